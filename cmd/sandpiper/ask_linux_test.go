@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminal is one with a person at it.
+// terminal is a pseudo-terminal with a command.
 type terminal struct {
 	t    *testing.T
 	ours *os.File
@@ -20,7 +20,7 @@ type terminal struct {
 	cmd  *exec.Cmd
 }
 
-// newTerminal runs a command line at a terminal, with what dir has.
+// newTerminal runs a command at a terminal, with the data in dir.
 func newTerminal(t *testing.T, dir string, args ...string) *terminal {
 	t.Helper()
 	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -49,8 +49,8 @@ func newTerminal(t *testing.T, dir string, args ...string) *terminal {
 	return p
 }
 
-// sees reads until a text was shown, and forgets what came before it.
-func (p *terminal) sees(text string) {
+// waitFor reads until a text appears, and discards the output before it.
+func (p *terminal) waitFor(text string) {
 	p.t.Helper()
 	for b := make([]byte, 4096); ; {
 		if _, after, ok := strings.Cut(p.said.String(), text); ok {
@@ -61,7 +61,7 @@ func (p *terminal) sees(text string) {
 		n, err := p.ours.Read(b)
 		p.said.Write(b[:n])
 		if err != nil {
-			p.t.Fatalf("%q was not shown, but %q", text, p.said.String())
+			p.t.Fatalf("want %q in the output, got %q", text, p.said.String())
 		}
 	}
 }
@@ -84,16 +84,16 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	code := upsert("a@example.com", "b@example.com", "c@example.com", "d@example.com")
 	p := newTerminal(t, home, "exec", "-c", code)
 	const prompt = "approve (yes | no, with a reason):"
-	p.sees(`"email": "a@example.com"`)
-	p.sees(prompt)
+	p.waitFor(`"email": "a@example.com"`)
+	p.waitFor(prompt)
 	p.types("yes")
-	p.sees(`"email": "b@example.com"`)
-	p.sees(prompt)
+	p.waitFor(`"email": "b@example.com"`)
+	p.waitFor(prompt)
 	p.types("no, she left")
-	// the third is answered from elsewhere, while the line for it is begun
-	p.sees(`"email": "c@example.com"`)
-	p.sees("Approval ")
-	p.sees(prompt)
+	// the third is answered by another command while the prompt waits for a line
+	p.waitFor(`"email": "c@example.com"`)
+	p.waitFor("Approval ")
+	p.waitFor(prompt)
 	out, err := sandpiper(home, "approvals", "list").CombinedOutput()
 	if err != nil {
 		t.Fatal(string(out), err)
@@ -101,11 +101,11 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	if out, err = sandpiper(home, "approvals", "deny", strings.Fields(string(out))[0]).CombinedOutput(); err != nil {
 		t.Fatal(string(out), err)
 	}
-	p.sees(`"email": "d@example.com"`)
-	p.sees("answered elsewhere; press Enter")
+	p.waitFor(`"email": "d@example.com"`)
+	p.waitFor("answered elsewhere; press Enter")
 	p.types("yes")
 	p.types("yes")
-	p.sees(`"crm.upsert_contact was not called: the user declined: she left"`)
+	p.waitFor(`"crm.upsert_contact was not called: the user declined: she left"`)
 	if err := p.cmd.Wait(); err != nil {
 		t.Error(err)
 	}
@@ -114,7 +114,7 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 		t.Errorf("the server was called with %s, %v", b, err)
 	}
 
-	// and where there is none it says how it could be asked
+	// without a terminal, the error names the remedy
 	out, err = sandpiper(home, "exec", "-c", "from servers import crm; crm.upsert_contact(email='a@example.com')").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "there is no terminal to ask for approval") {
 		t.Errorf("%v: %s", err, out)

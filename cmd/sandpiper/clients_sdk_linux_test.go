@@ -13,8 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
-// TestTypeScript talks to the program as it is built over HTTP, as a program with
-// one of the two releases of the TypeScript SDK would.
+// TestTypeScript connects to the built program over HTTP with both releases of the
+// TypeScript SDK.
 func TestTypeScript(t *testing.T) {
 	t.Parallel()
 	modules := wiretest.Installed(t, "@modelcontextprotocol/sdk", "@modelcontextprotocol/client")
@@ -58,12 +58,12 @@ func TestTypeScript(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer held.Close()
-			awaitEnd(t, held)
+			awaitUnlock(t, held)
 		})
 	}
 }
 
-// script puts the client's script where it finds the SDK.
+// script copies the client's script to a directory in which it finds the SDK.
 func script(t *testing.T, home string, modules wiretest.Modules) string {
 	t.Helper()
 	source, err := os.ReadFile(filepath.Join("testdata", "clients", "typescript.mjs"))

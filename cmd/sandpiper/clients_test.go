@@ -13,8 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
-// TestClients talks to the program as it is built, with its real sandbox, by
-// MCP clients that others made: see package wiretest.
+// TestClients connects third-party MCP clients to the built program with its real
+// sandbox: see package wiretest.
 func TestClients(t *testing.T) {
 	modules := wiretest.Installed(t, ".bin/mcp-inspector", ".bin/mcporter")
 	needSandbox(t)
@@ -27,12 +27,12 @@ func TestClients(t *testing.T) {
 		use   func(clientSetup) mcpClient
 		reach func(t *testing.T, home, binary, profile string) server
 	}{
-		"inspector over stdio":            {theInspector(), overStdio},
-		"inspector over HTTP, 2025-11-25": {theInspector("--protocol-era", "legacy"), overHTTP},
-		"inspector over HTTP, 2026-07-28": {theInspector("--protocol-era", "modern"), overHTTP},
-		"inspector over events":           {theInspector(), overEvents},
-		"mcporter over stdio":             {theMCPorter, overStdio},
-		"mcporter over HTTP":              {theMCPorter, overHTTP},
+		"inspector over stdio":            {theInspector(), stdioServer},
+		"inspector over HTTP, 2025-11-25": {theInspector("--protocol-era", "legacy"), httpServer},
+		"inspector over HTTP, 2026-07-28": {theInspector("--protocol-era", "modern"), httpServer},
+		"inspector over events":           {theInspector(), sseServer},
+		"mcporter over stdio":             {theMCPorter, stdioServer},
+		"mcporter over HTTP":              {theMCPorter, httpServer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestClients(t *testing.T) {
 	}
 }
 
-// server is one in a client's configuration.
+// server is a server in a client's configuration.
 type server struct {
 	Command string            `json:"command,omitempty"`
 	Args    []string          `json:"args,omitempty"`
@@ -61,7 +61,7 @@ type server struct {
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-func overStdio(t *testing.T, home, binary, profile string) server {
+func stdioServer(t *testing.T, home, binary, profile string) server {
 	return server{Command: binary, Args: []string{"serve", "--profile", profile}, Env: map[string]string{
 		"XDG_CACHE_HOME": os.Getenv("XDG_CACHE_HOME"), "XDG_DATA_HOME": filepath.Join(home, "data"), "XDG_CONFIG_HOME": filepath.Join(home, "config"),
 	}}
@@ -69,12 +69,12 @@ func overStdio(t *testing.T, home, binary, profile string) server {
 
 const webToken = "a-token-of-some-length"
 
-func overHTTP(t *testing.T, home, binary, profile string) server {
+func httpServer(t *testing.T, home, binary, profile string) server {
 	d := serveHTTP(t, binary, webConfig(home), "--profile", profile)
 	return server{Type: "streamable-http", URL: d.url, Headers: map[string]string{"Authorization": "Bearer " + webToken}}
 }
 
-func overEvents(t *testing.T, home, binary, profile string) server {
+func sseServer(t *testing.T, home, binary, profile string) server {
 	d := serveHTTP(t, binary, webConfig(home), "--profile", profile)
 	return server{Type: "sse", URL: "http://" + d.addr + "/sse", Headers: map[string]string{"Authorization": "Bearer " + webToken}}
 }
@@ -84,7 +84,7 @@ func webConfig(home string) string {
 	return fmt.Sprintf("data_dir: %s\nhttp: {token: %s, sse: true}\n", filepath.Join(home, "data"), webToken)
 }
 
-// build makes the program as users have it.
+// build builds the program.
 func build(t *testing.T) string {
 	t.Helper()
 	binary, err := buildSandpiper()
@@ -94,7 +94,7 @@ func build(t *testing.T) string {
 	return binary
 }
 
-// configure writes a configuration as clients have it.
+// configure writes the configuration file of a client.
 func configure(t *testing.T, home string, servers map[string]server) string {
 	data, err := json.Marshal(map[string]any{"mcpServers": servers})
 	if err != nil {
@@ -109,9 +109,9 @@ func configure(t *testing.T, home string, servers map[string]server) string {
 
 // mcpClient is a client on the command line: one connection per call.
 type mcpClient interface {
-	// list returns the names of a profile's tools.
+	// list returns the names of the tools of a profile.
 	list(t *testing.T, profile string) []string
-	// call returns a tool's answer, and whether it is an error.
+	// call returns the result of a tool, and whether it is an error.
 	call(t *testing.T, profile, tool, args string) (answer string, failed bool)
 }
 
@@ -133,8 +133,8 @@ func listTools(t *testing.T, c mcpClient) {
 	}
 }
 
-// callTools does with each tool what it is for, in the order an agent might:
-// each call is answered by another process, so what one leaves another finds.
+// callTools calls each tool in a typical order. Each call has its own daemon, so the
+// calls also test that data persists.
 func callTools(t *testing.T, c mcpClient) {
 	for _, step := range []struct {
 		tool, args string
@@ -183,8 +183,8 @@ func decode(t *testing.T, text string) (v any) {
 	return v
 }
 
-// covers reports whether got is want, where objects in got may have more keys
-// and "*" in want stands for anything.
+// covers reports whether got equals want. Objects in got may have more keys, and "*" in
+// want matches any value.
 func covers(got, want any) bool {
 	switch w := want.(type) {
 	case map[string]any:
@@ -201,19 +201,19 @@ func covers(got, want any) bool {
 	return want == "*" || cmp.Equal(got, want)
 }
 
-// clientSetup is what the clients have in common.
+// clientSetup is the common setup of the clients.
 type clientSetup struct {
 	modules wiretest.Modules
 	home    string
 	config  string
 }
 
-// run starts a client and returns what it writes to stdout and its exit code.
+// run starts a client and returns its output and exit code.
 func (c clientSetup) run(t *testing.T, program string, args ...string) ([]byte, int) {
 	return c.modules.Run(t, c.home, c.modules.Path(".bin/"+program), args...)
 }
 
-// tools are the names in a list of tools.
+// tools returns the names in a list of tools.
 func tools(t *testing.T, list []byte) (names []string) {
 	var answer struct{ Tools []struct{ Name string } }
 	if err := json.Unmarshal(list, &answer); err != nil {
@@ -237,8 +237,7 @@ func (c inspector) run(t *testing.T, profile string, args ...string) ([]byte, in
 	return c.clientSetup.run(t, "mcp-inspector", all...)
 }
 
-// list also asks for the inspector's opinion: --strict turns a schema that some
-// clients cannot read into an exit code.
+// list passes --strict, so that a schema that some clients cannot read is an error.
 func (c inspector) list(t *testing.T, profile string) []string {
 	out, code := c.run(t, profile, "--method", "tools/list", "--strict")
 	if code != 0 {

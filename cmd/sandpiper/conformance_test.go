@@ -8,9 +8,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
-// fixtureFree are the scenarios that need nothing but a server, with the checks
-// that each makes of ours. The others call for tools, prompts and resources that
-// only fixtures have: see package wire.
+// fixtureFree lists the scenarios that need no fixtures, with their checks of our server.
+// The others need tools, prompts and resources of a fixture: see package wire.
 var fixtureFree = map[string]map[string]int{
 	"0.1": {
 		"server-initialize": 1, "ping": 1, "tools-list": 1, "resources-list": 1,
@@ -26,7 +25,7 @@ var fixtureFree = map[string]map[string]int{
 	},
 }
 
-// TestConformance holds the program as it is built against the public suites.
+// TestConformance runs the public conformance suites against the built program.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	wiretest.Installed(t)
@@ -37,7 +36,7 @@ func TestConformance(t *testing.T) {
 			tallies := suite.Run(t, d.url)
 			for name, want := range fixtureFree[suite.Name] {
 				got := tallies[name]
-				failed := slices.DeleteFunc(slices.Clone(got.Failed), lacksFixture)
+				failed := slices.DeleteFunc(slices.Clone(got.Failed), missesFixture)
 				if got.Passed < want || len(failed) > 0 {
 					t.Errorf("%s: %d checks passed, want %d; failed: %q", name, got.Passed, want, failed)
 				}
@@ -51,8 +50,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// lacksFixture tells of a failed check whether it failed for want of a tool or of
-// prompts.
-func lacksFixture(failed string) bool {
+// missesFixture reports whether a check failed because a tool or prompts do not exist.
+func missesFixture(failed string) bool {
 	return strings.Contains(failed, "Not testable") || strings.Contains(failed, `method not found: "prompts/list"`)
 }

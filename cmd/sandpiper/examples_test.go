@@ -20,11 +20,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 )
 
-// The examples with servers, and how many times less than a direct client they
-// spend: somewhat under what was measured, which their READMEs have.
+// The examples with servers, and the factor by which they use fewer tokens than a direct
+// client: slightly below the measured values, which are in their READMEs.
 var examples = []struct {
 	name  string
-	setup bool // there is a setup.py to run before
+	setup bool // setup.py must be run first
 	times float64
 }{
 	{"chain", false, 6.5},
@@ -33,9 +33,9 @@ var examples = []struct {
 	{"crm", false, 600},
 }
 
-// A direct client lists all tools of the servers and sees every result; a client
-// of ours sees our list of tools, the code and its answer. Arguments that the
-// direct client's model would have to write are not counted.
+// A direct client receives all tool definitions of the servers and every result. In code
+// mode it receives our tool definitions, the code and its result. The arguments that the
+// model of the direct client would write are not counted.
 func TestExamplesSaveTokens(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("examples run in the sandbox, which needs Linux")
@@ -49,15 +49,15 @@ func TestExamplesSaveTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Chdir(dir)
-			t.Setenv("SANDPIPER_CONFIG", "sandpiper.yaml") // its policy allows what is asked for without it
+			t.Setenv("SANDPIPER_CONFIG", "sandpiper.yaml") // its policy allows calls that need approval by default
 			if e.setup {
 				t.Setenv("XDG_DATA_HOME", t.TempDir())
 				t.Setenv("SERVERS", servers)
 				setUp(t)
 			}
 			t.Setenv("XDG_DATA_HOME", t.TempDir())
-			t.Setenv("SERVERS", overheard(t, servers, said))
-			here := inCodeMode(t, e.name)
+			t.Setenv("SERVERS", recordingServers(t, servers, said))
+			here := codeModeTokens(t, e.name)
 			definitions, results := direct(t, said)
 			saved := float64(definitions+results) / float64(here)
 			t.Logf("tokens direct: %d (%d definitions + %d results); tokens here: %d; %.1f times fewer", definitions+results, definitions, results, here, saved)
@@ -75,9 +75,9 @@ func setUp(t *testing.T) {
 	}
 }
 
-// overheard returns a directory with the servers, each of which writes what it
-// says to its client into a file of said as well.
-func overheard(t *testing.T, servers, said string) string {
+// recordingServers returns a directory with the servers, each of which also writes its
+// output to a file in said.
+func recordingServers(t *testing.T, servers, said string) string {
 	dir := t.TempDir()
 	found, err := os.ReadDir(servers)
 	if err != nil {
@@ -92,7 +92,7 @@ func overheard(t *testing.T, servers, said string) string {
 	return dir
 }
 
-// direct counts what a client of the servers would have been told.
+// direct counts the tokens that a direct client of the servers would receive.
 func direct(t *testing.T, said string) (definitions, results int) {
 	files, err := filepath.Glob(filepath.Join(said, "*"))
 	if err != nil || len(files) == 0 {
@@ -105,7 +105,7 @@ func direct(t *testing.T, said string) (definitions, results int) {
 		}
 		listed := false
 		for line := range bytes.Lines(data) {
-			var m struct{ Result spoken }
+			var m struct{ Result protocolResult }
 			if err := json.Unmarshal(line, &m); err != nil {
 				t.Fatal(err)
 			}
@@ -120,8 +120,8 @@ func direct(t *testing.T, said string) (definitions, results int) {
 	return definitions, results
 }
 
-// spoken is a result of the protocol, as far as a model is told of it.
-type spoken struct {
+// protocolResult is the part of a result that a model receives.
+type protocolResult struct {
 	Content []struct{ Text string }
 	Tools   []struct {
 		Name, Description string
@@ -129,7 +129,7 @@ type spoken struct {
 	}
 }
 
-func (s spoken) told(t *testing.T) (n int) {
+func (s protocolResult) told(t *testing.T) (n int) {
 	for _, d := range s.Tools {
 		n += countTokens(t, d.Name+"\n"+d.Description+"\n"+string(d.InputSchema))
 	}
@@ -144,9 +144,9 @@ func countTokens(t *testing.T, text string) int {
 	return n
 }
 
-// inCodeMode runs an example as a client in the lean profile does, compares the
-// result with result.json, where tokens have no ids, and counts.
-func inCodeMode(t *testing.T, name string) int {
+// codeModeTokens runs an example in the lean profile, compares the result with result.json,
+// in which tokens have no ids, and counts the tokens.
+func codeModeTokens(t *testing.T, name string) int {
 	code, err := os.ReadFile(name + ".py")
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func inCodeMode(t *testing.T, name string) int {
 	ask, stop := serveLean(t)
 	list := ask("tools/list", map[string]any{})
 	answer := ask("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"code": string(code)}}).Content[0].Text
-	stop() // and with it those who write down what servers say
+	stop() // also stops the recording servers
 	var got struct{ Result any }
 	plain := token.ReplaceAllStringFunc(answer, func(t string) string { return t[:strings.LastIndex(t, "_")] + "_…]" })
 	if err := json.Unmarshal([]byte(plain), &got); err != nil || got.Result == nil {
@@ -175,9 +175,9 @@ func inCodeMode(t *testing.T, name string) int {
 	return tools + rest
 }
 
-// serveLean serves this directory's configuration, and returns how to ask and how
-// to end it.
-func serveLean(t *testing.T) (ask func(method string, params any) spoken, stop func()) {
+// serveLean serves the configuration in the working directory. It returns a function for
+// requests and one that stops the daemon.
+func serveLean(t *testing.T) (ask func(method string, params any) protocolResult, stop func()) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	ended := make(chan string, 1)
@@ -202,10 +202,10 @@ func serveLean(t *testing.T) (ask func(method string, params any) spoken, stop f
 	return ask, stop
 }
 
-// asker asks one question after the other.
-func asker(t *testing.T, in io.Writer, lines *bufio.Reader) func(method string, params any) spoken {
+// asker sends requests one by one.
+func asker(t *testing.T, in io.Writer, lines *bufio.Reader) func(method string, params any) protocolResult {
 	id := 0
-	return func(method string, params any) spoken {
+	return func(method string, params any) protocolResult {
 		id++
 		request, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 		if err != nil {
@@ -221,7 +221,7 @@ func asker(t *testing.T, in io.Writer, lines *bufio.Reader) func(method string, 
 			}
 			var m struct {
 				ID     int
-				Result spoken
+				Result protocolResult
 			}
 			if err := json.Unmarshal(line, &m); err != nil {
 				t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 )
 
-// tenWrites makes ten calls that write, each after one that reads and with
-// arguments that only the seed and the clock of the first run give again.
+// tenWrites makes ten writing calls, each after a reading one. Their arguments depend on
+// the random seed and the clock, which a replay must restore.
 const tenWrites = `
 import random, time
 from servers import ledger
@@ -30,14 +30,13 @@ for i in range(10):
         result.append("unknown")
 `
 
-// tally is what became of writes.
-type tally struct{ kills, resumed, fresh, once, unknown, happened int }
+// killStats counts the outcomes of writes.
+type killStats struct{ kills, resumed, fresh, once, unknown, happened int }
 
-// TestNoWriteIsRepeatedAfterKills kills a daemon at random moments of an execution
-// of ten writes and resumes that, which may be killed again. Each write has
-// happened exactly once in the end, or is reported as unknown and happened at most
-// once: the server counts. TEST_KILLS says how often, and 10, as with LONG_TESTS, is
-// enough to find what is plainly wrong.
+// TestNoWriteIsRepeatedAfterKills kills a daemon at random times during an execution of ten
+// writes, resumes the execution, and possibly kills it again. According to the server,
+// each write was made exactly once, or it was reported as unknown and made at most once.
+// TEST_KILLS sets the number of kills; 10, as with LONG_TESTS, finds obvious errors.
 func TestNoWriteIsRepeatedAfterKills(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -45,8 +44,8 @@ func TestNoWriteIsRepeatedAfterKills(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("TEST_KILLS")); err == nil {
 		kills = n
 	}
-	took := undisturbed(t)
-	var all tally
+	took := baselineDuration(t)
+	var all killStats
 	for n := 0; all.kills < kills; n++ {
 		killed(t, n, took, &all)
 	}
@@ -54,7 +53,7 @@ func TestNoWriteIsRepeatedAfterKills(t *testing.T) {
 		all.kills, all.resumed, all.fresh, all.once, all.unknown, all.happened)
 }
 
-// books is a directory with the server, and the path of what that counts.
+// books returns a directory with the server, and the path of its ledger.
 func books(t *testing.T) (dir, ledger string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -66,8 +65,8 @@ func books(t *testing.T) (dir, ledger string) {
 	return dir, ledger
 }
 
-// undisturbed is how long the ten writes take, once Python is unpacked.
-func undisturbed(t *testing.T) (took time.Duration) {
+// baselineDuration returns the duration of the ten writes after Python is unpacked.
+func baselineDuration(t *testing.T) (took time.Duration) {
 	for range 2 {
 		dir, ledger := books(t)
 		s := serve(t, dir)
@@ -82,8 +81,8 @@ func undisturbed(t *testing.T) (took time.Duration) {
 	return took
 }
 
-// killed is one execution that is killed at least once.
-func killed(t *testing.T, n int, took time.Duration, all *tally) {
+// killed runs one execution and kills it at least once.
+func killed(t *testing.T, n int, took time.Duration, all *killStats) {
 	dir, ledger := books(t)
 	s := serve(t, dir)
 	s.call("", "1")
@@ -94,7 +93,7 @@ func killed(t *testing.T, n int, took time.Duration, all *tally) {
 		id := interrupted(t, dir)
 		s = serve(t, dir)
 		s.call("", "1")
-		if id == "" { // nothing had begun
+		if id == "" { // the execution had not started
 			if got := entered(t, ledger); len(got) != 0 {
 				t.Fatalf("run %d: %v was written, and nothing is on record", n, got)
 			}
@@ -116,7 +115,7 @@ func killed(t *testing.T, n int, took time.Duration, all *tally) {
 	}
 }
 
-// killAfter ends the daemon with kill -9 unless it answers before.
+// killAfter kills the daemon after a time, unless it answers earlier.
 func (s *served) killAfter(wait time.Duration) (execAnswer, bool) {
 	type heard struct {
 		execAnswer
@@ -135,7 +134,7 @@ func (s *served) killAfter(wait time.Duration) (execAnswer, bool) {
 	case <-time.After(wait):
 	}
 	s.kill()
-	h := <-answered // it may have answered at the last moment
+	h := <-answered // the daemon may have answered just before
 	return h.execAnswer, h.ok
 }
 
@@ -144,7 +143,7 @@ func (s *served) resume(id string) {
 	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"resume_execution","arguments":{"execution_id":%q}}}`, s.id, id))
 }
 
-// interrupted is the execution that may be resumed, "" if there is none.
+// interrupted returns the id of the execution that can be resumed, "" if there is none.
 func interrupted(t *testing.T, dir string) string {
 	t.Helper()
 	out, err := sandpiper(dir, "executions", "list", "--json").Output()
@@ -165,7 +164,7 @@ func interrupted(t *testing.T, dir string) string {
 	return ""
 }
 
-func verify(t *testing.T, n int, r execAnswer, count map[int]int, all *tally) {
+func verify(t *testing.T, n int, r execAnswer, count map[int]int, all *killStats) {
 	t.Helper()
 	var said []string
 	if err := json.Unmarshal(r.Result, &said); err != nil || len(said) != 10 {
@@ -184,11 +183,11 @@ func verify(t *testing.T, n int, r execAnswer, count map[int]int, all *tally) {
 	}
 }
 
-// listed is what resume_execution says without an id.
-func (p *customer) listed() (all []execution.Resumable) {
+// listed returns the result of resume_execution without an id.
+func (p *approvalClient) listed() (all []execution.Resumable) {
 	p.t.Helper()
 	p.calls("resume_execution", `{}`, "")
-	m := p.hears()
+	m := p.nextMessage()
 	var list struct {
 		Success    bool
 		Count      int
@@ -200,10 +199,10 @@ func (p *customer) listed() (all []execution.Resumable) {
 	return list.Executions
 }
 
-// A client whose daemon was killed never learned the id of its execution.
-func TestAClientFindsWhatACrashInterrupted(t *testing.T) {
+// A client whose daemon was killed did not receive the id of its execution.
+func TestClientListsInterruptedExecutions(t *testing.T) {
 	t.Parallel()
-	p := newCustomer(t, "2025-11-25", `{}`, "policy: {rules: [{tool: 'crm.*', decision: allow}]}\n")
+	p := newApprovalClient(t, "2025-11-25", `{}`, "policy: {rules: [{tool: 'crm.*', decision: allow}]}\n")
 	if all := p.listed(); len(all) != 0 {
 		t.Fatalf("%+v", all)
 	}
@@ -213,38 +212,38 @@ func TestAClientFindsWhatACrashInterrupted(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	p.kill()
-	p.questioned = again(t, p, `{}`)
+	p.formClient = again(t, p, `{}`)
 	all := p.listed()
 	if len(all) != 1 || all[0].State != "interrupted" || fmt.Sprint(all[0].Tools) != "[crm.upsert_contact]" {
 		t.Fatalf("%+v", all)
 	}
 	p.calls("resume_execution", `{"answer":true}`, "")
-	if m := p.hears(); !strings.Contains(m.Result.Content[0].Text, "without the execution_id") {
+	if m := p.nextMessage(); !strings.Contains(m.Result.Content[0].Text, "without the execution_id") {
 		t.Errorf("%+v", m)
 	}
 	p.calls("write_workspace_file", `{"filename":"go","content":""}`, "")
-	p.hears()
-	if r := p.resumes(all[0].ID, "").result(t); !r.Success || string(r.Result) != `"done"` {
+	p.nextMessage()
+	if r := p.resumeExecution(all[0].ID, "").result(t); !r.Success || string(r.Result) != `"done"` {
 		t.Errorf("%+v", r)
 	}
-	p.onceEach("a@")
+	p.checkCalledOnce("a@")
 	if all := p.listed(); len(all) != 0 {
 		t.Errorf("%+v", all)
 	}
 }
 
-// One that waits for the person is found in its daemon, by another client too.
-func TestAClientFindsWhatWaitsForThePerson(t *testing.T) {
+// Other clients of the same daemon also find a suspended execution.
+func TestClientListsSuspendedExecutions(t *testing.T) {
 	t.Parallel()
-	p := newCustomer(t, "2025-11-25", `{}`, "")
-	id, _ := p.parked(upsert("a@example.com"))
+	p := newApprovalClient(t, "2025-11-25", `{}`, "")
+	id, _ := p.suspend(upsert("a@example.com"))
 	if all := p.listed(); len(all) != 1 || all[0].ID != id || all[0].State != "suspended" {
 		t.Errorf("%+v", all)
 	}
 }
 
-// Over HTTP a tenant finds its own executions and no others.
-func TestATenantFindsItsOwnExecutions(t *testing.T) {
+// Over HTTP a tenant finds its own executions only.
+func TestTenantListsOwnExecutionsOnly(t *testing.T) {
 	t.Parallel()
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
 	needSandbox(t)

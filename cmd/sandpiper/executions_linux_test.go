@@ -12,31 +12,31 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
-// asking writes before and after a question.
+// asking is code that writes a file before and after a question.
 const asking = `from servers import ledger
 first = ledger.add(n=1)
 sure = ask("Go on?", {"type": "boolean"})
 result = [first, sure, ledger.add(n=2)]`
 
-// TestAQuestionOutlivesItsDaemon asks clients of three kinds, ends the daemon that
-// asked, in two ways, and gives the answer to the next.
-func TestAQuestionOutlivesItsDaemon(t *testing.T) {
+// TestQuestionSurvivesDaemonRestart asks a question in three kinds of clients, ends the
+// daemon in two ways, and answers the question in the next daemon.
+func TestQuestionSurvivesDaemonRestart(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	for _, era := range longtest.Rows([]string{"2025-11-25", "2026-07-28"}, 0) {
-		for way, end := range map[string]func(*questioned){"kill -9": (*questioned).kill, "its client leaves": (*questioned).leave} {
-			t.Run(era+", "+way, func(t *testing.T) { outlives(t, era, end) })
+		for way, end := range map[string]func(*formClient){"kill -9": (*formClient).kill, "its client leaves": (*formClient).closeInput} {
+			t.Run(era+", "+way, func(t *testing.T) { testQuestionSurvives(t, era, end) })
 		}
 	}
 }
 
-func outlives(t *testing.T, era string, end func(*questioned)) {
+func testQuestionSurvives(t *testing.T, era string, end func(*formClient)) {
 	home := t.TempDir()
 	book := filepath.Join(home, "ledger.txt")
 	config := fmt.Sprintf("servers:\n  ledger: {command: ledger, args: [%q], trusted: true}\n", book)
 	capabilities := `{"elicitation":{"form":{}}}`
 	if era == "2025-11-25" {
-		capabilities = `{}` // so that the question comes with the answer
+		capabilities = `{}` // so that the result contains the question
 	}
 	args, err := json.Marshal(map[string]string{"code": asking})
 	if err != nil {
@@ -44,7 +44,7 @@ func outlives(t *testing.T, era string, end func(*questioned)) {
 	}
 	first := connect(t, home, config, era, capabilities)
 	first.calls("execute_code", string(args), "")
-	m := first.hears()
+	m := first.nextMessage()
 	end(first)
 
 	second := connect(t, home, config, era, capabilities)
@@ -65,7 +65,7 @@ func outlives(t *testing.T, era string, end func(*questioned)) {
 			second.calls("execute_code", string(args), fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"answer":true}}}`, m.Result.State, id))
 		}
 	}
-	if m = second.hears(); len(m.Result.Content) == 0 || !strings.Contains(m.Result.Content[0].Text, `"result":["1",true,"2"]`) {
+	if m = second.nextMessage(); len(m.Result.Content) == 0 || !strings.Contains(m.Result.Content[0].Text, `"result":["1",true,"2"]`) {
 		t.Errorf("it came to %+v", m)
 	}
 	if count := entered(t, book); count[1] != 1 || count[2] != 1 {
@@ -73,8 +73,8 @@ func outlives(t *testing.T, era string, end func(*questioned)) {
 	}
 }
 
-// leave is what a client does that has no more to say.
-func (p *questioned) leave() {
+// closeInput ends the connection of the client.
+func (p *formClient) closeInput() {
 	_ = p.in.(interface{ Close() error }).Close()
 	gone := make(chan error, 1)
 	go func() { gone <- p.cmd.Wait() }()

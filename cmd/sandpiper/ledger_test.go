@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// ledger is an MCP server that has each call of `add` in the file it is started
-// with, on disk before it answers: so that it is known how often a call was made.
+// ledger is an MCP server that records each call of `add` in the file of its argument, on
+// disk before it answers, so that tests can count the calls.
 func ledger() {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		var m struct {
@@ -31,7 +31,7 @@ func ledger() {
 		case m.Method == "tools/list":
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"add","inputSchema":{"type":"object","additionalProperties":true,"properties":{"n":{"type":"integer"},"at":{"type":"number"},"by":{"type":"number"},"seen":{"type":"integer"}}}},{"name":"look","inputSchema":{"type":"object","additionalProperties":true,"properties":{"n":{"type":"integer"},"at":{"type":"number"},"by":{"type":"number"},"seen":{"type":"integer"}}},"annotations":{"readOnlyHint":true}}]}}`+"\n", m.ID)
 		case m.Method == "tools/call" && m.Params.Name == "add":
-			time.Sleep(rand.N(4 * time.Millisecond)) // so that the daemon is killed before, and after
+			time.Sleep(rand.N(4 * time.Millisecond)) // so that the daemon is killed before and after
 			enter(m.Params.Arguments.N)
 			time.Sleep(rand.N(4 * time.Millisecond))
 			fallthrough
@@ -59,7 +59,7 @@ func enter(n int) {
 	}
 }
 
-// entered counts the calls by their number.
+// entered counts the calls by number.
 func entered(t *testing.T, path string) map[int]int {
 	t.Helper()
 	f, err := os.Open(path)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// These tests hold a conversation while code runs, which scripts cannot. They
-// use the real sandbox.
+// These tests send messages while code runs, which scripts cannot do. They use the real
+// sandbox.
 
 func needSandbox(t *testing.T) {
 	t.Helper()
@@ -21,7 +21,7 @@ func needSandbox(t *testing.T) {
 	}
 }
 
-func TestAnInterruptEndsTheCodeAndTheCommand(t *testing.T) {
+func TestInterruptEndsCodeAndCommand(t *testing.T) {
 	needSandbox(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	ctx, interrupt := context.WithCancel(t.Context())
@@ -44,7 +44,7 @@ func TestAnInterruptEndsTheCodeAndTheCommand(t *testing.T) {
 	}
 }
 
-func TestACancelledCallDiesAndOthersGoOn(t *testing.T) {
+func TestCancelledCallEndsOnlyItsCode(t *testing.T) {
 	needSandbox(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	inR, inW := io.Pipe()

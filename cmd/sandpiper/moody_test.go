@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// moody is an MCP server whose tool `change` changes what the others are: greet
-// gets another description and schema, gone goes, wave comes.
+// moody is an MCP server whose tool `change` changes its other tools: greet gets another
+// description and schema, gone is removed, wave is added.
 func moody() {
 	changed := false
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -27,7 +27,7 @@ func moody() {
 		case "initialize":
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"moody","version":"1"}}}`+"\n", m.ID)
 		case "tools/list":
-			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`+"\n", m.ID, moodyTools(changed))
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`+"\n", m.ID, changingTools(changed))
 		case "tools/call":
 			if m.Params.Name == "change" {
 				changed = true
@@ -40,7 +40,7 @@ func moody() {
 	}
 }
 
-func moodyTools(changed bool) string {
+func changingTools(changed bool) string {
 	tools := []string{
 		`{"name":"change","inputSchema":{"type":"object"}}`,
 		`{"name":"greet","description":"Greet.","inputSchema":{"type":"object","properties":{"name":{"type":"string"}}}}`,
@@ -53,8 +53,8 @@ func moodyTools(changed bool) string {
 	return strings.Join(tools, ",")
 }
 
-// serveMoody serves a daemon with that server in a directory of its own.
-func serveMoody(t *testing.T) *served {
+// serveChanging starts a daemon with that server in its own directory.
+func serveChanging(t *testing.T) *served {
 	t.Helper()
 	needSandbox(t)
 	dir := t.TempDir()
@@ -64,7 +64,7 @@ func serveMoody(t *testing.T) *served {
 	return serve(t, dir)
 }
 
-// until calls f again and again until it raises, and gives what it says.
+// until calls f repeatedly until it raises, and returns the error.
 const until = `
 import time
 
@@ -79,9 +79,9 @@ def until(f):
 
 const heldReason = "moody.greet is quarantined: its definition has changed since it was trusted"
 
-func TestAToolThatChangesWhileCodeRunsIsRefusedAndTheCodeGoesOn(t *testing.T) {
+func TestToolChangedDuringExecutionIsRefused(t *testing.T) {
 	t.Parallel()
-	s := serveMoody(t)
+	s := serveChanging(t)
 	r := s.call("", until+`
 from servers import moody
 from servers.moody import change, gone, greet
@@ -99,7 +99,7 @@ result = [first, held, missing, change(), "greet" in dir(moody), search_tools("g
 		t.Errorf("what works said %v and %v", got[0], got[3])
 	}
 	if text := fmt.Sprint(got[1]); !strings.HasPrefix(text, heldReason) || !strings.Contains(text, "sandpiper tools accept moody greet") {
-		t.Errorf("the held tool said %q", text)
+		t.Errorf("the quarantined tool returned %q", text)
 	}
 	if text := fmt.Sprint(got[2]); !strings.HasPrefix(text, `server moody has no tool "gone"`) {
 		t.Errorf("the tool that went said %q", text)
@@ -122,9 +122,9 @@ result = [first, held, missing, change(), "greet" in dir(moody), search_tools("g
 	}
 }
 
-func TestAToolThatChangesBetweenTheCallsOfASession(t *testing.T) {
+func TestToolChangedBetweenSessionCalls(t *testing.T) {
 	t.Parallel()
-	s := serveMoody(t)
+	s := serveChanging(t)
 	if r := s.call("a", until+"from servers.moody import greet, gone\nimport servers.moody as m\nresult = greet(name='x')"); string(r.Result) != `"greet done"` {
 		t.Fatalf("%+v", r)
 	}

@@ -14,10 +14,9 @@ import (
 	"testing"
 )
 
-// pandas and matplotlib, as their index has them, do what they are wanted for.
-// The versions are those of testdata/packages. It needs the network, so it runs
-// where REQUIRE_PACKAGES asks for it.
-func TestPandasReadsAFileAndAPlotComesBack(t *testing.T) {
+// pandas and matplotlib from the package index work. The versions are those of
+// testdata/packages. The test needs the network, so it runs only with REQUIRE_PACKAGES.
+func TestPandasAndMatplotlib(t *testing.T) {
 	if os.Getenv("REQUIRE_PACKAGES") == "" {
 		t.Skip("REQUIRE_PACKAGES is not set")
 	}

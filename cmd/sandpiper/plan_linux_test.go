@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// dryRun has a plan made, and returns what the client is told of it.
-func (p *customer) dryRun(code string) (r planned) {
+// dryRun makes a plan and returns the result in the client.
+func (p *approvalClient) dryRun(code string) (r planned) {
 	p.t.Helper()
 	args, err := json.Marshal(map[string]any{"code": code, "dry_run": true, "timeout_seconds": 60})
 	if err != nil {
@@ -20,7 +20,7 @@ func (p *customer) dryRun(code string) (r planned) {
 	return p.told()
 }
 
-// planned is the answer to a dry run, or to carrying out its plan.
+// planned is the result of a dry run, or of applying its plan.
 type planned struct {
 	Success   bool
 	Result    json.RawMessage
@@ -47,9 +47,9 @@ type planned struct {
 	}
 }
 
-func (p *customer) told() (r planned) {
+func (p *approvalClient) told() (r planned) {
 	p.t.Helper()
-	m := p.hears()
+	m := p.nextMessage()
 	if len(m.Result.Content) != 1 {
 		p.t.Fatalf("%+v", m)
 	}
@@ -59,12 +59,12 @@ func (p *customer) told() (r planned) {
 	return r
 }
 
-// carries asks for a plan to be carried out, and answers the one question.
-func (p *customer) carries(id, answer string) (text string, r planned) {
+// applyPlan requests to apply a plan, and answers the question.
+func (p *approvalClient) applyPlan(id, answer string) (text string, r planned) {
 	p.t.Helper()
 	p.last = fmt.Sprintf(`{"execution_id":%q}`, id)
 	p.calls("resume_execution", p.last, "")
-	m := p.hears()
+	m := p.nextMessage()
 	switch {
 	case m.Method == "elicitation/create":
 		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer))
@@ -81,9 +81,9 @@ func (p *customer) carries(id, answer string) (text string, r planned) {
 	return "", r
 }
 
-// flowing are calls of which the last needs what the one before it answers. The server
-// says that find_contact only reads, and is not believed.
-const flowing = `from servers import crm
+// dependentCalls are calls of which the last depends on the result of the previous one.
+// The server declares find_contact as read-only, but is not trusted.
+const dependentCalls = `from servers import crm
 crm.upsert_contact(email="ada@example.com", name="Ada Lovelace")
 found = crm.find_contact(email="ada@example.com")
 crm.upsert_contact(email="bob@example.com", name=found["name"])`
@@ -93,51 +93,51 @@ func TestPlanIsApprovedAsOneAndAppliedExactly(t *testing.T) {
 	for _, era := range testedEras {
 		can := eras[era]
 		t.Run(era, func(t *testing.T) {
-			p := newCustomer(t, era, can, "")
-			r := p.dryRun(flowing)
-			if !r.Success || len(r.Plan) != 3 || r.ID == "" || r.Ends != nil || len(p.reached()) != 0 {
-				t.Fatalf("%+v, the server was called with %q", r, p.reached())
+			p := newApprovalClient(t, era, can, "")
+			r := p.dryRun(dependentCalls)
+			if !r.Success || len(r.Plan) != 3 || r.ID == "" || r.Ends != nil || len(p.serverCalls()) != 0 {
+				t.Fatalf("%+v, the server was called with %q", r, p.serverCalls())
 			}
 			if got := string(r.Plan[2].References); got != `[{"argument":["name"],"call":2,"result":["name"]}]` {
 				t.Errorf("%s", got)
 			}
-			text, done := p.carries(r.ID, approves)
+			text, done := p.applyPlan(r.ID, approves)
 			for _, want := range []string{"A dry run planned these calls", "ada@example.com", "bob@example.com"} {
 				if !strings.Contains(text, want) {
 					t.Errorf("no %q in %s", want, text)
 				}
 			}
-			calls := p.reached()
+			calls := p.serverCalls()
 			if !done.Success || len(done.Calls) != 3 || len(calls) != 3 || !strings.Contains(calls[0], "ada@example.com") ||
 				!strings.Contains(calls[2], "bob@example.com") || !strings.Contains(calls[2], "Ada Lovelace") {
 				t.Fatalf("%+v, the server was called with %q", done, calls)
 			}
-			// asked again, it says what came of it
-			if asked, again := p.carries(r.ID, approves); asked != "" || len(again.Calls) != 3 || len(p.reached()) != 3 {
-				t.Errorf("again: %+v, the server was called with %q", again, p.reached())
+			// a second request returns the outcome
+			if asked, again := p.applyPlan(r.ID, approves); asked != "" || len(again.Calls) != 3 || len(p.serverCalls()) != 3 {
+				t.Errorf("again: %+v, the server was called with %q", again, p.serverCalls())
 			}
 		})
 	}
 }
 
-func TestAPlanThatIsDeniedDoesNothing(t *testing.T) {
+func TestDeniedPlanMakesNoCall(t *testing.T) {
 	t.Parallel()
-	p := newCustomer(t, "2025-11-25", eras["2025-11-25"], "")
+	p := newApprovalClient(t, "2025-11-25", eras["2025-11-25"], "")
 	for _, answer := range []string{denies, declines, cancels} {
-		r := p.dryRun(flowing)
-		_, done := p.carries(r.ID, answer)
-		if done.Success || !strings.Contains(done.Error, "the user declined the plan") || len(p.reached()) != 0 {
-			t.Errorf("%s: %+v, the server was called with %q", answer, done, p.reached())
+		r := p.dryRun(dependentCalls)
+		_, done := p.applyPlan(r.ID, answer)
+		if done.Success || !strings.Contains(done.Error, "the user declined the plan") || len(p.serverCalls()) != 0 {
+			t.Errorf("%s: %+v, the server was called with %q", answer, done, p.serverCalls())
 		}
-		if _, again := p.carries(r.ID, approves); again.Success || len(p.reached()) != 0 {
+		if _, again := p.applyPlan(r.ID, approves); again.Success || len(p.serverCalls()) != 0 {
 			t.Errorf("asked again after %s: %+v", answer, again)
 		}
 	}
 }
 
-func TestADryRunStopsWhereItWouldHaveToKnow(t *testing.T) {
+func TestDryRunStopsAtUnknownResult(t *testing.T) {
 	t.Parallel()
-	p := newCustomer(t, "2025-11-25", eras["2025-11-25"], "")
+	p := newApprovalClient(t, "2025-11-25", eras["2025-11-25"], "")
 	r := p.dryRun(`from servers import crm
 made = crm.upsert_contact(email="ada@example.com")
 try:
@@ -149,14 +149,14 @@ except BaseException:
 	if !r.Success || len(r.Plan) != 1 || r.Ends == nil || r.Ends.Call != 1 || r.Ends.Line != 4 || !strings.Contains(r.Ends.Note, "the plan ends after call 1: line 4 asks for the truth of the result['created'] of call 1, crm.upsert_contact") {
 		t.Fatalf("%+v %+v", r, r.Ends)
 	}
-	if _, done := p.carries(r.ID, approves); !done.Success || len(p.reached()) != 1 || !strings.Contains(p.reached()[0], "ada@") {
-		t.Errorf("%+v, the server was called with %q", done, p.reached())
+	if _, done := p.applyPlan(r.ID, approves); !done.Success || len(p.serverCalls()) != 1 || !strings.Contains(p.serverCalls()[0], "ada@") {
+		t.Errorf("%+v, the server was called with %q", done, p.serverCalls())
 	}
 }
 
-func TestADryRunWritesNothing(t *testing.T) {
+func TestDryRunWritesNoFiles(t *testing.T) {
 	t.Parallel()
-	p := newCustomer(t, "2025-11-25", eras["2025-11-25"], "")
+	p := newApprovalClient(t, "2025-11-25", eras["2025-11-25"], "")
 	const code = `write_file("kept.txt", "x"); save_skill("s", "def s(): return 5")
 from skills import s
 try: open("raw.txt", "w")
@@ -175,41 +175,41 @@ except OSError as e: raw = e.errno
 	}
 }
 
-// A client that shows no forms has the person approve at the command line, and a
-// daemon that starts anew carries the plan out.
-func TestAPlanIsApprovedAtTheCommandLineAndOutlivesItsDaemon(t *testing.T) {
+// With a client without forms, the plan is approved at the command line, and a restarted
+// daemon applies it.
+func TestPlanApprovedAtCommandLineSurvivesRestart(t *testing.T) {
 	t.Parallel()
-	p := newCustomer(t, "2025-11-25", `{}`, "")
-	r := p.dryRun(flowing)
-	_, waits := p.carries(r.ID, "")
+	p := newApprovalClient(t, "2025-11-25", `{}`, "")
+	r := p.dryRun(dependentCalls)
+	_, waits := p.applyPlan(r.ID, "")
 	if waits.Success || waits.ErrorType != "approval_required" || len(waits.Questions) != 1 || waits.Questions[0].Approval == "" ||
 		waits.Questions[0].ID == "" || !strings.Contains(waits.Error, "the plan waits for the person") {
 		t.Fatalf("%+v", waits)
 	}
 	p.calls("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{"approve":true}}`, r.ID), "")
-	if told := p.told(); told.Success || !strings.Contains(told.Error, "never answered here") || len(p.reached()) != 0 {
+	if told := p.told(); told.Success || !strings.Contains(told.Error, "never answered here") || len(p.serverCalls()) != 0 {
 		t.Errorf("a model approved: %+v", told)
 	}
 	p.kill()
 	if out, errs, code := p.sandpiper("approvals", "approve", waits.Questions[0].Approval); code != 0 || !strings.Contains(out, "approved") {
 		t.Fatalf("%s %s %d", out, errs, code)
 	}
-	p.questioned = again(t, p, `{}`)
-	if _, done := p.carries(r.ID, ""); !done.Success || len(done.Calls) != 3 || len(p.reached()) != 3 {
-		t.Errorf("%+v, the server was called with %q", done, p.reached())
+	p.formClient = again(t, p, `{}`)
+	if _, done := p.applyPlan(r.ID, ""); !done.Success || len(done.Calls) != 3 || len(p.serverCalls()) != 3 {
+		t.Errorf("%+v, the server was called with %q", done, p.serverCalls())
 	}
 	p.kill()
 	if err := os.Remove(p.record); err != nil {
 		t.Fatal(err)
 	}
-	p.questioned = again(t, p, `{"elicitation":{}}`)
-	if asked, done := p.carries(r.ID, approves); asked != "" || done.Success || !strings.Contains(done.Error, "there is no plan") || len(p.reached()) != 0 {
-		t.Errorf("a second time: %+v, the server was called with %q", done, p.reached())
+	p.formClient = again(t, p, `{"elicitation":{}}`)
+	if asked, done := p.applyPlan(r.ID, approves); asked != "" || done.Success || !strings.Contains(done.Error, "there is no plan") || len(p.serverCalls()) != 0 {
+		t.Errorf("a second time: %+v, the server was called with %q", done, p.serverCalls())
 	}
 }
 
-// again starts a daemon with the data of one that has ended.
-func again(t *testing.T, p *customer, capabilities string) *questioned {
+// again starts a daemon with the data of an earlier one.
+func again(t *testing.T, p *approvalClient, capabilities string) *formClient {
 	t.Helper()
 	config, err := os.ReadFile(filepath.Join(p.home, "sandpiper.yaml"))
 	if err != nil {

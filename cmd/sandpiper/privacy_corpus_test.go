@@ -14,8 +14,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// corpus is one value of every type, by the key under which a server gives it
-// out. The number seeds it: no two have a value in common.
+// corpus has one value of every type, by the key that the server uses. Corpora with
+// different numbers have no common values.
 type corpus map[string]any
 
 func newCorpus(t *testing.T, number int) corpus {
@@ -42,7 +42,7 @@ func newCorpus(t *testing.T, number int) corpus {
 		"name": "Ada " + title(word(8)), "address": fmt.Sprintf("%s %s Street, Bristol BS1 4QA", digits(3), title(word(8))),
 	}
 	card, account := digits(10), digits(14)
-	for i := range 100 { // one of them has the right check digits
+	for i := range 100 { // one of them has valid check digits
 		c.check(detect.CreditCard, "card", fmt.Sprintf("4000%s%02d", card, i))
 		c.check(detect.IBAN, "iban", fmt.Sprintf("DE%02d9999%s", i, account))
 	}
@@ -52,27 +52,27 @@ func newCorpus(t *testing.T, number int) corpus {
 
 func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
-// allTypes are those that are built in.
+// allTypes lists the built-in types.
 var allTypes = strings.Fields(`EMAIL PHONE SSN CREDIT_CARD IP_ADDRESS API_KEY IBAN MAC_ADDRESS CRYPTO URL_CREDENTIALS JWT PRIVATE_KEY US_PASSPORT
 	US_DRIVER_LICENSE US_ITIN NAME ADDRESS`)
 
-// scanner has the rules that are built in.
+// scanner has the built-in rules.
 var scanner = func() *detect.Scanner {
-	s, err := detect.New(detect.Config{Names: detect.Always}) // values are looked at without their record
+	s, err := detect.New(detect.Config{Names: detect.Always}) // values are scanned without their record
 	if err != nil {
 		panic(err)
 	}
 	return s
 }()
 
-// check takes value if it is of a type.
+// check adds value if it has the type.
 func (c corpus) check(typ detect.Type, key, value string) {
 	if f := scanner.Scan(value); len(f) == 1 && f[0].Type == typ {
 		c[key] = value
 	}
 }
 
-// found checks that every type is there and found.
+// found checks that every type exists and is detected.
 func (c corpus) found(t *testing.T) {
 	t.Helper()
 	types := map[detect.Type]bool{}
@@ -88,7 +88,7 @@ func (c corpus) found(t *testing.T) {
 	}
 }
 
-// secrets are what is personal in the values: of a URL it is the password.
+// secrets returns the personal parts of the values, such as the password of a URL.
 func (c corpus) secrets() (all []string) {
 	for key, value := range c {
 		text := fmt.Sprint(value)
@@ -98,7 +98,7 @@ func (c corpus) secrets() (all []string) {
 	return all
 }
 
-// only keeps the values of some keys, if any are named.
+// only returns the values of some keys, all if keys is empty.
 func (c corpus) only(keys string) corpus {
 	if keys == "" {
 		return c
@@ -118,7 +118,7 @@ func (c corpus) json() string {
 	return string(b)
 }
 
-// lines are the values, one below the other.
+// lines returns the values on separate lines.
 func (c corpus) lines() string {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(c)) {

@@ -16,12 +16,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
-// personal are the columns of the sheet that are about a person.
+// personal lists the columns of the sheet with personal data.
 var personal = []string{"name", "email", "phone", "address", "ssn", "social_security_number", "card", "iban", "last_ip"}
 
-// TestSheetsToCRM has 10,000 people go from one server to another, by the code of
-// the example, and looks at every byte that the client is sent and at every
-// argument that the CRM is called with.
+// TestSheetsToCRM copies 10,000 people from one server to another with the code of the
+// example. It checks every byte sent to the client and every argument sent to the CRM.
 func TestSheetsToCRM(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
@@ -33,7 +32,7 @@ func TestSheetsToCRM(t *testing.T) {
 		for _, column := range personal {
 			values = append(values, fmt.Sprint(row[column]))
 		}
-		values = append(values, fmt.Sprintf("assistant.%v@example.org", row["id"])) // of the notes
+		values = append(values, fmt.Sprintf("assistant.%v@example.org", row["id"])) // in the notes
 	}
 	for _, c := range []struct{ mode, era, pii string }{
 		{"off", "2025-11-25", "{mode: off}"},
@@ -44,12 +43,12 @@ func TestSheetsToCRM(t *testing.T) {
 		t.Run(c.mode+" "+c.era, func(t *testing.T) {
 			t.Parallel()
 			record := filepath.Join(t.TempDir(), "record")
-			w := newWitness(t, crmConfig(servers, record, c.pii), c.era)
+			w := newRecordingClient(t, crmConfig(servers, record, c.pii), c.era)
 			best := importAll(w).Best[0]
 			sameContacts(t, rows, record)
-			goesOn(w, best)
-			wentOn(t, biggest(rows), record)
-			if found := leaks(w.since(), values); c.mode != "off" && len(found) > 0 {
+			useShownValues(w, best)
+			checkSecondTurn(t, biggestSpender(rows), record)
+			if found := leaks(w.newOutput(), values); c.mode != "off" && len(found) > 0 {
 				t.Errorf("%d values were sent to the client, among them %.10q", len(found), found)
 			} else if c.mode == "off" && len(found) < 3*len(personal) {
 				t.Errorf("%d values were found in what the client was sent: this test finds nothing", len(found))
@@ -58,22 +57,22 @@ func TestSheetsToCRM(t *testing.T) {
 	}
 }
 
-// crmTypes are those of what the contacts hold.
+// crmTypes lists the types of data in the contacts.
 var crmTypes = []string{"NAME", "EMAIL", "PHONE", "ADDRESS", "SSN", "CREDIT_CARD", "IBAN", "IP_ADDRESS"}
 
-// The addresses of the sheet are reserved for documentation, which the exit leaves
-// unless all are to be replaced.
+// The e-mail addresses of the sheet have domains reserved for documentation, which are
+// redacted only if the configuration requires it.
 func crmConfig(servers, record, pii string) string {
 	return fmt.Sprintf("servers:\n  sheets: {command: %[1]s/sheets}\n  crm: {command: %[1]s/crm, args: [--record, %[2]s]}\npii: %[3]s\npolicy: {default: allow}\n", servers, record, pii)
 }
 
-// In strict mode nothing goes to a tool that no rule names, and who reads the
-// refusal can write the rule.
-func TestStrictModeSaysWhichRuleIsMissing(t *testing.T) {
+// In strict mode no value is restored for a tool without a rule. The error contains the
+// missing rule.
+func TestStrictModeNamesMissingRule(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	record := filepath.Join(t.TempDir(), "record")
-	w := newWitness(t, crmConfig(exampleServers(t), record, `{mode: strict, flows: [{types: [EMAIL], to: "crm.*", decision: allow}]}`), "2025-11-25")
+	w := newRecordingClient(t, crmConfig(exampleServers(t), record, `{mode: strict, flows: [{types: [EMAIL], to: "crm.*", decision: allow}]}`), "2025-11-25")
 	r := w.execute(`
 from servers import crm, sheets
 row = sheets.read_rows(sheet="prospects", limit=1)["rows"][0]
@@ -92,7 +91,7 @@ crm.upsert_contact(email=row["email"], name=row["name"])`)
 	}
 }
 
-// sheetRows are the rows of the sheet, from the server itself.
+// sheetRows returns the rows of the sheet, read from the server directly.
 func sheetRows(t *testing.T, program string) (rows []map[string]any) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program)
@@ -140,7 +139,7 @@ type imported struct {
 	Best          []map[string]any
 }
 
-func importAll(w *witness) imported {
+func importAll(w *recordingClient) imported {
 	w.t.Helper()
 	code, err := os.ReadFile("../../examples/crm/crm.py")
 	if err != nil {
@@ -154,8 +153,8 @@ func importAll(w *witness) imported {
 	return did
 }
 
-// goesOn uses what the client was shown in every place where a model might.
-func goesOn(w *witness, shown map[string]any) {
+// useShownValues uses the values shown to the client in every place where a model might.
+func useShownValues(w *recordingClient, shown map[string]any) {
 	w.t.Helper()
 	email, name := asJSON(shown["email"]), asJSON(shown["name"])
 	r := w.execute(fmt.Sprintf(`
@@ -172,8 +171,8 @@ result = [same, row["name"], found]
 	}
 }
 
-// biggest is the row of who has spent most.
-func biggest(rows []map[string]any) (most map[string]any) {
+// biggestSpender returns the row with the highest spending.
+func biggestSpender(rows []map[string]any) (most map[string]any) {
 	spent := func(row map[string]any) float64 { f, _ := row["spent"].(json.Number).Float64(); return f }
 	for _, row := range rows {
 		if most == nil || spent(row) > spent(most) {
@@ -183,8 +182,8 @@ func biggest(rows []map[string]any) (most map[string]any) {
 	return most
 }
 
-// wentOn checks what the CRM was called with in the second turn.
-func wentOn(t *testing.T, row map[string]any, record string) {
+// checkSecondTurn checks the calls of the CRM in the second turn.
+func checkSecondTurn(t *testing.T, row map[string]any, record string) {
 	t.Helper()
 	want := map[string]any{"email": row["email"], "name": row["name"], "phone": row["phone"], "social_security_number": row["social_security_number"],
 		"notes": fmt.Sprintf("called %s on %s", row["name"], row["phone"])}
@@ -198,7 +197,7 @@ func wentOn(t *testing.T, row map[string]any, record string) {
 	}
 }
 
-// recorded are the calls of a tool that the CRM wrote down.
+// recorded returns the calls of a tool that the CRM recorded.
 func recorded(t *testing.T, file, tool string) (args []json.RawMessage) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -220,7 +219,7 @@ func recorded(t *testing.T, file, tool string) (args []json.RawMessage) {
 	return args
 }
 
-// sameContacts checks that the CRM was given each row, value for value.
+// sameContacts checks that the CRM received each row unchanged.
 func sameContacts(t *testing.T, rows []map[string]any, record string) {
 	t.Helper()
 	came := map[string]map[string]any{}

@@ -16,17 +16,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
-// wayOut is one by which something gets to a client.
-type wayOut struct {
+// exitCase is a way in which data reaches a client.
+type exitCase struct {
 	name string
-	keys string         // of the corpus, if not all of it can go this way
-	code string         // what code does with v, the corpus by key, and vals, its values as text; "" if the client does it all
-	more []any          // arguments of execute_code, in pairs
-	then func(*leaking) // what the client does then
-	form bool           // tokens stand for values in another form, or with what is around them
+	keys string          // of the corpus, if the case does not support all
+	code string          // uses v, the corpus by key, and vals, its values as text; "" if only the client acts
+	more []any           // arguments of execute_code, in pairs
+	then func(*leakTest) // actions of the client afterwards
+	form bool            // tokens map to values in another form, or with surrounding text
 }
 
-// begin is in front of the code of an exit.
+// begin precedes the code of a case.
 const begin = `
 import base64, os, shutil, sys, time, urllib.parse
 from servers import people
@@ -35,13 +35,13 @@ v = people.records()
 vals = [str(x) for x in v.values()]
 `
 
-// Keys whose values are one line, and those that can be names of files.
+// Keys whose values have one line, and keys whose values are valid file names.
 const (
 	oneLine   = textFiles + " url session wallet mac drivers_license social_security_number"
 	textFiles = "email phone ssn ip api_key name card iban passport itin address"
 )
 
-var exits = []wayOut{
+var exits = []exitCase{
 	{name: "result", code: `result = v`},
 	{name: "last expression", code: `[v]`},
 	{name: "values without keys", code: `result = vals`},
@@ -74,53 +74,53 @@ var exits = []wayOut{
 	{name: "error of a tool", code: `people.fail()`},
 	{name: "error of a tool, caught", form: true, code: "try: people.fail()\nexcept ToolError as e:\n    print(e)\n    result = [e.args, vars(e)]"},
 	{name: "wrong argument", keys: "email", code: "try: people.strict(n=vals[0])\nexcept ToolError as e: print(e)\npeople.strict(**{vals[0]: 1})"},
-	{name: "file", form: true, code: `write_file("notes.json", json.dumps(v, indent=1)); result = list_files()`, then: (*leaking).readsFiles},
-	{name: "file with escapes", form: true, keys: "name address email", code: `write_file("notes.json", json.dumps({k: x + " Ä" for k, x in v.items()}).replace("@", "\\u0040"))`, then: (*leaking).readsFiles},
-	{name: "file that is no text", form: true, code: `open("a.bin", "wb").write(b"\xff" + "\n".join(vals).encode())`, then: (*leaking).readsFiles},
-	{name: "file in pages", code: `write_file("notes.txt", "\n".join(vals))`, then: (*leaking).readsPages},
-	{name: "names of files", form: true, keys: textFiles, code: "for x in vals: write_file(x + '/' + x + '.txt', x)\nresult = list_files()", then: (*leaking).readsFiles},
+	{name: "file", form: true, code: `write_file("notes.json", json.dumps(v, indent=1)); result = list_files()`, then: (*leakTest).readAllFiles},
+	{name: "file with escapes", form: true, keys: "name address email", code: `write_file("notes.json", json.dumps({k: x + " Ä" for k, x in v.items()}).replace("@", "\\u0040"))`, then: (*leakTest).readAllFiles},
+	{name: "file that is no text", form: true, code: `open("a.bin", "wb").write(b"\xff" + "\n".join(vals).encode())`, then: (*leakTest).readAllFiles},
+	{name: "file in pages", code: `write_file("notes.txt", "\n".join(vals))`, then: (*leakTest).readPages},
+	{name: "names of files", form: true, keys: textFiles, code: "for x in vals: write_file(x + '/' + x + '.txt', x)\nresult = list_files()", then: (*leakTest).readAllFiles},
 	{name: "no such file", form: true, keys: textFiles, code: `read_file(" ".join(vals))`},
-	{name: "large result", code: `result = [v | {"n": i} for i in range(30)]`, then: (*leaking).readsFiles},
-	{name: "large text", form: true, code: `result = " ".join(vals * 30)`, then: (*leaking).readsFiles},
-	{name: "large object", form: true, code: `result = {x: [x] * 40 for x in vals}`, then: (*leaking).readsFiles},
-	{name: "large output", code: `for i in range(40): print(*vals)`, then: (*leaking).readsFiles},
-	{name: "large error", form: true, code: `raise ValueError("\n".join(vals * 30))`, then: (*leaking).readsFiles},
-	{name: "skill", form: true, code: `save_skill("made", "# " + v["name"] + "\nDATA = " + repr(v), description=", ".join(x for x in vals if "\n" not in x))`, then: (*leaking).readsSkills},
-	{name: "log of a session", form: true, code: "print(*vals)\ncheckpoint(1, v)\nresult = v", more: []any{"session_id", "logged"}, then: (*leaking).readsSession},
-	{name: "progress", keys: "email name phone ssn card", then: (*leaking).hearsProgress},
+	{name: "large result", code: `result = [v | {"n": i} for i in range(30)]`, then: (*leakTest).readAllFiles},
+	{name: "large text", form: true, code: `result = " ".join(vals * 30)`, then: (*leakTest).readAllFiles},
+	{name: "large object", form: true, code: `result = {x: [x] * 40 for x in vals}`, then: (*leakTest).readAllFiles},
+	{name: "large output", code: `for i in range(40): print(*vals)`, then: (*leakTest).readAllFiles},
+	{name: "large error", form: true, code: `raise ValueError("\n".join(vals * 30))`, then: (*leakTest).readAllFiles},
+	{name: "skill", form: true, code: `save_skill("made", "# " + v["name"] + "\nDATA = " + repr(v), description=", ".join(x for x in vals if "\n" not in x))`, then: (*leakTest).readSkills},
+	{name: "log of a session", form: true, code: "print(*vals)\ncheckpoint(1, v)\nresult = v", more: []any{"session_id", "logged"}, then: (*leakTest).readSession},
+	{name: "progress", keys: "email name phone ssn card", then: (*leakTest).awaitProgress},
 	{name: "question", keys: "email name phone ssn card", code: `ask("Is this right: " + ", ".join(vals) + "?", {"title": v["name"], "description": v["phone"], "enum": [v["email"], v["ssn"], v["card"]]})`},
 	{name: "question of a server", keys: "email name phone ssn card", code: `result = people.ask()`},
 	{name: "picture with a caption", form: true, code: `picture = people.picture(); show(picture[1]); print(picture[0]); result = repr(picture)`},
 	{name: "table", form: true, keys: textFiles, code: `show([v])`},
-	{name: "type that was learned", keys: "email name iban", code: `people.by_key()`, then: func(l *leaking) { l.call("get_tool_definition", map[string]any{"tool_name": "people.by_key"}) }},
+	{name: "type that was learned", keys: "email name iban", code: `people.by_key()`, then: func(l *leakTest) { l.call("get_tool_definition", map[string]any{"tool_name": "people.by_key"}) }},
 	{name: "base64", form: true, code: `result = [base64.b64encode(x.encode()).decode() for x in vals]; print(base64.urlsafe_b64encode(" ".join(vals).encode()))`},
 	{name: "hexadecimal", form: true, code: `result = [x.encode().hex() for x in vals]; print(" ".join(vals).encode().hex().upper())`},
 	{name: "URL encoding", form: true, code: `result = [urllib.parse.quote_plus(x) for x in vals]; print(urllib.parse.urlencode(v))`},
 	{name: "HTML", form: true, keys: "email name address", code: `import html; result = "".join(f"<td>{html.escape(x)}</td>".replace("@", "&#64;") for x in vals)`},
-	{name: "base64 in a file", form: true, code: `write_file("a.txt", base64.b64encode("\n".join(vals).encode()).decode())`, then: (*leaking).readsFiles},
-	{name: "what the client sent", form: true, code: `result = vals`, then: (*leaking).sendsBack},
+	{name: "base64 in a file", form: true, code: `write_file("a.txt", base64.b64encode("\n".join(vals).encode()).decode())`, then: (*leakTest).readAllFiles},
+	{name: "what the client sent", form: true, code: `result = vals`, then: (*leakTest).sendBack},
 }
 
-// leaking is a client, the daemon it talks to, and a server with values to hide.
-type leaking struct {
-	*witness
+// leakTest is a client with its daemon and a server with private values.
+type leakTest struct {
+	*recordingClient
 	script   string // of the server
 	n        int    // of the corpus
 	c        corpus
 	r        execAnswer
-	together strings.Builder // what came in pieces, put together
+	together strings.Builder // output received in parts, joined
 }
 
-func newLeaking(t *testing.T, mode, era string) *leaking {
+func newLeakTest(t *testing.T, mode, era string) *leakTest {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "script")
-	l := &leaking{script: script}
-	l.holds(t, "")
-	l.witness = newWitness(t, peopleConfig(t, script)+privacyConfig(mode), era, "--profile", "full")
+	l := &leakTest{script: script}
+	l.setValues(t, "")
+	l.recordingClient = newRecordingClient(t, peopleConfig(t, script)+privacyConfig(mode), era, "--profile", "full")
 	return l
 }
 
-// privacyConfig is the configuration of a mode.
+// privacyConfig returns the configuration of a mode.
 func privacyConfig(mode string) string {
 	return map[string]string{
 		"off":    "pii: {mode: off}\n",
@@ -133,8 +133,8 @@ func peopleConfig(t *testing.T, script string) string {
 	return fmt.Sprintf("servers:\n  people: {command: %s, env: {%s}}\n", upstreamtest.Command(t), strings.NewReplacer("map[", "", "]", "", ":", ": ").Replace(fmt.Sprint(upstreamtest.Env(script))))
 }
 
-// holds gives the server values that it has not had before.
-func (l *leaking) holds(t *testing.T, keys string) {
+// setValues gives the server a new corpus.
+func (l *leakTest) setValues(t *testing.T, keys string) {
 	t.Helper()
 	l.n++
 	l.c = newCorpus(t, l.n).only(keys)
@@ -175,10 +175,10 @@ func asJSON(v any) json.RawMessage {
 	return b
 }
 
-// runs takes the exit and returns what came out of it.
-func (l *leaking) runs(x wayOut) string {
+// runs runs a case and returns the bytes sent to the client.
+func (l *leakTest) runs(x exitCase) string {
 	l.together.Reset()
-	l.since()
+	l.newOutput()
 	if x.code != "" {
 		l.r = l.execute(begin+x.code, x.more...)
 		l.together.WriteString(strings.Join(l.r.Output, "") + "\x00" + strings.Join(l.r.Output, "\n"))
@@ -186,11 +186,11 @@ func (l *leaking) runs(x wayOut) string {
 	if x.then != nil {
 		x.then(l)
 	}
-	return l.since() + "\x00" + l.together.String()
+	return l.newOutput() + "\x00" + l.together.String()
 }
 
-// readsFiles looks at everything there is in the workspace, in each way.
-func (l *leaking) readsFiles() {
+// readAllFiles reads all files of the workspace, with each tool.
+func (l *leakTest) readAllFiles() {
 	var list struct {
 		Files     []string
 		Resources []struct{ URI string }
@@ -207,7 +207,7 @@ func (l *leaking) readsFiles() {
 	}
 }
 
-// file is where what was too large for a reply is; "none" if it was not.
+// file returns the file of a result that was too large to return, "none" otherwise.
 func (r execAnswer) file() string {
 	if m := regexp.MustCompile(`/workspace/(\.results/[^"'\\]+)`).FindStringSubmatch(r.raw); m != nil {
 		return m[1]
@@ -215,15 +215,15 @@ func (r execAnswer) file() string {
 	return "none"
 }
 
-func (l *leaking) decode(text string, v any) {
+func (l *leakTest) decode(text string, v any) {
 	l.t.Helper()
 	if err := json.Unmarshal([]byte(text), v); err != nil {
 		l.t.Fatalf("%v in %s", err, text)
 	}
 }
 
-// readsPages puts the pages of a file together.
-func (l *leaking) readsPages() {
+// readPages reads a file in pages and joins them.
+func (l *leakTest) readPages() {
 	for next := int64(0); ; {
 		var page struct {
 			Content string
@@ -237,7 +237,7 @@ func (l *leaking) readsPages() {
 	}
 }
 
-func (l *leaking) readsSkills() {
+func (l *leakTest) readSkills() {
 	l.call("load_skill", map[string]any{"name": "made"})
 	l.call("list_skills", map[string]any{})
 	l.call("read_workspace_file", map[string]any{"filename": "skills/made.py"})
@@ -247,15 +247,15 @@ func (l *leaking) readsSkills() {
 	l.call("delete_skill", map[string]any{"name": "made"})
 }
 
-func (l *leaking) readsSession() {
+func (l *leakTest) readSession() {
 	for _, name := range []string{"logged", "current_session"} {
 		l.call("read_workspace_file", map[string]any{"filename": "sessions/" + name + ".json"})
 	}
 	l.execute("result = [v, open('/workspace/sessions/logged.json').read()[:8000]]", "session_id", "logged")
 }
 
-// hearsProgress lets the code end when a message has come.
-func (l *leaking) hearsProgress() {
+// awaitProgress lets the code end after a progress message.
+func (l *leakTest) awaitProgress() {
 	running := l.send("tools/call", map[string]any{"name": "execute_code", "arguments": map[string]any{"timeout_seconds": 120,
 		"code": begin + "while not os.path.exists('heard'):\n    progress(1, 1, ' '.join(vals))\n    time.sleep(0.01)"}})
 	for l.out.Scan() && !strings.Contains(l.out.Text(), "notifications/progress") {
@@ -266,8 +266,8 @@ func (l *leaking) hearsProgress() {
 	l.await(l.send("tools/call", map[string]any{"name": "write_workspace_file", "arguments": map[string]any{"filename": "heard", "content": "yes"}}), running)
 }
 
-// sendsBack uses what the client was shown where an error is likely to repeat it.
-func (l *leaking) sendsBack() {
+// sendBack sends the shown values as arguments that errors are likely to quote.
+func (l *leakTest) sendBack() {
 	var shown []string
 	l.decode(string(l.r.Result), &shown)
 	for i, s := range shown {
@@ -288,13 +288,13 @@ func (l *leaking) sendsBack() {
 	l.call("save_skill", map[string]any{"name": "sent", "code": "DATA = " + list, "description": shown[0]})
 	l.call("load_skill", map[string]any{"name": "sent"})
 	l.call("save_skill", map[string]any{"name": shown[0], "code": "DATA = 1"})
-	l.readsFiles()
+	l.readAllFiles()
 }
 
-// TestNothingPrivateLeaves has values of every type go by every exit that there is, and
-// holds every byte that the client is sent against them. With privacy off each of
-// them has to be seen, or this would prove nothing.
-func TestNothingPrivateLeaves(t *testing.T) {
+// TestPrivateValuesDoNotReachClient sends values of every type through every exit and searches
+// every byte sent to the client for them. With privacy off, each value must be found, which
+// validates the test.
+func TestPrivateValuesDoNotReachClient(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	for _, c := range longtest.Rows([]struct{ mode, era, only string }{
@@ -303,14 +303,14 @@ func TestNothingPrivateLeaves(t *testing.T) {
 	}, 2) {
 		t.Run(c.mode+" "+c.era, func(t *testing.T) {
 			t.Parallel()
-			l := newLeaking(t, c.mode, c.era)
+			l := newLeakTest(t, c.mode, c.era)
 			for _, x := range exits {
 				if !strings.HasPrefix(x.name, c.only) {
 					continue
 				}
 				t.Run(x.name, func(t *testing.T) {
 					l.t = t
-					l.holds(t, x.keys)
+					l.setValues(t, x.keys)
 					heard := l.runs(x)
 					found := leaks(heard, l.c.secrets())
 					switch {
@@ -327,10 +327,10 @@ func TestNothingPrivateLeaves(t *testing.T) {
 	}
 }
 
-// returns has all tokens that the client was shown go back to a server, where
-// each is a value again, exactly or in some form, and none is missing. In mode
-// strict the code may have done something with a token that is none any more.
-func (l *leaking) returns(tokens []string, form, strict bool) {
+// returns sends all tokens shown to the client back to a server, and checks that each is
+// restored, exactly or in some form, and that none is missing. In mode strict the code may
+// have changed a token, which is then invalid.
+func (l *leakTest) returns(tokens []string, form, strict bool) {
 	l.t.Helper()
 	constants, variables := l.sends("", tokens...)
 	if d := cmp.Diff(constants, variables); d != "" || len(constants) != len(tokens) {
@@ -348,8 +348,8 @@ func (l *leaking) returns(tokens []string, form, strict bool) {
 	}
 }
 
-// missing are the values that were not found.
-func (l *leaking) missing(found []string) (all []string) {
+// missing returns the values that were not found.
+func (l *leakTest) missing(found []string) (all []string) {
 	for _, s := range l.c.secrets() {
 		if !slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, fmt.Sprintf("%q", s)) }) {
 			all = append(all, s)

@@ -9,26 +9,25 @@ import (
 	"testing"
 )
 
-// witness is a client that can say whether a value was among the bytes it was sent.
-type witness struct {
-	*questioned
-	read int // how much of what was heard has been looked at
+// recordingClient is a client that records every byte that it receives.
+type recordingClient struct {
+	*formClient
+	read int // number of received bytes that were checked
 }
 
-// privacyEras are the protocol's eras with what a client can do that shows
-// questions, and unasked is that of one which does not.
+// privacyEras maps the protocol versions to the capabilities of a client that shows
+// questions; unasked is the capabilities of a client that does not.
 var privacyEras = map[string]string{"2025-11-25": `{"elicitation":{}}`, "2026-07-28": `{"elicitation":{"form":{}}}`, unasked: `{}`}
 
 const unasked = "2025-06-18"
 
-func newWitness(t *testing.T, config, era string, args ...string) *witness {
+func newRecordingClient(t *testing.T, config, era string, args ...string) *recordingClient {
 	t.Helper()
-	return &witness{questioned: connect(t, t.TempDir(), config, era, privacyEras[era], args...)}
+	return &recordingClient{formClient: connect(t, t.TempDir(), config, era, privacyEras[era], args...)}
 }
 
-// ask sends a request and returns what became of it: the text of a tool's answer, or
-// the whole message.
-func (w *witness) ask(method string, params map[string]any) string {
+// ask sends a request and returns the text of a tool's result, or the whole response.
+func (w *recordingClient) ask(method string, params map[string]any) string {
 	w.t.Helper()
 	id := w.send(method, params)
 	answer := w.await(id)[id]
@@ -52,7 +51,7 @@ func (w *witness) ask(method string, params map[string]any) string {
 }
 
 // send sends a request and returns its id.
-func (w *witness) send(method string, params map[string]any) int {
+func (w *recordingClient) send(method string, params map[string]any) int {
 	w.t.Helper()
 	body, err := json.Marshal(params)
 	if err != nil {
@@ -67,13 +66,12 @@ func (w *witness) send(method string, params map[string]any) int {
 	return w.id
 }
 
-// await returns the answers to some requests. Whoever is asked something meanwhile
-// declines.
-func (w *witness) await(ids ...int) map[int]string {
+// await returns the responses to some requests. It declines all questions.
+func (w *recordingClient) await(ids ...int) map[int]string {
 	w.t.Helper()
 	answers := map[int]string{}
 	for len(answers) < len(ids) {
-		m := w.hears()
+		m := w.nextMessage()
 		if m.Method != "" {
 			w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, m.ID))
 		} else if id, err := strconv.Atoi(string(m.ID)); err == nil && slices.Contains(ids, id) {
@@ -83,7 +81,7 @@ func (w *witness) await(ids ...int) map[int]string {
 	return answers
 }
 
-// declined is a request that was answered with questions, made again.
+// declined returns the parameters of a repeated request that declines its questions.
 func declined(params map[string]any, state string, asked map[string]json.RawMessage) map[string]any {
 	again := map[string]any{"requestState": state}
 	replies := map[string]any{}
@@ -99,14 +97,14 @@ func declined(params map[string]any, state string, asked map[string]json.RawMess
 	return again
 }
 
-// call calls a tool and returns the text of its answer.
-func (w *witness) call(tool string, args map[string]any) string {
+// call calls a tool and returns the text of its result.
+func (w *recordingClient) call(tool string, args map[string]any) string {
 	w.t.Helper()
 	return w.ask("tools/call", map[string]any{"name": tool, "arguments": args})
 }
 
 // execute runs code, with more arguments of execute_code in pairs.
-func (w *witness) execute(code string, more ...any) (r execAnswer) {
+func (w *recordingClient) execute(code string, more ...any) (r execAnswer) {
 	w.t.Helper()
 	args := map[string]any{"code": code, "timeout_seconds": 120}
 	for i := 0; i < len(more); i += 2 {
@@ -120,8 +118,8 @@ func (w *witness) execute(code string, more ...any) (r execAnswer) {
 	return r
 }
 
-// since is what was heard since it was last asked.
-func (w *witness) since() string {
+// newOutput returns the bytes received since its last call.
+func (w *recordingClient) newOutput() string {
 	all := w.heard.String()
 	defer func() { w.read = len(all) }()
 	return all[w.read:]

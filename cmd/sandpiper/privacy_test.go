@@ -16,19 +16,18 @@ import (
 	"strings"
 )
 
-// token is what stands for a value.
+// token matches a privacy token.
 var token = regexp.MustCompile(`\[[A-Z][A-Z0-9_]{1,31}_[0-9a-hjkmnp-tv-z]{16,64}\]`)
 
-// tokensIn are the tokens in a text, each once.
+// tokensIn returns the distinct tokens in a text.
 func tokensIn(text string) []string {
 	all := token.FindAllString(text, -1)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// leaks returns those of values that stand in what was heard: as they are, behind
-// escapes, or in one of the forms that are promised not to hide
-// them. What is shorter than 5 bytes is no value.
+// leaks returns the values that occur in the received bytes: unchanged, escaped, or in one
+// of the encodings that redaction must detect. Values shorter than 5 bytes are ignored.
 func leaks(heard string, values []string) (found []string) {
 	views := heard
 	for view := unescaped(heard); !strings.HasSuffix(views, view); view = unescaped(view) {
@@ -50,7 +49,7 @@ func leaks(heard string, values []string) (found []string) {
 	return found
 }
 
-// part is 1 of a form that has only some of a value: what is there whole is said to be.
+// part is 1 for a form with only a part of a value, so that whole values are reported first.
 func part(form string) int {
 	if form == "beginning" || form == "end" {
 		return 1
@@ -58,13 +57,13 @@ func part(form string) int {
 	return 0
 }
 
-// forms are what a value looks like when somebody hides it without effort.
+// forms returns simple encodings of a value.
 func forms(v string) map[string]string {
 	all := map[string]string{
 		"it is": v, "upper case": strings.ToUpper(v), "lower case": strings.ToLower(v),
 		"hex": hex.EncodeToString([]byte(v)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(v))), "URL": url.QueryEscape(v), "path": url.PathEscape(v), "URI": strings.ReplaceAll(url.QueryEscape(v), "+", "%20"),
 	}
-	if n := len(v); n >= 16 { // a cut through a value is no better
+	if n := len(v); n >= 16 { // a half is a leak as well
 		all["beginning"], all["end"] = v[:n*3/4], v[n/4:]
 	}
 	for shift := range 3 {
@@ -76,7 +75,7 @@ func forms(v string) map[string]string {
 	return all
 }
 
-// unescaped takes one layer of the escapes of JSON away, wherever they stand.
+// unescaped removes one level of JSON escapes.
 func unescaped(text string) string {
 	var b bytes.Buffer
 	for i := 0; i < len(text); i++ {

@@ -16,7 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
-// came are the values that the tool record was called with since it was last asked.
+// came returns the values that the tool record received since the last call.
 func came(t *testing.T, script string) (values []string) {
 	t.Helper()
 	file := filepath.Join(filepath.Dir(script), "recorded")
@@ -38,14 +38,14 @@ func came(t *testing.T, script string) (values []string) {
 	return values
 }
 
-// recording is code that calls the tool with each of some values.
+// recording returns code that calls the tool with each value.
 func recording(values []string) string {
 	return "from servers.people import record\nfor x in " + string(asJSON(append([]string{}, values...))) + ": record(value=x)"
 }
 
-// sends has code call the tool with what a client says, in constants and in
-// variables, and returns what came each way.
-func (l *leaking) sends(session string, values ...string) (constants, variables []string) {
+// sends runs code that calls the tool with the client's values, as constants and as
+// variables, and returns the values that the tool received.
+func (l *leakTest) sends(session string, values ...string) (constants, variables []string) {
 	l.t.Helper()
 	came(l.t, l.script)
 	l.runsTo(recording(values), "session_id", session)
@@ -54,16 +54,16 @@ func (l *leaking) sends(session string, values ...string) (constants, variables 
 	return constants, came(l.t, l.script)
 }
 
-// runsTo runs code to its end.
-func (l *leaking) runsTo(code string, more ...any) {
+// runsTo runs code and waits for its result.
+func (l *leakTest) runsTo(code string, more ...any) {
 	l.t.Helper()
 	if r := l.execute(code, more...); !r.Success {
 		l.t.Errorf("%.1000s", r.raw)
 	}
 }
 
-// arrive checks that what a client says arrives as what it stands for.
-func (l *leaking) arrive(session string, sent, want []string) {
+// arrive checks the values that the tool receives for the client's tokens.
+func (l *leakTest) arrive(session string, sent, want []string) {
 	l.t.Helper()
 	constants, variables := l.sends(session, sent...)
 	if d := cmp.Diff(want, constants); d != "" {
@@ -74,11 +74,11 @@ func (l *leaking) arrive(session string, sent, want []string) {
 	}
 }
 
-// shown are the tokens of the corpus as some session is shown them, and the
-// values, in the same order.
-func (l *leaking) shown(session string) (tokens, values []string) {
+// shown returns the tokens of the corpus that a session is shown, and the values in the
+// same order.
+func (l *leakTest) shown(session string) (tokens, values []string) {
 	l.t.Helper()
-	l.holds(l.t, textFiles)
+	l.setValues(l.t, textFiles)
 	values = strings.Split(l.c.lines(), "\n")
 	r := l.execute("from servers.people import records\nv = records()\nresult = [v[k] for k in sorted(v)]", "session_id", session)
 	l.decode(string(r.Result), &tokens)
@@ -90,10 +90,10 @@ func (l *leaking) shown(session string) (tokens, values []string) {
 	return tokens, values
 }
 
-func TestATokenIsOfTheSessionThatWasGivenIt(t *testing.T) {
+func TestTokensBelongToTheirSession(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	l := newLeaking(t, "egress", "2025-11-25")
+	l := newLeakTest(t, "egress", "2025-11-25")
 	tokens, values := l.shown("a")
 	l.arrive("a", tokens, values)
 	l.arrive("b", tokens, tokens)
@@ -102,10 +102,10 @@ func TestATokenIsOfTheSessionThatWasGivenIt(t *testing.T) {
 	l.arrive("b", everywhere, values)
 }
 
-func TestForgedTokensStandForNothing(t *testing.T) {
+func TestForgedTokensAreNotRestored(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	l := newLeaking(t, "egress", "2026-07-28")
+	l := newLeakTest(t, "egress", "2026-07-28")
 	tokens, values := l.shown("")
 	i := slices.IndexFunc(tokens, func(s string) bool { return strings.HasPrefix(s, "[EMAIL_") })
 	good, value := tokens[i], values[i]
@@ -116,12 +116,11 @@ func TestForgedTokensStandForNothing(t *testing.T) {
 	l.arrive("", []string{good + good, "to " + good + ", please", "[EMAIL_" + good + "]", "[" + good + "]"}, []string{value + value, "to " + value + ", please", "[EMAIL_" + value + "]", "[" + value + "]"})
 }
 
-// A server that knows a token of ours, or guesses what one looks like, gets no
-// value for it.
-func TestWhatAServerSaysLooksLikeATokenIsNoToken(t *testing.T) {
+// A server that sends a token, known or guessed, does not receive its value.
+func TestTokensInServerTextAreNotRestored(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	l := newLeaking(t, "egress", "2025-11-25")
+	l := newLeakTest(t, "egress", "2025-11-25")
 	tokens, values := l.shown("")
 	said := map[string]string{"good": tokens[0], "forged": "[EMAIL_0000000000000000]", "marked": "[~EMAIL_0000000000000000]"}
 	upstreamtest.Write(t, l.script, upstreamtest.Script{Tools: peopleTools(), Answers: map[string]json.RawMessage{
@@ -134,7 +133,7 @@ func TestWhatAServerSaysLooksLikeATokenIsNoToken(t *testing.T) {
 	}
 	var shown map[string]string
 	l.decode(string(r.Result), &shown)
-	// One mark on its way to the code, another on that to the client.
+	// It is marked once on the way to the code and once on the way to the client.
 	want := map[string]string{"good": "[~~" + tokens[0][1:], "forged": "[~~EMAIL_0000000000000000]", "marked": "[~~~EMAIL_0000000000000000]"}
 	if d := cmp.Diff(want, shown); d != "" {
 		t.Errorf("the client was shown (-want +got):\n%s", d)
@@ -142,12 +141,12 @@ func TestWhatAServerSaysLooksLikeATokenIsNoToken(t *testing.T) {
 	l.arrive("", []string{shown["good"], shown["forged"], shown["marked"], tokens[0]}, []string{said["good"], said["forged"], said["marked"], values[0]})
 }
 
-func TestATokenOfOneTenantMeansNothingToAnother(t *testing.T) {
+func TestTokensBelongToTheirTenant(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	script := filepath.Join(t.TempDir(), "script")
-	l := &leaking{script: script}
-	l.holds(t, textFiles)
+	l := &leakTest{script: script}
+	l.setValues(t, textFiles)
 	const alices, bobs = "alices-token-of-some-length", "bobs-token-of-some-length"
 	d := serveHTTP(t, "", peopleConfig(t, script)+privacyConfig("egress")+fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
 	alice, bob := d.visit("Authorization", "Bearer "+alices), d.visitAsBefore("Authorization", "Bearer "+bobs)

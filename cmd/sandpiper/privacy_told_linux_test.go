@@ -13,12 +13,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
-// inProse are keys of a corpus whose values are found wherever they stand.
-const inProse = "email phone ssn ip api_key iban mac wallet url session card"
+// proseKeys are the keys of a corpus whose values are detected in any text.
+const proseKeys = "email phone ssn ip api_key iban mac wallet url session card"
 
-// toldBy is a server whose descriptions, resources, prompts and last words hold what
-// nobody should be told.
-func toldBy(c corpus) upstreamtest.Script {
+// scriptWith returns a server with private values in its descriptions, resources, prompts
+// and stderr.
+func scriptWith(c corpus) upstreamtest.Script {
 	told := "Ask for this: " + strings.ReplaceAll(c.lines(), "\n", ", ") + "."
 	schema := map[string]any{"type": "object", "properties": map[string]any{"id": map[string]any{
 		"type": "string", "description": told, "default": c["email"], "enum": []any{c["email"], c["iban"]}, "examples": []any{c["phone"]}}}}
@@ -53,7 +53,7 @@ func toldBy(c corpus) upstreamtest.Script {
 	}
 }
 
-// asked is what a client asks about a server.
+// asked is a request about a server.
 type asked struct {
 	name   string
 	method string // tools/call if empty
@@ -62,8 +62,8 @@ type asked struct {
 
 func toolCall(name, args string) string { return fmt.Sprintf(`{"name":%q,"arguments":%s}`, name, args) }
 
-// inCodeModeAsked are questions about servers to the tools that code mode has.
-var inCodeModeAsked = []asked{
+// codeModeQuestions are requests about servers to the tools of code mode.
+var codeModeQuestions = []asked{
 	{name: "search", params: toolCall("search_tools", `{"query":"lookup","detail_level":"full"}`)},
 	{name: "search in code", params: toolCall("execute_code", `{"code":"result = search_tools('lookup', detail_level='full')"}`)},
 	{name: "definition", params: toolCall("get_tool_definition", `{"tool_name":"people.lookup"}`)},
@@ -77,8 +77,8 @@ var inCodeModeAsked = []asked{
 	{name: "last words in the list of servers", params: toolCall("list_servers", `{}`)},
 }
 
-// passthroughAsked are questions to a server through the profile passthrough.
-var passthroughAsked = []asked{
+// passthroughQuestions are requests to a server through the profile passthrough.
+var passthroughQuestions = []asked{
 	{name: "list of tools", method: "tools/list", params: `{}`},
 	{name: "answer", params: toolCall("lookup", `{}`)},
 	{name: "text that is JSON", params: toolCall("records", `{}`)},
@@ -94,36 +94,36 @@ var passthroughAsked = []asked{
 	{name: "last words", params: toolCall("die", `{}`)},
 }
 
-// TestNothingPrivateIsTold is TestNothingPrivateLeaves for what servers say of
-// themselves, and for clients that use them without code.
-func TestNothingPrivateIsTold(t *testing.T) {
+// TestServerMetadataIsRedacted is TestPrivateValuesDoNotReachClient for descriptions and
+// other metadata of servers, and for clients without code mode.
+func TestServerMetadataIsRedacted(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	for _, c := range []struct {
 		mode, era, profile string
 		all                []asked
 	}{
-		{"off", "2025-11-25", "full", inCodeModeAsked}, {"egress", "2025-11-25", "full", inCodeModeAsked}, {"strict", "2026-07-28", "full", inCodeModeAsked},
-		{"off", "2025-11-25", "passthrough", passthroughAsked}, {"egress", "2025-11-25", "passthrough", passthroughAsked}, {"egress", "2026-07-28", "passthrough", passthroughAsked},
+		{"off", "2025-11-25", "full", codeModeQuestions}, {"egress", "2025-11-25", "full", codeModeQuestions}, {"strict", "2026-07-28", "full", codeModeQuestions},
+		{"off", "2025-11-25", "passthrough", passthroughQuestions}, {"egress", "2025-11-25", "passthrough", passthroughQuestions}, {"egress", "2026-07-28", "passthrough", passthroughQuestions},
 	} {
 		t.Run(c.mode+" "+c.era+" "+c.profile, func(t *testing.T) {
 			script := filepath.Join(t.TempDir(), "script")
-			values := newCorpus(t, 900).only(inProse)
-			upstreamtest.Write(t, script, toldBy(values))
-			w := newWitness(t, peopleConfig(t, script)+privacyConfig(c.mode), c.era, "--profile", c.profile)
+			values := newCorpus(t, 900).only(proseKeys)
+			upstreamtest.Write(t, script, scriptWith(values))
+			w := newRecordingClient(t, peopleConfig(t, script)+privacyConfig(c.mode), c.era, "--profile", c.profile)
 			if c.profile != "passthrough" {
-				w.untilTold("servers/people/lookup.py")
+				w.awaitModule("servers/people/lookup.py")
 			}
 			for _, a := range c.all {
 				t.Run(a.name, func(t *testing.T) {
 					w.t = t
 					told := func() []string {
 						w.asks(a)
-						found := leaks(w.since(), values.secrets())
-						return slices.DeleteFunc(found, func(f string) bool { return strings.HasSuffix(f, "as beginning") }) // a summary cuts at 120 characters
+						found := leaks(w.newOutput(), values.secrets())
+						return slices.DeleteFunc(found, func(f string) bool { return strings.HasSuffix(f, "as beginning") }) // a summary is truncated at 120 characters
 					}
 					found := told()
-					for tries := 0; c.mode == "off" && len(found) == 0 && tries < 50; tries++ { // last words come a little later
+					for tries := 0; c.mode == "off" && len(found) == 0 && tries < 50; tries++ { // stderr arrives slightly later
 						time.Sleep(100 * time.Millisecond)
 						found = told()
 					}
@@ -138,9 +138,9 @@ func TestNothingPrivateIsTold(t *testing.T) {
 	}
 }
 
-// untilTold waits for the module of a tool, which is written last of all that a
-// server says.
-func (w *witness) untilTold(module string) {
+// awaitModule waits for the module of a tool, which is written after all other data of a
+// server.
+func (w *recordingClient) awaitModule(module string) {
 	w.t.Helper()
 	for until := time.Now().Add(time.Minute); strings.Contains(w.call("read_workspace_file", map[string]any{"filename": module}), `"success":false`); {
 		if time.Now().After(until) {
@@ -148,10 +148,10 @@ func (w *witness) untilTold(module string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	w.since()
+	w.newOutput()
 }
 
-func (w *witness) asks(a asked) {
+func (w *recordingClient) asks(a asked) {
 	w.t.Helper()
 	var params map[string]any
 	if err := json.Unmarshal([]byte(a.params), &params); err != nil {

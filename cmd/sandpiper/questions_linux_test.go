@@ -14,17 +14,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
-// trigger calls the tool of a server that others made which asks the person.
+// trigger calls the tool of a third-party server that asks a question.
 const trigger = `{"code":"from servers.everything import trigger_elicitation_request\nresult = str(trigger_elicitation_request())","timeout_seconds":120}`
 
-// questioned is somebody behind a client over stdio, by hand.
-type questioned struct {
+// formClient is a client over stdio that writes and reads single messages.
+type formClient struct {
 	*served
 	meta  string       // of every request
-	heard *logtest.Log // every byte that the daemon has said, to the log too
+	heard *logtest.Log // every byte of output, including the log
 }
 
-// said is what a client hears.
+// said is a message to the client.
 type said struct {
 	ID     json.RawMessage
 	Method string
@@ -44,14 +44,14 @@ type form struct {
 	} `json:"requestedSchema"`
 }
 
-func newQuestioned(t *testing.T, modules wiretest.Modules, era, capabilities string) *questioned {
+func newFormClient(t *testing.T, modules wiretest.Modules, era, capabilities string) *formClient {
 	t.Helper()
 	home := t.TempDir()
 	return connect(t, home, npmServers(modules, home), era, capabilities)
 }
 
-// connect starts a daemon with a configuration in a directory of its own.
-func connect(t *testing.T, home, text, era, capabilities string, args ...string) *questioned {
+// connect starts a daemon with a configuration in its own directory.
+func connect(t *testing.T, home, text, era, capabilities string, args ...string) *formClient {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func connect(t *testing.T, home, text, era, capabilities string, args ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &questioned{served: s, heard: &logtest.Log{}}
+	p := &formClient{served: s, heard: &logtest.Log{}}
 	s.cmd.Stderr = p.heard
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -79,18 +79,18 @@ func connect(t *testing.T, home, text, era, capabilities string, args ...string)
 	}
 	p.meta = `,"_meta":{"progressToken":"p"}`
 	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"t","version":"1"}}}`, era, capabilities))
-	p.hears()
+	p.nextMessage()
 	p.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return p
 }
 
-func (p *questioned) calls(tool, args, more string) {
+func (p *formClient) calls(tool, args, more string) {
 	p.id++
 	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s%s%s}}`, p.id, tool, args, more, p.meta))
 }
 
-// hears returns the next message that is no notification.
-func (p *questioned) hears() (m said) {
+// nextMessage returns the next message that is not a notification.
+func (p *formClient) nextMessage() (m said) {
 	p.t.Helper()
 	for m.ID == nil {
 		m = said{}
@@ -104,9 +104,9 @@ func (p *questioned) hears() (m said) {
 	return m
 }
 
-// isTriggered checks that a question is the server's, with all of its fields, of
-// which one has no default and is required.
-func (q form) isTriggered(t *testing.T) {
+// checkTriggered checks that a question is the server's, with all its fields, of which one
+// is required and has no default.
+func (q form) checkTriggered(t *testing.T) {
 	t.Helper()
 	if want := "The tool everything.trigger-elicitation-request, which the code called, asks: Please provide inputs"; !strings.HasPrefix(q.Message, want) {
 		t.Errorf("asked %q", q.Message)
@@ -116,7 +116,7 @@ func (q form) isTriggered(t *testing.T) {
 	}
 }
 
-// provided checks what the server got: what was filled in, and its defaults.
+// provided checks that the server received the answers and the defaults.
 func provided(t *testing.T, m said) {
 	t.Helper()
 	for _, want := range []string{`"success":true`, "Name: Ada", "Favorite Integer: 42", "Favorite Number: 3.14"} {
@@ -126,45 +126,45 @@ func provided(t *testing.T, m said) {
 	}
 }
 
-// TestWhatAServerAsksDuringACallReachesThePerson has a server that others made ask
-// somebody who uses code, in each way that clients have.
-func TestWhatAServerAsksDuringACallReachesThePerson(t *testing.T) {
+// TestServerQuestionReachesClient checks that a question of a third-party server during a
+// call reaches the client, in each protocol version.
+func TestServerQuestionReachesClient(t *testing.T) {
 	t.Parallel()
 	modules := wiretest.Installed(t, ".bin/mcp-server-everything")
 	needSandbox(t)
 	t.Run("while the call is open", func(t *testing.T) {
-		p := newQuestioned(t, modules, "2025-11-25", `{"elicitation":{}}`)
+		p := newFormClient(t, modules, "2025-11-25", `{"elicitation":{}}`)
 		p.calls("execute_code", trigger, "")
-		m := p.hears()
-		m.Params.isTriggered(t)
+		m := p.nextMessage()
+		m.Params.checkTriggered(t)
 		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ada"}}}`, m.ID))
-		provided(t, p.hears())
+		provided(t, p.nextMessage())
 		p.calls("execute_code", trigger, "")
-		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, p.hears().ID))
-		if text := p.hears().Result.Content[0].Text; !strings.Contains(text, "User declined") {
+		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, p.nextMessage().ID))
+		if text := p.nextMessage().Result.Content[0].Text; !strings.Contains(text, "User declined") {
 			t.Errorf("declined: %s", text)
 		}
 	})
 	t.Run("by the answer", func(t *testing.T) {
-		p := newQuestioned(t, modules, "2026-07-28", `{"elicitation":{"form":{}}}`)
+		p := newFormClient(t, modules, "2026-07-28", `{"elicitation":{"form":{}}}`)
 		p.calls("execute_code", trigger, "")
-		m := p.hears()
-		m.Result.Requests["q1"].Params.isTriggered(t)
+		m := p.nextMessage()
+		m.Result.Requests["q1"].Params.checkTriggered(t)
 		p.calls("execute_code", trigger, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"q1":{"action":"accept","content":{"name":"Ada"}}}`, m.Result.State))
-		provided(t, p.hears())
+		provided(t, p.nextMessage())
 	})
 	t.Run("by resume_execution", func(t *testing.T) {
-		p := newQuestioned(t, modules, "2025-11-25", `{}`)
+		p := newFormClient(t, modules, "2025-11-25", `{}`)
 		p.calls("execute_code", trigger, "")
 		var parked struct {
 			ID        string `json:"execution_id"`
 			Questions []struct{ From, Question string }
 		}
-		if err := json.Unmarshal([]byte(p.hears().Result.Content[0].Text), &parked); err != nil || len(parked.Questions) != 1 ||
+		if err := json.Unmarshal([]byte(p.nextMessage().Result.Content[0].Text), &parked); err != nil || len(parked.Questions) != 1 ||
 			parked.Questions[0].From != "everything.trigger-elicitation-request" {
 			t.Fatalf("%+v %v", parked, err)
 		}
 		p.calls("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{"name":"Ada"}}`, parked.ID), "")
-		provided(t, p.hears())
+		provided(t, p.nextMessage())
 	})
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A subscriber over stdio hears of what code in the sandbox writes, and of what
-// another command does to the same data directory.
-func TestASubscriberHearsOfWhatCodeAndOthersWrite(t *testing.T) {
+// A subscriber over stdio is notified of writes by code and by other commands with the
+// same data directory.
+func TestSubscriberIsNotifiedOfWrites(t *testing.T) {
 	needSandbox(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	inR, inW := io.Pipe()
@@ -38,7 +38,7 @@ func TestASubscriberHearsOfWhatCodeAndOthersWrite(t *testing.T) {
 		hear(`"result":{}`)
 	}
 
-	// The answer and the notification come in either order.
+	// The result and the notification arrive in either order.
 	say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"import os\nos.makedirs('out')\nopen('new', 'w').write('a,b\\n')\nos.rename('new', 'out/report.csv')"}}}`)
 	told := `"notifications/resources/updated","params":{"uri":"workspace://out/report.csv"}`
 	both := ""
@@ -68,7 +68,7 @@ func TestASubscriberHearsOfWhatCodeAndOthersWrite(t *testing.T) {
 	}
 }
 
-// readResources reads all that callTools has left behind.
+// readResources reads the resources that callTools created.
 func readResources(t *testing.T, c inspector) {
 	var list struct{ Resources []struct{ URI string } }
 	out, _ := c.run(t, "lean", "--method", "resources/list")

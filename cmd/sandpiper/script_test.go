@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(tests{m}, map[string]func(){"sandpiper": main, "moody": moody, "ledger": ledger})
 }
 
-// tests are all tests, with one Python for all of them.
+// tests runs all tests with one unpacked Python.
 type tests struct{ *testing.M }
 
 func (m tests) Run() int {
@@ -45,18 +45,18 @@ func (m tests) Run() int {
 	}
 	buildServers = goBuild(filepath.Join(dir, "servers"), "../../examples/servers/...")
 	buildSandpiper = goBuild(filepath.Join(dir, "sandpiper"), ".")
-	// Most tests wait for the programs that they start. The command line wins: it is
+	// Most tests wait for other programs. The command line takes precedence, as it is
 	// parsed later.
 	flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
 	return m.M.Run()
 }
 
-// buildServers and buildSandpiper build once for all tests, when first called,
-// and return where the result is.
+// buildServers and buildSandpiper build on the first call and return the path of the
+// result.
 var buildServers, buildSandpiper func() (string, error)
 
-// goBuild returns a function that builds packages into out, a file for one
-// command and a directory for several.
+// goBuild returns a function that builds packages to out, a file for one command and a
+// directory for several.
 func goBuild(out, packages string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		if strings.HasSuffix(packages, "...") {
@@ -71,17 +71,16 @@ func goBuild(out, packages string) func() (string, error) {
 	})
 }
 
-// keepGoCache leaves the go command, which some tests use, what it has compiled:
-// it looks for that in the cache that is about to be another.
+// keepGoCache sets GOCACHE to its current default, as TestMain changes the cache
+// directory.
 func keepGoCache() {
 	if dir, err := os.UserCacheDir(); err == nil && os.Getenv("GOCACHE") == "" {
 		os.Setenv("GOCACHE", filepath.Join(dir, "go-build"))
 	}
 }
 
-// TestScripts runs the scripts in testdata/script, which are also the best
-// place to see how the commands are used. A script that begins with
-// [!sandbox] skip needs a machine on which code can be executed.
+// TestScripts runs the scripts in testdata/script, which also document the commands. A
+// script with [!sandbox] skip needs a machine that can execute code.
 func TestScripts(t *testing.T) {
 	servers := exampleServers(t)
 	document, err := filepath.Abs("../../internal/upstream/openapi/testdata/github.json")
@@ -102,7 +101,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GUARDED", oauthtest.New(t).URL)
 			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, ".data"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
-			// A sandpiper.yaml that comes with a script is the user's own.
+			// A sandpiper.yaml in a script is the user's own configuration.
 			if own := filepath.Join(e.WorkDir, "sandpiper.yaml"); isRegular(own) {
 				e.Setenv("SANDPIPER_CONFIG", own)
 			}
@@ -129,8 +128,8 @@ func isRegular(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// exampleServers returns the directory of the servers in examples, built; where
-// they cannot be built here, EXAMPLE_SERVERS says where they are.
+// exampleServers returns the directory of the built servers of examples. EXAMPLE_SERVERS
+// replaces it on machines that cannot build them.
 func exampleServers(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("EXAMPLE_SERVERS"); dir != "" {
@@ -158,9 +157,8 @@ func expectCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// person runs a command that asks somebody to log in, and is that person: one who
-// opens the address and agrees, who pastes where the browser ended after a
-// mistake, or who thinks better of it.
+// person runs a command that requires a login and acts as the user: it opens the address
+// and agrees, pastes a wrong and then the right final address, or cancels.
 func person(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: person follows|pastes|interrupts PROGRAM ARG...")
@@ -203,7 +201,7 @@ func act(ts *testscript.TestScript, how, at string, in io.Writer, process *os.Pr
 	}
 }
 
-// scriptEnv is the environment of a script's commands.
+// scriptEnv returns the environment of a script's commands.
 func scriptEnv(ts *testscript.TestScript) (env []string) {
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "SANDPIPER_CONFIG", "SERVERS", "GUARDED"} {
 		env = append(env, name+"="+ts.Getenv(name))
@@ -211,7 +209,7 @@ func scriptEnv(ts *testscript.TestScript) (env []string) {
 	return env
 }
 
-// address finds the first line that is an address, indented.
+// address is a writer that finds the first indented line with an address.
 type address struct {
 	text  strings.Builder
 	found chan string
@@ -228,8 +226,8 @@ func (a *address) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sandboxWorks reports whether code can be executed here. Where it must be, in CI,
-// that it cannot is a failure and no reason to skip.
+// sandboxWorks reports whether code can be executed on this machine. In CI it fails the
+// test if not.
 func sandboxWorks(t *testing.T) bool {
 	t.Helper()
 	said := sandboxFails()
@@ -247,8 +245,8 @@ var sandboxFails = sync.OnceValue(func() string {
 	return cmp.Or(said.String(), "no message")
 })
 
-// sandpiper is the program with its data, its working directory and, if there is
-// one, its configuration in dir.
+// sandpiper returns the command with its data, working directory and, if it exists,
+// configuration in dir.
 func sandpiper(dir string, args ...string) *exec.Cmd {
 	cmd := exec.Command("sandpiper", args...)
 	cmd.Dir = dir

@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
-// served is a daemon in a process of its own, over stdio.
+// served is a daemon process over stdio.
 type served struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -23,7 +23,7 @@ type served struct {
 	id  int
 }
 
-// execAnswer is what execute_code answers.
+// execAnswer is the result of execute_code.
 type execAnswer struct {
 	Success bool
 	Result  json.RawMessage
@@ -31,10 +31,10 @@ type execAnswer struct {
 	Error   string
 	Session struct{ ID, State, Note string }
 
-	raw string // all of it
+	raw string // the whole message
 }
 
-// serve serves over stdio what dir has.
+// serve starts a daemon over stdio with the configuration and data in dir.
 func serve(t *testing.T, dir string) *served {
 	t.Helper()
 	s := &served{t: t, cmd: sandpiper(dir, "serve")}
@@ -60,9 +60,9 @@ func serve(t *testing.T, dir string) *served {
 	return s
 }
 
-func (s *served) say(line string) { _, _ = fmt.Fprintln(s.in, line) } // who has died says nothing more
+func (s *served) say(line string) { _, _ = fmt.Fprintln(s.in, line) } // an error means that the daemon was killed
 
-// kill is kill -9.
+// kill sends SIGKILL.
 func (s *served) kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
@@ -74,7 +74,7 @@ func (s *served) ask(session, code string) {
 	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"execute_code","arguments":%s}}`, s.id, args))
 }
 
-// hear returns the next answer; false if the daemon has died.
+// hear returns the next result; false if the daemon has exited.
 func (s *served) hear() (r execAnswer, ok bool) {
 	s.t.Helper()
 	if !s.out.Scan() {
@@ -102,7 +102,7 @@ func (s *served) call(session, code string) execAnswer {
 	return r
 }
 
-// show is session show --json.
+// show returns the output of session show --json.
 func show(t *testing.T, dir, id string) (log struct {
 	Tasks      []struct{ Code, Result, Output string }
 	StateFiles []string `json:"state_files"`
@@ -123,9 +123,9 @@ func show(t *testing.T, dir, id string) (log struct {
 	return log
 }
 
-// TestASecondSessionResumesTheWorkOfTheFirstAfterACrash is the workflow over
-// several sessions that the first users know, with a kill -9 in between.
-func TestASecondSessionResumesTheWorkOfTheFirstAfterACrash(t *testing.T) {
+// TestSecondSessionContinuesAfterCrash runs a workflow over several
+// sessions with a kill -9 between them.
+func TestSecondSessionContinuesAfterCrash(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	dir := t.TempDir()
@@ -169,7 +169,7 @@ rows[-1]`)
 	if string(r.Result) != `{"n":4}` || r.Session.State != "living" {
 		t.Fatalf("rebuilt as the note says: %+v", r)
 	}
-	log := show(t, dir, "session_001") // the fifth task made the checkpoint again
+	log := show(t, dir, "session_001") // the fifth task created the checkpoint again
 	if len(log.Tasks) != 5 || log.Tasks[0].Output != "State saved" || log.Tasks[2].Result != "5" ||
 		!cmp.Equal(log.StateFiles, []string{"/workspace/state/results.json"}) || log.Checkpoint == nil ||
 		log.Checkpoint.Step != 1 || log.Checkpoint.LastTask != "task_005" || log.Checkpoint.Context != "Working on data analysis" {
@@ -177,8 +177,7 @@ rows[-1]`)
 	}
 }
 
-// kills returns how often a test that kills daemons does so: once, or long times
-// if long tests run.
+// kills returns the number of kills in a test: 1, or long with long tests.
 func kills(long int) int {
 	if longtest.Enabled() {
 		return long
@@ -186,9 +185,9 @@ func kills(long int) int {
 	return 1
 }
 
-// TestEveryAcknowledgedStepIsInTheLog kills the daemon while two sessions are at
-// work: what was answered is there, in order, and nothing twice.
-func TestEveryAcknowledgedStepIsInTheLog(t *testing.T) {
+// TestAcknowledgedStepsAreLogged kills the daemon while two sessions run code. The
+// log has every acknowledged step, in order and once.
+func TestAcknowledgedStepsAreLogged(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	dir := t.TempDir()
@@ -203,7 +202,7 @@ func TestEveryAcknowledgedStepIsInTheLog(t *testing.T) {
 			s.ask(session, code)
 			sent[n] = session
 		}
-		for n := range 4 { // so many are always on their way
+		for n := range 4 { // number of concurrent calls
 			ask(n)
 		}
 		for n := 4; ; n++ {
@@ -216,7 +215,7 @@ func TestEveryAcknowledgedStepIsInTheLog(t *testing.T) {
 			}
 			acknowledged[r.Session.ID] = append(acknowledged[r.Session.ID], string(r.Result))
 			if n == 12+7*round {
-				go s.cmd.Process.Kill() // with answers on their way
+				go s.cmd.Process.Kill() // with results in flight
 			}
 			ask(n)
 		}
@@ -243,9 +242,9 @@ func TestEveryAcknowledgedStepIsInTheLog(t *testing.T) {
 	}
 }
 
-// TestAThreadOfAnEarlierCallIsNotHeard: through all parts, over the freezing of
-// the interpreter in between, also in the middle of a print.
-func TestAThreadOfAnEarlierCallIsNotHeard(t *testing.T) {
+// TestOutputOfEarlierThreadIsDropped tests threads that outlive their call, across
+// the freezing of the interpreter, and in the middle of a print.
+func TestOutputOfEarlierThreadIsDropped(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	dir := t.TempDir()

@@ -17,11 +17,11 @@ import (
 const (
 	toMCP      = "0123456789-of-a-tenant"
 	toMetrics  = "0123456789-of-prometheus"
-	canary     = "canary-7c1f" // in code, arguments, answers and errors
+	canary     = "canary-7c1f" // in code, arguments, results and errors
 	clientSays = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 )
 
-// watched is a daemon over HTTP that tells a collector and Prometheus.
+// watched starts a daemon over HTTP that exports to a collector and Prometheus.
 func watched(t *testing.T) (*daemonProcess, *telemetrytest.Collector) {
 	t.Helper()
 	needSandbox(t)
@@ -42,7 +42,7 @@ policy: {rules: [{name: no-deleting, tool: files.write_file, decision: block}]}
 
 var scrapedAt = regexp.MustCompile(`metrics can be scraped" address=(\S+)`)
 
-// metrics is where those of a daemon are.
+// metrics returns the URL of the metrics endpoint.
 func (d *daemonProcess) metrics() string {
 	d.t.Helper()
 	for range 1000 {
@@ -55,7 +55,7 @@ func (d *daemonProcess) metrics() string {
 	return ""
 }
 
-// arrived waits for a span that a condition holds of.
+// arrived waits for a span that satisfies a condition.
 func arrived(t *testing.T, c *telemetrytest.Collector, want func(telemetrytest.Span) bool) {
 	t.Helper()
 	for range 3000 {
@@ -69,7 +69,7 @@ func arrived(t *testing.T, c *telemetrytest.Collector, want func(telemetrytest.S
 	t.Fatalf("it did not arrive among %+v", c.Spans())
 }
 
-func TestAnExecutionWithTwoCallsIsOneTraceWithoutContent(t *testing.T) {
+func TestExecutionIsOneTraceWithoutContent(t *testing.T) {
 	t.Parallel()
 	d, c := watched(t)
 	v := d.visit("Authorization", "Bearer "+toMCP, "Traceparent", clientSays)
@@ -123,12 +123,12 @@ result = "canary-7c1f"`
 	if names["sandpiper.decide"] != 4 || names["sandpiper.send"] != 3 || names["sandpiper.execute"] != 1 {
 		t.Errorf("spans: %v", names)
 	}
-	d.noCanary(c)
+	d.checkNoCanary(c)
 }
 
-// noCanary holds every byte that left the daemon, and its audit log, against the
-// word that stood in all content.
-func (d *daemonProcess) noCanary(c *telemetrytest.Collector) {
+// checkNoCanary checks that no exported byte, and no line of the audit log, contains the
+// canary that was in all content.
+func (d *daemonProcess) checkNoCanary(c *telemetrytest.Collector) {
 	d.t.Helper()
 	_, text, err := telemetrytest.Scrape(d.t.Context(), d.metrics(), toMetrics)
 	if err != nil {
@@ -150,14 +150,14 @@ func (d *daemonProcess) noCanary(c *telemetrytest.Collector) {
 	}
 }
 
-func TestMetricsAreScrapedWhereNoTenantIs(t *testing.T) {
+func TestMetricsEndpointIsSeparate(t *testing.T) {
 	t.Parallel()
 	d, _ := watched(t)
 	v := d.visit("Authorization", "Bearer "+toMCP)
 	v.value("1/0")
 	v.value("from servers import calculator; calculator.add(a=1, b=2)")
 	series := map[string]float64{}
-	for range 1000 { // a place is free a moment after the answer
+	for range 1000 { // the slot is released slightly after the result
 		var err error
 		if series, _, err = telemetrytest.Scrape(t.Context(), d.metrics(), toMetrics); err != nil {
 			t.Fatal(err)
@@ -186,7 +186,7 @@ func TestMetricsAreScrapedWhereNoTenantIs(t *testing.T) {
 		}
 	}
 	for at, token := range map[string]string{
-		d.metrics():                     toMCP, // a tenant's is not for this
+		d.metrics():                     toMCP, // the token of a tenant is not accepted here
 		"http://" + d.addr + "/metrics": toMetrics,
 		strings.TrimSuffix(d.metrics(), "/metrics") + "/mcp": toMCP,
 	} {
@@ -207,7 +207,7 @@ func TestMetricsAreScrapedWhereNoTenantIs(t *testing.T) {
 	}
 }
 
-func TestATraceHasTheWaitForAPerson(t *testing.T) {
+func TestTraceIncludesWaitForApproval(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	c := telemetrytest.New(t)
@@ -219,12 +219,12 @@ servers:
   files: {command: %[3]q, args: [%[4]q]}
 `, c.URL, filepath.Join(servers, "calculator"), filepath.Join(servers, "filesystem"), home), "2025-11-25", `{"elicitation":{}}`)
 	p.calls("execute_code", `{"code":"from servers import calculator, files\ncalculator.add(a=1, b=2)\nfiles.write_file(path='canary-7c1f', content='canary-7c1f')"}`, "")
-	q := p.hears()
+	q := p.nextMessage()
 	if q.Method != "elicitation/create" {
 		t.Fatalf("nobody is asked: %+v", q)
 	}
 	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, approves))
-	if m := p.hears(); !strings.Contains(m.Result.Content[0].Text, `"success":true`) {
+	if m := p.nextMessage(); !strings.Contains(m.Result.Content[0].Text, `"success":true`) {
 		t.Fatalf("it was not approved: %+v", m)
 	}
 	arrived(t, c, func(s telemetrytest.Span) bool { return s.Name == "mcp.request" })

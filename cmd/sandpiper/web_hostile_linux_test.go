@@ -16,18 +16,17 @@ import (
 	"time"
 )
 
-// These tests are what clients do that nobody vouches for, to a daemon that is a
-// process of its own, with its real sandbox. None looks at how long others wait,
-// only whether they are answered.
+// These tests simulate hostile clients of a daemon process with its real sandbox. They
+// check that other clients are served, not how fast.
 
-func TestAClientThatLeavesTakesItsCodeWithIt(t *testing.T) {
+func TestClosedConnectionEndsItsCode(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
 	for era, v := range d.eras() {
 		t.Run(era, func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
-			res := v.must(v.call(ctx, holdsALock))
+			res := v.must(v.call(ctx, lockHolder))
 			for m := range messages(res.Body) {
 				if m.Method == "notifications/progress" {
 					break
@@ -43,7 +42,7 @@ func TestAClientThatLeavesTakesItsCodeWithIt(t *testing.T) {
 			}
 			leave()
 			res.Body.Close()
-			awaitEnd(t, held)
+			awaitUnlock(t, held)
 			if got := v.value("6 * 7"); got != "42" {
 				t.Errorf("after it: %s", got)
 			}
@@ -51,8 +50,8 @@ func TestAClientThatLeavesTakesItsCodeWithIt(t *testing.T) {
 	}
 }
 
-// holdsALock never ends; the kernel takes its lock from it when its process ends.
-const holdsALock = `
+// lockHolder never ends; the kernel releases its lock when its process ends.
+const lockHolder = `
 import fcntl
 held = open('held', 'w')
 fcntl.lockf(held, fcntl.LOCK_EX)
@@ -67,9 +66,9 @@ func locked(t *testing.T, f *os.File) bool {
 	return lock.Type != syscall.F_UNLCK
 }
 
-// awaitEnd blocks until the code that holds the lock is gone. Its own limit of
-// 300 s must not be what ends it.
-func awaitEnd(t *testing.T, f *os.File) {
+// awaitUnlock blocks until the code that holds the lock has ended, before its own limit of
+// 300 s.
+func awaitUnlock(t *testing.T, f *os.File) {
 	t.Helper()
 	began := time.Now()
 	for {
@@ -88,7 +87,7 @@ func awaitEnd(t *testing.T, f *os.File) {
 	}
 }
 
-func TestAConnectionIsOfOneTenant(t *testing.T) {
+func TestConnectionBelongsToOneTenant(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
@@ -130,7 +129,7 @@ func TestAConnectionIsOfOneTenant(t *testing.T) {
 	}
 }
 
-func TestAGigabyteIsNotTakenIn(t *testing.T) {
+func TestLargeBodyIsRejected(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
@@ -145,7 +144,7 @@ func TestAGigabyteIsNotTakenIn(t *testing.T) {
 				}
 				r.ContentLength = length
 				refused := make(chan int, 1)
-				go func() { // the daemon may hang up before it can be read what it says
+				go func() { // the daemon may close the connection before the response is read
 					defer close(refused)
 					if res, err := http.DefaultClient.Do(r); err == nil {
 						res.Body.Close()
@@ -166,7 +165,7 @@ func TestAGigabyteIsNotTakenIn(t *testing.T) {
 	}
 }
 
-// spaces are as many as are left, and counted.
+// spaces is a reader of the remaining number of spaces.
 type spaces struct {
 	left int64
 	read atomic.Int64
@@ -186,7 +185,7 @@ func (s *spaces) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-func TestIdleAndHalfOpenConnectionsAreNoConcernOfOthers(t *testing.T) {
+func TestIdleConnectionsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
@@ -194,7 +193,7 @@ func TestIdleAndHalfOpenConnectionsAreNoConcernOfOthers(t *testing.T) {
 	head := "POST /mcp HTTP/1.1\r\nHost: " + d.addr + "\r\nContent-Type: application/json\r\n"
 	for begin, count := range map[string]int{
 		"": 1000,
-		"GET /healthz HTTP/1.1\r\nHost: " + d.addr + "\r\n\r\n": 100, // and nothing after it
+		"GET /healthz HTTP/1.1\r\nHost: " + d.addr + "\r\n\r\n": 100, // then idle
 		"POST /mcp HT":                          100,
 		head:                                    100,
 		head + "Content-Length: 500\r\n\r\n{\"": 100,
@@ -210,7 +209,7 @@ func TestIdleAndHalfOpenConnectionsAreNoConcernOfOthers(t *testing.T) {
 			}
 		}
 	}
-	for range 300 { // connections of the protocol that say no more
+	for range 300 { // idle connections after the handshake
 		d.visitAsBefore()
 	}
 	visitors["2025-11-25, new"] = d.visitAsBefore()
@@ -221,7 +220,7 @@ func TestIdleAndHalfOpenConnectionsAreNoConcernOfOthers(t *testing.T) {
 	}
 }
 
-func TestASlowReaderIsNoConcernOfOthers(t *testing.T) {
+func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
@@ -235,12 +234,12 @@ func TestASlowReaderIsNoConcernOfOthers(t *testing.T) {
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + aboutClient + `}}`
 	request := fmt.Sprintf("POST /mcp HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"+
 		"Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/list\r\nContent-Length: %d\r\n\r\n%s", d.addr, len(body), body)
-	go func() { // it asks for far more than fits between the two, and blocks
+	go func() { // the response exceeds all buffers, so the daemon blocks
 		_, _ = io.WriteString(c, strings.Repeat(request, 2000))
 	}()
 	var read []byte
 	one := make([]byte, 1)
-	for len(read) < len("HTTP/1.1 200 OK") { // a byte for each call of the others
+	for len(read) < len("HTTP/1.1 200 OK") { // one byte per call of the other client
 		for era, v := range visitors {
 			if got := v.value("6 * 7"); got != "42" {
 				t.Errorf("%s: %s", era, got)
@@ -256,7 +255,7 @@ func TestASlowReaderIsNoConcernOfOthers(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRequestIsRefusedInWords(t *testing.T) {
+func TestInvalidRequestsAreRejectedWithReason(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
@@ -292,7 +291,7 @@ func TestWhatIsNoRequestIsRefusedInWords(t *testing.T) {
 	}
 }
 
-func TestAnOlderClientIsAnsweredInAVersionThatThereIs(t *testing.T) {
+func TestOlderClientGetsSupportedVersion(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	v := serveHTTP(t, "", "").visitAsBefore()
@@ -310,8 +309,8 @@ func TestAnOlderClientIsAnsweredInAVersionThatThereIs(t *testing.T) {
 	}
 }
 
-// A hangup, from a terminal or to have the configuration read again, ends no call.
-func TestAHangupEndsNoCall(t *testing.T) {
+// SIGHUP, from a closed terminal or an operator, does not end calls.
+func TestHangupEndsNoCall(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")

@@ -20,7 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 )
 
-// daemonProcess is sandpiper serve --http as a process of its own.
+// daemonProcess is a process of sandpiper serve --http.
 type daemonProcess struct {
 	t    *testing.T
 	addr string // host:port
@@ -30,8 +30,8 @@ type daemonProcess struct {
 	pid  int
 }
 
-// serveHTTP starts program, or the one under test if that is empty, with a
-// configuration, and stops it when the test ends. It must then end by itself.
+// serveHTTP starts program, or the program under test if it is empty, with a configuration.
+// When the test ends it stops the process, which must exit on its own.
 func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProcess {
 	t.Helper()
 	cache := os.Getenv("XDG_CACHE_HOME") // of needSandbox
@@ -88,12 +88,12 @@ func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProc
 	return d
 }
 
-// workspace is the directory of a tenant.
+// workspace returns the workspace directory of a tenant.
 func (d *daemonProcess) workspace(tenant string) string {
 	return filepath.Join(d.home, "data", "sandpiper", "workspaces", tenant)
 }
 
-// visitor is a client of a daemon, in one of the eras.
+// visitor is a client of a daemon with one of the protocol versions.
 type visitor struct {
 	*daemonProcess
 	modern bool
@@ -103,12 +103,12 @@ type visitor struct {
 
 const aboutClient = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"progressToken":"p"}`
 
-// visit connects as a client of the newer era, which takes no more than to say so.
+// visit returns a client of the newer protocol, which needs no handshake.
 func (d *daemonProcess) visit(header ...string) *visitor {
 	return &visitor{daemonProcess: d, modern: true, header: append(header, "Mcp-Protocol-Version", "2026-07-28")}
 }
 
-// visitAsBefore connects as a client of the older era.
+// visitAsBefore connects a client of the older protocol.
 func (d *daemonProcess) visitAsBefore(header ...string) *visitor {
 	d.t.Helper()
 	v := &visitor{daemonProcess: d, header: header}
@@ -122,7 +122,7 @@ func (d *daemonProcess) visitAsBefore(header ...string) *visitor {
 	return v
 }
 
-// eras are a visitor of each.
+// eras returns a client of each protocol.
 func (d *daemonProcess) eras() map[string]*visitor {
 	return map[string]*visitor{"2026-07-28": d.visit(), "2025-11-25": d.visitAsBefore()}
 }
@@ -135,7 +135,7 @@ func (v *visitor) must(res *http.Response, err error) *http.Response {
 	return res
 }
 
-// send posts a message; more headers replace the visitor's own.
+// send posts a message; the given headers replace the visitor's own.
 func (v *visitor) send(ctx context.Context, body string, header ...string) (*http.Response, error) {
 	r, err := v.request(ctx, http.MethodPost, strings.NewReader(body), header...)
 	if err != nil {
@@ -172,10 +172,10 @@ func (v *visitor) tool(ctx context.Context, name, args string) (*http.Response, 
 	}
 	return v.send(ctx, fmt.Sprintf(
 		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s,%s}}`,
-		100+v.calls.Add(1), name, args, about), header...) // the id of a call that just ended may still be taken
+		100+v.calls.Add(1), name, args, about), header...) // the id of the previous call may still be in use
 }
 
-// value is the answer to code that ends: its result, as JSON.
+// value runs code and returns its result as JSON.
 func (v *visitor) value(code string) string {
 	v.t.Helper()
 	res := v.must(v.call(v.t.Context(), code))
@@ -194,7 +194,7 @@ func (v *visitor) value(code string) string {
 	return ""
 }
 
-// message is what a daemon sends in a stream.
+// message is a message in an event stream.
 type message struct {
 	ID     any
 	Method string
@@ -202,7 +202,7 @@ type message struct {
 	Result struct{ Content []struct{ Text string } }
 }
 
-// messages are those in a stream of events, or the one that is the body.
+// messages returns the messages of an event stream, or the single message of the body.
 func messages(body io.Reader) func(func(message) bool) {
 	return func(yield func(message) bool) {
 		lines := bufio.NewScanner(body)
