@@ -117,34 +117,34 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 // wait: it ends the execution, whose outcome has the reason.
 func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (redact.Message, error) {
 	*c.session = x.Session()
-	asks := s.newAsks(ctx, c, x)
-	defer func() { asks.end() }()
+	shown := s.newClientQuestions(ctx, c, x)
+	defer func() { shown.end() }()
 	for {
-		e, err := x.Next(asks.failed)
+		e, err := x.Next(shown.failed)
 		switch {
-		case err != nil && asks.failed.Err() != nil:
-			s.cfg.Log.Debug("the client could not be asked", "error", context.Cause(asks.failed))
-			asks.end()
+		case err != nil && shown.failed.Err() != nil:
+			s.cfg.Log.Debug("the client could not be asked", "error", context.Cause(shown.failed))
+			shown.end()
 			open, err := s.cfg.Runner.Questions(c.home, x.ID())
 			if err != nil {
 				return redact.Message{}, err
 			}
 			if len(open) > 0 {
-				return s.park(ctx, c, x, open)
+				return s.suspend(ctx, c, x, open)
 			}
-			asks = s.newAsks(ctx, c, x) // answered by another client or command
+			shown = s.newClientQuestions(ctx, c, x) // answered by another client or command
 		case err != nil:
 			return redact.Message{}, err
 		case e.Progress != nil:
 			s.progress(ctx, c, *e.Progress)
 		case e.Questions != nil:
-			if s.give(ctx, &c, x, e.Questions) {
+			if s.answerQuestion(ctx, &c, x, e.Questions) {
 				continue
 			}
 			if c.Ask == nil {
-				return s.park(ctx, c, x, e.Questions)
+				return s.suspend(ctx, c, x, e.Questions)
 			}
-			asks.put(e.Questions)
+			shown.put(e.Questions)
 		case e.Done != nil:
 			return message(*e.Done), nil
 		}

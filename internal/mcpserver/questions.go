@@ -36,8 +36,8 @@ func (s *Server) resumeTool() builtin {
 	}
 }
 
-// park suspends the execution; the answer to the client contains the questions.
-func (s *Server) park(ctx context.Context, c call, x *execution.Execution, open []question.Question) (m redact.Message, err error) {
+// suspend suspends the execution: the answer to the client contains the questions.
+func (s *Server) suspend(ctx context.Context, c call, x *execution.Execution, open []question.Question) (m redact.Message, err error) {
 	if err := s.cfg.Runner.Suspend(x); err != nil {
 		return m, err
 	}
@@ -51,8 +51,8 @@ func (s *Server) park(ctx context.Context, c call, x *execution.Execution, open 
 	return redact.Message{Body: ""}, c.Require(questions, s.state(c.home.ID(), x.ID()))
 }
 
-// asks are the questions shown to a client during its open call.
-type asks struct {
+// clientQuestions are the questions shown to a client during its open call.
+type clientQuestions struct {
 	server *Server
 	call   call
 	x      *execution.Execution
@@ -65,15 +65,15 @@ type asks struct {
 	all    sync.WaitGroup
 }
 
-func (s *Server) newAsks(ctx context.Context, c call, x *execution.Execution) *asks {
-	a := &asks{server: s, call: c, x: x, asked: map[string]bool{}}
+func (s *Server) newClientQuestions(ctx context.Context, c call, x *execution.Execution) *clientQuestions {
+	a := &clientQuestions{server: s, call: c, x: x, asked: map[string]bool{}}
 	a.ctx, a.stop = context.WithCancel(ctx)
 	a.failed, a.fail = context.WithCancelCause(context.WithoutCancel(ctx))
 	return a
 }
 
 // end withdraws the open questions.
-func (a *asks) end() {
+func (a *clientQuestions) end() {
 	a.stop()
 	a.all.Wait()
 	a.fail(nil)
@@ -81,7 +81,7 @@ func (a *asks) end() {
 
 // put asks the open questions that were not asked yet, each in its own request, so that
 // an answered one does not wait for the others.
-func (a *asks) put(open []question.Question) {
+func (a *clientQuestions) put(open []question.Question) {
 	for _, q := range open {
 		if a.asked[q.ID] {
 			continue
@@ -97,7 +97,7 @@ func (a *asks) put(open []question.Question) {
 }
 
 // one asks one question and passes the reply to the execution.
-func (a *asks) one(q question.Question, closed <-chan struct{}) error {
+func (a *clientQuestions) one(q question.Question, closed <-chan struct{}) error {
 	asking, stop := context.WithCancel(a.ctx)
 	defer stop()
 	go func() {
@@ -130,7 +130,7 @@ func (a *asks) one(q question.Question, closed <-chan struct{}) error {
 func redactQuestions(ctx context.Context, exit *redact.Exit, open []question.Question) ([]wire.Question, error) {
 	var all []wire.Question
 	for _, q := range open {
-		one, err := sealedOne(ctx, exit, q)
+		one, err := redactQuestion(ctx, exit, q)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +139,7 @@ func redactQuestions(ctx context.Context, exit *redact.Exit, open []question.Que
 	return all, nil
 }
 
-func sealedOne(ctx context.Context, exit *redact.Exit, q question.Question) (one wire.Question, err error) {
+func redactQuestion(ctx context.Context, exit *redact.Exit, q question.Question) (one wire.Question, err error) {
 	one.ID, one.Schema = q.ID, q.Schema
 	if q.Approval != "" {
 		one.Text, err = exit.RevealToPerson(ctx, q.Text)
@@ -320,9 +320,9 @@ func (s *Server) again(ctx context.Context, c call, id string, given func([]ques
 	return s.follow(ctx, c, x)
 }
 
-// give passes the answer of the call to its question. It returns false if there is no
+// answerQuestion passes the answer of the call to its question. It returns false if there is no
 // answer, or it does not fit.
-func (s *Server) give(ctx context.Context, c *call, x *execution.Execution, open []question.Question) bool {
+func (s *Server) answerQuestion(ctx context.Context, c *call, x *execution.Execution, open []question.Question) bool {
 	given := c.given
 	if c.given = nil; given == nil || len(open) != 1 {
 		return false
