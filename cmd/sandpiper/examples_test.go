@@ -96,7 +96,7 @@ func recordingServers(t *testing.T, servers, said string) string {
 func direct(t *testing.T, said string) (definitions, results int) {
 	files, err := filepath.Glob(filepath.Join(said, "*"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no server said anything (%v)", err)
+		t.Fatalf("no server wrote anything (%v)", err)
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)

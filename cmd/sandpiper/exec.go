@@ -3,25 +3,12 @@ package main
 import (
 	"context"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
-
-type execOptions struct {
-	script  string // file with the code, or "-" for stdin
-	code    string // -c
-	inline  bool   // -c was given
-	timeout time.Duration
-	memory  int
-	vars    string   // --context
-	files   []string // --file
-	session string   // --session
-	dryRun  bool     // --dry-run
-}
 
 func (a *app) execCommand() *cobra.Command {
 	var o execOptions

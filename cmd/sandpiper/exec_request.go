@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 )
@@ -54,4 +55,17 @@ func readCode(r io.Reader, name string) (string, error) {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
 	return string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))), nil
+}
+
+// execOptions are the flags of exec and of other commands that read code.
+type execOptions struct {
+	script  string // file with the code, or "-" for stdin
+	code    string // -c
+	inline  bool   // -c was given
+	timeout time.Duration
+	memory  int
+	vars    string   // --context
+	files   []string // --file
+	session string   // --session
+	dryRun  bool     // --dry-run
 }

@@ -178,7 +178,7 @@ func verify(t *testing.T, n int, r execAnswer, count map[int]int, all *killStats
 			all.unknown++
 			all.happened += c
 		default:
-			t.Errorf("run %d: write %d is said to be %s, and happened %d times", n, i, what, c)
+			t.Errorf("run %d: write %d is reported as %s, and was made %d times", n, i, what, c)
 		}
 	}
 }

@@ -15,10 +15,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
-// maxFileSize is the maximum size of a file copied into the workspace. The file is read
-// into memory.
-const maxFileSize = 1 << 30
-
 func (a *app) filesCommand() *cobra.Command {
 	return a.ofTenant(group("files", "List, print and change the files in /workspace",
 		&cobra.Command{

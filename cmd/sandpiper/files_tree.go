@@ -82,3 +82,7 @@ func putTreeFile(ctx context.Context, home *home.Home, root *os.Root, at, to str
 	}
 	return len(data), home.Workspace.Write(ctx, to, data)
 }
+
+// maxFileSize is the maximum size of a file copied into the workspace. The file is read
+// into memory.
+const maxFileSize = 1 << 30

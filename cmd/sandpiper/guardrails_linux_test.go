@@ -38,7 +38,7 @@ func checkEscaped(t *testing.T, name, text string) {
 		t.Errorf("%s: it can be loaded or obeyed: %s", name, text)
 	}
 	if !strings.Contains(text, "<<<data ") {
-		t.Errorf("%s: nothing says that it is data: %s", name, text)
+		t.Errorf("%s: not marked as data: %s", name, text)
 	}
 	if !strings.Contains(text, "https://evil.example/?q=1") {
 		t.Errorf("%s: the address cannot be read: %s", name, text)

@@ -56,28 +56,6 @@ restores it.`,
 	return c
 }
 
-type initOptions struct {
-	here, dry, yes, replace, envFile, undo bool
-	apply                                  []string
-}
-
-// check rejects unknown clients and conflicting options.
-func (o initOptions) check() error {
-	if o.replace && len(o.apply) == 0 {
-		return usagef("--replace requires --apply: it removes servers from the clients named there")
-	}
-	for _, id := range o.apply {
-		if _, ok := clientconfig.ClientByID(id); !ok && id != "all" {
-			var ids []string
-			for _, c := range clientconfig.Clients {
-				ids = append(ids, c.ID)
-			}
-			return usagef("--apply: unknown client %q; use %s or all", id, strings.Join(ids, ", "))
-		}
-	}
-	return nil
-}
-
 // initEnv returns the environment of this process.
 func initEnv() (clientconfig.Env, error) {
 	env := clientconfig.Env{OS: runtime.GOOS, Lookup: os.LookupEnv}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
@@ -239,4 +240,27 @@ func (p *initPlan) clientChanges(t initClient) ([]clientconfig.Change, error) {
 		}
 	}
 	return changes, nil
+}
+
+// initOptions are the flags of init.
+type initOptions struct {
+	here, dry, yes, replace, envFile, undo bool
+	apply                                  []string
+}
+
+// check rejects unknown clients and conflicting options.
+func (o initOptions) check() error {
+	if o.replace && len(o.apply) == 0 {
+		return usagef("--replace requires --apply: it removes servers from the clients named there")
+	}
+	for _, id := range o.apply {
+		if _, ok := clientconfig.ClientByID(id); !ok && id != "all" {
+			var ids []string
+			for _, c := range clientconfig.Clients {
+				ids = append(ids, c.ID)
+			}
+			return usagef("--apply: unknown client %q; use %s or all", id, strings.Join(ids, ", "))
+		}
+	}
+	return nil
 }

@@ -167,7 +167,7 @@ for task in json.load(open("/workspace/sessions/session_001.json"))["tasks"]:
     if not task["result"].startswith("error"): exec(task["code"])
 rows[-1]`)
 	if string(r.Result) != `{"n":4}` || r.Session.State != "living" {
-		t.Fatalf("rebuilt as the note says: %+v", r)
+		t.Fatalf("rebuilt according to the note: %+v", r)
 	}
 	log := show(t, dir, "session_001") // the fifth task created the checkpoint again
 	if len(log.Tasks) != 5 || log.Tasks[0].Output != "State saved" || log.Tasks[2].Result != "5" ||

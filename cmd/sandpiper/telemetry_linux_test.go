@@ -51,7 +51,7 @@ func (d *daemonProcess) metrics() string {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	d.t.Fatalf("nothing says where the metrics are:\n%s", d.log)
+	d.t.Fatalf("the log does not contain the address of the metrics:\n%s", d.log)
 	return ""
 }
 
@@ -146,7 +146,7 @@ func (d *daemonProcess) checkNoCanary(c *telemetrytest.Collector) {
 		text += string(b)
 	}
 	if text += c.Raw(); strings.Contains(text, canary) || strings.Contains(text, toMCP) {
-		d.t.Error("something of the code, its arguments or answers, or a token, was told")
+		d.t.Error("code, arguments, results or a token were exported")
 	}
 }
 
@@ -221,7 +221,7 @@ servers:
 	p.calls("execute_code", `{"code":"from servers import calculator, files\ncalculator.add(a=1, b=2)\nfiles.write_file(path='canary-7c1f', content='canary-7c1f')"}`, "")
 	q := p.nextMessage()
 	if q.Method != "elicitation/create" {
-		t.Fatalf("nobody is asked: %+v", q)
+		t.Fatalf("no question: %+v", q)
 	}
 	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, q.ID, approves))
 	if m := p.nextMessage(); !strings.Contains(m.Result.Content[0].Text, `"success":true`) {
@@ -241,6 +241,6 @@ servers:
 		t.Errorf("the wait %+v in the call %+v", approval, call)
 	}
 	if strings.Contains(c.Raw(), canary) {
-		t.Error("something of the call was told")
+		t.Error("content of the call was exported")
 	}
 }

@@ -77,7 +77,7 @@ func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProc
 			t.Errorf("the daemon ended with %v", err)
 		}
 		if strings.Contains(d.log.String(), "level=ERROR") {
-			t.Errorf("the daemon says:\n%s", d.log)
+			t.Errorf("the log of the daemon:\n%s", d.log)
 		}
 	})
 	var ok bool

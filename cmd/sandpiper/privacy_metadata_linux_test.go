@@ -128,9 +128,9 @@ func TestServerMetadataIsRedacted(t *testing.T) {
 						found = told()
 					}
 					if c.mode == "off" && len(found) == 0 {
-						t.Errorf("the client was told nothing: %s", w.out.Text())
+						t.Errorf("the client received nothing: %s", w.out.Text())
 					} else if c.mode != "off" && len(found) > 0 {
-						t.Errorf("the client was told %q", found)
+						t.Errorf("the client received %q", found)
 					}
 				})
 			}

@@ -96,13 +96,13 @@ result = [first, held, missing, change(), "greet" in dir(moody), search_tools("g
 		t.Fatalf("%+v, %v", r, err)
 	}
 	if got[0] != "greet done" || got[3] != "change done" {
-		t.Errorf("what works said %v and %v", got[0], got[3])
+		t.Errorf("the unchanged tools returned %v and %v", got[0], got[3])
 	}
 	if text := fmt.Sprint(got[1]); !strings.HasPrefix(text, heldReason) || !strings.Contains(text, "sandpiper tools accept moody greet") {
 		t.Errorf("the quarantined tool returned %q", text)
 	}
 	if text := fmt.Sprint(got[2]); !strings.HasPrefix(text, `server moody has no tool "gone"`) {
-		t.Errorf("the tool that went said %q", text)
+		t.Errorf("the removed tool returned %q", text)
 	}
 	if text := fmt.Sprint(got[5]); strings.Contains(text, "ssh") {
 		t.Errorf("the new words were shown: %s", text)
