@@ -169,7 +169,7 @@ func (t *Homes) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 	if id.IsZero() {
 		return nil, fault.New(fault.Invalid, "tenant id is missing")
 	}
-	s, first, err := t.enter(id)
+	s, first, err := t.addRef(id)
 	if err != nil {
 		return nil, err
 	}
@@ -182,10 +182,10 @@ func (t *Homes) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 	select {
 	case <-s.opened:
 	case <-ctx.Done():
-		return nil, errors.Join(context.Cause(ctx), t.leave(s))
+		return nil, errors.Join(context.Cause(ctx), t.removeRef(s))
 	}
 	if s.err != nil {
-		return nil, errors.Join(s.err, t.leave(s))
+		return nil, errors.Join(s.err, t.removeRef(s))
 	}
 	t.refreshSometimes(s)
 	return t.home(s), nil
@@ -197,7 +197,7 @@ func (t *Homes) home(s *shared) *Home {
 		Workspace: s.parts.files, Skills: s.parts.skills, Sessions: s.parts.sessions,
 		Journal: s.parts.journal, Shapes: s.parts.shapes, Usage: s.parts.usage, Vault: s.parts.vault,
 		Approvals: s.parts.approvals, parts: s.parts, modules: t.cfg.Modules,
-		release: sync.OnceValue(func() error { return t.leave(s) }),
+		release: sync.OnceValue(func() error { return t.removeRef(s) }),
 		share: func() *Home {
 			t.mu.Lock()
 			defer t.mu.Unlock()
@@ -207,8 +207,8 @@ func (t *Homes) home(s *shared) *Home {
 	}
 }
 
-// enter adds a reference to a home. The first caller opens it.
-func (t *Homes) enter(id tenant.ID) (s *shared, first bool, err error) {
+// addRef adds a reference to a home. The first caller opens it.
+func (t *Homes) addRef(id tenant.ID) (s *shared, first bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -225,9 +225,9 @@ func (t *Homes) enter(id tenant.ID) (s *shared, first bool, err error) {
 	return s, first, nil
 }
 
-// leave removes a reference. An unused home stays open, unless opening failed, too many are
+// removeRef removes a reference. An unused home stays open, unless opening failed, too many are
 // idle, or t is closed.
-func (t *Homes) leave(s *shared) error {
+func (t *Homes) removeRef(s *shared) error {
 	t.mu.Lock()
 	s.users--
 	var out []*shared
@@ -272,7 +272,7 @@ func (t *Homes) refreshSometimes(s *shared) {
 	s.users++
 	t.tasks.Go(func() {
 		t.refresh(context.Background(), s.parts)
-		if err := t.leave(s); err != nil {
+		if err := t.removeRef(s); err != nil {
 			t.cfg.Log.Warn("close home", "tenant", s.id.String(), "error", err)
 		}
 	})

@@ -131,7 +131,7 @@ func (l layout) close() error {
 	if !fi.IsDir() {
 		return fault.New(fault.Invalid, "the data directory %s is not a directory", l.root)
 	}
-	if !ours(fi) {
+	if !ownedByUser(fi) {
 		return fault.New(fault.Denied, "the data directory %s belongs to another user", l.root).
 			WithHint("run Sandpiper as the owner of that directory, or give it a data directory of its own")
 	}

@@ -17,7 +17,7 @@ func ownerOf(fi fs.FileInfo) int {
 	return -1
 }
 
-func ours(fi fs.FileInfo) bool { return ownerOf(fi) == selfUID() }
+func ownedByUser(fi fs.FileInfo) bool { return ownerOf(fi) == selfUID() }
 
 // mapped reports whether the ids from first to last exist here, as uids and as
 // gids: in a container root may have only a few.

@@ -10,6 +10,6 @@ func selfUID() int { return 0 }
 
 func ownerOf(fs.FileInfo) int { return 0 }
 
-func ours(fs.FileInfo) bool { return true }
+func ownedByUser(fs.FileInfo) bool { return true }
 
 func mapped(first, last int) bool { return false }

@@ -101,7 +101,7 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 		}
 	}
 	if args.Memory != nil {
-		req.MemoryMB = int(whole(*args.Memory))
+		req.MemoryMB = int(toInt64(*args.Memory))
 		if err := limits.CheckMemory(req.MemoryMB); err != nil {
 			return redact.Message{}, err
 		}

@@ -100,12 +100,12 @@ func (s *Server) readFile(ctx context.Context, c call) (redact.Message, error) {
 	}
 	limit := int64(page)
 	if args.Limit != nil {
-		limit = min(whole(*args.Limit), maxPage)
+		limit = min(toInt64(*args.Limit), maxPage)
 		if limit < 1 {
 			return redact.Message{}, fault.New(fault.Invalid, "limit is %d; it must be between 1 and %d bytes", limit, maxPage)
 		}
 	}
-	p, err := c.home.Workspace.Read(ctx, args.Filename, whole(args.Offset), limit)
+	p, err := c.home.Workspace.Read(ctx, args.Filename, toInt64(args.Offset), limit)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -119,7 +119,7 @@ func (s *Server) readFile(ctx context.Context, c call) (redact.Message, error) {
 	if p.Offset == 0 && p.Next == 0 {
 		return redact.Message{Body: answer}, nil
 	}
-	around, err := surroundings(ctx, c.home, args.Filename, p)
+	around, err := pageContext(ctx, c.home, args.Filename, p)
 	answer.Content = redact.PagePlaceholder
 	return redact.Message{Body: answer, Page: &around}, err
 }
@@ -128,9 +128,9 @@ func (s *Server) readFile(ctx context.Context, c call) (redact.Message, error) {
 // its ends. A private key is the longest.
 const margin = 20 << 10
 
-// surroundings returns a page with its context: the first line of the file, and whole
+// pageContext returns a page with its context: the first line of the file, and whole
 // lines from margin bytes before the page.
-func surroundings(ctx context.Context, home *home.Home, name string, p workspace.Page) (redact.Page, error) {
+func pageContext(ctx context.Context, home *home.Home, name string, p workspace.Page) (redact.Page, error) {
 	from := max(0, p.Offset-margin)
 	all, err := home.Workspace.Read(ctx, name, from, p.Offset-from+int64(len(p.Content))+margin)
 	if err != nil {
@@ -170,9 +170,9 @@ func firstLine(ctx context.Context, home *home.Home, name string) (string, error
 	return line + "\n", nil
 }
 
-// whole converts f, which has no fraction, to the nearest int64: JSON numbers can be
+// toInt64 converts f, which has no fraction, to the nearest int64: JSON numbers can be
 // larger.
-func whole(f float64) int64 {
+func toInt64(f float64) int64 {
 	const exact = 1 << 53
 	return int64(math.Max(-exact, math.Min(f, exact)))
 }

@@ -248,17 +248,17 @@ func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
 
 // state returns the request state of an execution. It is authenticated and bound to its
 // tenant.
-func (s *Server) state(owner tenant.ID, id string) string { return id + "." + s.seal(owner, id) }
+func (s *Server) state(owner tenant.ID, id string) string { return id + "." + s.mac(owner, id) }
 
-func (s *Server) seal(owner tenant.ID, id string) string {
+func (s *Server) mac(owner tenant.ID, id string) string {
 	mac := hmac.New(sha256.New, s.key[:])
 	mac.Write([]byte(owner.String() + "\x00" + id))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
 func (s *Server) opened(owner tenant.ID, state string) (id string, ok bool) {
-	id, seal, _ := strings.Cut(state, ".")
-	return id, hmac.Equal([]byte(seal), []byte(s.seal(owner, id)))
+	id, mac, _ := strings.Cut(state, ".")
+	return id, hmac.Equal([]byte(mac), []byte(s.mac(owner, id)))
 }
 
 func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {

@@ -21,7 +21,7 @@ func (s *Server) relay() *wire.Relay {
 		Name      string
 		Arguments map[string]string
 	}
-	answers := map[string]answerer{
+	answers := map[string]relayHandler{
 		"tools/list":               listing(s, face.Tools),
 		"tools/call":               s.pass,
 		"resources/list":           listing(s, face.Resources),
@@ -55,11 +55,11 @@ func (s *Server) relay() *wire.Relay {
 	}}
 }
 
-// answerer handles one request of a relay.
-type answerer = func(context.Context, wire.Request) (redact.Redacted, error)
+// relayHandler handles one request of a relay.
+type relayHandler = func(context.Context, wire.Request) (redact.Redacted, error)
 
 // passing parses the parameters for f, and redacts its result.
-func passing[P any](s *Server, f func(context.Context, *home.Home, *redact.Exit, P) (any, error)) answerer {
+func passing[P any](s *Server, f func(context.Context, *home.Home, *redact.Exit, P) (any, error)) relayHandler {
 	return func(ctx context.Context, r wire.Request) (redact.Redacted, error) {
 		return s.visit(ctx, r.Caller, func(home *home.Home, out *redact.Exit) (any, error) {
 			var p P
@@ -71,8 +71,8 @@ func passing[P any](s *Server, f func(context.Context, *home.Home, *redact.Exit,
 	}
 }
 
-// listing returns the answerer of a list.
-func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P, error)) answerer {
+// listing returns the relayHandler of a list.
+func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P, error)) relayHandler {
 	return passing(s, func(ctx context.Context, _ *home.Home, out *redact.Exit, p struct{ Cursor string }) (any, error) {
 		cursor, err := out.Restorer().Name(ctx, redact.ToServer, p.Cursor) // it contains a name
 		if err != nil {

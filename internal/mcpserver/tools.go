@@ -64,7 +64,7 @@ func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error
 	}
 	q := lookup.Query{Text: args.Query, Category: args.Category, Detail: args.Detail}
 	if args.Most != nil {
-		if q.Limit = int(whole(*args.Most)); q.Limit == 0 { // 0 means the default in a Query
+		if q.Limit = int(toInt64(*args.Most)); q.Limit == 0 { // 0 means the default in a Query
 			return redact.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
 		}
 	}

@@ -76,12 +76,12 @@ const (
 	ofAnswer    = "answer"
 )
 
-func (b box) seal(what string, number int, text []byte) []byte {
+func (b box) encrypt(what string, number int, text []byte) []byte {
 	return b.Seal(nil, nil, text, bound(what, number))
 }
 
-func (b box) open(what string, number int, sealed []byte) ([]byte, error) {
-	text, err := b.Open(nil, nil, sealed, bound(what, number))
+func (b box) decrypt(what string, number int, ciphertext []byte) ([]byte, error) {
+	text, err := b.Open(nil, nil, ciphertext, bound(what, number))
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "the record of the execution cannot be decrypted: it is damaged, or its key was lost or replaced").
 			WithHint("restore the file key of the data directory from a backup")

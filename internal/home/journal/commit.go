@@ -35,13 +35,13 @@ func (r *Record) drop() {
 // row is the encrypted form of an entry.
 type row struct {
 	entry
-	sealedArgs, sealedAnswer []byte
+	encryptedArgs, encryptedAnswer []byte
 }
 
 // commit writes the dirty entries to disk together with also. The caller holds the lock;
 // commit releases it.
 func (r *Record) commit(ctx context.Context, also change) error {
-	taken, rows, request, err := r.take()
+	taken, rows, request, err := r.takePending()
 	if err != nil {
 		r.mu.Unlock()
 		return err
@@ -66,8 +66,8 @@ func (r *Record) commit(ctx context.Context, also change) error {
 	return nil
 }
 
-// take encrypts the dirty entries, and the request if it is not on disk.
-func (r *Record) take() (taken []*entry, rows []row, request []byte, err error) {
+// takePending encrypts the dirty entries, and the request if it is not on disk.
+func (r *Record) takePending() (taken []*entry, rows []row, request []byte, err error) {
 	if r.ended {
 		return nil, nil, nil, nil
 	}
@@ -77,9 +77,9 @@ func (r *Record) take() (taken []*entry, rows []row, request []byte, err error) 
 		}
 	}
 	for _, e := range r.dirty {
-		w := row{entry: *e, sealedArgs: r.box.seal(ofArguments, e.number, e.ask.Args)}
+		w := row{entry: *e, encryptedArgs: r.box.encrypt(ofArguments, e.number, e.ask.Args)}
 		if e.answer != nil {
-			w.sealedAnswer = r.box.seal(ofAnswer, e.number, e.answer)
+			w.encryptedAnswer = r.box.encrypt(ofAnswer, e.number, e.answer)
 		}
 		rows = append(rows, w)
 		e.dirty = false
@@ -92,7 +92,7 @@ func (r *Record) take() (taken []*entry, rows []row, request []byte, err error) 
 func (r *Record) change(rows []row, request []byte, also change) change {
 	large, ended, size := r.large, r.ended, 0
 	for _, w := range rows {
-		size += len(w.sealedArgs) + len(w.sealedAnswer)
+		size += len(w.encryptedArgs) + len(w.encryptedAnswer)
 	}
 	return func(ctx context.Context, tx *store.Tx) error {
 		if also != nil {
@@ -124,7 +124,7 @@ func (r *Record) change(rows []row, request []byte, also change) change {
 func (w row) put(ctx context.Context, tx *store.Tx, execution string) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO journal_host_calls (execution, number, method, server, tool, state, arguments, answer) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (execution, number) DO UPDATE SET state = excluded.state, answer = excluded.answer`,
-		execution, w.number, w.ask.Method, w.ask.Ref.Server, w.ask.Ref.Tool, w.state, w.sealedArgs, w.sealedAnswer)
+		execution, w.number, w.ask.Method, w.ask.Ref.Server, w.ask.Ref.Tool, w.state, w.encryptedArgs, w.encryptedAnswer)
 	return err
 }
 

@@ -24,7 +24,7 @@ func (r *Record) End(ctx context.Context, s State) error {
 	r.mu.Unlock()
 	r.writes.Wait() // End must be the last write
 	if !stored {
-		r.log.leave(r.id)
+		r.log.removeRunning(r.id)
 		return nil
 	}
 	if large && s != "" {
@@ -49,7 +49,7 @@ func (l *Log) record(ctx context.Context, ends map[string]State) error {
 	})
 	if err == nil {
 		for id := range ends {
-			l.leave(id)
+			l.removeRunning(id)
 		}
 	}
 	return err
@@ -64,7 +64,7 @@ func end(ctx context.Context, tx *store.Tx, id string, s State) error {
 	return err
 }
 
-func (l *Log) leave(id string) {
+func (l *Log) removeRunning(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.running, id)

@@ -119,11 +119,11 @@ func (l *Log) begins(c tool.Call, id *int64) change {
 
 // Done records the outcome of a call. It is on disk when Done returns.
 func (l *Log) Done(ctx context.Context, id int64, o Outcome) error {
-	return l.commit(ctx, ends(id, o))
+	return l.commit(ctx, endChange(id, o))
 }
 
-// ends returns the change that records the outcome of a call.
-func ends(id int64, o Outcome) change {
+// endChange returns the change that records the outcome of a call.
+func endChange(id int64, o Outcome) change {
 	ended := time.Now()
 	return func(ctx context.Context, tx *store.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE journal_calls SET ended = ?, outcome = ? WHERE id = ?", ended.UnixMilli(), string(o), id)

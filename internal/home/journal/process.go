@@ -69,7 +69,7 @@ func (p *Process) register() (string, error) {
 		if ok, err := l.TryLock(); err != nil {
 			return "", fmt.Errorf("lock %s: %w", name, err)
 		} else if ok && isNamed(l, p.file(name)) {
-			return name, p.keep(l)
+			return name, p.holdLock(l)
 		}
 		_ = l.Close() // another process deleted the file before it was locked
 	}
@@ -85,7 +85,7 @@ func isNamed(l *flock.Flock, path string) bool {
 	return err == nil && os.SameFile(locked, named)
 }
 
-func (p *Process) keep(l *flock.Flock) error {
+func (p *Process) holdLock(l *flock.Flock) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.gone {

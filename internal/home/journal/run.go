@@ -165,7 +165,7 @@ func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) err
 	if a != nil {
 		r.setAnswer(e, *a)
 	}
-	return r.commit(ctx, ends(e.id, o))
+	return r.commit(ctx, endChange(e.id, o))
 }
 
 // SetAnswer records an answer in memory; the next commit writes it to disk.
@@ -230,7 +230,7 @@ func (r *Record) encryptRequest() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.box.seal(ofRequest, 0, request), nil
+	return r.box.encrypt(ofRequest, 0, request), nil
 }
 
 // Stored reports whether the record is on disk.

@@ -54,7 +54,7 @@ func (l *Log) OpenRecord(ctx context.Context, id string, concurrent func(request
 		return nil, nil, elsewhere(id)
 	}
 	if r, request, err = l.openRun(ctx, id); err != nil {
-		l.leave(id)
+		l.removeRunning(id)
 		return nil, nil, err
 	}
 	r.concurrent = concurrent(request)
@@ -105,9 +105,9 @@ func (l *Log) openRun(ctx context.Context, id string) (r *Record, request []byte
 func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err error) {
 	var state, process string
 	var created int64
-	var sealed []byte
+	var ciphertext []byte
 	err = tx.QueryRowContext(ctx, "SELECT state, process, created, bytes, request FROM journal_executions WHERE execution = ?", r.id).
-		Scan(&state, &process, &created, &r.kept, &sealed)
+		Scan(&state, &process, &created, &r.kept, &ciphertext)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, unknown(r.id)
@@ -125,7 +125,7 @@ func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err e
 		return nil, elsewhere(r.id)
 	}
 	r.created = time.UnixMilli(created)
-	if request, err = r.box.open(ofRequest, 0, sealed); err != nil {
+	if request, err = r.box.decrypt(ofRequest, 0, ciphertext); err != nil {
 		return nil, err
 	}
 	_, err = tx.ExecContext(ctx, "UPDATE journal_executions SET state = ?, process = ?, changed = ? WHERE execution = ?", string(Running), name, time.Now().UnixMilli(), r.id)
@@ -145,11 +145,11 @@ func (r *Record) read(ctx context.Context, tx *store.Tx) error {
 		if err := rows.Scan(&e.number, &e.ask.Method, &e.ask.Ref.Server, &e.ask.Ref.Tool, &e.state, &args, &answer); err != nil {
 			return err
 		}
-		if e.ask.Args, err = r.box.open(ofArguments, e.number, args); err != nil {
+		if e.ask.Args, err = r.box.decrypt(ofArguments, e.number, args); err != nil {
 			return err
 		}
 		if answer != nil {
-			if e.answer, err = r.box.open(ofAnswer, e.number, answer); err != nil {
+			if e.answer, err = r.box.decrypt(ofAnswer, e.number, answer); err != nil {
 				return err
 			}
 		}
@@ -240,7 +240,7 @@ func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) 
 		return nil, nil
 	}
 	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		if all, err = l.left(ctx, tx); err != nil {
+		if all, err = l.listUnfinished(ctx, tx); err != nil {
 			return err
 		}
 		for i := range all {
@@ -253,7 +253,7 @@ func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) 
 	return all, err
 }
 
-func (l *Log) left(ctx context.Context, tx *store.Tx) (all []Unfinished, err error) {
+func (l *Log) listUnfinished(ctx context.Context, tx *store.Tx) (all []Unfinished, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT execution, state, process, created, changed FROM journal_executions ORDER BY changed DESC")
 	if err != nil {
 		return nil, err

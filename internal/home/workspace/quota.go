@@ -87,9 +87,9 @@ func (f *Files) over(u Usage, pending, more amount) bool {
 		q.Files > 0 && u.Files+u.Dirs+pending.files+more.files > q.Files
 }
 
-// CheckQuota returns why code may not add to the workspace, or nil: it holds more than
-// its quota, or the disk of the machine is nearly full. It measures on the first
-// call, and as long as the quota is exceeded.
+// CheckQuota returns an error if code may not add to the workspace, because its quota is exceeded or
+// the disk of the machine is nearly full. It measures at the first call, and at each call while the
+// quota is exceeded.
 func (f *Files) CheckQuota(ctx context.Context) error {
 	if err := f.CheckReserve(0); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (f *Files) CheckQuota(ctx context.Context) error {
 }
 
 // QuotaExceeded measures the workspace and describes its usage, for an execution that
-// was ended because of it. Later calls of Full use the measurement.
+// was ended because of it. Later calls of CheckQuota use the measurement.
 func (f *Files) QuotaExceeded(ctx context.Context) error {
 	a := &f.account
 	a.mu.Lock()
@@ -127,8 +127,8 @@ func (f *Files) QuotaExceeded(ctx context.Context) error {
 	return over
 }
 
-// CheckReserve returns an error if the disk would have less free space than is
-// kept for databases after so much more is written.
+// CheckReserve returns an error if writing more bytes would leave less free disk space than the
+// reserve.
 func (f *Files) CheckReserve(more int64) error {
 	if f.cfg.Quota.Reserve == 0 {
 		return nil
@@ -143,8 +143,7 @@ func (f *Files) CheckReserve(more int64) error {
 	return nearlyFull(free)
 }
 
-// NearlyFull describes a disk with so little free space that nothing is written
-// to workspaces.
+// NearlyFull returns the error for a disk whose free space is below the reserve.
 func (f *Files) NearlyFull() error {
 	free, err := f.root.free()
 	if err != nil {
@@ -190,10 +189,10 @@ type File struct {
 	Bytes int64 // on disk
 }
 
-// maxLargest is how many of the largest files a Usage names.
+// maxLargest is the number of files in Usage.Largest.
 const maxLargest = 5
 
-// largest keeps the largest files that it is shown.
+// largest collects the largest files.
 type largest []File
 
 func (l *largest) add(e entry, name func() string) {

@@ -27,13 +27,13 @@ func content(p tool.Part) json.RawMessage {
 	case p.Kind == tool.Link:
 		return encode(body{Type: "resource_link", URI: p.URI, Name: p.Name, Description: p.Text, MIME: p.MIME})
 	case p.Kind == tool.Blob || p.URI != "":
-		return encode(body{Type: "resource", Resource: held(p, p.URI)})
+		return encode(body{Type: "resource", Resource: encodeResource(p, p.URI)})
 	}
 	return encode(body{Type: "text", Text: &p.Text})
 }
 
-// held is the content of a resource, as protocol JSON, under the requested URI.
-func held(p tool.Part, uri string) json.RawMessage {
+// encodeResource returns the content of a resource, as protocol JSON, under the requested URI.
+func encodeResource(p tool.Part, uri string) json.RawMessage {
 	if p.Raw == nil {
 		c := struct {
 			URI  string  `json:"uri"`

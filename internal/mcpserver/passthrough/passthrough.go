@@ -37,8 +37,8 @@ type Config struct {
 // Face offers what all servers have.
 type Face struct {
 	cfg       Config
-	resources *shelf[upstream.Resource]
-	prompts   *shelf[upstream.Prompt]
+	resources *listCache[upstream.Resource]
+	prompts   *listCache[upstream.Prompt]
 	links     links
 
 	mu    sync.Mutex
@@ -52,8 +52,8 @@ type Face struct {
 func New(cfg Config) *Face {
 	cfg.Wait = cmp.Or(cfg.Wait, 5*time.Second)
 	return &Face{cfg: cfg,
-		resources: newShelf(cfg.Wait, cfg.Servers.ListResources),
-		prompts:   newShelf(cfg.Wait, cfg.Servers.ListPrompts),
+		resources: newListCache(cfg.Wait, cfg.Servers.ListResources),
+		prompts:   newListCache(cfg.Wait, cfg.Servers.ListPrompts),
 	}
 }
 

@@ -35,7 +35,7 @@ func (f *Face) Prompts(ctx context.Context, cursor string) (p PromptPage, err er
 
 func (f *Face) promptStock(ctx context.Context, fresh bool) map[string][]upstream.Prompt {
 	servers := f.having(hasPrompts)
-	if known := f.prompts.kept(servers); !fresh && len(known) > 0 {
+	if known := f.prompts.cached(servers); !fresh && len(known) > 0 {
 		return known
 	}
 	f.await(ctx)
@@ -81,7 +81,7 @@ func (f *Face) Prompt(ctx context.Context, home *home.Home, name string, args ma
 	}
 	m := Messages{Messages: []Message{}, From: ref.Server}
 	for _, s := range messages {
-		f.links.note(ref.Server, []tool.Part{s.Part})
+		f.links.record(ref.Server, []tool.Part{s.Part})
 		m.Messages = append(m.Messages, Message{Role: s.Role, Content: content(s.Part)})
 	}
 	return m, nil

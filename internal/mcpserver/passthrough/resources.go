@@ -58,7 +58,7 @@ func (f *Face) Templates(ctx context.Context, cursor string) (p TemplatePage, er
 // true, else cached.
 func (f *Face) stock(ctx context.Context, fresh bool) map[string][]upstream.Resource {
 	servers := f.having(hasResources)
-	if known := f.resources.kept(servers); !fresh && len(known) > 0 {
+	if known := f.resources.cached(servers); !fresh && len(known) > 0 {
 		return known
 	}
 	f.await(ctx)
@@ -130,13 +130,13 @@ func (f *Face) Read(ctx context.Context, home *home.Home, at string) (Contents, 
 	}
 	c := Contents{Contents: []json.RawMessage{}, From: server}
 	for _, p := range parts {
-		told := p.URI
-		if told == uri || told == "" {
-			told = at
+		target := p.URI
+		if target == uri || target == "" {
+			target = at
 		}
-		c.Contents = append(c.Contents, held(p, told))
+		c.Contents = append(c.Contents, encodeResource(p, target))
 	}
-	f.links.note(server, parts)
+	f.links.record(server, parts)
 	return c, nil
 }
 
@@ -230,7 +230,7 @@ type links struct {
 // maxLinks is the number of recorded links; then all are dropped.
 const maxLinks = 10_000
 
-func (l *links) note(server string, parts []tool.Part) {
+func (l *links) record(server string, parts []tool.Part) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range parts {

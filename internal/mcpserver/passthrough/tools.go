@@ -161,7 +161,7 @@ func (f *Face) Call(ctx context.Context, home *home.Home, exit *redact.Exit, c C
 	case err != nil:
 		return Answer{}, err
 	}
-	f.links.note(ref.Server, res.Parts)
+	f.links.record(ref.Server, res.Parts)
 	a := answer(res, own)
 	a.From = ref.Server
 	return a, nil

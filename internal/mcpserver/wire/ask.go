@@ -41,7 +41,7 @@ type requirement struct {
 // then by an answer, after which the client calls again.
 func (c *Call) askable(req *mcp.CallToolRequest) (required *requirement) {
 	required = &requirement{}
-	if c.Ask = asking(req); c.Ask != nil || !showsForms(req.Session) {
+	if c.Ask = asker(req); c.Ask != nil || !showsForms(req.Session) {
 		return required
 	}
 	c.State, c.Replies = req.Params.RequestState, replies(req)
@@ -49,8 +49,8 @@ func (c *Call) askable(req *mcp.CallToolRequest) (required *requirement) {
 	return required
 }
 
-// asking returns the function that asks the client during a call; nil if it cannot.
-func asking(req *mcp.CallToolRequest) func(context.Context, []Question) (map[string]Reply, error) {
+// asker returns the function that asks the client during a call; nil if it cannot.
+func asker(req *mcp.CallToolRequest) func(context.Context, []Question) (map[string]Reply, error) {
 	if !showsForms(req.Session) || req.Session.InitializeParams().ProtocolVersion >= stateless {
 		return nil
 	}

@@ -50,17 +50,17 @@ func refuseUndeclared(has *mcp.ServerCapabilities) mcp.Middleware {
 	}
 }
 
-// quiet is a log handler that passes the SDK's warnings and errors, except those about
+// sdkLog is a log handler that passes the SDK's warnings and errors, except those about
 // client mistakes, and drops its reports about connections.
-type quiet struct{ slog.Handler }
+type sdkLog struct{ slog.Handler }
 
 // Enabled implements slog.Handler.
-func (q quiet) Enabled(ctx context.Context, l slog.Level) bool {
+func (q sdkLog) Enabled(ctx context.Context, l slog.Level) bool {
 	return l >= slog.LevelWarn && q.Handler.Enabled(ctx, l)
 }
 
 // Handle implements slog.Handler.
-func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+func (q sdkLog) Handle(ctx context.Context, r slog.Record) error {
 	if slices.Contains(mistakes[:], r.Message) {
 		if r.Level = slog.LevelDebug; !q.Handler.Enabled(ctx, r.Level) {
 			return nil

@@ -88,7 +88,7 @@ func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer
 	}
 	r := Request{Caller: o.who.of(ctx, req), Params: params}
 	if call, ok := req.(*mcp.CallToolRequest); ok {
-		r.Progress, r.Ask, r.Trace = progress(call), asking(call), trace(call)
+		r.Progress, r.Ask, r.Trace = progress(call), asker(call), trace(call)
 	}
 	var uri string
 	if read, ok := req.(*mcp.ReadResourceRequest); ok {
@@ -164,7 +164,7 @@ func (o *offer) announce(r *Relay, server *mcp.Server) {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	known, err := o.ask(r)
+	known, err := o.relayVersions(r)
 	for {
 		if err != nil {
 			o.log.Error("list tools, resources and prompts of others", "error", err)
@@ -175,14 +175,14 @@ func (o *offer) announce(r *Relay, server *mcp.Server) {
 		case <-tick.C:
 		}
 		var now Versions
-		if now, err = o.ask(r); err == nil {
+		if now, err = o.relayVersions(r); err == nil {
 			notify(server, known, now)
 			known = now
 		}
 	}
 }
 
-func (o *offer) ask(r *Relay) (v Versions, err error) {
+func (o *offer) relayVersions(r *Relay) (v Versions, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)

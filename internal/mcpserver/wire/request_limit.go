@@ -24,17 +24,17 @@ func newTurns(who callers, most int) *requestLimit {
 func (t *requestLimit) bound(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller := t.who.on(r.Context())
-		if !t.take(caller) {
+		if !t.acquire(caller) {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, fmt.Sprintf("%d requests with this token are open, which is the limit; end some or wait", t.most), http.StatusTooManyRequests)
 			return
 		}
-		defer t.give(caller)
+		defer t.release(caller)
 		next.ServeHTTP(w, r)
 	})
 }
 
-func (t *requestLimit) take(caller string) bool {
+func (t *requestLimit) acquire(caller string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open[caller] >= t.most {
@@ -44,7 +44,7 @@ func (t *requestLimit) take(caller string) bool {
 	return true
 }
 
-func (t *requestLimit) give(caller string) {
+func (t *requestLimit) release(caller string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.open[caller]--; t.open[caller] == 0 {

@@ -41,7 +41,7 @@ func (o *offer) poll(ctx context.Context, w watch) {
 		for i, uri := range w.uris {
 			if w.known[i] != versions[i] {
 				w.known[i] = versions[i]
-				o.tell(ctx, w, uri)
+				o.notify(ctx, w, uri)
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func (o *offer) versions(ctx context.Context, caller string, uris []string) (ver
 	return o.Versions(ctx, caller, uris)
 }
 
-func (o *offer) tell(ctx context.Context, w watch, uri string) {
+func (o *offer) notify(ctx context.Context, w watch, uri string) {
 	p := &mcp.ResourceUpdatedNotificationParams{URI: uri}
 	if w.id != nil {
 		p.Meta = mcp.Meta{mcp.MetaKeySubscriptionID: w.id}
@@ -127,7 +127,7 @@ func (o *offer) listen(ctx context.Context, r *mcp.SubscriptionsListenRequest, n
 	defer context.AfterFunc(o.alive, cancel)()
 	if n := r.Params.Notifications; n != nil && len(n.ResourceSubscriptions) > 0 {
 		acknowledged := make(chan any, 1)
-		leave, err := o.attend(ctx, r, acknowledged)
+		leave, err := o.startPolling(ctx, r, acknowledged)
 		if err != nil {
 			return nil, err
 		}
@@ -137,12 +137,12 @@ func (o *offer) listen(ctx context.Context, r *mcp.SubscriptionsListenRequest, n
 	return next(ctx, "subscriptions/listen", r)
 }
 
-// attend polls for the subscriptions of r once they are acknowledged, until ctx ends;
+// startPolling polls for the subscriptions of r once they are acknowledged, until ctx ends;
 // leave releases them.
-func (o *offer) attend(ctx context.Context, r *mcp.SubscriptionsListenRequest, acknowledged <-chan any) (leave func(), err error) {
+func (o *offer) startPolling(ctx context.Context, r *mcp.SubscriptionsListenRequest, acknowledged <-chan any) (leave func(), err error) {
 	uris := slices.Sorted(slices.Values(r.Params.Notifications.ResourceSubscriptions))
 	w := watch{conn: r.Session, caller: o.who.of(ctx, r), uris: slices.Compact(uris)}
-	if err := o.room("a connection", 0, len(w.uris), o.most()); err != nil {
+	if err := o.checkLimit("a connection", 0, len(w.uris), o.maxSubscriptions()); err != nil {
 		return nil, err // before reading many files
 	}
 	if w.known, err = o.Versions(ctx, w.caller, w.uris); err != nil {
@@ -195,10 +195,10 @@ func (o *offer) reserve(w watch) error {
 	if o.closed {
 		return errStopped
 	}
-	if err := o.room("a connection", o.conns[w.conn], len(w.uris), o.most()); err != nil {
+	if err := o.checkLimit("a connection", o.conns[w.conn], len(w.uris), o.maxSubscriptions()); err != nil {
 		return err
 	}
-	if err := o.room("a client", o.callers[w.caller], len(w.uris), callerConnections*o.most()); err != nil {
+	if err := o.checkLimit("a client", o.callers[w.caller], len(w.uris), callerConnections*o.maxSubscriptions()); err != nil {
 		return err
 	}
 	o.conns[w.conn] += len(w.uris)
@@ -216,19 +216,19 @@ func (o *offer) free(w watch) {
 	}
 }
 
-func (o *offer) most() int {
+func (o *offer) maxSubscriptions() int {
 	if o.MaxSubscriptions == 0 {
 		return 100
 	}
 	return o.MaxSubscriptions
 }
 
-func (o *offer) room(who string, has, more, most int) error {
-	if has+more <= most {
+func (o *offer) checkLimit(owner string, has, more, limit int) error {
+	if has+more <= limit {
 		return nil
 	}
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf(
-		"%s may have %d subscriptions and has %d: end some before asking for %d more", who, most, has, more)}
+		"%s may have %d subscriptions and has %d: end some before asking for %d more", owner, limit, has, more)}
 }
 
 // close ends all subscriptions and waits for their polling, at most a second, since one

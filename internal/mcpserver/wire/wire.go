@@ -126,7 +126,7 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) build(alive context.Context, who callers, opts *mcp.ServerOptions) (*mcp.Server, *offer) {
 	impl := &mcp.Implementation{Name: s.cfg.Name, Title: s.cfg.Title, Version: s.cfg.Version}
 	opts.Instructions = s.cfg.Instructions
-	opts.Logger = slog.New(quiet{s.cfg.Log.Handler()})
+	opts.Logger = slog.New(sdkLog{s.cfg.Log.Handler()})
 	if opts.Capabilities == nil {
 		opts.Capabilities = &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// shelf caches the last lists of one kind.
-type shelf[T any] struct {
+// listCache caches the last lists of one kind.
+type listCache[T any] struct {
 	wait time.Duration
 	ask  func(ctx context.Context, server string) ([]T, error)
 	life context.Context // ends with close
@@ -28,13 +28,13 @@ type asking struct {
 	late bool // a caller gave up
 }
 
-func newShelf[T any](wait time.Duration, ask func(context.Context, string) ([]T, error)) *shelf[T] {
-	s := &shelf[T]{wait: wait, ask: ask, asking: map[string]*asking{}, known: map[string][]T{}}
+func newListCache[T any](wait time.Duration, ask func(context.Context, string) ([]T, error)) *listCache[T] {
+	s := &listCache[T]{wait: wait, ask: ask, asking: map[string]*asking{}, known: map[string][]T{}}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
 
-func (s *shelf[T]) close() {
+func (s *listCache[T]) close() {
 	s.mu.Lock()
 	s.end() // under the lock, so that no request starts afterwards
 	s.mu.Unlock()
@@ -42,7 +42,7 @@ func (s *shelf[T]) close() {
 }
 
 // news changes when a server has answered after its callers gave up.
-func (s *shelf[T]) news() uint64 {
+func (s *listCache[T]) news() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changes
@@ -50,7 +50,7 @@ func (s *shelf[T]) news() uint64 {
 
 // fresh requests the lists of servers and returns all lists. A server that fails or does
 // not answer in time keeps its cached list.
-func (s *shelf[T]) fresh(ctx context.Context, servers []string) map[string][]T {
+func (s *listCache[T]) fresh(ctx context.Context, servers []string) map[string][]T {
 	ctx, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
 	var all []*asking
@@ -66,11 +66,11 @@ func (s *shelf[T]) fresh(ctx context.Context, servers []string) map[string][]T {
 			s.mu.Unlock()
 		}
 	}
-	return s.kept(servers)
+	return s.cached(servers)
 }
 
-// kept returns the cached lists.
-func (s *shelf[T]) kept(servers []string) map[string][]T {
+// cached returns the cached lists.
+func (s *listCache[T]) cached(servers []string) map[string][]T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	known := maps.Clone(s.known)
@@ -79,7 +79,7 @@ func (s *shelf[T]) kept(servers []string) map[string][]T {
 }
 
 // begin starts a request to a server, unless one is running.
-func (s *shelf[T]) begin(server string) *asking {
+func (s *listCache[T]) begin(server string) *asking {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a := s.asking[server]; a != nil {
