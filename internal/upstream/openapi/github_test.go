@@ -94,7 +94,7 @@ func TestMethodAnnotations(t *testing.T) {
 	}
 }
 
-// whole returns the complete OpenAPI document of GitHub, if it is installed.
+// githubDocument returns the complete OpenAPI document of GitHub, if it is installed.
 func githubDocument(t testing.TB) string {
 	if t, ok := t.(*testing.T); ok {
 		return wiretest.Installed(t, "@octokit/openapi").Path("@octokit/openapi/generated/api.github.com.json")
