@@ -15,9 +15,9 @@ import (
 // attempt is returned to all waiting callers, and the next Open tries again, because a
 // cause such as a full disk may pass.
 type lazyBackend struct {
-	make func(context.Context) (sandbox.Backend, error)
-	ctx  context.Context // of all attempts; ended by Close
-	stop context.CancelFunc
+	make  func() (sandbox.Backend, error) // until stop
+	drain func(sandbox.Backend)           // until stop
+	stop  context.CancelFunc
 
 	replaced sync.WaitGroup // backends being closed
 
@@ -37,7 +37,11 @@ var errClosed = fault.New(fault.Unavailable, "Sandpiper is stopping")
 
 func newLazyBackend(make func(context.Context) (sandbox.Backend, error)) *lazyBackend {
 	ctx, stop := context.WithCancel(context.Background())
-	return &lazyBackend{make: make, ctx: ctx, stop: stop}
+	return &lazyBackend{
+		make:  func() (sandbox.Backend, error) { return make(ctx) },
+		drain: func(b sandbox.Backend) { drain(ctx, b) },
+		stop:  stop,
+	}
 }
 
 // start returns the current attempt, and starts one if there is none.
@@ -56,7 +60,7 @@ func (l *lazyBackend) start() (*attempt, error) {
 
 func (l *lazyBackend) attempt(a *attempt) {
 	defer close(a.done)
-	a.backend, a.err = l.make(l.ctx)
+	a.backend, a.err = l.make()
 	if a.err != nil {
 		l.mu.Lock()
 		l.try = nil
@@ -116,13 +120,19 @@ func (l *lazyBackend) replace(b sandbox.Backend) {
 	}
 	l.try = nil
 	l.replaced.Go(func() {
-		if d, ok := b.(interface{ Drain(context.Context) }); ok {
-			ctx, cancel := context.WithTimeout(l.ctx, drainTime)
-			defer cancel()
-			d.Drain(ctx)
-		}
+		l.drain(b)
 		_ = b.Close()
 	})
+}
+
+// drain waits until the executions of a backend have ended, but not longer than
+// drainTime.
+func drain(ctx context.Context, b sandbox.Backend) {
+	if d, ok := b.(interface{ Drain(context.Context) }); ok {
+		ctx, cancel := context.WithTimeout(ctx, drainTime)
+		defer cancel()
+		d.Drain(ctx)
+	}
 }
 
 // Probe implements sandbox.Prober. It reports a backend that does not start as a failed

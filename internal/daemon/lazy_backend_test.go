@@ -50,14 +50,14 @@ func TestFailedStartIsReturnedAndRetried(t *testing.T) {
 	full := errors.New("disk full")
 	l := newLazyBackend(nil)
 	defer l.Close()
-	l.make = func(context.Context) (sandbox.Backend, error) { return nil, full }
+	l.make = func() (sandbox.Backend, error) { return nil, full }
 	if _, err := l.Open(t.Context(), spec); !errors.Is(err, full) {
 		t.Errorf("Open = %v", err)
 	}
 	if r := l.Probe(t.Context()); r.Working || len(r.Layers) != 1 || r.Layers[0].State != "failed" {
 		t.Errorf("Probe = %+v", r)
 	}
-	l.make = func(context.Context) (sandbox.Backend, error) { return fake.New(fake.Config{}), nil }
+	l.make = func() (sandbox.Backend, error) { return fake.New(fake.Config{}), nil }
 	if _, err := l.Open(t.Context(), spec); err != nil {
 		t.Errorf("Open after the cause is gone: %v", err)
 	}

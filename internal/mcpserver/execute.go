@@ -117,13 +117,13 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 // wait: it ends the execution, whose outcome has the reason.
 func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (redact.Message, error) {
 	*c.session = x.Session()
-	shown := s.newClientQuestions(ctx, c, x)
+	shown, failed := s.newClientQuestions(ctx, c, x)
 	defer func() { shown.end() }()
 	for {
-		e, err := x.Next(shown.failed)
+		e, err := x.Next(failed)
 		switch {
-		case err != nil && shown.failed.Err() != nil:
-			s.cfg.Log.Debug("the client could not be asked", "error", context.Cause(shown.failed))
+		case err != nil && failed.Err() != nil:
+			s.cfg.Log.Debug("the client could not be asked", "error", context.Cause(failed))
 			shown.end()
 			open, err := s.cfg.Runner.Questions(c.home, x.ID())
 			if err != nil {
@@ -132,7 +132,7 @@ func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (re
 			if len(open) > 0 {
 				return s.suspend(ctx, c, x, open)
 			}
-			shown = s.newClientQuestions(ctx, c, x) // answered by another client or command
+			shown, failed = s.newClientQuestions(ctx, c, x) // answered by another client or command
 		case err != nil:
 			return redact.Message{}, err
 		case e.Progress != nil:

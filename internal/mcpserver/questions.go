@@ -57,19 +57,21 @@ type clientQuestions struct {
 	call   call
 	x      *execution.Execution
 
-	ctx    context.Context // of the questions; ended by end
-	failed context.Context // ends when the client rejects a question
-	fail   context.CancelCauseFunc
-	stop   context.CancelFunc
-	asked  map[string]bool
-	all    sync.WaitGroup
+	spawn func(f func(context.Context)) // runs f in a goroutine of all
+	stop  context.CancelFunc            // ends the context of spawn
+	fail  context.CancelCauseFunc       // called when the client rejects a question
+	asked map[string]bool
+	all   sync.WaitGroup
 }
 
-func (s *Server) newClientQuestions(ctx context.Context, c call, x *execution.Execution) *clientQuestions {
+// newClientQuestions returns the questions of a call, and a context that ends when the client rejects a
+// question.
+func (s *Server) newClientQuestions(ctx context.Context, c call, x *execution.Execution) (*clientQuestions, context.Context) {
 	a := &clientQuestions{server: s, call: c, x: x, asked: map[string]bool{}}
-	a.ctx, a.stop = context.WithCancel(ctx)
-	a.failed, a.fail = context.WithCancelCause(context.WithoutCancel(ctx))
-	return a
+	failed, fail := context.WithCancelCause(context.WithoutCancel(ctx))
+	ctx, stop := context.WithCancel(ctx)
+	a.fail, a.stop, a.spawn = fail, stop, func(f func(context.Context)) { a.all.Go(func() { f(ctx) }) }
+	return a, failed
 }
 
 // end withdraws the open questions.
@@ -88,8 +90,8 @@ func (a *clientQuestions) put(open []question.Question) {
 		}
 		a.asked[q.ID] = true
 		closed := a.x.QuestionClosed(q.ID)
-		a.all.Go(func() {
-			if err := a.one(q, closed); err != nil && a.ctx.Err() == nil {
+		a.spawn(func(ctx context.Context) {
+			if err := a.one(ctx, q, closed); err != nil && ctx.Err() == nil {
 				a.fail(err)
 			}
 		})
@@ -97,8 +99,8 @@ func (a *clientQuestions) put(open []question.Question) {
 }
 
 // one asks one question and passes the reply to the execution.
-func (a *clientQuestions) one(q question.Question, closed <-chan struct{}) error {
-	asking, stop := context.WithCancel(a.ctx)
+func (a *clientQuestions) one(ctx context.Context, q question.Question, closed <-chan struct{}) error {
+	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
 		select {
@@ -118,7 +120,7 @@ func (a *clientQuestions) one(q question.Question, closed <-chan struct{}) error
 	if err != nil {
 		return err
 	}
-	_, err = a.server.cfg.Runner.Attach(a.ctx, a.call.home, a.x.ID(), answers(replies))
+	_, err = a.server.cfg.Runner.Attach(ctx, a.call.home, a.x.ID(), answers(replies))
 	if fault.KindOf(err) == fault.NotFound { // the question was answered elsewhere
 		return nil
 	}

@@ -92,7 +92,7 @@ func (v *server) startError(ctx context.Context, c *connection, err error) error
 		return v.errorf(fault.Unavailable, "cannot be started: program %q not found", v.Command).WithHint("%s", hint)
 	case errors.Is(err, fs.ErrPermission):
 		return v.errorf(fault.Unavailable, "cannot be started: %q is not executable", v.Command)
-	case v.set.ctx.Err() != nil:
+	case v.set.isClosing():
 		return v.shuttingDown()
 	case context.Cause(ctx) == errTimeout:
 		return v.errorf(fault.Unavailable, "was not ready after %s%s", v.StartTimeout, v.stderrTail(c))
@@ -144,7 +144,7 @@ func (v *server) callError(ctx context.Context, c *connection, doing string, err
 		return v.errorf(fault.Exhausted, "did not respond within %s while %s; the request was cancelled", v.Timeout, doing)
 	case ctx.Err() != nil:
 		return v.cancelled(ctx, doing)
-	case v.set.ctx.Err() != nil:
+	case v.set.isClosing():
 		return v.shuttingDown()
 	case errors.Is(err, mcp.ErrClosed) && c.child != nil:
 		select {

@@ -123,8 +123,8 @@ func (v *server) acquire(ctx context.Context, starting func() (started func())) 
 func (v *server) startInBackground() bool {
 	done := make(chan struct{})
 	v.starting, v.since = done, time.Now()
-	ok := v.set.spawn(func() {
-		c, err := v.start()
+	ok := v.set.spawn(func(ctx context.Context) {
+		c, err := v.start(ctx)
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.starting, v.since = nil, time.Now()
@@ -150,7 +150,7 @@ func (v *server) recordFailure(err error) {
 		pause = min(2*pause, 5*time.Minute)
 	}
 	v.reason, v.since, v.retryAt = err, time.Now(), time.Now().Add(pause)
-	if v.set.ctx.Err() != nil {
+	if v.set.isClosing() {
 		return
 	}
 	v.set.cfg.Log.Warn("an upstream server is not available", "server", v.Name, "reason", v.reason, "retry", pause)
@@ -176,7 +176,7 @@ func (v *server) startIdleTimer(c *connection) {
 		return
 	}
 	if c.idleTimer == nil {
-		c.idleTimer = time.AfterFunc(v.Idle, func() { v.set.spawn(func() { v.expire(c) }) })
+		c.idleTimer = time.AfterFunc(v.Idle, func() { v.set.spawn(func(context.Context) { v.expire(c) }) })
 		return
 	}
 	c.idleTimer.Reset(v.Idle)
@@ -207,12 +207,12 @@ func (v *server) disconnect(c *connection, err error) {
 	if !lost {
 		return
 	}
-	finish := func() {
+	finish := func(context.Context) {
 		v.closeConnection(c)
 		v.recordDisconnect(c, err)
 	}
 	if !v.set.spawn(finish) {
-		finish()
+		finish(context.Background())
 	}
 }
 
@@ -225,7 +225,7 @@ func (v *server) recordDisconnect(c *connection, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case v.conn != nil || v.starting != nil || v.set.ctx.Err() != nil: // outdated
+	case v.conn != nil || v.starting != nil || v.set.isClosing(): // outdated
 	case hungUp && c.used && c.child != nil:
 		v.reason, v.retryAt, v.since = reason, time.Time{}, time.Now()
 	case hungUp && c.used:
@@ -304,12 +304,12 @@ func (v *server) notifyToolsChanged() {
 	if v.notifying {
 		return
 	}
-	v.notifying = v.set.spawn(func() {
+	v.notifying = v.set.spawn(func(ctx context.Context) {
 		for v.takeNotification() {
-			v.set.cfg.ToolsChanged(v.set.ctx, v.Name)
+			v.set.cfg.ToolsChanged(ctx, v.Name)
 			select {
 			case <-time.After(time.Second):
-			case <-v.set.ctx.Done():
+			case <-ctx.Done():
 			}
 		}
 	})
@@ -318,7 +318,7 @@ func (v *server) notifyToolsChanged() {
 func (v *server) takeNotification() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	more := v.notifyAgain && v.set.ctx.Err() == nil
+	more := v.notifyAgain && !v.set.isClosing()
 	v.notifyAgain, v.notifying = false, more
 	return more
 }

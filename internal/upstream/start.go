@@ -13,14 +13,14 @@ import (
 )
 
 // start connects within StartTimeout. Its error is the reason to display.
-func (v *server) start() (*connection, error) {
-	ctx, cancel := context.WithTimeoutCause(v.set.ctx, v.StartTimeout, errTimeout)
+func (v *server) start(ctx context.Context) (*connection, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, v.StartTimeout, errTimeout)
 	defer cancel()
 	c, err := v.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !v.set.spawn(func() { v.watch(c) }) {
+	if !v.set.spawn(func(context.Context) { v.watch(c) }) {
 		v.closeConnection(c)
 		return nil, v.shuttingDown()
 	}

@@ -40,20 +40,20 @@ func (v *server) countTimeouts(c *connection, before uint64, took time.Duration,
 		c.timeouts++
 	}
 	if c.timeouts >= maxTimeouts && !c.pinging && !c.detached {
-		c.pinging = v.set.spawn(func() { v.ping(c) })
+		c.pinging = v.set.spawn(func(ctx context.Context) { v.ping(ctx, c) })
 	}
 }
 
 // ping closes the connection to a program that does not respond. The next call restarts
 // it after the retry delay.
-func (v *server) ping(c *connection) {
-	ctx, cancel := context.WithTimeout(v.set.ctx, min(v.Timeout, pingTimeout))
+func (v *server) ping(ctx context.Context, c *connection) {
+	ctx, cancel := context.WithTimeout(ctx, min(v.Timeout, pingTimeout))
 	defer cancel()
 	alive := c.session.(*mcp.Session).Ping(ctx) // only sessions with a program are pinged
 	reason := v.errorf(fault.Unavailable, "responded to neither %d calls nor a ping, and was stopped%s", maxTimeouts, v.stderrTail(c))
 	v.mu.Lock()
 	c.pinging, c.timeouts = false, 0
-	hung := !alive && v.set.ctx.Err() == nil && v.detach(c)
+	hung := !alive && !v.set.isClosing() && v.detach(c)
 	if hung {
 		v.recordFailure(reason) // before it is stopped, which takes seconds: prevents a start in between
 	}

@@ -108,9 +108,11 @@ type Listing struct {
 type Set struct {
 	cfg         Config
 	servers     map[string]*server
-	ctx         context.Context // cancelled by Close
-	cancel      context.CancelFunc
 	listChanges mcp.ListChanges
+
+	run     func(f func(context.Context)) // runs f in a goroutine of background
+	cancel  context.CancelFunc            // cancels the context of run; called by Close
+	closing <-chan struct{}               // closed by cancel
 
 	mu         sync.Mutex
 	closed     bool
@@ -141,7 +143,9 @@ func New(cfg Config) (*Set, error) {
 	if s.cfg.Resolve == nil {
 		s.cfg.Resolve = func(_ context.Context, value string) (string, error) { return value, nil }
 	}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel, s.closing = cancel, ctx.Done()
+	s.run = func(f func(context.Context)) { s.background.Go(func() { f(ctx) }) }
 	return s, nil
 }
 
@@ -233,13 +237,23 @@ func (s *Set) Close() {
 	s.background.Wait()
 }
 
-// spawn runs f on a goroutine that Close waits for. It reports false, without running f,
-// if the Set is closed.
-func (s *Set) spawn(f func()) bool {
+// isClosing reports whether Close has cancelled the context of spawn.
+func (s *Set) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// spawn runs f on a goroutine that Close waits for, with a context that Close cancels. It
+// reports false, without running f, if the Set is closed.
+func (s *Set) spawn(f func(context.Context)) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
-		s.background.Go(f)
+		s.run(f)
 	}
 	return !s.closed
 }

@@ -27,7 +27,7 @@ func withSession[T any](ctx context.Context, s *Set, name, doing string, startin
 	case v.slots <- struct{}{}:
 	case <-ctx.Done():
 		return none, v.cancelled(ctx, doing)
-	case <-s.ctx.Done():
+	case <-s.closing:
 		return none, v.shuttingDown()
 	}
 	defer func() { <-v.slots }()
@@ -77,7 +77,7 @@ func withTimeout[T any](ctx context.Context, v *server, c *connection, f func(ca
 }
 
 // callContext is the context of a call. Its timeout is paused while a person answers a
-// question.
+// question. It embeds a context because it is one.
 type callContext struct {
 	context.Context
 	limit *clock.Clock

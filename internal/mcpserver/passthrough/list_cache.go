@@ -12,14 +12,16 @@ import (
 type listCache[T any] struct {
 	wait time.Duration
 	ask  func(ctx context.Context, server string) ([]T, error)
-	life context.Context // ends with close
-	end  context.CancelFunc
-	work sync.WaitGroup
+
+	end   context.CancelFunc            // ends the context of the goroutines of work
+	spawn func(f func(context.Context)) // runs f in a goroutine of work
+	work  sync.WaitGroup
 
 	mu      sync.Mutex
 	asking  map[string]*asking
 	known   map[string][]T // by server
 	changes uint64         // answers after their callers gave up
+	closed  bool
 }
 
 // asking is one request to a server, shared by all callers.
@@ -30,14 +32,16 @@ type asking struct {
 
 func newListCache[T any](wait time.Duration, ask func(context.Context, string) ([]T, error)) *listCache[T] {
 	s := &listCache[T]{wait: wait, ask: ask, asking: map[string]*asking{}, known: map[string][]T{}}
-	s.life, s.end = context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(context.Background())
+	s.end, s.spawn = end, func(f func(context.Context)) { s.work.Go(func() { f(ctx) }) }
 	return s
 }
 
 func (s *listCache[T]) close() {
 	s.mu.Lock()
-	s.end() // under the lock, so that no request starts afterwards
+	s.closed = true
 	s.mu.Unlock()
+	s.end()
 	s.work.Wait()
 }
 
@@ -86,13 +90,13 @@ func (s *listCache[T]) begin(server string) *asking {
 		return a
 	}
 	a := &asking{done: make(chan struct{})}
-	if s.life.Err() != nil {
+	if s.closed {
 		close(a.done)
 		return a
 	}
 	s.asking[server] = a
-	s.work.Go(func() {
-		list, err := s.ask(s.life, server)
+	s.spawn(func(ctx context.Context) {
+		list, err := s.ask(ctx, server)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.asking, server)

@@ -25,7 +25,7 @@ type disconnects struct {
 // post is one request and its calls.
 type post struct {
 	connection string
-	ctx        context.Context // ends when the client is gone
+	ctx        context.Context // signals with a cause that the client is gone; calls keep their own context
 	cancel     context.CancelCauseFunc
 	left       bool // its connection was lost
 }

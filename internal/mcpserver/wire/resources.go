@@ -91,7 +91,7 @@ type offer struct {
 	*Resources
 	who   callers
 	log   *slog.Logger
-	alive context.Context   // context of all subscriptions
+	alive context.Context   // of all subscriptions, which outlive the requests that open them
 	end   func()            // ends alive
 	send  mcp.MethodHandler // sends a notification to one connection
 

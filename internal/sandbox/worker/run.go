@@ -34,7 +34,7 @@ type run struct {
 	refusable bool // the program has a check, so status Refused is valid
 	readings  int  // clock readings still allowed
 	host      sandbox.Host
-	ctx       context.Context // ends with the execution, and is used only during Run
+	ctx       context.Context // ends with the execution; a run exists only during Run
 	cancel    context.CancelCauseFunc
 	detach    func() bool // keeps the channel open when ctx ends; false if it was closed already
 

@@ -80,7 +80,7 @@ type httpLink struct {
 	discoverTimeout time.Duration // 0 means no limit
 	ignoresDiscover atomic.Bool   // server/discover was abandoned or skipped
 
-	ctx        context.Context // of all requests; cancelled by abort
+	ctx        context.Context // of all requests, because that of http.RoundTripper ends too early; cancelled by abort
 	cancel     context.CancelFunc
 	background sync.WaitGroup
 }

@@ -53,7 +53,7 @@ type request struct {
 	progress  chan progress   // contains the latest only; nil without a listener
 
 	ask           func(context.Context, tool.Question) (tool.Reply, error) // nil if the caller cannot answer questions
-	ctx           context.Context                                          // of the request
+	ctx           context.Context                                          // of the request; the goroutine that reads questions has no other way to it
 	questions     sync.WaitGroup                                           // open questions
 	questionCount atomic.Int64                                             // number of questions
 	inputRequired json.RawMessage                                          // intermediate result, set with ErrInputRequired

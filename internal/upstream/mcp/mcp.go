@@ -72,7 +72,7 @@ type Session struct {
 	listMu sync.Mutex
 	listed bool // whether the SDK has seen the tools that require headers
 
-	ctx    context.Context // cancelled by Close
+	ctx    context.Context // ends the requests of all callers; cancelled by Close
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the connection is broken or closed
 

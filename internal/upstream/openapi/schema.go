@@ -18,7 +18,7 @@ type object = map[string]any
 // only the type and description are kept. The result may accept more than the original,
 // never less: the API rejects whatever it rejects.
 type converter struct {
-	ctx          context.Context
+	ctx          context.Context // of this one conversion; the recursion only passes it on to follow references
 	doc          *document
 	v30          bool   // OpenAPI 3.0, where null is expressed differently
 	omit         string // omit properties with this keyword: readOnly or writeOnly

@@ -35,11 +35,11 @@ type Config struct {
 
 // Index manages the vectors of one model.
 type Index struct {
-	cfg  Config
-	life context.Context // ends with Close
-	end  context.CancelFunc
-	work sync.WaitGroup
-	more chan struct{} // signals a new space or a retry
+	cfg   Config
+	end   context.CancelFunc            // ends the context of the goroutines of work
+	spawn func(f func(context.Context)) // runs f in a goroutine of work
+	work  sync.WaitGroup
+	more  chan struct{} // signals a new space or a retry
 
 	mu      sync.Mutex
 	now     *Space // the latest
@@ -48,6 +48,7 @@ type Index struct {
 	logged  map[string]time.Time // reason -> time of its last log line
 	queries map[key]*query
 	open    int // queries without a result
+	closed  bool
 }
 
 // activity is a use of the model, as the log names it.
@@ -67,13 +68,17 @@ func New(cfg Config) *Index {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	x := &Index{cfg: cfg, more: make(chan struct{}, 1), errs: map[activity]error{}, logged: map[string]time.Time{}, queries: map[key]*query{}}
-	x.life, x.end = context.WithCancel(context.Background())
-	x.work.Go(x.run)
+	ctx, end := context.WithCancel(context.Background())
+	x.end, x.spawn = end, func(f func(context.Context)) { x.work.Go(func() { f(ctx) }) }
+	x.spawn(x.run)
 	return x
 }
 
 // Close cancels requests to the model and waits for them.
 func (x *Index) Close() error {
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
 	x.end()
 	x.work.Wait()
 	return x.cfg.Model.Close()

@@ -18,21 +18,21 @@ const (
 	lastPause  = 5 * time.Minute
 )
 
-// run fills spaces until Close.
-func (x *Index) run() {
+// run fills spaces until ctx ends.
+func (x *Index) run(ctx context.Context) {
 	pause := firstPause
 	var again <-chan time.Time
 	for {
 		select {
 		case <-x.more:
 		case <-again:
-		case <-x.life.Done():
+		case <-ctx.Done():
 			return
 		}
 		x.mu.Lock()
 		s := x.now
 		x.mu.Unlock()
-		err := x.fill(s)
+		err := x.fill(ctx, s)
 		x.record(embeddingTools, err)
 		if err == nil {
 			again, pause = nil, firstPause
@@ -51,7 +51,7 @@ type missingText struct {
 }
 
 // fill loads the stored vectors and embeds the missing texts.
-func (x *Index) fill(s *Space) error {
+func (x *Index) fill(ctx context.Context, s *Space) error {
 	file, err := x.file()
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (x *Index) fill(s *Space) error {
 		return err
 	}
 	lock := flock.New(file.path+".lock", flock.SetPermissions(0o600))
-	if ok, err := lock.TryLockContext(x.life, 200*time.Millisecond); !ok {
+	if ok, err := lock.TryLockContext(ctx, 200*time.Millisecond); !ok {
 		return storeError(err)
 	}
 	defer lock.Unlock()
@@ -69,7 +69,7 @@ func (x *Index) fill(s *Space) error {
 	if err != nil {
 		return err
 	}
-	return x.embedMissing(s, file, dimensions, missing)
+	return x.embedMissing(ctx, s, file, dimensions, missing)
 }
 
 func (x *Index) file() (vectorFile, error) {
@@ -127,7 +127,7 @@ const (
 
 // embedMissing embeds the missing texts of a space. It continues after a batch that the model
 // rejects.
-func (x *Index) embedMissing(s *Space, file vectorFile, dimensions int, missing []missingText) (rejection error) {
+func (x *Index) embedMissing(ctx context.Context, s *Space, file vectorFile, dimensions int, missing []missingText) (rejection error) {
 	of := slices.Clone(*s.of.Load())
 	defer func() { s.publish(of) }()
 	rejected, n := 0, 0
@@ -135,7 +135,7 @@ func (x *Index) embedMissing(s *Space, file vectorFile, dimensions int, missing 
 		if !x.latest(s) {
 			return rejection
 		}
-		vectors, err := x.embed(x.life, file, batch)
+		vectors, err := x.embed(ctx, file, batch)
 		switch {
 		case err == nil:
 		case fault.KindOf(err) == fault.Invalid && rejected+1 < maxRejected:

@@ -49,7 +49,7 @@ func (x *Index) query(text string) *query {
 	if q, ok := x.queries[k]; ok {
 		return q
 	}
-	if x.open >= maxOpenQueries || x.life.Err() != nil {
+	if x.open >= maxOpenQueries || x.closed {
 		return nil
 	}
 	if len(x.queries) >= maxCachedQueries {
@@ -58,12 +58,12 @@ func (x *Index) query(text string) *query {
 	q := &query{done: make(chan struct{})}
 	x.queries[k] = q
 	x.open++
-	x.work.Go(func() { x.answer(k, text, q) })
+	x.spawn(func(ctx context.Context) { x.answer(ctx, k, text, q) })
 	return q
 }
 
-func (x *Index) answer(k key, text string, q *query) {
-	ctx, cancel := context.WithTimeout(x.life, queryTimeout)
+func (x *Index) answer(ctx context.Context, k key, text string, q *query) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	v, err := x.cfg.Model.EmbedOne(ctx, text)
 	q.vector, q.err = v, err
