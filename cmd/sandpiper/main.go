@@ -1,7 +1,7 @@
 // Command sandpiper runs Python in a sandbox, from the command line or behind
 // an MCP server.
 //
-// Each subcommand has a file of its own; each runXxx takes its options as a plain value.
+// Each runXxx function implements a subcommand and takes its options as a plain value.
 // The packages in internal, mostly daemon, implement the commands.
 package main
 
