@@ -1,11 +1,8 @@
 package vault
 
 import (
-	"context"
 	"sync"
 	"time"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 // entry is a record that is in the database. It is immutable.
@@ -167,33 +164,3 @@ func (c *cache) epochToCheck(now time.Time) int64 {
 
 // epochCheckEvery is how often the epoch is compared with the database.
 const epochCheckEvery = time.Second
-
-// checkEpoch clears keys and values if another process has shredded the vault.
-func (v *Vault) checkEpoch(ctx context.Context) error {
-	now := v.cfg.Now()
-	was := v.cache.epochToCheck(now)
-	if was == 0 {
-		return nil
-	}
-	var epoch int64
-	err := v.cfg.DB.View(ctx, func(tx *store.Tx) (err error) {
-		epoch, _, err = newestKeys(ctx, tx)
-		return err
-	})
-	switch {
-	case err != nil:
-		return err
-	case epoch != was:
-		v.clear()
-	default:
-		v.cache.setEpoch(epoch, now)
-	}
-	return nil
-}
-
-// clear removes keys and values from memory.
-func (v *Vault) clear() {
-	v.index.clear()
-	v.cache.setEpoch(0, time.Time{})
-	v.keyRing.drop(v.keyRing.get())
-}

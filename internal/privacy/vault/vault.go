@@ -29,7 +29,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -140,90 +139,6 @@ func orDefault(n, other int) int {
 
 // maxText limits the size of a value in bytes.
 const maxText = 64 << 10
-
-// Tokenize returns the tokens of values, in order, and records that they are disclosed
-// to the session; session "" discloses them to all of the tenant. The tokens are on
-// disk when it returns. A value over a limit gets "[EMAIL_withheld]", which cannot be
-// restored.
-func (v *Vault) Tokenize(ctx context.Context, session string, values []Value) ([]Token, error) {
-	if err := validateTypes(values); err != nil {
-		return nil, err
-	}
-	if err := v.checkEpoch(ctx); err != nil {
-		return nil, err
-	}
-	tokens, missing := v.lookupCached(session, values)
-	if len(missing) == 0 {
-		return tokens, nil
-	}
-	settled, err := v.store(ctx, session, missing)
-	if err != nil {
-		return nil, err
-	}
-	v.IndexValues(missing) // RefreshIndex may read them later
-	for i, value := range values {
-		if tokens[i] == "" {
-			tokens[i] = settled[value]
-		}
-	}
-	return tokens, nil
-}
-
-func validateTypes(values []Value) error {
-	for _, value := range values {
-		if !isType(string(value.Type)) {
-			return fault.New(fault.Invalid, "%.60q cannot be a type of personal data: use 2 to 32 of A-Z, 0-9 and '_', starting with a letter", string(value.Type))
-		}
-	}
-	return nil
-}
-
-// lookupCached returns the tokens that are in the cache, and the values of the others
-// without duplicates.
-func (v *Vault) lookupCached(session string, values []Value) (tokens []Token, missing []Value) {
-	now := v.cfg.Now()
-	tokens = make([]Token, len(values))
-	seen := make(map[Value]bool)
-	v.cache.mu.Lock()
-	defer v.cache.mu.Unlock()
-	for i, value := range values {
-		if len(value.Text) > maxText {
-			tokens[i] = RedactedToken(value.Type)
-		} else if e := v.cache.value(value); e != nil && v.cache.isDisclosed(e, session) && !v.needsNewExpiry(value.Type, e.expires, now) {
-			tokens[i] = e.token
-		} else if !seen[value] {
-			seen[value] = true
-			missing = append(missing, value)
-		}
-	}
-	return tokens, missing
-}
-
-// needsNewExpiry reports whether the expiry of a value must be updated. Updating it on
-// every use would cost a write each time.
-func (v *Vault) needsNewExpiry(t detect.Type, expires int64, now time.Time) bool {
-	ttl := v.ttl(t)
-	if ttl == 0 || expires == 0 {
-		return (ttl == 0) != (expires == 0)
-	}
-	left := time.UnixMilli(expires).Sub(now)
-	return left < ttl/2 || left > ttl
-}
-
-func (v *Vault) ttl(t detect.Type) time.Duration {
-	if ttl, ok := v.cfg.TTL[t]; ok {
-		return ttl
-	}
-	return v.cfg.TTL[""]
-}
-
-// expiry returns when a value that is disclosed now expires, 0 for never.
-func (v *Vault) expiry(t detect.Type, now time.Time) int64 {
-	if ttl := v.ttl(t); ttl > 0 {
-		return now.Add(ttl).UnixMilli()
-	}
-	return 0
-}
 
 // mutex is a lock that can be waited for with a context.
 type mutex chan struct{}
