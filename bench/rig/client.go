@@ -99,7 +99,8 @@ func (c *Client) Execute(ctx context.Context, code string, more Args) (Execution
 		return Execution{}, err
 	}
 	var x Execution
-	return x, a.Read(&x)
+	err = a.Read(&x)
+	return x, err
 }
 
 // HasParameter reports whether a tool exists and has a parameter of that name, to

@@ -67,7 +67,8 @@ func (e *executor) applyPlan(ctx context.Context, p *plan.Plan) (res reply.Resul
 	if err != nil {
 		return res, err
 	}
-	return res, e.builder().SetValue(ctx, &res, value)
+	err = e.builder().SetValue(ctx, &res, value)
+	return res, err
 }
 
 // askToApply asks the caller of the plan to approve it.

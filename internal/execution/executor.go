@@ -23,12 +23,13 @@ type executor struct {
 	home *home.Home
 	run  *run
 	req  Request
-	step *step // nil without a session
+	step *step // nil without a session, or before its turn has come
 	slot *queueSlot
 	exit *redact.Exit // nil before the sandbox is open
 }
 
-// execute runs the execution. The answer does not wait until the sandbox is closed.
+// execute runs the execution. It delivers the result before it closes the sandbox; a
+// session keeps its sandbox.
 func (e *executor) execute(ctx context.Context) {
 	ctx, span := e.telemetry().Start(ctx, telemetry.Execution, telemetry.Facts{Tenant: e.home.ID().String(), Session: e.run.session, Execution: e.run.id})
 	if res := e.guardBefore(ctx); res != nil {
@@ -74,7 +75,7 @@ func (e *executor) execute(ctx context.Context) {
 // keeps a processor busy for a millisecond or two.
 const closeDelay = 3 * time.Millisecond
 
-// finish ends the execution with its outcome and wakes its handles.
+// finish ends the execution with its outcome and unblocks its handles.
 func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.Result, err error) {
 	x := e.run
 	res.ExecutionID = x.id
@@ -91,7 +92,7 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 // notRun returns the outcome of an execution whose code never ran: cancelled if ctx has
 // ended, else err.
 func notRun(ctx context.Context, err error) (reply.Result, error) {
-	cause := contextCause(ctx)
+	cause := context.Cause(ctx)
 	if cause == nil {
 		return reply.Result{}, err
 	}
@@ -101,15 +102,8 @@ func notRun(ctx context.Context, err error) (reply.Result, error) {
 	return res, nil
 }
 
-// contextCause returns why ctx ended, nil if it did not.
-func contextCause(ctx context.Context) error {
-	if ctx.Err() == nil {
-		return nil
-	}
-	return context.Cause(ctx)
-}
-
-// telemetry returns the recorder; nil for an internal execution.
+// telemetry returns the recorder; nil for an internal execution, which Sandpiper itself
+// started.
 func (e *executor) telemetry() *telemetry.Recorder {
 	if e.run.internal {
 		return nil
@@ -138,8 +132,7 @@ func (e *executor) enterQueue(ctx context.Context) error {
 	return e.slot.enter(ctx)
 }
 
-// openSandbox returns the session's interpreter, or a new sandbox for this execution. It
-// sets the request's memory to that of the sandbox.
+// openSandbox returns the session's interpreter, or a new sandbox for this execution.
 func (e *executor) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	if e.step != nil {
 		return e.step.openSandbox(ctx)
@@ -147,7 +140,7 @@ func (e *executor) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	return e.newSandbox(ctx)
 }
 
-// newSandbox opens a sandbox.
+// newSandbox opens a sandbox within Config.OpenWait.
 func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	wait, cancel := context.WithTimeout(ctx, e.r.cfg.OpenWait)
 	defer cancel()
@@ -160,14 +153,14 @@ func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	switch {
 	case err == nil:
 		return box, nil
-	case ctx.Err() != nil: // the caller has gone
+	case ctx.Err() != nil: // cancelled
 		return nil, err
 	}
 	return nil, e.publicError(err, "no sandbox could be opened")
 }
 
 // mounts returns the directories that the code sees. They are read-only for a dry run,
-// and while the workspace is full: the code can then only call delete_file.
+// and while the workspace or the disk is full: delete_file can then free space.
 func (e *executor) mounts(ctx context.Context) []sandbox.Mount {
 	all := e.home.Mounts()
 	readOnly := e.req.DryRun || e.home.Workspace.CheckQuota(ctx) != nil
@@ -184,7 +177,7 @@ func (e *executor) sandboxLimits() sandbox.Limits {
 }
 
 // publicError converts err into an error without internal details, which are logged
-// here: front ends do not log errors of this kind.
+// here: front ends do not log Unavailable errors.
 func (e *executor) publicError(err error, what string) error {
 	if fe, ok := errors.AsType[*fault.Error](err); ok {
 		return fe
@@ -200,7 +193,8 @@ func (e *executor) closeSandbox(box sandbox.Sandbox) {
 	}
 }
 
-// newExit returns the redact.Exit of the execution. An internal one needs none.
+// newExit returns the redact.Exit of the execution. That of an internal one
+// changes nothing.
 func (e *executor) newExit() *redact.Exit {
 	if e.run.internal {
 		return e.r.passExit
@@ -222,8 +216,8 @@ func (e *executor) builder() reply.Builder {
 	}
 }
 
-// program returns the program for the sandbox. Code that names no tool skips the
-// preflight check.
+// program returns the program for the sandbox. Code without the words "servers" and
+// "call_tool" skips the preflight check.
 func (e *executor) program(ctx context.Context) (p sandbox.Program, err error) {
 	x, cfg, code := e.run, e.r.cfg, e.req.Code
 	names := strings.Contains(code, "servers") || strings.Contains(code, "call_tool")
@@ -254,7 +248,7 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	limit.Resume()
 	outcome, err := box.Run(ctx, program, host)
 	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
-		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the code reported a refusal that did not happen"}
+		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the worker reported a refusal that the host did not make"}
 	}
 	outcome = host.dry.AdjustOutcome(outcome)
 	res := reply.Result{Elapsed: time.Since(began), Usage: outcome.Usage}
@@ -270,12 +264,13 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	if err != nil {
 		return reply.Result{}, e.publicError(err, "the sandbox failed while the code ran")
 	}
-	return res, e.buildResult(ctx, &res, outcome, host)
+	err = e.buildResult(ctx, &res, outcome, host)
+	return res, err
 }
 
 // buildResult fills the result from the outcome of the code.
 func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome sandbox.Outcome, host *host) error {
-	e.limits().Explain(res, outcome, contextCause(ctx))
+	e.limits().Explain(res, outcome, context.Cause(ctx))
 	res.ExplainDisk(ctx, e.home.Workspace)
 	b := e.builder()
 	err := b.AddOutcome(ctx, res, outcome)

@@ -29,7 +29,8 @@ func (s *Store) scan(row interface{ Scan(...any) error }) (r Request, err error)
 	if (r.State == Open || r.State == Approved) && !r.Expires.After(s.cfg.Now()) {
 		r.State = Expired
 	}
-	return r, s.decryptInto(&r, shown, note)
+	err = s.decryptInto(&r, shown, note)
+	return r, err
 }
 
 // decryptInto decrypts the text of r.

@@ -26,7 +26,8 @@ func scanMetadata(r scanner, more ...any) (Metadata, error) {
 		return Metadata{}, err
 	}
 	m.Created, m.Updated = time.UnixMilli(created).UTC(), time.UnixMilli(updated).UTC()
-	return m, json.Unmarshal([]byte(tags), &m.Tags)
+	err = json.Unmarshal([]byte(tags), &m.Tags)
+	return m, err
 }
 
 // load returns the current version of a skill, or sql.ErrNoRows.

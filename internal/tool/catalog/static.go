@@ -46,7 +46,8 @@ func ReadStatic(path string) (Static, error) {
 	}
 	if !fi.IsDir() {
 		var s Static
-		return s, read(path, &s)
+		err := read(path, &s)
+		return s, err
 	}
 	if full := filepath.Join(path, "full_catalog.json"); exists(full) {
 		return ReadStatic(full)

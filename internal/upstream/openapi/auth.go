@@ -112,7 +112,8 @@ func (a *API) credentials(ctx context.Context, now *compiled, op *operation) (c 
 		c.headers["Authorization"] = "Bearer " + c.token
 	}
 	if auth.Key != nil {
-		return c, a.addKey(ctx, now, &c)
+		err := a.addKey(ctx, now, &c)
+		return c, err
 	}
 	return c, nil
 }
