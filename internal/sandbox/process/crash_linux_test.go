@@ -196,10 +196,7 @@ func TestKilledZygoteEndsNoExecution(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	_, done := h.start(b, "a", "import time\nprint(1)\ntime.sleep(1)\nresult = 'whole'")
-	b.mu.Lock() // the pool may be starting another
-	zygote := b.zygote
-	b.mu.Unlock()
-	_ = unix.PidfdSendSignal(zygote.pidfd, unix.SIGKILL, nil, 0)
+	b.zygoteNow().signal(t, unix.SIGKILL)
 	if out := h.run(b, h.spec("b"), "2+2"); string(out.Result) != "4" {
 		t.Errorf("beside it: %+v", out)
 	}

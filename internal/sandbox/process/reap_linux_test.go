@@ -14,10 +14,8 @@ func TestOrphanedWorkersLeaveNoZombies(t *testing.T) {
 	h := newHost(t)
 	b := h.backend(nil)
 	x, done := h.start(b, "a", busy)
-	b.mu.Lock() // the pool may be starting another
-	zygote, worker := b.zygote, x.w.pidfd
-	b.mu.Unlock()
-	_ = unix.PidfdSendSignal(zygote.pidfd, unix.SIGKILL, nil, 0)
+	zygote, worker := b.zygoteNow(), x.w.pidfd
+	zygote.signal(t, unix.SIGKILL)
 	<-zygote.ended
 	if out := h.run(b, h.spec("b"), "2+2"); string(out.Result) != "4" { // by another zygote
 		t.Errorf("after it: %+v", out)

@@ -20,6 +20,16 @@ func (b *Backend) zygoteNow() *zygote {
 	return b.zygote
 }
 
+// signal sends a signal to a zygote, which may be replaced at the same time.
+func (z *zygote) signal(t *testing.T, sig unix.Signal) {
+	t.Helper()
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	if err := unix.PidfdSendSignal(z.pidfd, sig, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // runEight runs code for eight tenants at once, more than the pool contains, and
 // fails unless each gets its result.
 func (h *host) runEight(b *Backend) {
@@ -56,9 +66,7 @@ func TestStoppedZygoteIsReplaced(t *testing.T) {
 	z.mu.Lock()
 	z.timeout = time.Second
 	z.mu.Unlock()
-	if err := unix.PidfdSendSignal(z.pidfd, unix.SIGSTOP, nil, 0); err != nil {
-		t.Fatal(err)
-	}
+	z.signal(t, unix.SIGSTOP)
 	h.runEight(b)
 	if b.zygoteNow() == z {
 		t.Error("the stopped zygote is still in use")
@@ -90,9 +98,7 @@ func TestOpenEndsWithContext(t *testing.T) {
 	z.mu.Lock()
 	z.timeout = time.Hour
 	z.mu.Unlock()
-	if err := unix.PidfdSendSignal(z.pidfd, unix.SIGSTOP, nil, 0); err != nil {
-		t.Fatal(err)
-	}
+	z.signal(t, unix.SIGSTOP)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	for { // until the pool is empty

@@ -72,10 +72,7 @@ func TestKeeperHasSeccompFilter(t *testing.T) {
 			t.Errorf("system call %d: verdict %#x, want %#x", nr, got, want)
 		}
 	}
-	b.mu.Lock()
-	z := b.zygote
-	b.mu.Unlock()
-	z.kill() // so that the keeper starts another under its filter
+	b.zygoteNow().kill() // so that the keeper starts another under its filter
 	if out := h.run(b, h.spec("a"), "1+1"); string(out.Result) != "2" {
 		t.Errorf("after the zygote was replaced: %+v", out)
 	}
