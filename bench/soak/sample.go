@@ -137,7 +137,7 @@ func (r *Result) Failed() bool { return r.Wrong > 0 || len(r.Left) > 0 || len(r.
 
 // Print writes the result as text.
 func (r *Result) Print(w io.Writer) {
-	fmt.Fprintf(w, "saturation %.0f executions a second, soaked at %.0f", r.Saturation, r.Rate)
+	fmt.Fprintf(w, "saturation %.0f operations a second, soaked at %.0f", r.Saturation, r.Rate)
 	if r.Late > 0 {
 		fmt.Fprintf(w, ", of which %d were skipped because all callers were busy", r.Late)
 	}

@@ -5,7 +5,7 @@
 // that rate: sums, files, skills, sessions, exceptions, time and memory limits, and a
 // megabyte of output. Every result is checked to belong to its request. Samples are
 // taken every few seconds of all resources that could leak: memory, descriptors,
-// processes, mounts, control groups and disk. Rule describes how growth is detected.
+// processes, mounts, cgroups and disk. Rule describes how growth is detected.
 //
 // Only one Run may be active at a time. It returns an error only if it cannot run; the
 // problems that it finds are in the Result.
@@ -46,11 +46,11 @@ func (c Config) withDefaults() Config {
 
 // Result is the result of a run.
 type Result struct {
-	Saturation float64        // executions a second
+	Saturation float64        // operations a second
 	Rate       float64        // target rate of the run after that
 	Requests   map[string]int // by kind
 	Late       int            // requests skipped because all callers were busy
-	Wrong      int            // wrong results
+	Wrong      int            // wrong results and errors, also while saturation was measured
 	Examples   []string       // of wrong results and errors
 	Samples    []Sample
 	Left       []string // resources that the daemons left behind
@@ -129,7 +129,7 @@ func (s *soak) work(ctx context.Context) error {
 	s.res.Saturation = float64(requests) / measured.Seconds()
 	s.res.Rate = s.res.Saturation / 2
 	s.res.Requests = map[string]int{}
-	s.cfg.Log(fmt.Sprintf("saturation is %.0f executions a second; running at half of that for %v", s.res.Saturation, s.cfg.Duration))
+	s.cfg.Log(fmt.Sprintf("saturation is %.0f operations a second; running at half of that for %v", s.res.Saturation, s.cfg.Duration))
 	timed, cancel := context.WithTimeout(ctx, s.cfg.Duration)
 	defer cancel()
 	var watching sync.WaitGroup
@@ -189,7 +189,7 @@ func (s *soak) pace(ctx context.Context) {
 	}
 }
 
-// run performs one operation of the mix and records a wrong result.
+// run performs one operation of the mix and records a wrong result or an error.
 func (s *soak) run(ctx context.Context, c *caller) {
 	n := s.number.Add(1)
 	q := pick(n)
@@ -234,7 +234,7 @@ func (s *soak) stop(mounts int) error {
 		}
 	}
 	addLeft("processes", len(watch.WaitExited(context.Background(), 30*time.Second)))
-	addLeft("control groups", len(rig.Groups(names)))
+	addLeft("cgroups", len(rig.Groups(names)))
 	addLeft("lock files", len(s.rig.DaemonNames()))
 	addLeft("mounts", hostMounts()-mounts)
 	return errors.Join(errs...)

@@ -123,7 +123,7 @@ func (a *app) runPackagesList(ctx context.Context) error {
 	return nil
 }
 
-// packagesState is the state of the configured packages.
+// packagesState reports whether the configured packages are locked and installed.
 type packagesState struct {
 	Wanted    bool               `json:"wanted"`
 	Installed bool               `json:"installed"`
@@ -146,7 +146,10 @@ func newPackagesState(ctx context.Context, cfg packages.Config) packagesState {
 	if err != nil {
 		s.Problem, s.Hint = fault.Message(err), fault.Hint(err)
 	} else {
-		s.Installed = layer.Close() == nil
+		s.Installed = true
+		if err := layer.Close(); err != nil {
+			s.Problem = err.Error()
+		}
 	}
 	if s.Problem == "" {
 		s.Hint = ""

@@ -32,7 +32,7 @@ func (l *Login) Authorize(ctx context.Context, c Challenge, p Interaction) error
 		return err
 	}
 	if to.Authorization == "" || !slices.Contains(to.Proofs, "S256") {
-		return fault.New(fault.Denied, "uses the authorization server %s, which does not support PKCE with S256", issuerHost(to.Issuer))
+		return fault.New(fault.Denied, "uses the authorization server %s, which does not support PKCE with S256", issuerOrigin(to.Issuer))
 	}
 	var had []string
 	if before != nil && before.Issuer == to.Issuer {
@@ -130,9 +130,9 @@ func (l *Login) runCodeFlow(ctx context.Context, r *record, to authServer, back 
 	l.cfg.OnSecret(a.code)
 	switch {
 	case a.issuer != to.Issuer && (a.issuer != "" || to.NamesItself && !a.codeOnly):
-		return fault.New(fault.Denied, "received a redirect of another authorization server than %s; nothing was sent there", issuerHost(to.Issuer))
+		return fault.New(fault.Denied, "received a redirect of another authorization server than %s; nothing was sent there", issuerOrigin(to.Issuer))
 	case a.err != "":
-		return fault.New(fault.Denied, "uses the authorization server %s, which refused the login: %s", issuerHost(to.Issuer), sanitize.Line(a.err, 300))
+		return fault.New(fault.Denied, "uses the authorization server %s, which refused the login: %s", issuerOrigin(to.Issuer), sanitize.Line(a.err, 300))
 	}
 	got, err := l.cfg.requestToken(ctx, r.Issuer, r.Endpoint, r.Client, url.Values{
 		"grant_type": {"authorization_code"}, "code": {a.code}, "redirect_uri": {back.redirectURI},

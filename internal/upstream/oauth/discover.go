@@ -56,7 +56,7 @@ func (c Config) discover(ctx context.Context, wanted Challenge) (authServer, err
 	issuer := d.Issuers[0]
 	if c.Client.Issuer != "" {
 		if !slices.Contains(d.Issuers, c.Client.Issuer) {
-			return authServer{}, fault.New(fault.Denied, "requires tokens of %s, but the client in its oauth is registered with %s", issuerHost(issuer), issuerHost(c.Client.Issuer)).
+			return authServer{}, fault.New(fault.Denied, "requires tokens of %s, but the client in its oauth is registered with %s", issuerOrigin(issuer), issuerOrigin(c.Client.Issuer)).
 				WithHint("if the server moved, register there and change client_id, client_secret and issuer")
 		}
 		issuer = c.Client.Issuer
@@ -83,7 +83,7 @@ func (c Config) fetchResourceMetadata(ctx context.Context, named string) (resour
 		case isAbsent(err):
 			continue
 		case err != nil:
-			return d, fault.New(fault.Unavailable, "has no readable metadata at %s: %s", issuerHost(from), reason(err))
+			return d, fault.New(fault.Unavailable, "has no readable metadata at %s: %s", issuerOrigin(from), reason(err))
 		case !isWithin(d.Resource, c.URL):
 			return d, fault.New(fault.Denied, "has metadata for %.200q, which does not match its URL", d.Resource).
 				WithHint("check its URL; if it is correct, the server is misconfigured")
@@ -135,7 +135,7 @@ func (c Config) fetchServerMetadata(ctx context.Context, issuer string, legacy b
 		return metadata{Issuer: issuer, Authorization: issuer + "/authorize", Token: issuer + "/token", Registration: issuer + "/register",
 			Proofs: []string{"S256"}}, nil
 	}
-	return metadata{}, fault.New(fault.Unavailable, "uses the authorization server %s, which has no metadata", issuerHost(issuer))
+	return metadata{}, fault.New(fault.Unavailable, "uses the authorization server %s, which has no metadata", issuerOrigin(issuer))
 }
 
 func metadataAddresses(issuer string) []string {
@@ -150,14 +150,14 @@ func metadataAddresses(issuer string) []string {
 
 func (c Config) validate(m metadata, issuer string) error {
 	if strings.TrimSuffix(m.Issuer, "/") != strings.TrimSuffix(issuer, "/") {
-		return fault.New(fault.Denied, "uses the authorization server %s, whose metadata has the issuer %.200q", issuerHost(issuer), m.Issuer)
+		return fault.New(fault.Denied, "uses the authorization server %s, whose metadata has the issuer %.200q", issuerOrigin(issuer), m.Issuer)
 	}
 	for name, at := range map[string]string{
 		"authorization_endpoint": m.Authorization, "token_endpoint": m.Token,
 		"registration_endpoint": m.Registration, "revocation_endpoint": m.Revocation,
 	} {
 		if at != "" && !isSafeURL(at, c.URL) || at == "" && name == "token_endpoint" {
-			return fault.New(fault.Denied, "uses the authorization server %s, whose %s %.200q is not an https:// URL", issuerHost(issuer), name, at)
+			return fault.New(fault.Denied, "uses the authorization server %s, whose %s %.200q is not an https:// URL", issuerOrigin(issuer), name, at)
 		}
 	}
 	return nil

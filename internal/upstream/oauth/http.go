@@ -145,7 +145,7 @@ func serverUnavailable(issuer string, err error) error {
 	if own, ok := errors.AsType[*fault.Error](err); ok {
 		return own
 	}
-	return fault.New(fault.Unavailable, "uses the authorization server %s, which issued no token: %s", issuerHost(issuer), reason(err))
+	return fault.New(fault.Unavailable, "uses the authorization server %s, which issued no token: %s", issuerOrigin(issuer), reason(err))
 }
 
 // isSafeURL reports whether a secret may be sent to a URL named by the server at home:

@@ -178,7 +178,7 @@ func (l *Login) renew(ctx context.Context, used, fate string) error {
 const renewRetryDelay = 2 * time.Second
 
 func (l *Login) renewalRefused(r *record, fate string, err error) error {
-	return l.cfg.loginRequired("needs a new login: its token %s, and %s does not renew it: %s", fate, issuerHost(r.Issuer), reason(err))
+	return l.cfg.loginRequired("needs a new login: its token %s, and %s does not renew it: %s", fate, issuerOrigin(r.Issuer), reason(err))
 }
 
 // setToken stores a token in the record.
@@ -279,7 +279,7 @@ func (l *Login) remove(r *record) error {
 // expires soon.
 func (l *Login) revoke(ctx context.Context, r *record) error {
 	if r.Revocation == "" {
-		return fault.New(fault.Unavailable, "uses the authorization server %s, which does not support revocation", issuerHost(r.Issuer))
+		return fault.New(fault.Unavailable, "uses the authorization server %s, which does not support revocation", issuerOrigin(r.Issuer))
 	}
 	var failed error
 	for _, t := range []struct{ token, hint string }{{r.Refresh, "refresh_token"}, {r.Access, "access_token"}} {
@@ -291,7 +291,7 @@ func (l *Login) revoke(ctx context.Context, r *record) error {
 			continue
 		}
 		if err != nil && failed == nil {
-			failed = fault.New(fault.Unavailable, "uses the authorization server %s, which did not revoke its tokens: %s", issuerHost(r.Issuer), reason(err))
+			failed = fault.New(fault.Unavailable, "uses the authorization server %s, which did not revoke its tokens: %s", issuerOrigin(r.Issuer), reason(err))
 		}
 	}
 	return failed

@@ -21,6 +21,7 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -77,12 +78,14 @@ func (c Config) loginRequired(format string, args ...any) *fault.Error {
 	return fault.New(fault.Denied, format, args...).WithHint("run `sandpiper tools login %s`", shellQuote(c.Server))
 }
 
+var safeInShell = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
+
 // shellQuote quotes a name for a shell if necessary.
 func shellQuote(name string) string {
-	if strings.ContainsAny(name, " \t'\"$`\\&;|<>()*?") {
-		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	if safeInShell.MatchString(name) {
+		return name
 	}
-	return name
+	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
 }
 
 // requestedScopes returns the scopes to request, including those already granted.
@@ -130,8 +133,8 @@ type rejectedToken struct {
 // rejectedTTL is how long such a token is not replaced.
 const rejectedTTL = time.Minute
 
-// recentlyRejected reports whether to keep the token. isNew records that the token was
-// just obtained.
+// recentlyRejected reports whether the token was obtained and rejected recently, so that
+// it is not replaced. isNew records a rejected token that was just obtained.
 func (u *rejectedToken) recentlyRejected(token string, isNew bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -153,8 +156,8 @@ func (t ctxMutex) lock(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// grace is how long an exchange continues after its caller is cancelled: a renewal that
-// the authorization server has started is lost with its response.
+// grace is how long an exchange continues after its caller is cancelled: where
+// refresh tokens rotate, a lost response loses the login.
 const grace = 2 * time.Second
 
 // withGrace returns a context that ends grace after ctx.
@@ -164,11 +167,11 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	return longer, func() { stop(); cancel() }
 }
 
-// issuerHost returns the origin of an authorization server for messages.
-func issuerHost(raw string) string {
+// issuerOrigin returns the origin of an authorization server for messages.
+func issuerOrigin(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
-		return "with an invalid URL"
+		return "(invalid URL)"
 	}
 	return u.Scheme + "://" + u.Host
 }
