@@ -86,6 +86,7 @@ var measures = []struct {
 	{"the data job", (*bench).dataJob},
 	{"calls from Python to the host", (*bench).hostCalls},
 	{"calls of a tool", (*bench).upstreamCalls},
+	{"large answers of a tool", (*bench).bulk},
 	{"memory", (*bench).memory},
 }
 

@@ -29,8 +29,18 @@ or the cost relative to it (0.9).`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBench(cmd.Context(), quick) },
 	}
 	c.Flags().BoolVar(&quick, "quick", false, "measure for a few seconds, less precisely")
-	c.AddCommand(a.benchTokensCommand())
+	c.AddCommand(a.benchTokensCommand(), rowsServerCommand())
 	return c
+}
+
+// rowsServerCommand serves the upstream that bench measures large answers with.
+func rowsServerCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:    bench.RowsServer,
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE:   func(cmd *cobra.Command, _ []string) error { return bench.ServeRows(cmd.Context()) },
+	}
 }
 
 func (a *app) runBench(ctx context.Context, quick bool) error {
