@@ -14,11 +14,11 @@ var restarts = map[string]func(t *testing.T, p *approvalClient, id string){
 	"approved while no daemon runs": func(t *testing.T, p *approvalClient, id string) {
 		p.kill()
 		p.approves(id)
-		p.formClient = again(t, p, `{}`)
+		p.formClient = restartDaemon(t, p, `{}`)
 	},
 	"approved after the restart": func(t *testing.T, p *approvalClient, id string) {
 		p.kill()
-		p.formClient = again(t, p, `{}`)
+		p.formClient = restartDaemon(t, p, `{}`)
 		p.approves(id)
 	},
 }
@@ -34,10 +34,10 @@ func (p *approvalClient) approves(id string) {
 // repeated, the call is made once, and later calls need their own approval.
 func TestApprovalSurvivesDaemonRestart(t *testing.T) {
 	t.Parallel()
-	for _, era := range testedEras {
+	for _, version := range testedVersions {
 		for when, restart := range restarts {
-			t.Run(era+" "+when, func(t *testing.T) {
-				p := newApprovalClient(t, era, `{}`, "")
+			t.Run(version+" "+when, func(t *testing.T) {
+				p := newApprovalClient(t, version, `{}`, "")
 				id, first := p.suspend(upsert("a@example.com", "b@example.com", "c@example.com"))
 				p.approves(first[0])
 				second := p.resumeUntilApproval(id)
@@ -61,15 +61,15 @@ func TestApprovalSurvivesDaemonRestart(t *testing.T) {
 // receives the denial.
 func TestDenialSurvivesDaemonRestart(t *testing.T) {
 	t.Parallel()
-	for _, era := range testedEras {
-		t.Run(era, func(t *testing.T) {
-			p := newApprovalClient(t, era, `{}`, "")
+	for _, version := range testedVersions {
+		t.Run(version, func(t *testing.T) {
+			p := newApprovalClient(t, version, `{}`, "")
 			id, first := p.suspend(upsert("a@example.com", "b@example.com"))
 			p.kill()
 			if out, errs, code := p.sandpiper("approvals", "deny", first[0], "--reason", "not her"); code != 0 {
 				t.Fatal(out, errs)
 			}
-			p.formClient = again(t, p, `{}`)
+			p.formClient = restartDaemon(t, p, `{}`)
 			if second := p.resumeUntilApproval(id); second == first[0] {
 				t.Fatal("the question was asked again")
 			} else {
@@ -112,18 +112,18 @@ func (p *approvalClient) checkCalledOnce(addresses ...string) {
 // The answer to a form of the killed daemon applies to the call in that form.
 func TestFormIsAnsweredAfterDaemonRestart(t *testing.T) {
 	t.Parallel()
-	p := newApprovalClient(t, "2026-07-28", eras["2026-07-28"], "")
-	p.runs(upsert("a@example.com", "b@example.com"))
+	p := newApprovalClient(t, "2026-07-28", formCapabilities["2026-07-28"], "")
+	p.sendCode(upsert("a@example.com", "b@example.com"))
 	for _, address := range []string{"a@example.com", "b@example.com"} {
-		asked, end := p.questions()
+		asked, end := p.nextForms()
 		if len(asked) != 1 || !strings.Contains(asked[0].text, address) {
 			t.Fatalf("asked %+v, %+v", asked, end)
 		}
 		p.kill()
-		p.formClient = again(t, p, eras["2026-07-28"])
+		p.formClient = restartDaemon(t, p, formCapabilities["2026-07-28"])
 		asked[0].answer(approves)
 	}
-	_, end := p.questions()
+	_, end := p.nextForms()
 	if r := end.result(t); !r.Success || string(r.Result) != "[1,1]" {
 		t.Errorf("%+v", r)
 	}
@@ -140,7 +140,7 @@ func TestApprovedCallIsNotRepeatedAfterKill(t *testing.T) {
 		p.approves(approvals[0])
 		time.Sleep(rand.N(400 * time.Millisecond)) // until the answer is read and the call made
 		p.kill()
-		p.formClient = again(t, p, `{}`)
+		p.formClient = restartDaemon(t, p, `{}`)
 		r := p.resumeExecution(id, "").result(t)
 		if r.ErrorType == "approval_required" { // the approval was used, and the call had not begun
 			p.approves(r.Questions[0].Approval)
@@ -179,7 +179,7 @@ func TestPlanCallsAreNotRepeatedAfterKill(t *testing.T) {
 		}
 		p.kill()
 		before := len(p.serverCalls())
-		p.formClient = again(t, p, `{}`)
+		p.formClient = restartDaemon(t, p, `{}`)
 		_, done := p.applyPlan(plan, "")
 		if done.ErrorType == "approval_required" {
 			if n := len(p.serverCalls()); n > before+1 { // one call may be in flight
@@ -188,12 +188,12 @@ func TestPlanCallsAreNotRepeatedAfterKill(t *testing.T) {
 			p.approves(done.Questions[0].Approval)
 			_, done = p.applyPlan(plan, "")
 		}
-		p.planned(done)
+		p.checkPlanCalls(done)
 	}
 }
 
-// planned compares the report of a plan of ten calls with the calls of the server.
-func (p *approvalClient) planned(done planned) {
+// checkPlanCalls compares the report of a plan of ten calls with the calls of the server.
+func (p *approvalClient) checkPlanCalls(done planResult) {
 	p.t.Helper()
 	calls := p.serverCalls()
 	if strings.Contains(done.Error, "there is no plan") && len(calls) == 10 {

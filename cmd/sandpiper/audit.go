@@ -102,13 +102,13 @@ func (a *app) printVerification(r audit.Report, dir string) {
 	}
 	a.printf("%s, in %s: intact\n", count(int(r.Lines), "line"), count(r.Files, "file"))
 	if r.Seq > 0 {
-		a.printf("the last line is %d, %s\n", r.Seq, r.Hash)
+		a.printf("last line: %d, hash %s\n", r.Seq, r.Hash)
 	}
 	if r.Retired > 0 {
 		a.printf("%d earlier lines were deleted according to audit.max_age and audit.max_mb\n", r.Retired)
 	}
 	if r.Torn > 0 {
-		a.printf("after it are %d bytes of an incomplete line\n", r.Torn)
+		a.printf("the log ends with %d bytes of an incomplete line\n", r.Torn)
 	}
 }
 
@@ -116,17 +116,17 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 	if o.last < 0 {
 		return usagef("--lines is %d; it must be 0 or more", o.last)
 	}
-	w := audit.TailOptions{Last: o.last, Follow: o.follow}
+	opts := audit.TailOptions{Last: o.last, Follow: o.follow}
 	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
 	}
 	if o.tenant != "" {
-		if w.Tenant, err = tenant.Parse(o.tenant); err != nil {
+		if opts.Tenant, err = tenant.Parse(o.tenant); err != nil {
 			return err
 		}
 	}
-	err = audit.Tail(ctx, audit.Config{Dir: daemon.AuditDir(cfg.DataDir)}, w, func(r audit.Record) error {
+	err = audit.Tail(ctx, audit.Config{Dir: daemon.AuditDir(cfg.DataDir)}, opts, func(r audit.Record) error {
 		if a.json {
 			return a.writeJSON(r)
 		}
@@ -139,13 +139,13 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 	return err
 }
 
-// maxShownTokens is the number of tokens printed per line.
+// maxShownTokens is the maximum number of tokens printed per line.
 const maxShownTokens = 5
 
 // recordLine formats a line of the log for display.
 func recordLine(r audit.Record) string {
 	if r.Kind == audit.Unreadable {
-		return "a line that cannot be read; see sandpiper audit verify"
+		return "unreadable line; run `sandpiper audit verify`"
 	}
 	words := []string{fmt.Sprintf("%d", r.Seq), r.Time.Local().Format("2006-01-02 15:04:05.000"), fmt.Sprintf("%-13s", r.Kind)}
 	add := func(format, value string) {
@@ -157,18 +157,18 @@ func recordLine(r audit.Record) string {
 	add("%s", strings.Trim(r.Server+"."+r.Tool, "."))
 	add("to %s", r.Destination)
 	add("%s", r.Decision)
-	add("by the %s, asked", strings.ReplaceAll(r.By, "_", " ")) // the user, asked there
+	add("by the %s, asked", strings.ReplaceAll(r.By, "_", " ")) // where the user answered
 	add("by %s", r.Rule)
 	add("%s", r.Outcome)
 	add("%s", r.Section)
 	if r.Count > 0 && r.Kind == audit.Execution {
-		add("%s calls", fmt.Sprint(r.Count))
+		add("%s", count(int(r.Count), "call"))
 	} else if r.Count > 1 {
 		add("%s times", fmt.Sprint(r.Count))
 	}
 	add("approval %s", r.Approval)
 	if r.Lost > 0 {
-		add("%s lines", fmt.Sprint(r.Lost))
+		add("%s dropped", count(int(r.Lost), "line"))
 	}
 	if r.Through > 0 {
 		add("through %s", fmt.Sprint(r.Through))

@@ -25,11 +25,12 @@ func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *home.Home, re
 	return a.waitForResult(ctx, d, home, x)
 }
 
-// waitForResult waits for the result of x, shows its progress and answers its questions.
+// waitForResult waits for the result of x, prints its progress and prompts for answers
+// to its questions.
 func (a *app) waitForResult(ctx context.Context, d *daemon.Daemon, home *home.Home, x *execution.Execution) (reply.Result, error) {
 	progress := a.progressPrinter()
 	for {
-		e, err := x.Next(context.WithoutCancel(ctx)) // ctx ends the execution, whose result reports it
+		e, err := x.Next(context.WithoutCancel(ctx)) // the end of ctx ends the execution, and its result reports that
 		switch {
 		case err != nil:
 			return reply.Result{}, err
@@ -67,18 +68,19 @@ func (a *app) progressPrinter() func(execution.Progress) {
 	}
 	s := styleFor(a.stderr)
 	return func(p execution.Progress) {
-		share := fmt.Sprintf("%g", p.Done)
+		amount := fmt.Sprintf("%g", p.Done)
 		if p.Total > 0 {
-			share = fmt.Sprintf("%.0f%%", 100*p.Done/p.Total)
+			amount = fmt.Sprintf("%.0f%%", 100*p.Done/p.Total)
 		}
-		fmt.Fprintln(a.stderr, s.dim(strings.TrimSpace(share+" "+visibleName(p.Message))))
+		fmt.Fprintln(a.stderr, s.dim(strings.TrimSpace(amount+" "+visibleName(p.Message))))
 	}
 }
 
-// printResult prints a result and returns its exit code.
+// printResult prints a result. It returns an error that carries the exit code, or the cause
+// of ctx without printing the failure; nil for success.
 func (a *app) printResult(ctx context.Context, r reply.Result) error {
 	if a.json {
-		if err := a.writeJSON(answerJSON{r.Answer(), r.Images}); err != nil {
+		if err := a.writeJSON(resultJSON{r.Answer(), r.Images}); err != nil {
 			return err
 		}
 		return exitCodeOf(r)
@@ -95,14 +97,14 @@ func (a *app) printResult(ctx context.Context, r reply.Result) error {
 	return exitCodeOf(r)
 }
 
-// answerJSON is the result of the tool execute_code with the images in it.
-type answerJSON struct {
+// resultJSON encodes a result as execute_code does, plus its images.
+type resultJSON struct {
 	body   any
 	images []reply.Image
 }
 
 // MarshalJSON implements json.Marshaler.
-func (w answerJSON) MarshalJSON() ([]byte, error) {
+func (w resultJSON) MarshalJSON() ([]byte, error) {
 	body, err := encode(w.body)
 	if err != nil || len(w.images) == 0 {
 		return body, err
@@ -115,7 +117,7 @@ func (w answerJSON) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `%s,"images":%s}`, body[:len(body)-1], images), nil
 }
 
-// exitCodeOf returns the exit code of a result, nil for success.
+// exitCodeOf returns an error that carries the exit code of a result, nil for success.
 func exitCodeOf(r reply.Result) error {
 	switch {
 	case r.Success():

@@ -186,7 +186,7 @@ func verify(t *testing.T, n int, r execAnswer, count map[int]int, all *killStats
 // listed returns the result of resume_execution without an id.
 func (p *approvalClient) listed() (all []execution.Resumable) {
 	p.t.Helper()
-	p.calls("resume_execution", `{}`, "")
+	p.sendCall("resume_execution", `{}`, "")
 	m := p.nextMessage()
 	var list struct {
 		Success    bool
@@ -206,22 +206,22 @@ func TestClientListsInterruptedExecutions(t *testing.T) {
 	if all := p.listed(); len(all) != 0 {
 		t.Fatalf("%+v", all)
 	}
-	p.runs("from servers import crm\nimport os\ncrm.upsert_contact(email='a@example.com', name='Ada Lovelace')\n" +
+	p.sendCode("from servers import crm\nimport os\ncrm.upsert_contact(email='a@example.com', name='Ada Lovelace')\n" +
 		"open('answered', 'w')\nwhile not os.path.exists('go'): pass\nresult = 'done'")
 	for answered := filepath.Join(p.home, "data", "sandpiper", "workspaces", "local", "answered"); !isRegular(answered); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	p.kill()
-	p.formClient = again(t, p, `{}`)
+	p.formClient = restartDaemon(t, p, `{}`)
 	all := p.listed()
 	if len(all) != 1 || all[0].State != "interrupted" || fmt.Sprint(all[0].Tools) != "[crm.upsert_contact]" {
 		t.Fatalf("%+v", all)
 	}
-	p.calls("resume_execution", `{"answer":true}`, "")
+	p.sendCall("resume_execution", `{"answer":true}`, "")
 	if m := p.nextMessage(); !strings.Contains(m.Result.Content[0].Text, "without the execution_id") {
 		t.Errorf("%+v", m)
 	}
-	p.calls("write_workspace_file", `{"filename":"go","content":""}`, "")
+	p.sendCall("write_workspace_file", `{"filename":"go","content":""}`, "")
 	p.nextMessage()
 	if r := p.resumeExecution(all[0].ID, "").result(t); !r.Success || string(r.Result) != `"done"` {
 		t.Errorf("%+v", r)

@@ -43,7 +43,7 @@ func testQuestionSurvives(t *testing.T, era string, end func(*formClient)) {
 		t.Fatal(err)
 	}
 	first := connect(t, home, config, era, capabilities)
-	first.calls("execute_code", string(args), "")
+	first.sendCall("execute_code", string(args), "")
 	m := first.nextMessage()
 	end(first)
 
@@ -56,13 +56,13 @@ func testQuestionSurvives(t *testing.T, era string, end func(*formClient)) {
 		if err := json.Unmarshal([]byte(m.Result.Content[0].Text), &parked); err != nil || len(parked.Questions) != 1 {
 			t.Fatalf("%+v: %v", m, err)
 		}
-		second.calls("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{%q:true}}`, parked.ID, parked.Questions[0].ID), "")
+		second.sendCall("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{%q:true}}`, parked.ID, parked.Questions[0].ID), "")
 	} else {
 		if len(m.Result.Requests) != 1 {
 			t.Fatalf("%+v", m)
 		}
 		for id := range m.Result.Requests {
-			second.calls("execute_code", string(args), fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"answer":true}}}`, m.Result.State, id))
+			second.sendCall("execute_code", string(args), fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept","content":{"answer":true}}}`, m.Result.State, id))
 		}
 	}
 	if m = second.nextMessage(); len(m.Result.Content) == 0 || !strings.Contains(m.Result.Content[0].Text, `"result":["1",true,"2"]`) {

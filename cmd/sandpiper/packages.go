@@ -19,17 +19,17 @@ func (a *app) packagesCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "lock", Short: "Resolve the configured packages and write the lock file",
 			Long: `Lock resolves sandbox.packages, sandbox.requirements or sandbox.wheels with pip, from
-the index that pip is configured for, and writes the lock file to the directory of
-the configuration: one wheel per package, with its hash. It uses wheels only; nothing
-is built, installed or run.`,
+the package index configured for pip, and writes the lock file: one wheel per package,
+with its hash. The file is in the configuration directory, or in the data directory if
+there is none. Lock uses wheels only; nothing is built, installed or run.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.runPackagesLock(cmd.Context()) },
 		},
 		&cobra.Command{
 			Use: "install", Short: "Download and install the wheels of the lock file",
 			Long: `Install downloads exactly the wheels of the lock file, verifies their hashes, and
-unpacks them into a directory in the cache that is mounted read-only in sandboxes.
-Daemons use it from their next start.`,
+unpacks them into a cache directory, which sandboxes mount read-only. Daemons use
+it from their next start.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.runPackagesInstall(cmd.Context()) },
 		},
@@ -41,7 +41,7 @@ Daemons use it from their next start.`,
 	)
 }
 
-// withPackages calls f with the configuration of packages and their Python.
+// withPackages calls f with the package configuration and the embedded Python.
 func (a *app) withPackages(ctx context.Context, f func(packages.Config, *python.Installation) error) error {
 	cfg, err := a.loadConfig(nil)
 	if err != nil {
@@ -57,7 +57,7 @@ func (a *app) withPackages(ctx context.Context, f func(packages.Config, *python.
 		return err
 	}
 	defer in.Close()
-	cfg.Packages.Progress = a.installProgress("Unpacking the packages.")
+	cfg.Packages.Progress = a.installProgress("Installing the packages.")
 	return f(cfg.Packages, in)
 }
 
@@ -148,7 +148,7 @@ func newPackagesState(ctx context.Context, cfg packages.Config) packagesState {
 	} else {
 		s.Installed = true
 		if err := layer.Close(); err != nil {
-			s.Problem = err.Error()
+			s.Problem, s.Hint = "their lock cannot be released: "+err.Error(), ""
 		}
 	}
 	if s.Problem == "" {
@@ -180,7 +180,7 @@ func installedText(n int) string {
 	return fmt.Sprintf("%d packages are installed", n)
 }
 
-// dirSize returns the size of a directory in MB as text.
+// dirSize returns the size of a directory as text, in MB of 2^20 bytes, rounded up.
 func dirSize(dir string) string {
 	var n int64
 	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {

@@ -6,22 +6,23 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
-// dryRun makes a plan and returns the result in the client.
-func (p *approvalClient) dryRun(code string) (r planned) {
+// dryRun executes code as a dry run and returns its result.
+func (p *approvalClient) dryRun(code string) (r planResult) {
 	p.t.Helper()
 	args, err := json.Marshal(map[string]any{"code": code, "dry_run": true, "timeout_seconds": 60})
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.calls("execute_code", string(args), "")
-	return p.told()
+	p.sendCall("execute_code", string(args), "")
+	return p.readPlanResult()
 }
 
-// planned is the result of a dry run, or of applying its plan.
-type planned struct {
+// planResult is the result of a dry run, or of applying its plan.
+type planResult struct {
 	Success   bool
 	Result    json.RawMessage
 	Error     string
@@ -47,7 +48,8 @@ type planned struct {
 	}
 }
 
-func (p *approvalClient) told() (r planned) {
+// readPlanResult reads the result of a dry run, or of applying its plan.
+func (p *approvalClient) readPlanResult() (r planResult) {
 	p.t.Helper()
 	m := p.nextMessage()
 	if len(m.Result.Content) != 1 {
@@ -59,20 +61,21 @@ func (p *approvalClient) told() (r planned) {
 	return r
 }
 
-// applyPlan requests to apply a plan, and answers the question.
-func (p *approvalClient) applyPlan(id, answer string) (text string, r planned) {
+// applyPlan applies a plan with resume_execution and answers its form, if one is shown. It
+// returns the text of the form, or "", and the result.
+func (p *approvalClient) applyPlan(id, answer string) (text string, r planResult) {
 	p.t.Helper()
 	p.last = fmt.Sprintf(`{"execution_id":%q}`, id)
-	p.calls("resume_execution", p.last, "")
+	p.sendCall("resume_execution", p.last, "")
 	m := p.nextMessage()
 	switch {
 	case m.Method == "elicitation/create":
 		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer))
-		return m.Params.Message, p.told()
+		return m.Params.Message, p.readPlanResult()
 	case len(m.Result.Requests) == 1:
 		for id, q := range m.Result.Requests {
-			p.calls("resume_execution", p.last, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:%s}`, m.Result.State, id, answer))
-			return q.Params.Message, p.told()
+			p.sendCall("resume_execution", p.last, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:%s}`, m.Result.State, id, answer))
+			return q.Params.Message, p.readPlanResult()
 		}
 	}
 	if len(m.Result.Content) != 1 || json.Unmarshal([]byte(m.Result.Content[0].Text), &r) != nil {
@@ -81,19 +84,20 @@ func (p *approvalClient) applyPlan(id, answer string) (text string, r planned) {
 	return "", r
 }
 
-// dependentCalls are calls of which the last depends on the result of the previous one.
-// The server declares find_contact as read-only, but is not trusted.
+// dependentCalls makes three calls; the last depends on the result of the second. The
+// server declares find_contact as read-only but is not trusted, so the dry run plans that
+// call too instead of making it.
 const dependentCalls = `from servers import crm
 crm.upsert_contact(email="ada@example.com", name="Ada Lovelace")
 found = crm.find_contact(email="ada@example.com")
 crm.upsert_contact(email="bob@example.com", name=found["name"])`
 
-func TestPlanIsApprovedAsOneAndAppliedExactly(t *testing.T) {
+func TestApprovedPlanIsAppliedOnce(t *testing.T) {
 	t.Parallel()
-	for _, era := range testedEras {
-		can := eras[era]
-		t.Run(era, func(t *testing.T) {
-			p := newApprovalClient(t, era, can, "")
+	for _, version := range testedVersions {
+		capabilities := formCapabilities[version]
+		t.Run(version, func(t *testing.T) {
+			p := newApprovalClient(t, version, capabilities, "")
 			r := p.dryRun(dependentCalls)
 			if !r.Success || len(r.Plan) != 3 || r.ID == "" || r.Ends != nil || len(p.serverCalls()) != 0 {
 				t.Fatalf("%+v, the server was called with %q", r, p.serverCalls())
@@ -113,8 +117,8 @@ func TestPlanIsApprovedAsOneAndAppliedExactly(t *testing.T) {
 				t.Fatalf("%+v, the server was called with %q", done, calls)
 			}
 			// a second request returns the outcome
-			if asked, again := p.applyPlan(r.ID, approves); asked != "" || len(again.Calls) != 3 || len(p.serverCalls()) != 3 {
-				t.Errorf("again: %+v, the server was called with %q", again, p.serverCalls())
+			if text, second := p.applyPlan(r.ID, approves); text != "" || len(second.Calls) != 3 || len(p.serverCalls()) != 3 {
+				t.Errorf("second request: form %q, %+v, the server was called with %q", text, second, p.serverCalls())
 			}
 		})
 	}
@@ -122,22 +126,22 @@ func TestPlanIsApprovedAsOneAndAppliedExactly(t *testing.T) {
 
 func TestDeniedPlanMakesNoCall(t *testing.T) {
 	t.Parallel()
-	p := newApprovalClient(t, "2025-11-25", eras["2025-11-25"], "")
+	p := newApprovalClient(t, "2025-11-25", formCapabilities["2025-11-25"], "")
 	for _, answer := range []string{denies, declines, cancels} {
 		r := p.dryRun(dependentCalls)
 		_, done := p.applyPlan(r.ID, answer)
 		if done.Success || !strings.Contains(done.Error, "the user declined the plan") || len(p.serverCalls()) != 0 {
 			t.Errorf("%s: %+v, the server was called with %q", answer, done, p.serverCalls())
 		}
-		if _, again := p.applyPlan(r.ID, approves); again.Success || len(p.serverCalls()) != 0 {
-			t.Errorf("asked again after %s: %+v", answer, again)
+		if _, second := p.applyPlan(r.ID, approves); second.Success || len(p.serverCalls()) != 0 {
+			t.Errorf("a plan was applied after the answer %s: %+v", answer, second)
 		}
 	}
 }
 
 func TestDryRunStopsAtUnknownResult(t *testing.T) {
 	t.Parallel()
-	p := newApprovalClient(t, "2025-11-25", eras["2025-11-25"], "")
+	p := newApprovalClient(t, "2025-11-25", formCapabilities["2025-11-25"], "")
 	r := p.dryRun(`from servers import crm
 made = crm.upsert_contact(email="ada@example.com")
 try:
@@ -146,7 +150,7 @@ try:
 except BaseException:
     crm.upsert_contact(email="caught@example.com")
 `)
-	if !r.Success || len(r.Plan) != 1 || r.Ends == nil || r.Ends.Call != 1 || r.Ends.Line != 4 || !strings.Contains(r.Ends.Note, "the plan ends after call 1: line 4 asks for the truth of the result['created'] of call 1, crm.upsert_contact") {
+	if !r.Success || len(r.Plan) != 1 || r.Ends == nil || r.Ends.Call != 1 || r.Ends.Line != 4 || !strings.Contains(r.Ends.Note, "the plan ends after call 1: line 4 tests the truth value of the result['created'] of call 1, crm.upsert_contact") {
 		t.Fatalf("%+v %+v", r, r.Ends)
 	}
 	if _, done := p.applyPlan(r.ID, approves); !done.Success || len(p.serverCalls()) != 1 || !strings.Contains(p.serverCalls()[0], "ada@") {
@@ -156,18 +160,18 @@ except BaseException:
 
 func TestDryRunWritesNoFiles(t *testing.T) {
 	t.Parallel()
-	p := newApprovalClient(t, "2025-11-25", eras["2025-11-25"], "")
+	p := newApprovalClient(t, "2025-11-25", formCapabilities["2025-11-25"], "")
 	const code = `write_file("kept.txt", "x"); save_skill("s", "def s(): return 5")
 from skills import s
 try: open("raw.txt", "w")
 except OSError as e: raw = e.errno
 [read_file("kept.txt"), s(), raw]`
-	if r := p.dryRun(code); string(r.Result) != `["x",5,30]` || r.Plan == nil || len(r.Plan) > 0 || r.ID != "" {
+	if r := p.dryRun(code); string(r.Result) != fmt.Sprintf(`["x",5,%d]`, syscall.EROFS) || r.Plan == nil || len(r.Plan) > 0 || r.ID != "" {
 		t.Errorf("%+v", r)
 	}
-	p.runs("[list_files(), list_skills()]")
-	if _, end := p.questions(); string(end.result(t).Result) != "[[],[]]" {
-		t.Errorf("left: %s", end.result(t).Result)
+	p.sendCode("[list_files(), list_skills()]")
+	if _, end := p.nextForms(); string(end.result(t).Result) != "[[],[]]" {
+		t.Errorf("the dry run left %s", end.result(t).Result)
 	}
 	r := p.dryRun(`open("/workspace/x", "w")`)
 	if r.Success || r.ErrorType != "OSError" || r.ID != "" {
@@ -181,20 +185,20 @@ func TestPlanApprovedAtCommandLineSurvivesRestart(t *testing.T) {
 	t.Parallel()
 	p := newApprovalClient(t, "2025-11-25", `{}`, "")
 	r := p.dryRun(dependentCalls)
-	_, waits := p.applyPlan(r.ID, "")
-	if waits.Success || waits.ErrorType != "approval_required" || len(waits.Questions) != 1 || waits.Questions[0].Approval == "" ||
-		waits.Questions[0].ID == "" || !strings.Contains(waits.Error, "the plan waits for the person") {
-		t.Fatalf("%+v", waits)
+	_, suspended := p.applyPlan(r.ID, "")
+	if suspended.Success || suspended.ErrorType != "approval_required" || len(suspended.Questions) != 1 || suspended.Questions[0].Approval == "" ||
+		suspended.Questions[0].ID == "" || !strings.Contains(suspended.Error, "the plan waits for the person") {
+		t.Fatalf("%+v", suspended)
 	}
-	p.calls("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{"approve":true}}`, r.ID), "")
-	if told := p.told(); told.Success || !strings.Contains(told.Error, "never answered here") || len(p.serverCalls()) != 0 {
-		t.Errorf("a model approved: %+v", told)
+	p.sendCall("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{"approve":true}}`, r.ID), "")
+	if answer := p.readPlanResult(); answer.Success || !strings.Contains(answer.Error, "resume_execution cannot answer an approval") || len(p.serverCalls()) != 0 {
+		t.Errorf("a model approved: %+v", answer)
 	}
 	p.kill()
-	if out, errs, code := p.sandpiper("approvals", "approve", waits.Questions[0].Approval); code != 0 || !strings.Contains(out, "approved") {
+	if out, errs, code := p.sandpiper("approvals", "approve", suspended.Questions[0].Approval); code != 0 || !strings.Contains(out, "approved") {
 		t.Fatalf("%s %s %d", out, errs, code)
 	}
-	p.formClient = again(t, p, `{}`)
+	p.formClient = restartDaemon(t, p, `{}`)
 	if _, done := p.applyPlan(r.ID, ""); !done.Success || len(done.Calls) != 3 || len(p.serverCalls()) != 3 {
 		t.Errorf("%+v, the server was called with %q", done, p.serverCalls())
 	}
@@ -202,18 +206,18 @@ func TestPlanApprovedAtCommandLineSurvivesRestart(t *testing.T) {
 	if err := os.Remove(p.record); err != nil {
 		t.Fatal(err)
 	}
-	p.formClient = again(t, p, `{"elicitation":{}}`)
+	p.formClient = restartDaemon(t, p, `{"elicitation":{}}`)
 	if asked, done := p.applyPlan(r.ID, approves); asked != "" || done.Success || !strings.Contains(done.Error, "there is no plan") || len(p.serverCalls()) != 0 {
 		t.Errorf("a second time: %+v, the server was called with %q", done, p.serverCalls())
 	}
 }
 
-// again starts a daemon with the data of an earlier one.
-func again(t *testing.T, p *approvalClient, capabilities string) *formClient {
+// restartDaemon starts a daemon with the data of an earlier one.
+func restartDaemon(t *testing.T, p *approvalClient, capabilities string) *formClient {
 	t.Helper()
 	config, err := os.ReadFile(filepath.Join(p.home, "sandpiper.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return connect(t, p.home, string(config), p.era, capabilities)
+	return connect(t, p.home, string(config), p.version, capabilities)
 }

@@ -20,12 +20,13 @@ const trigger = `{"code":"from servers.everything import trigger_elicitation_req
 // formClient is a client over stdio that writes and reads single messages.
 type formClient struct {
 	*served
-	meta  string       // of every request
-	heard *logtest.Log // every byte of output, including the log
+	meta      string       // of every request
+	heard     *logtest.Log // every byte of output, including the log
+	cancelled []string     // IDs of the requests that the daemon cancelled, in the messages read so far
 }
 
-// said is a message to the client.
-type said struct {
+// clientMessage is a message to the client.
+type clientMessage struct {
 	ID     json.RawMessage
 	Method string
 	Params form
@@ -37,6 +38,7 @@ type said struct {
 }
 
 type form struct {
+	Request json.RawMessage `json:"requestId"` // of a cancellation
 	Message string
 	Schema  struct {
 		Properties map[string]any
@@ -84,22 +86,32 @@ func connect(t *testing.T, home, text, era, capabilities string, args ...string)
 	return p
 }
 
-func (p *formClient) calls(tool, args, more string) {
+// sendCall sends a call of a tool; the caller reads the answer.
+func (p *formClient) sendCall(tool, args, more string) {
 	p.id++
 	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s%s%s}}`, p.id, tool, args, more, p.meta))
 }
 
 // nextMessage returns the next message that is not a notification.
-func (p *formClient) nextMessage() (m said) {
+func (p *formClient) nextMessage() (m clientMessage) {
 	p.t.Helper()
 	for m.ID == nil {
-		m = said{}
-		if !p.out.Scan() {
-			p.t.Fatal("the daemon has died")
-		}
-		if err := json.Unmarshal(p.out.Bytes(), &m); err != nil {
-			p.t.Fatalf("%s: %v", p.out.Text(), err)
-		}
+		m = p.readMessage()
+	}
+	return m
+}
+
+// readMessage returns the next message, and records the request that it cancels.
+func (p *formClient) readMessage() (m clientMessage) {
+	p.t.Helper()
+	if !p.out.Scan() {
+		p.t.Fatal("the daemon has died")
+	}
+	if err := json.Unmarshal(p.out.Bytes(), &m); err != nil {
+		p.t.Fatalf("%s: %v", p.out.Text(), err)
+	}
+	if m.Method == "notifications/cancelled" {
+		p.cancelled = append(p.cancelled, string(m.Params.Request))
 	}
 	return m
 }
@@ -117,7 +129,7 @@ func (q form) checkTriggered(t *testing.T) {
 }
 
 // provided checks that the server received the answers and the defaults.
-func provided(t *testing.T, m said) {
+func provided(t *testing.T, m clientMessage) {
 	t.Helper()
 	for _, want := range []string{`"success":true`, "Name: Ada", "Favorite Integer: 42", "Favorite Number: 3.14"} {
 		if len(m.Result.Content) != 1 || !strings.Contains(m.Result.Content[0].Text, want) {
@@ -134,12 +146,12 @@ func TestServerQuestionReachesClient(t *testing.T) {
 	needSandbox(t)
 	t.Run("while the call is open", func(t *testing.T) {
 		p := newFormClient(t, modules, "2025-11-25", `{"elicitation":{}}`)
-		p.calls("execute_code", trigger, "")
+		p.sendCall("execute_code", trigger, "")
 		m := p.nextMessage()
 		m.Params.checkTriggered(t)
 		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ada"}}}`, m.ID))
 		provided(t, p.nextMessage())
-		p.calls("execute_code", trigger, "")
+		p.sendCall("execute_code", trigger, "")
 		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, p.nextMessage().ID))
 		if text := p.nextMessage().Result.Content[0].Text; !strings.Contains(text, "User declined") {
 			t.Errorf("declined: %s", text)
@@ -147,15 +159,15 @@ func TestServerQuestionReachesClient(t *testing.T) {
 	})
 	t.Run("by the answer", func(t *testing.T) {
 		p := newFormClient(t, modules, "2026-07-28", `{"elicitation":{"form":{}}}`)
-		p.calls("execute_code", trigger, "")
+		p.sendCall("execute_code", trigger, "")
 		m := p.nextMessage()
 		m.Result.Requests["q1"].Params.checkTriggered(t)
-		p.calls("execute_code", trigger, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"q1":{"action":"accept","content":{"name":"Ada"}}}`, m.Result.State))
+		p.sendCall("execute_code", trigger, fmt.Sprintf(`,"requestState":%q,"inputResponses":{"q1":{"action":"accept","content":{"name":"Ada"}}}`, m.Result.State))
 		provided(t, p.nextMessage())
 	})
 	t.Run("by resume_execution", func(t *testing.T) {
 		p := newFormClient(t, modules, "2025-11-25", `{}`)
-		p.calls("execute_code", trigger, "")
+		p.sendCall("execute_code", trigger, "")
 		var parked struct {
 			ID        string `json:"execution_id"`
 			Questions []struct{ From, Question string }
@@ -164,7 +176,7 @@ func TestServerQuestionReachesClient(t *testing.T) {
 			parked.Questions[0].From != "everything.trigger-elicitation-request" {
 			t.Fatalf("%+v %v", parked, err)
 		}
-		p.calls("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{"name":"Ada"}}`, parked.ID), "")
+		p.sendCall("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{"name":"Ada"}}`, parked.ID), "")
 		provided(t, p.nextMessage())
 	})
 }

@@ -97,7 +97,7 @@ func (a *app) runResume(ctx context.Context, o execOptions) error {
 			return err
 		}
 		if a.json {
-			r.Answer = answerJSON{result.Answer(), result.Images}
+			r.Answer = resultJSON{result.Answer(), result.Images}
 			if err := a.writeJSON(r); err != nil {
 				return err
 			}

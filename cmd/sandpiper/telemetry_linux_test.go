@@ -218,7 +218,7 @@ servers:
   calculator: {command: %[2]q, trusted: true}
   files: {command: %[3]q, args: [%[4]q]}
 `, c.URL, filepath.Join(servers, "calculator"), filepath.Join(servers, "filesystem"), home), "2025-11-25", `{"elicitation":{}}`)
-	p.calls("execute_code", `{"code":"from servers import calculator, files\ncalculator.add(a=1, b=2)\nfiles.write_file(path='canary-7c1f', content='canary-7c1f')"}`, "")
+	p.sendCall("execute_code", `{"code":"from servers import calculator, files\ncalculator.add(a=1, b=2)\nfiles.write_file(path='canary-7c1f', content='canary-7c1f')"}`, "")
 	q := p.nextMessage()
 	if q.Method != "elicitation/create" {
 		t.Fatalf("no question: %+v", q)

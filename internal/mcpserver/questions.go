@@ -385,7 +385,7 @@ func answerable(open []question.Question, raw json.RawMessage) ([]question.Quest
 	if len(asked) > 0 && !named {
 		return asked, nil
 	}
-	return nil, fault.New(fault.Denied, "an approval is never answered here: it is the person's alone").
+	return nil, fault.New(fault.Denied, "resume_execution cannot answer an approval; only the person can").
 		WithHint("ask them to run `sandpiper approvals approve %s` (or deny), then call resume_execution without an answer", strings.Join(approvals, " "))
 }
 

@@ -66,7 +66,7 @@ del Placeholder.at
 
 # Operations that Python makes through special methods, with the verb for the message.
 _LOOKS = {
-    "asks for the truth of": "bool",
+    "tests the truth value of": "bool",
     "compares": "eq ne lt le gt ge",
     "goes through": "iter reversed aiter",
     "counts": "len length_hint",
