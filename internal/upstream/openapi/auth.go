@@ -80,7 +80,7 @@ type credentials struct {
 }
 
 // credentials resolves the configured credentials.
-func (a *API) credentials(ctx context.Context, now *compiled, op *operation) (c credentials, err error) {
+func (a *API) credentials(ctx context.Context, doc *compiled, op *operation) (c credentials, err error) {
 	c.headers = map[string]string{}
 	for name, value := range a.cfg.Headers {
 		if c.headers[name], err = a.cfg.Resolve(ctx, "header "+name, value); err != nil {
@@ -106,13 +106,13 @@ func (a *API) credentials(ctx context.Context, now *compiled, op *operation) (c 
 		}
 	}
 	if auth.Client != nil {
-		if c.token, err = a.tokens.get(ctx, func(ctx context.Context) (*oauth2.Token, error) { return a.requestToken(ctx, now) }); err != nil {
+		if c.token, err = a.tokens.get(ctx, func(ctx context.Context) (*oauth2.Token, error) { return a.requestToken(ctx, doc) }); err != nil {
 			return c, err
 		}
 		c.headers["Authorization"] = "Bearer " + c.token
 	}
 	if auth.Key != nil {
-		err := a.addKey(ctx, now, &c)
+		err := a.addKey(ctx, doc, &c)
 		return c, err
 	}
 	return c, nil
@@ -133,14 +133,14 @@ func (a *API) addBasic(ctx context.Context, c *credentials) error {
 	return nil
 }
 
-func (a *API) addKey(ctx context.Context, now *compiled, c *credentials) error {
+func (a *API) addKey(ctx context.Context, doc *compiled, c *credentials) error {
 	key := a.cfg.Auth.Key
 	value, err := a.cfg.Resolve(ctx, "auth.key.value", key.Value)
 	if err != nil {
 		return err
 	}
-	if now.key != nil {
-		key = now.key
+	if doc.key != nil {
+		key = doc.key
 	}
 	sent := pair{percentEncode(key.Name, false), percentEncode(value, false)}
 	a.cfg.OnSecret(sent.value)
@@ -213,7 +213,7 @@ func (t *tokenCache) drop(token string) {
 }
 
 // requestToken requests a token with the client credentials.
-func (a *API) requestToken(ctx context.Context, now *compiled) (*oauth2.Token, error) {
+func (a *API) requestToken(ctx context.Context, doc *compiled) (*oauth2.Token, error) {
 	c := a.cfg.Auth.Client
 	place, id, secret := c.TokenURL, c.ID, c.Secret
 	for what, value := range map[string]*string{"token_url": &place, "client_id": &id, "client_secret": &secret} {
@@ -224,7 +224,7 @@ func (a *API) requestToken(ctx context.Context, now *compiled) (*oauth2.Token, e
 		*value = v
 	}
 	if place == "" {
-		place = now.tokenURL
+		place = doc.tokenURL
 	}
 	u, err := checkHTTPURL(url.Parse(place))
 	if err != nil {

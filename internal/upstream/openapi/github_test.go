@@ -46,7 +46,7 @@ func TestGitHubSubset(t *testing.T) {
 		t.Error(err)
 	}
 	wantFailure(t, a, "issues_create", `{"owner":"acme","repo":"app","body":{"body":"x"}}`, `answered 422 Unprocessable Entity: Validation Failed ["title"]`)
-	wantFailure(t, a, "repos_get_content", `{"owner":"acme","repo":"app","path":"../../../user"}`, `a path with the step ".."`)
+	wantFailure(t, a, "repos_get_content", `{"owner":"acme","repo":"app","path":"../../../user"}`, `a path with the segment ".."`)
 	if _, err := call(t.Context(), a, "repos_get_content", `{"owner":"acme","repo":"app","path":"docs/a b.md"}`); err != nil {
 		t.Error(err)
 	}

@@ -160,32 +160,32 @@ const documentTTL = 10 * time.Second
 // reads the document again if it may have changed.
 func (a *API) Tools(ctx context.Context, server string) (tools []tool.Definition, notes []string, err error) {
 	a.mu.Lock()
-	now := a.compiled
+	doc := a.compiled
 	a.mu.Unlock()
-	if now.files.changed() || len(now.files) == 0 && time.Since(now.read) > documentTTL {
-		if now, err = a.load(ctx); err != nil {
+	if doc.files.changed() || len(doc.files) == 0 && time.Since(doc.read) > documentTTL {
+		if doc, err = a.load(ctx); err != nil {
 			return nil, nil, err
 		}
 		a.mu.Lock()
-		a.compiled = now
+		a.compiled = doc
 		a.mu.Unlock()
 	}
-	for _, op := range now.order {
+	for _, op := range doc.order {
 		d := op.definition
 		d.Server = server
 		tools = append(tools, d)
 	}
-	return tools, now.notes, nil
+	return tools, doc.notes, nil
 }
 
 // Call calls an operation. An error response returns a *tool.Failure; a *fault.Error
 // explains why no request was sent or no response received.
 func (a *API) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	now, err := a.current(ctx)
+	doc, err := a.current(ctx)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	op := now.operations[c.Tool]
+	op := doc.operations[c.Tool]
 	if op == nil {
 		return tool.Result{}, fault.New(fault.NotFound, "no longer has an operation %.100q", c.Tool).
 			WithHint("its document has changed; run `sandpiper tools sync`")
@@ -201,28 +201,28 @@ func (a *API) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	for name, value := range c.Trace {
 		q.headers = append(q.headers, pair{name, value})
 	}
-	return a.send(ctx, now, op, c.Ref, q)
+	return a.send(ctx, doc, op, c.Ref, q)
 }
 
 // current returns the compiled document, after reading a file that has changed.
 func (a *API) current(ctx context.Context) (*compiled, error) {
 	a.mu.Lock()
-	now := a.compiled
+	doc := a.compiled
 	a.mu.Unlock()
-	if !now.files.changed() {
-		return now, nil
+	if !doc.files.changed() {
+		return doc, nil
 	}
-	now, err := a.load(ctx)
+	doc, err := a.load(ctx)
 	if err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.compiled = now
+	a.compiled = doc
 	if a.cfg.ToolsChanged != nil {
 		a.cfg.ToolsChanged()
 	}
-	return now, nil
+	return doc, nil
 }
 
 // Done returns a channel that only Close closes.

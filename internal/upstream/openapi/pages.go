@@ -15,7 +15,7 @@ const maxPages = 100
 
 // joinPages follows the links to further pages and returns all items in one list. A
 // response that is not a list is returned unchanged.
-func (a *API) joinPages(ctx context.Context, now *compiled, op *operation, q *request, first *response) (*response, error) {
+func (a *API) joinPages(ctx context.Context, doc *compiled, op *operation, q *request, first *response) (*response, error) {
 	var all, page []json.RawMessage
 	if json.Unmarshal(first.data, &all) != nil {
 		return first, nil
@@ -29,7 +29,7 @@ func (a *API) joinPages(ctx context.Context, now *compiled, op *operation, q *re
 			}
 			break
 		}
-		if last, err = a.sendWithRetry(ctx, now, op, q, next); err != nil {
+		if last, err = a.sendWithRetry(ctx, doc, op, q, next); err != nil {
 			return nil, err
 		}
 		if last.status >= 300 {

@@ -128,8 +128,8 @@ func (b *builder) param(ctx context.Context, n node) (p param, err error) {
 // drops path parameters without a placeholder.
 func (b *builder) pathParams(path string, op node, all []param) ([]param, error) {
 	var found []param
-	steps, query := splitPath(path)
-	for _, name := range placeholders(steps + query) {
+	segments, query := splitPath(path)
+	for _, name := range placeholders(segments + query) {
 		i := slices.IndexFunc(all, func(p param) bool { return p.in == "path" && p.name == name })
 		switch {
 		case i >= 0:

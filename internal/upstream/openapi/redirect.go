@@ -56,7 +56,7 @@ func (a *API) checkRedirect(next *http.Request, before []*http.Request) error {
 
 // sendError explains why there is no response from a URL. A network error of the API's
 // own host is wrapped as ErrDown.
-func sendError(ctx context.Context, err error, at *url.URL, apart bool) error {
+func sendError(ctx context.Context, err error, target *url.URL, otherHost bool) error {
 	other, left := errors.AsType[*redirectError](err)
 	dial, isDial := errors.AsType[*net.OpError](err)
 	switch {
@@ -70,7 +70,7 @@ func sendError(ctx context.Context, err error, at *url.URL, apart bool) error {
 	case errors.Is(err, errRedirectLoop):
 		return fault.New(fault.Unavailable, "has a redirect loop")
 	case isDial && dial.Op == "dial":
-		if host := requestHost(err, at); apart || !strings.EqualFold(host, at.Host) {
+		if host := requestHost(err, target); otherHost || !strings.EqualFold(host, target.Host) {
 			return fault.New(fault.Unavailable, "has this operation at %s, which cannot be reached: %s", sanitize.Line(host, 100), networkReason(err))
 		}
 		return downError{dial}
@@ -79,13 +79,13 @@ func sendError(ctx context.Context, err error, at *url.URL, apart bool) error {
 }
 
 // requestHost returns the host that an error of an HTTP client concerns.
-func requestHost(err error, at *url.URL) string {
+func requestHost(err error, target *url.URL) string {
 	if whole, ok := errors.AsType[*url.Error](err); ok {
 		if u, err := url.Parse(whole.URL); err == nil && u.Host != "" {
 			return u.Host
 		}
 	}
-	return at.Host
+	return target.Host
 }
 
 // networkReason describes a network error without addresses and URLs, which may contain

@@ -19,27 +19,28 @@ import (
 
 // request is an HTTP request built from arguments.
 type request struct {
-	path      string // escaped
-	pathQuery string // query in the document's path; "" if none
-	query     []pair
-	headers   []pair
-	cookies   []pair
-	body      []byte
-	mime      string // of the body; "" without a body
-	pages     int
-	otherHost bool // target is the operation's own server at another host
+	path        string // escaped
+	pathQuery   string // query in the document's path; "" if none
+	query       []pair
+	headers     []pair
+	cookies     []pair
+	body        []byte
+	contentType string // of the body; "" without a body
+	pages       int    // to fetch and join
+	otherHost   bool   // the servers entry of the operation names another host
 }
 
 // decode parses the arguments. Objects keep their order and numbers their digits.
 func decode(raw json.RawMessage) (schema.Object, error) {
 	args, err := schema.DecodeObject(raw)
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "cannot be called: the arguments are no JSON object")
+		return nil, fault.New(fault.Invalid, "cannot be called: the arguments are not a JSON object")
 	}
 	return args, nil
 }
 
-// request builds the request from the arguments. null arguments are omitted.
+// request builds the request from the arguments. Optional null arguments are omitted; a
+// required parameter must not be null, and a required body may be.
 func (op *operation) request(args schema.Object) (q *request, err error) {
 	q = &request{pages: 1}
 	values := map[string]string{}
@@ -55,12 +56,12 @@ func (op *operation) request(args schema.Object) (q *request, err error) {
 			return nil, err
 		}
 	}
-	steps, fixed := splitPath(op.path)
-	if q.path, err = expandPath(steps, values); err != nil {
+	path, query := splitPath(op.path)
+	if q.path, err = expandPath(path, values); err != nil {
 		return nil, err
 	}
-	if fixed != "" {
-		q.pathQuery = fillTemplate(fixed, values, func(piece string) string {
+	if query != "" {
+		q.pathQuery = fillTemplate(query, values, func(piece string) string {
 			parts := strings.Split(piece, "&")
 			for i := range parts {
 				parts[i] = percentEncode(parts[i], true)
@@ -74,7 +75,7 @@ func (op *operation) request(args schema.Object) (q *request, err error) {
 			return nil, fault.New(fault.Invalid, "cannot be called: argument %s is missing", x.arg)
 		}
 		if v := args.Get(x.arg); i >= 0 && (v != nil || x.required) {
-			if q.body, q.mime, err = x.encode(v); err != nil {
+			if q.body, q.contentType, err = x.encode(v); err != nil {
 				return nil, err
 			}
 		}
@@ -103,17 +104,17 @@ func (q *request) add(p param, v any, values map[string]string) (err error) {
 }
 
 // send sends the request, and those for further pages if requested.
-func (a *API) send(ctx context.Context, now *compiled, op *operation, ref tool.Ref, q *request) (tool.Result, error) {
-	at, err := a.targetURL(ctx, now, op, q)
+func (a *API) send(ctx context.Context, doc *compiled, op *operation, ref tool.Ref, q *request) (tool.Result, error) {
+	target, err := a.targetURL(ctx, doc, op, q)
 	if err != nil {
 		return tool.Result{}, err
 	}
-	got, err := a.sendWithRetry(ctx, now, op, q, at)
+	got, err := a.sendWithRetry(ctx, doc, op, q, target)
 	if err != nil {
 		return tool.Result{}, err
 	}
 	if q.pages > 1 && got.status < 300 {
-		if got, err = a.joinPages(ctx, now, op, q, got); err != nil {
+		if got, err = a.joinPages(ctx, doc, op, q, got); err != nil {
 			return tool.Result{}, err
 		}
 	}
@@ -125,7 +126,7 @@ type response struct {
 	status        int
 	header        http.Header
 	data          []byte
-	url           *url.URL // of the request
+	url           *url.URL // of the last request, after redirects
 	method        string
 	authenticated bool // the request contained credentials
 }
@@ -133,16 +134,18 @@ type response struct {
 // maxAttempts bounds the attempts of an idempotent request.
 const maxAttempts = 3
 
-// sendWithRetry sends a request and retries after 429 and 503 with Retry-After. A
-// rejected access token is renewed once, since the API did not execute the request.
-func (a *API) sendWithRetry(ctx context.Context, now *compiled, op *operation, q *request, at *url.URL) (*response, error) {
+// sendWithRetry sends a request. After 429 and 503 with Retry-After it retries idempotent
+// methods, if the delay is at most maxRetryDelay and ends before the deadline of ctx.
+// After 401 for a token obtained with client credentials it sends any method once more
+// with a new token: the API did not execute the request.
+func (a *API) sendWithRetry(ctx context.Context, doc *compiled, op *operation, q *request, target *url.URL) (*response, error) {
 	renewed := false
 	for try := 1; ; try++ {
-		c, err := a.credentials(ctx, now, op)
+		c, err := a.credentials(ctx, doc, op)
 		if err != nil {
 			return nil, err
 		}
-		got, err := a.sendOnce(ctx, op, q, at, c)
+		got, err := a.sendOnce(ctx, op, q, target, c)
 		if err != nil {
 			return nil, err
 		}
@@ -163,6 +166,7 @@ func (a *API) sendWithRetry(ctx context.Context, now *compiled, op *operation, q
 	}
 }
 
+// deadline returns the deadline of ctx; without one, a time after any retry delay.
 func deadline(ctx context.Context) time.Time {
 	if d, ok := ctx.Deadline(); ok {
 		return d
@@ -197,16 +201,15 @@ func (r *response) retryAfter() (time.Duration, bool) {
 }
 
 // sendOnce sends one request and reads the response.
-func (a *API) sendOnce(ctx context.Context, op *operation, q *request, at *url.URL, c credentials) (*response, error) {
-	u := *at
-	r, err := http.NewRequestWithContext(ctx, op.method, u.String(), bytes.NewReader(q.body))
+func (a *API) sendOnce(ctx context.Context, op *operation, q *request, target *url.URL, c credentials) (*response, error) {
+	r, err := http.NewRequestWithContext(ctx, op.method, target.String(), bytes.NewReader(q.body))
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "cannot be called: the document's method or path is not valid in HTTP")
 	}
-	if q.mime == "" {
+	if q.contentType == "" {
 		r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
 	} else {
-		r.Header.Set("Content-Type", q.mime)
+		r.Header.Set("Content-Type", q.contentType)
 	}
 	r.Header.Set("User-Agent", a.cfg.UserAgent)
 	r.Header.Set("Accept", op.accept)
@@ -219,13 +222,13 @@ func (a *API) sendOnce(ctx context.Context, op *operation, q *request, at *url.U
 	c.add(r)
 	res, err := a.client.Do(r)
 	if err != nil {
-		return nil, sendError(ctx, err, at, q.otherHost)
+		return nil, sendError(ctx, err, target, q.otherHost)
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, int64(a.cfg.MaxResponse)+1))
 	switch {
 	case err != nil:
-		return nil, sendError(ctx, err, at, q.otherHost)
+		return nil, sendError(ctx, err, target, q.otherHost)
 	case len(data) > a.cfg.MaxResponse:
 		return nil, ErrTooLarge
 	}

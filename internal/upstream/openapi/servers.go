@@ -130,8 +130,8 @@ func (b *builder) operationServer(op, item node) (string, error) {
 }
 
 // targetURL returns the URL of a request.
-func (a *API) targetURL(ctx context.Context, now *compiled, op *operation, q *request) (*url.URL, error) {
-	raw := now.base
+func (a *API) targetURL(ctx context.Context, doc *compiled, op *operation, q *request) (*url.URL, error) {
+	raw := doc.base
 	if a.cfg.URL != "" {
 		var err error
 		if raw, err = a.cfg.Resolve(ctx, "url", a.cfg.URL); err != nil {
@@ -142,7 +142,7 @@ func (a *API) targetURL(ctx context.Context, now *compiled, op *operation, q *re
 	if err != nil {
 		return nil, fault.New(fault.Invalid, "has a url that cannot be used: %s", fault.Message(err))
 	}
-	if op.server != "" && op.server != now.base {
+	if op.server != "" && op.server != doc.base {
 		other, err := url.Parse(op.server)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "has an operation with an invalid server URL")

@@ -281,7 +281,7 @@ func joinPairs(pairs []pair, between string) string {
 
 // splitPath splits a path of a document. Some documents distinguish operations of one
 // path by a query, which is sent, or a fragment, which is not.
-func splitPath(path string) (steps, query string) {
+func splitPath(path string) (segments, query string) {
 	depth := 0
 	for i, r := range path {
 		switch {
@@ -301,13 +301,13 @@ func splitPath(path string) (steps, query string) {
 }
 
 // expandPath substitutes values into a path. It returns an error for values that produce
-// . or .. steps.
+// . or .. segments.
 func expandPath(path string, values map[string]string) (string, error) {
 	made := fillTemplate(path, values, func(piece string) string { return strings.ReplaceAll(percentEncode(piece, true), "?", "%3F") })
 	meant, _ := url.PathUnescape(made) // a server may split the path after decoding it
-	for step := range strings.FieldsFuncSeq(meant, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if step == "." || step == ".." {
-			return "", fault.New(fault.Invalid, "cannot be called: the arguments produce a path with the step %q", step)
+	for segment := range strings.FieldsFuncSeq(meant, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if segment == "." || segment == ".." {
+			return "", fault.New(fault.Invalid, "cannot be called: the arguments produce a path with the segment %q", segment)
 		}
 	}
 	return made, nil

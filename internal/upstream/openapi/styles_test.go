@@ -112,17 +112,17 @@ func TestInvalidArguments(t *testing.T) {
 	for _, c := range []struct{ name, args, want string }{
 		{"pathOdd", `{"s":"x"}`, "argument t is missing"},
 		{"pathOdd", `{"s":"","t":"x"}`, "argument s is part of the path and must not be empty"},
-		{"pathSimple", `{"s":"..","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
-		{"pathSimple", `{"s":"x/../y","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
-		{"pathSimple", `{"s":"..\\y","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
-		{"pathLabel", `{"s":".","a":[1],"ae":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the step ".."`},
+		{"pathSimple", `{"s":"..","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the segment ".."`},
+		{"pathSimple", `{"s":"x/../y","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the segment ".."`},
+		{"pathSimple", `{"s":"..\\y","a":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the segment ".."`},
+		{"pathLabel", `{"s":".","a":[1],"ae":[1],"o":{"x":1},"oe":{"x":1}}`, `a path with the segment ".."`},
 		{"text", `{}`, "argument body is missing"},
 		{"text", `{"body":7}`, "argument body: expected a string of type text/csv, got a number"},
 		{"form", `{"body":[1]}`, "argument body: expected an object of fields, got a list"},
 		{"multipart", `{"body":{"one":"no base64!"}}`, "argument body.one: expected bytes as base64 text | in Python: base64.b64encode"},
 		{"bytes", `{"body":{"a":1}}`, "argument body: expected bytes as base64 text"},
 		{"nothing", `{}`, `no longer has an operation "nothing"`},
-		{"query", `[1]`, "the arguments are no JSON object"},
+		{"query", `[1]`, "the arguments are not a JSON object"},
 	} {
 		wantFailure(t, a, c.name, c.args, c.want)
 	}
