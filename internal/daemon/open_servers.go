@@ -71,7 +71,7 @@ func newUpstream(c serversConfig, v *servers) (*upstream.Set, error) {
 }
 
 func client(o config.OAuth) upstream.Client {
-	return upstream.Client{ID: o.ClientID, Secret: o.ClientSecret, Key: o.PrivateKey, Document: o.Document, Issuer: o.Issuer, Redirect: o.Redirect, Scopes: o.Scopes}
+	return upstream.Client{ID: o.ClientID, Secret: o.ClientSecret, Key: o.PrivateKey, MetadataURL: o.Document, Issuer: o.Issuer, Redirect: o.Redirect, Scopes: o.Scopes}
 }
 
 // identity returns the command or address of a server. Trust in its definitions is bound

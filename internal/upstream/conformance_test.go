@@ -166,7 +166,7 @@ func conform(url string) int {
 		return 1
 	}
 	defer os.RemoveAll(home)
-	server := upstream.Server{Name: "s", URL: url, Client: upstream.Client{Document: "https://conformance-test.local/client-metadata.json"}}
+	server := upstream.Server{Name: "s", URL: url, Client: upstream.Client{MetadataURL: "https://conformance-test.local/client-metadata.json"}}
 	var given struct {
 		ID     string `json:"client_id"`
 		Secret string `json:"client_secret"`

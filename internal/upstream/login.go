@@ -55,7 +55,7 @@ func (v *server) oauthConfig(ctx context.Context, at string) (oauth.Config, erro
 		*value = resolved
 	}
 	v.redact.addSecret(client.Secret)
-	return oauth.Config{Server: v.Name, URL: at, Client: client, Safe: v.set.cfg.Logins, OnSecret: v.redact.addToken, Log: v.set.cfg.Log}, nil
+	return oauth.Config{Server: v.Name, URL: at, Client: client, Store: v.set.cfg.Logins, OnSecret: v.redact.addToken, Log: v.set.cfg.Log}, nil
 }
 
 // loginChanged reports whether the stored login changed since the last attempt. The

@@ -58,7 +58,7 @@ func with(key string, value any) func(*oauthtest.Server) {
 }
 
 func TestTokenRequiresTLS(t *testing.T) {
-	cfg := oauth.Config{Server: "far", URL: "http://mcp.example.com/mcp", Safe: secret.NewStore(t.TempDir(), t.TempDir()+"/key")}
+	cfg := oauth.Config{Server: "far", URL: "http://mcp.example.com/mcp", Store: secret.NewStore(t.TempDir(), t.TempDir()+"/key")}
 	err := oauth.NewLogin(cfg).Authorize(t.Context(), oauth.Challenge{}, browser)
 	if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err), "without TLS") {
 		t.Error(err)

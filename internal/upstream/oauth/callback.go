@@ -32,7 +32,7 @@ type callback struct {
 	codeOnly     bool   // only the code was pasted
 }
 
-// listenCallback listens at the configured redirect URL, or at a free port.
+// listenCallback listens at the configured redirect URL, or on a free port.
 func listenCallback(redirect string) (*callbackServer, error) {
 	u, err := url.Parse(cmp.Or(redirect, "http://127.0.0.1/callback"))
 	if err != nil || u.Scheme != "http" || !isLoopback(u.Hostname()) {

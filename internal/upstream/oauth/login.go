@@ -85,7 +85,7 @@ func (l *Login) Renew(ctx context.Context, refused string, c Challenge) error {
 func (l *Login) Changed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.loaded || !l.stamp.Equal(l.cfg.Safe.Stamp(l.cfg.recordName()))
+	return !l.loaded || !l.stamp.Equal(l.cfg.Store.Stamp(l.cfg.recordName()))
 }
 
 // Requested reports whether the server required a login, or a login exists.
@@ -123,7 +123,7 @@ func (l *Login) exclusive(ctx context.Context, f func(context.Context) error) er
 	defer cancel()
 	waiting, done := context.WithTimeout(ctx, 2*requestTimeout)
 	defer done()
-	unlock, err := l.cfg.Safe.Lock(waiting, l.cfg.recordName())
+	unlock, err := l.cfg.Store.Lock(waiting, l.cfg.recordName())
 	if err != nil {
 		return fault.Wrap(fault.Unavailable, err, "has a login that is locked by another process or cannot be written").
 			WithHint("the data directory must belong to the user that runs Sandpiper")
@@ -194,7 +194,7 @@ func (l *Login) persist(r *record) {
 	stamp, err := l.cfg.save(r)
 	if err != nil {
 		l.cfg.Log.Error("a renewed login could not be stored and will be lost when this process exits", "server", l.cfg.Server, "error", err)
-		stamp = l.cfg.Safe.Stamp(l.cfg.recordName())
+		stamp = l.cfg.Store.Stamp(l.cfg.recordName())
 	}
 	l.set(r, stamp, nil)
 }
@@ -267,7 +267,7 @@ func (l *Login) remove(r *record) error {
 	if r != nil && r.Access != "" && r.Registration != nil {
 		return l.put(&record{URL: r.URL, Registration: r.Registration})
 	}
-	if err := l.cfg.Safe.Delete(l.cfg.recordName()); err != nil {
+	if err := l.cfg.Store.Delete(l.cfg.recordName()); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "has a login that cannot be deleted")
 	}
 	l.set(nil, secret.Stamp{}, nil)

@@ -1,20 +1,21 @@
 // Package oauth obtains, stores and renews access tokens for MCP servers over HTTP
 // (OAuth 2.1 as profiled by MCP).
 //
-// A Login belongs to a person, who opens a URL in a browser once. Its tokens are stored
-// encrypted on disk; every process with the same Safe uses them, renews them and notices
-// changes. ClientCredentials obtains tokens without a person and stores nothing. Both
-// provide the current token to a connection, and renew it when the server rejects it.
+// A Login uses the authorization code grant with PKCE: a person opens a URL in a browser
+// once. Its tokens are stored encrypted on disk; every process with the same Store uses
+// them, renews them and notices changes. ClientCredentials uses the client credentials
+// grant, which needs no person, and stores nothing. Both provide the current token to a
+// connection, and renew it when the server rejects it.
 //
 // Terms: a challenge is a server response that requires a token; an authServer is the
 // metadata of an authorization server together with the resource; a record is a stored
-// login. The metadata of a server is untrusted: its URLs are used only over TLS, or on
-// this machine if the server is there, and a token is sent only to the server that it
-// was issued for.
+// login. The metadata of a server is untrusted: only its https URLs are used, and loopback
+// URLs only if the MCP server is on loopback itself; a token is sent only to the server
+// that it was issued for.
 //
 // Both types are safe for concurrent use. The package opens no browser, implements no
-// MCP, and puts no token into errors. Errors are faults whose message follows the name
-// of the server.
+// MCP, and puts no token into errors. Errors are faults whose message is a predicate:
+// the caller puts the server's name first.
 package oauth
 
 import (
@@ -31,12 +32,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 )
 
-// Config of a Login or a Machine.
+// Config of a Login or a ClientCredentials.
 type Config struct {
 	Server string        // name of the server in the configuration
 	URL    string        // URL of the server
 	Client Client        // client at its authorization server
-	Safe   *secret.Store // storage of a Login, which requires it
+	Store  *secret.Store // storage of a Login, which requires it
 	// OnSecret is called with every token, so that it can be redacted. It must not block;
 	// nil ignores tokens.
 	OnSecret func(string)
@@ -46,13 +47,13 @@ type Config struct {
 // Client identifies us to an authorization server. The zero value uses dynamic client
 // registration.
 type Client struct {
-	ID       string   // of a client registered in advance; "" means none
-	Secret   string   // of that client; "" means none
-	Key      string   // private key in PEM, instead of a secret
-	Document string   // URL of a client ID metadata document, for servers that support it
-	Issuer   string   // authorization server that ID and Secret are for; "" means the one that the server names
-	Redirect string   // redirect URL on this machine; "" means /callback at a free port of 127.0.0.1
-	Scopes   []string // to request; nil requests those that the server names
+	ID          string   // of a client registered in advance; "" means none
+	Secret      string   // of that client; "" means none
+	Key         string   // private key in PEM, instead of a secret
+	MetadataURL string   // URL of a client ID metadata document, for servers that support it
+	Issuer      string   // authorization server that ID and Secret are for; "" means the one that the server names
+	Redirect    string   // redirect URL on this machine; "" means /callback on a free port of 127.0.0.1
+	Scopes      []string // to request; nil requests those that the server names
 }
 
 // Challenge is a server response that requires a token, or one with more scopes.
@@ -112,14 +113,13 @@ func (c Config) requestedScopes(wanted Challenge, granted []string, p authServer
 // renewed after nine tenths of its lifetime.
 const renewBefore = 10 * time.Second
 
-// needsRenewal reports whether a token expires soon. given is the time it was issued,
-// zero if unknown.
-func needsRenewal(given, end time.Time) bool {
+// needsRenewal reports whether a token expires soon. issued is zero if unknown.
+func needsRenewal(issued, expiry time.Time) bool {
 	ahead := renewBefore
-	if !given.IsZero() {
-		ahead = min(ahead, end.Sub(given)/10)
+	if !issued.IsZero() {
+		ahead = min(ahead, expiry.Sub(issued)/10)
 	}
-	return !end.IsZero() && time.Now().After(end.Add(-ahead))
+	return !expiry.IsZero() && time.Now().After(expiry.Add(-ahead))
 }
 
 // rejectedToken remembers a new token that was rejected, so that a server that rejects
@@ -130,7 +130,7 @@ type rejectedToken struct {
 	until time.Time
 }
 
-// rejectedTTL is how long such a token is not replaced.
+// rejectedTTL is how long a rejected new token is not replaced.
 const rejectedTTL = time.Minute
 
 // recentlyRejected reports whether the token was obtained and rejected recently, so that

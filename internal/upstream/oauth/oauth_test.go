@@ -23,7 +23,7 @@ import (
 )
 
 func config(s *oauthtest.Server, dir string) oauth.Config {
-	return oauth.Config{Server: "guarded", URL: s.URL, Safe: secret.NewStore(filepath.Join(dir, "logins"), filepath.Join(dir, "key"))}
+	return oauth.Config{Server: "guarded", URL: s.URL, Store: secret.NewStore(filepath.Join(dir, "logins"), filepath.Join(dir, "key"))}
 }
 
 // browser is a browser on this machine whose user grants every request.
@@ -151,14 +151,14 @@ func TestTokenIsRenewedBeforeExpiry(t *testing.T) {
 func setExpiry(t *testing.T, cfg oauth.Config, left time.Duration) {
 	t.Helper()
 	name := "login " + cfg.Server
-	text, err := cfg.Safe.Find(name)
+	text, err := cfg.Store.Find(name)
 	var record map[string]any
 	if err = errors.Join(err, json.Unmarshal(text, &record)); err != nil {
 		t.Fatal(err)
 	}
 	record["given"], record["expiry"] = time.Now().Add(-time.Hour), time.Now().Add(left)
 	text, err = json.Marshal(record)
-	if err = errors.Join(err, cfg.Safe.Put(name, text)); err != nil {
+	if err = errors.Join(err, cfg.Store.Put(name, text)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -226,7 +226,7 @@ func TestLoginsShareRegistration(t *testing.T) {
 
 	// The port is in use, and the server compares ports.
 	var record struct{ Registration struct{ Redirect string } }
-	text, err := cfg.Safe.Find("login guarded")
+	text, err := cfg.Store.Find("login guarded")
 	if err = errors.Join(err, json.Unmarshal(text, &record)); err != nil {
 		t.Fatal(err)
 	}
@@ -507,7 +507,7 @@ func TestClientCredentials(t *testing.T) {
 	s.Client = "app"
 	s.Scopes = func(*http.Request, string) []string { return []string{"read"} }
 	cfg := config(s, "")
-	cfg.Safe = nil
+	cfg.Store = nil
 	cfg.Client = oauth.Client{ID: "app", Secret: "s3cret-app"}
 	m := oauth.NewClientCredentials(cfg)
 	var all sync.WaitGroup

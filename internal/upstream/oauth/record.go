@@ -45,13 +45,13 @@ func (r *registration) isUsable(issuer, asked string, scopes []string) bool {
 		!slices.ContainsFunc(scopes, func(s string) bool { return !slices.Contains(r.Scopes, s) })
 }
 
-// recordName is the name of the record in the Safe.
+// recordName is the name of the record in the Store.
 func (c Config) recordName() string { return "login " + c.Server }
 
 // load reads the record; nil means that there is none for this URL.
 func (c Config) load() (*record, secret.Stamp, error) {
-	stamp := c.Safe.Stamp(c.recordName())
-	text, err := c.Safe.Find(c.recordName())
+	stamp := c.Store.Stamp(c.recordName())
+	text, err := c.Store.Find(c.recordName())
 	r := &record{}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -84,9 +84,9 @@ func (c Config) save(r *record) (secret.Stamp, error) {
 	if err != nil {
 		return secret.Stamp{}, err
 	}
-	if err := c.Safe.Put(c.recordName(), text); err != nil {
+	if err := c.Store.Put(c.recordName(), text); err != nil {
 		return secret.Stamp{}, fault.Wrap(fault.Unavailable, err, "has a login that cannot be stored").
 			WithHint("check the disk of the data directory; if the file key in it is damaged, delete it and log in again")
 	}
-	return c.Safe.Stamp(c.recordName()), nil
+	return c.Store.Stamp(c.recordName()), nil
 }
