@@ -23,7 +23,7 @@ type caller struct {
 const sessionSteps = 25
 
 // operation is a kind of operation. Its result must contain the token, which is unique
-// to the request; n is the number of the request.
+// to the operation; n is its number.
 type operation struct {
 	name  string
 	share int // percentage
@@ -42,7 +42,7 @@ var mix = []operation{
 	{"timeout", 1, runTimeout},
 }
 
-// pick returns the operation of request n. It is deterministic, so that all runs are
+// pick returns operation n. It is deterministic, so that all runs are
 // equal, and distributes the kinds evenly.
 func pick(n int64) operation {
 	at, whole := 0, 0

@@ -31,7 +31,7 @@ var gauges = []gauge{
 	{"processes", "", 0.10, 4},
 	{"mounts of the host", "", 0, 2},
 	{"mounts of the keepers", "", 0, 2},
-	{"control groups", "", 0.10, 8},
+	{"cgroups", "", 0.10, 8},
 	{"disk", "MB", 0.10, 32 * mb},
 }
 
@@ -51,10 +51,10 @@ func (s *soak) watch(ctx context.Context) {
 		v := s.sample()
 		s.mu.Lock()
 		s.res.Samples = append(s.res.Samples, v)
-		requests, wrong := s.number.Load(), s.res.Wrong
+		operations, failures := s.number.Load(), s.res.Failures
 		s.mu.Unlock()
 		if n%12 == 0 {
-			s.cfg.Log(fmt.Sprintf("%d requests, %d wrong results; %.0f MB, %.0f processes", requests, wrong, v[0]/mb, v[4]))
+			s.cfg.Log(fmt.Sprintf("%d operations, %d failures; %.0f MB, %.0f processes", operations, failures, v[0]/mb, v[4]))
 		}
 	}
 }
@@ -133,19 +133,19 @@ func median(v []float64) float64 {
 }
 
 // Failed reports whether the run found a problem.
-func (r *Result) Failed() bool { return r.Wrong > 0 || len(r.Left) > 0 || len(r.Growing()) > 0 }
+func (r *Result) Failed() bool { return r.Failures > 0 || len(r.Left) > 0 || len(r.Growing()) > 0 }
 
 // Print writes the result as text.
 func (r *Result) Print(w io.Writer) {
 	fmt.Fprintf(w, "saturation %.0f operations a second, soaked at %.0f", r.Saturation, r.Rate)
-	if r.Late > 0 {
-		fmt.Fprintf(w, ", of which %d were skipped because all callers were busy", r.Late)
+	if r.Skipped > 0 {
+		fmt.Fprintf(w, ", of which %d were skipped because all callers were busy", r.Skipped)
 	}
 	fmt.Fprintln(w)
 	for _, q := range mix {
-		fmt.Fprintf(w, "  %-10s %7d\n", q.name, r.Requests[q.name])
+		fmt.Fprintf(w, "  %-10s %7d\n", q.name, r.Operations[q.name])
 	}
-	fmt.Fprintf(w, "wrong results: %d\n\n", r.Wrong)
+	fmt.Fprintf(w, "wrong results and errors: %d\n\n", r.Failures)
 	for _, e := range r.Examples {
 		fmt.Fprintf(w, "  %.300s\n", e)
 	}

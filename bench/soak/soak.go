@@ -1,11 +1,12 @@
 // Package soak runs the program under load for some time and checks its stability.
 //
 // Two daemons share a data directory, one over stdio and one over HTTP. First their
-// saturation with a mix of operations is measured. Then the same mix runs at half of
-// that rate: sums, files, skills, sessions, exceptions, time and memory limits, and a
-// megabyte of output. Every result is checked to belong to its request. Samples are
-// taken every few seconds of all resources that could leak: memory, descriptors,
-// processes, mounts, cgroups and disk. Rule describes how growth is detected.
+// saturation, the maximum throughput in operations a second, is measured with a mix of
+// operations. Then the same mix runs at half of that rate: sums, files, skills,
+// sessions, exceptions, time and memory limits, and a megabyte of output. Every result
+// is checked to belong to its operation. Samples are taken every few seconds of all
+// resources that could leak: memory, descriptors, processes, mounts, cgroups and disk.
+// Rule describes how growth is detected.
 //
 // Only one Run may be active at a time. It returns an error only if it cannot run; the
 // problems that it finds are in the Result.
@@ -48,16 +49,16 @@ func (c Config) withDefaults() Config {
 type Result struct {
 	Saturation float64        // operations a second
 	Rate       float64        // target rate of the run after that
-	Requests   map[string]int // by kind
-	Late       int            // requests skipped because all callers were busy
-	Wrong      int            // wrong results and errors, also while saturation was measured
+	Operations map[string]int // by kind, without those that measured saturation
+	Skipped    int            // operations skipped because all callers were busy
+	Failures   int            // wrong results and errors, also while saturation was measured
 	Examples   []string       // of wrong results and errors
 	Samples    []Sample
 	Left       []string // resources that the daemons left behind
 }
 
-// callers is the number of callers per daemon. By default a daemon runs eight executions concurrently.
-const callers = 8
+// callersPerDaemon equals the executions that a daemon runs concurrently by default.
+const callersPerDaemon = 8
 
 // soak is one run.
 type soak struct {
@@ -65,20 +66,20 @@ type soak struct {
 	rig     *rig.Rig
 	daemons []*rig.Daemon
 	callers []*caller
-	number  atomic.Int64 // of the latest request
+	number  atomic.Int64 // of the latest operation
 
 	mu  sync.Mutex
 	res Result
 }
 
-// Run runs the program under load and returns the problems found.
+// Run runs the program under load and returns the measurements and the problems found.
 func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	cfg = cfg.withDefaults()
 	dir, err := os.MkdirTemp("", "sandpiper-soak-")
 	if err != nil {
 		return nil, err
 	}
-	s := &soak{cfg: cfg, rig: rig.New(rig.Config{Binary: cfg.Binary, Dir: dir}), res: Result{Requests: map[string]int{}}}
+	s := &soak{cfg: cfg, rig: rig.New(rig.Config{Binary: cfg.Binary, Dir: dir}), res: Result{Operations: map[string]int{}}}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := s.rig.Ready(ctx); err != nil {
 		return nil, err
@@ -86,7 +87,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	mounts := hostMounts()
 	err = s.start(ctx)
 	if err == nil {
-		err = s.work(ctx)
+		err = s.measureAndSoak(ctx)
 	}
 	if err = errors.Join(err, s.stop(mounts)); err != nil {
 		return nil, err
@@ -106,29 +107,30 @@ func (s *soak) start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for i := range callers {
+		for i := range callersPerDaemon {
 			client, err := d.Connect(ctx)
 			if err != nil {
 				return err
 			}
 			s.callers = append(s.callers, &caller{
 				Client: client, name: fmt.Sprintf("c%d", len(s.callers)),
-				// A tenant may have eight live interpreters in a daemon.
-				sessions: sessions && i < callers/2,
+				// A tenant has at most eight live interpreters in a daemon. Half as many
+				// callers leave room for sessions that were left but have not ended.
+				sessions: sessions && i < callersPerDaemon/2,
 			})
 		}
 	}
 	return nil
 }
 
-// work measures the saturation, and then runs at half of it.
-func (s *soak) work(ctx context.Context) error {
+// measureAndSoak measures the saturation, and then runs at half of it.
+func (s *soak) measureAndSoak(ctx context.Context) error {
 	measured := min(max(s.cfg.Duration/20, time.Second), 20*time.Second)
 	s.cfg.Log(fmt.Sprintf("measuring saturation for %v", measured))
-	requests := s.saturate(ctx, measured)
-	s.res.Saturation = float64(requests) / measured.Seconds()
+	operations := s.saturate(ctx, measured)
+	s.res.Saturation = float64(operations) / measured.Seconds()
 	s.res.Rate = s.res.Saturation / 2
-	s.res.Requests = map[string]int{}
+	s.res.Operations = map[string]int{}
 	s.cfg.Log(fmt.Sprintf("saturation is %.0f operations a second; running at half of that for %v", s.res.Saturation, s.cfg.Duration))
 	timed, cancel := context.WithTimeout(ctx, s.cfg.Duration)
 	defer cancel()
@@ -139,8 +141,8 @@ func (s *soak) work(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// saturate runs all callers without pauses and returns the number of requests.
-func (s *soak) saturate(ctx context.Context, d time.Duration) (requests int) {
+// saturate runs all callers without pauses and returns the number of operations.
+func (s *soak) saturate(ctx context.Context, d time.Duration) (operations int) {
 	var n atomic.Int64
 	var wg sync.WaitGroup
 	began := time.Now()
@@ -156,7 +158,7 @@ func (s *soak) saturate(ctx context.Context, d time.Duration) (requests int) {
 	return int(n.Load())
 }
 
-// pace sends requests at the rate to any free caller. If none is free, the request is
+// pace starts operations at the rate on any free caller. If none is free, the operation is
 // skipped: a queue would hide that the program is slow.
 func (s *soak) pace(ctx context.Context) {
 	due := make(chan struct{})
@@ -183,7 +185,7 @@ func (s *soak) pace(ctx context.Context) {
 			select {
 			case due <- struct{}{}:
 			default:
-				s.res.Late++
+				s.res.Skipped++
 			}
 		}
 	}
@@ -201,14 +203,14 @@ func (s *soak) run(ctx context.Context, c *caller) {
 	err := q.run(ctx, c, fmt.Sprintf("%s-%d", c.name, n), n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.res.Requests[q.name]++
+	s.res.Operations[q.name]++
 	if err != nil {
-		s.addWrong(fmt.Sprintf("%s: %v", q.name, err))
+		s.addFailure(fmt.Sprintf("%s: %v", q.name, err))
 	}
 }
 
-func (s *soak) addWrong(what string) {
-	s.res.Wrong++
+func (s *soak) addFailure(what string) {
+	s.res.Failures++
 	if len(s.res.Examples) < 20 {
 		s.res.Examples = append(s.res.Examples, what)
 	}

@@ -29,39 +29,39 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Wrong > 0 {
-		t.Errorf("%d wrong results: %q", r.Wrong, r.Examples)
+	if r.Failures > 0 {
+		t.Errorf("%d failures: %q", r.Failures, r.Examples)
 	}
 	if len(r.Left) > 0 {
 		t.Errorf("left behind: %q", r.Left)
 	}
-	if r.Requests["sum"] == 0 || r.Requests["file"] == 0 || r.Rate <= 0 {
-		t.Errorf("requests %v at %g a second", r.Requests, r.Rate)
+	if r.Operations["sum"] == 0 || r.Operations["file"] == 0 || r.Rate <= 0 {
+		t.Errorf("operations %v at %g a second", r.Operations, r.Rate)
 	}
 	if len(r.Samples) == 0 {
 		t.Fatal("there is no sample")
 	}
 	for i, g := range gauges {
-		if g.name != "control groups" && r.Samples[0][i] == 0 {
+		if g.name != "cgroups" && r.Samples[0][i] == 0 {
 			t.Errorf("%s is 0", g.name)
 		}
 	}
 	var b strings.Builder
 	r.Print(&b)
-	if !strings.Contains(b.String(), "wrong results: 0\n") || !strings.Contains(b.String(), "\ndescriptors of the zygotes ") {
+	if !strings.Contains(b.String(), "wrong results and errors: 0\n") || !strings.Contains(b.String(), "\ndescriptors of the zygotes ") {
 		t.Errorf("printed:\n%s", &b)
 	}
 }
 
 func TestPickFollowsShares(t *testing.T) {
-	requests, want := map[string]int{}, map[string]int{}
+	operations, want := map[string]int{}, map[string]int{}
 	for n := range int64(100) {
-		requests[pick(n).name]++
+		operations[pick(n).name]++
 	}
 	for _, q := range mix {
 		want[q.name] = q.share
 	}
-	if diff := cmp.Diff(want, requests); diff != "" {
+	if diff := cmp.Diff(want, operations); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
