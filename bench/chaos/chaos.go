@@ -6,7 +6,7 @@
 // skills, run code that writes files, and add steps to sessions. In each round one
 // daemon is killed at a random moment and replaced. Afterwards everything that it
 // acknowledged must be complete, everything else must be complete or absent, and after
-// the next start no process, mount, control group or lock of the killed daemon may
+// the next start no process, mount, cgroup or lock of the killed daemon may
 // remain. The other daemons must not be affected.
 //
 // Only one Run may be active at a time. It returns an error only if it cannot run; the
@@ -191,7 +191,7 @@ func (c *chaos) checkLeft() {
 	for n := range dead {
 		names = append(names, n)
 	}
-	c.addLeft("control groups", len(rig.Groups(names)))
+	c.addLeft("cgroups", len(rig.Groups(names)))
 }
 
 func (c *chaos) addLeft(what string, n int) {

@@ -110,7 +110,7 @@ func Disk(dir string) (n int64) {
 	return n
 }
 
-// Groups returns the control groups of the daemons with these names, and their
+// Groups returns the cgroups of the daemons with these names, and their
 // children.
 func Groups(names []string) (found []string) {
 	for _, mount := range groupMounts() {

@@ -3,7 +3,7 @@
 //
 // A Rig is a program with its own data, cache and configuration directories, so that
 // it does not read or change those of the user. A Daemon is one running `serve`, a
-// Client one MCP connection. Processes, mounts and control groups are read on Linux
+// Client one MCP connection. Processes, mounts and cgroups are read on Linux
 // only; on other systems they are empty.
 //
 // Everything is safe for concurrent use. The package uses only information that is

@@ -76,7 +76,7 @@ type Daemon struct {
 type tools struct {
 	Servers *servers         // connected MCP servers and their tools
 	Find    *lookup.Finder   // searches and describes tools
-	Meaning *embedding.Index // finds tools by meaning; nil if no model is configured
+	Meaning *embedding.Index // semantic search; nil if no model is configured
 
 	calls *toolcall.Stack
 }

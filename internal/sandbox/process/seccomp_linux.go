@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A system call is in one of three classes: allowed, in some cases depending on its
+// A system call is in one of four classes: allowed, in some cases depending on its
 // arguments; known and dangerous, which fails with EPERM so that Python raises
-// PermissionError; and unlisted, which fails with ENOSYS so that libc falls back to an
-// older call. A call through a foreign ABI kills the process.
+// PermissionError; unlisted, which fails with ENOSYS so that libc falls back to an
+// older call; and of a foreign ABI, which kills the process.
 //
 // The lists were derived from the calls of CPython's own tests and of real programs;
 // docs/seccomp.md describes how to repeat this.

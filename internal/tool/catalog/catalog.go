@@ -34,7 +34,7 @@ type Config struct {
 	Dir        string           // directory of the listings, created if missing; required
 	Servers    []Configured     // in the configuration
 	Static     []Static         // static catalogs
-	Embeddings *embedding.Index // nil means search by words only; closed by the caller
+	Embeddings *embedding.Index // nil means keyword search only; closed by the caller
 	Log        *slog.Logger     // nil discards
 }
 

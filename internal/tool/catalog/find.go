@@ -38,7 +38,7 @@ func (s *Snapshot) embeddingTexts() []string {
 	return texts
 }
 
-// Search returns the best matches of a query by words, and the total number of matches.
+// Search returns the best matches of a query by keywords, and the total number of matches.
 // An empty query with a category lists the category. Quarantined tools are found by
 // their trusted definition.
 func (s *Snapshot) Search(query, category string, most int) (found []Tool, total int) {

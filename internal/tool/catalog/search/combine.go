@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// Weights of words and similarity.
+// Weights of keywords and similarity.
 const (
-	// similarityWeight is the score of one standard deviation of similarity; the best score for
-	// words is 1. With a small model words are more reliable.
+	// similarityWeight is the score of one standard deviation of similarity; the best keyword
+	// score is 1. With a small model keywords are more reliable.
 	similarityWeight     = .1
 	wordCandidates       = 200 // candidates
 	similarityCandidates = 100
 )
 
-// searchCombined searches by words and adds similarity. A tool that words did not find gets the
-// lowest score for words.
+// searchCombined adds similarity to a keyword search. A tool that only similarity found gets
+// the lowest keyword score.
 func (x *Index) searchCombined(q Query) Hits {
 	words := q
 	words.Similarities, words.Limit = nil, max(wordCandidates, q.Limit)

@@ -38,7 +38,7 @@ func realModel(t *testing.T) *embedding.Index {
 	return x
 }
 
-// rankCombined returns a search of rows by words and similarity.
+// rankCombined returns a search of rows by keywords and similarity.
 func rankCombined(t *testing.T, m *embedding.Index, rows []toolRow) func(string) search.Hits {
 	docs := docsOf(rows)
 	x := search.New(docs)
@@ -68,7 +68,7 @@ func TestEmbeddingsImproveRecall(t *testing.T) {
 	words := e.report(byWords(e.suite("")), byWords(e.suite("azure-mcp")))
 	alone := rankCombined(t, m, e.suite("azure-mcp"))
 	combined := e.report(rankCombined(t, m, e.suite("")), alone)
-	t.Logf("by words:\n%v\nby words and similarity:\n%v", words, combined)
+	t.Logf("keywords:\n%v\nkeywords and similarity:\n%v", words, combined)
 	atLeast(t, "recall at 5", combined.groups["all"].macro().of(1), words.groups["all"].macro().of(1))
 	atLeast(t, "recall of paraphrases at 5", combined.kinds["paraphrase, all"].of(1), words.kinds["paraphrase, all"].of(1))
 }

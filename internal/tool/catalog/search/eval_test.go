@@ -211,7 +211,7 @@ func (r report) String() string {
 	return b.String()
 }
 
-// byWords returns a search of rows by words.
+// byWords returns a keyword search of rows.
 func byWords(rows []toolRow) func(string) search.Hits {
 	x := search.New(docsOf(rows))
 	return func(text string) search.Hits { return x.Search(search.Query{Text: text, Limit: 10}) }

@@ -20,7 +20,7 @@ const (
 	typoFactor  = .6
 	maxConcepts = 80
 	maxSegments = 8
-	maxTypos    = 4 // words that are checked for typing errors
+	maxTypos    = 4 // words that are checked for typos
 	// segmentWords is the minimum number of significant words in a segment.
 	segmentWords = 3
 )

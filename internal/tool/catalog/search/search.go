@@ -1,9 +1,9 @@
-// Package search finds tools in a catalog by words, and combines the matches with vector
+// Package search finds tools in a catalog by keywords, and combines the matches with vector
 // similarity if the caller has an embedding model.
 //
 // The ranking is BM25F over the fields of a tool, extended by stems, splitting of names
 // (listIssues, consumer-group, airquality), a lexicon of English and API synonyms,
-// correction of typing errors, the other tools of the server as context, and separate
+// correction of typos, the other tools of the server as context, and separate
 // ranking of the parts of a long query.
 //
 // Terms. A term is the stem under which words are counted. A concept is a word of a query
@@ -38,7 +38,7 @@ type Query struct {
 	Category string // only tools of it, in any case; "" means all
 	Limit    int    // maximum number of hits; 0 or less means 10
 	// Similarities are those of the tools to the text, by position in the docs of New; nil
-	// means search by words only.
+	// means keyword search only.
 	Similarities *embedding.Similarities
 }
 

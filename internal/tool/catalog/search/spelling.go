@@ -19,7 +19,7 @@ func notWord(r rune) bool {
 
 func absDiff(a, b int) int { return max(a-b, b-a) }
 
-// spelling corrects typing errors.
+// spelling corrects typos.
 type spelling struct {
 	words     []string
 	terms     []int32
