@@ -271,8 +271,8 @@ func TestSuspendedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 			}
 			out, _, _ := p.sandpiper("audit", "tail", "-n", "50")
 			for _, want := range []string{
-				"local crm.upsert_contact ask by default approval " + first, "crm.upsert_contact approved by the command line, asked by default approval " + first,
-				"crm.upsert_contact denied by the command line",
+				"local crm.upsert_contact ask by rule default approval " + first, "crm.upsert_contact approved at the command line by rule default approval " + first,
+				"crm.upsert_contact denied at the command line",
 			} {
 				if !strings.Contains(out, want) {
 					t.Errorf("no %q in the audit log:\n%s", want, out)
@@ -289,13 +289,13 @@ func TestUnansweredApprovalExpires(t *testing.T) {
 	if asked, _ := p.nextForms(); len(asked) != 1 {
 		t.Fatal("no question")
 	}
-	if end := p.nextMessage().result(t); !end.Success || !strings.Contains(string(end.Result), "was not given in time") {
+	if end := p.nextMessage().result(t); !end.Success || !strings.Contains(string(end.Result), "is expired") {
 		t.Errorf("%+v", end)
 	}
 	if calls := p.serverCalls(); len(calls) != 0 {
 		t.Errorf("the server was called with %q", calls)
 	}
-	if out, _, _ := p.sandpiper("audit", "tail"); !strings.Contains(out, "crm.upsert_contact expired by default approval ") {
+	if out, _, _ := p.sandpiper("audit", "tail"); !strings.Contains(out, "crm.upsert_contact expired by rule default approval ") {
 		t.Error(out)
 	}
 }
@@ -339,7 +339,7 @@ func TestCommandLineAnswersWhileFormIsOpen(t *testing.T) {
 
 const parallelUpserts = `
 from servers import crm
-result = [crm.upsert_contact(email="a@example.com"), crm.upsert_contact(email="b@example.com")]`
+result = parallel(lambda: crm.upsert_contact(email="a@example.com"), lambda: crm.upsert_contact(email="b@example.com"))`
 
 // twoForms returns two forms that are open at the same time.
 func (p *approvalClient) twoForms() []shownForm {

@@ -157,8 +157,8 @@ func recordLine(r audit.Record) string {
 	add("%s", strings.Trim(r.Server+"."+r.Tool, "."))
 	add("to %s", r.Destination)
 	add("%s", r.Decision)
-	add("by the %s, asked", strings.ReplaceAll(r.By, "_", " ")) // where the user answered
-	add("by %s", r.Rule)
+	add("at the %s", strings.ReplaceAll(r.By, "_", " ")) // where the user answered
+	add("by rule %s", r.Rule)
 	add("%s", r.Outcome)
 	add("%s", r.Section)
 	if r.Count > 0 && r.Kind == audit.Execution {

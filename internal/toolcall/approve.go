@@ -117,7 +117,7 @@ func (d decider) useApproval(ctx context.Context, c tool.Call, b approval.Bindin
 		}
 		return f
 	default:
-		return fault.New(fault.Denied, "%s was not called: approval %s was not given in time (state: %s)", c.Ref, r.ID, r.State)
+		return fault.New(fault.Denied, "%s was not called: approval %s is %s", c.Ref, r.ID, r.State)
 	}
 	now := d.stack.cfg.Catalog.Now()
 	if err := checkCallable(now, c.Ref); err != nil {

@@ -274,5 +274,5 @@ func TestApprovalExpires(t *testing.T) {
 		<-ctx.Done()
 		return tool.Reply{}, context.Cause(ctx)
 	}))
-	g.wantRefused(err, "was not given in time")
+	g.wantRefused(err, "is expired")
 }
