@@ -18,7 +18,7 @@ const module = "github.com/sandpiper-mcp/sandpiper/"
 // packages of lower layers, its own subpackages, its parent and its siblings below
 // that parent, and nothing else: each layer can be understood without those above.
 var layers = [][]string{
-	{"fault", "clock", "logtest", "longtest"},
+	{"fault", "clock", "rawjson", "logtest", "longtest"},
 	{"store", "telemetry", "httpserver"},
 	{"tool", "audit", "clientconfig"},
 	{"privacy", "policy", "sandbox", "upstream"},

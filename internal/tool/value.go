@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
 
 // Form selects how Result.Value interprets a result.
@@ -78,7 +80,7 @@ func (r Result) Evidence() Evidence {
 		return NoEvidence
 	}
 	text := strings.TrimSpace(r.Parts[0].Text)
-	if text == "" || json.Valid([]byte(text)) && !excludesJSON(r.Parts[0].MIME) {
+	if text == "" || rawjson.ValidString(text) && !excludesJSON(r.Parts[0].MIME) {
 		return NoEvidence
 	}
 	return TextEvidence
@@ -112,11 +114,14 @@ func (r Result) IsWrapped() bool {
 
 // inner returns the value of "result" if the object has no other key.
 func inner(structured json.RawMessage) (value json.RawMessage, ok bool) {
-	var fields map[string]json.RawMessage
-	if len(structured) == 0 || json.Unmarshal(structured, &fields) != nil || len(fields) != 1 {
+	if len(structured) == 0 || structured[0] != '{' || !bytes.HasPrefix(structured[rawjson.Space(structured, 1):], []byte(`"result"`)) {
 		return nil, false
 	}
-	value, ok = fields["result"]
+	_ = rawjson.EachMember(structured, func(key, v []byte) bool {
+		ok = value == nil && string(key) == `"result"`
+		value = v
+		return ok
+	})
 	return value, ok
 }
 
@@ -168,7 +173,7 @@ func (r Result) Text() string {
 // deeper than maxDepth stays text.
 func decoded(text string) json.RawMessage {
 	t := []byte(strings.TrimSpace(text))
-	if !json.Valid(t) || depth(t) > maxDepth || number(t) && len(t) > maxDigits {
+	if depth, ok := rawjson.Scan(t); !ok || depth > maxDepth || number(t) && len(t) > maxDigits {
 		return encode(text)
 	}
 	return t
@@ -186,42 +191,6 @@ func number(valid []byte) bool { return valid[0] == '-' || valid[0] >= '0' && va
 
 // maxDepth is the maximum nesting depth that Python's JSON parser is given.
 const maxDepth = 200
-
-// depth returns the nesting depth of valid JSON.
-func depth(b []byte) int {
-	deepest, now := 0, 0
-	for len(b) > 0 {
-		i := bytes.IndexAny(b, `"{}[]`)
-		if i < 0 {
-			break
-		}
-		switch c := b[i]; c {
-		case '"':
-			b = b[i+1+closing(b[i+1:]):]
-			continue
-		case '{', '[':
-			now++
-			deepest = max(deepest, now)
-		default:
-			now--
-		}
-		b = b[i+1:]
-	}
-	return deepest
-}
-
-// closing returns the length of the rest of a string, including the closing quote.
-func closing(b []byte) int {
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
-			i++
-		case '"':
-			return i + 1
-		}
-	}
-	return len(b)
-}
 
 func encode(v any) json.RawMessage {
 	b, err := json.Marshal(v)

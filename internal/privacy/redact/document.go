@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
 
 // maxDepth limits decoding of JSON in strings of JSON.
@@ -66,7 +68,7 @@ func (d *document) between(start, end int) string {
 // isJSON reports whether a text is a JSON object or array.
 func isJSON(text string) bool {
 	t := strings.TrimLeft(text, " \t\r\n")
-	return t != "" && (t[0] == '{' || t[0] == '[') && json.Valid([]byte(text))
+	return t != "" && (t[0] == '{' || t[0] == '[') && rawjson.ValidString(text)
 }
 
 // quote encodes a JSON string in its shortest form.

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
 
 // Limits on the data that is kept for hostile input.
@@ -93,14 +95,14 @@ func gather(v []byte, left *budget, depth int) (f *facts, err error) {
 	case f.kind == array && depth > 0:
 		err = f.array(left)
 	case f.kind == array:
-		err = eachItem(v, func([]byte) bool { f.count++; return true })
+		err = rawjson.EachItem(v, func([]byte) bool { f.count++; return true })
 	}
 	return f, err
 }
 
 func (f *facts) object(left *budget, depth int) error {
 	var inner error
-	err := eachMember(f.span, func(key, v []byte) bool {
+	err := rawjson.EachMember(f.span, func(key, v []byte) bool {
 		f.count++
 		if depth == 0 || len(f.keys) == maxColumns {
 			return true
@@ -122,14 +124,14 @@ func (f *facts) array(left *budget) error {
 	f.items = new(tally)
 	f.byName = make(map[string]int)
 	var inner error
-	err := eachItem(f.span, func(v []byte) bool {
+	err := rawjson.EachItem(f.span, func(v []byte) bool {
 		f.count++
 		if len(f.rows) < maxRows {
 			f.rows = append(f.rows, v)
 		}
 		f.items.add(v, left)
 		if v[0] == '{' {
-			inner = eachMember(v, func(key, v []byte) bool { f.cell(key, v, left); return true })
+			inner = rawjson.EachMember(v, func(key, v []byte) bool { f.cell(key, v, left); return true })
 		}
 		return inner == nil
 	})

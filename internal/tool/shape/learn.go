@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
 
 // Type is the type inferred from JSON values: kinds and names of fields, never a value.
@@ -37,7 +39,7 @@ const (
 func Learn(b []byte) Type { return learn(b, 0) }
 
 func learn(b []byte, depth int) Type {
-	i := space(b, 0)
+	i := rawjson.Space(b, 0)
 	if i >= len(b) || depth > maxNesting {
 		return Type{}
 	}
@@ -54,7 +56,7 @@ func learn(b []byte, depth int) Type {
 
 func learnArray(b []byte, depth int) Type {
 	t, n := Type{Kinds: []string{"array"}, Items: &Type{}}, 0
-	_ = eachItem(b, func(v []byte) bool {
+	_ = rawjson.EachItem(b, func(v []byte) bool {
 		items := t.Items.Merge(learn(v, depth+1))
 		t.Items = &items
 		n++
@@ -65,7 +67,7 @@ func learnArray(b []byte, depth int) Type {
 
 func learnObject(b []byte, depth int) Type {
 	t := Type{Kinds: []string{"object"}, Fields: map[string]Field{}, Seen: 1}
-	_ = eachMember(b, func(key, v []byte) bool {
+	_ = rawjson.EachMember(b, func(key, v []byte) bool {
 		var name string
 		if json.Unmarshal(key, &name) != nil {
 			return true

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
 
 // preview returns f in detail d; with the zero detail only type and count.
@@ -169,7 +171,7 @@ func (d detail) abridgeArray(dst, v []byte, depth int) []byte {
 	n := 0
 	start := len(dst)
 	dst = append(dst, '[')
-	_ = eachItem(v, func(v []byte) bool {
+	_ = rawjson.EachItem(v, func(v []byte) bool {
 		if n++; depth > 0 && n <= d.items {
 			dst = d.abridge(comma(dst, n), v, depth-1)
 		}
@@ -188,7 +190,7 @@ func (d detail) abridgeObject(dst, v []byte, depth int) []byte {
 	n := 0
 	start := len(dst)
 	dst = append(dst, '{')
-	_ = eachMember(v, func(key, v []byte) bool {
+	_ = rawjson.EachMember(v, func(key, v []byte) bool {
 		if n++; depth > 0 && n <= d.items {
 			dst = append(quote(comma(dst, n), d.name(key)), ':')
 			dst = d.abridge(dst, v, depth-1)

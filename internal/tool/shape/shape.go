@@ -10,6 +10,8 @@ package shape
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
 
 // DefaultBytes is the default limit of the size of a Preview.
@@ -66,12 +68,12 @@ func Describe(b []byte, limit int, cut func(text string, n int) string) (Preview
 		limit = DefaultBytes
 	}
 	limit = max(limit, 256)
-	start := space(b, 0)
-	end, err := valueEnd(b, start)
+	start := rawjson.Space(b, 0)
+	end, err := rawjson.ValueEnd(b, start)
 	if err != nil {
 		return Preview{}, err
 	}
-	if rest := space(b, end); rest != len(b) {
+	if rest := rawjson.Space(b, end); rest != len(b) {
 		return Preview{}, fmt.Errorf("shape: more than one value, the second at byte %d", rest)
 	}
 	f, err := gather(b[start:end], &budget{hashes: 100_000}, 2)

@@ -8,6 +8,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -72,44 +73,79 @@ func (s *Session) loadHeaderTools(ctx context.Context) {
 	s.listed = err == nil || ctx.Err() == nil
 }
 
-// parseResult parses a tool result.
+// parseResult parses a tool result, which refers to data.
 func parseResult(ref tool.Ref, data json.RawMessage) (tool.Result, error) {
-	var answer struct {
-		Content    []json.RawMessage `json:"content"`
-		Structured json.RawMessage   `json:"structuredContent"`
-		IsError    bool              `json:"isError"`
-		Meta       json.RawMessage   `json:"_meta"`
+	m, ok := rawjson.Members(data, "content", "structuredContent", "isError", "_meta")
+	if !ok {
+		return tool.Result{}, fmt.Errorf("%w: the result is no object", ErrMalformed)
 	}
-	if err := json.Unmarshal(data, &answer); err != nil {
-		return tool.Result{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	r := tool.Result{Meta: m[3]}
+	if string(m[1]) != "null" {
+		r.Structured = m[1]
 	}
-	r := tool.Result{Meta: answer.Meta}
-	if string(answer.Structured) != "null" {
-		r.Structured = answer.Structured
+	var err error
+	if r.Parts, err = parseParts(m[0]); err != nil {
+		return tool.Result{}, err
 	}
-	for _, item := range answer.Content {
-		p, err := parsePart(item)
-		if err != nil {
-			return tool.Result{}, err
+	var failed bool
+	if m[2] != nil {
+		if err := json.Unmarshal(m[2], &failed); err != nil {
+			return tool.Result{}, fmt.Errorf("%w: isError: %w", ErrMalformed, err)
 		}
-		r.Parts = append(r.Parts, p)
 	}
-	if answer.IsError {
+	if failed {
 		return tool.Result{}, &tool.Failure{Ref: ref, Message: cmp.Or(r.Text(), "the tool failed and did not say why"), Data: r.Structured, Answer: r}
 	}
 	return r, nil
 }
 
-// content is a content block, possibly nested in another.
-type content struct {
-	Type        string          `json:"type"`
-	Text        string          `json:"text"`
-	Data        []byte          `json:"data"`
-	MIME        string          `json:"mimeType"`
-	URI         string          `json:"uri"`
-	Name        string          `json:"name"`
-	Description string          `json:"description"`
-	Resource    json.RawMessage `json:"resource"`
+// parseParts parses a list of content blocks, nil for none.
+func parseParts(list json.RawMessage) (parts []tool.Part, err error) {
+	if list == nil || string(list) == "null" {
+		return nil, nil
+	}
+	if list[0] != '[' {
+		return nil, fmt.Errorf("%w: content is no list", ErrMalformed)
+	}
+	wrong := rawjson.EachItem(list, func(item []byte) bool {
+		var p tool.Part
+		p, err = parsePart(item)
+		parts = append(parts, p)
+		return err == nil
+	})
+	return parts, cmp.Or(err, wrong)
+}
+
+// block is a content block, possibly nested in another.
+type block struct {
+	kind, text, mime, uri, name, description string
+	data, blob, resource                     json.RawMessage
+}
+
+// decodeBlock decodes the texts of a content block.
+func decodeBlock(item json.RawMessage) (c block, err error) {
+	m, ok := rawjson.Members(item, "type", "text", "mimeType", "uri", "name", "description", "data", "blob", "resource")
+	if !ok {
+		return c, fmt.Errorf("%w: a content block is no object", ErrMalformed)
+	}
+	for i, text := range []*string{&c.kind, &c.text, &c.mime, &c.uri, &c.name, &c.description} {
+		if *text, ok = stringOf(m[i]); !ok {
+			return c, fmt.Errorf("%w: a member of a content block is no string: %.40s", ErrMalformed, m[i])
+		}
+	}
+	c.data, c.blob, c.resource = m[6], m[7], m[8]
+	return c, nil
+}
+
+// decodeBytes decodes the bytes of a content block.
+func decodeBytes(v json.RawMessage) (b []byte, err error) {
+	if v == nil {
+		return nil, nil
+	}
+	if err := json.Unmarshal(v, &b); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	return b, nil
 }
 
 // parsePart parses a content block and keeps its JSON.
@@ -122,36 +158,33 @@ func parsePart(item json.RawMessage) (tool.Part, error) {
 // parseContent parses a content block. An unknown type becomes a text part with its
 // JSON.
 func parseContent(item json.RawMessage) (tool.Part, error) {
-	var c content
-	if err := json.Unmarshal(item, &c); err != nil {
-		return tool.Part{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	c, err := decodeBlock(item)
+	if err != nil {
+		return tool.Part{}, err
 	}
-	switch c.Type {
+	switch c.kind {
 	case "text":
-		return tool.Part{Kind: tool.Text, Text: c.Text, MIME: c.MIME}, nil
-	case "image":
-		return tool.Part{Kind: tool.Image, Data: c.Data, MIME: c.MIME}, nil
-	case "audio":
-		return tool.Part{Kind: tool.Audio, Data: c.Data, MIME: c.MIME}, nil
+		return tool.Part{Kind: tool.Text, Text: c.text, MIME: c.mime}, nil
+	case "image", "audio":
+		data, err := decodeBytes(c.data)
+		return tool.Part{Kind: tool.Kind(c.kind), Data: data, MIME: c.mime}, err
 	case "resource_link":
-		return tool.Part{Kind: tool.Link, Text: c.Description, MIME: c.MIME, URI: c.URI, Name: c.Name}, nil
+		return tool.Part{Kind: tool.Link, Text: c.description, MIME: c.mime, URI: c.uri, Name: c.name}, nil
 	case "resource":
-		return parseResource(c.Resource)
+		return parseResource(c.resource)
 	}
 	return tool.Part{Kind: tool.Text, Text: string(item), MIME: "application/json"}, nil
 }
 
 // parseResource parses the contents of a resource.
-func parseResource(data json.RawMessage) (tool.Part, error) {
-	var c struct {
-		content
-		Blob *[]byte `json:"blob"`
+func parseResource(item json.RawMessage) (tool.Part, error) {
+	c, err := decodeBlock(item)
+	if err != nil {
+		return tool.Part{}, err
 	}
-	if err := json.Unmarshal(data, &c); err != nil {
-		return tool.Part{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	if c.blob != nil && string(c.blob) != "null" {
+		data, err := decodeBytes(c.blob)
+		return tool.Part{Kind: tool.Blob, Data: data, MIME: c.mime, URI: c.uri}, err
 	}
-	if c.Blob != nil {
-		return tool.Part{Kind: tool.Blob, Data: *c.Blob, MIME: c.MIME, URI: c.URI}, nil
-	}
-	return tool.Part{Kind: tool.Text, Text: c.Text, MIME: c.MIME, URI: c.URI}, nil
+	return tool.Part{Kind: tool.Text, Text: c.text, MIME: c.mime, URI: c.uri}, nil
 }

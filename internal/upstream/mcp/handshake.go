@@ -108,8 +108,8 @@ func (h *handshake) receive(line []byte) bool {
 	if !h.initializeSent || h.done || h.answered() {
 		return false
 	}
-	var m envelope
-	if json.Unmarshal(line, &m) != nil || strings.Trim(string(m.ID), `"`) != strconv.Itoa(initializeID) || m.Method != "" {
+	m, ok := parseEnvelope(line)
+	if !ok || strings.Trim(string(m.ID), `"`) != strconv.Itoa(initializeID) || m.Method != "" {
 		return false
 	}
 	if m.Result == nil && m.Error == nil {

@@ -242,8 +242,8 @@ func (w *httpLink) readMessage(res *http.Response, id int64, fine bool) (*http.R
 }
 
 func isMessage(data []byte) bool {
-	var m envelope
-	return json.Unmarshal(data, &m) == nil && (m.Error != nil && m.Error[0] == '{' || m.Result != nil)
+	m, ok := parseEnvelope(data)
+	return ok && (m.Error != nil && m.Error[0] == '{' || m.Result != nil)
 }
 
 func (w *httpLink) statusError(res *http.Response, kind string) *StatusError {

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
@@ -128,11 +129,34 @@ func (t *interceptor) newProgressToken(a *request) (token int64) {
 
 // envelope is any JSON-RPC message.
 type envelope struct {
-	ID     json.RawMessage `json:"id"`
-	Method string          `json:"method"`
-	Params json.RawMessage `json:"params"`
-	Result json.RawMessage `json:"result"`
-	Error  json.RawMessage `json:"error"`
+	ID     json.RawMessage
+	Method string
+	Params json.RawMessage
+	Result json.RawMessage
+	Error  json.RawMessage
+}
+
+// parseEnvelope returns the members of a message, as parts of data, or false if data is no
+// JSON object.
+func parseEnvelope(data []byte) (m envelope, ok bool) {
+	if !rawjson.Valid(data) {
+		return m, false
+	}
+	values, ok := rawjson.Members(data, "id", "method", "params", "result", "error")
+	if !ok {
+		return m, false
+	}
+	m = envelope{ID: values[0], Params: values[2], Result: values[3], Error: values[4]}
+	m.Method, ok = stringOf(values[1])
+	return m, ok
+}
+
+// stringOf returns the text of a JSON string; "" if it is absent or null.
+func stringOf(v []byte) (text string, ok bool) {
+	if v == nil || string(v) == "null" {
+		return "", true
+	}
+	return rawjson.Unquote(v)
 }
 
 // receive processes one message and returns what to pass to the SDK, nil for nothing.
@@ -140,8 +164,8 @@ func (t *interceptor) receive(data []byte) []byte {
 	if !utf8.Valid(data) {
 		data = bytes.ToValidUTF8(data, []byte("\uFFFD"))
 	}
-	var m envelope
-	if err := json.Unmarshal(data, &m); err != nil {
+	m, ok := parseEnvelope(data)
+	if !ok {
 		return t.handleInvalid(data)
 	}
 	t.mu.Lock()

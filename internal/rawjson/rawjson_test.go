@@ -1,0 +1,103 @@
+package rawjson_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
+)
+
+var samples = []string{
+	``, ` `, `{}`, `[]`, ` [ ] `, `{ }`, `null`, `true`, `false`, `nul`, `truex`, `0`, `-0`, `-`, `01`, `1.`, `1.5`, `.5`, `1e5`, `1E+5`, `1e`, `1e+`, `-1.5e-10`,
+	`""`, `"a`, `"\n"`, `"\x"`, `"\u00e9"`, `"\u00g9"`, `"\u12"`, `"\`, "\"\n\"", "\"\x00\"", `"é"`, "\"\xff\"", `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00x"`, `"\ud83dA"`, `"\/\b\f\r\t\"\\"`,
+	`{"a":1}`, `{"a":1,}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,"b":[1,{"c":"d\"}"}]}`, `[1,2`, `[1,]`, `[,1]`, `[1 2]`, `{"a":1]`, `[1}`, `1 2`, `[[[[]]]]`, `{"a":{"b":{}}} `, `[{}]]`,
+	"\u00a01", "\ufeff1", `[1,"x",null,true,{"y":[]}]`,
+}
+
+func TestValidAgreesWithEncodingJSON(t *testing.T) {
+	deep := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for _, s := range append(samples, deep(9_999), deep(10_000), deep(10_001), strings.Repeat(`{"a":`, 70)+"1"+strings.Repeat("}", 70)) {
+		checkValid(t, s)
+	}
+}
+
+func FuzzValid(f *testing.F) {
+	for _, s := range samples {
+		f.Add(s)
+	}
+	f.Fuzz(checkValid)
+}
+
+// checkValid compares Valid and Unquote with encoding/json, and calls the functions that
+// require valid JSON, which must not panic.
+func checkValid(t *testing.T, s string) {
+	if got, want := rawjson.ValidString(s), json.Valid([]byte(s)); got != want {
+		t.Errorf("ValidString(%.80q) = %v", s, got)
+	}
+	var text string
+	isString := strings.HasPrefix(s, `"`) && strings.HasSuffix(s, `"`) && json.Unmarshal([]byte(s), &text) == nil
+	if got, ok := rawjson.Unquote([]byte(s)); ok != isString || ok && got != text {
+		t.Errorf("Unquote(%.80q) = %q, %v, want %q", s, got, ok, text)
+	}
+	_ = rawjson.EachItem([]byte(s), func([]byte) bool { return true })
+	_ = rawjson.EachMember([]byte(s), func(_, _ []byte) bool { return true })
+}
+
+func TestScanReturnsDepth(t *testing.T) {
+	for s, want := range map[string]int{`1`: 0, `[]`: 1, `{"a":[{}]}`: 3, `[[],[[]]]`: 3} {
+		if depth, ok := rawjson.Scan([]byte(s)); depth != want || !ok {
+			t.Errorf("Scan(%s) = %d, %v, want %d", s, depth, ok, want)
+		}
+	}
+}
+
+func TestEachMemberAndItem(t *testing.T) {
+	var got []string
+	err := rawjson.EachMember([]byte(` {"a" : "x\"}" , "b":[1, {"c":2}],"d":null}`)[1:], func(k, v []byte) bool {
+		got = append(got, string(k)+string(v))
+		return true
+	})
+	if err != nil || strings.Join(got, " ") != `"a""x\"}" "b"[1, {"c":2}] "d"null` {
+		t.Errorf("got %q, %v", got, err)
+	}
+	got = nil
+	err = rawjson.EachItem([]byte(`[ 1,"a,b" ,[2,3],{}]`), func(v []byte) bool {
+		got = append(got, string(v))
+		return len(got) < 3
+	})
+	if err != nil || strings.Join(got, " ") != `1 "a,b" [2,3]` {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+var row = []byte("[" + strings.Repeat(`{"id":123,"name":"Customer 00001","email":"customer1@example.com","amount":17.25,"note":"lorem ipsum lorem ipsum \"dolor\""},`, 8000) + "1]")
+
+func BenchmarkValid(b *testing.B) {
+	b.SetBytes(int64(len(row)))
+	for b.Loop() {
+		rawjson.Valid(row)
+	}
+}
+
+func BenchmarkEncodingJSON(b *testing.B) {
+	b.SetBytes(int64(len(row)))
+	for b.Loop() {
+		json.Valid(row)
+	}
+}
+
+func BenchmarkUnquote(b *testing.B) {
+	quoted, _ := json.Marshal(string(row))
+	b.SetBytes(int64(len(quoted)))
+	for b.Loop() {
+		rawjson.Unquote(quoted)
+	}
+}
+
+func BenchmarkValueEnd(b *testing.B) {
+	b.SetBytes(int64(len(row)))
+	for b.Loop() {
+		_, _ = rawjson.ValueEnd(row, 0)
+	}
+}
