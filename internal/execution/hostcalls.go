@@ -116,6 +116,9 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 		h.cancelOnDivergence(err)
 		return nil, err
 	}
+	if a, ok := answer.(toolAnswer); ok {
+		return a.encode()
+	}
 	return json.Marshal(answer)
 }
 

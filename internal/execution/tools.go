@@ -168,6 +168,16 @@ type toolAnswer struct {
 	Structured json.RawMessage `json:"structured,omitempty"`
 }
 
+// encode encodes an answer. A value is not decoded: whoever returned it has validated it.
+func (a toolAnswer) encode() ([]byte, error) {
+	if a.Value == nil {
+		return json.Marshal(a)
+	}
+	const before, after = `{"value":`, `}`
+	b := make([]byte, 0, len(before)+len(a.Value)+len(after))
+	return append(append(append(b, before...), a.Value...), after...), nil
+}
+
 func (h *host) answerFrom(res tool.Result, err error) (any, error) {
 	if err != nil {
 		return nil, err

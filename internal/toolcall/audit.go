@@ -74,8 +74,9 @@ func (w auditor) record(c call, known tool.Ref, a answer) {
 
 // sender sends the call to the server.
 type sender struct {
-	next  tool.Caller
-	stack *Stack
+	next    tool.Caller
+	forward bool
+	stack   *Stack
 }
 
 func (s sender) handle(ctx context.Context, c call) (answer, error) {
@@ -84,6 +85,11 @@ func (s sender) handle(ctx context.Context, c call) (answer, error) {
 	c.Trace = to.Outgoing(ctx)
 	began := time.Now()
 	res, err := s.next.Call(ctx, c.Call)
+	if !s.forward { // no later step shall copy or scan what nobody receives
+		for i := range res.Parts {
+			res.Parts[i].Raw = nil
+		}
+	}
 	a := answer{res, string(outcomeOf(err)), time.Since(began)}
 	span.End(a.outcome)
 	return a, err

@@ -86,6 +86,8 @@ type Owner struct {
 	Plan *Plan           // collects calls that may change something instead of making them; nil unless this is a dry run
 	// Approved means that the user has approved all calls already.
 	Approved bool
+	// Forward keeps Part.Raw, for answers that are forwarded in the server's form.
+	Forward bool
 	// OnInjection receives the kinds of prompt injection (see package guardrail) that
 	// a result contains; may be nil.
 	OnInjection func(of tool.Ref, kinds []string)
@@ -113,7 +115,7 @@ type layer interface {
 // For returns the caller of an owner. It is valid as long as the owner's home.
 func (s *Stack) For(o Owner) tool.Caller {
 	// Innermost: whatever reaches it is sent to the server.
-	var c layer = sender{s.cfg.Upstream, s}
+	var c layer = sender{s.cfg.Upstream, o.Forward, s}
 	// Infers the result type from actual results, and decides how they are decoded.
 	c = shapeObserver{c, o.Home, s}
 	// Records calls exactly as they are made, and no refused ones.

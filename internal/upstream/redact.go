@@ -139,6 +139,9 @@ var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
 // receives.
 func (r *redactor) redactResult(res tool.Result) tool.Result {
 	all := r.sentForms()
+	if len(all) == 0 {
+		return res
+	}
 	res.Structured, res.Meta = replaceSecrets(res.Structured, all), replaceSecrets(res.Meta, all)
 	for i, p := range res.Parts {
 		p.Text = string(replaceSecrets([]byte(p.Text), all))

@@ -149,7 +149,7 @@ func (f *Face) Call(ctx context.Context, home *home.Home, exit *redact.Exit, c C
 	if err != nil {
 		return Answer{}, err
 	}
-	res, err := f.cfg.Calls.For(toolcall.Owner{Home: home, Exit: exit}).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve})
+	res, err := f.cfg.Calls.For(toolcall.Owner{Home: home, Exit: exit, Forward: true}).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve})
 	failed, own := errors.AsType[*tool.Failure](err)
 	switch {
 	case own && failed.Answer.Parts == nil:

@@ -60,22 +60,23 @@ func denied(ref tool.Ref, c load, unrecorded error) error {
 // countLoads counts the values in arguments.
 func (r Restorer) countLoads(args string, values tokenValues) map[load]int {
 	all := map[load]int{}
-	var lits []literal
+	var places []place
+	var names []string // of the argument at each place
 	literals(args, func(l literal) {
-		lits = append(lits, l)
+		places, names = append(places, l.place()), append(names, l.arg)
 		if len(values) == 0 || l.number {
 			return
 		}
-		places, holder := tokensIn(unquote(args[l.start:l.end]))
-		for _, p := range places {
+		tokens, holder := tokensIn(unquote(args[l.start:l.end]))
+		for _, p := range tokens {
 			if v, ok := values[vault.Token(holder[p.Start:p.End])]; ok && p.Foreign == 0 {
 				all[load{l.arg, v.Type, true}]++
 			}
 		}
 	})
 	for _, f := range detect.Resolve(append(r.scope.rules.cfg.Scanner.Detect("", args), r.scope.vault().find(args)...), args) {
-		if i := literalAt(lits, f.Start); i < len(lits) && lits[i].start < f.End {
-			all[load{lits[i].arg, f.Type, false}]++
+		if i := literalAt(places, f.Start); i < len(places) && places[i].start < f.End {
+			all[load{names[i], f.Type, false}]++
 		}
 	}
 	return all

@@ -45,12 +45,18 @@ func (g Ingester) JSON(ctx context.Context, raw json.RawMessage) (json.RawMessag
 	if len(raw) == 0 {
 		return raw, nil
 	}
-	// In an array, because a bare number would be scanned as text.
-	list, err := g.Text(ctx, "["+string(raw)+"]")
+	text, before, after := string(raw), "", ""
+	if raw[0] != '{' && raw[0] != '[' { // a bare number would be scanned as text
+		before, after = "[", "]"
+	}
+	clean, err := g.Text(ctx, before+text+after)
 	if err != nil {
 		return nil, err
 	}
-	return json.RawMessage(list[1 : len(list)-1]), nil
+	if clean = clean[len(before) : len(clean)-len(after)]; clean == text {
+		return raw, nil
+	}
+	return json.RawMessage(clean), nil
 }
 
 // maxSyncScan is the size up to which a text is scanned before code gets it; longer

@@ -1,7 +1,7 @@
 package redact
 
 import (
-	"slices"
+	"sort"
 	"strings"
 )
 
@@ -92,13 +92,19 @@ func needsDecoding(lit string) bool {
 	return (lit[1] == '{' || lit[1] == '[') && isJSON(lit[1:len(lit)-1])
 }
 
+// place is a literal without the text of its keys. A large answer has a hundred thousand
+// literals: without pointers they cost the garbage collector nothing.
+type place struct {
+	span
+	isKey, number bool
+	inResult      bool // in the member "result" of the outermost object
+}
+
+func (l literal) place() place {
+	return place{span{l.start, l.end}, l.isKey, l.number, l.arg == "result"}
+}
+
 // literalAt returns the index of the first literal that ends after a position.
-func literalAt(lits []literal, place int) int {
-	i, _ := slices.BinarySearchFunc(lits, place, func(l literal, place int) int {
-		if l.end <= place {
-			return -1
-		}
-		return 1
-	})
-	return i
+func literalAt(lits []place, at int) int {
+	return sort.Search(len(lits), func(i int) bool { return lits[i].end > at })
 }

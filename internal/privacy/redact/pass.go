@@ -113,11 +113,11 @@ func (p *pass) scanJSON(s *textView, depth int) {
 	row := row{findSpread: p.findSpread}
 	literals(src, func(l literal) {
 		if l.number || !needsDecoding(src[l.start:l.end]) {
-			s.literals = append(s.literals, l)
+			s.literals = append(s.literals, l.place())
 			p.found = append(p.found, row.add(l, s, l.start+1, l.end-1)...)
 			return
 		}
-		s.nested = append(s.nested, l)
+		s.nested = append(s.nested, l.place())
 		key := l.key
 		if p.adjustKey != nil && key != "" {
 			key = p.adjustKey(key, src, l.start+1, l.end-1)

@@ -12,8 +12,8 @@ import (
 type textView struct {
 	doc       *document
 	tokens    []vault.TokenSpan // text with the syntax of a token
-	literals  []literal         // of JSON: strings and numbers that are not decoded
-	nested    []literal         // of JSON: strings that are decoded and have a view of their own
+	literals  []place           // of JSON: strings and numbers that are not decoded
+	nested    []place           // of JSON: strings that are decoded and have a view of their own
 	covered   byteSet           // bytes of tokens that stay and of values that are replaced
 	nestedDoc bool              // it is the decoded text of a string in another document
 }
@@ -69,7 +69,7 @@ func (s *textView) visible() string {
 func (s *textView) clip(in span) (parts []part) {
 	for i := literalAt(s.literals, in.start); i < len(s.literals) && s.literals[i].start < in.end; i++ {
 		l := s.literals[i]
-		of := span{l.start, l.end}
+		of := l.span
 		if !l.number {
 			of = span{max(in.start, l.start+1), min(in.end, l.end-1)}
 		}
@@ -82,9 +82,9 @@ func (s *textView) clip(in span) (parts []part) {
 
 // isAnswerKey reports whether a key is one that our own answers use: lower case, and
 // not in the result of code.
-func (s *textView) isAnswerKey(key literal) bool {
+func (s *textView) isAnswerKey(key place) bool {
 	word := s.doc.src[key.start+1 : key.end-1]
-	return !s.nestedDoc && (key.arg != "result" || word == "result") && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") == ""
+	return !s.nestedDoc && (!key.inResult || word == "result") && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz_") == ""
 }
 
 // isNumber reports whether a JSON number begins at a position.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -77,7 +78,7 @@ var completed = []byte(`{"status":"completed","result":`)
 // decodeDone decodes the payload of a Done frame.
 func decodeDone(payload []byte, resultBytes int64) (sandbox.Outcome, error) {
 	if result, ok := bytes.CutPrefix(payload, completed); ok && bytes.HasSuffix(result, []byte("}")) {
-		if result = result[:len(result)-1]; json.Valid(result) {
+		if result = result[:len(result)-1]; rawjson.Valid(result) {
 			return complete(result, resultBytes)
 		}
 	}
@@ -111,31 +112,10 @@ func complete(result []byte, resultBytes int64) (sandbox.Outcome, error) {
 	if int64(len(result)) > resultBytes {
 		return sandbox.Outcome{}, fmt.Errorf("%w: result of %d bytes, at most %d are allowed", ErrProtocol, len(result), resultBytes)
 	}
-	if !shallow(result) {
+	if depth, _ := rawjson.Scan(result); depth > maxDepth {
 		return sandbox.Outcome{}, fmt.Errorf("%w: result nested deeper than %d levels", ErrProtocol, maxDepth)
 	}
 	return sandbox.Outcome{Status: sandbox.Completed, Result: result}, nil
-}
-
-// shallow reports whether valid JSON nests no deeper than allowed.
-func shallow(p []byte) bool {
-	depth, quoted := 0, false
-	for i := 0; i < len(p); i++ {
-		switch c := p[i]; {
-		case c == '"':
-			quoted = !quoted
-		case quoted && c == '\\':
-			i++
-		case quoted:
-		case c == '[' || c == '{':
-			if depth++; depth > maxDepth {
-				return false
-			}
-		case c == ']' || c == '}':
-			depth--
-		}
-	}
-	return true
 }
 
 // raisedLimit returns the limit that the worker reports as the cause of an
