@@ -25,7 +25,7 @@ const (
 )
 
 // hostcalls maps the methods that code may call to their implementations.
-var hostcalls = map[string]func(context.Context, *host, []byte) (any, error){
+var hostcalls = map[string]hostcall{
 	"save_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a saveSkillArgs) (any, error) { return h.saveSkill(ctx, a) })
 	},
@@ -74,6 +74,7 @@ type host struct {
 
 var (
 	_ sandbox.Host          = (*host)(nil)
+	_ sandbox.QuickCaller   = (*host)(nil)
 	_ sandbox.ClockRecorder = (*host)(nil)
 )
 
@@ -96,6 +97,24 @@ func (h *host) flagInjection(ref tool.Ref, kinds []string) { h.run.flagServer(re
 // Output implements sandbox.Host.
 func (h *host) Output(p []byte) error { return h.out.Add(p) }
 
+// quickMethods only read the tenant's database or change values in memory.
+var quickMethods = map[string]bool{"load_skill": true, "list_skills": true, "plan_ends": true}
+
+// CallNow implements sandbox.QuickCaller.
+func (h *host) CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error) {
+	if !quickMethods[method] {
+		return nil, false, nil
+	}
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+	default:
+		return nil, false, nil
+	}
+	result, err = h.serve(ctx, method, args, hostcalls[method])
+	return result, true, err
+}
+
 // Call implements sandbox.Host.
 func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
 	call, ok := hostcalls[method]
@@ -111,6 +130,14 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
+	return h.serve(ctx, method, args, call)
+}
+
+// hostcall implements one method.
+type hostcall = func(ctx context.Context, h *host, args []byte) (any, error)
+
+// serve serves a call that has a slot.
+func (h *host) serve(ctx context.Context, method string, args []byte, call hostcall) ([]byte, error) {
 	answer, err := h.callOrReplay(ctx, method, args, call)
 	if err != nil {
 		h.cancelOnDivergence(err)
@@ -123,7 +150,7 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 }
 
 // callOrReplay makes a call, or returns the answer that is on record for it.
-func (h *host) callOrReplay(ctx context.Context, method string, args []byte, call func(context.Context, *host, []byte) (any, error)) (any, error) {
+func (h *host) callOrReplay(ctx context.Context, method string, args []byte, call hostcall) (any, error) {
 	if !replayedMethods[method] {
 		return call(ctx, h, args)
 	}

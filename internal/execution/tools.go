@@ -29,7 +29,7 @@ type Tools struct {
 }
 
 // toolcalls maps the methods about tools to their implementations.
-var toolcalls = map[string]func(context.Context, *host, []byte) (any, error){
+var toolcalls = map[string]hostcall{
 	"call_tool": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a callToolArgs) (any, error) { return h.callTool(ctx, a) })
 	},
@@ -74,7 +74,7 @@ var toolcalls = map[string]func(context.Context, *host, []byte) (any, error){
 
 // serverRequest sends a request other than a tool call to a server. Its errors are
 // ToolErrors in the code as well.
-func serverRequest(method string, ask func(context.Context, *host, serverArgs) (any, error)) func(context.Context, *host, []byte) (any, error) {
+func serverRequest(method string, ask func(context.Context, *host, serverArgs) (any, error)) hostcall {
 	return func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a serverArgs) (any, error) {
 			answer, err := h.callServerOnce(ctx, method, a, func() (any, error) { return ask(ctx, h, a) })

@@ -70,6 +70,14 @@ type Host interface {
 	Output(p []byte) error
 }
 
+// QuickCaller is an optional ability of a Host: it serves calls at once that need
+// neither another process nor a person, nor a write to disk.
+type QuickCaller interface {
+	// CallNow serves such a call as Call does. For any other, and if it would have to
+	// wait for calls in progress, it does nothing and returns served false.
+	CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error)
+}
+
 // ClockRecorder is an optional ability of a Host: it receives the clock readings
 // of code with a Seed, in nanoseconds since 1970, in the order read. Readings
 // arrive before the Call that the code made after them. Readings replayed from

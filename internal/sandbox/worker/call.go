@@ -29,7 +29,8 @@ func decodeRequest(payload []byte) (request, error) {
 	return q, nil
 }
 
-// call starts serving one call. It blocks while too many are in flight.
+// call serves one call at once if the host can, else it starts a goroutine for it. It
+// blocks while too many are in flight.
 func (r *run) call(payload []byte) error {
 	q, err := decodeRequest(payload)
 	if err != nil {
@@ -42,11 +43,53 @@ func (r *run) call(payload []byte) error {
 	if err := r.c.calls.Acquire(r.ctx, weight); err != nil {
 		return err
 	}
+	if r.quick != nil {
+		if result, served, err := r.quick.CallNow(r.ctx, q.Method, q.Args); served {
+			r.answerNow(r.encodeAnswer(q, result, err), weight)
+			return nil
+		}
+	}
 	go func() {
 		defer r.c.calls.Release(weight)
-		r.answer(q)
+		result, err := r.host.Call(r.ctx, q.Method, q.Args)
+		if frame := r.encodeAnswer(q, result, err); frame != nil {
+			r.failOn(r.send(frame))
+		}
 	}()
 	return nil
+}
+
+// answerNow sends the answer of a call that was served at once. It never waits for the
+// worker, which may itself wait until the daemon reads its frames: a goroutine sends
+// what does not fit the buffer of the channel.
+func (r *run) answerNow(frame []byte, weight int64) {
+	later := func(send func() error) {
+		go func() {
+			defer r.c.calls.Release(weight)
+			r.failOn(send())
+		}()
+	}
+	if !r.c.writing.TryLock() { // another answer does not fit
+		later(func() error { return r.send(frame) })
+		return
+	}
+	if frame = frame[writeNow(r.c.raw, frame):]; len(frame) > 0 {
+		later(func() error {
+			defer r.c.writing.Unlock()
+			return r.write(frame)
+		})
+		return
+	}
+	r.c.writing.Unlock()
+	r.c.calls.Release(weight)
+	r.c.input.answered = true
+}
+
+// failOn ends the execution if a frame could not be sent.
+func (r *run) failOn(err error) {
+	if err != nil {
+		r.cancel(channelError{err})
+	}
 }
 
 // recordClock passes the clock readings that precede a call to the host.
@@ -66,17 +109,16 @@ func (r *run) recordClock(readings []int64) error {
 	return nil
 }
 
-func (r *run) answer(q request) {
-	result, err := r.host.Call(r.ctx, q.Method, q.Args)
+// encodeAnswer returns the frame with the answer to a call; none if the execution has
+// ended.
+func (r *run) encodeAnswer(q request, result []byte, err error) []byte {
 	if r.ctx.Err() != nil {
-		return // the execution has ended
+		return nil
 	}
 	if err == nil && len(result) > maxAnswer {
 		err = fault.New(fault.Exhausted, "the answer to %s has %d bytes, at most %d are allowed", q.Method, len(result), maxAnswer)
 	}
-	if err := r.send(encodeAnswer(r.number, q.ID, result, err)); err != nil {
-		r.cancel(channelError{err})
-	}
+	return encodeAnswer(r.number, q.ID, result, err)
 }
 
 // notice passes a call without an answer to the host, in order with output.

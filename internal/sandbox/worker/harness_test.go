@@ -217,6 +217,15 @@ func (h *host) Output(p []byte) error {
 	return nil
 }
 
+// CallNow serves the calls that Call serves without waiting for others.
+func (h *host) CallNow(ctx context.Context, method string, args []byte) ([]byte, bool, error) {
+	if method != "echo" && method != "load_skill" {
+		return nil, false, nil
+	}
+	result, err := h.Call(ctx, method, args)
+	return result, true, err
+}
+
 func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
 	var a struct{ Name, Code, Kind, Text string }
 	if err := json.Unmarshal(args, &a); err != nil && method != "echo" {

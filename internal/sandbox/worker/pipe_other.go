@@ -2,7 +2,10 @@
 
 package worker
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+)
 
 func (p *pipe) pump() {}
 
@@ -11,3 +14,5 @@ func (p *pipe) drain() {}
 func pollable(any) syscall.RawConn { return nil }
 
 func writeNow(syscall.RawConn, []byte) int { return 0 }
+
+func readWithin(syscall.RawConn, []byte, time.Duration) int { return 0 }

@@ -4,6 +4,7 @@ package worker
 
 import (
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -38,6 +39,22 @@ func writeNow(raw syscall.RawConn, p []byte) int {
 			return true
 		})
 	}
+	return max(n, 0)
+}
+
+// readWithin reads what arrives within d, without parking the goroutine, and returns the
+// number of bytes. The end of the input and an error recur at the next read.
+func readWithin(raw syscall.RawConn, p []byte, d time.Duration) int {
+	n := 0
+	_ = raw.Read(func(fd uintptr) bool {
+		for began := time.Now(); ; {
+			var err error
+			n, err = unix.Read(int(fd), p)
+			if err != unix.EAGAIN && err != unix.EINTR || time.Since(began) > d {
+				return true
+			}
+		}
+	})
 	return max(n, 0)
 }
 

@@ -31,6 +31,10 @@ func (c *clocked) RecordClock(readings []int64) {
 	c.readings = append(c.readings, readings...)
 }
 
+func (c *clocked) CallNow(context.Context, string, []byte) ([]byte, bool, error) {
+	return nil, false, nil
+}
+
 func (c *clocked) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
 	c.mu.Lock()
 	c.at = append(c.at, len(c.readings))

@@ -34,7 +34,8 @@ type run struct {
 	refusable bool // the program has a check, so status Refused is valid
 	readings  int  // clock readings still allowed
 	host      sandbox.Host
-	ctx       context.Context // ends with the execution; a run exists only during Run
+	quick     sandbox.QuickCaller // nil if host is none
+	ctx       context.Context     // ends with the execution; a run exists only during Run
 	cancel    context.CancelCauseFunc
 	detach    func() bool // keeps the channel open when ctx ends; false if it was closed already
 
@@ -46,6 +47,7 @@ type run struct {
 
 func newRun(ctx context.Context, c *Conn, number uint32, host sandbox.Host) *run {
 	r := &run{c: c, number: number, host: host}
+	r.quick, _ = host.(sandbox.QuickCaller)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	// Closing the channel ends a pending read or write.
 	r.detach = context.AfterFunc(r.ctx, func() { c.ch.Close() })
@@ -123,6 +125,11 @@ func (r *run) send(frame []byte) error {
 	if frame = frame[writeNow(r.c.raw, frame):]; len(frame) == 0 {
 		return nil
 	}
+	return r.write(frame)
+}
+
+// write writes a frame or its rest. The caller holds writing.
+func (r *run) write(frame []byte) error {
 	late := time.AfterFunc(r.c.limits.WriteTimeout, func() { r.cancel(errUnread) })
 	defer late.Stop()
 	_, err := r.c.ch.Write(frame)

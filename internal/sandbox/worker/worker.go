@@ -72,7 +72,8 @@ type Conn struct {
 	limits  Limits
 	ch      io.ReadWriteCloser
 	raw     syscall.RawConn // nil if ch is not pollable
-	in      *bufio.Reader
+	input   input
+	in      *bufio.Reader // of input
 	calls   *semaphore.Weighted
 	lines   lines
 	pipes   []*pipe
@@ -92,9 +93,10 @@ func New(ch io.ReadWriteCloser, stdout, stderr io.ReadCloser, limits Limits) *Co
 		limits: limits.withDefaults(),
 		ch:     ch,
 		raw:    pollable(ch),
-		in:     bufio.NewReaderSize(ch, 8<<10),
 		calls:  semaphore.NewWeighted(callBudget),
 	}
+	c.input = input{ch: ch, raw: c.raw}
+	c.in = bufio.NewReaderSize(&c.input, 8<<10)
 	c.lines.item = func(p []byte) {
 		if r := c.current(); r != nil {
 			_ = r.output(p) // an error has ended the execution
