@@ -1,9 +1,11 @@
 package toolcall_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -165,6 +167,38 @@ func TestReplayDoesNotRepeatUnknownCalls(t *testing.T) {
 		if _, err := again.Call(t.Context(), call("crm", "send", `{"to":"bob"}`)); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// The begin of a call is synced before the call is made. Its end is synced later, and lost with
+// the power: the log of the database then ends with the begin.
+func TestReplayDoesNotRepeatCallsWithLostEnd(t *testing.T) {
+	c := newRestarts(t)
+	first := c.first(t)
+	log := filepath.Join(c.dir, "data", "private", "local", "tenant.db-wal")
+	var synced []byte
+	c.answer = func(tool.Call) (tool.Result, error) {
+		var err error
+		synced, err = os.ReadFile(log)
+		return text(`"sent"`), err
+	}
+	if _, err := first.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := os.ReadFile(log); err != nil || len(now) <= len(synced) || !bytes.Equal(now[:len(synced)], synced) {
+		t.Fatalf("the log has %d bytes, and %d before the end, %v", len(now), len(synced), err)
+	}
+	lost := &restarts{dir: t.TempDir(), server: c.server, cat: c.cat, stack: c.stack}
+	if err := os.CopyFS(lost.dir, os.DirFS(c.dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(lost.dir, "data", "private", "local", "tenant.db-wal"), int64(len(synced))); err != nil {
+		t.Fatal(err)
+	}
+	again := lost.resume(t)
+	_, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
+	if f, ok := errors.AsType[*tool.Failure](err); !ok || !f.Unknown || len(c.calls) != 0 {
+		t.Errorf("it gave %v, and the server was called: %+v", err, c.calls)
 	}
 }
 

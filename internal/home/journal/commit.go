@@ -38,9 +38,9 @@ type row struct {
 	encryptedArgs, encryptedAnswer []byte
 }
 
-// commit writes the dirty entries to disk together with also. The caller holds the lock;
-// commit releases it.
-func (r *Record) commit(ctx context.Context, also change) error {
+// commit commits the dirty entries together with also, and syncs them unless deferred. The
+// caller holds the lock; commit releases it.
+func (r *Record) commit(ctx context.Context, also change, deferred bool) error {
 	taken, rows, request, err := r.takePending()
 	if err != nil {
 		r.mu.Unlock()
@@ -50,7 +50,7 @@ func (r *Record) commit(ctx context.Context, also change) error {
 		r.writes.Add(1)
 		defer r.writes.Done()
 	}
-	w := r.log.enqueue(r.change(rows, request, also))
+	w := r.log.enqueue(r.change(rows, request, also), deferred)
 	r.mu.Unlock()
 	err = r.log.wait(ctx, w)
 	r.mu.Lock()

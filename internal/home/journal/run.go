@@ -150,11 +150,12 @@ func (r *Record) Begin(ctx context.Context, c tool.Call) error {
 	}
 	e.state = begun
 	r.mark(e)
-	return r.commit(ctx, r.log.begins(c, &e.id))
+	return r.commit(ctx, r.log.begins(c, &e.id), false)
 }
 
-// Done records the outcome of a call that began, before the code gets the answer. With a nil
-// answer the outcome stays unknown in a replay.
+// Done records the outcome of a call that began, before the code gets the answer. The outcome
+// is committed when Done returns, and synced within 50 milliseconds. With a nil answer it
+// stays unknown in a replay.
 func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) error {
 	r.mu.Lock()
 	e := r.open[number]
@@ -165,7 +166,7 @@ func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) err
 	if a != nil {
 		r.setAnswer(e, *a)
 	}
-	return r.commit(ctx, endChange(e.id, o))
+	return r.commit(ctx, endChange(e.id, o), true)
 }
 
 // SetAnswer records an answer in memory; the next commit writes it to disk.
@@ -186,7 +187,7 @@ func (r *Record) Flush(ctx context.Context) error {
 		return nil
 	}
 	r.mu.Lock()
-	return r.commit(ctx, nil)
+	return r.commit(ctx, nil, false)
 }
 
 // AddQuestion records that the question with this number is about to be asked, and writes the
@@ -200,7 +201,7 @@ func (r *Record) AddQuestion(ctx context.Context, number int) (int, error) {
 	e := &entry{number: r.last, ask: HostCall{Method: question, Args: strconv.AppendInt(nil, int64(number), 10)}, state: asked}
 	r.open[e.number] = e
 	r.mark(e)
-	return e.number, r.commit(ctx, nil)
+	return e.number, r.commit(ctx, nil, false)
 }
 
 // setAnswer records the answer of e. The caller holds the lock.
