@@ -180,3 +180,21 @@ type Result struct {
 	PlannedSchema json.RawMessage `json:"-"`
 	Meta          json.RawMessage `json:"-"` // _meta of MCP, an object; nil if there is none
 }
+
+// Encode encodes the result as json.Marshal does, but copies the structured content, which
+// is JSON already, instead of reading it again.
+func (r Result) Encode() ([]byte, error) {
+	structured := r.Structured
+	r.Structured = nil
+	rest, err := json.Marshal(r)
+	if err != nil || structured == nil {
+		return rest, err
+	}
+	const before = `{"structured":`
+	b := make([]byte, 0, len(before)+len(structured)+len(rest))
+	b = append(append(b, before...), structured...)
+	if string(rest) == "{}" {
+		return append(b, '}'), nil
+	}
+	return append(append(b, ','), rest[1:]...), nil
+}

@@ -90,7 +90,7 @@ func (s sender) handle(ctx context.Context, c call) (answer, error) {
 			res.Parts[i].Raw = nil
 		}
 	}
-	a := answer{res, string(outcomeOf(err)), time.Since(began)}
+	a := answer{Result: res, outcome: string(outcomeOf(err)), duration: time.Since(began)}
 	span.End(a.outcome)
 	return a, err
 }

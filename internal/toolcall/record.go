@@ -31,11 +31,19 @@ func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 		return answer{outcome: outcomeReplayed}, r.unknown(c.Call)
 	}
 	a, err := r.next.handle(ctx, c)
-	if ctx.Err() == nil { // otherwise the code does not see the answer
-		r.run.SetAnswer(c.Number, journalAnswer(a.Result, err))
+	if ctx.Err() == nil && !a.recorded { // with an ended context the code does not see the answer
+		set := func() { r.run.SetAnswer(c.Number, journalAnswer(a.Result, err)) }
+		if isLarge(a.Result) {
+			r.run.Later(set)
+		} else {
+			set()
+		}
 	}
 	return a, err
 }
+
+// isLarge reports whether a result is so large that recording it delays the code.
+func isLarge(res tool.Result) bool { return size(res) >= 64<<10 }
 
 // repeatable reports whether a call whose outcome is unknown may be made again.
 func repeatable(h tool.Hints) bool { return h.Reads() || h.Idempotent != nil && *h.Idempotent }
@@ -70,7 +78,7 @@ func recordedResult(a journal.Answer) (res tool.Result, err error) {
 }
 
 // recorder writes a call to disk before it is made and after it is answered, unless
-// the tool is read-only.
+// the tool is read-only. A large answer is written while the code uses it.
 type recorder struct {
 	next  layer
 	home  *home.Home
@@ -87,8 +95,16 @@ func (r recorder) handle(ctx context.Context, c call) (answer, error) {
 		return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: the call could not be recorded: %s", c.Ref, fault.Message(err))
 	}
 	a, err := r.next.handle(ctx, c)
-	if wrong := done(context.WithoutCancel(ctx), outcomeOf(err), a.Result, err); wrong != nil {
-		r.stack.cfg.Log.Error("record the end of a call", "tool", c.Ref.String(), "error", wrong)
+	end := func() {
+		if wrong := done(context.WithoutCancel(ctx), outcomeOf(err), a.Result, err); wrong != nil {
+			r.stack.cfg.Log.Error("record the end of a call", "tool", c.Ref.String(), "error", wrong)
+		}
+	}
+	a.recorded = r.run != nil
+	if a.recorded && isLarge(a.Result) {
+		r.run.Later(end)
+	} else {
+		end()
 	}
 	return a, err
 }

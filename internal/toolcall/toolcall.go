@@ -104,6 +104,7 @@ type answer struct {
 	tool.Result
 	outcome  string        // one of audit.go, or a journal.Outcome; "" if the call was refused
 	duration time.Duration // of the server's part
+	recorded bool          // the record has the answer, or will have it
 }
 
 // layer is one feature around a call. An error of a call that was made is returned with

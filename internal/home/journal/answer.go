@@ -37,8 +37,22 @@ func NewAnswer(value any, err error) (a Answer, wrong error) {
 		a.Fault = &Fault{fault.KindOf(err), fault.Message(err), fault.Hint(err)}
 		return a, nil
 	}
+	if res, ok := value.(tool.Result); ok {
+		a.Value, wrong = res.Encode()
+		return a, wrong
+	}
 	a.Value, wrong = json.Marshal(value)
 	return a, wrong
+}
+
+// encode encodes a for the record. A value is JSON already.
+func (a Answer) encode() ([]byte, error) {
+	if a.Value == nil || a.Failure != nil || a.Fault != nil {
+		return json.Marshal(a)
+	}
+	const before, after = `{"value":`, `}`
+	b := make([]byte, 0, len(before)+len(a.Value)+len(after))
+	return append(append(append(b, before...), a.Value...), after...), nil
 }
 
 // Err returns the recorded error, or nil.

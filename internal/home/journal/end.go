@@ -18,6 +18,7 @@ func (r *Record) End(ctx context.Context, s State) error {
 	if r == nil {
 		return nil
 	}
+	r.waitForLater()
 	r.mu.Lock()
 	r.ended, r.dirty = true, nil
 	stored, large := r.stored, r.large

@@ -95,6 +95,7 @@ type Record struct {
 	large   bool             // over the limit: no longer recorded
 	ended   bool             // nothing more is recorded
 	writes  sync.WaitGroup   // commits in progress
+	later   []chan struct{}  // closed when a function of Later has returned
 	past    map[key][]*entry // recorded calls that were not repeated yet
 	left    []*entry         // the same calls in order
 	moved   chan struct{}    // closed when one of them is repeated
@@ -142,6 +143,7 @@ func (r *Record) AddClockReadings(read []int64) {
 // Begin records that a call with possible side effects is about to be made. The call and all
 // earlier host calls are on disk when Begin returns.
 func (r *Record) Begin(ctx context.Context, c tool.Call) error {
+	r.waitForLater()
 	r.mu.Lock()
 	e := r.open[c.Number]
 	if e == nil {
@@ -186,8 +188,38 @@ func (r *Record) Flush(ctx context.Context) error {
 	if r == nil {
 		return nil
 	}
+	r.waitForLater()
 	r.mu.Lock()
 	return r.commit(ctx, nil, false)
+}
+
+// Later runs f, which records a large answer, while the code already has the answer. The
+// next Begin, Flush, AddQuestion and End wait for f. If this process ends before, the call
+// has an unknown outcome, although the code may have used the answer; it has made no call
+// with possible side effects since.
+func (r *Record) Later(f func()) {
+	r.waitForLater() // bounds the answers in memory
+	done := make(chan struct{})
+	r.mu.Lock()
+	r.later = append(r.later, done)
+	r.mu.Unlock()
+	go func() {
+		f()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.later = slices.DeleteFunc(r.later, func(c chan struct{}) bool { return c == done })
+		close(done)
+	}()
+}
+
+// waitForLater returns when the functions of Later have returned.
+func (r *Record) waitForLater() {
+	r.mu.Lock()
+	later := slices.Clone(r.later)
+	r.mu.Unlock()
+	for _, done := range later {
+		<-done
+	}
 }
 
 // AddQuestion records that the question with this number is about to be asked, and writes the
@@ -196,6 +228,7 @@ func (r *Record) AddQuestion(ctx context.Context, number int) (int, error) {
 	if r == nil {
 		return 0, nil
 	}
+	r.waitForLater()
 	r.mu.Lock()
 	r.last++
 	e := &entry{number: r.last, ask: HostCall{Method: question, Args: strconv.AppendInt(nil, int64(number), 10)}, state: asked}
@@ -206,7 +239,7 @@ func (r *Record) AddQuestion(ctx context.Context, number int) (int, error) {
 
 // setAnswer records the answer of e. The caller holds the lock.
 func (r *Record) setAnswer(e *entry, a Answer) {
-	b, err := json.Marshal(a)
+	b, err := a.encode()
 	if err != nil {
 		r.drop() // an answer without JSON cannot be replayed
 		return

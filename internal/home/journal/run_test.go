@@ -377,3 +377,22 @@ func TestRunsAreIsolatedByTenant(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestLaterEndsBeforeTheRecordIsUsed(t *testing.T) {
+	for name, use := range map[string]func(*journal.Record) error{
+		"Begin": func(r *journal.Record) error { begin(t, r, ask("send", `{}`)); return nil },
+		"Flush": func(r *journal.Record) error { return r.Flush(t.Context()) },
+		"Later": func(r *journal.Record) error { r.Later(func() {}); return nil },
+		"End":   func(r *journal.Record) error { return r.End(t.Context(), "") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := start(t, t.TempDir()).NewRecord("exec_1", nothing, false)
+			ready, ended := make(chan struct{}), false
+			r.Later(func() { <-ready; ended = true })
+			go close(ready)
+			if err := use(r); err != nil || !ended {
+				t.Errorf("%v, with the function of Later ended: %v", err, ended)
+			}
+		})
+	}
+}
