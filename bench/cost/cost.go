@@ -57,23 +57,13 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		}
 	}
 	for _, t := range now.Tools {
-		n, err := definition(t.Definition.Tool, t.Description, t.Input)
-		if err != nil {
-			return nil, err
-		}
-		r.Direct += n
+		r.Direct += definition(t.Definition.Tool, t.Description, t.Input)
 	}
 	for _, p := range mcpserver.Profiles {
-		n, tools, err := listing(cfg.Daemon, p)
-		if err != nil {
-			return nil, err
-		}
+		n, tools := listing(cfg.Daemon, p)
 		r.Profiles = append(r.Profiles, Profile{p, tools, n})
 	}
-	m, err := NewCounter(cfg.Daemon)
-	if err != nil {
-		return nil, err
-	}
+	m := NewCounter(cfg.Daemon)
 	for _, q := range sampleQueries(now, cmp.Or(cfg.Sample, 100)) {
 		if err := m.Measure(ctx, q); err != nil {
 			return nil, err
@@ -84,19 +74,15 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 }
 
 // definition returns the tokens of a tool definition.
-func definition(name, about string, schema json.RawMessage) (int, error) {
+func definition(name, about string, schema json.RawMessage) int {
 	return tokens.Count(name + "\n" + about + "\n" + string(schema))
 }
 
-func listing(d *daemon.Daemon, p mcpserver.Profile) (total, tools int, err error) {
+func listing(d *daemon.Daemon, p mcpserver.Profile) (total, tools int) {
 	for _, t := range d.Listing(p) {
-		n, err := definition(t.Name, t.Description, t.Schema)
-		if err != nil {
-			return 0, 0, err
-		}
-		total, tools = total+n, tools+1
+		total, tools = total+definition(t.Name, t.Description, t.Schema), tools+1
 	}
-	return total, tools, nil
+	return total, tools
 }
 
 // results is the number of results of a search.
@@ -130,9 +116,9 @@ type Counter struct {
 }
 
 // NewCounter returns a Counter for the tools of d.
-func NewCounter(d *daemon.Daemon) (*Counter, error) {
-	list, _, err := listing(d, mcpserver.Lean)
-	return &Counter{find: d.Find, now: d.Servers.Catalog.Now(), list: list}, err
+func NewCounter(d *daemon.Daemon) *Counter {
+	list, _ := listing(d, mcpserver.Lean)
+	return &Counter{find: d.Find, now: d.Servers.Catalog.Now(), list: list}
 }
 
 // Measure makes one discovery.
@@ -180,9 +166,8 @@ func count(to *int, v any) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	n, err := tokens.Count(string(bytes.TrimSpace(b.Bytes())))
-	*to += n
-	return err
+	*to += tokens.Count(string(bytes.TrimSpace(b.Bytes())))
+	return nil
 }
 
 // Discovery returns the averages so far.

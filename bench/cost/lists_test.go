@@ -80,9 +80,6 @@ func TestFailedDiscoveriesAreCounted(t *testing.T) {
 
 func newCounter(t *testing.T, d *daemon.Daemon) *cost.Counter {
 	t.Helper()
-	m, err := cost.NewCounter(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := cost.NewCounter(d)
 	return m
 }

@@ -110,7 +110,7 @@ func direct(t *testing.T, said string) (definitions, results int) {
 				t.Fatal(err)
 			}
 			for _, c := range m.Result.Content {
-				results += countTokens(t, c.Text)
+				results += tokens.Count(c.Text)
 			}
 			if !listed && m.Result.Tools != nil {
 				definitions, listed = definitions+m.Result.told(t), true
@@ -131,15 +131,7 @@ type protocolResult struct {
 
 func (s protocolResult) told(t *testing.T) (n int) {
 	for _, d := range s.Tools {
-		n += countTokens(t, d.Name+"\n"+d.Description+"\n"+string(d.InputSchema))
-	}
-	return n
-}
-
-func countTokens(t *testing.T, text string) int {
-	n, err := tokens.Count(text)
-	if err != nil {
-		t.Fatal(err)
+		n += tokens.Count(d.Name + "\n" + d.Description + "\n" + string(d.InputSchema))
 	}
 	return n
 }
@@ -170,7 +162,7 @@ func codeModeTokens(t *testing.T, name string) int {
 	if d := cmp.Diff(want, got.Result); d != "" {
 		t.Errorf("the result is %s\n(-want +got):\n%s", answer, d)
 	}
-	tools, rest := list.told(t), countTokens(t, string(code))+countTokens(t, answer)
+	tools, rest := list.told(t), tokens.Count(string(code))+tokens.Count(answer)
 	t.Logf("tokens here: %d (list of tools) + %d (code and answer)", tools, rest)
 	return tools + rest
 }

@@ -144,14 +144,7 @@ func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, err
 	if err != nil {
 		return nil, err
 	}
-	theirs, err := s.cfg.Find.Tokens()
-	if err != nil {
-		return nil, err
-	}
-	ours, err := s.listTokens()
-	if err != nil {
-		return nil, err
-	}
+	theirs, ours := s.cfg.Find.Tokens(), s.listTokens()
 	t := &StatsTokens{
 		Direct: r.Conversations*theirs + r.Saved, Spent: r.Conversations*ours + r.Spent, Definitions: theirs,
 		Inside: r.Saved, ToolCalls: r.Calls, Conversations: r.Conversations, Estimated: r.Estimated,
@@ -163,16 +156,12 @@ func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, err
 }
 
 // listTokens counts the tokens of the listed tools.
-func (s *Server) listTokens() (int64, error) {
+func (s *Server) listTokens() int64 {
 	n := 0
 	for _, t := range s.listed() {
-		c, err := tokens.Count(t.Name + "\n" + t.Description + "\n" + string(t.Schema))
-		if err != nil {
-			return 0, err
-		}
-		n += c
+		n += tokens.Count(t.Name + "\n" + t.Description + "\n" + string(t.Schema))
 	}
-	return int64(n), nil
+	return int64(n)
 }
 
 func (s *Server) sandbox(ctx context.Context) StatsSandbox {

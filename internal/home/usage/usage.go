@@ -186,12 +186,9 @@ func (m *Counter) run() {
 	m.waiting, m.bytes, m.timer = nil, 0, nil
 	m.mu.Unlock()
 	for _, a := range waiting {
-		n, err := tokens.Count(a.text)
-		if err != nil {
-			n = len(a.text) / bytesPerToken
-		}
+		n := tokens.Count(a.text)
 		m.mu.Lock()
-		m.count(a, int64(float64(n)*a.scale), a.scale > 1 || err != nil)
+		m.count(a, int64(float64(n)*a.scale), a.scale > 1)
 		m.mu.Unlock()
 	}
 	m.mu.Lock()
