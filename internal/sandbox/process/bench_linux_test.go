@@ -1,9 +1,15 @@
 package process
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
@@ -53,11 +59,16 @@ func BenchmarkLive(b *testing.B) {
 	}
 }
 
-// BenchmarkSaturated runs four callers per -cpu.
+// BenchmarkSaturated runs four callers per -cpu. It reports the CPU time and the page
+// faults of one execution, by process.
 func BenchmarkSaturated(b *testing.B) {
 	h := newHost(b)
 	backend := h.backend(nil)
 	spec := h.spec("a")
+	h.run(backend, spec, "1+1")
+	zygote := backend.zygoteNow()
+	zygote.awaitSettled()
+	before, beforeSelf := statOf(b, pidOf(zygote.pidfd)), selfCPU()
 	b.SetParallelism(4)
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
@@ -65,7 +76,67 @@ func BenchmarkSaturated(b *testing.B) {
 			h.run(backend, spec, "1+1")
 		}
 	})
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "executions/s")
+	n := float64(b.N)
+	b.ReportMetric(n/b.Elapsed().Seconds(), "executions/s")
+	after := statOf(b, pidOf(zygote.pidfd))
+	b.ReportMetric(float64(after.cpu-before.cpu)/n, "zygote-µs")
+	b.ReportMetric(float64(after.faults-before.faults)/n, "zygote-faults")
+	b.ReportMetric(float64(after.childCPU-before.childCPU)/n, "worker-µs")
+	b.ReportMetric(float64(after.childFaults-before.childFaults)/n, "worker-faults")
+	b.ReportMetric(float64((selfCPU()-beforeSelf).Microseconds())/n, "daemon-µs")
+}
+
+// BenchmarkIdleWorker reports the proportional and the private memory of an idle worker.
+func BenchmarkIdleWorker(b *testing.B) {
+	h := newHost(b)
+	backend := h.backend(nil)
+	h.run(backend, h.spec("a"), "1+1")
+	for b.Loop() {
+		time.Sleep(time.Second)
+	}
+	backend.pool.mu.Lock()
+	defer backend.pool.mu.Unlock()
+	var pss, private, n float64
+	for _, workers := range append(slices.Collect(maps.Values(backend.pool.ready)), backend.pool.idle) {
+		for _, w := range workers {
+			for line := range strings.Lines(read(fmt.Sprintf("/proc/%d/smaps_rollup", w.hostPID()))) {
+				if f := strings.Fields(line); len(f) == 3 {
+					kib, _ := strconv.ParseFloat(f[1], 64)
+					switch f[0] {
+					case "Pss:":
+						pss += kib
+					case "Private_Dirty:":
+						private += kib
+					}
+				}
+			}
+			n++
+		}
+	}
+	b.ReportMetric(n, "workers")
+	b.ReportMetric(pss/n, "PSS-KiB")
+	b.ReportMetric(private/n, "private-KiB")
+}
+
+// processStat is the usage of a process and of the children that it has waited for, from /proc/PID/stat.
+type processStat struct{ cpu, childCPU, faults, childFaults int64 } // CPU in microseconds
+
+func statOf(b *testing.B, pid int) processStat {
+	_, text, _ := strings.Cut(read(fmt.Sprintf("/proc/%d/stat", pid)), ") ")
+	f := strings.Fields(text)
+	if len(f) < 15 {
+		b.Fatalf("process %d has ended", pid)
+	}
+	field := func(i int) int64 { n, _ := strconv.ParseInt(f[i-3], 10, 64); return n } // numbered as in proc(5)
+	const tick = 10_000
+	return processStat{(field(14) + field(15)) * tick, (field(16) + field(17)) * tick, field(10), field(11)}
+}
+
+// selfCPU returns the CPU time of this process.
+func selfCPU() time.Duration {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func report(b *testing.B, times []time.Duration) {

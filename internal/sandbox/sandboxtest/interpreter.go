@@ -39,9 +39,10 @@ for name, m in list(sys.modules.items()):
 		{Name: "garbage collector", Promise: liveWorks, Steps: again(`
 import gc
 gc.disable(); gc.set_threshold(1); gc.callbacks.append(lambda *_: 1 / 0)
+gc.unfreeze() # what the zygote made is frozen, and not listed
 for o in gc.get_objects():
     if type(o).__name__ == "Channel": o._evil = 1
-gc.unfreeze(); gc.collect()`)},
+gc.collect()`)},
 		{Name: "interpreter limits", Promise: liveWorks, Steps: again(`
 sys.setrecursionlimit(60); sys.setswitchinterval(1e-9); sys.set_int_max_str_digits(0); sys.dont_write_bytecode = False`)},
 		{Name: "hooks", Promise: liveWorks, Steps: again(`
@@ -205,6 +206,7 @@ while True: frame(b"N", b'{"method":"progress","args":{"done":1}}')`)},
 		Case{Name: "calls of unknown methods", Promise: "Calls of unknown methods are refused.", NotShown: "the host defines the methods",
 			Steps: single(`
 import gc
+gc.unfreeze()
 channel = next(o for o in gc.get_objects() if type(o).__name__ == "Channel" and o.fd == 3)
 for method in ("../secret", "__import__", "", "save_skill\0", "x" * 10_000):
     try: result = channel.call(method, {"a": [1] * 1000})

@@ -32,7 +32,7 @@ import os, resource, signal, socket, sys
 sys.path.insert(0, sys.argv[1])
 from sandpiper import runtime
 del sys.path[0]
-runtime.warm()
+rehearsal = runtime.warm()
 control = socket.socket(fileno=3)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 while True:
@@ -45,10 +45,11 @@ while True:
         os.setsid()
         channel, out, err = fds
         os.dup2(out, 1), os.dup2(err, 2), os.close(out), os.close(err)
-        runtime.rehearse()
-        sock = socket.socket(fileno=channel)
-        sock.sendall(b"\0\0\0\2S\0\0\0\0{}")
-        runtime.serve(sock, data.decode())
+        rehearsal.run()
+        interpreter = runtime.prepare(data.decode())
+        os.write(channel, b"\0\0\0\2S\0\0\0\0{}")
+        os.chdir(data.decode())
+        runtime.serve(interpreter, channel)
     for fd in fds:
         os.close(fd)
 `

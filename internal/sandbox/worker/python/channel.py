@@ -50,8 +50,8 @@ class _Waiter:
 
 
 class Channel:
-    def __init__(self, fd):
-        self.fd = fd
+    def __init__(self, fd=-1):
+        self.fd = fd  # -1 before serving and in a forked child
         self.number = 0  # of the current execution; 0 means none
         self._thread = _thread._local()  # number: the execution that the thread belongs to
         self._sending = _RLock()  # re-entrant: a signal handler may print

@@ -1,8 +1,8 @@
 """Runs the executions of one sandbox.
 
-The zygote calls `warm` once; a worker may call `rehearse` while it waits, and
-calls `serve` after lockdown. User code shares the interpreter with this package
-and can break it; that affects only its own sandbox. The modules here keep their
+The zygote calls `warm`, then `prepare`, once; a worker may run the rehearsal while
+it waits, and calls `serve` after lockdown. User code shares the interpreter with
+this package and can break it; that affects only its own sandbox. The modules here keep their
 own references to functions that code commonly patches (print, json.dumps,
 sys.stdout).
 """
@@ -75,7 +75,7 @@ _getrecursionlimit, _setrecursionlimit = sys.getrecursionlimit, sys.setrecursion
 
 
 def warm():
-    """Import the modules that executions need. Called once, before forking."""
+    """Import the modules that executions need, before forking; return the rehearsal for workers."""
     for name in _COMMON:
         importlib.import_module(name)
     multiprocessing.set_start_method("fork", force=True)
@@ -87,35 +87,27 @@ def warm():
             setattr(builtins, name, _leaver(name))
     sys.dont_write_bytecode = True
     faulthandler.enable(file=2)
-    rehearse(_REHEARSAL + _FAILURES)
+    rehearsal = Rehearsal()
+    rehearsal.run(_REHEARSAL + _FAILURES)
+    return rehearsal
 
 
-def rehearse(programs=_REHEARSAL):
-    """Run a few small programs and discard their output, to warm caches for the first execution.
+def prepare(workspace="/workspace"):
+    """Return the interpreter that `serve` uses, installed but without a channel.
 
-    A worker omits the failing ones: they would cost it half a megabyte of memory.
+    The zygote calls it before it forks, so that workers do not. It contains nothing
+    of a tenant. Until `serve`, the streams write to descriptors 1 and 2.
     """
-    interpreter = _Interpreter(_Rehearsal(programs), "/")
-    interpreter.globals["print"] = output.printer(interpreter.stdout, interpreter.stderr)
-    interpreter.globals["out"] = interpreter.stdout
-    for _ in programs:
-        interpreter.execute()
-    for name in [n for n in linecache.cache if n.startswith("<code")]:
-        del linecache.cache[name]
-
-
-def serve(sock, workspace="/workspace"):
-    """Run the executions that arrive on sock until it closes, then exit."""
-    try:
-        os.chdir(workspace)
-    except OSError:
-        pass
-    sys.path.append(workspace)
-    sys.argv = [""]
-    channel = Channel(sock.fileno())
-    interpreter = _Interpreter(channel, workspace)
+    interpreter = _Interpreter(Channel(), workspace)
     interpreter.install()
-    os.register_at_fork(after_in_child=channel.forked)
+    os.register_at_fork(after_in_child=interpreter.channel.forked)
+    return interpreter
+
+
+def serve(interpreter, fd):
+    """Run the executions that arrive on fd until it closes, then exit."""
+    interpreter.channel.fd = fd
+    sys.path.append(interpreter.files.workspace)
     try:
         while True:
             interpreter.execute()
@@ -124,27 +116,45 @@ def serve(sock, workspace="/workspace"):
         _exit(70)
 
 
+class Rehearsal:
+    """A few small programs, run to warm caches for the first execution; their output is discarded."""
+
+    def __init__(self):
+        self._channel = _Discard()
+        self._interpreter = _Interpreter(self._channel, "/")
+        stdout, stderr = self._interpreter.stdout, self._interpreter.stderr
+        self._interpreter.globals.update(print=output.printer(stdout, stderr), out=stdout)
+
+    def run(self, programs=_REHEARSAL):
+        """Run programs. A worker omits the failing ones: they would cost it half a megabyte of memory."""
+        for self._channel.program in programs:
+            self._interpreter.execute()
+        for name in [n for n in linecache.cache if n.startswith("<code")]:
+            del linecache.cache[name]
+        self._interpreter._drop_ballast()
+
+
+class _Discard(Channel):
+    """A channel that supplies one program and discards all frames."""
+
+    def __init__(self):
+        super().__init__(0)
+        self.program = ""
+
+    def next_execution(self):
+        request = {"id": "", "code": self.program, "vars": {"x": 1}, "result_bytes": 1 << 20}
+        return 1, _dumps(request).encode()
+
+    def _frame(self, kind, number, payload):
+        pass
+
+
 def _ballast():
     """Return reserved address space, or None. It uses no memory."""
     try:
         return mmap.mmap(-1, _BALLAST, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError:
         return None
-
-
-class _Rehearsal(Channel):
-    """A channel that supplies fixed programs and discards all frames."""
-
-    def __init__(self, programs):
-        super().__init__(0)
-        self._programs = iter(programs)
-
-    def next_execution(self):
-        request = {"id": "", "code": next(self._programs), "vars": {"x": 1}, "result_bytes": 1 << 20}
-        return 1, _dumps(request).encode()
-
-    def _frame(self, kind, number, payload):
-        pass
 
 
 def _leaver(name):
@@ -197,6 +207,7 @@ class _Interpreter:
     def install(self):
         """Replace __main__ and the streams, and install the packages skills and servers."""
         sys.modules["__main__"] = self.main
+        sys.argv = [""]
         self.channel.own_threads()
         output.install(self.stdout, self.stderr)
         skills.install(self.skills, self.ready)

@@ -8,6 +8,7 @@ more of its memory. It exits when the socket closes.
 """
 
 import base64
+import functools
 import gc
 import json
 import os
@@ -32,18 +33,20 @@ def main():
         kernel.call("umount2", path.encode() + b"\0", 2)
     _drop_to(init["uid"])
     first, second = (_program(init[k]) for k in ("filter_first", "filter_second"))
-    runtime.warm()
+    rehearsal = runtime.warm()
     if init["packages"]:
         preload.add_path(init["packages"])
     lockdown.filter_(first, off)
     preloaded = preload.preload(init["preload"], lambda message: control.send(json.dumps(message).encode()), off)
     if preloaded is None:
         return
+    interpreter = runtime.prepare()
     gc.collect()
     tracked = gc.get_objects()
     gc.freeze()
     control.send(json.dumps({"op": "ready", "preloaded": preloaded}).encode())
-    _Forker(control, init, off, second).serve(_make_immortal(tracked))
+    worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], off, second)
+    _Forker(control, off, worker).serve(_make_immortal(tracked))
 
 
 def _program(encoded):
@@ -82,8 +85,8 @@ def _make_immortal(tracked):
 
 
 class _Forker:
-    def __init__(self, control, init, off, second):
-        self.control, self.init, self.off, self.second = control, init, off, second
+    def __init__(self, control, off, worker):
+        self.control, self.off, self.worker = control, off, worker
         self.home = kernel.call("pidfd_open", os.getpid(), 0)  # to return to our own pid namespace
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
@@ -124,7 +127,7 @@ class _Forker:
         pid = os.fork()
         if pid == 0:
             try:
-                _worker(fds, ahead, self.init, self.off, self.second)
+                self.worker(fds, ahead)
             finally:
                 os._exit(70)
         return pid
@@ -139,7 +142,7 @@ class _Forker:
         self.control.send(json.dumps(message).encode())
 
 
-def _worker(fds, ahead, init, off, second):
+def _worker(rehearsal, interpreter, tmp_bytes, off, second, fds, ahead):
     """Run one worker; fds are its channel, stdout, stderr and cgroups."""
     channel, out, err, *groups = fds
     for fd in groups:  # first, so that its memory is charged to its own group
@@ -150,9 +153,9 @@ def _worker(fds, ahead, init, off, second):
     os.dup2(103, _CHANNEL, inheritable=False)
     kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
     try:
-        lockdown.prepare(off, init["tmp_bytes"])
+        lockdown.prepare(off, tmp_bytes)
         if ahead:
-            runtime.rehearse()
+            rehearsal.run()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, _CHANNEL)
         header, mounts, flags, _ = socket.recv_fds(sock, 65536, 16)
         if not header:
@@ -164,5 +167,5 @@ def _worker(fds, ahead, init, off, second):
     except BaseException as e:
         os.write(2, ("sandbox: lockdown: %s: %s" % (type(e).__name__, e)).encode())
         os._exit(71)
-    runtime.serve(sock)
+    runtime.serve(interpreter, _CHANNEL)
     os._exit(0)
