@@ -16,7 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// sse is a client of the transport of 2024-11-05.
+// sse is a client of the HTTP+SSE transport of 2024-11-05.
 type sse struct {
 	t        *testing.T
 	endpoint string // for POST requests
@@ -151,6 +151,31 @@ func TestPostToAnotherCallersEventStreamIsForbidden(t *testing.T) {
 	}
 }
 
+// unread is a body that must not be read.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+func TestLargePostToEventStreamIsNotRead(t *testing.T) {
+	s, err := New(Config{Name: "test", Version: "1", Caller: "owner", Tools: []Tool{whoami}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := s.HTTP(HTTPConfig{MaxBody: 1 << 10})
+	t.Cleanup(func() { h.Close() })
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/sse?sessionid=x", unread{t})
+	r.ContentLength = 2 << 10
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	h.Events().ServeHTTP(w, r)
+	if w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("status %d", w.Code)
+	}
+}
+
 // A connection of the older era belongs to its caller, for every method.
 func TestAnotherCallersConnectionIsForbidden(t *testing.T) {
 	run := newEndless()
@@ -200,7 +225,7 @@ func TestRequestWithoutCallerIsRejected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, offer := s.build(t.Context(), callers{verify: verify}, &mcp.ServerOptions{})
+	server, offer := s.build(t.Context(), authenticator{verify: verify}, &mcp.ServerOptions{})
 	defer offer.close()
 	in, ours := io.Pipe()
 	theirs, out := io.Pipe()

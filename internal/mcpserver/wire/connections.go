@@ -17,7 +17,7 @@ const connectionHeader = "Mcp-Session-Id"
 // The SDK reports their end to them as to an event store.
 type connections struct {
 	*replays
-	who     callers
+	authn   authenticator
 	most    int          // of one caller
 	dismiss func(string) // cancels the calls of a connection
 
@@ -34,8 +34,8 @@ type connection struct {
 	used    uint64 // number of its last use
 }
 
-func newConnections(who callers, most int, dismiss func(string)) *connections {
-	return &connections{replays: newReplays(), who: who, most: most, dismiss: dismiss,
+func newConnections(authn authenticator, most int, dismiss func(string)) *connections {
+	return &connections{replays: newReplays(), authn: authn, most: most, dismiss: dismiss,
 		byID: map[string]*connection{}, byCaller: map[string]map[string]*connection{}}
 }
 
@@ -43,7 +43,7 @@ func newConnections(who callers, most int, dismiss func(string)) *connections {
 func (c *connections) remember(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if session, ok := req.GetSession().(*mcp.ServerSession); ok && method == "initialize" && session.ID() != "" {
-			if !c.add(session, c.who.of(ctx, req)) {
+			if !c.add(session, c.authn.callerOf(ctx, req)) {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 					Message: "all connections of this token are in use: close one before opening another"}
 			}
@@ -106,9 +106,9 @@ func (c *connections) remove(id string) {
 // records when a connection is in use. The SDK rejects it too, but later.
 func (c *connections) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		used, foreign := c.use(r.Header.Get(connectionHeader), c.who.on(r.Context()))
+		used, foreign := c.use(r.Header.Get(connectionHeader), c.authn.callerFrom(r.Context()))
 		if foreign {
-			http.Error(w, "this connection belongs to another token", http.StatusForbidden)
+			http.Error(w, "this connection was opened with another token", http.StatusForbidden)
 			return
 		}
 		if used != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// eventStreams serves the transport of 2024-11-05: a GET opens a stream, and POSTs to the
-// address in its first event are the client's messages. The SDK's handler accepts POSTs
-// of any caller to any stream.
+// eventStreams serves the HTTP+SSE transport of 2024-11-05: a GET opens a stream, and the
+// client posts its messages to the address in the first event. Unlike the SDK's handler,
+// it accepts a POST only from the caller that opened the stream.
 type eventStreams struct {
 	server  *mcp.Server
-	who     callers
+	authn   authenticator
 	maxBody int64
 
 	mu   sync.Mutex
@@ -26,11 +26,11 @@ type eventStream struct {
 	caller    string
 }
 
-func newEventStreams(server *mcp.Server, who callers, maxBody int64) *eventStreams {
-	return &eventStreams{server: server, who: who, maxBody: maxBody, open: map[string]eventStream{}}
+func newEventStreams(server *mcp.Server, authn authenticator, maxBody int64) *eventStreams {
+	return &eventStreams{server: server, authn: authn, maxBody: maxBody, open: map[string]eventStream{}}
 }
 
-// streamParameter is the URL parameter with the stream of a POST.
+// streamParameter names the URL parameter that identifies the stream of a POST.
 const streamParameter = "sessionid"
 
 // ServeHTTP implements http.Handler.
@@ -53,7 +53,7 @@ func (e *eventStreams) stream(w http.ResponseWriter, r *http.Request) {
 	endpoint.RawQuery = streamParameter + "=" + id
 	t := &mcp.SSEServerTransport{Endpoint: endpoint.RequestURI(), Response: w, MaxRequestBodyBytes: e.maxBody}
 	e.mu.Lock()
-	e.open[id] = eventStream{t, e.who.on(r.Context())}
+	e.open[id] = eventStream{t, e.authn.callerFrom(r.Context())}
 	e.mu.Unlock()
 	defer func() {
 		e.mu.Lock()
@@ -62,7 +62,7 @@ func (e *eventStreams) stream(w http.ResponseWriter, r *http.Request) {
 	}()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache")
-	// The context gives the requests of this stream their caller.
+	// Messages on this stream take their caller from this context.
 	session, err := e.server.Connect(r.Context(), t, nil)
 	if err != nil {
 		return // the client disconnected before the first event
@@ -82,9 +82,12 @@ func (e *eventStreams) post(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Content-Type must be application/json", http.StatusUnsupportedMediaType)
 		return
 	}
+	if rejectLarge(w, r, e.maxBody) {
+		return
+	}
 	id := r.URL.Query().Get(streamParameter)
 	if id == "" {
-		http.Error(w, "the URL names no stream; open one with GET", http.StatusBadRequest)
+		http.Error(w, "the URL has no parameter "+streamParameter+"; open a stream with GET and post to the address in its first event", http.StatusBadRequest)
 		return
 	}
 	e.mu.Lock()
@@ -93,8 +96,8 @@ func (e *eventStreams) post(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !ok:
 		http.Error(w, "stream not found; open one with GET", http.StatusNotFound)
-	case s.caller != e.who.on(r.Context()):
-		http.Error(w, "this stream belongs to another token", http.StatusForbidden)
+	case s.caller != e.authn.callerFrom(r.Context()):
+		http.Error(w, "this stream was opened with another token", http.StatusForbidden)
 	default:
 		s.transport.ServeHTTP(w, r)
 	}

@@ -62,8 +62,8 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 // handlers for it and for older revisions; each rejects the requests of the other.
 const stateless = "2026-07-28"
 
-// HTTP serves MCP in all revisions at one URL, and the transport of 2024-11-05 with
-// server-sent events at another.
+// HTTP serves MCP in all revisions at one URL, and the HTTP+SSE transport of 2024-11-05 at
+// another.
 type HTTP struct {
 	modern, older, events http.Handler
 
@@ -87,20 +87,20 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h := &HTTP{kill: kill, maxBody: cfg.MaxBody}
 	present, greeted := newAttendance(cfg.Return), newGreetings()
 	opts.GetSessionID, opts.InitializedHandler = h.sessionID(cfg.MaxConnections), greeted.initialized
-	who := callers{verify: cfg.Verify, unnamed: s.cfg.Caller}
-	h.server, h.offer = s.build(alive, who, opts)
+	authn := authenticator{verify: cfg.Verify, unnamed: s.cfg.Caller}
+	h.server, h.offer = s.build(alive, authn, opts)
 	h.server.AddReceivingMiddleware(present.attend)
 	server := func(*http.Request) *mcp.Server { return h.server }
-	h.owned = newConnections(who, cfg.CallerConnections, present.dismiss)
+	h.owned = newConnections(authn, cfg.CallerConnections, present.dismiss)
 	h.server.AddReceivingMiddleware(h.owned.remember)
-	open := newTurns(who, cfg.CallerRequests)
-	h.modern = who.identified(open.bound(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+	requests := newRequestLimit(authn, cfg.CallerRequests)
+	h.modern = authn.authenticate(requests.limit(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: cfg.MaxBody,
 	})))
-	h.older = who.identified(open.bound(h.owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+	h.older = authn.authenticate(requests.limit(h.owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		EventStore: h.owned, SessionTimeout: cfg.Idle, MaxRequestBodyBytes: cfg.MaxBody,
 	}))))))
-	h.events = who.identified(open.bound(newEventStreams(h.server, who, cfg.MaxBody)))
+	h.events = authn.authenticate(requests.limit(newEventStreams(h.server, authn, cfg.MaxBody)))
 	return h
 }
 
@@ -120,8 +120,7 @@ func (h *HTTP) sessionID(most int) func() string {
 
 // ServeHTTP implements http.Handler: streamable HTTP.
 func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.ContentLength > h.maxBody {
-		http.Error(w, fmt.Sprintf("a request has at most %d bytes, not %d", h.maxBody, r.ContentLength), http.StatusRequestEntityTooLarge)
+	if rejectLarge(w, r, h.maxBody) {
 		return
 	}
 	r.Header.Del(numberHeader) // set by the server only
@@ -136,7 +135,16 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.older.ServeHTTP(w, r)
 }
 
-// Events is the handler of the transport of 2024-11-05.
+// rejectLarge answers a request whose declared length exceeds limit, without reading it.
+func rejectLarge(w http.ResponseWriter, r *http.Request, limit int64) bool {
+	if r.ContentLength <= limit {
+		return false
+	}
+	http.Error(w, fmt.Sprintf("a request has at most %d bytes, not %d", limit, r.ContentLength), http.StatusRequestEntityTooLarge)
+	return true
+}
+
+// Events is the handler of the HTTP+SSE transport of 2024-11-05.
 func (h *HTTP) Events() http.Handler { return h.events }
 
 // Drain waits for running calls until ctx ends, cancels the rest, and closes all

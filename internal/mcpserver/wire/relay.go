@@ -86,7 +86,7 @@ func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer
 	if err != nil {
 		return nil, o.refuse(req, "", err)
 	}
-	r := Request{Caller: o.who.of(ctx, req), Params: params}
+	r := Request{Caller: o.authn.callerOf(ctx, req), Params: params}
 	if call, ok := req.(*mcp.CallToolRequest); ok {
 		r.Progress, r.Ask, r.Trace = progress(call), asker(call), trace(call)
 	}

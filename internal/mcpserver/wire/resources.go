@@ -89,7 +89,7 @@ const maxEchoed = 4096
 // tenants. So offer answers requests and sends notifications itself.
 type offer struct {
 	*Resources
-	who   callers
+	authn authenticator
 	log   *slog.Logger
 	alive context.Context   // of all subscriptions, which outlive the requests that open them
 	end   func()            // ends alive
@@ -103,9 +103,9 @@ type offer struct {
 	running sync.WaitGroup                           // polling loops
 }
 
-func (s *Server) offer(alive context.Context, who callers, server *mcp.Server) *offer {
+func (s *Server) offer(alive context.Context, authn authenticator, server *mcp.Server) *offer {
 	alive, end := context.WithCancel(alive)
-	o := &offer{Resources: s.cfg.Resources, who: who, log: s.cfg.Log, alive: alive, end: end,
+	o := &offer{Resources: s.cfg.Resources, authn: authn, log: s.cfg.Log, alive: alive, end: end,
 		conns: map[*mcp.ServerSession]int{}, callers: map[string]int{}, older: map[*mcp.ServerSession]map[string]func(){}}
 	if o.Resources != nil {
 		server.AddSendingMiddleware(o.sending)
@@ -161,7 +161,7 @@ func (o *offer) list(ctx context.Context, r *mcp.ListResourcesRequest) (mcp.Resu
 	if r.Params != nil {
 		cursor = r.Params.Cursor
 	}
-	redacted, err := o.List(ctx, o.who.of(ctx, r), cursor)
+	redacted, err := o.List(ctx, o.authn.callerOf(ctx, r), cursor)
 	if err != nil {
 		return nil, o.refuse(r, "", err)
 	}
@@ -196,7 +196,7 @@ type readResult struct {
 }
 
 func (o *offer) read(ctx context.Context, r *mcp.ReadResourceRequest) (mcp.Result, error) {
-	redacted, err := o.Read(ctx, o.who.of(ctx, r), r.Params.URI)
+	redacted, err := o.Read(ctx, o.authn.callerOf(ctx, r), r.Params.URI)
 	if err != nil {
 		return nil, o.refuse(r, r.Params.URI, err)
 	}

@@ -70,7 +70,7 @@ type done struct{ mcp.ResultBase }
 
 // subscribe subscribes to one URI until the connection ends, before 2026-07-28.
 func (o *offer) subscribe(ctx context.Context, r *mcp.SubscribeRequest) (mcp.Result, error) {
-	w := watch{conn: r.Session, caller: o.who.of(ctx, r), uris: []string{r.Params.URI}}
+	w := watch{conn: r.Session, caller: o.authn.callerOf(ctx, r), uris: []string{r.Params.URI}}
 	var err error
 	if w.known, err = o.Versions(ctx, w.caller, w.uris); err != nil {
 		return nil, o.refuse(r, r.Params.URI, err)
@@ -141,7 +141,7 @@ func (o *offer) listen(ctx context.Context, r *mcp.SubscriptionsListenRequest, n
 // leave releases them.
 func (o *offer) startPolling(ctx context.Context, r *mcp.SubscriptionsListenRequest, acknowledged <-chan any) (leave func(), err error) {
 	uris := slices.Sorted(slices.Values(r.Params.Notifications.ResourceSubscriptions))
-	w := watch{conn: r.Session, caller: o.who.of(ctx, r), uris: slices.Compact(uris)}
+	w := watch{conn: r.Session, caller: o.authn.callerOf(ctx, r), uris: slices.Compact(uris)}
 	if err := o.checkLimit("a connection", 0, len(w.uris), o.maxSubscriptions()); err != nil {
 		return nil, err // before reading many files
 	}

@@ -32,7 +32,7 @@ var (
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
 	alive, kill := context.WithCancelCause(context.Background())
 	c := newLineConn(in, out)
-	server, offer := s.build(alive, callers{unnamed: s.cfg.Caller}, &mcp.ServerOptions{})
+	server, offer := s.build(alive, authenticator{unnamed: s.cfg.Caller}, &mcp.ServerOptions{})
 	defer offer.close()
 	defer kill(errGone)
 	session, err := server.Connect(ctx, c, nil)

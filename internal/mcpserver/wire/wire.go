@@ -122,8 +122,8 @@ func New(cfg Config) (*Server, error) {
 }
 
 // build creates the SDK's server, whose calls end with alive and get their caller from
-// who. It sets opts. The caller closes the offer.
-func (s *Server) build(alive context.Context, who callers, opts *mcp.ServerOptions) (*mcp.Server, *offer) {
+// authn. It sets opts. The caller closes the offer.
+func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.ServerOptions) (*mcp.Server, *offer) {
 	impl := &mcp.Implementation{Name: s.cfg.Name, Title: s.cfg.Title, Version: s.cfg.Version}
 	opts.Instructions = s.cfg.Instructions
 	opts.Logger = slog.New(sdkLog{s.cfg.Log.Handler()})
@@ -143,13 +143,13 @@ func (s *Server) build(alive context.Context, who callers, opts *mcp.ServerOptio
 		server.AddReceivingMiddleware(s.refuseUnknown)
 	}
 	for _, t := range s.cfg.Tools {
-		server.AddTool(t.describe(), s.handler(alive, who, t))
+		server.AddTool(t.describe(), s.handler(alive, authn, t))
 	}
-	o := s.offer(alive, who, server)
+	o := s.offer(alive, authn, server)
 	if s.cfg.Relay != nil {
 		s.relay(alive, o, server)
 	}
-	server.AddReceivingMiddleware(who.required) // added last, so it runs first
+	server.AddReceivingMiddleware(authn.requireCaller) // added last, so it runs first
 	return server, o
 }
 
@@ -178,11 +178,11 @@ func (t Tool) describe() *mcp.Tool {
 
 // handler converts t's handler to the SDK's. The SDK ends the request's context when the
 // client cancels; alive ends it when the connection ends.
-func (s *Server) handler(alive context.Context, who callers, t Tool) mcp.ToolHandler {
+func (s *Server) handler(alive context.Context, authn authenticator, t Tool) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ctx, end := during(ctx, alive)
 		defer end()
-		call := Call{Caller: who.of(ctx, req), Arguments: req.Params.Arguments, Progress: progress(req), Trace: trace(req)}
+		call := Call{Caller: authn.callerOf(ctx, req), Arguments: req.Params.Arguments, Progress: progress(req), Trace: trace(req)}
 		required := call.askable(req)
 		redacted, err := contain(ctx, t.Handle, call)
 		if errors.Is(err, ErrState) {
