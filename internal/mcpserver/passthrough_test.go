@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newPassthrough returns a Face for scripted servers. Each server is listed, and listed again if there
-// is a script "later NAME".
+// newPassthrough returns a Face for scripted servers. The tools of each server are listed; if there is
+// a script "later NAME", it then replaces the script of the server and the tools are listed again.
 func newPassthrough(t *testing.T, scripts map[string][]byte) *passthrough.Face {
 	t.Helper()
 	dir := t.TempDir()
