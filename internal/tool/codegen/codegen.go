@@ -17,9 +17,9 @@
 // source for a type. Its brief form writes an object as {"key": type, "key?": type},
 // so that it refers to no class; signatures use it.
 //
-// Definitions come from servers and are untrusted. Text enters a module only as
-// an ASCII string literal written by one function; descriptions are cleaned and
-// truncated first. A schema that is recursive, unsupported, contradictory or too
+// Definitions come from servers and are untrusted. Apart from Python names, their text
+// enters a module only in ASCII string literals and docstrings, written by the function
+// escape; descriptions are cleaned and truncated first. A schema that is recursive, unsupported, contradictory or too
 // large yields a wider type; no definition causes an error or invalid Python. The
 // output does not depend on the order of the definitions.
 //

@@ -110,8 +110,8 @@ func TestDescribeWidensLargeEnum(t *testing.T) {
 	}
 }
 
-// bombs returns schemas that a naive reader expands exponentially.
-func bombs() map[string]string {
+// hostileSchemas returns schemas that expand exponentially, or are large or deep.
+func hostileSchemas() map[string]string {
 	doubling := func(open, between, end string) string {
 		var b strings.Builder
 		b.WriteString(`{"properties":{"x":{"$ref":"#/$defs/d0"}},"$defs":{`)
@@ -149,7 +149,7 @@ func bombs() map[string]string {
 }
 
 func TestGenerateLimitsModuleSize(t *testing.T) {
-	for name, schema := range bombs() {
+	for name, schema := range hostileSchemas() {
 		d := definition(schema)
 		d.Output = d.Input
 		size := 0
@@ -160,7 +160,7 @@ func TestGenerateLimitsModuleSize(t *testing.T) {
 			t.Errorf("%s: a schema of %d bytes yields %d bytes of Python", name, len(schema), size)
 		}
 		if u := codegen.Describe(d, "s", "f"); len(u.Signature) > 2500 || len(u.Example) > 500 {
-			t.Errorf("%s: the signature has %d characters, the example %d", name, len(u.Signature), len(u.Example))
+			t.Errorf("%s: the signature has %d bytes, the example %d", name, len(u.Signature), len(u.Example))
 		}
 	}
 }

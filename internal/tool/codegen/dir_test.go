@@ -32,9 +32,9 @@ func newDirs(t testing.TB, n int) (path string, dirs []*codegen.Dir) {
 	return path, dirs
 }
 
-// follow syncs d and fails unless it reports these servers as changed and the
+// checkSync syncs d and fails unless it reports these servers as changed and the
 // directory contains the generated files.
-func follow(t *testing.T, path string, d *codegen.Dir, servers []codegen.Server, changed ...string) {
+func checkSync(t *testing.T, path string, d *codegen.Dir, servers []codegen.Server, changed ...string) {
 	t.Helper()
 	got, err := d.Sync(t.Context(), servers)
 	if err != nil {
@@ -57,27 +57,27 @@ func twoServers() []codegen.Server {
 func TestSyncAppliesChanges(t *testing.T) {
 	path, dirs := newDirs(t, 2)
 	servers := twoServers()
-	follow(t, path, dirs[0], servers, "one", "two")
-	follow(t, path, dirs[0], servers)
-	follow(t, path, dirs[1], servers)
+	checkSync(t, path, dirs[0], servers, "one", "two")
+	checkSync(t, path, dirs[0], servers)
+	checkSync(t, path, dirs[1], servers)
 	servers[0].Tools = servers[0].Tools[:1] // a tool is removed
-	follow(t, path, dirs[1], servers, "one")
-	follow(t, path, dirs[0], servers)
+	checkSync(t, path, dirs[1], servers, "one")
+	checkSync(t, path, dirs[0], servers)
 	servers[0].Tools[0].Input = []byte(`{"properties":{"x":{"type":"integer"}}}`)
-	follow(t, path, dirs[0], servers, "one")
+	checkSync(t, path, dirs[0], servers, "one")
 	servers[1].Prompts, servers[1].Resources = false, true
-	follow(t, path, dirs[1], servers, "two")
+	checkSync(t, path, dirs[1], servers, "two")
 	servers[1].Description = "New description."
-	follow(t, path, dirs[0], servers, "two")
-	follow(t, path, dirs[0], servers[:1], "two")
-	follow(t, path, dirs[1], twoServers(), "one", "two")
-	follow(t, path, dirs[0], nil, "one", "two")
+	checkSync(t, path, dirs[0], servers, "two")
+	checkSync(t, path, dirs[0], servers[:1], "two")
+	checkSync(t, path, dirs[1], twoServers(), "one", "two")
+	checkSync(t, path, dirs[0], nil, "one", "two")
 }
 
 func TestSyncKeepsUnchangedFiles(t *testing.T) {
 	path, dirs := newDirs(t, 1)
 	servers := twoServers()
-	follow(t, path, dirs[0], servers, "one", "two")
+	checkSync(t, path, dirs[0], servers, "one", "two")
 	old := time.Unix(1_700_000_000, 0)
 	names := []string{"two/f.py", "two/__init__.py", "two", "one/f.py", "__init__.py"}
 	for _, name := range names {
@@ -85,11 +85,15 @@ func TestSyncKeepsUnchangedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	servers[0].Tools[1].Description = "Other description." // of g, not of f
-	follow(t, path, dirs[0], servers, "one")
+	servers[0].Tools[1].Description = "Other description." // changes g.py, not f.py
+	checkSync(t, path, dirs[0], servers, "one")
 	for _, name := range names {
-		if fi, err := os.Stat(filepath.Join(path, name)); err != nil || !fi.ModTime().Equal(old) {
-			t.Errorf("%s was written: %v, %v", name, fi, err)
+		fi, err := os.Stat(filepath.Join(path, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !fi.ModTime().Equal(old) {
+			t.Errorf("%s was written", name)
 		}
 	}
 }
@@ -97,7 +101,7 @@ func TestSyncKeepsUnchangedFiles(t *testing.T) {
 func TestFirstSyncRepairsDirectory(t *testing.T) {
 	path, dirs := newDirs(t, 2)
 	servers := twoServers()
-	follow(t, path, dirs[0], servers, "one", "two")
+	checkSync(t, path, dirs[0], servers, "one", "two")
 	in := func(name string) string { return filepath.Join(path, name) }
 	err := errors.Join(
 		os.WriteFile(in("one/f.py"), []byte("import os"), 0o600),
@@ -114,7 +118,7 @@ func TestFirstSyncRepairsDirectory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	follow(t, path, dirs[1], servers, "one", "three", "two")
+	checkSync(t, path, dirs[1], servers, "one", "three", "two")
 	for _, name := range []string{"__init__.py", "one/f.py", "two/__init__.py"} {
 		if fi, err := os.Stat(in(name)); err != nil || runtime.GOOS != "windows" && fi.Mode().Perm() != 0o644 {
 			t.Errorf("%s: %v, %v", name, fi, err)
@@ -127,7 +131,7 @@ func TestFirstSyncRepairsDirectory(t *testing.T) {
 func TestSyncCompletesInterruptedUpdate(t *testing.T) {
 	path, dirs := newDirs(t, 1)
 	servers := twoServers()
-	follow(t, path, dirs[0], servers, "one", "two")
+	checkSync(t, path, dirs[0], servers, "one", "two")
 	name := filepath.Join(path, "one", "__init__.py")
 	content, err := os.ReadFile(name)
 	i := bytes.LastIndex(content, []byte("# made from "))
@@ -138,7 +142,7 @@ func TestSyncCompletesInterruptedUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	follow(t, path, dirs[0], servers, "one")
+	checkSync(t, path, dirs[0], servers, "one")
 }
 
 func TestSyncRemovesSymlinks(t *testing.T) {
@@ -159,7 +163,7 @@ func TestSyncRemovesSymlinks(t *testing.T) {
 	if err != nil {
 		t.Skipf("symbolic links are not supported: %v", err)
 	}
-	follow(t, path, dirs[0], twoServers(), "one", "two")
+	checkSync(t, path, dirs[0], twoServers(), "one", "two")
 	if got := onDisk(t, outside); !cmp.Equal(got, map[string]string{"f.py": "keep"}) {
 		t.Errorf("the linked directory contains %q", got)
 	}
@@ -177,29 +181,32 @@ func TestSyncSanitizesModuleNames(t *testing.T) {
 	if names, _ := filepath.Glob(filepath.Join(path, "*evil")); len(names) != 1 {
 		t.Errorf("%q", names)
 	}
+	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 2 {
+		t.Errorf("beside the directory and its lock file: %v, %v", entries, err)
+	}
 }
 
-// TestConcurrentSyncsLeaveOneState checks that the files of the last Sync are consistent.
-func TestConcurrentSyncsLeaveOneState(t *testing.T) {
+// TestConcurrentSyncsDoNotMixFiles checks that the directory has the files of one Sync.
+func TestConcurrentSyncsDoNotMixFiles(t *testing.T) {
 	path, dirs := newDirs(t, 4)
 	states := [][]codegen.Server{twoServers(), twoServers()[:1], diverse(t)}
-	var all sync.WaitGroup
+	var wg sync.WaitGroup
 	for i, d := range dirs {
-		all.Go(func() {
+		wg.Go(func() {
 			for round := range 12 {
 				if _, err := d.Sync(t.Context(), states[(i+round)%len(states)]); err != nil {
-					t.Errorf("process %d: %v", i, err)
+					t.Errorf("Dir %d: %v", i, err)
 				}
 			}
 		})
 	}
-	all.Wait()
+	wg.Wait()
 	for _, state := range states {
 		if cmp.Equal(tree(state), onDisk(t, path)) {
 			return
 		}
 	}
-	t.Error("the directory matches none of the states")
+	t.Error("the directory has the files of no single Sync")
 }
 
 func TestSyncReportsUnusableDirectory(t *testing.T) {
@@ -208,9 +215,13 @@ func TestSyncReportsUnusableDirectory(t *testing.T) {
 	if _, err := d.Sync(t.Context(), twoServers()); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("error %v has kind %v, want Unavailable", err, fault.KindOf(err))
 	}
+}
+
+func TestSyncReportsCancellation(t *testing.T) {
+	_, dirs := newDirs(t, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := d.Sync(ctx, twoServers()); !errors.Is(err, context.Canceled) {
+	if _, err := dirs[0].Sync(ctx, twoServers()); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -56,7 +56,7 @@ func FuzzGenerate(f *testing.F) {
 		d := tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Title: text, Description: text, Input: []byte(input), Output: []byte(output)}
 		other := d
 		other.Tool = text
-		wantAllowed(t, codegen.Server{Name: server, Title: name, Description: text, Tools: []tool.Definition{d, other}, Resources: true, Prompts: true})
+		checkSyntax(t, codegen.Server{Name: server, Title: name, Description: text, Tools: []tool.Definition{d, other}, Resources: true, Prompts: true})
 	})
 }
 
@@ -101,6 +101,6 @@ func FuzzAPI(f *testing.F) {
 			t.Fatal(err)
 		}
 		info := a.Info()
-		wantAllowed(t, codegen.Server{Name: "api", Title: info.Title, Description: info.Description, Tools: tools})
+		checkSyntax(t, codegen.Server{Name: "api", Title: info.Title, Description: info.Description, Tools: tools})
 	})
 }

@@ -87,9 +87,9 @@ func TestGeneratedModuleShadowsHandwritten(t *testing.T) {
 func TestSyncWritesHandwrittenModules(t *testing.T) {
 	path, dirs := newDirs(t, 1)
 	own := codegen.Server{Module: "own", Files: []codegen.File{{Path: "own/f.py", Data: []byte("x = 1\n")}}}
-	follow(t, path, dirs[0], append(twoServers(), own), "one", "own", "two")
-	follow(t, path, dirs[0], append(twoServers(), own))
+	checkSync(t, path, dirs[0], append(twoServers(), own), "one", "own", "two")
+	checkSync(t, path, dirs[0], append(twoServers(), own))
 	own.Files = []codegen.File{{Path: "own/__init__.py", Data: []byte("x = 2")}}
-	follow(t, path, dirs[0], append(twoServers(), own), "own")
-	follow(t, path, dirs[0], twoServers(), "own")
+	checkSync(t, path, dirs[0], append(twoServers(), own), "own")
+	checkSync(t, path, dirs[0], twoServers(), "own")
 }

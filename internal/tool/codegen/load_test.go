@@ -53,8 +53,8 @@ func diverse(t testing.TB) (servers []codegen.Server) {
 	return servers
 }
 
-// real returns the captured servers, and skips the test if there are none.
-func real(t testing.TB) []codegen.Server {
+// capturedServers returns the captured servers, and skips the test if there are none.
+func capturedServers(t testing.TB) []codegen.Server {
 	t.Helper()
 	servers := captured(t)
 	if len(servers) == 0 {

@@ -115,8 +115,9 @@ func (c *checks) stop() {
 	}
 }
 
-// wantAllowed fails unless all files generated for s have only the allowed syntax.
-func wantAllowed(t testing.TB, s codegen.Server) {
+// checkSyntax fails unless all files generated for s have only the syntax that check.py
+// allows.
+func checkSyntax(t testing.TB, s codegen.Server) {
 	t.Helper()
 	r := request{Files: map[string]string{}}
 	for _, f := range codegen.Generate(s) {

@@ -8,7 +8,7 @@ import (
 )
 
 // literal returns s as a Python string literal of printable ASCII characters. A
-// server's text enters a module only through literal and docstring.
+// server's text enters a module only through literal and docstring, which escape it.
 func literal(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + 2)
@@ -40,11 +40,11 @@ func docstring(s, indent string) string {
 }
 
 // escape writes s so that a literal evaluates to it. Within triple quotes a double
-// quote is not escaped unless it is first, last or follows another.
-func escape(b *strings.Builder, s string, long bool) {
+// quote is escaped only at the start or end of s, or after another or a backslash.
+func escape(b *strings.Builder, s string, triple bool) {
 	for i, r := range s {
 		switch {
-		case r == '"' && long && i > 0 && i < len(s)-1 && s[i-1] != '"' && s[i-1] != '\\':
+		case r == '"' && triple && i > 0 && i < len(s)-1 && s[i-1] != '"' && s[i-1] != '\\':
 			b.WriteByte('"')
 		case r == '"' || r == '\\':
 			b.WriteByte('\\')
@@ -64,9 +64,9 @@ func escape(b *strings.Builder, s string, long bool) {
 }
 
 // clean removes invisible characters from a description, such as those that
-// change the direction of text or hide instructions, and truncates it to most
-// characters.
-func clean(s string, most int) string {
+// change the direction of text or hide instructions. It truncates the text after
+// limit characters and marks that with " ...".
+func clean(s string, limit int) string {
 	var b strings.Builder
 	n, cut := 0, false
 	for _, r := range s {
@@ -74,7 +74,7 @@ func clean(s string, most int) string {
 		if r < 0 {
 			continue
 		}
-		if n++; n > most {
+		if n++; n > limit {
 			cut = true
 			break
 		}
@@ -102,10 +102,11 @@ func visible(r rune) rune {
 	return r
 }
 
-// paragraphs cleans s, trims its lines and merges consecutive blank lines.
-func paragraphs(s string, most int) string {
+// paragraphs cleans s, removes spaces at the ends of lines and merges consecutive blank
+// lines.
+func paragraphs(s string, limit int) string {
 	var lines []string
-	for line := range strings.SplitSeq(clean(s, most), "\n") {
+	for line := range strings.SplitSeq(clean(s, limit), "\n") {
 		line = strings.TrimRight(line, " ")
 		if line == "" && (len(lines) == 0 || lines[len(lines)-1] == "") {
 			continue
@@ -115,24 +116,25 @@ func paragraphs(s string, most int) string {
 	return strings.Join(lines, "\n")
 }
 
-// oneLine cleans s and joins its lines.
-func oneLine(s string, most int) string {
-	return truncate(strings.Join(strings.Fields(clean(s, 2*most)), " "), most)
+// oneLine cleans s, joins its lines and truncates it to limit characters.
+func oneLine(s string, limit int) string {
+	return truncate(strings.Join(strings.Fields(clean(s, 2*limit)), " "), limit)
 }
 
-// firstSentence returns the first sentence of a description on one line.
-func firstSentence(s string, most int) string {
-	s, _, _ = strings.Cut(clean(s, 4*most), "\n\n")
+// firstSentence returns the first sentence of a description on one line, truncated to
+// limit characters.
+func firstSentence(s string, limit int) string {
+	s, _, _ = strings.Cut(clean(s, 4*limit), "\n\n")
 	s = strings.Join(strings.Fields(s), " ")
 	if before, _, found := strings.Cut(s, ". "); found && len(before) > 3 {
 		s = before + "."
 	}
-	return truncate(s, most)
+	return truncate(s, limit)
 }
 
-func truncate(s string, most int) string {
-	if utf8.RuneCountInString(s) <= most {
+func truncate(s string, limit int) string {
+	if utf8.RuneCountInString(s) <= limit {
 		return s
 	}
-	return strings.TrimSpace(string([]rune(s)[:most-4])) + " ..."
+	return strings.TrimSpace(string([]rune(s)[:limit-4])) + " ..."
 }

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	maxSignature    = 1500
-	maxExample      = 400
-	maxExampleDepth = 6 // levels of nesting in an example
+	maxSignature    = 1500 // bytes
+	maxExample      = 400  // bytes
+	maxExampleDepth = 6    // levels of nesting in an example
 )
 
 // signature returns the function's signature on one line. If it is too long, it
@@ -36,7 +36,8 @@ func (f *function) signature() string {
 	return f.name + "(...) -> " + result
 }
 
-// example returns a call with the required arguments, derived from the schema.
+// example returns a call with the required arguments, derived from the schema. If it is
+// too long, each value is ..., and then the argument list is.
 func (f *function) example() string {
 	var parts []string
 	for _, p := range f.params {
@@ -56,35 +57,37 @@ func (f *function) example() string {
 	return f.name + "(...)"
 }
 
-// sample returns a value for s: one that the schema contains, such as a default,
-// otherwise one of its type. It does not guarantee that s allows the value.
-func (r *reader) sample(s *object, name string, depth int) string {
+// sample returns a Python expression for a value of s: one given in the schema, such as
+// a default, otherwise one of its type, which may violate other constraints. property
+// is the name of the property, and the sample of a string that has no other.
+func (r *reader) sample(s *object, property string, depth int) string {
 	r.steps++
 	if s == nil || depth > maxExampleDepth || r.steps > 2*maxSteps {
 		return "..."
 	}
-	if named, ok := namedSample(s); ok {
-		return named
+	if given, ok := givenSample(s); ok {
+		return given
 	}
 	if ref, ok := s.at("$ref").(string); ok {
 		target, _ := r.target(ref).(*object)
-		return r.sample(target, name, depth+1)
+		return r.sample(target, property, depth+1)
 	}
-	names := typeNames(s)
+	types := typeNames(s)
 	for _, key := range []string{"anyOf", "oneOf", "allOf"} {
-		if branches, ok := s.at(key).([]any); ok && len(branches) > 0 && len(names) == 0 {
+		if branches, ok := s.at(key).([]any); ok && len(branches) > 0 && len(types) == 0 {
 			branch, _ := branches[0].(*object)
-			return r.sample(branch, name, depth+1)
+			return r.sample(branch, property, depth+1)
 		}
 	}
-	if len(names) == 0 {
-		names = append(impliedTypes(s), "string")
+	if len(types) == 0 {
+		types = append(impliedTypes(s), "string")
 	}
-	return r.sampleOf(names[0], s, name, depth)
+	return r.sampleOf(types[0], s, property, depth)
 }
 
-// namedSample returns a scalar value that the schema contains.
-func namedSample(s *object) (string, bool) {
+// givenSample returns the first scalar among const, default, example, and the first items
+// of examples and enum.
+func givenSample(s *object) (string, bool) {
 	candidates := []any{s.at("const"), s.at("default"), s.at("example")}
 	for _, key := range []string{"examples", "enum"} {
 		if values, ok := s.at(key).([]any); ok && len(values) > 0 {
@@ -102,10 +105,11 @@ func namedSample(s *object) (string, bool) {
 	return "", false
 }
 
-func (r *reader) sampleOf(name string, s *object, key string, depth int) string {
-	switch name {
+// sampleOf returns a value of s that has a type of JSON Schema.
+func (r *reader) sampleOf(jsonType string, s *object, property string, depth int) string {
+	switch jsonType {
 	case "string":
-		return sampleText(s, key)
+		return sampleText(s, property)
 	case "integer", "number":
 		for _, bound := range []string{"minimum", "maximum"} {
 			if expr, ok := value(anything, s.at(bound)); ok {
@@ -118,25 +122,25 @@ func (r *reader) sampleOf(name string, s *object, key string, depth int) string 
 	case "null":
 		return "None"
 	case "array":
-		return r.sampleArray(s, key, depth)
+		return r.sampleArray(s, property, depth)
 	case "object":
 		return r.sampleObject(s, depth)
 	}
 	return "..."
 }
 
-func (r *reader) sampleArray(s *object, key string, depth int) string {
-	places, ok := s.at("prefixItems").([]any)
+func (r *reader) sampleArray(s *object, property string, depth int) string {
+	items, ok := s.at("prefixItems").([]any)
 	if !ok {
-		places, ok = s.at("items").([]any)
+		items, ok = s.at("items").([]any)
 	}
 	if !ok && s.at("items") != nil {
-		places = []any{s.at("items")}
+		items = []any{s.at("items")}
 	}
 	var parts []string
-	for _, place := range places[:min(len(places), maxTuple)] {
-		item, _ := place.(*object)
-		parts = append(parts, r.sample(item, key, depth+1))
+	for _, schema := range items[:min(len(items), maxTuple)] {
+		item, _ := schema.(*object)
+		parts = append(parts, r.sample(item, property, depth+1))
 	}
 	return "[" + strings.Join(parts, ", ") + "]"
 }
@@ -155,20 +159,20 @@ func (r *reader) sampleObject(s *object, depth int) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// formats has an example for each format of JSON Schema.
+// formats maps common values of the keyword format to an example.
 var formats = map[string]string{
 	"date": "2026-01-31", "date-time": "2026-01-31T09:00:00Z", "time": "09:00:00Z", "duration": "PT1H",
 	"email": "name@example.com", "uri": "https://example.com", "url": "https://example.com", "hostname": "example.com",
 	"ipv4": "192.0.2.1", "ipv6": "2001:db8::1", "uuid": "00000000-0000-4000-8000-000000000000",
 }
 
-func sampleText(s *object, key string) string {
+func sampleText(s *object, property string) string {
 	format, _ := s.at("format").(string)
 	if text, ok := formats[format]; ok {
 		return literal(text)
 	}
-	if key = oneLine(key, 40); key != "" {
-		return literal(key)
+	if property = oneLine(property, 40); property != "" {
+		return literal(property)
 	}
 	return `"text"`
 }
