@@ -6,26 +6,28 @@ import (
 	"strings"
 )
 
-// span is a secret within a value. label is the suffix of its variable's name.
+// span is the position of a secret in a value. label is the end of its variable's name,
+// after the name of the server.
 type span struct {
 	from, to int
 	label    string
 }
 
-// Words in the name of a secret. Ambiguous values count as secrets: an
-// unnecessary variable costs a line, a secret in a file costs more.
+// Parts and words of the name of a secret. Ambiguous values count as secrets: an
+// unnecessary variable does less harm than a secret in a file.
 var (
-	secretPart = regexp.MustCompile(`(?i)token|secret|passw|passphrase|credential|api_?key|access_?key|private_?key|cookie|webhook|signature|connection_?string`)
-	secretWord = []string{"key", "keys", "auth", "authorization", "session", "dsn", "pwd", "pass", "pat", "jwt", "bearer", "sig", "creds", "connection", "private", "code"}
-	// A name with such a word is not that of a secret if the value is a number,
-	// a path or a URL.
-	countWord = []string{"max", "min", "limit", "count", "timeout", "ttl", "size", "length", "budget", "expiry", "expires", "port"}
-	pathWord  = []string{"file", "path", "dir", "directory", "folder", "sock", "socket", "store", "cert", "credentials"}
-	urlWord   = []string{"url", "uri", "endpoint", "host", "issuer", "domain", "server", "base", "audience"}
-	plainWord = []string{"true", "false", "yes", "no", "on", "off", "none", "null", "oauth", "oauth2", "basic", "bearer", "default", "auto", "env", "browser", "device", "stdio", "http", "sse", "required", "optional", "enabled", "disabled"}
+	secretPart  = regexp.MustCompile(`(?i)token|secret|passw|passphrase|credential|api_?key|access_?key|private_?key|cookie|webhook|signature|connection_?string`)
+	secretWords = []string{"key", "keys", "auth", "authorization", "session", "dsn", "pwd", "pass", "pat", "jwt", "bearer", "sig", "creds", "connection", "private", "code"}
+	// A value is not a secret if it is a number and its name has one of countWords, a
+	// path and one of pathWords, or a URL and one of urlWords.
+	countWords = []string{"max", "min", "limit", "count", "timeout", "ttl", "size", "length", "budget", "expiry", "expires", "port"}
+	pathWords  = []string{"file", "path", "dir", "directory", "folder", "sock", "socket", "store", "cert", "credentials"}
+	urlWords   = []string{"url", "uri", "endpoint", "host", "issuer", "domain", "server", "base", "audience"}
+	// plainValues are not secrets, whatever their name.
+	plainValues = []string{"true", "false", "yes", "no", "on", "off", "none", "null", "oauth", "oauth2", "basic", "bearer", "default", "auto", "env", "browser", "device", "stdio", "http", "sse", "required", "optional", "enabled", "disabled"}
 )
 
-// maxValue is the greatest length of a value in bytes.
+// maxValue limits the length of a value, in bytes.
 const maxValue = 4 << 10
 
 var (
@@ -39,15 +41,15 @@ var (
 	assignment = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_.-]*)["']?\s*[=:]\s*|--?([A-Za-z][A-Za-z0-9_.-]*)\s+`)
 	assigned   = regexp.MustCompile(`^["']?(?:(?i:bearer|basic|token|digest)\s+)?([^\s"'&;,}]+)`)
 	userinfo   = regexp.MustCompile(`://([^\s/:@]*):([^\s/]+)@|://([^\s/:@]{12,})@`)
-	// knownToken matches tokens that have the prefix of their issuer.
+	// knownToken matches tokens with a prefix that identifies their issuer.
 	knownToken = regexp.MustCompile(`\b(?:gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[\w-]{12,}|sk-[\w-]{12,}|[rsp]k_(?:live|test)_\w{8,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{8,}|AKIA[A-Z0-9]{12,}|ASIA[A-Z0-9]{12,}|AIza[\w-]{20,}|ya29\.[\w.-]+|hf_\w{12,}|npm_\w{16,}|pypi-[\w-]{16,}|dop_v1_\w+|SG\.[\w.-]{16,}|ntn_\w{12,}|secret_\w{12,}|lin_api_\w+|figd_[\w-]+|tvly-[\w-]+|pplx-\w+|fc-\w{16,}|BSA\w{16,}|nvapi-[\w-]+|shp[a-z]{2}_\w+|sntrys_\w+|sntryu_\w+|phc_\w+|phx_\w+|dapi\w{16,}|eyJ[\w-]{8,}\.[\w-]*(?:\.[\w-]*)?|whsec_\w+|AGE-SECRET-KEY-\w+)`)
 	longWord   = regexp.MustCompile(`[A-Za-z0-9_-]{20,}={0,2}`)
 	uuid       = regexp.MustCompile(`[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}`)
 	hexWord    = regexp.MustCompile(`^[0-9a-fA-F]{32,}$`)
 )
 
-// secretsIn returns the secrets in a value, in order. name is the name of the
-// value, "" if it has none. References are not secrets.
+// secretsIn returns the secrets in a value, in order. name is that of the variable,
+// header or flag with the value, "" if there is none. References are not secrets.
 func secretsIn(name, value string) []span {
 	if value == "" || isReference(value) {
 		return nil
@@ -93,7 +95,7 @@ func namedSecrets(value string) (found []span) {
 	at := 0
 	for _, m := range assignment.FindAllStringSubmatchIndex(value, -1) {
 		name := value[max(m[2], m[4]):max(m[3], m[5])]
-		if m[0] < at || !isSecret(name, "any") {
+		if m[0] < at || !isSecret(name, "any") { // no value with this name is a secret
 			continue
 		}
 		v := assigned.FindStringSubmatchIndex(value[m[1]:])
@@ -146,7 +148,8 @@ func betweenReferences(value string, s span) (out []span) {
 	return out
 }
 
-// isSecret reports whether the whole value is a secret, judged by its name.
+// isSecret reports whether the whole value is a secret: its name suggests one, and the
+// value is not one of the exceptions.
 func isSecret(name, value string) bool {
 	words := strings.Split(strings.ToLower(envName(name)), "_")
 	has := func(list []string) bool {
@@ -154,15 +157,15 @@ func isSecret(name, value string) bool {
 	}
 	_, rest := cutScheme(value)
 	switch {
-	case name == "" || !secretPart.MatchString(name) && !secretPart.MatchString(envName(name)) && !has(secretWord):
+	case name == "" || !secretPart.MatchString(name) && !secretPart.MatchString(envName(name)) && !has(secretWords):
 		return false
-	case rest == "" || slices.Contains(plainWord, strings.ToLower(value)):
+	case rest == "" || slices.Contains(plainValues, strings.ToLower(value)):
 		return false
-	case digits.MatchString(value) && has(countWord):
+	case digits.MatchString(value) && has(countWords):
 		return false
-	case pathLike.MatchString(value) && (has(pathWord) || strings.Count(value, `\`) > 1):
+	case pathLike.MatchString(value) && (has(pathWords) || strings.Count(value, `\`) > 1):
 		return false
-	case urlLike.MatchString(value) && (has(urlWord) || has([]string{"dsn", "connection"})) && !strings.Contains(strings.ToLower(name), "webhook"):
+	case urlLike.MatchString(value) && (has(urlWords) || has([]string{"dsn", "connection"})) && !strings.Contains(strings.ToLower(name), "webhook"):
 		return false
 	}
 	return true
@@ -183,8 +186,8 @@ func label(name, fallback string) string {
 	return text
 }
 
-// isRandom reports whether a word looks generated: letters and digits in no
-// order. A UUID does not count, as it usually is an identifier.
+// isRandom reports whether a word looks generated: it often changes between digits, upper
+// and lower case. A UUID does not count, as it usually is an identifier.
 func isRandom(w string) bool {
 	if uuid.MatchString(w) {
 		return false
@@ -192,24 +195,25 @@ func isRandom(w string) bool {
 	if hexWord.MatchString(w) {
 		return strings.ContainsAny(w, "0123456789")
 	}
+	const other, upper, lower, digit = 0, 1, 2, 3
 	letters, numbers, changes := 0, 0, 0 // numbers counts runs of digits
-	last := 0
+	last := other
 	for _, c := range w {
-		kind := 0
+		kind := other
 		switch {
 		case c >= '0' && c <= '9':
-			kind = 3
-			if last != 3 {
+			kind = digit
+			if last != digit {
 				numbers++
 			}
 		case c >= 'A' && c <= 'Z':
-			kind = 1
+			kind = upper
 			letters++
 		case c >= 'a' && c <= 'z':
-			kind = 2
+			kind = lower
 			letters++
 		}
-		if last != 0 && kind != 0 && kind != last {
+		if last != other && kind != other && kind != last {
 			changes++
 		}
 		last = kind

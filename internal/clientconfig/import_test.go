@@ -131,7 +131,7 @@ ask (vscode):https://ask.example/mcp http map[Authorization:Bearer ${ASK_KEY}]
 of-profile (vscode): p  in HOME/p
 older (vscode):http://localhost:1/sse sse
 z (codex):https://z.example  map[Authorization:Bearer ${Z_TOKEN} X-Kind:a X-Org:${ORG}] 1.5s
-a (codex): a  map[ELSEWHERE:${ELSEWHERE} LEVEL:2 SITE:${SITE}]; its allow list of tools (enabled_tools) is not imported; all its tools are allowed here
+a (codex): a  map[ELSEWHERE:${ELSEWHERE} LEVEL:2 SITE:${SITE}]; its tool filter (enabled_tools) is not imported; all its tools can be called
 g (gemini):https://g.example/mcp http map[Authorization:Bearer ${G_TOKEN}] 2s
 - old (claude-code): its project directory does not exist
 - shop (claude-code): it is in a project file; --here imports it
@@ -165,8 +165,31 @@ ws (vscode): node HOME/shop/shop.js  in HOME/shop
 c (codex): c  in HOME/shop
 g (gemini): g  in HOME/shop
 - off (claude-code): it is disabled in this project
-$ STRIPE for rel set=false (as in HOME/shop/.env.local)
+$ STRIPE for rel set=false (its value is in HOME/shop/.env.local)
 `)
+}
+
+func TestFindIgnoresUnusableEnvFiles(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{
+		".cursor/mcp.json": `{"mcpServers": {"rel": {"command": "r", "envFile": ".env.local"}, "dir": {"command": "d", "envFile": "HOME/shop"},
+			"large": {"command": "l", "envFile": "HOME/large.env"}}}`,
+		"large.env": "A=" + strings.Repeat("x", 1<<20),
+	})
+	t.Chdir(env.Dir)
+	write(t, ".env.local", "STRIPE=1\n")
+	expect(t, env, clientconfig.Find(env, false), `
+rel (cursor): r ; its envFile is not imported: it is relative to an unknown directory
+dir (cursor): d ; its envFile is not imported: it cannot be read
+large (cursor): l ; its envFile is not imported: it cannot be read
+`)
+}
+
+func TestTimeoutIsAtMostOneDay(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{
+		".cursor/mcp.json":   `{"mcpServers": {"a": {"command": "a", "timeout": 1e300}, "b": {"command": "b", "timeout": "Inf"}, "n": {"command": "n", "timeout": "NaN"}}}`,
+		".codex/config.toml": "[mcp_servers.c]\ncommand = \"c\"\ntool_timeout_sec = 1e30\n",
+	})
+	expect(t, env, clientconfig.Find(env, false), "a (cursor): a  24h0m0s\nb (cursor): b  24h0m0s\nn (cursor): n \nc (codex): c  24h0m0s\n")
 }
 
 func TestFindUsesPathsOfOperatingSystem(t *testing.T) {
@@ -210,7 +233,7 @@ good (cursor): g
 - both (cursor): it has both command and url
 - ftp (cursor): its url is not http or https
 - odd (cursor): its transport "ws" is not supported
-- n (cursor): its args is not a list
+- n (cursor): its args are not a list
 ! HOME/.claude.json line 3 is not JSON
 ! HOME/.config/Claude/claude_desktop_config.json line 0 is nested too deeply
 ! HOME/.cursor/mcp.json line 0 has a server "bad" that is not a table

@@ -1,6 +1,7 @@
 package clientconfig
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,8 @@ type reader struct {
 	reason string // why the entry cannot be imported
 }
 
-// target reads the command line and the URL without translating references.
+// target reads the command line and the URL, which identify an entry of Sandpiper. It does
+// not translate references: that may fail, and read does it later.
 func (r *reader) target() {
 	r.server.Command, _ = r.fields["command"].(string)
 	r.server.Args = texts(r.fields["args"])
@@ -36,7 +38,7 @@ func (r *reader) read() {
 		s.Args[i] = r.text(s.Args[i])
 	}
 	if _, isList := r.fields["args"].([]any); r.fields["args"] != nil && !isList {
-		r.reason = "its args is not a list"
+		r.reason = "its args are not a list"
 	}
 	s.Env = r.table("env")
 	r.envFile()
@@ -60,8 +62,8 @@ func (r *reader) read() {
 	}
 }
 
-// transport reads the transport from its own key; Gemini CLI has one key of the
-// URL for each transport instead.
+// transport reads the transport from its own key. Gemini CLI instead has a key of
+// the URL for each transport: url for sse, httpUrl for http.
 func (r *reader) transport() {
 	name, _ := r.fields["type"].(string)
 	if name == "" {
@@ -92,35 +94,34 @@ func (r *reader) dir() {
 	case dir == "":
 		dir, r.server.defaultDir = r.from.Project, true
 	case strings.Contains(dir, "${"):
-		r.note("its cwd refers to a variable, which sandpiper.yaml does not support; it is not imported")
+		r.note("its cwd is not imported: it refers to a variable, which sandpiper.yaml does not support")
 		dir = ""
 	case !filepath.IsAbs(dir) && r.from.Project != "":
 		dir = filepath.Join(r.from.Project, dir)
 	case !filepath.IsAbs(dir):
-		r.note("its cwd is relative to an unknown directory; it is not imported")
+		r.note("its cwd is not imported: it is relative to an unknown directory")
 		dir = ""
 	}
 	r.server.Dir = dir
 }
 
-// timeout reads the timeout, in seconds for Codex and in milliseconds otherwise.
+// timeout reads the timeout, in seconds for Codex and in milliseconds otherwise, up to a
+// day.
 func (r *reader) timeout() {
+	const most = 24 * time.Hour
 	if d, ok := number(r.fields["timeout"]); ok && d >= 1 {
-		r.server.Timeout = time.Duration(d * float64(time.Millisecond))
+		r.server.Timeout = time.Duration(min(d*float64(time.Millisecond), float64(most)))
 	}
 	if d, ok := number(r.fields["tool_timeout_sec"]); ok && d > 0 {
-		r.server.Timeout = time.Duration(d * float64(time.Second))
-	}
-	if r.server.Timeout > 24*time.Hour {
-		r.server.Timeout = 24 * time.Hour
+		r.server.Timeout = time.Duration(min(d*float64(time.Second), float64(most)))
 	}
 }
 
-// notes records the settings that restrict a server and are not imported.
+// notes records the settings that are not imported and may matter for safety.
 func (r *reader) notes() {
 	for _, key := range []string{"enabled_tools", "disabled_tools", "includeTools", "excludeTools", "tools"} {
 		if _, ok := r.fields[key]; ok {
-			r.note("its allow list of tools (" + key + ") is not imported; all its tools are allowed here")
+			r.note("its tool filter (" + key + ") is not imported; all its tools can be called")
 		}
 	}
 	for _, key := range []string{"oauth", "auth", "headersHelper", "authProviderType"} {
@@ -157,20 +158,25 @@ func (r *reader) table(keys ...string) map[string]string {
 	return all
 }
 
-// envFile reads the names in the file of the key envFile. All its values are
-// treated as secrets.
+// envFile reads the names of the variables in the file that the key envFile names. All
+// values are treated as secrets.
 func (r *reader) envFile() {
 	path, _ := r.fields["envFile"].(string)
 	if path == "" {
 		return
 	}
 	path = r.text(path)
-	if !filepath.IsAbs(path) && r.from.Project != "" {
+	switch {
+	case filepath.IsAbs(path):
+	case r.from.Project == "":
+		r.note("its envFile is not imported: it is relative to an unknown directory")
+		return
+	default:
 		path = filepath.Join(r.from.Project, path)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil || len(text) > 1<<20 {
-		r.note("its envFile cannot be read; its variables are not imported")
+	text, err := readEnvFile(path)
+	if err != nil {
+		r.note("its envFile is not imported: it cannot be read")
 		return
 	}
 	for line := range strings.Lines(string(text)) {
@@ -178,9 +184,23 @@ func (r *reader) envFile() {
 		name = strings.TrimSpace(name)
 		if _, configured := r.server.Env[name]; ok && !configured && isIdentifier(name) {
 			set(&r.server.Env, name, "${"+name+"}")
-			r.server.inputs = append(r.server.inputs, input{name, "as in " + path})
+			r.server.inputs = append(r.server.inputs, input{name, "its value is in " + path})
 		}
 	}
+}
+
+// maxEnvFile is the greatest size of an envFile in bytes.
+const maxEnvFile = 1 << 20
+
+func readEnvFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxEnvFile) {
+		err = errors.New("not a regular file of at most 1 MiB")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return os.ReadFile(path)
 }
 
 // set sets a key of a map that may be nil.
