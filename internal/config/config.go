@@ -96,7 +96,7 @@ type Approvals struct {
 // HTTP configures serve --http.
 type HTTP struct {
 	Tokens []Token // accepted bearer tokens; none means no authentication
-	Events bool    // serve the transport of 2024-11-05 at /sse
+	Events bool    // serve the HTTP+SSE transport of 2024-11-05 at /sse
 
 	Connections      int // network connections; 0 means the default of httpserver
 	PerAddress       int // network connections per address; 0 means the default of httpserver

@@ -21,15 +21,15 @@ func TestEmbeddingsAreParsed(t *testing.T) {
 	}{
 		"openai": {"{provider: openai, model: m, api_key: '${OPENAI_API_KEY}', dimensions: 256, timeout: 1s}", "", nil, config.Search{
 			Embeddings: model.Config{Provider: "openai", Model: "m", Key: "${OPENAI_API_KEY}", Dimensions: 256}, Timeout: time.Second}},
-		"ollama":              {"{provider: ollama, model: all-minilm, url: 'http://10.0.0.1:11434'}", "", azure, config.Search{Embeddings: model.Config{Provider: "ollama", Model: "all-minilm", URL: "http://10.0.0.1:11434"}}},
-		"nobody asked for it": {"", "", azure, config.Search{}},
-		"azure of the environment": {"{provider: azure}", "", azure, config.Search{
+		"ollama":         {"{provider: ollama, model: all-minilm, url: 'http://10.0.0.1:11434'}", "", azure, config.Search{Embeddings: model.Config{Provider: "ollama", Model: "all-minilm", URL: "http://10.0.0.1:11434"}}},
+		"not configured": {"", "", azure, config.Search{}},
+		"azure from the environment": {"{provider: azure}", "", azure, config.Search{
 			Embeddings: model.Config{Provider: "azure", URL: "${AZURE_OPENAI_ENDPOINT}", Model: "ada", Key: "${AZURE_OPENAI_API_KEY}", APIVersion: "2023-05-15"}}},
-		"azure of .env": {"{provider: azure, model: large}", strings.Join(azure, "\n"), nil, config.Search{
+		"azure from .env": {"{provider: azure, model: large}", strings.Join(azure, "\n"), nil, config.Search{
 			Embeddings: model.Config{Provider: "azure", URL: "${AZURE_OPENAI_ENDPOINT}", Model: "large", Key: "${AZURE_OPENAI_API_KEY}"}}},
-		"azure of the file": {"{provider: azure, model: m, url: 'https://y', api_key: '${file:/k}', api_version: v}", "", azure, config.Search{
+		"azure from the file": {"{provider: azure, model: m, url: 'https://y', api_key: '${file:/k}', api_version: v}", "", azure, config.Search{
 			Embeddings: model.Config{Provider: "azure", URL: "https://y", Model: "m", Key: "${file:/k}", APIVersion: "v"}}},
-		"by variables": {"", "", []string{"SANDPIPER_SEARCH_EMBEDDINGS_PROVIDER=ollama", "SANDPIPER_SEARCH_EMBEDDINGS_MODEL=m"}, config.Search{
+		"from variables": {"", "", []string{"SANDPIPER_SEARCH_EMBEDDINGS_PROVIDER=ollama", "SANDPIPER_SEARCH_EMBEDDINGS_MODEL=m"}, config.Search{
 			Embeddings: model.Config{Provider: "ollama", Model: "m"}}},
 	} {
 		files := map[string]string{"work/.env": c.dotenv}
@@ -70,7 +70,7 @@ func TestInvalidEmbeddingsAreRejected(t *testing.T) {
 			t.Errorf("%s: %v", yaml, err)
 		}
 		if err != nil && strings.Contains(err.Error()+fault.Hint(err), "sk-") {
-			t.Errorf("%s: the error has the key: %v", yaml, err)
+			t.Errorf("%s: the error contains the key: %v", yaml, err)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-func TestText(t *testing.T) {
+func TestTextRemovesTerminalSequencesAndInvisibleCharacters(t *testing.T) {
 	for in, want := range map[string]string{
 		"two\n\twords":                             "two\n\twords",
 		"\x1b[31mred\x1b[0m \x1b]0;title\x07x":     "red x",
@@ -20,7 +20,7 @@ func TestText(t *testing.T) {
 		"👩\u200d💻 می\u200cخواهم größe":             "👩\u200d💻 می\u200cخواهم größe",
 		"one\u2028two":                             "one\ntwo",
 		"half \xe2\x82":                            "half \uFFFD",
-		"an open end \x1b]0;for ever":              "an open end ",
+		"unterminated \x1b]0;title":                "unterminated ",
 	} {
 		if got := sanitize.Text(in, 100); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
@@ -29,12 +29,15 @@ func TestText(t *testing.T) {
 }
 
 func TestTextIsTruncatedAtCharacterBoundary(t *testing.T) {
-	for max := 3; max < 20; max++ {
-		got := sanitize.Text(strings.Repeat("ü", 20), max)
-		if len(got) > max || !strings.HasSuffix(got, "…") || strings.ContainsRune(got, '\uFFFD') {
-			t.Errorf("%d bytes: %q", max, got)
+	for limit := 3; limit < 20; limit++ {
+		got := sanitize.Text(strings.Repeat("ü", 20), limit)
+		if len(got) > limit || !strings.HasSuffix(got, "…") || strings.ContainsRune(got, '\uFFFD') {
+			t.Errorf("limit %d: %q", limit, got)
 		}
 	}
+}
+
+func TestLineJoinsLines(t *testing.T) {
 	if got := sanitize.Line(" a\n b\tc ", 100); got != "a b c" {
 		t.Errorf("%q", got)
 	}
