@@ -11,7 +11,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 )
 
-// newRequest creates the request of an execution. It opens no daemon.
+// newRequest creates the request of an execution. It needs no daemon, so that wrong
+// usage is reported before one is opened.
 func (a *app) newRequest(o execOptions) (execution.Request, error) {
 	code, err := a.loadCode(o)
 	if err != nil {
@@ -47,19 +48,24 @@ func (a *app) loadCode(o execOptions) (string, error) {
 	return readCode(f, o.script)
 }
 
-// readCode reads at most one byte more than an execution accepts, so that a very large
-// file is rejected without being read.
+// byteOrderMark may precede UTF-8 text, and is not part of it.
+var byteOrderMark = []byte("\xef\xbb\xbf")
+
+// readCode reads code without its byte order mark. It reads at most one byte more than
+// an execution accepts: of a larger file it does not read the rest, and the execution
+// rejects it.
 func readCode(r io.Reader, name string) (string, error) {
-	data, err := io.ReadAll(io.LimitReader(r, execution.MaxCodeBytes+1))
+	data, err := io.ReadAll(io.LimitReader(r, int64(execution.MaxCodeBytes+1+len(byteOrderMark))))
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
-	return string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))), nil
+	data = bytes.TrimPrefix(data, byteOrderMark)
+	return string(data[:min(len(data), execution.MaxCodeBytes+1)]), nil
 }
 
 // execOptions are the flags of exec and of other commands that read code.
 type execOptions struct {
-	script  string // file with the code, or "-" for stdin
+	script  string // file with the code; "" and "-" mean standard input
 	code    string // -c
 	inline  bool   // -c was given
 	timeout time.Duration

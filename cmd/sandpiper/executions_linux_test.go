@@ -23,32 +23,32 @@ result = [first, sure, ledger.add(n=2)]`
 func TestQuestionSurvivesDaemonRestart(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	for _, era := range longtest.Rows([]string{"2025-11-25", "2026-07-28"}, 0) {
+	for _, version := range longtest.Rows([]string{"2025-11-25", "2026-07-28"}, 0) {
 		for way, end := range map[string]func(*formClient){"kill -9": (*formClient).kill, "its client leaves": (*formClient).closeInput} {
-			t.Run(era+", "+way, func(t *testing.T) { testQuestionSurvives(t, era, end) })
+			t.Run(version+", "+way, func(t *testing.T) { testQuestionSurvives(t, version, end) })
 		}
 	}
 }
 
-func testQuestionSurvives(t *testing.T, era string, end func(*formClient)) {
+func testQuestionSurvives(t *testing.T, version string, end func(*formClient)) {
 	home := t.TempDir()
 	book := filepath.Join(home, "ledger.txt")
 	config := fmt.Sprintf("servers:\n  ledger: {command: ledger, args: [%q], trusted: true}\n", book)
 	capabilities := `{"elicitation":{"form":{}}}`
-	if era == "2025-11-25" {
+	if version == "2025-11-25" {
 		capabilities = `{}` // so that the result contains the question
 	}
 	args, err := json.Marshal(map[string]string{"code": asking})
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := connect(t, home, config, era, capabilities)
+	first := connect(t, home, config, version, capabilities)
 	first.sendCall("execute_code", string(args), "")
 	m := first.nextMessage()
 	end(first)
 
-	second := connect(t, home, config, era, capabilities)
-	if era == "2025-11-25" {
+	second := connect(t, home, config, version, capabilities)
+	if version == "2025-11-25" {
 		var parked struct {
 			ID        string `json:"execution_id"`
 			Questions []struct{ ID string }

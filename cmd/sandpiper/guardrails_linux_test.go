@@ -79,11 +79,11 @@ func TestServerTextIsMarkedAsData(t *testing.T) {
 func TestPassthroughMarksServerTextAsData(t *testing.T) {
 	t.Parallel()
 	w := newInjectionClient(t, "", "2025-11-25", "--profile", "passthrough")
-	list := w.ask("tools/list", map[string]any{})
+	list := w.request("tools/list", map[string]any{})
 	checkEscaped(t, "a list", list)
-	checkEscaped(t, "an answer", w.ask("tools/call", map[string]any{"name": "people_records", "arguments": map[string]any{}}))
-	checkEscaped(t, "a failure", w.ask("tools/call", map[string]any{"name": "people_fail", "arguments": map[string]any{}}))
-	checkEscaped(t, "a resource", w.ask("resources/read", map[string]any{"uri": "note://1"}))
+	checkEscaped(t, "an answer", w.request("tools/call", map[string]any{"name": "people_records", "arguments": map[string]any{}}))
+	checkEscaped(t, "a failure", w.request("tools/call", map[string]any{"name": "people_fail", "arguments": map[string]any{}}))
+	checkEscaped(t, "a resource", w.request("resources/read", map[string]any{"uri": "note://1"}))
 }
 
 func TestGuardrailsOff(t *testing.T) {
@@ -165,10 +165,10 @@ for ask in (lambda: resources.read('note://2'), lambda: prompts.get('greet'), la
 		t.Errorf("the allowed resource: got %v", got[2])
 	}
 	direct := newInjectionClient(t, only, "2025-11-25", "--profile", "passthrough")
-	if answer := direct.ask("resources/read", map[string]any{"uri": "note://2"}); !strings.Contains(answer, "policy says block") {
+	if answer := direct.request("resources/read", map[string]any{"uri": "note://2"}); !strings.Contains(answer, "policy says block") {
 		t.Error(answer)
 	}
-	if answer := direct.ask("resources/read", map[string]any{"uri": "note://1"}); !strings.Contains(answer, "contents") {
+	if answer := direct.request("resources/read", map[string]any{"uri": "note://1"}); !strings.Contains(answer, "contents") {
 		t.Error(answer)
 	}
 }

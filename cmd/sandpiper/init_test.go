@@ -10,9 +10,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
-// TestInitWithRealClient imports servers with secrets from two clients. One of
-// them then calls a tool of such a server with the configuration that init wrote,
-// which contains no secret.
+// TestInitWithRealClient imports the servers of Cursor and Codex, one of them with a
+// secret. The MCP inspector then calls their tools with Cursor's file as init left it,
+// which like sandpiper.yaml does not contain the secret.
 func TestInitWithRealClient(t *testing.T) {
 	t.Parallel()
 	modules := wiretest.Installed(t, ".bin/mcp-inspector", "@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-memory")
@@ -22,7 +22,7 @@ func TestInitWithRealClient(t *testing.T) {
 	for path, text := range map[string]string{
 		".cursor/mcp.json": `{
   "mcpServers": {
-    // shows its environment
+    // returns its environment
     "everything": {"command": "` + node + `", "args": ["` + modules.Path("@modelcontextprotocol/server-everything/dist/index.js") + `"],
       "env": {"API_TOKEN": "tok-of-everything", "MODE": "demo"}}
   }
@@ -31,17 +31,17 @@ func TestInitWithRealClient(t *testing.T) {
 		".codex/config.toml": "[mcp_servers.memory]\ncommand = \"" + node + "\"\nargs = [\"" + modules.Path("@modelcontextprotocol/server-memory/dist/index.js") +
 			"\"]\n[mcp_servers.memory.env]\nMEMORY_FILE_PATH = \"" + filepath.Join(home, "memory.jsonl") + "\"\n",
 	} {
-		putFile(t, filepath.Join(home, path), text)
+		writeTestFile(t, filepath.Join(home, path), text)
 	}
-	if err := os.Symlink(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")); err != nil { // with Python in it
+	if err := os.Symlink(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")); err != nil { // contains the extracted Python
 		t.Fatal(err)
 	}
 	env := filepath.Join(home, ".config/sandpiper/.env")
-	putFile(t, env, "# mine\n")
+	writeTestFile(t, env, "# mine\n")
 	if err := os.Chmod(env, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	initAs(t, home, binary, "--apply", "cursor,codex", "--replace", "--env-file", "--yes")
+	runInit(t, home, binary, "--apply", "cursor,codex", "--replace", "--env-file", "--yes")
 	if info, err := os.Stat(env); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf(".env is %v, %v", info, err)
 	}
@@ -56,8 +56,8 @@ func TestInitWithRealClient(t *testing.T) {
 	if want := decode(t, `{"success": true, "result": {"mode": "demo", "known": true, "found": 1}}`); failed || !covers(decode(t, answer), want) {
 		t.Errorf("the client got %s", answer)
 	}
-	initAs(t, home, binary, "--undo")
-	if text, err := os.ReadFile(client); err != nil || !strings.Contains(string(text), "// shows its environment") || strings.Contains(string(text), "sandpiper\"") {
+	runInit(t, home, binary, "--undo")
+	if text, err := os.ReadFile(client); err != nil || !strings.Contains(string(text), "// returns its environment") || strings.Contains(string(text), "sandpiper\"") {
 		t.Errorf("after undo: %s, %v", text, err)
 	}
 	if text, err := os.ReadFile(env); err != nil || string(text) != "# mine\n" {
@@ -65,7 +65,7 @@ func TestInitWithRealClient(t *testing.T) {
 	}
 }
 
-func putFile(t *testing.T, path, text string) {
+func writeTestFile(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
@@ -75,8 +75,8 @@ func putFile(t *testing.T, path, text string) {
 	}
 }
 
-// initAs runs sandpiper init with a home directory.
-func initAs(t *testing.T, home, binary string, args ...string) {
+// runInit runs sandpiper init with a home directory.
+func runInit(t *testing.T, home, binary string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, append([]string{"init"}, args...)...)
 	cmd.Env, cmd.Dir = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}, home

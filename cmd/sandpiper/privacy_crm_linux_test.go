@@ -34,16 +34,16 @@ func TestSheetsToCRM(t *testing.T) {
 		}
 		values = append(values, fmt.Sprintf("assistant.%v@example.org", row["id"])) // in the notes
 	}
-	for _, c := range []struct{ mode, era, pii string }{
+	for _, c := range []struct{ mode, version, pii string }{
 		{"off", "2025-11-25", "{mode: off}"},
 		{"egress", "2025-11-25", "{mode: egress, addresses: all}"},
 		{"egress", "2026-07-28", "{addresses: all}"},
 		{"strict", "2026-07-28", "{mode: strict, addresses: all, flows: [{types: [" + strings.Join(crmTypes, ", ") + "], to: \"crm.*\", decision: allow}]}"},
 	} {
-		t.Run(c.mode+" "+c.era, func(t *testing.T) {
+		t.Run(c.mode+" "+c.version, func(t *testing.T) {
 			t.Parallel()
 			record := filepath.Join(t.TempDir(), "record")
-			w := newRecordingClient(t, crmConfig(servers, record, c.pii), c.era)
+			w := newRecordingClient(t, crmConfig(servers, record, c.pii), c.version)
 			best := importAll(w).Best[0]
 			sameContacts(t, rows, record)
 			useShownValues(w, best)

@@ -111,12 +111,12 @@ type leakTest struct {
 	together strings.Builder // output received in parts, joined
 }
 
-func newLeakTest(t *testing.T, mode, era string) *leakTest {
+func newLeakTest(t *testing.T, mode, version string) *leakTest {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "script")
 	l := &leakTest{script: script}
 	l.setValues(t, "")
-	l.recordingClient = newRecordingClient(t, peopleConfig(t, script)+privacyConfig(mode), era, "--profile", "full")
+	l.recordingClient = newRecordingClient(t, peopleConfig(t, script)+privacyConfig(mode), version, "--profile", "full")
 	return l
 }
 
@@ -201,9 +201,9 @@ func (l *leakTest) readAllFiles() {
 	for _, name := range append(list.Files, l.r.file()) {
 		l.call("read_workspace_file", map[string]any{"filename": name})
 	}
-	l.decode(l.ask("resources/list", map[string]any{}), &struct{ Result any }{&list})
+	l.decode(l.request("resources/list", map[string]any{}), &struct{ Result any }{&list})
 	for _, r := range list.Resources {
-		l.ask("resources/read", map[string]any{"uri": r.URI})
+		l.request("resources/read", map[string]any{"uri": r.URI})
 	}
 }
 
@@ -241,8 +241,8 @@ func (l *leakTest) readSkills() {
 	l.call("load_skill", map[string]any{"name": "made"})
 	l.call("list_skills", map[string]any{})
 	l.call("read_workspace_file", map[string]any{"filename": "skills/made.py"})
-	l.ask("resources/read", map[string]any{"uri": "skill://made"})
-	l.ask("resources/list", map[string]any{})
+	l.request("resources/read", map[string]any{"uri": "skill://made"})
+	l.request("resources/list", map[string]any{})
 	l.execute("print(load_skill('made'), list_skills())\nfrom skills import made\nresult = made.DATA")
 	l.call("delete_skill", map[string]any{"name": "made"})
 }
@@ -277,7 +277,7 @@ func (l *leakTest) sendBack() {
 				l.call(tool, map[string]any{arg: s})
 			}
 		}
-		l.ask("resources/read", map[string]any{"uri": "workspace://" + url.PathEscape(s)})
+		l.request("resources/read", map[string]any{"uri": "workspace://" + url.PathEscape(s)})
 	}
 	list := string(asJSON(shown))
 	l.execute("from servers.people import strict\nstrict(n=" + string(asJSON(shown[0])) + ")")
@@ -297,13 +297,13 @@ func (l *leakTest) sendBack() {
 func TestPrivateValuesDoNotReachClient(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	for _, c := range longtest.Rows([]struct{ mode, era, only string }{
+	for _, c := range longtest.Rows([]struct{ mode, version, only string }{
 		{"off", "2025-11-25", ""}, {"egress", "2025-11-25", ""}, {"egress", "2026-07-28", ""}, {"strict", "2026-07-28", ""},
-		{"off", unasked, "question"}, {"egress", unasked, "question"}, {"strict", unasked, "question"},
+		{"off", withoutForms, "question"}, {"egress", withoutForms, "question"}, {"strict", withoutForms, "question"},
 	}, 2) {
-		t.Run(c.mode+" "+c.era, func(t *testing.T) {
+		t.Run(c.mode+" "+c.version, func(t *testing.T) {
 			t.Parallel()
-			l := newLeakTest(t, c.mode, c.era)
+			l := newLeakTest(t, c.mode, c.version)
 			for _, x := range exits {
 				if !strings.HasPrefix(x.name, c.only) {
 					continue

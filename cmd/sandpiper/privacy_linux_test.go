@@ -12,22 +12,23 @@ import (
 // recordingClient is a client that records every byte that it receives.
 type recordingClient struct {
 	*formClient
-	read int // number of received bytes that were checked
+	read int // number of received bytes that newOutput has returned
 }
 
-// privacyEras maps the protocol versions to the capabilities of a client that shows
-// questions; unasked is the capabilities of a client that does not.
-var privacyEras = map[string]string{"2025-11-25": `{"elicitation":{}}`, "2026-07-28": `{"elicitation":{"form":{}}}`, unasked: `{}`}
+// privacyCapabilities maps protocol versions to the capabilities of a client: with forms,
+// and for the version withoutForms without.
+var privacyCapabilities = map[string]string{"2025-11-25": `{"elicitation":{}}`, "2026-07-28": `{"elicitation":{"form":{}}}`, withoutForms: `{}`}
 
-const unasked = "2025-06-18"
+const withoutForms = "2025-06-18"
 
-func newRecordingClient(t *testing.T, config, era string, args ...string) *recordingClient {
+func newRecordingClient(t *testing.T, config, version string, args ...string) *recordingClient {
 	t.Helper()
-	return &recordingClient{formClient: connect(t, t.TempDir(), config, era, privacyEras[era], args...)}
+	return &recordingClient{formClient: connect(t, t.TempDir(), config, version, privacyCapabilities[version], args...)}
 }
 
-// ask sends a request and returns the text of a tool's result, or the whole response.
-func (w *recordingClient) ask(method string, params map[string]any) string {
+// request sends a request and returns the text of a tool's result, or the whole response.
+// It declines all questions in a result.
+func (w *recordingClient) request(method string, params map[string]any) string {
 	w.t.Helper()
 	id := w.send(method, params)
 	answer := w.await(id)[id]
@@ -43,7 +44,7 @@ func (w *recordingClient) ask(method string, params map[string]any) string {
 	}
 	switch {
 	case m.Result.Requests != nil:
-		return w.ask(method, declined(params, m.Result.State, m.Result.Requests))
+		return w.request(method, declineParams(params, m.Result.State, m.Result.Requests))
 	case len(m.Result.Content) > 0:
 		return m.Result.Content[0].Text
 	}
@@ -60,13 +61,14 @@ func (w *recordingClient) send(method string, params map[string]any) int {
 	w.id++
 	begin := strings.TrimSuffix(string(body), "}")
 	if begin == "{" {
-		begin = `{"of":"nothing"`
+		begin = `{"unused":true`
 	}
 	w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s%s}}`, w.id, method, begin, w.meta))
 	return w.id
 }
 
-// await returns the responses to some requests. It declines all questions.
+// await returns the responses to some requests. It declines all questions that arrive
+// before them.
 func (w *recordingClient) await(ids ...int) map[int]string {
 	w.t.Helper()
 	answers := map[int]string{}
@@ -81,8 +83,9 @@ func (w *recordingClient) await(ids ...int) map[int]string {
 	return answers
 }
 
-// declined returns the parameters of a repeated request that declines its questions.
-func declined(params map[string]any, state string, asked map[string]json.RawMessage) map[string]any {
+// declineParams returns the parameters with which a request is repeated to decline its
+// questions.
+func declineParams(params map[string]any, state string, asked map[string]json.RawMessage) map[string]any {
 	again := map[string]any{"requestState": state}
 	replies := map[string]any{}
 	for id := range asked {
@@ -100,7 +103,7 @@ func declined(params map[string]any, state string, asked map[string]json.RawMess
 // call calls a tool and returns the text of its result.
 func (w *recordingClient) call(tool string, args map[string]any) string {
 	w.t.Helper()
-	return w.ask("tools/call", map[string]any{"name": tool, "arguments": args})
+	return w.request("tools/call", map[string]any{"name": tool, "arguments": args})
 }
 
 // execute runs code, with more arguments of execute_code in pairs.
@@ -118,7 +121,7 @@ func (w *recordingClient) execute(code string, more ...any) (r execAnswer) {
 	return r
 }
 
-// newOutput returns the bytes received since its last call.
+// newOutput returns the bytes received since its previous call.
 func (w *recordingClient) newOutput() string {
 	all := w.heard.String()
 	defer func() { w.read = len(all) }()

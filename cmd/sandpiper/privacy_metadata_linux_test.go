@@ -100,17 +100,17 @@ func TestServerMetadataIsRedacted(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	for _, c := range []struct {
-		mode, era, profile string
-		all                []asked
+		mode, version, profile string
+		all                    []asked
 	}{
 		{"off", "2025-11-25", "full", codeModeQuestions}, {"egress", "2025-11-25", "full", codeModeQuestions}, {"strict", "2026-07-28", "full", codeModeQuestions},
 		{"off", "2025-11-25", "passthrough", passthroughQuestions}, {"egress", "2025-11-25", "passthrough", passthroughQuestions}, {"egress", "2026-07-28", "passthrough", passthroughQuestions},
 	} {
-		t.Run(c.mode+" "+c.era+" "+c.profile, func(t *testing.T) {
+		t.Run(c.mode+" "+c.version+" "+c.profile, func(t *testing.T) {
 			script := filepath.Join(t.TempDir(), "script")
 			values := newCorpus(t, 900).only(proseKeys)
 			upstreamtest.Write(t, script, scriptWith(values))
-			w := newRecordingClient(t, peopleConfig(t, script)+privacyConfig(c.mode), c.era, "--profile", c.profile)
+			w := newRecordingClient(t, peopleConfig(t, script)+privacyConfig(c.mode), c.version, "--profile", c.profile)
 			if c.profile != "passthrough" {
 				w.awaitModule("servers/people/lookup.py")
 			}
@@ -161,5 +161,5 @@ func (w *recordingClient) asks(a asked) {
 	if method == "" {
 		method = "tools/call"
 	}
-	w.ask(method, params)
+	w.request(method, params)
 }

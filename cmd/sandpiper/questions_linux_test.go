@@ -46,14 +46,14 @@ type form struct {
 	} `json:"requestedSchema"`
 }
 
-func newFormClient(t *testing.T, modules wiretest.Modules, era, capabilities string) *formClient {
+func newFormClient(t *testing.T, modules wiretest.Modules, version, capabilities string) *formClient {
 	t.Helper()
 	home := t.TempDir()
-	return connect(t, home, npmServers(modules, home), era, capabilities)
+	return connect(t, home, npmServers(modules, home), version, capabilities)
 }
 
 // connect starts a daemon with a configuration in its own directory.
-func connect(t *testing.T, home, text, era, capabilities string, args ...string) *formClient {
+func connect(t *testing.T, home, text, version, capabilities string, args ...string) *formClient {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -75,12 +75,12 @@ func connect(t *testing.T, home, text, era, capabilities string, args ...string)
 	t.Cleanup(s.kill)
 	s.in, s.out = in, bufio.NewScanner(io.TeeReader(out, p.heard))
 	s.out.Buffer(nil, 64<<20)
-	if era == "2026-07-28" {
+	if version == "2026-07-28" {
 		p.meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `,"progressToken":"p"}`
 		return p
 	}
 	p.meta = `,"_meta":{"progressToken":"p"}`
-	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"t","version":"1"}}}`, era, capabilities))
+	p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":{"name":"t","version":"1"}}}`, version, capabilities))
 	p.nextMessage()
 	p.say(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 	return p

@@ -41,8 +41,8 @@ func (a *app) toolsSearchCommand() *cobra.Command {
 	var q lookup.Query
 	c := &cobra.Command{
 		Use: "search [QUERY...]", Short: "Find tools by what they do",
-		Long: `Search searches the tools of all servers. It first lists servers that were never
-listed, waits for them to start, and exits with 1 if one did not start.`,
+		Long: `Search searches the tools of all servers. It first lists the tools of servers whose
+tools have never been listed, and exits with 1 if that was not possible for one.`,
 		Example: "  sandpiper tools search create an issue\n  sandpiper tools search --category dev",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
@@ -68,7 +68,7 @@ func (a *app) toolsGetCommand() *cobra.Command {
 }
 
 func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
-	missing, err := a.withToolsAndMissing(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+	unlisted, err := a.withToolsAndUnlisted(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
 		found, err := d.Find.Search(ctx, q)
 		if err != nil {
 			return err
@@ -90,7 +90,7 @@ func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 		}
 		return nil
 	})
-	if err == nil && missing > 0 {
+	if err == nil && unlisted > 0 {
 		return exit(exitFailed) // the search did not include all configured servers
 	}
 	return err

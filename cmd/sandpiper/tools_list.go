@@ -14,34 +14,35 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-// withTools calls f with a daemon and its catalog, after it has listed the servers that
-// were never listed.
+// withTools calls f with a daemon and its catalog. It first lists the tools of servers
+// whose tools have never been listed.
 func (a *app) withTools(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapshot) error) error {
-	_, err := a.withToolsAndMissing(ctx, f)
+	_, err := a.withToolsAndUnlisted(ctx, f)
 	return err
 }
 
-// withToolsAndMissing is withTools and returns the number of servers that did not start.
-func (a *app) withToolsAndMissing(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapshot) error) (missing int, err error) {
+// withToolsAndUnlisted is like withTools. It also returns the number of servers whose tools
+// could not be listed.
+func (a *app) withToolsAndUnlisted(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapshot) error) (unlisted int, err error) {
 	d, err := a.daemon(options{quiet: true})
 	if err != nil {
 		return 0, err
 	}
 	defer d.Close()
-	var unlisted []string
+	var names []string
 	for _, s := range d.Servers.Catalog.Now().Servers {
 		if s.Connected && s.Listed.IsZero() {
-			unlisted = append(unlisted, s.Name)
+			names = append(names, s.Name)
 		}
 	}
-	all := a.listServers(ctx, d, unlisted)
+	all := a.listServers(ctx, d, names)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := all[name].err; err != nil {
-			missing++
+			unlisted++
 			a.warn(fault.Message(err))
 		}
 	}
-	return missing, f(d, d.Servers.Catalog.Now())
+	return unlisted, f(d, d.Servers.Catalog.Now())
 }
 
 // listResult is the result of listing one server.
@@ -50,8 +51,8 @@ type listResult struct {
 	err    error
 }
 
-// listServers lists the tools of servers concurrently, and prints the names of the
-// servers for which it waits.
+// listServers lists the tools of servers concurrently. At intervals it prints the names of
+// the servers for which it still waits.
 func (a *app) listServers(ctx context.Context, d *daemon.Daemon, names []string) map[string]listResult {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -79,16 +80,17 @@ func (a *app) listServers(ctx context.Context, d *daemon.Daemon, names []string)
 			mu.Lock()
 			waiting := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, ok := all[name]; return ok })
 			mu.Unlock()
-			line := fmt.Sprintf("waiting for %s to start (%s)", visibleName(strings.Join(waiting, ", ")), time.Since(began).Round(time.Second))
+			line := fmt.Sprintf("waiting for the tools of %s (%s)", visibleName(strings.Join(waiting, ", ")), time.Since(began).Round(time.Second))
 			fmt.Fprintln(a.stderr, styleFor(a.stderr).dim(line))
 		}
 	}
 }
 
-// waitingInterval is the interval of messages about servers that have not started.
+// waitingInterval is the interval of the messages of listServers.
 const waitingInterval = 3 * time.Second
 
-// changeSummary describes the difference between the old and the new list of tools.
+// changeSummary describes the difference between the old and the new list of tools, with
+// "; " before each part.
 func changeSummary(c catalog.Change) string {
 	text := ""
 	for _, part := range []struct {
