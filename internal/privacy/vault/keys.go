@@ -185,7 +185,7 @@ func (v *Vault) unwrap(ctx context.Context, m Master, rows []wrapped) (*keys, er
 func (v *Vault) unwrapOne(ctx context.Context, m Master, w wrapped) ([]byte, error) {
 	if w.master != m.ID() {
 		return nil, fault.New(fault.Unavailable, "the vault keys were wrapped with master key %s, but the configuration names %s", w.master, m.ID()).
-			WithHint("set pii.key to %s again; nothing is lost, and no other key is used", w.master)
+			WithHint("set pii.key to %s again; no data is lost, and no other key is accepted", w.master)
 	}
 	key, err := m.Unwrap(ctx, w.key, v.keyAAD(w.use))
 	if err == nil && len(key) != keySize {

@@ -47,15 +47,15 @@ const kmsTimeout = 20 * time.Second
 
 func (m *kmsMaster) ID() string { return m.uri }
 
-func (m *kmsMaster) Wrap(ctx context.Context, key, about []byte) ([]byte, error) {
+func (m *kmsMaster) Wrap(ctx context.Context, key, additionalData []byte) ([]byte, error) {
 	return m.ask(ctx, func(ctx context.Context, c tink.AEADWithContext) ([]byte, error) {
-		return c.EncryptWithContext(ctx, key, about)
+		return c.EncryptWithContext(ctx, key, additionalData)
 	})
 }
 
-func (m *kmsMaster) Unwrap(ctx context.Context, wrapped, about []byte) ([]byte, error) {
+func (m *kmsMaster) Unwrap(ctx context.Context, wrapped, additionalData []byte) ([]byte, error) {
 	return m.ask(ctx, func(ctx context.Context, c tink.AEADWithContext) ([]byte, error) {
-		return c.DecryptWithContext(ctx, wrapped, about)
+		return c.DecryptWithContext(ctx, wrapped, additionalData)
 	})
 }
 
@@ -94,12 +94,12 @@ func (m *kmsMaster) fault(err error) error {
 // vaultAEAD adapts the library's client, whose time is limited by its configuration.
 type vaultAEAD struct{ tink.AEAD }
 
-func (a vaultAEAD) EncryptWithContext(_ context.Context, plain, about []byte) ([]byte, error) {
-	return a.Encrypt(plain, about)
+func (a vaultAEAD) EncryptWithContext(_ context.Context, plain, additionalData []byte) ([]byte, error) {
+	return a.Encrypt(plain, additionalData)
 }
 
-func (a vaultAEAD) DecryptWithContext(_ context.Context, sealed, about []byte) ([]byte, error) {
-	return a.Decrypt(sealed, about)
+func (a vaultAEAD) DecryptWithContext(_ context.Context, sealed, additionalData []byte) ([]byte, error) {
+	return a.Decrypt(sealed, additionalData)
 }
 
 // dialVault reads token and certificates from the environment like the vault command:

@@ -11,39 +11,40 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 )
 
-// A wrapped key begins with the fingerprint of the 32-byte master that wrapped it, to
-// distinguish a wrong master from a damaged key.
+// fingerprintSize is the size of a fingerprint. A wrapped key begins with that of the
+// master key that wrapped it, to distinguish a wrong master key from a damaged wrapped key.
 const fingerprintSize = 16
 
-// derivedKey derives a key for this use from the master key; the key file has other
-// uses.
+// derivedKey derives the key that wraps keys of vaults from a master key, from which other
+// packages derive keys of their own.
 func derivedKey(master []byte) []byte {
 	h := hmac.New(sha256.New, master)
 	h.Write([]byte("sandpiper vault"))
 	return h.Sum(nil)
 }
 
-func wrapWith(master, key, about []byte) ([]byte, error) {
-	box, err := newAEAD(derivedKey(master))
+func wrapWith(master, key, additionalData []byte) ([]byte, error) {
+	aead, err := newAEAD(derivedKey(master))
 	if err != nil {
 		return nil, err
 	}
-	return box.Seal([]byte(secret.Fingerprint(master)), nil, key, about), nil
+	return aead.Seal([]byte(secret.Fingerprint(master)), nil, key, additionalData), nil
 }
 
-func unwrapWith(master, wrapped, about []byte) ([]byte, error) {
-	box, err := newAEAD(derivedKey(master))
+// unwrapWith unwraps a key for which wrappedBy returned no error.
+func unwrapWith(master, wrapped, additionalData []byte) ([]byte, error) {
+	aead, err := newAEAD(derivedKey(master))
 	if err != nil {
 		return nil, err
 	}
-	key, err := box.Open(nil, nil, wrapped[fingerprintSize:], about)
+	key, err := aead.Open(nil, nil, wrapped[fingerprintSize:], additionalData)
 	if err != nil {
 		return nil, damaged(err)
 	}
 	return key, nil
 }
 
-// wrappedBy returns the fingerprint of the master that wrapped something.
+// wrappedBy returns the fingerprint of the master key that wrapped a key.
 func wrappedBy(wrapped []byte) (string, error) {
 	if len(wrapped) < fingerprintSize {
 		return "", damaged(nil)
@@ -61,19 +62,19 @@ type fileMaster struct{ file secret.KeyFile }
 
 func (m fileMaster) ID() string { return "file" }
 
-// Check returns an error if the file contains another key than the keys were wrapped
-// with.
+// Check returns an error if the file does not contain the pinned key. It does not read the
+// wrapped keys.
 func (m fileMaster) Check() error { return m.file.Check() }
 
-func (m fileMaster) Wrap(_ context.Context, key, about []byte) ([]byte, error) {
+func (m fileMaster) Wrap(_ context.Context, key, additionalData []byte) ([]byte, error) {
 	master, err := m.file.ReadPinned()
 	if err != nil {
 		return nil, err
 	}
-	return wrapWith(master, key, about)
+	return wrapWith(master, key, additionalData)
 }
 
-func (m fileMaster) Unwrap(_ context.Context, wrapped, about []byte) ([]byte, error) {
+func (m fileMaster) Unwrap(_ context.Context, wrapped, additionalData []byte) ([]byte, error) {
 	by, err := wrappedBy(wrapped)
 	if err != nil {
 		return nil, err
@@ -82,39 +83,39 @@ func (m fileMaster) Unwrap(_ context.Context, wrapped, about []byte) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	return unwrapWith(master, wrapped, about)
+	return unwrapWith(master, wrapped, additionalData)
 }
 
 // keyringMaster wraps keys with a key in the keyring of the operating system.
 type keyringMaster struct {
-	at   string
-	refs *secret.References
+	entry string // SERVICE/ACCOUNT
+	refs  *secret.References
 }
 
-func (m keyringMaster) ID() string { return "keyring:" + m.at }
+func (m keyringMaster) ID() string { return "keyring:" + m.entry }
 
 func (m keyringMaster) key(ctx context.Context) ([]byte, error) {
-	text, err := m.refs.Resolve(ctx, "${keyring:"+m.at+"}")
+	text, err := m.refs.Resolve(ctx, "${keyring:"+m.entry+"}")
 	if err != nil {
 		return nil, err
 	}
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(key) != keySize {
-		return nil, fault.New(fault.Unavailable, "keyring entry %s is not a master key", m.at).
+		return nil, fault.New(fault.Unavailable, "keyring entry %s is not a master key", m.entry).
 			WithHint("store %d random bytes in base64 there: openssl rand -base64 %d", keySize, keySize)
 	}
 	return key, nil
 }
 
-func (m keyringMaster) Wrap(ctx context.Context, key, about []byte) ([]byte, error) {
+func (m keyringMaster) Wrap(ctx context.Context, key, additionalData []byte) ([]byte, error) {
 	master, err := m.key(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return wrapWith(master, key, about)
+	return wrapWith(master, key, additionalData)
 }
 
-func (m keyringMaster) Unwrap(ctx context.Context, wrapped, about []byte) ([]byte, error) {
+func (m keyringMaster) Unwrap(ctx context.Context, wrapped, additionalData []byte) ([]byte, error) {
 	need, err := wrappedBy(wrapped)
 	if err != nil {
 		return nil, err
@@ -124,8 +125,8 @@ func (m keyringMaster) Unwrap(ctx context.Context, wrapped, about []byte) ([]byt
 		return nil, err
 	}
 	if have := secret.Fingerprint(master); have != need {
-		return nil, fault.New(fault.Unavailable, "master key with fingerprint %s is required, but keyring entry %s has %s", need, m.at, have).
-			WithHint("restore the right key; nothing is lost, and no other key is used")
+		return nil, fault.New(fault.Unavailable, "master key with fingerprint %s is required, but keyring entry %s has %s", need, m.entry, have).
+			WithHint("restore the right key; no data is lost, and no other key is accepted")
 	}
-	return unwrapWith(master, wrapped, about)
+	return unwrapWith(master, wrapped, additionalData)
 }

@@ -13,8 +13,8 @@ import (
 // additional data. Its errors are shown to the operator and name what is missing.
 type Master interface {
 	ID() string // stored with the keys that it wrapped; not secret
-	Wrap(ctx context.Context, key, about []byte) ([]byte, error)
-	Unwrap(ctx context.Context, wrapped, about []byte) ([]byte, error)
+	Wrap(ctx context.Context, key, additionalData []byte) ([]byte, error)
+	Unwrap(ctx context.Context, wrapped, additionalData []byte) ([]byte, error)
 }
 
 // OpenMaster returns the master key that text describes. It does no I/O.
