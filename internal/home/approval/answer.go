@@ -63,7 +63,7 @@ func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 // findSame returns the latest request with a binding that is still in force, or
 // sql.ErrNoRows. A denial does not expire within its execution. Without an execution
 // any later call has the same binding, so there a denial is in force until it expires
-// or Decline reports it.
+// or ConsumeDenial is called.
 func (s *Store) findSame(ctx context.Context, tx *store.Tx, b Binding) (Request, error) {
 	return s.scan(tx.QueryRowContext(ctx, "SELECT "+columns+` FROM approvals
 		WHERE execution = ? AND server = ? AND tool = ? AND arguments = ? AND kind = ? AND occurrence = ? AND schema = ?
@@ -154,7 +154,7 @@ func (r Request) refusal() error {
 	case Expired:
 		return fault.New(fault.Denied, "approval %s expired at %s", r.ID, clockTime(r.Expires))
 	case Withdrawn:
-		return fault.New(fault.Denied, "approval %s was withdrawn: its execution has ended", r.ID)
+		return fault.New(fault.Denied, "approval %s was withdrawn: nothing waits for the answer any more", r.ID)
 	}
 	answer := Approved
 	if r.State == Denied {

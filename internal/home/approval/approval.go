@@ -1,10 +1,11 @@
-// Package approval stores approval requests: whether a tool call, or a plan of calls, may be
-// made.
+// Package approval stores requests for a person's approval of a tool call or of a plan of
+// calls, and the answers.
 //
 // A Request has a short id that can be typed. Its Binding identifies exactly what is to be
 // approved. It is open until a person answers it, it expires, or it is withdrawn. It is
-// answered at most once, and an approval is used at most once, for its binding only. What a
-// person is shown is encrypted in the tenant's database and bound to tenant and id.
+// answered at most once, and an approval is used at most once, for its binding only. The
+// arguments and the notes are encrypted in the tenant's database, with tenant and id as
+// additional data.
 //
 // A Store is safe for concurrent use, and any number of processes may have one for the same
 // database: the first answer counts. When Create, Answer or Use returns, its change is on disk.
@@ -66,8 +67,8 @@ const (
 	Approved  State = "approved"
 	Denied    State = "denied"
 	Expired   State = "expired"   // not answered in time
-	Withdrawn State = "withdrawn" // its caller stopped waiting
-	Used      State = "used"      // approved, and the call was made
+	Withdrawn State = "withdrawn" // nothing waits for the answer, and nothing can resume
+	Used      State = "used"      // approved, and consumed before the call was sent or the plan applied
 )
 
 // Sources of an answer.
@@ -87,13 +88,13 @@ type Binding struct {
 	Arguments  string // hash of the exact bytes that are sent
 }
 
-// Question is the input of Create.
+// Question is the content of a request, from its caller.
 type Question struct {
 	Binding
 	Session string
 	Rule    string          // policy rule that requires approval
 	Reason  string          // of the rule, or ""
-	Shown   json.RawMessage // arguments as the person sees them, with private values
+	Shown   json.RawMessage // arguments, or calls of the plan, as the person sees them: with private values
 }
 
 // Request is a stored question.
@@ -105,26 +106,26 @@ type Request struct {
 	Answered         time.Time // zero if unanswered
 	By               string    // Client or CommandLine
 	Note             string    // text of the answer
-	Damaged          bool      // its content cannot be decrypted: it cannot be answered
+	Damaged          bool      // the arguments or the note cannot be decrypted: it cannot be answered
 }
 
 // Config of a Store.
 type Config struct {
-	DB      *store.DB     // with Tables in it. Required
+	DB      *store.DB     // has the tables of Tables. Required
 	Tenant  tenant.ID     // owner of the requests. Required
-	Key     []byte        // encrypts what is shown: 32 bytes. Required
+	Key     []byte        // encrypts arguments and notes: 32 bytes. Required
 	Timeout time.Duration // lifetime of a request; 0 means 24 hours
 	MaxOpen int           // open requests; 0 means 100
-	// Record is called when a request is created, answered or expires, before the change is
-	// committed; an error prevents the change. nil means no call.
+	// Record is called when a request is created, answered, or found to have expired by
+	// Wait, before the change is committed; an error prevents the change. nil means no call.
 	Record func(context.Context, Request) error
 	Now    func() time.Time // nil means time.Now
 }
 
 // Store contains the requests of one tenant.
 type Store struct {
-	cfg Config
-	box cipher.AEAD
+	cfg  Config
+	aead cipher.AEAD
 }
 
 // New returns the Store of a tenant. It does no I/O.
@@ -148,17 +149,17 @@ func New(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	box, err := cipher.NewGCMWithRandomNonce(block)
-	return &Store{cfg, box}, err
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return &Store{cfg, aead}, err
 }
 
 // encrypt encrypts a part of a request: "shown" or "note".
 func (s *Store) encrypt(id, part string, text []byte) []byte {
-	return s.box.Seal(nil, nil, text, s.additionalData(id, part))
+	return s.aead.Seal(nil, nil, text, s.additionalData(id, part))
 }
 
 func (s *Store) decrypt(id, part string, ciphertext []byte) ([]byte, error) {
-	return s.box.Open(nil, nil, ciphertext, s.additionalData(id, part))
+	return s.aead.Open(nil, nil, ciphertext, s.additionalData(id, part))
 }
 
 func (s *Store) additionalData(id, part string) []byte {

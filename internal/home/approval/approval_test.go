@@ -292,7 +292,7 @@ func TestMaxOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = s.Answer(t.Context(), first.ID, approval.Answer{Approve: true})
-	refused(t, err, fault.Denied, "was withdrawn: its execution has ended")
+	refused(t, err, fault.Denied, "was withdrawn: nothing waits for the answer any more")
 	ask(t, s, question(3))
 }
 
