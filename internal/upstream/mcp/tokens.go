@@ -17,17 +17,17 @@ import (
 type TokenSource interface {
 	// Token returns the token to send; "" sends none.
 	Token(ctx context.Context) (string, error)
-	// Renew is called when the server rejected a token, "" if none was sent. nil means that
-	// a new token is available.
-	Renew(ctx context.Context, refused string, c oauth.Challenge) error
+	// Renew is called when the server rejected a request with this token; "" means without
+	// one. nil means that Token returns a new token.
+	Renew(ctx context.Context, rejected string, c oauth.Challenge) error
 }
 
-// maxRenewals is how often one request is resent with another token: another process may
-// renew the token at the same time, or log in.
+// maxRenewals limits how often one request is sent again with another token. More than one
+// may be needed, since another process may renew the token at the same time, or log in.
 const maxRenewals = 2
 
-// sendAuthorized sends a request with the current token, and again with a renewed one if
-// it is rejected.
+// sendAuthorized sends a request with the current token, and if the server rejects that,
+// again with a renewed one.
 func (w *httpLink) sendAuthorized(r *http.Request) (*http.Response, error) {
 	if w.address.Tokens == nil {
 		return w.base.RoundTrip(r)
@@ -63,9 +63,9 @@ func (w *httpLink) sendAuthorized(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// rememberDenial stores that no token is available for this connection. Otherwise the
-// SDK would take the refusal of server/discover for a legacy server and send initialize,
-// and its error would hide the reason.
+// rememberDenial records that no token is available, so that later requests on this
+// connection return the same error. Otherwise the SDK would assume a legacy server when
+// server/discover fails, send initialize and return its error, which hides the reason.
 func (w *httpLink) rememberDenial(err error) error {
 	denied, ok := errors.AsType[*fault.Error](err)
 	if ok && denied.Kind == fault.Denied && !errors.Is(err, oauth.ErrInsufficientScope) {
@@ -74,7 +74,8 @@ func (w *httpLink) rememberDenial(err error) error {
 	return err
 }
 
-// cloneRequest returns the request with a fresh body.
+// cloneRequest returns a copy of the request that can be sent, with a new body if the
+// request can create one.
 func cloneRequest(r *http.Request) (*http.Request, error) {
 	sent := r.Clone(r.Context())
 	if r.GetBody == nil {
@@ -86,14 +87,15 @@ func cloneRequest(r *http.Request) (*http.Request, error) {
 	return sent, err
 }
 
-// parseChallenge reports whether a response requires a token, or one with more scopes.
+// parseChallenge reports whether a response requires a token, or one with more scopes, and
+// returns the parameters of its challenge.
 func parseChallenge(res *http.Response) (c oauth.Challenge, challenged bool) {
 	if res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
 		return c, false
 	}
 	challenges, err := oauthex.ParseWWWAuthenticate(res.Header.Values("WWW-Authenticate"))
 	if err != nil {
-		challenges = nil // discovery uses the well-known addresses
+		challenges = nil // discovery uses well-known URIs
 	}
 	for _, s := range challenges {
 		if s.Scheme != "bearer" {
