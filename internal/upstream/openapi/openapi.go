@@ -3,16 +3,17 @@
 //
 // A Source configures an API: its document, base URL, credentials, and the operations to
 // include. Open reads an OpenAPI 3.0 or 3.1 document in JSON or YAML, with the files
-// that it references; errors name file, line and JSON pointer. An API keeps only what
-// calls need and releases the document, which may contain thousands of operations.
+// that it references; errors name file, line and JSON pointer. An API keeps the operations
+// in a compact form and not the document.
 //
 // A call builds one request from the arguments, checks its target, and converts the
 // response to a result. Credentials are resolved for each call. They are sent only to
-// the API's host and to hosts listed by the operator, also after redirects.
+// the API's host and to hosts listed by the operator; a redirect from one host to another
+// is followed without them, if at all.
 //
-// An API is safe for concurrent use. It applies no policy, validates only what the
-// request needs, keeps no state between calls except an access token, and knows nothing
-// of MCP.
+// An API is safe for concurrent use. Between calls it keeps the operations, which it reads
+// again when a file has changed, and an access token. It applies no policy, validates only
+// what the request needs, and does not use MCP.
 package openapi
 
 import (
@@ -28,26 +29,26 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Source is the configuration of an API. Strings go through Config.Resolve when they are
-// needed.
+// Source is the configuration of an API. Config.Resolve resolves the references in its URLs,
+// headers and credentials each time they are used.
 type Source struct {
 	Document  string            // path or URL of the document. Required
 	URL       string            // base URL; "" means the server in the document
 	Server    string            // selects a server of the document by its description or URL; "" means the first
 	Variables map[string]string // of that server's URL; override the defaults in the document
-	Hosts     []string          // further hosts that operations may be called at, with the same credentials
+	Hosts     []string          // further hosts to which calls may be sent, with the same credentials
 	Headers   map[string]string // sent with each call
 	Auth      Auth
 	Include   Filter // operations to include; the zero value means all
 	Exclude   Filter // operations to exclude
 }
 
-// Auth contains the credentials of a call; nil or "" sends none.
+// Auth contains the credentials of a call. Those that are nil or "" are not sent.
 type Auth struct {
 	Bearer string             // token of an Authorization header
-	Basic  *Basic             //
-	Key    *APIKey            //
-	Client *ClientCredentials // obtains a token with client credentials
+	Basic  *Basic             // of an Authorization header
+	Key    *APIKey            // in a header, the query or a cookie
+	Client *ClientCredentials // obtain the token of an Authorization header
 }
 
 // Basic is a user name and password.
@@ -72,14 +73,15 @@ type ClientCredentials struct {
 // Config of an API.
 type Config struct {
 	Source
-	// Resolve resolves references in a string of Source; a value that it changes is a
-	// secret. nil means that strings are used as they are.
+	// Resolve resolves the references in a string of Source, which what names for errors,
+	// such as "auth.bearer"; a value that it changes is a secret. nil means that strings
+	// are used as they are.
 	Resolve func(ctx context.Context, what, value string) (string, error)
 	// OnSecret is called with every secret that is derived or obtained, so that messages
 	// redact it; nil ignores them.
 	OnSecret func(secret string)
-	// ToolsChanged is called when the document on disk has changed. It must not block; nil
-	// ignores changes.
+	// ToolsChanged is called when a call has found a changed document on disk and read it
+	// again. It must not block; nil ignores changes.
 	ToolsChanged func()
 	CacheDir     string       // directory for copies of downloaded documents; "" keeps none
 	UserAgent    string       // User-Agent header; "" means sandpiper
@@ -92,7 +94,7 @@ type Info struct {
 	Title       string
 	Version     string
 	Description string
-	Protocol    string // "OpenAPI 3.0.3"
+	Protocol    string // such as "OpenAPI 3.0.3"
 }
 
 // API is an opened API.
@@ -153,7 +155,8 @@ func (a *API) Info() Info {
 	return a.compiled.info
 }
 
-// documentTTL is how long a downloaded document is used without downloading it again.
+// documentTTL is the age from which Tools downloads a document again. Calls use it at any
+// age.
 const documentTTL = 10 * time.Second
 
 // Tools returns the operations as tools of server. notes describe omitted operations. It
@@ -178,8 +181,8 @@ func (a *API) Tools(ctx context.Context, server string) (tools []tool.Definition
 	return tools, doc.notes, nil
 }
 
-// Call calls an operation. An error response returns a *tool.Failure; a *fault.Error
-// explains why no request was sent or no response received.
+// Call calls an operation. The error is a *tool.Failure if the API responded with an error,
+// and a *fault.Error if no request was sent or no usable response received.
 func (a *API) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	doc, err := a.current(ctx)
 	if err != nil {
@@ -225,7 +228,7 @@ func (a *API) current(ctx context.Context) (*compiled, error) {
 	return doc, nil
 }
 
-// Done returns a channel that only Close closes.
+// Done returns a channel that Close closes. An API does not end by itself.
 func (a *API) Done() <-chan struct{} { return a.done }
 
 // Close closes idle connections. Calls in flight end with their contexts.
