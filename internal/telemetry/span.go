@@ -21,7 +21,7 @@ const (
 	Execution Step = "sandpiper.execute"  // one execution, including the queue
 	Queue     Step = "sandpiper.queue"    // the wait in the queue
 	Call      Step = "sandpiper.call"     // one tool call through the whole stack
-	Decision  Step = "sandpiper.decide"   // policy and hooks
+	Decision  Step = "sandpiper.decide"   // the decision of the policy, before guardrails and hooks
 	Approval  Step = "sandpiper.approval" // the wait for a person
 	Send      Step = "sandpiper.send"     // to the server, until its answer
 )
