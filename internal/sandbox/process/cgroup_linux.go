@@ -32,7 +32,7 @@ type cgroups struct {
 // group is the cgroup of one worker, in every hierarchy.
 type group struct {
 	dirs      []string
-	procs     []int // open cgroup.procs of each directory
+	join      []int // open files of each directory, to which a worker writes "0" to join
 	peak, oom *os.File
 	weight    *os.File // nil without CPU weights
 	divisor   int      // of the default weight, as written; 0 means 1
@@ -201,12 +201,12 @@ func (c *cgroups) make() (*group, error) {
 			return nil, err
 		}
 		g.dirs = append(g.dirs, dir)
-		fd, err := unix.Open(filepath.Join(dir, "cgroup.procs"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+		fd, err := unix.Open(filepath.Join(dir, c.joinFile()), unix.O_WRONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			g.remove()
 			return nil, err
 		}
-		g.procs = append(g.procs, fd)
+		g.join = append(g.join, fd)
 	}
 	peak, oom := "memory.max_usage_in_bytes", "memory.oom_control"
 	if c.version == 2 {
@@ -231,6 +231,17 @@ func (c *cgroups) make() (*group, error) {
 		}
 	}
 	return g, nil
+}
+
+// joinFile returns the file of a group that a worker writes to. cgroup.procs moves all
+// threads of a process, for which the kernel first stops all forks of the host: it
+// waits 7 to 20 ms for an RCU grace period. A worker joins when it has one thread, for
+// which tasks, which only version 1 has, does the same at once.
+func (c *cgroups) joinFile() string {
+	if c.version == 1 {
+		return "tasks"
+	}
+	return "cgroup.procs"
 }
 
 // The default CPU weight of a group, in the two versions.
@@ -359,7 +370,7 @@ func (c *cgroups) put(g *group) {
 }
 
 func (g *group) remove() {
-	closeAll(g.procs)
+	closeAll(g.join)
 	for _, f := range []*os.File{g.peak, g.oom, g.weight} {
 		if f != nil {
 			f.Close()

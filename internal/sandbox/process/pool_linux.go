@@ -15,7 +15,7 @@ import (
 // pool keeps workers forked in advance: unbound ones for any tenant, and bound ones
 // for recently used specs. Refills start only while no Open is pending and a
 // processor is free: on a saturated machine, forking on demand is cheaper. Several
-// run concurrently, since they mostly wait: moving a process into a cgroup takes
+// run concurrently, since they mostly wait: with cgroup v2, joining a group takes
 // the kernel up to 15 ms.
 type pool struct {
 	b *Backend

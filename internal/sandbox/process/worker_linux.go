@@ -62,7 +62,7 @@ func (b *Backend) forkFrom(z *zygote, ahead bool) (*process, error) {
 	defer closeAll(theirs) // without the group's descriptors, appended below
 	if err == nil {
 		if g != nil {
-			theirs = append(theirs, g.procs...) // owned by the group
+			theirs = append(theirs, g.join...) // owned by the group
 		}
 		var pidfd int
 		if pidfd, w.exit, err = z.fork(theirs, ahead); err == nil {
