@@ -10,12 +10,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 )
 
 func main() {
-	process.Main() // does not return in a process of a sandbox
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

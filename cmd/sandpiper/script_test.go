@@ -18,14 +18,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi/openapitest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
 func TestMain(m *testing.M) {
-	process.Main()
 	upstreamtest.Main()
 	testscript.Main(tests{m}, map[string]func(){"sandpiper": main, "moody": moody, "ledger": ledger})
 }

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process/keeper"
 )
 
 // keeperHandle is the daemon's side of its keeper.
@@ -36,7 +38,7 @@ func (e *setupError) Unwrap() error { return e.err }
 
 // startKeeper starts the keeper in new namespaces and waits until it has built the
 // private root.
-func startKeeper(init keeperInit, ids idMaps, log *slog.Logger) (*keeperHandle, error) {
+func startKeeper(init keeper.Init, ids idMaps, log *slog.Logger) (*keeperHandle, error) {
 	conn, other, err := packetPair()
 	if err != nil {
 		return nil, err
@@ -45,7 +47,7 @@ func startKeeper(init keeperInit, ids idMaps, log *slog.Logger) (*keeperHandle, 
 	k := &keeperHandle{conn: conn, done: make(chan struct{}), log: &tail{}}
 	k.cmd = &exec.Cmd{
 		Path:        "/proc/self/exe",
-		Args:        []string{keeperName},
+		Args:        []string{keeper.Name},
 		Env:         []string{"GOMAXPROCS=1", "GOGC=50"},
 		Dir:         "/",
 		Stderr:      k.log,
@@ -103,13 +105,13 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-func (k *keeperHandle) begin(init keeperInit) error {
+func (k *keeperHandle) begin(init keeper.Init) error {
 	defer k.conn.SetDeadline(time.Time{})
 	_ = k.conn.SetDeadline(time.Now().Add(startTimeout))
 	if err := send(k.conn, init); err != nil {
 		return &setupError{"namespaces", err}
 	}
-	var a keeperAnswer
+	var a keeper.Answer
 	if _, err := receive(k.conn, &a); err != nil {
 		return &setupError{"setup", fmt.Errorf("%w %s", err, k.log)}
 	}
@@ -135,7 +137,7 @@ func (k *keeperHandle) killIfLate(err error) {
 }
 
 // request sends one request and returns the descriptors in the answer.
-func (k *keeperHandle) request(r keeperRequest, fds ...int) ([]int, error) {
+func (k *keeperHandle) request(r keeper.Request, fds ...int) ([]int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_ = k.conn.SetDeadline(time.Now().Add(answerTimeout))
@@ -143,7 +145,7 @@ func (k *keeperHandle) request(r keeperRequest, fds ...int) ([]int, error) {
 		k.killIfLate(err)
 		return nil, fmt.Errorf("%w: %w", errKeeperGone, err)
 	}
-	var a keeperAnswer
+	var a keeper.Answer
 	out, err := receive(k.conn, &a)
 	if errors.Is(err, errShortage) {
 		return nil, err
@@ -160,8 +162,8 @@ func (k *keeperHandle) request(r keeperRequest, fds ...int) ([]int, error) {
 }
 
 // bind returns a detached mount for each of mounts.
-func (k *keeperHandle) bind(mounts []bindMount) ([]int, error) {
-	fds, err := k.request(keeperRequest{Op: "bind", Mount: mounts})
+func (k *keeperHandle) bind(mounts []keeper.Mount) ([]int, error) {
+	fds, err := k.request(keeper.Request{Op: "bind", Mount: mounts})
 	if err == nil && len(fds) != len(mounts) {
 		closeAll(fds)
 		return nil, errors.New("the sandbox keeper returned the wrong number of mounts")

@@ -13,7 +13,6 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	Main()
 	if config := os.Getenv("PROCESS_TEST_DAEMON"); config != "" {
 		beDaemon(config)
 	}

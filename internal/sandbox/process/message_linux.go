@@ -10,15 +10,15 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process/keeper"
 )
 
 // The daemon, its keeper and its zygotes exchange JSON objects with
 // descriptors over SOCK_SEQPACKET sockets: one message a packet.
 
-const maxMessage = 128 << 10
-
 // buffers is a pool of buffers for one message each.
-var buffers = sync.Pool{New: func() any { return new([maxMessage]byte) }}
+var buffers = sync.Pool{New: func() any { return new([keeper.MaxMessage]byte) }}
 
 // packetPair returns our end as a connection and the other end as a file for a child.
 func packetPair() (*net.UnixConn, *os.File, error) {
@@ -63,7 +63,7 @@ func send(c *net.UnixConn, v any, fds ...int) error {
 // connection it returns io.EOF. If the process cannot receive all descriptors, it
 // sets v and returns errShortage without descriptors.
 func receive(c *net.UnixConn, v any) ([]int, error) {
-	buf, oob := buffers.Get().(*[maxMessage]byte), make([]byte, unix.CmsgSpace(16*4))
+	buf, oob := buffers.Get().(*[keeper.MaxMessage]byte), make([]byte, unix.CmsgSpace(16*4))
 	defer buffers.Put(buf)
 	n, oobn, flags, _, err := c.ReadMsgUnix(buf[:], oob)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process/keeper"
 )
 
 // Backend opens sandboxes made of Linux kernel features.
@@ -147,8 +148,12 @@ func (b *Backend) currentKeeper() *keeperHandle {
 	return b.keeper
 }
 
-func (b *Backend) keeperInit() keeperInit {
-	return keeperInit{Python: b.cfg.Python, Libraries: b.cfg.Libraries, Packages: b.cfg.Packages, Roots: b.cfg.Roots, Disabled: b.cfg.Disabled}
+func (b *Backend) keeperInit() keeper.Init {
+	init := keeper.Init{Python: b.cfg.Python, Libraries: b.cfg.Libraries, Packages: b.cfg.Packages, Roots: b.cfg.Roots, Disabled: b.cfg.Disabled}
+	if !contains(b.cfg.Disabled, "seccomp") {
+		init.Filter = filter(keeperRules())
+	}
+	return init
 }
 
 func (b *Backend) zygoteInit() zygoteInit {
@@ -161,12 +166,12 @@ func (b *Backend) zygoteInit() zygoteInit {
 	}
 	init.Preload = slices.DeleteFunc(append([]string{}, b.cfg.Preload...), func(name string) bool { _, bad := b.unfit[name]; return bad })
 	if b.cfg.Packages != "" {
-		init.Packages = packagesDir
+		init.Packages = keeper.PackagesDir
 	}
 	init.Unmount = []string{}
 	if !contains(b.cfg.Disabled, "root") {
 		for key := range b.cfg.Roots {
-			init.Unmount = append(init.Unmount, rootsDir+"/"+key)
+			init.Unmount = append(init.Unmount, keeper.RootsDir+"/"+key)
 		}
 	}
 	return init

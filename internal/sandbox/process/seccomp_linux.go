@@ -2,10 +2,7 @@ package process
 
 import (
 	"encoding/binary"
-	"fmt"
-	"runtime"
 	"slices"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -143,21 +140,6 @@ func keeperRules() map[int]rule {
 }
 
 var pollerCalls = []int{unix.SYS_EPOLL_CREATE1, unix.SYS_EPOLL_CTL, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2}
-
-// loadFilter installs program for every thread and child of this process. It needs
-// CAP_SYS_ADMIN, since no_new_privs is a separate layer.
-func loadFilter(program []byte) error {
-	fprog := unix.SockFprog{Len: uint16(len(program) / 8), Filter: (*unix.SockFilter)(unsafe.Pointer(&program[0]))}
-	r, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&fprog)))
-	runtime.KeepAlive(program)
-	if errno != 0 {
-		return fmt.Errorf("loading the keeper's seccomp filter: %w", errno)
-	}
-	if r != 0 {
-		return fmt.Errorf("loading the keeper's seccomp filter: thread %d has another one", r)
-	}
-	return nil
-}
 
 // allowed on every architecture, whatever the arguments.
 var allowed = []int{

@@ -19,9 +19,6 @@ const (
 // Backend does not exist on this system.
 type Backend struct{}
 
-// Main does nothing on this system.
-func Main() {}
-
 // New always fails.
 func New(Config) (*Backend, error) {
 	return nil, fault.New(fault.Unavailable, "code cannot be executed on %s: the sandbox requires Linux namespaces, Landlock and seccomp", runtime.GOOS).

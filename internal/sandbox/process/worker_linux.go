@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process/keeper"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
@@ -153,19 +154,19 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 			h.UID = FirstUID
 		}
 	}
-	var mounts []bindMount
+	var mounts []keeper.Mount
 	for _, m := range spec.Mounts {
-		mounts = append(mounts, bindMount{m.Root, m.Name, m.ReadOnly})
+		mounts = append(mounts, keeper.Mount{Root: m.Root, Name: m.Name, ReadOnly: m.ReadOnly})
 		h.Mounts = append(h.Mounts, headerMount{m.Target})
 	}
 	if err := w.b.groups.limit(w.group, l.MemoryBytes, l.Processes); err != nil {
 		return fmt.Errorf("setting the limits of a cgroup: %w", err)
 	}
-	keeper := w.b.currentKeeper()
-	if keeper == nil {
+	k := w.b.currentKeeper()
+	if k == nil {
 		return errKeeperGone
 	}
-	fds, err := keeper.bind(mounts)
+	fds, err := k.bind(mounts)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process/keeper"
 )
 
 type zygoteInit struct {
@@ -72,7 +74,7 @@ func startZygote(k *keeperHandle, init zygoteInit, importTimeout time.Duration, 
 		other.Close()
 		return nil, err
 	}
-	fds, err := k.request(keeperRequest{Op: "zygote"}, int(other.Fd()), int(w.Fd()))
+	fds, err := k.request(keeper.Request{Op: "zygote"}, int(other.Fd()), int(w.Fd()))
 	other.Close()
 	w.Close()
 	if err == nil && len(fds) != 1 {

@@ -1,18 +1,19 @@
-package process
+package keeper
 
 import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
 
-// rootsDir contains the roots of mounts, in the keeper only.
-const rootsDir = "/.roots"
+// RootsDir contains the roots of mounts. A zygote unmounts them.
+const RootsDir = "/.roots"
 
-// packagesDir is the mount point of packages.
-const packagesDir = "/packages"
+// PackagesDir is the mount point of packages.
+const PackagesDir = "/packages"
 
 // The private root is a small read-only tmpfs: the interpreter, the files of
 // glibc that it needs, five devices, and empty mount points.
@@ -45,23 +46,23 @@ type source struct {
 	link     string // target, for a symbolic link
 }
 
-func sources(init keeperInit) []source {
+func sources(init Init) []source {
 	s := privateTree(init)
-	if contains(init.Disabled, "root") {
+	if slices.Contains(init.Disabled, "root") {
 		s = hostTree()
 	}
 	s = append(s, source{from: init.Python, to: "/python", attr: noWrite})
 	if init.Packages != "" {
-		s = append(s, source{from: init.Packages, to: packagesDir, attr: noWrite})
+		s = append(s, source{from: init.Packages, to: PackagesDir, attr: noWrite})
 	}
 	for key, dir := range init.Roots {
-		s = append(s, source{from: dir, to: path.Join(rootsDir, key), attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+		s = append(s, source{from: dir, to: path.Join(RootsDir, key), attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
 	}
 	return s
 }
 
 // privateTree returns the files of the host that the interpreter needs.
-func privateTree(init keeperInit) []source {
+func privateTree(init Init) []source {
 	var s []source
 	for _, dir := range hostData {
 		s = append(s, source{from: dir, to: dir, attr: noWrite | unix.MOUNT_ATTR_NOEXEC, optional: true})
@@ -93,7 +94,7 @@ func hostTree() []source {
 
 // buildRoot assembles the private root and pivots into it. All sources are
 // cloned before anything is mounted over the host's tree.
-func buildRoot(init keeperInit) error {
+func buildRoot(init Init) error {
 	list := sources(init)
 	trees := make([]int, len(list))
 	for i, s := range list {
