@@ -17,7 +17,7 @@ import (
 func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	s.loadHeaderTools(ctx)
 	a := &request{method: "tools/call", ask: c.Ask}
-	params := &sdk.CallToolParams{Name: c.Tool}
+	params := &sdk.CallToolParams{Name: c.Tool, Arguments: json.RawMessage("{}")}
 	if c.Args != nil {
 		params.Arguments = c.Args
 	}
@@ -31,10 +31,7 @@ func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		if c.Progress != nil {
 			params.SetProgressToken(s.interceptor.newProgressToken(a))
 		}
-		data, err := s.roundTrip(ctx, a, c.Progress, func(ctx context.Context) error {
-			_, err := s.cs.CallTool(ctx, params)
-			return err
-		})
+		data, err := s.callTool(ctx, a, params, c.Progress)
 		if a.inputRequired != nil {
 			if err := s.nextRound(ctx, a, params); err != nil {
 				return tool.Result{}, err

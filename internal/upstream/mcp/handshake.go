@@ -96,8 +96,8 @@ func (h *handshake) fallBack() {
 // initialize sends the request. The caller holds mu.
 func (h *handshake) initialize(ctx context.Context, version string) error {
 	h.initializeSent, h.versions = true, append(h.versions, version)
-	return h.streams.enqueue(ctx, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":%q,"capabilities":{"elicitation":{"form":{}}},"clientInfo":%s}}`+"\n",
-		initializeID, version, h.identity))
+	return h.streams.enqueue(ctx, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":"initialize","params":{"protocolVersion":%q,"capabilities":%s,"clientInfo":%s}}`+"\n",
+		initializeID, version, clientCapabilities, h.identity))
 }
 
 // receive consumes the response to our initialize, and reports whether the line was

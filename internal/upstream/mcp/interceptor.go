@@ -52,6 +52,7 @@ type request struct {
 	answer    json.RawMessage // raw result
 	err       error           // set by the interceptor
 	progress  chan progress   // contains the latest only; nil without a listener
+	answered  chan<- struct{} // closed with the answer; nil if the SDK waits for it
 
 	ask           func(context.Context, tool.Question) (tool.Reply, error) // nil if the caller cannot answer questions
 	ctx           context.Context                                          // of the request; the goroutine that reads questions has no other way to it
@@ -91,11 +92,18 @@ func newInterceptor(cfg Config) *interceptor {
 // register records an outgoing request. Its context contains the *request.
 func (t *interceptor) register(ctx context.Context, id int64) {
 	a, _ := ctx.Value(requestKey{}).(*request)
+	t.registerCall(id, a, nil)
+}
+
+// registerCall records an outgoing request. answered, unless nil, is closed when it is
+// answered; the SDK does not know such a request.
+func (t *interceptor) registerCall(id int64, a *request, answered chan<- struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pending[id] = a
 	if a != nil {
 		a.id, a.answer, a.err, a.inputRequired = id, nil, nil, nil // resets a previous round
+		a.answered = answered
 	}
 }
 
@@ -205,21 +213,39 @@ func (t *interceptor) handleResponse(m envelope, data []byte) []byte {
 		return nil // late, or unknown
 	}
 	delete(t.pending, id)
-	switch {
-	case a == nil:
+	if a == nil {
 		return data
+	}
+	a.setOutcome(m)
+	return a.sdkResponse()
+}
+
+// setOutcome stores the result or the error of a response.
+func (a *request) setOutcome(m envelope) {
+	switch {
 	case m.Error != nil:
 		a.err = parseError(m.Error)
-		return errorResponse(id, a.err)
 	case m.Result == nil:
 		a.err = ErrMalformed
-		return errorResponse(id, a.err)
 	case isInputRequired(m.Result):
 		a.err, a.inputRequired = ErrInputRequired, m.Result
-		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, id)
+	default:
+		a.answer = m.Result
 	}
-	a.answer = m.Result
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":%s}`, id, a.sdkResult())
+}
+
+// sdkResponse wakes the caller, and returns the response for the SDK if it waits for one.
+func (a *request) sdkResponse() []byte {
+	switch {
+	case a.answered != nil:
+		close(a.answered)
+		return nil
+	case a.inputRequired != nil:
+		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{}}`, a.id)
+	case a.err != nil:
+		return errorResponse(a.id, a.err)
+	}
+	return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":%s}`, a.id, a.sdkResult())
 }
 
 // sdkResult returns the result for the SDK: empty, except that a tool list keeps the

@@ -83,11 +83,13 @@ func (t *interceptor) fail(id int64, err error) []byte {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if a := t.pending[id]; a != nil {
-		a.err = err
-	}
+	a := t.pending[id]
 	delete(t.pending, id)
-	return errorResponse(id, err)
+	if a == nil {
+		return errorResponse(id, err)
+	}
+	a.err = err
+	return a.sdkResponse()
 }
 
 // isPending reports whether a request has no response yet.

@@ -5,7 +5,8 @@
 // not reopened. The SDK performs the handshakes of both protocol eras and handles
 // headers and streams. Results are taken from the connection before the SDK decodes
 // them, because the SDK converts all numbers to floats and drops a whole list for one
-// invalid item: see interceptor.
+// invalid item: see interceptor. Over streams, tools/call does not pass through the SDK at
+// all: see caller.
 //
 // Server data is untrusted. Names are kept unchanged, because the server identifies
 // items by them; other texts are sanitized, and everything is bounded. The package
@@ -65,6 +66,7 @@ type Info struct {
 // Session is an open connection. It is safe for concurrent use.
 type Session struct {
 	info        Info
+	client      *sdk.Implementation // of this client
 	cs          *sdk.ClientSession
 	interceptor *interceptor
 	link        link
@@ -127,7 +129,7 @@ func open(ctx context.Context, l link, cfg Config) (*Session, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Session{link: l, interceptor: newInterceptor(cfg), done: make(chan struct{})}
+	s := &Session{link: l, interceptor: newInterceptor(cfg), done: make(chan struct{}), client: &sdk.Implementation{Name: cfg.Client, Version: cfg.Version}}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	transport, err := l.transport(s.interceptor)
 	if err != nil {
@@ -163,7 +165,7 @@ func (s *Session) connect(ctx context.Context, t sdk.Transport, cfg Config) erro
 	connected := make(chan struct{})
 	go func() {
 		defer close(connected)
-		s.cs, err = newClient(cfg, s.interceptor).Connect(ctx, t, options)
+		s.cs, err = newClient(s.client, cfg.Log, s.interceptor).Connect(ctx, t, options)
 	}()
 	select {
 	case <-connected:
@@ -187,14 +189,17 @@ func (s *Session) connect(ctx context.Context, t sdk.Transport, cfg Config) erro
 	return translateError(err)
 }
 
+// clientCapabilities are those of newClient in JSON.
+const clientCapabilities = `{"elicitation":{"form":{}}}`
+
 // newClient returns an SDK client that supports form elicitation only. Requests for
 // sampling or roots are refused.
-func newClient(cfg Config, t *interceptor) *sdk.Client {
-	c := sdk.NewClient(&sdk.Implementation{Name: cfg.Client, Version: cfg.Version}, &sdk.ClientOptions{
+func newClient(identity *sdk.Implementation, log *slog.Logger, t *interceptor) *sdk.Client {
+	c := sdk.NewClient(identity, &sdk.ClientOptions{
 		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}}},
 		// The SDK's implementation would validate the server's request first.
 		MultiRoundTrip: &sdk.MultiRoundTripOptions{Disabled: true},
-		Logger:         slog.New(debugHandler{cfg.Log.Handler()}),
+		Logger:         slog.New(debugHandler{log.Handler()}),
 		// Makes the SDK subscribe to list changes; the interceptor receives them.
 		ToolListChangedHandler:     func(context.Context, *sdk.ToolListChangedRequest) {},
 		ResourceListChangedHandler: func(context.Context, *sdk.ResourceListChangedRequest) {},

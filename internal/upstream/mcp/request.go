@@ -14,22 +14,25 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// roundTrip sends a request and returns the raw result. It calls report with progress, on
-// its own goroutine. When it returns, no question of the server is open.
+// roundTrip sends a request through the SDK and returns the raw result. It calls report
+// with progress, on its own goroutine.
 func (s *Session) roundTrip(ctx context.Context, a *request, report func(done, total float64, message string), send func(context.Context) error) (json.RawMessage, error) {
+	if a.progress == nil {
+		return s.exchange(ctx, a, send)
+	}
+	return s.exchange(ctx, a, func(ctx context.Context) error { return withProgress(ctx, a, report, send) })
+}
+
+// exchange sends a request and returns the raw result. When it returns, no question of
+// the server is open.
+func (s *Session) exchange(ctx context.Context, a *request, send func(context.Context) error) (json.RawMessage, error) {
 	inner, cancel := context.WithCancel(context.WithValue(ctx, requestKey{}, a))
 	defer context.AfterFunc(s.ctx, cancel)()
 	a.ctx = inner
 	defer a.questions.Wait()
 	defer cancel()
 	defer s.interceptor.forget(a)
-	var err error
-	if a.progress == nil {
-		err = send(inner)
-	} else {
-		err = withProgress(inner, a, report, send)
-	}
-	return s.outcome(ctx, a, err)
+	return s.outcome(ctx, a, send(inner))
 }
 
 // withProgress runs send and reports progress while it waits.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -18,6 +19,7 @@ import (
 // out does.
 func OpenStreams(ctx context.Context, out io.Reader, in io.Writer, cfg Config) (*Session, error) {
 	s := &streams{out: out, in: in, closed: make(chan struct{})}
+	s.lastCallID.Store(firstCallID - 1)
 	s.handshake = newHandshake(s, cfg)
 	cfg.InitializeFirst = false // the handshake implements it
 	return open(ctx, s, cfg)
@@ -31,7 +33,8 @@ type streams struct {
 	in          io.Writer
 	interceptor *interceptor
 
-	handshake *handshake
+	handshake  *handshake
+	lastCallID atomic.Int64 // of a tools/call
 
 	messages  chan []byte   // messages for the SDK to read
 	queue     chan []byte   // messages the SDK wrote
