@@ -41,6 +41,7 @@ func (d *DB) scheduleCheckpoint() {
 		k.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), checkpointWait)
 		defer cancel()
+		_ = d.closeIdle(1) // they contain no changes
 		if d.checkpoint(ctx) != nil {
 			d.scheduleCheckpoint() // the database is in constant use, or the disk is full
 		}

@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -46,9 +47,10 @@ type DB struct {
 	checkpoints checkpointer
 	health      health
 	slots       chan struct{} // semaphore: one element for each connection in use
+	writer      chan struct{} // semaphore: one element while a write transaction runs
 
 	mu     sync.Mutex
-	idle   *conn // reused by the next transaction; may be nil
+	idle   []*conn // reused by the next transactions, the last one first
 	closed bool
 }
 
@@ -74,7 +76,7 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the database path is not usable")
 	}
-	db := &DB{db: sql.OpenDB(connector), path: path, version: len(migrations), health: health{file: file}, slots: make(chan struct{}, connections)}
+	db := &DB{db: sql.OpenDB(connector), path: path, version: len(migrations), health: health{file: file}, slots: make(chan struct{}, connections), writer: make(chan struct{}, 1)}
 	db.log.path, db.log.checkpoint = path+"-wal", db.checkpointAll
 	db.db.SetMaxIdleConns(-1) // DB.idle is reused instead, with its prepared statements
 	if err := db.migrate(ctx, migrations); err != nil {
@@ -84,18 +86,27 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 	return db, nil
 }
 
+// closeIdle closes all but the n idle connections that were used last.
+func (d *DB) closeIdle(n int) error {
+	d.mu.Lock()
+	surplus := d.idle[:max(0, len(d.idle)-n)]
+	d.idle = slices.Clone(d.idle[len(surplus):])
+	d.mu.Unlock()
+	var errs []error
+	for _, c := range surplus {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // Close closes the database. It is idempotent.
 func (d *DB) Close() error {
 	d.checkpoints.close()
 	err := d.log.close() // may use the idle connection
 	d.mu.Lock()
-	c := d.idle
-	d.idle, d.closed = nil, true
+	d.closed = true
 	d.mu.Unlock()
-	if c != nil {
-		err = errors.Join(err, c.Close())
-	}
-	return explain(errors.Join(err, d.db.Close()))
+	return explain(errors.Join(err, d.closeIdle(0), d.db.Close()))
 }
 
 // Update runs f in a write transaction. Only one write transaction runs at a time,

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -400,16 +401,75 @@ func BenchmarkOpenExisting(b *testing.B) {
 	}
 }
 
+// BenchmarkUpdate measures write transactions of one caller and of 16 at a time.
 func BenchmarkUpdate(b *testing.B) {
-	db, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "t.db"), []store.Migration{first})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer db.Close()
-	for b.Loop() {
-		if err := exec(b.Context(), db, "UPDATE notes SET text = text || 'x' WHERE n = 1"); err != nil {
-			b.Fatal(err)
+	for _, callers := range []int{1, 16} {
+		for _, name := range []string{"synced", "deferred"} {
+			b.Run(fmt.Sprintf("%s/callers=%d", name, callers), func(b *testing.B) {
+				db, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "t.db"), []store.Migration{first})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer db.Close()
+				update := db.Update
+				if name == "deferred" {
+					update = db.UpdateDeferredSync
+				}
+				b.ResetTimer()
+				var left atomic.Int64
+				left.Store(int64(b.N))
+				var all sync.WaitGroup
+				for range callers {
+					all.Go(func() {
+						for left.Add(-1) >= 0 {
+							if err := update(b.Context(), func(tx *store.Tx) error {
+								_, err := tx.ExecContext(b.Context(), "UPDATE notes SET text = hex(randomblob(8)) WHERE n = 1")
+								return err
+							}); err != nil {
+								b.Error(err)
+							}
+						}
+					})
+				}
+				all.Wait()
+			})
 		}
+	}
+}
+
+func TestSurplusConnectionsAreClosed(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
+	err := db.View(t.Context(), func(*store.Tx) error {
+		return db.View(t.Context(), func(*store.Tx) error { return insertDeferred(t, db, "text") })
+	})
+	if got := db.IdleConnections(); err != nil || got != 3 {
+		t.Fatalf("%d connections after three concurrent transactions, %v", got, err)
+	}
+	for end := time.Now().Add(2 * time.Minute); db.IdleConnections() != 1; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d connections remain", db.IdleConnections())
+		}
+	}
+	if err := insertDeferred(t, db, "after"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCancelledUpdateDoesNotWaitForAnother(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
+	errStop := errors.New("stop")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	err := db.Update(t.Context(), func(*store.Tx) error {
+		cancelled := make(chan error)
+		go func() { cancelled <- exec(ctx, db, "INSERT INTO notes (text) VALUES ('never')") }()
+		cancel(errStop)
+		return <-cancelled
+	})
+	if !errors.Is(err, errStop) {
+		t.Errorf("the waiting update returned %v", err)
+	}
+	if err := exec(t.Context(), db, "INSERT INTO notes (text) VALUES ('later')"); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -98,12 +98,8 @@ func (d *DB) acquire(ctx context.Context) (*conn, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	d.mu.Lock()
-	idle := d.idle
-	d.idle = nil
-	d.mu.Unlock()
-	if idle != nil {
-		return idle, nil
+	if c := d.takeIdle(); c != nil {
+		return c, nil
 	}
 	c, err := d.db.Conn(ctx)
 	if err != nil {
@@ -113,16 +109,29 @@ func (d *DB) acquire(ctx context.Context) (*conn, error) {
 	return &conn{Conn: c, prepared: make(map[string]*sql.Stmt)}, nil
 }
 
-// release returns a connection: it becomes the idle one, or is closed if there is
-// one already.
+// takeIdle returns the idle connection that was used last, nil if there is none.
+func (d *DB) takeIdle() *conn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.idle) == 0 {
+		return nil
+	}
+	c := d.idle[len(d.idle)-1]
+	d.idle = d.idle[:len(d.idle)-1]
+	return c
+}
+
+// release returns a connection, which becomes idle. Opening one again takes longer than
+// most transactions; those that only concurrent transactions needed are closed by the
+// next checkpoint.
 func (d *DB) release(c *conn) {
 	d.mu.Lock()
-	keep := d.idle == nil && !d.closed
-	if keep {
-		d.idle = c
+	closed := d.closed
+	if !closed {
+		d.idle = append(d.idle, c)
 	}
 	d.mu.Unlock()
-	if !keep {
+	if closed {
 		c.Close()
 	}
 	<-d.slots
@@ -206,6 +215,13 @@ func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) (err error
 	if k != read {
 		if err := d.checkFile(); err != nil {
 			return err
+		}
+		// SQLite would wait for the other write too, but in sleeps of up to 100 ms.
+		select {
+		case d.writer <- struct{}{}:
+			defer func() { <-d.writer }()
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
 	c, err := d.begin(ctx, k)
