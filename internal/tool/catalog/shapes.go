@@ -34,7 +34,8 @@ type Shapes struct {
 
 	mu    sync.Mutex
 	known map[tool.Ref]learned
-	fresh map[tool.Ref]bool // not written to the database yet
+	fresh map[tool.Ref]bool      // not written to the database yet
+	read  map[tool.Ref]textState // of the database
 	due   *time.Timer
 	runs  sync.WaitGroup
 }
@@ -45,8 +46,18 @@ type learned struct {
 	schema string
 }
 
+// textState is what the database contained about the text mark of a tool.
+type textState struct {
+	text bool
+	at   time.Time
+}
+
 // writeShapes is the delay of writes, which groups them.
 const writeShapes = time.Second
+
+// textAge is how long IsText uses what it has read. Other processes may set the mark; it is
+// never removed.
+const textAge = time.Second
 
 // NewShapes returns the shapes of a tenant, whose database must have ShapeTables. A nil
 // log discards.
@@ -54,7 +65,7 @@ func NewShapes(db *store.DB, log *slog.Logger) *Shapes {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Shapes{db: db, log: log, known: map[tool.Ref]learned{}, fresh: map[tool.Ref]bool{}}
+	return &Shapes{db: db, log: log, known: map[tool.Ref]learned{}, fresh: map[tool.Ref]bool{}, read: map[tool.Ref]textState{}}
 }
 
 // Observe merges the type of one result of a tool.
@@ -75,20 +86,27 @@ func (s *Shapes) Observe(ref tool.Ref, value json.RawMessage) {
 	}
 }
 
-// IsText reports whether all results of a tool are text: see SetText.
+// IsText reports whether all results of a tool are text: see SetText. It reads the
+// database at most once per textAge, since every call of a tool without an output schema
+// asks.
 func (s *Shapes) IsText(ctx context.Context, ref tool.Ref) (bool, error) {
 	s.mu.Lock()
-	known := s.known[ref].Text
+	text, was := s.known[ref].Text, s.read[ref]
 	s.mu.Unlock()
-	if known {
-		return true, nil
+	if text || was.text || time.Since(was.at) < textAge {
+		return text || was.text, nil
 	}
 	t, _, err := s.Find(ctx, ref)
+	if err == nil {
+		s.mu.Lock()
+		s.read[ref] = textState{t.Text, time.Now()}
+		s.mu.Unlock()
+	}
 	return t.Text, err
 }
 
 // SetText marks all further results of a tool as text. The mark is committed when
-// SetText returns.
+// SetText returns; other processes see it within textAge.
 func (s *Shapes) SetText(ctx context.Context, ref tool.Ref) error {
 	text := shape.Type{Kinds: []string{"string"}, Text: true}
 	s.mu.Lock()
