@@ -84,7 +84,7 @@ func (d *DB) Check(ctx context.Context) error {
 // quickCheck runs SQLite's quick_check, which reads every page.
 func (d *DB) quickCheck(ctx context.Context) error {
 	var found string
-	err := d.View(ctx, func(tx *Tx) error { return tx.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found) })
+	err := d.View(ctx, func(tx *Tx) error { return tx.c.QueryRowContext(ctx, "PRAGMA quick_check(1)").Scan(&found) })
 	if err == nil && found != "ok" {
 		err = damagedFault(errors.New(found))
 		d.health.mu.Lock()

@@ -9,24 +9,35 @@ import (
 
 // Tx is a transaction. Each connection prepares a query once and keeps the
 // statement, so query texts must be constants: pass values as arguments.
+//
+// A context that has ended prevents the next statement; a statement that has begun
+// is completed. To watch a context, the driver starts a goroutine and
+// database/sql another, which takes longer than most statements.
 type Tx struct{ c *conn }
 
 // ExecContext runs one statement that returns no rows.
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	s, err := t.c.prepare(ctx, query)
+	s, err := t.statement(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	return s.ExecContext(ctx, args...)
+	return s.ExecContext(context.WithoutCancel(ctx), args...)
 }
 
 // QueryContext runs one query.
 func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	s, err := t.c.prepare(ctx, query)
+	s, err := t.statement(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	return s.QueryContext(ctx, args...)
+	return s.QueryContext(context.WithoutCancel(ctx), args...)
+}
+
+func (t *Tx) statement(ctx context.Context, query string) (*sql.Stmt, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return t.c.prepare(ctx, query)
 }
 
 // QueryRowContext runs one query and returns its first row.
@@ -195,18 +206,27 @@ func (d *DB) tryBegin(ctx context.Context, k kind) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	begin := "BEGIN IMMEDIATE"
-	if k == read {
-		begin = "BEGIN"
-	}
 	if err = c.setSync(ctx, k); err == nil {
-		_, err = (&Tx{c}).ExecContext(ctx, begin)
+		err = c.begin(ctx, k)
 	}
 	if err != nil {
 		d.discard(c) // a cancelled statement may have taken effect
 		return nil, err
 	}
 	return c, nil
+}
+
+// begin begins a transaction. Only that of a write waits for other connections.
+func (c *conn) begin(ctx context.Context, k kind) error {
+	if k == read {
+		_, err := (&Tx{c}).ExecContext(ctx, "BEGIN")
+		return err
+	}
+	s, err := c.prepare(ctx, "BEGIN IMMEDIATE")
+	if err == nil {
+		_, err = s.ExecContext(ctx)
+	}
+	return err
 }
 
 // transact runs f in a transaction, and rolls it back if f fails.
