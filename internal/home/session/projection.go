@@ -1,11 +1,10 @@
 package session
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -103,36 +102,75 @@ func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
 		if err == nil {
 			err = l.file(ctx, id, id+".json", files[id+".json"])
 		}
-		if err == nil && i == 0 {
-			err = l.file(ctx, id, current+".json", version)
+		if err == nil && i == 0 && !l.shows(current+".json", version) {
+			err = l.view.Link(id+".json", current+".json")
 		}
 	}
 	return version, err
 }
 
+// shows reports whether the file contains that change.
+func (l *Log) shows(name string, changed int64) bool {
+	fi, err := os.Lstat(l.view.Path(name))
+	return err == nil && fi.ModTime().Equal(stamp(changed))
+}
+
 // file writes the JSON of a session, unless the file contains that change already.
 func (l *Log) file(ctx context.Context, id, name string, changed int64) error {
-	if fi, err := os.Lstat(l.view.Path(name)); err == nil && fi.ModTime().Equal(stamp(changed)) {
+	if l.shows(name, changed) {
 		return nil
 	}
-	s, err := l.Find(ctx, id)
+	content, err := l.render(ctx, id)
 	if fault.KindOf(err) == fault.NotFound {
 		return nil // deleted by another process
-	}
-	if err == nil {
-		err = l.redact(ctx, &s)
 	}
 	if err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(s); err != nil {
+	return l.view.Put(name, content, stamp(changed))
+}
+
+// render returns the file of a session. It reads and redacts only the tasks that are not in the
+// cache.
+func (l *Log) render(ctx context.Context, id string) ([]byte, error) {
+	var s Session
+	var numbers []int
+	var tasks [][]byte
+	var missing []Step
+	err := l.read(ctx, id, func(tx *store.Tx) (err error) {
+		if s, err = l.loadHead(ctx, tx, id); err != nil {
+			return err
+		}
+		if numbers, err = stepNumbers(ctx, tx, id); err != nil {
+			return err
+		}
+		tasks = make([][]byte, len(numbers))
+		for i, n := range numbers {
+			tasks[i] = l.seen.find(renderedKey{id, s.Started.UnixMilli(), n})
+		}
+		if first := slices.IndexFunc(tasks, func(t []byte) bool { return t == nil }); first >= 0 {
+			missing, err = l.loadSteps(ctx, tx, id, numbers[first])
+		}
 		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return l.view.Put(name, b.Bytes(), stamp(changed))
+	for _, step := range missing {
+		i, _ := slices.BinarySearch(numbers, step.Number)
+		if tasks[i] != nil {
+			continue
+		}
+		if tasks[i], err = l.renderTask(ctx, id, step); err != nil {
+			return nil, err
+		}
+		l.seen.put(renderedKey{id, s.Started.UnixMilli(), step.Number}, tasks[i])
+	}
+	if err := l.redactHead(ctx, &s); err != nil {
+		return nil, err
+	}
+	head, err := indented(s, "")
+	return withTasks(head, tasks), err
 }
 
 // stamp returns the modification time of a file that shows a change.

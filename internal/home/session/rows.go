@@ -243,6 +243,19 @@ func moment(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
 // load returns a session, or sql.ErrNoRows.
 func (l *Log) load(ctx context.Context, tx *store.Tx, id string) (Session, error) {
+	s, err := l.loadHead(ctx, tx, id)
+	if err != nil {
+		return s, err
+	}
+	steps, err := l.loadSteps(ctx, tx, id, 0)
+	for _, step := range steps {
+		s.Tasks = append(s.Tasks, step.task())
+	}
+	return s, err
+}
+
+// loadHead returns a session without its tasks, or sql.ErrNoRows.
+func (l *Log) loadHead(ctx context.Context, tx *store.Tx, id string) (Session, error) {
 	head, err := l.scanSummary(tx.QueryRowContext(ctx, "SELECT "+summary+" FROM sessions WHERE id = ?", id))
 	if err != nil {
 		return Session{}, err
@@ -250,13 +263,6 @@ func (l *Log) load(ctx context.Context, tx *store.Tx, id string) (Session, error
 	s := Session{
 		ID: id, Customer: l.cfg.Customer, Started: head.Started, Ended: head.Ended,
 		Tasks: []Task{}, StateFiles: []string{}, Checkpoint: head.Checkpoint,
-	}
-	steps, err := l.loadSteps(ctx, tx, id)
-	if err != nil {
-		return s, err
-	}
-	for _, step := range steps {
-		s.Tasks = append(s.Tasks, Task{step.ID(), step.Description, step.Code, step.Result, step.Output, step.Began})
 	}
 	err = each(ctx, tx, "SELECT encrypted FROM session_files WHERE session = ?", []any{id}, func(r scanner) error {
 		var encrypted, path []byte
@@ -271,8 +277,9 @@ func (l *Log) load(ctx context.Context, tx *store.Tx, id string) (Session, error
 	return s, err
 }
 
-func (l *Log) loadSteps(ctx context.Context, tx *store.Tx, id string) (steps []Step, err error) {
-	err = each(ctx, tx, "SELECT number, encrypted, vars_lost, lost, began FROM session_tasks WHERE session = ? ORDER BY number", []any{id}, func(r scanner) error {
+// loadSteps returns the steps from a number on.
+func (l *Log) loadSteps(ctx context.Context, tx *store.Tx, id string, from int) (steps []Step, err error) {
+	err = each(ctx, tx, "SELECT number, encrypted, vars_lost, lost, began FROM session_tasks WHERE session = ? AND number >= ? ORDER BY number", []any{id, from}, func(r scanner) error {
 		var s Step
 		var began int64
 		var encrypted []byte
@@ -292,6 +299,17 @@ func (l *Log) loadSteps(ctx context.Context, tx *store.Tx, id string) (steps []S
 		return nil
 	})
 	return steps, err
+}
+
+// stepNumbers returns the numbers of the stored steps. It reads only the index.
+func stepNumbers(ctx context.Context, tx *store.Tx, id string) (all []int, err error) {
+	err = each(ctx, tx, "SELECT number FROM session_tasks WHERE session = ? ORDER BY number", []any{id}, func(r scanner) error {
+		var n int
+		err := r.Scan(&n)
+		all = append(all, n)
+		return err
+	})
+	return all, err
 }
 
 // exists returns sql.ErrNoRows if there is no such session.

@@ -130,6 +130,9 @@ type Step struct {
 // ID returns the task_id of the JSON form.
 func (s Step) ID() string { return taskID(s.Number) }
 
+// task returns the JSON form of s.
+func (s Step) task() Task { return Task{s.ID(), s.Description, s.Code, s.Result, s.Output, s.Began} }
+
 func taskID(number int) string { return fmt.Sprintf("task_%03d", number) }
 
 // Log contains the sessions of one tenant.
@@ -137,7 +140,7 @@ type Log struct {
 	cfg  Config
 	box  box
 	view *projection.Dir
-	seen redacted
+	seen rendered
 
 	mu     sync.Mutex
 	due    *time.Timer // scheduled Refresh; nil if the projection is current
@@ -242,7 +245,7 @@ func (l *Log) Find(ctx context.Context, id string) (s Session, err error) {
 func (l *Log) Replay(ctx context.Context, id string) (steps []Step, err error) {
 	err = l.read(ctx, id, func(tx *store.Tx) (err error) {
 		if err = exists(ctx, tx, id); err == nil {
-			steps, err = l.loadSteps(ctx, tx, id)
+			steps, err = l.loadSteps(ctx, tx, id, 0)
 		}
 		return err
 	})

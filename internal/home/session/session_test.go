@@ -445,3 +445,36 @@ func BenchmarkAppend(b *testing.B) {
 		}
 	}
 }
+
+// Each file is the session as Find returns it, however much of it comes from the caches of two
+// processes: steps are deleted from it, and sessions are deleted and begun again.
+func TestFilesMatchSessions(t *testing.T) {
+	dir := t.TempDir()
+	limits := session.Config{Steps: 8, Sessions: 2}
+	processes := []*home{openHome(t, dir, limits), openHome(t, dir, limits)}
+	for i := range 60 {
+		h, id := processes[i%2], fmt.Sprintf("s%d", i/7%3)
+		h.append(t, id, session.Step{Code: fmt.Sprintf("print('%d\n<&>')", i), Result: "\"tasks\": [],\n\xff", Files: []string{fmt.Sprintf("/workspace/state/%d", i)}})
+		if i%5 == 0 {
+			if _, err := h.Checkpoint(t.Context(), id, 0, json.RawMessage(`"\n  \"tasks\": [],\n"`), json.RawMessage(`null`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		shown := processes[i/3%2]
+		if err := shown.Refresh(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		if err := enc.Encode(shown.find(t, id)); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{id + ".json", "current_session.json"} {
+			if diff := cmp.Diff(want.String(), shown.file(t, name)); diff != "" {
+				t.Fatalf("after step %d, %s: %s", i, name, diff)
+			}
+		}
+	}
+}

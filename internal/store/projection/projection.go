@@ -115,6 +115,34 @@ func (d *Dir) Put(name string, content []byte, at time.Time) error {
 	return err
 }
 
+// Link atomically makes name another name of the file of, or a copy if the file system has
+// no hard links.
+func (d *Dir) Link(of, name string) error {
+	const temporary = ".new-link"
+	if err := d.Remove(temporary); err != nil { // left by a killed process
+		return err
+	}
+	if err := os.Link(d.Path(of), d.Path(temporary)); err != nil {
+		return d.copy(of, name)
+	}
+	if err := os.Rename(d.Path(temporary), d.Path(name)); err != nil {
+		return err
+	}
+	return d.Remove(temporary) // still exists if name was the same file already
+}
+
+func (d *Dir) copy(of, name string) error {
+	content, err := os.ReadFile(d.Path(of))
+	if err != nil {
+		return err
+	}
+	fi, err := os.Stat(d.Path(of))
+	if err != nil {
+		return err
+	}
+	return d.Put(name, content, fi.ModTime())
+}
+
 // Remove removes one file. It returns nil if there is none.
 func (d *Dir) Remove(name string) error {
 	err := os.Remove(d.Path(name))

@@ -118,3 +118,27 @@ func TestLastUpdateHasNewestData(t *testing.T) {
 		t.Errorf("content %q, %v, among %q", b, err, names(t, path))
 	}
 }
+
+func TestLinkReplacesFile(t *testing.T) {
+	path, dirs := newDirs(t, 1)
+	d := dirs[0]
+	at := time.UnixMilli(1_700_000_000_123)
+	for _, content := range []string{"first", "second"} {
+		err := errors.Join(
+			os.WriteFile(d.Path(".new-link"), []byte("left by a killed process"), 0o600),
+			d.Put("a", []byte(content), at),
+			d.Link("a", "b"),
+			d.Link("a", "b"), // the same file already
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(d.Path("b"))
+		if err != nil || string(b) != content {
+			t.Errorf("b contains %q, %v", b, err)
+		}
+		if got, want := names(t, path), []string{"a", "b"}; !cmp.Equal(got, want) {
+			t.Errorf("the directory contains %q", got)
+		}
+	}
+}
