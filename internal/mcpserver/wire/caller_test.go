@@ -99,7 +99,7 @@ func TestEventStreamsKeepTheirCaller(t *testing.T) {
 	}
 	url := serveEvents(t, s.HTTP(HTTPConfig{Verify: verify}))
 	alice := dialEvents(t, t.Context(), url, "token-of-alice")
-	alice.must(era{}.callOf("whoami"), "token-of-alice")
+	alice.must(protocol{}.callOf("whoami"), "token-of-alice")
 	if a := alice.next(); len(a.Result.Content) != 1 || a.Result.Content[0].Text != "alice" {
 		t.Errorf("the caller is %s", a.raw)
 	}
@@ -139,14 +139,14 @@ func TestPostToAnotherCallersEventStreamIsForbidden(t *testing.T) {
 	}
 	url := serveEvents(t, s.HTTP(HTTPConfig{Verify: verify}))
 	alice := dialEvents(t, t.Context(), url, "token-of-alice")
-	if status := alice.post(era{}.callOf("whoami"), "token-of-bob"); status != http.StatusForbidden {
+	if status := alice.post(protocol{}.callOf("whoami"), "token-of-bob"); status != http.StatusForbidden {
 		t.Errorf("bob's POST to the stream of alice: status %d", status)
 	}
-	if status := alice.post(era{}.callOf("whoami"), "token-of-mallory"); status != http.StatusUnauthorized {
+	if status := alice.post(protocol{}.callOf("whoami"), "token-of-mallory"); status != http.StatusUnauthorized {
 		t.Errorf("a wrong token: status %d", status)
 	}
 	alice.endpoint = url + "/sse?sessionid=unknown"
-	if status := alice.post(era{}.callOf("whoami"), "token-of-alice"); status != http.StatusNotFound {
+	if status := alice.post(protocol{}.callOf("whoami"), "token-of-alice"); status != http.StatusNotFound {
 		t.Errorf("an unknown stream: status %d", status)
 	}
 }
@@ -176,7 +176,7 @@ func TestLargePostToEventStreamIsNotRead(t *testing.T) {
 	}
 }
 
-// A connection of the older era belongs to its caller, for every method.
+// A connection before 2026-07-28 belongs to its caller, for every method.
 func TestAnotherCallersConnectionIsForbidden(t *testing.T) {
 	run := newEndless()
 	w := serveWeb(t, HTTPConfig{Verify: verify, Return: time.Hour}, run.tool(), whoami)
@@ -186,7 +186,9 @@ func TestAnotherCallersConnectionIsForbidden(t *testing.T) {
 	<-run.started
 	bob := append(append([]string{}, connection...), "Authorization", "Bearer token-of-bob")
 	for name, send := range map[string]func() (*http.Response, error){
-		"POST":        func() (*http.Response, error) { return w.send(t.Context(), "POST", era{}.callOf("whoami"), bob...) },
+		"POST": func() (*http.Response, error) {
+			return w.send(t.Context(), "POST", protocol{}.callOf("whoami"), bob...)
+		},
 		"initialized": func() (*http.Response, error) { return w.send(t.Context(), "POST", ready, bob...) },
 		"GET":         func() (*http.Response, error) { return w.send(t.Context(), "GET", "", bob...) },
 		"resumption": func() (*http.Response, error) {

@@ -93,7 +93,7 @@ func TestOpenRequestsPerCallerAreLimited(t *testing.T) {
 		t.Errorf("bob is answered %q", got)
 	}
 	_, _ = io.Copy(io.Discard, res.Body) // until it is no longer counted
-	stream.must(era{}.callOf("whoami"), "token-of-bob")
+	stream.must(protocol{}.callOf("whoami"), "token-of-bob")
 	leave()
 	<-run.ended
 	for { // until the ends are noticed

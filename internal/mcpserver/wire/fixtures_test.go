@@ -88,7 +88,7 @@ func reportsProgress(ctx context.Context, c Call) (redact.Redacted, error) {
 	return exit.Redact(ctx, "all steps done")
 }
 
-// asks returns a handler that answers with the person's reply, in both eras.
+// asks returns a handler that answers with the person's reply, in both protocol versions.
 func asks(id, form string) Handler {
 	return func(ctx context.Context, c Call) (redact.Redacted, error) {
 		text, _ := exit.Redact(ctx, "Please tell: "+id)

@@ -52,7 +52,7 @@ func (w *web) post(ctx context.Context, body string, header ...string) *http.Res
 }
 
 // try makes a call that may be interrupted.
-func (w *web) try(ctx context.Context, e era, tool string) (*http.Response, error) {
+func (w *web) try(ctx context.Context, e protocol, tool string) (*http.Response, error) {
 	return w.send(ctx, http.MethodPost, e.callOf(tool), e.header...)
 }
 
@@ -80,7 +80,7 @@ func (w *web) send(ctx context.Context, method, body string, header ...string) (
 	return http.DefaultClient.Do(r)
 }
 
-// connect opens a connection of the older era and returns its headers.
+// connect opens a connection of version 2025-11-25 and returns its headers.
 func (w *web) connect(header ...string) []string {
 	w.t.Helper()
 	res := w.post(w.t.Context(), hello, header...)
@@ -95,25 +95,25 @@ func (w *web) connect(header ...string) []string {
 	return header
 }
 
-// era determines the headers and the _meta of a call.
-type era struct {
+// protocol determines the headers and the _meta of a call.
+type protocol struct {
 	header []string
 	meta   string
 }
 
-func today(tool string) era {
-	return era{[]string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", tool},
+func today(tool string) protocol {
+	return protocol{[]string{"Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", tool},
 		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`}
 }
 
-func older(connection []string) era { return era{header: connection} }
+func older(connection []string) protocol { return protocol{header: connection} }
 
-func (w *web) call(ctx context.Context, e era, tool string, header ...string) *http.Response {
+func (w *web) call(ctx context.Context, e protocol, tool string, header ...string) *http.Response {
 	w.t.Helper()
 	return w.post(ctx, e.callOf(tool), append(append([]string{}, e.header...), header...)...)
 }
 
-func (e era) callOf(tool string) string {
+func (e protocol) callOf(tool string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":{}%s}}`, tool, e.meta)
 }
 
@@ -196,16 +196,16 @@ func TestHTTPRequiresToken(t *testing.T) {
 		"a connection of another": {"Authorization", "Bearer token-of-bob"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for era, res := range map[string]*http.Response{
+			for version, res := range map[string]*http.Response{
 				"older":  w.call(t.Context(), older(connection), "whoami", header...),
 				"stream": w.get(t.Context(), "x_0", append(connection, header...)...),
 			} {
 				if res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
-					t.Errorf("%s: %s", era, res.Status)
+					t.Errorf("%s: %s", version, res.Status)
 				}
 			}
 			if name == "a connection of another" {
-				return // this era has none
+				return // this version has none
 			}
 			if res := w.call(t.Context(), today("whoami"), "whoami", header...); res.StatusCode != http.StatusUnauthorized {
 				t.Errorf("modern: %s", res.Status)
@@ -217,7 +217,7 @@ func TestHTTPRequiresToken(t *testing.T) {
 func TestDisconnectCancelsCall(t *testing.T) {
 	run := newEndless()
 	w := serveWeb(t, HTTPConfig{Return: time.Millisecond}, run.tool())
-	for name, e := range map[string]era{"2026-07-28": today("endless"), "2025-11-25": older(w.connect())} {
+	for name, e := range map[string]protocol{"2026-07-28": today("endless"), "2025-11-25": older(w.connect())} {
 		t.Run(name, func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			go func() {
@@ -354,9 +354,9 @@ func TestInvalidRequestsAreRejected(t *testing.T) {
 		"malformed":           {"{", today("whoami").header, http.StatusBadRequest},
 		"malformed, older":    {"{", nil, http.StatusBadRequest},
 		"too long":            {strings.Repeat(" ", 2<<10) + today("whoami").callOf("whoami"), today("whoami").header, http.StatusRequestEntityTooLarge},
-		"no such connection":  {era{}.callOf("whoami"), []string{"Mcp-Session-Id", "nobody", "Mcp-Protocol-Version", "2025-11-25"}, http.StatusNotFound},
-		"a version long gone": {era{}.callOf("whoami"), []string{"Mcp-Protocol-Version", "1999-01-01"}, http.StatusBadRequest},
-		"a version to come":   {era{}.callOf("whoami"), []string{"Mcp-Protocol-Version", "2099-01-01"}, http.StatusBadRequest},
+		"no such connection":  {protocol{}.callOf("whoami"), []string{"Mcp-Session-Id", "nobody", "Mcp-Protocol-Version", "2025-11-25"}, http.StatusNotFound},
+		"an obsolete version": {protocol{}.callOf("whoami"), []string{"Mcp-Protocol-Version", "1999-01-01"}, http.StatusBadRequest},
+		"a future version":    {protocol{}.callOf("whoami"), []string{"Mcp-Protocol-Version", "2099-01-01"}, http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res := w.post(t.Context(), c.body, c.header...)

@@ -36,7 +36,7 @@ func refuseUndeclared(has *mcp.ServerCapabilities) mcp.Middleware {
 		"prompts":    has.Prompts != nil,
 		"resources":  has.Resources != nil,
 		"completion": has.Completions != nil,
-		//lint:ignore SA1019 clients of the older era ask for it
+		//lint:ignore SA1019 clients before 2026-07-28 request it
 		"logging": has.Logging != nil,
 	}
 	return func(next mcp.MethodHandler) mcp.MethodHandler {

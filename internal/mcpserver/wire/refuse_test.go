@@ -16,10 +16,10 @@ func TestUndeclaredMethodsAreRejected(t *testing.T) {
 	c.handshake()
 	for _, method := range []string{"prompts/list", "prompts/get", "resources/list", "resources/templates/list", "resources/read",
 		"resources/subscribe", "completion/complete", "logging/setLevel"} {
-		for era, meta := range map[string]string{"2025-11-25": "", "2026-07-28": "," + modern} {
+		for version, meta := range map[string]string{"2025-11-25": "", "2026-07-28": "," + modern} {
 			c.send(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"name":"x","uri":"test://x","level":"debug","ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":"b"}%s}}`, method, meta)
 			if a := c.read(); a.Error == nil || a.Error.Code != methodNotFound {
-				t.Errorf("%s, %s: %s", era, method, a.raw)
+				t.Errorf("%s, %s: %s", version, method, a.raw)
 			}
 		}
 	}
@@ -31,7 +31,7 @@ func TestClientMistakesAreLoggedAtDebug(t *testing.T) {
 		c := dial(t, Config{Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
 		c.handshake()
 		for i, mistake := range []string{
-			`{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + modern + `}}`, // does not exist in that era
+			`{"jsonrpc":"2.0","id":1,"method":"ping","params":{` + modern + `}}`, // does not exist in that version
 			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
 		} {
 			c.send("%s", mistake)

@@ -57,7 +57,7 @@ func (s stream) next() (a answer, ok bool) {
 	return a, false
 }
 
-// subscribeFunc subscribes to URIs in one era. It returns the stream of notifications and the headers
+// subscribeFunc subscribes to URIs in one protocol version. It returns the stream of notifications and the headers
 // of the connection, if any.
 type subscribeFunc func(ctx context.Context, w *web, uris []string, header ...string) (stream, []string)
 
@@ -102,8 +102,8 @@ func (s stream) nextURI() string {
 }
 
 func TestNotificationsStayWithTheirCaller(t *testing.T) {
-	for era, subscribe := range subscribers {
-		t.Run(era, func(t *testing.T) {
+	for version, subscribe := range subscribers {
+		t.Run(version, func(t *testing.T) {
 			s := newStock()
 			w := serveStock(t, s, HTTPConfig{Verify: verify})
 			uris := []string{"s:a", "s:b"}
@@ -173,14 +173,14 @@ func TestPollingEndsWithClient(t *testing.T) {
 }
 
 func TestDrainDoesNotWaitForSubscribers(t *testing.T) {
-	for era, subscribe := range subscribers {
-		t.Run(era, func(t *testing.T) {
+	for version, subscribe := range subscribers {
+		t.Run(version, func(t *testing.T) {
 			w := serveStock(t, newStock(), HTTPConfig{})
 			s, _ := subscribe(t.Context(), w, []string{"s:a"})
 			if err := w.http.Drain(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if a, ok := s.next(); ok && (era != "2026-07-28" || a.ID != 1.0 || a.Error != nil) {
+			if a, ok := s.next(); ok && (version != "2026-07-28" || a.ID != 1.0 || a.Error != nil) {
 				t.Errorf("got %s", a.raw)
 			}
 		})

@@ -96,9 +96,9 @@ func listenTo(c *client, id int, uris ...string) {
 	}
 }
 
-// eras are the operations of each protocol era: subscribe, end a subscription, and the expected
+// versions are the operations of each protocol version: subscribe, end a subscription, and the expected
 // notification of a change.
-var eras = map[string]struct {
+var versions = map[string]struct {
 	subscribe    subscribe
 	end          func(c *client, id int, uri string)
 	notification func(id int, uri string) string
@@ -122,24 +122,24 @@ var eras = map[string]struct {
 	},
 }
 
-func inEachEra(t *testing.T, test func(t *testing.T, c *client, s *stock, era string)) {
-	for era := range eras {
-		t.Run(era, func(t *testing.T) {
+func inEachVersion(t *testing.T, test func(t *testing.T, c *client, s *stock, version string)) {
+	for version := range versions {
+		t.Run(version, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStock()
 				c := dial(t, Config{Resources: s.resources()})
-				if era == "2025-11-25" {
+				if version == "2025-11-25" {
 					c.handshake()
 				}
-				test(t, c, s, era)
+				test(t, c, s, version)
 			})
 		})
 	}
 }
 
 func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
-	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
-		e := eras[era]
+	inEachVersion(t, func(t *testing.T, c *client, s *stock, version string) {
+		e := versions[version]
 		e.subscribe(c, 5, "s:a", "s:b")
 		for i := range 3 {
 			began := time.Now()
@@ -171,19 +171,19 @@ func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
 }
 
 func TestNoPollingWithoutSubscriptions(t *testing.T) {
-	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
+	inEachVersion(t, func(t *testing.T, c *client, s *stock, version string) {
 		time.Sleep(time.Minute)
 		if n := s.versionCalls(); n != 0 {
 			t.Errorf("%d calls of Versions before the first subscription", n)
 		}
-		e := eras[era]
+		e := versions[version]
 		e.subscribe(c, 5, "s:a")
 		time.Sleep(10 * time.Second)
 		if n := s.versionCalls(); n < 10 {
 			t.Errorf("%d calls of Versions in 10 seconds", n)
 		}
 		e.end(c, 5, "s:a")
-		if era == "2026-07-28" {
+		if version == "2026-07-28" {
 			c.read() // the result of the subscription
 		}
 		synctest.Wait()
@@ -203,8 +203,8 @@ func TestNoPollingWithoutSubscriptions(t *testing.T) {
 
 // synctest.Test does not return if a goroutine is left.
 func TestSubscriptionsEndWithTheirConnection(t *testing.T) {
-	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
-		eras[era].subscribe(c, 5, "s:a", "s:b")
+	inEachVersion(t, func(t *testing.T, c *client, s *stock, version string) {
+		versions[version].subscribe(c, 5, "s:a", "s:b")
 		c.in.Close()
 		go func() {
 			for c.lines.Scan() {
@@ -222,16 +222,16 @@ func TestSubscriptionsEndWithTheirConnection(t *testing.T) {
 }
 
 func TestSubscriptionsAreLimitedPerConnection(t *testing.T) {
-	inEachEra(t, func(t *testing.T, c *client, s *stock, era string) {
+	inEachVersion(t, func(t *testing.T, c *client, s *stock, version string) {
 		var uris []string
 		for i := range 100 {
 			uris = append(uris, fmt.Sprintf("s:%03d", i))
 		}
-		e := eras[era]
+		e := versions[version]
 		e.subscribe(c, 1, uris[:60]...)
 		e.subscribe(c, 2, uris[60:]...)
 		ask := `{"jsonrpc":"2.0","id":3,"method":"resources/subscribe","params":{"uri":"s:more"}}`
-		if era == "2026-07-28" {
+		if version == "2026-07-28" {
 			ask = `{"jsonrpc":"2.0","id":3,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["s:more"]},` + modern + `}}`
 		}
 		c.send("%s", ask)
@@ -249,7 +249,7 @@ func TestSubscriptionsAreLimitedPerConnection(t *testing.T) {
 			t.Errorf("%d of 100 resources notified", len(notified))
 		}
 		e.end(c, 2, uris[99])
-		if era == "2026-07-28" {
+		if version == "2026-07-28" {
 			c.read()
 		}
 		e.subscribe(c, 4, "s:more")
