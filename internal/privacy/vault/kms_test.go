@@ -35,17 +35,17 @@ import (
 
 // Each fake service implements the protocol of the vendor's client and encrypts.
 
-func newBox(t *testing.T, key byte) cipher.AEAD {
+func newTestAEAD(t *testing.T, key byte) cipher.AEAD {
 	t.Helper()
-	box, err := newAEAD([]byte(strings.Repeat(string(key), keySize)))
+	aead, err := newAEAD([]byte(strings.Repeat(string(key), keySize)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return box
+	return aead
 }
 
 // awsService implements AWS KMS.
-func awsService(t *testing.T, box cipher.AEAD) http.Handler {
+func awsService(t *testing.T, aead cipher.AEAD) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
 			KeyId                     string
@@ -58,10 +58,10 @@ func awsService(t *testing.T, box cipher.AEAD) http.Handler {
 		w.Header().Set("Content-Type", "application/x-amz-json-1.1")
 		about := []byte(fmt.Sprint(q.KeyId, q.EncryptionContext))
 		if r.Header.Get("X-Amz-Target") == "TrentService.Encrypt" {
-			json.NewEncoder(w).Encode(map[string]any{"CiphertextBlob": box.Seal(nil, nil, q.Plaintext, about), "KeyId": q.KeyId})
+			json.NewEncoder(w).Encode(map[string]any{"CiphertextBlob": aead.Seal(nil, nil, q.Plaintext, about), "KeyId": q.KeyId})
 			return
 		}
-		plain, err := box.Open(nil, nil, q.CiphertextBlob, about)
+		plain, err := aead.Open(nil, nil, q.CiphertextBlob, about)
 		if err != nil {
 			w.WriteHeader(http.StatusBadRequest)
 			json.NewEncoder(w).Encode(map[string]string{"__type": "InvalidCiphertextException"})
@@ -71,8 +71,8 @@ func awsService(t *testing.T, box cipher.AEAD) http.Handler {
 	})
 }
 
-func aws(t *testing.T, box cipher.AEAD) Master {
-	s := httptest.NewServer(awsService(t, box))
+func aws(t *testing.T, aead cipher.AEAD) Master {
+	s := httptest.NewServer(awsService(t, aead))
 	t.Cleanup(s.Close)
 	none := filepath.Join(t.TempDir(), "none")
 	for name, value := range map[string]string{
@@ -85,7 +85,7 @@ func aws(t *testing.T, box cipher.AEAD) Master {
 }
 
 // transitService implements Vault's transit engine.
-func transitService(t *testing.T, box cipher.AEAD) http.Handler {
+func transitService(t *testing.T, aead cipher.AEAD) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var q struct {
 			Plaintext  []byte
@@ -97,12 +97,12 @@ func transitService(t *testing.T, box cipher.AEAD) http.Handler {
 		}
 		switch r.URL.Path {
 		case "/v1/transit/encrypt/sandpiper":
-			sealed, _ := json.Marshal(box.Seal(nil, nil, q.Plaintext, q.About))
+			sealed, _ := json.Marshal(aead.Seal(nil, nil, q.Plaintext, q.About))
 			fmt.Fprintf(w, `{"data": {"ciphertext": "vault:v1:%s"}}`, strings.Trim(string(sealed), `"`))
 		case "/v1/transit/decrypt/sandpiper":
 			var sealed []byte
 			err := json.Unmarshal([]byte(`"`+strings.TrimPrefix(q.Ciphertext, "vault:v1:")+`"`), &sealed)
-			plain, damaged := box.Open(nil, nil, sealed, q.About)
+			plain, damaged := aead.Open(nil, nil, sealed, q.About)
 			if err != nil || damaged != nil {
 				http.Error(w, `{"errors": ["cipher: message authentication failed"]}`, http.StatusBadRequest)
 				return
@@ -114,8 +114,8 @@ func transitService(t *testing.T, box cipher.AEAD) http.Handler {
 	})
 }
 
-func transit(t *testing.T, box cipher.AEAD) Master {
-	s := httptest.NewTLSServer(transitService(t, box))
+func transit(t *testing.T, aead cipher.AEAD) Master {
+	s := httptest.NewTLSServer(transitService(t, aead))
 	t.Cleanup(s.Close)
 	certificate := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
@@ -130,7 +130,7 @@ func transit(t *testing.T, box cipher.AEAD) Master {
 // googleService answers as Google Cloud KMS does.
 type googleService struct {
 	kmspb.UnimplementedKeyManagementServiceServer
-	box cipher.AEAD
+	aead cipher.AEAD
 }
 
 func sum(b []byte) *wrapperspb.Int64Value {
@@ -138,26 +138,26 @@ func sum(b []byte) *wrapperspb.Int64Value {
 }
 
 func (s googleService) Encrypt(_ context.Context, q *kmspb.EncryptRequest) (*kmspb.EncryptResponse, error) {
-	sealed := s.box.Seal(nil, nil, q.Plaintext, append([]byte(q.Name), q.AdditionalAuthenticatedData...))
+	sealed := s.aead.Seal(nil, nil, q.Plaintext, append([]byte(q.Name), q.AdditionalAuthenticatedData...))
 	return &kmspb.EncryptResponse{Name: q.Name, Ciphertext: sealed, CiphertextCrc32C: sum(sealed),
 		VerifiedPlaintextCrc32C: q.PlaintextCrc32C.GetValue() == sum(q.Plaintext).Value, VerifiedAdditionalAuthenticatedDataCrc32C: true}, nil
 }
 
 func (s googleService) Decrypt(_ context.Context, q *kmspb.DecryptRequest) (*kmspb.DecryptResponse, error) {
-	plain, err := s.box.Open(nil, nil, q.Ciphertext, append([]byte(q.Name), q.AdditionalAuthenticatedData...))
+	plain, err := s.aead.Open(nil, nil, q.Ciphertext, append([]byte(q.Name), q.AdditionalAuthenticatedData...))
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, "Decryption failed")
 	}
 	return &kmspb.DecryptResponse{Plaintext: plain, PlaintextCrc32C: sum(plain)}, nil
 }
 
-func google(t *testing.T, box cipher.AEAD) Master {
+func google(t *testing.T, aead cipher.AEAD) Master {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := grpc.NewServer()
-	kmspb.RegisterKeyManagementServiceServer(s, googleService{box: box})
+	kmspb.RegisterKeyManagementServiceServer(s, googleService{aead: aead})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
@@ -190,7 +190,7 @@ var services = map[string]func(*testing.T, cipher.AEAD) Master{"AWS KMS": aws, "
 func TestKMSWrapsKeys(t *testing.T) {
 	for name, service := range services {
 		t.Run(name, func(t *testing.T) {
-			master := service(t, newBox(t, 1))
+			master := service(t, newTestAEAD(t, 1))
 			for _, id := range []string{"a", "b"} {
 				v, db := serviceVault(t, id, master)
 				value := Value{Type: detect.Email, Text: "Ada@example.com"}
@@ -202,7 +202,7 @@ func TestKMSWrapsKeys(t *testing.T) {
 				if got, err := again.Restore(t.Context(), "", tokens); err != nil || got[tokens[0]] != value {
 					t.Errorf("%s gives %v, %v", tokens[0], got, err)
 				}
-				other := New(Config{DB: db, Tenant: v.cfg.Tenant, Master: service(t, newBox(t, 2))})
+				other := New(Config{DB: db, Tenant: v.cfg.Tenant, Master: service(t, newTestAEAD(t, 2))})
 				if _, err := other.Restore(t.Context(), "", tokens); fault.KindOf(err) != fault.Unavailable || fault.Hint(err) == "" {
 					t.Errorf("with another key: %v", err)
 				}
@@ -229,7 +229,7 @@ func serviceVault(t *testing.T, id string, master Master) (*Vault, *store.DB) {
 func TestKMSBindsKeyToTenantAndUse(t *testing.T) {
 	for name, service := range services {
 		t.Run(name, func(t *testing.T) {
-			master := service(t, newBox(t, 1))
+			master := service(t, newTestAEAD(t, 1))
 			wrapped, err := master.Wrap(t.Context(), make([]byte, keySize), []byte("a\x00id"))
 			if err != nil {
 				t.Fatal(err)
@@ -245,7 +245,7 @@ func TestKMSBindsKeyToTenantAndUse(t *testing.T) {
 }
 
 func TestKMSUnavailable(t *testing.T) {
-	master := aws(t, newBox(t, 1))
+	master := aws(t, newTestAEAD(t, 1))
 	t.Setenv("AWS_ENDPOINT_URL_KMS", "http://127.0.0.1:1")
 	t.Setenv("AWS_MAX_ATTEMPTS", "1")
 	v, _ := serviceVault(t, "a", master)
