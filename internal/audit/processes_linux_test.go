@@ -26,9 +26,9 @@ import (
 const part = "SANDPIPER_TEST_PART"
 
 var parts = map[string]func(dir string) error{
-	"append for ever": appendForEver,
-	"full disk":       onAFullDisk,
-	"read-only":       onAReadOnlyDisk,
+	"append until killed": appendUntilKilled,
+	"full disk":           onAFullDisk,
+	"read-only":           onAReadOnlyDisk,
 }
 
 func TestMain(m *testing.M) {
@@ -54,8 +54,8 @@ func process(t *testing.T, name, dir string) *exec.Cmd {
 	return c
 }
 
-// appendForEver says which lines are on disk.
-func appendForEver(dir string) error {
+// appendUntilKilled says which lines are on disk.
+func appendUntilKilled(dir string) error {
 	l, err := audit.Open(audit.Config{Dir: dir, Key: key, MaxBytes: 8000})
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func TestKilledProcessLosesNoAppendedLine(t *testing.T) {
 	cfg := config(t)
 	var shown []string
 	for round := range 12 {
-		two := [2]*exec.Cmd{process(t, "append for ever", cfg.Dir), process(t, "append for ever", cfg.Dir)}
+		two := [2]*exec.Cmd{process(t, "append until killed", cfg.Dir), process(t, "append until killed", cfg.Dir)}
 		var out [2]io.Reader
 		for i, c := range two {
 			r, err := c.StdoutPipe()
@@ -113,7 +113,7 @@ func TestKilledProcessLosesNoAppendedLine(t *testing.T) {
 
 func TestTwoProcessesWriteOneChain(t *testing.T) {
 	cfg := config(t)
-	a, b := process(t, "append for ever", cfg.Dir), process(t, "append for ever", cfg.Dir)
+	a, b := process(t, "append until killed", cfg.Dir), process(t, "append until killed", cfg.Dir)
 	for _, c := range []*exec.Cmd{a, b} {
 		out, err := c.StdoutPipe()
 		if err = errors.Join(err, c.Start()); err != nil {

@@ -35,7 +35,7 @@ func TestClock(t *testing.T) {
 			c.Resume()
 		}, 50 * second},
 		{"a resume too many does nothing", func(c *clock.Clock) { c.Resume(); c.Resume() }, 10 * second},
-		{"paused for ever", func(c *clock.Clock) { c.Resume(); c.Pause() }, 0},
+		{"never resumed", func(c *clock.Clock) { c.Resume(); c.Pause() }, 0},
 		{"stopped", func(c *clock.Clock) { c.Resume(); time.Sleep(9 * second); c.Stop(); c.Pause(); c.Resume() }, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

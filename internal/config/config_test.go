@@ -205,7 +205,7 @@ func TestConfigurationFileLookup(t *testing.T) {
 		environ string
 		want    string
 	}{
-		{name: "the user's before one that nobody trusts", files: []string{"work/sandpiper.yaml", user}, want: user},
+		{name: "the user's and an untrusted one", files: []string{"work/sandpiper.yaml", user}, want: user},
 		{name: "the user's", files: []string{user}, want: user},
 		{name: "named", files: []string{"work/sandpiper.yaml", "work/other.yaml"}, file: "other.yaml", want: "work/other.yaml"},
 		{name: "named by the environment", files: []string{"work/sandpiper.yaml", "home/x.yaml"}, environ: "SANDPIPER_CONFIG=~/x.yaml", want: "home/x.yaml"},

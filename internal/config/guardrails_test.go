@@ -62,7 +62,7 @@ func TestSeedGuardrailsApply(t *testing.T) {
 		"off":           {"profile: lean\n", "GUARDRAILS_ENABLED=False", config.Guardrails{Off: true}},
 		"env":           {"profile: lean\n", "GUARDRAILS_STRICT_MODE=1", config.Guardrails{Check: guardrail.Config{Strict: true}}},
 		"ours":          {"profile: lean\n", "SANDPIPER_GUARDRAILS_STRICT_MODE=true", config.Guardrails{Check: guardrail.Config{Strict: true}}},
-		"nobody looks":  {"guardrails: {security_checks: false, content_filtering: false}\n", "", config.Guardrails{Unfiltered: true, Check: guardrail.Config{SkipInput: true}}},
+		"checks off":    {"guardrails: {security_checks: false, content_filtering: false}\n", "", config.Guardrails{Unfiltered: true, Check: guardrail.Config{SkipInput: true}}},
 		"a usual rate":  {"guardrails: {rate_limiting: true}\n", "", config.Guardrails{Check: guardrail.Config{PerMinute: 60}}},
 		"no rate":       {"guardrails: {rate_limiting: false}\n", "", config.Guardrails{}},
 		"empty section": {"guardrails:\n", "", config.Guardrails{}},

@@ -310,7 +310,7 @@ func TestManyHTTPClients(t *testing.T) {
 	}
 }
 
-// post sends one request of the newer era.
+// post sends one request of protocol version 2026-07-28.
 func post(t *testing.T, url, method, params string) string {
 	body := `{"jsonrpc":"2.0","id":1,"method":"` + method + `","params":{` + params +
 		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}}}`

@@ -41,9 +41,9 @@ func TestTokensAreCountedInTotalAndBySession(t *testing.T) {
 	}
 	m.AddModelText("a", "too late")
 	for session, want := range map[string]usage.Totals{
-		"":       {Conversations: 1, Calls: 2, Saved: 6, Spent: 9},
-		"a":      {Conversations: 1, Calls: 1, Saved: 2, Spent: 7},
-		"nobody": {},
+		"":        {Conversations: 1, Calls: 2, Saved: 6, Spent: 9},
+		"a":       {Conversations: 1, Calls: 1, Saved: 2, Spent: 7},
+		"unknown": {},
 	} {
 		if got := find(t, m, session); got != want {
 			t.Errorf("%q: %+v, want %+v", session, got, want)
