@@ -23,8 +23,8 @@ func TestClosedConnectionEndsItsCode(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
-	for era, v := range d.eras() {
-		t.Run(era, func(t *testing.T) {
+	for version, v := range d.visitors() {
+		t.Run(version, func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
 			res := v.must(v.call(ctx, lockHolder))
 			for m := range messages(res.Body) {
@@ -92,7 +92,7 @@ func TestConnectionBelongsToOneTenant(t *testing.T) {
 	needSandbox(t)
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
 	d := serveHTTP(t, "", fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
-	alice, bob := d.visitAsBefore("Authorization", "Bearer "+alices), d.visitAsBefore("Authorization", "Bearer "+bobs)
+	alice, bob := d.visitOlder("Authorization", "Bearer "+alices), d.visitOlder("Authorization", "Bearer "+bobs)
 	alice.value("write_file('secret.txt', 'of alice')")
 
 	for name, header := range map[string][]string{
@@ -133,10 +133,10 @@ func TestLargeBodyIsRejected(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
-	visitors := d.eras()
-	for era, v := range visitors {
+	visitors := d.visitors()
+	for version, v := range visitors {
 		for name, length := range map[string]int64{"announced": 1 << 30, "of unknown length": -1} {
-			t.Run(era+" "+name, func(t *testing.T) {
+			t.Run(version+" "+name, func(t *testing.T) {
 				body := &spaces{left: 1 << 30}
 				r, err := v.request(t.Context(), http.MethodPost, body)
 				if err != nil {
@@ -189,7 +189,7 @@ func TestIdleConnectionsDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
-	visitors := d.eras()
+	visitors := d.visitors()
 	head := "POST /mcp HTTP/1.1\r\nHost: " + d.addr + "\r\nContent-Type: application/json\r\n"
 	for begin, count := range map[string]int{
 		"": 1000,
@@ -210,12 +210,12 @@ func TestIdleConnectionsDoNotBlockOthers(t *testing.T) {
 		}
 	}
 	for range 300 { // idle connections after the handshake
-		d.visitAsBefore()
+		d.visitOlder()
 	}
-	visitors["2025-11-25, new"] = d.visitAsBefore()
-	for era, v := range visitors {
+	visitors["2025-11-25, new"] = d.visitOlder()
+	for version, v := range visitors {
 		if got := v.value("6 * 7"); got != "42" {
-			t.Errorf("%s: %s", era, got)
+			t.Errorf("%s: %s", version, got)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
-	visitors := d.eras()
+	visitors := d.visitors()
 	c, err := net.Dial("tcp", d.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -240,9 +240,9 @@ func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
 	var read []byte
 	one := make([]byte, 1)
 	for len(read) < len("HTTP/1.1 200 OK") { // one byte per call of the other client
-		for era, v := range visitors {
+		for version, v := range visitors {
 			if got := v.value("6 * 7"); got != "42" {
-				t.Errorf("%s: %s", era, got)
+				t.Errorf("%s: %s", version, got)
 			}
 		}
 		if _, err := io.ReadFull(c, one); err != nil {
@@ -260,7 +260,7 @@ func TestInvalidRequestsAreRejectedWithReason(t *testing.T) {
 	needSandbox(t)
 	d := serveHTTP(t, "", "")
 	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + aboutClient + `}}`
-	for era, v := range d.eras() {
+	for version, v := range d.visitors() {
 		for name, c := range map[string]struct {
 			body   string
 			header []string
@@ -272,7 +272,7 @@ func TestInvalidRequestsAreRejectedWithReason(t *testing.T) {
 			"another JSON-RPC":    {`{"jsonrpc":"1.0","id":1,"method":"tools/list"}`, nil, http.StatusBadRequest},
 			"a number":            {"7", nil, http.StatusBadRequest},
 			"deep nesting":        {strings.Repeat("[", 1<<16), nil, http.StatusBadRequest},
-			"a version long gone": {list, []string{"Mcp-Protocol-Version", "1999-01-01"}, http.StatusBadRequest},
+			"an obsolete version": {list, []string{"Mcp-Protocol-Version", "1999-01-01"}, http.StatusBadRequest},
 			"a version to come":   {list, []string{"Mcp-Protocol-Version", "2099-01-01"}, http.StatusBadRequest},
 			"no version at all":   {list, []string{"Mcp-Protocol-Version", "yesterday"}, http.StatusBadRequest},
 			"a web page's":        {list, []string{"Origin", "http://evil.example"}, http.StatusForbidden},
@@ -282,11 +282,11 @@ func TestInvalidRequestsAreRejectedWithReason(t *testing.T) {
 			said, _ := io.ReadAll(res.Body)
 			res.Body.Close()
 			if res.StatusCode != c.want || len(said) == 0 {
-				t.Errorf("%s, %s: %s %q, want %d", era, name, res.Status, said, c.want)
+				t.Errorf("%s, %s: %s %q, want %d", version, name, res.Status, said, c.want)
 			}
 		}
 		if got := v.value("6 * 7"); got != "42" {
-			t.Errorf("%s, after all of it: %s", era, got)
+			t.Errorf("%s, after all of it: %s", version, got)
 		}
 	}
 }
@@ -294,7 +294,7 @@ func TestInvalidRequestsAreRejectedWithReason(t *testing.T) {
 func TestOlderClientGetsSupportedVersion(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	v := serveHTTP(t, "", "").visitAsBefore()
+	v := serveHTTP(t, "", "").visitOlder()
 	for asked, answered := range map[string]string{
 		"2024-11-05": "2024-11-05", "2025-03-26": "2025-03-26", "2025-06-18": "2025-06-18", "2025-11-25": "2025-11-25",
 		"1999-01-01": "2025-11-25", "2099-01-01": "2025-11-25",

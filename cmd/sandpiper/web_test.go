@@ -103,13 +103,13 @@ type visitor struct {
 
 const aboutClient = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"progressToken":"p"}`
 
-// visit returns a client of the newer protocol, which needs no handshake.
+// visit returns a client of version 2026-07-28, which needs no handshake.
 func (d *daemonProcess) visit(header ...string) *visitor {
 	return &visitor{daemonProcess: d, modern: true, header: append(header, "Mcp-Protocol-Version", "2026-07-28")}
 }
 
-// visitAsBefore connects a client of the older protocol.
-func (d *daemonProcess) visitAsBefore(header ...string) *visitor {
+// visitOlder connects a client of version 2025-11-25.
+func (d *daemonProcess) visitOlder(header ...string) *visitor {
 	d.t.Helper()
 	v := &visitor{daemonProcess: d, header: header}
 	res := v.must(v.send(d.t.Context(), `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`))
@@ -122,9 +122,9 @@ func (d *daemonProcess) visitAsBefore(header ...string) *visitor {
 	return v
 }
 
-// eras returns a client of each protocol.
-func (d *daemonProcess) eras() map[string]*visitor {
-	return map[string]*visitor{"2026-07-28": d.visit(), "2025-11-25": d.visitAsBefore()}
+// visitors returns a client of each protocol version.
+func (d *daemonProcess) visitors() map[string]*visitor {
+	return map[string]*visitor{"2026-07-28": d.visit(), "2025-11-25": d.visitOlder()}
 }
 
 func (v *visitor) must(res *http.Response, err error) *http.Response {
