@@ -57,7 +57,7 @@ func openCatalog(c serversConfig) (*catalog.Catalog, error) {
 
 func newUpstream(c serversConfig, v *servers) (*upstream.Set, error) {
 	secrets := &secret.References{Lookup: c.Lookup}
-	cfg := upstream.Config{Version: c.Version, Resolve: secrets.Resolve, ToolsChanged: v.changed, DocumentCache: c.Data.sub("documents"),
+	cfg := upstream.Config{Version: c.Version, Resolve: secrets.Resolve, ToolsChanged: v.changed, DocumentCache: c.Data.sub("documents"), Spool: c.Data.sub("spool"),
 		Logins: c.Data.logins(), Redact: c.Log.redact, Log: c.Log.Logger}
 	for _, s := range c.Servers {
 		known, _ := v.Catalog.Now().Server(s.Name)

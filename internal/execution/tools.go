@@ -142,7 +142,7 @@ type callToolArgs struct {
 func (h *host) callTool(ctx context.Context, a callToolArgs) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
 	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.req.SessionID, Args: a.Args, References: a.References, Progress: h.toolProgress(ctx, ref), Ask: h.askForTool(ctx, ref), Approve: h.approve(ctx),
-		Starting: func() func() { return h.reportStarting(ctx, ref.Server) }}
+		Store: h.storeLarge(ref), Starting: func() func() { return h.reportStarting(ctx, ref.Server) }}
 	h.run.calls.Add(1)
 	res, err := h.caller.Call(ctx, c)
 	if res.Planned > 0 && err == nil {
@@ -166,6 +166,7 @@ type toolAnswer struct {
 	Value      json.RawMessage `json:"value,omitempty"`
 	Parts      []tool.Part     `json:"parts,omitempty"`
 	Structured json.RawMessage `json:"structured,omitempty"`
+	File       json.RawMessage `json:"file,omitempty"` // a largeAnswer
 }
 
 // encode encodes an answer. A value is not decoded: whoever returned it has validated it.
@@ -181,6 +182,9 @@ func (a toolAnswer) encode() ([]byte, error) {
 func (h *host) answerFrom(res tool.Result, err error) (any, error) {
 	if err != nil {
 		return nil, err
+	}
+	if res.File != nil {
+		return toolAnswer{File: res.File}, nil
 	}
 	if v, ok := res.Value(); ok {
 		h.received.Add(int64(len(v)))

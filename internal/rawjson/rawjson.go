@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -251,6 +252,31 @@ func Unquote(v []byte) (text string, ok bool) {
 		i += size
 	}
 	return unsafe.String(unsafe.SliceData(out), n), true
+}
+
+// UnquoteTo writes the text of a valid JSON string, which includes its quotes, in small
+// parts.
+func UnquoteTo(w io.Writer, v []byte) error {
+	const part = 64 << 10
+	buf := make([]byte, 0, part+utf8.UTFMax)
+	for s, i := v[1:len(v)-1], 0; i < len(s); {
+		if len(buf) >= part {
+			if _, err := w.Write(buf); err != nil {
+				return err
+			}
+			buf = buf[:0]
+		}
+		if s[i] != '\\' {
+			buf = append(buf, s[i])
+			i++
+			continue
+		}
+		r, n := unescape(s[i:])
+		buf = utf8.AppendRune(buf, r)
+		i += n
+	}
+	_, err := w.Write(buf)
+	return err
 }
 
 // unescape returns the character of the valid escape that s begins with, and the length

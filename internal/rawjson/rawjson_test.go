@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
@@ -39,6 +40,12 @@ func checkValid(t *testing.T, s string) {
 	isString := strings.HasPrefix(s, `"`) && strings.HasSuffix(s, `"`) && json.Unmarshal([]byte(s), &text) == nil
 	if got, ok := rawjson.Unquote([]byte(s)); ok != isString || ok && got != text {
 		t.Errorf("Unquote(%.80q) = %q, %v, want %q", s, got, ok, text)
+	}
+	if isString && utf8.ValidString(s) {
+		var b strings.Builder
+		if err := rawjson.UnquoteTo(&b, []byte(s)); err != nil || b.String() != text {
+			t.Errorf("UnquoteTo(%.80q) wrote %q, %v, want %q", s, b.String(), err, text)
+		}
 	}
 	_ = rawjson.EachItem([]byte(s), func([]byte) bool { return true })
 	_ = rawjson.EachMember([]byte(s), func(_, _ []byte) bool { return true })

@@ -73,6 +73,10 @@ type Call struct {
 	// Starting is called when the call begins to wait for its server to start; the
 	// function that it returns is called when the wait ends. May be nil.
 	Starting func() (started func())
+	// Store stores the content of a result that is too large for memory and returns its
+	// description, an object that becomes Result.File. content is valid until it returns.
+	// nil means that such a result is refused.
+	Store func(ctx context.Context, content []byte) (json.RawMessage, error)
 	// Ask forwards a question of the server to the user (MCP elicitation). Calls may
 	// overlap and end with their context; Call returns after all of them have
 	// returned. nil means that questions are not supported.
@@ -175,6 +179,7 @@ type Result struct {
 	Parts      []Part          `json:"parts,omitempty"`
 	Structured json.RawMessage `json:"structured,omitempty"` // nil if there is none
 	As         Form            `json:"as,omitempty"`         // how Value interprets it
+	File       json.RawMessage `json:"file,omitempty"`       // of Call.Store, instead of all others; nil if there is none
 	Planned    int             `json:"-"`                    // number of the call in the plan of a dry run; 0 if the call was made
 	// PlannedSchema is the schema of the result that a planned call would have; nil if unknown.
 	PlannedSchema json.RawMessage `json:"-"`

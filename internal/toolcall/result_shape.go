@@ -17,7 +17,7 @@ type shapeObserver struct {
 
 func (o shapeObserver) handle(ctx context.Context, c call) (answer, error) {
 	a, err := o.next.handle(ctx, c)
-	if err != nil {
+	if err != nil || a.File != nil {
 		return a, err
 	}
 	if a.As = o.resultForm(ctx, c.tool.Definition, a.Result); c.tool.Output != nil {

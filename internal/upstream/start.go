@@ -172,7 +172,7 @@ func (v *server) needsSSE(found bool) bool {
 func (v *server) mcpConfig() mcp.Config {
 	log := v.set.cfg.Log.With("server", v.Name)
 	var invalid atomic.Int64
-	c := mcp.Config{Client: v.set.cfg.Client, Version: v.set.cfg.Version, MaxMessage: v.set.cfg.MaxResponse, InitializeFirst: v.initializeFirst, ListChanges: &v.set.listChanges, Log: log}
+	c := mcp.Config{Client: v.set.cfg.Client, Version: v.set.cfg.Version, MaxMessage: v.set.cfg.MaxResponse, Spool: v.set.spool, InitializeFirst: v.initializeFirst, ListChanges: &v.set.listChanges, Log: log}
 	c.InvalidMessage = func(line string) {
 		count := invalid.Add(1)
 		if count == 1 {

@@ -19,6 +19,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -75,7 +76,9 @@ type Config struct {
 	ToolsChanged    func(ctx context.Context, server string)
 	DocumentCache   string        // directory for copies of downloaded OpenAPI documents; "" keeps none
 	Client, Version string        // client name and version sent to servers; "" means sandpiper, and no version
-	MaxResponse     int           // bytes of one response; 0 means 32 MiB
+	MaxResponse     int           // bytes of one response in memory; 0 means 32 MiB
+	Spool           string        // directory for larger answers while they are received; "" refuses them
+	SpoolBytes      int64         // of all those answers together; 0 means 1 GiB
 	RetryDelay      time.Duration // before the first retry of a failed server; doubles up to 5 min; 0 means 1 s
 	Log             *slog.Logger  // nil discards
 }
@@ -109,6 +112,7 @@ type Set struct {
 	cfg         Config
 	servers     map[string]*server
 	listChanges mcp.ListChanges
+	spool       *mcp.Spool
 
 	run     func(f func(context.Context)) // runs f in a goroutine of background
 	cancel  context.CancelFunc            // cancels the context of run; called by Close
@@ -131,6 +135,9 @@ func New(cfg Config) (*Set, error) {
 		cfg.RetryDelay = time.Second
 	}
 	s := &Set{cfg: cfg, servers: map[string]*server{}}
+	if cfg.Spool != "" {
+		s.spool = &mcp.Spool{Dir: cfg.Spool, Max: cmp.Or(cfg.SpoolBytes, 1<<30)}
+	}
 	for _, c := range cfg.Servers {
 		if err := validate(c); err != nil && cfg.Resolve == nil { // otherwise checked after it is resolved
 			return nil, err
@@ -159,6 +166,7 @@ func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		}
 		sent := c
 		sent.Ask = v.pauseWhileAsking(ctx.limit, c.Ask)
+		sent.Store = v.storeWithoutSecrets(c.Store)
 		r, err := on.Call(ctx, sent)
 		return v.redact.redactResult(r), err
 	})

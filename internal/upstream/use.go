@@ -1,7 +1,9 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net"
 	"time"
@@ -102,6 +104,22 @@ func (v *server) pauseWhileAsking(limit *clock.Clock, ask func(context.Context, 
 		limit.Pause()
 		defer limit.Resume()
 		return ask(ctx, tool.Question{Text: v.redact.text(q.Text), Schema: v.redact.json(q.Schema)})
+	}
+}
+
+// storeWithoutSecrets wraps store: content that repeats a secret is refused, because it is
+// too large to be redacted.
+func (v *server) storeWithoutSecrets(store func(context.Context, []byte) (json.RawMessage, error)) func(context.Context, []byte) (json.RawMessage, error) {
+	if store == nil {
+		return nil
+	}
+	return func(ctx context.Context, content []byte) (json.RawMessage, error) {
+		for _, secret := range v.redact.sentForms() {
+			if bytes.Contains(content, []byte(secret)) {
+				return nil, fault.New(fault.Exhausted, "sent an answer of %d bytes that contains one of its credentials", len(content)).WithHint("request less data per call")
+			}
+		}
+		return store(ctx, content)
 	}
 }
 

@@ -3,6 +3,7 @@ package redact
 import (
 	"context"
 	"encoding/json"
+	"regexp"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
@@ -90,6 +91,22 @@ func (g Ingester) Text(ctx context.Context, text string) (string, error) {
 	marks := &pass{search: search{find: findNothing}}
 	return marks.run(ctx, "", text)
 }
+
+// LargePart reports whether a part of an answer that is too large for memory contains text
+// in the form of a token, perhaps with escapes. With index it adds the values in the part
+// to the index before it returns.
+func (g Ingester) LargePart(ctx context.Context, part string, index bool) (tokens bool, err error) {
+	if active, err := g.scope.active(); !active {
+		return false, err
+	}
+	if index && g.scope.owner.Vault != nil {
+		g.indexValues(part)
+	}
+	return len(vault.FindTokens(part)) > 0 || escapedWord.MatchString(part), ctx.Err()
+}
+
+// escapedWord matches JSON escapes of characters that tokens consist of.
+var escapedWord = regexp.MustCompile(`\\u00(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]|5[bBdDfF]|7[eE])`)
 
 // findForCode returns the values that code may only see as tokens, including those
 // that the interpreter has tokens for, wherever they occur.

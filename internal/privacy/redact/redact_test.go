@@ -545,3 +545,30 @@ func TestProjectFlowsOnlyDeny(t *testing.T) {
 		}
 	}
 }
+
+func TestLargePart(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress})
+	token := shownToken(t, r)
+	for part, tokens := range map[string]bool{
+		`{"full_name":"Grace Hopper"},{"note":"caf\u00e9 \u003cb\u003e \u0022"`: false,
+		`{"to":"` + token + `"`: true,
+		`{"to":"\u005bEMAIL_`:   true,
+		`"\u0045"`:              true,
+		`"\u007e"`:              true,
+	} {
+		if got, err := r.exit().Ingester().LargePart(t.Context(), part, true); got != tokens || err != nil {
+			t.Errorf("%s: %v, %v", part, got, err)
+		}
+	}
+	if got := redacted(t, r.exit(), "Grace Hopper came"); shown(got) != "<NAME> came" {
+		t.Errorf("%s, want the indexed name redacted", got)
+	}
+	if _, err := (redact.Ingester{}).LargePart(t.Context(), "x", true); err == nil {
+		t.Error("the zero value accepts text")
+	}
+}
+
+func shownToken(t *testing.T, r *rig) string {
+	t.Helper()
+	return redacted(t, r.exit(), "ada@example.com")
+}

@@ -5,6 +5,7 @@ package worker_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -335,6 +336,28 @@ func TestRestrictedCodeCallsTools(t *testing.T) {
 		o, err := w.Run(t.Context(), w.number, sandbox.Program{ID: "x", Code: code, Restricted: true, Preflight: true}, h)
 		if err != nil || string(o.Result) != want {
 			t.Errorf("%s\n gave %s, %s, %v", code, o.Result, o.Error, err)
+		}
+	}
+}
+
+func TestLargeAnswerIsAFile(t *testing.T) {
+	w, h := openShop(t)
+	for name, content := range map[string]string{"big.json": `{"rows":[1,2,3]}`, "big.txt": "lörem"} {
+		path := filepath.Join(w.dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		h.answers[name] = fmt.Sprintf(`{"file":{"path":%q,"bytes":%d,"json":%t,"preview":{"type":"object"}}}`, path, len(content), name == "big.json")
+	}
+	for code, want := range map[string]string{
+		"x = order('big.json')\n[type(x).__name__, x.bytes, x.path.endswith('/big.json'), x.preview['type'], x.load()['rows']]": `["LargeAnswer",16,true,"object",[1,2,3]]`,
+		"x = order('big.json')\nwith x.open() as f: a = f.read(5)\n[a, x['bytes'], isinstance(x, dict)]":                        `["{\"row",16,true]`,
+		"x = order('big.txt')\nx.load()": `"lörem"`,
+		"x = order('big.json')\nx['path'] = '/etc/passwd'\ntry: x.load()\nexcept PermissionError as e: result = str(e)": `"Access denied: path outside workspace: '/etc/passwd'"`,
+		"try: order('big.json')['rows']\nexcept KeyError as e: result = '.load()' in str(e)":                            `true`,
+	} {
+		if o := w.checked(t, "from servers.shop import order\n"+code, h); string(o.Result) != want {
+			t.Errorf("%s\n gave %s (%s)\n want %s", code, o.Result, o.Error+o.Traceback, want)
 		}
 	}
 }

@@ -16,7 +16,8 @@ import (
 // error, because many servers report a failed tool that way.
 func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	s.loadHeaderTools(ctx)
-	a := &request{method: "tools/call", ask: c.Ask}
+	a := &request{method: "tools/call", ask: c.Ask, large: c.Store != nil && s.interceptor.spool != nil}
+	defer s.interceptor.closeFile(a)
 	params := &sdk.CallToolParams{Name: c.Tool, Arguments: json.RawMessage("{}")}
 	if c.Args != nil {
 		params.Arguments = c.Args
@@ -37,6 +38,9 @@ func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 				return tool.Result{}, err
 			}
 			continue
+		}
+		if err == nil && a.file != nil {
+			return s.interceptor.storeLarge(ctx, c, data)
 		}
 		r, err := callResult(c.Ref, data, err)
 		return a.noteDeclined(c.Ref, r, err)

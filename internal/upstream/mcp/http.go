@@ -217,13 +217,21 @@ func (w *httpLink) checkResponse(r *http.Request, res *http.Response, id int64) 
 // readMessage reads a response that is one message.
 func (w *httpLink) readMessage(res *http.Response, id int64, fine bool) (*http.Response, error) {
 	defer res.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(res.Body, int64(w.interceptor.max)+1))
-	if err != nil {
+	m := message{t: w.interceptor}
+	if _, err := io.Copy(&m, res.Body); err != nil {
+		m.discard()
 		return nil, err
 	}
+	data := m.data
 	var pass []byte
 	switch {
-	case len(data) > w.interceptor.max:
+	case m.tail != nil && m.file != nil && fine:
+		pass = bytes.Join(w.interceptor.receiveLarge(&m), nil)
+		if w.interceptor.isPending(id) {
+			pass = w.interceptor.fail(id, ErrTooLarge)
+		}
+	case m.tail != nil:
+		m.discard()
 		pass = w.interceptor.fail(id, ErrTooLarge)
 	case !fine && !isMessage(data):
 		return nil, &StatusError{Code: res.StatusCode, Body: sanitize.Line(string(data[:min(len(data), 400)]), 200)}

@@ -26,6 +26,7 @@ import (
 // requests.
 type interceptor struct {
 	max            int
+	spool          *Spool // nil: answers over max are refused
 	invalidMessage func(string)
 	listChanges    *ListChanges
 	log            *slog.Logger
@@ -53,6 +54,8 @@ type request struct {
 	err       error           // set by the interceptor
 	progress  chan progress   // contains the latest only; nil without a listener
 	answered  chan<- struct{} // closed with the answer; nil if the SDK waits for it
+	large     bool            // an answer that is too large for memory is accepted
+	file      *spooled        // contains answer if it is too large for memory
 
 	ask           func(context.Context, tool.Question) (tool.Reply, error) // nil if the caller cannot answer questions
 	ctx           context.Context                                          // of the request; the goroutine that reads questions has no other way to it
@@ -85,7 +88,7 @@ func newInterceptor(cfg Config) *interceptor {
 	if cfg.ListChanges == nil {
 		cfg.ListChanges = &ListChanges{}
 	}
-	return &interceptor{max: cfg.MaxMessage, invalidMessage: cfg.InvalidMessage, listChanges: cfg.ListChanges, log: cfg.Log, toolsChanged: make(chan struct{}, 1),
+	return &interceptor{max: cfg.MaxMessage, spool: cfg.Spool, invalidMessage: cfg.InvalidMessage, listChanges: cfg.ListChanges, log: cfg.Log, toolsChanged: make(chan struct{}, 1),
 		pending: map[int64]*request{}, abandoned: map[int64]bool{}, progressTokens: map[int64]*request{}}
 }
 
@@ -142,6 +145,15 @@ type envelope struct {
 	Params json.RawMessage
 	Result json.RawMessage
 	Error  json.RawMessage
+}
+
+// id returns the number in the id of a response; 0, which no request has, if it is none.
+func (m envelope) id() int64 {
+	id, err := strconv.ParseInt(strings.Trim(string(m.ID), `"`), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return id
 }
 
 // parseEnvelope returns the members of a message, as parts of data, or false if data is no
@@ -205,11 +217,11 @@ func wrapParams(m envelope) []byte {
 
 // handleResponse stores the result for its caller.
 func (t *interceptor) handleResponse(m envelope, data []byte) []byte {
-	id, err := strconv.ParseInt(strings.Trim(string(m.ID), `"`), 10, 64)
+	id := m.id()
 	a, known := t.pending[id]
 	t.responses++
 	delete(t.abandoned, id)
-	if err != nil || !known {
+	if !known {
 		return nil // late, or unknown
 	}
 	delete(t.pending, id)

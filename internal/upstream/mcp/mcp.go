@@ -31,7 +31,8 @@ import (
 // Config of a Session.
 type Config struct {
 	Client, Version string // client name and version. Required
-	MaxMessage      int    // maximum bytes of one message; 0 means 32 MiB
+	MaxMessage      int    // maximum bytes of one message in memory; 0 means 32 MiB
+	Spool           *Spool // stores larger answers to calls that accept them; nil refuses them
 	// InitializeFirst sends initialize before server/discover, for servers known to ignore
 	// server/discover or to exit on it: see Info.Legacy.
 	InitializeFirst bool

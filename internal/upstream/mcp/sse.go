@@ -23,12 +23,12 @@ type sseReader struct {
 
 	// the current event
 	name, otherLines []byte // its name; its other lines, unchanged
-	data, tail       []byte // its data; if oversized, the beginning and the end
-	hasData          bool   // whether there was a data line
+	data             message
+	hasData          bool // whether there was a data line
 }
 
 func newSSEReader(in io.ReadCloser, t *interceptor, id int64, old bool) *sseReader {
-	return &sseReader{in: in, r: bufio.NewReaderSize(in, 32<<10), interceptor: t, id: id, legacy: old}
+	return &sseReader{in: in, r: bufio.NewReaderSize(in, 32<<10), interceptor: t, id: id, legacy: old, data: message{t: t}}
 }
 
 // Close implements io.Closer.
@@ -86,17 +86,7 @@ func (e *sseReader) readLine() {
 
 // appendData appends to the data of the event.
 func (e *sseReader) appendData(part []byte) {
-	part = bytes.TrimSuffix(bytes.TrimSuffix(part, []byte("\n")), []byte("\r"))
-	switch {
-	case e.tail == nil && len(e.data)+len(part) <= e.interceptor.max:
-		e.data = append(e.data, part...)
-	case e.tail == nil:
-		e.data = append(e.data, part...)
-		e.data, e.tail = bytes.Clone(e.data[:min(peekSize, len(e.data))]), bytes.Clone(e.data[max(0, len(e.data)-peekSize):])
-	default:
-		e.tail = append(e.tail, part...)
-		e.tail = append(e.tail[:0], e.tail[max(0, len(e.tail)-peekSize):]...)
-	}
+	_, _ = e.data.Write(bytes.TrimSuffix(bytes.TrimSuffix(part, []byte("\n")), []byte("\r")))
 }
 
 // endEvent filters the event and appends the output to ready. An event whose message was
@@ -106,15 +96,16 @@ func (e *sseReader) endEvent() {
 	isMessage := len(e.name) == 0 || string(e.name) == "message"
 	switch {
 	case !e.hasData:
-	case !isMessage && e.tail == nil:
-		pass = [][]byte{e.data}
+	case !isMessage && e.data.tail == nil:
+		pass = [][]byte{e.data.data}
 	case !isMessage:
-	case e.tail != nil && e.id != 0 && e.interceptor.isPending(e.id):
+		e.data.discard()
+	case e.data.tail != nil && e.data.file == nil && e.id != 0 && e.interceptor.isPending(e.id):
 		pass = [][]byte{e.interceptor.fail(e.id, ErrTooLarge)}
-	case e.tail != nil:
-		pass = e.interceptor.handleTooLarge(e.data, e.tail)
-	case len(bytes.TrimSpace(e.data)) > 0:
-		if m := e.interceptor.receive(e.data); m != nil {
+	case e.data.tail != nil:
+		pass = e.interceptor.receiveLarge(&e.data)
+	case len(bytes.TrimSpace(e.data.data)) > 0:
+		if m := e.interceptor.receive(e.data.data); m != nil {
 			pass = [][]byte{m}
 		}
 	}
@@ -134,5 +125,5 @@ func (e *sseReader) endEvent() {
 	if e.ready.Len() > 0 {
 		e.ready.WriteByte('\n')
 	}
-	e.name, e.otherLines, e.data, e.tail, e.hasData = nil, nil, nil, nil, false
+	e.name, e.otherLines, e.data, e.hasData = nil, nil, message{t: e.interceptor}, false
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -77,14 +76,15 @@ func (s *streams) readLoop() {
 	defer close(s.outClosed)
 	r := bufio.NewReaderSize(s.out, 64<<10)
 	for {
-		line, tail, err := readLine(r, s.interceptor.max)
+		m := message{t: s.interceptor}
+		err := m.readLine(r)
 		switch {
-		case tail != nil:
-			for _, m := range s.interceptor.handleTooLarge(line, tail) {
+		case m.tail != nil:
+			for _, m := range s.interceptor.receiveLarge(&m) {
 				s.deliver(m)
 			}
 		default:
-			if line = trimLeadingText(bytes.TrimSpace(line)); len(line) > 0 && !s.handshake.receive(line) {
+			if line := trimLeadingText(bytes.TrimSpace(m.data)); len(line) > 0 && !s.handshake.receive(line) {
 				s.deliver(s.interceptor.receive(line))
 			}
 		}
@@ -111,26 +111,6 @@ func trimLeadingText(line []byte) []byte {
 		return line[i:]
 	}
 	return line
-}
-
-// readLine returns the next line. For a line longer than limit it returns only its
-// beginning and, as tail, its end, and discards the rest.
-func readLine(r *bufio.Reader, limit int) (line, tail []byte, err error) {
-	for {
-		part, err := r.ReadSlice('\n')
-		if tail == nil && len(line)+len(part) > limit {
-			line = append(line, part...)
-			line, tail = bytes.Clone(line[:min(peekSize, len(line))]), bytes.Clone(line[max(0, len(line)-peekSize):])
-		} else if tail != nil {
-			tail = append(tail, part...)
-			tail = append(tail[:0], tail[max(0, len(tail)-peekSize):]...)
-		} else {
-			line = append(line, part...)
-		}
-		if !errors.Is(err, bufio.ErrBufferFull) {
-			return line, tail, err
-		}
-	}
 }
 
 // Read implements sdk.Connection.

@@ -10,6 +10,7 @@ import concurrent.futures
 import importlib.machinery
 import importlib.util
 import inspect
+import json
 import os
 import sys
 import types
@@ -19,6 +20,9 @@ from .errors import ToolError
 
 _PACKAGE = "servers"
 _THREADS = 32
+
+
+_workspace = ""  # its real path
 
 
 class Content:
@@ -55,12 +59,41 @@ class Structured(dict):
     parts = ()
 
 
-for _kind in (Content, Structured):
+class LargeAnswer(dict):
+    """An answer that is too large for memory: its file, its size and a preview.
+
+    path: the file, JSON or text; bytes: its size; preview: type, keys, counts and first rows.
+    load() reads the whole file; open() returns it as a text file, to read it in parts.
+    """
+
+    path = property(lambda self: self["path"])
+    bytes = property(lambda self: self["bytes"])
+    preview = property(lambda self: self["preview"])
+
+    def open(self):
+        """Open the file for reading as text."""
+        path = os.path.realpath(self.path)  # restricted code may change it, and reads the workspace only
+        if not path.startswith(_workspace + "/"):
+            raise PermissionError(f"Access denied: path outside workspace: {self.path!r}")
+        return open(path, encoding="utf-8")
+
+    def load(self):
+        """Return the decoded JSON of the whole file, or its text; it needs several times its size in memory."""
+        with self.open() as f:
+            return json.load(f) if self["json"] else f.read()
+
+    def __missing__(self, key):
+        raise KeyError(f"{key!r}: the answer has {self.bytes} bytes and is in the file {self.path}: read it in parts, or use .load()[{key!r}]")
+
+
+for _kind in (Content, Structured, LargeAnswer):
     _kind.__module__ = "servers"
 
 
 class Servers:
     def __init__(self, channel, workspace):
+        global _workspace
+        _workspace = os.path.realpath(workspace)
         self._channel = channel
         self.folder = os.path.join(workspace, _PACKAGE)
         self.dry = False  # in a dry run, calls may be planned and return placeholders
@@ -173,7 +206,7 @@ def _unsendable(args):
 def _value(answer):
     """Return the Python value of an answer."""
     if "parts" not in answer:
-        return answer["value"]
+        return LargeAnswer(answer["file"]) if "file" in answer else answer["value"]
     parts = [_part(p) for p in answer["parts"]]
     if "structured" in answer:
         value = answer["structured"]

@@ -1,0 +1,104 @@
+package execution
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
+)
+
+// largeAnswer describes an answer that is too large for memory. The worker converts it
+// into a LargeAnswer.
+type largeAnswer struct {
+	Path    string        `json:"path"`
+	Bytes   int           `json:"bytes"`
+	JSON    bool          `json:"json"` // the file is JSON, otherwise text
+	Preview shape.Preview `json:"preview"`
+}
+
+// storeLarge returns a function that stores a large answer of a tool in the workspace, or
+// nil if such answers must be refused: a dry run writes no files, in mode strict code must
+// not see the values in the file, and hooks decide on complete answers.
+func (h *host) storeLarge(ref tool.Ref) func(context.Context, []byte) (json.RawMessage, error) {
+	if h.dry != nil || h.exit.Strict() || h.r.cfg.Guard.HasHook(guardrail.AfterCall) {
+		return nil
+	}
+	return func(ctx context.Context, content []byte) (json.RawMessage, error) {
+		a, err := h.describeLarge(content)
+		if err != nil {
+			return nil, err
+		}
+		if err := h.inspectLarge(ctx, ref, content); err != nil {
+			return nil, err
+		}
+		name := fmt.Sprintf("%s/%s.%s.%s", home.ResultsDir, h.run.id, rand.Text()[:8], map[bool]string{true: "json", false: "txt"}[a.JSON])
+		if err := h.home.Workspace.Write(ctx, name, content); err != nil {
+			return nil, fault.Wrap(fault.KindOf(err), err, "sent an answer of %d bytes, which could not be stored in the workspace: %s", len(content), fault.Message(err)).
+				WithHint("%s", fault.Hint(err))
+		}
+		a.Path = "/workspace/" + name
+		h.received.Add(int64(len(content)))
+		return json.Marshal(a)
+	}
+}
+
+// maxTextPreview is how many bytes of text a preview contains.
+const maxTextPreview = 2000
+
+// describeLarge describes JSON or text.
+func (h *host) describeLarge(content []byte) (a largeAnswer, err error) {
+	a.Bytes, a.JSON = len(content), rawjson.Valid(content)
+	if a.JSON {
+		a.Preview, err = shape.Describe(content, 0, nil)
+		return a, err
+	}
+	begin := bytes.ToValidUTF8(content[:min(maxTextPreview, len(content))], nil)
+	chars := utf8.RuneCount(content)
+	a.Preview = shape.Preview{Type: "string", Chars: &chars}
+	a.Preview.Value, err = json.Marshal(string(begin))
+	return a, err
+}
+
+// inspectedPart is the size of the parts in which a large answer is inspected. They end
+// after a line or between two values.
+const inspectedPart = 1 << 20
+
+// maxIndexed is how much of a large answer is added to the index of the vault, which is in
+// memory: as much as of the largest answer in memory. Values after it are found by their
+// form when they leave, like those of any other file.
+const maxIndexed = 32 << 20
+
+// inspectLarge does what is done with every answer before code gets it, in parts: it
+// looks for prompt injection, and adds values to the index of the vault. An answer with
+// text in the form of tokens is refused, because they would have to be marked in the file.
+func (h *host) inspectLarge(ctx context.Context, ref tool.Ref, content []byte) error {
+	for rest := content; len(rest) > 0; {
+		n := len(rest)
+		if n > inspectedPart {
+			n = 1 + max(bytes.LastIndexByte(rest[:inspectedPart], '\n'), bytes.LastIndexByte(rest[:inspectedPart], ','), inspectedPart/2)
+		}
+		part := string(bytes.ToValidUTF8(rest[:n], nil))
+		rest = rest[n:]
+		if kinds := h.r.cfg.Guard.InjectionKinds(part); len(kinds) > 0 {
+			h.flagInjection(ref, kinds)
+		}
+		marked, err := h.exit.Ingester().LargePart(ctx, part, len(content)-len(rest) <= maxIndexed)
+		if err != nil {
+			return err
+		}
+		if marked {
+			return fault.New(fault.Exhausted, "sent an answer of %d bytes that contains text in the form of privacy tokens, which is possible only in smaller answers", len(content)).
+				WithHint("request less data per call")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package upstream_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// callForLarge calls a tool and returns the content that was stored.
+func callForLarge(t testing.TB, s *upstream.Set, server, name, x string) (stored []byte, res tool.Result, err error) {
+	args, _ := json.Marshal(map[string]string{"x": x})
+	res, err = s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: server, Tool: name}, Args: args, Store: func(_ context.Context, content []byte) (json.RawMessage, error) {
+		stored = bytes.Clone(content)
+		return json.RawMessage(`{"path":"/there"}`), nil
+	}})
+	return stored, res, err
+}
+
+func TestLargeAnswersOfPrograms(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, upstream.Config{MaxResponse: 4 << 20, Spool: dir, SpoolBytes: 250e6, Servers: []upstream.Server{brokenServer(t, "good"), brokenServer(t, "writes ids last")}})
+	for _, server := range []string{"good", "writes ids last", "good"} { // 100 MB each, twice on disk
+		got, res, err := callForLarge(t, s, server, "huge", "")
+		if err != nil || len(got) != 100e6 || string(got[:20]) != "01234567890123456789" || string(res.File) != `{"path":"/there"}` || res.Parts != nil {
+			t.Errorf("%s: %d bytes, %+v, %v", server, len(got), res, err)
+		}
+		wantEcho(t, s, server)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("files left: %v, %v", left, err)
+	}
+	_, err := call(t.Context(), s, "good", "huge", "")
+	wantError(t, err, fault.Exhausted, `sent a response of more than 4194304 bytes`)
+	_, err = s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: "good", Tool: "huge"}, Store: func(context.Context, []byte) (json.RawMessage, error) {
+		return nil, fault.New(fault.Exhausted, "sent too much for the workspace")
+	}})
+	wantError(t, err, fault.Exhausted, `server "good" sent too much for the workspace`)
+	wantEcho(t, s, "good")
+}
+
+func TestLargeAnswersHaveALimit(t *testing.T) {
+	s := open(t, upstream.Config{MaxResponse: 1 << 20, Spool: t.TempDir(), SpoolBytes: 50e6, Servers: []upstream.Server{brokenServer(t, "good")}})
+	for range 2 {
+		_, _, err := callForLarge(t, s, "good", "huge", "")
+		wantError(t, err, fault.Exhausted, `sent a response of more than 1048576 bytes`)
+		wantEcho(t, s, "good")
+	}
+}
+
+func TestLargeAnswersOverHTTP(t *testing.T) {
+	rows := `{"rows":["` + strings.Repeat("0123456789", 300_000) + `"]}`
+	text, _ := json.Marshal(strings.Repeat("a\"é\n", 500_000))
+	results := map[string]struct{ result, stored string }{
+		"structured":  {`{"content":[{"type":"text","text":"rows"}],"structuredContent":` + rows + `}`, rows},
+		"wrapped":     {`{"content":[],"structuredContent":{"result":[` + rows + `]},"_meta":{"fastmcp":{"wrap_result":true}}}`, "[" + rows + "]"},
+		"text":        {`{"content":[{"text":` + string(text) + `,"type":"text"}]}`, strings.Repeat("a\"é\n", 500_000)},
+		"failed":      {`{"content":[{"type":"text","text":` + string(text) + `}],"isError":true}`, ""},
+		"two":         {`{"content":[{"type":"text","text":` + string(text) + `},{"type":"text","text":"b"}]}`, ""},
+		"not JSON":    {`{"content":[` + rows, ""},
+		"not UTF-8":   {`{"content":[{"type":"text","text":"` + strings.Repeat("\xff", 2<<20) + `"}]}`, ""},
+		"credentials": {`{"content":[],"structuredContent":["` + strings.Repeat("sesame-open", 200_000) + `"]}`, ""},
+	}
+	web := serve(t, func(w http.ResponseWriter, _ *http.Request, m request) bool {
+		if m.Method != "tools/call" {
+			return false
+		}
+		name, streamed := strings.CutSuffix(fmt.Sprint(m.Params.Arguments["x"]), ", streamed")
+		c, large := results[name]
+		switch {
+		case !large:
+			return false
+		case streamed:
+			stream(w, fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\ndata: \"result\":%s}\n\n", m.ID, c.result))
+		default:
+			reply(w, m, c.result)
+		}
+		return true
+	})
+	s := open(t, upstream.Config{MaxResponse: 1 << 20, Spool: t.TempDir(), SpoolBytes: 10 << 20, Servers: []upstream.Server{{Name: "site", URL: web.URL + "/mcp", Headers: map[string]string{"Authorization": "Bearer sesame-open"}}}})
+	for name, c := range results {
+		for _, how := range []string{"", ", streamed"} {
+			got, res, err := callForLarge(t, s, "site", "echo", name+how)
+			if string(got) != c.stored || (c.stored == "") != (err != nil) || err == nil && res.File == nil {
+				t.Errorf("%s%s: %d bytes stored, want %d; %+v, %v", name, how, len(got), len(c.stored), res, err)
+			}
+			if failure, own := errors.AsType[*tool.Failure](err); own != (name == "failed") || own && !strings.Contains(failure.Message, "failed with an answer of 3") {
+				t.Errorf("%s%s: %v", name, how, err)
+			}
+			wantEcho(t, s, "site")
+		}
+	}
+}

@@ -1,0 +1,267 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// Spool stores messages that are too large for memory, in files without a name. It may be
+// shared by several sessions.
+type Spool struct {
+	Dir string // parent of the files, created when needed; "" means the system's temporary directory
+	Max int64  // bytes of all files together
+
+	used atomic.Int64
+}
+
+// message collects the bytes of an incoming message. Up to the limit of the interceptor it
+// is in memory; a longer one is written to a spooled file if a request accepts it, and
+// otherwise only its beginning and its end are kept.
+type message struct {
+	t    *interceptor
+	data []byte // the message; its beginning if it is too large for memory
+	tail []byte // its end if it is too large for memory, otherwise nil
+	file *spooled
+}
+
+// spooled is an unlinked file of a Spool.
+type spooled struct {
+	spool *Spool
+	f     *os.File
+	size  int64
+	data  []byte // its content, once mapped
+}
+
+// Write implements io.Writer and returns no error.
+func (m *message) Write(p []byte) (int, error) {
+	if m.tail == nil && len(m.data)+len(p) <= m.t.max {
+		m.data = append(m.data, p...)
+		return len(p), nil
+	}
+	if m.tail == nil {
+		if m.t.acceptsLarge() {
+			m.file = m.t.spool.create()
+			m.spoolPart(m.data)
+		}
+		m.data, m.tail = bytes.Clone(m.data[:min(peekSize, len(m.data))]), bytes.Clone(m.data[max(0, len(m.data)-peekSize):])
+		if len(m.data) < peekSize {
+			m.data = append(m.data, p[:min(len(p), peekSize-len(m.data))]...)
+		}
+	}
+	m.spoolPart(p)
+	m.tail = append(m.tail, p...)
+	m.tail = append([]byte{}, m.tail[max(0, len(m.tail)-peekSize):]...)
+	return len(p), nil
+}
+
+// spoolPart appends to the file. If that fails, the message is discarded like one that no
+// request accepts.
+func (m *message) spoolPart(p []byte) {
+	if m.file == nil {
+		return
+	}
+	if _, err := m.file.Write(p); err != nil {
+		m.t.log.Warn("an answer of an upstream server could not be stored", "error", err)
+		m.file.close()
+		m.file = nil
+	}
+}
+
+// discard releases the file of a message that is not processed.
+func (m *message) discard() {
+	if m.file != nil {
+		m.file.close()
+		m.file = nil
+	}
+}
+
+// readLine reads the next line into m.
+func (m *message) readLine(r *bufio.Reader) error {
+	for {
+		part, err := r.ReadSlice('\n')
+		_, _ = m.Write(part)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return err
+		}
+	}
+}
+
+// create returns a new file, or nil if there can be none.
+func (s *Spool) create() *spooled {
+	if s == nil {
+		return nil
+	}
+	if s.Dir != "" && os.MkdirAll(s.Dir, 0o700) != nil {
+		return nil
+	}
+	f, err := os.CreateTemp(s.Dir, "answer-")
+	if err != nil {
+		return nil
+	}
+	_ = os.Remove(f.Name()) // the space is released when the file is closed, at the latest by a crash
+	file := &spooled{spool: s, f: f}
+	runtime.SetFinalizer(file, (*spooled).close) // for a message that is abandoned half read
+	return file
+}
+
+var errSpoolFull = errors.New("large answers together exceed the limit")
+
+// Write implements io.Writer.
+func (s *spooled) Write(p []byte) (int, error) {
+	if s.spool.used.Add(int64(len(p))) > s.spool.Max {
+		s.spool.used.Add(-int64(len(p)))
+		return 0, errSpoolFull
+	}
+	s.size += int64(len(p))
+	return s.f.Write(p)
+}
+
+// content returns the content of the file, which is valid until close. The kernel reads it
+// when it is needed and may drop it from memory at any time.
+func (s *spooled) content() (data []byte, err error) {
+	if s.data == nil && s.size > 0 {
+		s.data, err = mapFile(s.f, int(s.size))
+	}
+	return s.data, err
+}
+
+// close releases the file and its content.
+func (s *spooled) close() {
+	runtime.SetFinalizer(s, nil)
+	if s.data != nil {
+		unmapFile(s.data)
+	}
+	_ = s.f.Close() // nobody needs the content any more
+	s.spool.used.Add(-s.size)
+	s.data, s.size = nil, 0
+}
+
+// acceptsLarge reports whether a pending request accepts an answer that is too large for
+// memory.
+func (t *interceptor) acceptsLarge() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, a := range t.pending {
+		if a != nil && a.large {
+			return true
+		}
+	}
+	return false
+}
+
+// receiveLarge processes a message that is too large for memory, and returns what to pass
+// to the SDK.
+func (t *interceptor) receiveLarge(m *message) [][]byte {
+	if m.file == nil {
+		return t.handleTooLarge(m.data, m.tail)
+	}
+	data, err := m.file.content()
+	if err != nil {
+		m.file.close()
+		return t.handleTooLarge(m.data, m.tail)
+	}
+	e, ok := parseEnvelope(data)
+	if !ok || !utf8.Valid(data) {
+		m.file.close()
+		if id, found := t.findRequest(m.data, m.tail); found {
+			return [][]byte{t.fail(id, ErrMalformed)}
+		}
+		return t.handleTooLarge(m.data, m.tail)
+	}
+	t.mu.Lock()
+	a := t.pending[e.id()]
+	if a == nil || !a.large || e.Method != "" || e.Result == nil || isInputRequired(e.Result) {
+		t.mu.Unlock()
+		m.file.close()
+		return t.handleTooLarge(m.data, m.tail)
+	}
+	defer t.mu.Unlock()
+	t.received = true
+	a.file = m.file
+	if pass := t.handleResponse(e, data); pass != nil {
+		return [][]byte{pass}
+	}
+	return nil
+}
+
+// closeFile releases the answer of a request if it was too large for memory.
+func (t *interceptor) closeFile(a *request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a.file != nil {
+		a.answer = nil
+		a.file.close()
+		a.file = nil
+	}
+}
+
+// storeLarge passes the content of an answer that is too large for memory to c.Store: its
+// structured content, or its only text.
+func (t *interceptor) storeLarge(ctx context.Context, c tool.Call, answer json.RawMessage) (tool.Result, error) {
+	m, ok := rawjson.Members(answer, "content", "structuredContent", "isError", "_meta")
+	if !ok {
+		return tool.Result{}, fmt.Errorf("%w: the result is no object", ErrMalformed)
+	}
+	if m[2] != nil && string(m[2]) != "false" {
+		return tool.Result{}, &tool.Failure{Ref: c.Ref, Message: fmt.Sprintf("the tool failed with an answer of %d bytes", len(answer))}
+	}
+	if m[1] != nil && string(m[1]) != "null" {
+		res := tool.Result{Structured: m[1], Meta: m[3]}
+		if res.IsWrapped() {
+			res.As = tool.AsWrapped
+		}
+		v, _ := res.Value()
+		return store(ctx, c, v)
+	}
+	text, err := onlyText(m[0])
+	if err != nil {
+		return tool.Result{}, err
+	}
+	file := t.spool.create()
+	if file == nil {
+		return tool.Result{}, ErrTooLarge
+	}
+	defer file.close()
+	if err := rawjson.UnquoteTo(file, text); err != nil {
+		return tool.Result{}, fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	data, err := file.content()
+	if err != nil {
+		return tool.Result{}, fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	return store(ctx, c, data)
+}
+
+func store(ctx context.Context, c tool.Call, data []byte) (tool.Result, error) {
+	stored, err := c.Store(ctx, data)
+	return tool.Result{File: stored}, err
+}
+
+// onlyText returns the JSON string of the text in a list of one text block.
+func onlyText(list []byte) (text []byte, err error) {
+	blocks := 0
+	if len(list) > 0 && list[0] == '[' {
+		err = rawjson.EachItem(list, func(item []byte) bool {
+			m, ok := rawjson.Members(item, "type", "text")
+			if blocks++; ok && string(m[0]) == `"text"` {
+				text = m[1]
+			}
+			return blocks < 2
+		})
+	}
+	if err != nil || blocks != 1 || len(text) == 0 || text[0] != '"' {
+		return nil, fmt.Errorf("%w: it is no single text", ErrTooLarge)
+	}
+	return text, nil
+}

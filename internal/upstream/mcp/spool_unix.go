@@ -1,0 +1,16 @@
+//go:build unix
+
+package mcp
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// mapFile maps a file that nobody else can open, so that it cannot be truncated.
+func mapFile(f *os.File, size int) ([]byte, error) {
+	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+}
+
+func unmapFile(data []byte) { _ = unix.Munmap(data) }
