@@ -39,7 +39,7 @@ var reserved = []struct {
 	allowed []string
 	reason  string
 }{
-	{"github.com/modelcontextprotocol/go-sdk", []string{"mcpserver/wire", "upstream/mcp", "examples/servers", "bench"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"mcpserver/wire", "upstream/mcp", "examples/servers", "bench", "scripts/bench-peers"},
 		"the next revision of the protocol or the SDK changes two packages; example servers and benchmarks are clients and servers of their own"},
 	{"github.com/spf13/cobra", []string{"cmd/sandpiper"},
 		"flags are one source of configuration; packages take a Config"},

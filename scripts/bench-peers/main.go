@@ -1,12 +1,15 @@
-// Command bench-peers measures a warm `1+1` and a data job in sandpiper and in other
-// ways to run Python for agents:
+// Command bench-peers compares sandpiper with other ways to run code for agents, in
+// two tables:
 //
-//	go run ./scripts/bench-peers [-binary FILE] [-cache DIR] [-quick]
+//	go run ./scripts/bench-peers [-binary FILE] [-baseline FILE] [-cache DIR] [-table NAME] [-quick]
 //
-// It uses the installed python3 and bwrap. It installs fixed versions of Pyodide, Monty
-// and Wasmtime from npm and PyPI into a cache. Missing programs are skipped with a
+// The table of interpreters has a warm `1+1` and a data job. The table of servers has
+// calls of tools: MCP servers and libraries with a code mode use two upstream servers.
+//
+// It uses the installed python3, node, npm and bwrap. It installs fixed versions of
+// everything else from npm and PyPI into a cache. Missing programs are skipped with a
 // message. All programs take turns with the same pause before each execution, so that
-// load on the machine affects all of them. The table describes one execution of each:
+// load on the machine affects all of them. The tables describe one execution of each:
 // compare only similar ones.
 package main
 
@@ -41,6 +44,8 @@ func run(ctx context.Context) error {
 	}
 	binary := flag.String("binary", "", "sandpiper (default: a build of this checkout)")
 	flag.StringVar(&cache, "cache", filepath.Join(cache, "sandpiper-peers"), "directory of installed peers")
+	baseline := flag.String("baseline", "", "another sandpiper, to be compared with upstream servers too")
+	table := flag.String("table", "", "only this table: interpreters, servers (default: both)")
 	quick := flag.Bool("quick", false, "fewer executions")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "sandpiper-peers-")
@@ -53,9 +58,26 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer h.close()
+	fmt.Println(bench.ThisMachine())
+	if *table != "servers" {
+		if err := h.compareInterpreters(ctx, *quick); err != nil {
+			return err
+		}
+	}
+	if *table != "interpreters" {
+		all := h.servers(ctx, *baseline)
+		if err := measureServers(ctx, all, *quick); err != nil {
+			return err
+		}
+		showServers(all)
+	}
+	return nil
+}
+
+func (h *environment) compareInterpreters(ctx context.Context, quick bool) error {
 	all := h.peers(ctx)
 	defer closeAll(all)
-	if err := measure(ctx, all, *quick); err != nil {
+	if err := measure(ctx, all, quick); err != nil {
 		return err
 	}
 	show(all)
@@ -74,19 +96,23 @@ func measure(ctx context.Context, all []*peer, quick bool) error {
 	}
 	for range sums {
 		for _, p := range all {
-			p.take(ctx, &p.sums, p.sum, "2", budget)
+			if p.skipped == nil {
+				p.sums.take(ctx, p.sum, "2", budget)
+			}
 		}
 	}
 	want := ""
 	for range jobs {
 		for _, p := range all {
-			want = p.take(ctx, &p.jobs, p.job, want, budget)
+			if p.skipped == nil {
+				want = p.jobs.take(ctx, p.job, want, budget)
+			}
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// turns has the measurements of one peer and one task.
+// turns has the measurements of one task of one peer.
 type turns struct {
 	times []time.Duration
 	spent time.Duration
@@ -95,8 +121,8 @@ type turns struct {
 
 // take runs a task once, unless it failed before or used its time budget. All answers
 // must be equal to the first.
-func (p *peer) take(ctx context.Context, t *turns, task task, want string, budget time.Duration) string {
-	if p.skipped != nil || t.err != nil || t.spent > budget || ctx.Err() != nil {
+func (t *turns) take(ctx context.Context, task task, want string, budget time.Duration) string {
+	if t.err != nil || t.spent > budget || ctx.Err() != nil {
 		return want
 	}
 	time.Sleep(callPause)
@@ -136,7 +162,7 @@ func show(all []*peer) {
 			notes = append(notes, fmt.Sprintf("%s: %v", p.name, err))
 		}
 	}
-	fmt.Printf("%s\nmedians; the data job filters and aggregates 20 MB of JSON\n\n", bench.ThisMachine())
+	fmt.Print("\nmedians; the data job filters and aggregates 20 MB of JSON\n\n")
 	bench.PrintTable(os.Stdout, rows)
 	fmt.Println()
 	for _, n := range notes {

@@ -20,6 +20,17 @@ const (
 	wasiVersion     = "3.12.0" // of the npm package with CPython for WASI
 	montyVersion    = "1.4.0"
 	wasmtimeVersion = "50.0.1"
+
+	fastmcpVersion    = "4.1.2" // the newest that toolplane accepts
+	toolplaneVersion  = "0.5.2"
+	utcpVersion       = "1.2.12"
+	utcpSDKVersion    = "1.1.2"
+	utcpMCPVersion    = "1.1.3"
+	upstreamVersion   = "2026.8.31" // of both upstream servers
+	mcpSDKVersion     = "1.32.2"    // makes the library of UTCP an MCP server
+	zodVersion        = "4.6.7"
+	isolatedVMVersion = "6.2.0"
+	nodeVersion       = "22.23.3"
 )
 
 // task runs something once and returns its result.
