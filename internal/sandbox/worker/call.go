@@ -49,14 +49,34 @@ func (r *run) call(payload []byte) error {
 			return nil
 		}
 	}
-	go func() {
+	r.spawn(func() {
 		defer r.c.calls.Release(weight)
 		result, err := r.host.Call(r.ctx, q.Method, q.Args)
 		if frame := r.encodeAnswer(q, result, err); frame != nil {
 			r.failOn(r.send(frame))
 		}
-	}()
+	})
 	return nil
+}
+
+// spawn runs f on a goroutine: one that has served an earlier call of the execution and
+// is idle, otherwise a new one. A tool call needs a large stack, which a new goroutine
+// has to copy several times while it grows.
+func (r *run) spawn(f func()) {
+	select {
+	case r.next <- f:
+	default:
+		go func() {
+			for {
+				f()
+				select {
+				case f = <-r.next:
+				case <-r.ctx.Done():
+					return
+				}
+			}
+		}()
+	}
 }
 
 // answerNow sends the answer of a call that was served at once. It never waits for the

@@ -35,6 +35,7 @@ type run struct {
 	readings  int  // clock readings still allowed
 	host      sandbox.Host
 	quick     sandbox.QuickCaller // nil if host is none
+	next      chan func()         // received by idle goroutines: see spawn
 	ctx       context.Context     // ends with the execution; a run exists only during Run
 	cancel    context.CancelCauseFunc
 	detach    func() bool // keeps the channel open when ctx ends; false if it was closed already
@@ -46,7 +47,7 @@ type run struct {
 }
 
 func newRun(ctx context.Context, c *Conn, number uint32, host sandbox.Host) *run {
-	r := &run{c: c, number: number, host: host}
+	r := &run{c: c, number: number, host: host, next: make(chan func())}
 	r.quick, _ = host.(sandbox.QuickCaller)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	// Closing the channel ends a pending read or write.
