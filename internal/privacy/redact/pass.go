@@ -111,6 +111,7 @@ func (p *pass) scan(key, text string, depth int) *textView {
 func (p *pass) scanJSON(s *textView, depth int) {
 	src := s.doc.src
 	row := row{findSpread: p.findSpread}
+	s.literals = make([]place, 0, len(src)/16) // about as many as rows of a database have
 	literals(src, func(l literal) {
 		if l.number || !needsDecoding(src[l.start:l.end]) {
 			s.literals = append(s.literals, l.place())
