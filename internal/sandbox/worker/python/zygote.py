@@ -10,6 +10,7 @@ more of its memory. It exits when the socket closes.
 import base64
 import functools
 import gc
+import itertools
 import json
 import os
 import select
@@ -22,6 +23,8 @@ from . import kernel, lockdown, preload, runtime
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
 _IMMORTAL = 3 << 30  # the low half of the reference count of such an object
+_REQUEST, _RIGHTS = 256, socket.CMSG_SPACE(16 * 4)  # bytes of a request, and of its descriptors
+_loads = json.JSONDecoder().decode
 _LOCKED_DOWN = b"\0\0\0\2S\0\0\0\0{}"  # frame S: the daemon may send code
 
 
@@ -46,7 +49,7 @@ def main():
     gc.freeze()
     control.send(json.dumps({"op": "ready", "preloaded": preloaded}).encode())
     worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], off, second)
-    _Forker(control, off, worker).serve(_make_immortal(tracked))
+    _Forker(control, off, worker).serve(itertools.chain(rehearsal.specialize(), _make_immortal(tracked)))
 
 
 def _program(encoded):
@@ -85,6 +88,8 @@ def _make_immortal(tracked):
 
 
 class _Forker:
+    """Forks workers. Each fork shares all pages, so the next steps copy each page that they write to: they are few."""
+
     def __init__(self, control, off, worker):
         self.control, self.off, self.worker = control, off, worker
         self.home = kernel.call("pidfd_open", os.getpid(), 0)  # to return to our own pid namespace
@@ -106,18 +111,19 @@ class _Forker:
                     return
 
     def receive(self):
-        data, fds, _, _ = socket.recv_fds(self.control, 4096, 16)
+        data, rights, _, _ = self.control.recvmsg(_REQUEST, _RIGHTS)
         if not data:
             return False
-        request = json.loads(data)
+        request = _loads(data.decode())
+        fds = [fd for _, _, some in rights for fd in memoryview(some).cast("i")]
         pid = self.fork(fds, request["ahead"])
         for fd in fds:
             os.close(fd)
         pidfd = kernel.call("pidfd_open", pid, 0)
         self.children[pidfd] = (request["id"], pid)
         self.poll.register(pidfd, select.POLLIN)
-        answer = json.dumps({"op": "forked", "id": request["id"]}).encode()
-        socket.send_fds(self.control, [answer], [pidfd])
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, pidfd.to_bytes(4, sys.byteorder))
+        self.control.sendmsg((b'{"op":"forked","id":%d}' % request["id"],), (rights,))
         return True
 
     def fork(self, fds, ahead):
@@ -138,8 +144,8 @@ class _Forker:
         self.poll.unregister(pidfd)
         os.close(pidfd)
         cpu = usage.ru_utime + usage.ru_stime
-        message = {"op": "exit", "id": id_, "status": status, "cpu": cpu, "rss": usage.ru_maxrss}
-        self.control.send(json.dumps(message).encode())
+        message = b'{"op":"exit","id":%d,"status":%d,"cpu":%.6f,"rss":%d}'
+        self.control.send(message % (id_, status, cpu, usage.ru_maxrss))
 
 
 def _worker(rehearsal, interpreter, tmp_bytes, off, second, fds, ahead):
