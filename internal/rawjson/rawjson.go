@@ -431,9 +431,14 @@ func Members(b []byte, names ...string) (values [][]byte, ok bool) {
 	if i == len(b) || b[i] != '{' {
 		return values, string(bytes.TrimSpace(b)) == "null"
 	}
-	err := EachMember(b[i:], func(key, v []byte) bool {
+	err := EachMember(b[i:], func(quoted, v []byte) bool {
+		key := quoted[1 : len(quoted)-1]
+		if bytes.IndexByte(key, '\\') >= 0 {
+			text, _ := Unquote(quoted)
+			key = []byte(text)
+		}
 		for n, name := range names {
-			if string(key[1:len(key)-1]) == name {
+			if string(key) == name {
 				values[n] = v
 				break
 			}

@@ -78,6 +78,17 @@ func TestEachMemberAndItem(t *testing.T) {
 	}
 }
 
+func TestMembersFindsEscapedAndRepeatedKeys(t *testing.T) {
+	m, ok := rawjson.Members([]byte(` {"\u0069d":1,"a\\b":2,"id2":3,"other":4,"id2":5}`), "id", `a\b`, "id2", "absent")
+	var got []string
+	for _, v := range m {
+		got = append(got, string(v))
+	}
+	if want := "1 2 5 "; !ok || strings.Join(got, " ") != want {
+		t.Errorf("got %q, %v, want %q", got, ok, want)
+	}
+}
+
 var row = []byte("[" + strings.Repeat(`{"id":123,"name":"Customer 00001","email":"customer1@example.com","amount":17.25,"note":"lorem ipsum lorem ipsum \"dolor\""},`, 8000) + "1]")
 
 func BenchmarkValid(b *testing.B) {
