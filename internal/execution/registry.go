@@ -55,7 +55,9 @@ func (b *registry) register(owner tenant.ID, x *run, busy *sync.WaitGroup) bool 
 		return false
 	}
 	busy.Add(1)
-	b.remove(func(r endedRun) bool { return r.id == x.id }) // a previous run of it may have ended
+	if _, known := b.runs[x.id]; known { // a previous run of it has ended
+		b.remove(func(r endedRun) bool { return r.id == x.id })
+	}
 	b.runs[x.id] = entry{owner, x}
 	b.running++
 	return true
@@ -87,20 +89,26 @@ func (b *registry) expire() {
 	b.remove(func(r endedRun) bool { return !now.Before(r.expires) })
 	for len(b.ended) > 0 && (len(b.ended) > b.maxEnded || b.bytes > maxRetainedBytes) {
 		oldest := max(0, slices.IndexFunc(b.ended, func(r endedRun) bool { return !r.suspended }))
-		id := b.ended[oldest].id
-		b.remove(func(r endedRun) bool { return r.id == id })
+		b.drop(b.ended[oldest])
+		b.ended = slices.Delete(b.ended, oldest, oldest+1)
 	}
 }
 
 // remove drops the ended executions that match.
 func (b *registry) remove(meant func(endedRun) bool) {
 	b.ended = slices.DeleteFunc(b.ended, func(r endedRun) bool {
-		if meant(r) {
-			b.bytes -= r.bytes
-			delete(b.runs, r.id)
+		if !meant(r) {
+			return false
 		}
-		return meant(r)
+		b.drop(r)
+		return true
 	})
+}
+
+// drop forgets the run of an entry of ended.
+func (b *registry) drop(r endedRun) {
+	b.bytes -= r.bytes
+	delete(b.runs, r.id)
 }
 
 // find returns the execution of this owner and id, or nil.

@@ -27,23 +27,14 @@ func packetPair() (*net.UnixConn, *os.File, error) {
 		return nil, nil, fmt.Errorf("socketpair: %w", err)
 	}
 	other := os.NewFile(uintptr(fds[1]), "control")
-	conn, err := connOf(fds[0])
+	f := os.NewFile(uintptr(fds[0]), "socket")
+	defer f.Close()
+	conn, err := net.FileConn(f)
 	if err != nil {
 		other.Close()
 		return nil, nil, err
 	}
-	return conn, other, nil
-}
-
-// connOf returns a connection that owns fd.
-func connOf(fd int) (*net.UnixConn, error) {
-	f := os.NewFile(uintptr(fd), "socket")
-	defer f.Close()
-	c, err := net.FileConn(f)
-	if err != nil {
-		return nil, err
-	}
-	return c.(*net.UnixConn), nil
+	return conn.(*net.UnixConn), other, nil
 }
 
 func send(c *net.UnixConn, v any, fds ...int) error {
@@ -101,11 +92,7 @@ func rights(oob []byte) ([]int, error) {
 	if len(messages) != 1 {
 		return nil, errors.New("more than one control message")
 	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	for _, fd := range fds {
-		unix.CloseOnExec(fd)
-	}
-	return fds, err
+	return unix.ParseUnixRights(&messages[0]) // ReadMsgUnix has set close-on-exec
 }
 
 func closeAll(fds []int) {

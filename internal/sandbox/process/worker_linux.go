@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"sync"
 	"time"
@@ -22,7 +21,7 @@ import (
 type process struct {
 	b       *Backend
 	zygote  *zygote
-	channel *net.UnixConn
+	channel *os.File     // a socket
 	conn    *worker.Conn // over channel, after lockdown
 	out     *os.File     // descriptors 1 and 2 of the worker
 	err     *os.File
@@ -81,25 +80,28 @@ func (b *Backend) forkFrom(z *zygote, ahead bool) (*process, error) {
 
 // openPipes creates the worker's channel and pipes and returns its ends.
 func (w *process) openPipes() ([]int, error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socketpair: %w", err)
 	}
 	theirs := []int{pair[1]}
-	if w.channel, err = connOf(pair[0]); err != nil {
-		return theirs, err
-	}
+	setBlocking(pair[1])
+	w.channel = os.NewFile(uintptr(pair[0]), "channel")
 	for _, f := range []**os.File{&w.out, &w.err} {
 		var p [2]int
 		if err := unix.Pipe2(p[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 			return theirs, fmt.Errorf("pipe: %w", err)
 		}
-		_ = unix.SetNonblock(p[1], false)
+		setBlocking(p[1])
 		*f = os.NewFile(uintptr(p[0]), "pipe")
 		theirs = append(theirs, p[1])
 	}
 	return theirs, nil
 }
+
+// setBlocking makes a new descriptor, which has no other flags, a blocking one. It takes
+// one system call instead of the two of unix.SetNonblock.
+func setBlocking(fd int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0) }
 
 // header is the message that binds a worker; it contains no tenant data.
 type header struct {
@@ -183,7 +185,7 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 		deadline = d
 	}
 	_ = w.channel.SetDeadline(deadline)
-	if _, _, err := w.channel.WriteMsgUnix(body, unix.UnixRights(fds...), nil); err != nil {
+	if err := w.sendHeader(body, fds); err != nil {
 		return fmt.Errorf("binding a worker: %w: %s", err, w.readStderr())
 	}
 	if err := w.awaitLockdown(); err != nil {
@@ -195,6 +197,22 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	}
 	w.conn = worker.New(w.channel, w.out, w.err, worker.Limits{ResultBytes: l.ResultBytes})
 	return nil
+}
+
+// sendHeader sends the header, which fits the buffer of the new socket, with descriptors.
+func (w *process) sendHeader(body []byte, fds []int) error {
+	c, err := w.channel.SyscallConn()
+	if err != nil {
+		return err
+	}
+	oob, sent := unix.UnixRights(fds...), 0
+	if failed := c.Control(func(fd uintptr) { sent, err = unix.SendmsgN(int(fd), body, oob, nil, unix.MSG_NOSIGNAL) }); failed != nil {
+		return failed
+	}
+	if err == nil && sent < len(body) {
+		err = io.ErrShortWrite
+	}
+	return err
 }
 
 var lockedDownFrame = []byte("\x00\x00\x00\x02S\x00\x00\x00\x00{}")
@@ -286,10 +304,7 @@ func (w *process) end() {
 }
 
 func (w *process) closeFiles() {
-	if w.channel != nil {
-		w.channel.Close()
-	}
-	for _, f := range []*os.File{w.out, w.err, w.pidfd} {
+	for _, f := range []*os.File{w.channel, w.out, w.err, w.pidfd} {
 		if f != nil {
 			f.Close()
 		}

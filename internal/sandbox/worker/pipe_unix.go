@@ -58,22 +58,17 @@ func readWithin(raw syscall.RawConn, p []byte, d time.Duration) int {
 	return max(n, 0)
 }
 
-// pollable returns the raw connection of f if f is non-blocking, else nil.
+// pollable returns the raw connection of f if the runtime polls f, else nil.
 func pollable(f any) syscall.RawConn {
-	c, ok := f.(syscall.Conn)
-	if !ok {
+	c, ok := f.(interface {
+		syscall.Conn
+		SetReadDeadline(time.Time) error
+	})
+	if !ok || c.SetReadDeadline(time.Time{}) != nil { // of a blocking file it fails
 		return nil
 	}
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return nil
-	}
-	nonblocking := false
-	_ = raw.Control(func(fd uintptr) {
-		flags, err := unix.FcntlInt(fd, unix.F_GETFL, 0)
-		nonblocking = err == nil && flags&unix.O_NONBLOCK != 0
-	})
-	if !nonblocking {
 		return nil
 	}
 	return raw
