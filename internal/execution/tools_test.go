@@ -26,10 +26,23 @@ type callerFunc func(context.Context, tool.Call) (tool.Result, error)
 
 func (f callerFunc) Call(ctx context.Context, c tool.Call) (tool.Result, error) { return f(ctx, c) }
 
-// tools returns Tools with one tool, which f answers.
+// tools returns Tools with one tool, which f answers. Its calls are recorded, because its
+// server is not trusted.
 func tools(t *testing.T, f callerFunc) *execution.Tools {
 	t.Helper()
-	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(t.TempDir(), "catalog"), Servers: []catalog.Configured{{Name: "crm"}}})
+	return toolsOf(t, f, false)
+}
+
+// readingTools is tools with a trusted server, whose calls are not recorded: the end of a
+// recorded call starts a timer of the database, which outlives a synctest bubble.
+func readingTools(t *testing.T, f callerFunc) *execution.Tools {
+	t.Helper()
+	return toolsOf(t, f, true)
+}
+
+func toolsOf(t *testing.T, f callerFunc, trusted bool) *execution.Tools {
+	t.Helper()
+	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(t.TempDir(), "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: trusted}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +87,7 @@ func failingTool(schema string, received *string) callerFunc {
 const oneText = `{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}`
 
 func TestServerElicitationReachesUser(t *testing.T) {
-	home, servers := newHome(t, "a"), tools(t, askingTool(oneText))
+	home, servers := newHome(t, "a"), readingTools(t, askingTool(oneText))
 	for name, c := range map[string]struct {
 		reply tool.Reply
 		want  string
@@ -100,7 +113,7 @@ func TestServerElicitationReachesUser(t *testing.T) {
 
 func TestServerElicitationPausesClockAndCanSuspend(t *testing.T) {
 	received := ""
-	home, servers := newHome(t, "a"), tools(t, failingTool(oneText, &received))
+	home, servers := newHome(t, "a"), readingTools(t, failingTool(oneText, &received))
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{Tools: servers}, fake.Config{}, admit.Config{Concurrent: 1})
 		ctx, leave := context.WithCancel(t.Context())
@@ -125,7 +138,7 @@ func TestServerElicitationPausesClockAndCanSuspend(t *testing.T) {
 
 func TestUnansweredElicitationIsCancelled(t *testing.T) {
 	received := ""
-	home, servers := newHome(t, "a"), tools(t, failingTool(oneText, &received))
+	home, servers := newHome(t, "a"), readingTools(t, failingTool(oneText, &received))
 	synctest.Test(t, func(t *testing.T) {
 		s := newSetup(t, execution.Config{Tools: servers}, fake.Config{}, admit.Config{})
 		x := s.start(t, t.Context(), home, execution.Request{Code: callFind})
@@ -140,7 +153,7 @@ func TestUnansweredElicitationIsCancelled(t *testing.T) {
 // with its clock and slot.
 func TestElicitationEndsWithItsCall(t *testing.T) {
 	home := newHome(t, "a")
-	servers := tools(t, func(ctx context.Context, c tool.Call) (tool.Result, error) {
+	servers := readingTools(t, func(ctx context.Context, c tool.Call) (tool.Result, error) {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		_, err := c.Ask(ctx, tool.Question{Text: "Still there?", Schema: json.RawMessage(oneText)})
@@ -169,7 +182,7 @@ func TestUnsupportedElicitationSchemaIsRejected(t *testing.T) {
 		"huge":             `{"type":"object","properties":{"o":{"type":"string","title":"` + strings.Repeat("x", 20_000) + `"}}}`,
 	} {
 		received := ""
-		s := newSetup(t, execution.Config{Tools: tools(t, failingTool(schema, &received))}, fake.Config{}, admit.Config{})
+		s := newSetup(t, execution.Config{Tools: readingTools(t, failingTool(schema, &received))}, fake.Config{}, admit.Config{})
 		if s.run(t, home, callFind); !strings.Contains(received, "schema") {
 			t.Errorf("%s: %s", name, received)
 		}
