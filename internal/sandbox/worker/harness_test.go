@@ -24,8 +24,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-// forker is a zygote without isolation: it warms the runtime once and forks a
-// worker for every message, which is the workspace's path with the worker's
+// forker is a zygote without isolation: it warms the runtime once, completely or, with
+// the argument "early", as a zygote before its first fork, and forks a worker for every message, which is the workspace's path with the worker's
 // channel, stdout and stderr.
 const forker = `
 import os, resource, signal, socket, sys
@@ -33,6 +33,9 @@ sys.path.insert(0, sys.argv[1])
 from sandpiper import runtime
 del sys.path[0]
 rehearsal = runtime.warm()
+if sys.argv[2:] != ["early"]:
+    for _ in runtime.finish(rehearsal):
+        pass
 control = socket.socket(fileno=3)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 while True:
@@ -54,8 +57,9 @@ while True:
         os.close(fd)
 `
 
-// zygote is the one forker of a test binary.
+// zygote is a forker of a test binary.
 type zygote struct {
+	early   bool
 	once    sync.Once
 	err     error
 	mu      sync.Mutex
@@ -64,11 +68,12 @@ type zygote struct {
 	install *python.Installation
 }
 
-var shared zygote
+var shared, early = &zygote{}, &zygote{early: true}
 
 func TestMain(m *testing.M) {
 	code := m.Run()
 	shared.stop()
+	early.stop()
 	os.Exit(code)
 }
 
@@ -92,6 +97,9 @@ func (z *zygote) start() error {
 	z.control = ours
 	dir := z.install.Dir()
 	z.cmd = exec.Command(filepath.Join(dir, "bin", "python3.14"), "-I", "-S", "-B", "-c", forker, dir)
+	if z.early {
+		z.cmd.Args = append(z.cmd.Args, "early")
+	}
 	z.cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=/tmp", "LC_ALL=C.UTF-8"}
 	z.cmd.ExtraFiles = []*os.File{theirs}
 	z.cmd.Stderr = os.Stderr
@@ -130,11 +138,16 @@ type pyWorker struct {
 // open forks a worker whose workspace is a fresh directory.
 func open(t testing.TB, limits worker.Limits) *pyWorker {
 	t.Helper()
-	shared.once.Do(func() { shared.err = shared.start() })
-	if shared.err != nil {
-		t.Skipf("no Python to test with: %v", shared.err)
+	return shared.open(t, limits)
+}
+
+func (z *zygote) open(t testing.TB, limits worker.Limits) *pyWorker {
+	t.Helper()
+	z.once.Do(func() { z.err = z.start() })
+	if z.err != nil {
+		t.Skipf("no Python to test with: %v", z.err)
 	}
-	w, err := shared.fork(t.TempDir(), limits)
+	w, err := z.fork(t.TempDir(), limits)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,6 +78,26 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
+// A worker that the zygote forked before it imported everything must behave as any other.
+func TestProgramsInTheFirstWorker(t *testing.T) {
+	own := []program{
+		{"little is imported", "import sys\n[m for m in ('asyncio', 'multiprocessing', 'subprocess', 'logging', 'csv') if m in sys.modules]", "", value(`[]`)},
+		{"asyncio is adjusted", "import asyncio, sys\nasyncio.selector_events._HAS_SENDMSG, 'ssl' in sys.modules", "", value(`[false,false]`)},
+		{"its submodule first", "import asyncio.sslproto\nasyncio.selector_events._HAS_SENDMSG, asyncio.sslproto.ssl", "", value(`[false,null]`)},
+		{"multiprocessing is adjusted", "import multiprocessing.pool\nmultiprocessing.get_start_method()", "", value(`"fork"`)},
+		{"subprocess is adjusted", "import asyncio.subprocess, subprocess\nsubprocess.run(['no-such-program'])", "", raised("FileNotFoundError", "programs other than Python")},
+		{"a file of the same name", "import sys\nsys.path.insert(0, workspace)\nwrite_file('asyncio.py', '')\nimport asyncio\nasyncio.sleep.__name__", "", value(`"sleep"`)},
+	}
+	for _, rows := range [][]program{own, values, outputs, raisings, helpers, skillRows, sources, surroundings} {
+		for _, row := range rows {
+			if row.name == "what is warm" {
+				continue
+			}
+			t.Run(row.name, func(t *testing.T) { check(t, early.open(t, worker.Limits{ResultBytes: 1 << 20}), row) })
+		}
+	}
+}
+
 func check(t *testing.T, w *pyWorker, row program) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -16,20 +16,19 @@ import _random
 import collections
 import datetime
 import gc
-import hashlib
 import itertools
 import operator
 import os
 import random
 import sys
-import tempfile
 import time
 import uuid
+from _sha3 import shake_256 as _shake  # of hashlib, without its other algorithms
 
 READINGS = 10_000  # recorded at most; later readings use the real clock and are not recorded
 _CHUNK = 1 << 20
 
-_urandom, _time_ns, _shake = os.urandom, time.time_ns, hashlib.shake_256
+_urandom, _time_ns = os.urandom, time.time_ns
 _seed, _shared = random.Random.seed, random._inst
 _getstate, _setstate = _random.Random.getstate, _random.Random.setstate
 _time_safe = uuid._generate_time_safe
@@ -89,7 +88,8 @@ class Replay:
             self._installed = True
         self._before = _getstate(_shared)
         uuid._generate_time_safe = uuid._last_timestamp = uuid._last_timestamp_v7 = None
-        tempfile._name_sequence = None
+        if tempfile := sys.modules.get("tempfile"):
+            tempfile._name_sequence = None
         self._run = run = _Run(seed, clock)
         uuid._node = int.from_bytes(run.bytes(6)) | 1 << 40
         self._seed_random()

@@ -1,10 +1,10 @@
 """Runs the executions of one sandbox.
 
-The zygote calls `warm`, then `prepare`, once; a worker may run the rehearsal while
-it waits, and calls `serve` after lockdown. User code shares the interpreter with
-this package and can break it; that affects only its own sandbox. The modules here keep their
-own references to functions that code commonly patches (print, json.dumps,
-sys.stdout).
+The zygote calls `warm`, then `prepare`, once, and later takes the steps of `finish`;
+a worker may run the rehearsal while it waits, and calls `serve` after lockdown. User
+code shares the interpreter with this package and can break it; that affects only its
+own sandbox. The modules here keep their own references to functions that code
+commonly patches (print, json.dumps, sys.stdout).
 """
 
 import ast
@@ -13,13 +13,11 @@ import builtins
 import collections
 import datetime
 import faulthandler
-import importlib
 import inspect
 import json
 import linecache
 import math
 import mmap
-import multiprocessing
 import os
 import re
 import selectors
@@ -29,28 +27,9 @@ import time
 import traceback
 import types
 
-if "ssl" not in sys.modules:
-    # It is large and useless without a network. asyncio works without it.
-    sys.modules["ssl"] = None
-    import asyncio
-
-    del sys.modules["ssl"]
-else:
-    import asyncio
-
-from . import convert, data, failure, files, guard, help_text, literals, output, plan, preflight, privacy, replay, servers, show, skills, unavailable
-from .channel import Channel, frame
+from . import convert, data, failure, files, guard, help_text, later, literals, output, plan, preflight, privacy, replay, servers, show, skills, unavailable
+from .channel import Channel
 from .errors import ToolError
-
-# Commonly imported modules, imported in advance. None starts a thread or keeps a
-# descriptor.
-_COMMON = """
-abc argparse array base64 bisect calendar collections.abc concurrent.futures contextlib copy csv dataclasses decimal
-difflib enum fnmatch fractions functools glob hashlib heapq hmac html inspect io ipaddress itertools keyword linecache
-locale logging numbers operator os.path pathlib pickle pprint queue random secrets shlex shutil signal string struct
-subprocess tempfile textwrap threading time timeit tokenize traceback types typing unicodedata urllib.parse uuid
-warnings weakref zlib zoneinfo multiprocessing.pool concurrent.futures.thread concurrent.futures.process
-""".split()
 
 _VALUE = "_sandpiper_value"  # global that holds the value of the last expression
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -66,7 +45,6 @@ _NO_MEMORY = (
 _PROGRESS_SECONDS = 0.05
 _REHEARSAL = ("1+1", "x = [1.5, {'a': None}]\nprint(x, file=out)\nresult = x")
 _FAILURES = ("1/0", "await")
-_SPECIALIZED = 4  # after this many more runs, a worker copies no fewer pages
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 _loads = json.JSONDecoder().decode
@@ -76,22 +54,24 @@ _getrecursionlimit, _setrecursionlimit = sys.getrecursionlimit, sys.setrecursion
 
 
 def warm():
-    """Import the modules that executions need, before forking; return the rehearsal for workers."""
-    for name in _COMMON:
-        importlib.import_module(name)
-    multiprocessing.set_start_method("fork", force=True)
+    """Adjust the imported modules to the sandbox, before forking; return the rehearsal for workers."""
+    later.install()
     selectors.DefaultSelector = selectors.PollSelector  # the filter denies epoll; asyncio and others use the default
-    asyncio.selector_events._HAS_SENDMSG = False  # the filter denies sendmsg, which can pass descriptors, but not send
     unavailable.install()
     for name in ("exit", "quit"):  # defined by site, which is not imported
         if not hasattr(builtins, name):
             setattr(builtins, name, _leaver(name))
     sys.dont_write_bytecode = True
     faulthandler.enable(file=2)
-    rehearsal = Rehearsal()
-    rehearsal.run(_FAILURES)
-    rehearsal.run()
-    return rehearsal
+    return Rehearsal()
+
+
+def finish(rehearsal):
+    """Import the other modules that code commonly needs and fill caches, one step at a time."""
+    while later.import_next():
+        yield
+    rehearsal.run(_REHEARSAL + _FAILURES)
+    yield
 
 
 def prepare(workspace="/workspace"):
@@ -127,17 +107,6 @@ class Rehearsal:
         stdout, stderr = self._interpreter.stdout, self._interpreter.stderr
         self._interpreter.globals.update(print=output.printer(stdout, stderr), out=stdout)
 
-    def specialize(self):
-        """Run the programs, some with each step, until the interpreter has specialized their code (PEP 659).
-
-        It writes to code until then, and a worker copies each page that it writes to.
-        """
-        for _ in range(_SPECIALIZED):
-            self.run()
-            yield
-            self.run(_FAILURES)
-            yield
-
     def run(self, programs=_REHEARSAL):
         """Run programs. A worker omits the failing ones: they would cost it half a megabyte of memory."""
         for self._channel.program in programs:
@@ -148,15 +117,15 @@ class Rehearsal:
 
 
 class _Discard(Channel):
-    """A channel that receives one program and discards all frames."""
+    """A channel that supplies one program and discards all frames."""
 
     def __init__(self):
         super().__init__(0)
         self.program = ""
 
-    def _more(self):
+    def next_execution(self):
         request = {"id": "", "code": self.program, "vars": {"x": 1}, "result_bytes": 1 << 20}
-        return frame(b"X", 1, _dumps(request).encode())
+        return 1, _dumps(request).encode()
 
     def _frame(self, kind, number, payload):
         pass
@@ -305,6 +274,7 @@ class _Interpreter:
         """Return the value of the code, or _MISSING."""
         filename = "<code>" if number == 1 else f"<code {number}>"
         if "seed" in request:
+            later.import_all()  # since an import can read the time, which a replay would not, or the reverse
             self.replay.begin(base64.b64decode(request.pop("seed")), request.pop("clock", ()))
             self.channel.readings = self.replay.unsent
         self._set_dry("dry" in request)
@@ -329,6 +299,8 @@ class _Interpreter:
             names["result"] = old
         try:
             if code.co_flags & inspect.CO_COROUTINE:
+                import asyncio
+
                 asyncio.run(eval(code, g))
             else:
                 exec(code, g)

@@ -6,7 +6,6 @@ shared by all tenants with the same servers. They call the daemon through the mo
 """
 
 import base64
-import concurrent.futures
 import importlib.machinery
 import importlib.util
 import inspect
@@ -187,6 +186,8 @@ def parallel(*thunks):
             raise TypeError(f"parallel(*functions): a function is needed, got {type(t).__name__}: write lambda: f(…)")
     if len(thunks) < 2:
         return [t() for t in thunks]
+    import concurrent.futures
+
     with concurrent.futures.ThreadPoolExecutor(min(_THREADS, len(thunks))) as pool:
         futures = [pool.submit(t) for t in thunks]
     return [f.result() for f in futures]

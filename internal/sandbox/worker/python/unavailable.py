@@ -8,7 +8,6 @@ name stay, and successful calls are unaffected.
 import errno
 import os
 import socket
-import subprocess
 
 NETWORK = "no network here: use a tool of a server (search_tools finds one)"
 PROGRAMS = "programs other than Python cannot be started here: write it in Python, or use a tool of a server"
@@ -18,10 +17,9 @@ _MISSING = (errno.ENOENT, errno.EACCES, errno.EPERM)
 
 
 def install():
-    """Wrap the functions of the standard library that fail in a sandbox."""
+    """Wrap the functions of the standard library that fail in a sandbox, except those of subprocess."""
     _wrap_socket()
     _wrap_lookup()
-    _wrap_popen()
     _wrap_system()
 
 
@@ -54,7 +52,8 @@ def _wrap_lookup():
     socket.getaddrinfo = lookup
 
 
-def _wrap_popen():
+def wrap_popen(subprocess):
+    """Wrap the function of module subprocess that starts programs."""
     execute = subprocess.Popen._execute_child
 
     def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, *rest):

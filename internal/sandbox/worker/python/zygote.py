@@ -8,23 +8,23 @@ more of its memory. It exits when the socket closes.
 """
 
 import base64
+import collections
 import functools
 import gc
-import itertools
 import json
 import os
 import select
 import socket
 import sys
+import time
 import types
 
 from . import kernel, lockdown, preload, runtime
 
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
+_QUIET = 0.05  # seconds in which the first worker has the processors for itself
 _IMMORTAL = 3 << 30  # the low half of the reference count of such an object
-_REQUEST, _RIGHTS = 256, socket.CMSG_SPACE(16 * 4)  # bytes of a request, and of its descriptors
-_loads = json.JSONDecoder().decode
 _LOCKED_DOWN = b"\0\0\0\2S\0\0\0\0{}"  # frame S: the daemon may send code
 
 
@@ -37,19 +37,31 @@ def main():
     _drop_to(init["uid"])
     first, second = (_program(init[k]) for k in ("filter_first", "filter_second"))
     rehearsal = runtime.warm()
+    rest = runtime.finish(rehearsal)
     if init["packages"]:
         preload.add_path(init["packages"])
     lockdown.filter_(first, off)
+    if init["preload"]:  # packages import the modules, too, and their use of memory is measured
+        collections.deque(rest, 0)
     preloaded = preload.preload(init["preload"], lambda message: control.send(json.dumps(message).encode()), off)
     if preloaded is None:
         return
     interpreter = runtime.prepare()
+    gc.freeze()  # of the objects until here; a collection takes longer than a fork
+    control.send(json.dumps({"op": "ready", "preloaded": preloaded}).encode())
+    worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], off, second)
+    _Forker(control, off, worker).serve(_settle(rest))
+
+
+def _settle(rest):
+    """Complete the memory that workers share, one step at a time."""
+    yield from rest
+    gc.unfreeze()
     gc.collect()
     tracked = gc.get_objects()
     gc.freeze()
-    control.send(json.dumps({"op": "ready", "preloaded": preloaded}).encode())
-    worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], off, second)
-    _Forker(control, off, worker).serve(itertools.chain(rehearsal.specialize(), _make_immortal(tracked)))
+    yield
+    yield from _make_immortal(tracked)
 
 
 def _program(encoded):
@@ -88,8 +100,6 @@ def _make_immortal(tracked):
 
 
 class _Forker:
-    """Forks workers. Each fork shares all pages, so the next steps copy each page that they write to: they are few."""
-
     def __init__(self, control, off, worker):
         self.control, self.off, self.worker = control, off, worker
         self.home = kernel.call("pidfd_open", os.getpid(), 0)  # to return to our own pid namespace
@@ -98,32 +108,32 @@ class _Forker:
         self.children = {}  # pidfd -> (id, pid)
 
     def serve(self, background):
-        """Fork workers until the daemon closes the socket; run background steps while there is no request."""
-        settled = False
+        """Fork workers until the daemon closes the socket; run background steps between requests."""
+        settled, begin = False, time.monotonic() + _QUIET
         while True:
-            if not settled and next(background, background) is background:
-                settled = True
-                self.control.send(b'{"op":"settled"}')
-            for fd, _ in self.poll.poll(None if settled else 0):
+            wait = None if settled else max(0, begin - time.monotonic()) * 1000
+            for fd, _ in self.poll.poll(wait):
                 if fd != self.control.fileno():
                     self.reap(fd)
                 elif not self.receive():
                     return
+            if not settled and time.monotonic() >= begin and next(background, background) is background:
+                settled = True
+                self.control.send(b'{"op":"settled"}')
 
     def receive(self):
-        data, rights, _, _ = self.control.recvmsg(_REQUEST, _RIGHTS)
+        data, fds, _, _ = socket.recv_fds(self.control, 4096, 16)
         if not data:
             return False
-        request = _loads(data.decode())
-        fds = [fd for _, _, some in rights for fd in memoryview(some).cast("i")]
+        request = json.loads(data)
         pid = self.fork(fds, request["ahead"])
         for fd in fds:
             os.close(fd)
         pidfd = kernel.call("pidfd_open", pid, 0)
         self.children[pidfd] = (request["id"], pid)
         self.poll.register(pidfd, select.POLLIN)
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, pidfd.to_bytes(4, sys.byteorder))
-        self.control.sendmsg((b'{"op":"forked","id":%d}' % request["id"],), (rights,))
+        answer = json.dumps({"op": "forked", "id": request["id"]}).encode()
+        socket.send_fds(self.control, [answer], [pidfd])
         return True
 
     def fork(self, fds, ahead):
@@ -144,8 +154,8 @@ class _Forker:
         self.poll.unregister(pidfd)
         os.close(pidfd)
         cpu = usage.ru_utime + usage.ru_stime
-        message = b'{"op":"exit","id":%d,"status":%d,"cpu":%.6f,"rss":%d}'
-        self.control.send(message % (id_, status, cpu, usage.ru_maxrss))
+        message = {"op": "exit", "id": id_, "status": status, "cpu": cpu, "rss": usage.ru_maxrss}
+        self.control.send(json.dumps(message).encode())
 
 
 def _worker(rehearsal, interpreter, tmp_bytes, off, second, fds, ahead):
