@@ -271,7 +271,7 @@ func TestSuspendedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 			}
 			out, _, _ := p.sandpiper("audit", "tail", "-n", "50")
 			for _, want := range []string{
-				"local crm.upsert_contact ask by rule default approval " + first, "crm.upsert_contact approved at the command line by rule default approval " + first,
+				"local crm.upsert_contact ask by default approval " + first, "crm.upsert_contact approved at the command line by rule default approval " + first,
 				"crm.upsert_contact denied at the command line",
 			} {
 				if !strings.Contains(out, want) {
@@ -295,7 +295,7 @@ func TestUnansweredApprovalExpires(t *testing.T) {
 	if calls := p.serverCalls(); len(calls) != 0 {
 		t.Errorf("the server was called with %q", calls)
 	}
-	if out, _, _ := p.sandpiper("audit", "tail"); !strings.Contains(out, "crm.upsert_contact expired by rule default approval ") {
+	if out, _, _ := p.sandpiper("audit", "tail"); !strings.Contains(out, "crm.upsert_contact expired by default approval ") {
 		t.Error(out)
 	}
 }

@@ -158,7 +158,7 @@ func recordLine(r audit.Record) string {
 	add("to %s", r.Destination)
 	add("%s", r.Decision)
 	add("at the %s", strings.ReplaceAll(r.By, "_", " ")) // where the user answered
-	add("by rule %s", r.Rule)
+	add("by %s", r.Rule)
 	add("%s", r.Outcome)
 	add("%s", r.Section)
 	if r.Count > 0 && r.Kind == audit.Execution {
