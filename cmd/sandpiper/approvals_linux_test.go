@@ -271,7 +271,7 @@ func TestSuspendedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 			}
 			out, _, _ := p.sandpiper("audit", "tail", "-n", "50")
 			for _, want := range []string{
-				"local crm.upsert_contact ask by default approval " + first, "crm.upsert_contact approved at the command line by rule default approval " + first,
+				"local crm.upsert_contact ask by default approval " + first, "crm.upsert_contact approved at the command line by default approval " + first,
 				"crm.upsert_contact denied at the command line",
 			} {
 				if !strings.Contains(out, want) {
