@@ -310,8 +310,8 @@ func jump(op uint16, k uint32, jt, jf uint8) instruction {
 }
 
 // filter assembles rules into a program for struct sock_fprog. It uses binary search
-// over the numbers: the kernel runs a new filter once for every number, so its depth
-// adds to the start time of each worker.
+// over the numbers: the kernel compiles a new filter and runs it once for every number,
+// so its length and depth add to the start time of each worker.
 func filter(rules map[int]rule) []byte {
 	numbers := make([]int, 0, len(rules))
 	for nr := range rules {
@@ -369,17 +369,24 @@ func search(s []span) []instruction {
 	}
 	mid := len(s) / 2
 	left, right := search(s[:mid]), search(s[mid:])
-	head := []instruction{jump(unix.BPF_JGE, uint32(s[mid].first), 0, 1)}
-	skip := uint32(len(left))
+	at := uint32(s[mid].first)
 	// taken: jump over the left half; not taken: fall into it
-	head = append(head, instruction{code: unix.BPF_JMP | unix.BPF_JA, k: skip})
+	head := []instruction{jump(unix.BPF_JGE, at, uint8(len(left)), 0)}
+	if len(left) > 255 { // too far for a conditional jump
+		head = []instruction{jump(unix.BPF_JGE, at, 0, 1), {code: unix.BPF_JMP | unix.BPF_JA, k: uint32(len(left))}}
+	}
 	return append(append(head, left...), right...)
 }
 
+// leaf decides by a rule. A condition that compares the same whole argument as the one before it omits the load.
 func leaf(r rule) []instruction {
 	var out []instruction
-	for _, c := range r.when {
-		out = append(out, c.instructions()...)
+	for i, c := range r.when {
+		in := c.instructions()
+		if i > 0 && r.when[i-1].arg == c.arg && r.when[i-1].mask == 0 && !r.when[i-1].not {
+			in = in[1:]
+		}
+		out = append(out, in...)
 	}
 	return append(out, ret(r.otherwise))
 }

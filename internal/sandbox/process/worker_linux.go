@@ -107,7 +107,7 @@ func setBlocking(fd int) { _, _ = unix.FcntlInt(uintptr(fd), unix.F_SETFL, 0) }
 type header struct {
 	UID      int           `json:"uid"`
 	Mounts   []headerMount `json:"mounts"`
-	TmpBytes int64         `json:"tmp_bytes"`
+	TmpBytes int64         `json:"tmp_bytes"` // 0 means that of zygoteInit
 	Landlock int           `json:"landlock"`
 	RLimits  rlimits       `json:"rlimits"`
 	Cwd      string        `json:"cwd"`
@@ -155,6 +155,9 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 		if h.UID == 0 {
 			h.UID = FirstUID
 		}
+	}
+	if l.MemoryBytes == w.b.cfg.Defaults.MemoryBytes {
+		h.TmpBytes = 0 // the zygote mounted it with this size
 	}
 	var mounts []keeper.Mount
 	for _, m := range spec.Mounts {
