@@ -254,6 +254,10 @@ class Channel:
             _close(fd)
 
 
+def frame(kind, number, payload):
+    return _HEADER.pack(len(payload), kind, number) + payload
+
+
 _ENDED = {"error": {"type": "RuntimeError", "message": "the execution that made this call has ended"}}
 
 

@@ -28,7 +28,7 @@ import traceback
 import types
 
 from . import convert, data, failure, files, guard, help_text, later, literals, output, plan, preflight, privacy, replay, servers, show, skills, unavailable
-from .channel import Channel
+from .channel import Channel, frame
 from .errors import ToolError
 
 _VALUE = "_sandpiper_value"  # global that holds the value of the last expression
@@ -45,6 +45,7 @@ _NO_MEMORY = (
 _PROGRESS_SECONDS = 0.05
 _REHEARSAL = ("1+1", "x = [1.5, {'a': None}]\nprint(x, file=out)\nresult = x")
 _FAILURES = ("1/0", "await")
+_SPECIALIZED = 5  # after this many runs, a worker copies no fewer pages
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 _loads = json.JSONDecoder().decode
@@ -67,11 +68,10 @@ def warm():
 
 
 def finish(rehearsal):
-    """Import the other modules that code commonly needs and fill caches, one step at a time."""
+    """Import the other modules that code commonly needs and specialize code, one step at a time."""
     while later.import_next():
         yield
-    rehearsal.run(_REHEARSAL + _FAILURES)
-    yield
+    yield from rehearsal.specialize()
 
 
 def prepare(workspace="/workspace"):
@@ -107,6 +107,17 @@ class Rehearsal:
         stdout, stderr = self._interpreter.stdout, self._interpreter.stderr
         self._interpreter.globals.update(print=output.printer(stdout, stderr), out=stdout)
 
+    def specialize(self):
+        """Run the programs, some with each step, until the interpreter has specialized their code (PEP 659).
+
+        It writes to code until then, and a worker copies each page that it writes to.
+        """
+        for _ in range(_SPECIALIZED):
+            self.run()
+            yield
+            self.run(_FAILURES)
+            yield
+
     def run(self, programs=_REHEARSAL):
         """Run programs. A worker omits the failing ones: they would cost it half a megabyte of memory."""
         for self._channel.program in programs:
@@ -117,15 +128,15 @@ class Rehearsal:
 
 
 class _Discard(Channel):
-    """A channel that supplies one program and discards all frames."""
+    """A channel that receives one program and discards all frames."""
 
     def __init__(self):
         super().__init__(0)
         self.program = ""
 
-    def next_execution(self):
+    def _more(self):
         request = {"id": "", "code": self.program, "vars": {"x": 1}, "result_bytes": 1 << 20}
-        return 1, _dumps(request).encode()
+        return frame(b"X", 1, _dumps(request).encode())
 
     def _frame(self, kind, number, payload):
         pass

@@ -25,6 +25,8 @@ _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
 _QUIET = 0.05  # seconds in which the first worker has the processors for itself
 _IMMORTAL = 3 << 30  # the low half of the reference count of such an object
+_REQUEST, _RIGHTS = 256, socket.CMSG_SPACE(16 * 4)  # bytes of a request, and of its descriptors
+_loads = json.JSONDecoder().decode
 _LOCKED_DOWN = b"\0\0\0\2S\0\0\0\0{}"  # frame S: the daemon may send code
 
 
@@ -100,6 +102,8 @@ def _make_immortal(tracked):
 
 
 class _Forker:
+    """Forks workers. Each fork shares all pages, so the next steps copy each page that they write to: they are few."""
+
     def __init__(self, control, off, worker):
         self.control, self.off, self.worker = control, off, worker
         self.home = kernel.call("pidfd_open", os.getpid(), 0)  # to return to our own pid namespace
@@ -122,18 +126,19 @@ class _Forker:
                 self.control.send(b'{"op":"settled"}')
 
     def receive(self):
-        data, fds, _, _ = socket.recv_fds(self.control, 4096, 16)
+        data, rights, _, _ = self.control.recvmsg(_REQUEST, _RIGHTS)
         if not data:
             return False
-        request = json.loads(data)
+        request = _loads(data.decode())
+        fds = [fd for _, _, some in rights for fd in memoryview(some).cast("i")]
         pid = self.fork(fds, request["ahead"])
         for fd in fds:
             os.close(fd)
         pidfd = kernel.call("pidfd_open", pid, 0)
         self.children[pidfd] = (request["id"], pid)
         self.poll.register(pidfd, select.POLLIN)
-        answer = json.dumps({"op": "forked", "id": request["id"]}).encode()
-        socket.send_fds(self.control, [answer], [pidfd])
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, pidfd.to_bytes(4, sys.byteorder))
+        self.control.sendmsg((b'{"op":"forked","id":%d}' % request["id"],), (rights,))
         return True
 
     def fork(self, fds, ahead):
@@ -154,8 +159,8 @@ class _Forker:
         self.poll.unregister(pidfd)
         os.close(pidfd)
         cpu = usage.ru_utime + usage.ru_stime
-        message = {"op": "exit", "id": id_, "status": status, "cpu": cpu, "rss": usage.ru_maxrss}
-        self.control.send(json.dumps(message).encode())
+        message = b'{"op":"exit","id":%d,"status":%d,"cpu":%.6f,"rss":%d}'
+        self.control.send(message % (id_, status, cpu, usage.ru_maxrss))
 
 
 def _worker(rehearsal, interpreter, tmp_bytes, off, second, fds, ahead):
