@@ -129,7 +129,12 @@ func TestCallWithoutArgumentsSendsObject(t *testing.T) {
 
 func TestCancelledCallIsReportedToServer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	s, received := peer(t, olderEra, func(m message) string { cancel(); return "" })
+	s, received := peer(t, olderEra, func(m message) string {
+		if m.Method == "tools/call" {
+			cancel()
+		}
+		return ""
+	})
 	if _, err := s.Call(ctx, tool.Call{Ref: tool.Ref{Tool: "hang"}}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled call returned %v", err)
 	}
@@ -140,7 +145,12 @@ func TestCancelledCallIsReportedToServer(t *testing.T) {
 }
 
 func TestCallEndsWithConnection(t *testing.T) {
-	s, _ := peer(t, olderEra, func(message) string { return "exit" })
+	s, _ := peer(t, olderEra, func(m message) string {
+		if m.Method == "tools/call" {
+			return "exit"
+		}
+		return ""
+	})
 	if _, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "hang"}}); !errors.Is(err, mcp.ErrClosed) {
 		t.Errorf("a call on a connection that closed returned %v", err)
 	}
