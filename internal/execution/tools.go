@@ -169,7 +169,7 @@ type toolAnswer struct {
 	File       json.RawMessage `json:"file,omitempty"` // a largeAnswer
 }
 
-// encode encodes an answer. A value is not decoded: whoever returned it has validated it.
+// encode encodes an answer. A value is not decoded: its source has validated it.
 func (a toolAnswer) encode() ([]byte, error) {
 	if a.Value == nil {
 		return json.Marshal(a)

@@ -155,7 +155,7 @@ func validString(b []byte, i int) int {
 	return -1
 }
 
-// special marks the bytes that do not stand for themselves in a string.
+// special marks the bytes that a string must escape, and those that end or escape it.
 var special = func() (t [256]byte) {
 	for c := range 0x20 {
 		t[c] = 1

@@ -85,7 +85,7 @@ func (s sender) handle(ctx context.Context, c call) (answer, error) {
 	c.Trace = to.Outgoing(ctx)
 	began := time.Now()
 	res, err := s.next.Call(ctx, c.Call)
-	if !s.forward { // no later step shall copy or scan what nobody receives
+	if !s.forward { // later steps must not copy or scan an unused value
 		for i := range res.Parts {
 			res.Parts[i].Raw = nil
 		}

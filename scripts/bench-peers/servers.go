@@ -21,7 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// The upstream servers: one that repeats what it is told, and one that reads a file.
+// The upstream servers: one that returns its argument, and one that reads a file.
 const (
 	everything = "@modelcontextprotocol/server-everything"
 	filesystem = "@modelcontextprotocol/server-filesystem"

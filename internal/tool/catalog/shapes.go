@@ -46,7 +46,7 @@ type learned struct {
 	schema string
 }
 
-// textState is what the database contained about the text mark of a tool.
+// textState is the text mark of a tool in the database, when it was read.
 type textState struct {
 	text bool
 	at   time.Time

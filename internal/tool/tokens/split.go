@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// class is what the pattern of o200k distinguishes in a character.
+// class is the class of a character in the pattern of o200k.
 type class uint8
 
 const (

@@ -146,7 +146,7 @@ func (s *spooled) close() {
 	if s.data != nil {
 		unmapFile(s.data)
 	}
-	_ = s.f.Close() // nobody needs the content any more
+	_ = s.f.Close() // an error changes nothing: the content is discarded
 	s.spool.used.Add(-s.size)
 	s.data, s.size = nil, 0
 }

@@ -90,7 +90,7 @@ func (s *streams) call(ctx context.Context, a *request, params *sdk.CallToolPara
 	}
 }
 
-// cancelCall tells the server that no one waits for the answer of a request.
+// cancelCall notifies the server that a request is cancelled.
 func (s *streams) cancelCall(id int64, reason error) {
 	ctx, stop := context.WithTimeout(context.Background(), cancelTimeout)
 	defer stop()
