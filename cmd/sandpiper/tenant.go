@@ -24,9 +24,13 @@ func (a *app) tenantID() (tenant.ID, error) {
 	return tenant.Parse(cmp.Or(a.tenant, tenant.Local.String()))
 }
 
-// acquire opens the home of the tenant. It does not create a tenant that has neither
-// data nor an access token, since the name is probably misspelled.
+// acquire opens the home of the tenant, also of a suspended one. It does not create a tenant that
+// has neither data nor an access token, since the name is probably misspelled.
 func (a *app) acquire(ctx context.Context, d *daemon.Daemon) (*home.Home, error) {
+	return a.acquireBy(ctx, d, d.Tenants.AcquireSuspended)
+}
+
+func (a *app) acquireBy(ctx context.Context, d *daemon.Daemon, open func(context.Context, tenant.ID) (*home.Home, error)) (*home.Home, error) {
 	id, err := a.tenantID()
 	if err != nil {
 		return nil, err
@@ -34,7 +38,7 @@ func (a *app) acquire(ctx context.Context, d *daemon.Daemon) (*home.Home, error)
 	if err := d.CheckTenant(id); err != nil {
 		return nil, err
 	}
-	return d.Tenants.Acquire(ctx, id)
+	return open(ctx, id)
 }
 
 // withHome calls use with the open home of the tenant.
@@ -42,23 +46,30 @@ func (a *app) withHome(ctx context.Context, use func(*home.Home) error) error {
 	return a.withDaemonHome(ctx, func(_ *daemon.Daemon, home *home.Home) error { return use(home) })
 }
 
-// withDaemonHome calls use with a daemon and the open home of the tenant.
-func (a *app) withDaemonHome(ctx context.Context, use func(*daemon.Daemon, *home.Home) error) (err error) {
+// withDaemon calls use with a daemon that has not started its sandbox.
+func (a *app) withDaemon(use func(*daemon.Daemon) error) (err error) {
 	d, err := a.daemon(options{quiet: true})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	home, err := a.acquire(ctx, d)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, home.Release(context.WithoutCancel(ctx))) }()
-	return use(d, home)
+	return use(d)
+}
+
+// withDaemonHome calls use with a daemon and the open home of the tenant.
+func (a *app) withDaemonHome(ctx context.Context, use func(*daemon.Daemon, *home.Home) error) error {
+	return a.withDaemon(func(d *daemon.Daemon) (err error) {
+		home, err := a.acquire(ctx, d)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, home.Release(context.WithoutCancel(ctx))) }()
+		return use(d, home)
+	})
 }
 
 // withWarmHome calls use with a daemon that has started a sandbox, and the open home of the
-// tenant. output receives the output of code immediately.
+// tenant, which must not be suspended. output receives the output of code immediately.
 func (a *app) withWarmHome(ctx context.Context, output func([]byte), use func(*daemon.Daemon, *home.Home) error) error {
 	d, err := a.daemon(options{output: output, quiet: true})
 	if err != nil {
@@ -66,7 +77,7 @@ func (a *app) withWarmHome(ctx context.Context, output func([]byte), use func(*d
 	}
 	defer a.closeDaemon(d)
 	d.Warm()
-	home, err := a.acquire(ctx, d)
+	home, err := a.acquireBy(ctx, d, d.Tenants.Acquire)
 	if err != nil {
 		return err
 	}

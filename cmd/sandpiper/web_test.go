@@ -28,6 +28,7 @@ type daemonProcess struct {
 	home string
 	log  *logtest.Log
 	pid  int
+	env  []string
 }
 
 // serveHTTP starts program, or the program under test if it is empty, with a configuration.
@@ -59,6 +60,7 @@ func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProc
 	if err != nil {
 		t.Fatal(err)
 	}
+	d.env = cmd.Env
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -86,6 +88,22 @@ func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProc
 	}
 	d.addr = strings.TrimSuffix(strings.TrimPrefix(d.url, "http://"), "/mcp")
 	return d
+}
+
+// command runs another sandpiper process with the same configuration and returns its output.
+func (d *daemonProcess) command(t *testing.T, args ...string) string {
+	t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Args, cmd.Dir, cmd.Env = append([]string{"sandpiper"}, args...), d.home, d.env
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("sandpiper %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
 }
 
 // workspace returns the workspace directory of a tenant.

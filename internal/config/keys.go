@@ -154,7 +154,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *dra
 	},
 })
 
-// families are keys whose last element is a name chosen by the user.
+// families are keys that are followed by a name chosen by the user, which may contain dots.
 var families = map[string]func(d *draft, s setting, name string) error{
 	"http.tokens":               tokenOf,
 	"pii.keys":                  hinted,
@@ -188,8 +188,10 @@ func (d *draft) apply(s setting) error {
 		return err
 	}
 	parse, ok := keys[s.key]
-	if at := strings.LastIndexByte(s.key, '.'); at > 0 && families[s.key[:at]] != nil {
-		ok, parse = true, func(d *draft, s setting) error { return families[s.key[:at]](d, s, s.key[at+1:]) }
+	for family, parseNamed := range families {
+		if name, in := strings.CutPrefix(s.key, family+"."); in {
+			ok, parse = true, func(d *draft, s setting) error { return parseNamed(d, s, name) }
+		}
 	}
 	if !ok {
 		return unknown(s)

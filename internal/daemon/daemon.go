@@ -253,6 +253,7 @@ func (d *Daemon) Warm() {
 
 // prepare starts what the profile needs: passthrough needs no sandbox.
 func (d *Daemon) prepare() {
+	d.Tenants.Watch(d.Runner.EndTenant)
 	changes := changes{d.data.dataDir, d.cfg.Sections, d.cfg.Packages.LockFile, d.data.audit}
 	if err := changes.record(); err != nil { // does not prevent the start
 		d.log.Warn("configuration changes were not recorded", "error", err)

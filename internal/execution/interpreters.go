@@ -329,6 +329,27 @@ func (s *interpreters) count() (living int) {
 	return living
 }
 
+// endTenant ends the interpreters of one tenant, after their calls.
+func (s *interpreters) endTenant(ctx context.Context, owner tenant.ID) {
+	s.mu.Lock()
+	var own []sessionKey
+	for k := range s.all {
+		if k.owner == owner {
+			own = append(own, k)
+		}
+	}
+	s.mu.Unlock()
+	for _, k := range own {
+		in, err := s.acquire(ctx, k)
+		if err != nil {
+			s.log.Warn("end an interpreter of a suspended tenant", "error", err)
+			continue
+		}
+		s.end(in)
+		s.release(in)
+	}
+}
+
 // close ends all idle interpreters. It is idempotent.
 func (s *interpreters) close() {
 	s.mu.Lock()

@@ -161,6 +161,17 @@ func (b *registry) close(cause error) {
 	}
 }
 
+// cancelTenant cancels the executions of one tenant.
+func (b *registry) cancelTenant(owner tenant.ID, cause error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, e := range b.runs {
+		if e.owner == owner {
+			e.run.cancel(cause)
+		}
+	}
+}
+
 // cancelAll cancels all executions.
 func (b *registry) cancelAll(cause error) {
 	b.mu.Lock()

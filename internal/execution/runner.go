@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 )
 
@@ -99,6 +100,15 @@ func (r *Runner) LiveInterpreters() int { return r.interpreters.count() }
 
 // Restricted reports whether all code is checked before it runs.
 func (r *Runner) Restricted() bool { return r.cfg.Restricted }
+
+// EndTenant cancels the executions of a suspended tenant and ends its live interpreters. It waits
+// for them, at most closeGrace. The caller prevents new ones.
+func (r *Runner) EndTenant(id tenant.ID) {
+	r.registry.cancelTenant(id, reply.ErrSuspended)
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	r.interpreters.endTenant(ctx, id)
+}
 
 // Close refuses new executions, lets running ones complete until ctx ends, cancels the
 // rest and waits for them. It is idempotent. The error means that a backend did not end

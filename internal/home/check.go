@@ -48,7 +48,11 @@ func (t *Homes) toCheck(named []tenant.ID) (all []tenant.ID) {
 }
 
 func (t *Homes) checkOne(ctx context.Context, id tenant.ID) error {
-	if has, err := t.Exists(id); err != nil || !has {
+	e, err := t.Find(id)
+	if fault.KindOf(err) == fault.NotFound || e.Suspension != nil {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	home, err := t.Acquire(ctx, id)

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"os"
 	"slices"
 	"time"
+
+	"github.com/gofrs/flock"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
@@ -55,7 +58,7 @@ func (h *Home) UID() int { return h.parts.uid }
 // Mounts returns the mounts of a sandbox of this tenant. The backend is configured with
 // Tenants.Roots.
 func (h *Home) Mounts() []sandbox.Mount {
-	name := h.parts.id.String()
+	name := h.parts.id.Dir()
 	mounts := []sandbox.Mount{
 		{Target: "/workspace", Root: rootWorkspaces, Name: name},
 		{Target: "/workspace/" + skillsMount, Root: rootSkills, Name: name, ReadOnly: true},
@@ -77,6 +80,7 @@ func (h *Home) Release(context.Context) error { return h.release() }
 type parts struct {
 	id        tenant.ID
 	uid       int
+	use       *flock.Flock // held shared while the home is open
 	db        *store.DB
 	skills    *skill.Store
 	sessions  *session.Log
@@ -105,6 +109,9 @@ func (r *parts) close() error {
 	if r.db != nil {
 		errs = append(errs, r.db.Close())
 	}
+	if r.use != nil {
+		errs = append(errs, r.use.Close())
+	}
 	return errors.Join(errs...)
 }
 
@@ -127,6 +134,10 @@ func (t *Homes) open(ctx context.Context, id tenant.ID) (*parts, error) {
 // commit and the update, and deletes expired data. Errors are logged only: a home whose
 // projections cannot be written, for example on a full disk, is still usable.
 func (t *Homes) refresh(ctx context.Context, r *parts) {
+	now := time.Now()
+	if err := os.Chtimes(r.use.Path(), now, now); err != nil { // for Entry.Used
+		t.cfg.Log.Warn("record the use of a tenant", "tenant", r.id.String(), "error", err)
+	}
 	if err := r.files.Prune(ctx, ResultsDir, t.cfg.Results.Age, t.cfg.Results.Bytes); err != nil {
 		t.cfg.Log.Warn("prune old results", "tenant", r.id.String(), "error", err)
 	}
@@ -163,9 +174,16 @@ func (t *Homes) sessions(r *parts, p paths) (*session.Log, error) {
 	return session.New(cfg)
 }
 
+func openDatabase(ctx context.Context, p paths) (*store.DB, error) {
+	return store.Open(ctx, p.db, migrations)
+}
+
 func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	p := t.layout.of(r.id)
-	if err := p.make(); err != nil {
+	if r.use, err = p.lockUse(r.id); err != nil {
+		return err
+	}
+	if err := errors.Join(p.writeUID(r.id), p.make()); err != nil {
 		return err
 	}
 	if r.uid, err = t.assignUID(ctx, p); err != nil {
@@ -174,7 +192,7 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	if err := p.checkDatabase(); err != nil {
 		return err
 	}
-	if r.db, err = store.Open(ctx, p.db, migrations); err != nil {
+	if r.db, err = openDatabase(ctx, p); err != nil {
 		return err
 	}
 	r.skills = skill.New(skill.Config{DB: r.db, Projection: p.skillProjection, Lock: p.skillLock,

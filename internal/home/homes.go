@@ -87,7 +87,8 @@ type Homes struct {
 	checked  checked
 	idle     []*shared // unused homes, longest idle first
 	closed   bool
-	tasks    sync.WaitGroup // background refreshes
+	stop     chan struct{}  // closed by Close
+	tasks    sync.WaitGroup // background refreshes, watch and what it starts
 }
 
 // shared is an open or opening home with its reference count.
@@ -115,7 +116,7 @@ func Open(ctx context.Context, cfg Config) (*Homes, error) {
 	if err := l.prepare(); err != nil {
 		return nil, err
 	}
-	t := &Homes{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared), unopened: map[tenant.ID]bool{}, checked: checked{}}
+	t := &Homes{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared), unopened: map[tenant.ID]bool{}, checked: checked{}, stop: make(chan struct{})}
 	if cfg.Modules != "" {
 		dir, _ := t.Modules()
 		if err := mkdir(dir, 0o755); err != nil {
@@ -164,14 +165,38 @@ func (t *Homes) Exists(id tenant.ID) (bool, error) {
 }
 
 // Acquire opens the home of a tenant and creates it if it does not exist. The caller releases
-// it.
+// it. A suspended tenant is refused.
 func (t *Homes) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
+	p := t.layout.of(id)
+	if err := p.checkActive(id); err != nil {
+		return nil, err
+	}
+	h, first, err := t.acquire(ctx, id)
+	if err != nil || !first {
+		return h, err
+	}
+	// The tenant may have been suspended after the first check, when watch could not see this home.
+	if err := p.checkActive(id); err != nil {
+		t.retireSuspended()
+		return nil, errors.Join(err, h.Release(ctx))
+	}
+	return h, nil
+}
+
+// AcquireSuspended is Acquire for commands of the operator, which may use a suspended tenant.
+func (t *Homes) AcquireSuspended(ctx context.Context, id tenant.ID) (*Home, error) {
+	h, _, err := t.acquire(ctx, id)
+	return h, err
+}
+
+// acquire opens a home, and reports whether this call opened it.
+func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool, err error) {
 	if id.IsZero() {
-		return nil, fault.New(fault.Invalid, "tenant id is missing")
+		return nil, false, fault.New(fault.Invalid, "tenant id is missing")
 	}
 	s, first, err := t.addRef(id)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if first {
 		s.parts, s.err = t.open(ctx, id)
@@ -182,13 +207,13 @@ func (t *Homes) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 	select {
 	case <-s.opened:
 	case <-ctx.Done():
-		return nil, errors.Join(context.Cause(ctx), t.removeRef(s))
+		return nil, false, errors.Join(context.Cause(ctx), t.removeRef(s))
 	}
 	if s.err != nil {
-		return nil, errors.Join(s.err, t.removeRef(s))
+		return nil, false, errors.Join(s.err, t.removeRef(s))
 	}
 	t.refreshSometimes(s)
-	return t.home(s), nil
+	return t.home(s), first, nil
 }
 
 // home returns a Home for a use of s that is already counted.
@@ -226,7 +251,7 @@ func (t *Homes) addRef(id tenant.ID) (s *shared, first bool, err error) {
 }
 
 // removeRef removes a reference. An unused home stays open, unless opening failed, too many are
-// idle, or t is closed.
+// idle, it was retired, or t is closed.
 func (t *Homes) removeRef(s *shared) error {
 	t.mu.Lock()
 	s.users--
@@ -241,6 +266,8 @@ func (t *Homes) removeRef(s *shared) error {
 			keep = 0
 		}
 		out = t.evict(keep)
+	} else if s.users == 0 && s.parts != nil {
+		out = append(out, s)
 	}
 	t.mu.Unlock()
 	return closeAll(out)
@@ -294,7 +321,10 @@ func (t *Homes) evict(keep int) []*shared {
 // fail. It is idempotent.
 func (t *Homes) Close() error {
 	t.mu.Lock()
-	t.closed = true
+	if !t.closed {
+		t.closed = true
+		close(t.stop)
+	}
 	out := t.evict(0)
 	t.mu.Unlock()
 	err := closeAll(out)

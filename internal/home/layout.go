@@ -31,7 +31,7 @@ const (
 	serversMount   = "servers"
 )
 
-// newPrefix starts the names of incomplete files. No tenant id starts with it.
+// newPrefix starts the names of incomplete files. No directory of a tenant starts with it.
 const newPrefix = ".new-"
 
 // layout is a data directory:
@@ -43,9 +43,15 @@ const newPrefix = ".new-"
 //	projections/servers/<key>/       generated modules of the set of servers with that key
 //	projections/servers/<key>.lock   locked while they change
 //	private/<id>/tenant.db     the database
+//	private/<id>/uid           the tenant's id, if it is not the directory's name
+//	private/<id>/use.lock      locked, shared, while a process has the home open; its time is the last use
+//	private/<id>/suspended     the reason why the tenant is suspended, in JSON
 //	private/<id>/skills.lock   locked while that projection changes
 //	private/<id>/sessions.lock likewise
 //	uids.lock                  locked while a uid is chosen
+//	suspensions                its time is that of the last suspension
+//
+// <id> is tenant.ID.Dir.
 //
 // Only its owner can access the directory. The uids of tenants access their data through mounts,
 // never by a path through it.
@@ -69,32 +75,34 @@ func (l layout) formatFile() string           { return filepath.Join(l.root, "fo
 func (l layout) key() *secret.Store {
 	return secret.NewStore(filepath.Join(l.root, "logins"), filepath.Join(l.root, "key"))
 }
-func (l layout) uidLock() string { return filepath.Join(l.root, "uids.lock") }
+func (l layout) uidLock() string     { return filepath.Join(l.root, "uids.lock") }
+func (l layout) suspensions() string { return filepath.Join(l.root, "suspensions") }
 
 // paths contains the paths of one tenant.
 type paths struct {
-	workspace, private, db                                     string
+	workspace, private, db, useLock, suspended                 string
 	skillProjection, skillLock, sessionProjection, sessionLock string
 }
 
 func (l layout) of(id tenant.ID) paths {
-	private := filepath.Join(l.private(), id.String())
+	dir := id.Dir()
+	private := filepath.Join(l.private(), dir)
 	return paths{
-		workspace:         filepath.Join(l.workspaces(), id.String()),
+		workspace:         filepath.Join(l.workspaces(), dir),
 		private:           private,
 		db:                filepath.Join(private, "tenant.db"),
-		skillProjection:   filepath.Join(l.projections(rootSkills), id.String()),
+		useLock:           filepath.Join(private, "use.lock"),
+		suspended:         filepath.Join(private, "suspended"),
+		skillProjection:   filepath.Join(l.projections(rootSkills), dir),
 		skillLock:         filepath.Join(private, "skills.lock"),
-		sessionProjection: filepath.Join(l.projections(rootSessions), id.String()),
+		sessionProjection: filepath.Join(l.projections(rootSessions), dir),
 		sessionLock:       filepath.Join(private, "sessions.lock"),
 	}
 }
 
-// make creates the directories, except the workspace, which needs an owner.
+// make creates the directories, except the private one, which lockUse creates, and the workspace,
+// which needs an owner.
 func (p paths) make() error {
-	if err := mkdir(p.private, 0o700); err != nil {
-		return dirFault(err)
-	}
 	if err := mkdir(p.skillProjection, 0o755); err != nil {
 		return dirFault(err)
 	}
@@ -117,6 +125,7 @@ func (l layout) prepare() error {
 			return l.fault(err)
 		}
 	}
+	l.removeDeleted()
 	return l.checkWritable()
 }
 

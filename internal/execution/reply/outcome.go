@@ -53,8 +53,9 @@ func exceptionType(name string) string {
 
 // Causes with which an execution is cancelled.
 var (
-	ErrStopping = errors.New("sandpiper is stopping")
-	ErrOutput   = errors.New("output limit reached")
+	ErrStopping  = errors.New("sandpiper is stopping")
+	ErrSuspended = fmt.Errorf("%w the executions of a suspended tenant", ErrStopping)
+	ErrOutput    = errors.New("output limit reached")
 )
 
 // Limits are the limits of an execution, for messages.
@@ -93,7 +94,9 @@ func (g Limits) Explain(r *Result, out sandbox.Outcome, cause error) {
 		if d, ok := errors.AsType[*journal.Divergence](cause); ok {
 			r.ErrorType, r.Error, r.Hint = TypeDivergence, fault.Message(d), fault.Hint(d)
 		}
-		if errors.Is(cause, ErrStopping) {
+		if errors.Is(cause, ErrSuspended) {
+			r.Error, r.Hint = "Execution was cancelled because the tenant was suspended", "ask the operator of this server"
+		} else if errors.Is(cause, ErrStopping) {
 			r.Error, r.Hint = "Execution was cancelled because Sandpiper is stopping", "run it again in a moment"
 		}
 	case sandbox.Refused:

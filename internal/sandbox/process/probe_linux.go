@@ -129,7 +129,7 @@ func (b *Backend) probeSpec() (sandbox.Spec, func(), error) {
 		return sandbox.Spec{}, nil, err
 	}
 	spec := sandbox.Spec{
-		Owner: "_probe", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: filepath.Base(dir)}},
+		Owner: "(probe)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: filepath.Base(dir)}},
 		Limits: sandbox.Limits{MemoryBytes: probeMemory, Processes: 32},
 	}
 	if b.ids.root {

@@ -1,12 +1,30 @@
-// Package durable makes directory changes (a created, renamed or removed file) survive
-// a loss of power. It has no state and is safe for concurrent use.
+// Package durable makes changes of files and directories survive a loss of power. It has
+// no state and is safe for concurrent use.
 package durable
 
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"syscall"
 )
+
+// WriteFile atomically creates or replaces a file with mode 0600 and syncs it.
+func WriteFile(path string, content []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
 
 // SyncDir syncs a directory to disk. It returns an error only if the directory cannot
 // be opened, the disk is full or an I/O error occurs: some systems cannot sync a

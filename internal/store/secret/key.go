@@ -76,7 +76,7 @@ func (k KeyFile) ReadOrCreate() ([]byte, error) {
 	}
 	key := make([]byte, keySize)
 	_, _ = rand.Read(key) // never fails
-	if err := writeFile(path, key); err != nil {
+	if err := durable.WriteFile(path, key); err != nil {
 		return nil, err
 	}
 	return key, durable.SyncDir(filepath.Dir(path))
@@ -163,7 +163,7 @@ func (k KeyFile) pin() error {
 	if _, err := os.Lstat(k.fingerprintFile()); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := writeFile(k.fingerprintFile(), []byte(Fingerprint(key)+"\n")); err != nil {
+	if err := durable.WriteFile(k.fingerprintFile(), []byte(Fingerprint(key)+"\n")); err != nil {
 		return err
 	}
 	return durable.SyncDir(filepath.Dir(string(k)))

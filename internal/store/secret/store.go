@@ -19,15 +19,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
-// Store is a directory of sealed texts, each under a name. They are sealed with
-// AES-256-GCM and a key in a file of its own, and each is bound to its name: one
-// that is moved to another name does not open. What this keeps from is a copy of
-// the directory, in a backup say, that comes without the key.
+// Store is a directory of encrypted texts, each with a name. They are encrypted with
+// AES-256-GCM and a key in a separate file, and each is bound to its name: a file
+// that is moved to another name cannot be decrypted. This protects a copy of the
+// directory without the key, such as a backup.
 //
-// The key is made with the first text. Several processes may have a Store of the
-// same directory, and a Store is safe for concurrent use; who reads a text to
-// replace it holds its Lock. It keeps no text in memory and asks nobody for the
-// key.
+// The key is created with the first text. Several processes may use the same
+// directory, and a Store is safe for concurrent use. A caller that reads a text to
+// replace it holds its Lock. A Store keeps no text in memory.
 type Store struct{ dir, key string }
 
 // NewStore returns the Store of a directory with the key in the file named key. Both
@@ -47,7 +46,7 @@ func (s *Store) Put(name string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(s.path(name), aead.Seal(nil, nil, text, []byte(name)))
+	return durable.WriteFile(s.path(name), aead.Seal(nil, nil, text, []byte(name)))
 }
 
 // Find returns the decrypted text of a name. It returns fs.ErrNotExist if there is
@@ -160,21 +159,4 @@ func (s *Store) readKey(create bool) ([]byte, error) {
 		key, err = file.ReadOrCreate()
 	}
 	return key, err
-}
-
-// writeFile atomically creates or replaces a file with mode 0600 and syncs it.
-func writeFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return durable.SyncDir(filepath.Dir(path))
 }

@@ -1,49 +1,101 @@
-// Package tenant defines the IDs of tenants, the owners of data and quotas. An ID
-// can only be created by Parse, so it is always safe to use as one path element.
-// IDs are values; the package does no I/O.
+// Package tenant defines the IDs of tenants, the owners of data and quotas. An ID is a
+// customer's uid as the customer writes it, checked by Parse, and has the name of the
+// directory for that customer's data. IDs are values; the package does no I/O.
 package tenant
 
 import (
+	"crypto/sha256"
+	"encoding/base32"
 	"regexp"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// ID identifies a tenant: 1 to 64 characters of a-z, 0-9, '-' and '_', starting
-// with a letter or digit. It is one path element that is the same on every file
-// system, also on those that ignore case. The zero ID identifies no tenant.
-type ID struct{ s string }
+// ID identifies a tenant by its customer uid. Two uids that differ in any byte, for example
+// only in case or in Unicode normalization, are two tenants. The zero ID identifies no tenant.
+type ID struct{ uid string }
 
 // Local is the only tenant of a daemon that serves one user over stdio.
 var Local = ID{"local"}
 
-var disallowed = regexp.MustCompile(`[^a-z0-9_-]+`)
+// maxLength is the maximum number of characters of a uid.
+const maxLength = 128
 
-var valid = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+// rule is what Parse accepts, for error messages.
+const rule = "use 1 to 128 letters, digits and '@', '.', '_', '-', with at least one letter or digit"
 
-// Parse returns the ID with the text s. The hint of its error suggests a valid ID if
-// one can be derived from s.
-func Parse(s string) (ID, error) {
-	if !valid.MatchString(s) {
-		e := fault.New(fault.Invalid,
-			"tenant id %.80q is not allowed: use 1 to 64 of a-z, 0-9, '-' and '_', starting with a letter or digit", s)
-		if suggestion := strings.TrimLeft(disallowed.ReplaceAllString(strings.ToLower(s), "-"), "-_"); valid.MatchString(suggestion) {
-			return ID{}, e.WithHint("write %s: ids are directory names, and some file systems ignore case", suggestion)
-		}
-		return ID{}, e
+// reserved are the names of devices on Windows, where a directory cannot have them.
+var reserved = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])$`)
+
+// Parse returns the ID of a customer uid: 1 to 128 Unicode letters, decimal digits and
+// '@', '.', '_', '-', at least one of them a letter or digit. Device names of Windows,
+// such as "con", are reserved.
+func Parse(uid string) (ID, error) {
+	refuse := func(reason string) (ID, error) {
+		return ID{}, fault.New(fault.Invalid, "tenant id %.80q %s: %s", uid, reason, rule)
 	}
-	return ID{s}, nil
+	switch {
+	case uid == "":
+		return refuse("is empty")
+	case !utf8.ValidString(uid):
+		return refuse("is not valid UTF-8")
+	case utf8.RuneCountInString(uid) > maxLength:
+		return refuse("is too long")
+	case reserved.MatchString(uid):
+		return ID{}, fault.New(fault.Invalid, "tenant id %q is reserved: it is the name of a device on Windows", uid)
+	}
+	named := false
+	for _, r := range uid {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			named = true
+		} else if !strings.ContainsRune("@._-", r) {
+			return ID{}, fault.New(fault.Invalid, "tenant id %.80q contains %q, which is not allowed: %s", uid, r, rule)
+		}
+	}
+	if !named {
+		return refuse("has no letter or digit")
+	}
+	return ID{uid}, nil
 }
 
-// String returns the text of id.
-func (id ID) String() string { return id.s }
+// String returns the customer uid. It is not safe as a path element; see Dir.
+func (id ID) String() string { return id.uid }
+
+// plain matches the uids that are safe as path elements on every file system, also on those
+// that ignore case or normalize names.
+var plain = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+
+// unsafe matches what a readable prefix of a directory name cannot contain.
+var unsafe = regexp.MustCompile(`[^a-z0-9_]+`)
+
+// hashEncoding is lower-case base32 without padding, without letters that resemble digits.
+var hashEncoding = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
+
+// Dir returns the name of the directories with the tenant's data: the uid itself if that is 1 to
+// 64 of a-z, 0-9, '-' and '_' and starts with a letter or digit, otherwise a readable part of it,
+// '.', and 130 bits of its SHA-256 hash. No uid of the first kind contains '.', so two tenants
+// never share a directory. Dir of the zero ID is "".
+func (id ID) Dir() string {
+	if id.uid == "" || plain.MatchString(id.uid) {
+		return id.uid
+	}
+	readable := unsafe.ReplaceAllString(strings.ToLower(id.uid), "-")
+	readable = strings.Trim(readable[:min(len(readable), 32)], "-_")
+	if readable == "" {
+		readable = "tenant"
+	}
+	sum := sha256.Sum256([]byte(id.uid))
+	return readable + "." + hashEncoding.EncodeToString(sum[:])[:26]
+}
 
 // IsZero reports whether id is the zero ID.
-func (id ID) IsZero() bool { return id.s == "" }
+func (id ID) IsZero() bool { return id.uid == "" }
 
 // MarshalText implements encoding.TextMarshaler.
-func (id ID) MarshalText() ([]byte, error) { return []byte(id.s), nil }
+func (id ID) MarshalText() ([]byte, error) { return []byte(id.uid), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler. Empty text is the zero ID.
 func (id *ID) UnmarshalText(b []byte) (err error) {

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+func (a *app) tenantCommand() *cobra.Command {
+	var reason string
+	suspend := &cobra.Command{
+		Use: "suspend ID", Short: "Refuse all requests of a tenant",
+		Long: `Suspend refuses all further requests of a tenant, cancels its executions and ends its
+live interpreters, in all running daemons within a second. Its data is unchanged, and commands
+such as files and session can read it.`,
+		Example: "  sandpiper tenant suspend customer_A --reason 'unpaid invoice'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.changeTenant(cmd.Context(), args[0], "suspended", func(_ context.Context, t *home.Homes, id tenant.ID) error { return t.Suspend(id, reason) })
+		},
+	}
+	suspend.Flags().StringVar(&reason, "reason", "", "the reason, for tenant list; the tenant does not see it")
+	var sure bool
+	remove := &cobra.Command{
+		Use: "delete ID", Short: "Delete a tenant with all its data",
+		Long: `Delete suspends a tenant, waits for the end of its executions, shreds the keys of its vault,
+and deletes its files, skills, sessions, records and approvals. The audit log keeps its lines.
+The next request of this customer, if its token is still valid, creates an empty tenant.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !sure {
+				return fault.New(fault.Invalid, "nothing was deleted: this cannot be undone").WithHint("confirm with --yes")
+			}
+			return a.changeTenant(cmd.Context(), args[0], "deleted", func(ctx context.Context, t *home.Homes, id tenant.ID) error { return t.Delete(ctx, id) })
+		},
+	}
+	remove.Flags().BoolVar(&sure, "yes", false, "confirm")
+	return group("tenant", "List, create, suspend and delete tenants",
+		&cobra.Command{
+			Use: "list", Short: "List tenants that have data",
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runTenantList(cmd.Context()) },
+		},
+		&cobra.Command{
+			Use: "show ID", Short: "Print the size and state of a tenant's data",
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runTenantShow(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "create ID", Short: "Create a tenant without data",
+			Long: `Create creates the directories and the database of a tenant, which the first request of
+that customer does otherwise. ID is the customer's uid as you write it: 1 to 128 letters, digits
+and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
+			Example: "  sandpiper tenant create customer_A\n  sandpiper tenant create ada@example.org",
+			Args:    cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.changeTenant(cmd.Context(), args[0], "created", func(ctx context.Context, t *home.Homes, id tenant.ID) error { return t.Create(ctx, id) })
+			},
+		},
+		suspend,
+		&cobra.Command{
+			Use: "activate ID", Short: "Accept requests of a suspended tenant again",
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.changeTenant(cmd.Context(), args[0], "activated", func(_ context.Context, t *home.Homes, id tenant.ID) error { return t.Activate(id) })
+			},
+		},
+		remove,
+	)
+}
+
+func (a *app) runTenantList(ctx context.Context) error {
+	return a.withDaemon(func(d *daemon.Daemon) error {
+		all, err := d.Tenants.List(ctx)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"count": len(all), "tenants": all})
+		}
+		for _, e := range all {
+			a.printf("%-32s last used %s%s\n", visibleName(e.ID.String()), e.Used.Format(time.DateTime), suspensionText(e.Suspension))
+		}
+		return nil
+	})
+}
+
+func suspensionText(s *home.Suspension) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Deleting:
+		return "  deletion not complete"
+	case s.Reason == "":
+		return "  suspended since " + s.Since.Local().Format(time.DateTime)
+	}
+	return "  suspended since " + s.Since.Local().Format(time.DateTime) + ": " + visibleName(s.Reason)
+}
+
+// tenantReport is the JSON output of tenant show.
+type tenantReport struct {
+	home.Entry
+	Files      int64 `json:"files"`
+	Bytes      int64 `json:"bytes"`
+	Skills     int   `json:"skills"`
+	Sessions   int   `json:"sessions"`
+	Unfinished int   `json:"unfinished_executions"` // suspended or interrupted
+}
+
+func (a *app) runTenantShow(ctx context.Context, uid string) error {
+	a.tenant = uid
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+		e, err := d.Tenants.Find(h.ID())
+		if err != nil {
+			return err
+		}
+		r := tenantReport{Entry: e}
+		use, err := h.Workspace.Usage(ctx)
+		if err != nil {
+			return err
+		}
+		r.Files, r.Bytes = use.Files, use.Bytes
+		skills, err1 := h.Skills.List(ctx)
+		sessions, err2 := h.Sessions.List(ctx)
+		unfinished, err3 := h.Journal.ListUnfinished(ctx)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return err
+		}
+		r.Skills, r.Sessions, r.Unfinished = len(skills), len(sessions), len(unfinished)
+		if a.json {
+			return a.writeJSON(r)
+		}
+		a.printf("tenant       %s\n", visibleName(e.ID.String()))
+		a.printf("last used    %s%s\n", e.Used.Format(time.DateTime), suspensionText(e.Suspension))
+		a.printf("workspace    %d files, %d bytes\n", r.Files, r.Bytes)
+		a.printf("skills       %d\nsessions     %d\nunfinished   %d executions\n", r.Skills, r.Sessions, r.Unfinished)
+		return nil
+	})
+}
+
+// changeTenant calls change, records the outcome in the audit log and prints it.
+func (a *app) changeTenant(ctx context.Context, uid, outcome string, change func(context.Context, *home.Homes, tenant.ID) error) error {
+	id, err := tenant.Parse(uid)
+	if err != nil {
+		return err
+	}
+	return a.withDaemon(func(d *daemon.Daemon) error {
+		line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "tenant", Outcome: outcome}
+		err := change(ctx, d.Tenants, id)
+		if err != nil {
+			line.Outcome = "not_" + outcome
+		}
+		if err := errors.Join(err, d.Record(context.WithoutCancel(ctx), line, "the tenant is "+outcome)); err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Tenant %s is %s", id, outcome)})
+		}
+		a.printf("Tenant %s is %s.\n", visibleName(id.String()), outcome)
+		return nil
+	})
+}

@@ -1,0 +1,81 @@
+package home
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+// watchEvery bounds how long another process uses the home of a suspended tenant.
+const watchEvery = time.Second
+
+// announce changes the modification time of the file that watch observes.
+func (l layout) announce() error { return durable.WriteFile(l.suspensions(), nil) }
+
+// Watch observes suspensions in the background, also by other processes, until Close. It calls
+// end for each suspended tenant with an open home; end must end all uses of that home. Close
+// waits for it.
+func (t *Homes) Watch(end func(tenant.ID)) {
+	t.tasks.Go(func() { t.watch(end) })
+}
+
+func (t *Homes) watch(end func(tenant.ID)) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	var last time.Time
+	for {
+		select {
+		case <-t.stop:
+			return
+		case <-tick.C:
+		}
+		fi, err := os.Lstat(t.layout.suspensions())
+		if err != nil || fi.ModTime().Equal(last) {
+			continue
+		}
+		last = fi.ModTime()
+		for _, id := range t.retireSuspended() {
+			t.tasks.Go(func() { end(id) })
+		}
+	}
+}
+
+// retireSuspended closes the homes of suspended tenants: unused ones at once, others when they
+// are released. It returns the tenants.
+func (t *Homes) retireSuspended() (ids []tenant.ID) {
+	t.mu.Lock()
+	open := make([]*shared, 0, len(t.homes))
+	for _, s := range t.homes {
+		open = append(open, s)
+	}
+	t.mu.Unlock()
+	open = slices.DeleteFunc(open, func(s *shared) bool {
+		sus, err := t.layout.of(s.id).suspension()
+		return err != nil || sus == nil
+	})
+	for _, s := range open {
+		if err := t.retire(s); err != nil {
+			t.cfg.Log.Warn("close home", "tenant", s.id.String(), "error", err)
+		}
+		ids = append(ids, s.id)
+	}
+	return ids
+}
+
+// retire removes a home, so that the next Acquire opens it anew, and closes it if it is unused.
+func (t *Homes) retire(s *shared) error {
+	t.mu.Lock()
+	if t.homes[s.id] == s {
+		delete(t.homes, s.id)
+	}
+	unused := slices.Contains(t.idle, s)
+	t.idle = without(t.idle, s)
+	t.mu.Unlock()
+	if unused {
+		return s.parts.close()
+	}
+	return nil
+}
