@@ -20,7 +20,7 @@ const module = "github.com/sandpiper-mcp/sandpiper/"
 var layers = [][]string{
 	{"fault", "clock", "rawjson", "logtest", "longtest"},
 	{"store", "telemetry", "httpserver"},
-	{"tool", "audit", "clientconfig"},
+	{"tool", "audit", "clientconfig", "access"},
 	{"privacy", "policy", "sandbox", "upstream"},
 	{"guardrail", "home"},
 	{"toolcall"},

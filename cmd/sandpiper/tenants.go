@@ -25,7 +25,7 @@ such as files and session can read it.`,
 		Example: "  sandpiper tenant suspend customer_A --reason 'unpaid invoice'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeTenant(cmd.Context(), args[0], "suspended", func(_ context.Context, t *home.Homes, id tenant.ID) error { return t.Suspend(id, reason) })
+			return a.changeTenant(cmd.Context(), args[0], "suspended", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Suspend(id, reason) })
 		},
 	}
 	suspend.Flags().StringVar(&reason, "reason", "", "the reason, for tenant list; the tenant does not see it")
@@ -33,14 +33,16 @@ such as files and session can read it.`,
 	remove := &cobra.Command{
 		Use: "delete ID", Short: "Delete a tenant with all its data",
 		Long: `Delete suspends a tenant, waits for the end of its executions, shreds the keys of its vault,
-and deletes its files, skills, sessions, records and approvals. The audit log keeps its lines.
-The next request of this customer, if its token is still valid, creates an empty tenant.`,
+and deletes its files, skills, sessions, records, approvals and API keys. The audit log keeps its
+lines. A token in http.tokens remains valid: its next request creates an empty tenant.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !sure {
 				return fault.New(fault.Invalid, "nothing was deleted: this cannot be undone").WithHint("confirm with --yes")
 			}
-			return a.changeTenant(cmd.Context(), args[0], "deleted", func(ctx context.Context, t *home.Homes, id tenant.ID) error { return t.Delete(ctx, id) })
+			return a.changeTenant(cmd.Context(), args[0], "deleted", func(ctx context.Context, d *daemon.Daemon, id tenant.ID) error {
+				return errors.Join(d.Tenants.Delete(ctx, id), forgetKeys(ctx, d, id))
+			})
 		},
 	}
 	remove.Flags().BoolVar(&sure, "yes", false, "confirm")
@@ -63,7 +65,7 @@ and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
 			Example: "  sandpiper tenant create customer_A\n  sandpiper tenant create ada@example.org",
 			Args:    cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.changeTenant(cmd.Context(), args[0], "created", func(ctx context.Context, t *home.Homes, id tenant.ID) error { return t.Create(ctx, id) })
+				return a.changeTenant(cmd.Context(), args[0], "created", func(ctx context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Create(ctx, id) })
 			},
 		},
 		suspend,
@@ -71,10 +73,11 @@ and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
 			Use: "activate ID", Short: "Accept requests of a suspended tenant again",
 			Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.changeTenant(cmd.Context(), args[0], "activated", func(_ context.Context, t *home.Homes, id tenant.ID) error { return t.Activate(id) })
+				return a.changeTenant(cmd.Context(), args[0], "activated", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Activate(id) })
 			},
 		},
 		remove,
+		a.keyCommand(),
 	)
 }
 
@@ -148,14 +151,14 @@ func (a *app) runTenantShow(ctx context.Context, uid string) error {
 }
 
 // changeTenant calls change, records the outcome in the audit log and prints it.
-func (a *app) changeTenant(ctx context.Context, uid, outcome string, change func(context.Context, *home.Homes, tenant.ID) error) error {
+func (a *app) changeTenant(ctx context.Context, uid, outcome string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
 	id, err := tenant.Parse(uid)
 	if err != nil {
 		return err
 	}
 	return a.withDaemon(func(d *daemon.Daemon) error {
 		line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "tenant", Outcome: outcome}
-		err := change(ctx, d.Tenants, id)
+		err := change(ctx, d, id)
 		if err != nil {
 			line.Outcome = "not_" + outcome
 		}

@@ -12,7 +12,13 @@ import (
 // answer calls execute_code and returns the body of the response.
 func (v *visitor) answer(args string) string {
 	v.t.Helper()
-	res := v.must(v.tool(v.t.Context(), "execute_code", args))
+	return v.toolText("execute_code", args)
+}
+
+// toolText calls a tool and returns the body of the response.
+func (v *visitor) toolText(name, args string) string {
+	v.t.Helper()
+	res := v.must(v.tool(v.t.Context(), name, args))
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
 	if err != nil {
@@ -80,5 +86,65 @@ func TestTenantIsSuspendedAndDeletedWhileServed(t *testing.T) {
 	}
 	if _, err := os.Stat(d.workspace("customer_a")); err != nil {
 		t.Error(err)
+	}
+}
+
+// An API key identifies its tenant in every revision and over /sse, until it is revoked.
+// Its scopes limit the tools.
+func TestAPIKeysIdentifyTenants(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	d := serveHTTP(t, "", "http: {api_keys: true, sse: true}")
+	key := func(uid string, flags ...string) string {
+		return strings.TrimSpace(d.command(t, append([]string{"tenant", "key", "new", uid}, flags...)...))
+	}
+	upper, lower := key("customer_A"), key("customer_a")
+	a, older := d.visit("Authorization", "Bearer "+upper), d.visitOlder("Authorization", "Bearer "+upper)
+	b := d.visit("Authorization", "Bearer "+lower)
+	if got := a.value("open('a.txt','w').write('of A')"); got != "4" {
+		t.Fatal(got)
+	}
+	if got := older.value("open('a.txt').read()"); got != `"of A"` {
+		t.Errorf("an older client of the same tenant reads %s", got)
+	}
+	if got := b.value("__import__('os').path.exists('a.txt')"); got != "false" {
+		t.Errorf("customer_a sees files of customer_A: %s", got)
+	}
+
+	runs := d.visit("Authorization", "Bearer "+key("customer_A", "--scope", "execute"))
+	if got := runs.value("open('a.txt').read()"); got != `"of A"` {
+		t.Errorf("scope execute: %s", got)
+	}
+	for name, args := range map[string]string{"read_workspace_file": `{"filename":"a.txt"}`, "list_workspace_files": `{}`, "write_workspace_file": `{"filename":"x","content":""}`} {
+		if got := runs.toolText(name, args); !strings.Contains(got, `does not have the scope \"files\"`) {
+			t.Errorf("%s without scope files: %s", name, got)
+		}
+	}
+	reads := d.visit("Authorization", "Bearer "+key("customer_A", "--scope", "files"))
+	if got := reads.toolText("read_workspace_file", `{"filename":"a.txt"}`); !strings.Contains(got, "of A") {
+		t.Errorf("scope files: %s", got)
+	}
+	if got := reads.toolText("execute_code", `{"code":"1"}`); !strings.Contains(got, `does not have the scope \"execute\"`) {
+		t.Errorf("execute_code without scope execute: %s", got)
+	}
+
+	id := strings.Split(upper, "_")[1]
+	d.command(t, "tenant", "key", "revoke", id)
+	for name, v := range map[string]*visitor{"2026-07-28": a, "2025-11-25": older} {
+		res := v.must(v.call(t.Context(), "1"))
+		res.Body.Close()
+		if res.StatusCode != 401 || res.Header.Get("WWW-Authenticate") == "" {
+			t.Errorf("%s: a revoked key gets %s", name, res.Status)
+		}
+	}
+	if got := b.value("6*7"); got != "42" {
+		t.Errorf("another key gets %s", got)
+	}
+	for _, token := range []string{"", "sandpiper_", upper[:len(upper)-1], lower + "x"} {
+		res := b.must(b.send(t.Context(), `{}`, "Authorization", "Bearer "+token))
+		res.Body.Close()
+		if res.StatusCode != 401 {
+			t.Errorf("token %q gets %s", token, res.Status)
+		}
 	}
 }

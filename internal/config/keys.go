@@ -105,6 +105,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *dra
 	"data_dir":                   func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
 	"cache_dir":                  func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
 	"http.token":                 func(d *draft, s setting) error { return token(d, s, tenant.Local) },
+	"http.api_keys":              func(d *draft, s setting) error { return boolean(&d.HTTP.Keys, s) },
 	"http.sse":                   func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
 	"log.level":                  func(d *draft, s setting) error { return level(&d.Log.Level, s) },
 	"servers":                    func(d *draft, s setting) error { return d.servers(s) },
@@ -257,7 +258,7 @@ func (d *draft) finish() (*Config, error) {
 		return nil, err
 	}
 	c.Limits = c.Limits.WithDefaults()
-	if c.Admit.PerOwner == 0 && len(c.HTTP.Tokens) > 1 {
+	if c.Admit.PerOwner == 0 && (c.HTTP.Keys || len(c.HTTP.Tokens) > 1) {
 		c.Admit.PerOwner = c.Admit.SharedPerOwner()
 	}
 	c.DataDir = cmp.Or(c.DataDir, d.dirs.data)

@@ -5,25 +5,36 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"log/slog"
 	"net"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/httpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Listen opens host:port. An address that other machines can reach requires tokens.
+// Listen opens host:port. An address that other machines can reach requires tokens or API keys.
 func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) {
-	return httpserver.Listen(ctx, addr, len(d.cfg.HTTP.Tokens) > 0)
+	return httpserver.Listen(ctx, addr, len(d.cfg.HTTP.Tokens) > 0 || d.cfg.HTTP.Keys)
 }
 
 // ServeHTTP serves MCP over HTTP until ctx ends, then ends running calls within a
 // limited time. It closes ln.
 func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
-	d.prepare()
 	h := d.cfg.HTTP
-	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: verifier(h.Tokens, d.data.refused.add), TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
+	callers := callers{tokens: h.Tokens, refused: d.data.refused.add, log: d.log.Logger}
+	if h.Keys {
+		keys, err := d.OpenKeys(ctx)
+		if err != nil {
+			return errors.Join(err, ln.Close())
+		}
+		defer keys.Close()
+		callers.keys = keys
+	}
+	d.prepare()
+	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: callers.verifier(), TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
 	defer face.Close()
 	cfg := httpserver.Config{MCP: face, Drain: face.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
 	if h.Events {
@@ -44,24 +55,59 @@ func (d *Daemon) health() health {
 	return h
 }
 
-// verifier returns a function that maps a token to its tenant, or nil if no tokens are
-// configured. It takes the same time for every wrong token, and calls refused for each.
-func verifier(tokens []config.Token, refused func()) func(context.Context, string) (tenant.ID, error) {
-	if len(tokens) == 0 {
+// OpenKeys opens the API keys of the data directory. The caller closes them.
+func (d *Daemon) OpenKeys(ctx context.Context) (*access.Keys, error) {
+	return access.OpenKeys(ctx, d.data.sub("access.db"))
+}
+
+// AcceptsKeys reports whether a daemon with this configuration accepts API keys.
+func (d *Daemon) AcceptsKeys() bool { return d.cfg.HTTP.Keys }
+
+// callers identifies callers by their tokens.
+type callers struct {
+	tokens  []config.Token
+	keys    *access.Keys // nil if none are accepted
+	refused func()       // called for each refused token
+	log     *slog.Logger
+}
+
+// tokenScopes are the scopes of a token in the configuration.
+var tokenScopes = []access.Scope{access.Execute, access.Files, access.Approve}
+
+// verifier returns a function that returns the identity of a token, or nil if no token is
+// required.
+func (c callers) verifier() func(context.Context, string) (access.Identity, error) {
+	if len(c.tokens) == 0 && c.keys == nil {
 		return nil
 	}
-	return func(_ context.Context, token string) (tenant.ID, error) {
-		var owner tenant.ID
-		given := sha256.Sum256([]byte(token))
-		for _, t := range tokens {
-			if known := sha256.Sum256([]byte(t.Secret)); subtle.ConstantTimeCompare(given[:], known[:]) == 1 {
-				owner = t.Tenant
-			}
+	return func(ctx context.Context, token string) (access.Identity, error) {
+		who, err := c.verify(ctx, token)
+		if err == nil {
+			return who, nil
 		}
-		if owner.IsZero() {
-			refused()
-			return owner, errors.New("unknown token")
+		c.refused()
+		if !errors.Is(err, access.ErrUnknown) {
+			c.log.Error("verify a token", "error", err)
+			err = errors.New("it cannot be verified now")
 		}
-		return owner, nil
+		return access.Identity{}, err
 	}
+}
+
+// verify takes the same time for every wrong token of the configuration.
+func (c callers) verify(ctx context.Context, token string) (access.Identity, error) {
+	var owner tenant.ID
+	given := sha256.Sum256([]byte(token))
+	for _, t := range c.tokens {
+		if known := sha256.Sum256([]byte(t.Secret)); subtle.ConstantTimeCompare(given[:], known[:]) == 1 {
+			owner = t.Tenant
+		}
+	}
+	switch {
+	case !owner.IsZero():
+		return access.Identity{Tenant: owner, Scopes: tokenScopes}, nil
+	case c.keys != nil && access.IsKey(token):
+		return c.keys.Verify(ctx, token)
+	}
+	return access.Identity{}, access.ErrUnknown
 }

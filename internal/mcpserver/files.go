@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
@@ -27,13 +28,13 @@ const maxNames = 1000
 
 func (s *Server) fileTools() []builtin {
 	return []builtin{{
-		name: "write_workspace_file", profile: Standard,
+		name: "write_workspace_file", profile: Standard, scope: access.Files,
 		about:  "Write a text file to /workspace, replacing what was there.",
 		params: []param{{name: "filename", kind: text, required: true}, {name: "content", kind: text, required: true}},
 		hints:  wire.Hints{Destructive: true, Idempotent: true},
 		run:    s.writeFile,
 	}, {
-		name: "read_workspace_file", profile: Standard, longest: 400_000,
+		name: "read_workspace_file", profile: Standard, scope: access.Files, longest: 400_000,
 		about: "Read a file from /workspace. A large one comes in pages: go on at next_offset. To work on a file, read it in execute_code instead.",
 		params: []param{
 			{name: "filename", kind: text, required: true},
@@ -43,7 +44,7 @@ func (s *Server) fileTools() []builtin {
 		hints: wire.Hints{ReadOnly: true},
 		run:   s.readFile,
 	}, {
-		name: "list_workspace_files", profile: Standard,
+		name: "list_workspace_files", profile: Standard, scope: access.Files,
 		about:  "List the files beneath a directory of /workspace, recursively.",
 		params: []param{{name: "subpath", kind: text, fallback: "."}},
 		hints:  wire.Hints{ReadOnly: true},

@@ -7,10 +7,12 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"io"
 	"log/slog"
@@ -115,7 +117,7 @@ func New(cfg Config) (*Server, error) {
 	if copy(s.key[:], cfg.Key) == 0 {
 		rand.Read(s.key[:])
 	}
-	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log}
+	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), AskScope: string(access.Approve), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log}
 	if cfg.Profile == Passthrough {
 		face.Relay = s.relay()
 	} else {
@@ -133,8 +135,8 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 
 // HTTPConfig configures a Server over HTTP.
 type HTTPConfig struct {
-	// Verify returns the tenant of a token; nil means no authentication.
-	Verify func(context.Context, string) (tenant.ID, error)
+	// Verify returns the identity of a token; nil means no authentication.
+	Verify func(context.Context, string) (access.Identity, error)
 	// TokenConnections and TokenRequests limit the MCP connections and open requests
 	// per token; 0 means the defaults of wire.
 	TokenConnections, TokenRequests int
@@ -144,9 +146,13 @@ type HTTPConfig struct {
 func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
 	face := wire.HTTPConfig{CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
 	if verify := cfg.Verify; verify != nil {
-		face.Verify = func(ctx context.Context, token string) (string, error) {
-			id, err := verify(ctx, token)
-			return id.String(), err
+		face.Verify = func(ctx context.Context, token string) (wire.Caller, error) {
+			who, err := verify(ctx, token)
+			scopes := make([]string, len(who.Scopes)) // not nil, which means all
+			for i, s := range who.Scopes {
+				scopes[i] = string(s)
+			}
+			return wire.Caller{Name: who.Tenant.String(), Scopes: scopes, Expires: who.Expires}, err
 		}
 	}
 	return s.wire.HTTP(face)
@@ -197,7 +203,8 @@ type builtin struct {
 	profile Profile // the smallest that lists it
 	params  []param
 	hints   wire.Hints
-	longest int // maximum characters of an answer; 0 means the default
+	scope   access.Scope // that a caller needs; "" means Execute
+	longest int          // maximum characters of an answer; 0 means the default
 	run     func(context.Context, call) (redact.Message, error)
 }
 
@@ -243,6 +250,7 @@ func (c call) read(out any) error { return decode(c.tool.name, c.tool.params, c.
 func (t builtin) wire(s *Server) wire.Tool {
 	return wire.Tool{
 		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
+		Scope: string(cmp.Or(t.scope, access.Execute)),
 		Handle: func(ctx context.Context, c wire.Call) (redact.Redacted, error) {
 			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tool: t.name})
 			outcome := "error"

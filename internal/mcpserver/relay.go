@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
@@ -49,7 +50,7 @@ func (s *Server) relay() *wire.Relay {
 			return face.Complete(ctx, c)
 		}),
 	}
-	return &wire.Relay{Answers: answers, Versions: func() (v wire.Versions) {
+	return &wire.Relay{Scope: string(access.Execute), Answers: answers, Versions: func() (v wire.Versions) {
 		v.Tools, v.Resources, v.Prompts = face.Versions()
 		return v
 	}}

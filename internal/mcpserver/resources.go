@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -35,6 +36,7 @@ const pythonType = "text/x-python"
 // resources returns the handlers of resources: the tenant's skills and files.
 func (s *Server) resources() *wire.Resources {
 	return &wire.Resources{
+		Scope: string(access.Files),
 		Templates: []wire.Template{
 			{URI: skillScheme + "{name}", Name: "skill", Description: "The Python of a saved skill", MIME: pythonType},
 			{URI: fileScheme + "{+path}", Name: "file", Description: "A file in /workspace"},

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
@@ -228,11 +228,12 @@ func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
 
 func TestResourcesAreIsolatedByTenant(t *testing.T) {
 	s := newServer(t, mcpserver.Standard)
-	web := httptest.NewServer(s.HTTP(mcpserver.HTTPConfig{Verify: func(_ context.Context, token string) (tenant.ID, error) {
+	web := httptest.NewServer(s.HTTP(mcpserver.HTTPConfig{Verify: func(_ context.Context, token string) (access.Identity, error) {
 		if token != "alice" && token != "bob" {
-			return tenant.ID{}, fault.New(fault.Denied, "unknown")
+			return access.Identity{}, access.ErrUnknown
 		}
-		return tenant.Parse(token)
+		id, err := tenant.Parse(token)
+		return access.Identity{Tenant: id, Scopes: access.Scopes}, err
 	}}))
 	t.Cleanup(web.Close)
 	ask := func(who, method, name, params string) (r reply, raw string) {

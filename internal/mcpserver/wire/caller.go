@@ -4,16 +4,25 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
+// Caller is the result of authentication.
+type Caller struct {
+	Name    string
+	Scopes  []string  // nil means all
+	Expires time.Time // zero means never
+}
+
 // authenticator determines the caller of every request, on every transport. No other code
 // reads a token.
 type authenticator struct {
-	verify  func(context.Context, string) (string, error) // nil requires no token
+	verify  func(context.Context, string) (Caller, error) // nil requires no token
 	unnamed string                                        // the caller where no token is required
 }
 
@@ -40,6 +49,37 @@ func (a authenticator) callerOf(ctx context.Context, req mcp.Request) string {
 	return caller
 }
 
+// mayUse reports whether the caller of req has a scope. Every token that the request is
+// derived from must have it.
+func (a authenticator) mayUse(ctx context.Context, req mcp.Request, scope string) bool {
+	if a.verify == nil || scope == "" {
+		return true
+	}
+	tokens := []*auth.TokenInfo{auth.TokenInfoFromContext(ctx)}
+	if x := req.GetExtra(); x != nil && x.TokenInfo != nil {
+		tokens = append(tokens, x.TokenInfo)
+	}
+	for _, t := range tokens {
+		if t == nil || t.Scopes != nil && !slices.Contains(t.Scopes, scope) {
+			return false
+		}
+	}
+	return true
+}
+
+// requireScope rejects requests whose caller lacks the scope that scopeOf returns; "" means
+// none.
+func (a authenticator) requireScope(scopeOf func(method string, req mcp.Request) string) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if scope := scopeOf(method, req); !a.mayUse(ctx, req, scope) {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the token of this request does not have the scope %q", scope)}
+			}
+			return next(ctx, method, req)
+		}
+	}
+}
+
 // requireCaller rejects requests without a caller if a token is required. It does not rely on
 // the transport to have checked.
 func (a authenticator) requireCaller(next mcp.MethodHandler) mcp.MethodHandler {
@@ -61,10 +101,10 @@ func (a authenticator) authenticate(h http.Handler) http.Handler {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", auth.ErrInvalidToken, err)
 		}
-		if caller == "" {
+		if caller.Name == "" {
 			return nil, fmt.Errorf("%w: it has no owner", auth.ErrInvalidToken)
 		}
-		return &auth.TokenInfo{UserID: caller}, nil
+		return &auth.TokenInfo{UserID: caller.Name, Scopes: caller.Scopes, Expiration: caller.Expires}, nil
 	}
 	required := auth.RequireBearerToken(check, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 	const challenge = "WWW-Authenticate" // required by HTTP, omitted by the SDK

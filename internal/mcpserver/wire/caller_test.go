@@ -253,7 +253,7 @@ func TestRequestWithoutCallerIsRejected(t *testing.T) {
 }
 
 func TestEmptyCallerOfATokenIsUnauthorized(t *testing.T) {
-	nobody := func(context.Context, string) (string, error) { return "", nil }
+	nobody := func(context.Context, string) (Caller, error) { return Caller{}, nil }
 	w := serveWeb(t, HTTPConfig{Verify: nobody}, whoami)
 	if res := w.call(t.Context(), today("whoami"), "whoami", "Authorization", "Bearer x"); res.StatusCode != http.StatusUnauthorized {
 		t.Error(res.Status)

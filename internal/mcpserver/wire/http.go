@@ -16,7 +16,7 @@ import (
 type HTTPConfig struct {
 	// Verify returns the caller of a bearer token, or an error. Nil means no
 	// authentication: every client is Config.Caller.
-	Verify func(ctx context.Context, token string) (caller string, err error)
+	Verify func(ctx context.Context, token string) (Caller, error)
 	// MaxBody limits the size of a request; 0 means 32 MiB, as for a line over stdio.
 	MaxBody int64
 	// Idle is how long a connection may be idle before it expires; 0 means 30

@@ -168,11 +168,11 @@ var whoami = Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(
 
 var tokens = map[string]string{"token-of-alice": "alice", "token-of-bob": "bob"}
 
-func verify(_ context.Context, token string) (string, error) {
+func verify(_ context.Context, token string) (Caller, error) {
 	if tokens[token] == "" {
-		return "", errors.New("unknown")
+		return Caller{}, errors.New("unknown")
 	}
-	return tokens[token], nil
+	return Caller{Name: tokens[token]}, nil
 }
 
 func TestHTTPInAllRevisions(t *testing.T) {

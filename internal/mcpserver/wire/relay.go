@@ -26,6 +26,7 @@ type Relay struct {
 	Versions func() Versions
 	// Every is the polling interval; 0 means one second.
 	Every time.Duration
+	Scope string // a caller without it cannot use Answers; "" means none is needed
 }
 
 // Request is a relayed request.
@@ -89,6 +90,9 @@ func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer
 	r := Request{Caller: o.authn.callerOf(ctx, req), Params: params}
 	if call, ok := req.(*mcp.CallToolRequest); ok {
 		r.Progress, r.Ask, r.Trace = progress(call), asker(call), trace(call)
+		if !o.authn.mayUse(ctx, req, o.askScope) {
+			r.Ask = nil
+		}
 	}
 	var uri string
 	if read, ok := req.(*mcp.ReadResourceRequest); ok {

@@ -22,6 +22,7 @@ import (
 // than Refused is logged.
 type Resources struct {
 	Templates []Template
+	Scope     string // a caller without it cannot use resources; "" means none is needed
 	// List returns a redacted Listing. The cursor is empty or the Next of the previous
 	// page.
 	List func(ctx context.Context, caller, cursor string) (redact.Redacted, error)
@@ -89,11 +90,12 @@ const maxEchoed = 4096
 // tenants. So offer answers requests and sends notifications itself.
 type offer struct {
 	*Resources
-	authn authenticator
-	log   *slog.Logger
-	alive context.Context   // of all subscriptions, which outlive the requests that open them
-	end   func()            // ends alive
-	send  mcp.MethodHandler // sends a notification to one connection
+	authn    authenticator
+	askScope string // as Config.AskScope
+	log      *slog.Logger
+	alive    context.Context   // of all subscriptions, which outlive the requests that open them
+	end      func()            // ends alive
+	send     mcp.MethodHandler // sends a notification to one connection
 
 	mu      sync.Mutex
 	closed  bool
@@ -105,7 +107,7 @@ type offer struct {
 
 func (s *Server) offer(alive context.Context, authn authenticator, server *mcp.Server) *offer {
 	alive, end := context.WithCancel(alive)
-	o := &offer{Resources: s.cfg.Resources, authn: authn, log: s.cfg.Log, alive: alive, end: end,
+	o := &offer{Resources: s.cfg.Resources, authn: authn, askScope: s.cfg.AskScope, log: s.cfg.Log, alive: alive, end: end,
 		conns: map[*mcp.ServerSession]int{}, callers: map[string]int{}, older: map[*mcp.ServerSession]map[string]func(){}}
 	if o.Resources != nil {
 		server.AddSendingMiddleware(o.sending)

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -39,6 +40,9 @@ type Config struct {
 	// Caller is the caller of requests without authentication: over stdio, and over HTTP
 	// without HTTPConfig.Verify.
 	Caller string
+	// AskScope is the scope of callers that may be asked; others cannot answer questions.
+	// Empty means all callers.
+	AskScope string
 	// Linger is how long running calls may take after the client closed its end; 0
 	// means 10 s.
 	Linger time.Duration
@@ -53,6 +57,7 @@ type Tool struct {
 	Description string
 	Schema      json.RawMessage // JSON Schema of the arguments; its type is "object"
 	Hints       Hints
+	Scope       string // a caller without it cannot call the tool; "" means none is needed
 	// MaxResultChars is a hint to clients that truncate long results; 0 means none.
 	MaxResultChars int
 	Handle         Handler
@@ -72,7 +77,7 @@ type Handler func(ctx context.Context, c Call) (redact.Redacted, error)
 
 // Call is one call of a tool.
 type Call struct {
-	// Caller is the result of HTTPConfig.Verify, or Config.Caller.
+	// Caller is the name from HTTPConfig.Verify, or Config.Caller.
 	Caller    string
 	Arguments json.RawMessage // as the client sent them, unchecked; nil if it sent none
 	// Progress notifies the client; nil if the client did not ask for progress. Total 0
@@ -149,8 +154,31 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	if s.cfg.Relay != nil {
 		s.relay(alive, o, server)
 	}
-	server.AddReceivingMiddleware(authn.requireCaller) // added last, so it runs first
+	server.AddReceivingMiddleware(authn.requireScope(s.scopes())) // the last one runs first
+	server.AddReceivingMiddleware(authn.requireCaller)
 	return server, o
+}
+
+// scopes returns a function with the scope that a request needs.
+func (s *Server) scopes() func(method string, req mcp.Request) string {
+	tools := map[string]string{}
+	for _, t := range s.cfg.Tools {
+		tools[t.Name] = t.Scope
+	}
+	return func(method string, req mcp.Request) string {
+		if call, ok := req.(*mcp.CallToolRequest); ok && s.cfg.Relay == nil {
+			return tools[call.Params.Name]
+		}
+		listen, ok := req.(*mcp.SubscriptionsListenRequest)
+		watches := ok && listen.Params != nil && listen.Params.Notifications != nil && len(listen.Params.Notifications.ResourceSubscriptions) > 0
+		switch {
+		case s.cfg.Relay != nil && s.cfg.Relay.Answers[method] != nil:
+			return s.cfg.Relay.Scope
+		case s.cfg.Resources != nil && (strings.HasPrefix(method, "resources/") || watches):
+			return s.cfg.Resources.Scope
+		}
+		return ""
+	}
 }
 
 // private is the cache scope of every answer: answers depend on the caller, so a shared
@@ -184,6 +212,9 @@ func (s *Server) handler(alive context.Context, authn authenticator, t Tool) mcp
 		defer end()
 		call := Call{Caller: authn.callerOf(ctx, req), Arguments: req.Params.Arguments, Progress: progress(req), Trace: trace(req)}
 		required := call.askable(req)
+		if !authn.mayUse(ctx, req, s.cfg.AskScope) {
+			call.Ask, call.Require, call.State, call.Replies = nil, nil, "", nil
+		}
 		redacted, err := contain(ctx, t.Handle, call)
 		if errors.Is(err, ErrState) {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: ErrState.Error()}

@@ -1,0 +1,44 @@
+// Package access identifies the callers of a daemon over HTTP. A Keys stores API keys; a key
+// identifies one tenant, the scopes of its requests, and when it expires. Only the hash of a
+// key is stored.
+//
+// Any number of processes may use the same Keys, and see changes at once. The package does
+// not decide which request needs which scope.
+package access
+
+import (
+	"slices"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+// Scope is a permission of a caller.
+type Scope string
+
+// The scopes.
+const (
+	Execute Scope = "execute" // run code, call tools, use skills and sessions
+	Files   Scope = "files"   // read and change files of the workspace directly
+	Approve Scope = "approve" // answer for the person whether a call may proceed
+	Admin   Scope = "admin"   // change the server and other tenants
+)
+
+// Scopes are all scopes.
+var Scopes = []Scope{Execute, Files, Approve, Admin}
+
+// ParseScope returns the scope with a name.
+func ParseScope(name string) (Scope, error) {
+	if !slices.Contains(Scopes, Scope(name)) {
+		return "", fault.New(fault.Invalid, "there is no scope %.80q; the scopes are execute, files, approve and admin", name)
+	}
+	return Scope(name), nil
+}
+
+// Identity is the caller of a request.
+type Identity struct {
+	Tenant  tenant.ID
+	Scopes  []Scope
+	Expires time.Time // zero means never
+}

@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+)
+
+// A request needs the scope of its tool or of resources, also if the token that opened its
+// connection had it.
+func TestRequestsNeedScopes(t *testing.T) {
+	stock := newStock()
+	stock.put("alice", "s:a", "of alice")
+	resources := stock.resources()
+	resources.Scope = "files"
+	scoped := whoami
+	scoped.Scope = "execute"
+	s, err := New(Config{Name: "test", Version: "1", Tools: []Tool{scoped}, Resources: resources})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := serveWebOf(t, s.HTTP(HTTPConfig{Verify: func(_ context.Context, token string) (Caller, error) {
+		all := map[string][]string{"both": {"execute", "files"}, "execute": {"execute"}, "files": {"files"}, "none": {}}
+		return Caller{Name: "alice", Scopes: all[token]}, nil
+	}}))
+	const refused = "does not have the scope"
+	for _, c := range []struct{ token, tool, resource string }{
+		{"both", "alice", "of alice"}, {"execute", "alice", refused}, {"files", refused, "of alice"}, {"none", refused, refused},
+	} {
+		auth := []string{"Authorization", "Bearer " + c.token}
+		if got := read(t, w.call(t.Context(), today("whoami"), "whoami", auth...)); !strings.Contains(got, c.tool) {
+			t.Errorf("%s: tools/call answers %s", c.token, got)
+		}
+		message := `{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"s:a",` + modern + `}}`
+		got := read(t, w.post(t.Context(), message, append(auth, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "resources/read", "Mcp-Name", "s:a")...))
+		if !strings.Contains(got, c.resource) {
+			t.Errorf("%s: resources/read answers %s", c.token, got)
+		}
+	}
+	conn := w.connect("Authorization", "Bearer both")
+	for token, want := range map[string]string{"both": "alice", "files": refused} {
+		got := read(t, w.post(t.Context(), protocol{}.callOf("whoami"), append(slices.Clone(conn), "Authorization", "Bearer "+token)...))
+		if !strings.Contains(got, want) {
+			t.Errorf("%s on a connection of both: %s", token, got)
+		}
+	}
+}
+
+func read(t *testing.T, res *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A caller without the scope for it is not asked, and its answers are ignored.
+func TestOnlyCallersWithScopeAreAsked(t *testing.T) {
+	askable := Tool{Name: "askable", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
+		return exit.Redact(ctx, fmt.Sprintf("asked %t, state %q, replies %d", c.Ask != nil || c.Require != nil, c.State, len(c.Replies)))
+	}}
+	s, err := New(Config{Name: "test", Version: "1", AskScope: "approve", Tools: []Tool{askable}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := serveWebOf(t, s.HTTP(HTTPConfig{Verify: func(_ context.Context, token string) (Caller, error) {
+		return Caller{Name: "alice", Scopes: strings.Split(token, "+")}, nil
+	}}))
+	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
+	message := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"askable","arguments":{},"requestState":"s","inputResponses":{"q":{"action":"accept","content":{}}},` + meta + `}}`
+	for token, want := range map[string]string{
+		"execute+approve": `asked true, state "s", replies 1`, "execute": `asked false, state "", replies 0`,
+	} {
+		got := w.text(w.post(t.Context(), message, append(today("askable").header, "Authorization", "Bearer "+token)...))
+		if got != want {
+			t.Errorf("%s: %s, want %s", token, got, want)
+		}
+	}
+}
