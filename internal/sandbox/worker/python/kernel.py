@@ -14,8 +14,8 @@ class _long(_ctypes._SimpleCData):
     _type_ = "l"
 
 
-class uint32(_ctypes._SimpleCData):
-    _type_ = "I"
+class uint64(_ctypes._SimpleCData):
+    _type_ = "L"
 
 
 class _char(_ctypes._SimpleCData):

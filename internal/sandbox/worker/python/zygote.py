@@ -24,7 +24,7 @@ from . import kernel, lockdown, preload, runtime
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
 _QUIET = 0.05  # seconds in which the first worker has the processors for itself
-_IMMORTAL = 3 << 30  # the low half of the reference count of such an object
+_IMMORTAL = 1 << 48 | 3 << 30  # the word with reference count and flags of such an object; without the flag, some instructions still count
 _REQUEST, _RIGHTS = 256, socket.CMSG_SPACE(16 * 4)  # bytes of a request, and of its descriptors
 _loads = json.JSONDecoder().decode
 _LOCKED_DOWN = b"\0\0\0\2S\0\0\0\0{}"  # frame S: the daemon may send code
@@ -88,7 +88,7 @@ def _make_immortal(tracked):
     Immortal objects have no reference counting, so a worker that uses one does not
     copy the page that it shares with the zygote and other workers.
     """
-    at = kernel.uint32.from_address
+    at = kernel.uint64.from_address
     while tracked:
         some = tracked[-500:]
         del tracked[-500:]
@@ -97,7 +97,9 @@ def _make_immortal(tracked):
             reached += code.co_consts, code.co_names, code.co_filename, code.co_name, code.co_qualname
             reached += code.co_consts + code.co_names
         for address in {id(o) for o in some + reached}:
-            at(address).value = _IMMORTAL
+            word = at(address)
+            if word.value & 0xFFFFFFFF < 1 << 31:  # not immortal yet
+                word.value = word.value & ~0xFFFFFFFF | _IMMORTAL
         yield
 
 
