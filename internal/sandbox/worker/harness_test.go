@@ -30,11 +30,11 @@ import (
 const forker = `
 import os, resource, signal, socket, sys
 sys.path.insert(0, sys.argv[1])
-from sandpiper import runtime
+from sandpiper import later, runtime, zygote
 del sys.path[0]
 rehearsal = runtime.warm()
 if sys.argv[2:] != ["early"]:
-    for _ in runtime.finish(rehearsal):
+    for _ in zygote.settle(later.import_steps(), rehearsal):
         pass
 control = socket.socket(fileno=3)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)

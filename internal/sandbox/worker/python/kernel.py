@@ -14,6 +14,10 @@ class _long(_ctypes._SimpleCData):
     _type_ = "l"
 
 
+class uint32(_ctypes._SimpleCData):
+    _type_ = "I"
+
+
 class uint64(_ctypes._SimpleCData):
     _type_ = "L"
 
@@ -27,7 +31,18 @@ class _function(_ctypes.CFuncPtr):
     _restype_ = _long
 
 
-_syscall = _function(_ctypes.dlsym(_ctypes.dlopen(None, 0), "syscall"))
+class _python_function(_ctypes.CFuncPtr):
+    _flags_ = _ctypes.FUNCFLAG_PYTHONAPI  # called with the GIL
+    _restype_ = _long
+
+
+def _named(name, kind=_function):
+    return kind(_ctypes.dlsym(_ctypes.dlopen(None, 0), name))
+
+
+_syscall = _named("syscall")
+malloc, sbrk = _named("malloc"), _named("sbrk")
+object_malloc = _named("PyObject_Malloc", _python_function)
 
 _AMD64 = dict(
     umount2=166, mount=165, unshare=272, setns=308, prctl=157, capset=126,

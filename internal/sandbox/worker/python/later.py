@@ -30,6 +30,11 @@ def import_next():
     return bool(_missing)
 
 
+def import_steps():
+    while import_next():
+        yield
+
+
 def import_all():
     while import_next():
         pass

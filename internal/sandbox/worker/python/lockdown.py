@@ -102,7 +102,9 @@ def drop_capabilities(off, keep):
             e = attempt("prctl", _PR_CAPBSET_DROP, cap, 0, 0, 0)
             if e not in (0, errno.EINVAL):  # EINVAL: this kernel has fewer
                 raise OSError(e, "dropping capability %d" % cap)
-    low = sum(1 << c for c in keep)
+    low = 0
+    for cap in keep:
+        low |= 1 << cap
     call("capset", struct.pack("Ii", 0x20080522, 0), struct.pack("6I", low, low, 0, 0, 0, 0))
 
 

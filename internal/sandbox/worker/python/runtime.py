@@ -1,7 +1,7 @@
 """Runs the executions of one sandbox.
 
-The zygote calls `warm`, then `prepare`, once, and later takes the steps of `finish`;
-a worker may run the rehearsal while it waits, and calls `serve` after lockdown. User
+The zygote calls `warm`, then `prepare`, once, and rehearses later; a worker may run
+the rehearsal while it waits, and calls `serve` after lockdown. User
 code shares the interpreter with this package and can break it; that affects only its
 own sandbox. The modules here keep their own references to functions that code
 commonly patches (print, json.dumps, sys.stdout).
@@ -21,6 +21,7 @@ import mmap
 import os
 import re
 import selectors
+import socket
 import statistics
 import sys
 import time
@@ -44,8 +45,7 @@ _NO_MEMORY = (
 )
 _PROGRESS_SECONDS = 0.05
 _REHEARSAL = ("1+1", "x = [1.5, {'a': None}]\nprint(x, file=out)\nresult = x")
-_FAILURES = ("1/0", "await")
-_SPECIALIZED = 5  # after this many runs, a worker copies no fewer pages
+FAILURES = ("1/0", "await")
 
 _dumps = json.JSONEncoder(separators=(",", ":")).encode
 _loads = json.JSONDecoder().decode
@@ -65,13 +65,6 @@ def warm():
     sys.dont_write_bytecode = True
     faulthandler.enable(file=2)
     return Rehearsal()
-
-
-def finish(rehearsal):
-    """Import the other modules that code commonly needs and specialize code, one step at a time."""
-    while later.import_next():
-        yield
-    yield from rehearsal.specialize()
 
 
 def prepare(workspace="/workspace"):
@@ -102,44 +95,27 @@ class Rehearsal:
     """A few small programs, run to warm caches for the first execution; their output is discarded."""
 
     def __init__(self):
-        self._channel = _Discard()
+        self._channel = Channel()
         self._interpreter = _Interpreter(self._channel, "/")
         stdout, stderr = self._interpreter.stdout, self._interpreter.stderr
         self._interpreter.globals.update(print=output.printer(stdout, stderr), out=stdout)
 
-    def specialize(self):
-        """Run the programs, some with each step, until the interpreter has specialized their code (PEP 659).
-
-        It writes to code until then, and a worker copies each page that it writes to.
-        """
-        for _ in range(_SPECIALIZED):
-            self.run()
-            yield
-            self.run(_FAILURES)
-            yield
-
     def run(self, programs=_REHEARSAL):
-        """Run programs. A worker omits the failing ones: they would cost it half a megabyte of memory."""
-        for self._channel.program in programs:
-            self._interpreter.execute()
+        """Run programs over a real channel, since CPython specializes code for the types that it meets (PEP 659).
+
+        A worker omits the failing programs: they would cost it half a megabyte of memory.
+        """
+        ours, daemons = socket.socketpair()
+        with ours, daemons:
+            self._channel.fd = ours.fileno()
+            for program in programs:
+                request = {"id": "", "code": program, "vars": {"x": 1}, "result_bytes": 1 << 20}
+                daemons.send(frame(b"X", 1, _dumps(request).encode()))
+                self._interpreter.execute()
+        self._channel.fd = -1
         for name in [n for n in linecache.cache if n.startswith("<code")]:
             del linecache.cache[name]
         self._interpreter._drop_ballast()
-
-
-class _Discard(Channel):
-    """A channel that receives one program and discards all frames."""
-
-    def __init__(self):
-        super().__init__(0)
-        self.program = ""
-
-    def _more(self):
-        request = {"id": "", "code": self.program, "vars": {"x": 1}, "result_bytes": 1 << 20}
-        return frame(b"X", 1, _dumps(request).encode())
-
-    def _frame(self, kind, number, payload):
-        pass
 
 
 def _ballast():

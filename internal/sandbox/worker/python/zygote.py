@@ -7,25 +7,28 @@ status. Some time after `ready` it sends `settled`: workers forked after that sh
 more of its memory. It exits when the socket closes.
 """
 
+import _socket
 import base64
 import collections
 import functools
 import gc
 import json
 import os
+import random
 import select
 import socket
 import sys
+import threading
 import time
 import types
 
-from . import kernel, lockdown, preload, runtime
+from . import channel, kernel, later, lockdown, preload, runtime, sharing
 
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
 _QUIET = 0.05  # seconds in which the first worker has the processors for itself
-_IMMORTAL = 1 << 48 | 3 << 30  # the word with reference count and flags of such an object; without the flag, some instructions still count
-_REQUEST, _RIGHTS = 256, socket.CMSG_SPACE(16 * 4)  # bytes of a request, and of its descriptors
+_SPECIALIZED = 5  # after this many rehearsals, a worker copies no fewer pages
+_REQUEST, _HEADER, _RIGHTS = 256, 1 << 14, socket.CMSG_SPACE(16 * 4)  # bytes of a request, of a header, and of their descriptors
 _loads = json.JSONDecoder().decode
 _LOCKED_DOWN = b"\0\0\0\2S\0\0\0\0{}"  # frame S: the daemon may send code
 
@@ -39,7 +42,7 @@ def main():
     _drop_to(init["uid"])
     first, second = (_program(init[k]) for k in ("filter_first", "filter_second"))
     rehearsal = runtime.warm()
-    rest = runtime.finish(rehearsal)
+    rest = later.import_steps()
     if init["packages"]:
         preload.add_path(init["packages"])
     lockdown.filter_(first, off)
@@ -52,18 +55,52 @@ def main():
     gc.freeze()  # of the objects until here; a collection takes longer than a fork
     control.send(json.dumps({"op": "ready", "preloaded": preloaded}).encode())
     worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], off, second)
-    _Forker(control, off, worker).serve(_settle(rest))
+    _Forker(control, off, worker).serve(settle(rest, rehearsal))
 
 
-def _settle(rest):
+def settle(rest, rehearsal):
     """Complete the memory that workers share, one step at a time."""
     yield from rest
     gc.unfreeze()
     gc.collect()
+    yield from sharing.fill()
+    sharing.gather(lambda: _rehearse(rehearsal), _ours())
+    yield
+    for _ in range(_SPECIALIZED):
+        _rehearse(rehearsal)
+        yield
+        rehearsal.run(runtime.FAILURES)
+        yield
     tracked = gc.get_objects()
     gc.freeze()
     yield
-    yield from _make_immortal(tracked)
+    yield from sharing.make_immortal(tracked)
+    gc.collect()  # of few objects: it empties the free lists, whose blocks are anywhere
+    yield from sharing.fill()
+    _rehearse(rehearsal)
+
+
+def _rehearse(rehearsal):
+    """Run what each worker runs and what has no effect here, to warm the caches of the interpreter."""
+    for f in _ours():
+        for name in f.__code__.co_names:
+            getattr(kernel, name, None)  # caches that the type of modules has no such attribute
+    random.seed()
+    threading._after_fork()
+    for name, hook in ("logging", "_after_at_fork_child_reinit_locks"), ("asyncio.events", "on_fork"):
+        if name in sys.modules:
+            getattr(sys.modules[name], hook)()
+    rehearsal.run()
+
+
+def _ours():
+    """Yield the functions that run in each worker, some of them only there."""
+    for module in kernel, lockdown, channel, sys.modules[__name__]:
+        for value in vars(module).values():
+            for f in vars(value).values() if type(value) is type else (value,):
+                if type(f) is types.FunctionType and f.__module__ == module.__name__:
+                    yield f
+    yield runtime.serve
 
 
 def _program(encoded):
@@ -80,27 +117,6 @@ def _drop_to(uid):
         kernel.call("setresuid", uid, uid, uid)
         low = 1 << 21 | 1 << 7 | 1 << 6 | 1 << 8
         kernel.call("capset", b"\x22\x05\x08\x20\0\0\0\0", low.to_bytes(4, "little") * 2 + bytes(16))
-
-
-def _make_immortal(tracked):
-    """Make all existing objects immortal (PEP 683), some with each step.
-
-    Immortal objects have no reference counting, so a worker that uses one does not
-    copy the page that it shares with the zygote and other workers.
-    """
-    at = kernel.uint64.from_address
-    while tracked:
-        some = tracked[-500:]
-        del tracked[-500:]
-        reached = gc.get_referents(*some)
-        for code in [o for o in reached if type(o) is types.CodeType]:
-            reached += code.co_consts, code.co_names, code.co_filename, code.co_name, code.co_qualname
-            reached += code.co_consts + code.co_names
-        for address in {id(o) for o in some + reached}:
-            word = at(address)
-            if word.value & 0xFFFFFFFF < 1 << 31:  # not immortal yet
-                word.value = word.value & ~0xFFFFFFFF | _IMMORTAL
-        yield
 
 
 class _Forker:
@@ -132,7 +148,7 @@ class _Forker:
         if not data:
             return False
         request = _loads(data.decode())
-        fds = [fd for _, _, some in rights for fd in memoryview(some).cast("i")]
+        fds = _descriptors(rights)
         pid = self.fork(fds, request["ahead"])
         for fd in fds:
             os.close(fd)
@@ -165,6 +181,10 @@ class _Forker:
         self.control.send(message % (id_, status, cpu, usage.ru_maxrss))
 
 
+def _descriptors(rights):
+    return [fd for _, _, some in rights for fd in memoryview(some).cast("i")]
+
+
 def _worker(rehearsal, interpreter, tmp_bytes, off, second, fds, ahead):
     """Run one worker; fds are its channel, stdout, stderr and cgroups."""
     channel, out, err, *groups = fds
@@ -179,11 +199,11 @@ def _worker(rehearsal, interpreter, tmp_bytes, off, second, fds, ahead):
         lockdown.prepare(off, tmp_bytes)
         if ahead:
             rehearsal.run()
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, _CHANNEL)
-        header, mounts, flags, _ = socket.recv_fds(sock, 65536, 16)
+        sock = _socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, _CHANNEL)
+        header, rights, _, _ = sock.recvmsg(_HEADER, _RIGHTS)
         if not header:
             os._exit(0)  # the daemon closed the channel
-        lockdown.bind(json.loads(header), mounts, off)
+        lockdown.bind(_loads(header.decode()), _descriptors(rights), off)
         lockdown.filter_(second, off)
         lockdown.probe(off)
         sock.sendall(_LOCKED_DOWN)
