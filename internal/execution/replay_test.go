@@ -188,6 +188,18 @@ func TestDivergenceEndsReplayAndIsReported(t *testing.T) {
 	}
 }
 
+// A new call of one thread waits for the recorded calls of the others, and must not keep
+// the worker from making them.
+func TestReplayOfThreadsWithNewQuickCall(t *testing.T) {
+	l := newRestarts(t)
+	first, home := l.restart(t, map[string]string{"# servers, threading": callFind + "\ncrash"})
+	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers, threading"}))
+	second, home := l.restart(t, map[string]string{"# servers, threading": "spawn list_skills {}\n" + callFind})
+	if again := second.resume(t, home, r.ExecutionID); string(again.Value) != `{"value":{"n":1}}` || l.called.Load() != 1 {
+		t.Errorf("%+v after %d calls", again, l.called.Load())
+	}
+}
+
 func TestReplayUsesRecordedAnswers(t *testing.T) {
 	l := newRestarts(t)
 	first, home := l.restart(t, map[string]string{"# servers": strings.Join([]string{

@@ -69,6 +69,16 @@ func (r *Record) next(a HostCall, k key, patient bool) (c RecordedCall, moved ch
 	return c, nil, r.differs
 }
 
+// Replays reports whether there are recorded calls that the code has not made again.
+func (r *Record) Replays() bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.left) > 0
+}
+
 // again returns the recorded call e and removes it from the calls not yet repeated.
 func (r *Record) again(e *entry, k key) RecordedCall {
 	r.past[k] = r.past[k][1:]
