@@ -64,6 +64,7 @@ func TestLargeAnswersOverHTTP(t *testing.T) {
 		"structured":  {`{"content":[{"type":"text","text":"rows"}],"structuredContent":` + rows + `}`, rows},
 		"wrapped":     {`{"content":[],"structuredContent":{"result":[` + rows + `]},"_meta":{"fastmcp":{"wrap_result":true}}}`, "[" + rows + "]"},
 		"text":        {`{"content":[{"text":` + string(text) + `,"type":"text"}]}`, strings.Repeat("a\"é\n", 500_000)},
+		"not failed":  {`{"content":[],"structuredContent":` + rows + `,"isError":null}`, rows},
 		"failed":      {`{"content":[{"type":"text","text":` + string(text) + `}],"isError":true}`, ""},
 		"two":         {`{"content":[{"type":"text","text":` + string(text) + `},{"type":"text","text":"b"}]}`, ""},
 		"not JSON":    {`{"content":[` + rows, ""},
@@ -98,5 +99,67 @@ func TestLargeAnswersOverHTTP(t *testing.T) {
 			}
 			wantEcho(t, s, "site")
 		}
+	}
+}
+
+// A connection over HTTP is shared. A response belongs to its request, whatever its id.
+func TestLargeAnswerWithWrongIDFailsOnlyItsCall(t *testing.T) {
+	waits, answer := make(chan bool), make(chan bool)
+	web := serve(t, func(w http.ResponseWriter, _ *http.Request, m request) bool {
+		x, _ := m.Params.Arguments["x"].(string)
+		wrong := `{"jsonrpc":"2.0","id":999999,"result":"` + strings.Repeat("x", 2<<20) + `"}`
+		switch x {
+		case "waits":
+			close(waits)
+			<-answer
+			return false
+		case "plain":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprint(w, wrong)
+		case "streamed":
+			stream(w, "data: "+wrong+"\n\n")
+		default:
+			return false
+		}
+		return true
+	})
+	s := open(t, upstream.Config{MaxResponse: 1 << 20, Spool: t.TempDir(), Servers: []upstream.Server{{Name: "site", URL: web.URL + "/mcp"}}})
+	wantEcho(t, s, "site")
+	other := make(chan error)
+	go func() {
+		_, err := call(t.Context(), s, "site", "echo", "waits")
+		other <- err
+	}()
+	<-waits
+	for _, how := range []string{"plain", "streamed"} {
+		_, _, err := callForLarge(t, s, "site", "echo", how)
+		wantError(t, err, fault.Exhausted, "sent a response of more than 1048576 bytes")
+	}
+	close(answer)
+	if err := <-other; err != nil {
+		t.Errorf("the call in flight: %v", err)
+	}
+}
+
+func TestLargeAnswerAfterDeclinedQuestionIsRefused(t *testing.T) {
+	declined := make(chan bool)
+	web := serve(t, func(w http.ResponseWriter, _ *http.Request, m request) bool {
+		switch {
+		case m.Method == "" && string(m.ID) == `"q"`:
+			close(declined)
+			return false
+		case m.Method != "tools/call" || m.Params.Arguments["x"] != "asks":
+			return false
+		}
+		stream(w, `data: {"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"who?","requestedSchema":{"type":"object"}}}`+"\n\n")
+		<-declined
+		stream(w, fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[],\"structuredContent\":{\"x\":\"%s\"}}}\n\n", m.ID, strings.Repeat("x", 2<<20)))
+		return true
+	})
+	s := open(t, upstream.Config{MaxResponse: 1 << 20, Spool: t.TempDir(), Servers: []upstream.Server{{Name: "site", URL: web.URL + "/mcp"}}})
+	wantEcho(t, s, "site")
+	stored, res, err := callForLarge(t, s, "site", "echo", "asks")
+	if failure, own := errors.AsType[*tool.Failure](err); !own || !strings.Contains(failure.Message, "a question of the server was declined") || stored != nil {
+		t.Errorf("%d bytes stored, %+v, %v", len(stored), res, err)
 	}
 }

@@ -39,10 +39,13 @@ func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 			}
 			continue
 		}
-		if err == nil && a.file != nil {
-			return s.interceptor.storeLarge(ctx, c, data)
+		var r tool.Result
+		switch {
+		case err != nil || a.file == nil:
+			r, err = callResult(c.Ref, data, err)
+		case !a.declinedOwn:
+			r, err = s.interceptor.storeLarge(ctx, c, data)
 		}
-		r, err := callResult(c.Ref, data, err)
 		return a.noteDeclined(c.Ref, r, err)
 	}
 }

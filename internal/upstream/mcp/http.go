@@ -225,14 +225,13 @@ func (w *httpLink) readMessage(res *http.Response, id int64, fine bool) (*http.R
 	data := m.data
 	var pass []byte
 	switch {
-	case m.tail != nil && m.file != nil && fine:
-		pass = bytes.Join(w.interceptor.receiveLarge(&m), nil)
-		if w.interceptor.isPending(id) {
+	case m.tail != nil && fine:
+		pass = bytes.Join(w.interceptor.receiveLarge(&m, id), nil)
+		if w.interceptor.isPending(id) { // the message answers another request
 			pass = w.interceptor.fail(id, ErrTooLarge)
 		}
 	case m.tail != nil:
-		m.discard()
-		pass = w.interceptor.fail(id, ErrTooLarge)
+		pass = bytes.Join(w.interceptor.refuseLarge(&m, id), nil)
 	case !fine && !isMessage(data):
 		return nil, &StatusError{Code: res.StatusCode, Body: sanitize.Line(string(data[:min(len(data), 400)]), 200)}
 	default:

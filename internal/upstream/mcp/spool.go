@@ -165,30 +165,31 @@ func (t *interceptor) acceptsLarge() bool {
 }
 
 // receiveLarge processes a message that is too large for memory, and returns what to pass
-// to the SDK.
-func (t *interceptor) receiveLarge(m *message) [][]byte {
+// to the SDK. id is the request that the connection answers, 0 if it answers any.
+func (t *interceptor) receiveLarge(m *message, id int64) [][]byte {
 	if m.file == nil {
-		return t.handleTooLarge(m.data, m.tail)
+		return t.refuseLarge(m, id)
 	}
 	data, err := m.file.content()
 	if err != nil {
-		m.file.close()
-		return t.handleTooLarge(m.data, m.tail)
+		return t.refuseLarge(m, id)
 	}
 	e, ok := parseEnvelope(data)
 	if !ok || !utf8.Valid(data) {
-		m.file.close()
-		if id, found := t.findRequest(m.data, m.tail); found {
+		if id == 0 {
+			id, _ = t.findRequest(m.data, m.tail)
+		}
+		if id != 0 {
+			m.discard()
 			return [][]byte{t.fail(id, ErrMalformed)}
 		}
-		return t.handleTooLarge(m.data, m.tail)
+		return t.refuseLarge(m, id)
 	}
 	t.mu.Lock()
 	a := t.pending[e.id()]
 	if a == nil || !a.large || e.Method != "" || e.Result == nil || isInputRequired(e.Result) {
 		t.mu.Unlock()
-		m.file.close()
-		return t.handleTooLarge(m.data, m.tail)
+		return t.refuseLarge(m, id)
 	}
 	defer t.mu.Unlock()
 	t.received = true
@@ -197,6 +198,16 @@ func (t *interceptor) receiveLarge(m *message) [][]byte {
 		return [][]byte{pass}
 	}
 	return nil
+}
+
+// refuseLarge discards a message that is too large for memory, and fails the request that
+// the connection answers.
+func (t *interceptor) refuseLarge(m *message, id int64) [][]byte {
+	m.discard()
+	if id != 0 {
+		return [][]byte{t.fail(id, ErrTooLarge)}
+	}
+	return t.handleTooLarge(m.data, m.tail)
 }
 
 // closeFile releases the answer of a request if it was too large for memory.
@@ -217,7 +228,7 @@ func (t *interceptor) storeLarge(ctx context.Context, c tool.Call, answer json.R
 	if !ok {
 		return tool.Result{}, fmt.Errorf("%w: the result is no object", ErrMalformed)
 	}
-	if m[2] != nil && string(m[2]) != "false" {
+	if m[2] != nil && string(m[2]) != "false" && string(m[2]) != "null" {
 		return tool.Result{}, &tool.Failure{Ref: c.Ref, Message: fmt.Sprintf("the tool failed with an answer of %d bytes", len(answer))}
 	}
 	if m[1] != nil && string(m[1]) != "null" {

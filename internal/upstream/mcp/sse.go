@@ -100,10 +100,8 @@ func (e *sseReader) endEvent() {
 		pass = [][]byte{e.data.data}
 	case !isMessage:
 		e.data.discard()
-	case e.data.tail != nil && e.data.file == nil && e.id != 0 && e.interceptor.isPending(e.id):
-		pass = [][]byte{e.interceptor.fail(e.id, ErrTooLarge)}
 	case e.data.tail != nil:
-		pass = e.interceptor.receiveLarge(&e.data)
+		pass = e.interceptor.receiveLarge(&e.data, e.id)
 	case len(bytes.TrimSpace(e.data.data)) > 0:
 		if m := e.interceptor.receive(e.data.data); m != nil {
 			pass = [][]byte{m}

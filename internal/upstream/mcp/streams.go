@@ -80,7 +80,7 @@ func (s *streams) readLoop() {
 		err := m.readLine(r)
 		switch {
 		case m.tail != nil:
-			for _, m := range s.interceptor.receiveLarge(&m) {
+			for _, m := range s.interceptor.receiveLarge(&m, 0) {
 				s.deliver(m)
 			}
 		default:
