@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -37,7 +38,7 @@ func (h *host) storeLarge(ref tool.Ref) func(context.Context, []byte) (json.RawM
 		if err != nil {
 			return nil, err
 		}
-		if err := h.inspectLarge(ctx, ref, content); err != nil {
+		if err := h.inspectLarge(ctx, ref, content, a.JSON); err != nil {
 			return nil, err
 		}
 		name := fmt.Sprintf("%s/%s.%s.%s", home.ResultsDir, h.run.id, rand.Text()[:8], map[bool]string{true: "json", false: "txt"}[a.JSON])
@@ -68,9 +69,13 @@ func (h *host) describeLarge(content []byte) (a largeAnswer, err error) {
 	return a, err
 }
 
-// inspectedPart is the size of the parts in which a large answer is inspected. They end
-// after a line or between two values.
-const inspectedPart = 1 << 20
+const (
+	// inspectedPart is the size of the parts in which a large answer is inspected.
+	inspectedPart = 1 << 20
+	// repeatedPart is how much of the end of a part the next one repeats, so that a value
+	// on their border is complete in one of them.
+	repeatedPart = 8 << 10
+)
 
 // maxIndexed is how much of a large answer is added to the index of the vault, which is in
 // memory: as much as of the largest answer in memory. Values after it are found by their
@@ -80,18 +85,19 @@ const maxIndexed = 32 << 20
 // inspectLarge does what is done with every answer before code gets it, in parts: it
 // looks for prompt injection, and adds values to the index of the vault. An answer with
 // text in the form of tokens is refused, because they would have to be marked in the file.
-func (h *host) inspectLarge(ctx context.Context, ref tool.Ref, content []byte) error {
-	for rest := content; len(rest) > 0; {
-		n := len(rest)
-		if n > inspectedPart {
-			n = 1 + max(bytes.LastIndexByte(rest[:inspectedPart], '\n'), bytes.LastIndexByte(rest[:inspectedPart], ','), inspectedPart/2)
+func (h *host) inspectLarge(ctx context.Context, ref tool.Ref, content []byte, isJSON bool) error {
+	for at := 0; at < len(content); {
+		end, next := partEnd(content[at:])
+		part := content[at : at+end]
+		if isJSON {
+			part = rawjson.Unescape(part)
 		}
-		part := string(bytes.ToValidUTF8(rest[:n], nil))
-		rest = rest[n:]
-		if kinds := h.r.cfg.Guard.InjectionKinds(part); len(kinds) > 0 {
+		text := strings.ToValidUTF8(string(part), "")
+		at += next
+		if kinds := h.r.cfg.Guard.InjectionKinds(text); len(kinds) > 0 {
 			h.flagInjection(ref, kinds)
 		}
-		marked, err := h.exit.Ingester().LargePart(ctx, part, len(content)-len(rest) <= maxIndexed)
+		marked, err := h.exit.Ingester().LargePart(ctx, text, at <= maxIndexed)
 		if err != nil {
 			return err
 		}
@@ -101,4 +107,25 @@ func (h *host) inspectLarge(ctx context.Context, ref tool.Ref, content []byte) e
 		}
 	}
 	return nil
+}
+
+// partEnd returns the length of the part that content begins with, and where the next part
+// begins: after a line or a value if possible, since the beginning of a value would be
+// indexed like a whole one.
+func partEnd(content []byte) (end, next int) {
+	if len(content) <= inspectedPart {
+		return len(content), len(content)
+	}
+	end = inspectedPart
+	for _, mark := range []string{"\n", `",`, "},", "],"} {
+		if i := bytes.LastIndex(content[end-repeatedPart:inspectedPart], []byte(mark)); i >= 0 {
+			end += i + len(mark) - repeatedPart
+			break
+		}
+	}
+	next = end - repeatedPart
+	if i := bytes.IndexAny(content[next:next+repeatedPart/2], "\n,"); i >= 0 {
+		next += i + 1
+	}
+	return end, next
 }

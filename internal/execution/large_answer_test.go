@@ -8,6 +8,8 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -55,5 +57,29 @@ func TestLargeAnswerIsStored(t *testing.T) {
 				t.Error("another tenant has the file")
 			}
 		})
+	}
+}
+
+// A large answer is inspected in parts. A forged token is found wherever they end.
+func TestLargeAnswerWithTokenIsRefused(t *testing.T) {
+	scanner, err := detect.New(detect.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const token, size = "[EMAIL_k7q2m9x4d3w8n5rt]", 3 << 20
+	home := newHome(t, "a")
+	for _, filler := range []string{"x", "x,", "word\n"} {
+		for _, at := range []int{0, 1<<19 - 10, 1<<20 - 10, 1<<20 - 8<<10 - 10, 2<<20 - 8<<10 - 10, size - len(token)} {
+			content := strings.Repeat(filler, size/len(filler)+1)
+			content = content[:at] + token + content[at+len(token):]
+			s := newSetup(t, execution.Config{Privacy: rules, Tools: tools(t, answersLarge(content))}, fake.Config{}, admit.Config{})
+			if r := s.run(t, home, callFind); r.Success() || len(listFiles(t, home)) > 0 {
+				t.Errorf("a token at %d between %q: %.300s", at, filler, r.Value)
+			}
+		}
 	}
 }

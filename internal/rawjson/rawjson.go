@@ -279,6 +279,31 @@ func UnquoteTo(w io.Writer, v []byte) error {
 	return err
 }
 
+// Unescape returns a part of JSON in which the escapes of all characters but quotes and
+// backslashes are replaced by the characters. The part may begin and end anywhere.
+func Unescape(part []byte) []byte {
+	out := make([]byte, 0, len(part))
+	for {
+		i := bytes.IndexByte(part, '\\')
+		if i < 0 || i+1 == len(part) {
+			return append(out, part...)
+		}
+		out, part = append(out, part[:i]...), part[i:]
+		n := 2
+		switch c := part[1]; {
+		case c == 'u' && (len(part) < 6 || hex4(part[2:]) < 0), bytes.IndexByte([]byte("bfnrtu/"), c) < 0:
+			out = append(out, part[:n]...)
+		default:
+			var r rune
+			if r, n = unescape(part); r == '"' || r == '\\' {
+				out = append(out, '\\')
+			}
+			out = utf8.AppendRune(out, r)
+		}
+		part = part[n:]
+	}
+}
+
 // unescape returns the character of the valid escape that s begins with, and the length
 // of the escape.
 func unescape(s []byte) (rune, int) {

@@ -47,6 +47,16 @@ func checkValid(t *testing.T, s string) {
 			t.Errorf("UnquoteTo(%.80q) wrote %q, %v, want %q", s, b.String(), err, text)
 		}
 	}
+	if isString && utf8.ValidString(s) {
+		inner := string(rawjson.Unescape([]byte(s[1 : len(s)-1])))
+		if got := strings.NewReplacer(`\"`, `"`, `\\`, `\`).Replace(inner); got != text {
+			t.Errorf("Unescape(%.80q) = %q, want %q", s, inner, text)
+		}
+	}
+	for i := range min(len(s), 20) { // of any part, it must not panic
+		_ = rawjson.Unescape([]byte(s[i:]))
+		_ = rawjson.Unescape([]byte(s[:i]))
+	}
 	_ = rawjson.EachItem([]byte(s), func([]byte) bool { return true })
 	_ = rawjson.EachMember([]byte(s), func(_, _ []byte) bool { return true })
 }
