@@ -10,7 +10,7 @@ import importlib.machinery
 import os
 import sys
 
-from . import unavailable
+from . import forking, unavailable
 
 # Commonly imported modules. None starts a thread or keeps a descriptor.
 _missing = """
@@ -31,7 +31,10 @@ def import_next():
 
 
 def import_steps():
-    while import_next():
+    """Import all modules, one with each step, in the zygote."""
+    while _missing:
+        with forking.Skippable():
+            import_next()
         yield
 
 

@@ -14,15 +14,19 @@ import functools
 import gc
 import json
 import os
-import random
+import random  # its handler is not skipped: each worker has other random numbers
 import select
 import socket
 import sys
-import threading
 import time
 import types
 
-from . import channel, kernel, later, lockdown, preload, runtime, sharing
+from . import forking
+
+with forking.Skippable():
+    import threading
+
+    from . import channel, kernel, later, lockdown, preload, runtime, sharing
 
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
@@ -86,16 +90,12 @@ def _rehearse(rehearsal):
         for name in f.__code__.co_names:
             getattr(kernel, name, None)  # caches that the type of modules has no such attribute
     random.seed()
-    threading._after_fork()
-    for name, hook in ("logging", "_after_at_fork_child_reinit_locks"), ("asyncio.events", "on_fork"):
-        if name in sys.modules:
-            getattr(sys.modules[name], hook)()
     rehearsal.run()
 
 
 def _ours():
     """Yield the functions that run in each worker, some of them only there."""
-    for module in kernel, lockdown, channel, sys.modules[__name__]:
+    for module in forking, kernel, lockdown, channel, sys.modules[__name__]:
         for value in vars(module).values():
             for f in vars(value).values() if type(value) is type else (value,):
                 if type(f) is types.FunctionType and f.__module__ == module.__name__:
@@ -163,7 +163,7 @@ class _Forker:
         if "pid" not in self.off:
             kernel.call("setns", self.home, _NEWPID)
             kernel.call("unshare", _NEWPID)
-        pid = os.fork()
+        pid = forking.fork()
         if pid == 0:
             try:
                 self.worker(fds, ahead)
@@ -190,6 +190,7 @@ def _worker(rehearsal, interpreter, tmp_bytes, off, second, fds, ahead):
     channel, out, err, *groups = fds
     for fd in groups:  # first, so that its memory is charged to its own group
         os.write(fd, b"0")
+    threading.main_thread()._set_native_id()
     null = os.open("/dev/null", os.O_RDONLY)
     for fd, place in ((null, 0), (out, 1), (err, 2), (channel, 103)):
         os.dup2(fd, place, inheritable=place < 3)
