@@ -95,8 +95,9 @@ type Approvals struct {
 
 // HTTP configures serve --http.
 type HTTP struct {
-	Tokens []Token // accepted bearer tokens; without them and Keys there is no authentication
+	Tokens []Token // accepted bearer tokens; see Authenticated
 	Keys   bool    // accept API keys
+	OIDC   OIDC    // accept tokens of an OpenID provider
 	Events bool    // serve the HTTP+SSE transport of 2024-11-05 at /sse
 
 	Connections      int // network connections; 0 means the default of httpserver

@@ -1,9 +1,13 @@
 package config
 
 import (
+	"cmp"
+	"net/url"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -17,6 +21,51 @@ var httpKeys = map[string]func(*draft, setting) error{
 	"http.connections_per_address":   func(d *draft, s setting) error { return whole(&d.HTTP.PerAddress, s, 1, 1<<20) },
 	"http.mcp_connections_per_token": func(d *draft, s setting) error { return whole(&d.HTTP.TokenConnections, s, 1, 10_000) },
 	"http.requests_per_token":        func(d *draft, s setting) error { return whole(&d.HTTP.TokenRequests, s, 1, 1<<20) },
+	"http.oidc.issuer":               func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Issuer, s) },
+	"http.oidc.resource":             func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Resource, s) },
+	"http.oidc.audience":             func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Audience, s) },
+	"http.oidc.claim":                func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Claim, s) },
+	"http.oidc.scope_prefix":         func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Prefix, s) },
+	"http.oidc.skew":                 func(d *draft, s setting) error { return duration(&d.HTTP.OIDC.Skew, s) },
+}
+
+// OIDC configures an OpenID provider whose tokens are accepted.
+type OIDC struct {
+	Issuer   string        // "" means none
+	Resource string        // URL of this server's /mcp, as clients know it
+	Audience string        // that tokens must contain; "" means Resource
+	Claim    string        // with the customer uid; "" means sub
+	Prefix   string        // of scopes in tokens
+	Skew     time.Duration // 0 means the default of access
+}
+
+// Authenticated reports whether requests need a token.
+func (h HTTP) Authenticated() bool { return len(h.Tokens) > 0 || h.Keys || h.OIDC.Issuer != "" }
+
+// completeOIDC rejects an incomplete configuration of a provider, and sets the audience.
+func (d *draft) completeOIDC() error {
+	o := &d.HTTP.OIDC
+	if *o == (OIDC{}) {
+		return nil
+	}
+	at := "http.oidc"
+	for key, s := range d.given {
+		if strings.HasPrefix(key, "http.oidc.") {
+			at = s.from + ": http.oidc"
+		}
+	}
+	if o.Issuer == "" {
+		return fault.New(fault.Invalid, "%s has no issuer", at).WithHint("set http.oidc.issuer to the URL of the OpenID provider")
+	}
+	u, err := url.Parse(o.Resource)
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.Fragment != "" {
+		return fault.New(fault.Invalid, "%s: resource is %q; it must be the URL at which clients reach this server, such as https://mcp.example.com/mcp", at, o.Resource)
+	}
+	o.Audience = cmp.Or(o.Audience, o.Resource)
+	if _, err := access.NewProvider(access.OIDC{Issuer: o.Issuer, Audience: o.Audience}); err != nil {
+		return fault.New(fault.Invalid, "%s: %s", at, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return nil
 }
 
 func boolean(to *bool, s setting) error {

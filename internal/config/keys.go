@@ -170,7 +170,7 @@ var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers"
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are keys that contain other keys.
-var sections = map[string]bool{"sandbox": true, "workspace": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "search": true, embeddings: true,
+var sections = map[string]bool{"sandbox": true, "workspace": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "search": true, embeddings: true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 
@@ -257,8 +257,11 @@ func (d *draft) finish() (*Config, error) {
 	if err := d.enoughMemory(); err != nil {
 		return nil, err
 	}
+	if err := d.completeOIDC(); err != nil {
+		return nil, err
+	}
 	c.Limits = c.Limits.WithDefaults()
-	if c.Admit.PerOwner == 0 && (c.HTTP.Keys || len(c.HTTP.Tokens) > 1) {
+	if c.Admit.PerOwner == 0 && (c.HTTP.Keys || c.HTTP.OIDC.Issuer != "" || len(c.HTTP.Tokens) > 1) {
 		c.Admit.PerOwner = c.Admit.SharedPerOwner()
 	}
 	c.DataDir = cmp.Or(c.DataDir, d.dirs.data)

@@ -12,12 +12,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/httpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Listen opens host:port. An address that other machines can reach requires tokens or API keys.
+// Listen opens host:port. An address that other machines can reach requires authentication.
 func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) {
-	return httpserver.Listen(ctx, addr, len(d.cfg.HTTP.Tokens) > 0 || d.cfg.HTTP.Keys)
+	return httpserver.Listen(ctx, addr, d.cfg.HTTP.Authenticated())
 }
 
 // ServeHTTP serves MCP over HTTP until ctx ends, then ends running calls within a
@@ -33,10 +34,14 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 		defer keys.Close()
 		callers.keys = keys
 	}
+	resource, err := callers.accept(h.OIDC)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	d.prepare()
-	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: callers.verifier(), TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
+	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: callers.verifier(), Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
 	defer face.Close()
-	cfg := httpserver.Config{MCP: face, Drain: face.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
+	cfg := httpserver.Config{MCP: face, Metadata: face.Metadata(), Drain: face.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
 	if h.Events {
 		cfg.Events = face.Events()
 	}
@@ -66,9 +71,24 @@ func (d *Daemon) AcceptsKeys() bool { return d.cfg.HTTP.Keys }
 // callers identifies callers by their tokens.
 type callers struct {
 	tokens  []config.Token
-	keys    *access.Keys // nil if none are accepted
-	refused func()       // called for each refused token
+	keys    *access.Keys     // nil if none are accepted
+	openID  *access.Provider // nil if none is accepted
+	refused func()           // called for each refused token
 	log     *slog.Logger
+}
+
+// accept accepts the tokens of an OpenID provider, and returns the description of this server for
+// its clients.
+func (c *callers) accept(o config.OIDC) (resource *wire.Protected, err error) {
+	if o.Issuer == "" {
+		return nil, nil
+	}
+	c.openID, err = access.NewProvider(access.OIDC{Issuer: o.Issuer, Audience: o.Audience, Claim: o.Claim, Prefix: o.Prefix, Skew: o.Skew})
+	resource = &wire.Protected{URL: o.Resource, Issuers: []string{o.Issuer}}
+	for _, s := range access.Scopes {
+		resource.Scopes = append(resource.Scopes, o.Prefix+string(s))
+	}
+	return resource, err
 }
 
 // tokenScopes are the scopes of a token in the configuration.
@@ -77,7 +97,7 @@ var tokenScopes = []access.Scope{access.Execute, access.Files, access.Approve}
 // verifier returns a function that returns the identity of a token, or nil if no token is
 // required.
 func (c callers) verifier() func(context.Context, string) (access.Identity, error) {
-	if len(c.tokens) == 0 && c.keys == nil {
+	if len(c.tokens) == 0 && c.keys == nil && c.openID == nil {
 		return nil
 	}
 	return func(ctx context.Context, token string) (access.Identity, error) {
@@ -108,6 +128,8 @@ func (c callers) verify(ctx context.Context, token string) (access.Identity, err
 		return access.Identity{Tenant: owner, Scopes: tokenScopes}, nil
 	case c.keys != nil && access.IsKey(token):
 		return c.keys.Verify(ctx, token)
+	case c.openID != nil:
+		return c.openID.Verify(ctx, token)
 	}
 	return access.Identity{}, access.ErrUnknown
 }

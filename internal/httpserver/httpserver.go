@@ -28,6 +28,9 @@ import (
 type Config struct {
 	MCP    http.Handler // at /mcp; required
 	Events http.Handler // at /sse; nil means none
+	// Metadata describes how to authenticate (RFC 9728), at
+	// /.well-known/oauth-protected-resource and below, to any web page; nil means none.
+	Metadata http.Handler
 	// Ready returns the reason why the daemon is not ready, for /readyz; nil means
 	// always ready.
 	Ready func(context.Context) error
@@ -192,6 +195,10 @@ func (s *Server) handler() http.Handler {
 	mux.Handle("/mcp", s.guard(s.cfg.MCP))
 	if s.cfg.Events != nil {
 		mux.Handle("/sse", s.guard(s.cfg.Events))
+	}
+	if s.cfg.Metadata != nil {
+		mux.Handle("GET /.well-known/oauth-protected-resource/", s.cfg.Metadata)
+		mux.Handle("GET /.well-known/oauth-protected-resource", s.cfg.Metadata)
 	}
 	mux.HandleFunc("/", notFound)
 	return mux

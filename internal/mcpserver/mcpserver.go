@@ -137,6 +137,8 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 type HTTPConfig struct {
 	// Verify returns the identity of a token; nil means no authentication.
 	Verify func(context.Context, string) (access.Identity, error)
+	// Resource is announced to clients that must authenticate; nil means none.
+	Resource *wire.Protected
 	// TokenConnections and TokenRequests limit the MCP connections and open requests
 	// per token; 0 means the defaults of wire.
 	TokenConnections, TokenRequests int
@@ -144,7 +146,7 @@ type HTTPConfig struct {
 
 // HTTP returns the handler for HTTP.
 func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
-	face := wire.HTTPConfig{CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
+	face := wire.HTTPConfig{Resource: cfg.Resource, CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
 	if verify := cfg.Verify; verify != nil {
 		face.Verify = func(ctx context.Context, token string) (wire.Caller, error) {
 			who, err := verify(ctx, token)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
@@ -24,6 +26,9 @@ type Caller struct {
 type authenticator struct {
 	verify  func(context.Context, string) (Caller, error) // nil requires no token
 	unnamed string                                        // the caller where no token is required
+	// metadata is the URL of the protected-resource metadata, for the challenge; "" for none.
+	metadata string
+	recheck  time.Duration // as HTTPConfig.Recheck
 }
 
 // callerFrom returns the caller of the HTTP request that ctx is derived from, or "" if a
@@ -110,10 +115,40 @@ func (a authenticator) authenticate(h http.Handler) http.Handler {
 	const challenge = "WWW-Authenticate" // required by HTTP, omitted by the SDK
 	asked := required(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Del(challenge)
-		h.ServeHTTP(w, r)
+		ctx, stop := a.recheckStream(r)
+		defer stop()
+		h.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(challenge, "Bearer")
+		if w.Header().Set(challenge, "Bearer"); a.metadata != "" {
+			w.Header().Set(challenge, fmt.Sprintf("Bearer resource_metadata=%q", a.metadata))
+		}
 		asked.ServeHTTP(w, r)
 	})
+}
+
+// recheckStream verifies the token of a stream at intervals, and ends the returned context when it
+// is refused. The context of other requests is unchanged: a call completes.
+func (a authenticator) recheckStream(r *http.Request) (ctx context.Context, stop func()) {
+	if r.Method != http.MethodGet && r.Header.Get("Mcp-Method") != "subscriptions/listen" {
+		return r.Context(), func() {}
+	}
+	token := strings.Fields(r.Header.Get("Authorization"))[1] // checked by RequireBearerToken
+	ctx, cancel := context.WithCancel(r.Context())
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		tick := time.NewTicker(a.recheck)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if caller, err := a.verify(ctx, token); err != nil || !caller.Expires.IsZero() && !time.Now().Before(caller.Expires) {
+				cancel()
+			}
+		}
+	})
+	return ctx, func() { cancel(); watch.Wait() }
 }

@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
 )
 
 // HTTPConfig configures a Server over HTTP.
@@ -17,6 +21,12 @@ type HTTPConfig struct {
 	// Verify returns the caller of a bearer token, or an error. Nil means no
 	// authentication: every client is Config.Caller.
 	Verify func(ctx context.Context, token string) (Caller, error)
+	// Resource describes this server to clients that must authenticate; nil means that they
+	// are not told how.
+	Resource *Protected
+	// Recheck is the interval at which the token of an open stream is verified again; 0 means
+	// 10 s.
+	Recheck time.Duration
 	// MaxBody limits the size of a request; 0 means 32 MiB, as for a line over stdio.
 	MaxBody int64
 	// Idle is how long a connection may be idle before it expires; 0 means 30
@@ -37,6 +47,9 @@ type HTTPConfig struct {
 }
 
 func (c HTTPConfig) withDefaults() HTTPConfig {
+	if c.Recheck == 0 {
+		c.Recheck = 10 * time.Second
+	}
 	if c.MaxBody == 0 {
 		c.MaxBody = maxLine
 	}
@@ -58,6 +71,38 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	return c
 }
 
+// Protected is the protected-resource metadata of a server (RFC 9728).
+type Protected struct {
+	URL     string   // of /mcp, as clients know it
+	Issuers []string // whose tokens are accepted
+	Scopes  []string // that tokens may have
+}
+
+// metadataPath is the path of protected-resource metadata; the path of the resource may follow.
+const metadataPath = "/.well-known/oauth-protected-resource"
+
+// metadataURL returns the URL of the metadata.
+func (r *Protected) metadataURL() string {
+	u, err := url.Parse(r.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + metadataPath + strings.TrimSuffix(u.Path, "/")
+}
+
+// Metadata is the handler of protected-resource metadata, or nil if there is no
+// HTTPConfig.Resource.
+func (h *HTTP) Metadata() http.Handler { return h.metadata }
+
+func (r *Protected) handler() http.Handler {
+	if r == nil {
+		return nil
+	}
+	return auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: r.URL, AuthorizationServers: r.Issuers, ScopesSupported: r.Scopes, BearerMethodsSupported: []string{"header"}, ResourceName: "Sandpiper",
+	})
+}
+
 // stateless is the first protocol revision without connections. The SDK has separate
 // handlers for it and for older revisions; each rejects the requests of the other.
 const stateless = "2026-07-28"
@@ -65,7 +110,7 @@ const stateless = "2026-07-28"
 // HTTP serves MCP in all revisions at one URL, and the HTTP+SSE transport of 2024-11-05 at
 // another.
 type HTTP struct {
-	modern, older, events http.Handler
+	modern, older, events, metadata http.Handler
 
 	server *mcp.Server
 	offer  *offer
@@ -84,10 +129,13 @@ func (s *Server) HTTP(cfg HTTPConfig) *HTTP { return s.http(cfg, &mcp.ServerOpti
 func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	cfg = cfg.withDefaults()
 	alive, kill := context.WithCancelCause(context.Background())
-	h := &HTTP{kill: kill, maxBody: cfg.MaxBody}
+	h := &HTTP{kill: kill, maxBody: cfg.MaxBody, metadata: cfg.Resource.handler()}
 	present, greeted := newAttendance(cfg.Return), newGreetings()
 	opts.GetSessionID, opts.InitializedHandler = h.sessionID(cfg.MaxConnections), greeted.initialized
-	authn := authenticator{verify: cfg.Verify, unnamed: s.cfg.Caller}
+	authn := authenticator{verify: cfg.Verify, unnamed: s.cfg.Caller, recheck: cfg.Recheck}
+	if cfg.Resource != nil {
+		authn.metadata = cfg.Resource.metadataURL()
+	}
 	h.server, h.offer = s.build(alive, authn, opts)
 	h.server.AddReceivingMiddleware(present.attend)
 	server := func(*http.Request) *mcp.Server { return h.server }

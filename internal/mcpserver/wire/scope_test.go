@@ -3,12 +3,15 @@ package wire
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
@@ -83,5 +86,42 @@ func TestOnlyCallersWithScopeAreAsked(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: %s, want %s", token, got, want)
 		}
+	}
+}
+
+// A stream ends when its token is revoked or expires; a call completes.
+func TestStreamsEndWithTheirToken(t *testing.T) {
+	for name, refused := range map[string]func() (Caller, error){
+		"revoked": func() (Caller, error) { return Caller{}, errors.New("revoked") },
+		"expired": func() (Caller, error) { return Caller{Name: "alice", Expires: time.Now()}, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var over atomic.Bool
+			s, err := New(Config{Name: "test", Version: "1", Tools: []Tool{whoami}, Resources: newStock().resources()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := serveWebOf(t, s.HTTP(HTTPConfig{Recheck: time.Millisecond, Verify: func(context.Context, string) (Caller, error) {
+				if over.Load() {
+					return refused()
+				}
+				return Caller{Name: "alice"}, nil
+			}}))
+			alice := []string{"Authorization", "Bearer x"}
+			older, err := w.send(t.Context(), http.MethodGet, "", w.connect(alice...)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer older.Body.Close()
+			listen := `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":["s:a"]},` + modern + `}}`
+			newer := w.post(t.Context(), listen, append(alice, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "subscriptions/listen")...)
+			over.Store(true)
+			for _, res := range []*http.Response{older, newer} {
+				if res.StatusCode != http.StatusOK {
+					t.Fatal(res.Status)
+				}
+				_, _ = io.Copy(io.Discard, res.Body) // until the stream ends
+			}
+		})
 	}
 }
