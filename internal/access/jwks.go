@@ -48,7 +48,7 @@ type keySet struct {
 
 // VerifySignature returns the payload of a token with a valid signature.
 func (s *keySet) VerifySignature(ctx context.Context, token string) ([]byte, error) {
-	jws, err := jose.ParseSigned(token, algorithms)
+	jws, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil || len(jws.Signatures) != 1 {
 		return nil, errors.New("malformed token")
 	}
