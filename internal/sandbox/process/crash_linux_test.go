@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -194,7 +196,8 @@ func groupNames() []string {
 func TestKilledZygoteEndsNoExecution(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
-	b := h.backend(nil)
+	var log logtest.Log
+	b := h.backend(func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
 	_, done := h.start(b, "a", "import time\nprint(1)\ntime.sleep(1)\nresult = 'whole'")
 	b.zygoteNow().signal(t, unix.SIGKILL)
 	if out := h.run(b, h.spec("b"), "2+2"); string(out.Result) != "4" {
@@ -202,6 +205,9 @@ func TestKilledZygoteEndsNoExecution(t *testing.T) {
 	}
 	if out := <-done; string(out.Result) != `"whole"` {
 		t.Errorf("the running execution: %+v", out)
+	}
+	if err := b.Close(); err != nil || strings.Count(log.String(), "level=WARN msg=\"a zygote ended") != 1 {
+		t.Errorf("want one zygote that ended by itself in the log: %v\n%s", err, log.String())
 	}
 }
 

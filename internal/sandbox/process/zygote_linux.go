@@ -1,6 +1,7 @@
 package process
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -61,6 +62,7 @@ type zygote struct {
 	forking map[uint64]chan int           // waits for the pidfd
 	exits   map[uint64]chan *zygoteAnswer // buffered; nil or closed means unknown
 	forked  int
+	killed  bool // by kill
 }
 
 func startZygote(k *keeperHandle, init zygoteInit, importTimeout time.Duration, log *slog.Logger) (*zygote, error) {
@@ -173,7 +175,11 @@ func (z *zygote) listen(log *slog.Logger) {
 		var a zygoteAnswer
 		fds, err := receive(z.conn, &a)
 		if err != nil && !errors.Is(err, errShortage) {
-			log.Debug("zygote ended", "error", err, "stderr", z.log.String())
+			level := slog.LevelWarn // an import after the start may have failed, and would fail in the next one too
+			if z.isKilled() {
+				level = slog.LevelDebug
+			}
+			log.Log(context.Background(), level, "a zygote ended", "error", err, "stderr", z.log.String())
 			return
 		}
 		z.deliver(a, fds)
@@ -284,10 +290,17 @@ const answerTimeout = 5 * time.Second
 func (z *zygote) kill() {
 	z.mu.Lock()
 	defer z.mu.Unlock()
+	z.killed = true
 	if z.pidfd >= 0 {
 		_ = unix.PidfdSendSignal(z.pidfd, unix.SIGKILL, nil, 0)
 	}
 	z.conn.Close()
+}
+
+func (z *zygote) isKilled() bool {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	return z.killed
 }
 
 var errZygoteGone = errors.New("the zygote has ended")
