@@ -178,8 +178,9 @@ func (l *Log) enqueue(apply change, deferred bool) *write {
 	return w
 }
 
-// wait returns when w is committed, and on disk unless it is deferred. The creator of the first pending change commits the whole
-// batch; changes that arrive during the commit belong to the next one.
+// wait returns when w is committed, and on disk unless it is deferred. The creator of the
+// first pending change commits the whole batch; changes that arrive during the commit
+// belong to the next one.
 func (l *Log) wait(ctx context.Context, w *write) error {
 	select {
 	case err := <-w.done:
