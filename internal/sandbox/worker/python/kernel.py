@@ -36,15 +36,21 @@ class _python_function(_ctypes.CFuncPtr):
     _restype_ = _long
 
 
+def address(symbol):
+    """Return the address of a symbol of the interpreter or its libraries."""
+    return _ctypes.dlsym(_ctypes.dlopen(None, 0), symbol)
+
+
 def _named(name, kind=_function):
-    return kind(_ctypes.dlsym(_ctypes.dlopen(None, 0), name))
+    return kind(address(name))
 
 
 _syscall = _named("syscall")
-malloc, sbrk = _named("malloc"), _named("sbrk")
+malloc, sbrk, getauxval = _named("malloc"), _named("sbrk"), _named("getauxval")
 object_malloc = _named("PyObject_Malloc", _python_function)
 
 _AMD64 = dict(
+    mmap=9, mprotect=10, munmap=11, mremap=25, madvise=28,
     umount2=166, mount=165, unshare=272, setns=308, prctl=157, capset=126,
     setresuid=117, setresgid=119, setgroups=116, prlimit64=302,
     openat2=437, move_mount=429, pivot_root=155, ptrace=101, socket=41, pidfd_open=434,
@@ -52,6 +58,7 @@ _AMD64 = dict(
     seccomp=317, close_range=436,
 )
 _ARM64 = dict(
+    mmap=222, mprotect=226, munmap=215, mremap=216, madvise=233,
     umount2=39, mount=40, unshare=97, setns=268, prctl=167, capset=91,
     setresuid=147, setresgid=149, setgroups=159, prlimit64=261,
     openat2=437, move_mount=429, pivot_root=41, ptrace=117, socket=198, pidfd_open=434,
@@ -64,7 +71,7 @@ _NUMBERS = _ARM64 if os.uname().machine == "aarch64" else _AMD64
 def call(name, *args):
     """Call the kernel. Arguments are int, bytes (passed as a pointer) and None (NULL).
 
-    Integers are passed as C ints, which every argument used here fits.
+    Integers are passed as C ints; a larger one must be a `uint64`.
     """
     r = _syscall(_NUMBERS[name], *args)
     if r == -1:
@@ -83,3 +90,9 @@ def buffer(data):
     kind = type("_buffer", (_ctypes.Array,), {"_type_": _char, "_length_": len(data)})
     b = kind.from_buffer(bytearray(data))
     return b, _ctypes.addressof(b)
+
+
+def memory(address, size):
+    """Return the memory at address, which must stay mapped, as a view of bytes."""
+    kind = type("_memory", (_ctypes.Array,), {"_type_": _char, "_length_": size})
+    return memoryview(kind.from_address(address)).cast("B")

@@ -26,7 +26,7 @@ from . import forking
 with forking.Skippable():
     import threading
 
-    from . import channel, kernel, later, lockdown, preload, runtime, sharing
+    from . import channel, hugepages, kernel, later, lockdown, preload, runtime, sharing
 
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
@@ -65,6 +65,8 @@ def main():
 def settle(rest, rehearsal):
     """Complete the memory that workers share, one step at a time."""
     yield from rest
+    hugepages.move_code()
+    yield
     gc.unfreeze()
     gc.collect()
     yield from sharing.fill()
