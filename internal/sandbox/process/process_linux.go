@@ -159,7 +159,7 @@ func (b *Backend) keeperInit() keeper.Init {
 func (b *Backend) zygoteInit() zygoteInit {
 	init := zygoteInit{
 		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes),
-		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(b.workerRules())),
+		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(lockdownRules(b.workerRules()))),
 	}
 	if b.landlock == 0 && !contains(init.Disabled, "landlock") {
 		init.Disabled = append(init.Disabled, "landlock")

@@ -129,6 +129,28 @@ func bindingRules() map[int]rule {
 	return rules
 }
 
+// lockdownRules is the filter that a locked-down worker loads in addition to that of
+// bindingRules. The kernel applies the stricter verdict of the two, so together they
+// enforce worker. A short filter matters, since each worker has to load it.
+func lockdownRules(worker map[int]rule) map[int]rule {
+	binding, rules := bindingRules(), map[int]rule{}
+	for nr := range numbersEnd {
+		r := ruleFor(worker, nr)
+		if same := ruleFor(binding, nr); r.otherwise == same.otherwise && slices.Equal(r.when, same.when) {
+			r = rule{otherwise: allow}
+		}
+		rules[nr] = r
+	}
+	return rules
+}
+
+func ruleFor(rules map[int]rule, nr int) rule {
+	if r, listed := rules[nr]; listed {
+		return r
+	}
+	return rule{otherwise: absent}
+}
+
 // keeperRules is the filter of the keeper after setup: the calls of zygotes, which
 // inherit it, plus those for starting zygotes, binding mounts and Go's poller.
 func keeperRules() map[int]rule {

@@ -2,16 +2,23 @@ package process
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
 
-// machine runs a filter the way the kernel does, on our copy of seccomp_data.
-type machine struct{ vm *bpf.VM }
+// machine runs filters the way the kernel does, on our copy of seccomp_data.
+type machine []*bpf.VM
 
-func load32(t *testing.T, program []byte) machine {
+// lockedDown returns the filters of a locked-down worker, in the order of their loading.
+func lockedDown(t *testing.T, worker map[int]rule) machine {
+	t.Helper()
+	return machine{load32(t, filter(keeperRules())), load32(t, filter(bindingRules())), load32(t, filter(lockdownRules(worker)))}
+}
+
+func load32(t *testing.T, program []byte) *bpf.VM {
 	t.Helper()
 	var raw []bpf.RawInstruction
 	for ; len(program) > 0; program = program[8:] {
@@ -27,7 +34,7 @@ func load32(t *testing.T, program []byte) machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return machine{vm}
+	return vm
 }
 
 func (m machine) run(t *testing.T, arch uint32, nr uint32, args ...uint64) verdict {
@@ -41,16 +48,30 @@ func (m machine) run(t *testing.T, arch uint32, nr uint32, args ...uint64) verdi
 		word(offArgs+8*i, uint32(a))
 		word(offArgs+8*i+4, uint32(a>>32))
 	}
-	v, err := m.vm.Run(data)
-	if err != nil {
-		t.Fatal(err)
+	result := allow
+	for _, vm := range slices.Backward(m) {
+		v, err := vm.Run(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if action(verdict(v)) < action(result) { // the strictest, and of equal ones that of the newest filter
+			result = verdict(v)
+		}
 	}
-	return verdict(v)
+	return result
 }
 
+// action is what the kernel compares: the lower, the stricter.
+func action(v verdict) int32 { return int32(v &^ 0xffff) }
+
 func TestFilterVerdictOfEverySystemCall(t *testing.T) {
-	rules := workerRules()
-	m := load32(t, filter(rules))
+	for name, rules := range map[string]map[int]rule{"worker": workerRules(), "killing at unlisted calls": killUnlistedRules()} {
+		t.Run(name, func(t *testing.T) { testVerdicts(t, rules) })
+	}
+}
+
+func testVerdicts(t *testing.T, rules map[int]rule) {
+	m := lockedDown(t, rules)
 	for nr := range uint32(1024) {
 		want := absent
 		r, listed := rules[int(nr)]
@@ -92,7 +113,7 @@ func TestListsAreDisjoint(t *testing.T) {
 }
 
 func TestFilterChecksArguments(t *testing.T) {
-	m := load32(t, filter(workerRules()))
+	m := lockedDown(t, workerRules())
 	for _, c := range []struct {
 		name string
 		nr   int
@@ -151,8 +172,11 @@ func TestFilterChecksArguments(t *testing.T) {
 }
 
 func TestFilterIsShallow(t *testing.T) {
-	program := filter(workerRules())
-	if n := len(program) / 8; n > 700 {
-		t.Errorf("the filter has %d instructions", n)
+	for name, program := range map[string][]byte{"binding": filter(bindingRules()), "lockdown": filter(lockdownRules(workerRules()))} {
+		n, most := len(program)/8, map[string]int{"binding": 700, "lockdown": 120}[name]
+		t.Logf("%s: %d instructions", name, n)
+		if n > most {
+			t.Errorf("the filter %s has %d instructions, want at most %d", name, n, most)
+		}
 	}
 }

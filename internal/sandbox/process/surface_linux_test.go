@@ -62,7 +62,7 @@ func TestKeeperHasSeccompFilter(t *testing.T) {
 	if got := procStatus(fmt.Sprintf("/proc/%d/status", b.currentKeeper().cmd.Process.Pid))["Seccomp"]; got != "2" {
 		t.Errorf("the keeper's Seccomp is %q, want 2", got)
 	}
-	m := load32(t, filter(keeperRules()))
+	m := machine{load32(t, filter(keeperRules()))}
 	for nr, want := range map[int]verdict{
 		unix.SYS_OPEN_TREE: allow, unix.SYS_EXECVE: allow, unix.SYS_CLONE: allow, unix.SYS_EPOLL_PWAIT: allow,
 		unix.SYS_SOCKET: refuse, unix.SYS_PTRACE: refuse, unix.SYS_BPF: refuse, unix.SYS_KEYCTL: refuse, unix.SYS_PIVOT_ROOT: refuse, unix.SYS_CHROOT: refuse,
