@@ -92,7 +92,7 @@ def buffer(data):
     return b, _ctypes.addressof(b)
 
 
-def memory(address, size):
-    """Return the memory at address, which must stay mapped, as a view of bytes."""
+def memory(at, size):
+    """Return size bytes of memory, which must stay mapped, as a view of bytes."""
     kind = type("_memory", (_ctypes.Array,), {"_type_": _char, "_length_": size})
-    return memoryview(kind.from_address(address)).cast("B")
+    return memoryview(kind.from_address(at)).cast("B")
