@@ -136,7 +136,7 @@ func (a *app) replay(ctx context.Context, d *daemon.Daemon, home *home.Home, o e
 func (a *app) replayStep(ctx context.Context, d *daemon.Daemon, home *home.Home, o execOptions, s session.Step, r *replayReport) error {
 	result, err := a.execute(ctx, d, home, execution.Request{
 		Code: s.Code, Vars: s.Vars, SessionID: o.session, Replay: true,
-		Timeout: d.Runner.Limits().MaxTimeout, MemoryMB: o.memory,
+		Timeout: d.Runner.Limits(home.ID()).MaxTimeout, MemoryMB: o.memory,
 	})
 	switch {
 	case err != nil:

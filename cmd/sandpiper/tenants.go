@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,27 @@ such as files and session can read it.`,
 		},
 	}
 	suspend.Flags().StringVar(&reason, "reason", "", "the reason, for tenant list; the tenant does not see it")
+	var tier string
+	create := &cobra.Command{
+		Use: "create ID", Short: "Create a tenant without data",
+		Long: `Create creates the directories and the database of a tenant, which the first request of
+that customer does otherwise. ID is the customer's uid as you write it: 1 to 128 letters, digits
+and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
+		Example: "  sandpiper tenant create customer_A --tier pro\n  sandpiper tenant create ada@example.org",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.changeTenant(cmd.Context(), args[0], "created", func(ctx context.Context, d *daemon.Daemon, id tenant.ID) error {
+				if err := d.CheckTier(tier); err != nil {
+					return err
+				}
+				if err := d.Tenants.Create(ctx, id); err != nil || tier == "" {
+					return err
+				}
+				return d.SetTier(id, tier)
+			})
+		},
+	}
+	create.Flags().StringVar(&tier, "tier", "", "its tier, one of tiers: in the configuration")
 	var sure bool
 	remove := &cobra.Command{
 		Use: "delete ID", Short: "Delete a tenant with all its data",
@@ -57,17 +79,7 @@ lines. A token in http.tokens remains valid: its next request creates an empty t
 			Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return a.runTenantShow(cmd.Context(), args[0]) },
 		},
-		&cobra.Command{
-			Use: "create ID", Short: "Create a tenant without data",
-			Long: `Create creates the directories and the database of a tenant, which the first request of
-that customer does otherwise. ID is the customer's uid as you write it: 1 to 128 letters, digits
-and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
-			Example: "  sandpiper tenant create customer_A\n  sandpiper tenant create ada@example.org",
-			Args:    cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.changeTenant(cmd.Context(), args[0], "created", func(ctx context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Create(ctx, id) })
-			},
-		},
+		create,
 		suspend,
 		&cobra.Command{
 			Use: "activate ID", Short: "Accept requests of a suspended tenant again",
@@ -77,6 +89,7 @@ and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
 			},
 		},
 		remove,
+		a.tierCommand(),
 		a.keyCommand(),
 	)
 }
@@ -87,14 +100,24 @@ func (a *app) runTenantList(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		for i, e := range all {
+			all[i].Tier = d.TierOf(e.ID, e.Tier)
+		}
 		if a.json {
 			return a.writeJSON(map[string]any{"count": len(all), "tenants": all})
 		}
 		for _, e := range all {
-			a.printf("%-32s last used %s%s\n", visibleName(e.ID.String()), e.Used.Format(time.DateTime), suspensionText(e.Suspension))
+			a.printf("%-32s last used %s%s%s\n", visibleName(e.ID.String()), e.Used.Format(time.DateTime), tierText(e.Tier), suspensionText(e.Suspension))
 		}
 		return nil
 	})
+}
+
+func tierText(tier string) string {
+	if tier == "" {
+		return ""
+	}
+	return "  tier " + tier
 }
 
 func suspensionText(s *home.Suspension) string {
@@ -112,11 +135,12 @@ func suspensionText(s *home.Suspension) string {
 // tenantReport is the JSON output of tenant show.
 type tenantReport struct {
 	home.Entry
-	Files      int64 `json:"files"`
-	Bytes      int64 `json:"bytes"`
-	Skills     int   `json:"skills"`
-	Sessions   int   `json:"sessions"`
-	Unfinished int   `json:"unfinished_executions"` // suspended or interrupted
+	Tier       string `json:"tier,omitempty"` // in effect
+	Files      int64  `json:"files"`
+	Bytes      int64  `json:"bytes"`
+	Skills     int    `json:"skills"`
+	Sessions   int    `json:"sessions"`
+	Unfinished int    `json:"unfinished_executions"` // suspended or interrupted
 }
 
 func (a *app) runTenantShow(ctx context.Context, uid string) error {
@@ -127,6 +151,9 @@ func (a *app) runTenantShow(ctx context.Context, uid string) error {
 			return err
 		}
 		r := tenantReport{Entry: e}
+		if r.Tier, err = d.Tier(h.ID()); err != nil {
+			return err
+		}
 		use, err := h.Workspace.Usage(ctx)
 		if err != nil {
 			return err
@@ -144,6 +171,7 @@ func (a *app) runTenantShow(ctx context.Context, uid string) error {
 		}
 		a.printf("tenant       %s\n", visibleName(e.ID.String()))
 		a.printf("last used    %s%s\n", e.Used.Format(time.DateTime), suspensionText(e.Suspension))
+		a.printf("tier         %s\n", cmp.Or(r.Tier, "none"))
 		a.printf("workspace    %d files, %d bytes\n", r.Files, r.Bytes)
 		a.printf("skills       %d\nsessions     %d\nunfinished   %d executions\n", r.Skills, r.Sessions, r.Unfinished)
 		return nil
@@ -152,6 +180,11 @@ func (a *app) runTenantShow(ctx context.Context, uid string) error {
 
 // changeTenant calls change, records the outcome in the audit log and prints it.
 func (a *app) changeTenant(ctx context.Context, uid, outcome string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
+	return a.changeTenantTo(ctx, uid, outcome, outcome, change)
+}
+
+// changeTenantTo is changeTenant with another text than the outcome for what the tenant is now.
+func (a *app) changeTenantTo(ctx context.Context, uid, outcome, state string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
 	id, err := tenant.Parse(uid)
 	if err != nil {
 		return err
@@ -162,13 +195,13 @@ func (a *app) changeTenant(ctx context.Context, uid, outcome string, change func
 		if err != nil {
 			line.Outcome = "not_" + outcome
 		}
-		if err := errors.Join(err, d.Record(context.WithoutCancel(ctx), line, "the tenant is "+outcome)); err != nil {
+		if err := errors.Join(err, d.Record(context.WithoutCancel(ctx), line, "the tenant is "+state)); err != nil {
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Tenant %s is %s", id, outcome)})
+			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Tenant %s is %s", id, state)})
 		}
-		a.printf("Tenant %s is %s.\n", visibleName(id.String()), outcome)
+		a.printf("Tenant %s is %s.\n", visibleName(id.String()), state)
 		return nil
 	})
 }

@@ -16,6 +16,7 @@ package config
 import (
 	"cmp"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // Config is the merged configuration.
@@ -63,6 +65,9 @@ type Config struct {
 	Sections   map[string]string
 	Approvals  Approvals
 	Guardrails Guardrails
+	// Allow selects the servers and tools of a tenant; nil selects all.
+	Allow   *catalog.Allow
+	Tenants *Tenants // settings of tiers and tenants; nil means none
 	// Lookup expands ${NAME} in Servers and Search, from the environment or .env.
 	Lookup func(name string) (value string, ok bool)
 
@@ -157,7 +162,13 @@ func Load(src Sources) (*Config, error) {
 	c.ServersDir, c.SkillsDir = l.servers, l.skills
 	c.Files, c.Warnings, c.Lookup = l.files, append(l.warnings, c.Warnings...), own
 	c.Catalogs = append(c.Catalogs, l.catalogs...)
-	if err := c.addProject(l, &d); err != nil {
+	raw := *c
+	raw.PII.TTL = maps.Clone(c.PII.TTL)
+	project, err := c.addProject(l, &d)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.readTenants(c, raw, project); err != nil {
 		return nil, err
 	}
 	if c.Restricted && c.ServersDir != "" {

@@ -109,6 +109,8 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *dra
 	"http.sse":                   func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
 	"log.level":                  func(d *draft, s setting) error { return level(&d.Log.Level, s) },
 	"servers":                    func(d *draft, s setting) error { return d.servers(s) },
+	"tiers":                      groups,
+	"tenants":                    groups,
 	"catalog":                    func(d *draft, s setting) error { return d.catalogs(s) },
 	"search.embeddings.provider": func(d *draft, s setting) error {
 		return oneOf(&d.Search.Embeddings.Provider, s, model.OpenAI, model.Azure, model.Ollama, model.ONNX)
@@ -165,7 +167,7 @@ var families = map[string]func(d *draft, s setting, name string) error{
 }
 
 // structured keys have lists or mappings as values.
-var structured = map[string]bool{"servers": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true,
+var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true,
 	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 

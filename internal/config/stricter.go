@@ -14,25 +14,27 @@ import (
 )
 
 // addProject merges the trusted project files into c, the user's configuration, which is
-// the minimum. own and user are the sources of c.
-func (c *Config) addProject(own *loader, user *draft) error {
+// the minimum. own and user are the sources of c. tenant does the same for the configuration of
+// a tenant, as far as that differs from c.
+func (c *Config) addProject(own *loader, user *draft) (tenant func(*Config) error, err error) {
+	nothing := func(*Config) error { return nil }
 	files, err := Project(own.src)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.Untrusted = untrusted(files)
 	if !slices.ContainsFunc(files, func(f ProjectFile) bool { return f.State == Trusted }) {
 		c.replaced(own.msb)
-		return nil
+		return nothing, nil
 	}
 	l := &loader{src: own.src, env: own.env, dotenv: map[string]string{}, dir: own.src.Dir, project: true}
 	l.readProject(files)
 	p := draft{dirs: user.dirs, env: own.env, given: map[string]setting{}}
 	if err := p.applyAll(l.only(c.warn)); err != nil {
-		return err
+		return nil, err
 	}
 	if err := p.enoughMemory(); err != nil {
-		return err
+		return nil, err
 	}
 	c.Files = append(c.Files, l.files...)
 	c.Warnings = append(append(c.Warnings, l.warnings...), p.Warnings...)
@@ -43,6 +45,21 @@ func (c *Config) addProject(own *loader, user *draft) error {
 	}
 	c.Limits = c.Limits.WithDefaults()
 	c.addDotenv(own, l)
+	return func(t *Config) error { return t.tightenTenant(&p) }, c.PII.check()
+}
+
+// tightenTenant merges the settings of a project into the configuration of a tenant. Its
+// warnings would repeat those of the daemon's.
+func (c *Config) tightenTenant(p *draft) error {
+	warnings := c.Warnings
+	c.addTypes(&p.PII)
+	c.addFlows(p)
+	for key, s := range p.given {
+		if merge := mergeOf(key); merge != nil {
+			merge(c, &p.Config, s)
+		}
+	}
+	c.Warnings, c.Limits = warnings, c.Limits.WithDefaults()
 	return c.PII.check()
 }
 

@@ -15,7 +15,7 @@ func (d *data) approvals(id tenant.ID, db *store.DB) (*approval.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return approval.New(approval.Config{DB: db, Tenant: id, Key: key, Timeout: d.cfg.Approvals.Timeout, Record: func(ctx context.Context, r approval.Request) error {
+	return approval.New(approval.Config{DB: db, Tenant: id, Key: key, Timeout: d.settings(id).Approvals.Timeout, Record: func(ctx context.Context, r approval.Request) error {
 		return d.audit.Append(ctx, decisionLine(id, r))
 	}})
 }

@@ -32,7 +32,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
@@ -111,8 +110,9 @@ func (d *Daemon) build() (err error) {
 		return err
 	}
 	hand := readHandwritten(d.cfg.ServersDir, log)
+	modules := newModules(d.cfg, hand, log)
 	d.data, err = openData(dataConfig{
-		Config: d.cfg, Modules: modulesKey(d.cfg.Servers, hand), Privacy: d.Privacy, Telemetry: d.metrics.Recorder, Log: log,
+		Config: d.cfg, Modules: modules, Privacy: d.Privacy, Telemetry: d.metrics.Recorder, Log: log,
 	})
 	if err != nil {
 		return err
@@ -122,14 +122,14 @@ func (d *Daemon) build() (err error) {
 	d.data.importSkills()
 	d.backend = newLazyBackend(backendMaker{d.cfg, d.Tenants.Roots(), log}.make)
 	d.closing.add(d.backend.Close)
-	if err := d.openTools(hand); err != nil {
+	if err := d.openTools(modules); err != nil {
 		return err
 	}
 	return d.openServer()
 }
 
 func (d *Daemon) openProtection() (err error) {
-	d.protection, err = newProtection(d.cfg,
+	d.protection, err = newProtection(d.cfg, func(id tenant.ID) *config.Config { return d.data.settings(id) },
 		func(ctx context.Context, t redact.Transfer) error { return d.data.recordTransfer(ctx, t) },
 		func(text string) bool { return d.Servers != nil && d.Servers.Catalog.Now().IsName(text) })
 	if err == nil {
@@ -138,14 +138,14 @@ func (d *Daemon) openProtection() (err error) {
 	return err
 }
 
-func (d *Daemon) openTools(hand []codegen.Server) (err error) {
+func (d *Daemon) openTools(modules *modules) (err error) {
 	if d.Meaning, err = openEmbedding(d.cfg, d.log.Logger); err != nil {
 		return err
 	}
 	if d.Meaning != nil {
 		d.closing.add(d.Meaning.Close)
 	}
-	d.Servers, err = openServers(serversConfig{Config: d.cfg, Data: d.data, Handwritten: hand, Embeddings: d.Meaning, Log: d.log})
+	d.Servers, err = openServers(serversConfig{Config: d.cfg, Data: d.data, Modules: modules, Embeddings: d.Meaning, Log: d.log})
 	if err != nil {
 		return err
 	}
@@ -163,6 +163,7 @@ func (d *Daemon) openServer() error {
 	pass := passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: d.calls, Servers: d.Servers.Set})
 	d.closing.add(func() error { pass.Close(); return nil })
 	d.closing.add(d.metrics.closeScrape)
+	d.cfg.Admit.Limit = d.concurrent
 	queue := admit.New(d.cfg.Admit)
 	if err := d.newRunner(queue); err != nil {
 		return err
@@ -190,9 +191,8 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 		backend = outputTap{backend, d.cfg.Output}
 	}
 	d.Runner, err = execution.New(execution.Config{
-		Backend: backend, Queue: queue, Limits: d.cfg.Limits, Restricted: d.cfg.Restricted,
-		Sandbox:  sandbox.Limits{WorkspaceDisk: d.cfg.Workspace.Quota.Bytes, WorkspaceFiles: d.cfg.Workspace.Quota.Files},
-		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard, OutputBytes: int64(d.cfg.Guardrails.MaxOutput),
+		Backend: backend, Queue: queue, Settings: d.executionSettings, Restricted: d.cfg.Restricted,
+		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard,
 		Audit: d.data.audit.AppendLater, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.modules.names(d.Servers.Catalog.Now())},
 	})

@@ -29,7 +29,7 @@ type data struct {
 // dataConfig of openData. All fields are required, but Telemetry.
 type dataConfig struct {
 	Config
-	Modules   string        // identifies the generated modules
+	Modules   *modules      // generated modules
 	Privacy   *redact.Rules // redacts the logs of sessions
 	Telemetry *telemetry.Recorder
 	Log       *slog.Logger
@@ -50,12 +50,13 @@ func (d *data) open() (err error) {
 	}
 	d.process = journal.NewProcess(d.sub("processes"), func() ([]byte, error) { return d.derive("journal", "the journal", true) })
 	d.homes, err = home.Open(ctx, home.Config{
-		Root: cfg.DataDir, Quota: cfg.Workspace.Quota, Results: cfg.Workspace.Results, Modules: cfg.Modules,
+		Root: cfg.DataDir, Quota: cfg.Workspace.Quota, Results: cfg.Workspace.Results, Modules: cfg.Modules.key, Settings: d.homeSettings,
 		Vault: d.vault, Redact: d.redact, Approvals: d.approvals, Process: d.process, RecordTokens: cfg.Telemetry.Tokens, Log: cfg.Log,
 	})
 	if err != nil {
 		return err
 	}
+	cfg.Modules.homes = d.homes
 	if err = d.pinKey(); err != nil { // before writing anything with another key
 		return err
 	}
@@ -100,7 +101,7 @@ func (d *data) checkKeys() error {
 
 // vault opens the vault of one tenant.
 func (d *data) vault(id tenant.ID, db *store.DB) *vault.Vault {
-	p := d.cfg.PII
+	p := d.settings(id).PII
 	return vault.New(vault.Config{
 		DB: db, Tenant: id, Master: d.master, TTL: p.TTL,
 		MaxRecords: p.Tokens, MaxNew: p.New, MaxOnRequest: p.Asked, OnNewTokens: d.cfg.Telemetry.Minted, Log: d.cfg.Log,

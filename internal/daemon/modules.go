@@ -11,20 +11,55 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
 
-// modules writes the Python modules that are generated from the catalog.
+// modules writes the Python modules that are generated from the catalog: one directory for
+// each different selection of servers and tools.
 type modules struct {
-	dir    *codegen.Dir
+	key    string           // of the servers and handwritten modules
 	hand   []codegen.Server // handwritten modules
 	warned sync.Map         // paths of hidden modules that were logged
-	log    *slog.Logger
+
+	mu    sync.Mutex
+	views map[string]*view // by the key of their directory
+	homes *home.Homes      // nil until the data directory is open
+	log   *slog.Logger
+	whole func() *catalog.Snapshot // nil until the modules were first written
 }
 
-func newModules(c serversConfig) *modules {
-	return &modules{dir: codegen.NewDir(c.Data.homes.Modules()), hand: c.Handwritten, log: c.Log.Logger}
+// view is the directory of one selection.
+type view struct {
+	allow *catalog.Allow
+	dir   *codegen.Dir // nil until it was first written
+}
+
+func newModules(cfg Config, hand []codegen.Server, log *slog.Logger) *modules {
+	m := &modules{key: modulesKey(cfg.Servers, hand), hand: hand, log: log, views: map[string]*view{}}
+	m.register(nil)
+	return m
+}
+
+// register returns the key of the directory with the modules of a selection. After the first
+// write, it writes the directory at once if it is new.
+func (m *modules) register(allow *catalog.Allow) string {
+	key := m.key
+	if allow != nil {
+		sum := sha256.Sum256([]byte(allow.Key()))
+		key += "-" + hex.EncodeToString(sum[:8])
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.views[key] == nil {
+		v := &view{allow: allow}
+		m.views[key] = v
+		if m.whole != nil {
+			m.writeView(context.Background(), key, v, m.whole())
+		}
+	}
+	return key
 }
 
 // readHandwritten reads the handwritten modules of SERVERS_DIR.
@@ -54,9 +89,28 @@ func modulesKey(all []config.Server, hand []codegen.Server) string {
 	return hex.EncodeToString(h.Sum(nil))[:16]
 }
 
-// write generates the modules from the catalog. The caller holds servers.writing, so that an
-// older state cannot overwrite a newer one.
-func (m *modules) write(ctx context.Context, now *catalog.Snapshot) {
+// write generates the modules of all selections from the catalog. The caller holds
+// servers.writing, so that an older state cannot overwrite a newer one.
+func (m *modules) write(ctx context.Context, whole func() *catalog.Snapshot) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.whole = whole
+	now := whole()
+	for key, v := range m.views {
+		m.writeView(ctx, key, v, now)
+	}
+}
+
+// writeView generates the modules of one selection. The caller holds mu.
+func (m *modules) writeView(ctx context.Context, key string, v *view, whole *catalog.Snapshot) {
+	if v.dir == nil {
+		if err := m.homes.MakeModules(key); err != nil {
+			m.log.Error("create the directory of the generated modules", "error", err)
+			return
+		}
+		v.dir = codegen.NewDir(m.homes.Modules(key))
+	}
+	now := whole.Only(v.allow)
 	var all []codegen.Server
 	for _, s := range now.Servers {
 		if !s.Connected {
@@ -73,16 +127,19 @@ func (m *modules) write(ctx context.Context, now *catalog.Snapshot) {
 		}
 		all = append(all, g)
 	}
-	all = m.addHandwritten(all)
-	if _, err := m.dir.Sync(ctx, all); err != nil && ctx.Err() == nil {
+	all = m.addHandwritten(all, v.allow)
+	if _, err := v.dir.Sync(ctx, all); err != nil && ctx.Err() == nil {
 		m.log.Error("write the generated modules", "error", err)
 	}
 }
 
-// addHandwritten adds the handwritten modules: to the server of the same name, or as
-// separate packages.
-func (m *modules) addHandwritten(all []codegen.Server) []codegen.Server {
+// addHandwritten adds the handwritten modules that allow selects: to the server of the same
+// name, or as separate packages.
+func (m *modules) addHandwritten(all []codegen.Server, allow *catalog.Allow) []codegen.Server {
 	for _, h := range m.hand {
+		if !allow.Server(h.Module) {
+			continue
+		}
 		i := slices.IndexFunc(all, func(s codegen.Server) bool { return s.Module == h.Module })
 		if i < 0 {
 			all = append(all, h)

@@ -9,18 +9,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// serversConfig of openServers. All fields are required, but Embeddings and
-// Handwritten.
+// serversConfig of openServers. All fields are required, but Embeddings.
 type serversConfig struct {
 	Config
-	Data        *data
-	Handwritten []codegen.Server
-	Embeddings  *embedding.Index
-	Log         *logger
+	Data       *data
+	Modules    *modules
+	Embeddings *embedding.Index
+	Log        *logger
 }
 
 // openServers opens the catalog. It connects to no server.
@@ -36,12 +34,15 @@ func openServers(c serversConfig) (*servers, error) {
 		cancel()
 		return nil, err
 	}
-	v.modules = newModules(c)
+	v.modules = c.Modules
 	return v, nil
 }
 
 func openCatalog(c serversConfig) (*catalog.Catalog, error) {
-	cfg := catalog.Config{Dir: c.Data.sub("catalog"), Embeddings: c.Embeddings, Log: c.Log.Logger}
+	cfg := catalog.Config{
+		Dir: c.Data.sub("catalog"), Embeddings: c.Embeddings, Log: c.Log.Logger,
+		Allow: func(v catalog.Viewer) []*catalog.Allow { return []*catalog.Allow{c.Data.settings(v.Tenant).Allow} },
+	}
 	for _, s := range c.Servers {
 		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Trusted: s.Trusted || s.OpenAPI != nil && !s.Project})
 	}

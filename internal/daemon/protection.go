@@ -3,12 +3,15 @@ package daemon
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // protection decides what code, calls and text may contain.
@@ -19,10 +22,10 @@ type protection struct {
 	guard *guardrail.Guard // checks code and calls; nil if guardrails are off
 }
 
-// newProtection builds policy, detection and redaction. record receives transfers of
-// values. isName reports the names of tools and servers; it is also called for lines of
+// newProtection builds policy, detection and redaction. settings returns the configuration of
+// a tenant. record receives transfers of values. isName reports the names of tools and servers; it is also called for lines of
 // the log while the daemon is built.
-func newProtection(cfg Config, record func(context.Context, redact.Transfer) error, isName func(string) bool) (p protection, err error) {
+func newProtection(cfg Config, settings func(tenant.ID) *config.Config, record func(context.Context, redact.Transfer) error, isName func(string) bool) (p protection, err error) {
 	if p.Policy, err = policy.New(cfg.Policy); err != nil {
 		return p, err
 	}
@@ -33,11 +36,55 @@ func newProtection(cfg Config, record func(context.Context, redact.Transfer) err
 	if p.guard, err = newGuard(cfg.Guardrails, scanner); err != nil {
 		return p, err
 	}
-	p.Privacy, err = redact.New(redact.Config{
-		Filter: newFilter(cfg.Guardrails), Mode: cmp.Or(redact.Mode(cfg.PII.Mode), redact.Egress), Scanner: scanner, Flows: cfg.PII.Flows, Project: cfg.PII.Project,
-		Reveal: reveals(cfg.PII, cfg.Served), Record: record, AllAddresses: cfg.PII.Addresses == "all", IsToolName: isName,
-	})
+	rules := func(pii config.PII, scanner *detect.Scanner, of func(tenant.ID) *redact.Rules) (*redact.Rules, error) {
+		return redact.New(redact.Config{
+			Filter: newFilter(cfg.Guardrails), Mode: cmp.Or(redact.Mode(pii.Mode), redact.Egress), Scanner: scanner, Flows: pii.Flows, Project: pii.Project,
+			Reveal: reveals(pii, cfg.Served), Record: record, AllAddresses: pii.Addresses == "all", IsToolName: isName, Of: of,
+		})
+	}
+	own := &tenantRules{settings: settings, known: map[string]*redact.Rules{}, build: func(pii config.PII) (*redact.Rules, error) {
+		scanner, err := detect.New(pii.Scan)
+		if err != nil {
+			return nil, err
+		}
+		return rules(pii, scanner, nil)
+	}}
+	p.Privacy, err = rules(cfg.PII, scanner, own.of)
+	own.known[fmt.Sprintf("%+v", cfg.PII)] = p.Privacy
 	return p, err
+}
+
+// tenantRules builds the privacy rules of tenants with settings of their own, once for each
+// different configuration.
+type tenantRules struct {
+	settings func(tenant.ID) *config.Config
+	build    func(config.PII) (*redact.Rules, error)
+
+	configs sync.Map // *config.Config -> *redact.Rules
+	mu      sync.Mutex
+	known   map[string]*redact.Rules // by the text of the configuration
+}
+
+// of returns the rules of a tenant. Load has checked them, so that an error is a fault of
+// Sandpiper.
+func (t *tenantRules) of(id tenant.ID) *redact.Rules {
+	c := t.settings(id)
+	if r, ok := t.configs.Load(c); ok {
+		return r.(*redact.Rules)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := fmt.Sprintf("%+v", c.PII)
+	r := t.known[text]
+	if r == nil {
+		var err error
+		if r, err = t.build(c.PII); err != nil {
+			panic(err)
+		}
+		t.known[text] = r
+	}
+	t.configs.Store(c, r)
+	return r
 }
 
 // newGuard builds the guardrails; nil if they are off.

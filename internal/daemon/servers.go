@@ -49,7 +49,7 @@ func (v *servers) start() { v.started.Do(v.startOnce) }
 func (v *servers) startOnce() {
 	v.spawn(func(ctx context.Context) {
 		v.writing.Lock()
-		v.modules.write(ctx, v.Catalog.Now())
+		v.modules.write(ctx, v.Catalog.Now)
 		v.writing.Unlock()
 		close(v.written)
 		v.Catalog.Now().Search("", "", 1) // builds the search index
@@ -138,7 +138,7 @@ func (v *servers) store(ctx context.Context, name string, listing catalog.Listin
 	defer v.writing.Unlock()
 	change, err := v.Catalog.Put(ctx, name, listing)
 	if err == nil && change.Modules {
-		v.modules.write(ctx, v.Catalog.Now())
+		v.modules.write(ctx, v.Catalog.Now)
 	}
 	return change, err
 }
@@ -165,7 +165,7 @@ func (v *servers) markText(ref tool.Ref) {
 			v.log.Warn("recording the result type of a tool failed", "tool", ref.String(), "error", err)
 			return
 		}
-		v.modules.write(ctx, v.Catalog.Now())
+		v.modules.write(ctx, v.Catalog.Now)
 	})
 }
 
@@ -204,7 +204,7 @@ func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([
 	v.writing.Lock()
 	accepted, err := v.Catalog.Accept(ctx, server, tools...)
 	if err == nil {
-		v.modules.write(context.WithoutCancel(ctx), v.Catalog.Now())
+		v.modules.write(context.WithoutCancel(ctx), v.Catalog.Now)
 	}
 	v.writing.Unlock()
 	if err != nil {

@@ -20,9 +20,13 @@ func TestModuleDocumentsTextResult(t *testing.T) {
 	if _, err := d.Servers.List(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
-	modules, _ := d.Tenants.Modules()
+	all, _ := d.Tenants.Modules("")
+	found, err := filepath.Glob(filepath.Join(all, "*", "one"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
 	module := func(name string) string {
-		b, err := os.ReadFile(filepath.Join(modules, "one", name+".py"))
+		b, err := os.ReadFile(filepath.Join(found[0], name+".py"))
 		if err != nil {
 			t.Fatal(err)
 		}

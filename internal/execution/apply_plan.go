@@ -24,7 +24,9 @@ func (r *Runner) applyPlan(ctx context.Context, h *home.Home, id string) (*Execu
 	if r.cfg.Tools == nil {
 		return nil, plan.NotFound(id)
 	}
-	p, err := plan.Open(ctx, h.Journal, id, r.cfg.Tools.Calls.CheckUnchanged)
+	p, err := plan.Open(ctx, h.Journal, id, func(ctx context.Context, p toolcall.Planned) error {
+		return r.cfg.Tools.Calls.CheckUnchanged(ctx, toolcall.Owner{Home: h}, p)
+	})
 	if err != nil {
 		return nil, err
 	}

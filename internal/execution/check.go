@@ -37,7 +37,7 @@ func (r *Runner) CheckPython(ctx context.Context, home *home.Home, code string, 
 	}
 	req := Request{
 		Code: compileCode, Vars: vars,
-		Timeout: min(checkTimeout, r.cfg.Limits.MaxTimeout), MemoryMB: r.cfg.Limits.MemoryMB,
+		Timeout: min(checkTimeout, r.Limits(home.ID()).MaxTimeout), MemoryMB: r.Limits(home.ID()).MemoryMB,
 	}
 	own := newRun(newID())
 	own.internal = true

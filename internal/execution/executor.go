@@ -170,8 +170,14 @@ func (e *executor) mounts(ctx context.Context) []sandbox.Mount {
 	return all
 }
 
+func (e *executor) settings() Settings { return e.r.settings(e.home.ID()) }
+
+// privacy returns the rules of the tenant.
+func (e *executor) privacy() *redact.Rules { return e.r.cfg.Privacy.Of(e.home.ID()) }
+
 func (e *executor) sandboxLimits() sandbox.Limits {
-	l := e.r.cfg.Sandbox
+	l, s := e.r.cfg.Sandbox, e.settings()
+	l.WorkspaceDisk, l.WorkspaceFiles = s.WorkspaceDisk, s.WorkspaceFiles
 	l.MemoryBytes = int64(e.req.MemoryMB) << 20
 	return l
 }
@@ -200,10 +206,10 @@ func (e *executor) newExit() *redact.Exit {
 		return e.r.passExit
 	}
 	of := redact.Owner{Tenant: e.home.ID(), Vault: e.home.Vault, Session: e.req.SessionID, Execution: e.run.id}
-	if e.r.cfg.Privacy.Mode() == redact.Strict {
+	if e.privacy().Mode() == redact.Strict {
 		of.Local = e.step.locals()
 	}
-	return e.r.cfg.Privacy.For(of)
+	return e.privacy().For(of)
 }
 
 // builder returns the builder of the execution's result.
@@ -222,7 +228,7 @@ func (e *executor) program(ctx context.Context) (p sandbox.Program, err error) {
 	x, cfg, code := e.run, e.r.cfg, e.req.Code
 	names := strings.Contains(code, "servers") || strings.Contains(code, "call_tool")
 	p = sandbox.Program{
-		ID: x.id, Code: code, Privacy: cfg.Privacy.Mode() != redact.Off && !x.internal,
+		ID: x.id, Code: code, Privacy: e.privacy().Mode() != redact.Off && !x.internal,
 		Restricted: cfg.Restricted && !x.internal, Preflight: names && cfg.Tools != nil && !x.internal, DryRun: e.req.DryRun,
 	}
 	p.Seed, p.Clock = x.seed, x.record.ClockReadings()
@@ -240,7 +246,7 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	if err != nil {
 		return reply.Result{}, err
 	}
-	out := e.builder().NewOutput(e.r.cfg.ReplyBytes, e.r.cfg.OutputBytes, e.run.cancel)
+	out := e.builder().NewOutput(e.r.cfg.ReplyBytes, e.settings().OutputBytes, e.run.cancel)
 	limit := clock.New(e.req.Timeout, func() { e.run.cancel(sandbox.ErrTimeout) })
 	defer limit.Stop()
 	host := newHost(e, out, limit)
@@ -287,6 +293,7 @@ func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome s
 
 // limits returns the limits of the execution, for messages.
 func (e *executor) limits() reply.Limits {
-	l := e.r.cfg.Limits
-	return reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: e.sandboxLimits(), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: e.r.cfg.OutputBytes}
+	s := e.settings()
+	l := s.Limits
+	return reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: e.sandboxLimits(), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes}
 }

@@ -84,9 +84,10 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 		h.dry = &plan.DryRun{}
 	}
 	if h.tools != nil {
-		h.asker = h.tools.Calls.Requester(e.home, e.run.id, e.req.SessionID)
+		owner := toolcall.Owner{Home: e.home, Subset: e.req.Subset, Exit: e.exit, Run: e.run.record, Plan: h.dry.Calls(), OnInjection: h.flagInjection}
+		h.asker = h.tools.Calls.Requester(owner, e.run.id, e.req.SessionID)
 		h.asker.Dry = e.req.DryRun
-		h.caller = h.tools.Calls.For(toolcall.Owner{Home: e.home, Exit: e.exit, Run: e.run.record, Plan: h.dry.Calls(), OnInjection: h.flagInjection})
+		h.caller = h.tools.Calls.For(owner)
 	}
 	return h
 }

@@ -40,8 +40,9 @@ const freezeAfter = 5 * time.Millisecond
 // interpreters are the live interpreters, by tenant and session: a session is invisible
 // to other tenants.
 type interpreters struct {
-	cfg Sessions
-	log *slog.Logger
+	cfg       Sessions
+	perTenant func(tenant.ID) int // live interpreters of one tenant
+	log       *slog.Logger
 
 	mu       sync.Mutex
 	all      map[sessionKey]*interpreter
@@ -298,7 +299,7 @@ func (s *interpreters) findVictim(in *interpreter) (victim *interpreter, err err
 		}
 	}
 	switch {
-	case own >= s.cfg.PerTenant:
+	case own >= s.perTenant(in.owner):
 		return ownOldest, tooMany("%d sessions are running code, which is the maximum of one tenant", own)
 	case living >= s.cfg.Live:
 		return oldest, tooMany("Sandpiper is busy: %d sessions are running code", living)

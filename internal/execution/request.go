@@ -25,6 +25,8 @@ type Request struct {
 	// DryRun collects tool calls that may change something in a plan instead of making
 	// them. It cannot be combined with SessionID.
 	DryRun bool `json:"dry_run,omitempty"`
+	// Subset names the servers that the code may use, among those of the tenant; "" means all.
+	Subset string `json:"subset,omitempty"`
 	// Replay reruns a step of the session's log without adding to the log.
 	Replay bool `json:"replay,omitempty"`
 }

@@ -81,7 +81,7 @@ func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execu
 	var k storedRequest
 	if err = json.Unmarshal(request, &k); err == nil {
 		x.seed = k.Seed
-		k.Request, err = r.cfg.Limits.check(k.Request)
+		k.Request, err = r.Limits(home.ID()).check(k.Request)
 	}
 	var again *Execution
 	if err == nil {

@@ -27,6 +27,9 @@ type Config struct {
 	// 256 open files, 1 GiB per file, 600 s of CPU, 64 MiB of result, and no disk
 	// monitoring. Memory is set for each execution.
 	Sandbox sandbox.Limits
+	// Settings returns the limits of a tenant, which replace those here; nil means that all
+	// tenants have these.
+	Settings func(tenant.ID) Settings
 	// Restricted makes the check of docs/restricted.md mandatory for all code.
 	Restricted    bool
 	ReplyBytes    int                 // maximum of the value, and of the output, in a reply; 0 means 16 KiB
@@ -89,11 +92,10 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	return &Runner{cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor), interpreters: newInterpreters(cfg.Sessions, cfg.Log)}, nil
+	r := &Runner{cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor), interpreters: newInterpreters(cfg.Sessions, cfg.Log)}
+	r.interpreters.perTenant = func(id tenant.ID) int { return r.settings(id).Interpreters }
+	return r, nil
 }
-
-// Limits returns the time and memory limits of executions.
-func (r *Runner) Limits() Limits { return r.cfg.Limits }
 
 // LiveInterpreters returns the number of sessions with a live interpreter.
 func (r *Runner) LiveInterpreters() int { return r.interpreters.count() }

@@ -12,7 +12,7 @@ import (
 // execution ends when its code ends or, unless it is suspended, when ctx does. The error
 // is Invalid for an invalid request and Unavailable once the runner is closed.
 func (r *Runner) Start(ctx context.Context, home *home.Home, req Request) (*Execution, error) {
-	req, err := r.cfg.Limits.check(req)
+	req, err := r.Limits(home.ID()).check(req)
 	if err != nil {
 		return nil, err
 	}

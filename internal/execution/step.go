@@ -53,7 +53,7 @@ func (s *step) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 				WithHint("omit memory_mb, or use another session_id")
 		}
 	} else {
-		s.req.MemoryMB = orDefault(asked, s.r.cfg.Limits.MemoryMB)
+		s.req.MemoryMB = orDefault(asked, s.r.Limits(s.home.ID()).MemoryMB)
 		if err := s.start(ctx); err != nil {
 			return nil, err
 		}

@@ -39,12 +39,12 @@ var toolcalls = map[string]hostcall{
 	"search_tools": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(q lookup.Query) (any, error) {
 			q.FromCode = true
-			return h.tools.Find.Search(ctx, q)
+			return h.find().Search(ctx, q)
 		})
 	},
 	"get_tool_definition": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a definitionArgs) (any, error) {
-			return h.tools.Find.Define(ctx, h.home.Shapes, a.Name, a.Category)
+			return h.find().Define(ctx, h.home.Shapes, a.Name, a.Category)
 		})
 	},
 	"list_resources": serverRequest("list_resources", func(ctx context.Context, h *host, a serverArgs) (any, error) {
@@ -77,6 +77,9 @@ var toolcalls = map[string]hostcall{
 func serverRequest(method string, ask func(context.Context, *host, serverArgs) (any, error)) hostcall {
 	return func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a serverArgs) (any, error) {
+			if err := toolcall.CheckServer(h.now(), tool.Ref{Server: a.Server, Tool: requestNames[method]}); err != nil {
+				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
+			}
 			answer, err := h.callServerOnce(ctx, method, a, func() (any, error) { return ask(ctx, h, a) })
 			if err != nil {
 				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
@@ -91,6 +94,12 @@ func serverRequest(method string, ask func(context.Context, *host, serverArgs) (
 			return h.exit.Ingester().JSON(ctx, b)
 		})
 	}
+}
+
+// requestNames maps the methods to the requests of MCP that they send.
+var requestNames = map[string]string{
+	"list_resources": "resources/list", "list_resource_templates": "resources/list", "read_resource": "resources/read",
+	"list_prompts": "prompts/list", "get_prompt": "prompts/get",
 }
 
 // toolFailure converts an error of a call into a ToolError of the code, unless the
@@ -200,18 +209,32 @@ func (h *host) answerFrom(res tool.Result, err error) (any, error) {
 // returns the errors of those that fail. Starting a server has its own time limit; the
 // code's clock is paused.
 func (h *host) awaitServers(ctx context.Context, servers []string) map[string]error {
-	now := h.tools.Catalog.Now()
-	var unlisted []string
+	now := h.now()
+	var visible, unlisted []string
 	for _, name := range servers {
-		if s, ok := now.Server(name); ok && s.Connected && s.Listed.IsZero() {
+		s, ok := now.Server(name)
+		if !ok {
+			continue
+		}
+		visible = append(visible, name)
+		if s.Connected && s.Listed.IsZero() {
 			unlisted = append(unlisted, s.Name)
 		}
 	}
 	if len(unlisted) > 0 {
 		defer h.reportStarting(ctx, unlisted...)()
 	}
-	return h.tools.Calls.AwaitTools(ctx, servers...)
+	return h.tools.Calls.AwaitTools(ctx, visible...)
 }
+
+func (h *host) viewer() catalog.Viewer {
+	return catalog.Viewer{Tenant: h.home.ID(), Subset: h.req.Subset}
+}
+
+// now returns the part of the catalog that the code may use.
+func (h *host) now() *catalog.Snapshot { return h.tools.Catalog.For(h.viewer()) }
+
+func (h *host) find() *lookup.Finder { return h.tools.Find.For(h.viewer()) }
 
 // findings are the errors that preflight found.
 type findings struct {
@@ -221,7 +244,7 @@ type findings struct {
 func (h *host) check(ctx context.Context, uses preflight.Uses) (any, error) {
 	uses = uses.WithoutHandWritten(h.tools.HandWritten)
 	why := h.awaitServers(ctx, uses.Servers())
-	f := findings{preflight.Check(h.tools.Catalog.Now(), why, h.tools.Calls.Schema, uses)}
+	f := findings{preflight.Check(h.now(), why, h.tools.Calls.Schema, uses)}
 	if f.Findings == nil {
 		f.Findings = []string{}
 	}

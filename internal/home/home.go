@@ -43,7 +43,6 @@ type Home struct {
 	Approvals *approval.Store // nil if Config.Approvals is
 
 	parts   *parts
-	modules string // key of the generated modules, "" for none
 	release func() error
 	share   func() *Home
 }
@@ -64,8 +63,8 @@ func (h *Home) Mounts() []sandbox.Mount {
 		{Target: "/workspace/" + skillsMount, Root: rootSkills, Name: name, ReadOnly: true},
 		{Target: "/workspace/" + sessionsMount, Root: rootSessions, Name: name, ReadOnly: true},
 	}
-	if h.modules != "" {
-		mounts = append(mounts, sandbox.Mount{Target: "/workspace/" + serversMount, Root: rootServers, Name: h.modules, ReadOnly: true})
+	if key := h.parts.settings.Modules; key != "" {
+		mounts = append(mounts, sandbox.Mount{Target: "/workspace/" + serversMount, Root: rootServers, Name: key, ReadOnly: true})
 	}
 	return mounts
 }
@@ -79,6 +78,8 @@ func (h *Home) Release(context.Context) error { return h.release() }
 // parts are the opened stores of a home, shared by all its references.
 type parts struct {
 	id        tenant.ID
+	tier      string // as stored
+	settings  Settings
 	uid       int
 	use       *flock.Flock // held shared while the home is open
 	db        *store.DB
@@ -138,7 +139,7 @@ func (t *Homes) refresh(ctx context.Context, r *parts) {
 	if err := os.Chtimes(r.use.Path(), now, now); err != nil { // for Entry.Used
 		t.cfg.Log.Warn("record the use of a tenant", "tenant", r.id.String(), "error", err)
 	}
-	if err := r.files.Prune(ctx, ResultsDir, t.cfg.Results.Age, t.cfg.Results.Bytes); err != nil {
+	if err := r.files.Prune(ctx, ResultsDir, r.settings.Results.Age, r.settings.Results.Bytes); err != nil {
 		t.cfg.Log.Warn("prune old results", "tenant", r.id.String(), "error", err)
 	}
 	if err := r.skills.Refresh(ctx); err != nil {
@@ -186,6 +187,13 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	if err := errors.Join(p.writeUID(r.id), p.make()); err != nil {
 		return err
 	}
+	if r.tier, err = p.readTier(); err != nil {
+		return err
+	}
+	r.settings = t.settings(r.id, r.tier)
+	if err := t.MakeModules(r.settings.Modules); err != nil {
+		return err
+	}
 	if r.uid, err = t.assignUID(ctx, p); err != nil {
 		return err
 	}
@@ -211,10 +219,10 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 		}
 	}
 	mounts := map[string]string{skillsMount: p.skillProjection, sessionsMount: p.sessionProjection}
-	if t.cfg.Modules != "" {
-		mounts[serversMount], _ = t.Modules()
+	if key := r.settings.Modules; key != "" {
+		mounts[serversMount], _ = t.Modules(key)
 	}
-	cfg := workspace.Config{Dir: p.workspace, Quota: t.cfg.Quota, Mounts: mounts}
+	cfg := workspace.Config{Dir: p.workspace, Quota: r.settings.Quota, Mounts: mounts}
 	if r.uid != selfUID() {
 		cfg.Owner = r.uid
 	}

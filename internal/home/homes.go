@@ -28,7 +28,10 @@ import (
 
 // Config of a Homes.
 type Config struct {
-	Root     string          // the data directory; created if missing. Required
+	Root string // the data directory; created if missing. Required
+	// Settings returns the settings of a tenant, whose stored tier is given; nil means that
+	// Quota, Results and Modules are those of all tenants.
+	Settings func(id tenant.ID, tier string) Settings
 	Quota    workspace.Quota // of each workspace, checked before the host writes; zero means no limit
 	Results  Results         // retention of result files; zero means unlimited
 	Idle     int             // unused homes that stay open; 0 means 64, negative means none
@@ -100,6 +103,7 @@ type shared struct {
 	err    error
 
 	refreshed time.Time // time of the last refresh
+	tierRead  time.Time // time when the tier was last read; zero until the home is open
 }
 
 // Open opens a data directory and creates what is missing in it. It refuses a directory of
@@ -117,13 +121,7 @@ func Open(ctx context.Context, cfg Config) (*Homes, error) {
 		return nil, err
 	}
 	t := &Homes{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared), unopened: map[tenant.ID]bool{}, checked: checked{}, stop: make(chan struct{})}
-	if cfg.Modules != "" {
-		dir, _ := t.Modules()
-		if err := mkdir(dir, 0o755); err != nil {
-			return nil, dirFault(err)
-		}
-	}
-	return t, nil
+	return t, t.MakeModules(cfg.Modules)
 }
 
 // Roots returns the parent directories of all mounts, by the keys that Home.Mounts uses, for the
@@ -135,11 +133,20 @@ func (t *Homes) Roots() map[string]string {
 	}
 }
 
-// Modules returns the directory of the generated modules, which code sees as /workspace/servers,
-// and the lock file for writing it.
-func (t *Homes) Modules() (dir, lock string) {
-	dir = filepath.Join(t.layout.projections(rootServers), t.cfg.Modules)
+// Modules returns the directory of the generated modules with a key, which code sees as
+// /workspace/servers, and the lock file for writing it.
+func (t *Homes) Modules(key string) (dir, lock string) {
+	dir = filepath.Join(t.layout.projections(rootServers), key)
 	return dir, dir + ".lock"
+}
+
+// MakeModules creates the directory of the generated modules with a key.
+func (t *Homes) MakeModules(key string) error {
+	if key == "" {
+		return nil
+	}
+	dir, _ := t.Modules(key)
+	return dirFault(mkdir(dir, 0o755))
 }
 
 // CheckDisk returns an error if free disk space is below the reserve.
@@ -194,6 +201,9 @@ func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool,
 	if id.IsZero() {
 		return nil, false, fault.New(fault.Invalid, "tenant id is missing")
 	}
+	if err := t.retireChanged(id); err != nil {
+		return nil, false, err
+	}
 	s, first, err := t.addRef(id)
 	if err != nil {
 		return nil, false, err
@@ -201,7 +211,12 @@ func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool,
 	if first {
 		s.parts, s.err = t.open(ctx, id)
 		t.noteOpened(id, s.err)
+		t.mu.Lock()
 		s.refreshed = time.Now()
+		if s.err == nil {
+			s.tierRead = s.refreshed
+		}
+		t.mu.Unlock()
 		close(s.opened)
 	}
 	select {
@@ -221,7 +236,7 @@ func (t *Homes) home(s *shared) *Home {
 	return &Home{
 		Workspace: s.parts.files, Skills: s.parts.skills, Sessions: s.parts.sessions,
 		Journal: s.parts.journal, Shapes: s.parts.shapes, Usage: s.parts.usage, Vault: s.parts.vault,
-		Approvals: s.parts.approvals, parts: s.parts, modules: t.cfg.Modules,
+		Approvals: s.parts.approvals, parts: s.parts,
 		release: sync.OnceValue(func() error { return t.removeRef(s) }),
 		share: func() *Home {
 			t.mu.Lock()

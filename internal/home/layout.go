@@ -80,7 +80,7 @@ func (l layout) suspensions() string { return filepath.Join(l.root, "suspensions
 
 // paths contains the paths of one tenant.
 type paths struct {
-	workspace, private, db, useLock, suspended                 string
+	workspace, private, db, useLock, suspended, tier           string
 	skillProjection, skillLock, sessionProjection, sessionLock string
 }
 
@@ -93,6 +93,7 @@ func (l layout) of(id tenant.ID) paths {
 		db:                filepath.Join(private, "tenant.db"),
 		useLock:           filepath.Join(private, "use.lock"),
 		suspended:         filepath.Join(private, "suspended"),
+		tier:              filepath.Join(private, "tier"),
 		skillProjection:   filepath.Join(l.projections(rootSkills), dir),
 		skillLock:         filepath.Join(private, "skills.lock"),
 		sessionProjection: filepath.Join(l.projections(rootSessions), dir),

@@ -24,6 +24,7 @@ import (
 type Entry struct {
 	ID         tenant.ID   `json:"customer_uid"`
 	Used       time.Time   `json:"used"`                 // when it was last in use, to within refreshEvery
+	Tier       string      `json:"tier,omitempty"`       // as stored
 	Suspension *Suspension `json:"suspension,omitempty"` // nil if it is active
 }
 
@@ -75,6 +76,9 @@ func (t *Homes) Find(id tenant.ID) (Entry, error) {
 	e := Entry{ID: id, Used: fi.ModTime()}
 	if fi, err := os.Lstat(p.useLock); err == nil {
 		e.Used = fi.ModTime()
+	}
+	if e.Tier, err = p.readTier(); err != nil {
+		return e, err
 	}
 	e.Suspension, err = p.suspension()
 	return e, err

@@ -43,7 +43,7 @@ const (
 )
 
 func (s *Server) executeTool(p Profile) builtin {
-	l, about := s.cfg.Runner.Limits(), aboutExecute
+	l, about := s.cfg.Runner.Limits(s.cfg.Tenant), aboutExecute
 	if p == Lean {
 		about = aboutExecuteLean
 	}
@@ -91,9 +91,9 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun}
+	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun, Subset: c.Subset}
 	// In a Request 0 means the default; from a client it is invalid.
-	limits := s.cfg.Runner.Limits()
+	limits := s.cfg.Runner.Limits(c.home.ID())
 	if args.Timeout != nil {
 		req.Timeout = execution.Seconds(*args.Timeout)
 		if err := limits.CheckTimeout(req.Timeout); err != nil {

@@ -12,30 +12,30 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // relay returns the handlers of the profile passthrough, which lists only what the
 // servers have.
 func (s *Server) relay() *wire.Relay {
-	face := s.cfg.Passthrough
 	type named struct {
 		Name      string
 		Arguments map[string]string
 	}
 	answers := map[string]relayHandler{
-		"tools/list":               listing(s, face.Tools),
+		"tools/list":               listing(s, (*passthrough.Face).Tools),
 		"tools/call":               s.pass,
-		"resources/list":           listing(s, face.Resources),
-		"resources/templates/list": listing(s, face.Templates),
+		"resources/list":           listing(s, (*passthrough.Face).Resources),
+		"resources/templates/list": listing(s, (*passthrough.Face).Templates),
 		"resources/read": passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p struct{ URI string }) (any, error) {
 			uri, err := valued(ctx, out.Restorer().Text, redact.ToServer, p.URI)
 			if err != nil {
 				return nil, err
 			}
-			c, err := face.Read(ctx, home, uri)
+			c, err := s.face(home).Read(ctx, home, uri)
 			return redact.Message{Body: c, Sources: c.From}, err
 		}),
-		"prompts/list": listing(s, face.Prompts),
+		"prompts/list": listing(s, (*passthrough.Face).Prompts),
 		"prompts/get": passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p named) (any, error) {
 			for k, v := range p.Arguments {
 				var err error
@@ -43,17 +43,22 @@ func (s *Server) relay() *wire.Relay {
 					return nil, err
 				}
 			}
-			m, err := face.Prompt(ctx, home, p.Name, p.Arguments)
+			m, err := s.face(home).Prompt(ctx, home, p.Name, p.Arguments)
 			return redact.Message{Body: m, Sources: m.From}, err
 		}),
-		"completion/complete": passing(s, func(ctx context.Context, _ *home.Home, _ *redact.Exit, c passthrough.Completion) (any, error) {
-			return face.Complete(ctx, c)
+		"completion/complete": passing(s, func(ctx context.Context, home *home.Home, _ *redact.Exit, c passthrough.Completion) (any, error) {
+			return s.face(home).Complete(ctx, c)
 		}),
 	}
 	return &wire.Relay{Scope: string(access.Execute), Answers: answers, Versions: func() (v wire.Versions) {
-		v.Tools, v.Resources, v.Prompts = face.Versions()
+		v.Tools, v.Resources, v.Prompts = s.cfg.Passthrough.Versions()
 		return v
 	}}
+}
+
+// face returns what a tenant may use of the servers.
+func (s *Server) face(home *home.Home) *passthrough.Face {
+	return s.cfg.Passthrough.For(catalog.Viewer{Tenant: home.ID()})
 }
 
 // relayHandler handles one request of a relay.
@@ -73,13 +78,13 @@ func passing[P any](s *Server, f func(context.Context, *home.Home, *redact.Exit,
 }
 
 // listing returns the relayHandler of a list.
-func listing[P any](s *Server, list func(ctx context.Context, cursor string) (P, error)) relayHandler {
-	return passing(s, func(ctx context.Context, _ *home.Home, out *redact.Exit, p struct{ Cursor string }) (any, error) {
+func listing[P any](s *Server, list func(f *passthrough.Face, ctx context.Context, cursor string) (P, error)) relayHandler {
+	return passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p struct{ Cursor string }) (any, error) {
 		cursor, err := out.Restorer().Name(ctx, redact.ToServer, p.Cursor) // it contains a name
 		if err != nil {
 			return nil, err
 		}
-		return list(ctx, cursor)
+		return list(s.face(home), ctx, cursor)
 	})
 }
 
@@ -104,7 +109,7 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, e
 		return redact.Redacted{}, err
 	}
 	return s.visitWith(ctx, r.Caller, redact.NewModelInput(p.Arguments), func(home *home.Home, out *redact.Exit) (any, error) {
-		a, err := s.cfg.Passthrough.Call(ctx, home, out, passthrough.Call{
+		a, err := s.face(home).Call(ctx, home, out, passthrough.Call{
 			Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, out, r), Ask: s.passQuestion(p.Name, out, r), Approve: s.passApproval(out, r),
 		})
 		if err != nil && !errors.Is(err, passthrough.ErrNoTool) {

@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
@@ -108,7 +109,7 @@ func (s *Server) Stats(ctx context.Context, home *home.Home) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	l := s.cfg.Runner.Limits()
+	l := s.cfg.Runner.Limits(home.ID())
 	st := Stats{
 		Workspace:    StatsWorkspace{Path: "/workspace", FileCount: usage.Files, Bytes: usage.Bytes},
 		Skills:       StatsSkills{Count: len(skills), Path: "/workspace/skills"},
@@ -119,12 +120,13 @@ func (s *Server) Stats(ctx context.Context, home *home.Home) (Stats, error) {
 		},
 		Executions: s.cfg.Runner.Stats(),
 	}
-	if s.cfg.Privacy.Mode() != redact.Off {
+	if s.cfg.Privacy.Of(home.ID()).Mode() != redact.Off {
 		st.Capabilities = append(st.Capabilities, "pii_tokenization")
 	}
 	if s.cfg.Find != nil {
-		c := s.cfg.Find.Categories()
-		st.Registry = &StatsRegistry{append([]string{}, slices.Sorted(maps.Keys(c.Categories))...), c.Total, s.cfg.Find.SemanticSearch()}
+		find := s.cfg.Find.For(catalog.Viewer{Tenant: home.ID()})
+		c := find.Categories()
+		st.Registry = &StatsRegistry{append([]string{}, slices.Sorted(maps.Keys(c.Categories))...), c.Total, find.SemanticSearch()}
 		st.Capabilities = append(st.Capabilities, "progressive_tool_discovery")
 	}
 	if s.cfg.Find != nil {
@@ -144,7 +146,7 @@ func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, err
 	if err != nil {
 		return nil, err
 	}
-	theirs, ours := s.cfg.Find.Tokens(), s.listTokens()
+	theirs, ours := s.cfg.Find.For(catalog.Viewer{Tenant: home.ID()}).Tokens(), s.listTokens()
 	t := &StatsTokens{
 		Direct: r.Conversations*theirs + r.Saved, Spent: r.Conversations*ours + r.Spent, Definitions: theirs,
 		Inside: r.Saved, ToolCalls: r.Calls, Conversations: r.Conversations, Estimated: r.Estimated,

@@ -8,6 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
@@ -53,6 +54,11 @@ func (s *Server) toolTools() []builtin {
 	}}
 }
 
+// find returns the Finder of what the caller may see.
+func (s *Server) find(c call) *lookup.Finder {
+	return s.cfg.Find.For(catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset})
+}
+
 func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error) {
 	var args struct {
 		Query, Category string
@@ -68,7 +74,7 @@ func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error
 			return redact.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
 		}
 	}
-	found, err := s.cfg.Find.Search(ctx, q)
+	found, err := s.find(c).Search(ctx, q)
 	return redact.Message{Body: found}, err
 }
 
@@ -80,18 +86,18 @@ func (s *Server) toolDefinition(ctx context.Context, c call) (redact.Message, er
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	d, err := s.cfg.Find.Define(ctx, c.home.Shapes, args.Name, args.Category)
+	d, err := s.find(c).Define(ctx, c.home.Shapes, args.Name, args.Category)
 	return redact.Message{Body: d}, err
 }
 
 func (s *Server) toolCategories(_ context.Context, c call) (redact.Message, error) {
 	err := c.read(&struct{}{})
-	return redact.Message{Body: s.cfg.Find.Categories()}, err
+	return redact.Message{Body: s.find(c).Categories()}, err
 }
 
 func (s *Server) listServers(_ context.Context, c call) (redact.Message, error) {
 	err := c.read(&struct{}{})
-	return redact.Message{Body: s.cfg.Find.Servers()}, err
+	return redact.Message{Body: s.find(c).Servers()}, err
 }
 
 func (s *Server) serverTools(_ context.Context, c call) (redact.Message, error) {
@@ -101,7 +107,7 @@ func (s *Server) serverTools(_ context.Context, c call) (redact.Message, error) 
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	list, err := s.cfg.Find.ServerTools(args.Server)
+	list, err := s.find(c).ServerTools(args.Server)
 	return redact.Message{Body: list}, err
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/glob"
 )
 
 // Finding is a likely mistake in a policy.
@@ -68,10 +70,10 @@ func (p *Policy) checkRule(i int, inv Inventory) string {
 // matchingServers returns the servers that a rule or budget may apply to.
 func matchingServers(s scope, when *condition, inv Inventory) (all []string) {
 	for _, server := range inv.Servers {
-		if s.server != nil && !s.server.match(server) {
+		if s.server != nil && !s.server.Match(server) {
 			continue
 		}
-		if len(s.tools) > 0 && !slices.ContainsFunc(s.tools, func(g glob) bool { return g.matchesPrefix(server + ".") }) {
+		if len(s.tools) > 0 && !slices.ContainsFunc(s.tools, func(g glob.Pattern) bool { return g.MatchesPrefix(server + ".") }) {
 			continue
 		}
 		if !when.excludes(server) {
@@ -111,27 +113,27 @@ func firstFew(names []string) string {
 // covers reports whether the rule decides all calls of a server that a later rule
 // applies to.
 func (r *rule) covers(later *rule, server string) bool {
-	if r.when != nil || r.scope.server != nil && !r.scope.server.match(server) {
+	if r.when != nil || r.scope.server != nil && !r.scope.server.Match(server) {
 		return false
 	}
 	tools := later.scope.tools
 	if len(tools) == 0 {
-		tools = []glob{{server + ".", ""}}
+		tools = []glob.Pattern{{server + ".", ""}}
 	}
 	for _, g := range tools {
-		if g.matchesPrefix(server+".") && !coveredByAny(r.scope.tools, g) {
+		if g.MatchesPrefix(server+".") && !coveredByAny(r.scope.tools, g) {
 			return false
 		}
 	}
 	if len(later.scope.tenants) == 0 {
 		return len(r.scope.tenants) == 0
 	}
-	return !slices.ContainsFunc(later.scope.tenants, func(g glob) bool { return !coveredByAny(r.scope.tenants, g) })
+	return !slices.ContainsFunc(later.scope.tenants, func(g glob.Pattern) bool { return !coveredByAny(r.scope.tenants, g) })
 }
 
 // coveredByAny reports whether one of several patterns covers g. No patterns cover all.
-func coveredByAny(all []glob, g glob) bool {
-	return len(all) == 0 || slices.ContainsFunc(all, func(wide glob) bool { return wide.covers(g) })
+func coveredByAny(all []glob.Pattern, g glob.Pattern) bool {
+	return len(all) == 0 || slices.ContainsFunc(all, func(wide glob.Pattern) bool { return wide.Covers(g) })
 }
 
 // checkUndecided returns a finding if the rule applies to all tools and its condition

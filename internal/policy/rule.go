@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/glob"
 )
 
 // Rule is a verdict for the calls that match its Scope and its condition.
@@ -50,8 +51,8 @@ type rule struct {
 
 // scope is a compiled Scope.
 type scope struct {
-	tools, tenants []glob
-	server         *glob
+	tools, tenants []glob.Pattern
+	server         *glob.Pattern
 }
 
 func (r Rule) compile(index int) (*rule, error) {
@@ -102,10 +103,10 @@ func checkName(name string) error {
 }
 
 func (s Scope) compile() (c scope, err error) {
-	if c.tools, err = parseGlobs("tool", s.Tools); err != nil {
+	if c.tools, err = glob.Parse("tool", s.Tools); err != nil {
 		return c, err
 	}
-	if c.tenants, err = parseGlobs("tenant", s.Tenants); err != nil {
+	if c.tenants, err = glob.Parse("tenant", s.Tenants); err != nil {
 		return c, err
 	}
 	for _, t := range s.Tools {
@@ -116,7 +117,7 @@ func (s Scope) compile() (c scope, err error) {
 	if s.Server == "" {
 		return c, nil
 	}
-	all, err := parseGlobs("server", []string{s.Server})
+	all, err := glob.Parse("server", []string{s.Server})
 	if err == nil {
 		c.server = &all[0]
 	}
@@ -126,7 +127,7 @@ func (s Scope) compile() (c scope, err error) {
 // literalTools returns the distinct tool names of a scope that has only such without *.
 func (s scope) literalTools() (names []string, ok bool) {
 	for _, g := range s.tools {
-		if !g.literal() {
+		if !g.Literal() {
 			return nil, false
 		}
 		if !slices.Contains(names, g[0]) {
@@ -138,10 +139,10 @@ func (s scope) literalTools() (names []string, ok bool) {
 
 // matchTool reports whether the scope includes a tool with the name "server.tool".
 func (s scope) matchTool(server, fullName string) fit {
-	if s.server != nil && !s.server.match(server) {
+	if s.server != nil && !s.server.Match(server) {
 		return otherServer
 	}
-	if len(s.tools) > 0 && !matchAny(s.tools, fullName) {
+	if len(s.tools) > 0 && !glob.MatchAny(s.tools, fullName) {
 		return otherTool
 	}
 	return matches
@@ -152,7 +153,7 @@ func (s scope) match(c *Call, fullName string) fit {
 	if how := s.matchTool(c.Server, fullName); how != matches {
 		return how
 	}
-	if len(s.tenants) > 0 && !matchAny(s.tenants, c.Tenant.String()) {
+	if len(s.tenants) > 0 && !glob.MatchAny(s.tenants, c.Tenant.String()) {
 		return otherTenant
 	}
 	return matches

@@ -119,7 +119,7 @@ func (d decider) useApproval(ctx context.Context, c tool.Call, b approval.Bindin
 	default:
 		return fault.New(fault.Denied, "%s was not called: approval %s is %s", c.Ref, r.ID, r.State)
 	}
-	now := d.stack.cfg.Catalog.Now()
+	now := d.stack.cfg.Catalog.For(d.owner.viewer())
 	if err := checkCallable(now, c.Ref); err != nil {
 		return err
 	}

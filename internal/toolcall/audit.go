@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
@@ -29,7 +28,7 @@ const maxHarmlessLines = 1000
 // auditor writes each call to the audit log and to telemetry, whatever its outcome.
 type auditor struct {
 	next     layer
-	home     *home.Home
+	owner    Owner
 	stack    *Stack
 	harmless *atomic.Int64 // calls that changed nothing
 }
@@ -37,9 +36,9 @@ type auditor struct {
 // Call implements tool.Caller.
 func (w auditor) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	ctx, span := w.stack.cfg.Telemetry.Start(ctx, telemetry.Call, telemetry.Facts{
-		Tenant: w.home.ID().String(), Session: c.Session, Execution: c.Execution, BytesIn: len(c.Args),
+		Tenant: w.owner.Home.ID().String(), Session: c.Session, Execution: c.Execution, BytesIn: len(c.Args),
 	})
-	resolved, known, err := w.stack.resolve(ctx, c)
+	resolved, known, err := w.stack.resolve(ctx, w.owner.viewer(), c)
 	var a answer
 	if err == nil {
 		a, err = w.next.handle(ctx, resolved)
@@ -67,7 +66,7 @@ func (w auditor) record(c call, known tool.Ref, a answer) {
 		return
 	}
 	w.stack.cfg.Audit(audit.Line{
-		Kind: audit.ToolCall, Tenant: w.home.ID(), Execution: c.Execution, Session: c.Session,
+		Kind: audit.ToolCall, Tenant: w.owner.Home.ID(), Execution: c.Execution, Session: c.Session,
 		Server: known.Server, Tool: known.Tool, Outcome: a.outcome, Duration: a.duration,
 	})
 }

@@ -187,9 +187,9 @@ func fillNulls(v, m any) any {
 }
 
 // CheckUnchanged returns an error if the definition of the tool has changed since
-// the call was planned, or if the tool cannot be called any more.
-func (s *Stack) CheckUnchanged(ctx context.Context, p Planned) error {
-	c, _, err := s.resolve(ctx, tool.Call{Ref: p.Ref})
+// the call was planned, or if the owner cannot call the tool any more.
+func (s *Stack) CheckUnchanged(ctx context.Context, o Owner, p Planned) error {
+	c, _, err := s.resolve(ctx, o.viewer(), tool.Call{Ref: p.Ref})
 	if err != nil {
 		return err
 	}

@@ -160,11 +160,11 @@ func TestCheckUnchangedRejectsChangedTool(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := plan.Calls()[0]
-	if err := stack.CheckUnchanged(t.Context(), p); err != nil {
+	if err := stack.CheckUnchanged(t.Context(), toolcall.Owner{Home: r.home}, p); err != nil {
 		t.Fatal(err)
 	}
 	put(t, r.cat, "Sends, and more.")
-	if err := stack.CheckUnchanged(t.Context(), p); fault.KindOf(err) != fault.Denied {
+	if err := stack.CheckUnchanged(t.Context(), toolcall.Owner{Home: r.home}, p); fault.KindOf(err) != fault.Denied {
 		t.Errorf("%v", err)
 	}
 }

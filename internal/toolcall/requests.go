@@ -65,13 +65,14 @@ type Requester struct {
 
 	stack              *Stack
 	home               *home.Home
+	viewer             catalog.Viewer
 	execution, session string
 	auditLines         atomic.Int64 // lines written to the audit log
 }
 
-// Requester returns the Requester of an execution; execution is "" outside of one.
-func (s *Stack) Requester(home *home.Home, execution, session string) *Requester {
-	return &Requester{stack: s, home: home, execution: execution, session: session}
+// Requester returns the Requester of an owner's execution; execution is "" outside of one.
+func (s *Stack) Requester(o Owner, execution, session string) *Requester {
+	return &Requester{stack: s, home: o.Home, viewer: o.viewer(), execution: execution, session: session}
 }
 
 // Resource calls read if policy allows reading the resource.
@@ -88,7 +89,11 @@ func (a *Requester) Prompt(ctx context.Context, server, name string, args map[st
 }
 
 func (a *Requester) ask(ctx context.Context, ref tool.Ref, args map[string]any, do func() error) error {
-	v, known := a.stack.cfg.Catalog.Now().Server(ref.Server)
+	now := a.stack.cfg.Catalog.For(a.viewer)
+	v, known := now.Server(ref.Server)
+	if err := CheckServer(now, ref); err != nil {
+		return err
+	}
 	raw, err := json.Marshal(args)
 	if err != nil {
 		return err

@@ -80,10 +80,11 @@ func New(cfg Config) *Stack {
 
 // Owner is the tenant and the execution for which calls are made.
 type Owner struct {
-	Home *home.Home      // required
-	Exit *redact.Exit    // redacts and restores values at the boundary to servers; required
-	Run  *journal.Record // record of the execution; nil if it is not recorded
-	Plan *Plan           // collects calls that may change something instead of making them; nil unless this is a dry run
+	Home   *home.Home      // required
+	Subset string          // named subset of servers that the caller has chosen; "" means all
+	Exit   *redact.Exit    // redacts and restores values at the boundary to servers; required
+	Run    *journal.Record // record of the execution; nil if it is not recorded
+	Plan   *Plan           // collects calls that may change something instead of making them; nil unless this is a dry run
 	// Approved means that the user has approved all calls already.
 	Approved bool
 	// Forward keeps Part.Raw, for answers that are forwarded in the server's form.
@@ -92,6 +93,8 @@ type Owner struct {
 	// a result contains; may be nil.
 	OnInjection func(of tool.Ref, kinds []string)
 }
+
+func (o Owner) viewer() catalog.Viewer { return catalog.Viewer{Tenant: o.Home.ID(), Subset: o.Subset} }
 
 // call is a tool call within the stack, with its tool as the catalog lists it.
 type call struct {
@@ -143,7 +146,7 @@ func (s *Stack) For(o Owner) tool.Caller {
 	// Before validation, which a token may fail where its value passes.
 	c = redactor{c, o.Exit}
 	// Outermost: resolves the tool for all others, and audits refused calls too.
-	return auditor{c, o.Home, s, new(atomic.Int64)}
+	return auditor{c, o, s, new(atomic.Int64)}
 }
 
 // AwaitTools waits until the servers have listed their tools and returns the errors
@@ -158,8 +161,8 @@ func (s *Stack) AwaitTools(ctx context.Context, servers ...string) map[string]er
 // resolve returns a call with the tool's canonical name and definition, after the
 // server has listed its tools. known has the parts of that name that the catalog
 // contains, also if the tool cannot be called.
-func (s *Stack) resolve(ctx context.Context, c tool.Call) (r call, known tool.Ref, err error) {
-	now, err := s.awaitListed(ctx, c)
+func (s *Stack) resolve(ctx context.Context, viewer catalog.Viewer, c tool.Call) (r call, known tool.Ref, err error) {
+	now, err := s.awaitListed(ctx, viewer, c)
 	if err != nil {
 		return call{Call: c}, known, err
 	}
@@ -175,8 +178,8 @@ func (s *Stack) resolve(ctx context.Context, c tool.Call) (r call, known tool.Re
 }
 
 // awaitListed returns the catalog once the server of a call has listed its tools.
-func (s *Stack) awaitListed(ctx context.Context, c tool.Call) (*catalog.Snapshot, error) {
-	now := s.cfg.Catalog.Now()
+func (s *Stack) awaitListed(ctx context.Context, viewer catalog.Viewer, c tool.Call) (*catalog.Snapshot, error) {
+	now := s.cfg.Catalog.For(viewer)
 	v, ok := now.Server(c.Server)
 	if !ok || !v.Listed.IsZero() {
 		return now, nil
@@ -187,7 +190,7 @@ func (s *Stack) awaitListed(ctx context.Context, c tool.Call) (*catalog.Snapshot
 	if err := s.AwaitTools(ctx, c.Server)[v.Name]; err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "server %s has not listed its tools: %s", v.Name, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
-	return s.cfg.Catalog.Now(), nil
+	return s.cfg.Catalog.For(viewer), nil
 }
 
 // checkCallable returns an error that states why a tool cannot be called; nil if it can.
@@ -218,6 +221,19 @@ func notFound(now *catalog.Snapshot, ref tool.Ref) error {
 			WithHint("Sandpiper requests the list by itself: try again in a moment")
 	}
 	return fault.New(fault.NotFound, "server %s has no tool %.80q%s", v.Name, ref.Tool, didYouMean(now.NearestFunctions(v.Name, ref.Tool, 3)))
+}
+
+// CheckServer returns an error if the viewer of a snapshot may not make a request to a server,
+// whose name is given like that of a tool.
+func CheckServer(now *catalog.Snapshot, ref tool.Ref) error {
+	v, ok := now.Server(ref.Server)
+	switch {
+	case !ok:
+		return notFound(now, ref)
+	case !now.Allows(tool.Ref{Server: v.Name, Tool: ref.Tool}):
+		return fault.New(fault.Denied, "%s is not available", ref).WithHint("the operator can allow it")
+	}
+	return nil
 }
 
 func unconnected(server string) error {

@@ -19,6 +19,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
@@ -34,27 +36,43 @@ type Config struct {
 	Wait time.Duration
 }
 
-// Face offers what all servers have.
+// Face offers what all servers have, as far as its viewer may use it.
 type Face struct {
+	*shared
+	viewer catalog.Viewer
+}
+
+// shared is the state of the Faces of all viewers.
+type shared struct {
 	cfg       Config
 	resources *listCache[upstream.Resource]
 	prompts   *listCache[upstream.Prompt]
 	links     links
 
 	mu    sync.Mutex
-	until time.Time // end of the wait for servers that were never listed
-	seen  *tools    // tools of the last snapshot
+	until time.Time                    // end of the wait for servers that were never listed
+	seen  *tools                       // tools of the last snapshot, for the operator
+	views map[*catalog.Snapshot]*tools // of its parts
 
 	changes uint64 // of the list of tools; a list may change back between two polls
 }
 
-// New returns a Face. The caller closes it.
+// New returns the Face of the operator. The caller closes it.
 func New(cfg Config) *Face {
 	cfg.Wait = cmp.Or(cfg.Wait, 5*time.Second)
-	return &Face{cfg: cfg,
+	return &Face{shared: &shared{cfg: cfg, views: map[*catalog.Snapshot]*tools{},
 		resources: newListCache(cfg.Wait, cfg.Servers.ListResources),
 		prompts:   newListCache(cfg.Wait, cfg.Servers.ListPrompts),
-	}
+	}}
+}
+
+// For returns the Face of a viewer.
+func (f *Face) For(v catalog.Viewer) *Face { return &Face{f.shared, v} }
+
+func (f *Face) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
+
+func (f *Face) owner(home *home.Home) toolcall.Owner {
+	return toolcall.Owner{Home: home, Subset: f.viewer.Subset}
 }
 
 // Close cancels requests to servers and waits for them.
@@ -73,13 +91,22 @@ func (f *Face) Versions() (tools, resources, prompts string) {
 	return tools, fmt.Sprintf("%d %d %q", r, f.resources.news(), f.having(hasResources)), fmt.Sprintf("%d %d %q", p, f.prompts.news(), f.having(hasPrompts))
 }
 
-func hasResources(s catalog.Server) bool { return s.Resources }
-func hasPrompts(s catalog.Server) bool   { return s.Prompts }
+// capability is something that a server declares, and the request that lists it.
+type capability struct {
+	declared func(catalog.Server) bool
+	list     string
+}
+
+var (
+	hasResources = capability{func(s catalog.Server) bool { return s.Resources }, "resources/list"}
+	hasPrompts   = capability{func(s catalog.Server) bool { return s.Prompts }, "prompts/list"}
+)
 
 // having returns the connected servers that declare a capability.
-func (f *Face) having(something func(catalog.Server) bool) (names []string) {
-	for _, s := range f.cfg.Catalog.Now().Servers {
-		if s.Connected && something(s) {
+func (f *Face) having(c capability) (names []string) {
+	now := f.now()
+	for _, s := range now.Servers {
+		if s.Connected && c.declared(s) && now.Allows(tool.Ref{Server: s.Name, Tool: c.list}) {
 			names = append(names, s.Name)
 		}
 	}
@@ -95,7 +122,7 @@ func (f *Face) await(ctx context.Context) {
 	ctx, cancel := context.WithDeadline(ctx, f.until)
 	f.mu.Unlock()
 	defer cancel()
-	f.cfg.Calls.AwaitTools(ctx, unlisted(f.cfg.Catalog.Now())...)
+	f.cfg.Calls.AwaitTools(ctx, unlisted(f.now())...)
 }
 
 func unlisted(now *catalog.Snapshot) (names []string) {

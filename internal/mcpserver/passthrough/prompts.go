@@ -72,7 +72,7 @@ func (f *Face) Prompt(ctx context.Context, home *home.Home, name string, args ma
 		return Messages{}, err
 	}
 	var messages []upstream.Message
-	err = f.cfg.Calls.Requester(home, "", "").Prompt(ctx, ref.Server, ref.Tool, args, func() (err error) {
+	err = f.cfg.Calls.Requester(f.owner(home), "", "").Prompt(ctx, ref.Server, ref.Tool, args, func() (err error) {
 		messages, err = f.cfg.Servers.GetPrompt(ctx, ref.Server, ref.Tool, args)
 		return err
 	})

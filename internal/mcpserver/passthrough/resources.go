@@ -121,7 +121,7 @@ func (f *Face) Read(ctx context.Context, home *home.Home, at string) (Contents, 
 		return Contents{}, err
 	}
 	var parts []tool.Part
-	err = f.cfg.Calls.Requester(home, "", "").Resource(ctx, server, uri, func() (err error) {
+	err = f.cfg.Calls.Requester(f.owner(home), "", "").Resource(ctx, server, uri, func() (err error) {
 		parts, err = f.cfg.Servers.ReadResource(ctx, server, uri)
 		return err
 	})
@@ -153,7 +153,8 @@ func (f *Face) locate(ctx context.Context, at string) (server, uri string, err e
 	stock := f.stock(ctx, false)
 	found := owners(stock, false)[at]
 	if len(found) == 0 {
-		found = f.links.of(at)
+		with := f.having(hasResources)
+		found = slices.DeleteFunc(f.links.of(at), func(server string) bool { return !slices.Contains(with, server) })
 	}
 	if len(found) == 0 {
 		found = fitting(stock, at)

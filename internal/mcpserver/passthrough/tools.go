@@ -12,7 +12,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
-	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
 // tools are the listed tools of one snapshot.
@@ -41,17 +40,23 @@ func (f *Face) Tools(ctx context.Context, cursor string) (p ToolPage, err error)
 
 // tools returns the tools of the current snapshot.
 func (f *Face) tools() *tools {
-	now := f.cfg.Catalog.Now()
+	now, part := f.cfg.Catalog.Now(), f.now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.seen == nil || f.seen.of != now {
 		before := f.seen
-		f.seen = newTools(now)
+		f.seen, f.views = newTools(now), map[*catalog.Snapshot]*tools{}
 		if before != nil && before.hash != f.seen.hash {
 			f.changes++
 		}
 	}
-	return f.seen
+	if part == now {
+		return f.seen
+	}
+	if f.views[part] == nil {
+		f.views[part] = newTools(part)
+	}
+	return f.views[part]
 }
 
 func newTools(now *catalog.Snapshot) *tools {
@@ -149,7 +154,9 @@ func (f *Face) Call(ctx context.Context, home *home.Home, exit *redact.Exit, c C
 	if err != nil {
 		return Answer{}, err
 	}
-	res, err := f.cfg.Calls.For(toolcall.Owner{Home: home, Exit: exit, Forward: true}).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve})
+	owner := f.owner(home)
+	owner.Exit, owner.Forward = exit, true
+	res, err := f.cfg.Calls.For(owner).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve})
 	failed, own := errors.AsType[*tool.Failure](err)
 	switch {
 	case own && failed.Answer.Parts == nil:

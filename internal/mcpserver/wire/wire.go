@@ -79,6 +79,7 @@ type Handler func(ctx context.Context, c Call) (redact.Redacted, error)
 type Call struct {
 	// Caller is the name from HTTPConfig.Verify, or Config.Caller.
 	Caller    string
+	Subset    string          // named subset of servers that the client has chosen; "" means all
 	Arguments json.RawMessage // as the client sent them, unchecked; nil if it sent none
 	// Progress notifies the client; nil if the client did not ask for progress. Total 0
 	// means unknown.

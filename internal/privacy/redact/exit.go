@@ -12,7 +12,7 @@ type Exit struct{ scope *scope }
 
 // For returns the exit of a tenant. The exit of the zero Owner is for text that
 // belongs to no tenant: values in it are redacted and cannot be restored.
-func (r *Rules) For(o Owner) *Exit { return &Exit{&scope{rules: r, owner: o}} }
+func (r *Rules) For(o Owner) *Exit { return &Exit{&scope{rules: r.Of(o.Tenant), owner: o}} }
 
 // Ingester returns the part that prepares what servers return.
 func (e *Exit) Ingester() Ingester { return Ingester{e.scope} }

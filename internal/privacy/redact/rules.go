@@ -28,6 +28,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -61,6 +62,8 @@ type Config struct {
 
 	AllAddresses bool                   // also replace IP addresses that are not public
 	IsToolName   func(name string) bool // reports names of tools and servers, which are not personal data; nil: there are none
+	// Of returns the rules of a tenant in place of these; nil, or a nil result, means these.
+	Of func(tenant.ID) *Rules
 	// Filter is applied last to all text for a model, in every mode; nil leaves text
 	// unchanged.
 	Filter Filter
@@ -70,7 +73,7 @@ type Config struct {
 	Record func(context.Context, Transfer) error
 }
 
-// Rules apply to all tenants.
+// Rules apply to all tenants without rules of their own.
 type Rules struct{ cfg Config }
 
 // New validates cfg and returns Rules.
@@ -87,6 +90,16 @@ func New(cfg Config) (*Rules, error) {
 		}
 	}
 	return &Rules{cfg}, nil
+}
+
+// Of returns the rules of a tenant.
+func (r *Rules) Of(id tenant.ID) *Rules {
+	if r.cfg.Of != nil && !id.IsZero() {
+		if own := r.cfg.Of(id); own != nil {
+			return own
+		}
+	}
+	return r
 }
 
 // Mode returns the configured mode.

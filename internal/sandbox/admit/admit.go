@@ -23,10 +23,12 @@ import (
 
 // Config of a Queue.
 type Config struct {
-	Concurrent int           // running executions in total; 0 means 8
-	PerOwner   int           // running executions of one owner; 0 means Concurrent, without a reserved slot
-	Queued     int           // waiting executions; 0 means 256, negative means none
-	Wait       time.Duration // longest wait; 0 means 30 s
+	Concurrent int // running executions in total; 0 means 8
+	PerOwner   int // running executions of one owner; 0 means Concurrent, without a reserved slot
+	// Limit returns PerOwner for one owner; nil, or a result of 0, means PerOwner.
+	Limit  func(owner string) int
+	Queued int           // waiting executions; 0 means 256, negative means none
+	Wait   time.Duration // longest wait; 0 means 30 s
 }
 
 // defaultConcurrent replaces a zero Config.Concurrent.
@@ -76,6 +78,7 @@ type Queue struct {
 // owner is the state of one owner.
 type owner struct {
 	name    string
+	most    int // running executions
 	running int
 	waiting *list.List    // *waiter, oldest first
 	turn    *list.Element // in Queue.turn, or nil
@@ -127,7 +130,7 @@ func (q *Queue) Acquire(ctx context.Context, owner string, onWait func(Position)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	w, err := q.join(owner)
+	w, err := q.join(owner, q.limit(owner))
 	if err != nil {
 		return nil, err
 	}
@@ -137,11 +140,23 @@ func (q *Queue) Acquire(ctx context.Context, owner string, onWait func(Position)
 	return q.releaser(w), nil
 }
 
+// limit returns the maximum of running executions of an owner.
+func (q *Queue) limit(owner string) int {
+	most := 0
+	if q.cfg.Limit != nil {
+		most = min(q.cfg.Limit(owner), q.cfg.Concurrent)
+	}
+	if most <= 0 {
+		return q.cfg.PerOwner
+	}
+	return most
+}
+
 // join admits a new waiter at once or enqueues it.
-func (q *Queue) join(name string) (*waiter, error) {
+func (q *Queue) join(name string, most int) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.free(name) && q.waiting >= q.cfg.Queued && !q.displaceFor(name) {
+	if !q.free(name, most) && q.waiting >= q.cfg.Queued && !q.displaceFor(name) {
 		return nil, q.full(name)
 	}
 	o := q.owners[name]
@@ -149,6 +164,7 @@ func (q *Queue) join(name string) (*waiter, error) {
 		o = &owner{name: name, waiting: list.New()}
 		q.owners[name] = o
 	}
+	o.most = most
 	w := &waiter{owner: o, result: make(chan error, 1)}
 	w.entry = o.waiting.PushBack(w)
 	q.waiting++
@@ -159,18 +175,19 @@ func (q *Queue) join(name string) (*waiter, error) {
 
 // free reports whether a new waiter would be admitted at once. Then no other
 // waiter of that owner exists, since admit would have admitted it.
-func (q *Queue) free(name string) bool {
+func (q *Queue) free(name string, most int) bool {
 	running := 0
 	if o := q.owners[name]; o != nil {
 		running = o.running
 	}
-	return q.allows(running)
+	return q.allows(running, most)
 }
 
-// allows reports whether an owner with so many running executions may run one more.
-func (q *Queue) allows(running int) bool {
+// allows reports whether an owner with so many running executions, and at most so many, may run
+// one more.
+func (q *Queue) allows(running, most int) bool {
 	last := q.cfg.PerOwner < q.cfg.Concurrent && q.running == q.cfg.Concurrent-1
-	return q.running < q.cfg.Concurrent && running < q.cfg.PerOwner && (running == 0 || !last)
+	return q.running < q.cfg.Concurrent && running < most && (running == 0 || !last)
 }
 
 // displaceFor makes room in a full queue: it rejects the newest waiter of the
@@ -282,7 +299,7 @@ func (q *Queue) releaser(w *waiter) func() {
 // next returns the owner that receives the next free slot, or nil.
 func (q *Queue) next() (o *owner) {
 	for e := q.turn.Front(); e != nil; e = e.Next() {
-		if one := e.Value.(*owner); q.allows(one.running) && (o == nil || one.running < o.running) {
+		if one := e.Value.(*owner); q.allows(one.running, one.most) && (o == nil || one.running < o.running) {
 			o = one
 		}
 	}
@@ -317,7 +334,7 @@ func (q *Queue) release(w *waiter) {
 
 // enqueue adds o to turn if it has waiters and is below PerOwner.
 func (q *Queue) enqueue(o *owner) {
-	if o.turn == nil && o.waiting.Len() > 0 && o.running < q.cfg.PerOwner {
+	if o.turn == nil && o.waiting.Len() > 0 && o.running < o.most {
 		o.turn = q.turn.PushBack(o)
 	}
 }
@@ -381,11 +398,11 @@ func (q *Queue) expect(name string, n int) (ahead int, start time.Duration) {
 		each = max(each, age)
 	}
 	ahead = n - 1
-	if o := q.owners[name]; o != nil && o.running >= q.cfg.PerOwner { // blocked only by its own executions
-		return ahead, each * time.Duration(n) / time.Duration(q.cfg.PerOwner)
+	if o := q.owners[name]; o != nil && o.running >= o.most { // blocked only by its own executions
+		return ahead, each * time.Duration(n) / time.Duration(o.most)
 	}
 	for _, o := range q.owners {
-		if o.name != name && o.running < q.cfg.PerOwner {
+		if o.name != name && o.running < o.most {
 			ahead += min(o.waiting.Len(), n)
 		}
 	}

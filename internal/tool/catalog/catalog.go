@@ -35,7 +35,10 @@ type Config struct {
 	Servers    []Configured     // in the configuration
 	Static     []Static         // static catalogs
 	Embeddings *embedding.Index // nil means keyword search only; closed by the caller
-	Log        *slog.Logger     // nil discards
+	// Allow returns what selects the tools for a viewer: a tool is visible if all of them select
+	// it. nil selects everything for everyone.
+	Allow func(Viewer) []*Allow
+	Log   *slog.Logger // nil discards
 }
 
 // Configured is a server in the configuration.

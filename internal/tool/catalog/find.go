@@ -50,7 +50,7 @@ func (s *Snapshot) Search(query, category string, most int) (found []Tool, total
 func (s *Snapshot) SearchWithEmbeddings(ctx context.Context, query, category string, most int) (found []Tool, total int) {
 	q := search.Query{Text: query, Category: category, Limit: most}
 	if s.space != nil && strings.TrimSpace(query) != "" {
-		q.Similarities = s.space.Similarities(ctx, query)
+		q.Similarities = s.space.Similarities(ctx, query, s.kept)
 	}
 	return s.find(q)
 }

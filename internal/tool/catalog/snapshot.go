@@ -27,7 +27,11 @@ type Snapshot struct {
 	function  func(server string) names // computed once for each server
 	search    func() *search.Index
 	space     *embedding.Space // nil without a model
+	kept      []int            // positions of Tools in the snapshot that this is a part of; nil if it is complete
 	nameSet   func() map[string]bool
+	tokens    func() int64
+	allow     []*Allow // what selected the tools
+	views     views
 }
 
 // Server is a server of the configuration or of a static catalog.
@@ -101,6 +105,11 @@ func (s *Snapshot) buildLookups() {
 	for i, t := range s.Tools {
 		s.byRef[t.Ref] = i
 	}
+	s.derive()
+}
+
+// derive sets what is computed from the tools on demand.
+func (s *Snapshot) derive() {
 	var mu sync.Mutex
 	known := map[string]names{}
 	s.function = func(server string) names {
@@ -113,7 +122,7 @@ func (s *Snapshot) buildLookups() {
 		}
 		return n
 	}
-	s.search = sync.OnceValue(s.index)
+	s.search, s.tokens = sync.OnceValue(s.index), sync.OnceValue(s.countTokens)
 }
 
 func (s *Snapshot) name(server string) names {

@@ -37,12 +37,20 @@ type Config struct {
 
 // Finder answers questions about tools.
 type Finder struct {
-	cfg     Config
-	counted tokenCount
+	cfg    Config
+	viewer catalog.Viewer
 }
 
 // New returns a Finder.
 func New(cfg Config) *Finder { return &Finder{cfg: cfg} }
+
+// For returns a Finder of what a viewer may see. New returns that of the operator.
+func (f *Finder) For(v catalog.Viewer) *Finder { return &Finder{f.cfg, v} }
+
+func (f *Finder) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
+
+// Tokens returns how many tokens a client spends that lists all these tools directly.
+func (f *Finder) Tokens() int64 { return f.now().Tokens() }
 
 // Values of Query.Detail.
 const (
@@ -105,7 +113,7 @@ func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 	if len(q.Text) > 2000 {
 		return Found{}, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("describe in a few words what the tool should do")
 	}
-	now := f.cfg.Catalog.Now()
+	now := f.now()
 	search := now.SearchWithEmbeddings
 	if q.FromCode && !(f.cfg.Embeddings != nil && f.cfg.Embeddings.Local()) {
 		search = func(_ context.Context, text, category string, most int) ([]catalog.Tool, int) {
@@ -215,7 +223,7 @@ type Definition struct {
 // Define returns the definition of a tool, named "tool", "server.tool" or as it is
 // imported. shapes contains the result schemas inferred for the calling tenant.
 func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, category string) (Definition, error) {
-	now := f.cfg.Catalog.Now()
+	now := f.now()
 	tools := now.Named(name, category)
 	if len(tools) == 0 {
 		return Definition{}, f.unknownTool(now, name, category)
@@ -289,7 +297,7 @@ type Category struct {
 
 // Categories returns all categories.
 func (f *Finder) Categories() Categories {
-	now := f.cfg.Catalog.Now()
+	now := f.now()
 	c := Categories{Categories: map[string]Category{}, Total: len(now.Tools), Core: append([]string{}, now.Core...)}
 	for name, of := range now.Categories() {
 		c.Categories[name] = Category{of.Description, of.Tools}

@@ -52,7 +52,7 @@ func (f *Finder) Servers() Servers {
 		}
 	}
 	all := Servers{Servers: []Server{}}
-	for _, v := range f.cfg.Catalog.Now().Servers {
+	for _, v := range f.now().Servers {
 		s := Server{Name: v.Name, Title: v.Title, Category: v.Category, State: NotConnected, Tools: v.Tools, Quarantined: v.Quarantined}
 		if v.Connected {
 			s.Import, s.State = "from servers import "+v.Module, upstream.Stopped.String()
@@ -91,7 +91,7 @@ type ServerTools struct {
 
 // ServerTools returns the tools of one server.
 func (f *Finder) ServerTools(server string) (ServerTools, error) {
-	now := f.cfg.Catalog.Now()
+	now := f.now()
 	v, ok := now.Server(server)
 	if !ok {
 		return ServerTools{}, fault.New(fault.NotFound, "there is no server %.80q", server).WithHint("%s", serversHint(now, server))

@@ -68,7 +68,7 @@ func TestBestReturnsMostSimilarTool(t *testing.T) {
 	s := follow(x, texts...)
 	until(t, "all tools have vectors", known(x, 3))
 	for i, query := range []string{"issues in the repository", "mail a person", "weather in the city"} {
-		n := s.Similarities(t.Context(), query)
+		n := s.Similarities(t.Context(), query, nil)
 		if got := n.Best(2, everything); len(got) != 2 || got[0] != i || n.Score(got[0]) < n.Score(got[1]) {
 			t.Errorf("the best match of %q is %v", query, got)
 		}
@@ -156,7 +156,7 @@ func TestDamagedFileLosesOnlyDamagedRecords(t *testing.T) {
 			x, _ = open(t, at, dir, nil)
 			s := follow(x, texts...)
 			until(t, name+" is repaired", known(x, 3))
-			if got := s.Similarities(t.Context(), texts[1]).Best(1, everything); got[0] != 1 {
+			if got := s.Similarities(t.Context(), texts[1], nil).Best(1, everything); got[0] != 1 {
 				t.Errorf("%s: found %v", name, got)
 			}
 			x.Close()
@@ -181,7 +181,7 @@ func TestEndpointErrorIsLoggedOnce(t *testing.T) {
 	s := follow(x, texts...)
 	until(t, "the reason is known", func() bool { return x.State().Reason != "" })
 	for range 20 {
-		if n := s.Similarities(t.Context(), "send mail"); n != nil {
+		if n := s.Similarities(t.Context(), "send mail", nil); n != nil {
 			t.Fatal("Similarities returned a result without a vector")
 		}
 	}
@@ -201,7 +201,7 @@ func TestQueryErrorIsLoggedOnce(t *testing.T) {
 	until(t, "all tools have vectors", known(x, 3))
 	at.Break(fails(http.StatusInternalServerError))
 	for i := range 20 {
-		if s.Similarities(t.Context(), fmt.Sprint("mail ", i)) != nil {
+		if s.Similarities(t.Context(), fmt.Sprint("mail ", i), nil) != nil {
 			t.Fatal("Similarities returned a result without a vector")
 		}
 	}
@@ -209,7 +209,7 @@ func TestQueryErrorIsLoggedOnce(t *testing.T) {
 		t.Errorf("the reason is %q; the log is\n%s", r, log)
 	}
 	at.Break(nil)
-	if s.Similarities(t.Context(), "mail 0") == nil || x.State().Reason != "" {
+	if s.Similarities(t.Context(), "mail 0", nil) == nil || x.State().Reason != "" {
 		t.Errorf("after the endpoint was repaired: %+v", x.State())
 	}
 }
@@ -225,7 +225,7 @@ func TestSimilaritiesTimesOut(t *testing.T) {
 		return false
 	})
 	for i := range 10 {
-		if s.Similarities(t.Context(), fmt.Sprint("mail ", i)) != nil {
+		if s.Similarities(t.Context(), fmt.Sprint("mail ", i), nil) != nil {
 			t.Fatal("Similarities returned a result without a response")
 		}
 	}
@@ -233,7 +233,7 @@ func TestSimilaritiesTimesOut(t *testing.T) {
 		t.Errorf("%q", r)
 	}
 	close(release)
-	until(t, "a query that timed out before has a result", func() bool { return s.Similarities(t.Context(), "mail 0") != nil })
+	until(t, "a query that timed out before has a result", func() bool { return s.Similarities(t.Context(), "mail 0", nil) != nil })
 	if r := x.State().Reason; r != "" {
 		t.Errorf("the reason is still %q", r)
 	}
@@ -257,7 +257,7 @@ func TestChangedDimensionsReplaceVectors(t *testing.T) {
 	x, _ = open(t, at, dir, nil)
 	s := follow(x, texts...)
 	until(t, "the new model finds the tool", func() bool {
-		n := s.Similarities(t.Context(), texts[2])
+		n := s.Similarities(t.Context(), texts[2], nil)
 		return n != nil && slices.Equal(n.Best(1, everything), []int{2})
 	})
 }
@@ -270,7 +270,7 @@ func TestNewSpaceReplacesPrevious(t *testing.T) {
 		last = follow(x, append(texts, fmt.Sprint("number ", i))...)
 	}
 	until(t, "the latest space finds a tool that only it has", func() bool {
-		n := last.Similarities(t.Context(), "number 49")
+		n := last.Similarities(t.Context(), "number 49", nil)
 		return n != nil && slices.Equal(n.Best(1, everything), []int{3})
 	})
 }
@@ -278,7 +278,7 @@ func TestNewSpaceReplacesPrevious(t *testing.T) {
 func TestEmptySpaceHasNoSimilarities(t *testing.T) {
 	x, log := open(t, modeltest.Serve(t), t.TempDir(), nil)
 	s := follow(x)
-	if n := s.Similarities(t.Context(), "mail"); n != nil {
+	if n := s.Similarities(t.Context(), "mail", nil); n != nil {
 		t.Errorf("%v", n)
 	}
 	if log.String() != "" {
@@ -294,7 +294,7 @@ func TestSearchWhileSpaceFills(t *testing.T) {
 		wg.Go(func() {
 			for j := range 10 {
 				s := follow(x, append(texts, fmt.Sprint(i, " and ", j))...)
-				if n := s.Similarities(t.Context(), texts[j%3]); n != nil {
+				if n := s.Similarities(t.Context(), texts[j%3], nil); n != nil {
 					n.Best(3, everything)
 				}
 				x.State()

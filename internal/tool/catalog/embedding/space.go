@@ -69,22 +69,31 @@ func (s *Space) size() (tools, known int) {
 }
 
 // Similarities returns the similarity of the tools to a query; nil if there is no vector in
-// time.
-func (s *Space) Similarities(ctx context.Context, text string) *Similarities {
+// time. If only is not nil, its positions are the tools.
+func (s *Space) Similarities(ctx context.Context, text string, only []int) *Similarities {
 	ctx, cancel := context.WithTimeout(ctx, s.x.cfg.Timeout)
 	defer cancel()
-	result, err := s.similarities(ctx, text)
+	result, err := s.similarities(ctx, text, only)
 	s.x.record(embeddingQuery, err)
 	return result
 }
 
-func (s *Space) similarities(ctx context.Context, text string) (*Similarities, error) {
+func (s *Space) similarities(ctx context.Context, text string, only []int) (*Similarities, error) {
 	select {
 	case <-s.read:
 	case <-ctx.Done():
 		return nil, context.Canceled // the disk is slow, not the model
 	}
 	of := *s.of.Load()
+	if only != nil {
+		all := of
+		of = make([]vector, len(only))
+		for i, n := range only {
+			if n < len(all) { // there are none in an abandoned space
+				of[i] = all[n]
+			}
+		}
+	}
 	i := slices.IndexFunc(of, func(v vector) bool { return v != nil })
 	if i < 0 {
 		return nil, nil // no tool has a vector

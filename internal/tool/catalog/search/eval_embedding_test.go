@@ -59,7 +59,7 @@ func rankCombined(t *testing.T, m *embedding.Index, rows []toolRow) func(string)
 		}
 	}
 	return func(text string) search.Hits {
-		return x.Search(search.Query{Text: text, Limit: 10, Similarities: space.Similarities(t.Context(), text)})
+		return x.Search(search.Query{Text: text, Limit: 10, Similarities: space.Similarities(t.Context(), text, nil)})
 	}
 }
 

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+func (a *app) tierCommand() *cobra.Command {
+	var none bool
+	c := &cobra.Command{
+		Use: "tier ID [NAME]", Short: "Print or set the tier of a tenant",
+		Long: `Tier stores the tier of a tenant, which selects a block of settings below tiers: in the
+configuration. Running daemons use it within a second, for new requests. Without NAME it prints
+the tier in effect: the one of the tenant's own block in the configuration, or the stored one, or
+the first whose patterns match, or the one named default.`,
+		Example: "  sandpiper tenant tier customer_A pro\n  sandpiper tenant tier customer_A --none",
+		Args:    cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if none && len(args) == 2 {
+				return fault.New(fault.Invalid, "both a tier and --none are given; use one")
+			}
+			if len(args) == 1 && !none {
+				return a.runTenantTier(args[0])
+			}
+			name := strings.Join(args[1:], "")
+			return a.changeTenantTo(cmd.Context(), args[0], "tier_set", "assigned to tier "+cmp.Or(name, "none"), func(_ context.Context, d *daemon.Daemon, id tenant.ID) error {
+				return d.SetTier(id, name)
+			})
+		},
+	}
+	c.Flags().BoolVar(&none, "none", false, "remove the stored tier")
+	return c
+}
+
+func (a *app) runTenantTier(uid string) error {
+	id, err := tenant.Parse(uid)
+	if err != nil {
+		return err
+	}
+	return a.withDaemon(func(d *daemon.Daemon) error {
+		if err := d.CheckTenant(id); err != nil {
+			return err
+		}
+		tier, err := d.Tier(id)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"customer_uid": id, "tier": tier})
+		}
+		a.printf("%s\n", cmp.Or(tier, "none"))
+		return nil
+	})
+}

@@ -1,0 +1,354 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/glob"
+)
+
+// Tenants are the tiers and the tenants with settings of their own. It is safe for
+// concurrent use.
+type Tenants struct {
+	raw     Config  // of the daemon, without the settings of a project
+	tiers   []*tier // in the order of the file
+	own     map[tenant.ID]*block
+	project func(*Config) error // applies a project's settings to those of a tenant
+
+	mu       sync.Mutex
+	combined map[combination]*Config
+}
+
+// tier is a named group of tenants with the same settings.
+type tier struct {
+	block
+	name    string
+	members []glob.Pattern
+	config  *Config
+}
+
+// block contains the settings of a tier or a tenant.
+type block struct {
+	tier     string // of a tenant
+	at       string
+	settings []setting
+	servers  []string // patterns; nil means no limit
+	tools    []string
+}
+
+type combination struct {
+	tier string
+	own  tenant.ID
+}
+
+// DefaultTier is the tier of tenants without another one, if it is configured.
+const DefaultTier = "default"
+
+// tenantKeys are the keys that a tier or a tenant may set.
+var tenantKeys = map[string]bool{
+	"profile": true, "sandbox.timeout": true, "sandbox.max_timeout": true, "sandbox.memory_mb": true, "sandbox.max_memory_mb": true,
+	"sandbox.tenant_concurrency": true, "sessions.per_tenant": true, "workspace.max_mb": true, "workspace.max_files": true,
+	"workspace.results_age": true, "workspace.results_max_mb": true, "approvals.timeout": true, "guardrails.max_output_bytes": true,
+	"pii.mode": true, "pii.restore": true, "pii.names": true, "pii.addresses": true, "pii.flows": true,
+	"pii.tokens": true, "pii.tokens_per_hour": true, "pii.queries_per_hour": true,
+}
+
+// Tier returns the tier of a tenant, "" if it has none. assigned is the tier that
+// `tenant tier` stored, which the configuration of the tenant overrides.
+func (t *Tenants) Tier(id tenant.ID, assigned string) string {
+	if own := t.own[id]; own != nil && own.tier != "" {
+		return own.tier
+	}
+	if t.find(assigned) != nil {
+		return assigned
+	}
+	for _, one := range t.tiers {
+		if glob.MatchAny(one.members, id.String()) {
+			return one.name
+		}
+	}
+	if t.find(DefaultTier) != nil {
+		return DefaultTier
+	}
+	return ""
+}
+
+// Tiers returns the names of the tiers, in the order of the file.
+func (t *Tenants) Tiers() []string {
+	names := []string{}
+	for _, one := range t.tiers {
+		names = append(names, one.name)
+	}
+	return names
+}
+
+func (t *Tenants) find(name string) *tier {
+	for _, one := range t.tiers {
+		if one.name == name {
+			return one
+		}
+	}
+	return nil
+}
+
+// For returns the configuration for a tenant, whose stored tier is given: the settings of its
+// tier and its own replace those of the daemon.
+func (c *Config) For(id tenant.ID, assigned string) *Config {
+	if c.Tenants != nil {
+		if own := c.Tenants.combine(id, assigned); own != nil {
+			return own
+		}
+	}
+	return c
+}
+
+// combine returns the configuration in which the settings of a tenant's tier and its own
+// replace those of the daemon; nil if there are none.
+func (t *Tenants) combine(id tenant.ID, assigned string) *Config {
+	of, own := t.find(t.Tier(id, assigned)), t.own[id]
+	switch {
+	case of == nil && own == nil:
+		return nil
+	case own == nil:
+		return of.config
+	}
+	key, blocks := combination{own: id}, []*block{own}
+	if of != nil {
+		key.tier, blocks = of.name, []*block{&of.block, own}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.combined[key] == nil {
+		c, err := t.apply(blocks...)
+		if err != nil { // Load has applied each of these blocks
+			panic(err)
+		}
+		t.combined[key] = c
+	}
+	return t.combined[key]
+}
+
+// readTenants reads the sections tiers and tenants into c. raw is c without the settings of a
+// project, and project applies these.
+func (d *draft) readTenants(c *Config, raw Config, project func(*Config) error) error {
+	if d.given["tiers"].node == nil && d.given["tenants"].node == nil {
+		return nil
+	}
+	t := &Tenants{raw: raw, own: map[tenant.ID]*block{}, project: project, combined: map[combination]*Config{}}
+	c.Tenants = t
+	if err := t.readTiers(d.given["tiers"]); err != nil {
+		return err
+	}
+	return t.readOwn(d.given["tenants"])
+}
+
+func (t *Tenants) readTiers(s setting) error {
+	if s.node == nil {
+		return nil
+	}
+	for _, m := range members(s.node) {
+		one := &tier{name: m.Key.GetToken().Value}
+		at := place(lineOf(s, m.Key), "tiers."+one.name)
+		if one.name == "" || len(one.name) > 64 || strings.ContainsFunc(one.name, func(r rune) bool { return !isNameRune(r) }) {
+			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a tier: use at most 64 of a-z, 0-9, _ and -", lineOf(s, m.Key), one.name)
+		}
+		rest, err := one.read(s, m.Value, at)
+		if err != nil {
+			return err
+		}
+		if one.tier != "" {
+			return fault.New(fault.Invalid, "%s has the key tier, which only a tenant may have", at)
+		}
+		if rest != nil {
+			if one.members, err = glob.Parse("pattern of tenants", rest); err != nil {
+				return fault.New(fault.Invalid, "%s %s", at, fault.Message(err)).WithHint("%s", fault.Hint(err))
+			}
+		}
+		if err := t.check(&one.block); err != nil {
+			return err
+		}
+		if one.config, err = t.apply(&one.block); err != nil {
+			return err
+		}
+		t.tiers = append(t.tiers, one)
+	}
+	return nil
+}
+
+func isNameRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+}
+
+func (t *Tenants) readOwn(s setting) error {
+	if s.node == nil {
+		return nil
+	}
+	for _, m := range members(s.node) {
+		uid := m.Key.GetToken().Value
+		id, err := tenant.Parse(uid)
+		if err != nil {
+			return fault.New(fault.Invalid, "%s: tenants: %s", lineOf(s, m.Key), fault.Message(err)).WithHint("%s", fault.Hint(err))
+		}
+		at := place(lineOf(s, m.Key), "tenants."+uid)
+		own := &block{}
+		members, err := own.read(s, m.Value, at)
+		if err != nil {
+			return err
+		}
+		if members != nil {
+			return fault.New(fault.Invalid, "%s has the key tenants, which only a tier may have", at)
+		}
+		if own.tier != "" && t.find(own.tier) == nil {
+			return fault.New(fault.Invalid, "%s: there is no tier %.40q%s", at, own.tier, meant(fault.Nearest(own.tier, t.Tiers(), 1)))
+		}
+		blocks := []*block{own}
+		if of := t.find(own.tier); of != nil {
+			blocks = []*block{&of.block, own}
+		}
+		if err := t.check(blocks...); err != nil {
+			return err
+		}
+		t.own[id] = own
+	}
+	return nil
+}
+
+func lineOf(s setting, n ast.Node) string {
+	file, _, _ := strings.Cut(s.from, " line ")
+	return fmt.Sprintf("%s line %d", file, n.GetToken().Position.Line)
+}
+
+// read reads the block of a tier or a tenant, and returns the patterns of a tier's tenants.
+func (b *block) read(s setting, n ast.Node, at string) (tenants []string, err error) {
+	b.at = at
+	if n.Type() == ast.NullType {
+		return nil, nil
+	}
+	if len(members(n)) == 0 && n.Type() != ast.MappingType {
+		return nil, fault.New(fault.Invalid, "%s must contain keys such as servers, profile and sandbox", at)
+	}
+	file, _, _ := strings.Cut(s.from, " line ")
+	f := flattener{name: file, dir: s.dir}
+	for _, m := range members(n) {
+		switch key := m.Key.GetToken().Value; key {
+		case "tenants":
+			err = patterns(&tenants, m.Value)
+		case "servers":
+			err = patterns(&b.servers, m.Value)
+		case "tools":
+			err = patterns(&b.tools, m.Value)
+		case "tier":
+			err = scalar(&b.tier, m.Value)
+		default:
+			f.member("", m)
+		}
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "%s: %s %s", at, m.Key.GetToken().Value, err)
+		}
+	}
+	if _, err := catalog.NewAllow(b.servers, b.tools); err != nil {
+		return nil, fault.New(fault.Invalid, "%s %s", at, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	if b.settings = f.list; f.err != nil {
+		return nil, f.err
+	}
+	return tenants, b.checkKeys()
+}
+
+// patterns reads a pattern or a list of patterns, which may be empty.
+func patterns(to *[]string, n ast.Node) error {
+	if seq, ok := n.(*ast.SequenceNode); ok && len(seq.Values) == 0 {
+		*to = []string{}
+		return nil
+	}
+	return oneOrMore(to, n)
+}
+
+// checkKeys rejects keys that apply to the whole daemon only.
+func (b *block) checkKeys() error {
+	for _, s := range b.settings {
+		switch {
+		case tenantKeys[s.key]:
+		case knownKey(s.key):
+			return fault.New(fault.Invalid, "%s: %s applies to all tenants; set it outside of tiers and tenants", s.from, s.key)
+		default:
+			return fault.New(fault.Invalid, "%s: %s has no key %q%s", s.from, strings.TrimPrefix(b.at, s.from+": "), s.key, suggestion(s.key, tenantKeys))
+		}
+	}
+	return nil
+}
+
+// check rejects settings of blocks that conflict, such as a default above its maximum. At run
+// time, a tenant's block may be combined with another tier, and the maximum applies.
+func (t *Tenants) check(blocks ...*block) error {
+	d, err := t.merge(blocks...)
+	if err != nil {
+		return err
+	}
+	return d.checkLimits()
+}
+
+// apply returns the configuration for a tenant with the settings of some blocks, of which
+// later ones replace earlier ones.
+func (t *Tenants) apply(blocks ...*block) (*Config, error) {
+	d, err := t.merge(blocks...)
+	if err != nil {
+		return nil, err
+	}
+	d.Limits = d.Limits.WithDefaults()
+	return &d.Config, t.project(&d.Config)
+}
+
+func (t *Tenants) merge(blocks ...*block) (*draft, error) {
+	d := &draft{Config: t.raw, given: map[string]setting{}}
+	d.PII.Scan.Patterns, d.PII.Scan.Keys, d.PII.TTL = slices.Clip(d.PII.Scan.Patterns), maps.Clone(d.PII.Scan.Keys), maps.Clone(d.PII.TTL)
+	var servers, tools []string
+	for _, b := range blocks {
+		if b.servers != nil {
+			servers = b.servers
+		}
+		if b.tools != nil {
+			tools = b.tools
+		}
+		for _, s := range b.settings {
+			if err := d.apply(s); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := d.PII.check(); err != nil {
+		return nil, fault.New(fault.KindOf(err), "%s: %s", blocks[len(blocks)-1].at, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	var err error
+	if d.Allow, err = catalog.NewAllow(servers, tools); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// checkLimits rejects limits of a tenant that are out of range.
+func (d *draft) checkLimits() error {
+	if err := d.atMost("sandbox.timeout", "sandbox.max_timeout", d.given["sandbox.timeout"].from != "" && d.Limits.Timeout > d.Limits.MaxTimeout); err != nil {
+		return err
+	}
+	if err := d.atMost("sandbox.memory_mb", "sandbox.max_memory_mb", d.given["sandbox.memory_mb"].from != "" && d.Limits.MemoryMB > d.Limits.MaxMemoryMB); err != nil {
+		return err
+	}
+	return d.enoughMemory()
+}
+
+// groups checks the form of tiers and tenants. They are read when all other keys are.
+func groups(_ *draft, s setting) error {
+	if len(members(s.node)) == 0 && s.node.Type() != ast.MappingType {
+		return fault.New(fault.Invalid, "%s: %s must contain settings by name", s.from, s.key)
+	}
+	return nil
+}

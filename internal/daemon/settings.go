@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+// settings returns the configuration for a tenant; for the zero ID, that of the daemon. A tier
+// that cannot be read is logged; the tenant's home cannot be opened then.
+func (d *data) settings(id tenant.ID) *config.Config {
+	if id.IsZero() {
+		return &d.cfg.Config.Config
+	}
+	tier, err := d.homes.Tier(id)
+	if err != nil {
+		d.cfg.Log.Error("read the tier of a tenant", "tenant", id.String(), "error", err)
+	}
+	return d.cfg.For(id, tier)
+}
+
+// homeSettings returns the settings of a tenant's data.
+func (d *data) homeSettings(id tenant.ID, tier string) home.Settings {
+	c := d.cfg.For(id, tier)
+	return home.Settings{Quota: c.Workspace.Quota, Results: c.Workspace.Results, Modules: d.cfg.Modules.register(c.Allow)}
+}
+
+// executionSettings returns the limits of a tenant's executions.
+func (d *Daemon) executionSettings(id tenant.ID) execution.Settings {
+	c := d.data.settings(id)
+	return execution.Settings{
+		Limits: c.Limits, WorkspaceDisk: c.Workspace.Quota.Bytes, WorkspaceFiles: c.Workspace.Quota.Files,
+		OutputBytes: int64(c.Guardrails.MaxOutput), Interpreters: c.Sessions.PerTenant,
+	}
+}
+
+// concurrent returns how many executions a tenant may run at once.
+func (d *Daemon) concurrent(owner string) int {
+	id, err := tenant.Parse(owner)
+	if err != nil { // an owner within Sandpiper
+		return 0
+	}
+	return d.data.settings(id).Admit.PerOwner
+}
+
+// Tier returns the tier of a tenant in effect, "" if it has none.
+func (d *Daemon) Tier(id tenant.ID) (string, error) {
+	stored, err := d.Tenants.Tier(id)
+	return d.TierOf(id, stored), err
+}
+
+// TierOf returns the tier in effect of a tenant with a stored tier.
+func (d *Daemon) TierOf(id tenant.ID, stored string) string {
+	if d.cfg.Config.Tenants == nil {
+		return ""
+	}
+	return d.cfg.Config.Tenants.Tier(id, stored)
+}
+
+// SetTier stores the tier of a tenant; "" removes it.
+func (d *Daemon) SetTier(id tenant.ID, tier string) error {
+	if err := d.CheckTier(tier); err != nil {
+		return err
+	}
+	return d.Tenants.SetTier(id, tier)
+}
+
+// CheckTier returns an error for a tier that is not configured; "" is none.
+func (d *Daemon) CheckTier(tier string) error {
+	if tier == "" {
+		return nil
+	}
+	var tiers []string
+	if t := d.cfg.Config.Tenants; t != nil {
+		tiers = t.Tiers()
+	}
+	if slices.Contains(tiers, tier) {
+		return nil
+	}
+	e := fault.New(fault.Invalid, "there is no tier %.40q", tier)
+	if len(tiers) == 0 {
+		return e.WithHint("the configuration has none: add it below tiers:")
+	}
+	return e.WithHint("tiers in the configuration are %s", strings.Join(tiers, ", "))
+}
