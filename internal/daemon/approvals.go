@@ -15,7 +15,9 @@ func (d *data) approvals(id tenant.ID, db *store.DB) (*approval.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return approval.New(approval.Config{DB: db, Tenant: id, Key: key, Timeout: d.settings(id).Approvals.Timeout, Record: func(ctx context.Context, r approval.Request) error {
+	return approval.New(approval.Config{DB: db, Tenant: id, Key: key, Timeout: d.settings(id).Approvals.Timeout, Unknown: func(unknown string) {
+		d.auditLater(audit.Line{Kind: audit.Access, Tenant: id, Approval: unknown, Outcome: "unknown_approval"})
+	}, Record: func(ctx context.Context, r approval.Request) error {
 		return d.audit.Append(ctx, decisionLine(id, r))
 	}})
 }

@@ -23,7 +23,7 @@ type data struct {
 	audit   *audit.Log
 	master  vault.Master     // wraps the keys of tenants' vaults
 	process *journal.Process // this process
-	refused *refusals        // counts rejected tokens
+	refused *refusals        // records rejected tokens and ids
 }
 
 // dataConfig of openData. All fields are required, but Telemetry.
@@ -68,6 +68,15 @@ func (d *data) open() (err error) {
 	}
 	d.refused = newRefusals(d.audit.AppendLater)
 	return nil
+}
+
+// auditLater writes a line to the audit log. Lines about refused ids are limited.
+func (d *data) auditLater(line audit.Line) {
+	if line.Kind == audit.Access {
+		d.refused.add(line)
+		return
+	}
+	d.audit.AppendLater(line)
 }
 
 func (d *data) close() error {

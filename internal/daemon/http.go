@@ -9,6 +9,7 @@ import (
 	"net"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/httpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
@@ -25,7 +26,7 @@ func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) 
 // limited time. It closes ln.
 func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	h := d.cfg.HTTP
-	callers := callers{tokens: h.Tokens, refused: d.data.refused.add, log: d.log.Logger}
+	callers := callers{tokens: h.Tokens, refused: d.tokenRefused, log: d.log.Logger}
 	if h.Keys {
 		keys, err := d.OpenKeys(ctx)
 		if err != nil {
@@ -39,7 +40,7 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, ln.Close())
 	}
 	d.prepare()
-	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: callers.verifier(), Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
+	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: callers.verifier(), Foreign: d.foreignID, Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
 	defer face.Close()
 	cfg := httpserver.Config{MCP: face, Metadata: face.Metadata(), Drain: face.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
 	if h.Events {
@@ -50,6 +51,15 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 		return err
 	}
 	return srv.Serve(ctx, ln)
+}
+
+func (d *Daemon) tokenRefused() {
+	d.data.refused.add(audit.Line{Kind: audit.Login, Outcome: "refused"})
+}
+
+// foreignID records that a tenant used an id of another one.
+func (d *Daemon) foreignID(caller tenant.ID, f wire.Foreign) {
+	d.data.auditLater(audit.Line{Kind: audit.Access, Tenant: caller, Outcome: string(f)})
 }
 
 func (d *Daemon) health() health {

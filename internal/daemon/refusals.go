@@ -5,62 +5,85 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// refusalsInterval is the time between two audit lines about rejected tokens, so that a
-// client that tries many tokens does not fill the disk.
+// refusalsInterval is the time between two audit lines about refused requests of one
+// kind, so that a client that tries many tokens or ids does not fill the disk.
 const refusalsInterval = time.Minute
 
-// refusals records rejected tokens in the audit log: the first at once, those of the
-// next minute in one line.
+// refusals records refused requests in the audit log, per tenant and outcome: the first
+// at once, those of the next minute in one line with their count and without an id.
 type refusals struct {
 	record func(audit.Line)
 
-	mu    sync.Mutex
-	count int64       // not recorded yet
-	due   *time.Timer // nil unless a line was written in the last interval
+	mu      sync.Mutex
+	pending map[refusal]*pendingRefusals // an entry is deleted one interval after its last line
 }
 
-func newRefusals(record func(audit.Line)) *refusals { return &refusals{record: record} }
+// refusal identifies the refusals that are counted together.
+type refusal struct {
+	kind    audit.Kind
+	tenant  tenant.ID // zero for tokens, which identify no tenant
+	outcome string
+}
 
-func (r *refusals) add() {
+type pendingRefusals struct {
+	count int64 // not recorded yet
+	due   *time.Timer
+}
+
+func newRefusals(record func(audit.Line)) *refusals {
+	return &refusals{record: record, pending: map[refusal]*pendingRefusals{}}
+}
+
+// add records or counts one refusal.
+func (r *refusals) add(l audit.Line) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.count++
-	if r.due == nil {
-		r.write()
-		r.due = time.AfterFunc(refusalsInterval, r.flush)
+	k := refusal{l.Kind, l.Tenant, l.Outcome}
+	if p := r.pending[k]; p != nil {
+		p.count++
+		return
 	}
+	l.Count = 1
+	r.record(l)
+	r.wait(k)
+}
+
+// wait counts refusals for one interval. The caller holds mu.
+func (r *refusals) wait(k refusal) {
+	r.pending[k] = &pendingRefusals{due: time.AfterFunc(refusalsInterval, func() { r.flush(k) })}
 }
 
 // flush runs one interval after a line.
-func (r *refusals) flush() {
+func (r *refusals) flush(k refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.due == nil {
+	p := r.pending[k]
+	if p == nil { // closed
 		return
 	}
-	if r.due = nil; r.count > 0 {
-		r.write()
-		r.due = time.AfterFunc(refusalsInterval, r.flush)
+	delete(r.pending, k)
+	if p.count > 0 {
+		r.write(k, p.count)
+		r.wait(k)
 	}
 }
 
-// write records pending refusals. The caller holds mu.
-func (r *refusals) write() {
-	if r.count > 0 {
-		r.record(audit.Line{Kind: audit.Login, Outcome: "refused", Count: r.count})
-	}
-	r.count = 0
+func (r *refusals) write(k refusal, count int64) {
+	r.record(audit.Line{Kind: k.kind, Tenant: k.tenant, Outcome: k.outcome, Count: count})
 }
 
 // close records pending refusals.
 func (r *refusals) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.due != nil {
-		r.due.Stop()
-		r.due = nil
+	for k, p := range r.pending {
+		p.due.Stop()
+		if p.count > 0 {
+			r.write(k, p.count)
+		}
 	}
-	r.write()
+	clear(r.pending)
 }

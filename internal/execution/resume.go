@@ -5,11 +5,14 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -63,6 +66,17 @@ func mayBeConcurrent(request []byte) bool {
 // without a record, Unavailable if another live process has it, and Exhausted if the
 // record was too large to be stored.
 func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execution, error) {
+	x, err := r.resume(ctx, home, id)
+	if r.cfg.Audit != nil && fault.KindOf(err) == fault.NotFound && idForm.MatchString(id) {
+		r.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: home.ID(), Execution: id, Outcome: "unknown_execution"})
+	}
+	return x, err
+}
+
+// idForm matches ids of executions and plans. Other text is not written to the audit log.
+var idForm = regexp.MustCompile(`^(exec|plan)_[a-z2-7]{26}$`)
+
+func (r *Runner) resume(ctx context.Context, home *home.Home, id string) (*Execution, error) {
 	if x := r.registry.find(home.ID(), id); x != nil && !x.interrupted() {
 		x.bindTo(ctx)
 		return r.handle(x), nil

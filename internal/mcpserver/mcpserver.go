@@ -12,14 +12,15 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"github.com/sandpiper-mcp/sandpiper/internal/access"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"io"
 	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
@@ -79,6 +80,8 @@ type Config struct {
 	// Sandbox returns the name of the backend, and an error if it does not work.
 	// Required.
 	Sandbox func(context.Context) (backend string, err error)
+	// Audit receives a line for each request state of another tenant; nil means no call.
+	Audit func(audit.Line)
 	// Linger and Grace limit running calls after the client disconnected and after a
 	// shutdown began; 0 means the defaults of wire.
 	Linger, Grace time.Duration
@@ -137,6 +140,9 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 type HTTPConfig struct {
 	// Verify returns the identity of a token; nil means no authentication.
 	Verify func(context.Context, string) (access.Identity, error)
+	// Foreign is called for each request with a connection or stream of another tenant; nil
+	// means no call.
+	Foreign func(caller tenant.ID, f wire.Foreign)
 	// Resource is announced to clients that must authenticate; nil means none.
 	Resource *wire.Protected
 	// TokenConnections and TokenRequests limit the MCP connections and open requests
@@ -147,6 +153,13 @@ type HTTPConfig struct {
 // HTTP returns the handler for HTTP.
 func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
 	face := wire.HTTPConfig{Resource: cfg.Resource, CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
+	if foreign := cfg.Foreign; foreign != nil {
+		face.Foreign = func(caller string, f wire.Foreign) {
+			if id, err := tenant.Parse(caller); err == nil {
+				foreign(id, f)
+			}
+		}
+	}
 	if verify := cfg.Verify; verify != nil {
 		face.Verify = func(ctx context.Context, token string) (wire.Caller, error) {
 			who, err := verify(ctx, token)

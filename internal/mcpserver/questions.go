@@ -6,19 +6,20 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 func (s *Server) resumeTool() builtin {
@@ -233,6 +234,9 @@ func split(open []question.Question) (asked []question.Question, approvals []str
 func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
 	id, ok := s.opened(c.home.ID(), c.State)
 	if !ok {
+		if s.cfg.Audit != nil {
+			s.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: c.home.ID(), Outcome: "unknown_state"})
+		}
 		return redact.Message{}, wire.ErrState
 	}
 	x, err := s.cfg.Runner.Attach(ctx, c.home, id, answers(c.Replies))

@@ -25,6 +25,9 @@ func newID() string {
 	return string(b)
 }
 
+// isID reports whether a text has the form of an id.
+func isID(text string) bool { return len(text) == 10 && strings.Trim(text, letters) == "" }
+
 // normal normalizes a typed id.
 func normal(id string) string { return strings.ToLower(strings.TrimSpace(id)) }
 

@@ -119,7 +119,10 @@ type Config struct {
 	// Record is called when a request is created, answered, or found to have expired by
 	// Wait, before the change is committed; an error prevents the change. nil means no call.
 	Record func(context.Context, Request) error
-	Now    func() time.Time // nil means time.Now
+	// Unknown is called with each id that is not one of the tenant but has the form of one;
+	// nil means no call.
+	Unknown func(id string)
+	Now     func() time.Time // nil means time.Now
 }
 
 // Store contains the requests of one tenant.

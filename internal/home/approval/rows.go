@@ -50,6 +50,9 @@ func (s *Store) decryptInto(r *Request, shown, note []byte) (err error) {
 func (s *Store) read(ctx context.Context, tx *store.Tx, id string) (Request, error) {
 	r, err := s.scan(tx.QueryRowContext(ctx, "SELECT "+columns+" FROM approvals WHERE id = ?", id))
 	if errors.Is(err, sql.ErrNoRows) {
+		if s.cfg.Unknown != nil && isID(id) {
+			s.cfg.Unknown(id)
+		}
 		err = fault.New(fault.NotFound, "there is no approval %.40q", id).WithHint("`sandpiper approvals list` shows open approvals")
 	}
 	return r, err

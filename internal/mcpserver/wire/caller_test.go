@@ -7,10 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -132,14 +136,14 @@ func TestEventStreamsReceiveOnlyTheirCallersMessages(t *testing.T) {
 	}
 }
 
-func TestPostToAnotherCallersEventStreamIsForbidden(t *testing.T) {
+func TestAnotherCallersEventStreamDoesNotExist(t *testing.T) {
 	s, err := New(Config{Name: "test", Version: "1", Caller: "owner", Tools: []Tool{whoami}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	url := serveEvents(t, s.HTTP(HTTPConfig{Verify: verify}))
 	alice := dialEvents(t, t.Context(), url, "token-of-alice")
-	if status := alice.post(protocol{}.callOf("whoami"), "token-of-bob"); status != http.StatusForbidden {
+	if status := alice.post(protocol{}.callOf("whoami"), "token-of-bob"); status != http.StatusNotFound {
 		t.Errorf("bob's POST to the stream of alice: status %d", status)
 	}
 	if status := alice.post(protocol{}.callOf("whoami"), "token-of-mallory"); status != http.StatusUnauthorized {
@@ -177,7 +181,7 @@ func TestLargePostToEventStreamIsNotRead(t *testing.T) {
 }
 
 // A connection before 2026-07-28 belongs to its caller, for every method.
-func TestAnotherCallersConnectionIsForbidden(t *testing.T) {
+func TestAnotherCallersConnectionDoesNotExist(t *testing.T) {
 	run := newEndless()
 	w := serveWeb(t, HTTPConfig{Verify: verify, Return: time.Hour}, run.tool(), whoami)
 	connection := w.connect("Authorization", "Bearer token-of-alice")
@@ -205,7 +209,7 @@ func TestAnotherCallersConnectionIsForbidden(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer res.Body.Close()
-			if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusForbidden {
+			if body, _ := io.ReadAll(res.Body); res.StatusCode != http.StatusNotFound || string(body) != "session not found\n" {
 				t.Errorf("%s %s", res.Status, body)
 			}
 		})
@@ -260,5 +264,26 @@ func TestEmptyCallerOfATokenIsUnauthorized(t *testing.T) {
 	}
 	if res := w.post(t.Context(), hello, "Authorization", "Bearer x"); res.StatusCode != http.StatusUnauthorized {
 		t.Error(res.Status)
+	}
+}
+
+// All entry points get their caller from the authenticator, which is in caller.go.
+func TestOnlyTheAuthenticatorReadsTokens(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	readers := map[string]bool{}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(name, "_test.go") && regexp.MustCompile(`TokenInfo|"Authorization"`).Match(text) {
+			readers[name] = true
+		}
+	}
+	if diff := cmp.Diff(map[string]bool{"caller.go": true}, readers); diff != "" {
+		t.Error(diff)
 	}
 }

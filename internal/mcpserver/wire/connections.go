@@ -2,7 +2,9 @@ package wire
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -18,8 +20,9 @@ const connectionHeader = "Mcp-Session-Id"
 type connections struct {
 	*replays
 	authn   authenticator
-	most    int          // of one caller
-	dismiss func(string) // cancels the calls of a connection
+	most    int                            // of one caller
+	dismiss func(string)                   // cancels the calls of a connection
+	foreign func(caller string, f Foreign) // as HTTPConfig.Foreign
 
 	mu       sync.Mutex
 	byID     map[string]*connection
@@ -34,8 +37,8 @@ type connection struct {
 	used    uint64 // number of its last use
 }
 
-func newConnections(authn authenticator, most int, dismiss func(string)) *connections {
-	return &connections{replays: newReplays(), authn: authn, most: most, dismiss: dismiss,
+func newConnections(authn authenticator, cfg HTTPConfig, dismiss func(string)) *connections {
+	return &connections{replays: newReplays(), authn: authn, most: cfg.CallerConnections, dismiss: dismiss, foreign: cfg.Foreign,
 		byID: map[string]*connection{}, byCaller: map[string]map[string]*connection{}}
 }
 
@@ -71,7 +74,7 @@ func (c *connections) add(session *mcp.ServerSession, caller string) bool {
 			c.mu.Unlock()
 			return false
 		}
-		c.remove(oldest.session.ID())
+		delete(own, oldest.session.ID()) // byID has it until it is closed
 	}
 	if own = c.byCaller[caller]; own == nil {
 		own = map[string]*connection{}
@@ -95,23 +98,27 @@ func (c *connections) remove(id string) {
 		return
 	}
 	delete(c.byID, id)
-	if own := c.byCaller[gone.caller]; len(own) > 1 {
-		delete(own, id)
-	} else {
+	own := c.byCaller[gone.caller]
+	if delete(own, id); len(own) == 0 {
 		delete(c.byCaller, gone.caller)
 	}
 }
 
-// watch rejects a request for another caller's connection before it has any effect, and
-// records when a connection is in use. The SDK rejects it too, but later.
+// watch records when a connection is in use. A connection of another caller does not exist
+// for this one: the request continues with an id that no connection has, so that it has no
+// effect, and its answer is the same as for an unknown id.
 func (c *connections) watch(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		used, foreign := c.use(r.Header.Get(connectionHeader), c.authn.callerFrom(r.Context()))
+		id, caller := r.Header.Get(connectionHeader), c.authn.callerFrom(r.Context())
+		used, foreign := c.use(id, caller)
 		if foreign {
-			http.Error(w, "this connection was opened with another token", http.StatusForbidden)
-			return
+			c.foreign(caller, ForeignConnection)
+			r.Header.Set(connectionHeader, rand.Text())
 		}
 		if used != nil {
+			if c.isForeignStream(r.Header.Get("Last-Event-Id"), caller) { // the store does not find it
+				c.foreign(caller, ForeignStream)
+			}
 			defer func() {
 				c.mu.Lock()
 				defer c.mu.Unlock()
@@ -134,6 +141,19 @@ func (c *connections) use(id, caller string) (used *connection, foreign bool) {
 	}
 	used.open++
 	return used, false
+}
+
+// isForeignStream reports whether an event id names a stream of another caller.
+func (c *connections) isForeignStream(eventID, caller string) bool {
+	stream, _, _ := strings.Cut(eventID, "_")
+	if stream == "" { // the first stream of every connection has no name
+		return false
+	}
+	connection := c.connectionOf(stream)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	owner := c.byID[connection]
+	return owner != nil && owner.caller != caller
 }
 
 // SessionClosed implements mcp.EventStore.

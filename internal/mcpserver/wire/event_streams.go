@@ -16,6 +16,7 @@ type eventStreams struct {
 	server  *mcp.Server
 	authn   authenticator
 	maxBody int64
+	foreign func(caller string, f Foreign) // as HTTPConfig.Foreign
 
 	mu   sync.Mutex
 	open map[string]eventStream // by id
@@ -26,8 +27,8 @@ type eventStream struct {
 	caller    string
 }
 
-func newEventStreams(server *mcp.Server, authn authenticator, maxBody int64) *eventStreams {
-	return &eventStreams{server: server, authn: authn, maxBody: maxBody, open: map[string]eventStream{}}
+func newEventStreams(server *mcp.Server, authn authenticator, cfg HTTPConfig) *eventStreams {
+	return &eventStreams{server: server, authn: authn, maxBody: cfg.MaxBody, foreign: cfg.Foreign, open: map[string]eventStream{}}
 }
 
 // streamParameter names the URL parameter that identifies the stream of a POST.
@@ -93,12 +94,14 @@ func (e *eventStreams) post(w http.ResponseWriter, r *http.Request) {
 	e.mu.Lock()
 	s, ok := e.open[id]
 	e.mu.Unlock()
-	switch {
-	case !ok:
-		http.Error(w, "stream not found; open one with GET", http.StatusNotFound)
-	case s.caller != e.authn.callerFrom(r.Context()):
-		http.Error(w, "this stream was opened with another token", http.StatusForbidden)
-	default:
-		s.transport.ServeHTTP(w, r)
+	caller := e.authn.callerFrom(r.Context())
+	if ok && s.caller != caller {
+		e.foreign(caller, ForeignStream)
+		ok = false // as if it did not exist
 	}
+	if !ok {
+		http.Error(w, "stream not found; open one with GET", http.StatusNotFound)
+		return
+	}
+	s.transport.ServeHTTP(w, r)
 }

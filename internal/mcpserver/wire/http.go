@@ -21,6 +21,9 @@ type HTTPConfig struct {
 	// Verify returns the caller of a bearer token, or an error. Nil means no
 	// authentication: every client is Config.Caller.
 	Verify func(ctx context.Context, token string) (Caller, error)
+	// Foreign is called for each request with an id of another caller, which is answered
+	// like an unknown one; nil means no call.
+	Foreign func(caller string, f Foreign)
 	// Resource describes this server to clients that must authenticate; nil means that they
 	// are not told how.
 	Resource *Protected
@@ -46,7 +49,18 @@ type HTTPConfig struct {
 	CallerRequests int
 }
 
+// Foreign is the kind of an id of another caller.
+type Foreign string
+
+const (
+	ForeignConnection Foreign = "foreign_connection" // an MCP connection before 2026-07-28
+	ForeignStream     Foreign = "foreign_stream"     // a stream of such a connection, or of HTTP+SSE
+)
+
 func (c HTTPConfig) withDefaults() HTTPConfig {
+	if c.Foreign == nil {
+		c.Foreign = func(string, Foreign) {}
+	}
 	if c.Recheck == 0 {
 		c.Recheck = 10 * time.Second
 	}
@@ -139,7 +153,7 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h.server, h.offer = s.build(alive, authn, opts)
 	h.server.AddReceivingMiddleware(present.attend)
 	server := func(*http.Request) *mcp.Server { return h.server }
-	h.owned = newConnections(authn, cfg.CallerConnections, present.dismiss)
+	h.owned = newConnections(authn, cfg, present.dismiss)
 	h.server.AddReceivingMiddleware(h.owned.remember)
 	requests := newRequestLimit(authn, cfg.CallerRequests)
 	h.modern = authn.authenticate(requests.limit(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
@@ -148,7 +162,7 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h.older = authn.authenticate(requests.limit(h.owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		EventStore: h.owned, SessionTimeout: cfg.Idle, MaxRequestBodyBytes: cfg.MaxBody,
 	}))))))
-	h.events = authn.authenticate(requests.limit(newEventStreams(h.server, authn, cfg.MaxBody)))
+	h.events = authn.authenticate(requests.limit(newEventStreams(h.server, authn, cfg)))
 	return h
 }
 

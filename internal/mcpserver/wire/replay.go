@@ -21,8 +21,9 @@ type replays struct {
 	perConnection, all bounds
 
 	mu          sync.Mutex
-	connections map[string]*sent // by id
-	events      list.List        // of *event, oldest first
+	connections map[string]*sent  // by id
+	owners      map[string]string // of the streams: their connections
+	events      list.List         // of *event, oldest first
 	bytes       int
 }
 
@@ -51,7 +52,7 @@ type event struct {
 }
 
 func newReplays() *replays {
-	return &replays{perConnection: bounds{256, 8 << 20}, all: bounds{1 << 16, 64 << 20}, connections: map[string]*sent{}}
+	return &replays{perConnection: bounds{256, 8 << 20}, all: bounds{1 << 16, 64 << 20}, connections: map[string]*sent{}, owners: map[string]string{}}
 }
 
 // Open implements mcp.EventStore. The stream "" is the first of every connection; a
@@ -71,6 +72,9 @@ func (r *replays) Open(_ context.Context, connection, stream string) error {
 		r.connections[connection] = c
 	}
 	c.streams[stream] = &replay{}
+	if stream != "" {
+		r.owners[stream] = connection
+	}
 	return nil
 }
 
@@ -114,7 +118,15 @@ func (r *replays) drop(c *sent) {
 	s := c.streams[e.stream]
 	if s.kept--; s.kept == 0 && s.answered {
 		delete(c.streams, e.stream)
+		delete(r.owners, e.stream)
 	}
+}
+
+// connectionOf returns the connection of a stream, or "".
+func (r *replays) connectionOf(stream string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.owners[stream]
 }
 
 // isResponse reports whether a message is the answer to a request.
@@ -182,6 +194,9 @@ func (r *replays) SessionClosed(_ context.Context, connection string) error {
 		r.events.Remove(at.Value.(*event).inAll)
 	}
 	r.bytes -= c.bytes
+	for stream := range c.streams {
+		delete(r.owners, stream)
+	}
 	delete(r.connections, connection)
 	return nil
 }
