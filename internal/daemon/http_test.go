@@ -21,7 +21,14 @@ const (
 )
 
 // serveTokens serves a daemon over HTTP to the owner and to alice, and returns its address.
-func serveTokens(t *testing.T, cfg daemon.Config) (string, *daemon.Daemon) {
+func serveTokens(t *testing.T, cfg daemon.Config) string {
+	t.Helper()
+	url, _ := startTokens(t, cfg)
+	return url
+}
+
+// startTokens is serveTokens for tests that need the daemon too.
+func startTokens(t *testing.T, cfg daemon.Config) (string, *daemon.Daemon) {
 	t.Helper()
 	alice, err := tenant.Parse("alice")
 	if err != nil {
@@ -76,7 +83,7 @@ func TestTenantRulesApplyOnEveryTransport(t *testing.T) {
 	cfg := passingOn(t, dir, map[string]upstreamtest.Script{"good": scripted("echo")})
 	cfg.DataDir = filepath.Join(dir, "data")
 	cfg.Policy = policy.Config{Rules: []policy.Rule{{Name: "not alice", Decision: policy.Block, Scope: policy.Scope{Tenants: []string{"alice"}}}}}
-	url, _ := serveTokens(t, cfg)
+	url := serveTokens(t, cfg)
 	for name, ask := range transports {
 		t.Run(name, func(t *testing.T) {
 			if got := ask(t, url, ownerToken, call("echo", `{}`)); !strings.Contains(got, "echo answers") {

@@ -29,7 +29,7 @@ const ofOwner = "of the owner"
 // that she gets for an id that nobody has.
 func TestTenantsAreIsolatedOnEveryEntryPoint(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	url, d := serveTokens(t, daemon.Config{Config: config.Config{DataDir: data}})
+	url, d := startTokens(t, daemon.Config{Config: config.Config{DataDir: data}})
 	owned := newOwned(t, url, d)
 	var rows []entryPoint
 	for name, ask := range transports {
