@@ -82,6 +82,7 @@ func newOwned(t *testing.T, url string, d *daemon.Daemon) owned {
 	transports["2026-07-28"](t, url, ownerToken, call("write_workspace_file", `{"filename":"secret.txt","content":"`+ofOwner+`"}`))
 	const asks = `{"code":"call ask {\"question\":\"First?\"}"}`
 	older := transports["2025-11-25"](t, url, ownerToken, call("execute_code", asks))
+	transports["2025-11-25"](t, url, ownerToken, call("execute_code", `{"session_id":"secret_session","code":"result 1"}`))
 	transports["2025-11-25"](t, url, ownerToken, call("execute_code", strings.Replace(asks, "{", `{"session_id":"secret_session",`, 1)))
 	o.execution = regexp.MustCompile(`exec_[a-z2-7]{26}`).FindString(older)
 	var newer struct {
@@ -136,6 +137,15 @@ func (o owned) messages(transport string, ask func(t *testing.T, url, token, mes
 		{"resources/read", "secret.txt", "absent.txt", method("resources/read", `"uri":"workspace://ID"`), ofOwner},
 		{"resources/read of a skill", "secret_skill", "absent_skill", method("resources/read", `"uri":"skill://ID"`), ofOwner},
 	}
+	complete := func(ref, argument string) func(*testing.T, string, string) string {
+		return method("completion/complete", `"ref":`+ref+`,"argument":{"name":"`+argument+`","value":"ID"}`)
+	}
+	rows = append(rows,
+		entryPoint{"completion of a file", "secret.txt", "absent.txt", complete(`{"type":"ref/resource","uri":"workspace://{+path}"}`, "path"), `"values":["secret.txt"]`},
+		entryPoint{"completion of a skill", "secret_skill", "absent_skill", complete(`{"type":"ref/prompt","name":"load_skill"}`, "name"), `"values":["secret_skill"]`},
+		entryPoint{"completion of a session", "secret_session", "absent_session", complete(`{"type":"ref/prompt","name":"execute_code"}`, "session_id"), "secret_session"},
+		entryPoint{"completion of an execution", o.execution, "exec_" + execution, complete(`{"type":"ref/prompt","name":"resume_execution"}`, "execution_id"), o.execution},
+	)
 	if transport == "2026-07-28" {
 		made := "exec_" + execution + o.state[strings.Index(o.state, "."):]
 		rows = append(rows, entryPoint{"requestState", o.state, made, method("tools/call", `"name":"execute_code","arguments":{"code":""},"requestState":"ID"`), "First?"})

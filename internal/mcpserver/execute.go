@@ -68,7 +68,7 @@ func (s *Server) executeTool(p Profile) builtin {
 			{name: "context_vars", kind: object, about: "Set as globals"},
 			{name: "timeout_seconds", kind: number, fallback: l.Timeout.Seconds(), about: fmt.Sprintf("At most %g", l.MaxTimeout.Seconds())},
 			{name: "memory_mb", kind: integer, fallback: l.MemoryMB, about: fmt.Sprintf("%d to %d", l.MinMemoryMB, l.MaxMemoryMB)},
-			{name: "session_id", kind: text, about: "Calls with the same share variables"},
+			{name: "session_id", kind: text, about: "Calls with the same share variables", names: sessionIDs},
 			{name: "dry_run", kind: boolean, about: "Plan changes; resume_execution(plan_id) makes them"},
 		},
 		hints: wire.Hints{Destructive: true}, // may overwrite and delete files

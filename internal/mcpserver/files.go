@@ -30,14 +30,14 @@ func (s *Server) fileTools() []builtin {
 	return []builtin{{
 		name: "write_workspace_file", profile: Standard, scope: access.Files,
 		about:  "Write a text file to /workspace, replacing what was there.",
-		params: []param{{name: "filename", kind: text, required: true}, {name: "content", kind: text, required: true}},
+		params: []param{{name: "filename", kind: text, required: true, names: fileNames}, {name: "content", kind: text, required: true}},
 		hints:  wire.Hints{Destructive: true, Idempotent: true},
 		run:    s.writeFile,
 	}, {
 		name: "read_workspace_file", profile: Standard, scope: access.Files, longest: 400_000,
 		about: "Read a file from /workspace. A large one comes in pages: go on at next_offset. To work on a file, read it in execute_code instead.",
 		params: []param{
-			{name: "filename", kind: text, required: true},
+			{name: "filename", kind: text, required: true, names: fileNames},
 			{name: "offset", kind: integer, fallback: 0, about: "In bytes"},
 			{name: "limit", kind: integer, fallback: page, about: fmt.Sprintf("In bytes, at most %d", maxPage)},
 		},

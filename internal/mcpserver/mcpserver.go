@@ -124,7 +124,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Profile == Passthrough {
 		face.Relay = s.relay()
 	} else {
-		face.Instructions, face.Tools, face.Resources = instructions, s.listed(), s.resources()
+		face.Instructions, face.Tools, face.Resources, face.Complete = instructions, s.listed(), s.resources(), s.completer()
 	}
 	w, err := wire.New(face)
 	s.wire = w

@@ -36,6 +36,7 @@ type param struct {
 	required bool     //
 	fallback any      // shown as the default; nil means none
 	values   []string // allowed strings; nil means any
+	names    source   // values that exist, for completion; nil means values
 }
 
 // schema converts params to a JSON Schema, in the same order.

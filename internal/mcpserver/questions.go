@@ -27,8 +27,8 @@ func (s *Server) resumeTool() builtin {
 		name: "resume_execution", profile: Lean,
 		about: "Resume an execution that waits for a person or was interrupted (no call repeats), or apply a plan.",
 		params: []param{
-			{name: "execution_id", kind: text, about: "Without it such executions are listed"},
-			{name: "session_id", kind: text, about: "List those of this session"},
+			{name: "execution_id", kind: text, about: "Without it such executions are listed", names: resumableIDs},
+			{name: "session_id", kind: text, about: "List those of this session", names: sessionIDs},
 			{name: "answer", kind: anything, about: "The person's, never yours; {question id: answer} for several; {\"action\":\"decline\"}"},
 		},
 		longest: 100_000,

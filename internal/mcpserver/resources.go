@@ -31,6 +31,12 @@ const (
 	maxResources = 100
 )
 
+// URI templates of resources.
+const (
+	skillTemplate = skillScheme + "{name}"
+	fileTemplate  = fileScheme + "{+path}"
+)
+
 const pythonType = "text/x-python"
 
 // resources returns the handlers of resources: the tenant's skills and files.
@@ -38,8 +44,8 @@ func (s *Server) resources() *wire.Resources {
 	return &wire.Resources{
 		Scope: string(access.Files),
 		Templates: []wire.Template{
-			{URI: skillScheme + "{name}", Name: "skill", Description: "The Python of a saved skill", MIME: pythonType},
-			{URI: fileScheme + "{+path}", Name: "file", Description: "A file in /workspace"},
+			{URI: skillTemplate, Name: "skill", Description: "The Python of a saved skill", MIME: pythonType},
+			{URI: fileTemplate, Name: "file", Description: "A file in /workspace"},
 		},
 		List: s.listResources, Read: s.readResource, Versions: s.resourceVersions,
 	}

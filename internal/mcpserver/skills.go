@@ -9,12 +9,12 @@ import (
 )
 
 func (s *Server) skillTools() []builtin {
-	name := param{name: "name", kind: text, required: true}
+	name := param{name: "name", kind: text, required: true, names: skillNames}
 	return []builtin{{
 		name: "save_skill", profile: Standard,
 		about: "Save Python worth using again: functions and constants. Later code loads it with `from skills import name`. Replaces a skill of that name.",
 		params: []param{
-			{name: "name", kind: text, required: true, about: "Letters, digits and underscores"},
+			{name: "name", kind: text, required: true, about: "Letters, digits and underscores", names: skillNames},
 			{name: "code", kind: text, required: true},
 			{name: "description", kind: text, fallback: ""},
 			{name: "tags", kind: texts},

@@ -17,7 +17,7 @@ func (s *Server) toolTools() []builtin {
 	if s.cfg.Find == nil {
 		return nil
 	}
-	category := param{name: "category", kind: text}
+	category := param{name: "category", kind: text, names: categoryNames}
 	return []builtin{{
 		name: "search_tools", profile: Lean,
 		about: "Find tools of MCP servers by what they do.",
@@ -32,7 +32,7 @@ func (s *Server) toolTools() []builtin {
 	}, {
 		name: "get_tool_definition", profile: Lean,
 		about:  "A tool's schemas, import, signature and example.",
-		params: []param{{name: "tool_name", kind: text, required: true, about: "TOOL or SERVER.TOOL"}, category},
+		params: []param{{name: "tool_name", kind: text, required: true, about: "TOOL or SERVER.TOOL", names: toolNames}, category},
 		hints:  wire.Hints{ReadOnly: true, Idempotent: true},
 		run:    s.toolDefinition,
 	}, {
@@ -48,7 +48,7 @@ func (s *Server) toolTools() []builtin {
 	}, {
 		name: "get_server_tools", profile: Full,
 		about:  "The tools of one server.",
-		params: []param{{name: "server_name", kind: text, required: true}},
+		params: []param{{name: "server_name", kind: text, required: true, names: serverNames}},
 		hints:  wire.Hints{ReadOnly: true, Idempotent: true},
 		run:    s.serverTools,
 	}}

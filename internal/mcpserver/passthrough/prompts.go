@@ -3,10 +3,13 @@ package passthrough
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
@@ -119,13 +122,20 @@ type Completed struct {
 }
 
 // Complete requests values from the server of the prompt or template. A server without
-// completion returns none.
+// completion returns none. A reference to a prompt that does not exist means the tool of that
+// name, whose schema has the values: the protocol has no references to tools.
 func (f *Face) Complete(ctx context.Context, c Completion) (Completed, error) {
 	question := upstream.Completion{Name: c.Argument.Name, Value: c.Argument.Value, Arguments: c.Context.Arguments}
 	server := ""
 	switch c.Ref.Type {
 	case "ref/prompt":
 		ref, err := f.findPrompt(ctx, c.Ref.Name)
+		if fault.KindOf(err) == fault.NotFound {
+			if of, findErr := f.find(ctx, c.Ref.Name); findErr == nil {
+				t, _ := f.now().Find(of)
+				return enumerated(t.Input, c.Argument.Name, c.Argument.Value), nil
+			}
+		}
 		if err != nil {
 			return Completed{}, err
 		}
@@ -146,6 +156,18 @@ func (f *Face) Complete(ctx context.Context, c Completion) (Completed, error) {
 		values.Values = []string{} // not null
 	}
 	return Completed{values}, err
+}
+
+// maxValues is the protocol's limit of the values in one answer.
+const maxValues = 100
+
+// enumerated returns the values of an argument that start with what was typed.
+func enumerated(input json.RawMessage, argument, typed string) Completed {
+	values := slices.DeleteFunc(append([]string{}, schema.Enum(input, argument)...), func(v string) bool {
+		return !strings.HasPrefix(strings.ToLower(v), strings.ToLower(typed))
+	})
+	n := len(values)
+	return Completed{upstream.Values{Values: values[:min(n, maxValues)], Total: n, More: n > maxValues}}
 }
 
 // locateTemplate returns the server of a template, or of a URI.

@@ -25,7 +25,10 @@ func TestRequestsNeedScopes(t *testing.T) {
 	resources.Scope = "files"
 	scoped := whoami
 	scoped.Scope = "execute"
-	s, err := New(Config{Name: "test", Version: "1", Tools: []Tool{scoped}, Resources: resources})
+	values := &Completer{Scope: "execute", Values: func(ctx context.Context, c Completion) (redact.Redacted, error) {
+		return exit.Redact(ctx, Completed{Values: []string{"value of " + c.Caller}})
+	}}
+	s, err := New(Config{Name: "test", Version: "1", Tools: []Tool{scoped}, Resources: resources, Complete: values})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,6 +48,18 @@ func TestRequestsNeedScopes(t *testing.T) {
 		got := read(t, w.post(t.Context(), message, append(auth, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "resources/read", "Mcp-Name", "s:a")...))
 		if !strings.Contains(got, c.resource) {
 			t.Errorf("%s: resources/read answers %s", c.token, got)
+		}
+		for ref, want := range map[string]string{
+			`"ref/prompt","name":"whoami"`: c.tool, `"ref/prompt","name":"server.tool"`: c.tool, `"ref/resource","uri":"s:{x}"`: c.resource,
+		} {
+			message := `{"jsonrpc":"2.0","id":1,"method":"completion/complete","params":{"ref":{"type":` + ref + `},"argument":{"name":"x","value":""},` + modern + `}}`
+			got := read(t, w.post(t.Context(), message, append(auth, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "completion/complete")...))
+			if want != refused {
+				want = `"value of alice"`
+			}
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: completion of %s answers %s", c.token, ref, got)
+			}
 		}
 	}
 	conn := w.connect("Authorization", "Bearer both")

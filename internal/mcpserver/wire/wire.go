@@ -36,7 +36,8 @@ type Config struct {
 	Instructions string // a hint to the model; empty means none
 	Tools        []Tool
 	Resources    *Resources // nil means none
-	Relay        *Relay     // instead of Tools and Resources; nil means these
+	Complete     *Completer // nil means none
+	Relay        *Relay     // instead of Tools, Resources and Complete; nil means these
 	// Caller is the caller of requests without authentication: over stdio, and over HTTP
 	// without HTTPConfig.Verify.
 	Caller string
@@ -114,7 +115,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if cfg.Relay != nil && (len(cfg.Tools) > 0 || cfg.Resources != nil) {
+	if cfg.Relay != nil && (len(cfg.Tools) > 0 || cfg.Resources != nil || cfg.Complete != nil) {
 		return nil, errors.New("wire: what is relayed stands in place of tools and resources")
 	}
 	seen := map[string]bool{}
@@ -139,6 +140,9 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	if s.cfg.Resources != nil {
 		s.cfg.Resources.declare(opts)
 	}
+	if s.cfg.Complete != nil {
+		opts.Capabilities.Completions = &mcp.CompletionCapabilities{}
+	}
 	if s.cfg.Relay != nil {
 		opts.Capabilities = relayed()
 	}
@@ -152,6 +156,9 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 		server.AddTool(t.describe(), s.handler(alive, authn, t))
 	}
 	o := s.offer(alive, authn, server)
+	if s.cfg.Complete != nil {
+		server.AddReceivingMiddleware(o.complete(s.cfg.Complete))
+	}
 	if s.cfg.Relay != nil {
 		s.relay(alive, o, server)
 	}
@@ -170,6 +177,9 @@ func (s *Server) scopes() func(method string, req mcp.Request) string {
 		if call, ok := req.(*mcp.CallToolRequest); ok && s.cfg.Relay == nil {
 			return tools[call.Params.Name]
 		}
+		if c, ok := req.(*mcp.CompleteRequest); ok && s.cfg.Complete != nil {
+			return s.completionScope(c, tools)
+		}
 		listen, ok := req.(*mcp.SubscriptionsListenRequest)
 		watches := ok && listen.Params != nil && listen.Params.Notifications != nil && len(listen.Params.Notifications.ResourceSubscriptions) > 0
 		switch {
@@ -180,6 +190,20 @@ func (s *Server) scopes() func(method string, req mcp.Request) string {
 		}
 		return ""
 	}
+}
+
+// completionScope returns the scope of the tool or resource that has the argument.
+func (s *Server) completionScope(c *mcp.CompleteRequest, tools map[string]string) string {
+	if c.Params == nil || c.Params.Ref == nil {
+		return ""
+	}
+	if c.Params.Ref.Type == "ref/resource" {
+		return s.cfg.Resources.Scope
+	}
+	if scope, ok := tools[c.Params.Ref.Name]; ok {
+		return scope
+	}
+	return s.cfg.Complete.Scope
 }
 
 // private is the cache scope of every answer: answers depend on the caller, so a shared

@@ -1,0 +1,134 @@
+package mcpserver
+
+import (
+	"context"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
+)
+
+// maxCompletions is the protocol's limit of the values in one answer.
+const maxCompletions = 100
+
+// source returns the values that exist for an argument, the most useful first. Home and
+// finder are those of the caller.
+type source func(context.Context, *Server, *home.Home, *lookup.Finder) ([]string, error)
+
+// Sources of values. Without servers there is no finder, and no tool that uses it is listed.
+var (
+	serverNames   source = ofFinder((*lookup.Finder).ServerNames)
+	toolNames     source = ofFinder((*lookup.Finder).ToolNames)
+	categoryNames source = ofFinder((*lookup.Finder).CategoryNames)
+
+	skillNames source = func(ctx context.Context, _ *Server, home *home.Home, _ *lookup.Finder) (names []string, err error) {
+		all, err := home.Skills.List(ctx)
+		for _, m := range all {
+			names = append(names, m.Name)
+		}
+		return names, err
+	}
+	fileNames source = func(ctx context.Context, _ *Server, home *home.Home, _ *lookup.Finder) ([]string, error) {
+		all, err := home.Workspace.List(ctx, ".")
+		return all.Files, err
+	}
+	sessionIDs source = func(ctx context.Context, _ *Server, home *home.Home, _ *lookup.Finder) (ids []string, err error) {
+		all, err := home.Sessions.List(ctx)
+		for _, s := range all {
+			ids = append(ids, s.ID)
+		}
+		return ids, err
+	}
+	resumableIDs source = func(ctx context.Context, s *Server, home *home.Home, _ *lookup.Finder) (ids []string, err error) {
+		all, err := s.cfg.Runner.Resumable(ctx, home, "")
+		for _, x := range all {
+			ids = append(ids, x.ID)
+		}
+		return ids, err
+	}
+)
+
+func ofFinder(names func(*lookup.Finder) []string) source {
+	return func(_ context.Context, _ *Server, _ *home.Home, find *lookup.Finder) ([]string, error) {
+		return names(find), nil
+	}
+}
+
+// completer completes the arguments of the listed tools, of servers' tools named
+// SERVER.TOOL, and of resource templates.
+func (s *Server) completer() *wire.Completer {
+	return &wire.Completer{Scope: string(access.Execute), Values: func(ctx context.Context, c wire.Completion) (redact.Redacted, error) {
+		return s.visit(ctx, c.Caller, func(home *home.Home, out *redact.Exit) (any, error) {
+			typed, err := out.Restorer().Name(ctx, redact.ToFile, c.Value)
+			if err != nil {
+				return nil, err
+			}
+			all, err := s.valuesFor(ctx, home, c)
+			return match(all, typed), err
+		})
+	}}
+}
+
+// valuesFor returns all values of an argument; none if it may be anything.
+func (s *Server) valuesFor(ctx context.Context, home *home.Home, c wire.Completion) ([]string, error) {
+	if c.Template != "" {
+		from, ok := map[string]source{skillTemplate: skillNames, fileTemplate: fileNames}[c.Template]
+		if !ok {
+			return nil, fault.New(fault.Invalid, "there is no resource template %.80q: use %s or %s", c.Template, skillTemplate, fileTemplate)
+		}
+		return from(ctx, s, home, nil)
+	}
+	var finder *lookup.Finder
+	if s.cfg.Find != nil {
+		finder = s.cfg.Find.For(catalog.Viewer{Tenant: home.ID()})
+	}
+	if params := s.paramsOf(c.Tool); params != nil {
+		p := find(params, c.Argument)
+		switch {
+		case p == nil:
+			return nil, unknown(c.Tool, params, c.Argument)
+		case p.names != nil:
+			return p.names(ctx, s, home, finder)
+		}
+		return p.values, nil
+	}
+	if finder != nil {
+		if values, known := finder.Enum(c.Tool, c.Argument); known {
+			return values, nil
+		}
+	}
+	return nil, fault.New(fault.Invalid, "there is no tool %.80q whose arguments can be completed", c.Tool).
+		WithHint("use the name of a listed tool, or SERVER.TOOL")
+}
+
+// paramsOf returns the parameters of a listed tool; nil if it is not listed.
+func (s *Server) paramsOf(name string) []param {
+	for _, t := range s.tools(s.cfg.Profile) {
+		if t.name == name && s.cfg.Profile.shows(t.profile) {
+			return append([]param{}, t.params...) // not nil
+		}
+	}
+	return nil
+}
+
+// match returns the values that contain what was typed, in any case: those that start with
+// it first.
+func match(all []string, typed string) wire.Completed {
+	typed = strings.ToLower(typed)
+	var first, rest []string
+	for _, v := range all {
+		switch at := strings.Index(strings.ToLower(v), typed); {
+		case at == 0:
+			first = append(first, v)
+		case at > 0:
+			rest = append(rest, v)
+		}
+	}
+	found := append(append([]string{}, first...), rest...) // not null
+	return wire.Completed{Values: found[:min(len(found), maxCompletions)], Total: len(found), More: len(found) > maxCompletions}
+}

@@ -1,0 +1,37 @@
+package lookup
+
+import (
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+)
+
+// ServerNames returns the names of all servers, in the order of the catalog.
+func (f *Finder) ServerNames() (names []string) {
+	for _, s := range f.now().Servers {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// ToolNames returns the names of all tools, as SERVER.TOOL.
+func (f *Finder) ToolNames() (names []string) {
+	now := f.now()
+	for _, s := range now.Servers {
+		for _, t := range now.Of(s.Name) {
+			names = append(names, t.Ref.String())
+		}
+	}
+	return names
+}
+
+// CategoryNames returns the names of all categories, sorted.
+func (f *Finder) CategoryNames() []string { return categories(f.now()) }
+
+// Enum returns the values that the schema of a tool allows for an argument; nil if it allows
+// any. known is false if there is no such tool; see Define for its name.
+func (f *Finder) Enum(name, argument string) (values []string, known bool) {
+	tools := f.now().Named(name, "")
+	if len(tools) == 0 {
+		return nil, false
+	}
+	return schema.Enum(tools[0].Input, argument), true
+}
