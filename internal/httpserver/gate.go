@@ -3,6 +3,7 @@ package httpserver
 import (
 	"container/list"
 	"context"
+	"crypto/tls"
 	"math"
 	"net"
 	"net/http"
@@ -57,7 +58,8 @@ type conn struct {
 	gate    *gate
 	reserve bool
 	groups  []*group        // that count it
-	idle    []*list.Element // in groups; nil during a request
+	idle    []*list.Element // in groups; nil during requests
+	running int             // requests; HTTP/2 has several at a time
 	addr    netip.Prefix
 	closed  bool
 	evicted bool // but not yet closed by its goroutine
@@ -203,6 +205,9 @@ type connKey struct{}
 
 // connContext is for http.Server.ConnContext.
 func (g *gate) connContext(ctx context.Context, c net.Conn) context.Context {
+	if over, ok := c.(*tls.Conn); ok {
+		c = over.NetConn()
+	}
 	return context.WithValue(ctx, connKey{}, c)
 }
 
@@ -216,12 +221,13 @@ func (g *gate) track(health, rest http.Handler) http.Handler {
 			return
 		}
 		g.mu.Lock()
+		c.running++
 		c.markBusy()
 		g.mu.Unlock()
 		defer func() {
 			g.mu.Lock()
 			defer g.mu.Unlock()
-			if !c.closed {
+			if c.running--; c.running == 0 && !c.closed {
 				c.markIdle()
 			}
 		}()

@@ -1,6 +1,6 @@
 // Package httpserver serves an http.Handler to untrusted clients: slow ones, idle
 // ones, ones that send large bodies, and web pages that attack local servers. It
-// handles paths, limits and origins, and no MCP.
+// handles paths, limits, origins and certificates, and no MCP.
 //
 // Without a token it listens on loopback addresses only. A Server serves once; its
 // methods are safe for concurrent use.
@@ -8,6 +8,7 @@ package httpserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ type Config struct {
 	// Metadata describes how to authenticate (RFC 9728), at
 	// /.well-known/oauth-protected-resource and below, to any web page; nil means none.
 	Metadata http.Handler
+	// TLS encrypts connections, and offers HTTP/2; nil means plain HTTP/1.
+	TLS *tls.Config
 	// Ready returns the reason why the daemon is not ready, for /readyz; nil means
 	// always ready.
 	Ready func(context.Context) error
@@ -150,9 +153,10 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Log.Handler(), slog.LevelDebug),
+		TLSConfig:         s.cfg.TLS,
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(g) }()
+	go func() { failed <- s.serve(srv, g) }()
 	select {
 	case err := <-failed:
 		return err
@@ -165,6 +169,13 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		err = errors.Join(err, served)
 	}
 	return err
+}
+
+func (s *Server) serve(srv *http.Server, ln net.Listener) error {
+	if s.cfg.TLS == nil {
+		return srv.Serve(ln)
+	}
+	return srv.ServeTLS(ln, "", "")
 }
 
 func (s *Server) drain() error {
@@ -230,11 +241,15 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			return
 		}
 		rc := http.NewResponseController(w)
-		_ = rc.SetReadDeadline(time.Now().Add(s.cfg.Stalled))
+		if r.Body != http.NoBody { // the deadline would end a stream without a body
+			_ = rc.SetReadDeadline(time.Now().Add(s.cfg.Stalled))
+		}
 		body := &body{ReadCloser: r.Body, s: s, rc: rc, request: r, expected: r.ContentLength}
 		defer body.release()
 		r.Body = body
-		next.ServeHTTP(&writer{ResponseWriter: w, rc: rc, stalled: s.cfg.Stalled}, r)
+		limited := &writer{ResponseWriter: w, rc: rc, stalled: s.cfg.Stalled, timed: r.ProtoMajor > 1}
+		next.ServeHTTP(limited, r)
+		limited.begin() // what is buffered is sent when the handler has returned
 	})
 }
 
@@ -315,17 +330,29 @@ type writer struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
 	stalled time.Duration
+	// timed marks a stream of HTTP/2, which ends at its deadline even if nothing is being written.
+	timed bool
+}
+
+func (w *writer) begin() { _ = w.rc.SetWriteDeadline(time.Now().Add(w.stalled)) }
+
+func (w *writer) end() {
+	if w.timed {
+		_ = w.rc.SetWriteDeadline(time.Time{})
+	}
 }
 
 // Write implements io.Writer.
 func (w *writer) Write(p []byte) (int, error) {
-	_ = w.rc.SetWriteDeadline(time.Now().Add(w.stalled))
+	w.begin()
+	defer w.end()
 	return w.ResponseWriter.Write(p)
 }
 
 // Flush implements http.Flusher.
 func (w *writer) Flush() {
-	_ = w.rc.SetWriteDeadline(time.Now().Add(w.stalled))
+	w.begin()
+	defer w.end()
 	_ = w.rc.Flush()
 }
 
