@@ -22,7 +22,8 @@ them. Clients start this command themselves; add it to their configuration. Logs
 to standard error, or to the file in log.file.
 
 With --http it serves any number of clients at http://HOST:PORT/mcp until it is
-stopped, in the protocol versions from 2024-11-05 to 2026-07-28. An address that
+stopped, in the protocol versions from 2024-11-05 to 2026-07-28; with http.tls in the
+configuration, at https://HOST:PORT/mcp. An address that
 other machines can reach requires a token (http.token in the configuration, or
 SANDPIPER_HTTP_TOKEN), which clients send as a bearer token. /healthz reports that
 the process runs, /readyz that it can execute code. SIGTERM and SIGINT stop it;
@@ -96,6 +97,6 @@ func (a *app) serveHTTP(ctx context.Context, d *daemon.Daemon, addr string) erro
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "MCP at http://%s/mcp\n", ln.Addr())
+	fmt.Fprintf(a.stderr, "MCP at %s://%s/mcp\n", d.Scheme(), ln.Addr())
 	return d.ServeHTTP(ctx, ln)
 }

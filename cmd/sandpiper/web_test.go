@@ -86,7 +86,7 @@ func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProc
 	if d.url, ok = strings.CutPrefix(strings.TrimSpace(first), "MCP at "); !ok {
 		t.Fatalf("the daemon begins with %q", first)
 	}
-	d.addr = strings.TrimSuffix(strings.TrimPrefix(d.url, "http://"), "/mcp")
+	_, d.addr, _ = strings.Cut(strings.TrimSuffix(d.url, "/mcp"), "://")
 	return d
 }
 

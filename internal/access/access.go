@@ -1,6 +1,7 @@
 // Package access identifies the callers of a daemon over HTTP. A Keys stores API keys; a key
 // identifies one tenant, the scopes of its requests, and when it expires. Only the hash of a
-// key is stored.
+// key is stored. A Provider verifies tokens of an OpenID provider, and Certificates verifies
+// client certificates.
 //
 // Any number of processes may use the same Keys, and see changes at once. The package does
 // not decide which request needs which scope.

@@ -103,6 +103,7 @@ type HTTP struct {
 	Tokens []Token // accepted bearer tokens; see Authenticated
 	Keys   bool    // accept API keys
 	OIDC   OIDC    // accept tokens of an OpenID provider
+	TLS    TLS     // encrypt connections, and accept client certificates
 	Events bool    // serve the HTTP+SSE transport of 2024-11-05 at /sse
 
 	Connections      int // network connections; 0 means the default of httpserver

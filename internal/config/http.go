@@ -26,6 +26,13 @@ var httpKeys = map[string]func(*draft, setting) error{
 	"http.oidc.audience":             func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Audience, s) },
 	"http.oidc.claim":                func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Claim, s) },
 	"http.oidc.scope_prefix":         func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Prefix, s) },
+	"http.tls.cert":                  func(d *draft, s setting) error { return directory(&d.HTTP.TLS.Cert, d, s) },
+	"http.tls.key":                   func(d *draft, s setting) error { return directory(&d.HTTP.TLS.Key, d, s) },
+	"http.tls.client_ca":             func(d *draft, s setting) error { return directory(&d.HTTP.TLS.ClientCA, d, s) },
+	"http.tls.client_field":          func(d *draft, s setting) error { return clientField(&d.HTTP.TLS.ClientField, s) },
+	"http.tls.client_pattern":        func(d *draft, s setting) error { return clientPattern(&d.HTTP.TLS.ClientPattern, s) },
+	"http.tls.client_scopes":         func(d *draft, s setting) error { return scopes(&d.HTTP.TLS.ClientScopes, s) },
+	"http.tls.client_optional":       func(d *draft, s setting) error { return boolean(&d.HTTP.TLS.ClientOptional, s) },
 	"http.oidc.skew":                 func(d *draft, s setting) error { return duration(&d.HTTP.OIDC.Skew, s) },
 }
 
@@ -39,8 +46,11 @@ type OIDC struct {
 	Skew     time.Duration // 0 means the default of access
 }
 
-// Authenticated reports whether requests need a token.
-func (h HTTP) Authenticated() bool { return len(h.Tokens) > 0 || h.Keys || h.OIDC.Issuer != "" }
+// Authenticated reports whether requests need a token or a client certificate.
+func (h HTTP) Authenticated() bool { return len(h.Tokens) > 0 || h.manyTenants() }
+
+// manyTenants reports whether requests may be of tenants that the configuration does not name.
+func (h HTTP) manyTenants() bool { return h.Keys || h.OIDC.Issuer != "" || h.TLS.ClientCA != "" }
 
 // completeOIDC rejects an incomplete configuration of a provider, and sets the audience.
 func (d *draft) completeOIDC() error {

@@ -167,12 +167,12 @@ var families = map[string]func(d *draft, s setting, name string) error{
 }
 
 // structured keys have lists or mappings as values.
-var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true,
+var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true, "http.tls.client_scopes": true,
 	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are keys that contain other keys.
-var sections = map[string]bool{"sandbox": true, "workspace": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "search": true, embeddings: true,
+var sections = map[string]bool{"sandbox": true, "workspace": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "search": true, embeddings: true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 
@@ -262,8 +262,11 @@ func (d *draft) finish() (*Config, error) {
 	if err := d.completeOIDC(); err != nil {
 		return nil, err
 	}
+	if err := d.completeTLS(); err != nil {
+		return nil, err
+	}
 	c.Limits = c.Limits.WithDefaults()
-	if c.Admit.PerOwner == 0 && (c.HTTP.Keys || c.HTTP.OIDC.Issuer != "" || len(c.HTTP.Tokens) > 1) {
+	if c.Admit.PerOwner == 0 && (c.HTTP.manyTenants() || len(c.HTTP.Tokens) > 1) {
 		c.Admit.PerOwner = c.Admit.SharedPerOwner()
 	}
 	c.DataDir = cmp.Or(c.DataDir, d.dirs.data)

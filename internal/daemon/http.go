@@ -2,15 +2,11 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
-	"log/slog"
 	"net"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/httpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -19,6 +15,9 @@ import (
 
 // Listen opens host:port. An address that other machines can reach requires authentication.
 func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) {
+	if _, err := d.openTLS(nil); err != nil { // before anything is announced
+		return nil, err
+	}
 	return httpserver.Listen(ctx, addr, d.cfg.HTTP.Authenticated())
 }
 
@@ -27,6 +26,11 @@ func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) 
 func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	h := d.cfg.HTTP
 	callers := callers{tokens: h.Tokens, refused: d.tokenRefused, log: d.log.Logger}
+	edge, err := d.openTLS(d.log.Logger)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	callers.certificates, callers.required = edge.clients, edge.required
 	if h.Keys {
 		keys, err := d.OpenKeys(ctx)
 		if err != nil {
@@ -42,7 +46,7 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	d.prepare()
 	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: callers.verifier(), Foreign: d.foreignID, Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
 	defer face.Close()
-	cfg := httpserver.Config{MCP: face, Metadata: face.Metadata(), Drain: face.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
+	cfg := httpserver.Config{MCP: face, TLS: edge.config, Metadata: face.Metadata(), Drain: face.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
 	if h.Events {
 		cfg.Events = face.Events()
 	}
@@ -77,69 +81,3 @@ func (d *Daemon) OpenKeys(ctx context.Context) (*access.Keys, error) {
 
 // AcceptsKeys reports whether a daemon with this configuration accepts API keys.
 func (d *Daemon) AcceptsKeys() bool { return d.cfg.HTTP.Keys }
-
-// callers identifies callers by their tokens.
-type callers struct {
-	tokens  []config.Token
-	keys    *access.Keys     // nil if none are accepted
-	openID  *access.Provider // nil if none is accepted
-	refused func()           // called for each refused token
-	log     *slog.Logger
-}
-
-// accept accepts the tokens of an OpenID provider, and returns the description of this server for
-// its clients.
-func (c *callers) accept(o config.OIDC) (resource *wire.Protected, err error) {
-	if o.Issuer == "" {
-		return nil, nil
-	}
-	c.openID, err = access.NewProvider(access.OIDC{Issuer: o.Issuer, Audience: o.Audience, Claim: o.Claim, Prefix: o.Prefix, Skew: o.Skew})
-	resource = &wire.Protected{URL: o.Resource, Issuers: []string{o.Issuer}}
-	for _, s := range access.Scopes {
-		resource.Scopes = append(resource.Scopes, o.Prefix+string(s))
-	}
-	return resource, err
-}
-
-// tokenScopes are the scopes of a token in the configuration.
-var tokenScopes = []access.Scope{access.Execute, access.Files, access.Approve}
-
-// verifier returns a function that returns the identity of a token, or nil if no token is
-// required.
-func (c callers) verifier() func(context.Context, string) (access.Identity, error) {
-	if len(c.tokens) == 0 && c.keys == nil && c.openID == nil {
-		return nil
-	}
-	return func(ctx context.Context, token string) (access.Identity, error) {
-		who, err := c.verify(ctx, token)
-		if err == nil {
-			return who, nil
-		}
-		c.refused()
-		if !errors.Is(err, access.ErrUnknown) {
-			c.log.Error("verify a token", "error", err)
-			err = errors.New("it cannot be verified now")
-		}
-		return access.Identity{}, err
-	}
-}
-
-// verify takes the same time for every wrong token of the configuration.
-func (c callers) verify(ctx context.Context, token string) (access.Identity, error) {
-	var owner tenant.ID
-	given := sha256.Sum256([]byte(token))
-	for _, t := range c.tokens {
-		if known := sha256.Sum256([]byte(t.Secret)); subtle.ConstantTimeCompare(given[:], known[:]) == 1 {
-			owner = t.Tenant
-		}
-	}
-	switch {
-	case !owner.IsZero():
-		return access.Identity{Tenant: owner, Scopes: tokenScopes}, nil
-	case c.keys != nil && access.IsKey(token):
-		return c.keys.Verify(ctx, token)
-	case c.openID != nil:
-		return c.openID.Verify(ctx, token)
-	}
-	return access.Identity{}, access.ErrUnknown
-}

@@ -138,8 +138,8 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 
 // HTTPConfig configures a Server over HTTP.
 type HTTPConfig struct {
-	// Verify returns the identity of a token; nil means no authentication.
-	Verify func(context.Context, string) (access.Identity, error)
+	// Verify returns the identity of a caller; nil means no authentication.
+	Verify func(context.Context, access.Credentials) (access.Identity, error)
 	// Foreign is called for each request with a connection or stream of another tenant; nil
 	// means no call.
 	Foreign func(caller tenant.ID, f wire.Foreign)
@@ -161,8 +161,8 @@ func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
 		}
 	}
 	if verify := cfg.Verify; verify != nil {
-		face.Verify = func(ctx context.Context, token string) (wire.Caller, error) {
-			who, err := verify(ctx, token)
+		face.Verify = func(ctx context.Context, given access.Credentials) (wire.Caller, error) {
+			who, err := verify(ctx, given)
 			scopes := make([]string, len(who.Scopes)) // not nil, which means all
 			for i, s := range who.Scopes {
 				scopes[i] = string(s)

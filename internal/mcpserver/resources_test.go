@@ -228,7 +228,8 @@ func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
 
 func TestResourcesAreIsolatedByTenant(t *testing.T) {
 	s := newServer(t, mcpserver.Standard)
-	web := httptest.NewServer(s.HTTP(mcpserver.HTTPConfig{Verify: func(_ context.Context, token string) (access.Identity, error) {
+	web := httptest.NewServer(s.HTTP(mcpserver.HTTPConfig{Verify: func(_ context.Context, given access.Credentials) (access.Identity, error) {
+		token := given.Token
 		if token != "alice" && token != "bob" {
 			return access.Identity{}, access.ErrUnknown
 		}

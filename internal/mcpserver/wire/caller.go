@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,6 +13,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // Caller is the result of authentication.
@@ -21,11 +25,11 @@ type Caller struct {
 	Expires time.Time // zero means never
 }
 
-// authenticator determines the caller of every request, on every transport. No other code
-// reads a token.
+// authenticator determines the caller of every request, on every transport, from its token and the
+// client certificate of its connection. No other code reads them.
 type authenticator struct {
-	verify  func(context.Context, string) (Caller, error) // nil requires no token
-	unnamed string                                        // the caller where no token is required
+	verify  func(context.Context, access.Credentials) (Caller, error) // nil requires no authentication
+	unnamed string                                                    // the caller where none is required
 	// metadata is the URL of the protected-resource metadata, for the challenge; "" for none.
 	metadata string
 	recheck  time.Duration // as HTTPConfig.Recheck
@@ -96,15 +100,15 @@ func (a authenticator) requireCaller(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// authenticate requires a valid token.
+// authenticate requires valid credentials.
 func (a authenticator) authenticate(h http.Handler) http.Handler {
 	if a.verify == nil {
 		return h
 	}
-	check := func(ctx context.Context, token string, _ *http.Request) (*auth.TokenInfo, error) {
-		caller, err := a.verify(ctx, token)
+	check := func(ctx context.Context, _ string, r *http.Request) (*auth.TokenInfo, error) {
+		caller, err := a.verify(ctx, credentialsOf(r))
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", auth.ErrInvalidToken, err)
+			return nil, refusal{err}
 		}
 		if caller.Name == "" {
 			return nil, fmt.Errorf("%w: it has no owner", auth.ErrInvalidToken)
@@ -123,17 +127,55 @@ func (a authenticator) authenticate(h http.Handler) http.Handler {
 		if w.Header().Set(challenge, "Bearer"); a.metadata != "" {
 			w.Header().Set(challenge, fmt.Sprintf("Bearer resource_metadata=%q", a.metadata))
 		}
-		asked.ServeHTTP(w, r)
+		asked.ServeHTTP(w, withToken(r))
 	})
 }
 
-// recheckStream verifies the token of a stream at intervals, and ends the returned context when it
-// is refused. The context of other requests is unchanged: a call completes.
+// refusal is an error for which the SDK answers 401 with its text.
+type refusal struct{ error }
+
+// Error returns the message without its cause.
+func (e refusal) Error() string {
+	if f, ok := errors.AsType[*fault.Error](e.error); ok {
+		return f.Message
+	}
+	return e.error.Error()
+}
+
+// Is implements errors.Is.
+func (refusal) Is(target error) bool { return target == auth.ErrInvalidToken }
+
+// noToken marks the context of a request that has a client certificate and no token.
+type noToken struct{}
+
+// withToken adds a token to a request that has a client certificate only: the SDK requires one.
+func withToken(r *http.Request) *http.Request {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 || len(r.Header.Values("Authorization")) > 0 {
+		return r
+	}
+	r = r.Clone(context.WithValue(r.Context(), noToken{}, true))
+	r.Header.Set("Authorization", "Bearer none")
+	return r
+}
+
+// credentialsOf returns the credentials of a request that RequireBearerToken has looked at.
+func credentialsOf(r *http.Request) (c access.Credentials) {
+	if r.TLS != nil {
+		c.Chain = r.TLS.PeerCertificates
+	}
+	if fields := strings.Fields(r.Header.Get("Authorization")); r.Context().Value(noToken{}) == nil && len(fields) == 2 {
+		c.Token = fields[1]
+	}
+	return c
+}
+
+// recheckStream verifies the credentials of a stream at intervals, and ends the returned context when they
+// are refused. The context of other requests is unchanged: a call completes.
 func (a authenticator) recheckStream(r *http.Request) (ctx context.Context, stop func()) {
 	if r.Method != http.MethodGet && r.Header.Get("Mcp-Method") != "subscriptions/listen" {
 		return r.Context(), func() {}
 	}
-	token := strings.Fields(r.Header.Get("Authorization"))[1] // checked by RequireBearerToken
+	given := credentialsOf(r)
 	ctx, cancel := context.WithCancel(r.Context())
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -145,7 +187,7 @@ func (a authenticator) recheckStream(r *http.Request) (ctx context.Context, stop
 				return
 			case <-tick.C:
 			}
-			if caller, err := a.verify(ctx, token); err != nil || !caller.Expires.IsZero() && !time.Now().Before(caller.Expires) {
+			if caller, err := a.verify(ctx, given); err != nil || !caller.Expires.IsZero() && !time.Now().Before(caller.Expires) {
 				cancel()
 			}
 		}

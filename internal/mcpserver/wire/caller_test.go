@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
@@ -257,7 +258,7 @@ func TestRequestWithoutCallerIsRejected(t *testing.T) {
 }
 
 func TestEmptyCallerOfATokenIsUnauthorized(t *testing.T) {
-	nobody := func(context.Context, string) (Caller, error) { return Caller{}, nil }
+	nobody := func(context.Context, access.Credentials) (Caller, error) { return Caller{}, nil }
 	w := serveWeb(t, HTTPConfig{Verify: nobody}, whoami)
 	if res := w.call(t.Context(), today("whoami"), "whoami", "Authorization", "Bearer x"); res.StatusCode != http.StatusUnauthorized {
 		t.Error(res.Status)

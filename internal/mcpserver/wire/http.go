@@ -14,20 +14,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
 )
 
 // HTTPConfig configures a Server over HTTP.
 type HTTPConfig struct {
-	// Verify returns the caller of a bearer token, or an error. Nil means no
-	// authentication: every client is Config.Caller.
-	Verify func(ctx context.Context, token string) (Caller, error)
+	// Verify returns the caller with a bearer token, a client certificate or both, or an error
+	// whose message is sent. Nil means no authentication: every client is Config.Caller.
+	Verify func(context.Context, access.Credentials) (Caller, error)
 	// Foreign is called for each request with an id of another caller, which is answered
 	// like an unknown one; nil means no call.
 	Foreign func(caller string, f Foreign)
 	// Resource describes this server to clients that must authenticate; nil means that they
 	// are not told how.
 	Resource *Protected
-	// Recheck is the interval at which the token of an open stream is verified again; 0 means
+	// Recheck is the interval at which the credentials of an open stream are verified again; 0 means
 	// 10 s.
 	Recheck time.Duration
 	// MaxBody limits the size of a request; 0 means 32 MiB, as for a line over stdio.

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
@@ -168,11 +169,11 @@ var whoami = Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(
 
 var tokens = map[string]string{"token-of-alice": "alice", "token-of-bob": "bob"}
 
-func verify(_ context.Context, token string) (Caller, error) {
-	if tokens[token] == "" {
+func verify(_ context.Context, given access.Credentials) (Caller, error) {
+	if tokens[given.Token] == "" {
 		return Caller{}, errors.New("unknown")
 	}
-	return Caller{Name: tokens[token]}, nil
+	return Caller{Name: tokens[given.Token]}, nil
 }
 
 func TestHTTPInAllRevisions(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
@@ -32,9 +33,9 @@ func TestRequestsNeedScopes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := serveWebOf(t, s.HTTP(HTTPConfig{Verify: func(_ context.Context, token string) (Caller, error) {
+	w := serveWebOf(t, s.HTTP(HTTPConfig{Verify: func(_ context.Context, given access.Credentials) (Caller, error) {
 		all := map[string][]string{"both": {"execute", "files"}, "execute": {"execute"}, "files": {"files"}, "none": {}}
-		return Caller{Name: "alice", Scopes: all[token]}, nil
+		return Caller{Name: "alice", Scopes: all[given.Token]}, nil
 	}}))
 	const refused = "does not have the scope"
 	for _, c := range []struct{ token, tool, resource string }{
@@ -89,8 +90,8 @@ func TestOnlyCallersWithScopeAreAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := serveWebOf(t, s.HTTP(HTTPConfig{Verify: func(_ context.Context, token string) (Caller, error) {
-		return Caller{Name: "alice", Scopes: strings.Split(token, "+")}, nil
+	w := serveWebOf(t, s.HTTP(HTTPConfig{Verify: func(_ context.Context, given access.Credentials) (Caller, error) {
+		return Caller{Name: "alice", Scopes: strings.Split(given.Token, "+")}, nil
 	}}))
 	meta := `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}},"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"}}`
 	message := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"askable","arguments":{},"requestState":"s","inputResponses":{"q":{"action":"accept","content":{}}},` + meta + `}}`
@@ -116,7 +117,7 @@ func TestStreamsEndWithTheirToken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w := serveWebOf(t, s.HTTP(HTTPConfig{Recheck: time.Millisecond, Verify: func(context.Context, string) (Caller, error) {
+			w := serveWebOf(t, s.HTTP(HTTPConfig{Recheck: time.Millisecond, Verify: func(context.Context, access.Credentials) (Caller, error) {
 				if over.Load() {
 					return refused()
 				}

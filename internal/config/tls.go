@@ -1,0 +1,79 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// TLS configures the encryption of connections of clients, and client certificates.
+type TLS struct {
+	Cert, Key string // absolute paths of PEM files; "" means plain HTTP
+
+	ClientCA       string         // absolute path of the CAs of clients; "" means no client certificates
+	ClientField    access.Field   // with the customer uid
+	ClientPattern  *regexp.Regexp // of the field's value; nil means that the value is the uid
+	ClientScopes   []access.Scope // nil means those of a token in the configuration
+	ClientOptional bool           // accept requests with a token and without a certificate
+}
+
+// Enabled reports whether connections are encrypted.
+func (t TLS) Enabled() bool { return t.Cert != "" }
+
+func clientField(to *access.Field, s setting) error {
+	return oneOf((*string)(to), s, string(access.CommonName), string(access.Email), string(access.URI), string(access.DNS))
+}
+
+func clientPattern(to **regexp.Regexp, s setting) (err error) {
+	if *to, err = access.ParsePattern(s.text); err != nil {
+		return fault.New(fault.Invalid, "%s: %s: %s", s.from, s.key, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return nil
+}
+
+func scopes(to *[]access.Scope, s setting) error {
+	var all []string
+	if err := names(&all, s, "a scope, such as execute or files"); err != nil {
+		return err
+	}
+	*to = []access.Scope{}
+	for _, name := range all {
+		scope, err := access.ParseScope(name)
+		if err != nil {
+			return fault.New(fault.Invalid, "%s: %s: %s", s.from, s.key, fault.Message(err))
+		}
+		*to = append(*to, scope)
+	}
+	return nil
+}
+
+// completeTLS rejects an incomplete configuration of TLS.
+func (d *draft) completeTLS() error {
+	t, at := d.HTTP.TLS, "http.tls"
+	given := false
+	for key, s := range d.given {
+		if strings.HasPrefix(key, "http.tls.") {
+			at, given = s.from+": http.tls", true
+		}
+	}
+	client := t.ClientField != "" || t.ClientPattern != nil || t.ClientScopes != nil || t.ClientOptional
+	switch {
+	case !given:
+	case t.Cert == "":
+		return fault.New(fault.Invalid, "%s has no cert", at).WithHint("set http.tls.cert and http.tls.key to files in PEM")
+	case t.Key == "":
+		return fault.New(fault.Invalid, "%s has a cert and no key", at).WithHint("set http.tls.key to the file of the private key, in PEM")
+	case t.ClientCA == "" && client:
+		return fault.New(fault.Invalid, "%s has settings of client certificates and no client_ca", at).
+			WithHint("set http.tls.client_ca to the file of the CAs that issue the certificates of clients")
+	case t.ClientCA != "" && t.ClientField == "":
+		return fault.New(fault.Invalid, "%s has a client_ca and no client_field", at).
+			WithHint("set http.tls.client_field to the field that contains the customer uid: subject.cn, san.email, san.uri or san.dns")
+	case t.ClientOptional && len(d.HTTP.Tokens) == 0 && !d.HTTP.Keys && d.HTTP.OIDC.Issuer == "":
+		return fault.New(fault.Invalid, "%s has client_optional, but no token could identify a client without a certificate", at).
+			WithHint("remove client_optional, or set http.tokens, http.api_keys or http.oidc")
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"log/slog"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+// callers identifies callers by their tokens and client certificates.
+type callers struct {
+	tokens       []config.Token
+	keys         *access.Keys         // nil if none are accepted
+	openID       *access.Provider     // nil if none is accepted
+	certificates *access.Certificates // nil if none are accepted
+	required     bool                 // each caller must have a certificate
+	refused      func()               // called for each refused request
+	log          *slog.Logger
+}
+
+// accept accepts the tokens of an OpenID provider, and returns the description of this server for
+// its clients.
+func (c *callers) accept(o config.OIDC) (resource *wire.Protected, err error) {
+	if o.Issuer == "" {
+		return nil, nil
+	}
+	c.openID, err = access.NewProvider(access.OIDC{Issuer: o.Issuer, Audience: o.Audience, Claim: o.Claim, Prefix: o.Prefix, Skew: o.Skew})
+	resource = &wire.Protected{URL: o.Resource, Issuers: []string{o.Issuer}}
+	for _, s := range access.Scopes {
+		resource.Scopes = append(resource.Scopes, o.Prefix+string(s))
+	}
+	return resource, err
+}
+
+// tokenScopes are the scopes of a token in the configuration.
+var tokenScopes = []access.Scope{access.Execute, access.Files, access.Approve}
+
+// verifier returns a function that returns the identity of a caller, or nil if no authentication
+// is required.
+func (c callers) verifier() func(context.Context, access.Credentials) (access.Identity, error) {
+	if !c.takesTokens() && c.certificates == nil {
+		return nil
+	}
+	return func(ctx context.Context, given access.Credentials) (access.Identity, error) {
+		who, err := c.verify(ctx, given)
+		if err == nil {
+			return who, nil
+		}
+		c.refused()
+		if !errors.Is(err, access.ErrUnknown) {
+			c.log.Error("verify a token", "error", err)
+			err = errors.New("the token cannot be verified now")
+		}
+		return access.Identity{}, err
+	}
+}
+
+// takesTokens reports whether any kind of token is accepted.
+func (c callers) takesTokens() bool { return len(c.tokens) > 0 || c.keys != nil || c.openID != nil }
+
+// verify returns the identity that the certificate and the token agree on. Each that is given must
+// be valid, so that a wrong one is not hidden by the other.
+func (c callers) verify(ctx context.Context, given access.Credentials) (access.Identity, error) {
+	if c.certificates == nil || len(given.Chain) == 0 && !c.required {
+		return c.verifyToken(ctx, given.Token)
+	}
+	who, err := c.certificates.Verify(given.Chain)
+	if err != nil || given.Token == "" {
+		return who, err
+	}
+	also, err := c.verifyToken(ctx, given.Token)
+	if err != nil {
+		return access.Identity{}, err
+	}
+	return access.Both(who, also)
+}
+
+// verifyToken takes the same time for every wrong token of the configuration.
+func (c callers) verifyToken(ctx context.Context, token string) (access.Identity, error) {
+	var owner tenant.ID
+	given := sha256.Sum256([]byte(token))
+	for _, t := range c.tokens {
+		if known := sha256.Sum256([]byte(t.Secret)); subtle.ConstantTimeCompare(given[:], known[:]) == 1 {
+			owner = t.Tenant
+		}
+	}
+	switch {
+	case !owner.IsZero():
+		return access.Identity{Tenant: owner, Scopes: tokenScopes}, nil
+	case c.keys != nil && access.IsKey(token):
+		return c.keys.Verify(ctx, token)
+	case c.openID != nil:
+		return c.openID.Verify(ctx, token)
+	}
+	return access.Identity{}, access.ErrUnknown
+}

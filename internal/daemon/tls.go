@@ -1,0 +1,53 @@
+package daemon
+
+import (
+	"crypto/tls"
+	"log/slog"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/httpserver"
+)
+
+// edge is how connections of clients are encrypted, and how clients are identified by certificates.
+type edge struct {
+	config   *tls.Config          // nil means plain HTTP
+	clients  *access.Certificates // nil means that client certificates identify nobody
+	required bool                 // each client must have a certificate
+}
+
+// openTLS reads the configured certificates. log receives warnings; nil means discard.
+func (d *Daemon) openTLS(log *slog.Logger) (edge, error) {
+	t := d.cfg.HTTP.TLS
+	if t.Cert == "" {
+		return edge{}, nil
+	}
+	cert, err := httpserver.OpenCertificate(t.Cert, t.Key, log)
+	if err != nil {
+		return edge{}, err
+	}
+	e := edge{config: &tls.Config{GetCertificate: cert.Get}}
+	if t.ClientCA == "" {
+		return e, nil
+	}
+	roots, err := httpserver.OpenRoots(t.ClientCA, log)
+	if err != nil {
+		return edge{}, err
+	}
+	// Certificates are verified for each request and not in the handshake: a client is told the
+	// reason, the refusal is recorded, and a connection does not outlive its certificate or CA.
+	e.config.ClientAuth = tls.RequestClientCert
+	e.clients = &access.Certificates{Roots: roots.Pool, Field: t.ClientField, Pattern: t.ClientPattern, Scopes: t.ClientScopes}
+	if e.clients.Scopes == nil {
+		e.clients.Scopes = tokenScopes
+	}
+	e.required = !t.ClientOptional
+	return e, nil
+}
+
+// Scheme returns the scheme of the daemon's URL.
+func (d *Daemon) Scheme() string {
+	if d.cfg.HTTP.TLS.Enabled() {
+		return "https"
+	}
+	return "http"
+}
