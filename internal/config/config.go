@@ -67,7 +67,8 @@ type Config struct {
 	Guardrails Guardrails
 	// Allow selects the servers and tools of a tenant; nil selects all.
 	Allow   *catalog.Allow
-	Tenants *Tenants // settings of tiers and tenants; nil means none
+	Subsets map[string]*catalog.Allow // of servers and tools, which clients choose by name
+	Tenants *Tenants                  // settings of tiers and tenants; nil means none
 	// Lookup expands ${NAME} in Servers and Search, from the environment or .env.
 	Lookup func(name string) (value string, ok bool)
 

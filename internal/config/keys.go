@@ -111,6 +111,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *dra
 	"servers":                    func(d *draft, s setting) error { return d.servers(s) },
 	"tiers":                      groups,
 	"tenants":                    groups,
+	"subsets":                    func(d *draft, s setting) error { return d.subsets(s) },
 	"catalog":                    func(d *draft, s setting) error { return d.catalogs(s) },
 	"search.embeddings.provider": func(d *draft, s setting) error {
 		return oneOf(&d.Search.Embeddings.Provider, s, model.OpenAI, model.Azure, model.Ollama, model.ONNX)
@@ -167,7 +168,7 @@ var families = map[string]func(d *draft, s setting, name string) error{
 }
 
 // structured keys have lists or mappings as values.
-var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true, "http.tls.client_scopes": true,
+var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true, "http.tls.client_scopes": true,
 	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 

@@ -157,7 +157,7 @@ func (t *Tenants) readTiers(s setting) error {
 	for _, m := range members(s.node) {
 		one := &tier{name: m.Key.GetToken().Value}
 		at := place(lineOf(s, m.Key), "tiers."+one.name)
-		if one.name == "" || len(one.name) > 64 || strings.ContainsFunc(one.name, func(r rune) bool { return !isNameRune(r) }) {
+		if !isName(one.name) {
 			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a tier: use at most 64 of a-z, 0-9, _ and -", lineOf(s, m.Key), one.name)
 		}
 		rest, err := one.read(s, m.Value, at)
@@ -183,8 +183,11 @@ func (t *Tenants) readTiers(s setting) error {
 	return nil
 }
 
-func isNameRune(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+// isName reports whether a tier or subset may have a name.
+func isName(name string) bool {
+	return name != "" && len(name) <= 64 && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '_' && r != '-'
+	})
 }
 
 func (t *Tenants) readOwn(s setting) error {
@@ -349,6 +352,39 @@ func (d *draft) checkLimits() error {
 func groups(_ *draft, s setting) error {
 	if len(members(s.node)) == 0 && s.node.Type() != ast.MappingType {
 		return fault.New(fault.Invalid, "%s: %s must contain settings by name", s.from, s.key)
+	}
+	return nil
+}
+
+// subsetKeys are the keys of a subset.
+var subsetKeys = parsers[block]{
+	"servers": func(b *block, n ast.Node) error { return patterns(&b.servers, n) },
+	"tools":   func(b *block, n ast.Node) error { return patterns(&b.tools, n) },
+}
+
+// subsets reads the named subsets of the servers: a list of servers, or a mapping with servers
+// and tools.
+func (d *draft) subsets(s setting) error {
+	if err := groups(d, s); err != nil {
+		return err
+	}
+	d.Subsets = map[string]*catalog.Allow{}
+	for _, m := range members(s.node) {
+		name, at := m.Key.GetToken().Value, lineOf(s, m.Key)
+		if !isName(name) {
+			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a subset: use at most 64 of a-z, 0-9, _ and -", at, name)
+		}
+		var b block
+		err := subsetKeys.fill(&b, m.Value)
+		if len(members(m.Value)) == 0 {
+			err = patterns(&b.servers, m.Value)
+		}
+		if err == nil {
+			d.Subsets[name], err = catalog.NewAllow(b.servers, b.tools)
+		}
+		if err != nil {
+			return fault.New(fault.Invalid, "%s %s", place(at, "subsets."+name), fault.Message(err))
+		}
 	}
 	return nil
 }

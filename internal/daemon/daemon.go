@@ -175,7 +175,9 @@ func (d *Daemon) openServer() error {
 	}
 	d.server, err = mcpserver.New(mcpserver.Config{
 		Key: states, Audit: d.data.auditLater,
-		Version: d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
+		ProfileOf: func(id tenant.ID) mcpserver.Profile { return mcpserver.Profile(d.data.settings(id).Profile) },
+		HasSubset: func(name string) bool { return d.cfg.Subsets[name] != nil },
+		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
 		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Find: d.Find, Servers: d.Servers.connected(), Passthrough: pass, Packages: packages.Names(d.cfg.Packages), Telemetry: d.metrics.Recorder,
 	})
@@ -191,7 +193,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 		backend = outputTap{backend, d.cfg.Output}
 	}
 	d.Runner, err = execution.New(execution.Config{
-		Backend: backend, Queue: queue, Settings: d.executionSettings, Restricted: d.cfg.Restricted,
+		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard,
 		Audit: d.data.auditLater, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.modules.names(d.Servers.Catalog.Now())},

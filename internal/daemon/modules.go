@@ -32,22 +32,25 @@ type modules struct {
 
 // view is the directory of one selection.
 type view struct {
-	allow *catalog.Allow
-	dir   *codegen.Dir // nil until it was first written
+	allow []*catalog.Allow // all must select a tool
+	dir   *codegen.Dir     // nil until it was first written
 }
 
 func newModules(cfg Config, hand []codegen.Server, log *slog.Logger) *modules {
 	m := &modules{key: modulesKey(cfg.Servers, hand), hand: hand, log: log, views: map[string]*view{}}
-	m.register(nil)
+	m.register()
 	return m
 }
 
 // register returns the key of the directory with the modules of a selection. After the first
 // write, it writes the directory at once if it is new.
-func (m *modules) register(allow *catalog.Allow) string {
-	key := m.key
-	if allow != nil {
-		sum := sha256.Sum256([]byte(allow.Key()))
+func (m *modules) register(allow ...*catalog.Allow) string {
+	key, text := m.key, ""
+	for _, a := range allow {
+		text += a.Key()
+	}
+	if text != "" {
+		sum := sha256.Sum256([]byte(text))
 		key += "-" + hex.EncodeToString(sum[:8])
 	}
 	m.mu.Lock()
@@ -110,7 +113,10 @@ func (m *modules) writeView(ctx context.Context, key string, v *view, whole *cat
 		}
 		v.dir = codegen.NewDir(m.homes.Modules(key))
 	}
-	now := whole.Only(v.allow)
+	now := whole
+	for _, a := range v.allow {
+		now = now.Only(a)
+	}
 	var all []codegen.Server
 	for _, s := range now.Servers {
 		if !s.Connected {
@@ -135,9 +141,9 @@ func (m *modules) writeView(ctx context.Context, key string, v *view, whole *cat
 
 // addHandwritten adds the handwritten modules that allow selects: to the server of the same
 // name, or as separate packages.
-func (m *modules) addHandwritten(all []codegen.Server, allow *catalog.Allow) []codegen.Server {
+func (m *modules) addHandwritten(all []codegen.Server, allow []*catalog.Allow) []codegen.Server {
 	for _, h := range m.hand {
-		if !allow.Server(h.Module) {
+		if slices.ContainsFunc(allow, func(a *catalog.Allow) bool { return !a.Server(h.Module) }) {
 			continue
 		}
 		i := slices.IndexFunc(all, func(s codegen.Server) bool { return s.Module == h.Module })

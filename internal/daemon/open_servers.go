@@ -41,7 +41,7 @@ func openServers(c serversConfig) (*servers, error) {
 func openCatalog(c serversConfig) (*catalog.Catalog, error) {
 	cfg := catalog.Config{
 		Dir: c.Data.sub("catalog"), Embeddings: c.Embeddings, Log: c.Log.Logger,
-		Allow: func(v catalog.Viewer) []*catalog.Allow { return []*catalog.Allow{c.Data.settings(v.Tenant).Allow} },
+		Allow: c.Data.allow,
 	}
 	for _, s := range c.Servers {
 		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Trusted: s.Trusted || s.OpenAPI != nil && !s.Project})

@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // settings returns the configuration for a tenant; for the zero ID, that of the daemon. A tier
@@ -22,6 +23,33 @@ func (d *data) settings(id tenant.ID) *config.Config {
 		d.cfg.Log.Error("read the tier of a tenant", "tenant", id.String(), "error", err)
 	}
 	return d.cfg.For(id, tier)
+}
+
+// allow returns what selects the servers and tools that a viewer may use.
+func (d *data) allow(v catalog.Viewer) []*catalog.Allow {
+	own := d.settings(v.Tenant).Allow
+	if v.Subset == "" {
+		return []*catalog.Allow{own}
+	}
+	subset, ok := d.cfg.Subsets[v.Subset]
+	if !ok { // it was removed while an execution was suspended
+		subset = nothing
+	}
+	return []*catalog.Allow{own, subset}
+}
+
+// nothing selects no server.
+var nothing = func() *catalog.Allow {
+	a, err := catalog.NewAllow([]string{}, nil)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}()
+
+// subsetModules returns the key of the generated modules that code sees in a subset.
+func (d *data) subsetModules(id tenant.ID, subset string) string {
+	return d.cfg.Modules.register(d.allow(catalog.Viewer{Tenant: id, Subset: subset})...)
 }
 
 // homeSettings returns the settings of a tenant's data.

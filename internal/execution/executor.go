@@ -163,6 +163,9 @@ func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 // and while the workspace or the disk is full: delete_file can then free space.
 func (e *executor) mounts(ctx context.Context) []sandbox.Mount {
 	all := e.home.Mounts()
+	if modules := e.r.cfg.SubsetModules; modules != nil && e.req.Subset != "" {
+		all = e.home.MountsWith(modules(e.home.ID(), e.req.Subset))
+	}
 	readOnly := e.req.DryRun || e.home.Workspace.CheckQuota(ctx) != nil
 	for i := range all {
 		all[i].ReadOnly = all[i].ReadOnly || readOnly

@@ -30,6 +30,9 @@ type Config struct {
 	// Settings returns the limits of a tenant, which replace those here; nil means that all
 	// tenants have these.
 	Settings func(tenant.ID) Settings
+	// SubsetModules returns the key of the generated modules that code of a tenant sees in a
+	// subset of the servers; nil means those of the tenant.
+	SubsetModules func(id tenant.ID, subset string) string
 	// Restricted makes the check of docs/restricted.md mandatory for all code.
 	Restricted    bool
 	ReplyBytes    int                 // maximum of the value, and of the output, in a reply; 0 means 16 KiB

@@ -56,15 +56,18 @@ func (h *Home) UID() int { return h.parts.uid }
 
 // Mounts returns the mounts of a sandbox of this tenant. The backend is configured with
 // Tenants.Roots.
-func (h *Home) Mounts() []sandbox.Mount {
+func (h *Home) Mounts() []sandbox.Mount { return h.MountsWith(h.parts.settings.Modules) }
+
+// MountsWith is Mounts with the generated modules of a key; "" means none.
+func (h *Home) MountsWith(modules string) []sandbox.Mount {
 	name := h.parts.id.Dir()
 	mounts := []sandbox.Mount{
 		{Target: "/workspace", Root: rootWorkspaces, Name: name},
 		{Target: "/workspace/" + skillsMount, Root: rootSkills, Name: name, ReadOnly: true},
 		{Target: "/workspace/" + sessionsMount, Root: rootSessions, Name: name, ReadOnly: true},
 	}
-	if key := h.parts.settings.Modules; key != "" {
-		mounts = append(mounts, sandbox.Mount{Target: "/workspace/" + serversMount, Root: rootServers, Name: key, ReadOnly: true})
+	if modules != "" {
+		mounts = append(mounts, sandbox.Mount{Target: "/workspace/" + serversMount, Root: rootServers, Name: modules, ReadOnly: true})
 	}
 	return mounts
 }

@@ -204,6 +204,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/mcp", s.guard(s.cfg.MCP))
+	mux.Handle("/mcp/p/{subset}", s.guard(s.cfg.MCP))
 	if s.cfg.Events != nil {
 		mux.Handle("/sse", s.guard(s.cfg.Events))
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
@@ -87,7 +88,7 @@ func (s *Server) valuesFor(ctx context.Context, home *home.Home, c wire.Completi
 	if s.cfg.Find != nil {
 		finder = s.cfg.Find.For(catalog.Viewer{Tenant: home.ID()})
 	}
-	if params := s.paramsOf(c.Tool); params != nil {
+	if params := s.paramsOf(home.ID(), c.Tool); params != nil {
 		p := find(params, c.Argument)
 		switch {
 		case p == nil:
@@ -106,10 +107,11 @@ func (s *Server) valuesFor(ctx context.Context, home *home.Home, c wire.Completi
 		WithHint("use the name of a listed tool, or SERVER.TOOL")
 }
 
-// paramsOf returns the parameters of a listed tool; nil if it is not listed.
-func (s *Server) paramsOf(name string) []param {
-	for _, t := range s.tools(s.cfg.Profile) {
-		if t.name == name && s.cfg.Profile.shows(t.profile) {
+// paramsOf returns the parameters of a tool that is listed for a tenant; nil if it is not listed.
+func (s *Server) paramsOf(id tenant.ID, name string) []param {
+	a := s.own(id)
+	for _, t := range s.tools(a) {
+		if t.name == name && a.profile.shows(t.profile) {
 			return append([]param{}, t.params...) // not nil
 		}
 	}

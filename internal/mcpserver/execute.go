@@ -42,9 +42,9 @@ const (
 	safeLibrary  = "the safe part of its standard library (no os, sys, pathlib or open, no __dunder__ attributes)"
 )
 
-func (s *Server) executeTool(p Profile) builtin {
-	l, about := s.cfg.Runner.Limits(s.cfg.Tenant), aboutExecute
-	if p == Lean {
+func (s *Server) executeTool(a audience) builtin {
+	l, about := a.limits, aboutExecute
+	if a.profile == Lean {
 		about = aboutExecuteLean
 	}
 	if s.cfg.Runner.Restricted() {
@@ -54,14 +54,14 @@ func (s *Server) executeTool(p Profile) builtin {
 		about = strings.Replace(about, wholeLibrary, wholeLibrary+" and "+strings.Join(some, ", "), 1)
 		about = strings.Replace(about, noPackages, "", 1)
 	}
-	switch s.cfg.Privacy.Mode() {
+	switch a.mode {
 	case redact.Egress:
 		about += aboutTokens
 	case redact.Strict:
 		about += aboutTokensStrict
 	}
 	return builtin{
-		name: "execute_code", profile: Lean, about: about + aboutServers(p, s.cfg.Servers),
+		name: "execute_code", profile: Lean, about: about + aboutServers(a.profile, strings.Fields(a.servers)),
 		longest: 100_000,
 		params: []param{
 			{name: "code", kind: text, required: true},

@@ -15,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
@@ -28,6 +29,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
@@ -61,13 +63,18 @@ func (p Profile) rank() int {
 
 // Config of a Server.
 type Config struct {
-	Version string            // of the daemon; required
-	Python  string            // version of CPython; required
-	Profile Profile           // empty means Standard
-	Tenant  tenant.ID         // the tenant of connections without a token; required
-	Tenants *home.Homes       // required
-	Runner  *execution.Runner // required
-	Privacy *redact.Rules     // required
+	Version string  // of the daemon; required
+	Python  string  // version of CPython; required
+	Profile Profile // empty means Standard
+	// ProfileOf returns the profile of a tenant, "" for Profile; nil means Profile for all. It has
+	// no effect with Passthrough.
+	ProfileOf func(tenant.ID) Profile
+	// HasSubset reports whether a subset of the servers is configured; nil means none.
+	HasSubset func(name string) bool
+	Tenant    tenant.ID         // the tenant of connections without a token; required
+	Tenants   *home.Homes       // required
+	Runner    *execution.Runner // required
+	Privacy   *redact.Rules     // required
 	// Key, of 32 bytes, encrypts the request state of 2026-07-28 clients; nil means a
 	// random key, so that no other Server accepts the state.
 	Key  []byte
@@ -91,9 +98,14 @@ type Config struct {
 
 // Server is the MCP server of a daemon.
 type Server struct {
-	cfg  Config
-	wire *wire.Server
-	key  [32]byte // encrypts request state
+	cfg        Config
+	wire       *wire.Server
+	key        [32]byte           // encrypts request state
+	smallest   map[string]Profile // the smallest profile that lists each tool
+	tokenTools map[string]bool    // tools that need privacy
+
+	mu    sync.Mutex
+	lists map[audience][]wire.Tool
 }
 
 // instructions describe the server to the model.
@@ -116,15 +128,24 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, smallest: map[string]Profile{}, tokenTools: map[string]bool{}, lists: map[audience][]wire.Tool{}}
 	if copy(s.key[:], cfg.Key) == 0 {
 		rand.Read(s.key[:])
 	}
 	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), AskScope: string(access.Approve), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log}
+	face.Select = s.choose
 	if cfg.Profile == Passthrough {
 		face.Relay = s.relay()
 	} else {
-		face.Instructions, face.Tools, face.Resources, face.Complete = instructions, s.listed(), s.resources(), s.completer()
+		full := s.audience(Full, catalog.Viewer{Tenant: cfg.Tenant})
+		full.mode = redact.Egress // some tenant may have tokens
+		for _, t := range s.tools(full) {
+			s.smallest[t.name] = t.profile
+		}
+		for _, t := range s.privacyTools(full) {
+			s.tokenTools[t.name] = true
+		}
+		face.Instructions, face.Tools, face.Resources, face.Complete = instructions, s.of(full), s.resources(), s.completer()
 	}
 	w, err := wire.New(face)
 	s.wire = w
@@ -173,9 +194,9 @@ func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
 	return s.wire.HTTP(face)
 }
 
-// tools returns all tools in the order of a profile, with its descriptions.
-func (s *Server) tools(p Profile) []builtin {
-	return slices.Concat([]builtin{s.executeTool(p), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.privacyTools(), s.statsTools())
+// tools returns all tools, with the descriptions for an audience.
+func (s *Server) tools(a audience) []builtin {
+	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.privacyTools(a), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.
@@ -186,25 +207,18 @@ type Listed struct {
 
 // Listing returns the tools that profile p lists, whatever profile this server has.
 func (s *Server) Listing(p Profile) (all []Listed) {
-	for _, t := range s.of(p) {
+	a := s.own(s.cfg.Tenant)
+	a.profile = p
+	for _, t := range s.of(a) {
 		all = append(all, Listed{t.Name, t.Description, t.Schema})
 	}
 	return all
 }
 
-// listed returns the tools of the server's profile. For Passthrough, which has none, it
-// returns those of Standard, for the token statistics.
-func (s *Server) listed() []wire.Tool {
-	if s.cfg.Profile == Passthrough {
-		return s.of(Standard)
-	}
-	return s.of(s.cfg.Profile)
-}
-
-func (s *Server) of(p Profile) []wire.Tool {
+func (s *Server) of(a audience) []wire.Tool {
 	var listed []wire.Tool
-	for _, t := range s.tools(p) {
-		if p.shows(t.profile) {
+	for _, t := range s.tools(a) {
+		if a.profile.shows(t.profile) {
 			listed = append(listed, t.wire(s))
 		}
 	}

@@ -12,8 +12,8 @@ import (
 )
 
 // privacyTools returns the tools for tokens; none in mode off.
-func (s *Server) privacyTools() []builtin {
-	if s.cfg.Privacy.Mode() == redact.Off {
+func (s *Server) privacyTools(a audience) []builtin {
+	if a.mode == redact.Off {
 		return nil
 	}
 	given := []param{{name: "text", kind: text, required: true}}

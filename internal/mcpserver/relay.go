@@ -27,27 +27,27 @@ func (s *Server) relay() *wire.Relay {
 		"tools/call":               s.pass,
 		"resources/list":           listing(s, (*passthrough.Face).Resources),
 		"resources/templates/list": listing(s, (*passthrough.Face).Templates),
-		"resources/read": passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p struct{ URI string }) (any, error) {
+		"resources/read": passing(s, func(ctx context.Context, v visit, out *redact.Exit, p struct{ URI string }) (any, error) {
 			uri, err := valued(ctx, out.Restorer().Text, redact.ToServer, p.URI)
 			if err != nil {
 				return nil, err
 			}
-			c, err := s.face(home).Read(ctx, home, uri)
+			c, err := v.face.Read(ctx, v.home, uri)
 			return redact.Message{Body: c, Sources: c.From}, err
 		}),
 		"prompts/list": listing(s, (*passthrough.Face).Prompts),
-		"prompts/get": passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p named) (any, error) {
+		"prompts/get": passing(s, func(ctx context.Context, v visit, out *redact.Exit, p named) (any, error) {
 			for k, v := range p.Arguments {
 				var err error
 				if p.Arguments[k], err = out.Restorer().Text(ctx, redact.ToServer, v); err != nil {
 					return nil, err
 				}
 			}
-			m, err := s.face(home).Prompt(ctx, home, p.Name, p.Arguments)
+			m, err := v.face.Prompt(ctx, v.home, p.Name, p.Arguments)
 			return redact.Message{Body: m, Sources: m.From}, err
 		}),
-		"completion/complete": passing(s, func(ctx context.Context, home *home.Home, _ *redact.Exit, c passthrough.Completion) (any, error) {
-			return s.face(home).Complete(ctx, c)
+		"completion/complete": passing(s, func(ctx context.Context, v visit, _ *redact.Exit, c passthrough.Completion) (any, error) {
+			return v.face.Complete(ctx, c)
 		}),
 	}
 	return &wire.Relay{Scope: string(access.Execute), Answers: answers, Versions: func() (v wire.Versions) {
@@ -57,34 +57,40 @@ func (s *Server) relay() *wire.Relay {
 }
 
 // face returns what a tenant may use of the servers.
-func (s *Server) face(home *home.Home) *passthrough.Face {
-	return s.cfg.Passthrough.For(catalog.Viewer{Tenant: home.ID()})
+func (s *Server) face(home *home.Home, subset string) *passthrough.Face {
+	return s.cfg.Passthrough.For(catalog.Viewer{Tenant: home.ID(), Subset: subset})
+}
+
+// visit is a request of a tenant.
+type visit struct {
+	home *home.Home
+	face *passthrough.Face
 }
 
 // relayHandler handles one request of a relay.
 type relayHandler = func(context.Context, wire.Request) (redact.Redacted, error)
 
 // passing parses the parameters for f, and redacts its result.
-func passing[P any](s *Server, f func(context.Context, *home.Home, *redact.Exit, P) (any, error)) relayHandler {
+func passing[P any](s *Server, f func(context.Context, visit, *redact.Exit, P) (any, error)) relayHandler {
 	return func(ctx context.Context, r wire.Request) (redact.Redacted, error) {
 		return s.visit(ctx, r.Caller, func(home *home.Home, out *redact.Exit) (any, error) {
 			var p P
 			if err := json.Unmarshal(r.Params, &p); err != nil {
 				return nil, fault.Wrap(fault.Invalid, err, "the parameters of this request do not match the protocol")
 			}
-			return f(ctx, home, out, p)
+			return f(ctx, visit{home, s.face(home, r.Subset)}, out, p)
 		})
 	}
 }
 
 // listing returns the relayHandler of a list.
 func listing[P any](s *Server, list func(f *passthrough.Face, ctx context.Context, cursor string) (P, error)) relayHandler {
-	return passing(s, func(ctx context.Context, home *home.Home, out *redact.Exit, p struct{ Cursor string }) (any, error) {
+	return passing(s, func(ctx context.Context, v visit, out *redact.Exit, p struct{ Cursor string }) (any, error) {
 		cursor, err := out.Restorer().Name(ctx, redact.ToServer, p.Cursor) // it contains a name
 		if err != nil {
 			return nil, err
 		}
-		return list(s.face(home), ctx, cursor)
+		return list(v.face, ctx, cursor)
 	})
 }
 
@@ -109,7 +115,7 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, e
 		return redact.Redacted{}, err
 	}
 	return s.visitWith(ctx, r.Caller, redact.NewModelInput(p.Arguments), func(home *home.Home, out *redact.Exit) (any, error) {
-		a, err := s.face(home).Call(ctx, home, out, passthrough.Call{
+		a, err := s.face(home, r.Subset).Call(ctx, home, out, passthrough.Call{
 			Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, out, r), Ask: s.passQuestion(p.Name, out, r), Approve: s.passApproval(out, r),
 		})
 		if err != nil && !errors.Is(err, passthrough.ErrNoTool) {

@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
@@ -146,7 +147,7 @@ func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, err
 	if err != nil {
 		return nil, err
 	}
-	theirs, ours := s.cfg.Find.For(catalog.Viewer{Tenant: home.ID()}).Tokens(), s.listTokens()
+	theirs, ours := s.cfg.Find.For(catalog.Viewer{Tenant: home.ID()}).Tokens(), s.listTokens(home.ID())
 	t := &StatsTokens{
 		Direct: r.Conversations*theirs + r.Saved, Spent: r.Conversations*ours + r.Spent, Definitions: theirs,
 		Inside: r.Saved, ToolCalls: r.Calls, Conversations: r.Conversations, Estimated: r.Estimated,
@@ -157,10 +158,10 @@ func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, err
 	return t, nil
 }
 
-// listTokens counts the tokens of the listed tools.
-func (s *Server) listTokens() int64 {
+// listTokens counts the tokens of the tools that a tenant is offered.
+func (s *Server) listTokens(id tenant.ID) int64 {
 	n := 0
-	for _, t := range s.listed() {
+	for _, t := range s.offered(s.own(id)) {
 		n += tokens.Count(t.Name + "\n" + t.Description + "\n" + string(t.Schema))
 	}
 	return int64(n)

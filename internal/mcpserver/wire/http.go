@@ -188,6 +188,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Header.Del(numberHeader) // set by the server only
+	noteChoice(r)
 	if r.Method == http.MethodPost {
 		h.posts.RLock()
 		defer h.posts.RUnlock()

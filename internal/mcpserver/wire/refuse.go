@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -15,13 +14,8 @@ import (
 func (s *Server) refuseUnknown(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if call, ok := req.(*mcp.CallToolRequest); ok {
-			var names []string
-			for _, t := range s.cfg.Tools {
-				names = append(names, t.Name)
-			}
-			if !slices.Contains(names, call.Params.Name) {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams,
-					Message: fmt.Sprintf("there is no tool %.100q; the tools are %s", call.Params.Name, strings.Join(names, ", "))}
+			if !slices.ContainsFunc(s.cfg.Tools, func(t Tool) bool { return t.Name == call.Params.Name }) {
+				return nil, unknownTool(call.Params.Name, s.cfg.Tools)
 			}
 		}
 		return next(ctx, method, req)

@@ -32,6 +32,7 @@ type Relay struct {
 // Request is a relayed request.
 type Request struct {
 	Caller string          // as in Call
+	Subset string          // as in Call
 	Params json.RawMessage // re-encoded parameters; tool arguments are unchanged
 	// Progress is as in Call; also nil if the method is not tools/call.
 	Progress func(ctx context.Context, done, total float64, message redact.Redacted) error
@@ -87,7 +88,7 @@ func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer
 	if err != nil {
 		return nil, o.refuse(req, "", err)
 	}
-	r := Request{Caller: o.authn.callerOf(ctx, req), Params: params}
+	r := Request{Caller: o.authn.callerOf(ctx, req), Subset: choiceOf(req).Subset, Params: params}
 	if call, ok := req.(*mcp.CallToolRequest); ok {
 		r.Progress, r.Ask, r.Trace = progress(call), asker(call), trace(call)
 		if !o.authn.mayUse(ctx, req, o.askScope) {

@@ -38,6 +38,8 @@ type Config struct {
 	Resources    *Resources // nil means none
 	Complete     *Completer // nil means none
 	Relay        *Relay     // instead of Tools, Resources and Complete; nil means these
+	// Select returns what a caller is offered; nil means all Tools for everyone, and no choice.
+	Select func(caller string, c Choice) (Selection, error)
 	// Caller is the caller of requests without authentication: over stdio, and over HTTP
 	// without HTTPConfig.Verify.
 	Caller string
@@ -149,7 +151,10 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	opts.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = private }
 	server := mcp.NewServer(impl, opts)
 	server.AddReceivingMiddleware(refuseUndeclared(opts.Capabilities))
-	if s.cfg.Relay == nil {
+	switch {
+	case s.cfg.Select != nil:
+		server.AddReceivingMiddleware(s.selecting(authn))
+	case s.cfg.Relay == nil:
 		server.AddReceivingMiddleware(s.refuseUnknown)
 	}
 	for _, t := range s.cfg.Tools {
@@ -235,7 +240,7 @@ func (s *Server) handler(alive context.Context, authn authenticator, t Tool) mcp
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ctx, end := during(ctx, alive)
 		defer end()
-		call := Call{Caller: authn.callerOf(ctx, req), Arguments: req.Params.Arguments, Progress: progress(req), Trace: trace(req)}
+		call := Call{Caller: authn.callerOf(ctx, req), Subset: choiceOf(req).Subset, Arguments: req.Params.Arguments, Progress: progress(req), Trace: trace(req)}
 		required := call.askable(req)
 		if !authn.mayUse(ctx, req, s.cfg.AskScope) {
 			call.Ask, call.Require, call.State, call.Replies = nil, nil, "", nil

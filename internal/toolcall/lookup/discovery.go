@@ -49,6 +49,16 @@ func (f *Finder) For(v catalog.Viewer) *Finder { return &Finder{f.cfg, v} }
 
 func (f *Finder) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
 
+// Modules returns the Python names of the connected servers.
+func (f *Finder) Modules() (names []string) {
+	for _, s := range f.now().Servers {
+		if s.Connected {
+			names = append(names, s.Module)
+		}
+	}
+	return names
+}
+
 // Tokens returns how many tokens a client spends that lists all these tools directly.
 func (f *Finder) Tokens() int64 { return f.now().Tokens() }
 

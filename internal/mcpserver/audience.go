@@ -1,0 +1,111 @@
+package mcpserver
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+)
+
+// audience is everything that the list of tools and their descriptions depend on.
+type audience struct {
+	profile Profile
+	limits  execution.Limits
+	mode    redact.Mode
+	servers string // modules, separated by spaces
+}
+
+// profile returns the profile of a tenant.
+func (s *Server) profile(id tenant.ID) Profile {
+	if s.cfg.ProfileOf != nil && !id.IsZero() {
+		return cmp.Or(s.cfg.ProfileOf(id), s.cfg.Profile)
+	}
+	return s.cfg.Profile
+}
+
+// audience returns the audience of a tenant with a profile and a subset of the servers.
+func (s *Server) audience(p Profile, v catalog.Viewer) audience {
+	if p == Passthrough { // it has no tools: those of Standard, for the token statistics
+		p = Standard
+	}
+	a := audience{profile: p, limits: s.cfg.Runner.Limits(v.Tenant), mode: s.cfg.Privacy.Of(v.Tenant).Mode()}
+	servers := s.cfg.Servers
+	if s.cfg.Find != nil {
+		all, seen := s.cfg.Find.Modules(), s.cfg.Find.For(v).Modules()
+		servers = slices.DeleteFunc(slices.Clone(servers), func(name string) bool { return slices.Contains(all, name) && !slices.Contains(seen, name) })
+	}
+	a.servers = strings.Join(servers, " ")
+	return a
+}
+
+// own returns the audience of a tenant that has chosen nothing.
+func (s *Server) own(id tenant.ID) audience {
+	return s.audience(s.profile(id), catalog.Viewer{Tenant: id})
+}
+
+// offered returns the tools for an audience. There are few different ones: tenants of a tier
+// share one, while their servers do not change.
+func (s *Server) offered(a audience) []wire.Tool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if listed, ok := s.lists[a]; ok {
+		return listed
+	}
+	listed := s.of(a)
+	if len(s.lists) >= maxLists {
+		clear(s.lists)
+	}
+	s.lists[a] = listed
+	return listed
+}
+
+// maxLists limits the number of cached lists.
+const maxLists = 1000
+
+// choose returns what a caller is offered, or an error for a choice that is not available.
+func (s *Server) choose(caller string, c wire.Choice) (wire.Selection, error) {
+	id, err := tenant.Parse(caller)
+	if err != nil {
+		return wire.Selection{}, err
+	}
+	if c.Subset != "" && (s.cfg.HasSubset == nil || !s.cfg.HasSubset(c.Subset)) {
+		return wire.Selection{}, fault.New(fault.NotFound, "there is no subset %.60q of the servers", c.Subset).WithHint("the operator configures them below subsets:")
+	}
+	p := s.profile(id)
+	if chosen := Profile(c.Profile); c.Profile != "" {
+		switch {
+		case chosen.rank() < 0 || p == Passthrough:
+			return wire.Selection{}, fault.New(fault.Invalid, "the profile %.40q cannot be chosen: use %s", c.Profile, s.choosable(p))
+		case chosen.rank() > p.rank():
+			return wire.Selection{}, fault.New(fault.Denied, "the profile %s is not available to this caller: use %s", chosen, s.choosable(p))
+		}
+		p = chosen
+	}
+	return wire.Selection{
+		Has: func(tool string) bool {
+			least, known := s.smallest[tool]
+			return known && p.shows(least) && !(s.tokenTools[tool] && s.cfg.Privacy.Of(id).Mode() == redact.Off)
+		},
+		Tools: func() []wire.Tool {
+			return s.offered(s.audience(p, catalog.Viewer{Tenant: id, Subset: c.Subset}))
+		},
+	}, nil
+}
+
+// choosable lists the profiles up to p.
+func (s *Server) choosable(p Profile) string {
+	if p == Passthrough {
+		return "none, since this server has the profile passthrough"
+	}
+	var names []string
+	for _, one := range Profiles[:p.rank()+1] {
+		names = append(names, string(one))
+	}
+	return strings.Join(names, " or ")
+}

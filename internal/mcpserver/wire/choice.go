@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Choice is what a client chose by the URL of a request: /mcp/p/SUBSET?profile=PROFILE.
+type Choice struct {
+	Profile string // "" means the default
+	Subset  string // named subset of servers; "" means all
+}
+
+// Selection is what one caller is offered.
+type Selection struct {
+	Has   func(tool string) bool // reports whether a tool is offered
+	Tools func() []Tool          // of Config.Tools; descriptions and schemas may differ
+}
+
+// choiceHeader carries the choice of a request from its URL to its handlers.
+const choiceHeader = "Sandpiper-Choice"
+
+// subsetPath is the path of MCP with a subset of the servers, whose name follows.
+const subsetPath = "/mcp/p/"
+
+// noteChoice moves the choice of a request from its URL to a header.
+func noteChoice(r *http.Request) {
+	r.Header.Del(choiceHeader)
+	subset, _ := strings.CutPrefix(r.URL.Path, subsetPath)
+	if subset == r.URL.Path {
+		subset = ""
+	}
+	if profile := r.URL.Query().Get("profile"); profile != "" || subset != "" {
+		r.Header.Set(choiceHeader, profile+"/"+subset)
+	}
+}
+
+func choiceOf(req mcp.Request) (c Choice) {
+	if x := req.GetExtra(); x != nil {
+		c.Profile, c.Subset, _ = strings.Cut(x.Header.Get(choiceHeader), "/")
+	}
+	return c
+}
+
+// selecting offers each caller its selection. It refuses a choice that is not available, and
+// returns the names of the tools to a client that calls another one.
+func (s *Server) selecting(authn authenticator) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			of, err := s.cfg.Select(authn.callerOf(ctx, req), choiceOf(req))
+			if err != nil {
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: sentence(err)}
+			}
+			if call, ok := req.(*mcp.CallToolRequest); ok && s.cfg.Relay == nil && !of.Has(call.Params.Name) {
+				return nil, unknownTool(call.Params.Name, of.Tools())
+			}
+			res, err := next(ctx, method, req)
+			if list, ok := res.(*mcp.ListToolsResult); ok && err == nil && s.cfg.Relay == nil {
+				list.Tools, list.NextCursor = nil, ""
+				for _, t := range of.Tools() {
+					list.Tools = append(list.Tools, t.describe())
+				}
+				slices.SortFunc(list.Tools, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
+			}
+			return res, err
+		}
+	}
+}
+
+func sentence(err error) string {
+	if hint := fault.Hint(err); hint != "" {
+		return fault.Message(err) + "; " + hint
+	}
+	return fault.Message(err)
+}
+
+func unknownTool(name string, tools []Tool) error {
+	var names []string
+	for _, t := range tools {
+		names = append(names, t.Name)
+	}
+	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("there is no tool %.100q; the tools are %s", name, strings.Join(names, ", "))}
+}
