@@ -2,10 +2,12 @@ package daemon_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
@@ -23,33 +25,34 @@ const (
 // serveTokens serves a daemon over HTTP to the owner and to alice, and returns its address.
 func serveTokens(t *testing.T, cfg daemon.Config) string {
 	t.Helper()
-	url, _ := startTokens(t, cfg)
+	url, _, _ := startTokens(t, cfg)
 	return url
 }
 
-// startTokens is serveTokens for tests that need the daemon too.
-func startTokens(t *testing.T, cfg daemon.Config) (string, *daemon.Daemon) {
+// startTokens is serveTokens for tests that need the daemon too, or stop it before they end.
+func startTokens(t *testing.T, cfg daemon.Config) (url string, d *daemon.Daemon, stop func()) {
 	t.Helper()
 	alice, err := tenant.Parse("alice")
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg.HTTP = config.HTTP{Events: true, Tokens: []config.Token{{Secret: ownerToken, Tenant: tenant.Local}, {Secret: aliceToken, Tenant: alice}}}
-	d := start(t, cfg)
+	d = start(t, cfg)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- d.ServeHTTP(ctx, ln) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := errors.Join(<-served, d.Close()); err != nil {
 			t.Error(err)
 		}
 	})
-	return "http://" + ln.Addr().String(), d
+	t.Cleanup(stop)
+	return "http://" + ln.Addr().String(), d, stop
 }
 
 func sendHTTP(t *testing.T, method, url, body, token string, header ...string) *http.Response {

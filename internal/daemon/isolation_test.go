@@ -29,7 +29,7 @@ const ofOwner = "of the owner"
 // that she gets for an id that nobody has.
 func TestTenantsAreIsolatedOnEveryEntryPoint(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	url, d := startTokens(t, daemon.Config{Config: config.Config{DataDir: data}})
+	url, d, stop := startTokens(t, daemon.Config{Config: config.Config{DataDir: data}})
 	owned := newOwned(t, url, d)
 	var rows []entryPoint
 	for name, ask := range transports {
@@ -49,9 +49,7 @@ func TestTenantsAreIsolatedOnEveryEntryPoint(t *testing.T) {
 			}
 		})
 	}
-	if err := d.Close(); err != nil {
-		t.Fatal(err)
-	}
+	stop()
 	want := []string{"foreign_connection", "foreign_stream", "unknown_approval", "unknown_execution", "unknown_state"}
 	if diff := cmp.Diff(want, refusals(t, data, "alice")); diff != "" {
 		t.Errorf("audit lines of alice (-want +got):\n%s", diff)

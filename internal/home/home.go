@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -36,6 +37,7 @@ type Home struct {
 	Workspace *workspace.Files
 	Skills    *skill.Store
 	Sessions  *session.Log
+	Streams   *stream.Store
 	Journal   *journal.Log
 	Shapes    *catalog.Shapes
 	Usage     *usage.Counter
@@ -88,6 +90,7 @@ type parts struct {
 	db        *store.DB
 	skills    *skill.Store
 	sessions  *session.Log
+	streams   *stream.Store
 	journal   *journal.Log
 	shapes    *catalog.Shapes
 	usage     *usage.Counter
@@ -214,6 +217,9 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 		r.vault = t.cfg.Vault(r.id, r.db)
 	}
 	if r.sessions, err = t.sessions(r, p); err != nil {
+		return err
+	}
+	if r.streams, err = t.streams(r.id, p); err != nil {
 		return err
 	}
 	if t.cfg.Approvals != nil {

@@ -46,6 +46,7 @@ const newPrefix = ".new-"
 //	private/<id>/uid           the tenant's id, if it is not the directory's name
 //	private/<id>/use.lock      locked, shared, while a process has the home open; its time is the last use
 //	private/<id>/suspended     the reason why the tenant is suspended, in JSON
+//	private/<id>/streams/      encrypted answers for MCP clients that resume a stream
 //	private/<id>/skills.lock   locked while that projection changes
 //	private/<id>/sessions.lock likewise
 //	uids.lock                  locked while a uid is chosen

@@ -15,11 +15,13 @@ const watchEvery = time.Second
 // announce changes the modification time of the file that watch observes.
 func (l layout) announce() error { return durable.WriteFile(l.suspensions(), nil) }
 
-// Watch observes suspensions in the background, also by other processes, until Close. It calls
+// Watch observes suspensions in the background, also by other processes, and deletes expired
+// answers, until Close. It calls
 // end for each suspended tenant with an open home; end must end all uses of that home. Close
 // waits for it.
 func (t *Homes) Watch(end func(tenant.ID)) {
 	t.tasks.Go(func() { t.watch(end) })
+	t.tasks.Go(t.sweepStreams)
 }
 
 func (t *Homes) watch(end func(tenant.ID)) {

@@ -86,7 +86,7 @@ func (s *Server) valuesFor(ctx context.Context, home *home.Home, c wire.Completi
 	}
 	var finder *lookup.Finder
 	if s.cfg.Find != nil {
-		finder = s.cfg.Find.For(catalog.Viewer{Tenant: home.ID()})
+		finder = s.cfg.Find.For(catalog.Viewer{Tenant: home.ID(), Subset: c.Subset})
 	}
 	if params := s.paramsOf(home.ID(), c.Tool); params != nil {
 		p := find(params, c.Argument)

@@ -24,6 +24,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -173,7 +174,7 @@ type HTTPConfig struct {
 
 // HTTP returns the handler for HTTP.
 func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
-	face := wire.HTTPConfig{Resource: cfg.Resource, CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
+	face := wire.HTTPConfig{Answers: s.answers, Resource: cfg.Resource, CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
 	if foreign := cfg.Foreign; foreign != nil {
 		face.Foreign = func(caller string, f wire.Foreign) {
 			if id, err := tenant.Parse(caller); err == nil {
@@ -192,6 +193,15 @@ func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
 		}
 	}
 	return s.wire.HTTP(face)
+}
+
+// answers calls use with the answers that are kept for a caller's clients.
+func (s *Server) answers(ctx context.Context, caller string, use func(*stream.Store) error) error {
+	home, err := s.acquire(ctx, caller)
+	if err != nil {
+		return err
+	}
+	return errors.Join(use(home.Streams), home.Release(context.WithoutCancel(ctx)))
 }
 
 // tools returns all tools, with the descriptions for an audience.

@@ -25,7 +25,7 @@ import (
 type sse struct {
 	t        *testing.T
 	endpoint string // for POST requests
-	stream   stream
+	stream   eventReader
 }
 
 func serveEvents(t *testing.T, h *HTTP) string {
@@ -48,7 +48,7 @@ func dialEvents(t *testing.T, ctx context.Context, url, token string) *sse {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { res.Body.Close() })
-	c := &sse{t: t, stream: stream{t, bufio.NewScanner(res.Body)}}
+	c := &sse{t: t, stream: eventReader{t, bufio.NewScanner(res.Body)}}
 	for c.stream.lines.Scan() {
 		if path, ok := strings.CutPrefix(c.stream.lines.Text(), "data: "); ok {
 			c.endpoint = url + path

@@ -21,6 +21,7 @@ type Completer struct {
 // only; a reference to a prompt means the tool of that name, since there are no prompts.
 type Completion struct {
 	Caller         string // as in Call
+	Subset         string // as in Call
 	Tool, Template string // one of them; unchecked
 	Argument       string
 	Value          string // that the person has typed so far
@@ -56,7 +57,7 @@ func (o *offer) complete(c *Completer) mcp.Middleware {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: "completion/complete needs ref and argument.name"}
 			}
 			p := r.Params
-			redacted, err := c.Values(ctx, Completion{Caller: o.authn.callerOf(ctx, r), Tool: p.Ref.Name, Template: p.Ref.URI, Argument: p.Argument.Name, Value: p.Argument.Value})
+			redacted, err := c.Values(ctx, Completion{Caller: o.authn.callerOf(ctx, r), Subset: choiceOf(r).Subset, Tool: p.Ref.Name, Template: p.Ref.URI, Argument: p.Argument.Name, Value: p.Argument.Value})
 			if err != nil {
 				return nil, o.refuse(r, "", err)
 			}

@@ -3,12 +3,15 @@ package wire
 import (
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 )
 
 // connectionHeader is the id of a connection before 2026-07-28.
@@ -23,6 +26,7 @@ type connections struct {
 	most    int                            // of one caller
 	dismiss func(string)                   // cancels the calls of a connection
 	foreign func(caller string, f Foreign) // as HTTPConfig.Foreign
+	answers keptAnswers
 
 	mu       sync.Mutex
 	byID     map[string]*connection
@@ -37,8 +41,8 @@ type connection struct {
 	used    uint64 // number of its last use
 }
 
-func newConnections(authn authenticator, cfg HTTPConfig, dismiss func(string)) *connections {
-	return &connections{replays: newReplays(), authn: authn, most: cfg.CallerConnections, dismiss: dismiss, foreign: cfg.Foreign,
+func newConnections(authn authenticator, cfg HTTPConfig, log *slog.Logger, dismiss func(string)) *connections {
+	return &connections{replays: newReplays(), authn: authn, most: cfg.CallerConnections, dismiss: dismiss, foreign: cfg.Foreign, answers: keptAnswers{use: cfg.Answers, log: log},
 		byID: map[string]*connection{}, byCaller: map[string]map[string]*connection{}}
 }
 
@@ -46,7 +50,7 @@ func newConnections(authn authenticator, cfg HTTPConfig, dismiss func(string)) *
 func (c *connections) remember(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if session, ok := req.GetSession().(*mcp.ServerSession); ok && method == "initialize" && session.ID() != "" {
-			if !c.add(session, c.authn.callerOf(ctx, req)) {
+			if !c.admit(session, c.authn.callerOf(ctx, req)) {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest,
 					Message: "all connections of this token are in use: close one before opening another"}
 			}
@@ -55,8 +59,8 @@ func (c *connections) remember(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// add adds a connection, unless all connections of its caller are in use.
-func (c *connections) add(session *mcp.ServerSession, caller string) bool {
+// admit adds a connection, unless all connections of its caller are in use.
+func (c *connections) admit(session *mcp.ServerSession, caller string) bool {
 	c.mu.Lock()
 	if c.byID[session.ID()] != nil { // it initializes again
 		c.mu.Unlock()
@@ -91,17 +95,19 @@ func (c *connections) add(session *mcp.ServerSession, caller string) bool {
 	return true
 }
 
-// remove removes a connection; the caller holds the lock.
-func (c *connections) remove(id string) {
+// remove removes a connection and returns its caller; "" if it is unknown. The caller holds
+// the lock.
+func (c *connections) remove(id string) (caller string) {
 	gone := c.byID[id]
 	if gone == nil {
-		return
+		return ""
 	}
 	delete(c.byID, id)
 	own := c.byCaller[gone.caller]
 	if delete(own, id); len(own) == 0 {
 		delete(c.byCaller, gone.caller)
 	}
+	return gone.caller
 }
 
 // watch records when a connection is in use. A connection of another caller does not exist
@@ -113,6 +119,11 @@ func (c *connections) watch(next http.Handler) http.Handler {
 		used, foreign := c.use(id, caller)
 		if foreign {
 			c.foreign(caller, ForeignConnection)
+		}
+		if used == nil && c.answers.serve(w, r, caller) {
+			return
+		}
+		if foreign {
 			r.Header.Set(connectionHeader, rand.Text())
 		}
 		if used != nil {
@@ -127,7 +138,7 @@ func (c *connections) watch(next http.Handler) http.Handler {
 				used.used = c.uses
 			}()
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(&retryWriter{w}, r)
 	})
 }
 
@@ -145,11 +156,11 @@ func (c *connections) use(id, caller string) (used *connection, foreign bool) {
 
 // isForeignStream reports whether an event id names a stream of another caller.
 func (c *connections) isForeignStream(eventID, caller string) bool {
-	stream, _, _ := strings.Cut(eventID, "_")
-	if stream == "" { // the first stream of every connection has no name
+	id, _, _ := strings.Cut(eventID, "_")
+	if id == "" { // the first stream of every connection has no name
 		return false
 	}
-	connection := c.connectionOf(stream)
+	connection := c.connectionOf(id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	owner := c.byID[connection]
@@ -159,7 +170,25 @@ func (c *connections) isForeignStream(eventID, caller string) bool {
 // SessionClosed implements mcp.EventStore.
 func (c *connections) SessionClosed(ctx context.Context, id string) error {
 	c.mu.Lock()
-	c.remove(id)
+	caller := c.remove(id)
 	c.mu.Unlock()
+	if caller != "" {
+		c.answers.forget(ctx, caller, id)
+	}
 	return c.replays.SessionClosed(ctx, id)
+}
+
+// Append implements mcp.EventStore.
+func (c *connections) Append(ctx context.Context, id, of string, data []byte) error {
+	index, answer := c.add(id, of, data)
+	if !answer {
+		return nil
+	}
+	c.mu.Lock()
+	owner := c.byID[id]
+	c.mu.Unlock()
+	if owner != nil {
+		c.answers.put(ctx, owner.caller, stream.Answer{Connection: id, Stream: of, Index: index, Data: data})
+	}
+	return nil
 }

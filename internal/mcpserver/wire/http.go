@@ -15,6 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/modelcontextprotocol/go-sdk/oauthex"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 )
 
@@ -26,6 +28,9 @@ type HTTPConfig struct {
 	// Foreign is called for each request with an id of another caller, which is answered
 	// like an unknown one; nil means no call.
 	Foreign func(caller string, f Foreign)
+	// Answers calls use with the store of a caller's answers, in which those of connections
+	// are kept for clients that resume a stream after a restart; nil means that none are kept.
+	Answers func(ctx context.Context, caller string, use func(*stream.Store) error) error
 	// Resource describes this server to clients that must authenticate; nil means that they
 	// are not told how.
 	Resource *Protected
@@ -155,7 +160,7 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h.server, h.offer = s.build(alive, authn, opts)
 	h.server.AddReceivingMiddleware(present.attend)
 	server := func(*http.Request) *mcp.Server { return h.server }
-	h.owned = newConnections(authn, cfg, present.dismiss)
+	h.owned = newConnections(authn, cfg, s.cfg.Log, present.dismiss)
 	h.server.AddReceivingMiddleware(h.owned.remember)
 	requests := newRequestLimit(authn, cfg.CallerRequests)
 	h.modern = authn.authenticate(requests.limit(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
@@ -215,6 +220,7 @@ func (h *HTTP) Events() http.Handler { return h.events }
 // Drain waits for running calls until ctx ends, cancels the rest, and closes all
 // connections. The caller must not admit further requests.
 func (h *HTTP) Drain(ctx context.Context) error {
+	h.owned.answers.stopping.Store(true)
 	h.offer.close() // subscriptions never end by themselves
 	ended := make(chan struct{})
 	go func() {
@@ -236,6 +242,7 @@ func (h *HTTP) Drain(ctx context.Context) error {
 
 // Close cancels all calls and ends all connections.
 func (h *HTTP) Close() error {
+	h.owned.answers.stopping.Store(true)
 	h.kill(errStopped)
 	var errs []error
 	for c := range h.server.Sessions() {

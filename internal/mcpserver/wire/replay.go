@@ -78,13 +78,20 @@ func (r *replays) Open(_ context.Context, connection, stream string) error {
 	return nil
 }
 
-// Append implements mcp.EventStore. Events of a removed stream are not stored.
+// Append implements mcp.EventStore.
 func (r *replays) Append(_ context.Context, connection, stream string, data []byte) error {
+	r.add(connection, stream, data)
+	return nil
+}
+
+// add stores an event and returns its index, and whether it is the answer of its stream.
+// Events of a removed stream are not stored.
+func (r *replays) add(connection, stream string, data []byte) (index int, answer bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c := r.connections[connection]
 	if c == nil || c.streams[stream] == nil {
-		return nil
+		return 0, false
 	}
 	s := c.streams[stream]
 	e := &event{connection: connection, stream: stream, index: s.next, data: data}
@@ -94,14 +101,15 @@ func (r *replays) Append(_ context.Context, connection, stream string, data []by
 	c.bytes += len(data)
 	s.next++
 	s.kept++
-	s.answered = s.answered || stream != "" && isResponse(data)
+	answer = stream != "" && isResponse(data)
+	s.answered = s.answered || answer
 	for over(&c.events, c.bytes, r.perConnection) {
 		r.drop(c)
 	}
 	for over(&r.events, r.bytes, r.all) {
 		r.drop(r.connections[r.events.Front().Value.(*event).connection])
 	}
-	return nil
+	return e.index, answer
 }
 
 func over(events *list.List, bytes int, most bounds) bool {

@@ -28,22 +28,22 @@ func serveStock(t *testing.T, s *stock, cfg HTTPConfig) *web {
 	return &web{t: t, http: h, url: srv.URL}
 }
 
-// stream reads the messages in one response.
-type stream struct {
+// eventReader reads the messages in one response.
+type eventReader struct {
 	t     *testing.T
 	lines *bufio.Scanner
 }
 
-func newStream(t *testing.T, res *http.Response) stream {
+func newStream(t *testing.T, res *http.Response) eventReader {
 	t.Helper()
 	if res.StatusCode != http.StatusOK {
 		t.Fatal(res.Status)
 	}
-	return stream{t, bufio.NewScanner(res.Body)}
+	return eventReader{t, bufio.NewScanner(res.Body)}
 }
 
 // next returns the next message, or false at the end.
-func (s stream) next() (a answer, ok bool) {
+func (s eventReader) next() (a answer, ok bool) {
 	s.t.Helper()
 	for s.lines.Scan() {
 		if data, is := strings.CutPrefix(s.lines.Text(), "data: "); is && data != "" {
@@ -59,10 +59,10 @@ func (s stream) next() (a answer, ok bool) {
 
 // subscribeFunc subscribes to URIs in one protocol version. It returns the stream of notifications and the headers
 // of the connection, if any.
-type subscribeFunc func(ctx context.Context, w *web, uris []string, header ...string) (stream, []string)
+type subscribeFunc func(ctx context.Context, w *web, uris []string, header ...string) (eventReader, []string)
 
 var subscribers = map[string]subscribeFunc{
-	"2025-11-25": func(ctx context.Context, w *web, uris []string, header ...string) (stream, []string) {
+	"2025-11-25": func(ctx context.Context, w *web, uris []string, header ...string) (eventReader, []string) {
 		w.t.Helper()
 		connection := w.connect(header...)
 		res, err := w.send(ctx, http.MethodGet, "", connection...)
@@ -78,7 +78,7 @@ var subscribers = map[string]subscribeFunc{
 		}
 		return newStream(w.t, res), connection
 	},
-	"2026-07-28": func(ctx context.Context, w *web, uris []string, header ...string) (stream, []string) {
+	"2026-07-28": func(ctx context.Context, w *web, uris []string, header ...string) (eventReader, []string) {
 		w.t.Helper()
 		list, _ := json.Marshal(uris)
 		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"notifications":{"resourceSubscriptions":%s},%s}}`, list, modern)
@@ -91,7 +91,7 @@ var subscribers = map[string]subscribeFunc{
 }
 
 // nextURI returns the URI of the next notification.
-func (s stream) nextURI() string {
+func (s eventReader) nextURI() string {
 	s.t.Helper()
 	a, _ := s.next()
 	var p struct{ URI string }

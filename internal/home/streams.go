@@ -1,0 +1,59 @@
+package home
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+// streamsDir is the directory of a tenant's answers, in its private directory.
+const streamsDir = "streams"
+
+// streams opens the answers of a tenant, which are encrypted with a key of the tenant.
+func (t *Homes) streams(id tenant.ID, p paths) (*stream.Store, error) {
+	key, err := t.layout.key().DeriveKey("streams\x00"+id.String(), true)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "open the answers kept for clients: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return stream.New(stream.Config{Dir: filepath.Join(p.private, streamsDir), Tenant: id.String(), Key: key})
+}
+
+// sweepEvery is the time between two deletions of expired answers.
+const sweepEvery = 10 * time.Minute
+
+// sweepStreams deletes expired answers of all tenants, until Close. A tenant that is not used
+// again would otherwise keep those that a daemon left when it ended.
+func (t *Homes) sweepStreams() {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		t.sweepStreamsOnce()
+		select {
+		case <-t.stop:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (t *Homes) sweepStreamsOnce() {
+	dirs, err := os.ReadDir(t.layout.private())
+	if err != nil {
+		t.cfg.Log.Warn("delete expired answers", "error", err)
+		return
+	}
+	for _, d := range dirs {
+		select {
+		case <-t.stop:
+			return
+		default:
+		}
+		if err := stream.Sweep(filepath.Join(t.layout.private(), d.Name(), streamsDir), 0); err != nil {
+			t.cfg.Log.Warn("delete expired answers", "error", err)
+		}
+	}
+}
