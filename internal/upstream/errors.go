@@ -40,6 +40,9 @@ func (s *Set) unknownServer(name string) error {
 }
 
 func (v *server) shuttingDown() error {
+	if !v.set.isClosing() {
+		return errRetired
+	}
 	return v.errorf(fault.Unavailable, "is stopping together with the daemon")
 }
 
@@ -92,7 +95,7 @@ func (v *server) startError(ctx context.Context, c *connection, err error) error
 		return v.errorf(fault.Unavailable, "cannot be started: program %q not found", v.Command).WithHint("%s", hint)
 	case errors.Is(err, fs.ErrPermission):
 		return v.errorf(fault.Unavailable, "cannot be started: %q is not executable", v.Command)
-	case v.set.isClosing():
+	case v.isEnding():
 		return v.shuttingDown()
 	case context.Cause(ctx) == errTimeout:
 		return v.errorf(fault.Unavailable, "was not ready after %s%s", v.StartTimeout, v.stderrTail(c))
@@ -146,6 +149,8 @@ func (v *server) callError(ctx context.Context, c *connection, doing string, err
 		return v.cancelled(ctx, doing)
 	case v.set.isClosing():
 		return v.shuttingDown()
+	case v.stopped.Load():
+		return v.errorf(fault.Unavailable, "was removed or changed in the configuration, and stopped while %s", doing)
 	case errors.Is(err, mcp.ErrClosed) && c.child != nil:
 		select {
 		case <-c.child.Exited():

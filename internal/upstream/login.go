@@ -110,7 +110,9 @@ func (v *server) loginError(err error) error {
 // loginTarget returns a server that supports interactive logins, and its resolved
 // configuration.
 func (s *Set) loginTarget(ctx context.Context, name string) (*server, Server, error) {
+	s.mu.Lock()
 	v := s.servers[name]
+	s.mu.Unlock()
 	switch {
 	case v == nil:
 		return nil, Server{}, s.unknownServer(name)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -16,8 +17,17 @@ import (
 type server struct {
 	Server
 	set    *Set
+	given  Server        // without defaults
 	slots  chan struct{} // one item for each call in flight
 	redact *redactor
+
+	ended context.Context // ends with end
+	end   func()          // prevents further starts and cancels the current one
+
+	stopped atomic.Bool // calls in flight were cancelled
+
+	uses   int           // calls that found this server; guarded by Set.mu
+	unused chan struct{} // closed when a retired server has no more uses; nil unless it is retired; guarded by Set.mu
 
 	mu              sync.Mutex
 	conn            *connection   // nil unless it is ready
@@ -61,6 +71,7 @@ type connection struct {
 }
 
 func newServer(s *Set, c Server) *server {
+	given := c
 	set := func(d *time.Duration, usual time.Duration) {
 		if *d == 0 {
 			*d = usual
@@ -72,7 +83,8 @@ func newServer(s *Set, c Server) *server {
 	if c.Concurrency == 0 {
 		c.Concurrency = 8
 	}
-	return &server{Server: c, set: s, slots: make(chan struct{}, c.Concurrency), redact: &redactor{}, initializeFirst: c.Legacy, since: time.Now()}
+	ended, end := context.WithCancel(context.Background())
+	return &server{Server: c, set: s, given: given, ended: ended, end: end, slots: make(chan struct{}, c.Concurrency), redact: &redactor{}, initializeFirst: c.Legacy, since: time.Now()}
 }
 
 // acquire returns a connection, which the caller must release. The first caller starts
@@ -101,6 +113,10 @@ func (v *server) acquire(ctx context.Context, starting func() (started func())) 
 			return c, nil
 		}
 		if v.starting == nil {
+			if v.isEnding() {
+				defer v.mu.Unlock()
+				return nil, v.shuttingDown()
+			}
 			if v.reason != nil && (tries > 0 || time.Now().Before(v.retryAt) && !v.loginChanged()) {
 				defer v.mu.Unlock()
 				return nil, v.unavailable()
@@ -121,9 +137,15 @@ func (v *server) acquire(ctx context.Context, starting func() (started func())) 
 // startInBackground starts the server. The start continues if its caller is cancelled,
 // because the next call needs the server too.
 func (v *server) startInBackground() bool {
+	if v.isEnding() {
+		return false
+	}
 	done := make(chan struct{})
 	v.starting, v.since = done, time.Now()
 	ok := v.set.spawn(func(ctx context.Context) {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(v.ended, cancel)()
 		c, err := v.start(ctx)
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -150,7 +172,7 @@ func (v *server) recordFailure(err error) {
 		pause = min(2*pause, 5*time.Minute)
 	}
 	v.reason, v.since, v.retryAt = err, time.Now(), time.Now().Add(pause)
-	if v.set.isClosing() {
+	if v.isEnding() {
 		return
 	}
 	v.set.cfg.Log.Warn("an upstream server is not available", "server", v.Name, "reason", v.reason, "retry", pause)
@@ -225,7 +247,7 @@ func (v *server) recordDisconnect(c *connection, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
-	case v.conn != nil || v.starting != nil || v.set.isClosing(): // outdated
+	case v.conn != nil || v.starting != nil || v.isEnding(): // outdated
 	case hungUp && c.used && c.child != nil:
 		v.reason, v.retryAt, v.since = reason, time.Time{}, time.Now()
 	case hungUp && c.used:
@@ -266,6 +288,8 @@ func (v *server) closeConnection(c *connection) {
 
 // stop shuts the server down for good, after a start in progress.
 func (v *server) stop() {
+	v.end()
+	v.stopped.Store(true)
 	v.mu.Lock()
 	starting := v.starting
 	v.mu.Unlock()
@@ -318,7 +342,7 @@ func (v *server) notifyToolsChanged() {
 func (v *server) takeNotification() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	more := v.notifyAgain && !v.set.isClosing()
+	more := v.notifyAgain && !v.isEnding()
 	v.notifyAgain, v.notifying = false, more
 	return more
 }

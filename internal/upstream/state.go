@@ -2,6 +2,9 @@ package upstream
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -40,8 +43,12 @@ type State struct {
 // States returns the state of all servers, sorted by name.
 func (s *Set) States() []State {
 	var states []State
-	for _, name := range s.names() {
-		states = append(states, s.servers[name].state())
+	s.mu.Lock()
+	servers := slices.Collect(maps.Values(s.servers))
+	s.mu.Unlock()
+	slices.SortFunc(servers, func(a, b *server) int { return strings.Compare(a.Name, b.Name) })
+	for _, v := range servers {
+		states = append(states, v.state())
 	}
 	return states
 }

@@ -23,6 +23,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -54,6 +55,8 @@ type Server struct {
 	Idle         time.Duration // stopped after this time without a call; 0 means 5 min, negative means never
 	Concurrency  int           // concurrent calls; further calls wait; 0 means 8
 	Legacy       bool          // Info.Legacy of the last connection
+	Identity     string        // returned with listings; not used otherwise
+	Revision     string        // changes with what the references refer to, so that Update restarts the server; not used otherwise
 }
 
 // Config of a Set.
@@ -105,20 +108,24 @@ type Listing struct {
 	Info  Info              `json:"info"`
 	Tools []tool.Definition `json:"tools"`
 	Notes []string          `json:"notes,omitempty"` // what was omitted and why
+
+	Identity string `json:"-"` // of the Server that was listed
 }
 
 // Set holds all upstream servers. It implements tool.Caller.
 type Set struct {
 	cfg         Config
-	servers     map[string]*server
 	listChanges mcp.ListChanges
 	spool       *mcp.Spool
+	resolved    bool // there are no references, so that servers can be checked before they are started
 
 	run     func(f func(context.Context)) // runs f in a goroutine of background
 	cancel  context.CancelFunc            // cancels the context of run; called by Close
 	closing <-chan struct{}               // closed by cancel
 
 	mu         sync.Mutex
+	servers    map[string]*server
+	retired    map[*server]bool // removed or replaced, until their last call has ended
 	closed     bool
 	background sync.WaitGroup
 }
@@ -134,22 +141,18 @@ func New(cfg Config) (*Set, error) {
 	if cfg.RetryDelay == 0 {
 		cfg.RetryDelay = time.Second
 	}
-	s := &Set{cfg: cfg, servers: map[string]*server{}}
+	s := &Set{cfg: cfg, retired: map[*server]bool{}}
 	if cfg.Spool != "" {
 		s.spool = &mcp.Spool{Dir: cfg.Spool, Max: cmp.Or(cfg.SpoolBytes, 1<<30)}
 	}
-	for _, c := range cfg.Servers {
-		if err := validate(c); err != nil && cfg.Resolve == nil { // otherwise checked after it is resolved
-			return nil, err
-		}
-		if s.servers[c.Name] != nil {
-			return nil, duplicateName(c.Name)
-		}
-		s.servers[c.Name] = newServer(s, c)
-	}
 	if s.cfg.Resolve == nil {
 		s.cfg.Resolve = func(_ context.Context, value string) (string, error) { return value, nil }
+		s.resolved = true
 	}
+	if err := s.check(cfg.Servers); err != nil {
+		return nil, err
+	}
+	s.servers, _ = s.merge(cfg.Servers)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel, s.closing = cancel, ctx.Done()
 	s.run = func(f func(context.Context)) { s.background.Go(func() { f(ctx) }) }
@@ -160,7 +163,7 @@ func New(cfg Config) (*Set, error) {
 // Progress is reported on the calling goroutine.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	return withSession(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx callContext, on session) (tool.Result, error) {
-		v := s.servers[c.Server]
+		v := ctx.server
 		if v.markToolsRequested() { // the list may have changed since the last connection
 			defer v.notifyToolsChanged()
 		}
@@ -175,43 +178,43 @@ func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 // List returns the description of a server and all its tools.
 func (s *Set) List(ctx context.Context, server string) (Listing, error) {
 	return withSession(ctx, s, server, "listing its tools", nil, func(ctx callContext, on session) (Listing, error) {
-		s.servers[server].markToolsRequested()
+		ctx.server.markToolsRequested()
 		tools, notes, err := on.Tools(ctx, server)
 		for _, note := range notes {
 			s.cfg.Log.Warn("a tool definition of an upstream server was changed or omitted", "server", server, "note", note)
 		}
-		return Listing{Info: on.Info(), Tools: tools, Notes: notes}, err
+		return Listing{Info: on.Info(), Tools: tools, Notes: notes, Identity: ctx.server.Identity}, err
 	})
 }
 
 // ListResources returns all resources and resource templates of a server.
 func (s *Set) ListResources(ctx context.Context, server string) ([]Resource, error) {
-	return withMCPSession(ctx, s, server, "listing its resources", func(ctx context.Context, on *mcp.Session) ([]Resource, error) {
+	return withMCPSession(ctx, s, server, "listing its resources", func(ctx callContext, on *mcp.Session) ([]Resource, error) {
 		return on.Resources(ctx)
 	})
 }
 
 // ReadResource returns the contents of a resource.
 func (s *Set) ReadResource(ctx context.Context, server, uri string) ([]tool.Part, error) {
-	return withMCPSession(ctx, s, server, "reading a resource", func(ctx context.Context, on *mcp.Session) ([]tool.Part, error) {
+	return withMCPSession(ctx, s, server, "reading a resource", func(ctx callContext, on *mcp.Session) ([]tool.Part, error) {
 		parts, err := on.ReadResource(ctx, uri)
-		return s.servers[server].redact.redactResult(tool.Result{Parts: parts}).Parts, err
+		return ctx.server.redact.redactResult(tool.Result{Parts: parts}).Parts, err
 	})
 }
 
 // ListPrompts returns all prompts of a server.
 func (s *Set) ListPrompts(ctx context.Context, server string) ([]Prompt, error) {
-	return withMCPSession(ctx, s, server, "listing its prompts", func(ctx context.Context, on *mcp.Session) ([]Prompt, error) {
+	return withMCPSession(ctx, s, server, "listing its prompts", func(ctx callContext, on *mcp.Session) ([]Prompt, error) {
 		return on.Prompts(ctx)
 	})
 }
 
 // GetPrompt returns the messages of a prompt.
 func (s *Set) GetPrompt(ctx context.Context, server, name string, args map[string]string) ([]Message, error) {
-	return withMCPSession(ctx, s, server, "getting a prompt", func(ctx context.Context, on *mcp.Session) ([]Message, error) {
+	return withMCPSession(ctx, s, server, "getting a prompt", func(ctx callContext, on *mcp.Session) ([]Message, error) {
 		messages, err := on.GetPrompt(ctx, name, args)
 		for i, m := range messages {
-			messages[i].Part = s.servers[server].redact.redactResult(tool.Result{Parts: []tool.Part{m.Part}}).Parts[0]
+			messages[i].Part = ctx.server.redact.redactResult(tool.Result{Parts: []tool.Part{m.Part}}).Parts[0]
 		}
 		return messages, err
 	})
@@ -219,7 +222,7 @@ func (s *Set) GetPrompt(ctx context.Context, server, name string, args map[strin
 
 // Complete returns completions for an argument of a prompt or resource template.
 func (s *Set) Complete(ctx context.Context, server string, c Completion) (Values, error) {
-	return withMCPSession(ctx, s, server, "completing an argument", func(ctx context.Context, on *mcp.Session) (Values, error) {
+	return withMCPSession(ctx, s, server, "completing an argument", func(ctx callContext, on *mcp.Session) (Values, error) {
 		return on.Complete(ctx, c)
 	})
 }
@@ -235,10 +238,11 @@ func (s *Set) ListChanges() (resources, prompts uint64) {
 func (s *Set) Close() {
 	s.mu.Lock()
 	s.closed = true
+	servers := slices.AppendSeq(slices.Collect(maps.Values(s.servers)), maps.Keys(s.retired))
 	s.mu.Unlock()
 	s.cancel()
 	var all sync.WaitGroup
-	for _, v := range s.servers {
+	for _, v := range servers {
 		all.Go(v.stop)
 	}
 	all.Wait()
@@ -267,12 +271,9 @@ func (s *Set) spawn(f func(context.Context)) bool {
 }
 
 func (s *Set) names() []string {
-	names := make([]string, len(s.cfg.Servers))
-	for i, c := range s.cfg.Servers {
-		names[i] = c.Name
-	}
-	slices.Sort(names)
-	return names
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.servers))
 }
 
 var _ tool.Caller = (*Set)(nil)

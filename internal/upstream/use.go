@@ -18,18 +18,34 @@ import (
 
 // withSession runs f with the session of a server and returns a displayable error. It
 // limits the concurrency of the server. If the server has expired the session, it has
-// not executed the request, and f runs once more on a new connection.
+// not executed the request, and f runs once more on a new connection. If the server is
+// replaced before the request was sent, f runs on the new one.
 func withSession[T any](ctx context.Context, s *Set, name, doing string, starting func() (started func()), f func(callContext, session) (T, error)) (T, error) {
-	var none T
-	v := s.servers[name]
-	if v == nil {
-		return none, s.unknownServer(name)
+	for {
+		v, done := s.use(name)
+		if v == nil {
+			var none T
+			return none, s.unknownServer(name)
+		}
+		answer, err := onServer(ctx, v, doing, starting, f)
+		done()
+		if !errors.Is(err, errRetired) {
+			return answer, err
+		}
 	}
+}
+
+// onServer is withSession for one server. Its error is errRetired if nothing was sent, because
+// the server was retired before.
+func onServer[T any](ctx context.Context, v *server, doing string, starting func() (started func()), f func(callContext, session) (T, error)) (T, error) {
+	var none T
 	select {
 	case v.slots <- struct{}{}:
 	case <-ctx.Done():
 		return none, v.cancelled(ctx, doing)
-	case <-s.closing:
+	case <-v.set.closing:
+		return none, v.shuttingDown()
+	case <-v.ended.Done():
 		return none, v.shuttingDown()
 	}
 	defer func() { <-v.slots }()
@@ -53,7 +69,7 @@ func withSession[T any](ctx context.Context, s *Set, name, doing string, startin
 }
 
 // withMCPSession is withSession for requests that only MCP servers support.
-func withMCPSession[T any](ctx context.Context, s *Set, name, doing string, f func(context.Context, *mcp.Session) (T, error)) (T, error) {
+func withMCPSession[T any](ctx context.Context, s *Set, name, doing string, f func(callContext, *mcp.Session) (T, error)) (T, error) {
 	return withSession(ctx, s, name, doing, nil, func(ctx callContext, on session) (T, error) {
 		session, ok := on.(*mcp.Session)
 		if !ok {
@@ -71,7 +87,7 @@ func withTimeout[T any](ctx context.Context, v *server, c *connection, f func(ca
 	limit := clock.New(v.Timeout, func() { cancel(errTimeout) })
 	defer limit.Stop()
 	limit.Resume()
-	answer, err := f(callContext{ctx, limit}, c.session)
+	answer, err := f(callContext{ctx, v, limit}, c.session)
 	if err != nil && context.Cause(ctx) == errTimeout {
 		err = errTimeout
 	}
@@ -82,7 +98,8 @@ func withTimeout[T any](ctx context.Context, v *server, c *connection, f func(ca
 // question. It embeds a context because it is one.
 type callContext struct {
 	context.Context
-	limit *clock.Clock
+	server *server
+	limit  *clock.Clock
 }
 
 // Deadline implements context.Context. It assumes that the timeout is not paused again.

@@ -32,8 +32,8 @@ import (
 // Config of a Catalog.
 type Config struct {
 	Dir        string           // directory of the listings, created if missing; required
-	Servers    []Configured     // in the configuration
-	Static     []Static         // static catalogs
+	Servers    []Configured     // in the configuration; see Update
+	Static     []Static         // static catalogs; see Update
 	Embeddings *embedding.Index // nil means keyword search only; closed by the caller
 	// Allow returns what selects the tools for a viewer: a tool is visible if all of them select
 	// it. nil selects everything for everyone.
@@ -53,7 +53,7 @@ type Configured struct {
 
 // Catalog stores the listings of servers.
 type Catalog struct {
-	cfg  Config
+	cfg  Config // Servers and Static are guarded by mu
 	lock *flock.Flock
 
 	changing sync.Mutex // serialises changes of the directory; locked before mu
@@ -131,54 +131,75 @@ type Change struct {
 	Modules                     bool     // generated modules have changed
 }
 
+// Update replaces the servers and the static catalogs. Stored listings of new servers are read.
+func (c *Catalog) Update(servers []Configured, static []Static) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cfg.Servers, c.cfg.Static, c.listings = servers, static, map[string]*listing{}
+	c.read()
+}
+
 // Put stores the listing of a server. It trusts new tools and quarantines changed
 // ones.
 func (c *Catalog) Put(ctx context.Context, server string, received Listing) (Change, error) {
 	var change Change
-	err := c.update(ctx, server, func(l *listing) { change = l.apply(received) })
+	err := c.update(ctx, server, func(s Configured, l *listing) error {
+		if received.Identity != "" && s.Identity != received.Identity {
+			return fault.New(fault.Unavailable, "server %q was changed in the configuration while its tools were listed", server)
+		}
+		change = l.apply(received)
+		return nil
+	})
 	return change, err
 }
 
 // Accept trusts the new definitions of quarantined tools of a server; of all of them if
 // tools is empty. It returns the accepted tools.
 func (c *Catalog) Accept(ctx context.Context, server string, tools ...string) (accepted []string, err error) {
-	var wrong error
-	err = c.update(ctx, server, func(l *listing) { accepted, wrong = l.accept(server, tools) })
-	if wrong != nil {
-		err = wrong
-	}
+	err = c.update(ctx, server, func(_ Configured, l *listing) (wrong error) {
+		accepted, wrong = l.accept(server, tools)
+		return wrong
+	})
 	return accepted, err
 }
 
 // SetText records that a tool returns text, for its description.
 func (c *Catalog) SetText(ctx context.Context, ref tool.Ref) error {
-	return c.update(ctx, ref.Server, func(l *listing) {
+	return c.update(ctx, ref.Server, func(_ Configured, l *listing) error {
 		for i, k := range l.Tools {
 			if k.Trusted.Tool == ref.Tool {
 				l.Tools[i].Text = true
 			}
 		}
+		return nil
 	})
 }
 
-// update changes the listing of a server on disk and in memory.
-func (c *Catalog) update(ctx context.Context, server string, f func(*listing)) error {
-	i := slices.IndexFunc(c.cfg.Servers, func(s Configured) bool { return s.Name == server })
-	if i < 0 {
-		return fault.New(fault.NotFound, "there is no server %q in the configuration", server).WithHint("the servers are: %s", c.names())
-	}
+// update changes the listing of a server on disk and in memory, unless f returns an error.
+func (c *Catalog) update(ctx context.Context, server string, f func(Configured, *listing) error) error {
 	c.changing.Lock()
 	defer c.changing.Unlock()
+	c.mu.Lock()
+	servers := c.cfg.Servers // replaced with changing locked only
+	c.mu.Unlock()
+	i := slices.IndexFunc(servers, func(s Configured) bool { return s.Name == server })
+	if i < 0 {
+		return fault.New(fault.NotFound, "there is no server %q in the configuration", server).WithHint("the servers are: %s", serverNames(servers))
+	}
 	if ok, err := c.lock.TryLockContext(ctx, 5*time.Millisecond); !ok {
 		return fmt.Errorf("lock the catalog directory: %w", err)
 	}
 	defer c.lock.Unlock()
-	path := c.path(c.cfg.Servers[i])
+	path := c.path(servers[i])
 	l, err := load(path) // another process may have changed it
 	if err != nil || l == nil {
 		l = &listing{}
 	}
-	f(l)
+	if err := f(servers[i], l); err != nil {
+		return err
+	}
 	if err := l.save(path); err != nil {
 		return err
 	}
@@ -189,9 +210,9 @@ func (c *Catalog) update(ctx context.Context, server string, f func(*listing)) e
 	return nil
 }
 
-func (c *Catalog) names() string {
+func serverNames(servers []Configured) string {
 	var names []string
-	for _, s := range c.cfg.Servers {
+	for _, s := range servers {
 		names = append(names, s.Name)
 	}
 	return abbreviate(names, 20)
@@ -222,6 +243,7 @@ type Listing struct {
 	Instructions string
 	Resources    bool // it has resources
 	Prompts      bool
-	Legacy       bool // it answers initialize and not server/discover
+	Legacy       bool   // it answers initialize and not server/discover
+	Identity     string // of the Configured server that was listed, which must still be configured; "" means any
 	Tools        []tool.Definition
 }

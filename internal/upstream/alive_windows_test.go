@@ -1,0 +1,3 @@
+package upstream_test
+
+func alive(int) bool { return false }
