@@ -18,6 +18,8 @@ type options struct {
 	output func(item []byte) // see daemon.Config
 	served bool              // serves HTTP
 	quiet  bool              // no log on stderr, except at debug level
+
+	reloads <-chan os.Signal // see daemon.Config
 }
 
 // daemon creates the daemon for a command.
@@ -41,6 +43,7 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 	}
 	return daemon.New(daemon.Config{
 		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installProgress(preparingPython), Output: o.output, Served: o.served,
+		Load: func() (*config.Config, error) { return a.loadConfig(o.flags) }, Reloads: o.reloads,
 	})
 }
 

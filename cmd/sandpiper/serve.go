@@ -27,7 +27,7 @@ configuration, at https://HOST:PORT/mcp. An address that
 other machines can reach requires a token (http.token in the configuration, or
 SANDPIPER_HTTP_TOKEN), which clients send as a bearer token. /healthz reports that
 the process runs, /readyz that it can execute code. SIGTERM and SIGINT stop it;
-SIGHUP has no effect.
+SIGHUP reloads the servers of the configuration and ends no call; see docs/servers.md.
 
 Profiles: lean offers execute_code and the search of tools, standard adds files,
 skills and statistics, full adds the rest. passthrough has no code mode: it lists
@@ -64,16 +64,16 @@ sandbox.`,
 
 // runServe serves over HTTP if addr is not empty, otherwise over stdio.
 func (a *app) runServe(ctx context.Context, flags map[string]string, addr string) error {
-	d, err := a.daemon(options{flags: flags, served: addr != ""})
+	reloads := make(chan os.Signal, 1) // before the daemon starts, so that a closed terminal does not end it
+	signal.Notify(reloads, syscall.SIGHUP)
+	defer signal.Stop(reloads)
+	d, err := a.daemon(options{flags: flags, served: addr != "", reloads: reloads})
 	if err != nil {
 		return err
 	}
 	// A write to a client that has closed its end returns an error instead of ending the
 	// process.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	// SIGHUP is ignored, so that a closed terminal does not end calls. The configuration is
-	// read at start only.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	if addr != "" {
 		err = a.serveHTTP(ctx, d, addr)
 	} else {

@@ -80,6 +80,11 @@ func (s *served) hear() (r execAnswer, ok bool) {
 	if !s.out.Scan() {
 		return r, false
 	}
+	for strings.Contains(s.out.Text(), `"notifications/tools/list_changed"`) {
+		if !s.out.Scan() {
+			return r, false
+		}
+	}
 	var m struct {
 		Result struct{ Content []struct{ Text string } }
 	}

@@ -64,7 +64,8 @@ func (c changes) record() error {
 
 // changedNames returns the sorted names whose values differ.
 func changedNames(a, b map[string]string) (names []string) {
-	all := maps.Clone(a)
+	all := map[string]string{}
+	maps.Copy(all, a)
 	maps.Copy(all, b)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if a[name] != b[name] {

@@ -14,6 +14,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
@@ -48,6 +50,11 @@ type Config struct {
 	// Installing reports progress while CPython is extracted on first use, from one
 	// goroutine at a time; nil means none.
 	Installing func(stage string, done, total int)
+	// Load reads the configuration again; nil means that it cannot be reloaded.
+	Load func() (*config.Config, error)
+	// Reloads makes a daemon that serves clients reload its configuration, for each value;
+	// nil means never.
+	Reloads <-chan os.Signal
 	// Output is called with each output item as it is printed, for callers that run
 	// one execution at a time; nil means none.
 	Output func(item []byte)
@@ -62,8 +69,12 @@ type Daemon struct {
 	tools                        // upstream servers, and calls of their tools
 	protection                   // what code, calls and text may contain
 
-	cfg     Config
-	log     *logger
+	cfg Config
+	log *logger
+
+	reloading sync.Mutex // held by Reload
+	watching  sync.Once  // of watchReload
+
 	metrics *metrics
 	data    *data
 	backend *lazyBackend
@@ -179,7 +190,7 @@ func (d *Daemon) openServer() error {
 		HasSubset: func(name string) bool { return d.cfg.Subsets[name] != nil },
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
 		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
-		Find: d.Find, Servers: d.Servers.connected(), Passthrough: pass, Packages: packages.Names(d.cfg.Packages), Telemetry: d.metrics.Recorder,
+		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: packages.Names(d.cfg.Packages), Telemetry: d.metrics.Recorder,
 	})
 	if err != nil {
 		return err
@@ -196,7 +207,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard,
 		Audit: d.data.auditLater, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
-		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.modules.names(d.Servers.Catalog.Now())},
+		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.handwritten},
 	})
 	return err
 }
@@ -261,6 +272,7 @@ func (d *Daemon) prepare() {
 		d.log.Warn("configuration changes were not recorded", "error", err)
 	}
 	d.metrics.startScrape()
+	d.watching.Do(func() { d.Servers.spawn(d.watchReload) })
 	if !d.isPassthrough() {
 		d.Warm()
 		return

@@ -17,6 +17,9 @@ func (d dataDir) sub(name string) string { return filepath.Join(string(d), name)
 // key returns the key file.
 func (d dataDir) key() secret.KeyFile { return secret.KeyFile(d.sub("key")) }
 
+// instances returns the directory of running daemons.
+func (d dataDir) instances() instances { return instances(d.sub("daemons")) }
+
 // logins returns the store of logins, whose key the other keys are derived from.
 func (d dataDir) logins() *secret.Store { return secret.NewStore(d.sub("logins"), d.sub("key")) }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -19,11 +20,11 @@ import (
 // modules writes the Python modules that are generated from the catalog: one directory for
 // each different selection of servers and tools.
 type modules struct {
-	key    string           // of the servers and handwritten modules
 	hand   []codegen.Server // handwritten modules
 	warned sync.Map         // paths of hidden modules that were logged
 
 	mu    sync.Mutex
+	keys  []string         // of the servers and handwritten modules: the current key, then earlier ones
 	views map[string]*view // by the key of their directory
 	homes *home.Homes      // nil until the data directory is open
 	log   *slog.Logger
@@ -37,7 +38,7 @@ type view struct {
 }
 
 func newModules(cfg Config, hand []codegen.Server, log *slog.Logger) *modules {
-	m := &modules{key: modulesKey(cfg.Servers, hand), hand: hand, log: log, views: map[string]*view{}}
+	m := &modules{keys: []string{modulesKey(cfg.Servers, hand)}, hand: hand, log: log, views: map[string]*view{}}
 	m.register()
 	return m
 }
@@ -45,16 +46,17 @@ func newModules(cfg Config, hand []codegen.Server, log *slog.Logger) *modules {
 // register returns the key of the directory with the modules of a selection. After the first
 // write, it writes the directory at once if it is new.
 func (m *modules) register(allow ...*catalog.Allow) string {
-	key, text := m.key, ""
+	text := ""
 	for _, a := range allow {
 		text += a.Key()
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := m.keys[0]
 	if text != "" {
 		sum := sha256.Sum256([]byte(text))
 		key += "-" + hex.EncodeToString(sum[:8])
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.views[key] == nil {
 		v := &view{allow: allow}
 		m.views[key] = v
@@ -63,6 +65,26 @@ func (m *modules) register(allow ...*catalog.Allow) string {
 		}
 	}
 	return key
+}
+
+// maxKeys is the number of sets of servers whose directories are kept up to date: live
+// interpreters may have mounted those of earlier sets.
+const maxKeys = 8
+
+// replace makes the directories for another set of servers. Those of earlier sets receive its
+// modules too.
+func (m *modules) replace(all []config.Server) {
+	key := modulesKey(all, m.hand)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.keys = append([]string{key}, slices.DeleteFunc(m.keys, func(k string) bool { return k == key })...)
+	for _, old := range m.keys[min(len(m.keys), maxKeys):] {
+		maps.DeleteFunc(m.views, func(k string, _ *view) bool { return strings.HasPrefix(k, old) })
+	}
+	m.keys = m.keys[:min(len(m.keys), maxKeys)]
+	if m.views[key] == nil {
+		m.views[key] = &view{}
+	}
 }
 
 // readHandwritten reads the handwritten modules of SERVERS_DIR.

@@ -2,7 +2,11 @@ package daemon
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
@@ -23,12 +27,15 @@ type serversConfig struct {
 
 // openServers opens the catalog. It connects to no server.
 func openServers(c serversConfig) (*servers, error) {
-	v := &servers{audit: c.Data.audit, log: c.Log.Logger, listing: map[string]*listing{}, written: make(chan struct{})}
+	v := &servers{audit: c.Data.audit, log: c.Log.Logger, listing: map[string]*listing{}, unlisted: map[string]bool{}, written: make(chan struct{})}
+	v.lookup.Store(&c.Lookup)
 	ctx, cancel := context.WithCancel(context.Background())
 	v.cancel, v.spawn = cancel, func(f func(context.Context)) { v.work.Go(func() { f(ctx) }) }
 	var err error
-	if v.Catalog, err = openCatalog(c); err == nil {
-		v.Set, err = newUpstream(c, v)
+	if v.now, err = newServerSet(&c.Config.Config); err == nil {
+		if v.Catalog, err = openCatalog(c, v.now); err == nil {
+			v.Set, err = newUpstream(c, v)
+		}
 	}
 	if err != nil {
 		cancel()
@@ -38,35 +45,52 @@ func openServers(c serversConfig) (*servers, error) {
 	return v, nil
 }
 
-func openCatalog(c serversConfig) (*catalog.Catalog, error) {
-	cfg := catalog.Config{
-		Dir: c.Data.sub("catalog"), Embeddings: c.Embeddings, Log: c.Log.Logger,
-		Allow: c.Data.allow,
-	}
-	for _, s := range c.Servers {
-		cfg.Servers = append(cfg.Servers, catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Trusted: s.Trusted || s.OpenAPI != nil && !s.Project})
+// serverSet is the part of a configuration that the servers are made of.
+type serverSet struct {
+	configured []catalog.Configured
+	static     []catalog.Static
+	upstream   []upstream.Server
+}
+
+func newServerSet(c *config.Config) (s serverSet, err error) {
+	for _, one := range c.Servers {
+		s.configured = append(s.configured, catalog.Configured{Name: one.Name, Category: one.Category, Identity: identity(one), Trusted: one.Trusted || one.OpenAPI != nil && !one.Project})
+		s.upstream = append(s.upstream, upstreamServer(one, c.Lookup))
 	}
 	for _, path := range c.Catalogs {
 		static, err := catalog.ReadStatic(path)
 		if err != nil {
-			return nil, err
+			return s, err
 		}
-		cfg.Static = append(cfg.Static, static)
+		s.static = append(s.static, static)
 	}
-	return catalog.Open(cfg)
+	return s, nil
+}
+
+func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstream.Server {
+	return upstream.Server{
+		Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI,
+		Client: client(s.OAuth), ClientCredentials: s.OAuth.Machine, Identity: identity(s), Revision: revision(s, lookup),
+		Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
+	}
+}
+
+func openCatalog(c serversConfig, now serverSet) (*catalog.Catalog, error) {
+	return catalog.Open(catalog.Config{
+		Servers: now.configured, Static: now.static,
+		Dir: c.Data.sub("catalog"), Embeddings: c.Embeddings, Log: c.Log.Logger,
+		Allow: c.Data.allow,
+	})
 }
 
 func newUpstream(c serversConfig, v *servers) (*upstream.Set, error) {
-	secrets := &secret.References{Lookup: c.Lookup}
+	secrets := &secret.References{Lookup: func(name string) (string, bool) { return lookupIn(*v.lookup.Load(), name) }}
 	cfg := upstream.Config{Version: c.Version, Resolve: secrets.Resolve, ToolsChanged: v.changed, DocumentCache: c.Data.sub("documents"), Spool: c.Data.sub("spool"),
 		Logins: c.Data.logins(), Redact: c.Log.redact, Log: c.Log.Logger}
-	for _, s := range c.Servers {
+	for _, s := range v.now.upstream {
 		known, _ := v.Catalog.Now().Server(s.Name)
-		cfg.Servers = append(cfg.Servers, upstream.Server{
-			Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI,
-			Client: client(s.OAuth), ClientCredentials: s.OAuth.Machine, Legacy: known.Legacy,
-			Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
-		})
+		s.Legacy = known.Legacy
+		cfg.Servers = append(cfg.Servers, s)
 	}
 	return upstream.New(cfg)
 }
@@ -87,4 +111,27 @@ func identity(s config.Server) string {
 		panic(err)
 	}
 	return string(b)
+}
+
+// revision changes with the values of the variables that a server refers to.
+func revision(s config.Server, lookup func(string) (string, bool)) string {
+	text, err := json.Marshal([]any{s.Command, s.Args, s.Env, s.URL, s.Headers, s.OpenAPI, s.OAuth})
+	if err != nil { // strings only
+		panic(err)
+	}
+	h := sha256.New()
+	for _, m := range variable.FindAllSubmatch(text, -1) {
+		value, ok := lookupIn(lookup, string(m[1]))
+		fmt.Fprintf(h, "%q %v\n", value, ok)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+var variable = regexp.MustCompile(`\$\{([^:}"]+)\}`)
+
+func lookupIn(lookup func(string) (string, bool), name string) (string, bool) {
+	if lookup == nil {
+		return "", false
+	}
+	return lookup(name)
 }

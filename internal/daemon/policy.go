@@ -7,7 +7,9 @@ import (
 
 // configuredNames returns the names of the configured servers.
 func (d *Daemon) configuredNames() (names []string) {
-	for _, s := range d.cfg.Servers {
+	d.Servers.writing.RLock()
+	defer d.Servers.writing.RUnlock()
+	for _, s := range d.Servers.now.configured {
 		names = append(names, s.Name)
 	}
 	return names

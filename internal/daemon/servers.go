@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
@@ -20,6 +21,7 @@ type servers struct {
 	Catalog *catalog.Catalog
 	Set     *upstream.Set
 	modules *modules
+	lookup  atomic.Pointer[func(string) (string, bool)] // of the configuration; a nil function knows no variable
 	audit   *audit.Log
 	log     *slog.Logger
 
@@ -28,11 +30,13 @@ type servers struct {
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 
-	writing sync.RWMutex  // held while catalog and modules change together
+	writing sync.RWMutex  // held while servers, catalog and modules change together
+	now     serverSet     // guarded by writing
 	written chan struct{} // closed when the modules were first written
 
-	mu      sync.Mutex
-	listing map[string]*listing // by server, running requests
+	mu       sync.Mutex
+	listing  map[string]*listing // by server, running requests
+	unlisted map[string]bool     // servers that listUntilDone tries to list
 }
 
 // listing is one tools/list request, shared by all its callers.
@@ -54,8 +58,20 @@ func (v *servers) startOnce() {
 		close(v.written)
 		v.Catalog.Now().Search("", "", 1) // builds the search index
 	})
+	v.listUnlisted()
+}
+
+// listUnlisted lists the servers that were never listed, in the background.
+func (v *servers) listUnlisted() {
 	for _, s := range v.Catalog.Now().Servers {
-		if s.Connected && s.Listed.IsZero() {
+		if !s.Connected || !s.Listed.IsZero() {
+			continue
+		}
+		v.mu.Lock()
+		trying := v.unlisted[s.Name]
+		v.unlisted[s.Name] = true
+		v.mu.Unlock()
+		if !trying {
 			v.spawn(func(ctx context.Context) { v.listUntilDone(ctx, s.Name) })
 		}
 	}
@@ -67,11 +83,16 @@ const (
 	lastWait  = 5 * time.Minute
 )
 
-// listUntilDone lists a server, and retries until it answers.
+// listUntilDone lists a server, and retries until it answers or is removed.
 func (v *servers) listUntilDone(ctx context.Context, name string) {
+	defer func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		delete(v.unlisted, name)
+	}()
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		_, err := v.List(ctx, name)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || !v.needsListing(name) {
 			return
 		}
 		v.log.Warn("listing the tools of a server failed", "server", name, "error", err, "retry_in", wait)
@@ -81,6 +102,11 @@ func (v *servers) listUntilDone(ctx context.Context, name string) {
 			return
 		}
 	}
+}
+
+func (v *servers) needsListing(name string) bool {
+	s, ok := v.Catalog.Now().Server(name)
+	return ok && s.Name == name && s.Connected && s.Listed.IsZero()
 }
 
 // changed lists a server again, whose tools have changed.
@@ -114,13 +140,15 @@ func (v *servers) request(ctx context.Context, name string, l *listing) {
 	defer func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		delete(v.listing, name)
+		if v.listing[name] == l { // reload may have replaced it
+			delete(v.listing, name)
+		}
 	}()
 	got, err := v.Set.List(ctx, name)
 	if err == nil {
 		l.change, err = v.store(ctx, name, catalog.Listing{
 			Title: got.Info.Title, Version: got.Info.Version, Instructions: got.Info.Instructions,
-			Resources: got.Info.Resources, Prompts: got.Info.Prompts, Legacy: got.Info.Legacy, Tools: got.Tools,
+			Resources: got.Info.Resources, Prompts: got.Info.Prompts, Legacy: got.Info.Legacy, Tools: got.Tools, Identity: got.Identity,
 		})
 	}
 	if l.err = err; err != nil {
@@ -198,6 +226,9 @@ func (v *servers) Know(ctx context.Context, names ...string) map[string]error {
 	all.Wait()
 	return why
 }
+
+// handwritten returns the names of handwritten modules.
+func (v *servers) handwritten() map[string]map[string]bool { return v.modules.names(v.Catalog.Now()) }
 
 // Accept trusts the new definitions of quarantined tools.
 func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([]string, error) {

@@ -24,8 +24,8 @@ type Tools struct {
 	Find    *lookup.Finder   // required
 	Servers *upstream.Set    // required
 	// HandWritten lists hand-written modules by package; the key "" means that the whole
-	// package is hand-written. Preflight does not check them.
-	HandWritten map[string]map[string]bool
+	// package is hand-written. Preflight does not check them. nil means none.
+	HandWritten func() map[string]map[string]bool
 }
 
 // toolcalls maps the methods about tools to their implementations.
@@ -242,7 +242,9 @@ type findings struct {
 }
 
 func (h *host) check(ctx context.Context, uses preflight.Uses) (any, error) {
-	uses = uses.WithoutHandWritten(h.tools.HandWritten)
+	if hand := h.tools.HandWritten; hand != nil {
+		uses = uses.WithoutHandWritten(hand())
+	}
 	why := h.awaitServers(ctx, uses.Servers())
 	f := findings{preflight.Check(h.now(), why, h.tools.Calls.Schema, uses)}
 	if f.Findings == nil {

@@ -1,6 +1,8 @@
 package home
 
 import (
+	"errors"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -65,6 +67,19 @@ func (t *Homes) retireSuspended() (ids []tenant.ID) {
 		ids = append(ids, s.id)
 	}
 	return ids
+}
+
+// Reopen makes the next Acquire of every tenant open its home anew, with its current settings.
+// Homes in use keep theirs until they are released.
+func (t *Homes) Reopen() error {
+	t.mu.Lock()
+	open := slices.Collect(maps.Values(t.homes))
+	t.mu.Unlock()
+	var errs []error
+	for _, s := range open {
+		errs = append(errs, t.retire(s))
+	}
+	return errors.Join(errs...)
 }
 
 // retire removes a home, so that the next Acquire opens it anew, and closes it if it is unused.

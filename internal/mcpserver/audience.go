@@ -35,13 +35,21 @@ func (s *Server) audience(p Profile, v catalog.Viewer) audience {
 		p = Standard
 	}
 	a := audience{profile: p, limits: s.cfg.Runner.Limits(v.Tenant), mode: s.cfg.Privacy.Of(v.Tenant).Mode()}
-	servers := s.cfg.Servers
+	servers := s.servers()
 	if s.cfg.Find != nil {
 		all, seen := s.cfg.Find.Modules(), s.cfg.Find.For(v).Modules()
 		servers = slices.DeleteFunc(slices.Clone(servers), func(name string) bool { return slices.Contains(all, name) && !slices.Contains(seen, name) })
 	}
 	a.servers = strings.Join(servers, " ")
 	return a
+}
+
+// servers returns the modules of the connected servers.
+func (s *Server) servers() []string {
+	if s.cfg.Servers == nil {
+		return nil
+	}
+	return s.cfg.Servers()
 }
 
 // own returns the audience of a tenant that has chosen nothing.

@@ -15,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -82,7 +83,9 @@ type Config struct {
 	Find *lookup.Finder // searches tools; nil means no tools
 	// Packages are the names of installed packages; nil means none.
 	Packages []string
-	Servers  []string // modules of connected servers, for execute_code's description
+	// Servers returns the modules of the connected servers, for execute_code's description;
+	// nil means none.
+	Servers func() []string
 	// Passthrough lists the servers' tools; required by the profile passthrough.
 	Passthrough *passthrough.Face
 	// Sandbox returns the name of the backend, and an error if it does not work.
@@ -147,6 +150,7 @@ func New(cfg Config) (*Server, error) {
 			s.tokenTools[t.name] = true
 		}
 		face.Instructions, face.Tools, face.Resources, face.Complete = instructions, s.of(full), s.resources(), s.completer()
+		face.ToolsVersion = func() string { return strings.Join(s.servers(), " ") }
 	}
 	w, err := wire.New(face)
 	s.wire = w

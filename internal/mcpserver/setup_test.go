@@ -115,7 +115,7 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	}
 	face.Version, face.Python, face.Tenant, face.Tenants, face.Runner = "v1.2.3", "3.14.6", tenant.Local, homes, runner
 	face.Privacy = cmp.Or(face.Privacy, rules)
-	face.Find, face.Servers = finder(t, filepath.Join(data, "catalog")), manyServers
+	face.Find, face.Servers = finder(t, filepath.Join(data, "catalog")), func() []string { return manyServers }
 	face.Sandbox = func(context.Context) (string, error) { return "fake", nil }
 	s, err := mcpserver.New(face)
 	if err != nil {

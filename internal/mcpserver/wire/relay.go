@@ -79,7 +79,7 @@ func (s *Server) relay(alive context.Context, o *offer, server *mcp.Server) {
 			return next(ctx, method, req)
 		}
 	})
-	o.running.Go(func() { o.announce(s.cfg.Relay, server) })
+	o.running.Go(func() { o.announce(s.cfg.Relay.Every, s.cfg.Relay.Versions, server) })
 }
 
 // pass handles one request.
@@ -161,15 +161,15 @@ func (p *passed) MarshalJSON() ([]byte, error) {
 	return json.Marshal(p.members)
 }
 
-// announce notifies clients of changed lists, until o ends.
-func (o *offer) announce(r *Relay, server *mcp.Server) {
-	every := r.Every
+// announce notifies clients of changed lists, until o ends. It polls their versions; every 0
+// means one second.
+func (o *offer) announce(every time.Duration, versions func() Versions, server *mcp.Server) {
 	if every == 0 {
 		every = time.Second
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	known, err := o.relayVersions(r)
+	known, err := contained(versions)
 	for {
 		if err != nil {
 			o.log.Error("list tools, resources and prompts of others", "error", err)
@@ -180,20 +180,21 @@ func (o *offer) announce(r *Relay, server *mcp.Server) {
 		case <-tick.C:
 		}
 		var now Versions
-		if now, err = o.relayVersions(r); err == nil {
+		if now, err = contained(versions); err == nil {
 			notify(server, known, now)
 			known = now
 		}
 	}
 }
 
-func (o *offer) relayVersions(r *Relay) (v Versions, err error) {
+// contained converts a panic to an error.
+func contained(versions func() Versions) (v Versions, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return r.Versions(), nil
+	return versions(), nil
 }
 
 // notify notifies connected clients, and since 2026-07-28 subscribed ones, of changed

@@ -37,7 +37,10 @@ type Config struct {
 	Tools        []Tool
 	Resources    *Resources // nil means none
 	Complete     *Completer // nil means none
-	Relay        *Relay     // instead of Tools, Resources and Complete; nil means these
+	// ToolsVersion is polled while a client is connected. Clients are notified that the list of
+	// tools has changed when it does; nil means never. It requires Select.
+	ToolsVersion func() string
+	Relay        *Relay // instead of Tools, Resources and Complete; nil means these
 	// Select returns what a caller is offered; nil means all Tools for everyone, and no choice.
 	Select func(caller string, c Choice) (Selection, error)
 	// Caller is the caller of requests without authentication: over stdio, and over HTTP
@@ -148,6 +151,9 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	if s.cfg.Relay != nil {
 		opts.Capabilities = relayed()
 	}
+	if s.cfg.ToolsVersion != nil {
+		opts.Capabilities.Tools.ListChanged = true
+	}
 	opts.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = private }
 	server := mcp.NewServer(impl, opts)
 	server.AddReceivingMiddleware(refuseUndeclared(opts.Capabilities))
@@ -166,6 +172,9 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	}
 	if s.cfg.Relay != nil {
 		s.relay(alive, o, server)
+	}
+	if s.cfg.ToolsVersion != nil {
+		o.running.Go(func() { o.announce(0, func() Versions { return Versions{Tools: s.cfg.ToolsVersion()} }, server) })
 	}
 	server.AddReceivingMiddleware(authn.requireScope(s.scopes())) // the last one runs first
 	server.AddReceivingMiddleware(authn.requireCaller)

@@ -1,0 +1,54 @@
+package daemon
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// watchReload announces this daemon and reloads its configuration when a signal arrives or a
+// command requests it, until ctx ends. Signals that arrive during a reload cause one more.
+func (d *Daemon) watchReload(ctx context.Context) {
+	dir := d.data.instances()
+	i := Instance{PID: os.Getpid(), Started: time.Now().UTC(), Files: append([]string{}, d.cfg.Files...), Request: dir.request()}
+	update, stop, err := dir.announce(i)
+	if err != nil { // SIGHUP still works
+		d.log.Warn("this daemon is not visible to commands, which cannot make it reload", "error", err)
+		update, stop = func(Instance) error { return nil }, func() error { return nil }
+	}
+	defer stop()
+	tick := time.NewTicker(reloadPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.cfg.Reloads:
+		case <-tick.C:
+			if dir.request() == i.Request {
+				continue
+			}
+		}
+		request := dir.request() // before the configuration is read
+		i.Request, i.Reloaded, i.Error = request, time.Now().UTC(), ""
+		if _, i.Warnings, err = d.reload(ctx); err != nil {
+			i.Error = err.Error()
+		}
+		i.Failed = d.unavailable()
+		if err := update(i); err != nil {
+			d.log.Warn("record the reload for commands", "error", err)
+		}
+	}
+}
+
+// unavailable returns the names of the servers that could not be started.
+func (d *Daemon) unavailable() (names []string) {
+	for _, s := range d.Servers.Set.States() {
+		if s.State == upstream.Failed {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
