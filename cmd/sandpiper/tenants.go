@@ -90,6 +90,7 @@ lines. A token in http.tokens remains valid: its next request creates an empty t
 		},
 		remove,
 		a.tierCommand(),
+		a.quotaCommand(),
 		a.keyCommand(),
 	)
 }

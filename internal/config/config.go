@@ -28,6 +28,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
@@ -43,6 +44,7 @@ type Config struct {
 	Limits     execution.Limits // defaults applied
 	Restricted bool             // allow a subset of Python
 	Workspace  Workspace
+	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
 	Admit      admit.Config       // zero fields mean the defaults of admit
 	Sessions   execution.Sessions // live interpreters; zero fields mean the defaults of execution
 	Packages   packages.Config    // importable packages; Lock and Dir are always set

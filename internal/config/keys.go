@@ -79,7 +79,7 @@ func knownKey(key string) bool {
 }
 
 // keys contains the parser of each key.
-var keys = joined(httpKeys, guardrailKeys, workspaceKeys, map[string]func(d *draft, s setting) error{
+var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, map[string]func(d *draft, s setting) error{
 	"profile": func(d *draft, s setting) error {
 		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
 	},
@@ -173,7 +173,7 @@ var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are keys that contain other keys.
-var sections = map[string]bool{"sandbox": true, "workspace": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "search": true, embeddings: true,
+var sections = map[string]bool{"sandbox": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "search": true, embeddings: true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 

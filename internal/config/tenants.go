@@ -57,6 +57,7 @@ var tenantKeys = map[string]bool{
 	"profile": true, "sandbox.timeout": true, "sandbox.max_timeout": true, "sandbox.memory_mb": true, "sandbox.max_memory_mb": true,
 	"sandbox.tenant_concurrency": true, "sessions.per_tenant": true, "workspace.max_mb": true, "workspace.max_files": true,
 	"workspace.results_age": true, "workspace.results_max_mb": true, "approvals.timeout": true, "guardrails.max_output_bytes": true,
+	"quotas.executions_per_minute": true, "quotas.cpu_seconds_per_day": true, "quotas.calls_per_day": true,
 	"pii.mode": true, "pii.restore": true, "pii.names": true, "pii.addresses": true, "pii.flows": true,
 	"pii.tokens": true, "pii.tokens_per_hour": true, "pii.queries_per_hour": true,
 }
@@ -89,6 +90,9 @@ func (t *Tenants) Tiers() []string {
 	}
 	return names
 }
+
+// Has reports whether a tenant has settings of its own.
+func (t *Tenants) Has(id tenant.ID) bool { return t != nil && t.own[id] != nil }
 
 func (t *Tenants) find(name string) *tier {
 	for _, one := range t.tiers {

@@ -248,11 +248,11 @@ func (d *Daemon) CheckTenant(id tenant.ID) error {
 		}
 	}
 	has, err := d.Tenants.Exists(id)
-	if err != nil || has || id == tenant.Local {
+	if err != nil || has || id == tenant.Local || d.cfg.Tenants.Has(id) {
 		return err
 	}
 	return fault.New(fault.NotFound, "there is no tenant %q", id).
-		WithHint("a tenant has a token in http.tokens, or data from an earlier call")
+		WithHint("a tenant has a token in http.tokens, settings in tenants, or data from an earlier call")
 }
 
 // DataDir returns the data directory.

@@ -44,7 +44,7 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 		return errors.Join(err, ln.Close())
 	}
 	d.prepare()
-	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: callers.verifier(), Foreign: d.foreignID, Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
+	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: callers.verifier(), Limited: func(id tenant.ID) bool { return len(d.data.settings(id).Quotas) > 0 }, Foreign: d.foreignID, Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
 	defer face.Close()
 	cfg := httpserver.Config{MCP: face, TLS: edge.config, Metadata: face.Metadata(), Drain: face.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
 	if h.Events {

@@ -55,7 +55,7 @@ func (d *data) subsetModules(id tenant.ID, subset string) string {
 // homeSettings returns the settings of a tenant's data.
 func (d *data) homeSettings(id tenant.ID, tier string) home.Settings {
 	c := d.cfg.For(id, tier)
-	return home.Settings{Quota: c.Workspace.Quota, Results: c.Workspace.Results, Modules: d.cfg.Modules.register(c.Allow)}
+	return home.Settings{Quota: c.Workspace.Quota, Results: c.Workspace.Results, Modules: d.cfg.Modules.register(c.Allow), Quotas: c.Quotas}
 }
 
 // executionSettings returns the limits of a tenant's executions.
@@ -75,6 +75,9 @@ func (d *Daemon) concurrent(owner string) int {
 	}
 	return d.data.settings(id).Admit.PerOwner
 }
+
+// Settings returns the configuration for a tenant.
+func (d *Daemon) Settings(id tenant.ID) *config.Config { return d.data.settings(id) }
 
 // Tier returns the tier of a tenant in effect, "" if it has none.
 func (d *Daemon) Tier(id tenant.ID) (string, error) {

@@ -81,6 +81,7 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	res.ExecutionID = x.id
 	x.addTo(&res)
 	x.result, x.err = res, err
+	e.home.Quotas.AddCPU(res.Usage.CPU)
 	e.endRecord(ctx)
 	e.audit()
 	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })

@@ -81,6 +81,9 @@ func (r *Runner) resume(ctx context.Context, home *home.Home, id string) (*Execu
 		x.bindTo(ctx)
 		return r.handle(x), nil
 	}
+	if err := takeExecution(ctx, home); err != nil {
+		return nil, err
+	}
 	if plan.IsID(id) {
 		return r.applyPlan(ctx, home, id)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 )
 
 // Start starts an execution and returns a handle on it at once; use Next to wait. The
@@ -16,6 +17,9 @@ func (r *Runner) Start(ctx context.Context, home *home.Home, req Request) (*Exec
 	if err != nil {
 		return nil, err
 	}
+	if err := takeExecution(ctx, home); err != nil {
+		return nil, err
+	}
 	x := newRun(newID())
 	x.session = req.SessionID
 	x.startRecord(home, req)
@@ -24,6 +28,14 @@ func (r *Runner) Start(ctx context.Context, home *home.Home, req Request) (*Exec
 		_ = x.record.End(ctx, "") // nothing of it is on disk
 	}
 	return again, err
+}
+
+// takeExecution counts an execution, or returns an error if a quota of the tenant is used up.
+func takeExecution(ctx context.Context, home *home.Home) error {
+	if err := home.Quotas.Check(ctx, quota.CPU); err != nil {
+		return err
+	}
+	return home.Quotas.Take(ctx, quota.Executions)
 }
 
 // begin starts an execution whose request is valid.

@@ -13,6 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
@@ -30,6 +31,7 @@ import (
 // describes how to add one.
 var migrations = []store.Migration{
 	{Number: 1, Name: "initial", SQL: skill.Tables + session.Tables + journal.Tables + catalog.ShapeTables + usage.Tables + vault.Tables + approval.Tables},
+	{Number: 2, Name: "quotas", SQL: quota.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -41,6 +43,7 @@ type Home struct {
 	Journal   *journal.Log
 	Shapes    *catalog.Shapes
 	Usage     *usage.Counter
+	Quotas    *quota.Counter
 	Vault     *vault.Vault    // nil if Config.Vault is
 	Approvals *approval.Store // nil if Config.Approvals is
 
@@ -94,6 +97,7 @@ type parts struct {
 	journal   *journal.Log
 	shapes    *catalog.Shapes
 	usage     *usage.Counter
+	quotas    *quota.Counter
 	vault     *vault.Vault
 	approvals *approval.Store
 	files     *workspace.Files
@@ -105,7 +109,7 @@ func (r *parts) close() error {
 		errs = append(errs, r.sessions.Close())
 	}
 	if r.shapes != nil {
-		errs = append(errs, r.shapes.Close(), r.usage.Close())
+		errs = append(errs, r.shapes.Close(), r.usage.Close(), r.quotas.Close())
 	}
 	if r.files != nil {
 		errs = append(errs, r.files.Close())
@@ -213,6 +217,7 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 		Reserve: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Reserve(ctx, bytes, 1) }})
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
+	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log})
 	if t.cfg.Vault != nil {
 		r.vault = t.cfg.Vault(r.id, r.db)
 	}

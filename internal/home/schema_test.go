@@ -17,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
@@ -35,7 +36,8 @@ const century = 100 * 365 * 24 * time.Hour
 func withVault(root string) home.Config {
 	key := func() ([]byte, error) { return bytes.Repeat([]byte{1}, 32), nil }
 	process := journal.NewProcess(filepath.Join(root, "processes"), key)
-	return home.Config{Root: root, Process: process, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
+	settings := func(tenant.ID, string) home.Settings { return home.Settings{Quotas: quota.Limits{quota.Calls: 1000}} }
+	return home.Config{Root: root, Settings: settings, Process: process, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
 		master, _ := vault.OpenMaster(context.Background(), "file", root)
 		return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
 	}, Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
@@ -93,6 +95,9 @@ func fillCall(t *testing.T, h *home.Home) {
 	}
 	fillRun(t, h)
 	h.Shapes.Observe(send, []byte(`{"id": 5}`))
+	if err := h.Quotas.Take(t.Context(), quota.Calls); err != nil {
+		t.Fatal(err)
+	}
 	h.Usage.AddModelText("report", "hello world")
 	h.Usage.AddToolCall("report", "hello world")
 }
@@ -250,6 +255,9 @@ func TestOpensEverySchema(t *testing.T) {
 			fill(t, h) // the skill gets versions 3 and 4
 			if sk, err := h.Skills.Find(t.Context(), "greet"); err != nil || sk.Metadata.Version != 4 {
 				t.Errorf("after two more saves: %+v, %v", sk, err)
+			}
+			if all, err := h.Quotas.Status(t.Context()); err != nil || len(all) != 1 || all[0].Used == 0 {
+				t.Errorf("the quotas are %+v, %v", all, err)
 			}
 			if s, err := h.Sessions.Find(t.Context(), "report"); err != nil || len(s.Tasks) != 2 {
 				t.Errorf("after one more step: %+v, %v", s, err)

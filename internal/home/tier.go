@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -16,6 +17,7 @@ import (
 type Settings struct {
 	Quota   workspace.Quota // of the workspace, checked before the host writes; zero means no limit
 	Results Results         // retention of result files; zero means unlimited
+	Quotas  quota.Limits    // in periods of time
 	Modules string          // key of the generated modules that the tenant sees; "" means none
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -171,6 +172,9 @@ type HTTPConfig struct {
 	Foreign func(caller tenant.ID, f wire.Foreign)
 	// Resource is announced to clients that must authenticate; nil means none.
 	Resource *wire.Protected
+	// Limited reports whether a tenant has quotas, whose state is in the header of answers; nil
+	// means none.
+	Limited func(tenant.ID) bool
 	// TokenConnections and TokenRequests limit the MCP connections and open requests
 	// per token; 0 means the defaults of wire.
 	TokenConnections, TokenRequests int
@@ -178,7 +182,7 @@ type HTTPConfig struct {
 
 // HTTP returns the handler for HTTP.
 func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
-	face := wire.HTTPConfig{Answers: s.answers, Resource: cfg.Resource, CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
+	face := wire.HTTPConfig{Rates: s.rates(cfg.Limited), Answers: s.answers, Resource: cfg.Resource, CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
 	if foreign := cfg.Foreign; foreign != nil {
 		face.Foreign = func(caller string, f wire.Foreign) {
 			if id, err := tenant.Parse(caller); err == nil {
@@ -365,13 +369,24 @@ func (s *Server) acquire(ctx context.Context, caller string) (*home.Home, error)
 type failure struct {
 	Success bool   `json:"success"`
 	Error   string `json:"error"`
+	*quotaState
+}
+
+// quotaState is the state of a quota that is used up.
+type quotaState struct {
+	quota.Status
+	Retry int64 `json:"retry_after_seconds"`
 }
 
 // failed converts err to an answer for the model. Internal errors are logged with their
 // causes.
 func (s *Server) failed(tool string, err error) redact.Message {
 	s.complain(tool, err)
-	return redact.Message{Body: failure{Error: sentence(err)}, Failed: true}
+	f := failure{Error: sentence(err)}
+	if over, ok := errors.AsType[*quota.Exceeded](err); ok {
+		f.quotaState = &quotaState{over.Status, quota.RetrySeconds(over.Status.Retry)}
+	}
+	return redact.Message{Body: f, Failed: true}
 }
 
 func (s *Server) complain(tool string, err error) {

@@ -6,6 +6,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -67,8 +68,19 @@ type budgetCounter struct {
 }
 
 func (n budgetCounter) handle(ctx context.Context, c call) (answer, error) {
+	if err := n.home.Quotas.Check(ctx, quota.Calls); err != nil {
+		return answer{}, notCalled(c.Ref, err)
+	}
 	if d := n.stack.cfg.Policy.Take(policyCall(c, n.home)); d.Verdict != policy.Allow {
 		return answer{}, n.stack.deny(c.Call, n.home, d)
 	}
+	if err := n.home.Quotas.Take(ctx, quota.Calls); err != nil {
+		return answer{}, notCalled(c.Ref, err)
+	}
 	return n.next.handle(ctx, c)
+}
+
+// notCalled returns the error of a call for which no quota is left.
+func notCalled(ref tool.Ref, err error) error {
+	return fault.Wrap(fault.KindOf(err), err, "%s was not called: %s", ref, fault.Message(err)).WithHint("%s", fault.Hint(err))
 }

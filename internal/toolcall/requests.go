@@ -10,6 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -108,6 +109,11 @@ func (a *Requester) ask(ctx context.Context, ref tool.Ref, args map[string]any, 
 			WithHint("run the code without dry_run, or ask the operator to set trusted: true for the server")
 	} else {
 		err = a.checkAllowed(ctx, call{c, requestAsTool(v, ref)})
+	}
+	if err == nil {
+		if err = a.home.Quotas.Take(ctx, quota.Calls); err != nil {
+			err = notCalled(ref, err)
+		}
 	}
 	if err == nil {
 		began := time.Now()

@@ -34,6 +34,8 @@ type HTTPConfig struct {
 	// Resource describes this server to clients that must authenticate; nil means that they
 	// are not told how.
 	Resource *Protected
+	// Rates returns the state of a caller's quotas; nil means that there are none.
+	Rates func(ctx context.Context, caller string) []Rate
 	// Recheck is the interval at which the credentials of an open stream are verified again; 0 means
 	// 10 s.
 	Recheck time.Duration
@@ -163,13 +165,14 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h.owned = newConnections(authn, cfg, s.cfg.Log, present.dismiss)
 	h.server.AddReceivingMiddleware(h.owned.remember)
 	requests := newRequestLimit(authn, cfg.CallerRequests)
-	h.modern = authn.authenticate(requests.limit(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+	limit := func(next http.Handler) http.Handler { return withRates(authn, cfg.Rates, requests.limit(next)) }
+	h.modern = authn.authenticate(limit(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: cfg.MaxBody,
 	})))
-	h.older = authn.authenticate(requests.limit(h.owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+	h.older = authn.authenticate(limit(h.owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		EventStore: h.owned, SessionTimeout: cfg.Idle, MaxRequestBodyBytes: cfg.MaxBody,
 	}))))))
-	h.events = authn.authenticate(requests.limit(newEventStreams(h.server, authn, cfg)))
+	h.events = authn.authenticate(limit(newEventStreams(h.server, authn, cfg)))
 	return h
 }
 

@@ -1,0 +1,27 @@
+package config
+
+import (
+	"maps"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
+)
+
+// quotaKeys contains the parsers of quotas: of each tenant, in periods of time.
+var quotaKeys = func() map[string]func(d *draft, s setting) error {
+	all := map[string]func(d *draft, s setting) error{}
+	for _, n := range quota.Names {
+		all["quotas."+string(n)] = func(d *draft, s setting) error {
+			var most int
+			if err := whole(&most, s, 1, 1<<30); err != nil {
+				return err
+			}
+			d.Quotas = maps.Clone(d.Quotas) // shared with other tenants
+			if d.Quotas == nil {
+				d.Quotas = quota.Limits{}
+			}
+			d.Quotas[n] = int64(most)
+			return nil
+		}
+	}
+	return all
+}()
