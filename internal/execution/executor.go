@@ -11,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
@@ -235,6 +236,7 @@ func (e *executor) program(ctx context.Context) (p sandbox.Program, err error) {
 		ID: x.id, Code: code, Privacy: e.privacy().Mode() != redact.Off && !x.internal,
 		Restricted: cfg.Restricted && !x.internal, Preflight: names && cfg.Tools != nil && !x.internal, DryRun: e.req.DryRun,
 	}
+	p.MeasureCPU = e.home.Quotas.Limits(quota.CPU)
 	p.Seed, p.Clock = x.seed, x.record.ClockReadings()
 	if p.Tokens, p.NumberTokens, err = e.exit.Restorer().Lookup(ctx, code); err != nil {
 		return p, err

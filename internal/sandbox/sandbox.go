@@ -153,6 +153,8 @@ type Program struct {
 	// Restricted code must pass the check of docs/restricted.md before it runs; else
 	// the status is Refused. It is a guardrail; isolation does not depend on it.
 	Restricted bool
+	// MeasureCPU sets Usage.CPU of an Outcome whose process did not end, too.
+	MeasureCPU bool
 	// Seed makes an execution repeatable: random numbers derive from it, and clock
 	// readings go to a Host that is a ClockRecorder. The same code with the same Seed
 	// and Clock draws the same numbers and reads the same times. 32 secret bytes; nil

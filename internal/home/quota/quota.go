@@ -151,6 +151,12 @@ func New(cfg Config) *Counter {
 	return &Counter{limits: cfg.Limits, db: cfg.DB, log: cfg.Log, now: cfg.Now, windows: map[Name]window{}, unwritten: map[Name]map[int64]int64{}}
 }
 
+// Limits reports whether a quota is configured.
+func (c *Counter) Limits(n Name) bool {
+	_, limited := c.limits[n]
+	return limited
+}
+
 // Check returns an Exceeded error if nothing of a quota is left.
 func (c *Counter) Check(ctx context.Context, n Name) error { return c.take(ctx, n, 0) }
 

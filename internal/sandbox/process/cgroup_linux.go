@@ -34,6 +34,7 @@ type group struct {
 	dirs      []string
 	join      []int // open files of each directory, to which a worker writes "0" to join
 	peak, oom *os.File
+	usage     *os.File // CPU time; cgroup v2 only
 	weight    *os.File // nil without CPU weights
 	divisor   int      // of the default weight, as written; 0 means 1
 	reset     bool     // the peak was reset, so it applies to this worker only
@@ -220,6 +221,9 @@ func (c *cgroups) make() (*group, error) {
 	}
 	// cgroup v2 has it since Linux 5.19, writable (to reset) since 6.12
 	g.peak, _ = os.OpenFile(filepath.Join(g.dirs[0], peak), os.O_RDWR, 0)
+	if c.version == 2 { // it has it without the cpu controller too
+		g.usage, _ = os.Open(filepath.Join(g.dirs[0], "cpu.stat"))
+	}
 	if c.hasWeights {
 		name := "cpu.shares"
 		if c.version == 2 {
@@ -371,7 +375,7 @@ func (c *cgroups) put(g *group) {
 
 func (g *group) remove() {
 	closeAll(g.join)
-	for _, f := range []*os.File{g.peak, g.oom, g.weight} {
+	for _, f := range []*os.File{g.peak, g.oom, g.usage, g.weight} {
 		if f != nil {
 			f.Close()
 		}

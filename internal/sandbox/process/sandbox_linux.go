@@ -49,7 +49,14 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	defer x.b.shares.begin(x.owner, x.w)()
 	watch := x.b.watch(x.w, x.limits)
 	x.disk.begin(x)
+	var before time.Duration
+	if p.MeasureCPU {
+		before = x.w.cpuTime()
+	}
 	out, err := x.w.conn.Run(ctx, x.number, p, host)
+	if p.MeasureCPU { // before the worker is killed
+		out.Usage.CPU = max(x.w.cpuTime()-before, 0)
+	}
 	diskLimit := x.disk.finish(x)
 	soft := watch.stop()
 	out.Usage.Wall = time.Since(started)
@@ -94,7 +101,7 @@ const exitWait = time.Second
 func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
 	exit := x.exitStatus()
 	if exit != nil {
-		out.Usage.CPU = time.Duration(exit.CPU * float64(time.Second))
+		out.Usage.CPU = max(out.Usage.CPU, time.Duration(exit.CPU*float64(time.Second)))
 	}
 	switch {
 	case soft.over || x.w.group.killed():
