@@ -6,6 +6,7 @@ require (
 	cel.dev/cel-go v0.33.2
 	cloud.google.com/go/kms v1.31.0
 	github.com/coreos/go-oidc/v3 v3.21.0
+	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/go-jose/go-jose/v4 v4.1.8
 	github.com/goccy/go-yaml v1.19.2
 	github.com/godbus/dbus/v5 v5.2.2

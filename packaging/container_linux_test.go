@@ -24,22 +24,11 @@ type image struct{ root string }
 // test, or fails it if REQUIRE_CONTAINER is set.
 func newImage(t *testing.T) image {
 	t.Helper()
-	lacking := func(what string) {
-		t.Helper()
-		if os.Getenv("REQUIRE_CONTAINER") != "" {
-			t.Fatal(what)
-		}
-		t.Skip(what)
-	}
-	if os.Getuid() != 0 {
-		lacking("runc needs root here")
-	}
-	if _, err := exec.LookPath("runc"); err != nil {
-		lacking("runc is not installed")
-	}
+	need(t, "REQUIRE_CONTAINER", "runc")
+	need(t, "REQUIRE_CONTAINER", "dpkg")
 	libc, err := exec.Command("dpkg", "-L", "libc6").Output()
 	if err != nil {
-		lacking("the files of glibc are not known: " + err.Error())
+		t.Fatal(err)
 	}
 	i := image{t.TempDir()}
 	for _, dir := range []string{"usr/local/bin", "tmp", "data", "proc", "dev", "sys", "etc"} {
@@ -165,23 +154,7 @@ const token = "token-in-a-container"
 func TestContainerUnderProfile(t *testing.T) {
 	i := newImage(t)
 	t.Run("doctor", func(t *testing.T) {
-		var report struct {
-			Backend string
-			Working bool
-			Layers  []struct{ Name, State, Detail string }
-		}
-		if err := json.Unmarshal([]byte(output(t, i.container(t, false, "sandpiper", "doctor", "--json"))), &report); err != nil {
-			t.Fatal(err)
-		}
-		if report.Backend != "process" || !report.Working || len(report.Layers) < 8 {
-			t.Errorf("%+v", report)
-		}
-		soft := "memory of all processes, share of the processors, own uid" // need cgroups or root
-		for _, l := range report.Layers {
-			if l.State != "enforced" && (l.State != "soft" || !strings.Contains(soft, l.Name)) {
-				t.Errorf("%s is %s: %s", l.Name, l.State, l.Detail)
-			}
-		}
+		checkReport(t, []byte(output(t, i.container(t, false, "sandpiper", "doctor", "--json"))))
 	})
 	t.Run("exec", func(t *testing.T) {
 		if got := output(t, i.container(t, false, "sandpiper", "exec", "-c", "1+1")); got != "2\n" {
@@ -204,6 +177,28 @@ func TestContainerUnderProfile(t *testing.T) {
 		}
 	})
 	t.Run("serve", func(t *testing.T) { i.serve(t) })
+}
+
+// checkReport fails the test unless everything is enforced that needs neither cgroups nor root.
+func checkReport(t *testing.T, text []byte) {
+	t.Helper()
+	var report struct {
+		Backend string
+		Working bool
+		Layers  []struct{ Name, State, Detail string }
+	}
+	if err := json.Unmarshal(text, &report); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	if report.Backend != "process" || !report.Working || len(report.Layers) < 8 {
+		t.Errorf("%+v", report)
+	}
+	const soft = "memory of all processes, share of the processors, own uid"
+	for _, l := range report.Layers {
+		if l.State != "enforced" && (l.State != "soft" || !strings.Contains(soft, l.Name)) {
+			t.Errorf("%s is %s: %s", l.Name, l.State, l.Detail)
+		}
+	}
 }
 
 // serve runs code over HTTP in a container, and stops it.

@@ -98,5 +98,6 @@ func (a *app) serveHTTP(ctx context.Context, d *daemon.Daemon, addr string) erro
 		return err
 	}
 	fmt.Fprintf(a.stderr, "MCP at %s://%s/mcp\n", d.Scheme(), ln.Addr())
+	defer a.notify(ctx)()
 	return d.ServeHTTP(ctx, ln)
 }

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	service "github.com/coreos/go-systemd/v22/daemon"
+)
+
+// notify tells the service manager that the server accepts connections, and then that it is alive, at
+// half the interval that the manager asks for, until ctx ends, when the server stops. stop waits for
+// the goroutine. Without a service manager it does nothing.
+func (a *app) notify(ctx context.Context) (stop func()) {
+	a.tell(service.SdNotifyReady)
+	interval, err := service.SdWatchdogEnabled(false)
+	if err != nil {
+		a.warn("the variables of the watchdog are invalid: " + err.Error())
+	}
+	ended := context.AfterFunc(ctx, func() { a.tell(service.SdNotifyStopping) })
+	done := make(chan struct{})
+	var alive sync.WaitGroup
+	if interval > 0 {
+		alive.Go(func() {
+			tick := time.NewTicker(interval / 2)
+			defer tick.Stop()
+			for {
+				select {
+				case <-done:
+					return
+				case <-tick.C:
+					a.tell(service.SdNotifyWatchdog)
+				}
+			}
+		})
+	}
+	return func() { ended(); close(done); alive.Wait() }
+}
+
+// tell sends a state to the service manager.
+func (a *app) tell(state string) {
+	if _, err := service.SdNotify(false, state); err != nil {
+		a.warn("the service manager was not told " + state + ": " + err.Error())
+	}
+}
