@@ -13,11 +13,11 @@ import (
 var fixtureFree = map[string]map[string]int{
 	"0.1": {
 		"server-initialize": 1, "ping": 1, "tools-list": 1, "resources-list": 1,
-		"server-sse-multiple-streams": 2, "dns-rebinding-protection": 2,
+		"server-sse-multiple-streams": 2, "dns-rebinding-protection": 2, "logging-set-level": 1,
 	},
 	"0.2-2025-11-25": {
 		"server-initialize": 3, "ping": 2, "tools-list": 3, "resources-list": 2,
-		"server-sse-multiple-streams": 2, "dns-rebinding-protection": 2, "server-session-lifecycle": 3,
+		"server-sse-multiple-streams": 2, "dns-rebinding-protection": 2, "server-session-lifecycle": 3, "logging-set-level": 2,
 	},
 	"0.2-2026-07-28": {
 		"server-stateless": 24, "tools-list": 4, "resources-list": 2, "sep-2164-resource-not-found": 4, "caching": 6,

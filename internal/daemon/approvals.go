@@ -18,7 +18,12 @@ func (d *data) approvals(id tenant.ID, db *store.DB) (*approval.Store, error) {
 	return approval.New(approval.Config{DB: db, Tenant: id, Key: key, Timeout: d.settings(id).Approvals.Timeout, Unknown: func(unknown string) {
 		d.auditLater(audit.Line{Kind: audit.Access, Tenant: id, Approval: unknown, Outcome: "unknown_approval"})
 	}, Record: func(ctx context.Context, r approval.Request) error {
-		return d.audit.Append(ctx, decisionLine(id, r))
+		line := decisionLine(id, r)
+		if err := d.audit.Append(ctx, line); err != nil {
+			return err
+		}
+		d.decided(line)
+		return nil
 	}})
 }
 

@@ -128,6 +128,7 @@ func (d *Daemon) build() (err error) {
 	if err != nil {
 		return err
 	}
+	d.data.decided = d.notifyOf
 	d.closing.add(d.data.close)
 	d.Tenants = d.data.homes
 	d.data.importSkills()
@@ -156,7 +157,7 @@ func (d *Daemon) openTools(modules *modules) (err error) {
 	if d.Meaning != nil {
 		d.closing.add(d.Meaning.Close)
 	}
-	d.Servers, err = openServers(serversConfig{Config: d.cfg, Data: d.data, Modules: modules, Embeddings: d.Meaning, Log: d.log})
+	d.Servers, err = openServers(serversConfig{Config: d.cfg, Data: d.data, Modules: modules, Embeddings: d.Meaning, Failed: d.serverFailed, Quarantined: d.toolQuarantined, Log: d.log})
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (d *Daemon) openTools(modules *modules) (err error) {
 	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Embeddings: d.Meaning, Untrusted: d.cfg.Untrusted})
 	d.calls = toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.markText,
-		Policy: d.Policy, Guard: d.guard, Audit: d.data.audit.AppendLater, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
+		Policy: d.Policy, Guard: d.guard, Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 	})
 	return nil
 }
@@ -206,7 +207,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 	d.Runner, err = execution.New(execution.Config{
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard,
-		Audit: d.data.auditLater, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
+		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.handwritten},
 	})
 	return err

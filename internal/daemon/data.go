@@ -24,6 +24,7 @@ type data struct {
 	master  vault.Master     // wraps the keys of tenants' vaults
 	process *journal.Process // this process
 	refused *refusals        // records rejected tokens and ids
+	decided func(audit.Line) // called after a line about an approval; set before use
 }
 
 // dataConfig of openData. All fields are required, but Telemetry.
@@ -36,7 +37,7 @@ type dataConfig struct {
 }
 
 func openData(cfg dataConfig) (*data, error) {
-	d := &data{dataDir: dataDir(cfg.DataDir), cfg: cfg}
+	d := &data{dataDir: dataDir(cfg.DataDir), cfg: cfg, decided: func(audit.Line) {}}
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}

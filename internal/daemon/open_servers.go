@@ -19,15 +19,17 @@ import (
 // serversConfig of openServers. All fields are required, but Embeddings.
 type serversConfig struct {
 	Config
-	Data       *data
-	Modules    *modules
-	Embeddings *embedding.Index
-	Log        *logger
+	Failed      func(server string, err error) // called when a server cannot be listed
+	Quarantined func(server, tool string)      // called when a listing quarantines a tool
+	Data        *data
+	Modules     *modules
+	Embeddings  *embedding.Index
+	Log         *logger
 }
 
 // openServers opens the catalog. It connects to no server.
 func openServers(c serversConfig) (*servers, error) {
-	v := &servers{audit: c.Data.audit, log: c.Log.Logger, listing: map[string]*listing{}, unlisted: map[string]bool{}, written: make(chan struct{})}
+	v := &servers{failed: c.Failed, quarantined: c.Quarantined, audit: c.Data.audit, log: c.Log.Logger, listing: map[string]*listing{}, unlisted: map[string]bool{}, written: make(chan struct{})}
 	v.lookup.Store(&c.Lookup)
 	ctx, cancel := context.WithCancel(context.Background())
 	v.cancel, v.spawn = cancel, func(f func(context.Context)) { v.work.Go(func() { f(ctx) }) }

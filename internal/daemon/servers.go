@@ -25,6 +25,9 @@ type servers struct {
 	audit   *audit.Log
 	log     *slog.Logger
 
+	failed      func(server string, err error) // as in serversConfig
+	quarantined func(server, tool string)
+
 	started sync.Once
 	spawn   func(f func(context.Context)) // runs f in a goroutine of work, with a context that cancel ends
 	cancel  context.CancelFunc
@@ -152,9 +155,13 @@ func (v *servers) request(ctx context.Context, name string, l *listing) {
 		})
 	}
 	if l.err = err; err != nil {
+		if ctx.Err() == nil {
+			v.failed(name, err)
+		}
 		return
 	}
 	for _, t := range l.change.Quarantined {
+		v.quarantined(name, t)
 		v.log.Warn("a tool is quarantined: its definition has changed and must be accepted", "server", name, "tool", t,
 			"accept", fmt.Sprintf("sandpiper tools accept %s %s", name, t))
 	}

@@ -138,7 +138,7 @@ func New(cfg Config) (*Server, error) {
 		rand.Read(s.key[:])
 	}
 	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), AskScope: string(access.Approve), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log}
-	face.Select = s.choose
+	face.Select, face.Logs = s.choose, s.logs()
 	if cfg.Profile == Passthrough {
 		face.Relay = s.relay()
 	} else {

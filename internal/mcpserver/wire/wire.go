@@ -2,7 +2,7 @@
 // type is exported, so that a new protocol revision or SDK changes this package and
 // upstream/mcp only.
 //
-// A Server is immutable and may serve any number of connections concurrently; each
+// A Server may serve any number of connections concurrently; each
 // connection runs its calls concurrently. Results of handlers must be redacted
 // (redact.Redacted); others are rejected here. The package checks no arguments and
 // handles no tenants; its callers do.
@@ -37,6 +37,7 @@ type Config struct {
 	Tools        []Tool
 	Resources    *Resources // nil means none
 	Complete     *Completer // nil means none
+	Logs         *Logs      // nil means none
 	// ToolsVersion is polled while a client is connected. Clients are notified that the list of
 	// tools has changed when it does; nil means never. It requires Select.
 	ToolsVersion func() string
@@ -104,7 +105,10 @@ type Call struct {
 }
 
 // Server offers tools over MCP.
-type Server struct{ cfg Config }
+type Server struct {
+	cfg        Config
+	logClients logClients
+}
 
 // New checks cfg and returns a Server.
 func New(cfg Config) (*Server, error) {
@@ -130,7 +134,7 @@ func New(cfg Config) (*Server, error) {
 		}
 		seen[t.Name] = true
 	}
-	return &Server{cfg: cfg}, nil
+	return &Server{cfg: cfg, logClients: logClients{all: map[*mcp.ServerSession]*logClient{}}}, nil
 }
 
 // build creates the SDK's server, whose calls end with alive and get their caller from
@@ -154,15 +158,13 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	if s.cfg.ToolsVersion != nil {
 		opts.Capabilities.Tools.ListChanged = true
 	}
+	if s.cfg.Logs != nil {
+		//lint:ignore SA1019 clients before 2026-07-28 use it
+		opts.Capabilities.Logging = &mcp.LoggingCapabilities{}
+	}
 	opts.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = private }
 	server := mcp.NewServer(impl, opts)
 	server.AddReceivingMiddleware(refuseUndeclared(opts.Capabilities))
-	switch {
-	case s.cfg.Select != nil:
-		server.AddReceivingMiddleware(s.selecting(authn))
-	case s.cfg.Relay == nil:
-		server.AddReceivingMiddleware(s.refuseUnknown)
-	}
 	for _, t := range s.cfg.Tools {
 		server.AddTool(t.describe(), s.handler(alive, authn, t))
 	}
@@ -175,6 +177,15 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	}
 	if s.cfg.ToolsVersion != nil {
 		o.running.Go(func() { o.announce(0, func() Versions { return Versions{Tools: s.cfg.ToolsVersion()} }, server) })
+	}
+	if s.cfg.Logs != nil {
+		server.AddReceivingMiddleware(s.logging(o))
+	}
+	switch {
+	case s.cfg.Select != nil:
+		server.AddReceivingMiddleware(s.selecting(authn))
+	case s.cfg.Relay == nil:
+		server.AddReceivingMiddleware(s.refuseUnknown)
 	}
 	server.AddReceivingMiddleware(authn.requireScope(s.scopes())) // the last one runs first
 	server.AddReceivingMiddleware(authn.requireCaller)
@@ -197,6 +208,8 @@ func (s *Server) scopes() func(method string, req mcp.Request) string {
 		listen, ok := req.(*mcp.SubscriptionsListenRequest)
 		watches := ok && listen.Params != nil && listen.Params.Notifications != nil && len(listen.Params.Notifications.ResourceSubscriptions) > 0
 		switch {
+		case s.cfg.Logs != nil && method == "logging/setLevel":
+			return s.cfg.Logs.Scope
 		case s.cfg.Relay != nil && s.cfg.Relay.Answers[method] != nil:
 			return s.cfg.Relay.Scope
 		case s.cfg.Resources != nil && (strings.HasPrefix(method, "resources/") || watches):

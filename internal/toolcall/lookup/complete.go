@@ -12,6 +12,12 @@ func (f *Finder) ServerNames() (names []string) {
 	return names
 }
 
+// HasServer reports whether there is a server of that name.
+func (f *Finder) HasServer(name string) bool {
+	s, ok := f.now().Server(name)
+	return ok && s.Name == name
+}
+
 // ToolNames returns the names of all tools, as SERVER.TOOL.
 func (f *Finder) ToolNames() (names []string) {
 	now := f.now()
