@@ -102,3 +102,121 @@ result = sums`)
 		t.Errorf("%+v %v", r, ok)
 	}
 }
+
+// runIn runs a command in a directory with its configuration and data.
+func runIn(t *testing.T, dir string, want int, args ...string) string {
+	t.Helper()
+	cmd := sandpiper(dir, args...)
+	out, err := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != want {
+		t.Fatalf("%v: exit code %d, %v\n%s", args, code, err, out)
+	}
+	return string(out)
+}
+
+func TestServersCommandsChangeARunningDaemon(t *testing.T) {
+	t.Parallel()
+	s, _ := reloading(t, calculator)
+	dir := s.cmd.Dir
+	first, second := fmt.Sprint("daemon ", s.cmd.Process.Pid), serve(t, dir)
+	if r := s.call("s", "from servers.calculator import add\nx = 1"); !r.Success {
+		t.Fatalf("%+v", r)
+	}
+	out := runIn(t, dir, 0, "servers", "add", "weather", "--", filepath.Join(exampleServers(t), "weather"))
+	if !strings.Contains(out, first) || !strings.Contains(out, fmt.Sprint("daemon ", second.cmd.Process.Pid)) || strings.Contains(out, "warning") {
+		t.Errorf("add: %s", out)
+	}
+	for _, d := range []*served{s, second} { // the command has waited for both
+		if r := d.call("s", "from servers.weather import get_weather\nresult = 'city' in get_weather(city='Oslo')"); string(r.Result) != "true" {
+			t.Errorf("after add: %+v", r)
+		}
+	}
+	runIn(t, dir, 0, "servers", "disable", "calculator")
+	if r := s.call("s", "result = add(a=x, b=2)"); !strings.Contains(r.Error, `there is no server "calculator"`) {
+		t.Errorf("after disable: %+v", r)
+	}
+	runIn(t, dir, 0, "servers", "enable", "calculator")
+	if r := s.call("s", "result = add(a=x, b=2)['result']"); string(r.Result) != "3" {
+		t.Errorf("after enable: %+v", r)
+	}
+	file := filepath.Join(dir, "sandpiper.yaml")
+	good, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, append(good, "sevrers: {}\n"...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := runIn(t, dir, 2, "servers", "remove", "weather"); !strings.Contains(out, "the configuration has an error") || !strings.Contains(out, "sevrers") {
+		t.Errorf("with another error in the file: %s", out)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	s.eventuallyListed(dir, good, "keeps its previous configuration")
+	if r := s.call("s", "result = add(a=x, b=2)['result']"); string(r.Result) != "3" {
+		t.Errorf("after a bad configuration: %+v", r)
+	}
+}
+
+// eventuallyListed waits until servers list, with a good configuration, contains text.
+func (s *served) eventuallyListed(dir string, good []byte, text string) {
+	s.t.Helper()
+	other := s.t.TempDir()
+	file := filepath.Join(other, "sandpiper.yaml")
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	for out := ""; !strings.Contains(out, text); {
+		out = runIn(s.t, dir, 0, "servers", "list", "--config", file)
+	}
+}
+
+// A project may add servers; it cannot replace, disable or remove those of the person.
+func TestProjectCannotChangeServersAtReload(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	home, project, built := t.TempDir(), t.TempDir(), exampleServers(t)
+	own := filepath.Join(home, "config", "sandpiper", "sandpiper.yaml")
+	theirs := filepath.Join(project, "sandpiper.yaml")
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+			err = os.WriteFile(path, []byte(strings.ReplaceAll(text, "$SERVERS", built)), 0o600)
+		} else {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := sandpiper(home, args...)
+		cmd.Dir, cmd.Env = project, append(cmd.Env, "XDG_CONFIG_HOME="+filepath.Join(home, "config"), "SANDPIPER_CONFIG=")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	write(own, "servers:\n"+calculator+"  off: {command: x, disabled: true}\n")
+	write(theirs, "servers:\n  calculator: {command: evil, disabled: true}\n  off: {command: evil, disabled: false}\n"+weather)
+	list := run("servers", "list")
+	if !strings.Contains(list, "calculator") || strings.Contains(list, "evil") || strings.Contains(list, "weather") {
+		t.Errorf("an untrusted project: %s", list)
+	}
+	run("trust", "--yes")
+	list = run("servers", "list")
+	for _, line := range strings.Split(list, "\n") {
+		switch {
+		case strings.HasPrefix(line, "calculator") && !strings.Contains(line, built), strings.HasPrefix(line, "weather") && !strings.Contains(line, "of the project"), strings.HasPrefix(line, "off") && !strings.Contains(line, "disabled"):
+			t.Errorf("a trusted project: %s", line)
+		}
+	}
+	before, _ := os.ReadFile(theirs)
+	run("servers", "disable", "calculator")
+	if after, _ := os.ReadFile(theirs); string(after) != string(before) {
+		t.Errorf("the project's file was edited: %s", after)
+	}
+	if list = run("servers", "list"); !strings.Contains(list, "weather") {
+		t.Errorf("after disable: %s", list)
+	}
+}

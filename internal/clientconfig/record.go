@@ -86,6 +86,22 @@ func (r Record) Write(c Change) (saved string, err error) {
 	return "", writeError(c.Path, err)
 }
 
+// Replace is Write without a copy and an entry in the list.
+func (r Record) Replace(c Change) error {
+	unlock, err := r.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := checkWritable(c.Path); err != nil {
+		return err
+	}
+	if err := replaceFile(c); err != nil {
+		return writeError(c.Path, err)
+	}
+	return nil
+}
+
 // saveCopy saves the original content of a file and the diff that restores it.
 func (r Record) saveCopy(c Change) (path string, err error) {
 	dir := filepath.Join(r.Dir, "init-copies")

@@ -18,11 +18,21 @@ import (
 // ServersIn returns the servers in the text of a configuration file at path, including
 // disabled ones.
 func ServersIn(path string, text []byte) ([]Server, error) {
+	entries, err := EntriesIn(path, text)
+	var all []Server
+	for _, e := range entries {
+		all = append(all, e.Server)
+	}
+	return all, err
+}
+
+// EntriesIn returns the entries of servers in the text of a configuration file at path.
+func EntriesIn(path string, text []byte) ([]Entry, error) {
 	settings, err := settingsIn(path, text)
 	if err != nil {
 		return nil, err
 	}
-	var all []Server
+	var all []Entry
 	for _, s := range settings {
 		if s.key != "servers" || s.node == nil {
 			continue
@@ -32,8 +42,8 @@ func ServersIn(path string, text []byte) ([]Server, error) {
 			return nil, err
 		}
 		for _, e := range entries {
-			one := Server{Name: e.name, Dir: s.dir}
-			if _, err := one.fill(e.node, fmt.Sprintf("%s line %d", filepath.Base(path), e.line), s.dir); err != nil {
+			one := Entry{Server: Server{Name: e.name, Dir: s.dir}}
+			if one.Disabled, err = one.fill(e.node, fmt.Sprintf("%s line %d", filepath.Base(path), e.line), s.dir); err != nil {
 				return nil, err
 			}
 			all = append(all, one)
@@ -52,6 +62,11 @@ func AddServers(path string, text []byte, more []Server) ([]byte, error) {
 	}
 	before, err := settingsIn(path, text)
 	if err != nil {
+		return nil, err
+	}
+	if alone, err := insert(nil, more, filepath.Dir(path)); err != nil {
+		return nil, err
+	} else if _, err := ServersIn(path, alone); err != nil { // the servers are invalid, not the file
 		return nil, err
 	}
 	out, err := insert(text, more, filepath.Dir(path))
@@ -194,6 +209,8 @@ func (s Server) yaml(dir string) (string, error) {
 	say("url", s.URL, s.URL != "")
 	say("headers", s.Headers, len(s.Headers) > 0)
 	say("type", s.Transport, s.Transport != "")
+	say("category", s.Category, s.Category != "")
+	say("trusted", true, s.Trusted)
 	say("timeout", s.Timeout.String(), s.Timeout > 0)
 	text, err := yaml.MarshalWithOptions(yaml.MapSlice{{Key: s.Name, Value: entry}}, yaml.Indent(2), yaml.IndentSequence(true))
 	if err != nil {

@@ -54,6 +54,7 @@ type Config struct {
 	Log        Log
 	HTTP       HTTP
 	Servers    []Server // MCP servers and APIs, in the order of the file
+	Disabled   []string // names of disabled servers of the user, which a project cannot add
 	Catalogs   []string // files and directories of static tool catalogs, absolute
 	ServersDir string   // handwritten modules, SERVER/TOOL.py; absolute, "" for none
 	SkillsDir  string   // skills to import for the local tenant; absolute, "" for none

@@ -79,18 +79,17 @@ func (d *draft) servers(s setting) error {
 	for _, v := range entries {
 		name := v.name
 		at := fmt.Sprintf("%s line %d", file, v.line)
-		if name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a server", at, name)
-		}
 		one := Server{Name: name, Dir: s.dir}
 		off, err := one.fill(v.node, at, s.dir)
 		if err != nil {
 			return err
 		}
 		d.Servers = slices.DeleteFunc(d.Servers, func(o Server) bool { return o.Name == name && o.OpenAPI == nil })
-		if !off {
-			d.Servers = append(d.Servers, one)
+		if off {
+			d.Disabled = append(d.Disabled, name)
+			continue
 		}
+		d.Servers = append(d.Servers, one)
 	}
 	return nil
 }
@@ -132,6 +131,9 @@ func named(s setting) (all []entry, err error) {
 
 // fill reads one entry, and reports whether it is disabled.
 func (s *Server) fill(n ast.Node, at, dir string) (off bool, err error) {
+	if s.Name == "" || len(s.Name) > 100 || strings.ContainsFunc(s.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return false, fault.New(fault.Invalid, "%s: %.40q is not a valid name for a server", at, s.Name).WithHint("use 1 to 100 bytes without control characters")
+	}
 	entries := members(n)
 	if len(entries) == 0 {
 		return false, fault.New(fault.Invalid, "%s: server %s must contain command or url", at, s.Name)

@@ -146,6 +146,9 @@ func (c *Config) addServers(more []Server) {
 	for _, s := range c.Servers {
 		taken[module(s.Name)] = true
 	}
+	for _, name := range c.Disabled {
+		taken[module(name)] = true
+	}
 	for _, s := range more {
 		if taken[module(s.Name)] {
 			c.warn("server " + s.Name + " of the project has no effect: your own configuration has a server of that name")

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
@@ -14,6 +15,9 @@ func (d *Daemon) configuredNames() (names []string) {
 	}
 	return names
 }
+
+// Configured returns the servers of the configuration that the daemon was started with.
+func (d *Daemon) Configured() []config.Server { return d.cfg.Servers }
 
 // Findings checks the policy against the servers and tools that are known.
 func (d *Daemon) Findings() []policy.Finding {

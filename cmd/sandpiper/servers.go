@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+)
+
+func (a *app) serversCommand() *cobra.Command {
+	edit := func(use, short string, run func(context.Context, string) error) *cobra.Command {
+		return &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args[0]) }}
+	}
+	c := group("servers", "List, add, remove, enable and disable MCP servers",
+		&cobra.Command{
+			Use: "list", Short: "List the configured servers, and the daemons that use them",
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runServersList() },
+		},
+		a.serversAddCommand(),
+		edit("remove NAME", "Remove a server from the configuration", a.runServersRemove),
+		edit("enable NAME", "Enable a disabled server", func(ctx context.Context, name string) error { return a.runServersDisable(ctx, name, false) }),
+		edit("disable NAME", "Disable a server, and keep its entry", func(ctx context.Context, name string) error { return a.runServersDisable(ctx, name, true) }),
+	)
+	c.Long = `The commands edit your configuration file (--config, SANDPIPER_CONFIG, or
+sandpiper.yaml in your configuration directory), and keep its comments. Running
+daemons on the same data directory apply the change within a second, without ending
+calls. A project's file is edited by hand.`
+	return c
+}
+
+// listedServer is a configured server.
+type listedServer struct {
+	Name        string `json:"name"`
+	Enabled     bool   `json:"enabled"`
+	Project     bool   `json:"project,omitempty"` // added by a trusted file of the project
+	Target      string `json:"target"`            // command, URL or document, as written
+	Tools       int    `json:"tool_count"`
+	Quarantined int    `json:"quarantined,omitempty"`
+}
+
+func (a *app) runServersList() error {
+	return a.withDaemon(func(d *daemon.Daemon) error {
+		servers := listServers(d.Configured(), d.Servers.Catalog.Now())
+		path, text, err := a.serversFile()
+		if err != nil {
+			return err
+		}
+		entries, err := config.EntriesIn(path, text)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if e.Disabled && !slices.ContainsFunc(servers, func(s listedServer) bool { return s.Name == e.Name }) {
+				servers = append(servers, listedServer{Name: e.Name, Target: target(e.Server)})
+			}
+		}
+		daemons, err := d.Instances()
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"servers": append([]listedServer{}, servers...), "daemons": append([]daemon.Instance{}, daemons...)})
+		}
+		a.printServers(servers, path)
+		for _, i := range daemons {
+			a.printf("%s\n", visibleName(describeDaemon(i)))
+		}
+		return nil
+	})
+}
+
+func listServers(configured []config.Server, now *catalog.Snapshot) (all []listedServer) {
+	for _, s := range configured {
+		v, _ := now.Server(s.Name)
+		all = append(all, listedServer{Name: s.Name, Enabled: true, Project: s.Project, Target: target(s), Tools: v.Tools, Quarantined: v.Quarantined})
+	}
+	return all
+}
+
+// target describes what a server connects to, with references to secrets as written.
+func target(s config.Server) string {
+	switch {
+	case s.OpenAPI != nil:
+		return "openapi " + s.OpenAPI.Document
+	case s.Command != "":
+		return strings.Join(append([]string{s.Command}, s.Args...), " ")
+	}
+	return s.URL
+}
+
+func (a *app) printServers(servers []listedServer, path string) {
+	for _, s := range servers {
+		state := fmt.Sprintf("%d tools", s.Tools)
+		if s.Quarantined > 0 {
+			state += fmt.Sprintf(", %d quarantined", s.Quarantined)
+		}
+		if !s.Enabled {
+			state = "disabled"
+		}
+		if s.Project {
+			state += ", of the project"
+		}
+		a.printf("%-20s %-24s %s\n", visibleName(s.Name), state, visibleName(s.Target))
+	}
+	if len(servers) == 0 {
+		a.printf("no server is configured in %s; add one with sandpiper servers add\n", visibleName(path))
+	}
+}
+
+// describeDaemon describes the last reload of a daemon.
+func describeDaemon(i daemon.Instance) string {
+	text := fmt.Sprintf("daemon %d since %s", i.PID, i.Started.Local().Format(time.DateTime))
+	switch {
+	case i.Error != "":
+		text += fmt.Sprintf(" keeps its previous configuration: %s", strings.ReplaceAll(i.Error, "\n", "; "))
+	case !i.Reloaded.IsZero():
+		text += ", reloaded " + i.Reloaded.Local().Format(time.DateTime)
+	}
+	for _, w := range i.Warnings {
+		text += "; " + w
+	}
+	return text
+}
+
+// serversFile returns the user's configuration file and its text, nil if it does not exist.
+func (a *app) serversFile() (path string, text []byte, err error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	path, err = config.File(config.Sources{Dir: dir, File: a.config, Environ: os.Environ()})
+	if err != nil {
+		return "", nil, err
+	}
+	text, err = os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return path, nil, nil
+	}
+	if err != nil {
+		return "", nil, fault.Wrap(fault.Invalid, err, "%s cannot be read", path)
+	}
+	return path, text, nil
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+func (a *app) serversAddCommand() *cobra.Command {
+	var s config.Server
+	var env, headers []string
+	c := &cobra.Command{
+		Use: "add NAME URL | NAME -- COMMAND [ARG...]", Short: "Add a server to the configuration",
+		Long: `Add adds a server, which is started by its first use. Write secrets as references,
+such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
+		Example: `  sandpiper servers add docs https://example.com/mcp --header 'Authorization: Bearer ${DOCS_TOKEN}'
+  sandpiper servers add github --env 'GITHUB_TOKEN=${GITHUB_TOKEN}' -- npx -y @modelcontextprotocol/server-github`,
+		Args: cobra.MinimumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if s.Env, err = pairs("--env", env, "="); err != nil {
+				return err
+			}
+			if s.Headers, err = pairs("--header", headers, ":"); err != nil {
+				return err
+			}
+			s.Name = args[0]
+			if first := args[1]; len(args) == 2 && (strings.HasPrefix(first, "https://") || strings.HasPrefix(first, "http://")) {
+				s.URL = first
+			} else {
+				s.Command, s.Args = first, args[2:]
+			}
+			return a.runServersAdd(cmd.Context(), s)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&env, "env", nil, "a variable of the program: `NAME=VALUE`")
+	f.StringArrayVar(&headers, "header", nil, "a header for the URL: `'NAME: VALUE'`")
+	f.StringVar(&s.Category, "category", "", "`CATEGORY` of its tools")
+	f.StringVar(&s.Transport, "type", "", "`TRANSPORT`: stdio, http or sse")
+	f.BoolVar(&s.Trusted, "trusted", false, "trust the server's annotations of its tools")
+	return c
+}
+
+// pairs parses NAME=VALUE or NAME: VALUE.
+func pairs(flag string, all []string, separator string) (map[string]string, error) {
+	m := map[string]string{}
+	for _, one := range all {
+		name, value, ok := strings.Cut(one, separator)
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, usagef("%s %q must be a name, %q and a value", flag, name, separator)
+		}
+		m[name] = strings.TrimSpace(value)
+	}
+	return m, nil
+}
+
+func (a *app) runServersAdd(ctx context.Context, s config.Server) error {
+	return a.editServers(ctx, "added "+s.Name, func(path string, text []byte) ([]byte, error) {
+		if s.Dir = filepath.Dir(path); text == nil {
+			text = []byte{}
+		}
+		entries, err := config.EntriesIn(path, text)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(entries, func(e config.Entry) bool { return e.Name == s.Name }) {
+			return nil, fault.New(fault.Invalid, "there is a server %q in %s already", s.Name, path).WithHint("remove it first, or choose another name")
+		}
+		return config.AddServers(path, text, []config.Server{s})
+	})
+}
+
+func (a *app) runServersRemove(ctx context.Context, name string) error {
+	return a.editServers(ctx, "removed "+name, func(path string, text []byte) ([]byte, error) {
+		return config.RemoveServer(path, text, name)
+	})
+}
+
+func (a *app) runServersDisable(ctx context.Context, name string, off bool) error {
+	return a.editServers(ctx, map[bool]string{true: "disabled ", false: "enabled "}[off]+name, func(path string, text []byte) ([]byte, error) {
+		return config.SetDisabled(path, text, name, off)
+	})
+}
+
+// editServers changes the user's configuration file and makes running daemons reload it.
+func (a *app) editServers(ctx context.Context, done string, change func(path string, text []byte) ([]byte, error)) error {
+	path, old, err := a.serversFile()
+	if err != nil {
+		return err
+	}
+	text, err := change(path, old)
+	if err != nil {
+		return err
+	}
+	record := clientconfig.Record{Dir: config.UserDir(os.Environ())}
+	if record.Dir == "" {
+		record.Dir = filepath.Dir(path)
+	}
+	if err := record.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
+		return err
+	}
+	d, err := a.daemon(options{quiet: true})
+	if err != nil {
+		return fault.Wrap(fault.KindOf(err), err, "%s is written (%s), but the configuration has an error: %s", path, done, errorText(err))
+	}
+	defer a.closeDaemon(d)
+	a.printDone("%s in %s", done, path)
+	return a.requestReload(ctx, d, path)
+}
+
+// reloadWait limits the wait for the answers of daemons.
+const reloadWait = 10 * time.Second
+
+// requestReload makes running daemons reload, and prints their answers.
+func (a *app) requestReload(ctx context.Context, d *daemon.Daemon, path string) error {
+	waiting, cancel := context.WithTimeout(ctx, reloadWait)
+	defer cancel()
+	all, request, err := d.RequestReload(waiting)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{"success": true, "file": path, "daemons": append([]daemon.Instance{}, all...)})
+	}
+	if len(all) == 0 {
+		a.printf("No daemon is running on %s; the next one uses the change.\n", visibleName(d.DataDir()))
+	}
+	for _, i := range all {
+		switch {
+		case i.Request != request:
+			a.warn(describeDaemon(i) + " has not answered; it may still reload")
+		case i.Error != "":
+			a.warn(describeDaemon(i))
+		case !slices.Contains(i.Files, path):
+			a.printf("%s, but was started with other files\n", visibleName(describeDaemon(i)))
+		default:
+			a.printf("%s\n", visibleName(describeDaemon(i)))
+		}
+	}
+	return nil
+}
