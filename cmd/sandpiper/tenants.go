@@ -68,7 +68,7 @@ lines. A token in http.tokens remains valid: its next request creates an empty t
 		},
 	}
 	remove.Flags().BoolVar(&sure, "yes", false, "confirm")
-	return group("tenant", "List, create, suspend and delete tenants",
+	return group("tenant", "List, create, suspend, export and delete tenants",
 		&cobra.Command{
 			Use: "list", Short: "List tenants that have data",
 			Args: cobra.NoArgs,
@@ -89,6 +89,8 @@ lines. A token in http.tokens remains valid: its next request creates an empty t
 			},
 		},
 		remove,
+		a.tenantExportCommand(),
+		a.tenantImportCommand(),
 		a.tierCommand(),
 		a.quotaCommand(),
 		a.keyCommand(),

@@ -185,8 +185,8 @@ func (t *Homes) sessions(r *parts, p paths) (*session.Log, error) {
 	return session.New(cfg)
 }
 
-func openDatabase(ctx context.Context, p paths) (*store.DB, error) {
-	return store.Open(ctx, p.db, migrations)
+func openDatabase(ctx context.Context, path string) (*store.DB, error) {
+	return store.Open(ctx, path, migrations)
 }
 
 func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
@@ -210,7 +210,7 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	if err := p.checkDatabase(); err != nil {
 		return err
 	}
-	if r.db, err = openDatabase(ctx, p); err != nil {
+	if r.db, err = openDatabase(ctx, p.db); err != nil {
 		return err
 	}
 	r.skills = skill.New(skill.Config{DB: r.db, Projection: p.skillProjection, Lock: p.skillLock,

@@ -128,6 +128,7 @@ func (l layout) prepare() error {
 		}
 	}
 	l.removeDeleted()
+	l.removeTransfers()
 	return l.checkWritable()
 }
 

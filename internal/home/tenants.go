@@ -238,7 +238,8 @@ func (p paths) lockUse(id tenant.ID) (*flock.Flock, error) {
 	if err != nil {
 		return nil, dirFault(err)
 	}
-	return nil, errDeleting(id)
+	return nil, fault.New(fault.Unavailable, "tenant %q is being deleted or exported", id).
+		WithHint("if a deletion was interrupted, delete it again")
 }
 
 // deleteWait is how long Delete waits for the end of all uses of the tenant.
@@ -252,15 +253,9 @@ func (t *Homes) Delete(ctx context.Context, id tenant.ID) error {
 		return err
 	}
 	p := t.layout.of(id)
-	lock := flock.New(p.useLock, flock.SetPermissions(0o600))
-	wait, cancel := context.WithTimeout(ctx, deleteWait)
-	defer cancel()
-	if ok, err := lock.TryLockContext(wait, 20*time.Millisecond); !ok {
-		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-			return fault.New(fault.Unavailable, "tenant %q is suspended, but still in use after %s", id, deleteWait).
-				WithHint("stop the daemon or command that uses it, and delete it again")
-		}
-		return dirFault(err)
+	lock, err := p.lockExclusively(ctx, id, "delete")
+	if err != nil {
+		return err
 	}
 	defer lock.Unlock()
 	if err := t.shred(ctx, id, p); err != nil {
@@ -277,7 +272,7 @@ func (t *Homes) shred(ctx context.Context, id tenant.ID, p paths) (err error) {
 	if _, err := os.Lstat(p.db); err != nil || t.cfg.Vault == nil {
 		return nil
 	}
-	db, err := openDatabase(ctx, p)
+	db, err := openDatabase(ctx, p.db)
 	if err != nil {
 		return err
 	}

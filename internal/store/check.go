@@ -112,3 +112,19 @@ func checkFileExists(path string) error {
 	}
 	return nil
 }
+
+// Schema returns the definitions of all tables, indexes, triggers and views.
+func (d *DB) Schema(ctx context.Context) (text string, err error) {
+	err = d.View(ctx, func(tx *Tx) error {
+		return tx.QueryRowContext(ctx, `SELECT coalesce(group_concat(type || char(10) || name || char(10) || coalesce(sql, ''), char(10)), '')
+			FROM (SELECT type, name, sql FROM sqlite_schema WHERE name <> 'sqlite_stat1' ORDER BY type, name)`).Scan(&text)
+	})
+	return text, err
+}
+
+// IsWAL reports whether the file has a write-ahead log, as every file that Open created.
+func (d *DB) IsWAL(ctx context.Context) (bool, error) {
+	var mode string
+	err := d.View(ctx, func(tx *Tx) error { return tx.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode) })
+	return mode == "wal", err
+}

@@ -311,3 +311,71 @@ func (d *dir) scratch() (*os.File, string, error) {
 }
 
 func procPath(f *os.File) string { return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) }
+
+// syncTree syncs the file system of d.
+func (d *dir) syncTree() error {
+	self, err := d.openDir(".") // d may be opened with O_PATH
+	if err != nil {
+		return err
+	}
+	defer self.Close()
+	return unix.Syncfs(self.fd())
+}
+
+// readLink returns the target of a symbolic link.
+func (d *dir) readLink(name string) (string, error) {
+	b := make([]byte, maxPath+1)
+	n, err := unix.Readlinkat(d.fd(), name, b)
+	if err == nil && n > maxPath {
+		err = unix.ENAMETOOLONG
+	}
+	return string(b[:max(0, n)]), err
+}
+
+// openUnreadable is openFile for a file that its owner may not read. It restores the permissions.
+func (d *dir) openUnreadable(name string) (*os.File, error) {
+	f, err := d.openFile(name)
+	if !errors.Is(err, fs.ErrPermission) {
+		return f, err
+	}
+	at, err := d.openat2(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer at.Close()
+	e, err := d.stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Chmod(procPath(at), uint32(e.mode.Perm()|0o400)); err != nil {
+		return nil, err
+	}
+	defer unix.Chmod(procPath(at), uint32(e.mode.Perm()))
+	return d.openFile(name)
+}
+
+// segments returns the parts of a file that are not holes.
+func segments(f *os.File, size int64) (all []segment, err error) {
+	for at := int64(0); at < size; {
+		from, err := unix.Seek(int(f.Fd()), at, unix.SEEK_DATA)
+		if err == unix.ENXIO { // the rest is a hole
+			break
+		}
+		if err == unix.EINVAL { // the file system has no holes
+			return []segment{{0, size}}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		to, err := unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
+		if err != nil {
+			return nil, err
+		}
+		to = min(to, size)
+		if to > from {
+			all = append(all, segment{from, to - from})
+		}
+		at = max(to, at+1)
+	}
+	return merge(all), nil
+}

@@ -189,3 +189,15 @@ func (d *dir) write(base string, content io.Reader, perm fs.FileMode, _ int, _ *
 // free returns a number above every reserve: the free space is not measured on these systems,
 // where no sandbox runs.
 func (d *dir) free() (int64, error) { return math.MaxInt64, nil }
+
+// syncTree does nothing: these systems sync files later.
+func (d *dir) syncTree() error { return nil }
+
+// readLink returns the target of a symbolic link.
+func (d *dir) readLink(name string) (string, error) { return d.root.Readlink(name) }
+
+// openUnreadable is openFile: permissions are not changed on these systems.
+func (d *dir) openUnreadable(name string) (*os.File, error) { return d.openFile(name) }
+
+// segments returns the whole file: holes are not found on these systems.
+func segments(_ *os.File, size int64) ([]segment, error) { return []segment{{0, size}}, nil }

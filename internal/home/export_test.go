@@ -1,0 +1,4 @@
+package home
+
+// Migrations are those of a tenant's database.
+var Migrations = migrations

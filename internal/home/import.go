@@ -1,0 +1,292 @@
+package home
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+// Import creates a tenant from the archive that Export wrote: the exported tenant, or as if that
+// is not zero. It reads r to its end and verifies everything before it creates the tenant. The
+// quota of the new tenant applies. An existing tenant is refused.
+func (t *Homes) Import(ctx context.Context, r io.Reader, as tenant.ID) (Transferred, error) {
+	dir, remove, err := t.layout.transferDir()
+	if err != nil {
+		return Transferred{}, err
+	}
+	defer remove()
+	i := importing{homes: t, dir: dir, as: as}
+	if err := i.read(ctx, r); err != nil {
+		return i.done, i.explain(err)
+	}
+	if err := i.openDatabase(ctx); err != nil {
+		return i.done, err
+	}
+	return i.done, i.install()
+}
+
+// importing is one import, prepared in a directory.
+type importing struct {
+	homes *Homes
+	dir   string
+	as    tenant.ID
+	from  manifest
+	done  Transferred
+}
+
+func (i *importing) private() string   { return filepath.Join(i.dir, "private") }
+func (i *importing) workspace() string { return filepath.Join(i.dir, "workspace") }
+
+// explain returns the error of an archive that cannot be read, for the operator.
+func (i *importing) explain(err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	return fault.Wrap(fault.Invalid, err, "the export is truncated, damaged or not one of Sandpiper: %v", err).
+		WithHint("nothing was imported; export the tenant again")
+}
+
+func (i *importing) read(ctx context.Context, r io.Reader) error {
+	for _, dir := range []string{i.private(), i.workspace()} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return i.homes.layout.fault(err)
+		}
+	}
+	tr := tar.NewReader(contextReader{ctx, r})
+	if err := i.readManifest(tr); err != nil {
+		return err
+	}
+	x, err := workspace.NewExtraction(i.workspace(), i.homes.settings(i.done.Tenant, "").Quota)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	if err := i.readDatabase(tr, x); err != nil {
+		return err
+	}
+	for {
+		h, err := tr.Next()
+		if err == io.EOF {
+			return io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
+		if h.Name == endEntry {
+			return i.finish(tr, x, r)
+		}
+		if err := x.Add(h, filesPrefix, tr); err != nil {
+			return err
+		}
+	}
+}
+
+// contextReader stops when its context ends.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}
+
+// maxJSONEntry bounds the entries in JSON, in bytes.
+const maxJSONEntry = 64 << 10
+
+func readJSONEntry(tr *tar.Reader, v any) error {
+	b, err := io.ReadAll(io.LimitReader(tr, maxJSONEntry))
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(b, v)
+}
+
+func (i *importing) readManifest(tr *tar.Reader) error {
+	h, err := tr.Next()
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return err
+	}
+	if h.Name != manifestEntry {
+		return fmt.Errorf("it starts with %.80q", h.Name)
+	}
+	if err := readJSONEntry(tr, &i.from); err != nil {
+		return err
+	}
+	switch {
+	case i.from.Format > exportFormat:
+		return fault.New(fault.Unavailable, "the export has format %d, this Sandpiper knows formats up to %d", i.from.Format, exportFormat).
+			WithHint("a newer Sandpiper wrote it: update this one")
+	case i.from.Format < 1 || i.from.Tenant.IsZero() || len(i.from.Key) != 32:
+		return errors.New("its manifest is incomplete")
+	}
+	if i.done.Tenant = i.from.Tenant; !i.as.IsZero() {
+		i.done.Tenant = i.as
+	}
+	return i.checkNew()
+}
+
+// checkNew refuses a tenant that exists.
+func (i *importing) checkNew() error {
+	p := i.homes.layout.of(i.done.Tenant)
+	for _, path := range []string{p.private, p.workspace} {
+		_, err := os.Lstat(path)
+		if err == nil {
+			return fault.New(fault.Invalid, "tenant %q exists already; nothing was imported", i.done.Tenant).
+				WithHint("import it under another id with --as, or delete that tenant first")
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return dirFault(err)
+		}
+	}
+	return nil
+}
+
+func (i *importing) readDatabase(tr *tar.Reader, x *workspace.Extraction) error {
+	h, err := tr.Next()
+	if err != nil {
+		return err
+	}
+	if h.Name != databaseEntry || h.Typeflag != tar.TypeReg {
+		return fmt.Errorf("%.80q is where the database must be", h.Name)
+	}
+	if err := x.CheckReserve(h.Size); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(filepath.Join(i.private(), databaseEntry), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, tr)
+	return errors.Join(err, f.Close())
+}
+
+// finish reads the rest of the archive, and compares what it was to contain. Whoever decrypts it
+// detects a change at its end only there.
+func (i *importing) finish(tr *tar.Reader, x *workspace.Extraction, rest io.Reader) error {
+	var want workspace.Archived
+	if err := readJSONEntry(tr, &want); err != nil {
+		return err
+	}
+	if _, err := tr.Next(); err != io.EOF {
+		return errors.Join(err, errors.New("it continues after its end"))
+	}
+	if _, err := io.Copy(io.Discard, rest); err != nil {
+		return err
+	}
+	got, err := x.Finish()
+	got.Skipped = want.Skipped
+	if i.done.Archived = got; err == nil && got != want {
+		err = fmt.Errorf("it has %d files with %d bytes of %d with %d", got.Files, got.Bytes, want.Files, want.Bytes)
+	}
+	return err
+}
+
+// openDatabase checks the database and encrypts it with the keys of this data directory.
+func (i *importing) openDatabase(ctx context.Context) (err error) {
+	db, err := openDatabase(ctx, filepath.Join(i.private(), databaseEntry))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	if err := i.checkDatabase(ctx, db); err != nil {
+		return err
+	}
+	from, err := exportStores(i.from.Tenant, db, i.from.Key)
+	if err != nil {
+		return err
+	}
+	to, err := i.homes.ownStores(i.done.Tenant, db)
+	if err != nil {
+		return err
+	}
+	if i.done.Damaged, err = from.rekey(ctx, to); err == nil {
+		err = db.Compact(ctx)
+	}
+	return err
+}
+
+// checkDatabase refuses a database that Sandpiper did not write: a recipient is public, so
+// anybody can encrypt an archive for it. Triggers and views would run at later queries, and
+// names of skills and sessions become names of files.
+func (i *importing) checkDatabase(ctx context.Context, db *store.DB) error {
+	if err := db.Check(ctx); err != nil {
+		return i.explain(err)
+	}
+	if wal, err := db.IsWAL(ctx); err != nil || !wal {
+		return errors.Join(err, i.explain(errors.New("its database is not in WAL mode")))
+	}
+	empty, err := openDatabase(ctx, filepath.Join(i.dir, "empty.db"))
+	if err != nil {
+		return err
+	}
+	defer empty.Close()
+	want, err1 := empty.Schema(ctx)
+	got, err2 := db.Schema(ctx)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	if got != want {
+		return i.explain(errors.New("its database has other tables"))
+	}
+	names, err := skill.New(skill.Config{DB: db}).List(ctx)
+	for _, s := range names {
+		if err == nil {
+			err = skill.CheckName(s.Name)
+		}
+	}
+	return err
+}
+
+// install gives the directories their names. The tenant is suspended until all have them; if
+// that is interrupted, it can be deleted.
+func (i *importing) install() error {
+	l, id := i.homes.layout, i.done.Tenant
+	staged, p := paths{private: i.private()}, l.of(id)
+	if err := staged.writeUID(id); err != nil {
+		return err
+	}
+	b, err := json.Marshal(Suspension{Since: time.Now().UTC().Truncate(time.Second), Reason: "its import was interrupted", Deleting: true})
+	if err == nil {
+		err = durable.WriteFile(filepath.Join(i.private(), filepath.Base(p.suspended)), b)
+	}
+	if err == nil {
+		err = durable.WriteFile(filepath.Join(i.private(), filepath.Base(p.useLock)), nil)
+	}
+	if err != nil {
+		return dirFault(err)
+	}
+	if err := i.checkNew(); err != nil {
+		return err
+	}
+	if err := os.Rename(i.private(), p.private); err != nil {
+		return errors.Join(i.checkNew(), dirFault(err))
+	}
+	if err := errors.Join(durable.SyncDir(l.private()), os.Rename(i.workspace(), p.workspace), durable.SyncDir(l.workspaces())); err != nil {
+		return dirFault(err)
+	}
+	if err := os.Remove(p.suspended); err != nil {
+		return dirFault(err)
+	}
+	return dirFault(durable.SyncDir(p.private))
+}

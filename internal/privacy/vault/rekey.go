@@ -1,0 +1,97 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+)
+
+// NewKeyMaster returns a Master with a key of 32 bytes that is in memory, for the copy of a
+// vault in an export.
+func NewKeyMaster(key []byte) Master { return keyMaster(bytes.Clone(key)) }
+
+type keyMaster []byte
+
+func (m keyMaster) ID() string { return "export" }
+
+func (m keyMaster) Wrap(_ context.Context, key, additionalData []byte) ([]byte, error) {
+	return wrapWith(m, key, additionalData)
+}
+
+func (m keyMaster) Unwrap(_ context.Context, wrapped, additionalData []byte) ([]byte, error) {
+	if _, err := wrappedBy(wrapped); err != nil {
+		return nil, err
+	}
+	return unwrapWith(m, wrapped, additionalData)
+}
+
+// Rekey makes the database of v one of the vault to, which has the same database, and another
+// master or tenant. Tokens do not change. Nothing else may use the database, and one in which
+// Rekey failed is not usable. It returns the number of damaged records, which remain damaged.
+func (v *Vault) Rekey(ctx context.Context, to *Vault) (damaged int, err error) {
+	rows, err := v.wrappedKeys(ctx)
+	if err != nil || len(rows) == 0 {
+		return 0, err
+	}
+	from, err := v.master()
+	if err != nil {
+		return 0, err
+	}
+	target, err := to.master()
+	if err != nil {
+		return 0, err
+	}
+	k, err := v.unwrap(ctx, from, rows)
+	if err != nil {
+		return 0, err
+	}
+	again := make([]wrapped, len(rows))
+	for i, w := range rows {
+		key, err := v.unwrapOne(ctx, from, w)
+		if err != nil {
+			return 0, err
+		}
+		w.master = target.ID()
+		if w.key, err = target.Wrap(ctx, key, to.keyAAD(w.use)); err != nil {
+			return 0, err
+		}
+		again[i] = w
+	}
+	if v.cfg.Tenant != to.cfg.Tenant {
+		if damaged, err = v.rebind(ctx, to, k); err != nil {
+			return damaged, err
+		}
+	}
+	return damaged, v.update(ctx, func(tx *store.Tx) error { return replaceKeys(ctx, tx, rows, again) })
+}
+
+// rebind encrypts all records for the tenant of another vault, with the same data keys.
+func (v *Vault) rebind(ctx context.Context, to *Vault, k *keys) (damaged int, err error) {
+	for after, more := int64(0), true; more && err == nil; {
+		err = v.update(ctx, func(tx *store.Tx) error {
+			some, err := list(ctx, tx, "SELECT "+columns+" FROM vault_records WHERE number > ? AND encrypted IS NOT NULL ORDER BY number LIMIT ?", after, encryptBatch)
+			if more = len(some) > 0; err != nil || !more {
+				return err
+			}
+			after = some[len(some)-1].number
+			for _, r := range some {
+				box, ok := k.data[r.key]
+				if !ok {
+					damaged++
+					continue
+				}
+				plain, err := box.Open(nil, nil, r.sealed, v.recordAAD(r.token))
+				if err != nil {
+					damaged++
+					continue
+				}
+				if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET encrypted = ? WHERE number = ?", box.Seal(nil, nil, plain, to.recordAAD(r.token)), r.number); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return damaged, err
+}
