@@ -69,9 +69,10 @@ type Config struct {
 	Approvals  Approvals
 	Guardrails Guardrails
 	// Allow selects the servers and tools of a tenant; nil selects all.
-	Allow   *catalog.Allow
-	Subsets map[string]*catalog.Allow // of servers and tools, which clients choose by name
-	Tenants *Tenants                  // settings of tiers and tenants; nil means none
+	Allow       *catalog.Allow
+	Credentials map[string]map[string]string // of a tenant, by server and variable; references to secrets
+	Subsets     map[string]*catalog.Allow    // of servers and tools, which clients choose by name
+	Tenants     *Tenants                     // settings of tiers and tenants; nil means none
 	// Lookup expands ${NAME} in Servers and Search, from the environment or .env.
 	Lookup func(name string) (value string, ok bool)
 

@@ -40,8 +40,10 @@ type block struct {
 	tier     string // of a tenant
 	at       string
 	settings []setting
-	servers  []string // patterns; nil means no limit
-	tools    []string
+	// credentials of a tenant by server and variable: references to secrets
+	credentials map[string]map[string]string
+	servers     []string // patterns; nil means no limit
+	tools       []string
 }
 
 type combination struct {
@@ -93,6 +95,19 @@ func (t *Tenants) Tiers() []string {
 
 // Has reports whether a tenant has settings of its own.
 func (t *Tenants) Has(id tenant.ID) bool { return t != nil && t.own[id] != nil }
+
+// WithCredentials returns a tenant that has credentials of its own for a server.
+func (t *Tenants) WithCredentials(server string) (id tenant.ID, ok bool) {
+	if t == nil {
+		return id, false
+	}
+	for one, own := range t.own {
+		if own.credentials[server] != nil && (!ok || one.String() < id.String()) {
+			id, ok = one, true
+		}
+	}
+	return id, ok
+}
 
 func (t *Tenants) find(name string) *tier {
 	for _, one := range t.tiers {
@@ -168,8 +183,8 @@ func (t *Tenants) readTiers(s setting) error {
 		if err != nil {
 			return err
 		}
-		if one.tier != "" {
-			return fault.New(fault.Invalid, "%s has the key tier, which only a tenant may have", at)
+		if one.tier != "" || one.credentials != nil {
+			return fault.New(fault.Invalid, "%s has the key tier or credentials, which only a tenant may have", at)
 		}
 		if rest != nil {
 			if one.members, err = glob.Parse("pattern of tenants", rest); err != nil {
@@ -254,6 +269,8 @@ func (b *block) read(s setting, n ast.Node, at string) (tenants []string, err er
 			err = patterns(&b.tools, m.Value)
 		case "tier":
 			err = scalar(&b.tier, m.Value)
+		case "credentials":
+			err = b.readCredentials(m.Value)
 		default:
 			f.member("", m)
 		}
@@ -268,6 +285,26 @@ func (b *block) read(s setting, n ast.Node, at string) (tenants []string, err er
 		return nil, f.err
 	}
 	return tenants, b.checkKeys()
+}
+
+// readCredentials reads the variables of each server. A value is a reference: a secret does not
+// belong in the file.
+func (b *block) readCredentials(n ast.Node) error {
+	b.credentials = map[string]map[string]string{}
+	for _, server := range members(n) {
+		name := server.Key.GetToken().Value
+		var values map[string]string
+		if err := table(&values, server.Value); err != nil || len(values) == 0 {
+			return fmt.Errorf("of server %s must be variables with references, such as API_KEY: ${CUSTOMER_API_KEY}", name)
+		}
+		for variable, value := range values {
+			if !strings.HasPrefix(value, "${") || !strings.HasSuffix(value, "}") {
+				return fmt.Errorf("of server %s: %s must be a reference: ${NAME}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}", name, variable)
+			}
+		}
+		b.credentials[name] = values
+	}
+	return nil
 }
 
 // patterns reads a pattern or a list of patterns, which may be empty.
@@ -324,6 +361,9 @@ func (t *Tenants) merge(blocks ...*block) (*draft, error) {
 		}
 		if b.tools != nil {
 			tools = b.tools
+		}
+		if b.credentials != nil {
+			d.Credentials = b.credentials
 		}
 		for _, s := range b.settings {
 			if err := d.apply(s); err != nil {

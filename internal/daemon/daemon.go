@@ -33,6 +33,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
@@ -162,9 +163,9 @@ func (d *Daemon) openTools(modules *modules) (err error) {
 		return err
 	}
 	d.closing.add(d.Servers.close)
-	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.Set.States, Embeddings: d.Meaning, Untrusted: d.cfg.Untrusted})
+	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.own.states, Embeddings: d.Meaning, Untrusted: d.cfg.Untrusted})
 	d.calls = toolcall.New(toolcall.Config{
-		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.markText,
+		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, UpstreamOf: func(id tenant.ID, server string) tool.Caller { return d.Servers.own.of(id, server) }, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.markText,
 		Policy: d.Policy, Guard: d.guard, Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 	})
 	return nil
@@ -172,7 +173,7 @@ func (d *Daemon) openTools(modules *modules) (err error) {
 
 // openServer builds the runner and the MCP server.
 func (d *Daemon) openServer() error {
-	pass := passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: d.calls, Servers: d.Servers.Set})
+	pass := passthrough.New(passthrough.Config{Catalog: d.Servers.Catalog, Calls: d.calls, Servers: d.Servers.Set, ServersOf: d.Servers.own.of})
 	d.closing.add(func() error { pass.Close(); return nil })
 	d.closing.add(d.metrics.closeScrape)
 	d.cfg.Admit.Limit = d.concurrent
@@ -208,7 +209,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard,
 		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
-		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, HandWritten: d.Servers.handwritten},
+		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten},
 	})
 	return err
 }
@@ -267,7 +268,10 @@ func (d *Daemon) Warm() {
 
 // prepare starts what the profile needs: passthrough needs no sandbox.
 func (d *Daemon) prepare() {
-	d.Tenants.Watch(d.Runner.EndTenant)
+	d.Tenants.Watch(func(id tenant.ID) {
+		d.Runner.EndTenant(id)
+		d.Servers.own.end(id)
+	})
 	changes := changes{d.data.dataDir, d.cfg.Sections, d.cfg.Packages.LockFile, d.data.audit}
 	if err := changes.record(); err != nil { // does not prevent the start
 		d.log.Warn("configuration changes were not recorded", "error", err)

@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
@@ -29,14 +31,14 @@ type serversConfig struct {
 
 // openServers opens the catalog. It connects to no server.
 func openServers(c serversConfig) (*servers, error) {
-	v := &servers{failed: c.Failed, quarantined: c.Quarantined, audit: c.Data.audit, log: c.Log.Logger, listing: map[string]*listing{}, unlisted: map[string]bool{}, written: make(chan struct{})}
+	v := &servers{tenants: c.Config.Config.Tenants, failed: c.Failed, quarantined: c.Quarantined, audit: c.Data.audit, log: c.Log.Logger, listing: map[string]*listing{}, unlisted: map[string]bool{}, written: make(chan struct{})}
 	v.lookup.Store(&c.Lookup)
 	ctx, cancel := context.WithCancel(context.Background())
 	v.cancel, v.spawn = cancel, func(f func(context.Context)) { v.work.Go(func() { f(ctx) }) }
 	var err error
 	if v.now, err = newServerSet(&c.Config.Config); err == nil {
 		if v.Catalog, err = openCatalog(c, v.now); err == nil {
-			v.Set, err = newUpstream(c, v)
+			err = newUpstream(c, v)
 		}
 	}
 	if err != nil {
@@ -85,7 +87,7 @@ func openCatalog(c serversConfig, now serverSet) (*catalog.Catalog, error) {
 	})
 }
 
-func newUpstream(c serversConfig, v *servers) (*upstream.Set, error) {
+func newUpstream(c serversConfig, v *servers) error {
 	secrets := &secret.References{Lookup: func(name string) (string, bool) { return lookupIn(*v.lookup.Load(), name) }}
 	cfg := upstream.Config{Version: c.Version, Resolve: secrets.Resolve, ToolsChanged: v.changed, DocumentCache: c.Data.sub("documents"), Spool: c.Data.sub("spool"),
 		Logins: c.Data.logins(), Redact: c.Log.redact, Log: c.Log.Logger}
@@ -94,7 +96,28 @@ func newUpstream(c serversConfig, v *servers) (*upstream.Set, error) {
 		s.Legacy = known.Legacy
 		cfg.Servers = append(cfg.Servers, s)
 	}
-	return upstream.New(cfg)
+	var err error
+	if v.Set, err = upstream.New(cfg); err != nil {
+		return err
+	}
+	own := cfg
+	own.Logins, own.ToolsChanged = nil, nil // the logins are the operator's
+	v.own = &ownServers{
+		shared: v.Set, sets: map[ownKey]*ownSet{}, server: v.configured, resolve: secrets.Resolve, config: own, log: c.Log.Logger,
+		credentials: func(id tenant.ID, server string) map[string]string { return c.Data.settings(id).Credentials[server] },
+	}
+	return nil
+}
+
+// configured returns a server as it is configured now.
+func (v *servers) configured(name string) (upstream.Server, bool) {
+	v.writing.RLock()
+	defer v.writing.RUnlock()
+	i := slices.IndexFunc(v.now.upstream, func(s upstream.Server) bool { return s.Name == name })
+	if i < 0 {
+		return upstream.Server{}, false
+	}
+	return v.now.upstream[i], true
 }
 
 func client(o config.OAuth) upstream.Client {

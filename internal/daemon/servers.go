@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
@@ -20,6 +21,8 @@ import (
 type servers struct {
 	Catalog *catalog.Catalog
 	Set     *upstream.Set
+	own     *ownServers // of tenants with credentials of their own
+	tenants *config.Tenants
 	modules *modules
 	lookup  atomic.Pointer[func(string) (string, bool)] // of the configuration; a nil function knows no variable
 	audit   *audit.Log
@@ -112,6 +115,21 @@ func (v *servers) needsListing(name string) bool {
 	return ok && s.Name == name && s.Connected && s.Listed.IsZero()
 }
 
+// listWith lists the tools of a server with the shared credentials. If that fails, it uses those
+// of a tenant: a server that only tenants have credentials for has the same tools for all.
+func (v *servers) listWith(ctx context.Context, name string) (upstream.Listing, error) {
+	got, err := v.Set.List(ctx, name)
+	if err == nil {
+		return got, nil
+	}
+	if id, ok := v.tenants.WithCredentials(name); ok {
+		if own, second := v.own.of(id, name).List(ctx, name); second == nil {
+			return own, nil
+		}
+	}
+	return got, err
+}
+
 // changed lists a server again, whose tools have changed.
 func (v *servers) changed(ctx context.Context, name string) {
 	if _, err := v.List(ctx, name); err != nil && ctx.Err() == nil {
@@ -147,7 +165,7 @@ func (v *servers) request(ctx context.Context, name string, l *listing) {
 			delete(v.listing, name)
 		}
 	}()
-	got, err := v.Set.List(ctx, name)
+	got, err := v.listWith(ctx, name)
 	if err == nil {
 		l.change, err = v.store(ctx, name, catalog.Listing{
 			Title: got.Info.Title, Version: got.Info.Version, Instructions: got.Info.Instructions,
@@ -302,6 +320,7 @@ func (v *servers) countStates(part func(string, int64)) {
 
 func (v *servers) close() error {
 	v.cancel()
+	_ = v.own.close()
 	v.Set.Close()
 	v.work.Wait()
 	return nil

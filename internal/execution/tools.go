@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
@@ -23,6 +24,8 @@ type Tools struct {
 	Calls   *toolcall.Stack  // required
 	Find    *lookup.Finder   // required
 	Servers *upstream.Set    // required
+	// ServersOf returns the connections of a tenant to a server; nil means Servers.
+	ServersOf func(id tenant.ID, server string) *upstream.Set
 	// HandWritten lists hand-written modules by package; the key "" means that the whole
 	// package is hand-written. Preflight does not check them. nil means none.
 	HandWritten func() map[string]map[string]bool
@@ -54,18 +57,18 @@ var toolcalls = map[string]hostcall{
 	"read_resource": serverRequest("read_resource", func(ctx context.Context, h *host, a serverArgs) (any, error) {
 		var read toolAnswer
 		err := h.asker.Resource(ctx, a.Server, a.URI, func() (err error) {
-			read.Parts, err = h.tools.Servers.ReadResource(ctx, a.Server, a.URI)
+			read.Parts, err = h.connections(a.Server).ReadResource(ctx, a.Server, a.URI)
 			return err
 		})
 		return read, err
 	}),
 	"list_prompts": serverRequest("list_prompts", func(ctx context.Context, h *host, a serverArgs) (any, error) {
-		return h.tools.Servers.ListPrompts(ctx, a.Server)
+		return h.connections(a.Server).ListPrompts(ctx, a.Server)
 	}),
 	"get_prompt": serverRequest("get_prompt", func(ctx context.Context, h *host, a serverArgs) (any, error) {
 		var said []upstream.Message
 		err := h.asker.Prompt(ctx, a.Server, a.Name, a.Args, func() (err error) {
-			said, err = h.tools.Servers.GetPrompt(ctx, a.Server, a.Name, a.Args)
+			said, err = h.connections(a.Server).GetPrompt(ctx, a.Server, a.Name, a.Args)
 			return err
 		})
 		return said, err
@@ -120,7 +123,7 @@ func toolFailure(ctx context.Context, of tool.Ref, err error) error {
 
 // resources lists the resource templates of a server, or its other resources.
 func (h *host) resources(ctx context.Context, server string, templates bool) ([]upstream.Resource, error) {
-	all, err := h.tools.Servers.ListResources(ctx, server)
+	all, err := h.connections(server).ListResources(ctx, server)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +232,14 @@ func (h *host) awaitServers(ctx context.Context, servers []string) map[string]er
 
 func (h *host) viewer() catalog.Viewer {
 	return catalog.Viewer{Tenant: h.home.ID(), Subset: h.req.Subset}
+}
+
+// connections returns the tenant's connections to a server, whose name may be that of its module.
+func (h *host) connections(server string) *upstream.Set {
+	if h.tools.ServersOf == nil {
+		return h.tools.Servers
+	}
+	return h.tools.ServersOf(h.home.ID(), server)
 }
 
 // now returns the part of the catalog that the code may use.

@@ -25,6 +25,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -35,6 +36,8 @@ import (
 type Config struct {
 	Catalog  *catalog.Catalog // required
 	Upstream tool.Caller      // required
+	// UpstreamOf returns what makes the calls of a tenant to a server; nil means Upstream.
+	UpstreamOf func(id tenant.ID, server string) tool.Caller
 	// AwaitTools waits until servers have listed their tools and returns the errors
 	// of those that have not, by server; nil means that all tools are listed already.
 	AwaitTools func(ctx context.Context, servers ...string) map[string]error
@@ -119,7 +122,7 @@ type layer interface {
 // For returns the caller of an owner. It is valid as long as the owner's home.
 func (s *Stack) For(o Owner) tool.Caller {
 	// Innermost: whatever reaches it is sent to the server.
-	var c layer = sender{s.cfg.Upstream, o.Forward, s}
+	var c layer = sender{s.upstream(o), o.Forward, s}
 	// Infers the result type from actual results, and decides how they are decoded.
 	c = shapeObserver{c, o.Home, s}
 	// Records calls exactly as they are made, and no refused ones.
@@ -147,6 +150,24 @@ func (s *Stack) For(o Owner) tool.Caller {
 	c = redactor{c, o.Exit}
 	// Outermost: resolves the tool for all others, and audits refused calls too.
 	return auditor{c, o, s, new(atomic.Int64)}
+}
+
+// tenantCaller makes the calls of a tenant.
+type tenantCaller struct {
+	id tenant.ID
+	of func(tenant.ID, string) tool.Caller
+}
+
+// Call implements tool.Caller.
+func (t tenantCaller) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	return t.of(t.id, c.Server).Call(ctx, c)
+}
+
+func (s *Stack) upstream(o Owner) tool.Caller {
+	if s.cfg.UpstreamOf == nil {
+		return s.cfg.Upstream
+	}
+	return tenantCaller{o.Home.ID(), s.cfg.UpstreamOf}
 }
 
 // AwaitTools waits until the servers have listed their tools and returns the errors

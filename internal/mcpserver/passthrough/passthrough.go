@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
@@ -31,6 +32,8 @@ type Config struct {
 	Catalog *catalog.Catalog // required
 	Calls   *toolcall.Stack  // required
 	Servers *upstream.Set    // required
+	// ServersOf returns the connections of a tenant to a server; nil means Servers.
+	ServersOf func(id tenant.ID, server string) *upstream.Set
 	// Wait limits how long the first list of tools waits for servers that were never
 	// listed, and every list of resources and prompts; 0 means 5 s.
 	Wait time.Duration
@@ -70,6 +73,30 @@ func New(cfg Config) *Face {
 func (f *Face) For(v catalog.Viewer) *Face { return &Face{f.shared, v} }
 
 func (f *Face) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
+
+// connections returns the viewer's connections to a server.
+func (f *Face) connections(server string) *upstream.Set {
+	if f.cfg.ServersOf == nil {
+		return f.cfg.Servers
+	}
+	return f.cfg.ServersOf(f.viewer.Tenant, server)
+}
+
+// ownLists replaces the cached lists of servers with which the viewer has connections of its own
+// by lists that it requests.
+func ownLists[T any](ctx context.Context, f *Face, all map[string][]T, servers []string, list func(*upstream.Set, context.Context, string) ([]T, error)) map[string][]T {
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.Wait)
+	defer cancel()
+	for _, name := range servers {
+		if set := f.connections(name); set != f.cfg.Servers {
+			delete(all, name)
+			if got, err := list(set, ctx, name); err == nil {
+				all[name] = got
+			}
+		}
+	}
+	return all
+}
 
 func (f *Face) owner(home *home.Home) toolcall.Owner {
 	return toolcall.Owner{Home: home, Subset: f.viewer.Subset}

@@ -39,10 +39,11 @@ func (f *Face) Prompts(ctx context.Context, cursor string) (p PromptPage, err er
 func (f *Face) promptStock(ctx context.Context, fresh bool) map[string][]upstream.Prompt {
 	servers := f.having(hasPrompts)
 	if known := f.prompts.cached(servers); !fresh && len(known) > 0 {
-		return known
+		return ownLists(ctx, f, known, servers, (*upstream.Set).ListPrompts)
 	}
 	f.await(ctx)
-	return f.prompts.fresh(ctx, f.having(hasPrompts))
+	servers = f.having(hasPrompts)
+	return ownLists(ctx, f, f.prompts.fresh(ctx, servers), servers, (*upstream.Set).ListPrompts)
 }
 
 // promptNames returns the names of prompts, which no client restricts.
@@ -76,7 +77,7 @@ func (f *Face) Prompt(ctx context.Context, home *home.Home, name string, args ma
 	}
 	var messages []upstream.Message
 	err = f.cfg.Calls.Requester(f.owner(home), "", "").Prompt(ctx, ref.Server, ref.Tool, args, func() (err error) {
-		messages, err = f.cfg.Servers.GetPrompt(ctx, ref.Server, ref.Tool, args)
+		messages, err = f.connections(ref.Server).GetPrompt(ctx, ref.Server, ref.Tool, args)
 		return err
 	})
 	if err != nil {
@@ -148,7 +149,7 @@ func (f *Face) Complete(ctx context.Context, c Completion) (Completed, error) {
 	default:
 		return Completed{}, fault.New(fault.Invalid, "%.40q is nothing that can be completed: use ref/prompt or ref/resource", c.Ref.Type)
 	}
-	values, err := f.cfg.Servers.Complete(ctx, server, question)
+	values, err := f.connections(server).Complete(ctx, server, question)
 	if fault.KindOf(err) == fault.NotFound {
 		err = nil
 	}

@@ -59,10 +59,11 @@ func (f *Face) Templates(ctx context.Context, cursor string) (p TemplatePage, er
 func (f *Face) stock(ctx context.Context, fresh bool) map[string][]upstream.Resource {
 	servers := f.having(hasResources)
 	if known := f.resources.cached(servers); !fresh && len(known) > 0 {
-		return known
+		return ownLists(ctx, f, known, servers, (*upstream.Set).ListResources)
 	}
 	f.await(ctx)
-	return f.resources.fresh(ctx, f.having(hasResources))
+	servers = f.having(hasResources)
+	return ownLists(ctx, f, f.resources.fresh(ctx, servers), servers, (*upstream.Set).ListResources)
 }
 
 func resourceLines(stock map[string][]upstream.Resource, templates bool) (lines []line) {
@@ -122,7 +123,7 @@ func (f *Face) Read(ctx context.Context, home *home.Home, at string) (Contents, 
 	}
 	var parts []tool.Part
 	err = f.cfg.Calls.Requester(f.owner(home), "", "").Resource(ctx, server, uri, func() (err error) {
-		parts, err = f.cfg.Servers.ReadResource(ctx, server, uri)
+		parts, err = f.connections(server).ReadResource(ctx, server, uri)
 		return err
 	})
 	if err != nil {

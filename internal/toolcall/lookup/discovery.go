@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
@@ -26,8 +27,9 @@ import (
 // Config of a Finder.
 type Config struct {
 	Catalog *catalog.Catalog // required
-	// States returns the states of the connections; nil means that there are none.
-	States func() []upstream.State
+	// States returns the states of a tenant's connections, for the zero ID those of all tenants
+	// together; nil means that there are none.
+	States func(tenant.ID) []upstream.State
 	// Embeddings is the index for semantic search; nil means lexical search only.
 	Embeddings *embedding.Index
 	// Untrusted lists the configuration files of the project that are not trusted and

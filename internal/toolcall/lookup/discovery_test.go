@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
@@ -23,7 +24,7 @@ func finder(t *testing.T) (*lookup.Finder, *catalog.Catalog) {
 		t.Fatal(err)
 	}
 	put(t, c, "List the issues of a repository. Newest first, with their labels.")
-	return lookup.New(lookup.Config{Catalog: c, States: func() []upstream.State {
+	return lookup.New(lookup.Config{Catalog: c, States: func(tenant.ID) []upstream.State {
 		return []upstream.State{{Name: "down", State: upstream.Failed, Reason: "it crashed", Hint: "mend it", Stderr: []string{"oh"}}, {Name: "git-hub", State: upstream.Ready, Stderr: []string{"fine"}}}
 	}}), c
 }
@@ -133,7 +134,7 @@ func TestEmptyCatalogHintListsServers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := lookup.New(lookup.Config{Catalog: all, States: func() []upstream.State {
+		f := lookup.New(lookup.Config{Catalog: all, States: func(tenant.ID) []upstream.State {
 			return []upstream.State{{Name: "down", State: upstream.Failed, Reason: "it crashed"}}
 		}})
 		if found, err := f.Search(t.Context(), lookup.Query{Text: "anything"}); err != nil || found.Hint != c.want {

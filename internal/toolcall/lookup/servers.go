@@ -47,7 +47,7 @@ const NotConnected = "not connected"
 func (f *Finder) Servers() Servers {
 	states := map[string]upstream.State{}
 	if f.cfg.States != nil {
-		for _, s := range f.cfg.States() {
+		for _, s := range f.cfg.States(f.viewer.Tenant) {
 			states[s.Name] = s
 		}
 	}

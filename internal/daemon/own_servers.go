@@ -1,0 +1,169 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// ownServers holds the connections of tenants with credentials of their own: one for each tenant
+// and server, which no other tenant uses. Their servers are started and stopped like the shared
+// ones.
+type ownServers struct {
+	shared *upstream.Set
+	// credentials returns those of a tenant for a server, by the name of a variable; nil means
+	// none.
+	credentials func(id tenant.ID, server string) map[string]string
+	server      func(name string) (upstream.Server, bool) // as configured now
+	resolve     func(context.Context, string) (string, error)
+	config      upstream.Config // without Servers and Resolve
+	log         *slog.Logger
+
+	mu     sync.Mutex
+	sets   map[ownKey]*ownSet
+	closed bool
+}
+
+type ownKey struct {
+	tenant tenant.ID
+	server string
+}
+
+// ownSet holds one server.
+type ownSet struct {
+	set      *upstream.Set
+	revision string // of the server and the credentials
+
+	mu          sync.Mutex
+	credentials map[string]string
+}
+
+// of returns the Set that a tenant's requests to a server go to.
+func (o *ownServers) of(id tenant.ID, server string) *upstream.Set {
+	given := o.credentials(id, server)
+	if given == nil || id.IsZero() {
+		return o.shared
+	}
+	known, ok := o.server(server)
+	if !ok { // it was removed
+		return o.shared
+	}
+	known = withCredentials(known, given)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return o.shared // which is closed too
+	}
+	key := ownKey{id, server}
+	own := o.sets[key]
+	if own == nil {
+		own = &ownSet{credentials: given, revision: known.Revision}
+		cfg := o.config
+		cfg.Servers, cfg.Resolve = []upstream.Server{known}, own.resolver(o.resolve)
+		var err error
+		if own.set, err = upstream.New(cfg); err != nil { // the shared Set has checked the server
+			o.log.Error("open the server of a tenant", "server", server, "tenant", id.String(), "error", err)
+			return o.shared
+		}
+		o.sets[key] = own
+	}
+	if own.revision != known.Revision {
+		own.mu.Lock()
+		own.credentials = given
+		own.mu.Unlock()
+		if err := own.set.Update([]upstream.Server{known}); err != nil {
+			o.log.Error("change the server of a tenant", "server", server, "tenant", id.String(), "error", err)
+		}
+		own.revision = known.Revision
+	}
+	return own.set
+}
+
+// withCredentials returns a server whose revision depends on the credentials. A program gets
+// those that its configuration does not refer to in its environment.
+func withCredentials(s upstream.Server, given map[string]string) upstream.Server {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q\n", s.Revision)
+	refers := func(name string) bool {
+		in := func(text string) bool { return strings.Contains(text, "${"+name+"}") }
+		return in(s.Command) || in(s.URL) || slices.ContainsFunc(s.Args, in) ||
+			slices.ContainsFunc(slices.Collect(maps.Values(s.Env)), in) || slices.ContainsFunc(slices.Collect(maps.Values(s.Headers)), in)
+	}
+	s.Env = maps.Clone(s.Env)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		fmt.Fprintf(h, "%q %q\n", name, given[name])
+		if s.Command != "" && !refers(name) {
+			if s.Env == nil {
+				s.Env = map[string]string{}
+			}
+			s.Env[name] = "${" + name + "}"
+		}
+	}
+	s.Revision = hex.EncodeToString(h.Sum(nil))
+	return s
+}
+
+// resolver resolves references to the tenant's variables before others.
+func (s *ownSet) resolver(next func(context.Context, string) (string, error)) func(context.Context, string) (string, error) {
+	return func(ctx context.Context, text string) (string, error) {
+		s.mu.Lock()
+		var pairs []string
+		for name, reference := range s.credentials {
+			pairs = append(pairs, "${"+name+"}", reference)
+		}
+		s.mu.Unlock()
+		return next(ctx, strings.NewReplacer(pairs...).Replace(text))
+	}
+}
+
+// end closes the connections of a tenant.
+func (o *ownServers) end(id tenant.ID) {
+	o.mu.Lock()
+	var gone []*ownSet
+	for key, own := range o.sets {
+		if key.tenant == id {
+			gone = append(gone, own)
+			delete(o.sets, key)
+		}
+	}
+	o.mu.Unlock()
+	closeSets(gone)
+}
+
+func (o *ownServers) close() error {
+	o.mu.Lock()
+	o.closed = true
+	all := slices.Collect(maps.Values(o.sets))
+	o.sets = nil
+	o.mu.Unlock()
+	closeSets(all)
+	return nil
+}
+
+func closeSets(all []*ownSet) {
+	var wait sync.WaitGroup
+	for _, own := range all {
+		wait.Go(own.set.Close)
+	}
+	wait.Wait()
+}
+
+// states returns the states of the servers as a tenant uses them.
+func (o *ownServers) states(id tenant.ID) []upstream.State {
+	all := o.shared.States()
+	for i, s := range all {
+		if set := o.of(id, s.Name); set != o.shared {
+			all[i] = set.States()[0]
+		}
+	}
+	return all
+}
