@@ -168,12 +168,12 @@ var families = map[string]func(d *draft, s setting, name string) error{
 }
 
 // structured keys have lists or mappings as values.
-var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true, "http.tls.client_scopes": true,
+var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true, "http.tls.client_scopes": true, "http.tls.acme.hosts": true,
 	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are keys that contain other keys.
-var sections = map[string]bool{"sandbox": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "search": true, embeddings: true,
+var sections = map[string]bool{"sandbox": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 

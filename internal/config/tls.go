@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -10,7 +11,8 @@ import (
 
 // TLS configures the encryption of connections of clients, and client certificates.
 type TLS struct {
-	Cert, Key string // absolute paths of PEM files; "" means plain HTTP
+	Cert, Key string // absolute paths of PEM files; "" means ACME or plain HTTP
+	ACME      ACME   // instead of files
 
 	ClientCA       string         // absolute path of the CAs of clients; "" means no client certificates
 	ClientField    access.Field   // with the customer uid
@@ -19,8 +21,43 @@ type TLS struct {
 	ClientOptional bool           // accept requests with a token and without a certificate
 }
 
+// ACME configures a CA that issues the certificates of the server.
+type ACME struct {
+	Domains   []string // none means no ACME
+	Directory string   // URL of the CA; "" means Let's Encrypt
+	Email     string   // of the account
+	CA        string   // absolute path of the CAs that the server of Directory is verified with; "" means the system's
+}
+
 // Enabled reports whether connections are encrypted.
-func (t TLS) Enabled() bool { return t.Cert != "" }
+func (t TLS) Enabled() bool { return t.Cert != "" || len(t.ACME.Domains) > 0 }
+
+var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])$`)
+
+func acmeDomains(to *[]string, s setting) error {
+	const what = "a domain in lower case, such as mcp.example.com, without a wildcard"
+	if err := names(to, s, what); err != nil {
+		return err
+	}
+	for _, name := range *to {
+		if len(name) > 253 || !domainName.MatchString(name) {
+			return fault.New(fault.Invalid, "%s: %s contains %.60q; each item must be %s", s.from, s.key, name, what)
+		}
+	}
+	if len(*to) == 0 || len(*to) > 100 {
+		return fault.New(fault.Invalid, "%s: %s has %d domains; it must have 1 to 100", s.from, s.key, len(*to))
+	}
+	return nil
+}
+
+func acmeDirectory(to *string, s setting) error {
+	u, err := url.Parse(s.text)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return wrong(s, "the https URL of an ACME directory")
+	}
+	*to = s.text
+	return nil
+}
 
 func clientField(to *access.Field, s setting) error {
 	return oneOf((*string)(to), s, string(access.CommonName), string(access.Email), string(access.URI), string(access.DNS))
@@ -61,9 +98,13 @@ func (d *draft) completeTLS() error {
 	client := t.ClientField != "" || t.ClientPattern != nil || t.ClientScopes != nil || t.ClientOptional
 	switch {
 	case !given:
-	case t.Cert == "":
-		return fault.New(fault.Invalid, "%s has no cert", at).WithHint("set http.tls.cert and http.tls.key to files in PEM")
-	case t.Key == "":
+	case len(t.ACME.Domains) > 0 && (t.Cert != "" || t.Key != ""):
+		return fault.New(fault.Invalid, "%s has acme and a cert or key", at).WithHint("remove http.tls.acme, or http.tls.cert and http.tls.key")
+	case len(t.ACME.Domains) == 0 && (t.ACME.Directory != "" || t.ACME.Email != "" || t.ACME.CA != ""):
+		return fault.New(fault.Invalid, "%s.acme has no hosts", at).WithHint("set http.tls.acme.hosts to the names of this server")
+	case !t.Enabled():
+		return fault.New(fault.Invalid, "%s has no cert", at).WithHint("set http.tls.cert and http.tls.key to files in PEM, or http.tls.acme.hosts")
+	case t.Cert != "" && t.Key == "":
 		return fault.New(fault.Invalid, "%s has a cert and no key", at).WithHint("set http.tls.key to the file of the private key, in PEM")
 	case t.ClientCA == "" && client:
 		return fault.New(fault.Invalid, "%s has settings of client certificates and no client_ca", at).

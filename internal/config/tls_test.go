@@ -24,6 +24,9 @@ func TestTLS(t *testing.T) {
 	if err != nil || plain.HTTP.Authenticated() || !plain.HTTP.TLS.Enabled() {
 		t.Error("TLS is no authentication")
 	}
+	if c, err := loads(t, "http: {tls: {acme: {hosts: [mcp.example.com], directory: 'https://ca.example/dir', email: a@example.org, ca: r.pem}, client_ca: ca.pem, client_field: subject.cn}}"); err != nil || !c.HTTP.TLS.Enabled() {
+		t.Error(err)
+	}
 	const ca = "cert: c.pem, key: k.pem, client_ca: ca.pem"
 	for text, want := range map[string]string{
 		"cert: c.pem": "no key", "key: k.pem": "no cert", "client_ca: c.pem": "no cert",
@@ -37,8 +40,16 @@ func TestTLS(t *testing.T) {
 		ca + ", client_field: subject.cn, client_scopes: execute": "must be a list",
 		ca + ", client_field: subject.cn, client_optional: true":  "no token could identify",
 		ca + ", client_field: subject.cn, client_optional: maybe": "true or false",
-		"cert: '', key: k.pem":                 "must be a path",
-		"cert: c.pem, key: k.pem, clientca: x": `did you mean "http.tls.client_ca"?`,
+		"cert: c.pem, key: k.pem, acme: {hosts: [a.example]}":     "acme and a cert or key",
+		"acme: {email: a@example.org}":                            "acme has no hosts",
+		"acme: {hosts: a.example}":                                "must be a list",
+		"acme: {hosts: []}":                                       "1 to 100",
+		"acme: {hosts: ['*.example.com']}":                        "without a wildcard",
+		"acme: {hosts: [127.0.0.1]}":                              "without a wildcard",
+		"acme: {hosts: [a.example], directory: http://x.example}": "the https URL",
+		"acme: {hosts: [a.example], client_ca: x}":                "there is no key",
+		"cert: '', key: k.pem":                                    "must be a path",
+		"cert: c.pem, key: k.pem, clientca: x":                    `did you mean "http.tls.client_ca"?`,
 	} {
 		_, err := loads(t, "http: {tls: {"+text+"}}")
 		if fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), want) {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/httpserver"
 )
 
@@ -18,14 +19,13 @@ type edge struct {
 // openTLS reads the configured certificates. log receives warnings; nil means discard.
 func (d *Daemon) openTLS(log *slog.Logger) (edge, error) {
 	t := d.cfg.HTTP.TLS
-	if t.Cert == "" {
+	if !t.Enabled() {
 		return edge{}, nil
 	}
-	cert, err := httpserver.OpenCertificate(t.Cert, t.Key, log)
+	e, err := d.openCertificate(t, log)
 	if err != nil {
 		return edge{}, err
 	}
-	e := edge{config: &tls.Config{GetCertificate: cert.Get}}
 	if t.ClientCA == "" {
 		return e, nil
 	}
@@ -42,6 +42,26 @@ func (d *Daemon) openTLS(log *slog.Logger) (edge, error) {
 	}
 	e.required = !t.ClientOptional
 	return e, nil
+}
+
+// openCertificate returns the configuration with the server's certificate only.
+func (d *Daemon) openCertificate(t config.TLS, log *slog.Logger) (edge, error) {
+	if t.Cert != "" {
+		cert, err := httpserver.OpenCertificate(t.Cert, t.Key, log)
+		if err != nil {
+			return edge{}, err
+		}
+		return edge{config: &tls.Config{GetCertificate: cert.Get}}, nil
+	}
+	a := httpserver.ACME{Domains: t.ACME.Domains, Directory: t.ACME.Directory, Email: t.ACME.Email, Dir: d.data.sub("acme"), Log: log}
+	if t.ACME.CA != "" {
+		roots, err := httpserver.OpenRoots(t.ACME.CA, log)
+		if err != nil {
+			return edge{}, err
+		}
+		a.Roots = roots.Pool()
+	}
+	return edge{config: a.Config()}, nil
 }
 
 // Scheme returns the scheme of the daemon's URL.
