@@ -48,6 +48,7 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 	f.StringVar(&s.Category, "category", "", "`CATEGORY` of its tools")
 	f.StringVar(&s.Transport, "type", "", "`TRANSPORT`: stdio, http or sse")
 	f.BoolVar(&s.Trusted, "trusted", false, "trust the server's annotations of its tools")
+	f.BoolVar(&s.Review, "review", false, "quarantine its tools until you accept them with sandpiper tools accept")
 	return c
 }
 

@@ -96,7 +96,7 @@ func changeSummary(c catalog.Change) string {
 	for _, part := range []struct {
 		label string
 		names []string
-	}{{"new", c.Added}, {"removed", c.Removed}, {"quarantined because they changed", c.Quarantined}} {
+	}{{"new", c.Added}, {"removed", c.Removed}, {"quarantined", c.Quarantined}} {
 		if n := len(part.names); n > 0 {
 			some := part.names[:min(5, n)]
 			text += "; " + part.label + ": " + visibleName(strings.Join(some, ", "))

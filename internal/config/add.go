@@ -211,6 +211,7 @@ func (s Server) yaml(dir string) (string, error) {
 	say("type", s.Transport, s.Transport != "")
 	say("category", s.Category, s.Category != "")
 	say("trusted", true, s.Trusted)
+	say("review", true, s.Review)
 	say("timeout", s.Timeout.String(), s.Timeout > 0)
 	text, err := yaml.MarshalWithOptions(yaml.MapSlice{{Key: s.Name, Value: entry}}, yaml.Indent(2), yaml.IndentSequence(true))
 	if err != nil {

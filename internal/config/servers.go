@@ -35,6 +35,7 @@ type Server struct {
 	Idle         time.Duration   // time without calls after which it is stopped; 0 means the default
 	Concurrency  int             // concurrent calls; 0 means the default
 	Trusted      bool            // its annotations count
+	Review       bool            // a person accepts its tools before they can be used
 	Project      bool            // added by a project file
 }
 
@@ -62,6 +63,7 @@ var serverKeys = map[string]func(s *Server, n ast.Node, dir string) error{
 	"idle":          func(s *Server, n ast.Node, _ string) error { return span(&s.Idle, n) },
 	"concurrency":   func(s *Server, n ast.Node, _ string) error { return count(&s.Concurrency, n) },
 	"trusted":       func(s *Server, n ast.Node, _ string) error { return truth(&s.Trusted, n) },
+	"review":        func(s *Server, n ast.Node, _ string) error { return truth(&s.Review, n) },
 	"name":          nil,
 	"disabled":      nil,
 	"autoApprove":   nil,

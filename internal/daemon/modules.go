@@ -29,6 +29,7 @@ type modules struct {
 	homes *home.Homes      // nil until the data directory is open
 	log   *slog.Logger
 	whole func() *catalog.Snapshot // nil until the modules were first written
+	last  *catalog.Snapshot        // that the modules were last written from
 }
 
 // view is the directory of one selection.
@@ -121,9 +122,17 @@ func (m *modules) write(ctx context.Context, whole func() *catalog.Snapshot) {
 	defer m.mu.Unlock()
 	m.whole = whole
 	now := whole()
+	m.last = now
 	for key, v := range m.views {
 		m.writeView(ctx, key, v, now)
 	}
+}
+
+// isCurrent reports whether the modules were written from a snapshot.
+func (m *modules) isCurrent(now *catalog.Snapshot) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last == nil || m.last == now
 }
 
 // writeView generates the modules of one selection. The caller holds mu.

@@ -59,7 +59,7 @@ func (d *Daemon) serverFailed(name string, err error) {
 // toolQuarantined notifies the clients that may use a server of a tool that must be accepted.
 func (d *Daemon) toolQuarantined(server, tool string) {
 	d.notify(mcpserver.Notice{Level: "warning", Logger: "servers", Body: mcpserver.NoticeBody{
-		Message: "a tool is quarantined: its definition has changed and must be accepted", Server: server, Tool: tool,
+		Message: "a tool is quarantined: it is new or has changed, and must be accepted", Server: server, Tool: tool,
 		Hint: "sandpiper tools accept " + server + " " + tool,
 	}})
 }

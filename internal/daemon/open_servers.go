@@ -58,7 +58,7 @@ type serverSet struct {
 
 func newServerSet(c *config.Config) (s serverSet, err error) {
 	for _, one := range c.Servers {
-		s.configured = append(s.configured, catalog.Configured{Name: one.Name, Category: one.Category, Identity: identity(one), Trusted: one.Trusted || one.OpenAPI != nil && !one.Project})
+		s.configured = append(s.configured, catalog.Configured{Name: one.Name, Category: one.Category, Identity: identity(one), Review: one.Review, Trusted: one.Trusted || one.OpenAPI != nil && !one.Project})
 		s.upstream = append(s.upstream, upstreamServer(one, c.Lookup))
 	}
 	for _, path := range c.Catalogs {
@@ -130,6 +130,9 @@ func identity(s config.Server) string {
 	is := []any{s.Command, s.Args, s.Dir, s.URL, s.Transport}
 	if s.OpenAPI != nil { // the address of the API, not the content of its document
 		is = []any{s.OpenAPI.Document, s.OpenAPI.URL, s.OpenAPI.Server, s.OpenAPI.Variables, s.OpenAPI.Include, s.OpenAPI.Exclude}
+	}
+	if s.Review { // without it, definitions were trusted unseen
+		is = append(is, "review")
 	}
 	b, err := json.Marshal(is)
 	if err != nil { // strings only

@@ -180,7 +180,7 @@ func (v *servers) request(ctx context.Context, name string, l *listing) {
 	}
 	for _, t := range l.change.Quarantined {
 		v.quarantined(name, t)
-		v.log.Warn("a tool is quarantined: its definition has changed and must be accepted", "server", name, "tool", t,
+		v.log.Warn("a tool is quarantined: it is new or has changed, and must be accepted", "server", name, "tool", t,
 			"accept", fmt.Sprintf("sandpiper tools accept %s %s", name, t))
 	}
 }
@@ -194,6 +194,16 @@ func (v *servers) store(ctx context.Context, name string, listing catalog.Listin
 		v.modules.write(ctx, v.Catalog.Now)
 	}
 	return change, err
+}
+
+// follow writes the modules after another process has changed the catalog.
+func (v *servers) follow(ctx context.Context) {
+	if v.modules.isCurrent(v.Catalog.Now()) {
+		return
+	}
+	v.writing.Lock()
+	defer v.writing.Unlock()
+	v.modules.write(ctx, v.Catalog.Now)
 }
 
 // connected returns the module names of the configured servers.

@@ -27,6 +27,7 @@ func (d *Daemon) watchReload(ctx context.Context) {
 			return
 		case <-d.cfg.Reloads:
 		case <-tick.C:
+			d.Servers.follow(ctx)
 			if dir.request() == i.Request {
 				continue
 			}

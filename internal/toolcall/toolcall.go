@@ -223,8 +223,8 @@ func checkCallable(now *catalog.Snapshot, ref tool.Ref) error {
 	case !t.Connected:
 		return unconnected(ref.Server)
 	case t.Quarantined != nil:
-		return fault.New(fault.Denied, "%s is quarantined: its definition has changed since it was trusted", ref).
-			WithHint("the operator can review the change and run `sandpiper tools accept %s %s`", ref.Server, ref.Tool)
+		return fault.New(fault.Denied, "%s is quarantined: %s", ref, t.Reason()).
+			WithHint("the operator can review it and run `sandpiper tools accept %s %s`", ref.Server, ref.Tool)
 	}
 	return nil
 }
@@ -251,6 +251,9 @@ func CheckServer(now *catalog.Snapshot, ref tool.Ref) error {
 	switch {
 	case !ok:
 		return notFound(now, ref)
+	case v.Unreviewed:
+		return fault.New(fault.Denied, "%s is not available: nobody has reviewed server %s yet", ref, v.Name).
+			WithHint("the operator can review it and run `sandpiper tools accept %s --all`", v.Name)
 	case !now.Allows(tool.Ref{Server: v.Name, Tool: ref.Tool}):
 		return fault.New(fault.Denied, "%s is not available", ref).WithHint("the operator can allow it")
 	}

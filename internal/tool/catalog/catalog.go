@@ -49,6 +49,9 @@ type Configured struct {
 	// are trusted for one identity.
 	Identity string
 	Trusted  bool // its annotations are trusted
+	// Review quarantines new tools, and hides other texts of the server, until an operator
+	// accepts them. It should be part of Identity, so that no process without it trusts them.
+	Review bool
 }
 
 // Catalog stores the listings of servers.
@@ -141,15 +144,15 @@ func (c *Catalog) Update(servers []Configured, static []Static) {
 	c.read()
 }
 
-// Put stores the listing of a server. It trusts new tools and quarantines changed
-// ones.
+// Put stores the listing of a server. It trusts new tools, unless they must be reviewed, and
+// quarantines changed ones.
 func (c *Catalog) Put(ctx context.Context, server string, received Listing) (Change, error) {
 	var change Change
 	err := c.update(ctx, server, func(s Configured, l *listing) error {
 		if received.Identity != "" && s.Identity != received.Identity {
 			return fault.New(fault.Unavailable, "server %q was changed in the configuration while its tools were listed", server)
 		}
-		change = l.apply(received)
+		change = l.apply(received, s.Review)
 		return nil
 	})
 	return change, err

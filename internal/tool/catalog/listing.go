@@ -29,17 +29,27 @@ type listing struct {
 	Legacy       bool         `json:"legacy,omitempty"` // see Listing
 	Listed       time.Time    `json:"listed"`
 	Tools        []storedTool `json:"tools"` // sorted by name
+
+	Held     *texts `json:"held_texts,omitempty"` // new texts of a server that is reviewed; nil if they are accepted
+	Accepted bool   `json:"accepted,omitempty"`   // everything of a reviewed server was accepted once
+}
+
+// texts are what a server tells a model besides its tools.
+type texts struct {
+	Title        string `json:"title,omitempty"`
+	Instructions string `json:"instructions,omitempty"`
 }
 
 // storedTool is one tool: its trusted definition, and its current one if that differs.
 type storedTool struct {
 	Trusted     tool.Definition  `json:"trusted"`
 	Quarantined *tool.Definition `json:"held,omitempty"`
+	New         bool             `json:"new,omitempty"`  // it was never trusted: Trusted has no more than its name
 	Text        bool             `json:"text,omitempty"` // it declares no output schema and has returned text that is not JSON
 }
 
 // apply compares a new listing with the trusted definitions.
-func (l *listing) apply(received Listing) Change {
+func (l *listing) apply(received Listing, review bool) Change {
 	var c Change
 	before := map[string]storedTool{}
 	for _, k := range l.Tools {
@@ -50,6 +60,12 @@ func (l *listing) apply(received Listing) Change {
 		k, known := before[d.Tool]
 		delete(before, d.Tool)
 		switch {
+		case !known && review, k.New:
+			c.Quarantined = append(c.Quarantined, d.Tool)
+			if !known {
+				c.Added = append(c.Added, d.Tool)
+			}
+			k = storedTool{Trusted: tool.Definition{Ref: d.Ref, Input: json.RawMessage("true")}, Quarantined: &d, New: true}
 		case !known:
 			k = storedTool{Trusted: d}
 			c.Added = append(c.Added, d.Tool)
@@ -70,6 +86,11 @@ func (l *listing) apply(received Listing) Change {
 	slices.Sort(c.Added)
 	slices.Sort(c.Removed)
 	slices.Sort(c.Quarantined)
+	said := texts{received.Title, received.Instructions}
+	if l.Held = nil; review && said != (texts{l.Title, l.Instructions}) {
+		l.Held = &said
+		received.Title, received.Instructions = l.Title, l.Instructions
+	}
 	c.Modules = c.Modules || len(c.Added)+len(c.Removed) > 0 || l.Title != received.Title || l.Instructions != received.Instructions ||
 		l.Resources != received.Resources || l.Prompts != received.Prompts
 	l.Title, l.Version, l.Instructions = received.Title, received.Version, received.Instructions
@@ -99,6 +120,11 @@ func (l *listing) accept(server string, names []string) (accepted []string, err 
 		}
 		l.Tools[i] = storedTool{Trusted: *k.Quarantined}
 		accepted = append(accepted, k.Trusted.Tool)
+	}
+	if len(names) == 0 {
+		if l.Accepted = true; l.Held != nil {
+			l.Title, l.Instructions, l.Held = l.Held.Title, l.Held.Instructions, nil
+		}
 	}
 	return accepted, nil
 }

@@ -50,7 +50,15 @@ type Server struct {
 	Listed       time.Time // time of its last listing; zero if never
 	Tools        int
 	Quarantined  int // of them
+
+	// Unreviewed means that an operator must accept the server before its resources and prompts
+	// can be used. Held has its texts that must be accepted; nil if there are none.
+	Unreviewed bool
+	Held       *Texts
 }
+
+// Texts are what a server tells a model besides its tools.
+type Texts = texts
 
 // Tool is a tool with its state in the catalog.
 type Tool struct {
@@ -60,6 +68,7 @@ type Tool struct {
 	UseCases     []string
 	Connected    bool             // it can be called
 	Quarantined  *tool.Definition // the new definition, which is not trusted; nil if the tool is not quarantined
+	New          bool             // nobody has reviewed the tool: Definition has no more than its name
 	TrustedHints tool.Hints       // those of the definition that count
 	Trusted      bool             // the server is, so that they all do
 	Text         bool             // it declares no output schema and has returned text that is not JSON
@@ -145,6 +154,10 @@ func (s *Snapshot) add(c Configured, l *listing) {
 	}
 	v.Title, v.Version, v.Instructions, v.Listed = l.Title, l.Version, l.Instructions, l.Listed
 	v.Resources, v.Prompts, v.Legacy, v.Tools = l.Resources, l.Prompts, l.Legacy, len(l.Tools)
+	v.Held, v.Unreviewed = l.Held, c.Review && !l.Accepted
+	if v.Unreviewed {
+		v.Resources, v.Prompts = false, false
+	}
 	if v.Category == "" {
 		v.Category = inferCategory(c.Name, l)
 	}
@@ -154,11 +167,19 @@ func (s *Snapshot) add(c Configured, l *listing) {
 		}
 		k.Trusted.Server = c.Name // the name in the configuration may have changed
 		s.Tools = append(s.Tools, Tool{
-			Definition: k.Trusted, Category: v.Category, Connected: true, Quarantined: k.Quarantined,
+			Definition: k.Trusted, Category: v.Category, Connected: true, Quarantined: k.Quarantined, New: k.New,
 			TrustedHints: k.Trusted.Hints.Trusted(c.Trusted), Trusted: c.Trusted, Text: k.Text,
 		})
 	}
 	s.Servers = append(s.Servers, v)
+}
+
+// Reason returns why a quarantined tool cannot be called.
+func (t Tool) Reason() string {
+	if t.New {
+		return "nobody has reviewed it yet"
+	}
+	return "its definition has changed since it was trusted"
 }
 
 // Server finds a server by its name or its Python name.

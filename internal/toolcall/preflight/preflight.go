@@ -203,6 +203,8 @@ func (c *check) tool(v catalog.Server, name string, byName bool, line int) (cata
 		c.addMissing(line, full, "server %s has no tool %.80q%s", v.Name, name, c.tools(v, name))
 	case !t.Connected:
 		c.addUnconnected(v, line)
+	case t.New:
+		c.addMissing(line, full, "%s.%s is quarantined because nobody has reviewed it yet; the operator can accept it with `sandpiper tools accept %[1]s %[2]s`", v.Name, t.Definition.Tool)
 	case t.Quarantined != nil:
 		c.addMissing(line, full, "%s.%s is quarantined because its definition has changed; the operator can accept it with `sandpiper tools accept %[1]s %[2]s`", v.Name, t.Definition.Tool)
 	default:
