@@ -224,7 +224,7 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	if r.sessions, err = t.sessions(r, p); err != nil {
 		return err
 	}
-	if r.streams, err = t.streams(r.id, p); err != nil {
+	if r.streams, err = t.streams(r, p); err != nil {
 		return err
 	}
 	if t.cfg.Approvals != nil {

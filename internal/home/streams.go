@@ -7,19 +7,19 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // streamsDir is the directory of a tenant's answers, in its private directory.
 const streamsDir = "streams"
 
 // streams opens the answers of a tenant, which are encrypted with a key of the tenant.
-func (t *Homes) streams(id tenant.ID, p paths) (*stream.Store, error) {
-	key, err := t.layout.key().DeriveKey("streams\x00"+id.String(), true)
+func (t *Homes) streams(r *parts, p paths) (*stream.Store, error) {
+	key, err := t.layout.key().DeriveKey("streams\x00"+r.id.String(), true)
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "open the answers kept for clients: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
-	return stream.New(stream.Config{Dir: filepath.Join(p.private, streamsDir), Tenant: id.String(), Key: key})
+	return stream.New(stream.Config{Dir: filepath.Join(p.private, streamsDir), Tenant: r.id.String(), Key: key,
+		CheckDisk: func(more int64) error { return r.files.CheckReserve(more) }})
 }
 
 // sweepEvery is the time between two deletions of expired answers.

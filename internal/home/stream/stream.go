@@ -37,6 +37,8 @@ type Config struct {
 	MaxBytes   int64            // of all answers; 0 means 64 MiB
 	Connection int64            // of one connection; 0 means 8 MiB. An answer may have half of it
 	Now        func() time.Time // nil means time.Now
+	// CheckDisk returns an error if more bytes should not be written; nil means no check.
+	CheckDisk func(more int64) error
 }
 
 func (c Config) withDefaults() Config {
@@ -48,6 +50,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Connection == 0 {
 		c.Connection = 8 << 20
+	}
+	if c.CheckDisk == nil {
+		c.CheckDisk = func(int64) error { return nil }
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -105,7 +110,7 @@ func (s *Store) bound(connection string) []byte {
 	return []byte("sandpiper stream\x00" + s.cfg.Tenant + "\x00" + connection)
 }
 
-// Put stores an answer. Exhausted means that it is too large.
+// Put stores an answer. Exhausted means that it is too large, or the disk nearly full.
 func (s *Store) Put(a Answer) error {
 	if !idForm.MatchString(a.Connection) {
 		return fault.New(fault.Invalid, "%.40q is not the id of a connection", a.Connection)
@@ -121,6 +126,9 @@ func (s *Store) Put(a Answer) error {
 		return fault.New(fault.Exhausted, "an answer of %d bytes is too large to be kept", len(a.Data))
 	}
 	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	if err := s.cfg.CheckDisk(int64(len(b))); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.reserve(int64(len(b))); err != nil {

@@ -220,3 +220,14 @@ func TestConcurrentAnswersAreAllKept(t *testing.T) {
 		}
 	}
 }
+
+func TestNothingIsWrittenToANearlyFullDisk(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "streams")
+	s := open(t, stream.Config{Dir: dir, CheckDisk: func(int64) error { return fault.New(fault.Exhausted, "full") }})
+	if err := s.Put(stream.Answer{Connection: id(1), Stream: "s", Data: []byte("x")}); fault.KindOf(err) != fault.Exhausted {
+		t.Error(err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("a directory was created")
+	}
+}
