@@ -8,11 +8,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
 type loginOptions struct {
+	tenant    string
 	noBrowser bool
 	timeout   time.Duration
 }
@@ -29,17 +33,21 @@ last page here; that page may fail to load.`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.runToolsLogin(cmd.Context(), args[0], o) },
 	}
+	c.Flags().StringVar(&o.tenant, "tenant", "", "log in for tenant `ID` only; without it for all tenants without a login of their own")
 	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "print the address only")
 	c.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "give up after `TIME`")
 	return c
 }
 
 func (a *app) toolsLogoutCommand() *cobra.Command {
-	return &cobra.Command{
+	var tenant string
+	c := &cobra.Command{
 		Use: "logout SERVER", Short: "Delete a login and revoke its tokens",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runToolsLogout(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runToolsLogout(cmd.Context(), args[0], tenant) },
 	}
+	c.Flags().StringVar(&tenant, "tenant", "", "delete the login of tenant `ID`")
+	return c
 }
 
 func (a *app) runToolsLogin(ctx context.Context, server string, o loginOptions) error {
@@ -53,10 +61,7 @@ func (a *app) runToolsLogin(ctx context.Context, server string, o loginOptions) 
 	defer d.Close()
 	waiting, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	if err := d.Servers.Login(waiting, server, a.terminalInteraction(waiting, o)); err != nil {
-		return errors.Join(context.Cause(ctx), err)
-	}
-	change, err := d.Servers.List(ctx, server)
+	change, err := a.login(ctx, waiting, d, server, o)
 	if err != nil {
 		return err
 	}
@@ -66,6 +71,32 @@ func (a *app) runToolsLogin(ctx context.Context, server string, o loginOptions) 
 	}
 	a.printf("logged in to %s: %d tools%s\n", visibleName(server), of.Tools, changeSummary(change))
 	return nil
+}
+
+// login logs in, for a tenant or for all, and lists the tools. waiting bounds the login.
+func (a *app) login(ctx, waiting context.Context, d *daemon.Daemon, server string, o loginOptions) (change catalog.Change, err error) {
+	person := a.terminalInteraction(waiting, o)
+	if o.tenant == "" {
+		if err := d.Servers.Login(waiting, server, person); err != nil {
+			return change, errors.Join(context.Cause(ctx), err)
+		}
+		return d.Servers.List(ctx, server)
+	}
+	id, err := tenant.Parse(o.tenant)
+	if err == nil {
+		err = d.CheckTenant(id)
+	}
+	if err != nil {
+		return change, err
+	}
+	home, err := d.Tenants.AcquireSuspended(ctx, id) // creates the tenant's directory
+	if err == nil {
+		err = home.Release(ctx)
+	}
+	if err == nil {
+		change, err = d.Servers.LoginTenant(waiting, id, server, person)
+	}
+	return change, err
 }
 
 // terminalInteraction shows the address and reads the address that the user pastes.
@@ -104,13 +135,23 @@ func (a *app) showAddress(address string, o loginOptions) {
 	fmt.Fprintln(a.stderr, s.dim("paste that page's address here."))
 }
 
-func (a *app) runToolsLogout(ctx context.Context, server string) error {
+func (a *app) runToolsLogout(ctx context.Context, server, uid string) error {
 	d, err := a.daemon(options{quiet: true})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	unrevoked, err := d.Servers.Logout(ctx, server)
+	logout := d.Servers.Logout
+	if uid != "" {
+		id, err := tenant.Parse(uid)
+		if err != nil {
+			return err
+		}
+		logout = func(ctx context.Context, server string) (error, error) {
+			return d.Servers.LogoutTenant(ctx, id, server)
+		}
+	}
+	unrevoked, err := logout(ctx, server)
 	if err != nil {
 		return err
 	}

@@ -4,12 +4,13 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -100,10 +100,14 @@ func newUpstream(c serversConfig, v *servers) error {
 	if v.Set, err = upstream.New(cfg); err != nil {
 		return err
 	}
+	none, err := upstream.New(upstream.Config{})
+	if err != nil {
+		return err
+	}
 	own := cfg
-	own.Logins, own.ToolsChanged = nil, nil // the logins are the operator's
+	own.Logins, own.ToolsChanged = nil, nil
 	v.own = &ownServers{
-		shared: v.Set, sets: map[ownKey]*ownSet{}, server: v.configured, resolve: secrets.Resolve, config: own, log: c.Log.Logger,
+		shared: v.Set, none: none, logins: c.Data.homes.Logins, sets: map[ownKey]*ownSet{}, server: v.configured, resolve: secrets.Resolve, config: own, log: c.Log.Logger,
 		credentials: func(id tenant.ID, server string) map[string]string { return c.Data.settings(id).Credentials[server] },
 	}
 	return nil

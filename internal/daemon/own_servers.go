@@ -11,21 +11,24 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
-// ownServers holds the connections of tenants with credentials of their own: one for each tenant
-// and server, which no other tenant uses. Their servers are started and stopped like the shared
-// ones.
+// ownServers holds the connections of tenants with credentials or a login of their own: one for
+// each tenant and server, which no other tenant uses. Their servers are started and stopped like
+// the shared ones.
 type ownServers struct {
 	shared *upstream.Set
+	none   *upstream.Set // has no server
 	// credentials returns those of a tenant for a server, by the name of a variable; nil means
 	// none.
 	credentials func(id tenant.ID, server string) map[string]string
+	logins      func(tenant.ID) *secret.Store             // of a tenant
 	server      func(name string) (upstream.Server, bool) // as configured now
 	resolve     func(context.Context, string) (string, error)
-	config      upstream.Config // without Servers and Resolve
+	config      upstream.Config // without Servers, Resolve and Logins
 	log         *slog.Logger
 
 	mu     sync.Mutex
@@ -49,30 +52,33 @@ type ownSet struct {
 
 // of returns the Set that a tenant's requests to a server go to.
 func (o *ownServers) of(id tenant.ID, server string) *upstream.Set {
-	given := o.credentials(id, server)
-	if given == nil || id.IsZero() {
+	if id.IsZero() || o.credentials(id, server) == nil && !upstream.HasLogin(o.logins(id), server) {
 		return o.shared
 	}
+	return o.open(id, server)
+}
+
+// open returns a tenant's own Set with a server. It never returns the shared one, whose
+// credentials are not the tenant's.
+func (o *ownServers) open(id tenant.ID, server string) *upstream.Set {
 	known, ok := o.server(server)
-	if !ok { // it was removed
-		return o.shared
-	}
-	known = withCredentials(known, given)
+	given := o.credentials(id, server)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed {
-		return o.shared // which is closed too
+	if !ok || o.closed { // it was removed
+		return o.none
 	}
+	known = withCredentials(known, given)
 	key := ownKey{id, server}
 	own := o.sets[key]
 	if own == nil {
 		own = &ownSet{credentials: given, revision: known.Revision}
 		cfg := o.config
-		cfg.Servers, cfg.Resolve = []upstream.Server{known}, own.resolver(o.resolve)
+		cfg.Servers, cfg.Resolve, cfg.Logins = []upstream.Server{known}, own.resolver(o.resolve), o.logins(id)
 		var err error
 		if own.set, err = upstream.New(cfg); err != nil { // the shared Set has checked the server
 			o.log.Error("open the server of a tenant", "server", server, "tenant", id.String(), "error", err)
-			return o.shared
+			return o.none
 		}
 		o.sets[key] = own
 	}
@@ -161,7 +167,7 @@ func closeSets(all []*ownSet) {
 func (o *ownServers) states(id tenant.ID) []upstream.State {
 	all := o.shared.States()
 	for i, s := range all {
-		if set := o.of(id, s.Name); set != o.shared {
+		if set := o.of(id, s.Name); set != o.shared && set != o.none {
 			all[i] = set.States()[0]
 		}
 	}

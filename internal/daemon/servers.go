@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
@@ -167,10 +168,7 @@ func (v *servers) request(ctx context.Context, name string, l *listing) {
 	}()
 	got, err := v.listWith(ctx, name)
 	if err == nil {
-		l.change, err = v.store(ctx, name, catalog.Listing{
-			Title: got.Info.Title, Version: got.Info.Version, Instructions: got.Info.Instructions,
-			Resources: got.Info.Resources, Prompts: got.Info.Prompts, Legacy: got.Info.Legacy, Tools: got.Tools, Identity: got.Identity,
-		})
+		l.change, err = v.storeListing(ctx, name, got)
 	}
 	if l.err = err; err != nil {
 		if ctx.Err() == nil {
@@ -183,6 +181,13 @@ func (v *servers) request(ctx context.Context, name string, l *listing) {
 		v.log.Warn("a tool is quarantined: it is new or has changed, and must be accepted", "server", name, "tool", t,
 			"accept", fmt.Sprintf("sandpiper tools accept %s %s", name, t))
 	}
+}
+
+func (v *servers) storeListing(ctx context.Context, name string, got upstream.Listing) (catalog.Change, error) {
+	return v.store(ctx, name, catalog.Listing{
+		Title: got.Info.Title, Version: got.Info.Version, Instructions: got.Info.Instructions,
+		Resources: got.Info.Resources, Prompts: got.Info.Prompts, Legacy: got.Info.Legacy, Tools: got.Tools, Identity: got.Identity,
+	})
 }
 
 // store stores a listing and writes the modules, before Know can return.
@@ -294,6 +299,40 @@ func (v *servers) Login(ctx context.Context, server string, p upstream.Interacti
 		return err
 	}
 	return v.record(ctx, audit.Line{Kind: audit.Login, Server: server, Outcome: "logged_in"}, "the login is stored")
+}
+
+// LoginTenant logs a tenant in to a server, with a login that no other tenant uses, and lists the
+// tools of the server.
+func (v *servers) LoginTenant(ctx context.Context, id tenant.ID, server string, p upstream.Interaction) (catalog.Change, error) {
+	set := v.own.open(id, server)
+	line := audit.Line{Kind: audit.Login, Tenant: id, Server: server, Outcome: "login_failed"}
+	if err := set.Login(ctx, server, p); err != nil {
+		if v.known(server) {
+			v.audit.AppendLater(line)
+		}
+		return catalog.Change{}, err
+	}
+	line.Outcome = "logged_in"
+	if err := v.record(ctx, line, "the login is stored"); err != nil {
+		return catalog.Change{}, err
+	}
+	got, err := set.List(ctx, server)
+	if err != nil {
+		return catalog.Change{}, err
+	}
+	return v.storeListing(ctx, server, got)
+}
+
+// LogoutTenant is Logout for the login of a tenant.
+func (v *servers) LogoutTenant(ctx context.Context, id tenant.ID, server string) (unrevoked, err error) {
+	line := audit.Line{Kind: audit.Login, Tenant: id, Server: server, Outcome: "logged_out"}
+	if unrevoked, err = v.own.open(id, server).Logout(ctx, server); err != nil {
+		if line.Outcome = "logout_failed"; v.known(server) {
+			v.audit.AppendLater(line)
+		}
+		return unrevoked, err
+	}
+	return unrevoked, v.record(ctx, line, "the login is deleted")
 }
 
 // Logout deletes a login. unrevoked is the reason why its tokens stay valid until they

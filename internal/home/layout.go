@@ -81,7 +81,7 @@ func (l layout) suspensions() string { return filepath.Join(l.root, "suspensions
 
 // paths contains the paths of one tenant.
 type paths struct {
-	workspace, private, db, useLock, suspended, tier           string
+	workspace, private, db, useLock, suspended, tier, logins   string
 	skillProjection, skillLock, sessionProjection, sessionLock string
 }
 
@@ -95,6 +95,7 @@ func (l layout) of(id tenant.ID) paths {
 		useLock:           filepath.Join(private, "use.lock"),
 		suspended:         filepath.Join(private, "suspended"),
 		tier:              filepath.Join(private, "tier"),
+		logins:            filepath.Join(private, "logins"),
 		skillProjection:   filepath.Join(l.projections(rootSkills), dir),
 		skillLock:         filepath.Join(private, "skills.lock"),
 		sessionProjection: filepath.Join(l.projections(rootSessions), dir),

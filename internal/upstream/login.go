@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 )
@@ -57,6 +58,9 @@ func (v *server) oauthConfig(ctx context.Context, at string) (oauth.Config, erro
 	v.redact.addSecret(client.Secret)
 	return oauth.Config{Server: v.Name, URL: at, Client: client, Store: v.set.cfg.Logins, OnSecret: v.redact.addToken, Log: v.set.cfg.Log}, nil
 }
+
+// HasLogin reports whether a store has a login to a server.
+func HasLogin(logins *secret.Store, server string) bool { return oauth.HasLogin(logins, server) }
 
 // loginChanged reports whether the stored login changed since the last attempt. The
 // caller holds mu.

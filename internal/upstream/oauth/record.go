@@ -46,7 +46,14 @@ func (r *registration) isUsable(issuer, asked string, scopes []string) bool {
 }
 
 // recordName is the name of the record in the Store.
-func (c Config) recordName() string { return "login " + c.Server }
+func (c Config) recordName() string { return recordName(c.Server) }
+
+func recordName(server string) string { return "login " + server }
+
+// HasLogin reports whether a store has a record of a server.
+func HasLogin(s *secret.Store, server string) bool {
+	return !s.Stamp(recordName(server)).Equal(secret.Stamp{})
+}
 
 // load reads the record; nil means that there is none for this URL.
 func (c Config) load() (*record, secret.Stamp, error) {

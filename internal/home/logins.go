@@ -1,0 +1,13 @@
+package home
+
+import (
+	"path/filepath"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+// Logins returns the store of a tenant's own logins to servers. It creates nothing.
+func (t *Homes) Logins(id tenant.ID) *secret.Store {
+	return secret.NewStore(t.layout.of(id).logins, filepath.Join(t.layout.root, "key"))
+}
