@@ -31,6 +31,7 @@ not start. A tool whose definition changed since it was trusted is quarantined u
 it is accepted.`,
 			RunE: func(cmd *cobra.Command, args []string) error { return a.runToolsSync(cmd.Context(), args) },
 		},
+		a.toolsCallCommand(),
 		a.toolsAcceptCommand(),
 		a.toolsLoginCommand(),
 		a.toolsLogoutCommand(),

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+)
+
+func (a *app) toolsCallCommand() *cobra.Command {
+	var args string
+	c := &cobra.Command{
+		Use: "call SERVER.TOOL", Short: "Call a tool",
+		Long: `Call calls one tool by code in the sandbox, so that policy, approvals, privacy, budgets
+and the audit log apply as to any code. It prints the result and exits with 3 if the
+tool failed or the call was refused.`,
+		Example: `  sandpiper tools call github.list_issues --args '{"owner": "golang", "repo": "go"}'
+  sandpiper tools call crm.find --args @query.json --json
+  echo '{"a": 1, "b": 2}' | sandpiper tools call calculator.add --args -`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, names []string) error { return a.runToolsCall(cmd.Context(), names[0], args) },
+	}
+	c.Flags().StringVar(&args, "args", "{}", "arguments as a `JSON` object, @FILE, or - for standard input")
+	return a.ofTenant(c)
+}
+
+// callCode calls the tool that its variables name. They cannot collide with the arguments.
+const callCode = "result = call_tool(server, tool, **arguments)"
+
+func (a *app) runToolsCall(ctx context.Context, name, args string) error {
+	arguments, err := a.toolArguments(args)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(name, ".") {
+		return usagef("%q must be SERVER.TOOL, such as github.list_issues", name)
+	}
+	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
+		ref := splitTool(d.Servers.Catalog.Now(), name)
+		vars, err := json.Marshal(map[string]any{"server": ref.Server, "tool": ref.Tool, "arguments": arguments})
+		if err != nil {
+			return err
+		}
+		result, err := a.execute(ctx, d, home, execution.Request{Code: callCode, Vars: vars})
+		if err != nil {
+			return err
+		}
+		return a.printResult(ctx, result)
+	})
+}
+
+// splitTool splits SERVER.TOOL. The name of a known server may contain dots.
+func splitTool(now *catalog.Snapshot, name string) (ref tool.Ref) {
+	ref.Server, ref.Tool, _ = strings.Cut(name, ".")
+	for _, s := range now.Servers {
+		if of, ok := strings.CutPrefix(name, s.Name+"."); ok && len(s.Name) > len(ref.Server) {
+			ref = tool.Ref{Server: s.Name, Tool: of}
+		}
+	}
+	return ref
+}
+
+// maxArguments limits the arguments of a call in bytes.
+const maxArguments = 4 << 20
+
+// toolArguments reads the arguments of a call, a JSON object.
+func (a *app) toolArguments(given string) (json.RawMessage, error) {
+	text, from := []byte(given), "--args"
+	var err error
+	switch path, isFile := strings.CutPrefix(given, "@"); {
+	case given == "-":
+		from = "standard input"
+		text, err = io.ReadAll(io.LimitReader(a.stdin, maxArguments+1))
+	case isFile:
+		from = path
+		text, err = readArguments(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the arguments: %w", err)
+	}
+	text = bytes.TrimSpace(bytes.TrimPrefix(text, byteOrderMark))
+	var object map[string]json.RawMessage
+	switch err := json.Unmarshal(text, &object); {
+	case len(text) > maxArguments:
+		return nil, usagef("the arguments have more than %d bytes", maxArguments)
+	case len(text) == 0:
+		return nil, usagef("%s is empty; the arguments are a JSON object such as {\"name\": 1}", from)
+	case err != nil || object == nil:
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			return nil, usagef("%s is not JSON: %s at byte %d", from, syntax, syntax.Offset)
+		}
+		return nil, usagef("%s must be a JSON object such as {\"name\": 1}", from)
+	}
+	return text, nil
+}
+
+func readArguments(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxArguments+1))
+}
