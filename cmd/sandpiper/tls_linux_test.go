@@ -98,6 +98,27 @@ func TestClientCertificatesIdentifyTenants(t *testing.T) {
 		t.Errorf("customer_a sees files of customer_A: %s", text)
 	}
 
+	// A resumed TLS session, in which the client does not send its certificate again, is of the same tenant.
+	resumed := e.with(t, &upper)
+	resumed.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	for i := range 2 {
+		res, err := resumed.Get("https://" + e.addr + "/healthz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+		if res.TLS.DidResume != (i == 1) {
+			t.Errorf("connection %d: resumed %t", i, res.TLS.DidResume)
+		}
+		if i == 0 {
+			resumed.CloseIdleConnections()
+		}
+	}
+	if _, text := e.run(resumed, "open('a.txt').read()"); !strings.Contains(text, "of A") {
+		t.Errorf("in a resumed session: %s", text)
+	}
+
 	other := accesstest.NewCA(t, "clients").Named("customer_A")
 	expired := e.clients.Client(func(c *x509.Certificate) {
 		c.Subject.CommonName, c.NotAfter = "customer_A", time.Now().Add(-time.Minute)

@@ -55,11 +55,18 @@ func ParsePattern(text string) (*regexp.Regexp, error) {
 	return p, nil
 }
 
+// maxChain limits the certificates that a client sends. Each costs a signature check per request, also
+// of clients whose certificate is refused.
+const maxChain = 8
+
 // Verify returns the identity of a certificate, or an error that is ErrUnknown and states the
 // reason. The reason describes the client's own certificate only.
 func (c *Certificates) Verify(chain []*x509.Certificate) (Identity, error) {
-	if len(chain) == 0 {
+	switch {
+	case len(chain) == 0:
 		return Identity{}, refuse("a client certificate is required")
+	case len(chain) > maxChain:
+		return Identity{}, refuse("the chain of the client certificate is too long")
 	}
 	leaf, between := chain[0], x509.NewCertPool()
 	for _, other := range chain[1:] {

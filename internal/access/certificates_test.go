@@ -73,6 +73,10 @@ func TestInvalidCertificatesAreRefused(t *testing.T) {
 		return []*x509.Certificate{ca.Client(func(c *x509.Certificate) { c.Subject.CommonName = "customer_A"; change(c) }).Leaf}
 	}
 	leafOfLeaf := ca.Named("customer_A")
+	long := []*x509.Certificate{leafOfLeaf.Leaf}
+	for range 8 {
+		long = append(long, ca.Intermediate("between").Cert)
+	}
 	c := access.Certificates{Roots: ca.Pool, Field: access.CommonName, Scopes: clientScopes}
 	for name, tc := range map[string]struct {
 		chain  []*x509.Certificate
@@ -83,6 +87,7 @@ func TestInvalidCertificatesAreRefused(t *testing.T) {
 		"with another CA's chain":  {[]*x509.Certificate{other.Named("customer_A").Leaf, other.Cert, ca.Cert}, "not issued by an accepted CA"},
 		"without its intermediate": {[]*x509.Certificate{between.Named("customer_A").Leaf}, "not issued by an accepted CA"},
 		"after a valid one":        {[]*x509.Certificate{other.Named("customer_B").Leaf, leafOfLeaf.Leaf}, "not issued by an accepted CA"},
+		"with many intermediates":  {long, "too long"},
 		"expired":                  {changed(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), "has expired"},
 		"not valid yet":            {changed(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }), "not valid yet"},
 		"of a server":              {changed(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), "not for the authentication of clients"},
