@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"toolcall"},
 	{"execution"},
 	{"task", "workflow"},
-	{"mcpserver"},
+	{"mcpserver", "console"},
 	{"config"},
 	{"daemon"},
 	{"bench"},

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/console"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/httpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -47,6 +51,7 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: callers.verifier(), Limited: func(id tenant.ID) bool { return len(d.data.settings(id).Quotas) > 0 }, Foreign: d.foreignID, Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
 	defer face.Close()
 	cfg := httpserver.Config{MCP: face, TLS: edge.config, Metadata: face.Metadata(), Drain: face.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
+	cfg.Pages, cfg.PagesPath = d.console(callers.verifier()), console.Path
 	if h.Events {
 		cfg.Events = face.Events()
 	}
@@ -55,6 +60,14 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 		return err
 	}
 	return srv.Serve(ctx, ln)
+}
+
+// console returns the pages on which persons answer approvals.
+func (d *Daemon) console(verify func(context.Context, access.Credentials) (access.Identity, error)) http.Handler {
+	return console.New(console.Config{
+		Verify: verify, Tenant: tenant.Local, Tenants: d.Tenants, Log: d.log.Logger,
+		Exit: func(h *home.Home) *redact.Exit { return d.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}) },
+	})
 }
 
 func (d *Daemon) tokenRefused() {

@@ -32,6 +32,9 @@ type Config struct {
 	// Metadata describes how to authenticate (RFC 9728), at
 	// /.well-known/oauth-protected-resource and below, to any web page; nil means none.
 	Metadata http.Handler
+	// Pages serves web pages to persons, at PagesPath and below; nil means none.
+	Pages     http.Handler
+	PagesPath string
 	// TLS encrypts connections, and offers HTTP/2; nil means plain HTTP/1.
 	TLS *tls.Config
 	// Ready returns the reason why the daemon is not ready, for /readyz; nil means
@@ -212,6 +215,9 @@ func (s *Server) handler() http.Handler {
 		mux.Handle("GET /.well-known/oauth-protected-resource/", s.cfg.Metadata)
 		mux.Handle("GET /.well-known/oauth-protected-resource", s.cfg.Metadata)
 	}
+	if s.cfg.Pages != nil {
+		mux.Handle(s.cfg.PagesPath, s.guard(s.cfg.Pages))
+	}
 	mux.HandleFunc("/", notFound)
 	return mux
 }
@@ -255,11 +261,14 @@ func (s *Server) guard(next http.Handler) http.Handler {
 }
 
 // checkOrigin rejects cross-origin browser requests with any method, since a GET can
-// open a stream. On a loopback address it also rejects other host names, against DNS
+// open a stream. A page may be opened by a link anywhere. On a loopback address it also rejects other host names, against DNS
 // rebinding.
 func (s *Server) checkOrigin(r *http.Request) error {
 	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(at.String()) && !isLoopback(r.Host) {
 		return fmt.Errorf("the host name %.100q is not allowed on a loopback address", r.Host)
+	}
+	if s.cfg.Pages != nil && strings.HasPrefix(r.URL.Path, s.cfg.PagesPath) && r.Method == http.MethodGet {
+		return nil
 	}
 	asPost := *r
 	asPost.Method = http.MethodPost

@@ -104,7 +104,7 @@ func (s *Store) deleteOldest(ctx context.Context, tx *store.Tx) error {
 // Answer is the decision of a person.
 type Answer struct {
 	Approve bool
-	By      string // Client or CommandLine
+	By      string // Client, CommandLine or WebPage
 	Note    string // reason, or ""
 }
 
