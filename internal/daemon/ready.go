@@ -12,7 +12,7 @@ import (
 // health reports whether the daemon can serve.
 type health struct {
 	data    *data
-	tokens  []config.Token
+	http    config.HTTP
 	sandbox *lazyBackend // nil if the profile needs none
 	log     *slog.Logger
 }
@@ -36,17 +36,19 @@ func (h health) check(ctx context.Context) error {
 	return err
 }
 
-// checkDatabases returns an error for databases that are damaged, deleted or of a newer
-// schema. Only the log names the tenant.
+// checkDatabases logs databases that are damaged, deleted or of a newer schema. It returns an
+// error only if there is one tenant: the damage of one does not affect others.
 func (h health) checkDatabases(ctx context.Context) error {
 	named := []tenant.ID{tenant.Local}
-	for _, t := range h.tokens {
+	for _, t := range h.http.Tokens {
 		named = append(named, t.Tenant)
 	}
-	id, err := h.data.homes.Check(ctx, named)
-	if err != nil && !id.IsZero() {
-		h.log.Error("the data of a tenant cannot be used", "tenant", id.String(), "error", err)
-		return fault.Wrap(fault.KindOf(err), err, "the data of a tenant cannot be used: %s", fault.Message(err))
+	failed, err := h.data.homes.Check(ctx, named)
+	for id, why := range failed {
+		h.log.Error("the data of a tenant cannot be used", "tenant", id.String(), "error", why)
+		if !h.http.Authenticated() {
+			return fault.Wrap(fault.KindOf(why), why, "the data of a tenant cannot be used: %s", fault.Message(why))
+		}
 	}
 	return err
 }

@@ -38,6 +38,42 @@ func newerSchema(path string) error {
 	return db.Close()
 }
 
+// The damage of one tenant's database affects only that tenant.
+func TestDamagedDatabaseAffectsOneTenant(t *testing.T) {
+	for name, harm := range map[string]func(db string) error{
+		"damaged at the beginning": func(db string) error { return os.WriteFile(db, []byte(strings.Repeat("no database. ", 1000)), 0o600) },
+		"truncated":                func(db string) error { return os.Truncate(db, 100) },
+		"damaged somewhere":        spoil,
+		"deleted":                  os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := daemon.Config{Config: config.Config{DataDir: filepath.Join(t.TempDir(), "data")}}
+			d := start(t, cfg)
+			alice, err := tenant.Parse("alice")
+			if err == nil {
+				err = d.Tenants.Create(t.Context(), alice)
+			}
+			db := filepath.Join(cfg.DataDir, "private", "alice", "tenant.db")
+			if err := errors.Join(err, d.Close(), os.RemoveAll(db+"-wal"), os.RemoveAll(db+"-shm"), harm(db)); err != nil {
+				t.Fatal(err)
+			}
+			url := serveTokens(t, cfg)
+			for transport, ask := range transports {
+				list := call("list_workspace_files", `{}`)
+				if got := ask(t, url, ownerToken, list); !strings.Contains(got, "files") || strings.Contains(got, "tenant import") {
+					t.Errorf("%s: another tenant gets %s", transport, got)
+				}
+				if got := ask(t, url, aliceToken, list); !strings.Contains(got, "private/alice/tenant.db") || !strings.Contains(got, "sandpiper tenant delete alice --yes") || !strings.Contains(got, "sandpiper tenant import FILE") {
+					t.Errorf("%s: the tenant gets %s", transport, got)
+				}
+			}
+			if code, body := get(t, url+"/readyz"); code != http.StatusOK {
+				t.Errorf("%d %s", code, body)
+			}
+		})
+	}
+}
+
 func TestReadinessChecksDatabases(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm    func(db string) error
@@ -54,15 +90,10 @@ func TestReadinessChecksDatabases(t *testing.T) {
 				continue
 			}
 			t.Run(name+" "+when, func(t *testing.T) {
-				alice, err := tenant.Parse("alice")
-				if err != nil {
-					t.Fatal(err)
-				}
 				cfg := daemon.Config{Config: config.Config{DataDir: filepath.Join(t.TempDir(), "data")}}
-				cfg.HTTP.Tokens = []config.Token{{Secret: "alice-has-a-long-token", Tenant: alice}}
-				db := filepath.Join(cfg.DataDir, "private", "alice", "tenant.db")
+				db := filepath.Join(cfg.DataDir, "private", "local", "tenant.db")
 				d := start(t, cfg)
-				home, err := d.Tenants.Acquire(t.Context(), alice)
+				home, err := d.Tenants.Acquire(t.Context(), tenant.Local)
 				if err == nil {
 					err = home.Release(t.Context())
 				}
@@ -84,7 +115,7 @@ func TestReadinessChecksDatabases(t *testing.T) {
 					}
 				}
 				for range 2 {
-					if code, body := get(t, url+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, says) || strings.Contains(body, "alice") {
+					if code, body := get(t, url+"/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, says) {
 						t.Errorf("%d %s", code, body)
 					}
 				}

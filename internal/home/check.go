@@ -18,14 +18,25 @@ const checkEvery = 10 * time.Minute
 type checked map[tenant.ID]time.Time
 
 // Check checks the databases of tenants: of open homes, of homes whose last open failed, and of
-// the named tenants that have data. It returns the first failure with its tenant.
-func (t *Homes) Check(ctx context.Context, named []tenant.ID) (tenant.ID, error) {
+// the named tenants that have data. It returns the failures.
+func (t *Homes) Check(ctx context.Context, named []tenant.ID) (failed map[tenant.ID]error, err error) {
+	failed = map[tenant.ID]error{}
 	for _, id := range t.toCheck(named) {
 		if err := t.checkOne(ctx, id); err != nil && ctx.Err() == nil {
-			return id, err
+			failed[id] = err
 		}
 	}
-	return tenant.ID{}, context.Cause(ctx)
+	return failed, context.Cause(ctx)
+}
+
+// restorable returns the error of a home that cannot be opened because its database is damaged, with
+// the commands that restore it.
+func restorable(id tenant.ID, err error) error {
+	if err == nil || fault.KindOf(err) != fault.Internal {
+		return err
+	}
+	return fault.Wrap(fault.Internal, err, "%s", fault.Message(err)).
+		WithHint("the operator can restore private/%s/tenant.db from a backup, or run `sandpiper tenant delete %s --yes` and `sandpiper tenant import FILE` with an export", id.Dir(), id)
 }
 
 func (t *Homes) toCheck(named []tenant.ID) (all []tenant.ID) {
@@ -86,6 +97,5 @@ func (p paths) checkDatabase() error {
 	if !errors.Is(err, fs.ErrNotExist) || once != nil {
 		return nil
 	}
-	return fault.New(fault.Internal, "the tenant's database is gone").
-		WithHint("restore tenant.db from a backup; to start with an empty one move its directory in private/ away")
+	return fault.New(fault.Internal, "the tenant's database is gone")
 }

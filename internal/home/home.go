@@ -208,10 +208,10 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 		return err
 	}
 	if err := p.checkDatabase(); err != nil {
-		return err
+		return restorable(r.id, err)
 	}
 	if r.db, err = openDatabase(ctx, p.db); err != nil {
-		return err
+		return restorable(r.id, err)
 	}
 	r.skills = skill.New(skill.Config{DB: r.db, Projection: p.skillProjection, Lock: p.skillLock,
 		Reserve: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Reserve(ctx, bytes, 1) }})
