@@ -15,6 +15,8 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -253,8 +255,26 @@ func (d *Daemon) CheckTenant(id tenant.ID) error {
 	if err != nil || has || id == tenant.Local || d.cfg.Tenants.Has(id) {
 		return err
 	}
-	return fault.New(fault.NotFound, "there is no tenant %q", id).
-		WithHint("a tenant has a token in http.tokens, settings in tenants, or data from an earlier call")
+	e := fault.New(fault.NotFound, "there is no tenant %q", id)
+	if near := d.nearTenants(id); len(near) > 0 {
+		return e.WithHint("did you mean %s?", strings.Join(near, " or "))
+	}
+	return e.WithHint("a tenant has a token in http.tokens, settings in tenants, or data from an earlier call")
+}
+
+// nearTenants returns tenants with similar ids that have data or a token, for the operator.
+func (d *Daemon) nearTenants(id tenant.ID) []string {
+	var names []string
+	for _, t := range d.cfg.HTTP.Tokens {
+		names = append(names, t.Tenant.String())
+	}
+	all, _ := d.Tenants.List(context.Background()) // without them there are fewer suggestions
+	for _, e := range all {
+		if !slices.Contains(names, e.ID.String()) {
+			names = append(names, e.ID.String())
+		}
+	}
+	return fault.Nearest(id.String(), names, 3)
 }
 
 // DataDir returns the data directory.
