@@ -181,9 +181,11 @@ func TestProjectCannotChangeServersAtReload(t *testing.T) {
 	theirs := filepath.Join(project, "sandpiper.yaml")
 	write := func(path, text string) {
 		t.Helper()
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
+		err := os.MkdirAll(filepath.Dir(path), 0o700)
+		if err == nil {
 			err = os.WriteFile(path, []byte(strings.ReplaceAll(text, "$SERVERS", built)), 0o600)
-		} else {
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
