@@ -93,6 +93,7 @@ lines. A token in http.tokens remains valid: its next request creates an empty t
 		a.tenantImportCommand(),
 		a.tierCommand(),
 		a.quotaCommand(),
+		a.cleanCommand(),
 		a.keyCommand(),
 	)
 }

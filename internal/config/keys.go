@@ -109,6 +109,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, map[string]
 	"http.sse":                   func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
 	"log.level":                  func(d *draft, s setting) error { return level(&d.Log.Level, s) },
 	"servers":                    func(d *draft, s setting) error { return d.servers(s) },
+	"inactive":                   func(d *draft, s setting) error { return days(&d.Inactive, s) },
 	"tiers":                      groups,
 	"tenants":                    groups,
 	"subsets":                    func(d *draft, s setting) error { return d.subsets(s) },
