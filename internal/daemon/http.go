@@ -79,8 +79,8 @@ func (d *Daemon) foreignID(caller tenant.ID, f wire.Foreign) {
 	d.data.auditLater(audit.Line{Kind: audit.Access, Tenant: caller, Outcome: string(f)})
 }
 
-func (d *Daemon) health() health {
-	h := health{data: d.data, http: d.cfg.HTTP, sandbox: d.backend, log: d.log.Logger}
+func (d *Daemon) health() *health {
+	h := &health{data: d.data, http: d.cfg.HTTP, sandbox: d.backend, log: d.log.Logger}
 	if d.isPassthrough() {
 		h.sandbox = nil
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -15,11 +16,13 @@ type health struct {
 	http    config.HTTP
 	sandbox *lazyBackend // nil if the profile needs none
 	log     *slog.Logger
+
+	checking atomic.Bool // whether databases are checked in the background
 }
 
 // check returns the reason why the daemon is not ready. The message is public and
 // names no tenant.
-func (h health) check(ctx context.Context) error {
+func (h *health) check(ctx context.Context) error {
 	if err := h.data.checkKeys(); err != nil {
 		return err
 	}
@@ -36,19 +39,28 @@ func (h health) check(ctx context.Context) error {
 	return err
 }
 
-// checkDatabases logs databases that are damaged, deleted or of a newer schema. It returns an
-// error only if there is one tenant: the damage of one does not affect others.
-func (h health) checkDatabases(ctx context.Context) error {
-	named := []tenant.ID{tenant.Local}
-	for _, t := range h.http.Tokens {
-		named = append(named, t.Tenant)
+// checkDatabases returns an error if there is one tenant and its database is damaged, deleted or
+// of a newer schema. With several tenants the damage of one does not affect others: those in use
+// are checked in the background, and the log names the tenant.
+func (h *health) checkDatabases(ctx context.Context) error {
+	if h.http.Authenticated() {
+		if h.checking.CompareAndSwap(false, true) {
+			h.data.homes.Go(func() {
+				defer h.checking.Store(false)
+				_ = h.checkNamed(context.WithoutCancel(ctx), nil) // logs the failures
+			})
+		}
+		return nil
 	}
+	return h.checkNamed(ctx, []tenant.ID{tenant.Local})
+}
+
+// checkNamed checks databases of open homes and of named tenants, and logs and returns failures.
+func (h *health) checkNamed(ctx context.Context, named []tenant.ID) error {
 	failed, err := h.data.homes.Check(ctx, named)
 	for id, why := range failed {
 		h.log.Error("the data of a tenant cannot be used", "tenant", id.String(), "error", why)
-		if !h.http.Authenticated() {
-			return fault.Wrap(fault.KindOf(why), why, "the data of a tenant cannot be used: %s", fault.Message(why))
-		}
+		err = fault.Wrap(fault.KindOf(why), why, "the data of a tenant cannot be used: %s", fault.Message(why))
 	}
 	return err
 }

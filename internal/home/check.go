@@ -22,7 +22,7 @@ type checked map[tenant.ID]time.Time
 func (t *Homes) Check(ctx context.Context, named []tenant.ID) (failed map[tenant.ID]error, err error) {
 	failed = map[tenant.ID]error{}
 	for _, id := range t.toCheck(named) {
-		if err := t.checkOne(ctx, id); err != nil && ctx.Err() == nil {
+		if err := t.checkOne(ctx, id); err != nil && ctx.Err() == nil && !t.isClosed() {
 			failed[id] = err
 		}
 	}
@@ -37,6 +37,23 @@ func restorable(id tenant.ID, err error) error {
 	}
 	return fault.Wrap(fault.Internal, err, "%s", fault.Message(err)).
 		WithHint("the operator can restore private/%s/tenant.db from a backup, or run `sandpiper tenant delete %s --yes` and `sandpiper tenant import FILE` with an export", id.Dir(), id)
+}
+
+func (t *Homes) isClosed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.closed
+}
+
+// Go runs f in the background, and Close waits for it. It reports false, without running f, after
+// Close.
+func (t *Homes) Go(f func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.tasks.Go(f)
+	}
+	return !t.closed
 }
 
 func (t *Homes) toCheck(named []tenant.ID) (all []tenant.ID) {
