@@ -106,11 +106,12 @@ type Approvals struct {
 
 // HTTP configures serve --http.
 type HTTP struct {
-	Tokens []Token // accepted bearer tokens; see Authenticated
-	Keys   bool    // accept API keys
-	OIDC   OIDC    // accept tokens of an OpenID provider
-	TLS    TLS     // encrypt connections, and accept client certificates
-	Events bool    // serve the HTTP+SSE transport of 2024-11-05 at /sse
+	Tokens    []Token // accepted bearer tokens; see Authenticated
+	Keys      bool    // accept API keys
+	OIDC      OIDC    // accept tokens of an OpenID provider
+	TLS       TLS     // encrypt connections, and accept client certificates
+	AccessLog string  // file of the access log, absolute; "" means none
+	Events    bool    // serve the HTTP+SSE transport of 2024-11-05 at /sse
 
 	Connections      int // network connections; 0 means the default of httpserver
 	PerAddress       int // network connections per address; 0 means the default of httpserver

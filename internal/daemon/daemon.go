@@ -82,6 +82,7 @@ type Daemon struct {
 	data    *data
 	backend *lazyBackend
 	server  *mcpserver.Server
+	access  *accessLog // nil without one
 	closing closers
 }
 
@@ -188,8 +189,13 @@ func (d *Daemon) openServer() error {
 	if err != nil {
 		return err
 	}
+	if d.access, err = openAccessLog(d.cfg.HTTP.AccessLog, d.tierOfCaller, d.log.Logger); err != nil {
+		return err
+	}
+	d.closing.add(d.access.close)
 	d.server, err = mcpserver.New(mcpserver.Config{
-		Key: states, Audit: d.data.auditLater,
+		Access: d.reportAccess(),
+		Key:    states, Audit: d.data.auditLater,
 		ProfileOf: func(id tenant.ID) mcpserver.Profile { return mcpserver.Profile(d.data.settings(id).Profile) },
 		HasSubset: func(name string) bool { return d.cfg.Subsets[name] != nil },
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,

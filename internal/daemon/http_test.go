@@ -36,7 +36,7 @@ func startTokens(t *testing.T, cfg daemon.Config) (url string, d *daemon.Daemon,
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.HTTP = config.HTTP{Events: true, Tokens: []config.Token{{Secret: ownerToken, Tenant: tenant.Local}, {Secret: aliceToken, Tenant: alice}}}
+	cfg.HTTP = config.HTTP{AccessLog: cfg.HTTP.AccessLog, Events: true, Tokens: []config.Token{{Secret: ownerToken, Tenant: tenant.Local}, {Secret: aliceToken, Tenant: alice}}}
 	d = start(t, cfg)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

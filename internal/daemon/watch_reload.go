@@ -34,6 +34,9 @@ func (d *Daemon) watchReload(ctx context.Context) {
 		}
 		request := dir.request() // before the configuration is read
 		i.Request, i.Reloaded, i.Error = request, time.Now().UTC(), ""
+		if err := d.access.reopen(); err != nil {
+			d.log.Error("reopen the access log", "error", err)
+		}
 		if _, i.Warnings, err = d.reload(ctx); err != nil {
 			i.Error = err.Error()
 		}

@@ -93,6 +93,8 @@ type Config struct {
 	Sandbox func(context.Context) (backend string, err error)
 	// Audit receives a line for each request state of another tenant; nil means no call.
 	Audit func(audit.Line)
+	// Access is called at the end of each request; nil means not.
+	Access func(wire.Access)
 	// Linger and Grace limit running calls after the client disconnected and after a
 	// shutdown began; 0 means the defaults of wire.
 	Linger, Grace time.Duration
@@ -137,7 +139,7 @@ func New(cfg Config) (*Server, error) {
 		rand.Read(s.key[:])
 	}
 	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), AskScope: string(access.Approve), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log}
-	face.Select, face.Logs = s.choose, s.logs()
+	face.Select, face.Access, face.Logs = s.choose, cfg.Access, s.logs()
 	if cfg.Profile == Passthrough {
 		face.Relay = s.relay()
 	} else {

@@ -197,6 +197,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Header.Del(numberHeader) // set by the server only
 	noteChoice(r)
+	noteRemote(r)
 	if r.Method == http.MethodPost {
 		h.posts.RLock()
 		defer h.posts.RUnlock()

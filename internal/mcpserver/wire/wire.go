@@ -42,6 +42,8 @@ type Config struct {
 	// tools has changed when it does; nil means never. It requires Select.
 	ToolsVersion func() string
 	Relay        *Relay // instead of Tools, Resources and Complete; nil means these
+	// Access is called at the end of each request; nil means not.
+	Access func(Access)
 	// Select returns what a caller is offered; nil means all Tools for everyone, and no choice.
 	Select func(caller string, c Choice) (Selection, error)
 	// Caller is the caller of requests without authentication: over stdio, and over HTTP
@@ -189,6 +191,9 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	}
 	server.AddReceivingMiddleware(authn.requireScope(s.scopes())) // the last one runs first
 	server.AddReceivingMiddleware(authn.requireCaller)
+	if s.cfg.Access != nil {
+		server.AddReceivingMiddleware(s.accessLog(authn))
+	}
 	return server, o
 }
 
