@@ -10,6 +10,9 @@ import (
 // A container with the shipped profile allows everything that a worker may call: a call that only
 // the container denies would fail in code that works outside.
 func TestContainerProfileAllowsCallsOfWorkers(t *testing.T) {
+	if _, err := os.Stat("../../../go.mod"); err != nil {
+		t.Skip("the test reads the module's files and runs the go command")
+	}
 	b, err := os.ReadFile("../../../packaging/seccomp.json")
 	if err != nil {
 		t.Fatal(err)
