@@ -95,21 +95,24 @@ func TestConnectionBelongsToOneTenant(t *testing.T) {
 	alice, bob := d.visitOlder("Authorization", "Bearer "+alices), d.visitOlder("Authorization", "Bearer "+bobs)
 	alice.value("write_file('secret.txt', 'of alice')")
 
-	for name, header := range map[string][]string{
-		"with the token of another": {"Authorization", "Bearer " + bobs},
-		"with a wrong token":        {"Authorization", "Bearer nobody-has-this-token"},
-		"without a token":           {"Authorization", ""},
+	for _, tc := range []struct {
+		name, authorization string
+		status              int
+	}{
+		{"with the token of another", "Bearer " + bobs, http.StatusNotFound}, // as an unknown connection
+		{"with a wrong token", "Bearer nobody-has-this-token", http.StatusUnauthorized},
+		{"without a token", "", http.StatusUnauthorized},
 	} {
 		for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodDelete} {
 			r, err := alice.request(t.Context(), method, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`),
-				append(header, "Last-Event-ID", "x_0")...)
+				"Authorization", tc.authorization, "Last-Event-ID", "x_0")
 			if err != nil {
 				t.Fatal(err)
 			}
 			res := alice.must(http.DefaultClient.Do(r))
 			res.Body.Close()
-			if res.StatusCode != http.StatusUnauthorized && res.StatusCode != http.StatusForbidden {
-				t.Errorf("%s %s: %s", method, name, res.Status)
+			if res.StatusCode != tc.status {
+				t.Errorf("%s %s: %s, want %d", method, tc.name, res.Status, tc.status)
 			}
 		}
 	}
