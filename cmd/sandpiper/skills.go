@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 )
@@ -19,25 +20,56 @@ type saveOptions struct {
 }
 
 func (a *app) skillsCommand() *cobra.Command {
-	return a.ofTenant(group("skills", "List, save, print and delete Python modules that code can import",
+	return a.ofTenant(group("skills", "List, find, save, print and delete Python modules that code can import",
 		&cobra.Command{
 			Use: "list", Short: "List saved skills",
+			Long: `List prints each saved skill with its description. A skill is stale when a tool that
+it uses has changed since it was saved; the change is printed below it.`,
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runSkillsList(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runSkillsSearch(cmd.Context(), skill.Query{}) },
 		},
+		a.skillsSearchCommand(),
 		a.saveCommand(),
+		a.skillsLoadCommand(),
 		&cobra.Command{
-			Use: "load NAME", Short: "Print a skill's code",
-			Example: "  sandpiper skills load filter_high_risk > filter_high_risk.py",
-			Args:    cobra.ExactArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return a.runSkillsLoad(cmd.Context(), args[0]) },
-		},
-		&cobra.Command{
-			Use: "delete NAME...", Short: "Delete skills",
+			Use: "delete NAME...", Short: "Delete skills with all their versions",
 			Args: cobra.MinimumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return a.runSkillsDelete(cmd.Context(), args) },
 		},
 	))
+}
+
+func (a *app) skillsSearchCommand() *cobra.Command {
+	var q skill.Query
+	c := &cobra.Command{
+		Use: "search [QUERY]", Short: "Find skills by their purpose and tags",
+		Example: "  sandpiper skills search 'mean of a column' --tag csv",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				q.Text = args[0]
+			}
+			return a.runSkillsSearch(cmd.Context(), q)
+		},
+	}
+	c.Flags().StringArrayVar(&q.Tags, "tag", nil, "only skills with this `TAG` (may be repeated)")
+	c.Flags().IntVar(&q.Limit, "limit", 20, "maximum number of skills; 0 for all")
+	return c
+}
+
+func (a *app) skillsLoadCommand() *cobra.Command {
+	var version int
+	c := &cobra.Command{
+		Use: "load NAME", Short: "Print a skill's code",
+		Example: `  sandpiper skills load filter_high_risk > filter_high_risk.py
+  sandpiper skills load filter_high_risk --version 2`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runSkillsLoad(cmd.Context(), args[0], version)
+		},
+	}
+	c.Flags().IntVar(&version, "version", 0, "`NUMBER` of the version; 0 for the latest")
+	return c
 }
 
 func (a *app) saveCommand() *cobra.Command {
@@ -70,7 +102,8 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := skill.Check(o.name, code, o.description, o.tags); err != nil {
+	draft := skill.Draft{Name: o.name, Code: code, Description: o.description, Tags: o.tags}
+	if err := draft.Check(); err != nil {
 		return err
 	}
 	d, err := a.daemon(options{quiet: true})
@@ -83,10 +116,10 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 		return err
 	}
 	defer home.Release(context.WithoutCancel(ctx))
-	if _, err := d.Runner.CheckPython(ctx, home, code, nil); err != nil {
+	if draft, err = d.Runner.CheckSkill(ctx, home, "", draft, nil); err != nil {
 		return err
 	}
-	if _, err := home.Skills.Save(ctx, o.name, code, o.description, o.tags); err != nil {
+	if _, err := home.Skills.Save(ctx, draft); err != nil {
 		return err
 	}
 	if a.json {
@@ -95,28 +128,35 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 	return nil
 }
 
-func (a *app) runSkillsList(ctx context.Context) error {
-	return a.withHome(ctx, func(home *home.Home) error {
-		list, err := home.Skills.List(ctx)
+func (a *app) runSkillsSearch(ctx context.Context, q skill.Query) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+		found, err := home.Skills.Search(ctx, q)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"count": len(list), "skills": list})
+		for i := range found {
+			d.Runner.MarkStale(home, "", &found[i])
 		}
-		for _, m := range list {
+		if a.json {
+			return a.writeJSON(map[string]any{"count": len(found), "skills": found})
+		}
+		for _, m := range found {
 			a.printf("%s\n", strings.TrimRight(fmt.Sprintf("%-24s %s", visibleName(m.Name), visibleName(m.Description)), " "))
+			for _, why := range m.Stale {
+				a.printf("%-24s stale: %s\n", "", visibleName(why))
+			}
 		}
 		return nil
 	})
 }
 
-func (a *app) runSkillsLoad(ctx context.Context, name string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
-		found, err := home.Skills.Find(ctx, name)
+func (a *app) runSkillsLoad(ctx context.Context, name string, version int) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+		found, err := home.Skills.Find(ctx, name, version)
 		if err != nil {
 			return err
 		}
+		d.Runner.MarkStale(home, "", &found.Metadata)
 		if a.json {
 			return a.writeJSON(found)
 		}

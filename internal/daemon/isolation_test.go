@@ -18,6 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -103,7 +104,7 @@ func newOwned(t *testing.T, url string, d *daemon.Daemon) owned {
 		t.Fatal(err)
 	}
 	defer home.Release(t.Context())
-	if _, err := home.Skills.Save(t.Context(), "secret_skill", "x = '"+ofOwner+"'", "", nil); err != nil {
+	if _, err := home.Skills.Save(t.Context(), skill.Draft{Name: "secret_skill", Code: "x = '" + ofOwner + "'"}); err != nil {
 		t.Fatal(err)
 	}
 	asked, err := home.Approvals.Create(t.Context(), approval.Question{Binding: approval.Binding{Kind: approval.Call, Arguments: "x"}, Shown: json.RawMessage(`{}`)})

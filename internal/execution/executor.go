@@ -89,6 +89,7 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	span.End(statusOf(x))
 	e.r.registry.markEnded(x)
 	close(x.ended)
+	e.countSkills(ctx)
 }
 
 // notRun returns the outcome of an execution whose code never ran: cancelled if ctx has

@@ -1,7 +1,19 @@
 package execution
 
-// CompileCode is the Python that CheckPython runs, for tests without Python.
+import (
+	"context"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+)
+
+// CompileCode is the Python that checks code, for tests without Python.
 const CompileCode = compileCode
+
+// CheckPython returns code that compiles, with its tokens replaced.
+func (r *Runner) CheckPython(ctx context.Context, h *home.Home, code string, tokens map[string]string) (string, error) {
+	c, err := r.checkPython(ctx, h, code, tokens)
+	return c.Source, err
+}
 
 // Latest returns the latest progress of an execution and its number.
 func Latest(x *Execution) (Progress, int) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
@@ -13,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
@@ -30,10 +30,18 @@ var hostcalls = map[string]hostcall{
 		return withArgs(args, func(a saveSkillArgs) (any, error) { return h.saveSkill(ctx, a) })
 	},
 	"load_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a nameArgs) (any, error) { return h.loadSkill(ctx, a.Name) })
+		return withArgs(args, func(a loadSkillArgs) (any, error) { return h.loadSkill(ctx, a) })
 	},
 	"list_skills": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(struct{}) (any, error) { return h.home.Skills.List(ctx) })
+		return withArgs(args, func(struct{}) (any, error) { return h.searchSkills(ctx, skill.Query{}) })
+	},
+	"search_skills": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a searchSkillsArgs) (any, error) {
+			return h.searchSkills(ctx, skill.Query{Text: a.Query, Tags: a.Tags, Limit: 20})
+		})
+	},
+	"use_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a nameArgs) (any, error) { return nil, h.useSkill(ctx, a.Name) })
 	},
 	"delete_file": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a nameArgs) (any, error) { return nil, h.deleteFile(ctx, a.Name) })
@@ -99,7 +107,7 @@ func (h *host) flagInjection(ref tool.Ref, kinds []string) { h.run.flagServer(re
 func (h *host) Output(p []byte) error { return h.out.Add(p) }
 
 // quickMethods only read the tenant's database or change values in memory.
-var quickMethods = map[string]bool{"load_skill": true, "list_skills": true, "plan_ends": true}
+var quickMethods = map[string]bool{"load_skill": true, "list_skills": true, "search_skills": true, "plan_ends": true}
 
 // CallNow implements sandbox.QuickCaller.
 func (h *host) CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error) {
@@ -180,41 +188,6 @@ func withArgs[A any](args []byte, f func(A) (any, error)) (any, error) {
 
 type nameArgs struct {
 	Name string `json:"name"`
-}
-
-type saveSkillArgs struct {
-	Name        string   `json:"name"`
-	Code        string   `json:"code"`
-	Description string   `json:"description"`
-	Tags        []string `json:"tags"`
-}
-
-// saveSkill saves a skill. The worker has already checked that the code compiles; a
-// wrong report would harm only the worker's own tenant.
-func (h *host) saveSkill(ctx context.Context, a saveSkillArgs) (any, error) {
-	if err := checkGuard(h.r.cfg.Guard, a.Code); err != nil {
-		return nil, err
-	}
-	if h.dry != nil {
-		return savedMessage{fmt.Sprintf("Skill '%s' saved", a.Name)}, h.dry.SaveSkill(a.Name, a.Code, a.Description, a.Tags)
-	}
-	m, err := h.home.Skills.Save(ctx, a.Name, a.Code, a.Description, a.Tags)
-	if err != nil {
-		return nil, err
-	}
-	return savedMessage{fmt.Sprintf("Skill '%s' saved", m.Name)}, nil
-}
-
-// loadSkill finds a skill; a dry run sees the skills that it saved itself.
-func (h *host) loadSkill(ctx context.Context, name string) (any, error) {
-	if s, ok := h.dry.FindSkill(name); ok {
-		return s, nil
-	}
-	return h.home.Skills.Find(ctx, name)
-}
-
-type savedMessage struct {
-	Message string `json:"message"`
 }
 
 // deleteFile deletes a workspace file for code whose workspace is full and therefore

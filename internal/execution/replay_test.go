@@ -4,17 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
@@ -205,7 +207,7 @@ func TestReplayUsesRecordedAnswers(t *testing.T) {
 	first, home := l.restart(t, map[string]string{"# servers": strings.Join([]string{
 		`call save_skill {"name": "greet", "code": "def greet(): pass\n"}`, `call list_skills {}`, callFind, "crash"}, "\n")})
 	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers", Vars: json.RawMessage(`{"n": 7}`)}))
-	if _, err := home.Skills.Save(t.Context(), "other", "def other(): pass\n", "", nil); err != nil { // since
+	if _, err := home.Skills.Save(t.Context(), skill.Draft{Name: "other", Code: "def other(): pass\n"}); err != nil { // since
 		t.Fatal(err)
 	}
 	second, home := l.restart(t, map[string]string{"# servers": strings.Join([]string{
@@ -214,7 +216,7 @@ func TestReplayUsesRecordedAnswers(t *testing.T) {
 	if !strings.Contains(string(again.Value), "greet") || strings.Contains(string(again.Value), "other") {
 		t.Errorf("skills are %s", again.Value)
 	}
-	if skill, err := home.Skills.Find(t.Context(), "greet"); err != nil || skill.Metadata.Version != 1 {
+	if skill, err := home.Skills.Find(t.Context(), "greet", 0); err != nil || skill.Metadata.Version != 1 {
 		t.Errorf("it was saved again: %+v, %v", skill, err)
 	}
 }

@@ -33,6 +33,7 @@ type run struct {
 	internal  bool          // started by Sandpiper, not by the tenant: neither counted nor found
 	ended     chan struct{} // closed once result and err are set
 	calls     atomic.Int64  // tool calls
+	skills    usedSkills
 
 	mu       sync.Mutex
 	progress Progress

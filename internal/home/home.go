@@ -32,6 +32,7 @@ import (
 var migrations = []store.Migration{
 	{Number: 1, Name: "initial", SQL: skill.Tables + session.Tables + journal.Tables + catalog.ShapeTables + usage.Tables + vault.Tables + approval.Tables},
 	{Number: 2, Name: "quotas", SQL: quota.Tables},
+	{Number: 3, Name: "skill tools", SQL: skill.UseTables},
 }
 
 // Home is the data of one tenant, open until Release.

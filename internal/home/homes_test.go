@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -66,7 +67,7 @@ func read(h *home.Home, name string) string {
 
 func save(t testing.TB, h *home.Home, name, code string) {
 	t.Helper()
-	if _, err := h.Skills.Save(t.Context(), name, code, "", nil); err != nil {
+	if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: name, Code: code}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -194,7 +195,7 @@ func TestConcurrentAcquireOpensOnce(t *testing.T) {
 			if err := h.Workspace.Write(t.Context(), name, []byte(h.ID().String())); err != nil {
 				t.Errorf("writing: %v", err)
 			}
-			if _, err := h.Skills.Save(t.Context(), "x", fmt.Sprint("x = ", i), "", nil); err != nil {
+			if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "x", Code: fmt.Sprint("x = ", i)}); err != nil {
 				t.Errorf("saving: %v", err)
 			}
 			if got := read(h, name); got != fmt.Sprint("t", i%5) {

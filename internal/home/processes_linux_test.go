@@ -19,6 +19,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -71,7 +72,7 @@ func saveForever(ctx context.Context, root string) error {
 	}
 	for i := first; ; i++ {
 		name := fmt.Sprintf("n%d", i)
-		if _, err := h.Skills.Save(ctx, name, body(name), "", nil); err != nil {
+		if _, err := h.Skills.Save(ctx, skill.Draft{Name: name, Code: body(name)}); err != nil {
 			return err
 		}
 		fmt.Println("skill", name)
@@ -116,7 +117,7 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 		ts := open(t, home.Config{Root: root})
 		h := acquire(t, ts, "local")
 		for _, name := range acknowledged["skill"] {
-			if sk, err := h.Skills.Find(t.Context(), name); err != nil || sk.Code != body(name) {
+			if sk, err := h.Skills.Find(t.Context(), name, 0); err != nil || sk.Code != body(name) {
 				t.Errorf("round %d: skill %s is lost: %v", round, name, err)
 			}
 			if got := read(h, "skills/"+name+".py"); got != body(name) {
@@ -155,10 +156,10 @@ func saveSome(ctx context.Context, root string) error {
 			return err
 		}
 		who := fmt.Sprintf("%d_%d", os.Getpid(), i)
-		if _, err := h.Skills.Save(ctx, "by_"+who, "x = 1", "", nil); err != nil {
+		if _, err := h.Skills.Save(ctx, skill.Draft{Name: "by_" + who, Code: "x = 1"}); err != nil {
 			return err
 		}
-		if _, err := h.Skills.Save(ctx, "shared", "by = '"+who+"'", "", nil); err != nil {
+		if _, err := h.Skills.Save(ctx, skill.Draft{Name: "shared", Code: "by = '" + who + "'"}); err != nil {
 			return err
 		}
 		if err := errors.Join(h.Workspace.Write(ctx, "d/"+who, nil), h.Release(ctx)); err != nil {
@@ -195,7 +196,7 @@ func TestProcessesCreateDataDirectoryConcurrently(t *testing.T) {
 			if err := errors.Join(err, err2, err3); err != nil || len(skills) != 17 || len(files.Files) != 16 || len(view.Files) != 18 {
 				t.Errorf("t%d has %d skills, %d files and %d modules, %v", i, len(skills), len(files.Files), len(view.Files), err)
 			}
-			if sk, err := h.Skills.Find(t.Context(), "shared"); err != nil || read(h, "skills/shared.py") != sk.Code {
+			if sk, err := h.Skills.Find(t.Context(), "shared", 0); err != nil || read(h, "skills/shared.py") != sk.Code {
 				t.Errorf("imported code is %q, saved %q, %v", read(h, "skills/shared.py"), sk.Code, err)
 			}
 			uids[h.UID()] = true
@@ -256,7 +257,7 @@ func onAFullDisk(ctx context.Context, disk string) error {
 	if err := h.Workspace.Write(ctx, "kept", []byte("whole")); err != nil {
 		return err
 	}
-	if _, err := h.Skills.Save(ctx, "kept", "x = 1", "", nil); err != nil {
+	if _, err := h.Skills.Save(ctx, skill.Draft{Name: "kept", Code: "x = 1"}); err != nil {
 		return err
 	}
 	filler, err := os.Create(filepath.Join(disk, "filler"))
@@ -272,7 +273,7 @@ func onAFullDisk(ctx context.Context, disk string) error {
 	if err := errors.Join(filler.Close(), os.Remove(filler.Name())); err != nil {
 		return err
 	}
-	if _, err := h.Skills.Save(ctx, "big", "# "+strings.Repeat("x", 500_000), "", nil); err != nil {
+	if _, err := h.Skills.Save(ctx, skill.Draft{Name: "big", Code: "# " + strings.Repeat("x", 500_000)}); err != nil {
 		return fmt.Errorf("after freeing space: %w", err)
 	}
 	return errors.Join(h.Release(ctx), ts.Close())
@@ -284,7 +285,7 @@ func onFull(ctx context.Context, ts *home.Homes, h *home.Home) error {
 	if want := `the disk of the machine that runs Sandpiper is full: "kept" was not written`; fault.Message(err) != want || fault.KindOf(err) != fault.Unavailable {
 		return fmt.Errorf("write a file: %w", err)
 	}
-	_, err = h.Skills.Save(ctx, "big", "# "+strings.Repeat("x", 500_000), "", nil)
+	_, err = h.Skills.Save(ctx, skill.Draft{Name: "big", Code: "# " + strings.Repeat("x", 500_000)})
 	if want := "the disk of the database is full"; fault.Message(err) != want || fault.KindOf(err) != fault.Exhausted {
 		return fmt.Errorf("save a skill: %w", err)
 	}
@@ -302,10 +303,10 @@ func onFull(ctx context.Context, ts *home.Homes, h *home.Home) error {
 	if got := read(again, "kept"); got != "whole" {
 		return fmt.Errorf("the file that was not replaced contains %.60q", got)
 	}
-	if sk, err := again.Skills.Find(ctx, "kept"); err != nil || sk.Code != "x = 1" {
+	if sk, err := again.Skills.Find(ctx, "kept", 0); err != nil || sk.Code != "x = 1" {
 		return fmt.Errorf("the skill is %+v, %w", sk, err)
 	}
-	if _, err := again.Skills.Find(ctx, "big"); fault.KindOf(err) != fault.NotFound {
+	if _, err := again.Skills.Find(ctx, "big", 0); fault.KindOf(err) != fault.NotFound {
 		return fmt.Errorf("the refused skill: %w", err)
 	}
 	return again.Release(ctx)

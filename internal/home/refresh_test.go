@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -31,7 +32,7 @@ func TestAcquireRefreshesProjectionOfKilledProcess(t *testing.T) {
 	}
 	ours, theirs := open(), open()
 	acquire(ours)
-	if _, err := acquire(theirs).Skills.Save(t.Context(), "late", "x = 1", "", nil); err != nil {
+	if _, err := acquire(theirs).Skills.Save(t.Context(), skill.Draft{Name: "late", Code: "x = 1"}); err != nil {
 		t.Fatal(err)
 	}
 	shown := filepath.Join(ours.layout.of(tenant.Local).skillProjection, "late.py")

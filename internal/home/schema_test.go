@@ -19,6 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -45,13 +46,18 @@ func withVault(root string) home.Config {
 	}}
 }
 
+var greetTool = tool.Definition{Ref: tool.Ref{Server: "mail", Tool: "greet"}, Input: []byte(`{"type": "object", "properties": {"name": {"type": "string"}}}`)}
+
 // fill stores data in every table and directory of the current schema.
 func fill(t *testing.T, h *home.Home) {
 	for version := 1; version <= 2; version++ {
 		code := fmt.Sprintf("def greet(name):\n    return 'hello %d, ' + name\n", version)
-		if _, err := h.Skills.Save(t.Context(), "greet", code, "Greets by name.", []string{"text", "ünï"}); err != nil {
+		if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "greet", Code: code, Description: "Greets by name.", Tags: []string{"text", "ünï"}, Tools: skill.Tools{skill.NewTool(greetTool)}}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := h.Skills.AddUses(t.Context(), []string{"greet"}, true); err != nil {
+		t.Fatal(err)
 	}
 	fillSession(t, h)
 	fillCall(t, h)
@@ -169,10 +175,10 @@ func expectCall(t *testing.T, h *home.Home) {
 	}
 }
 
-// expect checks the content that fill wrote. Once there are several schemas it gets the
-// number of the fixture, and checks what schema N added only in fixtures from N on.
-func expect(t *testing.T, h *home.Home) {
-	sk, err := h.Skills.Find(t.Context(), "greet")
+// expect checks the content that fill wrote. It checks what schema N added only in fixtures from
+// N on.
+func expect(t *testing.T, h *home.Home, schema int) {
+	sk, err := h.Skills.Find(t.Context(), "greet", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,6 +186,9 @@ func expect(t *testing.T, h *home.Home) {
 	if sk.Code != "def greet(name):\n    return 'hello 2, ' + name\n" || m.Version != 2 || m.Description != "Greets by name." ||
 		!cmp.Equal(m.Tags, []string{"text", "ünï"}) || m.Created.Year() < 2026 || m.Updated.Before(m.Created) || len(m.CodeHash) != 64 {
 		t.Errorf("the skill is now %+v", sk)
+	}
+	if schema >= 3 && (len(m.Tools) != 1 || m.Tools[0].Ref != greetTool.Ref || m.Uses != 1 || m.Successes != 1) {
+		t.Errorf("the skill now uses %+v, and was used %d times", m.Tools, m.Uses)
 	}
 	for name, want := range map[string]string{
 		"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]", "skills/greet.py": sk.Code,
@@ -251,9 +260,9 @@ func TestOpensEverySchema(t *testing.T) {
 				t.Fatalf("its database has schema %d", got)
 			}
 			h := acquire(t, open(t, withVault(root)), "local")
-			expect(t, h)
+			expect(t, h, schema)
 			fill(t, h) // the skill gets versions 3 and 4
-			if sk, err := h.Skills.Find(t.Context(), "greet"); err != nil || sk.Metadata.Version != 4 {
+			if sk, err := h.Skills.Find(t.Context(), "greet", 0); err != nil || sk.Metadata.Version != 4 {
 				t.Errorf("after two more saves: %+v, %v", sk, err)
 			}
 			if all, err := h.Quotas.Status(t.Context()); err != nil || len(all) != 1 || all[0].Used == 0 {

@@ -18,6 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -89,7 +90,7 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 	if err := errors.Join(sparse.Truncate(4<<30), sparse.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Skills.Save(t.Context(), "double", "def run(x):\n    return 2 * x\n", "Doubles", nil); err != nil {
+	if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "double", Code: "def run(x):\n    return 2 * x\n", Description: "Doubles"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.Sessions.Append(t.Context(), "chat-1", session.Step{Code: "x = 42", Result: "42", Began: time.Now(), Files: []string{"state/x"}}); err != nil {
@@ -178,7 +179,7 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	if u := must(h.Workspace.Usage(t.Context()))(t); u.Bytes > 1<<20 {
 		t.Errorf("the sparse file takes %d bytes", u.Bytes)
 	}
-	if s := must(h.Skills.Find(t.Context(), "double"))(t); !strings.Contains(s.Code, "2 * x") {
+	if s := must(h.Skills.Find(t.Context(), "double", 0))(t); !strings.Contains(s.Code, "2 * x") {
 		t.Errorf("the skill is %+v", s)
 	}
 	if s := must(h.Sessions.Find(t.Context(), "chat-1"))(t); len(s.Tasks) != 1 || s.Tasks[0].Code != "x = 42" || !slices.Equal(s.StateFiles, []string{"state/x"}) {

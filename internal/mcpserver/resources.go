@@ -143,7 +143,7 @@ func (s *Server) readResource(ctx context.Context, caller, uri string) (redact.R
 			return nil, err
 		}
 		if a.skill != "" {
-			found, err := home.Skills.Find(ctx, a.skill)
+			found, err := home.Skills.Find(ctx, a.skill, 0)
 			return wire.Content{URI: uri, MIME: pythonType, Text: &found.Code}, err
 		}
 		return readFile(ctx, home, uri, a.file)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -202,7 +203,7 @@ func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
 	}
 	ctx := t.Context()
 	save := func(code string) error {
-		_, err := home.Skills.Save(ctx, "double", code, "", nil)
+		_, err := home.Skills.Save(ctx, skill.Draft{Name: "double", Code: code})
 		return err
 	}
 	for _, change := range []struct {

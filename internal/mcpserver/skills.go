@@ -24,7 +24,7 @@ func (s *Server) skillTools() []builtin {
 	}, {
 		name: "load_skill", profile: Standard,
 		about:  "Read a saved skill's code and description.",
-		params: []param{name},
+		params: []param{name, {name: "version", kind: integer, fallback: 0}},
 		hints:  wire.Hints{ReadOnly: true},
 		run:    s.loadSkill,
 	}, {
@@ -32,6 +32,15 @@ func (s *Server) skillTools() []builtin {
 		about: "List saved skills.",
 		hints: wire.Hints{ReadOnly: true},
 		run:   s.listSkills,
+	}, {
+		name: "search_skills", profile: Full,
+		about: "Find saved skills by purpose and tags.",
+		params: []param{
+			{name: "query", kind: text, fallback: ""},
+			{name: "tags", kind: texts},
+		},
+		hints: wire.Hints{ReadOnly: true},
+		run:   s.searchSkills,
 	}, {
 		name: "delete_skill", profile: Full,
 		about:  "Delete a saved skill.",
@@ -62,28 +71,33 @@ func (s *Server) saveSkill(ctx context.Context, c call) (redact.Message, error) 
 			return redact.Message{}, err
 		}
 	}
-	if err := skill.Check(args.Name, args.Code, args.Description, args.Tags); err != nil {
+	d := skill.Draft{Name: args.Name, Code: args.Code, Description: args.Description, Tags: args.Tags}
+	if d, err = s.cfg.Runner.CheckSkill(ctx, c.home, c.Subset, d, tokens); err != nil {
 		return redact.Message{}, err
 	}
-	if args.Code, err = s.cfg.Runner.CheckPython(ctx, c.home, args.Code, tokens); err != nil {
-		return redact.Message{}, err
-	}
-	if _, err := c.home.Skills.Save(ctx, args.Name, args.Code, args.Description, args.Tags); err != nil {
+	if _, err := c.home.Skills.Save(ctx, d); err != nil {
 		return redact.Message{}, err
 	}
 	return did("Skill '%s' saved", args.Name)
 }
 
 func (s *Server) loadSkill(ctx context.Context, c call) (redact.Message, error) {
-	var args struct{ Name string }
+	var args struct {
+		Name    string
+		Version int
+	}
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	found, err := c.home.Skills.Find(ctx, args.Name)
-	return redact.Message{Body: found}, err
+	found, err := c.home.Skills.Find(ctx, args.Name, args.Version)
+	if err != nil {
+		return redact.Message{}, err
+	}
+	s.cfg.Runner.MarkStale(c.home, c.Subset, &found.Metadata)
+	return redact.Message{Body: found}, nil
 }
 
-// skillList is the answer of list_skills.
+// skillList is the answer of list_skills and search_skills.
 type skillList struct {
 	Count  int              `json:"count"`
 	Skills []skill.Metadata `json:"skills"`
@@ -93,8 +107,29 @@ func (s *Server) listSkills(ctx context.Context, c call) (redact.Message, error)
 	if err := c.read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}
-	list, err := c.home.Skills.List(ctx)
-	return redact.Message{Body: skillList{len(list), list}}, err
+	return s.skills(ctx, c, skill.Query{})
+}
+
+func (s *Server) searchSkills(ctx context.Context, c call) (redact.Message, error) {
+	var args struct {
+		Query string
+		Tags  []string
+	}
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	if err := c.values(ctx, &args.Query); err != nil {
+		return redact.Message{}, err
+	}
+	return s.skills(ctx, c, skill.Query{Text: args.Query, Tags: args.Tags, Limit: 20})
+}
+
+func (s *Server) skills(ctx context.Context, c call, q skill.Query) (redact.Message, error) {
+	found, err := c.home.Skills.Search(ctx, q)
+	for i := range found {
+		s.cfg.Runner.MarkStale(c.home, c.Subset, &found[i])
+	}
+	return redact.Message{Body: skillList{len(found), found}}, err
 }
 
 func (s *Server) deleteSkill(ctx context.Context, c call) (redact.Message, error) {

@@ -74,8 +74,8 @@ func (r *DryRun) AdjustOutcome(o sandbox.Outcome) sandbox.Outcome {
 }
 
 // SaveSkill keeps a skill in memory for the rest of the dry run.
-func (r *DryRun) SaveSkill(name, code, description string, tags []string) error {
-	if err := skill.Check(name, code, description, tags); err != nil {
+func (r *DryRun) SaveSkill(d skill.Draft) error {
+	if err := d.Check(); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -83,7 +83,7 @@ func (r *DryRun) SaveSkill(name, code, description string, tags []string) error 
 	if r.skills == nil {
 		r.skills = map[string]string{}
 	}
-	r.skills[name] = code
+	r.skills[d.Name] = d.Code
 	return nil
 }
 

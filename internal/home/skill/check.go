@@ -24,20 +24,20 @@ var nameForm = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 const keywords = " False None True and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield "
 
 // Check returns the error that Save would return regardless of existing skills.
-func Check(name, code, description string, tags []string) error {
-	if err := CheckName(name); err != nil {
+func (d Draft) Check() error {
+	if err := CheckName(d.Name); err != nil {
 		return err
 	}
-	if err := checkCode(name, code); err != nil {
+	if err := checkCode(d.Name, d.Code); err != nil {
 		return err
 	}
-	if len(description) > maxDescription || !utf8.ValidString(description) {
-		return fault.New(fault.Invalid, "the description of skill %q is not allowed: use up to %d bytes of UTF-8, this has %d", name, maxDescription, len(description))
+	if len(d.Description) > maxDescription || !utf8.ValidString(d.Description) {
+		return fault.New(fault.Invalid, "the description of skill %q is not allowed: use up to %d bytes of UTF-8, this has %d", d.Name, maxDescription, len(d.Description))
 	}
-	if len(tags) > maxTags {
-		return fault.New(fault.Invalid, "skill %q has %d tags: up to %d are allowed", name, len(tags), maxTags)
+	if len(d.Tags) > maxTags {
+		return fault.New(fault.Invalid, "skill %q has %d tags: up to %d are allowed", d.Name, len(d.Tags), maxTags)
 	}
-	for _, tag := range tags {
+	for _, tag := range d.Tags {
 		if tag == "" || len(tag) > maxTag || !utf8.ValidString(tag) || strings.ContainsRune(tag, 0) {
 			return fault.New(fault.Invalid, "tag %.80q is not allowed: use 1 to %d bytes of UTF-8", tag, maxTag)
 		}

@@ -63,7 +63,7 @@ func (s *Store) importOne(ctx context.Context, root *os.Root, name string) (fres
 	if known, err := s.hasVersion(ctx, name, code); known || err != nil {
 		return false, err
 	}
-	_, err = s.Save(ctx, name, code, about.Description, about.Tags)
+	_, err = s.Save(ctx, Draft{Name: name, Code: code, Description: about.Description, Tags: about.Tags})
 	return err == nil, err
 }
 

@@ -35,7 +35,7 @@ func (h *home) imports(t *testing.T, dir string, want ...string) {
 
 func (h *home) code(t *testing.T, name string) string {
 	t.Helper()
-	sk, err := h.Find(t.Context(), name)
+	sk, err := h.Find(t.Context(), name, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestImportIsDoneOnce(t *testing.T) {
 	})
 	h.imports(t, dir, "bare", "high", "torn")
 	h.imports(t, dir)
-	sk, err := h.Find(t.Context(), "high")
+	sk, err := h.Find(t.Context(), "high", 0)
 	if err != nil || sk.Code != "def high(): ..." || sk.Metadata.Description != "Only the high ones" || sk.Metadata.Version != 1 || len(sk.Metadata.Tags) != 1 {
 		t.Errorf("%+v, %v", sk, err)
 	}

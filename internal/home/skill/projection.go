@@ -39,7 +39,7 @@ func (s *Store) show(ctx context.Context, name string) error {
 	return s.view.Update(ctx, func() error {
 		var sk Skill
 		err := s.cfg.DB.View(ctx, func(tx *store.Tx) (err error) {
-			sk, err = load(ctx, tx, name)
+			sk, err = load(ctx, tx, name, 0)
 			return err
 		})
 		if errors.Is(err, sql.ErrNoRows) {

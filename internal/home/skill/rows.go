@@ -2,16 +2,19 @@ package skill
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// Parts of queries: the columns of a Metadata, and the condition for the current version in
-// skills.
+// Parts of queries: the columns of a Metadata and their tables, and the condition for the current
+// version in skills.
 const (
-	metadata = "s.name, s.description, s.tags, s.version, s.created, s.updated, s.code_hash"
+	metadata = "s.name, s.description, s.tags, s.version, s.created, s.updated, s.code_hash, s.tools, u.uses, u.successes, u.last"
+	from     = "skills AS s LEFT JOIN skill_uses AS u ON u.name = s.name"
 	current  = "s.version = (SELECT max(version) FROM skills AS o WHERE o.name = s.name)"
 )
 
@@ -19,20 +22,25 @@ type scanner interface{ Scan(...any) error }
 
 func scanMetadata(r scanner, more ...any) (Metadata, error) {
 	var m Metadata
-	var tags string
+	var tags, tools string
 	var created, updated int64
-	err := r.Scan(append([]any{&m.Name, &m.Description, &tags, &m.Version, &created, &updated, &m.CodeHash}, more...)...)
+	var uses, successes, last sql.NullInt64
+	err := r.Scan(append([]any{&m.Name, &m.Description, &tags, &m.Version, &created, &updated, &m.CodeHash, &tools, &uses, &successes, &last}, more...)...)
 	if err != nil {
 		return Metadata{}, err
 	}
 	m.Created, m.Updated = time.UnixMilli(created).UTC(), time.UnixMilli(updated).UTC()
-	err = json.Unmarshal([]byte(tags), &m.Tags)
+	m.Uses, m.Successes = int(uses.Int64), int(successes.Int64)
+	if last.Valid {
+		m.LastUsed = time.UnixMilli(last.Int64).UTC()
+	}
+	err = errors.Join(json.Unmarshal([]byte(tags), &m.Tags), json.Unmarshal([]byte(tools), (*[]Tool)(&m.Tools)))
 	return m, err
 }
 
-// load returns the current version of a skill, or sql.ErrNoRows.
-func load(ctx context.Context, tx *store.Tx, name string) (sk Skill, err error) {
-	row := tx.QueryRowContext(ctx, "SELECT "+metadata+", s.code FROM skills AS s WHERE s.name = ? ORDER BY s.version DESC LIMIT 1", name)
+// load returns a version of a skill, 0 meaning the current one, or sql.ErrNoRows.
+func load(ctx context.Context, tx *store.Tx, name string, version int) (sk Skill, err error) {
+	row := tx.QueryRowContext(ctx, "SELECT "+metadata+", s.code FROM "+from+" WHERE s.name = ? AND (? = 0 OR s.version = ?) ORDER BY s.version DESC LIMIT 1", name, version, version)
 	sk.Name = name
 	sk.Metadata, err = scanMetadata(row, &sk.Code)
 	return sk, err

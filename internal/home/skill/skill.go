@@ -1,8 +1,10 @@
 // Package skill stores the Python code that a tenant saves for later use.
 //
-// A skill has a name, under which code imports it, its code, a description and tags. Saving an
-// existing name creates a new version; Config limits how many versions are kept. The tenant's
-// database is authoritative. Code sees a projection of it: a directory of modules.
+// A skill has a name, under which code imports it, its code, a description, tags, and the tools
+// that it uses with their schemas. Saving an existing name creates a new version; Config limits
+// how many versions are kept. A skill is stale when one of its tools has changed since it was
+// saved. The tenant's database is authoritative. Code sees a projection of it: a directory of
+// modules.
 //
 // A Store is safe for concurrent use, and several processes may have one for the same database
 // and projection. The package does not compile code: callers check it in a sandbox before Save.
@@ -41,6 +43,17 @@ CREATE TABLE skill_changes (count INTEGER NOT NULL) STRICT;
 INSERT INTO skill_changes VALUES (0);
 `
 
+// UseTables adds the tools of a skill and the counters of its use.
+const UseTables = `
+ALTER TABLE skills ADD COLUMN tools TEXT NOT NULL DEFAULT '[]'; -- a JSON array of Tool
+CREATE TABLE skill_uses (
+	name      TEXT    NOT NULL PRIMARY KEY,
+	uses      INTEGER NOT NULL, -- executions that imported it
+	successes INTEGER NOT NULL, -- of them
+	last      INTEGER NOT NULL  -- Unix milliseconds
+) STRICT, WITHOUT ROWID;
+`
+
 // Config of a Store.
 type Config struct {
 	DB         *store.DB // with Tables in it. Required
@@ -62,6 +75,20 @@ type Metadata struct {
 	Created     time.Time `json:"created"`
 	Updated     time.Time `json:"updated"`
 	CodeHash    string    `json:"code_hash"` // SHA-256, hexadecimal
+	Tools       Tools     `json:"tools,omitempty"`
+	Stale       []string  `json:"stale,omitempty"`     // how the tools have changed: see Mark
+	Uses        int       `json:"uses,omitempty"`      // executions that imported any version
+	Successes   int       `json:"successes,omitempty"` // of them, those that succeeded
+	LastUsed    time.Time `json:"last_used,omitzero"`
+}
+
+// Draft is a skill to be saved.
+type Draft struct {
+	Name        string
+	Code        string
+	Description string
+	Tags        []string
+	Tools       Tools // that the code uses
 }
 
 // Skill is a skill with its code.
@@ -88,14 +115,14 @@ func New(cfg Config) *Store {
 	return &Store{cfg: cfg, view: projection.New(cfg.Projection, cfg.Lock)}
 }
 
-// Save stores code under name and returns its metadata. It is on disk and in the projection
-// when Save returns. Saving an identical skill changes nothing.
-func (s *Store) Save(ctx context.Context, name, code, description string, tags []string) (Metadata, error) {
-	if err := Check(name, code, description, tags); err != nil {
+// Save stores a skill and returns its metadata. It is on disk and in the projection when Save
+// returns. Saving an identical skill changes nothing.
+func (s *Store) Save(ctx context.Context, d Draft) (Metadata, error) {
+	if err := d.Check(); err != nil {
 		return Metadata{}, err
 	}
 	if s.cfg.Reserve != nil {
-		done, err := s.cfg.Reserve(ctx, int64(len(code)+len(description)))
+		done, err := s.cfg.Reserve(ctx, int64(len(d.Code)+len(d.Description)))
 		if err != nil {
 			return Metadata{}, err
 		}
@@ -103,27 +130,27 @@ func (s *Store) Save(ctx context.Context, name, code, description string, tags [
 	}
 	var m Metadata
 	err := s.cfg.DB.Update(ctx, func(tx *store.Tx) (err error) {
-		m, err = s.save(ctx, tx, name, code, description, tags)
+		m, err = s.save(ctx, tx, d)
 		return err
 	})
 	if err != nil {
 		return Metadata{}, err
 	}
-	if err := s.show(ctx, name); err != nil {
-		return m, fault.Wrap(fault.Unavailable, err, "skill %q is saved, but code cannot import it yet: the directory of the modules cannot be written", name)
+	if err := s.show(ctx, d.Name); err != nil {
+		return m, fault.Wrap(fault.Unavailable, err, "skill %q is saved, but code cannot import it yet: the directory of the modules cannot be written", d.Name)
 	}
 	return m, nil
 }
 
-// Find returns the current version.
-func (s *Store) Find(ctx context.Context, name string) (sk Skill, err error) {
+// Find returns a version of a skill; 0 means the current one.
+func (s *Store) Find(ctx context.Context, name string, version int) (sk Skill, err error) {
 	if err := CheckName(name); err != nil {
 		return Skill{}, err
 	}
 	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		sk, err = load(ctx, tx, name)
+		sk, err = load(ctx, tx, name, version)
 		if errors.Is(err, sql.ErrNoRows) {
-			return notFound(ctx, tx, name)
+			return notFound(ctx, tx, name, version)
 		}
 		return err
 	})
@@ -134,7 +161,7 @@ func (s *Store) Find(ctx context.Context, name string) (sk Skill, err error) {
 func (s *Store) List(ctx context.Context) ([]Metadata, error) {
 	all := []Metadata{}
 	err := s.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		return each(ctx, tx, "SELECT "+metadata+" FROM skills AS s WHERE "+current+" ORDER BY name", func(r scanner) error {
+		return each(ctx, tx, "SELECT "+metadata+" FROM "+from+" WHERE "+current+" ORDER BY s.name", func(r scanner) error {
 			m, err := scanMetadata(r)
 			all = append(all, m)
 			return err
@@ -154,7 +181,10 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 			return err
 		}
 		if n, err := r.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, notFound(ctx, tx, name))
+			return errors.Join(err, notFound(ctx, tx, name, 0))
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM skill_uses WHERE name = ?", name); err != nil {
+			return err
 		}
 		return changed(ctx, tx)
 	})
@@ -167,22 +197,23 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 	return nil
 }
 
-func (s *Store) save(ctx context.Context, tx *store.Tx, name, code, description string, tags []string) (Metadata, error) {
+func (s *Store) save(ctx context.Context, tx *store.Tx, d Draft) (Metadata, error) {
 	now := time.UnixMilli(time.Now().UnixMilli()).UTC()
-	sum := sha256.Sum256([]byte(code))
-	m := Metadata{Name: name, Description: description, Tags: append([]string{}, tags...), Version: 1,
+	sum := sha256.Sum256([]byte(d.Code))
+	m := Metadata{Name: d.Name, Description: d.Description, Tags: append([]string{}, d.Tags...), Tools: append(Tools{}, d.Tools...), Version: 1,
 		Created: now, Updated: now, CodeHash: hex.EncodeToString(sum[:])}
-	old, err := load(ctx, tx, name)
-	switch {
+	old, err := load(ctx, tx, d.Name, 0)
+	switch was := old.Metadata; {
 	case errors.Is(err, sql.ErrNoRows):
 	case err != nil:
 		return Metadata{}, err
-	case old.Code == code && old.Metadata.sameDescription(m):
-		return old.Metadata, nil
+	case old.Code == d.Code && was.sameDescription(m) && was.Tools.equal(m.Tools):
+		return was, nil
 	default:
-		m.Version, m.Created = old.Metadata.Version+1, old.Metadata.Created
+		m.Version, m.Created = was.Version+1, was.Created
+		m.Uses, m.Successes, m.LastUsed = was.Uses, was.Successes, was.LastUsed
 	}
-	if err := s.insert(ctx, tx, m, code); err != nil {
+	if err := s.insert(ctx, tx, m, d.Code); err != nil {
 		return Metadata{}, err
 	}
 	return m, changed(ctx, tx)
@@ -194,13 +225,17 @@ func (s *Store) insert(ctx context.Context, tx *store.Tx, m Metadata, code strin
 	if err != nil {
 		return err
 	}
+	tools, err := json.Marshal([]Tool(m.Tools))
+	if err != nil {
+		return err
+	}
 	_, err = tx.ExecContext(ctx, "DELETE FROM skills WHERE name = ? AND version <= ?", m.Name, m.Version-s.cfg.Versions)
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO skills (name, version, code, code_hash, description, tags, created, updated)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-		m.Name, m.Version, code, m.CodeHash, m.Description, string(tags), m.Created.UnixMilli(), m.Updated.UnixMilli())
+	_, err = tx.ExecContext(ctx, `INSERT INTO skills (name, version, code, code_hash, description, tags, created, updated, tools)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		m.Name, m.Version, code, m.CodeHash, m.Description, string(tags), m.Created.UnixMilli(), m.Updated.UnixMilli(), string(tools))
 	if err != nil {
 		return err
 	}
@@ -233,7 +268,19 @@ func (m Metadata) sameDescription(o Metadata) bool {
 	return m.Description == o.Description && strings.Join(m.Tags, "\x00") == strings.Join(o.Tags, "\x00")
 }
 
-func notFound(ctx context.Context, tx *store.Tx, name string) error {
+// notFound returns the error for a missing version of a skill, or for a missing skill.
+func notFound(ctx context.Context, tx *store.Tx, name string, version int) error {
+	var oldest, newest sql.NullInt64
+	if err := tx.QueryRowContext(ctx, "SELECT min(version), max(version) FROM skills WHERE name = ?", name).Scan(&oldest, &newest); err != nil {
+		return err
+	}
+	if newest.Valid {
+		missing := fault.New(fault.NotFound, "skill %q has no version %d", name, version)
+		if oldest.Int64 == newest.Int64 {
+			return missing.WithHint("only version %d is kept", newest.Int64)
+		}
+		return missing.WithHint("versions %d to %d are kept", oldest.Int64, newest.Int64)
+	}
 	var some []string
 	err := each(ctx, tx, "SELECT DISTINCT name FROM skills ORDER BY name LIMIT 20", func(r scanner) error {
 		var n string

@@ -27,7 +27,7 @@ type home struct {
 func open(t testing.TB, cfg skill.Config) *home {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "skills", SQL: skill.Tables}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "skills", SQL: skill.Tables + skill.UseTables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func open(t testing.TB, cfg skill.Config) *home {
 
 func (h *home) save(t testing.TB, name, code string, tags ...string) skill.Metadata {
 	t.Helper()
-	m, err := h.Save(t.Context(), name, code, "about "+name, tags)
+	m, err := h.Save(t.Context(), skill.Draft{Name: name, Code: code, Description: "about " + name, Tags: tags})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func (h *home) modules(t testing.TB) map[string]string {
 func TestSaveLoadList(t *testing.T) {
 	a, b := open(t, skill.Config{}), open(t, skill.Config{})
 	m := a.save(t, "twice", "def twice(x): return 2 * x\n", "math", "small")
-	got, err := a.Find(t.Context(), "twice")
+	got, err := a.Find(t.Context(), "twice", 0)
 	if want := (skill.Skill{Name: "twice", Code: "def twice(x): return 2 * x\n", Metadata: m}); err != nil || !cmp.Equal(got, want) {
 		t.Errorf("loaded %+v, %v, want %+v", got, err, want)
 	}
@@ -97,7 +97,7 @@ func TestSaveLoadList(t *testing.T) {
 	if l, err := b.List(t.Context()); err != nil || len(l) != 0 || len(b.modules(t)) != 0 {
 		t.Errorf("another tenant has %v, %v, %v", l, b.modules(t), err)
 	}
-	if _, err := b.Find(t.Context(), "twice"); fault.KindOf(err) != fault.NotFound {
+	if _, err := b.Find(t.Context(), "twice", 0); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("another tenant loads it: %v", err)
 	}
 }
@@ -164,7 +164,7 @@ func TestDelete(t *testing.T) {
 	if err := a.Delete(t.Context(), "x"); err != nil {
 		t.Fatal(err)
 	}
-	_, loadErr := a.Find(t.Context(), "x")
+	_, loadErr := a.Find(t.Context(), "x", 0)
 	for _, err := range []error{loadErr, a.Delete(t.Context(), "x")} {
 		if fault.KindOf(err) != fault.NotFound || fault.Message(err) != `there is no skill "x"` || fault.Hint(err) != "saved skills: y" {
 			t.Errorf("got %v, hint %q", err, fault.Hint(err))
@@ -205,7 +205,7 @@ func TestSaveRejectsInvalidInput(t *testing.T) {
 		{"x", "1", "", make([]string, 21), `skill "x" has 21 tags: up to 20 are allowed`},
 		{"x", "1", "", []string{"ok", ""}, `tag "" is not allowed: use 1 to 100 bytes of UTF-8`},
 	} {
-		_, err := a.Save(t.Context(), c.name, c.code, c.description, c.tags)
+		_, err := a.Save(t.Context(), skill.Draft{Name: c.name, Code: c.code, Description: c.description, Tags: c.tags})
 		if fault.Message(err) != c.want || fault.KindOf(err) != fault.Invalid {
 			t.Errorf("got %v %q, want %q", fault.KindOf(err), fault.Message(err), c.want)
 		}
@@ -218,14 +218,14 @@ func TestSaveRejectsInvalidInput(t *testing.T) {
 func TestRejectedSaveChangesNothing(t *testing.T) {
 	a := open(t, skill.Config{MaxBytes: 1000})
 	a.save(t, "x", strings.Repeat("a", 600))
-	_, err := a.Save(t.Context(), "x", strings.Repeat("b", 600), "", nil)
+	_, err := a.Save(t.Context(), skill.Draft{Name: "x", Code: strings.Repeat("b", 600)})
 	if fault.KindOf(err) != fault.Exhausted || !strings.Contains(fault.Message(err), "would have 1200 bytes of code; at most 1000 are allowed") {
 		t.Errorf("got %v", err)
 	}
 	if got := a.modules(t)["x.py"]; got != strings.Repeat("a", 600) {
 		t.Errorf("the projection contains %q", got)
 	}
-	if sk, err := a.Find(t.Context(), "x"); err != nil || sk.Metadata.Version != 1 {
+	if sk, err := a.Find(t.Context(), "x", 0); err != nil || sk.Metadata.Version != 1 {
 		t.Errorf("%+v, %v", sk, err)
 	}
 }
@@ -273,7 +273,7 @@ func TestRefreshProjectsSaveOfKilledProcess(t *testing.T) {
 	cfg := a.cfg
 	cfg.Projection = t.TempDir()
 	elsewhere := skill.New(cfg) // commits to the same database and does not update a's projection
-	if _, err := elsewhere.Save(t.Context(), "x", "1", "", nil); err != nil {
+	if _, err := elsewhere.Save(t.Context(), skill.Draft{Name: "x", Code: "1"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := a.modules(t); len(got) != 0 {
@@ -292,11 +292,11 @@ func TestSaveReportsProjectionError(t *testing.T) {
 	if err := os.RemoveAll(a.view); err != nil {
 		t.Fatal(err)
 	}
-	_, err := a.Save(t.Context(), "x", "1", "", nil)
+	_, err := a.Save(t.Context(), skill.Draft{Name: "x", Code: "1"})
 	if fault.KindOf(err) != fault.Unavailable || !strings.HasPrefix(fault.Message(err), `skill "x" is saved, but`) {
 		t.Errorf("got %v", err)
 	}
-	if sk, err := a.Find(t.Context(), "x"); err != nil || sk.Code != "1" {
+	if sk, err := a.Find(t.Context(), "x", 0); err != nil || sk.Code != "1" {
 		t.Errorf("%+v, %v", sk, err)
 	}
 }
@@ -311,7 +311,7 @@ func TestStoresOfOneDatabaseConverge(t *testing.T) {
 		all.Go(func() {
 			for j := range 15 {
 				name := fmt.Sprint("s", j%3)
-				if _, err := s.Save(t.Context(), name, fmt.Sprintf("by = %d, %d", i, j), "", nil); err != nil {
+				if _, err := s.Save(t.Context(), skill.Draft{Name: name, Code: fmt.Sprintf("by = %d, %d", i, j)}); err != nil {
 					t.Errorf("saving: %v", err)
 				}
 				if j%5 == i {
@@ -332,7 +332,7 @@ func TestStoresOfOneDatabaseConverge(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range l {
-		sk, err := a.Find(t.Context(), m.Name)
+		sk, err := a.Find(t.Context(), m.Name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

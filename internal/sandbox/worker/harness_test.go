@@ -197,6 +197,7 @@ func (w *pyWorker) run(ctx context.Context, t testing.TB, code, vars string, h s
 type host struct {
 	mu       sync.Mutex
 	skills   map[string]string
+	used     []string // skills
 	output   []string
 	progress []string // arguments of progress
 	limit    int      // maximum number of output items; 0 means unlimited
@@ -283,6 +284,11 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 			list = append(list, map[string]string{"name": name})
 		}
 		return json.Marshal(list)
+	case "search_skills":
+		return args, nil
+	case "use_skill":
+		h.used = append(h.used, a.Name)
+		return nil, nil
 	}
 	return nil, fault.New(fault.Invalid, "there is no method %q", method)
 }

@@ -11,6 +11,7 @@ import io
 import re
 import tokenize
 
+from . import preflight
 from .privacy import Tokens
 
 _FILENAME = "<skill>"
@@ -20,6 +21,14 @@ _special = re.compile(r"[^\w .,:;@/+-]", re.ASCII).sub
 _STARTS = frozenset({tokenize.FSTRING_START, tokenize.TSTRING_START})
 _MIDDLES = frozenset({tokenize.FSTRING_MIDDLE, tokenize.TSTRING_MIDDLE})
 _ENDS = frozenset({tokenize.FSTRING_END, tokenize.TSTRING_END})
+
+
+def checked(source, tokens):
+    """Return the verdict, with the "tools" that source uses if it compiles."""
+    found = verdict(source, tokens) or {}
+    if "message" not in found:
+        found["tools"] = preflight.tools(_parsed(found.get("source", source)))
+    return found
 
 
 def verdict(source, tokens):

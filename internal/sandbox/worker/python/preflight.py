@@ -51,6 +51,19 @@ def check(tree, channel, ours=True):
         raise CheckError("nothing was run: " + "\n".join(findings))
 
 
+def tools(tree):
+    """Return the tools that tree certainly uses, as [{"server", "function", "by_name"}].
+
+    Names are those in the code: Python names, or the server's own in call_tool.
+    """
+    uses = _Uses(tree)
+    uses.visit(tree)
+    calls = [] if uses.open else [c for call in uses.calls if (c := uses._call(*call)) is not None]
+    found = {(i["server"], i["function"], False) for i in uses.imports if i["function"] not in ("", "*")}
+    found |= {(c["server"], c["function"], c["by_name"]) for c in calls}
+    return [{"server": s, "function": f, "by_name": b} for s, f, b in sorted(found)[:_MOST]]
+
+
 class _Name:
     """The binding of a name by an import, with its scope."""
 

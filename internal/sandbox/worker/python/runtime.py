@@ -163,7 +163,7 @@ class _Interpreter:
             "read_file": self.files.read_file, "write_file": self.files.write_file,
             "list_files": self.files.list_files, "delete_file": self.files.delete_file,
             "save_skill": self.skills.save_skill, "load_skill": self.skills.load_skill,
-            "list_skills": self.skills.list_skills,
+            "list_skills": self.skills.list_skills, "search_skills": self.skills.search_skills,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
             "progress": self.progress, "ask": self.ask, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,
@@ -220,7 +220,7 @@ class _Interpreter:
         self.channel.begin(number)
         self.screen.shown = 0
         self.stdout.forget()
-        self.skills.forget(set(self.skills.loaded))
+        self.skills.begin()
         self.servers.forget()
         payload = [payload]
         parts = self._outcome(number, payload)

@@ -1,4 +1,4 @@
-"""Saved skills: the three helpers, and the package `skills` they are imported from.
+"""Saved skills: the four helpers, and the package `skills` they are imported from.
 
 `import skills.NAME` imports the module of a skill. `from skills import NAME` imports
 the callable of the same name in that module if there is one, else the module. Code
@@ -6,13 +6,17 @@ is always compiled from source, never read from a .pyc file. A skill's module ha
 the same initial globals as the code that imports it.
 """
 
+import ast
 import importlib.abc
 import importlib.machinery
 import io
+import json
 import linecache
 import os
 import sys
 import types
+
+from . import preflight
 
 _PACKAGE = "skills"
 
@@ -22,23 +26,38 @@ class Skills:
         self._channel = channel
         self._folder = os.path.join(workspace, _PACKAGE)
         self.loaded = set()  # names of skills with a loaded module
+        self._counted = set()  # names of skills that this execution has used
         self.dry = False  # in a dry run, the daemon keeps saved skills for the execution only
         self.guard = None  # the guard for loaded modules, while restricted code runs
 
     def save_skill(self, name, code, description="", tags=None):
         """Save Python code under a name, for later executions."""
-        args = {"name": name, "code": code, "description": description, "tags": list(tags or ())}
+        tree = compile(code, f"<skill {name}>", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+        compile(tree, f"<skill {name}>", "exec", dont_inherit=True)
+        args = {"name": name, "code": code, "description": description, "tags": list(tags or ()), "tools": preflight.tools(tree)}
         answer = self._channel.call("save_skill", args)
         self.forget({name})
         return answer["message"]
 
-    def load_skill(self, name):
-        """Return the source of a saved skill."""
-        return self._channel.call("load_skill", {"name": name})["code"]
+    def load_skill(self, name, version=None):
+        """Return the source of a saved skill, by default of its latest version."""
+        args = {"name": name} if version is None else {"name": name, "version": version}
+        return self._channel.call("load_skill", args)["code"]
 
     def list_skills(self):
         """Return the metadata of each saved skill."""
         return self._channel.call("list_skills", {})
+
+    def search_skills(self, query="", tags=None):
+        """Return the metadata of the saved skills that match, best first."""
+        return self._channel.call("search_skills", {"query": query, "tags": list(tags or ())})
+
+    def count(self, name):
+        """Report that this execution uses a skill, once."""
+        if name not in self._counted:
+            self._counted.add(name)
+            text = json.dumps({"method": "use_skill", "args": {"name": name}})
+            self._channel.send(b"N", text.encode())
 
     def source(self, name):
         """Return (file name, source), from the mounted folder or else by a call."""
@@ -53,6 +72,11 @@ class Skills:
 
     def names(self):
         return sorted(s["name"] for s in self.list_skills())
+
+    def begin(self):
+        """Begin an execution: its imports read the skills again."""
+        self._counted.clear()
+        self.forget(set(self.loaded))
 
     def forget(self, names):
         """Remove the modules of the named skills, so that the next import reads them again."""
@@ -116,7 +140,9 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         filename, source = module.__spec__.loader_state
         module.__file__ = filename
         remember(filename, source)
-        self.skills.loaded.add(module.__name__.rpartition(".")[2])
+        name = module.__name__.rpartition(".")[2]
+        self.skills.loaded.add(name)
+        self.skills.count(name)
         vars(module).update(self._ready)
         exec(self._compile(source, filename, vars(module)), vars(module))
 
