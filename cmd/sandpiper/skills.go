@@ -31,6 +31,7 @@ it uses has changed since it was saved; the change is printed below it.`,
 		a.skillsSearchCommand(),
 		a.saveCommand(),
 		a.skillsLoadCommand(),
+		a.skillsPromoteCommand(),
 		&cobra.Command{
 			Use: "delete NAME...", Short: "Delete skills with all their versions",
 			Args: cobra.MinimumNArgs(1),

@@ -44,6 +44,7 @@ type Config struct {
 	Limits     execution.Limits // defaults applied
 	Restricted bool             // allow a subset of Python
 	Workspace  Workspace
+	RecentCode time.Duration      // how long the code of executions is kept; 0 means 24 hours, negative keeps none
 	Inactive   time.Duration      // time without use after which `tenant clean` deletes a tenant; 0 means never
 	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
 	Admit      admit.Config       // zero fields mean the defaults of admit

@@ -109,6 +109,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, map[string]
 	"http.sse":                   func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
 	"log.level":                  func(d *draft, s setting) error { return level(&d.Log.Level, s) },
 	"servers":                    func(d *draft, s setting) error { return d.servers(s) },
+	"recent_code":                func(d *draft, s setting) error { return recentCode(&d.RecentCode, s) },
 	"inactive":                   func(d *draft, s setting) error { return days(&d.Inactive, s) },
 	"tiers":                      groups,
 	"tenants":                    groups,
@@ -325,6 +326,18 @@ func duration(to *time.Duration, s setting) error {
 		return wrong(s, "a time of at most 24h, such as 30s or 5m")
 	}
 	*to = v
+	return nil
+}
+
+// recentCode reads how long code is kept; "none" is -1.
+func recentCode(to *time.Duration, s setting) error {
+	if s.text == "none" {
+		*to = -1
+		return nil
+	}
+	if duration(to, s) != nil {
+		return wrong(s, "none, or a time of at most 24h, such as 1h")
+	}
 	return nil
 }
 

@@ -5,13 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
@@ -89,7 +90,15 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	span.End(statusOf(x))
 	e.r.registry.markEnded(x)
 	close(x.ended)
+	e.keepCode()
 	e.countSkills(ctx)
+}
+
+// keepCode stores the code of a successful execution for a day.
+func (e *executor) keepCode() {
+	if x := e.run; !x.internal && x.err == nil && x.result.Success() && !e.req.DryRun && !e.req.Replay {
+		e.home.Recent.Add(recent.Code{Execution: x.id, Session: e.req.SessionID, Code: e.req.Code})
+	}
 }
 
 // notRun returns the outcome of an execution whose code never ran: cancelled if ctx has

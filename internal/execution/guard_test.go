@@ -3,9 +3,10 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"strings"
 	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 
 	"github.com/google/go-cmp/cmp"
 

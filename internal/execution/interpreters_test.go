@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -3,12 +3,13 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 
 	"github.com/google/go-cmp/cmp"
 

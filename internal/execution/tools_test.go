@@ -3,12 +3,13 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 
 	"github.com/google/go-cmp/cmp"
 

@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
@@ -33,6 +34,7 @@ var migrations = []store.Migration{
 	{Number: 1, Name: "initial", SQL: skill.Tables + session.Tables + journal.Tables + catalog.ShapeTables + usage.Tables + vault.Tables + approval.Tables},
 	{Number: 2, Name: "quotas", SQL: quota.Tables},
 	{Number: 3, Name: "skill tools", SQL: skill.UseTables},
+	{Number: 4, Name: "recent code", SQL: recent.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -45,6 +47,7 @@ type Home struct {
 	Shapes    *catalog.Shapes
 	Usage     *usage.Counter
 	Quotas    *quota.Counter
+	Recent    *recent.Store
 	Vault     *vault.Vault    // nil if Config.Vault is
 	Approvals *approval.Store // nil if Config.Approvals is
 
@@ -99,6 +102,7 @@ type parts struct {
 	shapes    *catalog.Shapes
 	usage     *usage.Counter
 	quotas    *quota.Counter
+	recent    *recent.Store
 	vault     *vault.Vault
 	approvals *approval.Store
 	files     *workspace.Files
@@ -111,6 +115,9 @@ func (r *parts) close() error {
 	}
 	if r.shapes != nil {
 		errs = append(errs, r.shapes.Close(), r.usage.Close(), r.quotas.Close())
+	}
+	if r.recent != nil {
+		errs = append(errs, r.recent.Close())
 	}
 	if r.files != nil {
 		errs = append(errs, r.files.Close())
@@ -159,6 +166,9 @@ func (t *Homes) refresh(ctx context.Context, r *parts) {
 	if err := r.sessions.Refresh(ctx); err != nil {
 		t.cfg.Log.Warn("refresh the projection of sessions", "tenant", r.id.String(), "error", err)
 	}
+	if err := r.recent.Prune(ctx); err != nil {
+		t.cfg.Log.Warn("delete the old code of executions", "tenant", r.id.String(), "error", err)
+	}
 	if r.vault != nil {
 		if err := r.vault.Sweep(ctx); err != nil {
 			t.cfg.Log.Warn("sweep the vault", "tenant", r.id.String(), "error", err)
@@ -184,6 +194,15 @@ func (t *Homes) sessions(r *parts, p paths) (*session.Log, error) {
 		}
 	}
 	return session.New(cfg)
+}
+
+// recentCode opens the code of recent executions, which is encrypted with a key of the tenant.
+func (t *Homes) recentCode(id tenant.ID, db *store.DB) (*recent.Store, error) {
+	key, err := t.layout.key().DeriveKey("recent\x00"+id.String(), true)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "open the code of recent executions: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return recent.New(recent.Config{DB: db, Key: key, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
 }
 
 func openDatabase(ctx context.Context, path string) (*store.DB, error) {
@@ -226,6 +245,9 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 		return err
 	}
 	if r.streams, err = t.streams(r, p); err != nil {
+		return err
+	}
+	if r.recent, err = t.recentCode(r.id, r.db); err != nil {
 		return err
 	}
 	if t.cfg.Approvals != nil {

@@ -49,6 +49,9 @@ type Config struct {
 	Process *journal.Process
 	// Approvals creates the store of a tenant's approvals; nil means none.
 	Approvals func(tenant.ID, *store.DB) (*approval.Store, error)
+	// RecentCode is how long the code of successful executions is kept; 0 means 24 hours, negative
+	// keeps none.
+	RecentCode time.Duration
 	// RecordTokens is called with each number of tokens that is counted, for metrics; inside
 	// means that code used them in tool calls. nil means no call.
 	RecordTokens func(inside bool, tokens int64)
@@ -235,7 +238,7 @@ func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool,
 func (t *Homes) home(s *shared) *Home {
 	return &Home{
 		Workspace: s.parts.files, Skills: s.parts.skills, Sessions: s.parts.sessions, Streams: s.parts.streams,
-		Journal: s.parts.journal, Shapes: s.parts.shapes, Usage: s.parts.usage, Quotas: s.parts.quotas, Vault: s.parts.vault,
+		Journal: s.parts.journal, Shapes: s.parts.shapes, Usage: s.parts.usage, Quotas: s.parts.quotas, Recent: s.parts.recent, Vault: s.parts.vault,
 		Approvals: s.parts.approvals, parts: s.parts,
 		release: sync.OnceValue(func() error { return t.removeRef(s) }),
 		share: func() *Home {

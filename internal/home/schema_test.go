@@ -18,6 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
@@ -38,7 +39,7 @@ func withVault(root string) home.Config {
 	key := func() ([]byte, error) { return bytes.Repeat([]byte{1}, 32), nil }
 	process := journal.NewProcess(filepath.Join(root, "processes"), key)
 	settings := func(tenant.ID, string) home.Settings { return home.Settings{Quotas: quota.Limits{quota.Calls: 1000}} }
-	return home.Config{Root: root, Settings: settings, Process: process, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
+	return home.Config{Root: root, Settings: settings, Process: process, RecentCode: century, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
 		master, _ := vault.OpenMaster(context.Background(), "file", root)
 		return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
 	}, Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
@@ -59,6 +60,7 @@ func fill(t *testing.T, h *home.Home) {
 	if err := h.Skills.AddUses(t.Context(), []string{"greet"}, true); err != nil {
 		t.Fatal(err)
 	}
+	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "1 + 1"})
 	fillSession(t, h)
 	fillCall(t, h)
 	if _, err := h.Approvals.Create(t.Context(), mayI); err != nil {
@@ -189,6 +191,11 @@ func expect(t *testing.T, h *home.Home, schema int) {
 	}
 	if schema >= 3 && (len(m.Tools) != 1 || m.Tools[0].Ref != greetTool.Ref || m.Uses != 1 || m.Successes != 1) {
 		t.Errorf("the skill now uses %+v, and was used %d times", m.Tools, m.Uses)
+	}
+	if schema >= 4 {
+		if c, err := h.Recent.Find(t.Context(), "exec_recent"); err != nil || c.Code != "1 + 1" {
+			t.Errorf("the recent code is %+v, %v", c, err)
+		}
 	}
 	for name, want := range map[string]string{
 		"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]", "skills/greet.py": sk.Code,

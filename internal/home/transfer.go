@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -54,6 +55,7 @@ type Transferred struct {
 type encrypted struct {
 	sessions  *session.Log
 	journal   *journal.Log
+	recent    *recent.Store
 	vault     *vault.Vault    // nil if there is none
 	approvals *approval.Store // nil if there are none
 }
@@ -65,6 +67,9 @@ func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 		return s, err
 	}
 	if s.sessions, err = session.New(session.Config{DB: db, Customer: id.String(), Key: key}); err != nil {
+		return s, err
+	}
+	if s.recent, err = t.recentCode(id, db); err != nil {
 		return s, err
 	}
 	if t.cfg.Process != nil {
@@ -89,6 +94,9 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 	if s.sessions, err = session.New(session.Config{DB: db, Customer: id.String(), Key: derive("sessions")}); err != nil {
 		return s, err
 	}
+	if s.recent, err = recent.New(recent.Config{DB: db, Key: derive("recent")}); err != nil {
+		return s, err
+	}
 	s.journal = journal.New(journal.Config{DB: db, Tenant: id, Process: journal.NewProcess("", func() ([]byte, error) { return derive("journal"), nil })})
 	s.vault = vault.New(vault.Config{DB: db, Tenant: id, Master: vault.NewKeyMaster(derive("vault"))})
 	s.approvals, err = approval.New(approval.Config{DB: db, Tenant: id, Key: derive("approvals")})
@@ -99,6 +107,7 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err error) {
 	add := func(n int, failed error) { damaged, err = damaged+n, errors.Join(err, failed) }
 	add(s.sessions.Rekey(ctx, to.sessions))
+	add(s.recent.Rekey(ctx, to.recent))
 	if s.journal != nil && to.journal != nil {
 		add(s.journal.Rekey(ctx, to.journal))
 	}
