@@ -20,7 +20,7 @@ type saveOptions struct {
 }
 
 func (a *app) skillsCommand() *cobra.Command {
-	return a.ofTenant(group("skills", "List, find, save, print and delete Python modules that code can import",
+	return a.ofTenant(group("skills", "List, find, save, test and delete Python modules that code can import",
 		&cobra.Command{
 			Use: "list", Short: "List saved skills",
 			Long: `List prints each saved skill with its description. A skill is stale when a tool that
@@ -32,6 +32,7 @@ it uses has changed since it was saved; the change is printed below it.`,
 		a.saveCommand(),
 		a.skillsLoadCommand(),
 		a.skillsPromoteCommand(),
+		a.skillsTestCommand(),
 		&cobra.Command{
 			Use: "delete NAME...", Short: "Delete skills with all their versions",
 			Args: cobra.MinimumNArgs(1),

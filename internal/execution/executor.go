@@ -96,7 +96,7 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 
 // keepCode stores the code of a successful execution for a day.
 func (e *executor) keepCode() {
-	if x := e.run; !x.internal && x.err == nil && x.result.Success() && !e.req.DryRun && !e.req.Replay {
+	if x := e.run; !x.internal && x.err == nil && x.result.Success() && !e.req.DryRun && !e.req.Replay && e.req.Tape == nil {
 		e.home.Recent.Add(recent.Code{Execution: x.id, Session: e.req.SessionID, Code: e.req.Code})
 	}
 }
@@ -292,6 +292,7 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 
 // buildResult fills the result from the outcome of the code.
 func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome sandbox.Outcome, host *host) error {
+	e.req.Tape.keepResult(outcome.Result)
 	e.limits().Explain(res, outcome, context.Cause(ctx))
 	res.ExplainDisk(ctx, e.home.Workspace)
 	b := e.builder()

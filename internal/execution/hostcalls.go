@@ -147,7 +147,14 @@ type hostcall = func(ctx context.Context, h *host, args []byte) (any, error)
 
 // serve serves a call that has a slot.
 func (h *host) serve(ctx context.Context, method string, args []byte, call hostcall) ([]byte, error) {
-	answer, err := h.callOrReplay(ctx, method, args, call)
+	make := func() (any, error) { return h.callOrReplay(ctx, method, args, call) }
+	var answer any
+	var err error
+	if tape := h.req.Tape; tape != nil && tapedMethods[method] {
+		answer, err = tape.call(ctx, h.exit, method, args, make)
+	} else {
+		answer, err = make()
+	}
 	if err != nil {
 		h.cancelOnDivergence(err)
 		return nil, err

@@ -29,6 +29,8 @@ type Request struct {
 	Subset string `json:"subset,omitempty"`
 	// Replay reruns a step of the session's log without adding to the log.
 	Replay bool `json:"replay,omitempty"`
+	// Tape records or replays the answers that the code receives from outside; nil does neither.
+	Tape *Tape `json:"-"`
 }
 
 // Limits on a request.

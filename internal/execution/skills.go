@@ -119,6 +119,12 @@ func (u *usedSkills) add(name string) bool {
 	return true
 }
 
+func (u *usedSkills) list() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Clone(u.names)
+}
+
 // useSkill records that the code imports a skill, and warns if that is stale.
 func (h *host) useSkill(ctx context.Context, name string) error {
 	if !h.run.skills.add(name) {
@@ -138,9 +144,7 @@ func (h *host) useSkill(ctx context.Context, name string) error {
 // countSkills adds the execution to the counters of the skills that it used.
 func (e *executor) countSkills(ctx context.Context) {
 	x := e.run
-	x.skills.mu.Lock()
-	names := x.skills.names
-	x.skills.mu.Unlock()
+	names := x.skills.list()
 	if len(names) == 0 || e.req.DryRun || e.req.Replay {
 		return
 	}

@@ -35,6 +35,7 @@ var migrations = []store.Migration{
 	{Number: 2, Name: "quotas", SQL: quota.Tables},
 	{Number: 3, Name: "skill tools", SQL: skill.UseTables},
 	{Number: 4, Name: "recent code", SQL: recent.Tables},
+	{Number: 5, Name: "skill tests", SQL: skill.TestTables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -183,9 +184,9 @@ func (t *Homes) refresh(ctx context.Context, r *parts) {
 
 // sessions opens the log of the sessions, which is encrypted with a key of the tenant.
 func (t *Homes) sessions(r *parts, p paths) (*session.Log, error) {
-	key, err := t.layout.key().DeriveKey("sessions\x00"+r.id.String(), true)
+	key, err := t.deriveKey("sessions", r.id, "the session logs")
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "open the session logs: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return nil, err
 	}
 	cfg := session.Config{DB: r.db, Customer: r.id.String(), Projection: p.sessionProjection, Lock: p.sessionLock, Key: key}
 	if t.cfg.Redact != nil {
@@ -196,11 +197,30 @@ func (t *Homes) sessions(r *parts, p paths) (*session.Log, error) {
 	return session.New(cfg)
 }
 
+// skills opens the skills, whose tests are encrypted with a key of the tenant.
+func (t *Homes) skills(r *parts, p paths) (*skill.Store, error) {
+	key, err := t.deriveKey("skill tests", r.id, "the tests of skills")
+	if err != nil {
+		return nil, err
+	}
+	return skill.New(skill.Config{DB: r.db, Projection: p.skillProjection, Lock: p.skillLock, Key: key,
+		Reserve: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Reserve(ctx, bytes, 1) }})
+}
+
+// deriveKey returns a key of a tenant for the data of one kind; what is its name in errors.
+func (t *Homes) deriveKey(kind string, id tenant.ID, what string) ([]byte, error) {
+	key, err := t.layout.key().DeriveKey(kind+"\x00"+id.String(), true)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "open %s: %s", what, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return key, nil
+}
+
 // recentCode opens the code of recent executions, which is encrypted with a key of the tenant.
 func (t *Homes) recentCode(id tenant.ID, db *store.DB) (*recent.Store, error) {
-	key, err := t.layout.key().DeriveKey("recent\x00"+id.String(), true)
+	key, err := t.deriveKey("recent", id, "the code of recent executions")
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "open the code of recent executions: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return nil, err
 	}
 	return recent.New(recent.Config{DB: db, Key: key, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
 }
@@ -233,8 +253,9 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	if r.db, err = openDatabase(ctx, p.db); err != nil {
 		return restorable(r.id, err)
 	}
-	r.skills = skill.New(skill.Config{DB: r.db, Projection: p.skillProjection, Lock: p.skillLock,
-		Reserve: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Reserve(ctx, bytes, 1) }})
+	if r.skills, err = t.skills(r, p); err != nil {
+		return err
+	}
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
 	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log})

@@ -27,6 +27,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
 var writeSchema = flag.Bool("write-schema", false, "write testdata/schema-N for the present schema; see testdata/README.md")
@@ -58,6 +59,9 @@ func fill(t *testing.T, h *home.Home) {
 		}
 	}
 	if err := h.Skills.AddUses(t.Context(), []string{"greet"}, true); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.Skills.AddTest(t.Context(), "greet", skill.Test{Code: "from skills import greet; greet('Ada')", Result: shape.Learn([]byte(`"x"`))}); err != nil {
 		t.Fatal(err)
 	}
 	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "1 + 1"})
@@ -195,6 +199,11 @@ func expect(t *testing.T, h *home.Home, schema int) {
 	if schema >= 4 {
 		if c, err := h.Recent.Find(t.Context(), "exec_recent"); err != nil || c.Code != "1 + 1" {
 			t.Errorf("the recent code is %+v, %v", c, err)
+		}
+	}
+	if schema >= 5 {
+		if all, err := h.Skills.Tests(t.Context(), "greet"); err != nil || len(all) != 1 || all[0].Code != "from skills import greet; greet('Ada')" {
+			t.Errorf("the tests are %+v, %v", all, err)
 		}
 	}
 	for name, want := range map[string]string{

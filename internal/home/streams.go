@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 )
 
@@ -14,9 +13,9 @@ const streamsDir = "streams"
 
 // streams opens the answers of a tenant, which are encrypted with a key of the tenant.
 func (t *Homes) streams(r *parts, p paths) (*stream.Store, error) {
-	key, err := t.layout.key().DeriveKey("streams\x00"+r.id.String(), true)
+	key, err := t.deriveKey("streams", r.id, "the answers kept for clients")
 	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "open the answers kept for clients: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return nil, err
 	}
 	return stream.New(stream.Config{Dir: filepath.Join(p.private, streamsDir), Tenant: r.id.String(), Key: key,
 		CheckDisk: func(more int64) error { return r.files.CheckReserve(more) }})

@@ -17,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -56,13 +57,14 @@ type encrypted struct {
 	sessions  *session.Log
 	journal   *journal.Log
 	recent    *recent.Store
+	skills    *skill.Store
 	vault     *vault.Vault    // nil if there is none
 	approvals *approval.Store // nil if there are none
 }
 
 // ownStores returns the stores with the keys of this data directory.
 func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
-	key, err := t.layout.key().DeriveKey("sessions\x00"+id.String(), true)
+	key, err := t.deriveKey("sessions", id, "the session logs")
 	if err != nil {
 		return s, err
 	}
@@ -70,6 +72,9 @@ func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 		return s, err
 	}
 	if s.recent, err = t.recentCode(id, db); err != nil {
+		return s, err
+	}
+	if s.skills, err = t.skills(&parts{id: id, db: db}, paths{}); err != nil {
 		return s, err
 	}
 	if t.cfg.Process != nil {
@@ -97,6 +102,9 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 	if s.recent, err = recent.New(recent.Config{DB: db, Key: derive("recent")}); err != nil {
 		return s, err
 	}
+	if s.skills, err = skill.New(skill.Config{DB: db, Key: derive("skill tests")}); err != nil {
+		return s, err
+	}
 	s.journal = journal.New(journal.Config{DB: db, Tenant: id, Process: journal.NewProcess("", func() ([]byte, error) { return derive("journal"), nil })})
 	s.vault = vault.New(vault.Config{DB: db, Tenant: id, Master: vault.NewKeyMaster(derive("vault"))})
 	s.approvals, err = approval.New(approval.Config{DB: db, Tenant: id, Key: derive("approvals")})
@@ -108,6 +116,7 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	add := func(n int, failed error) { damaged, err = damaged+n, errors.Join(err, failed) }
 	add(s.sessions.Rekey(ctx, to.sessions))
 	add(s.recent.Rekey(ctx, to.recent))
+	add(s.skills.Rekey(ctx, to.skills))
 	if s.journal != nil && to.journal != nil {
 		add(s.journal.Rekey(ctx, to.journal))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
@@ -93,6 +94,10 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 	if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "double", Code: "def run(x):\n    return 2 * x\n", Description: "Doubles"}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := h.Skills.AddTest(t.Context(), "double", skill.Test{Code: "from skills import double"}); err != nil {
+		t.Fatal(err)
+	}
+	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "2 * 21"})
 	if _, err := h.Sessions.Append(t.Context(), "chat-1", session.Step{Code: "x = 42", Result: "42", Began: time.Now(), Files: []string{"state/x"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -181,6 +186,12 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	}
 	if s := must(h.Skills.Find(t.Context(), "double", 0))(t); !strings.Contains(s.Code, "2 * x") {
 		t.Errorf("the skill is %+v", s)
+	}
+	if all := must(h.Skills.Tests(t.Context(), "double"))(t); len(all) != 1 || all[0].Code != "from skills import double" {
+		t.Errorf("the tests of the skill are %+v", all)
+	}
+	if c := must(h.Recent.Find(t.Context(), "exec_recent"))(t); c.Code != "2 * 21" {
+		t.Errorf("the recent code is %+v", c)
 	}
 	if s := must(h.Sessions.Find(t.Context(), "chat-1"))(t); len(s.Tasks) != 1 || s.Tasks[0].Code != "x = 42" || !slices.Equal(s.StateFiles, []string{"state/x"}) {
 		t.Errorf("the session is %+v", s)

@@ -12,6 +12,7 @@ package skill
 
 import (
 	"context"
+	"crypto/cipher"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -59,6 +60,7 @@ type Config struct {
 	DB         *store.DB // with Tables in it. Required
 	Projection string    // directory of the modules; it must exist. Required
 	Lock       string    // lock file for changes of the projection; outside of it, because code sees the projection. Required
+	Key        []byte    // encryption key of the tests, 32 bytes. Required
 	MaxBytes   int64     // all code of all versions; 0 means 64 MiB
 	Versions   int       // kept of one skill; 0 means 20
 	// Reserve reserves space for a skill of that size until done is called, or returns an
@@ -101,18 +103,23 @@ type Skill struct {
 // Store contains the skills of one tenant.
 type Store struct {
 	cfg  Config
+	box  cipher.AEAD
 	view *projection.Dir
 }
 
 // New returns the Store. The first Refresh updates the projection.
-func New(cfg Config) *Store {
+func New(cfg Config) (*Store, error) {
+	box, err := newBox(cfg.Key)
+	if err != nil {
+		return nil, err
+	}
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = 64 << 20
 	}
 	if cfg.Versions == 0 {
 		cfg.Versions = 20
 	}
-	return &Store{cfg: cfg, view: projection.New(cfg.Projection, cfg.Lock)}
+	return &Store{cfg: cfg, box: box, view: projection.New(cfg.Projection, cfg.Lock)}, nil
 }
 
 // Save stores a skill and returns its metadata. It is on disk and in the projection when Save
@@ -170,7 +177,7 @@ func (s *Store) List(ctx context.Context) ([]Metadata, error) {
 	return all, err
 }
 
-// Delete removes a skill with all its versions.
+// Delete removes a skill with all its versions and tests.
 func (s *Store) Delete(ctx context.Context, name string) error {
 	if err := CheckName(name); err != nil {
 		return err
@@ -183,8 +190,10 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 		if n, err := r.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(err, notFound(ctx, tx, name, 0))
 		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM skill_uses WHERE name = ?", name); err != nil {
-			return err
+		for _, of := range []string{"skill_uses WHERE name", "skill_tests WHERE skill"} {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM "+of+" = ?", name); err != nil {
+				return err
+			}
 		}
 		return changed(ctx, tx)
 	})

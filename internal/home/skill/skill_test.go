@@ -20,6 +20,7 @@ import (
 type home struct {
 	*skill.Store
 	db   *store.DB
+	path string // of the database
 	view string
 	cfg  skill.Config
 }
@@ -27,7 +28,7 @@ type home struct {
 func open(t testing.TB, cfg skill.Config) *home {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "skills", SQL: skill.Tables + skill.UseTables}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "skills", SQL: skill.Tables + skill.UseTables + skill.TestTables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,11 +37,22 @@ func open(t testing.TB, cfg skill.Config) *home {
 	if err := os.Mkdir(cfg.Projection, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	h := &home{skill.New(cfg), db, cfg.Projection, cfg}
+	cfg.Key = make([]byte, 32)
+	h := &home{reopen(t, cfg), db, filepath.Join(dir, "t.db"), cfg.Projection, cfg}
 	if err := h.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// reopen returns a Store as another process has it.
+func reopen(t testing.TB, cfg skill.Config) *skill.Store {
+	t.Helper()
+	s, err := skill.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 func (h *home) save(t testing.TB, name, code string, tags ...string) skill.Metadata {
@@ -245,7 +257,7 @@ func TestRefreshRepairsProjection(t *testing.T) {
 		os.Mkdir(filepath.Join(a.view, "__init__.py"), 0o755)
 	}
 	spoil()
-	if err := skill.New(a.cfg).Refresh(t.Context()); err != nil { // as the next process does
+	if err := reopen(t, a.cfg).Refresh(t.Context()); err != nil { // as the next process does
 		t.Fatal(err)
 	}
 	want := map[string]string{"x.py": "1", "y.py": "2"}
@@ -272,7 +284,7 @@ func TestRefreshProjectsSaveOfKilledProcess(t *testing.T) {
 	a := open(t, skill.Config{})
 	cfg := a.cfg
 	cfg.Projection = t.TempDir()
-	elsewhere := skill.New(cfg) // commits to the same database and does not update a's projection
+	elsewhere := reopen(t, cfg) // commits to the same database and does not update a's projection
 	if _, err := elsewhere.Save(t.Context(), skill.Draft{Name: "x", Code: "1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +319,7 @@ func TestStoresOfOneDatabaseConverge(t *testing.T) {
 	a := open(t, skill.Config{})
 	var all sync.WaitGroup
 	for i := range 4 {
-		s := skill.New(a.cfg)
+		s := reopen(t, a.cfg)
 		all.Go(func() {
 			for j := range 15 {
 				name := fmt.Sprint("s", j%3)

@@ -1,0 +1,202 @@
+package skill
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
+)
+
+// TestTables creates the table of tests.
+const TestTables = `
+CREATE TABLE skill_tests (
+	skill     TEXT    NOT NULL,
+	number    INTEGER NOT NULL,
+	recorded  INTEGER NOT NULL, -- Unix milliseconds
+	encrypted BLOB    NOT NULL,
+	PRIMARY KEY (skill, number)
+) STRICT, WITHOUT ROWID;
+`
+
+// Test is a recorded call of a skill.
+type Test struct {
+	Number   int        `json:"-"` // from 1
+	Recorded time.Time  `json:"-"`
+	Code     string     `json:"code"`    // the call, as it was written
+	Answers  []Answer   `json:"answers"` // in the order of the calls
+	Result   shape.Type `json:"result"`  // type of the value
+}
+
+// Answer is the recorded answer of a call to the outside, with tokens in place of private
+// values in both.
+type Answer struct {
+	Method string          `json:"method"`
+	Args   json.RawMessage `json:"args"`
+	journal.Answer
+}
+
+// Limits of tests.
+const (
+	maxTests     = 20      // of a skill
+	MaxTestBytes = 1 << 20 // of one test
+)
+
+func newBox(key []byte) (cipher.AEAD, error) {
+	if len(key) != 32 {
+		return nil, errors.New("skill: Config.Key must have 32 bytes")
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+func bound(skill string, number int) []byte {
+	return fmt.Appendf(nil, "sandpiper skill test\x00%s\x00%d", skill, number)
+}
+
+// AddTest stores a test of a skill. It replaces one with the same code. It returns its number.
+func (s *Store) AddTest(ctx context.Context, name string, t Test) (number int, err error) {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return 0, err
+	}
+	if len(text) > MaxTestBytes {
+		return 0, fault.New(fault.Exhausted, "the recorded answers have %d bytes; at most %d are allowed", len(text), MaxTestBytes).
+			WithHint("call the skill with less data")
+	}
+	if s.cfg.Reserve != nil {
+		done, err := s.cfg.Reserve(ctx, int64(len(text)))
+		if err != nil {
+			return 0, err
+		}
+		defer done()
+	}
+	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		if _, err := load(ctx, tx, name, 0); err != nil {
+			return notFound(ctx, tx, name, 0)
+		}
+		known, err := s.tests(ctx, tx, name)
+		if err != nil {
+			return err
+		}
+		number = 1
+		for _, k := range known {
+			if number = k.Number + 1; k.Code == t.Code {
+				number = k.Number
+				break
+			}
+		}
+		if number > maxTests {
+			return fault.New(fault.Exhausted, "skill %q has %d tests, which is the maximum", name, len(known)).
+				WithHint("delete them with `sandpiper skills test %s --delete`", name)
+		}
+		_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO skill_tests (skill, number, recorded, encrypted) VALUES (?, ?, ?, ?)",
+			name, number, time.Now().UnixMilli(), s.box.Seal(nil, nil, text, bound(name, number)))
+		return err
+	})
+	return number, err
+}
+
+// Tests returns the tests of a skill, by number.
+func (s *Store) Tests(ctx context.Context, name string) (all []Test, err error) {
+	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
+		all, err = s.tests(ctx, tx, name)
+		return err
+	})
+	return all, err
+}
+
+func (s *Store) tests(ctx context.Context, tx *store.Tx, name string) (all []Test, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT number, recorded, encrypted FROM skill_tests WHERE skill = ? ORDER BY number", name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var t Test
+		var recorded int64
+		var encrypted []byte
+		if err := rows.Scan(&t.Number, &recorded, &encrypted); err != nil {
+			return nil, err
+		}
+		text, err := s.box.Open(nil, nil, encrypted, bound(name, t.Number))
+		if err != nil {
+			return nil, fault.Wrap(fault.Internal, err, "test %d of skill %q is damaged or was encrypted with another key", t.Number, name).
+				WithHint("delete the tests of the skill and record them again")
+		}
+		if err := json.Unmarshal(text, &t); err != nil {
+			return nil, err
+		}
+		t.Recorded = time.UnixMilli(recorded).UTC()
+		all = append(all, t)
+	}
+	return all, rows.Err()
+}
+
+// DeleteTests deletes the tests of a skill and returns how many there were.
+func (s *Store) DeleteTests(ctx context.Context, name string) (n int64, err error) {
+	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		r, err := tx.ExecContext(ctx, "DELETE FROM skill_tests WHERE skill = ?", name)
+		if err != nil {
+			return err
+		}
+		n, err = r.RowsAffected()
+		return err
+	})
+	return n, err
+}
+
+// SetTools replaces the tools of a version, once the skill has worked with their present
+// schemas.
+func (s *Store) SetTools(ctx context.Context, name string, version int, tools Tools) error {
+	text, err := json.Marshal([]Tool(tools))
+	if err != nil {
+		return err
+	}
+	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE skills SET tools = ? WHERE name = ? AND version = ?", string(text), name, version)
+		return err
+	})
+}
+
+// Rekey encrypts the tests of s for the store to, which has the same database and another key. It
+// returns the number of damaged tests, which remain damaged.
+func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
+	type row struct {
+		skill  string
+		number int
+	}
+	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		again := map[row][]byte{}
+		err := each(ctx, tx, "SELECT skill, number, encrypted FROM skill_tests", func(r scanner) error {
+			var at row
+			var encrypted []byte
+			if err := r.Scan(&at.skill, &at.number, &encrypted); err != nil {
+				return err
+			}
+			if text, err := s.box.Open(nil, nil, encrypted, bound(at.skill, at.number)); err != nil {
+				damaged++
+			} else {
+				again[at] = to.box.Seal(nil, nil, text, bound(at.skill, at.number))
+			}
+			return nil
+		})
+		for at, encrypted := range again {
+			if err == nil {
+				_, err = tx.ExecContext(ctx, "UPDATE skill_tests SET encrypted = ? WHERE skill = ? AND number = ?", encrypted, at.skill, at.number)
+			}
+		}
+		return err
+	})
+	return damaged, err
+}
