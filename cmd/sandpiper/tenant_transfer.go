@@ -172,7 +172,7 @@ func (a *app) reportTransfer(ctx context.Context, d *daemon.Daemon, id tenant.ID
 func createFile(path string, write func(io.Writer) error) error {
 	dir := filepath.Dir(path)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(err, fault.New(fault.Invalid, "%s exists already; nothing was written", path).WithHint("give another name with --out"))
+		return errors.Join(err, fault.New(fault.Invalid, "%s exists already; nothing was written", path).WithHint("give another name"))
 	}
 	f, err := os.CreateTemp(dir, ".new-"+filepath.Base(path)+"-*")
 	if err != nil {

@@ -60,10 +60,10 @@ func TestDamagedDatabaseAffectsOneTenant(t *testing.T) {
 			url := serveTokens(t, cfg)
 			for transport, ask := range transports {
 				list := call("list_workspace_files", `{}`)
-				if got := ask(t, url, ownerToken, list); !strings.Contains(got, "files") || strings.Contains(got, "tenant import") {
+				if got := ask(t, url, ownerToken, list); !strings.Contains(got, "files") || strings.Contains(got, "sandpiper restore") {
 					t.Errorf("%s: another tenant gets %s", transport, got)
 				}
-				if got := ask(t, url, aliceToken, list); !strings.Contains(got, "private/alice/tenant.db") || !strings.Contains(got, "sandpiper tenant delete alice --yes") || !strings.Contains(got, "sandpiper tenant import FILE") {
+				if got := ask(t, url, aliceToken, list); !strings.Contains(got, "sandpiper tenant suspend alice") || !strings.Contains(got, "sandpiper restore FILE --tenant alice --replace") {
 					t.Errorf("%s: the tenant gets %s", transport, got)
 				}
 			}

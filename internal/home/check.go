@@ -36,7 +36,7 @@ func restorable(id tenant.ID, err error) error {
 		return err
 	}
 	return fault.Wrap(fault.Internal, err, "%s", fault.Message(err)).
-		WithHint("the operator can restore private/%s/tenant.db from a backup, or run `sandpiper tenant delete %s --yes` and `sandpiper tenant import FILE` with an export", id.Dir(), id)
+		WithHint("the operator can restore the tenant from a backup: sandpiper tenant suspend %[1]s && sandpiper restore FILE --tenant %[1]s --replace && sandpiper tenant activate %[1]s", id)
 }
 
 func (t *Homes) isClosed() bool {

@@ -52,7 +52,7 @@ func (t *Homes) Export(ctx context.Context, id tenant.ID, w io.Writer) (Transfer
 	if err := errors.Join(writeJSONEntry(tw, manifestEntry, m), writeFileEntry(tw, databaseEntry, db)); err != nil {
 		return done, err
 	}
-	if done.Archived, err = t.archiveWorkspace(ctx, tw, p); err != nil {
+	if done.Archived, err = t.archiveWorkspace(ctx, tw, p, filesPrefix); err != nil {
 		return done, err
 	}
 	return done, errors.Join(writeJSONEntry(tw, endEntry, done.Archived), tw.Close())
@@ -109,14 +109,14 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-func (t *Homes) archiveWorkspace(ctx context.Context, tw *tar.Writer, p paths) (workspace.Archived, error) {
+func (t *Homes) archiveWorkspace(ctx context.Context, tw *tar.Writer, p paths, prefix string) (workspace.Archived, error) {
 	mounts := map[string]string{skillsMount: p.skillProjection, sessionsMount: p.sessionProjection, serversMount: p.skillProjection}
 	files, err := workspace.Open(workspace.Config{Dir: p.workspace, Mounts: mounts})
 	if err != nil {
 		return workspace.Archived{}, err
 	}
 	defer files.Close()
-	return files.Archive(ctx, tw, filesPrefix)
+	return files.Archive(ctx, tw, prefix)
 }
 
 func writeJSONEntry(tw *tar.Writer, name string, v any) error {
@@ -144,6 +144,6 @@ func writeFileEntry(tw *tar.Writer, name, path string) error {
 	if err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: fi.Size()}); err != nil {
 		return err
 	}
-	_, err = io.Copy(tw, f)
+	_, err = io.CopyN(tw, f, fi.Size())
 	return err
 }

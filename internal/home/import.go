@@ -7,16 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -36,7 +33,7 @@ func (t *Homes) Import(ctx context.Context, r io.Reader, as tenant.ID) (Transfer
 	if err := i.openDatabase(ctx); err != nil {
 		return i.done, err
 	}
-	return i.done, i.install()
+	return i.done, i.homes.layout.install(i.done.Tenant, i.private(), i.workspace(), nil)
 }
 
 // importing is one import, prepared in a directory.
@@ -143,23 +140,7 @@ func (i *importing) readManifest(tr *tar.Reader) error {
 	if i.done.Tenant = i.from.Tenant; !i.as.IsZero() {
 		i.done.Tenant = i.as
 	}
-	return i.checkNew()
-}
-
-// checkNew refuses a tenant that exists.
-func (i *importing) checkNew() error {
-	p := i.homes.layout.of(i.done.Tenant)
-	for _, path := range []string{p.private, p.workspace} {
-		_, err := os.Lstat(path)
-		if err == nil {
-			return fault.New(fault.Invalid, "tenant %q exists already; nothing was imported", i.done.Tenant).
-				WithHint("import it under another id with --as, or delete that tenant first")
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return dirFault(err)
-		}
-	}
-	return nil
+	return i.homes.layout.checkNew(i.done.Tenant)
 }
 
 func (i *importing) readDatabase(tr *tar.Reader, x *workspace.Extraction) error {
@@ -195,7 +176,7 @@ func (i *importing) finish(tr *tar.Reader, x *workspace.Extraction, rest io.Read
 		return err
 	}
 	got, err := x.Finish()
-	got.Skipped = want.Skipped
+	got.Skipped, got.Changed = want.Skipped, want.Changed
 	if i.done.Archived = got; err == nil && got != want {
 		err = fmt.Errorf("it has %d files with %d bytes of %d with %d", got.Files, got.Bytes, want.Files, want.Bytes)
 	}
@@ -260,37 +241,4 @@ func (i *importing) checkDatabase(ctx context.Context, db *store.DB) error {
 		}
 	}
 	return err
-}
-
-// install gives the directories their names. The tenant is suspended until all have them; if
-// that is interrupted, it can be deleted.
-func (i *importing) install() error {
-	l, id := i.homes.layout, i.done.Tenant
-	staged, p := paths{private: i.private()}, l.of(id)
-	if err := staged.writeUID(id); err != nil {
-		return err
-	}
-	b, err := json.Marshal(Suspension{Since: time.Now().UTC().Truncate(time.Second), Reason: "its import was interrupted", Deleting: true})
-	if err == nil {
-		err = durable.WriteFile(filepath.Join(i.private(), filepath.Base(p.suspended)), b)
-	}
-	if err == nil {
-		err = durable.WriteFile(filepath.Join(i.private(), filepath.Base(p.useLock)), nil)
-	}
-	if err != nil {
-		return dirFault(err)
-	}
-	if err := i.checkNew(); err != nil {
-		return err
-	}
-	if err := os.Rename(i.private(), p.private); err != nil {
-		return errors.Join(i.checkNew(), dirFault(err))
-	}
-	if err := errors.Join(durable.SyncDir(l.private()), os.Rename(i.workspace(), p.workspace), durable.SyncDir(l.workspaces())); err != nil {
-		return dirFault(err)
-	}
-	if err := os.Remove(p.suspended); err != nil {
-		return dirFault(err)
-	}
-	return dirFault(durable.SyncDir(p.private))
 }

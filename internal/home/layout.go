@@ -23,12 +23,20 @@ const format = 1
 // Keys of the roots of mounts, and the mount points in a workspace.
 const (
 	rootWorkspaces = "workspaces"
+	privateDir     = "private"
 	rootSkills     = "skills"
 	rootSessions   = "sessions"
 	rootServers    = "servers"
 	skillsMount    = "skills"
 	sessionsMount  = "sessions"
 	serversMount   = "servers"
+)
+
+// Files and directories in the private directory of a tenant that are part of a backup.
+const (
+	suspendedFile = "suspended" // the reason why the tenant is suspended
+	tierFile      = "tier"      // as stored
+	loginsDir     = "logins"
 )
 
 // newPrefix starts the names of incomplete files. No directory of a tenant starts with it.
@@ -51,6 +59,7 @@ const newPrefix = ".new-"
 //	private/<id>/sessions.lock likewise
 //	uids.lock                  locked while a uid is chosen
 //	suspensions                its time is that of the last suspension
+//	restoring                  exists, without format, while a backup is restored
 //
 // <id> is tenant.ID.Dir.
 //
@@ -69,14 +78,15 @@ func newLayout(root string) (layout, error) {
 	return layout{abs}, nil
 }
 
-func (l layout) workspaces() string           { return filepath.Join(l.root, "workspaces") }
+func (l layout) workspaces() string           { return filepath.Join(l.root, rootWorkspaces) }
 func (l layout) projections(of string) string { return filepath.Join(l.root, "projections", of) }
-func (l layout) private() string              { return filepath.Join(l.root, "private") }
+func (l layout) private() string              { return filepath.Join(l.root, privateDir) }
 func (l layout) formatFile() string           { return filepath.Join(l.root, "format") }
 func (l layout) key() *secret.Store {
 	return secret.NewStore(filepath.Join(l.root, "logins"), filepath.Join(l.root, "key"))
 }
 func (l layout) uidLock() string     { return filepath.Join(l.root, "uids.lock") }
+func (l layout) restoring() string   { return filepath.Join(l.root, "restoring") }
 func (l layout) suspensions() string { return filepath.Join(l.root, "suspensions") }
 
 // paths contains the paths of one tenant.
@@ -93,9 +103,9 @@ func (l layout) of(id tenant.ID) paths {
 		private:           private,
 		db:                filepath.Join(private, "tenant.db"),
 		useLock:           filepath.Join(private, "use.lock"),
-		suspended:         filepath.Join(private, "suspended"),
-		tier:              filepath.Join(private, "tier"),
-		logins:            filepath.Join(private, "logins"),
+		suspended:         filepath.Join(private, suspendedFile),
+		tier:              filepath.Join(private, tierFile),
+		logins:            filepath.Join(private, loginsDir),
 		skillProjection:   filepath.Join(l.projections(rootSkills), dir),
 		skillLock:         filepath.Join(private, "skills.lock"),
 		sessionProjection: filepath.Join(l.projections(rootSessions), dir),
@@ -179,6 +189,10 @@ func (l layout) isData() bool {
 
 func (l layout) checkFormat() error {
 	if !l.isData() {
+		if _, err := os.Lstat(l.restoring()); err == nil {
+			return fault.New(fault.Unavailable, "a backup is being restored to the data directory %s, or that was interrupted", l.root).
+				WithHint("if it was interrupted, restore it again: sandpiper restore FILE")
+		}
 		return fault.New(fault.Invalid, "the directory %s is not empty and is not a Sandpiper data directory", l.root).
 			WithHint("use an empty or new directory as the data directory")
 	}

@@ -46,7 +46,7 @@ func (t *Homes) List(ctx context.Context) ([]Entry, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		id, ok := t.idOf(d.Name())
+		id, ok := t.layout.idOf(d.Name())
 		if !ok {
 			continue
 		}
@@ -88,9 +88,9 @@ func errNoTenant(id tenant.ID) error { return fault.New(fault.NotFound, "tenant 
 
 // idOf returns the tenant of a directory in private/. A directory that another process is
 // creating or deleting has none.
-func (t *Homes) idOf(dir string) (tenant.ID, bool) {
+func (l layout) idOf(dir string) (tenant.ID, bool) {
 	uid := dir
-	if b, err := os.ReadFile(filepath.Join(t.layout.private(), dir, uidFile)); err == nil {
+	if b, err := os.ReadFile(filepath.Join(l.private(), dir, uidFile)); err == nil {
 		uid = string(b)
 	}
 	id, err := tenant.Parse(uid)

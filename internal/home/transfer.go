@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,6 +163,24 @@ func (l layout) removeTransfers() {
 		}
 		_ = lock.Close()
 	}
+}
+
+// lockShared locks a tenant for a reader that does not count as a use of it. It waits while the tenant
+// is exported.
+func (p paths) lockShared(ctx context.Context, id tenant.ID) (*flock.Flock, error) {
+	lock := flock.New(p.useLock, flock.SetPermissions(0o600))
+	wait, cancel := context.WithTimeout(ctx, deleteWait)
+	defer cancel()
+	if ok, err := lock.TryRLockContext(wait, 20*time.Millisecond); !ok {
+		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+			return nil, fault.New(fault.Unavailable, "tenant %q is being deleted, exported or restored", id)
+		}
+		if errors.Is(err, fs.ErrNotExist) { // it was deleted meanwhile
+			return nil, errNoTenant(id)
+		}
+		return nil, dirFault(err)
+	}
+	return lock, nil
 }
 
 // lockExclusively locks a suspended tenant once no process uses it.

@@ -11,8 +11,6 @@ import (
 	"path"
 	"strconv"
 	"strings"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // Archived is what an archive contains of a workspace.
@@ -20,6 +18,7 @@ type Archived struct {
 	Files   int64 `json:"files"`   // with links and directories
 	Bytes   int64 `json:"bytes"`   // of the content, without holes
 	Skipped int64 `json:"skipped"` // FIFOs, sockets, and entries that cannot be read
+	Changed int64 `json:"changed"` // files that code wrote while they were read
 }
 
 // Records of a sparse file in an archive: its size, and the parts that the archive has of it, as
@@ -34,7 +33,8 @@ type segment struct{ offset, length int64 }
 
 // Archive writes the entries of the workspace to tw, with names below prefix. Directories come
 // before what they contain. Mounts are omitted. It adds permissions to directories that their
-// owner cannot read. No code may run in the workspace.
+// owner cannot read. Files that code changes meanwhile are counted: such a file may be in the archive
+// in a mixed state, and with zeros at its end if it became shorter.
 func (f *Files) Archive(ctx context.Context, tw *tar.Writer, prefix string) (Archived, error) {
 	a := archiver{files: f, tw: tw, prefix: prefix, seen: map[identity]string{}}
 	w := walk{start: f.root, need: 0o500}
@@ -105,6 +105,9 @@ func (a *archiver) add(d *dir, name, p string, e entry) error {
 		return a.header(&tar.Header{Typeflag: tar.TypeLink, Name: p, Linkname: a.prefix + first, Mode: int64(e.mode.Perm())})
 	}
 	file, err := d.openUnreadable(name)
+	if isNotExist(err) { // deleted meanwhile
+		return nil
+	}
 	if err != nil {
 		a.done.Skipped++
 		return nil
@@ -140,15 +143,33 @@ func (a *archiver) content(file *os.File, p string, e entry) error {
 	}
 	a.done.Bytes += h.Size
 	for _, s := range parts {
-		n, err := io.Copy(a.tw, io.NewSectionReader(file, s.offset, s.length))
-		if err == nil && n != s.length {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			return fault.Wrap(fault.Unavailable, err, "the file %.80q changed while it was read", p)
+		if err := a.copy(file, s); err != nil {
+			return err
 		}
 	}
+	if now, err := file.Stat(); err != nil || now.Size() != fi.Size() || !now.ModTime().Equal(fi.ModTime()) {
+		a.done.Changed++
+	}
 	return nil
+}
+
+// copy writes a segment. What a file that became shorter no longer has is written as zeros, because
+// its length is in the archive already.
+func (a *archiver) copy(file *os.File, s segment) error {
+	n, err := io.Copy(a.tw, io.NewSectionReader(file, s.offset, s.length))
+	if err == nil && n < s.length {
+		_, err = io.CopyN(a.tw, zeros{}, s.length-n)
+	}
+	return err
+}
+
+// zeros is an endless source of zero bytes.
+type zeros struct{}
+
+// Read implements io.Reader.
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
 
 // maxSegments limits the parts of a sparse file in an archive. Beyond it the smallest holes are

@@ -132,6 +132,11 @@ func (s *Store) DeriveKey(purpose string, create bool) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Derive(key, purpose)
+}
+
+// Derive is Store.DeriveKey for a key that is not in the Store's file.
+func Derive(key []byte, purpose string) ([]byte, error) {
 	return hkdf.Key(sha256.New, key, nil, purpose, keySize)
 }
 

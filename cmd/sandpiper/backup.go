@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+func (a *app) backupCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "backup FILE", Short: "Write all data of the data directory to one file, while it is in use",
+		Long: `Backup writes the data of all tenants, the API keys, logins, trusted tools and the audit
+log to FILE, for restore. Daemons and commands may use the data meanwhile. Each database is
+written as of one moment, and the files of a workspace after it.
+
+FILE must not exist; it gets its name when it is complete, and has mode 0600. It never contains
+the master key (the file key in the data directory, or the one in pii.key) or keys of
+certificates: keep the master key elsewhere. Files of workspaces and skills are not encrypted in it.`,
+		Example: "  sandpiper backup /backup/sandpiper-2026-11-23.tar",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runBackup(cmd.Context(), args[0]) },
+	}
+}
+
+func (a *app) runBackup(ctx context.Context, file string) error {
+	return a.withDaemon(func(d *daemon.Daemon) error {
+		if in, err := d.Contains(file); err != nil || in {
+			if err == nil {
+				err = fault.New(fault.Invalid, "%s is in the data directory, which it is a backup of", file).WithHint("give a name on another disk")
+			}
+			return err
+		}
+		var b daemon.Backup
+		err := createFile(file, func(w io.Writer) (err error) {
+			b, err = d.Backup(ctx, w)
+			return err
+		})
+		if err := d.RecordBackup(ctx, "created", tenant.ID{}, err); err != nil {
+			return err
+		}
+		return a.reportBackup(file, b)
+	})
+}
+
+func (a *app) reportBackup(file string, b daemon.Backup) error {
+	if b.Skipped > 0 {
+		a.warn(fmt.Sprintf("%d entries of workspaces are not files, links or directories, or cannot be read; they are not part of the backup", b.Skipped))
+	}
+	if b.Changed > 0 {
+		a.warn(fmt.Sprintf("%d files were written by code while they were read; they may be in the backup in a mixed state", b.Changed))
+	}
+	if a.json {
+		if err := a.writeJSON(map[string]any{"success": len(b.Missing) == 0, "file": file, "tenants": b.Tenants, "files": b.Files, "bytes": b.Bytes, "skipped": b.Skipped, "changed": b.Changed, "missing": b.Missing}); err != nil {
+			return err
+		}
+	} else {
+		a.printf("%s has %d tenants, with %d files of %d bytes.\n", file, b.Tenants, b.Files, b.Bytes)
+	}
+	for _, m := range b.Missing {
+		a.warn(fmt.Sprintf("tenant %s is not in the backup: %s", visibleName(m.Tenant.String()), m.Error))
+	}
+	if len(b.Missing) > 0 {
+		return exit(exitFailed)
+	}
+	return nil
+}
+
+func (a *app) restoreCommand() *cobra.Command {
+	var uid, key string
+	var replace bool
+	c := &cobra.Command{
+		Use: "restore FILE", Short: "Create the data directory, or one tenant, from a backup",
+		Long: `Restore creates the data directory from a file of backup. The directory (data_dir in the
+configuration) must be empty, except for the master key of the backup, the file key; --key copies
+it there. If a restore is interrupted, no daemon starts on the directory until it is repeated.
+
+With --tenant it creates one tenant in a data directory that is in use, with the same master key. A
+tenant that exists is replaced only with --replace, and only if it is suspended; it remains suspended.
+API keys are not restored with --tenant.
+
+The whole file is verified first: one that is truncated, altered, of a newer Sandpiper, or written
+with another master key changes nothing.`,
+		Example: "  sandpiper restore sandpiper-2026-11-23.tar --key /secure/sandpiper.key\n  sandpiper restore sandpiper-2026-11-23.tar --tenant customer_A --replace",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case uid == "" && cmd.Flags().Changed("tenant"):
+				return usagef("--tenant needs the id of a tenant")
+			case uid != "" && key != "":
+				return usagef("--key and --tenant exclude each other: the data directory has its key")
+			case uid == "" && replace:
+				return usagef("--replace needs --tenant")
+			case uid != "":
+				return a.runRestoreTenant(cmd.Context(), args[0], uid, replace)
+			}
+			return a.runRestore(cmd.Context(), args[0], key)
+		},
+	}
+	c.Flags().StringVar(&uid, "tenant", "", "restore only tenant `ID`")
+	c.Flags().BoolVar(&replace, "replace", false, "replace the data of the tenant, which must be suspended")
+	c.Flags().StringVar(&key, "key", "", "copy the master key from `FILE` to the data directory")
+	return c
+}
+
+func (a *app) runRestore(ctx context.Context, file, key string) error {
+	cfg, err := a.loadConfig(nil)
+	if err != nil {
+		return err
+	}
+	done, err := daemon.Restore(ctx, cfg.DataDir, file, key)
+	if err != nil {
+		return err
+	}
+	err = a.withDaemon(func(d *daemon.Daemon) error { return d.RecordBackup(ctx, "restored", tenant.ID{}, nil) })
+	if err != nil {
+		return err
+	}
+	return a.reportRestore(fmt.Sprintf("%s has %d tenants", cfg.DataDir, done.Tenants), done)
+}
+
+func (a *app) runRestoreTenant(ctx context.Context, file, uid string, replace bool) error {
+	id, err := tenant.Parse(uid)
+	if err != nil {
+		return err
+	}
+	return a.withDaemon(func(d *daemon.Daemon) error {
+		done, err := d.RestoreTenant(ctx, file, id, replace)
+		if err := d.RecordBackup(ctx, "restored", id, err); err != nil {
+			return err
+		}
+		e, err := d.Tenants.Find(id)
+		if err == nil && e.Suspension != nil {
+			a.warn(fmt.Sprintf("tenant %s is suspended; accept its requests with sandpiper tenant activate", visibleName(uid)))
+		}
+		return a.reportRestore(fmt.Sprintf("Tenant %s is restored", visibleName(uid)), done)
+	})
+}
+
+func (a *app) reportRestore(what string, done daemon.Restored) error {
+	if a.json {
+		return a.writeJSON(map[string]any{"success": true, "tenants": done.Tenants, "files": done.Files, "bytes": done.Bytes, "created": done.Created})
+	}
+	a.printf("%s, with %d files of %d bytes, as of %s.\n", what, done.Files, done.Bytes, done.Created.Local().Format(time.DateTime))
+	return nil
+}

@@ -1,0 +1,210 @@
+package daemon
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+// inBackup tells of each entry of a data directory, besides those of tenants, whether a backup has
+// it. Entries that are not listed are not part of a backup.
+var inBackup = map[string]bool{
+	"access.db":       true, // API keys, as hashes
+	"audit":           true,
+	"catalog":         true, // trusted definitions
+	"logins":          true, // encrypted
+	"documents":       true, // definitions of servers refer to them
+	packages.LockName: true,
+
+	"key": false, "key.fingerprint": false, "key.lock": false, // whoever has a backup must not have the key
+	"acme":   false, // private keys; certificates are obtained again
+	"format": false, // written by a restore when it is complete
+	// Made again, or of running processes.
+	"projections": false, "spool": false, "run": false, "processes": false, "daemons": false, "uids.lock": false, "suspensions": false, "restoring": false,
+}
+
+// Backup is the result of a backup.
+type Backup struct {
+	Tenants int `json:"tenants"`
+	workspace.Archived
+	Missing []MissingTenant `json:"missing,omitempty"` // tenants that are not in the backup
+}
+
+// MissingTenant is a tenant that could not be backed up.
+type MissingTenant struct {
+	Tenant tenant.ID `json:"tenant"`
+	Error  string    `json:"error"`
+}
+
+// Backup writes all data of the data directory to w, while daemons use it. The master key and the
+// keys of certificates are not part of it. Each database is written as of one moment.
+func (d *Daemon) Backup(ctx context.Context, w io.Writer) (b Backup, err error) {
+	key, err := d.data.derive("backup", "backups", true)
+	if err != nil {
+		return b, err
+	}
+	fingerprint, err := d.data.fingerprint()
+	if err != nil {
+		return b, err
+	}
+	out := newBackupWriter(w, key)
+	tw := tar.NewWriter(out)
+	if err := writeManifest(tw, newManifest(d.cfg.Version, fingerprint)); err != nil {
+		return b, err
+	}
+	all, err := d.Tenants.List(ctx)
+	if err != nil {
+		return b, err
+	}
+	for _, e := range all {
+		if err := d.backUpTenant(ctx, tw, e.ID, &b); err != nil {
+			return b, err
+		}
+	}
+	if err := d.backUpShared(ctx, tw); err != nil {
+		return b, err
+	}
+	return b, errors.Join(tw.Close(), out.finish())
+}
+
+// backUpTenant writes a tenant. One whose data cannot be used is recorded, and does not prevent the
+// backup of others.
+func (d *Daemon) backUpTenant(ctx context.Context, tw *tar.Writer, id tenant.ID, b *Backup) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s, err := d.Tenants.Snapshot(ctx, id)
+	switch {
+	case fault.KindOf(err) == fault.NotFound: // it was deleted meanwhile
+		return nil
+	case ctx.Err() != nil || fault.KindOf(err) == fault.Exhausted:
+		return err
+	case err != nil:
+		d.log.Error("a tenant is not part of the backup", "tenant", id.String(), "error", err)
+		b.Missing = append(b.Missing, MissingTenant{id, fault.Message(err)})
+		return nil
+	}
+	done, err := s.Write(ctx, tw)
+	if err = errors.Join(err, s.Close()); err != nil {
+		return fmt.Errorf("back up tenant %q: %w", id, err)
+	}
+	b.Tenants++
+	b.Files, b.Bytes, b.Skipped, b.Changed = b.Files+done.Files, b.Bytes+done.Bytes, b.Skipped+done.Skipped, b.Changed+done.Changed
+	return nil
+}
+
+// backUpShared writes what all tenants share.
+func (d *Daemon) backUpShared(ctx context.Context, tw *tar.Writer) error {
+	for _, dir := range []string{"catalog", "logins", "documents"} {
+		if err := home.WriteDir(tw, dir, d.data.sub(dir)); err != nil {
+			return err
+		}
+	}
+	if err := writeFile(tw, packages.LockName, d.data.sub(packages.LockName)); err != nil {
+		return err
+	}
+	if err := d.backUpKeys(ctx, tw); err != nil {
+		return err
+	}
+	return d.backUpAudit(tw)
+}
+
+// backUpKeys writes the database of API keys.
+func (d *Daemon) backUpKeys(ctx context.Context, tw *tar.Writer) error {
+	dir, err := os.MkdirTemp(string(d.data.dataDir), ".new-backup-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	to := filepath.Join(dir, "access.db")
+	if err := store.Snapshot(ctx, d.data.sub("access.db"), to); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return fault.Wrap(fault.KindOf(err), err, "the API keys in access.db: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return writeFile(tw, "access.db", to)
+}
+
+// backUpAudit writes the audit log with a valid end.
+func (d *Daemon) backUpAudit(tw *tar.Writer) error {
+	if err := writeFile(tw, "audit/configuration", filepath.Join(d.data.sub("audit"), "configuration")); err != nil {
+		return err
+	}
+	log, err := d.data.audit.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	for _, f := range log.Files {
+		if err := writeEntry(tw, "audit/"+f.Name, f.Content, f.Content.Size()); err != nil {
+			return fault.Wrap(fault.Unavailable, err, "the audit log was repaired while it was read; try again")
+		}
+	}
+	return nil
+}
+
+// writeFile writes an entry with the content of a file, if there is one.
+func writeFile(tw *tar.Writer, name, path string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return writeEntry(tw, name, f, fi.Size())
+}
+
+func writeEntry(tw *tar.Writer, name string, content io.Reader, size int64) error {
+	err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: size})
+	if err == nil {
+		_, err = io.CopyN(tw, content, size)
+	}
+	return err
+}
+
+// recordBackup writes the outcome of a backup or restore to the audit log.
+func (d *Daemon) RecordBackup(ctx context.Context, outcome string, id tenant.ID, err error) error {
+	line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "backup", Outcome: outcome}
+	if err != nil {
+		line.Outcome = "not_" + outcome
+	}
+	return errors.Join(err, d.Record(context.WithoutCancel(ctx), line, "the backup is "+outcome))
+}
+
+// Contains reports whether a path is in the data directory, where no backup may be.
+func (d *Daemon) Contains(path string) (bool, error) {
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return false, fault.Wrap(fault.Invalid, err, "the directory of %s cannot be used: %v", path, err)
+	}
+	root, err := filepath.EvalSymlinks(string(d.data.dataDir))
+	if err != nil {
+		return false, err
+	}
+	rel, err := filepath.Rel(root, dir)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator)), nil
+}
