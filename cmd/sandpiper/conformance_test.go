@@ -50,6 +50,33 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// skillScenarios lists the scenarios of the skills extension, with their checks by revision. Those
+// of directories are optional: one check, that they are not declared, is skipped.
+var skillScenarios = map[string]map[string]int{
+	"2025-11-25": {"sep-2640-skills-enumeration": 27, "sep-2640-skills-manifest": 4},
+	"2026-07-28": {"sep-2640-skills-enumeration": 29, "sep-2640-skills-manifest": 4},
+}
+
+// TestSkillsConformance runs the scenarios of the skills extension against the built program, with
+// private values in the skills: digests are those of the redacted files.
+func TestSkillsConformance(t *testing.T) {
+	t.Parallel()
+	wiretest.Installed(t)
+	needSandbox(t)
+	d := serveHTTP(t, build(t), "")
+	v := d.visit()
+	for _, name := range []string{"high_risk", "Other", "x"} {
+		v.value(`save_skill("` + name + `", "y = 'ada@example.org'", 'Mail ada@example.org about "x": a # b', tags=["a,b", "c"])`)
+	}
+	for revision, scenarios := range skillScenarios {
+		for name, want := range scenarios {
+			if got := wiretest.RunScenario(t, d.url, name, revision); got.Passed < want || len(got.Failed) > 0 {
+				t.Errorf("%s %s: %d checks passed, want %d; failed: %q", revision, name, got.Passed, want, got.Failed)
+			}
+		}
+	}
+}
+
 // missesFixture reports whether a check failed because a tool or prompts do not exist, such as
 // the tool with which a suite changes the list of tools.
 func missesFixture(failed string) bool {

@@ -33,6 +33,8 @@ it uses has changed since it was saved; the change is printed below it.`,
 		a.skillsLoadCommand(),
 		a.skillsPromoteCommand(),
 		a.skillsTestCommand(),
+		a.skillsExportCommand(),
+		a.skillsImportCommand(),
 		&cobra.Command{
 			Use: "delete NAME...", Short: "Delete skills with all their versions",
 			Args: cobra.MinimumNArgs(1),

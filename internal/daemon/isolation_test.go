@@ -136,6 +136,11 @@ func (o owned) messages(transport string, ask func(t *testing.T, url, token, mes
 		{"resources/list", "(none)", "(none)", method("resources/list", ""), "secret.txt"},
 		{"resources/read", "secret.txt", "absent.txt", method("resources/read", `"uri":"workspace://ID"`), ofOwner},
 		{"resources/read of a skill", "secret_skill", "absent_skill", method("resources/read", `"uri":"skill://ID"`), ofOwner},
+		{"resources/read of a skill's folder", "secret-skill", "absent-skill", method("resources/read", `"uri":"skill://ID/scripts/secret_skill.py"`), ofOwner},
+	}
+	if transport != "2024-11-05" { // which refuses methods that its revision does not have
+		rows = append(rows, entryPoint{"skills/get", "secret-skill", "absent-skill", method("skills/get", `"uri":"skill://ID/SKILL.md"`), "sha256:"},
+			entryPoint{"skills/list", "(none)", "(none)", method("skills/list", ""), "skill://secret-skill/SKILL.md"})
 	}
 	complete := func(ref, argument string) func(*testing.T, string, string) string {
 		return method("completion/complete", `"ref":`+ref+`,"argument":{"name":"`+argument+`","value":"ID"}`)

@@ -36,6 +36,7 @@ var migrations = []store.Migration{
 	{Number: 3, Name: "skill tools", SQL: skill.UseTables},
 	{Number: 4, Name: "recent code", SQL: recent.Tables},
 	{Number: 5, Name: "skill tests", SQL: skill.TestTables},
+	{Number: 6, Name: "skill instructions", SQL: skill.InstructionTables},
 }
 
 // Home is the data of one tenant, open until Release.

@@ -54,7 +54,7 @@ var greetTool = tool.Definition{Ref: tool.Ref{Server: "mail", Tool: "greet"}, In
 func fill(t *testing.T, h *home.Home) {
 	for version := 1; version <= 2; version++ {
 		code := fmt.Sprintf("def greet(name):\n    return 'hello %d, ' + name\n", version)
-		if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "greet", Code: code, Description: "Greets by name.", Tags: []string{"text", "ünï"}, Tools: skill.Tools{skill.NewTool(greetTool)}}); err != nil {
+		if _, err := h.Skills.Save(t.Context(), skill.Draft{Name: "greet", Code: code, Description: "Greets by name.", Tags: []string{"text", "ünï"}, Tools: skill.Tools{skill.NewTool(greetTool)}, Instructions: "Greet people."}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -205,6 +205,9 @@ func expect(t *testing.T, h *home.Home, schema int) {
 		if all, err := h.Skills.Tests(t.Context(), "greet"); err != nil || len(all) != 1 || all[0].Code != "from skills import greet; greet('Ada')" {
 			t.Errorf("the tests are %+v, %v", all, err)
 		}
+	}
+	if schema >= 6 && sk.Instructions != "Greet people." {
+		t.Errorf("the instructions are %q", sk.Instructions)
 	}
 	for name, want := range map[string]string{
 		"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]", "skills/greet.py": sk.Code,

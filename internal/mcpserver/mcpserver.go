@@ -151,7 +151,7 @@ func New(cfg Config) (*Server, error) {
 		for _, t := range s.privacyTools(full) {
 			s.tokenTools[t.name] = true
 		}
-		face.Instructions, face.Tools, face.Resources, face.Complete = instructions, s.of(full), s.resources(), s.completer()
+		face.Instructions, face.Tools, face.Resources, face.Skills, face.Complete = instructions, s.of(full), s.resources(), s.skillFolders(), s.completer()
 		face.ToolsVersion = func() string { return strings.Join(s.servers(), " ") }
 	}
 	w, err := wire.New(face)

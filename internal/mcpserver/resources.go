@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill/folder"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -103,13 +104,18 @@ func refused(ctx context.Context, out *redact.Exit, err error) error {
 
 // address is a parsed URI.
 type address struct {
-	skill string // its name; empty for a file
-	file  string // its path in the workspace; also set for the module of a skill
+	skill  string // its name; empty for a file
+	file   string // its path in the workspace; also set for the module of a skill
+	folder string // name of a skill's folder; empty for others
+	path   string // of a file in it
 }
 
 func parseAddress(uri string) (address, error) {
 	if rest, ok := strings.CutPrefix(uri, skillScheme); ok {
 		name := strings.TrimSuffix(rest, "/")
+		if dir, path, ok := strings.Cut(name, "/"); ok {
+			return address{folder: dir, path: path}, nil
+		}
 		return address{skill: name, file: "skills/" + name + ".py"}, skill.CheckName(name)
 	}
 	if rest, ok := strings.CutPrefix(uri, fileScheme); ok {
@@ -141,6 +147,9 @@ func (s *Server) readResource(ctx context.Context, caller, uri string) (redact.R
 		a, err := parseAddress(uri)
 		if err != nil {
 			return nil, err
+		}
+		if a.folder != "" {
+			return readSkillFile(ctx, home, uri, a)
 		}
 		if a.skill != "" {
 			found, err := home.Skills.Find(ctx, a.skill, 0)
@@ -194,6 +203,13 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 			if err != nil {
 				return nil, err
 			}
+			if a.folder != "" {
+				if a.file, err = moduleOf(ctx, home, a.folder); fault.KindOf(err) == fault.NotFound {
+					continue
+				} else if err != nil {
+					return nil, err
+				}
+			}
 			info, err := home.Workspace.Stat(ctx, a.file)
 			if k := fault.KindOf(err); err != nil && (k == fault.Internal || k == fault.Unavailable) {
 				return nil, err // not a change of the file
@@ -236,8 +252,10 @@ func allResources(ctx context.Context, home *home.Home) ([]wire.Resource, error)
 	if err != nil {
 		return nil, err
 	}
-	all := make([]wire.Resource, 0, len(skills)+len(files.Files))
+	all := make([]wire.Resource, 0, 2*len(skills)+len(files.Files))
 	for _, m := range skills {
+		front := folder.NewFrontmatter(m)
+		all = append(all, wire.Resource{URI: skillScheme + front.Name + "/" + folder.Manifest, Name: front.Name, Description: front.Description, MIME: markdownType})
 		all = append(all, wire.Resource{URI: skillScheme + m.Name, Name: m.Name, Description: m.Description, MIME: pythonType})
 	}
 	for _, name := range files.Files {

@@ -10,9 +10,10 @@ import (
 
 // Limits.
 const (
-	maxName        = 100     // characters
-	maxCode        = 1 << 20 // bytes
-	maxDescription = 4096    // bytes
+	maxName        = 100       // characters
+	maxCode        = 1 << 20   // bytes
+	maxDescription = 4096      // bytes
+	maxInstruction = 256 << 10 // bytes
 	maxTags        = 20
 	maxTag         = 100  // bytes
 	maxSkills      = 1000 // names
@@ -33,6 +34,9 @@ func (d Draft) Check() error {
 	}
 	if len(d.Description) > maxDescription || !utf8.ValidString(d.Description) {
 		return fault.New(fault.Invalid, "the description of skill %q is not allowed: use up to %d bytes of UTF-8, this has %d", d.Name, maxDescription, len(d.Description))
+	}
+	if len(d.Instructions) > maxInstruction || !utf8.ValidString(d.Instructions) {
+		return fault.New(fault.Invalid, "the instructions of skill %q are not allowed: use up to %d bytes of UTF-8, these have %d", d.Name, maxInstruction, len(d.Instructions))
 	}
 	if len(d.Tags) > maxTags {
 		return fault.New(fault.Invalid, "skill %q has %d tags: up to %d are allowed", d.Name, len(d.Tags), maxTags)

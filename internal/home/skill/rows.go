@@ -40,9 +40,9 @@ func scanMetadata(r scanner, more ...any) (Metadata, error) {
 
 // load returns a version of a skill, 0 meaning the current one, or sql.ErrNoRows.
 func load(ctx context.Context, tx *store.Tx, name string, version int) (sk Skill, err error) {
-	row := tx.QueryRowContext(ctx, "SELECT "+metadata+", s.code FROM "+from+" WHERE s.name = ? AND (? = 0 OR s.version = ?) ORDER BY s.version DESC LIMIT 1", name, version, version)
+	row := tx.QueryRowContext(ctx, "SELECT "+metadata+", s.code, s.instructions FROM "+from+" WHERE s.name = ? AND (? = 0 OR s.version = ?) ORDER BY s.version DESC LIMIT 1", name, version, version)
 	sk.Name = name
-	sk.Metadata, err = scanMetadata(row, &sk.Code)
+	sk.Metadata, err = scanMetadata(row, &sk.Code, &sk.Instructions)
 	return sk, err
 }
 

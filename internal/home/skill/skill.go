@@ -55,6 +55,10 @@ CREATE TABLE skill_uses (
 ) STRICT, WITHOUT ROWID;
 `
 
+// InstructionTables adds the instructions of imported skills.
+const InstructionTables = `ALTER TABLE skills ADD COLUMN instructions TEXT NOT NULL DEFAULT '';
+`
+
 // Config of a Store.
 type Config struct {
 	DB         *store.DB // with Tables in it. Required
@@ -91,6 +95,8 @@ type Draft struct {
 	Description string
 	Tags        []string
 	Tools       Tools // that the code uses
+	// Instructions tell an agent how to use the skill, in Markdown; "" if there are none.
+	Instructions string
 }
 
 // Skill is a skill with its code.
@@ -98,6 +104,8 @@ type Skill struct {
 	Name     string   `json:"name"`
 	Code     string   `json:"code"`
 	Metadata Metadata `json:"metadata"`
+	// Instructions tell an agent how to use an imported skill, in Markdown.
+	Instructions string `json:"instructions,omitempty"`
 }
 
 // Store contains the skills of one tenant.
@@ -129,7 +137,7 @@ func (s *Store) Save(ctx context.Context, d Draft) (Metadata, error) {
 		return Metadata{}, err
 	}
 	if s.cfg.Reserve != nil {
-		done, err := s.cfg.Reserve(ctx, int64(len(d.Code)+len(d.Description)))
+		done, err := s.cfg.Reserve(ctx, int64(len(d.Code)+len(d.Description)+len(d.Instructions)))
 		if err != nil {
 			return Metadata{}, err
 		}
@@ -216,20 +224,20 @@ func (s *Store) save(ctx context.Context, tx *store.Tx, d Draft) (Metadata, erro
 	case errors.Is(err, sql.ErrNoRows):
 	case err != nil:
 		return Metadata{}, err
-	case old.Code == d.Code && was.sameDescription(m) && was.Tools.equal(m.Tools):
+	case old.Code == d.Code && was.sameDescription(m) && was.Tools.equal(m.Tools) && old.Instructions == d.Instructions:
 		return was, nil
 	default:
 		m.Version, m.Created = was.Version+1, was.Created
 		m.Uses, m.Successes, m.LastUsed = was.Uses, was.Successes, was.LastUsed
 	}
-	if err := s.insert(ctx, tx, m, d.Code); err != nil {
+	if err := s.insert(ctx, tx, m, d); err != nil {
 		return Metadata{}, err
 	}
 	return m, changed(ctx, tx)
 }
 
 // insert adds a version, deletes versions beyond the limit and then checks the total size.
-func (s *Store) insert(ctx context.Context, tx *store.Tx, m Metadata, code string) error {
+func (s *Store) insert(ctx context.Context, tx *store.Tx, m Metadata, d Draft) error {
 	tags, err := json.Marshal(m.Tags)
 	if err != nil {
 		return err
@@ -242,9 +250,9 @@ func (s *Store) insert(ctx context.Context, tx *store.Tx, m Metadata, code strin
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO skills (name, version, code, code_hash, description, tags, created, updated, tools)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		m.Name, m.Version, code, m.CodeHash, m.Description, string(tags), m.Created.UnixMilli(), m.Updated.UnixMilli(), string(tools))
+	_, err = tx.ExecContext(ctx, `INSERT INTO skills (name, version, code, code_hash, description, tags, created, updated, tools, instructions)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		m.Name, m.Version, d.Code, m.CodeHash, m.Description, string(tags), m.Created.UnixMilli(), m.Updated.UnixMilli(), string(tools), d.Instructions)
 	if err != nil {
 		return err
 	}

@@ -238,10 +238,26 @@ func (o *offer) refuse(r mcp.Request, uri string, err error) error {
 		o.log.Error("request for a resource failed", "error", err)
 		return errInternal
 	}
-	e := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: reason}
+	e := invalidParams(reason, uri)
 	if v, ok := r.(interface{ ProtocolVersion() string }); refused.Missing && uri != "" && ok && v.ProtocolVersion() < stateless {
 		e.Code = codeMissing
 	}
+	return e
+}
+
+// refuseParams is refuse for a method whose missing URI is an invalid parameter in all
+// revisions.
+func (o *offer) refuseParams(r mcp.Request, uri string, err error) error {
+	refusal := o.refuse(r, uri, err)
+	if e, ok := errors.AsType[*jsonrpc.Error](refusal); ok && e.Code == codeMissing {
+		return invalidParams(e.Message, uri)
+	}
+	return refusal
+}
+
+// invalidParams returns the protocol error for a URI that cannot be used.
+func invalidParams(reason, uri string) *jsonrpc.Error {
+	e := &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: reason}
 	if uri != "" && len(uri) <= maxEchoed {
 		e.Data, _ = json.Marshal(map[string]string{"uri": uri})
 	}

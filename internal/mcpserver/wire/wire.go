@@ -36,6 +36,7 @@ type Config struct {
 	Instructions string // a hint to the model; empty means none
 	Tools        []Tool
 	Resources    *Resources // nil means none
+	Skills       *Skills    // requires Resources; nil means none
 	Complete     *Completer // nil means none
 	Logs         *Logs      // nil means none
 	// ToolsVersion is polled while a client is connected. Clients are notified that the list of
@@ -151,6 +152,9 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	if s.cfg.Resources != nil {
 		s.cfg.Resources.declare(opts)
 	}
+	if s.cfg.Skills != nil {
+		opts.Capabilities.AddExtension(skillsExtension, nil)
+	}
 	if s.cfg.Complete != nil {
 		opts.Capabilities.Completions = &mcp.CompletionCapabilities{}
 	}
@@ -171,6 +175,11 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 		server.AddTool(t.describe(), s.handler(alive, authn, t))
 	}
 	o := s.offer(alive, authn, server)
+	if s.cfg.Skills != nil {
+		if err := o.serveSkills(s.cfg.Skills, server); err != nil {
+			s.cfg.Log.Error("offer skills", "error", err)
+		}
+	}
 	if s.cfg.Complete != nil {
 		server.AddReceivingMiddleware(o.complete(s.cfg.Complete))
 	}
@@ -217,7 +226,7 @@ func (s *Server) scopes() func(method string, req mcp.Request) string {
 			return s.cfg.Logs.Scope
 		case s.cfg.Relay != nil && s.cfg.Relay.Answers[method] != nil:
 			return s.cfg.Relay.Scope
-		case s.cfg.Resources != nil && (strings.HasPrefix(method, "resources/") || watches):
+		case s.cfg.Resources != nil && (strings.HasPrefix(method, "resources/") || strings.HasPrefix(method, "skills/") || watches):
 			return s.cfg.Resources.Scope
 		}
 		return ""

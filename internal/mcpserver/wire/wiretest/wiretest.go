@@ -112,6 +112,14 @@ func (s Suite) Run(t *testing.T, url string) map[string]Tally {
 	return tallies
 }
 
+// RunScenario runs one scenario of the newest suite, also one of an extension, with a revision of
+// the protocol.
+func RunScenario(t *testing.T, url, name, revision string) Tally {
+	t.Helper()
+	s := Suite{pkg: "conformance-0.2", args: []string{"--scenario", name, "--spec-version", revision, "--force"}}
+	return s.Run(t, url)[name]
+}
+
 // scenario returns NAME of a result directory server-NAME-TIME.
 func scenario(dir string) (string, bool) {
 	const before, after = len("server-"), len("-2006-01-02T15-04-05-000Z")
