@@ -26,7 +26,8 @@ stopped, in the protocol versions from 2024-11-05 to 2026-07-28; with http.tls i
 configuration, at https://HOST:PORT/mcp. An address that
 other machines can reach requires a token (http.token in the configuration, or
 SANDPIPER_HTTP_TOKEN), which clients send as a bearer token. /healthz reports that
-the process runs, /readyz that it can execute code. SIGTERM and SIGINT stop it;
+the process runs, /readyz that it can execute code. SIGTERM and SIGINT stop it, after
+running calls or http.drain (5s); a second signal ends it at once.
 SIGHUP reloads the servers of the configuration and ends no call; see docs/servers.md.
 
 Profiles: lean offers execute_code and the search of tools, standard adds files,

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,6 +28,9 @@ type daemonProcess struct {
 	log  *logtest.Log
 	pid  int
 	env  []string
+
+	ended chan struct{} // closed when the process has ended
+	exit  int           // the exit code that is expected
 }
 
 // serveHTTP starts program, or the program under test if it is empty, with a configuration.
@@ -36,7 +38,7 @@ type daemonProcess struct {
 func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProcess {
 	t.Helper()
 	cache := os.Getenv("XDG_CACHE_HOME") // of needSandbox
-	d := &daemonProcess{t: t, home: t.TempDir(), log: &logtest.Log{}}
+	d := &daemonProcess{t: t, home: t.TempDir(), log: &logtest.Log{}, ended: make(chan struct{})}
 	file := filepath.Join(d.home, "sandpiper.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
@@ -67,15 +69,14 @@ func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProc
 	d.pid = cmd.Process.Pid
 	lines := bufio.NewReader(said)
 	first, _ := lines.ReadString('\n')
-	read := make(chan struct{})
 	go func() {
-		defer close(read)
+		defer close(d.ended)
 		_, _ = io.Copy(d.log, lines)
 	}()
 	t.Cleanup(func() {
 		stop()
-		<-read
-		if err := cmd.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		<-d.ended
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != d.exit {
 			t.Errorf("the daemon ended with %v", err)
 		}
 		if strings.Contains(d.log.String(), "level=ERROR") {

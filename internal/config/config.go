@@ -118,6 +118,8 @@ type HTTP struct {
 	PerAddress       int // network connections per address; 0 means the default of httpserver
 	TokenConnections int // MCP connections per token; 0 means the default of wire
 	TokenRequests    int // open requests per token; 0 means the default of wire
+
+	Drain time.Duration // for running calls when the daemon stops; 0 means the default of httpserver
 }
 
 // Token is a bearer token and its tenant. It prints without the secret.

@@ -21,6 +21,7 @@ var httpKeys = map[string]func(*draft, setting) error{
 	"http.connections_per_address":   func(d *draft, s setting) error { return whole(&d.HTTP.PerAddress, s, 1, 1<<20) },
 	"http.mcp_connections_per_token": func(d *draft, s setting) error { return whole(&d.HTTP.TokenConnections, s, 1, 10_000) },
 	"http.requests_per_token":        func(d *draft, s setting) error { return whole(&d.HTTP.TokenRequests, s, 1, 1<<20) },
+	"http.drain":                     func(d *draft, s setting) error { return duration(&d.HTTP.Drain, s) },
 	"http.access_log":                func(d *draft, s setting) error { return directory(&d.HTTP.AccessLog, d, s) },
 	"http.oidc.issuer":               func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Issuer, s) },
 	"http.oidc.resource":             func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Resource, s) },

@@ -50,7 +50,7 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	d.prepare()
 	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: callers.verifier(), Limited: func(id tenant.ID) bool { return len(d.data.settings(id).Quotas) > 0 }, Foreign: d.foreignID, Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
 	defer face.Close()
-	cfg := httpserver.Config{MCP: face, TLS: edge.config, Metadata: face.Metadata(), Drain: face.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
+	cfg := httpserver.Config{MCP: face, TLS: edge.config, Metadata: face.Metadata(), Drain: face.Drain, Grace: h.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
 	cfg.Pages, cfg.PagesPath = d.console(callers.verifier()), console.Path
 	if h.Events {
 		cfg.Events = face.Events()

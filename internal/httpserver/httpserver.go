@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -43,7 +44,7 @@ type Config struct {
 	// Drain waits for running requests until its context ends, then cancels them;
 	// nil means no requests need draining.
 	Drain func(context.Context) error
-	Grace time.Duration // for Drain; 0 means 2 s
+	Grace time.Duration // for Drain; 0 means 5 s
 	// Connections limits open connections, AddressConnections those of one address;
 	// 0 means 4096 and 2048. Another connection replaces an idle one, or is served
 	// health checks only if none is idle.
@@ -68,7 +69,7 @@ func (c Config) withDefaults() Config {
 		c.Drain = func(context.Context) error { return nil }
 	}
 	if c.Grace == 0 {
-		c.Grace = 2 * time.Second
+		c.Grace = 5 * time.Second
 	}
 	if c.Connections == 0 {
 		c.Connections = 4096
@@ -224,9 +225,9 @@ func (s *Server) handler() http.Handler {
 
 // ready is the readiness check for load balancers.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	err := s.cfg.Ready(r.Context())
-	if s.stopping.Load() {
-		err = fault.New(fault.Unavailable, "stopping")
+	var err error = fault.New(fault.Unavailable, "stopping")
+	if !s.stopping.Load() {
+		err = s.cfg.Ready(r.Context())
 	}
 	if err != nil {
 		http.Error(w, fault.Message(err), http.StatusServiceUnavailable)
@@ -235,11 +236,16 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintln(w, "ready")
 }
 
+// retryAfter returns when clients of a stopping server may try again, in seconds: when this one has
+// certainly stopped accepting connections. With another one behind the same address they may try at once.
+func (s *Server) retryAfter() string { return strconv.Itoa(int(s.cfg.Grace/time.Second) + 1) }
+
 // guard rejects cross-origin requests, and limits the time and memory of a request.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.stopping.Load() {
 			w.Header().Set("Connection", "close")
+			w.Header().Set("Retry-After", s.retryAfter())
 			http.Error(w, "Sandpiper is stopping; try again in a moment", http.StatusServiceUnavailable)
 			return
 		}
