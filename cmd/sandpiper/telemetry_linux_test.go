@@ -207,6 +207,68 @@ func TestMetricsEndpointIsSeparate(t *testing.T) {
 	}
 }
 
+// The metrics of tenants are told apart by tier, and no tenant is named.
+func TestMetricsHaveTiers(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	calculator := filepath.Join(exampleServers(t), "calculator")
+	d := serveHTTP(t, "", fmt.Sprintf(`
+http: {tokens: {free-1: 0123456789-of-free-1, free-2: 0123456789-of-free-2, gold: 0123456789-of-gold, untiered-1: 0123456789-of-untiered-1}}
+tiers: {free: {tenants: ["free-*"]}, pro: {}, unused: {}}
+tenants: {gold: {tier: pro}}
+telemetry: {metrics: {prometheus: "127.0.0.1:0", token: %s}}
+servers: {calculator: {command: %q, trusted: true}}
+`, toMetrics, calculator))
+	for tenant, code := range map[string]string{"free-1": "1", "free-2": "1/0", "gold": "from servers import calculator; calculator.add(a=1, b=2)", "untiered-1": "2"} {
+		d.visit("Authorization", "Bearer 0123456789-of-"+tenant).value(code)
+	}
+	d.visit("Authorization", "Bearer 0123456789-of-free-1").value("3")
+	running := d.visit("Authorization", "Bearer 0123456789-of-gold")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		running.answer(`{"code":"import os, time\nwhile not os.path.exists('go'): time.sleep(.02)","timeout_seconds":60}`)
+	}()
+	var series map[string]float64
+	for range 3000 {
+		var err error
+		if series, _, err = telemetrytest.Scrape(t.Context(), d.metrics(), toMetrics); err != nil {
+			t.Fatal(err)
+		}
+		if series["sandpiper_executions_running{tier=pro}"] == 1 && series["sandpiper_executions_running{tier=free}"] == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := os.WriteFile(filepath.Join(d.workspace("gold"), "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	for name, want := range map[string]float64{
+		"sandpiper_execution_duration_seconds{status=completed,tier=free}":                 2,
+		"sandpiper_execution_duration_seconds{status=raised,tier=free}":                    1,
+		"sandpiper_execution_duration_seconds{status=completed,tier=pro}":                  1,
+		"sandpiper_execution_duration_seconds{status=completed}":                           1,
+		"sandpiper_queue_duration_seconds{tier=free}":                                      3,
+		"sandpiper_upstream_duration_seconds{outcome=answered,server=calculator,tier=pro}": 1,
+		"sandpiper_tool_calls_total{outcome=answered,server=calculator,tool=add}":          1,
+		"sandpiper_request_duration_seconds{outcome=failed,tier=free,tool=execute_code}":   1,
+		"sandpiper_request_duration_seconds{outcome=answered,tier=free,tool=execute_code}": 2,
+		"sandpiper_executions_running{tier=pro}":                                           1,
+		"sandpiper_executions_running{tier=unused}":                                        0,
+		"sandpiper_executions_waiting{tier=free}":                                          0,
+	} {
+		if got, there := series[name]; got != want || !there {
+			t.Errorf("%s is %v, %t; want %v", name, got, there, want)
+		}
+	}
+	for name := range series {
+		if strings.Contains(name, "free-") || strings.Contains(name, "gold") || strings.Contains(name, "untiered") {
+			t.Errorf("%s names a tenant", name)
+		}
+	}
+}
+
 func TestTraceIncludesWaitForApproval(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

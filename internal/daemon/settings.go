@@ -101,15 +101,20 @@ func (d *Daemon) SetTier(id tenant.ID, tier string) error {
 	return d.Tenants.SetTier(id, tier)
 }
 
+// tiers returns the names of the configured tiers.
+func (d *Daemon) tiers() []string {
+	if d.cfg.Config.Tenants == nil {
+		return nil
+	}
+	return d.cfg.Config.Tenants.Tiers()
+}
+
 // CheckTier returns an error for a tier that is not configured; "" is none.
 func (d *Daemon) CheckTier(tier string) error {
 	if tier == "" {
 		return nil
 	}
-	var tiers []string
-	if t := d.cfg.Config.Tenants; t != nil {
-		tiers = t.Tiers()
-	}
+	tiers := d.tiers()
 	if slices.Contains(tiers, tier) {
 		return nil
 	}

@@ -21,8 +21,9 @@ type metrics struct {
 	stopScrape func() // nil if there is no listener
 }
 
-func openMetrics(cfg Config, log *slog.Logger) (*metrics, error) {
+func openMetrics(cfg Config, tierOf func(tenant string) string, log *slog.Logger) (*metrics, error) {
 	m := &metrics{cfg: cfg.Telemetry, log: log}
+	m.cfg.TierOf = tierOf
 	m.cfg.Version, m.cfg.Console, m.cfg.Log = cfg.Version, cfg.Console, log
 	var err error
 	m.Recorder, err = telemetry.Open(context.Background(), m.cfg)

@@ -251,7 +251,7 @@ func (t builtin) wire(s *Server) wire.Tool {
 		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
 		Scope: string(cmp.Or(t.scope, access.Execute)),
 		Handle: func(ctx context.Context, c wire.Call) (redact.Redacted, error) {
-			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tool: t.name})
+			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tenant: c.Caller, Tool: t.name})
 			outcome := "error"
 			defer func() { span.End(outcome) }()
 			home, err := s.acquire(ctx, c.Caller)
@@ -260,7 +260,7 @@ func (t builtin) wire(s *Server) wire.Tool {
 			}
 			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy, session: new(sessionOf(c.Arguments)), outcome: &outcome}
 			answered.wrote = redact.NewModelInput(c.Arguments, "context_vars") // its values are not the model's own text
-			span.Update(func(f *telemetry.Facts) { f.Tenant, f.BytesIn = home.ID().String(), len(c.Arguments) })
+			span.Update(func(f *telemetry.Facts) { f.BytesIn = len(c.Arguments) })
 			defer func() { span.Update(func(f *telemetry.Facts) { f.Session = *answered.session }) }()
 			return s.serve(ctx, answered)
 		},

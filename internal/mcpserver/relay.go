@@ -99,7 +99,7 @@ func listing[P any](s *Server, list func(f *passthrough.Face, ctx context.Contex
 //
 // Usage does not count the call: it compares with clients that call tools directly.
 func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, err error) {
-	ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, r.Trace), telemetry.Request, telemetry.Facts{BytesIn: len(r.Params)})
+	ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, r.Trace), telemetry.Request, telemetry.Facts{Tenant: r.Caller, BytesIn: len(r.Params)})
 	defer func() {
 		outcome := "answered"
 		if err != nil {

@@ -80,9 +80,9 @@ func (r *Recorder) Minted(n int) {
 // Gauge is a number that is read at collection.
 type Gauge struct {
 	Name, Unit, About string
-	Total             bool   // monotonic: a counter
-	Label             string // name of the label of its parts; "" means none
-	Read              func(part func(label string, n int64))
+	Total             bool                                   // monotonic: a counter
+	Label             string                                 // name of the label of its parts; "" means none
+	Read              func(part func(label string, n int64)) // label "" is a part without the label
 }
 
 // AddGauge adds a gauge to the metrics.
@@ -92,7 +92,7 @@ func (r *Recorder) AddGauge(l Gauge) error {
 	}
 	read := metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
 		l.Read(func(label string, n int64) {
-			if l.Label == "" {
+			if l.Label == "" || label == "" {
 				o.Observe(n)
 			} else {
 				o.Observe(n, metric.WithAttributes(attribute.String(l.Label, label)))

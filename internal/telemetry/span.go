@@ -150,21 +150,37 @@ func (r *Recorder) Outgoing(ctx context.Context) map[string]string {
 	return to
 }
 
+// tier returns the tier of the span's tenant, "" if there is none.
+func (r *Recorder) tier(f Facts) string {
+	if r.tierOf == nil || f.Tenant == "" {
+		return ""
+	}
+	return r.tierOf(f.Tenant)
+}
+
 // count adds an ended span to the metrics.
 func (r *Recorder) count(step Step, f Facts, outcome string, took time.Duration) {
 	ctx, seconds := context.Background(), took.Seconds()
 	word := func(key, value string) attribute.KeyValue { return attribute.String(key, value) }
+	// labels appends the tier to labels. Calls of tools have none: with all servers and tools their
+	// series would soon exceed maxSeries.
+	labels := func(all ...attribute.KeyValue) metric.MeasurementOption {
+		if tier := r.tier(f); tier != "" {
+			all = append(all, word("tier", tier))
+		}
+		return metric.WithAttributes(all...)
+	}
 	switch step {
 	case Request:
-		r.requests.Record(ctx, seconds, metric.WithAttributes(word("tool", f.Tool), word("outcome", outcome)))
+		r.requests.Record(ctx, seconds, labels(word("tool", f.Tool), word("outcome", outcome)))
 	case Execution:
-		r.executions.Record(ctx, seconds, metric.WithAttributes(word("status", outcome)))
+		r.executions.Record(ctx, seconds, labels(word("status", outcome)))
 	case Queue:
-		r.queued.Record(ctx, seconds)
+		r.queued.Record(ctx, seconds, labels())
 	case Call:
 		r.calls.Add(ctx, 1, metric.WithAttributes(word("server", f.Server), word("tool", f.Tool), word("outcome", outcome)))
 	case Send:
-		r.sent.Record(ctx, seconds, metric.WithAttributes(word("server", f.Server), word("outcome", outcome)))
+		r.sent.Record(ctx, seconds, labels(word("server", f.Server), word("outcome", outcome)))
 	case Decision:
 		r.decisions.Add(ctx, 1, metric.WithAttributes(word("verdict", outcome)))
 	case Approval:

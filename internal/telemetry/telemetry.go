@@ -32,8 +32,11 @@ type Config struct {
 	Version string
 	Traces  Traces
 	Metrics Metrics
-	Console io.Writer    // receives traces whose endpoint is Console; nil means discard
-	Log     *slog.Logger // nil means discard
+	Console io.Writer // receives traces whose endpoint is Console; nil means discard
+	// TierOf returns the tier of a tenant, "" if it has none, for a label of metrics; nil means that no
+	// metric has that label.
+	TierOf func(tenant string) string
+	Log    *slog.Logger // nil means discard
 }
 
 // Console is the endpoint that prints to Config.Console.
@@ -85,6 +88,7 @@ type Recorder struct {
 	traces    *sdktrace.TracerProvider
 	meters    *sdkmetric.MeterProvider
 	registry  *prometheus.Registry // nil without a Prometheus endpoint
+	tierOf    func(tenant string) string
 	instruments
 }
 
@@ -105,7 +109,7 @@ func Open(ctx context.Context, cfg Config) (*Recorder, error) {
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
 		return nil, err
 	}
-	r := &Recorder{propagate: cfg.Traces.Propagate}
+	r := &Recorder{propagate: cfg.Traces.Propagate, tierOf: cfg.TierOf}
 	if err := r.openTraces(ctx, cfg, about); err != nil {
 		return nil, err
 	}

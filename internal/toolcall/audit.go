@@ -10,6 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -75,12 +76,13 @@ func (w auditor) record(c call, known tool.Ref, a answer) {
 type sender struct {
 	next    tool.Caller
 	forward bool
+	tenant  tenant.ID
 	stack   *Stack
 }
 
 func (s sender) handle(ctx context.Context, c call) (answer, error) {
 	to := s.stack.cfg.Telemetry
-	ctx, span := to.Start(ctx, telemetry.Send, telemetry.Facts{Server: c.Server, Tool: c.Tool})
+	ctx, span := to.Start(ctx, telemetry.Send, telemetry.Facts{Tenant: s.tenant.String(), Server: c.Server, Tool: c.Tool})
 	c.Trace = to.Outgoing(ctx)
 	began := time.Now()
 	res, err := s.next.Call(ctx, c.Call)

@@ -122,7 +122,7 @@ type layer interface {
 // For returns the caller of an owner. It is valid as long as the owner's home.
 func (s *Stack) For(o Owner) tool.Caller {
 	// Innermost: whatever reaches it is sent to the server.
-	var c layer = sender{s.upstream(o), o.Forward, s}
+	var c layer = sender{s.upstream(o), o.Forward, o.Home.ID(), s}
 	// Infers the result type from actual results, and decides how they are decoded.
 	c = shapeObserver{c, o.Home, s}
 	// Records calls exactly as they are made, and no refused ones.

@@ -121,6 +121,17 @@ func (q *Queue) Load() Load {
 	return Load{Running: q.running, Waiting: q.waiting}
 }
 
+// Loads returns the Load of each owner with running or waiting executions.
+func (q *Queue) Loads() map[string]Load {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := make(map[string]Load, len(q.owners))
+	for name, o := range q.owners {
+		all[name] = Load{Running: o.running, Waiting: o.waiting.Len()}
+	}
+	return all
+}
+
 // Acquire waits until the owner may run one more execution. The caller calls
 // release when that has ended; further calls of release do nothing. The error is
 // context.Cause(ctx) if ctx ended, else Exhausted with the time to wait before the
