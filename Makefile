@@ -8,8 +8,9 @@ export CGO_ENABLED = 0
 build: # the program, as ./sandpiper
 	go build -o sandpiper ./cmd/sandpiper
 
-release: # the same, without debug data and local paths; VERSION=v1.2.3 names it
-	go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o sandpiper ./cmd/sandpiper
+release: # the same, without debug data, local paths and unused parts of Python; VERSION=v1.2.3 names it
+	GOOS= GOARCH= go run ./scripts/trim-python
+	go build -modfile dist/trimmed/go.mod -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o sandpiper ./cmd/sandpiper
 
 test:
 	go test ./...

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"runtime"
 	"slices"
 	_ "unsafe" // for go:linkname
@@ -31,14 +30,6 @@ var embedded fs.FS
 // an install changes.
 const format = 1
 
-// kept matches the parts of the distribution that a sandbox needs; libpython*.so is
-// linked into the executable. dropped matches exceptions: graphics modules, which
-// need a display, files for building extensions, and CPython's own tests.
-const (
-	kept    = `^(bin(/python(3(\.14)?)?)?|lib|lib/python3\.14(/.*)?)$`
-	dropped = `^lib/python3\.14/(tkinter|turtle\.py|config-3\.14-[^/]*|lib-dynload/(_test|_ctypes_test|_tkinter)[^/]*)(/|$)`
-)
-
 // packed is one line of the distribution's list of files.
 type packed struct {
 	Name       string      `json:"name"`
@@ -51,8 +42,8 @@ type packed struct {
 // distribution returns the embedded files to install; a directory precedes its entries.
 func distribution() ([]packed, error) {
 	list, err := listEmbedded(embedded)
-	keep, drop := regexp.MustCompile(kept), regexp.MustCompile(dropped)
-	return slices.DeleteFunc(list, func(p packed) bool { return !keep.MatchString(p.Name) || drop.MatchString(p.Name) }), err
+	installs := Installer()
+	return slices.DeleteFunc(list, func(p packed) bool { return !installs(p.Name) }), err
 }
 
 // listEmbedded returns all files that go-embed-python embeds in one file system.
