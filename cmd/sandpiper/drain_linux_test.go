@@ -69,7 +69,7 @@ func TestStoppingDaemonCompletesCallsAndRefusesNewOnes(t *testing.T) {
 			}
 			text, _ := io.ReadAll(res.Body)
 			res.Body.Close()
-			if after, err := strconv.Atoi(res.Header.Get("Retry-After")); res.StatusCode != http.StatusServiceUnavailable || err != nil || after != 601 || !strings.Contains(string(text), "stopping") {
+			if after, err := strconv.Atoi(res.Header.Get("Retry-After")); res.StatusCode != http.StatusServiceUnavailable || err != nil || after < 500 || after > 600 || !strings.Contains(string(text), "stopping") {
 				t.Errorf("a new call: %d, %v, %s", res.StatusCode, res.Header, text)
 			}
 			if err := os.WriteFile(filepath.Join(d.workspace("local"), "go"), nil, 0o644); err != nil {

@@ -51,14 +51,15 @@ func Restore(ctx context.Context, dir, file, keyFile string) (done Restored, err
 	if err != nil {
 		return done, err
 	}
+	undo := func() error { return nil }
 	if err = b.entries(ctx, func(h *tar.Header, content io.Reader) error { return addEntry(r, h, content) }); err == nil {
-		err = at.placeKey(key)
+		undo, err = at.placeKey(key)
 	}
 	if err == nil {
 		err = r.Commit(ctx)
 	}
 	if err != nil {
-		return done, errors.Join(err, r.Abort())
+		return done, errors.Join(err, undo(), r.Abort())
 	}
 	done.Tenants, done.Archived = r.Tenants()
 	return done, nil
@@ -84,13 +85,13 @@ func (d dataDir) keyOf(b *backupFile, keyFile string) ([]byte, error) {
 	return d.key().ReadMatching(b.Key)
 }
 
-// placeKey writes the master key, unless it is there.
-func (d dataDir) placeKey(key []byte) error {
-	_, err := d.key().ReadMatching(secret.Fingerprint(key))
+// placeKey writes the master key, unless it is there. undo removes what it wrote.
+func (d dataDir) placeKey(key []byte) (undo func() error, err error) {
+	_, err = d.key().ReadMatching(secret.Fingerprint(key))
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return func() error { return nil }, err
 	}
-	return durable.WriteFile(string(d.key()), key)
+	return func() error { return remove(string(d.key())) }, durable.WriteFile(string(d.key()), key)
 }
 
 // RestoreTenant creates one tenant from a backup of this data directory. With replace, the data of a

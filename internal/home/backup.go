@@ -33,7 +33,7 @@ func (t *Homes) Snapshot(ctx context.Context, id tenant.ID) (*Snapshot, error) {
 		return nil, err
 	}
 	if e.Suspension != nil && e.Suspension.Deleting {
-		return nil, errDeleting(id)
+		return nil, errNoTenant(id) // its data is not complete
 	}
 	p := t.layout.of(id)
 	lock, err := p.lockShared(ctx, id)

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -338,4 +339,70 @@ func TestInterruptedReplacementIsRepeated(t *testing.T) {
 	if got := read(must(ts.Acquire(ctx, id))(t), "f"); got != "content" {
 		t.Errorf("the file is %q", got)
 	}
+}
+
+// Code that replaces its files by links, FIFOs and directories all the time neither stops a backup nor
+// makes it impossible to restore, and no file outside of the workspace gets into it.
+func TestBackupOfHostileWorkspaceIsRestorable(t *testing.T) {
+	t.Parallel()
+	root, err := os.MkdirTemp("/dev/shm", "backup-") // where a name that is created again is listed again
+	if err != nil {
+		root = t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	outside := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(outside, []byte("of the host"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ts := open(t, home.Config{Root: filepath.Join(root, "data"), UIDs: -1})
+	a := acquire(t, ts, "a")
+	dir := filepath.Join(root, "data", "workspaces", "a")
+	stop := make(chan struct{})
+	var attacking sync.WaitGroup
+	for worker := range 3 {
+		attacking.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				path := filepath.Join(dir, fmt.Sprint("f", (n+worker)%200))
+				_ = os.RemoveAll(path)
+				switch n % 7 {
+				case 0, 1:
+					f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0o600) // it may be a FIFO of another one
+					if err == nil {
+						_, _ = f.Write(bytes.Repeat([]byte("x"), n%5000))
+						f.Close()
+					}
+				case 2:
+					_ = os.Symlink(outside, path)
+				case 3:
+					_ = syscall.Mkfifo(path, 0o600)
+				case 4:
+					_ = os.MkdirAll(filepath.Join(path, "deep", "er"), 0o700)
+				case 5:
+					_ = os.Link(filepath.Join(dir, fmt.Sprint("f", n%100)), path)
+				case 6:
+					_ = os.Rename(filepath.Join(dir, fmt.Sprint("f", (n+50)%200)), path)
+				}
+			}
+		})
+	}
+	for range 20 {
+		archive := backup(t, ts, a.ID())
+		if bytes.Contains(archive, []byte("of the host")) {
+			t.Fatal("a file outside of the workspace is in the backup")
+		}
+		r := must(home.StartRestore(newRoot(t)))(t)
+		if err := entries(archive)(r.Add); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	attacking.Wait()
 }

@@ -101,6 +101,7 @@ type Server struct {
 	bodies   *semaphore.Weighted
 	origins  *http.CrossOriginProtection
 	stopping atomic.Bool
+	stops    time.Time // the end of Drain; set before stopping
 }
 
 // New checks cfg and returns a Server.
@@ -166,6 +167,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 		return err
 	case <-ctx.Done():
 	}
+	s.stops = time.Now().Add(s.cfg.Grace)
 	s.stopping.Store(true)
 	err := s.drain()
 	err = errors.Join(err, srv.Close())
@@ -238,7 +240,9 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 
 // retryAfter returns when clients of a stopping server may try again, in seconds: when this one has
 // certainly stopped accepting connections. With another one behind the same address they may try at once.
-func (s *Server) retryAfter() string { return strconv.Itoa(int(s.cfg.Grace/time.Second) + 1) }
+func (s *Server) retryAfter() string {
+	return strconv.Itoa(int(max(0, time.Until(s.stops))/time.Second) + 1)
+}
 
 // guard rejects cross-origin requests, and limits the time and memory of a request.
 func (s *Server) guard(next http.Handler) http.Handler {

@@ -37,7 +37,7 @@ type segment struct{ offset, length int64 }
 // in a mixed state, and with zeros at its end if it became shorter.
 func (f *Files) Archive(ctx context.Context, tw *tar.Writer, prefix string) (Archived, error) {
 	a := archiver{files: f, tw: tw, prefix: prefix, seen: map[identity]string{}}
-	w := walk{start: f.root, need: 0o500}
+	w := walk{start: f.root, need: 0o500, unique: true}
 	w.enter = func(name string) bool {
 		_, mounted := f.mounts[name]
 		if mounted && w.depth() == 1 {

@@ -172,6 +172,7 @@ type walk struct {
 	enter  func(name string) bool                   // reports whether to enter a directory; nil means all
 	opened func(e entry)                            // called for each entered directory; may be nil
 	leave  func(parent *dir, name string)           // called after each directory; may be nil
+	unique bool                                     // visit a name once, even if it is created again while its directory is read
 
 	missed bool // something was not visited
 
@@ -254,12 +255,19 @@ func (w *walk) push(ctx context.Context, name string) error {
 	l := level{name: name, id: self.id, prefix: max(0, len(w.prefix)-len(name)-1)}
 	w.levels = append(w.levels, l)
 	top := &w.levels[len(w.levels)-1]
+	visited := map[string]bool{}
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		names, err := w.here.names(1024)
 		for _, name := range names {
+			if w.unique && visited[name] {
+				continue
+			}
+			if w.unique {
+				visited[name] = true
+			}
 			if err := w.visit(top, name); err != nil {
 				return err
 			}
