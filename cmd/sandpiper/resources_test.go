@@ -68,6 +68,23 @@ func TestSubscriberIsNotifiedOfWrites(t *testing.T) {
 	}
 }
 
+// doubleFolder is the skill of callTools as an Agent Skills folder shows it.
+const doubleFolder = `---
+name: double
+description: "twice as much"
+metadata:
+  sandpiper-name: "double"
+  version: "1"
+  tags: "math"
+---
+
+# double
+
+twice as much
+
+The code is ` + "`scripts/double.py`" + `, a Python module. In Sandpiper, import it with ` + "`from skills import double`" + `.
+`
+
 // readResources reads the resources that callTools created.
 func readResources(t *testing.T, c inspector) {
 	var list struct{ Resources []struct{ URI string } }
@@ -86,6 +103,7 @@ func readResources(t *testing.T, c inspector) {
 	}
 	want := map[string]string{
 		"skill://double":            "def double(x): return 2 * x",
+		"skill://double/SKILL.md":   doubleFolder,
 		"workspace://in/orders.csv": "id,amount\n1,10\n2,32\n",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
