@@ -3,10 +3,14 @@ package process
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -53,16 +57,22 @@ func newPool(b *Backend) *pool {
 	return p
 }
 
-// specKey identifies the specs that a bound worker fits: all fields, since binding
-// fixes them.
-func specKey(s sandbox.Spec) string {
+// specKey identifies the specs that a bound worker fits: all fields and the mounted
+// directories, since binding fixes them. A directory that was replaced under its name,
+// by a restore for example, is another one.
+func (p *pool) specKey(s sandbox.Spec) string {
 	k, _ := json.Marshal(s)
+	for _, m := range s.Mounts {
+		var st unix.Stat_t
+		_ = unix.Stat(filepath.Join(p.b.cfg.Roots[m.Root], m.Name), &st) // a missing one fails in bind
+		k = fmt.Appendf(k, " %d:%d", st.Dev, st.Ino)
+	}
 	return string(k)
 }
 
 // take returns a worker bound to spec, from the pool or new.
 func (p *pool) take(ctx context.Context, spec sandbox.Spec) (*process, error) {
-	key := specKey(spec)
+	key := p.specKey(spec)
 	p.mu.Lock()
 	p.waiting++
 	w, bound := p.pick(key)
@@ -152,6 +162,12 @@ func (p *pool) bindWorker(ctx context.Context, w *process, spec sandbox.Spec) (*
 	}
 }
 
+// drop removes key from the recent specs, with its workers.
+func (p *pool) drop(key string) {
+	p.recent = slices.DeleteFunc(p.recent, func(r recentSpec) bool { return r.key == key })
+	p.forget(key)
+}
+
 func (p *pool) remember(key string, spec sandbox.Spec) {
 	p.recent = slices.DeleteFunc(p.recent, func(r recentSpec) bool { return r.key == key })
 	p.recent = append(p.recent, recentSpec{key, spec, time.Now()})
@@ -185,14 +201,19 @@ func (p *pool) refill() {
 // fill makes one worker for key.
 func (p *pool) fill(spec sandbox.Spec, key string) {
 	w, err := p.b.fork(true)
+	replaced := false
 	if err == nil && key != "" {
 		if err = w.bind(context.Background(), spec); err != nil {
 			w.end()
 		}
+		replaced = p.specKey(spec) != key
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.filling[key]--
+	if replaced {
+		p.drop(key)
+	}
 	switch {
 	case err != nil:
 		p.b.cfg.Log.Debug("making a worker in advance failed", "error", err)
@@ -223,8 +244,9 @@ func (p *pool) nextRefill() (spec sandbox.Spec, key string, more bool) {
 }
 
 func (p *pool) warm(spec sandbox.Spec) {
+	key := p.specKey(spec)
 	p.mu.Lock()
-	p.remember(specKey(spec), spec)
+	p.remember(key, spec)
 	p.mu.Unlock()
 	p.refill()
 }
