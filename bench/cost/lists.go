@@ -61,6 +61,9 @@ func readList(file string) (result catalog.Listing, err error) {
 	if err == nil && fi.Size() > maxList {
 		return result, fault.New(fault.Invalid, "%s has %d bytes; the maximum is %d", file, fi.Size(), maxList)
 	}
+	if err == nil && !fi.Mode().IsRegular() { // opening a pipe would block
+		return result, fault.New(fault.Invalid, "%s is not a regular file", file)
+	}
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return result, fault.Wrap(fault.Invalid, err, "the list of tools %s cannot be read", file)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -40,7 +39,7 @@ func (a *app) loadCode(o execOptions) (string, error) {
 	case o.script == "" || o.script == "-":
 		return readCode(a.stdin, "standard input")
 	}
-	f, err := os.Open(o.script)
+	f, err := openInput(o.script)
 	if err != nil {
 		return "", err
 	}

@@ -174,14 +174,14 @@ func (a *app) putFile(ctx context.Context, home *home.Home, path, name string) (
 func (a *app) readLocal(path string) ([]byte, error) {
 	r := a.stdin
 	if path != "-" {
-		f, err := os.Open(path)
+		if isDir(path) {
+			return nil, usagef("%s is a directory; use sandpiper files put for directories", path)
+		}
+		f, err := openInput(path)
 		if err != nil {
 			return nil, err
 		}
 		defer f.Close()
-		if info, err := f.Stat(); err == nil && info.IsDir() {
-			return nil, usagef("%s is a directory; use sandpiper files put for directories", path)
-		}
 		r = f
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxFileSize+1))

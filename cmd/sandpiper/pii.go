@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -78,7 +77,7 @@ func (a *app) runPIIScan(ctx context.Context, files []string, jsonl bool) error 
 func (a *app) scanFile(ctx context.Context, out io.Writer, s *detect.Scanner, name string, jsonl bool) error {
 	in := a.stdin
 	if name != "-" {
-		f, err := os.Open(name)
+		f, err := openInput(name)
 		if err != nil {
 			return err
 		}

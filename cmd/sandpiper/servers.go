@@ -143,9 +143,15 @@ func (a *app) serversFile() (path string, text []byte, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	text, err = os.ReadFile(path)
+	fi, err := os.Stat(path)
 	if os.IsNotExist(err) {
 		return path, nil, nil
+	}
+	if err == nil && !fi.Mode().IsRegular() { // opening a pipe would block
+		return "", nil, fault.New(fault.Invalid, "%s is not a regular file", path)
+	}
+	if err == nil {
+		text, err = os.ReadFile(path)
 	}
 	if err != nil {
 		return "", nil, fault.Wrap(fault.Invalid, err, "%s cannot be read", path)

@@ -113,9 +113,9 @@ func (a *app) runTenantImport(ctx context.Context, file string, o transferOption
 			return err
 		}
 	}
-	f, err := os.Open(file)
+	f, err := openInput(file)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, err, "open the export: %v", err)
+		return inputFault("open the export", err)
 	}
 	defer f.Close()
 	return a.withDaemon(func(d *daemon.Daemon) error {
@@ -167,6 +167,9 @@ func (a *app) reportTransfer(ctx context.Context, d *daemon.Daemon, id tenant.ID
 	a.printf("Tenant %s is %s: %d files with %d bytes.\n", visibleName(id.String()), outcome, done.Files, done.Bytes)
 	return nil
 }
+
+// maxKeyFile limits the file of a passphrase or of identities in bytes.
+const maxKeyFile = 1 << 20
 
 // createFile creates a file with mode 0600 that has its name only once it is complete and on disk.
 func createFile(path string, write func(io.Writer) error) error {
@@ -221,9 +224,9 @@ func (a *app) identities(o transferOptions) ([]age.Identity, error) {
 		if o.passphrase != "" {
 			return nil, usagef("--identity and --passphrase-file exclude each other")
 		}
-		b, err := os.ReadFile(o.identity)
+		b, err := readInput(o.identity, maxKeyFile)
 		if err != nil {
-			return nil, fault.Wrap(fault.Invalid, err, "read the identity: %v", err)
+			return nil, inputFault("read the identity", err)
 		}
 		all, err := age.ParseIdentities(bytes.NewReader(b))
 		if err != nil {
@@ -242,9 +245,9 @@ func (a *app) identities(o transferOptions) ([]age.Identity, error) {
 // passphrase reads a passphrase from a file, or from the terminal without showing it.
 func (a *app) passphrase(file string, twice bool) (string, error) {
 	if file != "" {
-		b, err := os.ReadFile(file)
+		b, err := readInput(file, maxKeyFile)
 		if err != nil {
-			return "", fault.Wrap(fault.Invalid, err, "read the passphrase: %v", err)
+			return "", inputFault("read the passphrase", err)
 		}
 		line, _, _ := strings.Cut(string(b), "\n")
 		if line = strings.TrimSuffix(line, "\r"); line == "" {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -85,7 +84,7 @@ func (a *app) toolArguments(given string) (json.RawMessage, error) {
 		text, err = io.ReadAll(io.LimitReader(a.stdin, maxArguments+1))
 	case isFile:
 		from = path
-		text, err = readArguments(path)
+		text, err = readInput(path, maxArguments)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the arguments: %w", err)
@@ -104,13 +103,4 @@ func (a *app) toolArguments(given string) (json.RawMessage, error) {
 		return nil, usagef("%s must be a JSON object such as {\"name\": 1}", from)
 	}
 	return text, nil
-}
-
-func readArguments(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxArguments+1))
 }

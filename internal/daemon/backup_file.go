@@ -12,6 +12,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -81,7 +82,7 @@ type backupFile struct {
 
 // openBackup opens a file and reads its manifest. The rest is not verified yet.
 func openBackup(path string) (*backupFile, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would block
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "open the backup: %v", err)
 	}

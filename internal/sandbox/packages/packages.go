@@ -16,6 +16,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -113,12 +114,20 @@ func (c Config) layer(l *Lock) python.LayerConfig {
 	return python.LayerConfig{Dir: c.LayerDir, Key: l.key(), Progress: c.Progress, Log: c.Log}
 }
 
+// readFile reads a regular file: opening a pipe would block.
+func readFile(path string) ([]byte, error) {
+	if fi, err := os.Stat(path); err == nil && !fi.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	return os.ReadFile(path)
+}
+
 // inputs returns what the lock file depends on, one line per requirement, requirements
 // file or wheel.
 func (c Config) inputs() ([]string, error) {
 	list := slices.Clone(c.Requirements)
 	if c.RequirementsFile != "" {
-		data, err := os.ReadFile(c.RequirementsFile)
+		data, err := readFile(c.RequirementsFile)
 		if err != nil {
 			return nil, fault.Wrap(fault.Invalid, err, "the requirements file %s cannot be read", c.RequirementsFile)
 		}

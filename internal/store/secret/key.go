@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
@@ -44,7 +45,7 @@ func (k KeyFile) Read() ([]byte, error) {
 }
 
 func (k KeyFile) read() ([]byte, error) {
-	f, err := os.Open(string(k))
+	f, err := os.OpenFile(string(k), os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe without a writer would block
 	if err != nil {
 		return nil, err
 	}

@@ -87,6 +87,9 @@ func read(path string, v any) error {
 	if err == nil && fi.Size() > maxStaticSize {
 		return fault.New(fault.Invalid, "the tool catalog %s has %d bytes; the maximum is %d", path, fi.Size(), maxStaticSize)
 	}
+	if err == nil && !fi.Mode().IsRegular() { // opening a pipe would block
+		return fault.New(fault.Invalid, "the tool catalog %s is not a regular file", path)
+	}
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, err, "cannot read the tool catalog %s", path)

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// openInput opens a file that a command reads once from its start. It may be a pipe, such as a shell
+// creates for <(…). A pipe that no process writes to is an error: opening it would block, which no
+// signal could end.
+func openInput(path string) (io.ReadCloser, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if fi.Mode()&fs.ModeNamedPipe == 0 {
+		return f, nil
+	}
+	r := bufio.NewReader(f)
+	if _, err := r.Peek(1); err == io.EOF {
+		return nil, errors.Join(fault.New(fault.Invalid, "%s is a pipe that no process writes to", path).
+			WithHint("start the process that writes to it first, or give a regular file"), f.Close())
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{r, f}, nil
+}
+
+// inputFault reports that a file cannot be read. A fault of openInput says why.
+func inputFault(what string, err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	return fault.Wrap(fault.Invalid, err, "%s: %v", what, err)
+}
+
+// readInput reads a whole file that may be a pipe, at most max bytes and one.
+func readInput(path string, max int64) ([]byte, error) {
+	f, err := openInput(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, max+1))
+}
