@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry/telemetrytest"
 )
 
@@ -266,6 +268,51 @@ servers: {calculator: {command: %q, trusted: true}}
 		if strings.Contains(name, "free-") || strings.Contains(name, "gold") || strings.Contains(name, "untiered") {
 			t.Errorf("%s names a tenant", name)
 		}
+	}
+}
+
+// Each refusal by a quota is counted by quota and tier, and no tenant is named.
+func TestMetricsCountRefusalsByQuota(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	d := serveHTTP(t, "", fmt.Sprintf(`
+http: {tokens: {ada: 0123456789-of-ada, bob: 0123456789-of-bob, eve: 0123456789-of-eve}}
+tiers: {free: {tenants: [ada], quotas: {executions_per_minute: 2}}, small: {tenants: [bob], quotas: {calls_per_day: 1}, workspace: {max_mb: 1}}}
+tenants: {eve: {pii: {queries_per_hour: 1}, workspace: {max_files: 100}}}
+profile: standard
+telemetry: {metrics: {prometheus: "127.0.0.1:0", token: %s}}
+servers: {calculator: {command: %q, trusted: true}}
+`, toMetrics, filepath.Join(exampleServers(t), "calculator")))
+	ada := d.visit("Authorization", "Bearer 0123456789-of-ada")
+	for range 5 {
+		ada.answer(`{"code":"1"}`)
+	}
+	bob := d.visit("Authorization", "Bearer 0123456789-of-bob")
+	bob.answer(`{"code":"from servers import calculator\nfor i in range(3):\n    try: calculator.add(a=1, b=2)\n    except ToolError: pass"}`)
+	bob.answer(`{"code":"open('big', 'wb').write(bytes(5_000_000))"}`)
+	bob.answer(`{"code":"write_file('f', 'x' * 2_000_000)"}`)
+	eve := d.visit("Authorization", "Bearer 0123456789-of-eve")
+	eve.answer(`{"code":"for i in range(200): write_file(f'f{i}', '1')"}`)
+	eve.toolText("sanitize_pii", `{"text":"ada@example.com and bob@example.com"}`)
+	series, text, err := telemetrytest.Scrape(t.Context(), d.metrics(), toMetrics)
+	if err != nil {
+		t.Fatal(text, err)
+	}
+	got := map[string]float64{}
+	for name, n := range series {
+		if strings.HasPrefix(name, "sandpiper_quota_refusals_total{") {
+			got[name] = n
+		}
+	}
+	want := map[string]float64{
+		"sandpiper_quota_refusals_total{quota=executions_per_minute,tier=free}": 3,
+		"sandpiper_quota_refusals_total{quota=calls_per_day,tier=small}":        2,
+		"sandpiper_quota_refusals_total{quota=workspace.max_mb,tier=small}":     2,
+		"sandpiper_quota_refusals_total{quota=workspace.max_files}":             1,
+		"sandpiper_quota_refusals_total{quota=pii.queries_per_hour}":            1,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

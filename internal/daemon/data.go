@@ -52,7 +52,7 @@ func (d *data) open() (err error) {
 	d.process = journal.NewProcess(d.sub("processes"), func() ([]byte, error) { return d.derive("journal", "the journal", true) })
 	d.homes, err = home.Open(ctx, home.Config{
 		Root: cfg.DataDir, Quota: cfg.Workspace.Quota, Results: cfg.Workspace.Results, Modules: cfg.Modules.register(), Settings: d.homeSettings, RecentCode: cfg.RecentCode,
-		Vault: d.vault, Redact: d.redact, Approvals: d.approvals, Process: d.process, RecordTokens: cfg.Telemetry.Tokens, Log: cfg.Log,
+		Vault: d.vault, Redact: d.redact, Approvals: d.approvals, Process: d.process, RecordTokens: cfg.Telemetry.Tokens, RecordRefusal: cfg.Telemetry.Refused, Log: cfg.Log,
 	})
 	if err != nil {
 		return err
@@ -114,7 +114,8 @@ func (d *data) vault(id tenant.ID, db *store.DB) *vault.Vault {
 	p := d.settings(id).PII
 	return vault.New(vault.Config{
 		DB: db, Tenant: id, Master: d.master, TTL: p.TTL,
-		MaxRecords: p.Tokens, MaxNew: p.New, MaxOnRequest: p.Asked, OnNewTokens: d.cfg.Telemetry.Minted, Log: d.cfg.Log,
+		MaxRecords: p.Tokens, MaxNew: p.New, MaxOnRequest: p.Asked, OnNewTokens: d.cfg.Telemetry.Minted,
+		OnRefused: func(key string) { d.cfg.Telemetry.Refused(id.String(), key) }, Log: d.cfg.Log,
 	})
 }
 

@@ -259,7 +259,7 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	}
 	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
-	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log})
+	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log, Refused: func(n quota.Name) { t.cfg.RecordRefusal(r.id.String(), string(n)) }})
 	if t.cfg.Vault != nil {
 		r.vault = t.cfg.Vault(r.id, r.db)
 	}
@@ -281,7 +281,7 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	if key := r.settings.Modules; key != "" {
 		mounts[serversMount], _ = t.Modules(key)
 	}
-	cfg := workspace.Config{Dir: p.workspace, Quota: r.settings.Quota, Mounts: mounts}
+	cfg := workspace.Config{Dir: p.workspace, Quota: r.settings.Quota, Mounts: mounts, Refused: func(key string) { t.cfg.RecordRefusal(r.id.String(), key) }}
 	if r.uid != selfUID() {
 		cfg.Owner = r.uid
 	}

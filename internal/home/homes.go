@@ -55,6 +55,9 @@ type Config struct {
 	// RecordTokens is called with each number of tokens that is counted, for metrics; inside
 	// means that code used them in tool calls. nil means no call.
 	RecordTokens func(inside bool, tokens int64)
+	// RecordRefusal is called with the name of a quota for each refusal, for metrics; nil means no
+	// call.
+	RecordRefusal func(tenant, quota string)
 }
 
 func (c Config) withDefaults() Config {
@@ -66,6 +69,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.UIDs == 0 {
 		c.UIDs = 65_536
+	}
+	if c.RecordRefusal == nil {
+		c.RecordRefusal = func(string, string) {}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -24,6 +24,7 @@ type instruments struct {
 	decisions  metric.Int64Counter
 	tokens     metric.Int64Counter
 	minted     metric.Int64Counter
+	refusals   metric.Int64Counter
 	waiting    metric.Int64UpDownCounter
 }
 
@@ -55,6 +56,7 @@ func (i *instruments) make(m metric.Meter) error {
 	i.decisions = count("sandpiper.policy.decisions", "{decision}", "Policy decisions on calls")
 	i.tokens = count("sandpiper.tokens", "{token}", "Model tokens kept in the sandbox (inside), and read or written by models (spent)")
 	i.minted = count("sandpiper.pii.tokens", "{token}", "Privacy tokens created")
+	i.refusals = count("sandpiper.quota.refusals", "{refusal}", "Requests, calls, writes and values refused because a quota of a tenant was used up")
 	return errors.Join(errs...)
 }
 
@@ -75,6 +77,18 @@ func (r *Recorder) Minted(n int) {
 	if r != nil {
 		r.minted.Add(context.Background(), int64(n))
 	}
+}
+
+// Refused counts what a quota of a tenant refused. quota is one of a small set of names.
+func (r *Recorder) Refused(tenant, quota string) {
+	if r == nil {
+		return
+	}
+	labels := []attribute.KeyValue{attribute.String("quota", quota)}
+	if tier := r.tier(Facts{Tenant: tenant}); tier != "" {
+		labels = append(labels, attribute.String("tier", tier))
+	}
+	r.refusals.Add(context.Background(), 1, metric.WithAttributes(labels...))
 }
 
 // Gauge is a number that is read at collection.

@@ -28,7 +28,11 @@ func (r *Result) ExplainDisk(ctx context.Context, files *workspace.Files) {
 			r.setHint(err)
 		}
 	case r.Status == sandbox.Raised && strings.Contains(r.Error, readOnly):
-		r.setHint(files.CheckQuota(ctx))
+		err := files.CheckQuota(ctx)
+		if fault.KindOf(err) == fault.Exhausted {
+			err = files.QuotaExceeded(ctx) // counts the refusal
+		}
+		r.setHint(err)
 	}
 }
 

@@ -10,6 +10,7 @@ package quota
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -115,10 +116,11 @@ const steps = 60
 
 // Counter counts for one tenant.
 type Counter struct {
-	limits Limits
-	db     *store.DB
-	log    *slog.Logger
-	now    func() time.Time
+	limits  Limits
+	db      *store.DB
+	log     *slog.Logger
+	now     func() time.Time
+	refused func(Name)
 
 	mu        sync.Mutex
 	windows   map[Name]window
@@ -138,6 +140,8 @@ type Config struct {
 	Limits Limits       // nothing else is counted
 	Log    *slog.Logger // nil discards
 	Now    func() time.Time
+	// Refused is called with the quota of each Exceeded error; nil means no call.
+	Refused func(Name)
 }
 
 // New returns a Counter.
@@ -148,7 +152,10 @@ func New(cfg Config) *Counter {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Counter{limits: cfg.Limits, db: cfg.DB, log: cfg.Log, now: cfg.Now, windows: map[Name]window{}, unwritten: map[Name]map[int64]int64{}}
+	if cfg.Refused == nil {
+		cfg.Refused = func(Name) {}
+	}
+	return &Counter{limits: cfg.Limits, db: cfg.DB, log: cfg.Log, now: cfg.Now, refused: cfg.Refused, windows: map[Name]window{}, unwritten: map[Name]map[int64]int64{}}
 }
 
 // Limits reports whether a quota is configured.
@@ -168,6 +175,14 @@ func (c *Counter) take(ctx context.Context, n Name, amount int64) error {
 	if !limited {
 		return nil
 	}
+	err := c.takeFrom(ctx, n, limit, amount)
+	if _, exceeded := errors.AsType[*Exceeded](err); exceeded {
+		c.refused(n)
+	}
+	return err
+}
+
+func (c *Counter) takeFrom(ctx context.Context, n Name, limit, amount int64) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.refresh(ctx); err != nil {

@@ -60,7 +60,7 @@ func (f *Files) Reserve(ctx context.Context, bytes, files int64) (done func(), e
 		}
 	}
 	if f.over(a.used, a.pending, more) {
-		return nil, f.overQuota(a.used, more)
+		return nil, f.refuse(a.used, more)
 	}
 	a.pending.bytes, a.pending.files = a.pending.bytes+more.bytes, a.pending.files+more.files
 	return sync.OnceFunc(func() {
@@ -111,8 +111,8 @@ func (f *Files) CheckQuota(ctx context.Context) error {
 	return nil
 }
 
-// QuotaExceeded measures the workspace and describes its usage, for an execution that
-// was ended because of it. Later calls of CheckQuota use the measurement.
+// QuotaExceeded measures the workspace and describes its usage, for an execution that was ended or
+// whose write failed because of it, and counts that refusal. Later calls of CheckQuota use the measurement.
 func (f *Files) QuotaExceeded(ctx context.Context) error {
 	a := &f.account
 	a.mu.Lock()
@@ -120,7 +120,7 @@ func (f *Files) QuotaExceeded(ctx context.Context) error {
 	if err := f.measure(ctx); err != nil {
 		return err
 	}
-	over := f.overQuota(a.used, amount{})
+	over := f.refuse(a.used, amount{})
 	if !f.over(a.used, amount{}, amount{}) {
 		over.Message += "; more was in deleted files that the code held open, and is free again"
 	}
@@ -155,6 +155,18 @@ func (f *Files) NearlyFull() error {
 func nearlyFull(free int64) error {
 	return fault.New(fault.Unavailable, "the disk of the machine that runs Sandpiper is nearly full (%s free): nothing is written to workspaces", bytesText(free)).
 		WithHint("this is not your quota: ask the operator to free disk space")
+}
+
+// refuse counts a refusal and returns its error.
+func (f *Files) refuse(u Usage, more amount) *fault.Error {
+	q, key := f.cfg.Quota, "workspace.max_mb"
+	if q.Bytes == 0 || u.Bytes+more.bytes <= q.Bytes && q.Files > 0 && u.Files+u.Dirs+more.files > q.Files {
+		key = "workspace.max_files"
+	}
+	if f.cfg.Refused != nil {
+		f.cfg.Refused(key)
+	}
+	return f.overQuota(u, more)
 }
 
 func (f *Files) overQuota(u Usage, more amount) *fault.Error {

@@ -30,10 +30,12 @@ import (
 
 // Config of a Files.
 type Config struct {
-	Dir    string            // the directory; it must exist. Required
-	Owner  int               // uid and gid of new files; 0 means those of the daemon
-	Quota  Quota             // checked before the host writes; zero means no limit
-	Mounts map[string]string // top-level name -> directory seen there, read-only; nil means none
+	Dir   string // the directory; it must exist. Required
+	Owner int    // uid and gid of new files; 0 means those of the daemon
+	Quota Quota  // checked before the host writes; zero means no limit
+	// Refused is called with the key of a quota for each refusal; nil means no call.
+	Refused func(key string)
+	Mounts  map[string]string // top-level name -> directory seen there, read-only; nil means none
 	// Staging is a directory on the same file system for complete files that are about to
 	// replace others; old files in it were left by killed processes. "" means the directory
 	// of the replaced file, where code sees them.

@@ -77,14 +77,21 @@ func (c counts) write(ctx context.Context, tx *store.Tx) error {
 	return nil
 }
 
-// exceededLimit returns the limit that prevents storing a new value, "" if none.
+// Keys of limits in the configuration.
+const (
+	keyTokens  = "pii.tokens"
+	keyNew     = "pii.tokens_per_hour"
+	keyQueries = "pii.queries_per_hour"
+)
+
+// exceededLimit returns the key of the limit that prevents storing a new value, "" if none.
 func (b *batch) exceededLimit(session string) string {
 	cfg := b.v.cfg
 	switch {
 	case b.counts[countRecords].n >= cfg.MaxRecords:
-		return "values kept"
+		return keyTokens
 	case b.counts[countNew].n >= cfg.MaxNew:
-		return "new values in an hour"
+		return keyNew
 	case session != "":
 		return b.exceededDisclosures()
 	}
@@ -93,17 +100,18 @@ func (b *batch) exceededLimit(session string) string {
 
 func (b *batch) exceededDisclosures() string {
 	if b.counts[countGiven].n >= disclosuresPerRecord*b.v.cfg.MaxRecords {
-		return "disclosures to sessions"
+		return keyTokens
 	}
 	return ""
 }
 
-// logRedacted logs at most once per minute that values are redacted, and which limit
-// is reached.
-func (v *Vault) logRedacted(b *batch) {
+// reportRedacted counts that values are redacted, and logs at most once per minute which limit is
+// reached.
+func (v *Vault) reportRedacted(b *batch) {
 	if b.limit == "" {
 		return
 	}
+	v.refused(b.limit)
 	v.lastWarning.Lock()
 	defer v.lastWarning.Unlock()
 	if since := b.now.Sub(v.lastWarning.at); since >= 0 && since < time.Minute {
@@ -113,9 +121,24 @@ func (v *Vault) logRedacted(b *batch) {
 	v.cfg.Log.Warn("vault limit reached: new values are redacted and cannot be restored", "limit", b.limit)
 }
 
+// refused calls Config.OnRefused.
+func (v *Vault) refused(key string) {
+	if v.cfg.OnRefused != nil {
+		v.cfg.OnRefused(key)
+	}
+}
+
 // ConsumeQuota takes n, or nothing, from the hourly quota of values tokenized on
 // request: tokenizing guesses reveals the value of a token.
 func (v *Vault) ConsumeQuota(ctx context.Context, n int) error {
+	err := v.consume(ctx, n)
+	if fault.KindOf(err) == fault.Exhausted {
+		v.refused(keyQueries)
+	}
+	return err
+}
+
+func (v *Vault) consume(ctx context.Context, n int) error {
 	if n < 0 || n > v.cfg.MaxOnRequest {
 		return fault.New(fault.Exhausted, "cannot tokenize %d values on request: the limit is %d per hour", n, v.cfg.MaxOnRequest).
 			WithHint("tokenize fewer; answers to the model are tokenized automatically")

@@ -59,7 +59,7 @@ func (v *Vault) storeBatch(ctx context.Context, k *keys, session string, values 
 		v.cfg.OnNewTokens(b.created)
 	}
 	v.cache.add(k.epoch, session, b.entries)
-	v.logRedacted(b)
+	v.reportRedacted(b)
 	return nil
 }
 

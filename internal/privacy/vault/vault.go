@@ -90,7 +90,8 @@ type Config struct {
 	MaxNew       int // new values in an hour; 0: 50,000
 	MaxOnRequest int // values tokenized on request in an hour; 0: 10,000
 
-	OnNewTokens func(n int) // is called with the number of new tokens; nil: not called
+	OnRefused   func(key string) // is called with the key of a limit for each refusal; nil: not called
+	OnNewTokens func(n int)      // is called with the number of new tokens; nil: not called
 
 	Now func() time.Time // nil: time.Now
 	Log *slog.Logger     // nil: discard
