@@ -3,7 +3,9 @@ package process
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -136,9 +138,20 @@ func (p *pool) bindWithin(ctx context.Context, w *process, spec sandbox.Spec) (*
 	case m := <-done:
 		return m.w, m.err
 	case <-ctx.Done():
-		return nil, fault.Wrap(fault.Unavailable, context.Cause(ctx), "no sandbox opened in time").
-			WithHint("run it again in a moment; if that does not help, run `sandpiper doctor`")
+		return nil, late(context.Cause(ctx))
 	}
+}
+
+// late returns the error of a sandbox that took too long to open.
+func late(cause error) error {
+	return fault.Wrap(fault.Unavailable, cause, "no sandbox opened in time").
+		WithHint("run it again in a moment; if that does not help, run `sandpiper doctor`")
+}
+
+// tookTooLong reports whether err is that of a step which did not end in time, as on an
+// overloaded machine. A zygote or keeper that is late is killed.
+func tookTooLong(err error) bool {
+	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, errZygoteGone) || errors.Is(err, errKeeperGone)
 }
 
 // bindWorker binds w, or a new worker if w is nil, to spec. A worker that died in
@@ -147,7 +160,10 @@ func (p *pool) bindWorker(ctx context.Context, w *process, spec sandbox.Spec) (*
 	for try := 0; ; try++ {
 		var err error
 		if w == nil {
-			if w, err = p.b.fork(false); err != nil {
+			switch w, err = p.b.fork(false); {
+			case err != nil && tookTooLong(err):
+				return nil, late(err)
+			case err != nil:
 				return nil, unavailable(err)
 			}
 		}
@@ -156,7 +172,10 @@ func (p *pool) bindWorker(ctx context.Context, w *process, spec sandbox.Spec) (*
 		}
 		w.end()
 		w = nil
-		if try > 0 || ctx.Err() != nil {
+		switch {
+		case tookTooLong(err) && (try > 0 || ctx.Err() != nil):
+			return nil, late(err)
+		case try > 0 || ctx.Err() != nil:
 			return nil, err
 		}
 	}

@@ -190,15 +190,15 @@ def _descriptors(rights):
 def _worker(rehearsal, interpreter, tmp_bytes, off, second, fds, ahead):
     """Run one worker; fds are its channel, stdout, stderr and cgroups."""
     channel, out, err, *groups = fds
-    for fd in groups:  # first, so that its memory is charged to its own group
-        os.write(fd, b"0")
-    threading.main_thread()._set_native_id()
-    null = os.open("/dev/null", os.O_RDONLY)
-    for fd, place in ((null, 0), (out, 1), (err, 2), (channel, 103)):
-        os.dup2(fd, place, inheritable=place < 3)
-    os.dup2(103, _CHANNEL, inheritable=False)
-    kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
+    os.dup2(err, 2)  # for the reason of a failure
     try:
+        for fd in groups:  # first, so that its memory is charged to its own group
+            os.write(fd, b"0")
+        threading.main_thread()._set_native_id()
+        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+        os.dup2(out, 1)
+        os.dup2(channel, _CHANNEL, inheritable=False)  # it is a higher one: 3 is the zygote's socket
+        kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
         lockdown.prepare(off, tmp_bytes)
         if ahead:
             rehearsal.run()
