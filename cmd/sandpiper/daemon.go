@@ -28,10 +28,8 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.output != nil && !cfg.Packages.IsEmpty() { // the command is about to run code
-		if _, err := packages.Stat(cfg.Packages); err != nil {
-			a.warn("code runs without packages: " + errorText(err))
-		}
+	if o.output != nil { // the command is about to run code
+		a.warnOfPackages(cfg)
 	}
 	log := a.stderr
 	if o.quiet && cfg.Log.Level > slog.LevelDebug {
@@ -45,6 +43,23 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installProgress(preparingPython), Output: o.output, Served: o.served,
 		Load: func() (*config.Config, error) { return a.loadConfig(o.flags) }, Reloads: o.reloads,
 	})
+}
+
+// warnOfPackages warns of package layers that cannot be used.
+func (a *app) warnOfPackages(cfg *config.Config) {
+	for _, name := range cfg.PackageLayersInUse() {
+		l := cfg.Layer(name)
+		if l.IsEmpty() {
+			continue
+		}
+		if _, err := packages.Stat(l.Config); err != nil {
+			what := "code runs without packages: "
+			if len(cfg.PackageLayers) > 0 {
+				what = "code of the package layer " + name + " runs without packages: "
+			}
+			a.warn(what + errorText(err))
+		}
+	}
 }
 
 // preparingPython is printed when Python is unpacked.

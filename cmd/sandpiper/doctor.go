@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -39,25 +40,41 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	layers, err := layersOf(cfg, nil)
+	if err != nil {
+		return err
+	}
 	var wanted *packagesState
-	if s := newPackagesState(ctx, cfg.Packages); s.Wanted {
-		wanted = &s
+	var others []packagesState
+	for _, l := range layers {
+		s := newPackagesState(ctx, l)
+		switch {
+		case !s.Wanted:
+		case l.name == "" || l.name == config.DefaultPackageLayer:
+			wanted = &s
+		default:
+			others = append(others, s)
+		}
 	}
 	model, rules := probeModel(ctx, d), newPolicyState(d)
 	if a.json {
 		err = a.writeJSON(struct {
 			sandbox.Report
-			Restricted bool           `json:"restricted"`
-			Packages   *packagesState `json:"packages,omitempty"` // if any are wanted
-			Model      *modelState    `json:"search_by_meaning,omitempty"`
-			Policy     policyState    `json:"policy"`
-			Untrusted  []string       `json:"untrusted_files"`
-		}{report, d.Runner.Restricted(), wanted, model, rules, append([]string{}, cfg.Untrusted...)})
+			Restricted bool            `json:"restricted"`
+			Packages   *packagesState  `json:"packages,omitempty"` // if any are wanted
+			Layers     []packagesState `json:"package_layers,omitempty"`
+			Model      *modelState     `json:"search_by_meaning,omitempty"`
+			Policy     policyState     `json:"policy"`
+			Untrusted  []string        `json:"untrusted_files"`
+		}{report, d.Runner.Restricted(), wanted, others, model, rules, append([]string{}, cfg.Untrusted...)})
 	} else {
 		a.printReport(report)
 		a.printRestricted(d.Runner.Restricted())
 		if wanted != nil {
 			a.printf("\nPackages: %s.\n", visible(wanted.String()))
+		}
+		for _, s := range others {
+			a.printf("\nPackages: %s.\n", visible(s.String()))
 		}
 		a.printModel(model)
 		a.printf("\nPolicy: ")

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
@@ -17,33 +20,78 @@ import (
 func (a *app) packagesCommand() *cobra.Command {
 	return group("packages", "Lock, install and list Python packages for sandboxes",
 		&cobra.Command{
-			Use: "lock", Short: "Resolve the configured packages and write the lock file",
+			Use: "lock [LAYER]", Short: "Resolve the configured packages and write the lock file",
 			Long: `Lock resolves sandbox.packages, sandbox.requirements or sandbox.wheels with pip, from
 the package index configured for pip, and writes the lock file: one wheel per package,
 with its hash. The file is in the configuration directory, or in the data directory if
-there is none. Lock uses wheels only; nothing is built, installed or run.`,
-			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runPackagesLock(cmd.Context()) },
+there is none. Lock uses wheels only; nothing is built, installed or run.
+
+Each layer of sandbox.package_layers has a lock file of its own. LAYER names one layer,
+"default" is the one of sandbox.packages; without it, all are locked.`,
+			Args: cobra.MaximumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runPackagesLock(cmd.Context(), args) },
 		},
 		&cobra.Command{
-			Use: "install", Short: "Download and install the wheels of the lock file",
+			Use: "install [LAYER]", Short: "Download and install the wheels of the lock file",
 			Long: `Install downloads exactly the wheels of the lock file, verifies their hashes, and
 unpacks them into a cache directory, which sandboxes mount read-only. Daemons use
 it from their next start.`,
-			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runPackagesInstall(cmd.Context()) },
+			Args: cobra.MaximumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runPackagesInstall(cmd.Context(), args) },
 		},
 		&cobra.Command{
-			Use: "list", Short: "List the packages of the lock file and whether they are installed",
-			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runPackagesList(cmd.Context()) },
+			Use: "list [LAYER]", Short: "List the packages of the lock file and whether they are installed",
+			Args: cobra.MaximumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runPackagesList(cmd.Context(), args) },
 		},
 	)
 }
 
-// withPackages calls f with the package configuration and the embedded Python.
-func (a *app) withPackages(ctx context.Context, f func(packages.Config, *python.Installation) error) error {
+// layer is a package layer as commands name it.
+type layer struct {
+	name string // "" for the default of a configuration without other layers
+	packages.Config
+}
+
+// suffix returns the name of the layer for messages.
+func (l layer) suffix() string {
+	if l.name == "" {
+		return ""
+	}
+	return " of the layer " + l.name
+}
+
+// layersOf returns the layer that args names, or all layers with packages.
+func layersOf(cfg *config.Config, args []string) ([]layer, error) {
+	names := cfg.PackageLayerNames()
+	if len(names) == 0 {
+		names = []string{config.DefaultPackageLayer}
+	}
+	if len(args) > 0 {
+		if !slices.Contains(names, args[0]) {
+			return nil, fault.New(fault.NotFound, "there is no package layer %.40q with packages", args[0]).
+				WithHint("configured are: %s", strings.Join(names, ", "))
+		}
+		names = args
+	}
+	var all []layer
+	for _, name := range names {
+		l := layer{name, cfg.Layer(name).Config}
+		if len(cfg.PackageLayers) == 0 {
+			l.name = ""
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+// withPackages calls f with each layer of args and the embedded Python.
+func (a *app) withPackages(ctx context.Context, args []string, f func(layer, *python.Installation) error) error {
 	cfg, err := a.loadConfig(nil)
+	if err != nil {
+		return err
+	}
+	layers, err := layersOf(cfg, args)
 	if err != nil {
 		return err
 	}
@@ -57,21 +105,30 @@ func (a *app) withPackages(ctx context.Context, f func(packages.Config, *python.
 		return err
 	}
 	defer in.Close()
-	cfg.Packages.Progress = a.installProgress("Installing the packages.")
-	return f(cfg.Packages, in)
+	for _, l := range layers {
+		l.Progress = a.installProgress("Installing the packages" + l.suffix() + ".")
+		if err := f(l, in); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (a *app) runPackagesLock(ctx context.Context) error {
-	return a.withPackages(ctx, func(cfg packages.Config, in *python.Installation) error {
-		lock, err := packages.Resolve(ctx, cfg, in)
+func (a *app) runPackagesLock(ctx context.Context, args []string) error {
+	return a.withPackages(ctx, args, func(l layer, in *python.Installation) error {
+		lock, err := packages.Resolve(ctx, l.Config, in)
 		if err != nil {
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"lock": cfg.LockFile, "packages": lock.Packages})
+			return a.writeJSON(struct {
+				Layer    string             `json:"layer,omitempty"`
+				Lock     string             `json:"lock"`
+				Packages []packages.Package `json:"packages"`
+			}{l.name, l.LockFile, lock.Packages})
 		}
 		a.printPackages(lock)
-		a.printf("written to %s; `sandpiper packages install` installs them\n", visibleName(cfg.LockFile))
+		a.printf("written to %s; `sandpiper packages install` installs them\n", visibleName(l.LockFile))
 		return nil
 	})
 }
@@ -82,17 +139,17 @@ func (a *app) printPackages(lock *packages.Lock) {
 	}
 }
 
-func (a *app) runPackagesInstall(ctx context.Context) error {
-	return a.withPackages(ctx, func(cfg packages.Config, in *python.Installation) error {
-		layer, lock, err := packages.Install(ctx, cfg, in)
+func (a *app) runPackagesInstall(ctx context.Context, args []string) error {
+	return a.withPackages(ctx, args, func(l layer, in *python.Installation) error {
+		installed, lock, err := packages.Install(ctx, l.Config, in)
 		if err != nil {
 			return err
 		}
-		defer layer.Close()
-		if reason := lock.StaleReason(cfg); reason != "" {
+		defer installed.Close()
+		if reason := lock.StaleReason(l.Config); reason != "" {
 			a.warn(reason + "; run `sandpiper packages lock` again")
 		}
-		_, missing, err := layer.SystemLibraries(in)
+		_, missing, err := installed.SystemLibraries(in)
 		if err != nil {
 			return err
 		}
@@ -100,31 +157,43 @@ func (a *app) runPackagesInstall(ctx context.Context) error {
 			a.warn("this host does not have " + name + ", which some packages need: their modules cannot be imported")
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"dir": layer.Dir(), "packages": lock.Packages, "missing": append([]string{}, missing...)})
+			return a.writeJSON(struct {
+				Layer    string             `json:"layer,omitempty"`
+				Dir      string             `json:"dir"`
+				Missing  []string           `json:"missing"`
+				Packages []packages.Package `json:"packages"`
+			}{l.name, installed.Dir(), append([]string{}, missing...), lock.Packages})
 		}
-		a.printf("%s, %s in %s\n", installedText(len(lock.Packages)), dirSize(layer.Dir()), visibleName(layer.Dir()))
+		a.printf("%s, %s in %s\n", installedText(len(lock.Packages), l), dirSize(installed.Dir()), visibleName(installed.Dir()))
 		return nil
 	})
 }
 
-func (a *app) runPackagesList(ctx context.Context) error {
+func (a *app) runPackagesList(ctx context.Context, args []string) error {
 	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
 	}
-	s := newPackagesState(ctx, cfg.Packages)
-	if a.json {
-		return a.writeJSON(s)
+	layers, err := layersOf(cfg, args)
+	for _, l := range layers {
+		s := newPackagesState(ctx, l)
+		if a.json {
+			if err := a.writeJSON(s); err != nil {
+				return err
+			}
+			continue
+		}
+		if s.lock != nil {
+			a.printPackages(s.lock)
+		}
+		a.printf("%s\n", visible(s.String()))
 	}
-	if s.lock != nil {
-		a.printPackages(s.lock)
-	}
-	a.printf("%s\n", visible(s.String()))
-	return nil
+	return err
 }
 
 // packagesState reports whether the configured packages are locked and installed.
 type packagesState struct {
+	Layer     string             `json:"layer,omitempty"`
 	Wanted    bool               `json:"wanted"`
 	Installed bool               `json:"installed"`
 	Packages  []packages.Package `json:"packages"`
@@ -133,12 +202,13 @@ type packagesState struct {
 	lock      *packages.Lock
 }
 
-func newPackagesState(ctx context.Context, cfg packages.Config) packagesState {
-	s := packagesState{Wanted: !cfg.IsEmpty(), Packages: []packages.Package{}}
+func newPackagesState(ctx context.Context, l layer) packagesState {
+	cfg := l.Config
+	s := packagesState{Layer: l.name, Wanted: !cfg.IsEmpty(), Packages: []packages.Package{}}
 	if !s.Wanted {
 		return s
 	}
-	layer, lock, err := packages.Open(ctx, cfg)
+	installed, lock, err := packages.Open(ctx, cfg)
 	if lock != nil {
 		s.lock, s.Packages = lock, lock.Packages
 		s.Problem, s.Hint = lock.StaleReason(cfg), "run `sandpiper packages lock`, then `sandpiper packages install`"
@@ -147,7 +217,7 @@ func newPackagesState(ctx context.Context, cfg packages.Config) packagesState {
 		s.Problem, s.Hint = fault.Message(err), fault.Hint(err)
 	} else {
 		s.Installed = true
-		if err := layer.Close(); err != nil {
+		if err := installed.Close(); err != nil {
 			s.Problem, s.Hint = "their lock cannot be released: "+err.Error(), ""
 		}
 	}
@@ -158,10 +228,12 @@ func newPackagesState(ctx context.Context, cfg packages.Config) packagesState {
 }
 
 func (s packagesState) String() string {
-	text := installedText(len(s.Packages))
+	text := installedText(len(s.Packages), layer{name: s.Layer})
 	switch {
 	case !s.Wanted:
 		return "no packages are configured: code has the standard library only"
+	case !s.Installed && s.Layer != "":
+		text = s.Layer + ": " + s.Problem
 	case !s.Installed:
 		text = s.Problem
 	case s.Problem != "":
@@ -173,11 +245,11 @@ func (s packagesState) String() string {
 	return text
 }
 
-func installedText(n int) string {
+func installedText(n int, l layer) string {
 	if n == 1 {
-		return "1 package is installed"
+		return "1 package" + l.suffix() + " is installed"
 	}
-	return fmt.Sprintf("%d packages are installed", n)
+	return fmt.Sprintf("%d packages%s are installed", n, l.suffix())
 }
 
 // dirSize returns the size of a directory as text, in MB of 2^20 bytes, rounded up.

@@ -49,22 +49,26 @@ type Config struct {
 	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
 	Admit      admit.Config       // zero fields mean the defaults of admit
 	Sessions   execution.Sessions // live interpreters; zero fields mean the defaults of execution
-	Packages   packages.Config    // importable packages; Lock and Dir are always set
-	Preload    []string           // modules imported in the zygote
-	DataDir    string             // absolute
-	CacheDir   string             // absolute
-	Log        Log
-	HTTP       HTTP
-	Servers    []Server // MCP servers and APIs, in the order of the file
-	Disabled   []string // names of disabled servers of the user, which a project cannot add
-	Catalogs   []string // files and directories of static tool catalogs, absolute
-	ServersDir string   // handwritten modules, SERVER/TOOL.py; absolute, "" for none
-	SkillsDir  string   // skills to import for the local tenant; absolute, "" for none
-	Search     Search
-	PII        PII
-	Policy     policy.Config // as written, not checked
-	Audit      audit.Retention
-	Telemetry  telemetry.Config // without Version, Console and Log
+	Packages   packages.Config    // of the default package layer; LockFile and LayerDir are always set
+	Preload    []string           // modules imported in the zygote of the default package layer
+	// PackageLayers are further layers by name, and PackageLayer is the name of the layer
+	// that code may import from: one of them, DefaultPackageLayer or NoPackageLayer.
+	PackageLayers map[string]PackageLayer
+	PackageLayer  string
+	DataDir       string // absolute
+	CacheDir      string // absolute
+	Log           Log
+	HTTP          HTTP
+	Servers       []Server // MCP servers and APIs, in the order of the file
+	Disabled      []string // names of disabled servers of the user, which a project cannot add
+	Catalogs      []string // files and directories of static tool catalogs, absolute
+	ServersDir    string   // handwritten modules, SERVER/TOOL.py; absolute, "" for none
+	SkillsDir     string   // skills to import for the local tenant; absolute, "" for none
+	Search        Search
+	PII           PII
+	Policy        policy.Config // as written, not checked
+	Audit         audit.Retention
+	Telemetry     telemetry.Config // without Version, Console and Log
 	// Sections are hashes of the parts of the configuration, to detect changes without
 	// storing them.
 	Sections   map[string]string
@@ -169,7 +173,7 @@ func Load(src Sources) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.Packages.LockFile = filepath.Join(cmp.Or(l.dir, c.DataDir), packages.LockName)
+	c.placePackages(cmp.Or(l.dir, c.DataDir))
 	c.ServersDir, c.SkillsDir = l.servers, l.skills
 	c.Files, c.Warnings, c.Lookup = l.files, append(l.warnings, c.Warnings...), own
 	c.Catalogs = append(c.Catalogs, l.catalogs...)

@@ -73,11 +73,11 @@ func TestDefaults(t *testing.T) {
 			Quota:   workspace.Quota{Bytes: 2 << 30, Files: 100_000, Reserve: 512 << 20},
 			Results: home.Results{Age: 7 * 24 * time.Hour, Bytes: 512 << 20},
 		},
-		DataDir:  filepath.Join(dir, "home/.local/share/sandpiper"),
-		CacheDir: filepath.Join(dir, "home/.cache/sandpiper"),
-		PII:      config.PII{Mode: "egress", Restore: "auto", Addresses: "public", Scan: detect.Config{Names: detect.Evidence}},
-		Audit:    audit.Retention{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20},
-		Packages: packages.Config{LockFile: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
+		DataDir:      filepath.Join(dir, "home/.local/share/sandpiper"),
+		CacheDir:     filepath.Join(dir, "home/.cache/sandpiper"),
+		PII:          config.PII{Mode: "egress", Restore: "auto", Addresses: "public", Scan: detect.Config{Names: detect.Evidence}},
+		Audit:        audit.Retention{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20},
+		PackageLayer: "default", Packages: packages.Config{LockFile: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
 	got.Lookup, got.Sections = nil, nil // functions cannot be compared, hashes are not read
 	if d := cmp.Diff(want, got); d != "" {
@@ -90,7 +90,7 @@ func TestEveryKeyIsParsed(t *testing.T) {
 profile: lean   # few tools
 sandbox: {backend: process, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
   concurrency: 4, queue: 0, restricted: true, requirements: ../r.txt, wheels: wheels,
-  packages: [pandas, "numpy==2.3.*"], preload: [pandas, matplotlib.pyplot]}
+  packages: [pandas, "numpy==2.3.*"], preload: [pandas, matplotlib.pyplot], package_layer: all, package_layers: {all: {packages: [x]}}}
 sessions: {idle: 1h, per_tenant: 2, living: 3}
 data_dir: data
 cache_dir: ~/c
@@ -146,7 +146,10 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 			Requirements: []string{"pandas", "numpy==2.3.*"}, RequirementsFile: filepath.Join(dir, "r.txt"), WheelDir: filepath.Join(dir, "work/wheels"),
 			LockFile: filepath.Join(dir, "work/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/c/packages"),
 		},
-		Preload: []string{"pandas", "matplotlib.pyplot"},
+		Preload: []string{"pandas", "matplotlib.pyplot"}, PackageLayer: "all",
+		PackageLayers: map[string]config.PackageLayer{"all": {Config: packages.Config{
+			Requirements: []string{"x"}, LockFile: filepath.Join(dir, "work/pylock.sandpiper-all.toml"), LayerDir: filepath.Join(dir, "home/c/packages"),
+		}}},
 		PII: config.PII{
 			Mode: "strict", Restore: "deny", Addresses: "all", Key: "keyring:sandpiper/vault",
 			Flows: []redact.Flow{

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -91,10 +90,12 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, map[string]
 	"sandbox.memory_mb":          func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
 	"sandbox.max_memory_mb":      func(d *draft, s setting) error { return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20) },
 	"sandbox.restricted":         func(d *draft, s setting) error { return boolean(&d.Restricted, s) },
-	"sandbox.packages":           func(d *draft, s setting) error { return d.wanted(s) },
-	"sandbox.requirements":       func(d *draft, s setting) error { return directory(&d.Packages.RequirementsFile, d, s) },
-	"sandbox.wheels":             func(d *draft, s setting) error { return directory(&d.Packages.WheelDir, d, s) },
-	"sandbox.preload":            func(d *draft, s setting) error { return d.preload(s) },
+	"sandbox.packages":           layerKeys["packages"],
+	"sandbox.requirements":       layerKeys["requirements"],
+	"sandbox.wheels":             layerKeys["wheels"],
+	"sandbox.preload":            layerKeys["preload"],
+	"sandbox.package_layers":     func(d *draft, s setting) error { return d.packageLayers(s) },
+	"sandbox.package_layer":      func(d *draft, s setting) error { return text(&d.PackageLayer, s) }, // checkPackageLayer knows the names
 	"sandbox.concurrency":        func(d *draft, s setting) error { return whole(&d.Admit.Concurrent, s, 1, 4096) },
 	"sandbox.tenant_concurrency": func(d *draft, s setting) error { return whole(&d.Admit.PerOwner, s, 1, 4096) },
 	"sandbox.queue":              func(d *draft, s setting) error { return queue(d, s) },
@@ -170,7 +171,7 @@ var families = map[string]func(d *draft, s setting, name string) error{
 }
 
 // structured keys have lists or mappings as values.
-var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true, "http.tls.client_scopes": true, "http.tls.acme.hosts": true,
+var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true, "sandbox.package_layers": true, "http.tls.client_scopes": true, "http.tls.acme.hosts": true,
 	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
@@ -243,6 +244,9 @@ func within(section string) []string {
 
 // finish applies defaults and checks keys that depend on each other.
 func (d *draft) finish() (*Config, error) {
+	if err := d.checkPackageLayer(); err != nil {
+		return nil, err
+	}
 	c := d.Config
 	c.Profile = cmp.Or(c.Profile, "standard")
 	c.Backend = cmp.Or(c.Backend, "auto")
@@ -274,7 +278,6 @@ func (d *draft) finish() (*Config, error) {
 	}
 	c.DataDir = cmp.Or(c.DataDir, d.dirs.data)
 	c.CacheDir = cmp.Or(c.CacheDir, d.dirs.cache)
-	c.Packages.LayerDir = filepath.Join(c.CacheDir, "packages")
 	if c.DataDir == "" || c.CacheDir == "" {
 		return nil, fault.New(fault.Invalid, "no data directory: neither HOME nor data_dir and cache_dir are set").
 			WithHint("set data_dir and cache_dir, or HOME")

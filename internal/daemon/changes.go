@@ -20,8 +20,17 @@ import (
 type changes struct {
 	dir      dataDir
 	sections map[string]string // of the configuration, as hashes
-	lockFile string            // of packages
+	locks    map[string]string // of packages: lock file by section
 	audit    *audit.Log
+}
+
+// lockFiles returns the lock files of all package layers, by the name of their section.
+func (d *Daemon) lockFiles() map[string]string {
+	all := map[string]string{"packages": d.cfg.Packages.LockFile}
+	for name, l := range d.cfg.PackageLayers {
+		all["packages."+name] = l.LockFile
+	}
+	return all
 }
 
 // record writes to the audit log which sections of the configuration have changed since
@@ -84,8 +93,10 @@ func (c changes) fingerprints() (map[string]string, error) {
 	}
 	all := map[string]string{}
 	maps.Copy(all, c.sections)
-	if lock, err := os.ReadFile(c.lockFile); err == nil {
-		all["packages"] = string(lock)
+	for section, file := range c.locks {
+		if lock, err := os.ReadFile(file); err == nil {
+			all[section] = string(lock)
+		}
 	}
 	for name, text := range all {
 		mac := hmac.New(sha256.New, key)

@@ -31,7 +31,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
@@ -80,7 +79,7 @@ type Daemon struct {
 
 	metrics *metrics
 	data    *data
-	backend *lazyBackend
+	backend layeredBackend
 	server  *mcpserver.Server
 	access  *accessLog // nil without one
 	closing closers
@@ -136,7 +135,7 @@ func (d *Daemon) build() (err error) {
 	d.closing.add(d.data.close)
 	d.Tenants = d.data.homes
 	d.data.importSkills()
-	d.backend = newLazyBackend(backendMaker{d.cfg, d.Tenants.Roots(), log}.make)
+	d.backend = newLayeredBackend(d.cfg, d.Tenants.Roots(), log)
 	d.closing.add(d.backend.Close)
 	if err := d.openTools(modules); err != nil {
 		return err
@@ -200,7 +199,7 @@ func (d *Daemon) openServer() error {
 		HasSubset: func(name string) bool { return d.cfg.Subsets[name] != nil },
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
 		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
-		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: packages.Names(d.cfg.Packages), Telemetry: d.metrics.Recorder,
+		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Telemetry: d.metrics.Recorder,
 	})
 	if err != nil {
 		return err
@@ -304,7 +303,7 @@ func (d *Daemon) DataDir() string { return d.cfg.DataDir }
 
 // Warm starts the sandbox and lists the servers' tools, in the background.
 func (d *Daemon) Warm() {
-	_, _ = d.backend.start()
+	d.backend.startAll()
 	d.Servers.start()
 }
 
@@ -314,7 +313,7 @@ func (d *Daemon) prepare() {
 		d.Runner.EndTenant(id)
 		d.Servers.own.end(id)
 	})
-	changes := changes{d.data.dataDir, d.cfg.Sections, d.cfg.Packages.LockFile, d.data.audit}
+	changes := changes{d.data.dataDir, d.cfg.Sections, d.lockFiles(), d.data.audit}
 	if err := changes.record(); err != nil { // does not prevent the start
 		d.log.Warn("configuration changes were not recorded", "error", err)
 	}

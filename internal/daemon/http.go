@@ -80,7 +80,7 @@ func (d *Daemon) foreignID(caller tenant.ID, f wire.Foreign) {
 }
 
 func (d *Daemon) health() *health {
-	h := &health{data: d.data, http: d.cfg.HTTP, sandbox: d.backend, log: d.log.Logger}
+	h := &health{data: d.data, http: d.cfg.HTTP, sandbox: d.backend.lazyBackend, log: d.log.Logger}
 	if d.isPassthrough() {
 		h.sandbox = nil
 	}

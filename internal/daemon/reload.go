@@ -113,7 +113,7 @@ func (d *Daemon) recordReload(c *config.Config, r Reloaded) error {
 			d.data.audit.AppendLater(audit.Line{Kind: audit.Configuration, Server: name, Outcome: all.outcome, Section: "servers"})
 		}
 	}
-	return changes{d.data.dataDir, c.Sections, d.cfg.Packages.LockFile, d.data.audit}.record()
+	return changes{d.data.dataDir, c.Sections, d.lockFiles(), d.data.audit}.record()
 }
 
 func (d *Daemon) logReload(c *config.Config, r Reloaded) {

@@ -63,7 +63,7 @@ func (d *Daemon) executionSettings(id tenant.ID) execution.Settings {
 	c := d.data.settings(id)
 	return execution.Settings{
 		Limits: c.Limits, WorkspaceDisk: c.Workspace.Quota.Bytes, WorkspaceFiles: c.Workspace.Quota.Files,
-		OutputBytes: int64(c.Guardrails.MaxOutput), Interpreters: c.Sessions.PerTenant,
+		OutputBytes: int64(c.Guardrails.MaxOutput), Interpreters: c.Sessions.PerTenant, PackageLayer: c.PackageLayer,
 	}
 }
 

@@ -149,18 +149,19 @@ func (e *executor) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	if e.step != nil {
 		return e.step.openSandbox(ctx)
 	}
-	return e.newSandbox(ctx)
+	return e.newSandbox(ctx, e.settings().PackageLayer)
 }
 
-// newSandbox opens a sandbox within Config.OpenWait.
-func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
+// newSandbox opens a sandbox with a package layer within Config.OpenWait.
+func (e *executor) newSandbox(ctx context.Context, layer string) (sandbox.Sandbox, error) {
 	wait, cancel := context.WithTimeout(ctx, e.r.cfg.OpenWait)
 	defer cancel()
 	box, err := e.r.cfg.Backend.Open(wait, sandbox.Spec{
-		Owner:  e.home.ID().String(),
-		UID:    e.home.UID(),
-		Mounts: e.mounts(wait),
-		Limits: e.sandboxLimits(),
+		Owner:        e.home.ID().String(),
+		UID:          e.home.UID(),
+		Mounts:       e.mounts(wait),
+		PackageLayer: layer,
+		Limits:       e.sandboxLimits(),
 	})
 	switch {
 	case err == nil:

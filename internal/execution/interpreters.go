@@ -62,7 +62,8 @@ type interpreter struct {
 	sessionKey
 	turn     chan struct{} // a semaphore; its holder may use the fields below
 	box      sandbox.Sandbox
-	memoryMB int // its memory limit
+	memoryMB int    // its memory limit
+	layer    string // its package layer
 	// locals are the tokens that are known to the interpreter's code, in mode strict;
 	// nil if box is.
 	locals *redact.LocalTokens

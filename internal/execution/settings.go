@@ -5,16 +5,17 @@ import "github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 // Settings are the limits of one tenant's executions.
 type Settings struct {
 	Limits         Limits
-	WorkspaceDisk  int64 // bytes that the workspace may contain; 0 means no limit
-	WorkspaceFiles int64 // files and directories; 0 means no limit
-	OutputBytes    int64 // output of an execution; 0 means 64 MiB
-	Interpreters   int   // live interpreters; 0 means 8
+	WorkspaceDisk  int64  // bytes that the workspace may contain; 0 means no limit
+	WorkspaceFiles int64  // files and directories; 0 means no limit
+	OutputBytes    int64  // output of an execution; 0 means 64 MiB
+	Interpreters   int    // live interpreters; 0 means 8
+	PackageLayer   string // see sandbox.Spec
 }
 
 // settings returns the limits of a tenant's executions.
 func (r *Runner) settings(id tenant.ID) Settings {
 	c := r.cfg
-	s := Settings{c.Limits, c.Sandbox.WorkspaceDisk, c.Sandbox.WorkspaceFiles, c.OutputBytes, c.Sessions.PerTenant}
+	s := Settings{c.Limits, c.Sandbox.WorkspaceDisk, c.Sandbox.WorkspaceFiles, c.OutputBytes, c.Sessions.PerTenant, ""}
 	if c.Settings != nil {
 		s = c.Settings(id)
 	}

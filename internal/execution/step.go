@@ -46,6 +46,10 @@ func (s *step) leave() { s.r.interpreters.release(s.interpreter) }
 // openSandbox returns the session's live interpreter, or starts one.
 func (s *step) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	in, asked := s.interpreter, s.req.MemoryMB
+	layer := s.settings().PackageLayer
+	if in.layer != layer { // the tenant has other packages since it started
+		s.r.interpreters.end(in)
+	}
 	if s.r.interpreters.thaw(in) {
 		s.state, s.req.MemoryMB = reply.SessionLive, in.memoryMB
 		if asked != 0 && asked != in.memoryMB {
@@ -54,7 +58,7 @@ func (s *step) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 		}
 	} else {
 		s.req.MemoryMB = orDefault(asked, s.r.Limits(s.home.ID()).MemoryMB)
-		if err := s.start(ctx); err != nil {
+		if err := s.start(ctx, layer); err != nil {
 			return nil, err
 		}
 	}
@@ -63,7 +67,7 @@ func (s *step) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 }
 
 // start starts a fresh interpreter for the session.
-func (s *step) start(ctx context.Context) error {
+func (s *step) start(ctx context.Context, layer string) error {
 	old, err := s.home.Sessions.Exists(ctx, s.req.SessionID)
 	if err != nil {
 		return err
@@ -74,12 +78,12 @@ func (s *step) start(ctx context.Context) error {
 	if err := s.r.interpreters.reserve(ctx, s.interpreter); err != nil {
 		return err
 	}
-	box, err := s.newSandbox(ctx)
+	box, err := s.newSandbox(ctx, layer)
 	if err != nil {
 		s.r.interpreters.end(s.interpreter)
 		return err
 	}
-	s.interpreter.box, s.interpreter.memoryMB = box, s.req.MemoryMB
+	s.interpreter.box, s.interpreter.memoryMB, s.interpreter.layer = box, s.req.MemoryMB, layer
 	return nil
 }
 

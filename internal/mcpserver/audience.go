@@ -19,6 +19,8 @@ type audience struct {
 	limits  execution.Limits
 	mode    redact.Mode
 	servers string // modules, separated by spaces
+
+	packages string // names, separated by commas
 }
 
 // profile returns the profile of a tenant.
@@ -41,6 +43,9 @@ func (s *Server) audience(p Profile, v catalog.Viewer) audience {
 		servers = slices.DeleteFunc(slices.Clone(servers), func(name string) bool { return slices.Contains(all, name) && !slices.Contains(seen, name) })
 	}
 	a.servers = strings.Join(servers, " ")
+	if s.cfg.Packages != nil {
+		a.packages = strings.Join(s.cfg.Packages(v.Tenant), ", ")
+	}
 	return a
 }
 

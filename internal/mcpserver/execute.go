@@ -50,8 +50,8 @@ func (s *Server) executeTool(a audience) builtin {
 	if s.cfg.Runner.Restricted() {
 		about = strings.Replace(about, wholeLibrary, safeLibrary, 1)
 	}
-	if some := s.cfg.Packages; len(some) > 0 && !s.cfg.Runner.Restricted() {
-		about = strings.Replace(about, wholeLibrary, wholeLibrary+" and "+strings.Join(some, ", "), 1)
+	if a.packages != "" && !s.cfg.Runner.Restricted() {
+		about = strings.Replace(about, wholeLibrary, wholeLibrary+" and "+a.packages, 1)
 		about = strings.Replace(about, noPackages, "", 1)
 	}
 	switch a.mode {

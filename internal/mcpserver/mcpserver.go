@@ -81,8 +81,9 @@ type Config struct {
 	// random key, so that no other Server accepts the state.
 	Key  []byte
 	Find *lookup.Finder // searches tools; nil means no tools
-	// Packages are the names of installed packages; nil means none.
-	Packages []string
+	// Packages returns the names of the packages that code of a tenant may import; nil
+	// means none.
+	Packages func(tenant.ID) []string
 	// Servers returns the modules of the connected servers, for execute_code's description;
 	// nil means none.
 	Servers func() []string

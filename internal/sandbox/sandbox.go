@@ -108,6 +108,9 @@ type Spec struct {
 	// Mounts are the directories that code sees; the one with target
 	// "/workspace" is required.
 	Mounts []Mount
+	// PackageLayer names the packages that code may import, for a backend with several
+	// layers; "" means the default. Open fails for a layer that the backend does not have.
+	PackageLayer string
 	// Limits that the kernel enforces; zero fields mean the backend's defaults.
 	Limits Limits
 }

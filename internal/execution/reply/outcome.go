@@ -158,7 +158,7 @@ func missingModuleHint(message string) string {
 	if strings.HasSuffix(message, "of the standard library that is not there") {
 		return "avoid it: this Python does not include it, and no package provides it"
 	}
-	return "avoid it, or ask the operator to add it to sandbox.packages and run sandpiper packages lock and install; code cannot install packages"
+	return "avoid it, or ask the operator to add it to sandbox.packages or the tenant's package layer and run sandpiper packages lock and install; code cannot install packages"
 }
 
 // timeoutHint returns the hint after a timeout.

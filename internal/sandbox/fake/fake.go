@@ -92,6 +92,9 @@ func validate(spec sandbox.Spec) error {
 	if spec.Owner == "" {
 		return errors.New("fake: the spec has no owner")
 	}
+	if spec.PackageLayer != "" {
+		return errors.New("fake: there are no package layers")
+	}
 	for _, m := range spec.Mounts {
 		if m.Target == "/workspace" {
 			return nil

@@ -45,6 +45,9 @@ type Config struct {
 // LockName is the name of the lock file, in the directory of the configuration.
 const LockName = "pylock.sandpiper.toml"
 
+// LockNameOf returns the name of the lock file of a named layer, a valid one of PEP 751.
+func LockNameOf(layer string) string { return "pylock.sandpiper-" + layer + ".toml" }
+
 // IsEmpty reports whether the configuration requests no packages.
 func (c Config) IsEmpty() bool {
 	return len(c.Requirements) == 0 && c.RequirementsFile == "" && c.WheelDir == ""

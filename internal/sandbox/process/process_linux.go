@@ -221,6 +221,9 @@ func (b *Backend) check(spec sandbox.Spec) error {
 	if spec.Owner == "" {
 		return errors.New("sandbox: the spec has no owner")
 	}
+	if spec.PackageLayer != "" { // all workers have the packages of the zygote
+		return fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
+	}
 	if spec.UID != 0 && spec.UID != os.Geteuid() && (!b.ids.root || spec.UID < FirstUID || spec.UID > LastUID) {
 		return fmt.Errorf("sandbox: cannot change to host uid %d", spec.UID)
 	}

@@ -56,6 +56,12 @@ func invalidSpecs(t *testing.T, s *scene, b sandbox.Backend) {
 		box.Close()
 		t.Error("a spec without an owner was opened")
 	}
+	spec = good
+	spec.PackageLayer = "absent"
+	if box, err := b.Open(t.Context(), spec); err == nil {
+		box.Close()
+		t.Error("a spec with an unknown package layer was opened")
+	}
 	s.emptyWorkspaces(t)
 }
 
