@@ -20,6 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -108,6 +109,9 @@ func newOwned(t *testing.T, url string, d *daemon.Daemon) owned {
 	if _, err := home.Skills.Save(t.Context(), skill.Draft{Name: "secret_skill", Code: "x = '" + ofOwner + "'"}); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := home.States.Put(t.Context(), state.Draft{Name: "secret_state", Value: []byte(`"` + ofOwner + `"`)}); err != nil {
+		t.Fatal(err)
+	}
 	asked, err := home.Approvals.Create(t.Context(), approval.Question{Binding: approval.Binding{Kind: approval.Call, Arguments: "x"}, Shown: json.RawMessage(`{}`)})
 	if err != nil || o.execution == "" || o.state == "" {
 		t.Fatal(err, older, newer)
@@ -131,6 +135,10 @@ func (o owned) messages(transport string, ask func(t *testing.T, url, token, mes
 		{"read_workspace_file", "secret.txt", "absent.txt", request(call("read_workspace_file", `{"filename":"ID"}`)), ofOwner},
 		{"list_workspace_files", "(none)", "(none)", request(call("list_workspace_files", `{}`)), "secret.txt"},
 		{"load_skill", "secret_skill", "absent_skill", request(call("load_skill", `{"name":"ID"}`)), ofOwner},
+		{"get_state in code", "secret_state", "absent_state", func(t *testing.T, token, id string) string {
+			answer := ask(t, o.url, token, call("execute_code", `{"code":"call get_state {\"name\":\"`+id+`\"}"}`))
+			return regexp.MustCompile(`exec_[a-z2-7]{26}`).ReplaceAllString(answer, "")
+		}, ofOwner},
 		{"resume_execution", o.execution, "exec_" + execution, request(call("resume_execution", `{"execution_id":"ID"}`)), "First?"},
 		{"a session", "secret_session", "absent_session", request(call("resume_execution", `{"session_id":"ID"}`)), "exec_"},
 		{"resources/list", "(none)", "(none)", method("resources/list", ""), "secret.txt"},

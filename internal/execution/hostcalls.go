@@ -40,6 +40,12 @@ var hostcalls = map[string]hostcall{
 			return h.searchSkills(ctx, skill.Query{Text: a.Query, Tags: a.Tags, Limit: 20})
 		})
 	},
+	"save_state": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a saveStateArgs) (any, error) { return h.saveState(ctx, a) })
+	},
+	"get_state": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a nameArgs) (any, error) { return h.getState(ctx, a.Name) })
+	},
 	"use_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a nameArgs) (any, error) { return nil, h.useSkill(ctx, a.Name) })
 	},
@@ -107,7 +113,7 @@ func (h *host) flagInjection(ref tool.Ref, kinds []string) { h.run.flagServer(re
 func (h *host) Output(p []byte) error { return h.out.Add(p) }
 
 // quickMethods only read the tenant's database or change values in memory.
-var quickMethods = map[string]bool{"load_skill": true, "list_skills": true, "search_skills": true, "plan_ends": true}
+var quickMethods = map[string]bool{"load_skill": true, "list_skills": true, "search_skills": true, "get_state": true, "plan_ends": true}
 
 // CallNow implements sandbox.QuickCaller.
 func (h *host) CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error) {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 )
 
 func TestSkillsBelongToTenant(t *testing.T) {
@@ -31,6 +33,45 @@ func TestSkillsBelongToTenant(t *testing.T) {
 	}
 }
 
+func TestStatesBelongToTenant(t *testing.T) {
+	all := newTenants(t)
+	a, b := newHome(t, "a", all), newHome(t, "b", all)
+	s := defaultSetup(t)
+	for _, tc := range []struct{ code, want string }{
+		{`call get_state {"name": "n"}`, `{"version":0,"value":null}`},
+		{`call save_state {"name": "n", "value": {"x": 1}, "version": 0}`, `{"version":1}`},
+		{`call save_state {"name": "n", "value": 2, "version": 0}`, `{"version":1,"conflict":"state \"n\" has version 1, not 0: it has changed since it was read: read it again, and repeat the change"}`},
+		{`call save_state {"name": "n", "value": 2, "version": 1}`, `{"version":2}`},
+		{`call get_state {"name": "n"}`, `{"version":2,"value":2}`},
+	} {
+		if r := s.run(t, a, tc.code); string(r.Value) != tc.want {
+			t.Errorf("%s: %s %s", tc.code, r.Value, r.Error)
+		}
+	}
+	if r := s.run(t, b, `call get_state {"name": "n"}`); string(r.Value) != `{"version":0,"value":null}` {
+		t.Errorf("another tenant gets %s", r.Value)
+	}
+}
+
+func TestDryRunSavesNoState(t *testing.T) {
+	home := newHome(t, "a")
+	s := defaultSetup(t)
+	s.run(t, home, `call save_state {"name": "n", "value": 1}`)
+	for _, tc := range []struct{ code, want string }{
+		{`call save_state {"name": "n", "value": 2, "version": 1}` + "\n" + `call get_state {"name": "n"}`, `{"version":2,"value":2}`},
+		{`call save_state {"name": "n", "value": null}` + "\n" + `call get_state {"name": "n"}`, `{"version":0,"value":null}`},
+		{`call save_state {"name": "n", "value": 2, "version": 9}`, `{"version":1,"conflict":"state \"n\" has version 1, not 9: it has changed since it was read: read it again, and repeat the change"}`},
+	} {
+		r := done(t, s.start(t, t.Context(), home, execution.Request{Code: tc.code, DryRun: true}))
+		if string(r.Value) != tc.want {
+			t.Errorf("%s: %s %s", tc.code, r.Value, r.Error)
+		}
+	}
+	if r := s.run(t, home, `call get_state {"name": "n"}`); string(r.Value) != `{"version":1,"value":1}` {
+		t.Errorf("after the dry runs: %s", r.Value)
+	}
+}
+
 func TestHostCallArgumentsAreValidated(t *testing.T) {
 	home := newHome(t, "a")
 	s := defaultSetup(t)
@@ -43,6 +84,9 @@ func TestHostCallArgumentsAreValidated(t *testing.T) {
 		"a wrong type":         `save_skill {"name": 5}`,
 		"a name that is none":  `save_skill {"name": "../x", "code": "1"}`,
 		"a path as a name":     `load_skill {"name": "../../private/a/tenant.db"}`,
+		"a state without name": `save_state {"value": 1}`,
+		"a state of no value":  `save_state {"name": "x"}`,
+		"a negative version":   `save_state {"name": "x", "value": 1, "version": -1}`,
 		"negative progress":    `progress {"done": -1}`,
 		"progress of nothing":  `progress {"done": "x"}`,
 	} {

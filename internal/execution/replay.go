@@ -15,7 +15,7 @@ const methodAsk = "ask"
 // replayedMethods are the host calls, in addition to tool calls, whose answers are
 // replayed. Requests to servers other than tool calls are recorded in callServerOnce.
 var replayedMethods = map[string]bool{
-	methodAsk: true, "save_skill": true, "load_skill": true, "list_skills": true, "search_skills": true, "search_tools": true, "get_tool_definition": true,
+	methodAsk: true, "save_skill": true, "load_skill": true, "list_skills": true, "search_skills": true, "save_state": true, "get_state": true, "search_tools": true, "get_tool_definition": true,
 }
 
 // callOnce returns the recorded answer of a call; without one it makes the call and

@@ -221,6 +221,17 @@ func TestReplayUsesRecordedAnswers(t *testing.T) {
 	}
 }
 
+func TestReplaySavesNoStateAgain(t *testing.T) {
+	l := newRestarts(t)
+	const save = `call save_state {"name": "n", "value": 1, "version": 0}`
+	first, home := l.restart(t, map[string]string{"# servers": strings.Join([]string{`call get_state {"name": "n"}`, save, callFind, "crash"}, "\n")})
+	r := done(t, first.start(t, t.Context(), home, execution.Request{Code: "# servers"}))
+	second, home := l.restart(t, map[string]string{"# servers": strings.Join([]string{`call get_state {"name": "n"}`, save, callFind, `call get_state {"name": "n"}`}, "\n")})
+	if again := second.resume(t, home, r.ExecutionID); string(again.Value) != `{"version":1,"value":1}` {
+		t.Errorf("%+v", again)
+	}
+}
+
 func TestResumeRefusesExecutionOfOtherProcess(t *testing.T) {
 	l := newRestarts(t)
 	first, home := l.restart(t, nil)

@@ -17,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
@@ -37,6 +38,7 @@ var migrations = []store.Migration{
 	{Number: 4, Name: "recent code", SQL: recent.Tables},
 	{Number: 5, Name: "skill tests", SQL: skill.TestTables},
 	{Number: 6, Name: "skill instructions", SQL: skill.InstructionTables},
+	{Number: 7, Name: "states", SQL: state.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -50,6 +52,7 @@ type Home struct {
 	Usage     *usage.Counter
 	Quotas    *quota.Counter
 	Recent    *recent.Store
+	States    *state.Store
 	Vault     *vault.Vault    // nil if Config.Vault is
 	Approvals *approval.Store // nil if Config.Approvals is
 
@@ -105,6 +108,7 @@ type parts struct {
 	usage     *usage.Counter
 	quotas    *quota.Counter
 	recent    *recent.Store
+	states    *state.Store
 	vault     *vault.Vault
 	approvals *approval.Store
 	files     *workspace.Files
@@ -226,6 +230,16 @@ func (t *Homes) recentCode(id tenant.ID, db *store.DB) (*recent.Store, error) {
 	return recent.New(recent.Config{DB: db, Key: key, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
 }
 
+// states opens the saved states, which are encrypted with a key of the tenant; room is as in
+// state.Config.
+func (t *Homes) states(id tenant.ID, db *store.DB, room func(int64) error) (*state.Store, error) {
+	key, err := t.deriveKey("state", id, "the states")
+	if err != nil {
+		return nil, err
+	}
+	return state.New(state.Config{DB: db, Key: key, Room: room})
+}
+
 func openDatabase(ctx context.Context, path string) (*store.DB, error) {
 	return store.Open(ctx, path, migrations)
 }
@@ -270,6 +284,9 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 		return err
 	}
 	if r.recent, err = t.recentCode(r.id, r.db); err != nil {
+		return err
+	}
+	if r.states, err = t.states(r.id, r.db, func(bytes int64) error { return r.files.CheckReserve(bytes) }); err != nil {
 		return err
 	}
 	if t.cfg.Approvals != nil {

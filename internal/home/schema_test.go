@@ -21,6 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -65,6 +66,9 @@ func fill(t *testing.T, h *home.Home) {
 		t.Fatal(err)
 	}
 	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "1 + 1"})
+	if _, err := h.States.Put(t.Context(), state.Draft{Name: "cursor", Value: []byte(`{"page":3}`)}); err != nil {
+		t.Fatal(err)
+	}
 	fillSession(t, h)
 	fillCall(t, h)
 	if _, err := h.Approvals.Create(t.Context(), mayI); err != nil {
@@ -208,6 +212,11 @@ func expect(t *testing.T, h *home.Home, schema int) {
 	}
 	if schema >= 6 && sk.Instructions != "Greet people." {
 		t.Errorf("the instructions are %q", sk.Instructions)
+	}
+	if schema >= 7 {
+		if v, err := h.States.Get(t.Context(), "cursor"); err != nil || string(v.Value) != `{"page":3}` {
+			t.Errorf("the state is %s, %v", v.Value, err)
+		}
 	}
 	for name, want := range map[string]string{
 		"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]", "skills/greet.py": sk.Code,

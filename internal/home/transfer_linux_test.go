@@ -20,6 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -98,6 +99,9 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 		t.Fatal(err)
 	}
 	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "2 * 21"})
+	if _, err := h.States.Put(t.Context(), state.Draft{Name: "cursor", Value: []byte("42")}); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := h.Sessions.Append(t.Context(), "chat-1", session.Step{Code: "x = 42", Result: "42", Began: time.Now(), Files: []string{"state/x"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -189,6 +193,9 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	}
 	if all := must(h.Skills.Tests(t.Context(), "double"))(t); len(all) != 1 || all[0].Code != "from skills import double" {
 		t.Errorf("the tests of the skill are %+v", all)
+	}
+	if s := must(h.States.Get(t.Context(), "cursor"))(t); string(s.Value) != "42" {
+		t.Errorf("the state is %+v", s)
 	}
 	if c := must(h.Recent.Find(t.Context(), "exec_recent"))(t); c.Code != "2 * 21" {
 		t.Errorf("the recent code is %+v", c)

@@ -167,7 +167,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 
 // tools returns all tools, with the descriptions for an audience.
 func (s *Server) tools(a audience) []builtin {
-	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.privacyTools(a), s.statsTools())
+	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.privacyTools(a), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.

@@ -191,6 +191,8 @@ func (p param) allowed() string {
 		return "one of " + strings.Join(p.values, ", ")
 	case p.kind == texts:
 		return "an array of strings"
+	case p.kind == anything:
+		return "a JSON value"
 	case p.kind == integer || p.kind == object:
 		return "an " + string(p.kind)
 	default:

@@ -198,6 +198,7 @@ type host struct {
 	mu       sync.Mutex
 	skills   map[string]string
 	used     []string // skills
+	state    []byte   // arguments of the last save_state
 	output   []string
 	progress []string // arguments of progress
 	limit    int      // maximum number of output items; 0 means unlimited
@@ -286,6 +287,17 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 		return json.Marshal(list)
 	case "search_skills":
 		return args, nil
+	case "save_state": // version 2 is present
+		if strings.Contains(string(args), `"version":1`) {
+			return []byte(`{"version":2,"conflict":"it has version 2"}`), nil
+		}
+		h.state = args
+		return []byte(`{"version":3}`), nil
+	case "get_state":
+		if a.Name == "none" {
+			return []byte(`{"version":0,"value":null}`), nil
+		}
+		return fmt.Appendf(nil, `{"version":2,"value":%s}`, h.state), nil
 	case "use_skill":
 		h.used = append(h.used, a.Name)
 		return nil, nil

@@ -20,8 +20,12 @@ def _tool_error(*fields):
     return ToolError(*fields)
 
 
-# User code sees it as a builtin, so tracebacks show it without a module.
-ToolError.__module__ = "builtins"
+class StateConflict(Exception):
+    """A state has another version than the one that save_state was to replace."""
+
+
+# User code sees them as builtins, so tracebacks show them without a module.
+ToolError.__module__ = StateConflict.__module__ = "builtins"
 
 _BUILT_IN = {
     name: kind

@@ -28,9 +28,9 @@ import time
 import traceback
 import types
 
-from . import convert, data, failure, files, guard, help_text, later, literals, output, plan, preflight, privacy, replay, servers, show, skills, unavailable
+from . import convert, data, failure, files, guard, help_text, later, literals, output, plan, preflight, privacy, replay, servers, show, skills, states, unavailable
 from .channel import Channel, frame
-from .errors import ToolError
+from .errors import StateConflict, ToolError
 
 _VALUE = "_sandpiper_value"  # global that holds the value of the last expression
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -143,6 +143,7 @@ class _Interpreter:
         self.stderr = output.Stream(channel, b"E", 2, "<stderr>")
         self.files = files.Files(channel, workspace)
         self.skills = skills.Skills(channel, workspace)
+        self.states = states.States(channel)
         self.servers = servers.Servers(channel, workspace)
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)
         self.privacy = privacy.Privacy(channel)
@@ -164,6 +165,7 @@ class _Interpreter:
             "list_files": self.files.list_files, "delete_file": self.files.delete_file,
             "save_skill": self.skills.save_skill, "load_skill": self.skills.load_skill,
             "list_skills": self.skills.list_skills, "search_skills": self.skills.search_skills,
+            "save_state": self.states.save_state, "get_state": self.states.get_state, "StateConflict": StateConflict,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
             "progress": self.progress, "ask": self.ask, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,

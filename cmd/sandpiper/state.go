@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
+)
+
+func (a *app) stateCommand() *cobra.Command {
+	return a.ofTenant(group("state", "List, read, save and delete the small JSON values that code saves by name",
+		&cobra.Command{
+			Use: "list", Short: "List saved states",
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runStateList(cmd.Context()) },
+		},
+		&cobra.Command{
+			Use: "get NAME", Short: "Print a state as JSON",
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runStateGet(cmd.Context(), args[0]) },
+		},
+		a.stateSetCommand(),
+		&cobra.Command{
+			Use: "delete NAME...", Short: "Delete states",
+			Args: cobra.MinimumNArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runStateDelete(cmd.Context(), args) },
+		},
+	))
+}
+
+func (a *app) stateSetCommand() *cobra.Command {
+	var version int64
+	c := &cobra.Command{
+		Use: "set NAME JSON|-", Short: "Save a JSON value",
+		Long: `Set saves a JSON value under a name and prints its version. With --version, only that
+version is replaced; 0 means that there must be no value yet.`,
+		Example: `  sandpiper state set cursor '{"page": 3}'
+  jq .rows report.json | sandpiper state set rows -`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d := state.Draft{Name: args[0]}
+			if cmd.Flags().Changed("version") {
+				d.Version = &version
+			}
+			return a.runStateSet(cmd.Context(), d, args[1])
+		},
+	}
+	c.Flags().Int64Var(&version, "version", 0, "`NUMBER` of the version to replace")
+	return c
+}
+
+func (a *app) runStateList(ctx context.Context) error {
+	return a.withHome(ctx, func(home *home.Home) error {
+		all, err := home.States.List(ctx)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"count": len(all), "states": all})
+		}
+		for _, s := range all {
+			a.printf("%-32s %8d bytes  version %-6d %s\n", visibleName(s.Name), s.Size, s.Version, s.Updated.Local().Format(time.DateTime))
+		}
+		return nil
+	})
+}
+
+func (a *app) runStateGet(ctx context.Context, name string) error {
+	return a.withHome(ctx, func(home *home.Home) error {
+		found, err := home.States.Get(ctx, name)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(found)
+		}
+		text := string(found.Value)
+		if isTerminal(a.stdout) {
+			text = visible(text)
+		}
+		a.printf("%s\n", text)
+		return nil
+	})
+}
+
+func (a *app) runStateSet(ctx context.Context, d state.Draft, text string) error {
+	d.Value = json.RawMessage(text)
+	if text == "-" {
+		var err error
+		if d.Value, err = io.ReadAll(io.LimitReader(a.stdin, state.MaxBytes+1)); err != nil {
+			return err
+		}
+	}
+	if err := d.Check(); err != nil {
+		return err
+	}
+	return a.withHome(ctx, func(home *home.Home) error {
+		version, err := home.States.Put(ctx, d)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"success": true, "version": version})
+		}
+		a.printf("version %d\n", version)
+		return nil
+	})
+}
+
+func (a *app) runStateDelete(ctx context.Context, names []string) error {
+	return a.withHome(ctx, func(home *home.Home) error {
+		for _, name := range names {
+			if _, err := home.States.Get(ctx, name); fault.KindOf(err) == fault.NotFound {
+				return err
+			}
+			if _, err := home.States.Put(ctx, state.Draft{Name: name, Value: json.RawMessage("null")}); err != nil {
+				return err
+			}
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"success": true, "deleted": len(names)})
+		}
+		return nil
+	})
+}
