@@ -16,6 +16,7 @@ import (
 func (a *app) toolsCommand() *cobra.Command {
 	return group("tools", "Search and manage the tools of connected MCP servers",
 		a.toolsSearchCommand(),
+		a.toolsSelectCommand(),
 		a.toolsGetCommand(),
 		&cobra.Command{
 			Use: "categories", Short: "List categories of tools",

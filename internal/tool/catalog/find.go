@@ -55,6 +55,27 @@ func (s *Snapshot) SearchWithEmbeddings(ctx context.Context, query, category str
 	return s.find(q)
 }
 
+// Ranked is a tool with its score for a query. Scores of one answer are comparable; the best is
+// about 1.
+type Ranked struct {
+	Tool
+	Score float64
+}
+
+// Rank returns the callable tools that match a query best, like SearchWithEmbeddings.
+func (s *Snapshot) Rank(ctx context.Context, query string, most int) (found []Ranked) {
+	q := search.Query{Text: query, Limit: len(s.Tools)}
+	if s.space != nil && strings.TrimSpace(query) != "" {
+		q.Similarities = s.space.Similarities(ctx, query, s.kept)
+	}
+	for _, h := range s.search().Search(q).Found {
+		if t := s.Tools[h.Doc]; t.Callable() && len(found) < most {
+			found = append(found, Ranked{t, h.Score})
+		}
+	}
+	return found
+}
+
 func (s *Snapshot) find(q search.Query) (found []Tool, total int) {
 	hits := s.search().Search(q)
 	for _, h := range hits.Found {

@@ -74,6 +74,10 @@ type Tool struct {
 	Text         bool             // it declares no output schema and has returned text that is not JSON
 }
 
+// Callable reports whether the tool can be called: its server is connected, and its definition is
+// trusted.
+func (t Tool) Callable() bool { return t.Connected && t.Quarantined == nil && !t.New }
+
 // names maps the tools of one server to their Python names and back.
 type names struct{ python, wire map[string]string }
 

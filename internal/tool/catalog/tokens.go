@@ -11,8 +11,13 @@ func (s *Snapshot) countTokens() int64 {
 	sum := int64(0)
 	for _, t := range s.Tools {
 		if t.Connected {
-			sum += int64(tokens.Count(t.Definition.Tool + "\n" + t.Description + "\n" + string(t.Input)))
+			sum += t.Tokens()
 		}
 	}
 	return sum
+}
+
+// Tokens returns how many tokens a client spends on the definition when it lists the tool.
+func (t Tool) Tokens() int64 {
+	return int64(tokens.Count(t.Definition.Tool + "\n" + t.Description + "\n" + string(t.Input)))
 }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/task"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+)
+
+func (a *app) toolsSelectCommand() *cobra.Command {
+	var q task.Query
+	c := &cobra.Command{
+		Use: "select TASK", Short: "Select the few tools that a task needs",
+		Long: `Select prints the tools that match a task best, with their scores relative to the best
+one, the share of all tools that they are, and the tokens of their definitions.`,
+		Example: "  sandpiper tools select 'Calculate 5 + 3'",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			q.Task = strings.Join(args, " ")
+			return a.runToolsSelect(cmd.Context(), q)
+		},
+	}
+	c.Flags().Float64Var(&q.Threshold, "threshold", task.DefaultThreshold, "least `SCORE`, up to 1")
+	c.Flags().IntVar(&q.TopK, "top-k", task.DefaultTopK, "at most `N` tools")
+	return c
+}
+
+func (a *app) runToolsSelect(ctx context.Context, q task.Query) error {
+	return a.withTools(ctx, func(_ *daemon.Daemon, now *catalog.Snapshot) error {
+		s, err := task.Select(ctx, now, q)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(s)
+		}
+		for _, t := range s.Tools {
+			a.printf("%-32s %.2f\n", visibleName(t.Name), t.Score)
+		}
+		a.printf("%d of %d tools, %.0f %%; %d of %d tokens\n", len(s.Tools), s.Available, 100*s.Share, s.Tokens, s.AllTokens)
+		return nil
+	})
+}

@@ -1,0 +1,88 @@
+// Package task turns a description of a task into the few tools that it needs.
+package task
+
+import (
+	"context"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+)
+
+// Defaults and limits of a Query.
+const (
+	DefaultThreshold = 0.3
+	DefaultTopK      = 5
+	MaxTopK          = 100
+	maxTask          = 8000 // bytes
+)
+
+// Query selects tools for a task.
+type Query struct {
+	Task      string
+	Threshold float64 // least score relative to the best tool, up to 1; 0 means DefaultThreshold
+	TopK      int     // most tools; 0 means DefaultTopK
+}
+
+// Selection are the tools for a task, the best first, and what is saved by not showing the others.
+type Selection struct {
+	Task      string     `json:"task"`
+	Tools     []Selected `json:"tools"`
+	Available int        `json:"available"`  // tools that can be called
+	Share     float64    `json:"share"`      // selected of the available ones, 0 to 1
+	Tokens    int64      `json:"tokens"`     // of the definitions of the selected tools
+	AllTokens int64      `json:"all_tokens"` // of those of all available tools
+}
+
+// Selected is a tool of a Selection.
+type Selected struct {
+	catalog.Tool `json:"-"`
+	Name         string  `json:"name"`  // SERVER.TOOL
+	Score        float64 `json:"score"` // relative to the best tool
+}
+
+// Select returns the tools that match a task.
+func Select(ctx context.Context, now *catalog.Snapshot, q Query) (Selection, error) {
+	if err := q.check(); err != nil {
+		return Selection{}, err
+	}
+	s := Selection{Task: q.Task, Tools: []Selected{}, AllTokens: now.Tokens()}
+	for _, t := range now.Tools {
+		if t.Callable() {
+			s.Available++
+		}
+	}
+	found := now.Rank(ctx, q.Task, q.TopK)
+	for _, t := range found {
+		score := t.Score / found[0].Score
+		if !(score >= q.Threshold) { // NaN if the best score is 0
+			break
+		}
+		s.Tools = append(s.Tools, Selected{t.Tool, t.Ref.String(), score})
+		s.Tokens += t.Tokens()
+	}
+	if s.Available > 0 {
+		s.Share = float64(len(s.Tools)) / float64(s.Available)
+	}
+	return s, nil
+}
+
+func (q *Query) check() error {
+	if q.Threshold == 0 {
+		q.Threshold = DefaultThreshold
+	}
+	if q.TopK == 0 {
+		q.TopK = DefaultTopK
+	}
+	switch {
+	case strings.TrimSpace(q.Task) == "":
+		return fault.New(fault.Invalid, "the task is empty").WithHint("describe in a sentence what is to be done")
+	case len(q.Task) > maxTask:
+		return fault.New(fault.Invalid, "the task has %d bytes; at most %d are allowed", len(q.Task), maxTask).WithHint("put data into a file of the workspace, and name it in the task")
+	case !(q.Threshold > 0 && q.Threshold <= 1):
+		return fault.New(fault.Invalid, "the threshold is %g; it must be above 0 and at most 1", q.Threshold)
+	case q.TopK < 1 || q.TopK > MaxTopK:
+		return fault.New(fault.Invalid, "top_k is %d; it must be 1 to %d", q.TopK, MaxTopK)
+	}
+	return nil
+}
