@@ -1,0 +1,70 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Generator writes Python for a task. Its implementations are safe for concurrent use.
+type Generator interface {
+	// Generate returns a program, or an error that says why there is none; its message is for
+	// the person or model that gave the task.
+	Generate(ctx context.Context, r Request) (Answer, error)
+}
+
+// Request asks for a program.
+type Request struct {
+	Task  string
+	Tools []Described // those that the program may call
+	// Failed is the attempt to repair; nil means the first one.
+	Failed *Attempt
+	// Progress receives text while it is generated; nil means that nobody waits for it.
+	Progress func(part string)
+}
+
+// Described is a tool as a generator sees it.
+type Described struct {
+	Name        string          // SERVER.TOOL
+	Description string          //
+	Import      string          // from servers.github import list_issues
+	Signature   string          // list_issues(repo: str, state: str = "open") -> list[dict]
+	Input       json.RawMessage // JSON schema of the arguments
+	Output      json.RawMessage // JSON schema of the result; nil if it is not known
+}
+
+// Attempt is a program that failed.
+type Attempt struct {
+	Code  string // "" if the generator returned none
+	Error string // for the generator
+}
+
+// Answer is a generated program.
+type Answer struct {
+	Code  string
+	Usage Usage
+	// Search is set instead of Code if the tools do not suffice: a query for others.
+	Search string
+}
+
+// Usage is the cost of answers of a model.
+type Usage struct {
+	Model        string        `json:"model,omitempty"` // "" if there is none
+	InputTokens  int64         `json:"input_tokens"`
+	OutputTokens int64         `json:"output_tokens"`
+	Requests     int           `json:"requests"`       // including retries
+	Cost         float64       `json:"cost,omitempty"` // in the currency of the configured prices
+	Duration     time.Duration `json:"-"`
+}
+
+// Add adds the cost of another answer.
+func (u *Usage) Add(v Usage) {
+	if v.Model != "" {
+		u.Model = v.Model
+	}
+	u.InputTokens += v.InputTokens
+	u.OutputTokens += v.OutputTokens
+	u.Requests += v.Requests
+	u.Cost += v.Cost
+	u.Duration += v.Duration
+}
