@@ -28,7 +28,7 @@ func TestTypeScript(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := serveHTTP(t, binary, "http: {token: "+webToken+"}\n")
-			out, _ := modules.Run(t, d.home, script(t, d.home, modules), append(args, d.url, webToken)...)
+			out, _ := modules.Run(t, d.home, script(t, d.home, modules, "typescript.mjs"), append(args, d.url, webToken)...)
 			var came struct {
 				Refused, Cancelled string
 				Tools, Asked       []string
@@ -63,10 +63,10 @@ func TestTypeScript(t *testing.T) {
 	}
 }
 
-// script copies the client's script to a directory in which it finds the SDK.
-func script(t *testing.T, home string, modules wiretest.Modules) string {
+// script copies a script to a directory in which it finds the modules.
+func script(t *testing.T, home string, modules wiretest.Modules, name string) string {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join("testdata", "clients", "typescript.mjs"))
+	source, err := os.ReadFile(filepath.Join("testdata", "clients", name))
 	if err != nil {
 		t.Fatal(err)
 	}

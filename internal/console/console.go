@@ -22,6 +22,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -117,8 +119,9 @@ func (c *Console) message(w http.ResponseWriter, status int, title, detail strin
 	c.write(w, status, page{Title: title, Message: title, Detail: detail})
 }
 
-// fail shows the message of an error, which is written for the tenant.
-func (c *Console) fail(w http.ResponseWriter, err error) {
+// fail shows the message of an error, which is written for the tenant, to a person who is
+// signed in.
+func (c *Console) fail(w http.ResponseWriter, r *http.Request, s *session, err error) {
 	status := http.StatusInternalServerError
 	switch fault.KindOf(err) {
 	case fault.Denied:
@@ -131,7 +134,13 @@ func (c *Console) fail(w http.ResponseWriter, err error) {
 	if status == http.StatusInternalServerError {
 		c.cfg.Log.Error("serve an approval page", "error", err)
 	}
-	c.message(w, status, fault.Message(err), "")
+	title, detail := fault.Message(err), fault.Hint(err)
+	if status == http.StatusNotFound { // the same for an id of another tenant
+		detail = "Approvals are kept for a week. If this one is of another tenant, sign out and sign in with a token of that tenant."
+	}
+	first, size := utf8.DecodeRuneInString(title)
+	title = string(unicode.ToUpper(first)) + title[size:]
+	c.write(w, status, page{Title: title, Message: title, Detail: detail, SignedIn: s.token != "", ID: r.PathValue("id")})
 }
 
 // signedIn returns the session of a request whose caller may approve, or writes a page.
@@ -195,7 +204,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request) {
 		return err
 	})
 	if err != nil {
-		c.fail(w, err)
+		c.fail(w, r, s, err)
 		return
 	}
 	view := newView(found, id, c.cfg.Now())
@@ -223,7 +232,7 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request) {
 		return err
 	})
 	if err != nil {
-		c.fail(w, err)
+		c.fail(w, r, s, err)
 		return
 	}
 	http.Redirect(w, r, Path+done.ID, http.StatusSeeOther) // shows the outcome; a reload answers nothing

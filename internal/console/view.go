@@ -21,7 +21,8 @@ type requestView struct {
 }
 
 func newView(r approval.Request, id tenant.ID, now time.Time) *requestView {
-	text, _ := r.Indented(0)
+	lines, _ := r.Indented(0)
+	text := strings.TrimPrefix(strings.ReplaceAll(lines, "\n    ", "\n"), "    ") // the page has a box around them
 	v := &requestView{
 		Plan: r.Kind == approval.Plan, Open: r.State == approval.Open && !r.Damaged, Damaged: r.Damaged,
 		Server: approval.Escape(r.Server), Tool: approval.Escape(r.Tool), Tenant: approval.Escape(id.String()),
