@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
@@ -23,6 +24,7 @@ type Snapshot struct {
 	paths paths
 	dir   string
 	db    string // the copy; "" if the tenant has no database yet
+	used  time.Time
 	close func() error
 }
 
@@ -44,7 +46,7 @@ func (t *Homes) Snapshot(ctx context.Context, id tenant.ID) (*Snapshot, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	s := &Snapshot{homes: t, paths: p, dir: id.Dir(), close: func() error { remove(); return lock.Close() }}
+	s := &Snapshot{homes: t, paths: p, dir: id.Dir(), used: e.Used, close: func() error { remove(); return lock.Close() }}
 	if err := s.copyDatabase(ctx, filepath.Join(dir, databaseEntry)); err != nil {
 		return nil, errors.Join(restorable(id, err), s.Close())
 	}
@@ -83,7 +85,8 @@ func checkCopy(ctx context.Context, path string) error {
 }
 
 // Write writes the entries of the tenant: the database and the files of its private directory, and
-// the workspace as it is now. Their names are paths in a data directory.
+// the workspace as it is now. Their names are paths in a data directory. The time of the database is
+// that of the last use.
 func (s *Snapshot) Write(ctx context.Context, tw *tar.Writer) (workspace.Archived, error) {
 	private := path.Join(privateDir, s.dir)
 	for _, name := range backedUp {
@@ -98,7 +101,7 @@ func (s *Snapshot) Write(ctx context.Context, tw *tar.Writer) (workspace.Archive
 		return workspace.Archived{}, err
 	}
 	if s.db != "" {
-		if err := writeFileEntry(tw, path.Join(private, databaseEntry), s.db); err != nil {
+		if err := writeFileEntry(tw, path.Join(private, databaseEntry), s.db, s.used); err != nil {
 			return workspace.Archived{}, err
 		}
 	}
@@ -132,7 +135,7 @@ func WriteDir(tw *tar.Writer, name, dir string) error {
 
 // writeIfExists is writeFileEntry for a file that may be deleted at any time.
 func writeIfExists(tw *tar.Writer, name, file string) error {
-	err := writeFileEntry(tw, name, file)
+	err := writeFileEntry(tw, name, file, time.Time{})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

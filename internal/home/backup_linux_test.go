@@ -245,6 +245,63 @@ func TestRestoreRefusesHostileNames(t *testing.T) {
 	}
 }
 
+// A restore is not a use of a tenant, nor are checks and commands of the operator.
+func TestRestoreKeepsTimeOfLastUse(t *testing.T) {
+	t.Parallel()
+	ts, root := machine(t, workspace.Quota{})
+	ctx, a := t.Context(), acquire(t, ts, "customer_A")
+	id := a.ID()
+	write(t, a, "f", "x")
+	if err := a.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	lock := filepath.Join(root, "private", id.Dir(), "use.lock")
+	then := time.Now().Add(-100 * 24 * time.Hour).Truncate(time.Second)
+	since := func(ts *home.Homes, what string, want time.Time) {
+		t.Helper()
+		if e, err := ts.Find(id); err != nil || !e.Used.Equal(want) {
+			t.Errorf("%s: it was last used %v, not %v; %v", what, e.Used, want, err)
+		}
+	}
+	if err := os.Chtimes(lock, then, then); err != nil {
+		t.Fatal(err)
+	}
+	archive := backup(t, ts, id)
+	since(ts, "after a backup", then)
+	if failed, err := ts.Check(ctx, []tenant.ID{id}); err != nil || len(failed) > 0 {
+		t.Fatal(failed, err)
+	}
+	since(ts, "after a check", then)
+	h := must(ts.AcquireSuspended(ctx, id))(t)
+	if err := h.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	since(ts, "after a command of the operator", then)
+
+	since(open(t, withVault(restore(t, archive, root))), "after a restore of all tenants", then)
+	later := then.Add(time.Hour)
+	if err := errors.Join(ts.Suspend(id, ""), os.Chtimes(lock, later, later)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ts.Restore(ctx, id, false, entries(archive)); fault.Hint(err) != "replace its data with --replace" {
+		t.Errorf("a suspended tenant: %v; %s", err, fault.Hint(err))
+	}
+	must(ts.Restore(ctx, id, true, entries(archive)))(t)
+	since(ts, "after its data was replaced", later)
+	if err := ts.Delete(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	must(ts.Restore(ctx, id, false, entries(archive)))(t)
+	since(ts, "after a restore of one tenant", then)
+	h = must(ts.Acquire(ctx, id))(t)
+	if err := h.Release(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := ts.Find(id); err != nil || time.Since(e.Used) > time.Minute {
+		t.Errorf("after a use it was last used %v, %v", e.Used, err)
+	}
+}
+
 // A tenant is restored when it is gone, or replaced when it is suspended; others keep their data.
 func TestOneTenantIsRestored(t *testing.T) {
 	t.Parallel()
@@ -258,8 +315,8 @@ func TestOneTenantIsRestored(t *testing.T) {
 	write(t, a, "later", "x")
 	write(t, b, "f", "new")
 	ctx, id := t.Context(), a.ID()
-	if _, err := ts.Restore(ctx, id, false, entries(archive)); fault.KindOf(err) != fault.Invalid {
-		t.Errorf("an existing tenant: %v", err)
+	if _, err := ts.Restore(ctx, id, false, entries(archive)); fault.KindOf(err) != fault.Invalid || fault.Hint(err) != "suspend it with sandpiper tenant suspend customer_A, then replace its data with --replace" {
+		t.Errorf("an existing tenant: %v; %s", err, fault.Hint(err))
 	}
 	if _, err := ts.Restore(ctx, id, true, entries(archive)); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Hint(err), "tenant suspend customer_A") {
 		t.Errorf("an active tenant: %v", err)

@@ -83,7 +83,7 @@ func (t *Homes) checkOne(ctx context.Context, id tenant.ID) error {
 	if err != nil {
 		return err
 	}
-	home, err := t.Acquire(ctx, id)
+	home, err := t.acquireActive(ctx, id)
 	if err != nil {
 		return err
 	}

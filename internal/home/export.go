@@ -49,7 +49,7 @@ func (t *Homes) Export(ctx context.Context, id tenant.ID, w io.Writer) (Transfer
 		return done, err
 	}
 	tw := tar.NewWriter(w)
-	if err := errors.Join(writeJSONEntry(tw, manifestEntry, m), writeFileEntry(tw, databaseEntry, db)); err != nil {
+	if err := errors.Join(writeJSONEntry(tw, manifestEntry, m), writeFileEntry(tw, databaseEntry, db, time.Time{})); err != nil {
 		return done, err
 	}
 	if done.Archived, err = t.archiveWorkspace(ctx, tw, p, filesPrefix); err != nil {
@@ -131,7 +131,7 @@ func writeJSONEntry(tw *tar.Writer, name string, v any) error {
 	return err
 }
 
-func writeFileEntry(tw *tar.Writer, name, path string) error {
+func writeFileEntry(tw *tar.Writer, name, path string, modified time.Time) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ func writeFileEntry(tw *tar.Writer, name, path string) error {
 	if err != nil {
 		return err
 	}
-	if err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: fi.Size()}); err != nil {
+	if err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: fi.Size(), ModTime: modified}); err != nil {
 		return err
 	}
 	_, err = io.CopyN(tw, f, fi.Size())

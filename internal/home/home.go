@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -99,6 +100,7 @@ type parts struct {
 	settings  Settings
 	uid       int
 	use       *flock.Flock // held shared while the home is open
+	used      atomic.Int64 // when markUsed last wrote; Unix nanoseconds
 	db        *store.DB
 	skills    *skill.Store
 	sessions  *session.Log
@@ -155,14 +157,21 @@ func (t *Homes) open(ctx context.Context, id tenant.ID) (*parts, error) {
 	return r, nil
 }
 
+// markUsed records the use of a tenant for Entry.Used, at most once in refreshEvery.
+func (t *Homes) markUsed(r *parts) {
+	now, last := time.Now(), r.used.Load()
+	if now.UnixNano()-last < int64(refreshEvery) || !r.used.CompareAndSwap(last, now.UnixNano()) {
+		return
+	}
+	if err := os.Chtimes(r.use.Path(), now, now); err != nil {
+		t.cfg.Log.Warn("record the use of a tenant", "tenant", r.id.String(), "error", err)
+	}
+}
+
 // refresh updates the projections from the database, because a process may have ended between a
 // commit and the update, and deletes expired data. Errors are logged only: a home whose
 // projections cannot be written, for example on a full disk, is still usable.
 func (t *Homes) refresh(ctx context.Context, r *parts) {
-	now := time.Now()
-	if err := os.Chtimes(r.use.Path(), now, now); err != nil { // for Entry.Used
-		t.cfg.Log.Warn("record the use of a tenant", "tenant", r.id.String(), "error", err)
-	}
 	if err := r.files.Prune(ctx, ResultsDir, r.settings.Results.Age, r.settings.Results.Bytes); err != nil {
 		t.cfg.Log.Warn("prune old results", "tenant", r.id.String(), "error", err)
 	}

@@ -181,8 +181,17 @@ func (t *Homes) Exists(id tenant.ID) (bool, error) {
 }
 
 // Acquire opens the home of a tenant and creates it if it does not exist. The caller releases
-// it. A suspended tenant is refused.
+// it. A suspended tenant is refused. It is a use of the tenant, see Entry.Used.
 func (t *Homes) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
+	h, err := t.acquireActive(ctx, id)
+	if err == nil {
+		t.markUsed(h.parts)
+	}
+	return h, err
+}
+
+// acquireActive is Acquire without a use of the tenant.
+func (t *Homes) acquireActive(ctx context.Context, id tenant.ID) (*Home, error) {
 	p := t.layout.of(id)
 	if err := p.checkActive(id); err != nil {
 		return nil, err
@@ -199,7 +208,8 @@ func (t *Homes) Acquire(ctx context.Context, id tenant.ID) (*Home, error) {
 	return h, nil
 }
 
-// AcquireSuspended is Acquire for commands of the operator, which may use a suspended tenant.
+// AcquireSuspended is Acquire for commands of the operator, which may open a suspended tenant. It is
+// not a use of the tenant.
 func (t *Homes) AcquireSuspended(ctx context.Context, id tenant.ID) (*Home, error) {
 	h, _, err := t.acquire(ctx, id)
 	return h, err

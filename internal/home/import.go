@@ -33,7 +33,7 @@ func (t *Homes) Import(ctx context.Context, r io.Reader, as tenant.ID) (Transfer
 	if err := i.openDatabase(ctx); err != nil {
 		return i.done, err
 	}
-	return i.done, i.homes.layout.install(i.done.Tenant, i.private(), i.workspace(), nil)
+	return i.done, i.homes.layout.install(i.done.Tenant, i.private(), i.workspace(), nil, hintImport)
 }
 
 // importing is one import, prepared in a directory.
@@ -140,7 +140,7 @@ func (i *importing) readManifest(tr *tar.Reader) error {
 	if i.done.Tenant = i.from.Tenant; !i.as.IsZero() {
 		i.done.Tenant = i.as
 	}
-	return i.homes.layout.checkNew(i.done.Tenant)
+	return i.homes.layout.checkNew(i.done.Tenant, hintImport)
 }
 
 func (i *importing) readDatabase(tr *tar.Reader, x *workspace.Extraction) error {

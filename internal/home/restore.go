@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -65,15 +66,18 @@ func (t *Homes) Restore(ctx context.Context, id tenant.ID, replace bool, entries
 	if err != nil {
 		return done, err
 	}
-	return x.done, t.layout.install(id, staged.private, staged.workspace, saved)
+	return x.done, t.layout.install(id, staged.private, staged.workspace, saved, hintRestore(id, saved))
 }
 
 // lockForRestore locks a tenant that is to be replaced, and returns the suspension that it will have. The
 // lock of a new one is nil.
 func (t *Homes) lockForRestore(ctx context.Context, id tenant.ID, replace bool) (*Suspension, *flock.Flock, error) {
 	e, err := t.Find(id)
-	if fault.KindOf(err) == fault.NotFound || err == nil && !replace {
-		return nil, nil, t.layout.checkNew(id)
+	if fault.KindOf(err) == fault.NotFound {
+		return nil, nil, t.layout.checkNew(id, "delete what is left of it with sandpiper tenant delete "+id.String())
+	}
+	if err == nil && !replace {
+		return nil, nil, errExists(id, hintRestore(id, e.Suspension))
 	}
 	if err != nil {
 		return nil, nil, err
@@ -94,8 +98,9 @@ func (t *Homes) lockForRestore(ctx context.Context, id tenant.ID, replace bool) 
 type extraction struct {
 	layout  layout
 	root    *os.Root
-	only    string   // directory of one tenant; "" means all
-	tenants []string // their directories, in order
+	only    string               // directory of one tenant; "" means all
+	tenants []string             // their directories, in order
+	used    map[string]time.Time // last use, by directory
 	files   *workspace.Extraction
 	in      string // the prefix of files
 	done    workspace.Archived
@@ -111,7 +116,7 @@ func newExtraction(l layout, only string) (*extraction, error) {
 	if err != nil {
 		return nil, l.fault(err)
 	}
-	return &extraction{layout: l, root: root, only: only}, nil
+	return &extraction{layout: l, root: root, only: only, used: map[string]time.Time{}}, nil
 }
 
 func (x *extraction) close() error {
@@ -154,6 +159,9 @@ func (x *extraction) addPrivate(h *tar.Header, dir, name string, content io.Read
 	}
 	if n := len(x.tenants); n == 0 || x.tenants[n-1] != dir { // the entries of a tenant are adjacent
 		x.tenants = append(x.tenants, dir)
+	}
+	if name == databaseEntry && h.ModTime.Unix() > 0 {
+		x.used[dir] = h.ModTime
 	}
 	return x.createFile(h, content)
 }
@@ -216,6 +224,9 @@ func (x *extraction) finish(ctx context.Context) error {
 			return fmt.Errorf("the directory %.80q belongs to no tenant", dir)
 		}
 		p := x.layout.of(id)
+		if err := p.setUsed(x.used[dir]); err != nil {
+			return err
+		}
 		if _, err := os.Lstat(p.db); err != nil {
 			continue // it has none yet
 		}

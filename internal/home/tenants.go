@@ -23,7 +23,7 @@ import (
 // Entry describes a tenant that has data.
 type Entry struct {
 	ID         tenant.ID   `json:"customer_uid"`
-	Used       time.Time   `json:"used"`                 // when it was last in use, to within refreshEvery
+	Used       time.Time   `json:"used"`                 // when Acquire last opened it, to within refreshEvery
 	Tier       string      `json:"tier,omitempty"`       // as stored
 	Suspension *Suspension `json:"suspension,omitempty"` // nil if it is active
 }
