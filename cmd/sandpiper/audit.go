@@ -125,6 +125,9 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 		if opts.Tenant, err = tenant.Parse(o.tenant); err != nil {
 			return err
 		}
+		if err := a.checkInAudit(ctx, cfg.DataDir, opts.Tenant); err != nil {
+			return err
+		}
 	}
 	err = audit.Tail(ctx, audit.Config{Dir: daemon.AuditDir(cfg.DataDir)}, opts, func(r audit.Record) error {
 		if a.json {
@@ -137,6 +140,20 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 		return nil
 	}
 	return err
+}
+
+// checkInAudit returns an error for a tenant that neither exists nor has lines in the log, as a
+// deleted one has.
+func (a *app) checkInAudit(ctx context.Context, dataDir string, id tenant.ID) error {
+	found := false
+	err := audit.Tail(ctx, audit.Config{Dir: daemon.AuditDir(dataDir)}, audit.TailOptions{Last: 1, Tenant: id}, func(audit.Record) error {
+		found = true
+		return nil
+	})
+	if err != nil || found {
+		return err
+	}
+	return a.withDaemon(func(d *daemon.Daemon) error { return d.CheckTenant(id) })
 }
 
 // maxShownTokens is the maximum number of tokens printed per line.

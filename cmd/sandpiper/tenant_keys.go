@@ -132,8 +132,11 @@ func (a *app) runKeyList(ctx context.Context, uid string) error {
 			return err
 		}
 	}
-	return a.withKeys(ctx, func(_ *daemon.Daemon, keys *access.Keys) error {
+	return a.withKeys(ctx, func(d *daemon.Daemon, keys *access.Keys) error {
 		all, err := keys.List(ctx, id)
+		if err == nil && len(all) == 0 && uid != "" {
+			err = d.CheckTenant(id)
+		}
 		if err != nil {
 			return err
 		}

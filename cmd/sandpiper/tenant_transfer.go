@@ -85,7 +85,7 @@ func (a *app) runTenantExport(ctx context.Context, uid string, o transferOptions
 	}
 	return a.withDaemon(func(d *daemon.Daemon) error {
 		if _, err := d.Tenants.Find(id); err != nil { // before asking for a passphrase
-			return err
+			return noTenant(d, id, err)
 		}
 		recipients, err := a.recipients(o)
 		if err != nil {

@@ -182,6 +182,14 @@ func (a *app) runTenantShow(ctx context.Context, uid string) error {
 	})
 }
 
+// noTenant returns the error for a tenant that does not exist, with similar ids, if err is NotFound.
+func noTenant(d *daemon.Daemon, id tenant.ID, err error) error {
+	if fault.KindOf(err) != fault.NotFound {
+		return err
+	}
+	return cmp.Or(d.CheckTenant(id), err)
+}
+
 // changeTenant calls change, records the outcome in the audit log and prints it.
 func (a *app) changeTenant(ctx context.Context, uid, outcome string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
 	return a.changeTenantTo(ctx, uid, outcome, outcome, change)
@@ -195,7 +203,7 @@ func (a *app) changeTenantTo(ctx context.Context, uid, outcome, state string, ch
 	}
 	return a.withDaemon(func(d *daemon.Daemon) error {
 		line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "tenant", Outcome: outcome}
-		err := change(ctx, d, id)
+		err := noTenant(d, id, change(ctx, d, id))
 		if err != nil {
 			line.Outcome = "not_" + outcome
 		}

@@ -96,6 +96,16 @@ func (t *Tenants) Tiers() []string {
 // Has reports whether a tenant has settings of its own.
 func (t *Tenants) Has(id tenant.ID) bool { return t != nil && t.own[id] != nil }
 
+// Named returns the ids of the tenants with settings of their own.
+func (t *Tenants) Named() (ids []string) {
+	if t != nil {
+		for id := range t.own {
+			ids = append(ids, id.String())
+		}
+	}
+	return ids
+}
+
 // WithCredentials returns a tenant that has credentials of its own for a server.
 func (t *Tenants) WithCredentials(server string) (id tenant.ID, ok bool) {
 	if t == nil {

@@ -280,21 +280,21 @@ func (d *Daemon) CheckTenant(id tenant.ID) error {
 	if near := d.nearTenants(id); len(near) > 0 {
 		return e.WithHint("did you mean %s?", strings.Join(near, " or "))
 	}
-	return e.WithHint("a tenant has a token in http.tokens, settings in tenants, or data from an earlier call")
+	return e.WithHint("sandpiper tenant list prints all; sandpiper tenant create %s creates it", id)
 }
 
-// nearTenants returns tenants with similar ids that have data or a token, for the operator.
+// nearTenants returns tenants with similar ids that have data, a token or settings, for the operator.
 func (d *Daemon) nearTenants(id tenant.ID) []string {
-	var names []string
+	names := d.cfg.Tenants.Named()
 	for _, t := range d.cfg.HTTP.Tokens {
 		names = append(names, t.Tenant.String())
 	}
 	all, _ := d.Tenants.List(context.Background()) // without them there are fewer suggestions
 	for _, e := range all {
-		if !slices.Contains(names, e.ID.String()) {
-			names = append(names, e.ID.String())
-		}
+		names = append(names, e.ID.String())
 	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	return fault.Nearest(id.String(), names, 3)
 }
 
