@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,33 +14,72 @@ import (
 )
 
 func (a *app) toolsAcceptCommand() *cobra.Command {
-	all := false
+	var o acceptOptions
 	c := &cobra.Command{
 		Use: "accept SERVER [TOOL...]", Short: "Trust the definitions of tools that are new or changed",
 		Long: `A tool whose description or schema changes is quarantined: it cannot be called until
 you accept it, because a server could attack a model with a changed description. So is
-every new tool of a server with review: true. Without TOOL and --all, accept shows the
-definitions, with text that reads like instructions to a model, and accepts nothing.`,
-		Args: cobra.MinimumNArgs(1),
+every new tool of a server with review: true.
+
+Accept shows the definitions, with text that reads like instructions to a model, and
+their hash. With TOOL or --all it then asks on a terminal whether to accept them;
+elsewhere it needs the hash. Definitions that have changed since they were shown are
+not accepted.`,
+		Example: "  sandpiper tools accept github list_issues\n  sandpiper tools accept github --all --shown 3f1c2a9d5e7b8046",
+		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runToolsAccept(cmd.Context(), args[0], args[1:], all)
+			o.names = args[1:]
+			return a.runToolsAccept(cmd.Context(), args[0], o)
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "accept all quarantined tools of the server")
+	c.Flags().BoolVar(&o.all, "all", false, "accept all quarantined tools of the server, and its texts, resources and prompts")
+	c.Flags().StringVar(&o.shown, "shown", "", "accept them if they have `HASH`, which accept has shown")
 	return c
 }
 
-func (a *app) runToolsAccept(ctx context.Context, server string, names []string, all bool) error {
+// acceptOptions select what tools accept accepts.
+type acceptOptions struct {
+	names []string
+	all   bool
+	shown string
+}
+
+func (a *app) runToolsAccept(ctx context.Context, server string, o acceptOptions) error {
+	if o.all && len(o.names) > 0 {
+		return usagef("--all and names of tools exclude each other")
+	}
+	only := len(o.names) == 0 && !o.all
+	if only && o.shown != "" {
+		return usagef("--shown needs --all or the names of the tools")
+	}
 	d, err := a.daemon(options{quiet: true})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	if len(names) == 0 && !all {
-		return a.showQuarantined(d.Servers.Catalog.Now(), server)
+	now := d.Servers.Catalog.Now()
+	held, ok := now.Server(server)
+	if !ok {
+		return fault.New(fault.NotFound, "there is no server %q", server)
 	}
-	held, _ := d.Servers.Catalog.Now().Server(server)
-	accepted, err := d.Servers.Accept(ctx, server, names...)
+	if o.shown == "" {
+		pending, err := a.showQuarantined(now, server, o.names)
+		if err != nil || only || !pending {
+			return err
+		}
+		o.shown = now.Shown(server, o.names...)
+		if a.json {
+			return exit(exitFailed)
+		}
+		if !isTerminal(a.stdin) {
+			return fault.New(fault.Denied, "nothing was accepted: there is no terminal to ask whether these definitions are accepted").
+				WithHint("accept them as shown with --shown %s", o.shown)
+		}
+		if !a.confirm(ctx, false, "Accept these definitions of %s?", server) {
+			return nil
+		}
+	}
+	accepted, err := d.Servers.Accept(ctx, server, o.shown, o.names...)
 	if err != nil {
 		return err
 	}
@@ -49,29 +89,35 @@ func (a *app) runToolsAccept(ctx context.Context, server string, names []string,
 	for _, name := range accepted {
 		a.printf("accepted %s.%s\n", visibleName(server), visibleName(name))
 	}
-	switch {
-	case all && (held.Held != nil || held.Unreviewed):
+	if o.all && (held.Held != nil || held.Unreviewed) {
 		a.printf("accepted the title, instructions, resources and prompts of %s\n", visibleName(server))
-	case len(accepted) == 0:
-		a.printf("no tool of %s is quarantined\n", visibleName(server))
 	}
 	return nil
 }
 
-// showQuarantined prints the definitions of quarantined tools before and after the change.
-func (a *app) showQuarantined(now *catalog.Snapshot, server string) error {
-	if _, ok := now.Server(server); !ok {
-		return fault.New(fault.NotFound, "there is no server %q", server)
+// showQuarantined prints the definitions of quarantined tools before and after the change, and their
+// hash. It reports whether there is anything to accept. Without names it shows all of a server.
+func (a *app) showQuarantined(now *catalog.Snapshot, server string, names []string) (pending bool, err error) {
+	all, quarantined := now.Of(server), []change{}
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(t catalog.Tool) bool { return t.Definition.Tool == name }) {
+			return false, fault.New(fault.NotFound, "server %q has no tool %q", server, name).WithHint("sandpiper tools accept %s shows its quarantined tools", server)
+		}
 	}
-	quarantined := []change{}
-	for _, t := range now.Of(server) {
-		if t.Quarantined != nil {
+	for _, t := range all {
+		if t.Quarantined != nil && (len(names) == 0 || slices.Contains(names, t.Definition.Tool)) {
 			quarantined = append(quarantined, newChange(t))
 		}
 	}
 	v, _ := now.Server(server)
+	texts := len(names) == 0 && (v.Held != nil || v.Unreviewed)
+	pending = len(quarantined) > 0 || texts
+	hash := now.Shown(server, names...)
 	if a.json {
-		return a.writeJSON(map[string]any{"server": server, "held": quarantined, "texts": v.Held})
+		if len(names) > 0 {
+			v.Held = nil
+		}
+		return pending, a.writeJSON(map[string]any{"server": server, "held": quarantined, "texts": v.Held, "shown": hash})
 	}
 	for _, c := range quarantined {
 		a.printf("%s.%s%s\n", visibleName(server), visibleName(c.Tool), map[bool]string{true: " (new)"}[c.IsNew])
@@ -79,23 +125,22 @@ func (a *app) showQuarantined(now *catalog.Snapshot, server string) error {
 		a.printChange("input", c.input(), string(c.After.Input))
 		a.printChange("output", string(c.Before.Output), string(c.After.Output))
 		a.printChange("title", c.Before.Title, c.After.Title)
+		a.printChange("annotations", hintsText(c.Before.Hints), hintsText(c.After.Hints))
 		a.printSuspected(c.Suspected)
 	}
-	if v.Held != nil {
+	if texts && v.Held != nil {
 		a.printf("%s, with --all\n", visibleName(server))
 		a.printChange("title", v.Title, v.Held.Title)
 		a.printChange("instructions", v.Instructions, v.Held.Instructions)
 		a.printSuspected(suspectedIn(v.Held.Title, v.Held.Instructions))
 	}
 	switch {
-	case len(quarantined) == 0 && v.Held == nil && !v.Unreviewed:
+	case !pending:
 		a.printf("no tool of %s is quarantined\n", visibleName(server))
-	case v.Unreviewed:
-		a.printf("accept tools by name, or all with --all, which also allows its resources and prompts\n")
-	default:
-		a.printf("accept tools by name, or all with --all\n")
+	case len(names) == 0:
+		a.printf("accept tools by name, or all as shown with --all --shown %s%s\n", hash, map[bool]string{true: ", which also allows its resources and prompts"}[v.Unreviewed])
 	}
-	return nil
+	return pending, nil
 }
 
 // change is a quarantined tool.
@@ -155,4 +200,13 @@ func (a *app) printChange(field, before, after string) {
 	default:
 		a.printf("  %s was: %s\n  %s is:  %s\n", field, visibleName(before), field, visibleName(after))
 	}
+}
+
+// hintsText returns annotations as JSON, "" if there are none.
+func hintsText(h tool.Hints) string {
+	b, _ := json.Marshal(h) // booleans can always be encoded
+	if string(b) == "{}" {
+		return ""
+	}
+	return string(b)
 }

@@ -262,7 +262,7 @@ func TestToolAcceptedByAnotherProcessIsListed(t *testing.T) {
 
 	cfg := daemon.Config{Config: config.Config{DataDir: filepath.Join(dir, "data"), Servers: []config.Server{
 		{Name: "one", Command: upstreamtest.Command(t), Env: upstreamtest.Env(filepath.Join(dir, "one"))}}}}
-	if _, err := start(t, cfg).Servers.Accept(t.Context(), "one"); err != nil {
+	if _, err := start(t, cfg).Servers.Accept(t.Context(), "one", ""); err != nil {
 		t.Fatal(err)
 	}
 	s.until("notifications/tools/list_changed")

@@ -270,10 +270,11 @@ func (v *servers) Know(ctx context.Context, names ...string) map[string]error {
 // handwritten returns the names of handwritten modules.
 func (v *servers) handwritten() map[string]map[string]bool { return v.modules.names(v.Catalog.Now()) }
 
-// Accept trusts the new definitions of quarantined tools.
-func (v *servers) Accept(ctx context.Context, server string, tools ...string) ([]string, error) {
+// Accept trusts the new definitions of quarantined tools, if they are those that were shown: see
+// catalog.AcceptShown.
+func (v *servers) Accept(ctx context.Context, server, shown string, tools ...string) ([]string, error) {
 	v.writing.Lock()
-	accepted, err := v.Catalog.Accept(ctx, server, tools...)
+	accepted, err := v.Catalog.AcceptShown(ctx, server, shown, tools...)
 	if err == nil {
 		v.modules.write(context.WithoutCancel(ctx), v.Catalog.Now)
 	}

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -161,7 +162,17 @@ func (c *Catalog) Put(ctx context.Context, server string, received Listing) (Cha
 // Accept trusts the new definitions of quarantined tools of a server; of all of them if
 // tools is empty. It returns the accepted tools.
 func (c *Catalog) Accept(ctx context.Context, server string, tools ...string) (accepted []string, err error) {
+	return c.AcceptShown(ctx, server, "", tools...)
+}
+
+// AcceptShown is Accept if the definitions are those that Snapshot.Shown returned shown for; otherwise
+// it accepts nothing. An empty shown accepts any.
+func (c *Catalog) AcceptShown(ctx context.Context, server, shown string, tools ...string) (accepted []string, err error) {
 	err = c.update(ctx, server, func(_ Configured, l *listing) (wrong error) {
+		if shown != "" && shown != l.shown(tools) {
+			return fault.New(fault.Denied, "the quarantined definitions of %q are not those with hash %.16s; nothing was accepted", server, shown).
+				WithHint("they have changed, or others were shown: look at them again with sandpiper tools accept %s", strings.Join(append([]string{server}, tools...), " "))
+		}
 		accepted, wrong = l.accept(server, tools)
 		return wrong
 	})

@@ -129,6 +129,34 @@ func (l *listing) accept(server string, names []string) (accepted []string, err 
 	return accepted, nil
 }
 
+// shown identifies what a person is shown before accept with the same names.
+func (l *listing) shown(names []string) string {
+	var all []tool.Definition
+	for _, k := range l.Tools {
+		if k.Quarantined != nil {
+			all = append(all, *k.Quarantined)
+		}
+	}
+	return hashShown(all, l.Held, names)
+}
+
+// hashShown returns a hash of the definitions of the named tools, in any order, or of all of them with
+// the texts of the server if there are no names.
+func hashShown(all []tool.Definition, held *texts, names []string) string {
+	var parts []string
+	for _, d := range all {
+		if len(names) == 0 || slices.Contains(names, d.Tool) {
+			parts = append(parts, Hash(d))
+		}
+	}
+	slices.Sort(parts)
+	if len(names) == 0 && held != nil {
+		parts = append(parts, held.Title, held.Instructions)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
+	return hex.EncodeToString(sum[:8])
+}
+
 func (l *listing) quarantined() (names []string) {
 	for _, k := range l.Tools {
 		if k.Quarantined != nil {

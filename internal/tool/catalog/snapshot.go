@@ -323,3 +323,15 @@ func (s *Snapshot) describeCategory(category string) string {
 	}
 	return "tools of " + abbreviate(servers, 8)
 }
+
+// Shown returns a hash of what Accept would accept of a server now, for AcceptShown.
+func (s *Snapshot) Shown(server string, tools ...string) string {
+	var all []tool.Definition
+	for _, t := range s.Of(server) {
+		if t.Quarantined != nil {
+			all = append(all, *t.Quarantined)
+		}
+	}
+	v, _ := s.Server(server)
+	return hashShown(all, v.Held, tools)
+}
