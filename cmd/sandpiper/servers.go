@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,7 +24,11 @@ func (a *app) serversCommand() *cobra.Command {
 	}
 	c := group("servers", "List, add, remove, enable and disable MCP servers",
 		&cobra.Command{
-			Use: "list", Short: "List the configured servers, and the daemons that use them",
+			Use: "list", Short: "List the configured servers, their state, and the daemons that use them",
+			Long: `List prints the configured servers with the state of their connections in the running
+daemons: connected, connecting, failed with the reason, or not connected, as before the
+first use. Tenants with credentials of their own have other connections, which are not
+listed. Tools of a server that waits for review are accepted with sandpiper tools accept.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.runServersList() },
 		},
@@ -47,11 +52,25 @@ type listedServer struct {
 	Target      string `json:"target"`            // command, URL or document, as written
 	Tools       int    `json:"tool_count"`
 	Quarantined int    `json:"quarantined,omitempty"`
+	// State is disabled, failed, waiting_for_review, connecting, connected or not_connected; "" if no
+	// daemon has the server.
+	State       string       `json:"state,omitempty"`
+	Connections []connection `json:"connections,omitempty"`
+}
+
+// connection is the state of a server in a daemon.
+type connection struct {
+	PID int `json:"pid"`
+	daemon.ServerState
 }
 
 func (a *app) runServersList() error {
 	return a.withDaemon(func(d *daemon.Daemon) error {
-		servers := listServers(d.Configured(), d.Servers.Catalog.Now())
+		daemons, err := d.Instances()
+		if err != nil {
+			return err
+		}
+		servers := listServers(d.Configured(), d.Servers.Catalog.Now(), daemons)
 		path, text, err := a.serversFile()
 		if err != nil {
 			return err
@@ -62,12 +81,8 @@ func (a *app) runServersList() error {
 		}
 		for _, e := range entries {
 			if e.Disabled && !slices.ContainsFunc(servers, func(s listedServer) bool { return s.Name == e.Name }) {
-				servers = append(servers, listedServer{Name: e.Name, Target: target(e.Server)})
+				servers = append(servers, listedServer{Name: e.Name, Target: target(e.Server), State: "disabled"})
 			}
-		}
-		daemons, err := d.Instances()
-		if err != nil {
-			return err
 		}
 		if a.json {
 			return a.writeJSON(map[string]any{"servers": append([]listedServer{}, servers...), "daemons": append([]daemon.Instance{}, daemons...)})
@@ -80,12 +95,31 @@ func (a *app) runServersList() error {
 	})
 }
 
-func listServers(configured []config.Server, now *catalog.Snapshot) (all []listedServer) {
+func listServers(configured []config.Server, now *catalog.Snapshot, daemons []daemon.Instance) (all []listedServer) {
 	for _, s := range configured {
 		v, _ := now.Server(s.Name)
-		all = append(all, listedServer{Name: s.Name, Enabled: true, Project: s.Project, Target: target(s), Tools: v.Tools, Quarantined: v.Quarantined})
+		l := listedServer{Name: s.Name, Enabled: true, Project: s.Project, Target: target(s), Tools: v.Tools, Quarantined: v.Quarantined}
+		for _, i := range daemons {
+			for _, state := range i.Servers {
+				if state.Name == s.Name {
+					l.Connections = append(l.Connections, connection{i.PID, state})
+				}
+			}
+		}
+		l.State = l.state(v.Unreviewed || v.Quarantined > 0)
+		all = append(all, l)
 	}
 	return all
+}
+
+// state returns the state that matters most to the operator.
+func (l *listedServer) state(review bool) string {
+	for _, state := range []string{"failed", "waiting_for_review", "connecting", "connected", "not_connected"} {
+		if review && state == "waiting_for_review" || slices.ContainsFunc(l.Connections, func(c connection) bool { return c.State == state }) {
+			return state
+		}
+	}
+	return ""
 }
 
 // target describes what a server connects to, with references to secrets as written.
@@ -101,21 +135,42 @@ func target(s config.Server) string {
 
 func (a *app) printServers(servers []listedServer, path string) {
 	for _, s := range servers {
-		state := fmt.Sprintf("%d tools", s.Tools)
+		text := fmt.Sprintf("%d tools", s.Tools)
 		if s.Quarantined > 0 {
-			state += fmt.Sprintf(", %d quarantined", s.Quarantined)
+			text += fmt.Sprintf(", %d quarantined", s.Quarantined)
 		}
 		if !s.Enabled {
-			state = "disabled"
+			text = ""
 		}
 		if s.Project {
-			state += ", of the project"
+			text += ", of the project"
 		}
-		a.printf("%-20s %-24s %s\n", visibleName(s.Name), state, visibleName(s.Target))
+		a.printf("%-20s %-18s %-24s %s\n", visibleName(s.Name), strings.ReplaceAll(cmp.Or(s.State, "no daemon"), "_", " "), text, visibleName(s.Target))
+		for _, c := range s.Connections {
+			if c.State == s.State && c.Reason == "" {
+				continue
+			}
+			a.printf("  %s\n", visibleName(describeConnection(c)))
+		}
 	}
 	if len(servers) == 0 {
 		a.printf("no server is configured in %s; add one with sandpiper servers add\n", visibleName(path))
 	}
+}
+
+// describeConnection describes the state of a server in a daemon, with the reason of a failure.
+func describeConnection(c connection) string {
+	text := fmt.Sprintf("%s in daemon %d", strings.ReplaceAll(c.State, "_", " "), c.PID)
+	if !c.Since.IsZero() {
+		text += " since " + c.Since.Local().Format(time.DateTime)
+	}
+	if c.Reason != "" {
+		text += ": " + c.Reason
+	}
+	if c.Hint != "" {
+		text += "; " + c.Hint
+	}
+	return text
 }
 
 // describeDaemon describes the last reload of a daemon.

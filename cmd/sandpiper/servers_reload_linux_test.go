@@ -1,12 +1,15 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // reloading starts a daemon with servers, and returns functions that replace them.
@@ -170,6 +173,57 @@ func (s *served) eventuallyListed(dir string, good []byte, text string) {
 	for out := ""; !strings.Contains(out, text); {
 		out = runIn(s.t, dir, 0, "servers", "list", "--config", file)
 	}
+}
+
+// servers list has the state of each server in the running daemons.
+func TestServersListHasStates(t *testing.T) {
+	t.Parallel()
+	s, _ := reloading(t, calculator+"  weather: {command: $SERVERS/weather, review: true}\n  broken: {command: no-such-program}\n  off: {command: x, disabled: true}\n")
+	second := serve(t, s.cmd.Dir)
+	list := func(args ...string) string {
+		return runIn(t, s.cmd.Dir, 0, append([]string{"servers", "list"}, args...)...)
+	}
+	find := func(pattern string) {
+		t.Helper()
+		re := regexp.MustCompile("(?m)" + pattern)
+		for end := time.Now().Add(20 * time.Second); !re.MatchString(list()); {
+			if time.Now().After(end) {
+				t.Fatalf("no line matches %q:\n%s", pattern, list())
+			}
+		}
+	}
+	for _, d := range []*served{s, second} {
+		if r := d.call("", "from servers.calculator import add\nresult = add(a=1, b=2)['result']"); string(r.Result) != "3" {
+			t.Fatalf("%+v", r)
+		}
+	}
+	find(`^calculator +connected +3 tools +/`)
+	find(`^weather +waiting for review +`)
+	find(`^off +disabled +x$`)
+	for _, d := range []*served{s, second} {
+		find(fmt.Sprintf(`^broken +failed +0 tools +no-such-program\n(  .*\n)?  failed in daemon %d since 2.*: server "broken" cannot be started: program "no-such-program" not found`, d.cmd.Process.Pid))
+	}
+	var got struct {
+		Servers []struct {
+			Name, State string
+			Connections []struct {
+				PID           int
+				State, Reason string
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(list("--json")), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range got.Servers {
+		want := map[string]string{"calculator": "connected", "weather": "waiting_for_review", "broken": "failed", "off": "disabled"}[v.Name]
+		if v.State != want || (len(v.Connections) == 2) == (v.Name == "off") || v.Name == "broken" && !strings.Contains(v.Connections[1].Reason, "not found") {
+			t.Errorf("%+v", v)
+		}
+	}
+	s.cmd.Process.Kill()
+	second.cmd.Process.Kill()
+	find(`^calculator +no daemon +3 tools`)
 }
 
 // A project may add servers; it cannot replace, disable or remove those of the person.

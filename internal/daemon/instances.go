@@ -21,14 +21,24 @@ import (
 
 // Instance is a daemon that serves clients, as commands on the same data directory see it.
 type Instance struct {
-	PID      int       `json:"pid"`
-	Started  time.Time `json:"started"`
-	Reloaded time.Time `json:"reloaded,omitzero"`     // last attempt
-	Files    []string  `json:"configuration"`         // files in effect
-	Request  string    `json:"request,omitempty"`     // last handled request of RequestReload
-	Error    string    `json:"error,omitempty"`       // why the last reload had no effect
-	Warnings []string  `json:"warnings,omitempty"`    // of the last reload
-	Failed   []string  `json:"unavailable,omitempty"` // servers that could not be started
+	PID      int           `json:"pid"`
+	Started  time.Time     `json:"started"`
+	Reloaded time.Time     `json:"reloaded,omitzero"`     // last attempt
+	Files    []string      `json:"configuration"`         // files in effect
+	Request  string        `json:"request,omitempty"`     // last handled request of RequestReload
+	Error    string        `json:"error,omitempty"`       // why the last reload had no effect
+	Warnings []string      `json:"warnings,omitempty"`    // of the last reload
+	Failed   []string      `json:"unavailable,omitempty"` // servers that could not be started
+	Servers  []ServerState `json:"servers,omitempty"`     // sorted by name; at most a second old
+}
+
+// ServerState is the state of a server's connection in a daemon.
+type ServerState struct {
+	Name   string    `json:"name"`
+	State  string    `json:"state"` // not_connected, connecting, connected or failed
+	Since  time.Time `json:"since,omitzero"`
+	Reason string    `json:"reason,omitempty"` // why it failed
+	Hint   string    `json:"hint,omitempty"`   // remedy
 }
 
 // instances is the directory in which daemons announce themselves: each has a file NAME.json, and
