@@ -26,6 +26,11 @@ func (a *app) warn(sentence string) {
 	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("warning:"), visible(sentence))
 }
 
+// hint prints a next step after a warning.
+func (a *app) hint(sentence string) {
+	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("hint:"), visible(sentence))
+}
+
 // writeJSON writes v as one line.
 func (a *app) writeJSON(v any) error {
 	b, err := encode(v)

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -66,7 +69,7 @@ func pairs(flag string, all []string, separator string) (map[string]string, erro
 }
 
 func (a *app) runServersAdd(ctx context.Context, s config.Server) error {
-	return a.editServers(ctx, "added "+s.Name, func(path string, text []byte) ([]byte, error) {
+	err := a.editServers(ctx, "added "+s.Name, func(path string, text []byte) ([]byte, error) {
 		if s.Dir = filepath.Dir(path); text == nil {
 			text = []byte{}
 		}
@@ -79,6 +82,53 @@ func (a *app) runServersAdd(ctx context.Context, s config.Server) error {
 		}
 		return config.AddServers(path, text, []config.Server{s})
 	})
+	if err == nil {
+		a.warnSecrets(s)
+	}
+	return err
+}
+
+// warnSecrets warns about literal secrets of an added server, and prints how to refer to them.
+func (a *app) warnSecrets(s config.Server) {
+	got, variables := clientconfig.FindSecrets(clientconfig.Env{Lookup: os.LookupEnv},
+		clientconfig.Server{Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers})
+	if len(variables) == 0 {
+		return
+	}
+	file, _, err := a.serversFile()
+	if err != nil { // it was written, and is gone
+		return
+	}
+	var written []string
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		if got.Env[name] != s.Env[name] {
+			written = append(written, fmt.Sprintf("--env '%s=%s'", name, got.Env[name]))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		if got.Headers[name] != s.Headers[name] {
+			written = append(written, fmt.Sprintf("--header '%s: %s'", name, got.Headers[name]))
+		}
+	}
+	for i, arg := range append([]string{s.URL, s.Command}, s.Args...) {
+		if with := append([]string{got.URL, got.Command}, got.Args...)[i]; with != arg {
+			written = append(written, "'"+with+"'")
+		}
+	}
+	a.warn(fmt.Sprintf("%s now has what looks like a secret of %s in plain text", file, s.Name))
+	a.hint(fmt.Sprintf("set %s in %s instead, remove %[3]s, and add it again with %[4]s", strings.Join(variables, " and "), filepath.Join(filepath.Dir(file), ".env"), s.Name, strings.Join(written, " ")))
+	a.hint(fmt.Sprintf("or store it in the keyring, and write ${keyring:%s/%s}: %s", s.Name, variables[0], keyringCommand(runtime.GOOS, s.Name, variables[0])))
+}
+
+// keyringCommand returns the command that stores a secret in the keyring of a system, and asks for it.
+func keyringCommand(system, service, account string) string {
+	switch system {
+	case "darwin":
+		return fmt.Sprintf("security add-generic-password -s %s -a %s -w", service, account)
+	case "windows":
+		return fmt.Sprintf("cmdkey /generic:%s:%s /user:%[2]s /pass", service, account)
+	}
+	return fmt.Sprintf("secret-tool store --label=%s service %[1]s username %s", service, account)
 }
 
 func (a *app) runServersRemove(ctx context.Context, name string) error {

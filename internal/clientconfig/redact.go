@@ -3,6 +3,7 @@ package clientconfig
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -24,6 +25,48 @@ func redact(env Env, all []Server) []Variable {
 		list = append(list, v)
 	}
 	return list
+}
+
+// FindSecrets returns a server of sandpiper.yaml with references in place of its secrets, and the
+// names of the variables that these references need, sorted.
+func FindSecrets(env Env, s Server) (Server, []string) {
+	s.Args, s.Env, s.Headers = slices.Clone(s.Args), maps.Clone(s.Env), maps.Clone(s.Headers)
+	s.From = []Origin{{}}
+	var back []string // pairs of a reference to a variable, and the one that it replaces
+	s.replaceAll(func(text string) string {
+		return stored.ReplaceAllStringFunc(text, func(ref string) string {
+			name := fmt.Sprintf("${_REFERENCE_%d}", len(back))
+			back = append(back, name, ref)
+			return name
+		})
+	})
+	r := redactor{env: env, variables: map[string]*Variable{}}
+	r.addReferences(&s)
+	r.server(&s)
+	s.replaceAll(strings.NewReplacer(back...).Replace)
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(r.variables)) {
+		if r.variables[name].value != "" {
+			names = append(names, name)
+		}
+	}
+	return s, names
+}
+
+// stored matches a reference to a file or a keyring, which only sandpiper.yaml has.
+var stored = regexp.MustCompile(`\$\{(?:file|keyring):[^}]*\}`)
+
+// replaceAll replaces each text of s that may refer to variables.
+func (s *Server) replaceAll(f func(string) string) {
+	s.Command, s.URL = f(s.Command), f(s.URL)
+	for i := range s.Args {
+		s.Args[i] = f(s.Args[i])
+	}
+	for _, m := range []map[string]string{s.Env, s.Headers} {
+		for name := range m {
+			m[name] = f(m[name])
+		}
+	}
 }
 
 type redactor struct {
