@@ -25,8 +25,9 @@ var (
 )
 
 // ServeStdio serves MCP to one client, one message per line, until in ends, out fails or
-// ctx ends. Running calls then have Linger or Grace to finish; after that their contexts
-// end, and one second later ServeStdio returns even if calls still run.
+// ctx ends. Running calls then have Linger or Grace to finish, and Grace if ctx ends during
+// Linger; after that their contexts end, and one second later ServeStdio returns even if
+// calls still run.
 //
 // A blocked read of in is abandoned; it ends with the process or when in is closed.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
@@ -42,36 +43,37 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 	done := make(chan error, 1)
 	go func() { done <- session.Wait() }()
 
-	var patience time.Duration
-	var why error
 	select {
 	case err := <-done:
 		return err
-	case <-c.ended:
-		patience, why = s.cfg.Linger, errGone
 	case <-ctx.Done():
-		patience, why = s.cfg.Grace, errStopped
+		c.drain()
+	case <-c.ended:
+		c.drain()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(s.cfg.Linger):
+			kill(errGone)
+			return awaitCancelled(done)
+		case <-ctx.Done(): // a client that waits no longer sends SIGTERM
+		}
 	}
-	c.drain()
-	return awaitDrain(done, func() { kill(why) }, patience)
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(s.cfg.Grace):
+		kill(errStopped)
+		return awaitCancelled(done)
+	}
 }
 
-// awaitDrain waits for a draining connection: until its calls have finished, then, after
-// cancelling them, for one second.
-func awaitDrain(done <-chan error, kill func(), patience time.Duration) error {
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
+// awaitCancelled waits for the end of cancelled calls, at most one second.
+func awaitCancelled(done <-chan error) error {
 	select {
 	case err := <-done:
 		return err
-	case <-timer.C:
-	}
-	kill()
-	timer.Reset(time.Second)
-	select {
-	case err := <-done:
-		return err
-	case <-timer.C:
+	case <-time.After(time.Second):
 		return errors.New("calls did not end after cancellation")
 	}
 }

@@ -167,13 +167,19 @@ func TestRunningCallsAreAnsweredAfterInputEnds(t *testing.T) {
 }
 
 func TestCallsEndAfterLingerOrGrace(t *testing.T) {
-	for name, leave := range map[string]func(*client){
-		"left":    func(c *client) { c.in.Close() },
-		"stopped": func(c *client) { c.stop() },
+	for name, tt := range map[string]struct {
+		linger time.Duration
+		leave  func(*client)
+		cause  error
+	}{
+		"left":    {time.Millisecond, func(c *client) { c.in.Close() }, errGone},
+		"stopped": {time.Hour, func(c *client) { c.stop() }, errStopped},
+		// As clients do whose server does not end when they close its input.
+		"left and stopped": {time.Hour, func(c *client) { c.in.Close(); c.stop() }, errStopped},
 	} {
 		t.Run(name, func(t *testing.T) {
 			started, cause := make(chan struct{}), make(chan error, 1)
-			c := dial(t, Config{Linger: time.Millisecond, Grace: time.Millisecond,
+			c := dial(t, Config{Linger: tt.linger, Grace: time.Millisecond,
 				Tools: []Tool{{Name: "endless", Schema: json.RawMessage(schema),
 					Handle: func(ctx context.Context, call Call) (redact.Redacted, error) {
 						close(started)
@@ -184,12 +190,12 @@ func TestCallsEndAfterLingerOrGrace(t *testing.T) {
 			c.handshake()
 			c.call(1, "endless", `{}`)
 			<-started
-			leave(c)
+			tt.leave(c)
 			if a := c.read(); a.Error != nil || a.Result.Content[0].Text != "cut short" {
 				t.Errorf("got %s", a.raw)
 			}
-			if err := <-cause; !errors.Is(err, errGone) && !errors.Is(err, errStopped) {
-				t.Errorf("cause = %v", err)
+			if err := <-cause; !errors.Is(err, tt.cause) {
+				t.Errorf("cause = %v, want %v", err, tt.cause)
 			}
 			if err := <-c.ended; err != nil {
 				t.Errorf("ServeStdio = %v", err)
