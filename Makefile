@@ -3,7 +3,7 @@
 
 export CGO_ENABLED = 0
 
-.PHONY: build release test lint bench soak chaos release-check
+.PHONY: build release test lint bench soak chaos load noisy tenants release-check
 
 build: # the program, as ./sandpiper
 	go build -o sandpiper ./cmd/sandpiper
@@ -28,6 +28,15 @@ soak: build # ten minutes at half of saturation; SOAK_MINUTES=60 for an hour
 
 chaos: build # a hundred kill -9 under load
 	go run ./scripts/chaos -binary ./sandpiper
+
+load: build # a thousand tenants against one, with 200 callers; fifteen minutes
+	go run ./scripts/tenants -binary ./sandpiper load
+
+noisy: build # a tenant beside another one that exceeds its quotas tenfold; three minutes
+	go run ./scripts/tenants -binary ./sandpiper noisy
+
+tenants: build # start and memory with ten thousand tenants
+	go run ./scripts/tenants -binary ./sandpiper idle
 
 release-check: # all checks, the long ones too; over an hour, as root on Debian
 	CI_PARTS=all .ci/run

@@ -87,12 +87,11 @@ func (b *bench) upstreamCalls(ctx context.Context) ([]Row, error) {
 
 // upstreamConfig writes a configuration with this program as the only server.
 func (b *bench) upstreamConfig() (string, error) {
-	env := map[string]string{"XDG_DATA_HOME": filepath.Join(b.rig.Dir(), "upstream", "data"), "XDG_CACHE_HOME": filepath.Join(b.rig.Dir(), "cache")}
-	return b.serverConfig("upstream", map[string]any{"command": b.rig.Binary(), "args": []string{"serve", "--profile", "full"}, "env": env})
+	return b.serverConfig("upstream", b.rig.Upstream())
 }
 
 // serverConfig writes a configuration with one server.
-func (b *bench) serverConfig(name string, server map[string]any) (string, error) {
+func (b *bench) serverConfig(name string, server any) (string, error) {
 	text, err := json.Marshal(map[string]any{"servers": map[string]any{name: server}})
 	if err != nil {
 		return "", err

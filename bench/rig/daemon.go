@@ -56,7 +56,9 @@ func (r *Rig) ServeHTTP(ctx context.Context, args ...string) (*Daemon, error) {
 		return nil, err
 	}
 	lines := bufio.NewScanner(stderr)
+	var said []string
 	for d.url == "" && lines.Scan() {
+		said = append(said, lines.Text())
 		if url, ok := strings.CutPrefix(lines.Text(), "MCP at "); ok {
 			d.url = url
 		}
@@ -64,6 +66,10 @@ func (r *Rig) ServeHTTP(ctx context.Context, args ...string) (*Daemon, error) {
 	read := make(chan struct{})
 	d.read = read
 	go func() { defer close(read); _, _ = io.Copy(io.Discard, stderr) }()
+	if d.url == "" {
+		d.Kill()
+		return nil, fmt.Errorf("sandpiper serve --http ended: %s", strings.Join(said, "\n"))
+	}
 	if d.Client, err = d.Connect(ctx); err != nil {
 		d.Kill()
 		return nil, fmt.Errorf("connect to sandpiper serve --http: %w", err)
@@ -77,7 +83,12 @@ func (d *Daemon) Connect(ctx context.Context) (*Client, error) {
 	if d.Client != nil && d.url == "" {
 		return d.Client, nil
 	}
-	return connect(ctx, newHTTP(d.url))
+	return d.ConnectAs(ctx, d.rig.cfg.Token)
+}
+
+// ConnectAs opens another connection over HTTP with a bearer token.
+func (d *Daemon) ConnectAs(ctx context.Context, token string) (*Client, error) {
+	return connect(ctx, newHTTP(d.url, token))
 }
 
 // PID returns the process ID of the daemon.

@@ -82,6 +82,18 @@ func PSS(pid int) int64 {
 	return 0
 }
 
+// CPU returns the processor time that a process and its children that have ended used, or 0
+// if it is not readable.
+func CPU(pid int) (used time.Duration) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	for i := 11; i < 15 && i < len(f); i++ { // utime, stime, cutime and cstime, in ticks of 10 ms
+		n, _ := strconv.Atoi(f[i])
+		used += time.Duration(n) * 10 * time.Millisecond
+	}
+	return used
+}
+
 // Descriptors returns the number of open files of a process, or 0 if it is not readable.
 func Descriptors(pid int) int {
 	fds, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))

@@ -12,14 +12,16 @@ import (
 // Sandboxes and their resources are only visible on Linux.
 
 func Tree(daemon int) []Process { return []Process{{daemon, "daemon"}} }
-func PSS(int) int64             { return 0 }
-func Descriptors(int) int       { return 0 }
-func Mounts(int) int            { return 0 }
-func Disk(string) int64         { return 0 }
-func Groups([]string) []string  { return nil }
-func Orphans() []Process        { return nil }
-func killWithParent(*exec.Cmd)  {}
-func interrupt(c *exec.Cmd)     { _ = c.Process.Signal(os.Interrupt) }
+func CPU(pid int) time.Duration { return 0 }
+
+func PSS(int) int64            { return 0 }
+func Descriptors(int) int      { return 0 }
+func Mounts(int) int           { return 0 }
+func Disk(string) int64        { return 0 }
+func Groups([]string) []string { return nil }
+func Orphans() []Process       { return nil }
+func killWithParent(*exec.Cmd) {}
+func interrupt(c *exec.Cmd)    { _ = c.Process.Signal(os.Interrupt) }
 
 // Watch waits for the exit of processes.
 type Watch struct{}

@@ -17,15 +17,16 @@ import (
 // is a JSON message, or an event stream that contains it.
 type httpTransport struct {
 	url     string
+	token   string // of HTTP; "" means none
 	client  *http.Client
 	session atomic.Pointer[string]
 	next    atomic.Int64
 }
 
-func newHTTP(url string) *httpTransport {
+func newHTTP(url, token string) *httpTransport {
 	// A separate connection pool: connections to a killed daemon must not be
 	// reused for another one at the same port.
-	return &httpTransport{url: url, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	return &httpTransport{url: url, token: token, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 }
 
 func (h *httpTransport) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
@@ -88,6 +89,7 @@ func (h *httpTransport) post(ctx context.Context, m message) (*http.Response, er
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
+	h.authorize(req)
 	if s := h.session.Load(); s != nil {
 		req.Header.Set("Mcp-Session-Id", *s)
 		req.Header.Set("Mcp-Protocol-Version", version)
@@ -97,6 +99,12 @@ func (h *httpTransport) post(ctx context.Context, m message) (*http.Response, er
 		return nil, errors.Join(ErrGone, err)
 	}
 	return resp, err
+}
+
+func (h *httpTransport) authorize(req *http.Request) {
+	if h.token != "" {
+		req.Header.Set("Authorization", "Bearer "+h.token)
+	}
 }
 
 // close also ends the session at the daemon, if it is running.
@@ -110,6 +118,7 @@ func (h *httpTransport) close() error {
 	if err != nil {
 		return err
 	}
+	h.authorize(req)
 	req.Header.Set("Mcp-Session-Id", *s)
 	if resp, err := h.client.Do(req); err == nil {
 		_ = resp.Body.Close()

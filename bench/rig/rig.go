@@ -14,6 +14,7 @@ package rig
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -31,6 +32,7 @@ type Config struct {
 	Binary string // path of the program, relative to the working directory unless absolute; required
 	Dir    string // parent of its directories, absolute; required
 	Cache  string // where Python is installed; "" means inside Dir
+	Token  string // bearer token of HTTP clients; "" means none
 }
 
 // Rig is a program and its directories.
@@ -70,6 +72,26 @@ func (r *Rig) Command(ctx context.Context, args ...string) *exec.Cmd {
 	}
 	c.WaitDelay = 10 * time.Second
 	return c
+}
+
+// Configure writes the configuration file, with settings that encode as JSON.
+func (r *Rig) Configure(settings any) error {
+	text, err := json.Marshal(settings)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(r.cfg.Dir, "config", "sandpiper")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), text, 0o600) // JSON is valid YAML
+}
+
+// Upstream returns the configuration of an upstream server: the program with data of its
+// own, whose tools answer at once.
+func (r *Rig) Upstream() any {
+	env := map[string]string{"XDG_DATA_HOME": filepath.Join(r.cfg.Dir, "upstream", "data"), "XDG_CACHE_HOME": r.cfg.Cache}
+	return map[string]any{"command": r.cfg.Binary, "args": []string{"serve", "--profile", "full"}, "env": env}
 }
 
 // Run runs one command and returns its standard output.

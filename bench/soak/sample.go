@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/bench"
+	"github.com/sandpiper-mcp/sandpiper/bench/mix"
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
@@ -142,8 +143,8 @@ func (r *Result) Print(w io.Writer) {
 		fmt.Fprintf(w, ", of which %d were skipped because all callers were busy", r.Skipped)
 	}
 	fmt.Fprintln(w)
-	for _, q := range mix {
-		fmt.Fprintf(w, "  %-10s %7d\n", q.name, r.Operations[q.name])
+	for _, q := range mix.All {
+		fmt.Fprintf(w, "  %-10s %7d\n", q.Name, r.Operations[q.Name])
 	}
 	fmt.Fprintf(w, "wrong results and errors: %d\n\n", r.Failures)
 	for _, e := range r.Examples {

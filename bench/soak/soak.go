@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/bench/mix"
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
@@ -65,7 +66,7 @@ type soak struct {
 	cfg     Config
 	rig     *rig.Rig
 	daemons []*rig.Daemon
-	callers []*caller
+	callers []*mix.Caller
 	number  atomic.Int64 // of the latest operation
 
 	mu  sync.Mutex
@@ -112,11 +113,11 @@ func (s *soak) start(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			s.callers = append(s.callers, &caller{
-				Client: client, name: fmt.Sprintf("c%d", len(s.callers)),
+			s.callers = append(s.callers, &mix.Caller{
+				Client: client, Name: fmt.Sprintf("c%d", len(s.callers)),
 				// A tenant has at most eight live interpreters in a daemon. Half as many
 				// callers leave room for sessions that were left but have not ended.
-				sessions: sessions && i < callersPerDaemon/2,
+				NoSessions: !sessions || i >= callersPerDaemon/2,
 			})
 		}
 	}
@@ -192,20 +193,16 @@ func (s *soak) pace(ctx context.Context) {
 }
 
 // run performs one operation of the mix and records a wrong result or an error.
-func (s *soak) run(ctx context.Context, c *caller) {
+func (s *soak) run(ctx context.Context, c *mix.Caller) {
 	n := s.number.Add(1)
-	q := pick(n)
-	if q.name == "session" && !c.sessions {
-		q = mix[0]
-	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute) // longer than the program's queue timeout
 	defer cancel()
-	err := q.run(ctx, c, fmt.Sprintf("%s-%d", c.name, n), n)
+	name, err := c.Run(ctx, mix.All, n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.res.Operations[q.name]++
+	s.res.Operations[name]++
 	if err != nil {
-		s.addFailure(fmt.Sprintf("%s: %v", q.name, err))
+		s.addFailure(fmt.Sprintf("%s: %v", name, err))
 	}
 }
 
