@@ -3,13 +3,18 @@ package task
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 )
+
+// ErrNoProgram is in the chain of an error of Generate if the answer contains no complete
+// program. Another attempt may succeed.
+var ErrNoProgram = errors.New("no program")
 
 // Generator writes Python for a task. Its implementations are safe for concurrent use.
 type Generator interface {
 	// Generate returns a program, or an error that says why there is none; its message is for
-	// the person or model that gave the task.
+	// the person or model that gave the task. The Usage of the Answer is set in both cases.
 	Generate(ctx context.Context, r Request) (Answer, error)
 }
 
@@ -19,7 +24,10 @@ type Request struct {
 	Tools []Described // those that the program may call
 	// Failed is the attempt to repair; nil means the first one.
 	Failed *Attempt
-	// Progress receives text while it is generated; nil means that nobody waits for it.
+	// Spent is the cost of the earlier attempts at this task, which count towards its budget.
+	Spent Usage
+	// Progress receives text while it is generated; nil means that nobody waits for it. Text
+	// of a request that is repeated is passed again.
 	Progress func(part string)
 }
 
@@ -36,7 +44,7 @@ type Described struct {
 // Attempt is a program that failed.
 type Attempt struct {
 	Code  string // "" if the generator returned none
-	Error string // for the generator
+	Error string // for the generator; the caller redacts it
 }
 
 // Answer is a generated program.
