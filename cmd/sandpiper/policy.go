@@ -64,7 +64,7 @@ type policyState struct {
 }
 
 func newPolicyState(d *daemon.Daemon) policyState {
-	cfg := d.Policy.Config()
+	cfg := d.Policy().Config()
 	if p := cfg.Project; p != nil {
 		cfg.Rules, cfg.Budgets = slices.Concat(cfg.Rules, p.Rules), slices.Concat(cfg.Budgets, p.Budgets)
 	}
@@ -149,7 +149,7 @@ func (a *app) runPolicyExplain(ctx context.Context, s hypotheticalCall) error {
 			note = notConnectedNote(now, t.Ref)
 		}
 		e := explanation{NotConnected: note, Tool: t.Ref.String(), Tenant: id.String(), Args: raw, Trusted: t.Trusted, Declared: t.Hints, Effective: t.TrustedHints}
-		e.Explanation, err = d.Policy.Explain(ctx, policy.Call{Ref: t.Ref, Tenant: id, Execution: "exec_check", Hints: t.TrustedHints, Trusted: t.Trusted, Args: raw})
+		e.Explanation, err = d.Policy().Explain(ctx, policy.Call{Ref: t.Ref, Tenant: id, Execution: "exec_check", Hints: t.TrustedHints, Trusted: t.Trusted, Args: raw})
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ other machines can reach requires a token (http.token in the configuration, or
 SANDPIPER_HTTP_TOKEN), which clients send as a bearer token. /healthz reports that
 the process runs, /readyz that it can execute code. SIGTERM and SIGINT stop it, after
 running calls or http.drain (5s); a second signal ends it at once.
-SIGHUP reloads the servers of the configuration and ends no call; see docs/servers.md.
+SIGHUP reloads the configuration and ends no call; see docs/configuration.md.
 
 Profiles: lean offers execute_code and the search of tools, standard adds files,
 skills and statistics, full adds the rest. passthrough has no code mode: it lists

@@ -30,6 +30,7 @@ type execAnswer struct {
 	Output  []string
 	Error   string
 	Session struct{ ID, State, Note string }
+	ID      string `json:"execution_id"`
 
 	raw string // the whole message
 }

@@ -71,7 +71,9 @@ type Config struct {
 	Telemetry     telemetry.Config // without Version, Console and Log
 	// Sections are hashes of the parts of the configuration, to detect changes without
 	// storing them.
-	Sections   map[string]string
+	Sections map[string]string
+	// Keys are hashes of the settings by key; see ChangedKeys.
+	Keys       map[string]string
 	Approvals  Approvals
 	Guardrails Guardrails
 	// Allow selects the servers and tools of a tenant; nil selects all.
@@ -190,7 +192,7 @@ func Load(src Sources) (*Config, error) {
 		c.ServersDir = ""
 		c.warn("SERVERS_DIR has no effect with sandbox.restricted: its modules could give restricted code access to any module")
 	}
-	c.Sections = sectionHashes(d.given)
+	c.Sections, c.Keys = sectionHashes(d.given), keyHashes(d.given)
 	return c, nil
 }
 

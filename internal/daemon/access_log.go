@@ -112,7 +112,7 @@ func (d *Daemon) reportAccess() func(wire.Access) {
 
 // tierOfCaller returns the tier of a caller, "" without one.
 func (d *Daemon) tierOfCaller(caller string) string {
-	if d.cfg.Config.Tenants == nil { // no tiers are configured
+	if d.now().Tenants == nil { // no tiers are configured
 		return ""
 	}
 	id, err := tenant.Parse(caller)

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
@@ -15,12 +16,12 @@ import (
 
 // callers identifies callers by their tokens and client certificates.
 type callers struct {
-	tokens       []config.Token
-	keys         *access.Keys         // nil if none are accepted
-	openID       *access.Provider     // nil if none is accepted
-	certificates *access.Certificates // nil if none are accepted
-	required     bool                 // each caller must have a certificate
-	refused      func()               // called for each refused request
+	now          func() config.HTTP          // the configuration in force: its tokens, and whether keys are accepted
+	keys         atomic.Pointer[access.Keys] // nil until keys are accepted for the first time
+	openID       *access.Provider            // nil if none is accepted
+	certificates *access.Certificates        // nil if none are accepted
+	required     bool                        // each caller must have a certificate
+	refused      func()                      // called for each refused request
 	log          *slog.Logger
 }
 
@@ -41,12 +42,27 @@ func (c *callers) accept(o config.OIDC) (resource *wire.Protected, err error) {
 // tokenScopes are the scopes of a token in the configuration.
 var tokenScopes = []access.Scope{access.Execute, access.Files, access.Approve}
 
-// verifier returns a function that returns the identity of a caller, or nil if no authentication
-// is required.
-func (c callers) verifier() func(context.Context, access.Credentials) (access.Identity, error) {
-	if !c.takesTokens() && c.certificates == nil {
+// open opens the keys of the data directory if a configuration accepts keys.
+func (c *callers) open(h config.HTTP, keys func() (*access.Keys, error)) error {
+	if !h.Keys || c.keys.Load() != nil {
 		return nil
 	}
+	opened, err := keys()
+	if err == nil {
+		c.keys.Store(opened)
+	}
+	return err
+}
+
+func (c *callers) close() {
+	if keys := c.keys.Load(); keys != nil {
+		_ = keys.Close()
+	}
+}
+
+// verifier returns a function that returns the identity of a caller. It refuses each caller if the
+// configuration in force accepts none.
+func (c *callers) verifier() func(context.Context, access.Credentials) (access.Identity, error) {
 	return func(ctx context.Context, given access.Credentials) (access.Identity, error) {
 		who, err := c.verify(ctx, given)
 		if err == nil {
@@ -61,12 +77,9 @@ func (c callers) verifier() func(context.Context, access.Credentials) (access.Id
 	}
 }
 
-// takesTokens reports whether any kind of token is accepted.
-func (c callers) takesTokens() bool { return len(c.tokens) > 0 || c.keys != nil || c.openID != nil }
-
 // verify returns the identity that the certificate and the token agree on. Each that is given must
 // be valid, so that a wrong one is not hidden by the other.
-func (c callers) verify(ctx context.Context, given access.Credentials) (access.Identity, error) {
+func (c *callers) verify(ctx context.Context, given access.Credentials) (access.Identity, error) {
 	if c.certificates == nil || len(given.Chain) == 0 && !c.required {
 		return c.verifyToken(ctx, given.Token)
 	}
@@ -82,10 +95,11 @@ func (c callers) verify(ctx context.Context, given access.Credentials) (access.I
 }
 
 // verifyToken takes the same time for every wrong token of the configuration.
-func (c callers) verifyToken(ctx context.Context, token string) (access.Identity, error) {
+func (c *callers) verifyToken(ctx context.Context, token string) (access.Identity, error) {
 	var owner tenant.ID
 	given := sha256.Sum256([]byte(token))
-	for _, t := range c.tokens {
+	h := c.now()
+	for _, t := range h.Tokens {
 		if known := sha256.Sum256([]byte(t.Secret)); subtle.ConstantTimeCompare(given[:], known[:]) == 1 {
 			owner = t.Tenant
 		}
@@ -93,8 +107,8 @@ func (c callers) verifyToken(ctx context.Context, token string) (access.Identity
 	switch {
 	case !owner.IsZero():
 		return access.Identity{Tenant: owner, Scopes: tokenScopes}, nil
-	case c.keys != nil && access.IsKey(token):
-		return c.keys.Verify(ctx, token)
+	case h.Keys && access.IsKey(token):
+		return c.keys.Load().Verify(ctx, token)
 	case c.openID != nil:
 		return c.openID.Verify(ctx, token)
 	}

@@ -27,7 +27,7 @@ type changes struct {
 // lockFiles returns the lock files of all package layers, by the name of their section.
 func (d *Daemon) lockFiles() map[string]string {
 	all := map[string]string{"packages": d.cfg.Packages.LockFile}
-	for name, l := range d.cfg.PackageLayers {
+	for name, l := range d.now().PackageLayers {
 		all["packages."+name] = l.LockFile
 	}
 	return all

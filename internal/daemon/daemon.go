@@ -16,6 +16,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -66,20 +68,23 @@ type Config struct {
 
 // Daemon is a running Sandpiper. Its exported fields may be used until Close.
 type Daemon struct {
-	Tenants    *home.Homes       // data of all tenants
-	Runner     *execution.Runner // runs code
-	tools                        // upstream servers, and calls of their tools
-	protection                   // what code, calls and text may contain
+	Tenants *home.Homes       // data of all tenants
+	Runner  *execution.Runner // runs code
+	tools                     // upstream servers, and calls of their tools
+	Privacy *redact.Rules     // redacts what leaves the daemon, by the configuration in force
 
-	cfg Config
-	log *logger
+	cfg  Config // that the daemon was started with; see now
+	live live
+	log  *logger
 
 	reloading sync.Mutex // held by Reload
+	callers   *callers   // of HTTP, nil unless it is served; guarded by reloading
+	face      *wire.HTTP // likewise
 	watching  sync.Once  // of watchReload
 
 	metrics *metrics
 	data    *data
-	backend layeredBackend
+	backend *layeredBackend
 	server  *mcpserver.Server
 	access  *accessLog // nil without one
 	closing closers
@@ -103,7 +108,7 @@ func New(cfg Config) (*Daemon, error) {
 	for _, w := range cfg.Warnings {
 		d.log.Warn(w)
 	}
-	for _, f := range d.Policy.Findings(policy.Inventory{Servers: d.configuredNames()}) { // tools may not be listed yet
+	for _, f := range d.Policy().Findings(policy.Inventory{Servers: d.configuredNames()}) { // tools may not be listed yet
 		d.log.Warn(f.String())
 	}
 	return d, nil
@@ -116,17 +121,17 @@ func (d *Daemon) build() (err error) {
 	}
 	d.closing.add(d.log.close)
 	log := d.log.Logger
+	if err := d.openProtection(); err != nil { // before opening anything that it applies to
+		return err
+	}
 	if d.metrics, err = openMetrics(d.cfg, d.tierOfCaller, log); err != nil {
 		return err
 	}
 	d.closing.add(func() error { d.metrics.Close(); return nil })
-	if err := d.openProtection(); err != nil { // before opening anything that it applies to
-		return err
-	}
 	hand := readHandwritten(d.cfg.ServersDir, log)
 	modules := newModules(d.cfg, hand, log)
 	d.data, err = openData(dataConfig{
-		Config: d.cfg, Modules: modules, Privacy: d.Privacy, Telemetry: d.metrics.Recorder, Log: log,
+		Config: d.cfg, Live: &d.live, Modules: modules, Privacy: d.Privacy, Telemetry: d.metrics.Recorder, Log: log,
 	})
 	if err != nil {
 		return err
@@ -143,14 +148,17 @@ func (d *Daemon) build() (err error) {
 	return d.openServer()
 }
 
-func (d *Daemon) openProtection() (err error) {
-	d.protection, err = newProtection(d.cfg, func(id tenant.ID) *config.Config { return d.data.settings(id) },
-		func(ctx context.Context, t redact.Transfer) error { return d.data.recordTransfer(ctx, t) },
-		func(text string) bool { return d.Servers != nil && d.Servers.Catalog.Now().IsName(text) })
-	if err == nil {
-		d.log.exit.Store(d.Privacy.For(redact.Owner{}))
+// openProtection loads the protection of the configuration. Its parts are also used for lines of the
+// log while the daemon is built.
+func (d *Daemon) openProtection() error {
+	first, err := d.newState(&d.cfg.Config)
+	if err != nil {
+		return err
 	}
-	return err
+	d.live.Store(first)
+	d.Privacy = redact.Select(func(id tenant.ID) *redact.Rules { return d.live.Load().privacy.of(id) })
+	d.log.exit.Store(d.Privacy.For(redact.Owner{}))
+	return nil
 }
 
 func (d *Daemon) openTools(modules *modules) (err error) {
@@ -196,7 +204,8 @@ func (d *Daemon) openServer() error {
 		Access: d.reportAccess(),
 		Key:    states, Audit: d.data.auditLater,
 		ProfileOf: func(id tenant.ID) mcpserver.Profile { return mcpserver.Profile(d.data.settings(id).Profile) },
-		HasSubset: func(name string) bool { return d.cfg.Subsets[name] != nil },
+		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
+		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
 		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Telemetry: d.metrics.Recorder,
@@ -267,13 +276,13 @@ func (d *Daemon) byTier(queue *admit.Queue, number func(admit.Load) int) func(pa
 // CheckTenant returns an error for a tenant that has neither data nor a token, whose
 // id is probably misspelled.
 func (d *Daemon) CheckTenant(id tenant.ID) error {
-	for _, t := range d.cfg.HTTP.Tokens {
+	for _, t := range d.now().HTTP.Tokens {
 		if t.Tenant == id {
 			return nil
 		}
 	}
 	has, err := d.Tenants.Exists(id)
-	if err != nil || has || id == tenant.Local || d.cfg.Tenants.Has(id) {
+	if err != nil || has || id == tenant.Local || d.now().Tenants.Has(id) {
 		return err
 	}
 	e := fault.New(fault.NotFound, "there is no tenant %q", id)
@@ -285,8 +294,8 @@ func (d *Daemon) CheckTenant(id tenant.ID) error {
 
 // nearTenants returns tenants with similar ids that have data, a token or settings, for the operator.
 func (d *Daemon) nearTenants(id tenant.ID) []string {
-	names := d.cfg.Tenants.Named()
-	for _, t := range d.cfg.HTTP.Tokens {
+	names := d.now().Tenants.Named()
+	for _, t := range d.now().HTTP.Tokens {
 		names = append(names, t.Tenant.String())
 	}
 	all, _ := d.Tenants.List(context.Background()) // without them there are fewer suggestions

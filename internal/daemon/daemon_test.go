@@ -31,7 +31,9 @@ func start(t *testing.T, cfg daemon.Config) *daemon.Daemon {
 	if cfg.DataDir == "" {
 		cfg.DataDir = filepath.Join(t.TempDir(), "data")
 	}
-	cfg.CacheDir, cfg.Version = t.TempDir(), "v1"
+	if cfg.Version = "v1"; cfg.CacheDir == "" {
+		cfg.CacheDir = t.TempDir()
+	}
 	if cfg.Backend == nil {
 		cfg.Backend = fakes
 	}

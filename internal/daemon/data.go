@@ -30,6 +30,7 @@ type data struct {
 // dataConfig of openData. All fields are required, but Telemetry.
 type dataConfig struct {
 	Config
+	Live      *live         // the configuration in force
 	Modules   *modules      // generated modules
 	Privacy   *redact.Rules // redacts the logs of sessions
 	Telemetry *telemetry.Recorder

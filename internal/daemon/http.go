@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/console"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/httpserver"
@@ -29,29 +30,31 @@ func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) 
 // limited time. It closes ln.
 func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	h := d.cfg.HTTP
-	callers := callers{tokens: h.Tokens, refused: d.tokenRefused, log: d.log.Logger}
+	callers := &callers{now: func() config.HTTP { return d.now().HTTP }, refused: d.tokenRefused, log: d.log.Logger}
 	edge, err := d.openTLS(d.log.Logger)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	callers.certificates, callers.required = edge.clients, edge.required
-	if h.Keys {
-		keys, err := d.OpenKeys(ctx)
-		if err != nil {
-			return errors.Join(err, ln.Close())
-		}
-		defer keys.Close()
-		callers.keys = keys
+	if err := callers.open(h, d.openKeys); err != nil {
+		return errors.Join(err, ln.Close())
 	}
+	defer callers.close()
 	resource, err := callers.accept(h.OIDC)
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
-	d.prepare()
-	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: callers.verifier(), Limited: func(id tenant.ID) bool { return len(d.data.settings(id).Quotas) > 0 }, Foreign: d.foreignID, Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
+	var verify func(context.Context, access.Credentials) (access.Identity, error)
+	if h.Authenticated() {
+		verify = callers.verifier()
+	}
+	face := d.server.HTTP(mcpserver.HTTPConfig{Verify: verify, Limited: func(id tenant.ID) bool { return len(d.data.settings(id).Quotas) > 0 }, Foreign: d.foreignID, Resource: resource, TokenConnections: h.TokenConnections, TokenRequests: h.TokenRequests})
 	defer face.Close()
+	d.serving(callers, face)
+	defer d.serving(nil, nil)
+	d.prepare()
 	cfg := httpserver.Config{MCP: face, TLS: edge.config, Metadata: face.Metadata(), Drain: face.Drain, Grace: h.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
-	cfg.Pages, cfg.PagesPath = d.console(callers.verifier()), console.Path
+	cfg.Pages, cfg.PagesPath = d.console(verify), console.Path
 	if h.Events {
 		cfg.Events = face.Events()
 	}
@@ -87,10 +90,19 @@ func (d *Daemon) health() *health {
 	return h
 }
 
+// serving tells Reload who is served over HTTP.
+func (d *Daemon) serving(c *callers, face *wire.HTTP) {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
+	d.callers, d.face = c, face
+}
+
+func (d *Daemon) openKeys() (*access.Keys, error) { return d.OpenKeys(context.Background()) }
+
 // OpenKeys opens the API keys of the data directory. The caller closes them.
 func (d *Daemon) OpenKeys(ctx context.Context) (*access.Keys, error) {
 	return access.OpenKeys(ctx, d.data.sub("access.db"))
 }
 
 // AcceptsKeys reports whether a daemon with this configuration accepts API keys.
-func (d *Daemon) AcceptsKeys() bool { return d.cfg.HTTP.Keys }
+func (d *Daemon) AcceptsKeys() bool { return d.now().HTTP.Keys }

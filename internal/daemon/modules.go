@@ -28,18 +28,20 @@ type modules struct {
 	views map[string]*view // by the key of their directory
 	homes *home.Homes      // nil until the data directory is open
 	log   *slog.Logger
+	inUse map[string]bool          // selections that some tenant has; see forget
 	whole func() *catalog.Snapshot // nil until the modules were first written
 	last  *catalog.Snapshot        // that the modules were last written from
 }
 
 // view is the directory of one selection.
 type view struct {
-	allow []*catalog.Allow // all must select a tool
-	dir   *codegen.Dir     // nil until it was first written
+	selection string           // identifies allow
+	allow     []*catalog.Allow // all must select a tool
+	dir       *codegen.Dir     // nil until it was first written
 }
 
 func newModules(cfg Config, hand []codegen.Server, log *slog.Logger) *modules {
-	m := &modules{keys: []string{modulesKey(cfg.Servers, hand)}, hand: hand, log: log, views: map[string]*view{}}
+	m := &modules{keys: []string{modulesKey(cfg.Servers, hand)}, hand: hand, log: log, views: map[string]*view{}, inUse: map[string]bool{}}
 	m.register()
 	return m
 }
@@ -58,11 +60,15 @@ func (m *modules) register(allow ...*catalog.Allow) string {
 		sum := sha256.Sum256([]byte(text))
 		key += "-" + hex.EncodeToString(sum[:8])
 	}
-	if m.views[key] == nil {
-		v := &view{allow: allow}
-		m.views[key] = v
-		if m.whole != nil {
-			m.writeView(context.Background(), key, v, m.whole())
+	known := m.inUse[text] && m.views[key] != nil
+	if m.inUse[text] = true; m.views[key] == nil {
+		m.views[key] = &view{selection: text, allow: allow}
+	}
+	if !known && m.whole != nil {
+		for key, v := range m.views { // also those of earlier sets of servers
+			if v.selection == text {
+				m.writeView(context.Background(), key, v, m.whole())
+			}
 		}
 	}
 	return key
@@ -86,6 +92,15 @@ func (m *modules) replace(all []config.Server) {
 	if m.views[key] == nil {
 		m.views[key] = &view{}
 	}
+}
+
+// forget stops updating the directories of selections until they are registered again. Code that has
+// mounted another one may not see what is new in it.
+func (m *modules) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	clear(m.inUse)
+	m.inUse[""] = true
 }
 
 // readHandwritten reads the handwritten modules of SERVERS_DIR.
@@ -124,7 +139,9 @@ func (m *modules) write(ctx context.Context, whole func() *catalog.Snapshot) {
 	now := whole()
 	m.last = now
 	for key, v := range m.views {
-		m.writeView(ctx, key, v, now)
+		if m.inUse[v.selection] {
+			m.writeView(ctx, key, v, now)
+		}
 	}
 }
 

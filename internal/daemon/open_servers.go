@@ -31,7 +31,7 @@ type serversConfig struct {
 
 // openServers opens the catalog. It connects to no server.
 func openServers(c serversConfig) (*servers, error) {
-	v := &servers{tenants: c.Config.Config.Tenants, failed: c.Failed, quarantined: c.Quarantined, audit: c.Data.audit, log: c.Log.Logger, listing: map[string]*listing{}, unlisted: map[string]bool{}, written: make(chan struct{})}
+	v := &servers{tenants: func() *config.Tenants { return c.Data.now().Tenants }, failed: c.Failed, quarantined: c.Quarantined, audit: c.Data.audit, log: c.Log.Logger, listing: map[string]*listing{}, unlisted: map[string]bool{}, written: make(chan struct{})}
 	v.lookup.Store(&c.Lookup)
 	ctx, cancel := context.WithCancel(context.Background())
 	v.cancel, v.spawn = cancel, func(f func(context.Context)) { v.work.Go(func() { f(ctx) }) }
@@ -109,6 +109,7 @@ func newUpstream(c serversConfig, v *servers) error {
 	v.own = &ownServers{
 		shared: v.Set, none: none, logins: c.Data.homes.Logins, sets: map[ownKey]*ownSet{}, server: v.configured, resolve: secrets.Resolve, config: own, log: c.Log.Logger,
 		credentials: func(id tenant.ID, server string) map[string]string { return c.Data.settings(id).Credentials[server] },
+		lookup:      func(name string) (string, bool) { return lookupIn(*v.lookup.Load(), name) },
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ type ownServers struct {
 	credentials func(id tenant.ID, server string) map[string]string
 	logins      func(tenant.ID) *secret.Store             // of a tenant
 	server      func(name string) (upstream.Server, bool) // as configured now
+	lookup      func(name string) (value string, ok bool) // of a variable that credentials refer to
 	resolve     func(context.Context, string) (string, error)
 	config      upstream.Config // without Servers, Resolve and Logins
 	log         *slog.Logger
@@ -44,7 +45,7 @@ type ownKey struct {
 // ownSet holds one server.
 type ownSet struct {
 	set      *upstream.Set
-	revision string // of the server and the credentials
+	revision string // of the server and the credentials; "" after release
 
 	mu          sync.Mutex
 	credentials map[string]string
@@ -68,7 +69,7 @@ func (o *ownServers) open(id tenant.ID, server string) *upstream.Set {
 	if !ok || o.closed { // it was removed
 		return o.none
 	}
-	known = withCredentials(known, given)
+	known = withCredentials(known, given, o.lookup)
 	key := ownKey{id, server}
 	own := o.sets[key]
 	if own == nil {
@@ -94,9 +95,10 @@ func (o *ownServers) open(id tenant.ID, server string) *upstream.Set {
 	return own.set
 }
 
-// withCredentials returns a server whose revision depends on the credentials. A program gets
+// withCredentials returns a server whose revision depends on the credentials and on the values of the
+// variables that they refer to. A program gets
 // those that its configuration does not refer to in its environment.
-func withCredentials(s upstream.Server, given map[string]string) upstream.Server {
+func withCredentials(s upstream.Server, given map[string]string, lookup func(string) (string, bool)) upstream.Server {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q\n", s.Revision)
 	refers := func(name string) bool {
@@ -106,7 +108,8 @@ func withCredentials(s upstream.Server, given map[string]string) upstream.Server
 	}
 	s.Env = maps.Clone(s.Env)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
-		fmt.Fprintf(h, "%q %q\n", name, given[name])
+		value, _ := lookup(strings.TrimSuffix(strings.TrimPrefix(given[name], "${"), "}"))
+		fmt.Fprintf(h, "%q %q %q\n", name, given[name], value)
 		if s.Command != "" && !refers(name) {
 			if s.Env == nil {
 				s.Env = map[string]string{}
@@ -128,6 +131,22 @@ func (s *ownSet) resolver(next func(context.Context, string) (string, error)) fu
 		}
 		s.mu.Unlock()
 		return next(ctx, strings.NewReplacer(pairs...).Replace(text))
+	}
+}
+
+// release closes the connections of tenants that have no credentials of their own any more, after
+// their calls.
+func (o *ownServers) release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, own := range o.sets {
+		if own.revision == "" || o.credentials(key.tenant, key.server) != nil || upstream.HasLogin(o.logins(key.tenant), key.server) {
+			continue
+		}
+		if err := own.set.Update(nil); err != nil {
+			o.log.Error("close the server of a tenant", "server", key.server, "tenant", key.tenant.String(), "error", err)
+		}
+		own.revision = ""
 	}
 }
 

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 // in the directory say. Nothing of it may ask for a sandbox.
 func passingOn(t *testing.T, dir string, scripts map[string]upstreamtest.Script) daemon.Config {
 	t.Helper()
-	cfg := daemon.Config{Config: config.Config{Profile: "passthrough", DataDir: filepath.Join(dir, "data")}, Backend: func(context.Context) (sandbox.Backend, error) {
+	cfg := daemon.Config{Config: config.Config{Profile: "passthrough", DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache")}, Backend: func(context.Context) (sandbox.Backend, error) {
 		t.Error("a sandbox was made")
 		return nil, errors.New("there is none")
 	}}

@@ -16,8 +16,8 @@ func (d *Daemon) configuredNames() (names []string) {
 	return names
 }
 
-// Configured returns the servers of the configuration that the daemon was started with.
-func (d *Daemon) Configured() []config.Server { return d.cfg.Servers }
+// Configured returns the servers of the configuration in force.
+func (d *Daemon) Configured() []config.Server { return d.now().Servers }
 
 // Findings checks the policy against the servers and tools that are known.
 func (d *Daemon) Findings() []policy.Finding {
@@ -34,5 +34,5 @@ func (d *Daemon) Findings() []policy.Finding {
 		}
 		k.Tools[name] = append(k.Tools[name], toolcall.RequestNames(s)...)
 	}
-	return d.Policy.Findings(k)
+	return d.Policy().Findings(k)
 }

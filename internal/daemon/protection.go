@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
@@ -14,45 +15,81 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// protection decides what code, calls and text may contain.
-type protection struct {
-	Privacy *redact.Rules  // redaction and flows
-	Policy  *policy.Policy // decides on tool calls
-
-	guard *guardrail.Guard // checks code and calls; nil if guardrails are off
+// state is what a configuration determines in a running daemon. It is immutable: Reload replaces it
+// as a whole, and executions keep what they began with.
+type state struct {
+	number  uint64 // of the configuration in this process
+	config  *config.Config
+	policy  *policy.Policy   // decides on tool calls
+	guard   *guardrail.Guard // checks code and calls; nil if guardrails are off
+	privacy *tenantRules     // redaction and flows
 }
 
-// newProtection builds policy, detection and redaction. settings returns the configuration of
-// a tenant. record receives transfers of values. isName reports the names of tools and servers; it is also called for lines of
-// the log while the daemon is built.
-func newProtection(cfg Config, settings func(tenant.ID) *config.Config, record func(context.Context, redact.Transfer) error, isName func(string) bool) (p protection, err error) {
-	if p.Policy, err = policy.New(cfg.Policy); err != nil {
-		return p, err
+// live holds the state in force.
+type live struct{ atomic.Pointer[state] }
+
+// newState returns the state of a configuration, which continues the counts of the state in force.
+func (d *Daemon) newState(c *config.Config) (*state, error) {
+	s := &state{config: c}
+	var err error
+	if s.policy, err = policy.New(c.Policy); err != nil {
+		return nil, err
 	}
-	scanner, err := detect.New(cfg.PII.Scan)
+	scanner, err := detect.New(c.PII.Scan)
 	if err != nil {
-		return p, err
+		return nil, err
 	}
-	if p.guard, err = newGuard(cfg.Guardrails, scanner); err != nil {
-		return p, err
+	if s.guard, err = newGuard(c.Guardrails, scanner); err != nil {
+		return nil, err
 	}
-	rules := func(pii config.PII, scanner *detect.Scanner, of func(tenant.ID) *redact.Rules) (*redact.Rules, error) {
-		return redact.New(redact.Config{
-			Filter: newFilter(cfg.Guardrails), Mode: cmp.Or(redact.Mode(pii.Mode), redact.Egress), Scanner: scanner, Flows: pii.Flows, Project: pii.Project,
-			Reveal: reveals(pii, cfg.Served), Record: record, AllAddresses: pii.Addresses == "all", IsToolName: isName, Of: of,
-		})
+	s.privacy = &tenantRules{
+		settings: func(id tenant.ID) *config.Config {
+			if id.IsZero() { // data may not be open yet
+				return c
+			}
+			return d.data.settingsIn(c, id)
+		},
+		build: func(pii config.PII) (*redact.Rules, error) {
+			scanner, err := detect.New(pii.Scan)
+			if err != nil {
+				return nil, err
+			}
+			return d.newRules(c.Guardrails, pii, scanner)
+		},
 	}
-	own := &tenantRules{settings: settings, known: map[string]*redact.Rules{}, build: func(pii config.PII) (*redact.Rules, error) {
-		scanner, err := detect.New(pii.Scan)
-		if err != nil {
-			return nil, err
-		}
-		return rules(pii, scanner, nil)
-	}}
-	p.Privacy, err = rules(cfg.PII, scanner, own.of)
-	own.known[fmt.Sprintf("%+v", cfg.PII)] = p.Privacy
-	return p, err
+	own, err := d.newRules(c.Guardrails, c.PII, scanner)
+	if err != nil {
+		return nil, err
+	}
+	s.privacy.known = map[string]*redact.Rules{textOf(c.PII): own}
+	if last := d.live.Load(); last != nil {
+		s.number = last.number + 1
+		s.policy.KeepCounts(last.policy)
+		s.guard.KeepCounts(last.guard)
+	}
+	return s, nil
 }
+
+// now returns the configuration in force.
+func (d *Daemon) now() *config.Config { return d.live.Load().config }
+
+// Policy returns the policy in force.
+func (d *Daemon) Policy() *policy.Policy { return d.live.Load().policy }
+
+func (d *Daemon) guard() *guardrail.Guard { return d.live.Load().guard }
+
+// newRules builds redaction.
+func (d *Daemon) newRules(g config.Guardrails, pii config.PII, scanner *detect.Scanner) (*redact.Rules, error) {
+	return redact.New(redact.Config{
+		Filter: newFilter(g), Mode: cmp.Or(redact.Mode(pii.Mode), redact.Egress), Scanner: scanner, Flows: pii.Flows, Project: pii.Project,
+		Reveal: reveals(pii, d.cfg.Served), AllAddresses: pii.Addresses == "all",
+		Record:     func(ctx context.Context, t redact.Transfer) error { return d.data.recordTransfer(ctx, t) },
+		IsToolName: func(text string) bool { return d.Servers != nil && d.Servers.Catalog.Now().IsName(text) },
+	})
+}
+
+// textOf returns a text that is equal for equal settings.
+func textOf(pii config.PII) string { return fmt.Sprintf("%+v", pii) }
 
 // tenantRules builds the privacy rules of tenants with settings of their own, once for each
 // different configuration.
@@ -62,29 +99,37 @@ type tenantRules struct {
 
 	configs sync.Map // *config.Config -> *redact.Rules
 	mu      sync.Mutex
-	known   map[string]*redact.Rules // by the text of the configuration
+	known   map[string]*redact.Rules // by textOf
 }
 
 // of returns the rules of a tenant. Load has checked them, so that an error is a fault of
 // Sandpiper.
 func (t *tenantRules) of(id tenant.ID) *redact.Rules {
-	c := t.settings(id)
+	r, err := t.rules(t.settings(id))
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// rules returns the rules of a configuration.
+func (t *tenantRules) rules(c *config.Config) (*redact.Rules, error) {
 	if r, ok := t.configs.Load(c); ok {
-		return r.(*redact.Rules)
+		return r.(*redact.Rules), nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	text := fmt.Sprintf("%+v", c.PII)
+	text := textOf(c.PII)
 	r := t.known[text]
 	if r == nil {
 		var err error
 		if r, err = t.build(c.PII); err != nil {
-			panic(err)
+			return nil, err
 		}
 		t.known[text] = r
 	}
 	t.configs.Store(c, r)
-	return r
+	return r, nil
 }
 
 // newGuard builds the guardrails; nil if they are off.

@@ -11,56 +11,104 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // Reloaded is what a Reload has changed.
 type Reloaded struct {
 	Added, Removed, Changed []string // servers, sorted
-	// Restart are the sections of the configuration that differ from those that the daemon was
-	// started with, and apply after a restart.
+	Applied                 []string // keys of other settings that have changed and are in force, sorted
+	// Restart are the settings that differ from those that the daemon was started with, and need a
+	// restart, sorted.
 	Restart []string
+	// refuses means that no client is accepted any more.
+	refuses bool
 }
 
-// Reload applies the servers and static catalogs of another configuration, while calls continue:
-// see upstream.Set.Update. Executions that begin afterwards see the new modules, and live
-// sessions with their next call. An error means that nothing has changed.
+// Reload puts another configuration in force, while calls continue: executions and calls that begin
+// afterwards have its settings. Running ones keep theirs, but may use only the servers and tools that
+// both configurations allow. The settings that a running daemon cannot change are those of the
+// start. An error means that nothing has changed.
 func (d *Daemon) Reload(ctx context.Context, c *config.Config) (Reloaded, error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	next, err := newServerSet(c)
+	last := d.now()
+	r := Reloaded{refuses: d.cfg.HTTP.Authenticated() && !c.HTTP.Authenticated()}
+	changed := c.ChangedKeys(last)
+	r.Restart = c.KeepFixed(last, d.cfg.HTTP.Authenticated())
+	r.Applied = slices.DeleteFunc(changed, r.isNotApplied)
+	next, err := d.newState(c)
 	if err != nil {
 		return Reloaded{}, err
 	}
-	r, err := d.Servers.replace(ctx, c, next)
+	servers, err := newServerSet(c)
 	if err != nil {
-		return r, err
+		return Reloaded{}, err
 	}
-	r.Restart = d.needRestart(c)
+	if d.callers != nil {
+		if err := d.callers.open(c.HTTP, d.openKeys); err != nil {
+			return Reloaded{}, err
+		}
+	}
+	d.backend.add(c)
+	if err := d.Servers.replace(ctx, c, servers, func() { d.live.Store(next) }, &r); err != nil {
+		return Reloaded{}, err
+	}
+	d.follow(last)
 	if err := d.recordReload(c, r); err != nil { // does not undo the change
 		d.log.Warn("configuration changes were not recorded", "error", err)
-	}
-	if err := d.Tenants.Reopen(); err != nil {
-		d.log.Warn("close home", "error", err)
 	}
 	d.logReload(c, r)
 	return r, nil
 }
 
-// replace changes the servers, the catalog and the modules together.
-func (v *servers) replace(ctx context.Context, c *config.Config, next serverSet) (r Reloaded, err error) {
+// follow makes everything that outlives a call use the configuration in force.
+func (d *Daemon) follow(last *config.Config) {
+	d.log.exit.Store(d.Privacy.For(redact.Owner{}))
+	if selectionsDiffer(last, d.now()) {
+		d.data.cfg.Modules.forget()
+	}
+	if err := d.Tenants.Reopen(); err != nil {
+		d.log.Warn("close home", "error", err)
+	}
+	d.Servers.own.release()
+	if d.face != nil {
+		d.face.Recheck()
+	}
+}
+
+// selectionsDiffer reports whether tenants may use other servers and tools.
+func selectionsDiffer(a, b *config.Config) bool {
+	return slices.ContainsFunc([]string{"tiers", "tenants", "subsets"}, func(name string) bool { return a.Sections[name] != b.Sections[name] })
+}
+
+// isNotApplied reports whether a changed key is of a server, which is reported by name, or needs a
+// restart.
+func (r Reloaded) isNotApplied(key string) bool {
+	key = strings.TrimPrefix(key, "project.")
+	return strings.HasPrefix(key, "servers.") || slices.Contains(r.Restart, key)
+}
+
+// replace changes the servers, the catalog and the modules together, and calls swap at the moment from
+// which tenants see them. It adds the changes to r.
+func (v *servers) replace(ctx context.Context, c *config.Config, next serverSet, swap func(), r *Reloaded) error {
 	v.writing.Lock()
 	defer v.writing.Unlock()
 	last := v.now
 	r.compare(last, next)
-	v.lookup.Store(&c.Lookup)
-	if reflect.DeepEqual(last, next) {
-		return r, nil
+	same := reflect.DeepEqual(last, next)
+	if !same {
+		if err := v.Set.Update(next.upstream); err != nil {
+			return err
+		}
 	}
-	if err := v.Set.Update(next.upstream); err != nil {
-		return Reloaded{}, err
+	v.lookup.Store(&c.Lookup)
+	if same {
+		swap()
+		return nil
 	}
 	v.now = next
-	v.Catalog.Update(next.configured, next.static)
+	v.Catalog.Update(next.configured, next.static, swap)
 	v.mu.Lock()
 	for _, name := range slices.Concat(r.Removed, r.Changed) {
 		delete(v.listing, name) // a request to the old server
@@ -69,7 +117,7 @@ func (v *servers) replace(ctx context.Context, c *config.Config, next serverSet)
 	v.modules.replace(c.Servers)
 	v.modules.write(context.WithoutCancel(ctx), v.Catalog.Now)
 	v.listUnlisted()
-	return r, nil
+	return nil
 }
 
 // compare sets the names of the servers that differ.
@@ -97,12 +145,6 @@ func (r *Reloaded) compare(last, next serverSet) {
 	}
 }
 
-// needRestart returns the sections that Reload does not apply. A project's section also has its
-// servers, which are applied.
-func (d *Daemon) needRestart(c *config.Config) []string {
-	return slices.DeleteFunc(changedNames(d.cfg.Sections, c.Sections), func(name string) bool { return name == "servers" || name == "catalog" })
-}
-
 // recordReload writes the changes to the audit log.
 func (d *Daemon) recordReload(c *config.Config, r Reloaded) error {
 	for _, all := range []struct {
@@ -117,11 +159,11 @@ func (d *Daemon) recordReload(c *config.Config, r Reloaded) error {
 }
 
 func (d *Daemon) logReload(c *config.Config, r Reloaded) {
-	d.log.Info("the configuration was reloaded", "added", r.Added, "removed", r.Removed, "changed", r.Changed)
+	d.log.Info("the configuration was reloaded", "added", r.Added, "removed", r.Removed, "changed", r.Changed, "applied", strings.Join(r.Applied, ", "))
 	for _, w := range r.Warnings(c) {
 		d.log.Warn(w)
 	}
-	for _, f := range d.Policy.Findings(policy.Inventory{Servers: d.configuredNames()}) {
+	for _, f := range d.Policy().Findings(policy.Inventory{Servers: d.configuredNames()}) {
 		d.log.Warn(f.String())
 	}
 }
@@ -129,14 +171,13 @@ func (d *Daemon) logReload(c *config.Config, r Reloaded) {
 // Warnings returns what the person should know about a reload to c.
 func (r Reloaded) Warnings(c *config.Config) []string {
 	all := slices.Clone(c.Warnings)
-	if len(r.Restart) == 0 {
-		return all
+	if len(r.Restart) > 0 {
+		all = append(all, "each of these changed settings needs a restart: "+strings.Join(r.Restart, ", "))
 	}
-	names := slices.Clone(r.Restart)
-	if i := slices.Index(names, "project"); i >= 0 {
-		names[i] = "project (except its servers)"
+	if r.refuses {
+		all = append(all, "no token, API key, provider or client certificate is accepted any more, and every request is refused; serving without authentication needs a restart")
 	}
-	return append(all, "these settings have changed and apply after a restart: "+strings.Join(names, ", "))
+	return all
 }
 
 // reload reads the configuration again and applies it. A configuration with errors is logged, and

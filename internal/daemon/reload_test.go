@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
@@ -121,12 +122,13 @@ func TestReloadReportsWhatNeedsARestart(t *testing.T) {
 	t.Parallel()
 	d, all, _ := reloadable(t, t.TempDir(), map[string]upstreamtest.Script{"a": scripted("echo")})
 	c := with(all)
-	c.Sections = map[string]string{"servers": "1", "policy": "2", "project": "3"}
+	c.Keys = map[string]string{"servers.a": "1", "policy.default": "2", "project.policy.default": "3", "data_dir": "4", "http.token": "5"}
+	c.DataDir, c.HTTP.Tokens = "/elsewhere", []config.Token{{Secret: ownerToken, Tenant: tenant.Local}}
 	r, err := d.Reload(t.Context(), c)
-	if err != nil || !slices.Equal(r.Removed, []string{"a"}) || !slices.Equal(r.Restart, []string{"policy", "project"}) {
+	if err != nil || !slices.Equal(r.Removed, []string{"a"}) || !slices.Equal(r.Restart, []string{"data_dir", "http.token"}) || !slices.Equal(r.Applied, []string{"policy.default", "project.policy.default"}) {
 		t.Errorf("%+v %v", r, err)
 	}
-	if w := r.Warnings(c); len(w) != 1 || !strings.Contains(w[0], "apply after a restart: policy, project (except its servers)") {
+	if w := r.Warnings(c); len(w) != 1 || !strings.Contains(w[0], "needs a restart: data_dir, http.token") {
 		t.Errorf("warnings %q", w)
 	}
 }

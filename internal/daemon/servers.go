@@ -23,7 +23,7 @@ type servers struct {
 	Catalog *catalog.Catalog
 	Set     *upstream.Set
 	own     *ownServers // of tenants with credentials of their own
-	tenants *config.Tenants
+	tenants func() *config.Tenants
 	modules *modules
 	lookup  atomic.Pointer[func(string) (string, bool)] // of the configuration; a nil function knows no variable
 	audit   *audit.Log
@@ -123,7 +123,7 @@ func (v *servers) listWith(ctx context.Context, name string) (upstream.Listing, 
 	if err == nil {
 		return got, nil
 	}
-	if id, ok := v.tenants.WithCredentials(name); ok {
+	if id, ok := v.tenants().WithCredentials(name); ok {
 		if own, second := v.own.of(id, name).List(ctx, name); second == nil {
 			return own, nil
 		}

@@ -12,27 +12,34 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-// settings returns the configuration for a tenant; for the zero ID, that of the daemon. A tier
-// that cannot be read is logged; the tenant's home cannot be opened then.
-func (d *data) settings(id tenant.ID) *config.Config {
+// settings returns the configuration in force for a tenant; for the zero ID, that of the daemon.
+func (d *data) settings(id tenant.ID) *config.Config { return d.settingsIn(d.now(), id) }
+
+// settingsIn returns the settings of a tenant in a configuration. A tier that cannot be read is
+// logged; the tenant's home cannot be opened then.
+func (d *data) settingsIn(c *config.Config, id tenant.ID) *config.Config {
 	if id.IsZero() {
-		return &d.cfg.Config.Config
+		return c
 	}
 	tier, err := d.homes.Tier(id)
 	if err != nil {
 		d.cfg.Log.Error("read the tier of a tenant", "tenant", id.String(), "error", err)
 	}
-	return d.cfg.For(id, tier)
+	return c.For(id, tier)
 }
+
+// now returns the configuration in force.
+func (d *data) now() *config.Config { return d.cfg.Live.Load().config }
 
 // allow returns what selects the servers and tools that a viewer may use.
 func (d *data) allow(v catalog.Viewer) []*catalog.Allow {
-	own := d.settings(v.Tenant).Allow
+	now := d.now()
+	own := d.settingsIn(now, v.Tenant).Allow
 	if v.Subset == "" {
 		return []*catalog.Allow{own}
 	}
-	subset, ok := d.cfg.Subsets[v.Subset]
-	if !ok { // it was removed while an execution was suspended
+	subset, ok := now.Subsets[v.Subset]
+	if !ok { // it was removed while an execution ran or was suspended
 		subset = nothing
 	}
 	return []*catalog.Allow{own, subset}
@@ -54,8 +61,11 @@ func (d *data) subsetModules(id tenant.ID, subset string) string {
 
 // homeSettings returns the settings of a tenant's data.
 func (d *data) homeSettings(id tenant.ID, tier string) home.Settings {
-	c := d.cfg.For(id, tier)
-	return home.Settings{Quota: c.Workspace.Quota, Results: c.Workspace.Results, Modules: d.cfg.Modules.register(c.Allow), Quotas: c.Quotas}
+	c := d.now().For(id, tier)
+	return home.Settings{
+		Quota: c.Workspace.Quota, Results: c.Workspace.Results, Quotas: c.Quotas,
+		Modules: d.cfg.Modules.register(c.Allow), Selection: c.Allow.Key(),
+	}
 }
 
 // executionSettings returns the limits of a tenant's executions.
@@ -87,10 +97,11 @@ func (d *Daemon) Tier(id tenant.ID) (string, error) {
 
 // TierOf returns the tier in effect of a tenant with a stored tier.
 func (d *Daemon) TierOf(id tenant.ID, stored string) string {
-	if d.cfg.Config.Tenants == nil {
+	tenants := d.now().Tenants
+	if tenants == nil {
 		return ""
 	}
-	return d.cfg.Config.Tenants.Tier(id, stored)
+	return tenants.Tier(id, stored)
 }
 
 // SetTier stores the tier of a tenant; "" removes it.
@@ -103,10 +114,11 @@ func (d *Daemon) SetTier(id tenant.ID, tier string) error {
 
 // tiers returns the names of the configured tiers.
 func (d *Daemon) tiers() []string {
-	if d.cfg.Config.Tenants == nil {
+	tenants := d.now().Tenants
+	if tenants == nil {
 		return nil
 	}
-	return d.cfg.Config.Tenants.Tiers()
+	return tenants.Tiers()
 }
 
 // CheckTier returns an error for a tier that is not configured; "" is none.

@@ -32,7 +32,7 @@ func (r *Runner) applyPlan(ctx context.Context, h *home.Home, id string) (*Execu
 	}
 	x := newRun(id)
 	again, err := r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) {
-		e := &executor{r: r, home: h, run: x}
+		e := r.executor(h, x, Request{})
 		e.exit = e.newExit()
 		x.result, x.err = e.applyPlan(ctx, p)
 		x.result.ExecutionID = id

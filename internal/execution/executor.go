@@ -10,6 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
@@ -28,6 +29,16 @@ type executor struct {
 	step *step // nil without a session, or before its turn has come
 	slot *queueSlot
 	exit *redact.Exit // nil before the sandbox is open
+
+	// What the tenant may do; the execution keeps it when another configuration is loaded.
+	settings Settings
+	privacy  *redact.Rules
+	guard    *guardrail.Guard // nil checks nothing
+}
+
+// executor returns the executor of a run, with the settings that are in force now.
+func (r *Runner) executor(h *home.Home, x *run, req Request) *executor {
+	return &executor{r: r, home: h, run: x, req: req, settings: r.settings(h.ID()), privacy: r.cfg.Privacy.Of(h.ID()), guard: r.cfg.Guard()}
 }
 
 // execute runs the execution. It delivers the result before it closes the sandbox; a
@@ -149,18 +160,18 @@ func (e *executor) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	if e.step != nil {
 		return e.step.openSandbox(ctx)
 	}
-	return e.newSandbox(ctx, e.settings().PackageLayer)
+	return e.newSandbox(ctx)
 }
 
-// newSandbox opens a sandbox with a package layer within Config.OpenWait.
-func (e *executor) newSandbox(ctx context.Context, layer string) (sandbox.Sandbox, error) {
+// newSandbox opens a sandbox within Config.OpenWait.
+func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	wait, cancel := context.WithTimeout(ctx, e.r.cfg.OpenWait)
 	defer cancel()
 	box, err := e.r.cfg.Backend.Open(wait, sandbox.Spec{
 		Owner:        e.home.ID().String(),
 		UID:          e.home.UID(),
 		Mounts:       e.mounts(wait),
-		PackageLayer: layer,
+		PackageLayer: e.settings.PackageLayer,
 		Limits:       e.sandboxLimits(),
 	})
 	switch {
@@ -186,13 +197,8 @@ func (e *executor) mounts(ctx context.Context) []sandbox.Mount {
 	return all
 }
 
-func (e *executor) settings() Settings { return e.r.settings(e.home.ID()) }
-
-// privacy returns the rules of the tenant.
-func (e *executor) privacy() *redact.Rules { return e.r.cfg.Privacy.Of(e.home.ID()) }
-
 func (e *executor) sandboxLimits() sandbox.Limits {
-	l, s := e.r.cfg.Sandbox, e.settings()
+	l, s := e.r.cfg.Sandbox, e.settings
 	l.WorkspaceDisk, l.WorkspaceFiles = s.WorkspaceDisk, s.WorkspaceFiles
 	l.MemoryBytes = int64(e.req.MemoryMB) << 20
 	return l
@@ -222,10 +228,10 @@ func (e *executor) newExit() *redact.Exit {
 		return e.r.passExit
 	}
 	of := redact.Owner{Tenant: e.home.ID(), Vault: e.home.Vault, Session: e.req.SessionID, Execution: e.run.id}
-	if e.privacy().Mode() == redact.Strict {
+	if e.privacy.Mode() == redact.Strict {
 		of.Local = e.step.locals()
 	}
-	return e.privacy().For(of)
+	return e.privacy.For(of)
 }
 
 // builder returns the builder of the execution's result.
@@ -244,7 +250,7 @@ func (e *executor) program(ctx context.Context) (p sandbox.Program, err error) {
 	x, cfg, code := e.run, e.r.cfg, e.req.Code
 	names := strings.Contains(code, "servers") || strings.Contains(code, "call_tool")
 	p = sandbox.Program{
-		ID: x.id, Code: code, Privacy: e.privacy().Mode() != redact.Off && !x.internal,
+		ID: x.id, Code: code, Privacy: e.privacy.Mode() != redact.Off && !x.internal,
 		Restricted: cfg.Restricted && !x.internal, Preflight: names && cfg.Tools != nil && !x.internal, DryRun: e.req.DryRun,
 	}
 	p.MeasureCPU = e.home.Quotas.Limits(quota.CPU)
@@ -263,7 +269,7 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	if err != nil {
 		return reply.Result{}, err
 	}
-	out := e.builder().NewOutput(e.r.cfg.ReplyBytes, e.settings().OutputBytes, e.run.cancel)
+	out := e.builder().NewOutput(e.r.cfg.ReplyBytes, e.settings.OutputBytes, e.run.cancel)
 	limit := clock.New(e.req.Timeout, func() { e.run.cancel(sandbox.ErrTimeout) })
 	defer limit.Stop()
 	host := newHost(e, out, limit)
@@ -311,7 +317,7 @@ func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome s
 
 // limits returns the limits of the execution, for messages.
 func (e *executor) limits() reply.Limits {
-	s := e.settings()
+	s := e.settings
 	l := s.Limits
 	return reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: e.sandboxLimits(), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes}
 }

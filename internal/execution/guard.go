@@ -54,7 +54,7 @@ func (g *guardReport) addTo(r *reply.Result) {
 // guardBefore checks a request with guardrails and hooks. It returns the result of a
 // refused one, else nil.
 func (e *executor) guardBefore(ctx context.Context) *reply.Result {
-	g, req := e.r.cfg.Guard, e.req
+	g, req := e.guard, e.req
 	if e.run.internal || g == nil {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (e *executor) guardEvent(on guardrail.EventType) guardrail.Event {
 // guardAfter lets hooks check the outcome of the code. It returns the result that
 // replaces a blocked one, else nil.
 func (e *executor) guardAfter(ctx context.Context, out sandbox.Outcome, printed []string) *reply.Result {
-	g := e.r.cfg.Guard
+	g := e.guard
 	if e.run.internal || !g.HasHook(guardrail.AfterCode) {
 		return nil
 	}

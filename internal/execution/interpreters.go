@@ -62,8 +62,12 @@ type interpreter struct {
 	sessionKey
 	turn     chan struct{} // a semaphore; its holder may use the fields below
 	box      sandbox.Sandbox
-	memoryMB int    // its memory limit
-	layer    string // its package layer
+	memoryMB int // its memory limit
+	// What the tenant could do when it was started; see step.mayNotKeep.
+	selection string
+	layer     string // of packages
+	mode      redact.Mode
+	limits    sandbox.Limits
 	// locals are the tokens that are known to the interpreter's code, in mode strict;
 	// nil if box is.
 	locals *redact.LocalTokens

@@ -30,7 +30,7 @@ type largeAnswer struct {
 // nil if such answers must be refused: a dry run writes no files, in mode strict code must
 // not see the values in the file, and hooks decide on complete answers.
 func (h *host) storeLarge(ref tool.Ref) func(context.Context, []byte) (json.RawMessage, error) {
-	if h.dry != nil || h.exit.Strict() || h.r.cfg.Guard.HasHook(guardrail.AfterCall) {
+	if h.dry != nil || h.exit.Strict() || h.guard.HasHook(guardrail.AfterCall) {
 		return nil
 	}
 	return func(ctx context.Context, content []byte) (json.RawMessage, error) {
@@ -94,7 +94,7 @@ func (h *host) inspectLarge(ctx context.Context, ref tool.Ref, content []byte, i
 		}
 		text := strings.ToValidUTF8(string(part), "")
 		at += next
-		if kinds := h.r.cfg.Guard.InjectionKinds(text); len(kinds) > 0 {
+		if kinds := h.guard.InjectionKinds(text); len(kinds) > 0 {
 			h.flagInjection(ref, kinds)
 		}
 		marked, err := h.exit.Ingester().LargePart(ctx, text, at <= maxIndexed)

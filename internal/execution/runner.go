@@ -35,20 +35,22 @@ type Config struct {
 	SubsetModules func(id tenant.ID, subset string) string
 	// Restricted makes the check of docs/restricted.md mandatory for all code.
 	Restricted    bool
-	ReplyBytes    int                 // maximum of the value, and of the output, in a reply; 0 means 16 KiB
-	OutputBytes   int64               // output limit of an execution; 0 means 64 MiB
-	Scratch       string              // directory for large output before it is stored; "" means the system's temporary directory
-	OpenWait      time.Duration       // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
-	ProgressEvery time.Duration       // minimum interval between two Progress events of one handle; 0 means 100 ms
-	Tools         *Tools              // what code may call; nil means nothing
-	Privacy       *redact.Rules       // which private values code gets; nil means all of them, and no tokens
-	Guard         *guardrail.Guard    // checks code before it runs; nil checks nothing
-	Sessions      Sessions            // limits of live interpreters; zero fields take their defaults
-	RetainEnded   int                 // ended executions retained for Attach; 0 means 64, negative none
-	RetainFor     time.Duration       // how long; 0 means one minute
-	Audit         func(audit.Line)    // receives a line when an execution has ended; nil means that there is no audit log
-	Telemetry     *telemetry.Recorder // nil records nothing
-	Log           *slog.Logger        // nil discards
+	ReplyBytes    int           // maximum of the value, and of the output, in a reply; 0 means 16 KiB
+	OutputBytes   int64         // output limit of an execution; 0 means 64 MiB
+	Scratch       string        // directory for large output before it is stored; "" means the system's temporary directory
+	OpenWait      time.Duration // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
+	ProgressEvery time.Duration // minimum interval between two Progress events of one handle; 0 means 100 ms
+	Tools         *Tools        // what code may call; nil means nothing
+	Privacy       *redact.Rules // which private values code gets; nil means all of them, and no tokens
+	// Guard returns the guardrails in force, which check code before it runs; nil, or a nil result,
+	// checks nothing.
+	Guard       func() *guardrail.Guard
+	Sessions    Sessions            // limits of live interpreters; zero fields take their defaults
+	RetainEnded int                 // ended executions retained for Attach; 0 means 64, negative none
+	RetainFor   time.Duration       // how long; 0 means one minute
+	Audit       func(audit.Line)    // receives a line when an execution has ended; nil means that there is no audit log
+	Telemetry   *telemetry.Recorder // nil records nothing
+	Log         *slog.Logger        // nil discards
 }
 
 func (c Config) withDefaults() Config {
@@ -66,6 +68,9 @@ func (c Config) withDefaults() Config {
 	c.RetainFor = orDefault(c.RetainFor, time.Minute)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Guard == nil {
+		c.Guard = func() *guardrail.Guard { return nil }
 	}
 	return c
 }

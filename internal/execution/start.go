@@ -41,8 +41,7 @@ func takeExecution(ctx context.Context, home *home.Home) error {
 // begin starts an execution whose request is valid.
 func (r *Runner) begin(ctx context.Context, h *home.Home, x *run, req Request) (*Execution, error) {
 	return r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) {
-		e := &executor{r: r, home: h, run: x, req: req}
-		e.execute(ctx)
+		r.executor(h, x, req).execute(ctx)
 	})
 }
 

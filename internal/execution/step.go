@@ -26,6 +26,7 @@ type step struct {
 	*executor
 	interpreter *interpreter
 	state       string
+	replaced    bool // its live interpreter could not follow other settings
 	began       time.Time
 
 	mu     sync.Mutex // guards number: code may call checkpoint from several threads
@@ -46,19 +47,20 @@ func (s *step) leave() { s.r.interpreters.release(s.interpreter) }
 // openSandbox returns the session's live interpreter, or starts one.
 func (s *step) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	in, asked := s.interpreter, s.req.MemoryMB
-	layer := s.settings().PackageLayer
-	if in.layer != layer { // the tenant has other packages since it started
+	live := s.r.interpreters.thaw(in)
+	if live && s.mayNotKeep(in) {
 		s.r.interpreters.end(in)
+		live, s.replaced = false, true
 	}
-	if s.r.interpreters.thaw(in) {
+	if live {
 		s.state, s.req.MemoryMB = reply.SessionLive, in.memoryMB
 		if asked != 0 && asked != in.memoryMB {
 			return nil, fault.New(fault.Invalid, "memory_mb is %d, but the interpreter of session %q was started with %d", asked, s.req.SessionID, in.memoryMB).
 				WithHint("omit memory_mb, or use another session_id")
 		}
 	} else {
-		s.req.MemoryMB = orDefault(asked, s.r.Limits(s.home.ID()).MemoryMB)
-		if err := s.start(ctx, layer); err != nil {
+		s.req.MemoryMB = orDefault(asked, s.settings.Limits.MemoryMB)
+		if err := s.start(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +69,7 @@ func (s *step) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 }
 
 // start starts a fresh interpreter for the session.
-func (s *step) start(ctx context.Context, layer string) error {
+func (s *step) start(ctx context.Context) error {
 	old, err := s.home.Sessions.Exists(ctx, s.req.SessionID)
 	if err != nil {
 		return err
@@ -78,13 +80,25 @@ func (s *step) start(ctx context.Context, layer string) error {
 	if err := s.r.interpreters.reserve(ctx, s.interpreter); err != nil {
 		return err
 	}
-	box, err := s.newSandbox(ctx, layer)
+	box, err := s.newSandbox(ctx)
 	if err != nil {
 		s.r.interpreters.end(s.interpreter)
 		return err
 	}
-	s.interpreter.box, s.interpreter.memoryMB, s.interpreter.layer = box, s.req.MemoryMB, layer
+	s.interpreter.box, s.interpreter.memoryMB = box, s.req.MemoryMB
+	s.interpreter.selection, s.interpreter.mode, s.interpreter.limits = s.home.Selection(), s.privacy.Mode(), s.sandboxLimits()
+	s.interpreter.layer = s.settings.PackageLayer
 	return nil
+}
+
+// mayNotKeep reports whether the tenant's settings have changed in a way that a live interpreter
+// cannot follow: its modules are of other servers and tools, it has other packages, it has values in
+// place of tokens or the reverse, or its limits are too high.
+func (s *step) mayNotKeep(in *interpreter) bool {
+	above := func(started, now int64) bool { return now != 0 && (started == 0 || started > now) }
+	now := s.sandboxLimits()
+	return in.selection != s.home.Selection() || in.layer != s.settings.PackageLayer || in.mode != s.privacy.Mode() || in.memoryMB > s.settings.Limits.MaxMemoryMB ||
+		above(in.limits.WorkspaceDisk, now.WorkspaceDisk) || above(in.limits.WorkspaceFiles, now.WorkspaceFiles)
 }
 
 // end appends the step to the session's log before its answer is returned, which reports
@@ -110,10 +124,12 @@ func (s *step) end(res reply.Result, err error) (reply.Result, error) {
 
 func (s *step) note() string {
 	rebuild := fmt.Sprintf("to restore them rerun the code of the tasks in /workspace/sessions/%s.json, or `sandpiper session resume %[1]s`", s.req.SessionID)
-	switch s.state {
-	case reply.SessionRestarted:
+	switch {
+	case s.replaced && s.state == reply.SessionRestarted:
+		return "the operator has changed the settings, and the session has a fresh interpreter: variables of earlier calls are lost; " + rebuild
+	case s.state == reply.SessionRestarted:
 		return "the session has a fresh interpreter: variables of earlier calls are lost; " + rebuild
-	case reply.SessionEnded:
+	case s.state == reply.SessionEnded:
 		return "the session's interpreter has ended: its variables are lost, and the next call gets a fresh one; " + rebuild
 	}
 	return ""

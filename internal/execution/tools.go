@@ -91,7 +91,7 @@ func serverRequest(method string, ask func(context.Context, *host, serverArgs) (
 			if err != nil {
 				return nil, err
 			}
-			if kinds := h.r.cfg.Guard.InjectionKinds(string(b)); len(kinds) > 0 {
+			if kinds := h.guard.InjectionKinds(string(b)); len(kinds) > 0 {
 				h.flagInjection(tool.Ref{Server: a.Server}, kinds)
 			}
 			return h.exit.Ingester().JSON(ctx, b)

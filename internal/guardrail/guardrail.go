@@ -97,7 +97,7 @@ type Guard struct {
 	patterns []rule
 	paths    []rule
 	hooks    []namedHook
-	rate     rate
+	rate     *rate
 }
 
 // rule is a compiled regular expression and its source in the configuration.
@@ -113,7 +113,7 @@ const (
 
 // New validates cfg and returns a Guard.
 func New(cfg Config) (*Guard, error) {
-	g := &Guard{cfg: cfg}
+	g := &Guard{cfg: cfg, rate: &rate{}}
 	if len(cfg.Patterns) > maxRules || len(cfg.Paths) > maxRules {
 		return nil, fault.New(fault.Invalid, "guardrails has %d patterns and %d paths: the maximum is %d of each", len(cfg.Patterns), len(cfg.Paths), maxRules).
 			WithHint("combine patterns with |")

@@ -147,3 +147,24 @@ func TestNewRejectsInvalidConfig(t *testing.T) {
 		}
 	}
 }
+
+func TestLaterGuardKeepsCounts(t *testing.T) {
+	var g *guardrail.Guard
+	for i, c := range []struct{ perMinute, admitted int }{{3, 3}, {2, 0}, {5, 2}, {1, 0}} {
+		next, err := guardrail.New(guardrail.Config{PerMinute: c.perMinute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next.KeepCounts(g)
+		g = next
+		n := 0
+		for range 10 {
+			if len(g.Admit(tenant.Local)) == 0 {
+				n++
+			}
+		}
+		if n != c.admitted {
+			t.Errorf("guard %d admits %d executions, want %d", i+1, n, c.admitted)
+		}
+	}
+}

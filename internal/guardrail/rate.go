@@ -11,7 +11,7 @@ import (
 // rate holds the executions of tenants in the last minute.
 type rate struct {
 	mu   sync.Mutex
-	last map[tenant.ID][]time.Time // oldest first, at most the limit
+	last map[tenant.ID][]time.Time // oldest first, at most the highest limit
 }
 
 // Admit counts an execution of a tenant, or returns a finding if the rate limit is
@@ -28,6 +28,14 @@ func (g *Guard) Admit(id tenant.ID) []Finding {
 		fmt.Sprintf("try again in %d seconds and combine work into fewer executions", int(wait.Seconds())+1)}}
 }
 
+// KeepCounts makes g continue the counts of an earlier Guard. It must be called before g is used;
+// both may be nil.
+func (g *Guard) KeepCounts(earlier *Guard) {
+	if g != nil && earlier != nil {
+		g.rate = earlier.rate
+	}
+}
+
 // admit returns how long to wait, 0 if the execution may start.
 func (r *rate) admit(id tenant.ID, most int, now time.Time) time.Duration {
 	r.mu.Lock()
@@ -37,11 +45,11 @@ func (r *rate) admit(id tenant.ID, most int, now time.Time) time.Duration {
 	}
 	const window = time.Minute
 	times := r.last[id]
-	if len(times) == most {
-		if wait := window - now.Sub(times[0]); wait > 0 {
+	if over := len(times) - most; over >= 0 { // more than most if the limit was higher before
+		if wait := window - now.Sub(times[over]); wait > 0 {
 			return wait
 		}
-		times = times[1:]
+		times = times[over+1:]
 	}
 	r.last[id] = append(times, now)
 	if len(r.last) > 10_000 { // drop inactive tenants

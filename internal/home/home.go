@@ -69,6 +69,9 @@ func (h *Home) ID() tenant.ID { return h.parts.id }
 // has uids for tenants, otherwise the daemon's.
 func (h *Home) UID() int { return h.parts.uid }
 
+// Selection identifies the servers and tools that the tenant may use.
+func (h *Home) Selection() string { return h.parts.settings.Selection }
+
 // Mounts returns the mounts of a sandbox of this tenant. The backend is configured with
 // Tenants.Roots.
 func (h *Home) Mounts() []sandbox.Mount { return h.MountsWith(h.parts.settings.Modules) }

@@ -19,6 +19,8 @@ type Settings struct {
 	Results Results         // retention of result files; zero means unlimited
 	Quotas  quota.Limits    // in periods of time
 	Modules string          // key of the generated modules that the tenant sees; "" means none
+	// Selection identifies the servers and tools that the tenant may use; equal for equal ones.
+	Selection string
 }
 
 // settings returns the settings of a tenant in a tier.

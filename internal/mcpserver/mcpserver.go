@@ -87,6 +87,8 @@ type Config struct {
 	// Servers returns the modules of the connected servers, for execute_code's description;
 	// nil means none.
 	Servers func() []string
+	// Revision changes with the settings of tenants; nil means that they do not change.
+	Revision func() string
 	// Passthrough lists the servers' tools; required by the profile passthrough.
 	Passthrough *passthrough.Face
 	// Sandbox returns the name of the backend, and an error if it does not work.
@@ -135,6 +137,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Revision == nil {
+		cfg.Revision = func() string { return "" }
+	}
 	s := &Server{cfg: cfg, smallest: map[string]Profile{}, tokenTools: map[string]bool{}, lists: map[audience][]wire.Tool{}}
 	if copy(s.key[:], cfg.Key) == 0 {
 		rand.Read(s.key[:])
@@ -153,7 +158,7 @@ func New(cfg Config) (*Server, error) {
 			s.tokenTools[t.name] = true
 		}
 		face.Instructions, face.Tools, face.Resources, face.Skills, face.Complete = instructions, s.of(full), s.resources(), s.skillFolders(), s.completer()
-		face.ToolsVersion = func() string { return strings.Join(s.servers(), " ") }
+		face.ToolsVersion = func() string { return cfg.Revision() + " " + strings.Join(s.servers(), " ") }
 	}
 	w, err := wire.New(face)
 	s.wire = w
@@ -213,8 +218,8 @@ type call struct {
 	wire.Call
 	home    *home.Home
 	tool    *builtin
-	privacy *redact.Rules
-	session *string // session of the execution; "" without one
+	privacy *redact.Rules // of its tenant when it began
+	session *string       // session of the execution; "" without one
 	wrote   redact.ModelInput
 	// given answers the only question of a resumed execution; nil means no answer.
 	given   func([]question.Question) (question.Answer, error)
@@ -259,7 +264,7 @@ func (t builtin) wire(s *Server) wire.Tool {
 			if err != nil {
 				return s.exitWithoutTenant().Redact(ctx, s.failed(t.name, err))
 			}
-			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy, session: new(sessionOf(c.Arguments)), outcome: &outcome}
+			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy.Of(home.ID()), session: new(sessionOf(c.Arguments)), outcome: &outcome}
 			answered.wrote = redact.NewModelInput(c.Arguments, "context_vars") // its values are not the model's own text
 			span.Update(func(f *telemetry.Facts) { f.BytesIn = len(c.Arguments) })
 			defer func() { span.Update(func(f *telemetry.Facts) { f.Session = *answered.session }) }()

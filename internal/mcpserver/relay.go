@@ -52,6 +52,8 @@ func (s *Server) relay() *wire.Relay {
 	}
 	return &wire.Relay{Scope: string(access.Execute), Answers: answers, Versions: func() (v wire.Versions) {
 		v.Tools, v.Resources, v.Prompts = s.cfg.Passthrough.Versions()
+		settings := s.cfg.Revision()
+		v.Tools, v.Resources, v.Prompts = v.Tools+" "+settings, v.Resources+" "+settings, v.Prompts+" "+settings
 		return v
 	}}
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -35,12 +36,13 @@ const maxBudgetCalls = 10_000_000
 // budget is a compiled Budget.
 type budget struct {
 	Budget
-	label string
-	scope scope
+	label   string
+	scope   scope
+	counted *counted
 }
 
 func (b Budget) compile(number string) (*budget, error) {
-	c := &budget{Budget: b, label: number}
+	c := &budget{Budget: b, label: number, counted: &counted{b.Per}}
 	err := checkName(b.Name)
 	if b.Name != "" && err == nil {
 		c.label = b.Name
@@ -92,8 +94,8 @@ func (p *Policy) spend(c *Call, take bool) Decision {
 	if len(p.budgets) == 0 {
 		return allowed
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.used.mu.Lock()
+	defer p.used.mu.Unlock()
 	now := time.Now()
 	var included []*budget
 	for _, b := range p.budgets {
@@ -111,6 +113,21 @@ func (p *Policy) spend(c *Call, take bool) Decision {
 		}
 	}
 	return allowed
+}
+
+// KeepCounts makes p continue the counts of an earlier policy: those of budgets that count the same
+// calls. Both policies count together from then on. It must be called before p is used.
+func (p *Policy) KeepCounts(earlier *Policy) {
+	p.used = earlier.used
+	taken := map[*counted]bool{}
+	for _, b := range p.budgets {
+		for _, old := range earlier.budgets {
+			if !taken[old.counted] && b.Per == old.Per && reflect.DeepEqual(b.Scope, old.Scope) {
+				b.counted, taken[old.counted] = old.counted, true
+				break
+			}
+		}
+	}
 }
 
 // includes reports whether a budget counts a call.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 func withTenant(t testing.TB, c policy.Call, id, execution string) policy.Call {
@@ -161,4 +162,41 @@ func TestCountersOfPastPeriodsAreRemoved(t *testing.T) {
 			t.Errorf("allowed the last execution %d more calls, want 2", got)
 		}
 	})
+}
+
+func TestLaterPolicyKeepsCounts(t *testing.T) {
+	budget := func(calls int, per policy.Per, tools ...string) policy.Budget {
+		return policy.Budget{Calls: calls, Per: per, Scope: policy.Scope{Tools: tools}}
+	}
+	build := func(b ...policy.Budget) *policy.Policy {
+		t.Helper()
+		p, err := policy.New(policy.Config{Budgets: b})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	call := withTenant(t, policy.Call{Ref: tool.Ref{Server: "crm", Tool: "send"}}, "acme", "exec_1")
+	first := build(budget(3, policy.Hour, "crm.send"))
+	if n := countAllowed(t, first, call, 2); n != 2 {
+		t.Fatal(n)
+	}
+	more := build(budget(100, policy.Minute, "crm.*"), budget(5, policy.Hour, "crm.send"))
+	more.KeepCounts(first)
+	if n := countAllowed(t, first, call, 5); n != 1 { // an execution that began with it
+		t.Errorf("the first policy allows %d more calls", n)
+	}
+	if n := countAllowed(t, more, call, 5); n != 2 {
+		t.Errorf("the second policy allows %d more calls", n)
+	}
+	fewer := build(budget(4, policy.Hour, "crm.send"), budget(4, policy.Hour, "crm.send"))
+	fewer.KeepCounts(more)
+	if n := countAllowed(t, fewer, call, 5); n != 0 {
+		t.Errorf("the third policy allows %d more calls", n)
+	}
+	other := build(budget(4, policy.Hour, "crm.*"))
+	other.KeepCounts(fewer)
+	if n := countAllowed(t, other, call, 5); n != 4 {
+		t.Errorf("a budget for other calls allows %d", n)
+	}
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -10,15 +11,21 @@ import (
 // it has passed. The end of an execution is not reported to this package, so of the
 // counters of executions the least recently used are removed.
 type counters struct {
+	mu sync.Mutex // held by callers of the methods
+
 	windows map[counterKey]*window
 	swept   int // number of windows after the last sweep
 
 	recent, older map[counterKey]int // of executions
 }
 
+// counted identifies what budgets count: the same calls in the same period, also in a later
+// policy.
+type counted struct{ per Per }
+
 // counterKey identifies one counter.
 type counterKey struct {
-	budget    *budget
+	of        *counted
 	tenant    tenant.ID
 	execution string // "" for a window
 }
@@ -69,7 +76,7 @@ func (c *counters) left(b *budget, call *Call, now time.Time) (int, time.Time) {
 	if b.Per == Execution {
 		return max(0, b.Calls-c.execution(b, call)), time.Time{}
 	}
-	w := c.windows[counterKey{budget: b, tenant: call.Tenant}]
+	w := c.windows[counterKey{of: b.counted, tenant: call.Tenant}]
 	if w == nil {
 		return b.Calls, now
 	}
@@ -83,10 +90,10 @@ func (c *counters) left(b *budget, call *Call, now time.Time) (int, time.Time) {
 func (c *counters) take(b *budget, call *Call, now time.Time) {
 	if b.Per == Execution {
 		n := c.execution(b, call)
-		c.recent[counterKey{b, call.Tenant, call.Execution}] = n + 1
+		c.recent[counterKey{b.counted, call.Tenant, call.Execution}] = n + 1
 		return
 	}
-	k := counterKey{budget: b, tenant: call.Tenant}
+	k := counterKey{of: b.counted, tenant: call.Tenant}
 	w := c.windows[k]
 	if w == nil {
 		c.sweep(now)
@@ -106,7 +113,7 @@ func (c *counters) sweep(now time.Time) {
 		return
 	}
 	for k, w := range c.windows {
-		if w.expire(durations[k.budget.Per], now); w.calls == 0 {
+		if w.expire(durations[k.of.per], now); w.calls == 0 {
 			delete(c.windows, k)
 		}
 	}
@@ -116,7 +123,7 @@ func (c *counters) sweep(now time.Time) {
 // execution returns the number of counted calls of an execution, and moves its counter
 // to recent.
 func (c *counters) execution(b *budget, call *Call) int {
-	k := counterKey{b, call.Tenant, call.Execution}
+	k := counterKey{b.counted, call.Tenant, call.Execution}
 	n, ok := c.recent[k]
 	if ok {
 		return n

@@ -50,7 +50,7 @@ func (p *Policy) Explain(ctx context.Context, c Call) (Explanation, error) {
 		return Explanation{}, e.argsErr
 	}
 	if x.Verdict != Block {
-		x.Decision = x.Decision.stricter(p.checkBudgets(&c))
+		x.Decision = x.Decision.Stricter(p.checkBudgets(&c))
 	}
 	x.Budgets = append(x.Budgets, p.budgetStates(&c)...)
 	if p.project == nil {
@@ -60,7 +60,7 @@ func (p *Policy) Explain(ctx context.Context, c Call) (Explanation, error) {
 	if err != nil {
 		return Explanation{}, err
 	}
-	x.Decision = x.Decision.stricter(project.Decision)
+	x.Decision = x.Decision.Stricter(project.Decision)
 	x.Rules = append(x.Rules, project.Rules...)
 	return x, nil
 }
@@ -89,8 +89,8 @@ func why(how fit, err error) string {
 
 // budgetStates returns the states of the budgets that include a call.
 func (p *Policy) budgetStates(c *Call) (all []BudgetState) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.used.mu.Lock()
+	defer p.used.mu.Unlock()
 	now := time.Now()
 	for _, b := range p.budgets {
 		if !b.includes(c) {

@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"iter"
 	"strconv"
-	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -54,8 +53,8 @@ type Decision struct {
 	Reason  string  `json:"reason,omitempty"` // for the caller; never contains a value of the call
 }
 
-// stricter returns the stricter of two decisions, and d if they are equally strict.
-func (d Decision) stricter(other Decision) Decision {
+// Stricter returns the stricter of two decisions, and d if they are equally strict.
+func (d Decision) Stricter(other Decision) Decision {
 	if strictness[other.Verdict] > strictness[d.Verdict] {
 		return other
 	}
@@ -85,13 +84,12 @@ type Policy struct {
 	prefix  string // of the labels of rules and budgets
 	project *Policy
 
-	mu   sync.Mutex
-	used counters
+	used *counters
 }
 
 // New compiles a Policy. The error names the first invalid rule or budget.
 func New(cfg Config) (*Policy, error) {
-	p := &Policy{cfg: cfg}
+	p := &Policy{cfg: cfg, used: &counters{}}
 	if err := p.compile(); err != nil {
 		return nil, err
 	}
@@ -102,7 +100,7 @@ func New(cfg Config) (*Policy, error) {
 	if project.Default == "" {
 		project.Default = Allow
 	}
-	p.project = &Policy{cfg: project, prefix: "project "}
+	p.project = &Policy{cfg: project, prefix: "project ", used: &counters{}}
 	if err := p.project.compile(); err != nil {
 		return nil, err
 	}
@@ -180,7 +178,7 @@ func location(at string) string {
 }
 
 // Default returns the policy without rules and budgets.
-func Default() *Policy { return &Policy{} }
+func Default() *Policy { return &Policy{used: &counters{}} }
 
 // Config returns the Config that New was called with.
 func (p *Policy) Config() Config { return p.cfg }
@@ -198,12 +196,12 @@ func (p *Policy) Decide(ctx context.Context, c Call) (Decision, error) {
 		if err != nil {
 			return Decision{}, err
 		}
-		d = d.stricter(project)
+		d = d.Stricter(project)
 	}
 	if d.Verdict == Block {
 		return d, nil
 	}
-	return d.stricter(p.checkBudgets(&c)), nil
+	return d.Stricter(p.checkBudgets(&c)), nil
 }
 
 // judge returns the decision of rules, which are in order.
@@ -215,16 +213,16 @@ func (p *Policy) judge(c *Call, rules iter.Seq2[*rule, fit]) Decision {
 	for r, how := range rules {
 		switch how {
 		case matches:
-			return r.decision().stricter(least)
+			return r.decision().Stricter(least)
 		case undecided:
 			d := r.decision()
 			d.Reason = reasonUndecided
-			if least = least.stricter(d); least.Verdict == Block {
+			if least = least.Stricter(d); least.Verdict == Block {
 				return least
 			}
 		}
 	}
-	return p.defaultDecision(c).stricter(least)
+	return p.defaultDecision(c).Stricter(least)
 }
 
 // reasonUndecided is the reason if a condition has no answer. The error of CEL is not

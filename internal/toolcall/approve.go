@@ -35,7 +35,7 @@ func (d decider) callIfApproved(ctx context.Context, c call, decision policy.Dec
 		if r, err = d.awaitAnswer(ctx, c, r); err != nil {
 			return answer{}, err
 		}
-		switch err := d.useApproval(ctx, c.Call, q.Binding, r); {
+		switch err := d.useApproval(ctx, c, q.Binding, r); {
 		case errors.Is(err, approval.ErrUsed) && c.Execution == "": // by an identical concurrent call
 			continue
 		case err != nil:
@@ -104,7 +104,7 @@ func needsApproval(c tool.Call, r approval.Request) error {
 
 // useApproval consumes an approval, provided that the tool can still be called and its
 // definition is unchanged: the catalog may have changed since the user was asked.
-func (d decider) useApproval(ctx context.Context, c tool.Call, b approval.Binding, r approval.Request) error {
+func (d decider) useApproval(ctx context.Context, c call, b approval.Binding, r approval.Request) error {
 	switch r.State {
 	case approval.Approved:
 	case approval.Denied:
@@ -127,5 +127,20 @@ func (d decider) useApproval(ctx context.Context, c tool.Call, b approval.Bindin
 		return fault.New(fault.Denied, "%s was not called: the tool has changed since approval %s was requested", c.Ref, r.ID).
 			WithHint("repeat the call to request a new approval")
 	}
+	if err := d.checkNow(ctx, c); err != nil {
+		return err
+	}
 	return d.owner.Home.Approvals.Use(ctx, r.ID, b)
+}
+
+// checkNow returns an error if a policy that was loaded while the person was asked blocks the call.
+func (d decider) checkNow(ctx context.Context, c call) error {
+	decision, err := d.stack.decide(ctx, policyCall(c, d.owner.Home))
+	if err != nil {
+		return fault.Wrap(fault.KindOf(err), err, "%s was not called: policy could not be evaluated: %s", c.Ref, fault.Message(err))
+	}
+	if decision.Verdict == policy.Block {
+		return d.stack.deny(c.Call, d.owner.Home, decision)
+	}
+	return nil
 }

@@ -53,7 +53,7 @@ func newApprovalRig(t *testing.T, timeout time.Duration) *approvalRig {
 		t.Fatal(err)
 	}
 	s := &server{home: home, answer: func(tool.Call) (tool.Result, error) { return text(`{"id": 5}`), nil }}
-	return &approvalRig{s, cat, toolcall.New(toolcall.Config{Catalog: cat, Upstream: s, Policy: rules}), t}
+	return &approvalRig{s, cat, toolcall.New(toolcall.Config{Catalog: cat, Upstream: s, Policy: func() *policy.Policy { return rules }}), t}
 }
 
 // caller returns the caller of one run of the code.

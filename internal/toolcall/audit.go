@@ -96,10 +96,16 @@ func (s sender) handle(ctx context.Context, c call) (answer, error) {
 	return a, err
 }
 
-// decide evaluates the policy in a telemetry span.
-func (s *Stack) decide(ctx context.Context, c policy.Call) (policy.Decision, error) {
+// decide evaluates the policy in a telemetry span. A policy that replaced it counts if it is
+// stricter.
+func (s rules) decide(ctx context.Context, c policy.Call) (policy.Decision, error) {
 	_, span := s.cfg.Telemetry.Start(ctx, telemetry.Decision, telemetry.Facts{})
-	d, err := s.cfg.Policy.Decide(ctx, c)
+	d, err := s.policy.Decide(ctx, c)
+	if now := s.cfg.Policy(); err == nil && now != s.policy {
+		var other policy.Decision
+		other, err = now.Decide(ctx, c)
+		d = d.Stricter(other)
+	}
 	outcome := string(d.Verdict)
 	if err != nil {
 		outcome = "error"

@@ -16,8 +16,8 @@ import (
 // applyGuards checks a call with guardrails and hooks and returns the resulting
 // decision, which is never more permissive than d. An error means that the call
 // must not be made.
-func (s *Stack) applyGuards(ctx context.Context, home *home.Home, c tool.Call, d policy.Decision) (policy.Decision, error) {
-	g := s.cfg.Guard
+func (s rules) applyGuards(ctx context.Context, home *home.Home, c tool.Call, d policy.Decision) (policy.Decision, error) {
+	g := s.guard
 	if d.Verdict == policy.Block || g == nil {
 		return d, nil
 	}
@@ -65,13 +65,13 @@ func (s *Stack) auditGuard(home *home.Home, c tool.Call, word, check string) {
 type screener struct {
 	next  layer
 	owner Owner
-	stack *Stack
+	stack rules
 }
 
 func (s screener) handle(ctx context.Context, c call) (answer, error) {
 	a, err := s.next.handle(ctx, c)
 	failed, own := errors.AsType[*tool.Failure](err)
-	g := s.stack.cfg.Guard
+	g := s.stack.guard
 	if g == nil || err != nil && !own || a.outcome == "" || a.outcome == outcomePlanned { // no answer of a server
 		return a, err
 	}

@@ -35,8 +35,10 @@ func (r *rig) addGuard(t *testing.T, cfg guardrail.Config, p *policy.Policy) (ma
 	if err != nil {
 		t.Fatal(err)
 	}
-	marked = new([]string)
-	stack := toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Guard: g, Policy: p, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }})
+	if marked = new([]string); p == nil {
+		p = policy.Default()
+	}
+	stack := toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Guard: func() *guardrail.Guard { return g }, Policy: func() *policy.Policy { return p }, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }})
 	r.Caller = stack.For(toolcall.Owner{Home: r.home, Exit: open(t), OnInjection: func(of tool.Ref, kinds []string) {
 		*marked = append(*marked, of.String()+" "+strings.Join(kinds, " "))
 	}})
@@ -128,7 +130,7 @@ func TestBlockedAnswerIsBlockedInReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.stack = toolcall.New(toolcall.Config{Catalog: c.cat, Upstream: c.server, Guard: g})
+	c.stack = toolcall.New(toolcall.Config{Catalog: c.cat, Upstream: c.server, Guard: func() *guardrail.Guard { return g }})
 	first := c.first(t)
 	_, err = first.Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
 	if err == nil {

@@ -107,7 +107,7 @@ func referencePaths(c tool.Call, args map[string]any) (at [][]string, err error)
 type planner struct {
 	next  layer
 	owner Owner
-	stack *Stack
+	stack rules
 }
 
 func (p planner) handle(ctx context.Context, c call) (answer, error) {

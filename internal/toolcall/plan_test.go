@@ -21,7 +21,7 @@ func dryRunRig(t *testing.T, v policy.Verdict) (*rig, *toolcall.Plan, *toolcall.
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack := toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Policy: rules})
+	stack := toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Policy: func() *policy.Policy { return rules }})
 	r.Caller = stack.For(toolcall.Owner{Home: r.home, Exit: open(t), Plan: plan})
 	return r, plan, stack
 }

@@ -15,7 +15,7 @@ import (
 type decider struct {
 	next  layer
 	owner Owner
-	stack *Stack
+	stack rules
 }
 
 func (d decider) handle(ctx context.Context, c call) (answer, error) {
@@ -64,14 +64,14 @@ func (s *Stack) deny(c tool.Call, home *home.Home, d policy.Decision) error {
 type budgetCounter struct {
 	next  layer
 	home  *home.Home
-	stack *Stack
+	stack rules
 }
 
 func (n budgetCounter) handle(ctx context.Context, c call) (answer, error) {
 	if err := n.home.Quotas.Check(ctx, quota.Calls); err != nil {
 		return answer{}, notCalled(c.Ref, err)
 	}
-	if d := n.stack.cfg.Policy.Take(policyCall(c, n.home)); d.Verdict != policy.Allow {
+	if d := n.stack.cfg.Policy().Take(policyCall(c, n.home)); d.Verdict != policy.Allow {
 		return answer{}, n.stack.deny(c.Call, n.home, d)
 	}
 	if err := n.home.Quotas.Take(ctx, quota.Calls); err != nil {

@@ -64,7 +64,7 @@ type Requester struct {
 	// claim that a request is read-only proves nothing.
 	Dry bool
 
-	stack              *Stack
+	stack              rules
 	home               *home.Home
 	viewer             catalog.Viewer
 	execution, session string
@@ -73,7 +73,7 @@ type Requester struct {
 
 // Requester returns the Requester of an owner's execution; execution is "" outside of one.
 func (s *Stack) Requester(o Owner, execution, session string) *Requester {
-	return &Requester{stack: s, home: o.Home, viewer: o.viewer(), execution: execution, session: session}
+	return &Requester{stack: s.rules(), home: o.Home, viewer: o.viewer(), execution: execution, session: session}
 }
 
 // Resource calls read if policy allows reading the resource.
@@ -137,7 +137,7 @@ func (a *Requester) checkAllowed(ctx context.Context, c call) error {
 		return err
 	}
 	if d.Verdict == policy.Allow {
-		d = s.cfg.Policy.Take(policyCall(c, a.home))
+		d = s.cfg.Policy().Take(policyCall(c, a.home))
 	}
 	switch d.Verdict {
 	case policy.Allow:

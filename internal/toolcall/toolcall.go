@@ -41,8 +41,11 @@ type Config struct {
 	// AwaitTools waits until servers have listed their tools and returns the errors
 	// of those that have not, by server; nil means that all tools are listed already.
 	AwaitTools func(ctx context.Context, servers ...string) map[string]error
-	Policy     *policy.Policy   // evaluates each call; nil means the default policy
-	Guard      *guardrail.Guard // checks arguments and results; nil checks nothing
+	// Policy returns the policy in force, which evaluates each call; nil means the default one.
+	Policy func() *policy.Policy
+	// Guard returns the guardrails in force, which check arguments and results; nil, or a nil
+	// result, checks nothing.
+	Guard func() *guardrail.Guard
 	// OnTextResult is called when a tool's results are treated as text from now on;
 	// may be nil.
 	OnTextResult func(tool.Ref)
@@ -73,7 +76,11 @@ func New(cfg Config) *Stack {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.Policy == nil {
-		cfg.Policy = policy.Default()
+		standard := policy.Default()
+		cfg.Policy = func() *policy.Policy { return standard }
+	}
+	if cfg.Guard == nil {
+		cfg.Guard = func() *guardrail.Guard { return nil }
 	}
 	if cfg.Audit == nil {
 		cfg.Audit = func(audit.Line) {}
@@ -119,8 +126,19 @@ type layer interface {
 	handle(context.Context, call) (answer, error)
 }
 
-// For returns the caller of an owner. It is valid as long as the owner's home.
+// rules are the policy and the guardrails that an owner's calls began with.
+type rules struct {
+	*Stack
+	policy *policy.Policy
+	guard  *guardrail.Guard
+}
+
+func (s *Stack) rules() rules { return rules{s, s.cfg.Policy(), s.cfg.Guard()} }
+
+// For returns the caller of an owner. It is valid as long as the owner's home. Its calls keep the
+// rules that are in force now; those of a later policy apply as far as they are stricter.
 func (s *Stack) For(o Owner) tool.Caller {
+	began := s.rules()
 	// Innermost: whatever reaches it is sent to the server.
 	var c layer = sender{s.upstream(o), o.Forward, o.Home.ID(), s}
 	// Infers the result type from actual results, and decides how they are decoded.
@@ -128,20 +146,20 @@ func (s *Stack) For(o Owner) tool.Caller {
 	// Records calls exactly as they are made, and no refused ones.
 	c = recorder{c, o.Home, o.Run, s}
 	// Counts only calls that are made, not those that wait for approval or are denied.
-	c = budgetCounter{c, o.Home, s}
+	c = budgetCounter{c, o.Home, began}
 	// After policy, so that a plan contains no denied call.
 	if o.Plan != nil {
-		c = planner{c, o, s}
+		c = planner{c, o, began}
 	}
 	// Policy and the approving user see exactly the bytes that the server receives.
-	c = decider{c, o, s}
+	c = decider{c, o, began}
 	// Before policy: a recorded call is not decided and made again. After validation,
 	// since the record is keyed by the bytes that were evaluated and sent.
 	if o.Run != nil {
 		c = replayer{c, o.Run, s}
 	}
 	// Results are recorded unchanged, and checked on every replay.
-	c = screener{c, o, s}
+	c = screener{c, o, began}
 	// Before replay, since the occurrence number counts replayed calls as well.
 	c = &occurrenceCounter{next: c}
 	// Before everything that reads arguments.

@@ -128,7 +128,7 @@ func TestMarkHidesUntrustedDefinitions(t *testing.T) {
 	if diff := cmp.Diff([]string{"github.list_issues: the server no longer has it"}, m.Stale); diff != "" {
 		t.Error(diff)
 	}
-	c.Update(nil, nil)
+	c.Update(nil, nil, func() {})
 	m.Mark(c.Now())
 	if diff := cmp.Diff([]string{"github.list_issues: its server is not connected"}, m.Stale); diff != "" {
 		t.Error(diff)

@@ -33,6 +33,7 @@ type authenticator struct {
 	// metadata is the URL of the protected-resource metadata, for the challenge; "" for none.
 	metadata string
 	recheck  time.Duration // as HTTPConfig.Recheck
+	changed  *changed      // wakes recheckStream
 }
 
 // callerFrom returns the caller of the HTTP request that ctx is derived from, or "" if a
@@ -169,26 +170,52 @@ func credentialsOf(r *http.Request) (c access.Credentials) {
 	return c
 }
 
-// recheckStream verifies the credentials of a stream at intervals, and ends the returned context when they
-// are refused. The context of other requests is unchanged: a call completes.
+// changed tells all that wait of a change.
+type changed struct {
+	mu   sync.Mutex
+	next chan struct{} // closed by the next change; nil if nobody waits
+}
+
+func (c *changed) wait() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next == nil {
+		c.next = make(chan struct{})
+	}
+	return c.next
+}
+
+func (c *changed) announce() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.next != nil {
+		close(c.next)
+		c.next = nil
+	}
+}
+
+// recheckStream verifies the credentials of a stream at intervals and after HTTP.Recheck, and ends the
+// returned context when they are refused or have another owner. The context of other requests is unchanged: a call completes.
 func (a authenticator) recheckStream(r *http.Request) (ctx context.Context, stop func()) {
 	if r.Method != http.MethodGet && r.Header.Get("Mcp-Method") != "subscriptions/listen" {
 		return r.Context(), func() {}
 	}
-	given := credentialsOf(r)
+	given, owner := credentialsOf(r), a.callerFrom(r.Context())
 	ctx, cancel := context.WithCancel(r.Context())
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		tick := time.NewTicker(a.recheck)
 		defer tick.Stop()
 		for {
+			again := a.changed.wait() // before the credentials are verified, also after the first time
+			if caller, err := a.verify(ctx, given); err != nil || caller.Name != owner || !caller.Expires.IsZero() && !time.Now().Before(caller.Expires) {
+				cancel()
+			}
 			select {
 			case <-ctx.Done():
 				return
+			case <-again:
 			case <-tick.C:
-			}
-			if caller, err := a.verify(ctx, given); err != nil || !caller.Expires.IsZero() && !time.Now().Before(caller.Expires) {
-				cancel()
 			}
 		}
 	})

@@ -141,8 +141,13 @@ type HTTP struct {
 	posts  sync.RWMutex // read-locked during each request
 	kill   context.CancelCauseFunc
 
-	maxBody int64
+	credentials changed // those that HTTPConfig.Verify accepts
+	maxBody     int64
 }
+
+// Recheck verifies the credentials of all open streams, and ends those whose credentials are no longer
+// accepted.
+func (h *HTTP) Recheck() { h.credentials.announce() }
 
 // HTTP returns handlers for s. The HTTP server must limit time and connections; Close
 // ends running calls.
@@ -155,7 +160,7 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h := &HTTP{kill: kill, maxBody: cfg.MaxBody, metadata: cfg.Resource.handler()}
 	present, greeted := newAttendance(cfg.Return), newGreetings()
 	opts.GetSessionID, opts.InitializedHandler = h.sessionID(cfg.MaxConnections), greeted.initialized
-	authn := authenticator{verify: cfg.Verify, unnamed: s.cfg.Caller, recheck: cfg.Recheck}
+	authn := authenticator{verify: cfg.Verify, unnamed: s.cfg.Caller, recheck: cfg.Recheck, changed: &h.credentials}
 	if cfg.Resource != nil {
 		authn.metadata = cfg.Resource.metadataURL()
 	}

@@ -62,8 +62,6 @@ type Config struct {
 
 	AllAddresses bool                   // also replace IP addresses that are not public
 	IsToolName   func(name string) bool // reports names of tools and servers, which are not personal data; nil: there are none
-	// Of returns the rules of a tenant in place of these; nil, or a nil result, means these.
-	Of func(tenant.ID) *Rules
 	// Filter is applied last to all text for a model, in every mode; nil leaves text
 	// unchanged.
 	Filter Filter
@@ -73,8 +71,15 @@ type Config struct {
 	Record func(context.Context, Transfer) error
 }
 
-// Rules apply to all tenants without rules of their own.
-type Rules struct{ cfg Config }
+// Rules are the settings of one or several tenants.
+type Rules struct {
+	cfg Config
+	of  func(tenant.ID) *Rules // nil if these apply to all tenants
+}
+
+// Select returns Rules that apply those of a tenant, or of the zero ID, at the time of each For
+// and Of.
+func Select(of func(tenant.ID) *Rules) *Rules { return &Rules{of: of} }
 
 // New validates cfg and returns Rules.
 func New(cfg Config) (*Rules, error) {
@@ -89,17 +94,15 @@ func New(cfg Config) (*Rules, error) {
 			return nil, fault.Wrap(fault.KindOf(err), err, "flow %d: %s", i+1, fault.Message(err)).WithHint("%s", fault.Hint(err))
 		}
 	}
-	return &Rules{cfg}, nil
+	return &Rules{cfg: cfg}, nil
 }
 
 // Of returns the rules of a tenant.
 func (r *Rules) Of(id tenant.ID) *Rules {
-	if r.cfg.Of != nil && !id.IsZero() {
-		if own := r.cfg.Of(id); own != nil {
-			return own
-		}
+	if r.of == nil {
+		return r
 	}
-	return r
+	return r.of(id)
 }
 
 // Mode returns the configured mode.

@@ -18,11 +18,13 @@ type Viewer struct {
 
 // For returns the part of the current snapshot that a viewer may see and call.
 func (c *Catalog) For(v Viewer) *Snapshot {
-	now := c.Now()
 	if c.cfg.Allow == nil {
-		return now
+		return c.Now()
 	}
-	for _, a := range c.cfg.Allow(v) {
+	c.allowing.RLock()
+	now, allow := c.Now(), c.cfg.Allow(v)
+	c.allowing.RUnlock()
+	for _, a := range allow {
 		now = now.Only(a)
 	}
 	return now

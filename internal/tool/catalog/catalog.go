@@ -60,7 +60,8 @@ type Catalog struct {
 	cfg  Config // Servers and Static are guarded by mu
 	lock *flock.Flock
 
-	changing sync.Mutex // serialises changes of the directory; locked before mu
+	changing sync.Mutex   // serialises changes of the directory; locked before allowing and mu
+	allowing sync.RWMutex // held while servers and what Allow reads change together; locked before mu
 
 	mu       sync.Mutex
 	listings map[string]*listing // by server; nil for one that was never listed
@@ -135,10 +136,15 @@ type Change struct {
 	Modules                     bool     // generated modules have changed
 }
 
-// Update replaces the servers and the static catalogs. Stored listings of new servers are read.
-func (c *Catalog) Update(servers []Configured, static []Static) {
+// Update replaces the servers and the static catalogs, and calls swap, which replaces what
+// Config.Allow reads: no viewer sees the servers of one configuration with the selection of another.
+// Stored listings of new servers are read.
+func (c *Catalog) Update(servers []Configured, static []Static, swap func()) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
+	c.allowing.Lock()
+	defer c.allowing.Unlock()
+	swap()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.cfg.Servers, c.cfg.Static, c.listings = servers, static, map[string]*listing{}

@@ -1,0 +1,132 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// fixed returns pointers to the settings that a running daemon cannot change, by their key or
+// section.
+func (c *Config) fixed() map[string]any {
+	h := &c.HTTP
+	return map[string]any{
+		"sandbox.backend": &c.Backend, "sandbox.restricted": &c.Restricted, "sandbox.concurrency": &c.Admit.Concurrent, "sandbox.queue": &c.Admit.Queued,
+		"sandbox.packages": &c.Packages.Requirements, "sandbox.requirements": &c.Packages.RequirementsFile, "sandbox.wheels": &c.Packages.WheelDir, "sandbox.preload": &c.Preload,
+		"sessions.idle": &c.Sessions.Idle, "sessions.living": &c.Sessions.Live, "recent_code": &c.RecentCode,
+		"data_dir": &c.DataDir, "cache_dir": &c.CacheDir, "log": &c.Log, "audit": &c.Audit, "telemetry": &c.Telemetry, "search": &c.Search,
+		"pii.key": &c.PII.Key, "SERVERS_DIR": &c.ServersDir, "SKILLS_DIR": &c.SkillsDir,
+		"http.oidc": &h.OIDC, "http.tls": &h.TLS, "http.access_log": &h.AccessLog, "http.sse": &h.Events, "http.drain": &h.Drain,
+		"http.connections": &h.Connections, "http.connections_per_address": &h.PerAddress,
+		"http.mcp_connections_per_token": &h.TokenConnections, "http.requests_per_token": &h.TokenRequests,
+	}
+}
+
+// KeepFixed replaces the settings of c that a running daemon cannot change by those in force, and
+// returns the sorted keys of those that differ. authenticated means that the daemon was started with
+// authentication.
+func (c *Config) KeepFixed(running *Config, authenticated bool) (differ []string) {
+	old := running.fixed()
+	for key, to := range c.fixed() {
+		now, was := reflect.ValueOf(to).Elem(), reflect.ValueOf(old[key]).Elem()
+		if !reflect.DeepEqual(now.Interface(), was.Interface()) {
+			differ = append(differ, key)
+			now.Set(was)
+		}
+	}
+	for name, old := range running.PackageLayers {
+		if now, ok := c.PackageLayers[name]; ok && !reflect.DeepEqual(now, old) {
+			differ = append(differ, "sandbox.package_layers."+name)
+			c.PackageLayers[name] = old
+		}
+	}
+	if passthrough := "passthrough"; (c.Profile == passthrough) != (running.Profile == passthrough) {
+		differ = append(differ, "profile")
+		c.setProfile(running.Profile)
+	}
+	// Clients of a daemon without authentication have no token.
+	if !authenticated && c.HTTP.Authenticated() {
+		for key := range c.Keys {
+			if key == "http.token" || key == "http.api_keys" || strings.HasPrefix(key, "http.tokens.") {
+				differ = append(differ, key)
+			}
+		}
+		c.HTTP.Tokens, c.HTTP.Keys = nil, false
+	}
+	slices.Sort(differ)
+	return differ
+}
+
+// setProfile replaces the profile of the daemon, which tiers and tenants without another one share.
+func (c *Config) setProfile(profile string) {
+	c.Profile = profile
+	if c.Tenants == nil {
+		return
+	}
+	c.Tenants.raw.Profile = profile
+	for _, one := range c.Tenants.tiers {
+		if of, err := c.Tenants.apply(&one.block); err == nil { // Load has applied it
+			one.config = of
+		}
+	}
+}
+
+// ChangedKeys returns the sorted keys whose settings differ between two configurations; of tiers,
+// tenants, subsets and servers those of each one. Keys in fixed, and those below them, are not
+// returned.
+func (c *Config) ChangedKeys(old *Config) (changed []string) {
+	fixed := c.fixed()
+	all := maps.Clone(old.Keys)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, c.Keys)
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if c.Keys[key] != old.Keys[key] && !isBelow(strings.TrimPrefix(key, "project."), fixed) {
+			changed = append(changed, key)
+		}
+	}
+	return changed
+}
+
+// byName are the keys whose settings are listed by name.
+var byName = map[string]bool{"servers": true, "tiers": true, "tenants": true, "subsets": true, "package_layers": true}
+
+// keyHashes returns hashes of the settings by key, those of byName by key and name.
+func keyHashes(given map[string]setting) map[string]string {
+	all := map[string]string{}
+	put := func(key, text string) {
+		sum := sha256.Sum256([]byte(text))
+		all[key] = hex.EncodeToString(sum[:])
+	}
+	for key, s := range given {
+		switch _, name := cutKey(key); {
+		case s.node == nil:
+			put(key, s.text)
+		case byName[name]:
+			for _, m := range members(s.node) {
+				put(key+"."+m.Key.GetToken().Value, m.Value.String())
+			}
+		default:
+			put(key, s.node.String())
+		}
+	}
+	return all
+}
+
+// isBelow reports whether a key, or a section that contains it, is in all.
+func isBelow(key string, all map[string]any) bool {
+	for {
+		if _, in := all[key]; in {
+			return true
+		}
+		i := strings.LastIndexByte(key, '.')
+		if i < 0 {
+			return false
+		}
+		key = key[:i]
+	}
+}
