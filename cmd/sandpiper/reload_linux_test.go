@@ -144,7 +144,7 @@ recent_code: none
 	if r := <-running; !strings.HasPrefix(string(r.Result), "[3,") || !strings.Contains(string(r.Result), "there is no server") {
 		t.Errorf("the running execution: %+v", r)
 	}
-	if out := d.command(t, "audit", "tail"); !strings.Contains(out, "configuration changed tenants") || !strings.Contains(out, "configuration changed http") {
+	if out := d.command(t, "audit", "tail", "-n", "100"); !strings.Contains(out, "configuration changed tenants") || !strings.Contains(out, "configuration changed http") {
 		t.Errorf("the audit log: %s", out)
 	}
 }
