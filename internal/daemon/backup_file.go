@@ -101,8 +101,12 @@ func (b *backupFile) readManifest() error {
 			WithHint("files of tenant export are imported with sandpiper tenant import")
 	}
 	fi, err := b.file.Stat()
-	if err != nil || !fi.Mode().IsRegular() {
+	if err != nil {
 		return foreign(err)
+	}
+	if !fi.Mode().IsRegular() {
+		return fault.New(fault.Invalid, "%s is not a regular file; nothing was changed", b.file.Name()).
+			WithHint("a backup is read more than once: copy it to a file first")
 	}
 	b.size = fi.Size() - trailerSize
 	tr := tar.NewReader(b.file)
