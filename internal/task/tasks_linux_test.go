@@ -105,9 +105,10 @@ func (p place) configure(t *testing.T, servers []string) string {
 	return path
 }
 
-// command returns a command of the program.
-func (p place) command(t *testing.T, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(t.Context(), filepath.Join(built, "sandpiper"), args...)
+// command returns a command of the program. It is not bound to the context of a test, which
+// ends before the cleanup that stops a daemon.
+func (p place) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(built, "sandpiper"), args...)
 	cmd.Dir, cmd.Env = p.dir, p.env
 	return cmd
 }
@@ -115,7 +116,7 @@ func (p place) command(t *testing.T, args ...string) *exec.Cmd {
 // needSandbox skips the test if code cannot be executed here, or fails it if that is required.
 func needSandbox(t *testing.T) {
 	t.Helper()
-	said, err := newPlace(t, "calculator").command(t, "exec", "-c", "1").CombinedOutput()
+	said, err := newPlace(t, "calculator").command("exec", "-c", "1").CombinedOutput()
 	switch {
 	case err == nil:
 	case os.Getenv("REQUIRE_SANDBOX") != "":
@@ -134,7 +135,7 @@ type client struct {
 
 func (p place) serve(t *testing.T) client {
 	t.Helper()
-	cmd := p.command(t, "serve")
+	cmd := p.command("serve")
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +292,7 @@ func (s sentence) servers() (servers []string) {
 func TestTaskToolsExist(t *testing.T) {
 	p := newPlace(t)
 	needSandbox(t)
-	if said, err := p.command(t, "tools", "sync").CombinedOutput(); err != nil {
+	if said, err := p.command("tools", "sync").CombinedOutput(); err != nil {
 		t.Fatalf("tools sync: %v\n%s", err, said)
 	}
 	tasks, missing := append(sentences(t, "dev.json"), sentences(t, "heldout.json")...), map[string][]string{}
