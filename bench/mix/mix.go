@@ -56,6 +56,9 @@ var Tenants = []Operation{
 	{"skill", 10, runSkill},
 }
 
+// LeaveSession makes the next operation in a session begin another one.
+func (c *Caller) LeaveSession() { c.steps = sessionSteps }
+
 // Run runs operation n of a mix and returns its name.
 func (c *Caller) Run(ctx context.Context, mix []Operation, n int64) (name string, err error) {
 	q := pick(mix, n)
@@ -140,7 +143,7 @@ func runSession(ctx context.Context, c *Caller, token string, _ int64) error {
 	code := "steps = globals().get('steps', 0) + 1\nresult = [token, steps]"
 	x, err := c.Execute(ctx, code, rig.Args{"session_id": id, "context_vars": rig.Args{"token": token}})
 	if err := expect(x, err, []any{token, c.steps}); err != nil {
-		c.steps = sessionSteps // the next step starts a new session
+		c.LeaveSession()
 		return err
 	}
 	return nil

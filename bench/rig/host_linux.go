@@ -71,10 +71,16 @@ func commandLine(pid int) []byte {
 
 // PSS returns the proportional set size of a process in bytes, or 0 if it is not
 // readable.
-func PSS(pid int) int64 {
+func PSS(pid int) int64 { return rollup(pid, "Pss:") }
+
+// OwnMemory returns the resident memory of a process in bytes that is not a page of a file,
+// or 0 if it is not readable. It does not depend on other processes with the same program.
+func OwnMemory(pid int) int64 { return rollup(pid, "Anonymous:") }
+
+func rollup(pid int, field string) int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "Pss:" {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == field {
 			kb, _ := strconv.ParseInt(f[1], 10, 64)
 			return kb << 10
 		}

@@ -31,7 +31,7 @@ type IdlePhase struct {
 	Tenants int             // that exist
 	Active  int             // of them, those that execute code
 	Starts  []time.Duration // from the start of the process to the answer to a first client
-	Memory  int64           // PSS of the daemon in bytes, after executions of the active tenants
+	Memory  int64           // of the daemon in bytes, without pages of files, after executions of the active tenants
 }
 
 // startCount is the number of measured starts.
@@ -137,25 +137,22 @@ func (c IdleConfig) measure(ctx context.Context, r *rig.Rig, n int) (p IdlePhase
 			return p, err
 		}
 	}
-	p.Memory, _ = settled(ctx, d)
+	p.Memory = settled(ctx, d)
 	c.log("%d tenants: started after %v, %d MB", n, p.Starts, p.Memory/mb)
 	return p, nil
 }
 
-// settled returns the smallest PSS of a daemon and of all its processes in a few seconds
-// without requests.
-func settled(ctx context.Context, d *rig.Daemon) (daemon, all int64) {
-	for i := range 10 {
-		one, sum := memory(d)
-		if i == 0 || one < daemon {
-			daemon, all = one, sum
-		}
+// settled returns the smallest memory of a daemon in a few seconds without requests.
+func settled(ctx context.Context, d *rig.Daemon) int64 {
+	least := rig.OwnMemory(d.PID())
+	for range 10 {
 		select {
 		case <-ctx.Done():
 		case <-time.After(500 * time.Millisecond):
 		}
+		least = min(least, rig.OwnMemory(d.PID()))
 	}
-	return daemon, all
+	return least
 }
 
 // The bounds of Idle: the start, and the growth of the memory.
@@ -181,7 +178,7 @@ func (r *IdleResult) Exceeded() (all []string) {
 // Print writes the result as text.
 func (r *IdleResult) Print(w io.Writer) {
 	fmt.Fprintf(w, "%s\n\n", bench.ThisMachine())
-	rows := [][]string{{"tenants", "active", "start, p50", "start, max", "memory of the daemon (PSS)"}}
+	rows := [][]string{{"tenants", "active", "start, p50", "start, max", "own memory of the daemon"}}
 	for _, p := range []IdlePhase{r.Few, r.Many} {
 		rows = append(rows, []string{fmt.Sprint(p.Tenants), fmt.Sprint(p.Active), fmt.Sprint(percentile(p.Starts, 50).Round(time.Millisecond)),
 			fmt.Sprint(slices.Max(p.Starts).Round(time.Millisecond)), fmt.Sprintf("%.1f MB", float64(p.Memory)/mb)})

@@ -45,14 +45,14 @@ type LoadResult struct {
 
 // Phase is one daemon under load.
 type Phase struct {
-	Tenants    int
-	Duration   time.Duration
-	Operations map[string]int // by kind
-	Times      []time.Duration
-	Failures   int
-	Examples   []string // of failures
-	Samples    []Sample
-	Logged     string // the end of the daemon's log
+	Tenants  int
+	Duration time.Duration
+	Times    []time.Duration            // of all operations
+	Kinds    map[string][]time.Duration // the same by kind
+	Failures int
+	Examples []string // of failures
+	Samples  []Sample
+	Logged   string // the end of the daemon's log
 	// Processor time: the daemon, and its sandboxes as far as they
 	// have ended.
 	Daemon, Children time.Duration
@@ -76,7 +76,7 @@ func Load(ctx context.Context, cfg LoadConfig) (*LoadResult, error) {
 	cfg = cfg.withDefaults()
 	res := &LoadResult{Config: cfg}
 	for _, p := range []*Phase{{Tenants: 1, Duration: cfg.Duration / 5}, {Tenants: cfg.Tenants, Duration: cfg.Duration}, {Tenants: 1, Duration: cfg.Duration / 5}} {
-		p.Operations = map[string]int{}
+		p.Kinds = map[string][]time.Duration{}
 		if err := cfg.withRig(ctx, func(r *rig.Rig) error { return cfg.runPhase(ctx, r, p) }); err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func (c LoadConfig) runPhase(ctx context.Context, r *rig.Rig, p *Phase) (err err
 	const slots = 8
 	err = configure(r, p.Tenants, settings{
 		"sandbox":  settings{"concurrency": slots, "tenant_concurrency": slots},
-		"sessions": settings{"living": c.Callers, "per_tenant": c.Callers},
+		"sessions": settings{"living": 2 * c.Callers, "per_tenant": 2 * c.Callers}, // room for sessions that were left
 	})
 	if err != nil {
 		return err
@@ -150,6 +150,7 @@ func (c LoadConfig) connect(ctx context.Context, d *rig.Daemon, tenants int) ([]
 func (p *Phase) call(ctx context.Context, connections []*mix.Caller, number *atomic.Int64) {
 	for i := 0; ctx.Err() == nil; i++ {
 		c := connections[i%len(connections)]
+		c.LeaveSession()
 		for n := 0; n < visit && ctx.Err() == nil; n++ {
 			began := time.Now()
 			one, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute) // longer than the program's queue timeout
@@ -171,7 +172,7 @@ func (p *Phase) add(kind string, took time.Duration, err error) {
 		}
 		return
 	}
-	p.Operations[kind]++
+	p.Kinds[kind] = append(p.Kinds[kind], took)
 	p.Times = append(p.Times, took)
 }
 
@@ -277,8 +278,8 @@ func (r *LoadResult) Print(w io.Writer) {
 	bench.PrintTable(w, rows)
 	for _, p := range r.Phases {
 		fmt.Fprintf(w, "\n%d tenants:", p.Tenants)
-		for _, kind := range slices.Sorted(maps.Keys(p.Operations)) {
-			fmt.Fprintf(w, " %s %d", kind, p.Operations[kind])
+		for _, kind := range slices.Sorted(maps.Keys(p.Kinds)) {
+			fmt.Fprintf(w, " %s %d", kind, len(p.Kinds[kind]))
 		}
 		fmt.Fprintln(w)
 		for _, e := range p.Examples {

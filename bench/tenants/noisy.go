@@ -100,7 +100,7 @@ func (c NoisyConfig) run(ctx context.Context, r *rig.Rig, res *NoisyResult) (err
 		return err
 	}
 	b := &mix.Caller{Client: client, Name: "b"}
-	warm := &Phase{Duration: min(c.Duration, 5*time.Second), Operations: map[string]int{}}
+	warm := &Phase{Duration: min(c.Duration, 5*time.Second), Kinds: map[string][]time.Duration{}}
 	warm.pace(ctx, b) // first uses: the upstream server, the workspace
 	c.log("tenant B alone for %v", c.Duration)
 	res.Alone = append(res.Alone, c.measure(ctx, b))
@@ -117,7 +117,7 @@ func (c NoisyConfig) run(ctx context.Context, r *rig.Rig, res *NoisyResult) (err
 }
 
 func (c NoisyConfig) measure(ctx context.Context, b *mix.Caller) *Phase {
-	p := &Phase{Tenants: 1, Duration: c.Duration, Operations: map[string]int{}}
+	p := &Phase{Tenants: 1, Duration: c.Duration, Kinds: map[string][]time.Duration{}}
 	p.pace(ctx, b)
 	return p
 }
@@ -273,12 +273,20 @@ func (r *NoisyResult) Print(w io.Writer) {
 	fmt.Fprintln(w)
 	rows = [][]string{{"tenant B", "operations", "refused or failed", "p50", "p99", "max"}}
 	for i, p := range []*Phase{r.Alone[0], r.Beside, r.Alone[1]} {
-		row := []string{[]string{"alone", "beside A", "alone again"}[i], fmt.Sprint(len(p.Times)), fmt.Sprint(p.Failures)}
-		for _, q := range []int{50, 99, 100} {
-			row = append(row, fmt.Sprintf("%.1f ms", percentile(p.Times, q).Seconds()*1000))
+		name := []string{"alone", "beside A", "alone again"}[i]
+		rows = append(rows, timesRow(name, fmt.Sprint(p.Failures), p.Times))
+		for _, kind := range slices.Sorted(maps.Keys(p.Kinds)) {
+			rows = append(rows, timesRow("  "+kind, "", p.Kinds[kind]))
 		}
-		rows = append(rows, row)
 	}
 	bench.PrintTable(w, rows)
 	fmt.Fprintf(w, "\np99 of B beside A, relative to alone: %.1f\n", r.Slowdown())
+}
+
+func timesRow(name, failures string, times []time.Duration) []string {
+	row := []string{name, fmt.Sprint(len(times)), failures}
+	for _, q := range []int{50, 99, 100} {
+		row = append(row, fmt.Sprintf("%.1f ms", percentile(times, q).Seconds()*1000))
+	}
+	return row
 }

@@ -32,8 +32,8 @@ func TestRuns(t *testing.T) {
 	load, err := Load(t.Context(), LoadConfig{Config: cfg, Tenants: 4, Callers: 2, Duration: 5 * time.Second})
 	skip(err)
 	for _, p := range load.Phases {
-		if p.Failures > 0 || p.Operations["sum"] == 0 {
-			t.Errorf("%d tenants: %v, %q", p.Tenants, p.Operations, p.Examples)
+		if p.Failures > 0 || len(p.Kinds["sum"]) == 0 {
+			t.Errorf("%d tenants: %v, %q", p.Tenants, p.Kinds, p.Examples)
 		}
 	}
 	noisy, err := Noisy(t.Context(), NoisyConfig{Config: cfg, Duration: 3 * time.Second})
