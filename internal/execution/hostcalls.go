@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
@@ -77,8 +78,9 @@ var hostcalls = map[string]hostcall{
 type host struct {
 	*executor
 	out    *reply.Output
-	tools  *Tools      // nil if code may call none
-	caller tool.Caller // of this tenant
+	tools  *Tools         // nil if code may call none
+	only   *catalog.Allow // tools of the request; nil means all
+	caller tool.Caller    // of this tenant
 	asker  *toolcall.Requester
 	dry    *plan.DryRun // nil unless it is a dry run
 	toolStats
@@ -97,8 +99,11 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 	if e.req.DryRun {
 		h.dry = &plan.DryRun{}
 	}
+	if e.req.Tools != nil {
+		h.only = catalog.NewAllowExactly(e.req.Tools)
+	}
 	if h.tools != nil {
-		owner := toolcall.Owner{Home: e.home, Subset: e.req.Subset, Exit: e.exit, Run: e.run.record, Plan: h.dry.Calls(), OnInjection: h.flagInjection}
+		owner := toolcall.Owner{Home: e.home, Subset: e.req.Subset, Only: h.only, Exit: e.exit, Run: e.run.record, Plan: h.dry.Calls(), OnInjection: h.flagInjection}
 		h.asker = h.tools.Calls.Requester(owner, e.run.id, e.req.SessionID)
 		h.asker.Dry = e.req.DryRun
 		h.caller = h.tools.Calls.For(owner)

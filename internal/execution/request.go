@@ -27,6 +27,10 @@ type Request struct {
 	DryRun bool `json:"dry_run,omitempty"`
 	// Subset names the servers that the code may use, among those of the tenant; "" means all.
 	Subset string `json:"subset,omitempty"`
+	// Tools are the only tools that the code may use, as SERVER.TOOL; nil means all.
+	Tools []string `json:"tools,omitzero"`
+	// Description is the purpose of the code, for the session's log.
+	Description string `json:"description,omitempty"`
 	// Replay reruns a step of the session's log without adding to the log.
 	Replay bool `json:"replay,omitempty"`
 	// Tape records or replays the answers that the code receives from outside; nil does neither.

@@ -141,7 +141,7 @@ func (s *step) log(res reply.Result, lost bool) string {
 	ctx, cancel := context.WithTimeout(context.Background(), logTimeout) // independent of the caller's context
 	defer cancel()
 	_, err := s.home.Sessions.Append(ctx, s.req.SessionID, session.Step{
-		Number: s.number, Code: s.req.Code, Vars: s.req.Vars, InterpreterLost: lost,
+		Number: s.number, Description: s.req.Description, Code: s.req.Code, Vars: s.req.Vars, InterpreterLost: lost,
 		Result: res.LogText(), Output: res.LogOutput(), Began: s.began, Files: s.files(ctx),
 	})
 	if err != nil {

@@ -231,7 +231,7 @@ func (h *host) awaitServers(ctx context.Context, servers []string) map[string]er
 }
 
 func (h *host) viewer() catalog.Viewer {
-	return catalog.Viewer{Tenant: h.home.ID(), Subset: h.req.Subset}
+	return catalog.Viewer{Tenant: h.home.ID(), Subset: h.req.Subset, Only: h.only}
 }
 
 // connections returns the tenant's connections to a server, whose name may be that of its module.

@@ -189,3 +189,38 @@ func TestUnsupportedElicitationSchemaIsRejected(t *testing.T) {
 		}
 	}
 }
+
+func TestRequestLimitsTools(t *testing.T) {
+	home := newHome(t, "a")
+	called := 0
+	s := newSetup(t, execution.Config{Tools: tools(t, func(context.Context, tool.Call) (tool.Result, error) {
+		called++
+		return tool.Result{Structured: json.RawMessage(`{"n":1}`)}, nil
+	})}, fake.Config{}, admit.Config{})
+	for _, test := range []struct {
+		tools []string
+		code  string
+		ok    bool
+	}{
+		{nil, callFind, true},
+		{[]string{"crm.find"}, callFind, true},
+		{[]string{"crm.other"}, callFind, false},
+		{[]string{}, callFind, false},
+		{[]string{"crm.other"}, `call list_resources {"server": "crm"}`, false},
+		{[]string{}, `call list_resources {"server": "crm"}`, false},
+	} {
+		before := called
+		r := done(t, s.start(t, t.Context(), home, execution.Request{Code: test.code, Tools: test.tools}))
+		if r.Success() != test.ok || called > before != test.ok {
+			t.Errorf("%q %s: %s %q", test.tools, test.code, r.Value, r.Error)
+		}
+	}
+	b, err := json.Marshal(execution.Request{Code: "1", Tools: []string{}})
+	var again execution.Request
+	if err == nil {
+		err = json.Unmarshal(b, &again)
+	}
+	if err != nil || again.Tools == nil {
+		t.Errorf("%s, which is stored, allows all tools: %v", b, err)
+	}
+}

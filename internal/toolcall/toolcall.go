@@ -92,6 +92,7 @@ func New(cfg Config) *Stack {
 type Owner struct {
 	Home   *home.Home      // required
 	Subset string          // named subset of servers that the caller has chosen; "" means all
+	Only   *catalog.Allow  // tools that the execution may use; nil means all
 	Exit   *redact.Exit    // redacts and restores values at the boundary to servers; required
 	Run    *journal.Record // record of the execution; nil if it is not recorded
 	Plan   *Plan           // collects calls that may change something instead of making them; nil unless this is a dry run
@@ -104,7 +105,9 @@ type Owner struct {
 	OnInjection func(of tool.Ref, kinds []string)
 }
 
-func (o Owner) viewer() catalog.Viewer { return catalog.Viewer{Tenant: o.Home.ID(), Subset: o.Subset} }
+func (o Owner) viewer() catalog.Viewer {
+	return catalog.Viewer{Tenant: o.Home.ID(), Subset: o.Subset, Only: o.Only}
+}
 
 // call is a tool call within the stack, with its tool as the catalog lists it.
 type call struct {

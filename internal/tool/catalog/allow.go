@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,12 +15,13 @@ import (
 type Viewer struct {
 	Tenant tenant.ID // zero for the operator, who sees everything
 	Subset string    // named subset of servers that the caller has chosen; "" means all
+	Only   *Allow    // of those, for one execution; nil means all
 }
 
 // For returns the part of the current snapshot that a viewer may see and call.
 func (c *Catalog) For(v Viewer) *Snapshot {
 	if c.cfg.Allow == nil {
-		return c.Now()
+		return c.Now().Only(v.Only)
 	}
 	c.allowing.RLock()
 	now, allow := c.Now(), c.cfg.Allow(v)
@@ -27,13 +29,24 @@ func (c *Catalog) For(v Viewer) *Snapshot {
 	for _, a := range allow {
 		now = now.Only(a)
 	}
-	return now
+	return now.Only(v.Only)
 }
 
 // Allow selects the servers and tools that a caller may see and call. nil selects all.
 type Allow struct {
-	servers, tools []glob.Pattern // nil means all
-	key            string         // equal for equal patterns
+	servers, tools []glob.Pattern  // nil means all
+	exact          map[string]bool // names of tools; nil means all
+	key            string          // equal for equal patterns
+}
+
+// NewAllowExactly returns an Allow for the tools with these names, SERVER.TOOL, and no others.
+func NewAllowExactly(names []string) *Allow {
+	a := &Allow{exact: map[string]bool{}}
+	for _, name := range names {
+		a.exact[name] = true
+	}
+	a.key = "=" + strings.Join(slices.Sorted(maps.Keys(a.exact)), "\x00")
+	return a
 }
 
 // NewAllow returns an Allow for patterns of server names and of tools, which are
@@ -85,12 +98,23 @@ func (a *Allow) Key() string {
 
 // Server reports whether a server is selected: its name, and a tool that it may have.
 func (a *Allow) Server(name string) bool {
+	if a != nil && a.exact != nil {
+		for tool := range a.exact {
+			if strings.HasPrefix(tool, name+".") {
+				return true
+			}
+		}
+		return false
+	}
 	return a == nil || (a.servers == nil || glob.MatchAny(a.servers, name)) &&
 		(a.tools == nil || slices.ContainsFunc(a.tools, func(p glob.Pattern) bool { return p.MatchesPrefix(name + ".") }))
 }
 
 // Tool reports whether a tool is selected.
 func (a *Allow) Tool(ref tool.Ref) bool {
+	if a != nil && a.exact != nil {
+		return a.exact[ref.String()]
+	}
 	return a == nil || (a.servers == nil || glob.MatchAny(a.servers, ref.Server)) && (a.tools == nil || glob.MatchAny(a.tools, ref.String()))
 }
 
@@ -135,6 +159,10 @@ func (s *Snapshot) Allows(ref tool.Ref) bool {
 	return !slices.ContainsFunc(s.allow, func(a *Allow) bool { return !a.Tool(ref) })
 }
 
+// maxViews limits the views of one snapshot. Tenants have few different ones, but each task may
+// have its own.
+const maxViews = 256
+
 // views are the parts of one snapshot, by the key of their Allow.
 type views struct {
 	mu  sync.Mutex
@@ -151,7 +179,7 @@ func (s *Snapshot) Only(a *Allow) *Snapshot {
 	part, ok := s.views.all[a.key]
 	if !ok {
 		part = s.only(a)
-		if s.views.all == nil {
+		if s.views.all == nil || len(s.views.all) >= maxViews {
 			s.views.all = map[string]*Snapshot{}
 		}
 		s.views.all[a.key] = part

@@ -91,3 +91,40 @@ func TestViewerSeesAllowedTools(t *testing.T) {
 		t.Error("the part of a snapshot is computed twice")
 	}
 }
+
+func TestViewerSeesExactlyItsTools(t *testing.T) {
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git"}, {Name: "mail"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, names := range map[string][]string{"git": {"list", "*", "list_all"}, "mail": {"send"}} {
+		var l catalog.Listing
+		for _, name := range names {
+			l.Tools = append(l.Tools, tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Input: []byte(`{}`)})
+		}
+		if _, err := c.Put(t.Context(), server, l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct{ only, want []string }{
+		{[]string{"git.list"}, []string{"git.list"}},
+		{[]string{"git.*"}, []string{"git.*"}}, // the name of a tool, not a pattern
+		{[]string{"mail.send", "git.missing"}, []string{"mail.send"}},
+		{[]string{}, nil},
+	} {
+		now := c.For(catalog.Viewer{Only: catalog.NewAllowExactly(test.only)})
+		var got []string
+		for _, t := range now.Tools {
+			got = append(got, t.Ref.String())
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("%q: %q", test.only, got)
+		}
+		if now.Allows(tool.Ref{Server: "git", Tool: "resources/list"}) {
+			t.Errorf("%q: the resources are visible", test.only)
+		}
+	}
+	for i := range 2000 {
+		c.For(catalog.Viewer{Only: catalog.NewAllowExactly([]string{fmt.Sprint("git.", i)})})
+	}
+}
