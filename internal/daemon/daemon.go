@@ -35,6 +35,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/task"
+	"github.com/sandpiper-mcp/sandpiper/internal/task/rules"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
@@ -70,6 +72,7 @@ type Config struct {
 type Daemon struct {
 	Tenants *home.Homes       // data of all tenants
 	Runner  *execution.Runner // runs code
+	Tasks   *task.Solver      // solves tasks in words
 	tools                     // upstream servers, and calls of their tools
 	Privacy *redact.Rules     // redacts what leaves the daemon, by the configuration in force
 
@@ -207,7 +210,7 @@ func (d *Daemon) openServer() error {
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
-		Tenants: d.Tenants, Runner: d.Runner, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
+		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Telemetry: d.metrics.Recorder,
 	})
 	if err != nil {
@@ -221,11 +224,15 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 	if d.cfg.Output != nil {
 		backend = outputTap{backend, d.cfg.Output}
 	}
+	tools := &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten}
+	if d.Tasks, err = task.New(task.Config{Tools: tools, Generator: rules.Generator{}}); err != nil {
+		return err
+	}
 	d.Runner, err = execution.New(execution.Config{
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard,
 		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
-		Tools: &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten},
+		Tools: tools,
 	})
 	return err
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
@@ -116,6 +116,16 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 // follow forwards progress until the execution ends. The call's context does not end the
 // wait: it ends the execution, whose outcome has the reason.
 func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (redact.Message, error) {
+	done, suspended, err := s.followResult(ctx, c, x)
+	if done != nil {
+		return message(*done), nil
+	}
+	return suspended, err
+}
+
+// followResult is follow for the result, which is nil if the execution was suspended; then the
+// message says so.
+func (s *Server) followResult(ctx context.Context, c call, x *execution.Execution) (done *reply.Result, suspended redact.Message, err error) {
 	*c.session = x.Session()
 	shown, failed := s.newClientQuestions(ctx, c, x)
 	defer func() { shown.end() }()
@@ -127,14 +137,15 @@ func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (re
 			shown.end()
 			open, err := s.cfg.Runner.Questions(c.home, x.ID())
 			if err != nil {
-				return redact.Message{}, err
+				return nil, redact.Message{}, err
 			}
 			if len(open) > 0 {
-				return s.suspend(ctx, c, x, open)
+				suspended, err := s.suspend(ctx, c, x, open)
+				return nil, suspended, err
 			}
 			shown, failed = s.newClientQuestions(ctx, c, x) // answered by another client or command
 		case err != nil:
-			return redact.Message{}, err
+			return nil, redact.Message{}, err
 		case e.Progress != nil:
 			s.progress(ctx, c, *e.Progress)
 		case e.Questions != nil:
@@ -142,11 +153,12 @@ func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (re
 				continue
 			}
 			if c.Ask == nil {
-				return s.suspend(ctx, c, x, e.Questions)
+				suspended, err := s.suspend(ctx, c, x, e.Questions)
+				return nil, suspended, err
 			}
 			shown.put(e.Questions)
 		case e.Done != nil:
-			return message(*e.Done), nil
+			return e.Done, redact.Message{}, nil
 		}
 	}
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
@@ -76,6 +77,7 @@ type Config struct {
 	Tenant    tenant.ID         // the tenant of connections without a token; required
 	Tenants   *home.Homes       // required
 	Runner    *execution.Runner // required
+	Tasks     *task.Solver      // nil means that there is no execute_task
 	Privacy   *redact.Rules     // required
 	// Key, of 32 bytes, encrypts the request state of 2026-07-28 clients; nil means a
 	// random key, so that no other Server accepts the state.
@@ -172,7 +174,7 @@ func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) er
 
 // tools returns all tools, with the descriptions for an audience.
 func (s *Server) tools(a audience) []builtin {
-	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.privacyTools(a), s.statsTools())
+	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.taskTools(), s.privacyTools(a), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.

@@ -2,10 +2,15 @@
 package task
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/task/wording"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
@@ -52,19 +57,33 @@ func Select(ctx context.Context, now *catalog.Snapshot, q Query) (Selection, err
 			s.Available++
 		}
 	}
-	found := now.Rank(ctx, q.Task, q.TopK)
-	for _, t := range found {
-		score := t.Score / found[0].Score
-		if !(score >= q.Threshold) { // NaN if the best score is 0
-			break
-		}
-		s.Tools = append(s.Tools, Selected{t.Tool, t.Ref.String(), score})
+	s.Tools = rank(ctx, now, q)
+	for _, t := range s.Tools {
 		s.Tokens += t.Tokens()
 	}
 	if s.Available > 0 {
 		s.Share = float64(len(s.Tools)) / float64(s.Available)
 	}
 	return s, nil
+}
+
+// rank returns the tools for a query. Of a task with several clauses, each one selects.
+func rank(ctx context.Context, now *catalog.Snapshot, q Query) []Selected {
+	best := map[tool.Ref]Selected{}
+	queries := wording.Queries(q.Task)
+	for _, query := range queries {
+		found := now.Rank(ctx, query, q.TopK)
+		for _, t := range found {
+			score := t.Score / found[0].Score
+			if score >= q.Threshold && score > best[t.Ref].Score { // not if it is NaN, since the best score is 0
+				best[t.Ref] = Selected{t.Tool, t.Ref.String(), score}
+			}
+		}
+	}
+	all := slices.SortedFunc(maps.Values(best), func(a, b Selected) int {
+		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Name, b.Name))
+	})
+	return slices.Clip(all[:min(len(all), q.TopK)])
 }
 
 func (q *Query) check() error {

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/task"
+)
+
+type taskOptions struct {
+	query    task.Query
+	dryRun   bool
+	showCode bool
+	session  string
+}
+
+func (a *app) taskCommand() *cobra.Command {
+	return group("task", "Solve tasks described in words", a.taskRunCommand())
+}
+
+func (a *app) taskRunCommand() *cobra.Command {
+	var o taskOptions
+	c := &cobra.Command{
+		Use: "run TASK", Short: "Select tools for a task, write a program and run it",
+		Long: `Run selects the tools that a task needs, writes a Python program that calls them, and
+runs it in the sandbox, where policy, approvals, privacy and the audit log apply. The
+program may call the selected tools only. It is written by rules: state every value in
+the task, and quote texts. What cannot be filled is reported, and nothing runs.`,
+		Example: `  sandpiper task run 'Calculate 5 + 3'
+  sandpiper task run 'Read data.csv, sum the amount column, write the total to total.txt'`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.query.Task = strings.Join(args, " ")
+			return a.runTask(cmd.Context(), o)
+		},
+	}
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the calls that would change something instead of making them")
+	c.Flags().BoolVar(&o.showCode, "show-code", false, "print the program")
+	c.Flags().StringVar(&o.session, "session", "", "run as a step of the session `ID`")
+	c.Flags().Float64Var(&o.query.Threshold, "threshold", task.DefaultThreshold, "least `SCORE` of a tool, up to 1")
+	c.Flags().IntVar(&o.query.TopK, "top-k", task.DefaultTopK, "select at most `N` tools")
+	return a.ofTenant(c)
+}
+
+func (a *app) runTask(ctx context.Context, o taskOptions) error {
+	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
+		result, err := d.Tasks.Solve(ctx, task.Task{
+			Query: o.query, Home: home, Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: a.taskPrinter(),
+			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
+				return a.execute(ctx, d, home, req)
+			},
+		})
+		if err != nil {
+			return err
+		}
+		return a.printTask(ctx, result, o.showCode)
+	})
+}
+
+// taskPrinter returns a function that prints what is being done, on a terminal.
+func (a *app) taskPrinter() func(string) {
+	if a.json || !isTerminal(a.stderr) {
+		return nil
+	}
+	s := styleFor(a.stderr)
+	return func(message string) { fmt.Fprintln(a.stderr, s.dim(visibleName(message))) }
+}
+
+// printTask prints the result of a task, and on standard error what it cost.
+func (a *app) printTask(ctx context.Context, r task.Result, showCode bool) error {
+	if a.json {
+		if err := a.writeJSON(r); err != nil {
+			return err
+		}
+		if r.Last != nil {
+			return exitCodeOf(*r.Last)
+		}
+		if !r.Success {
+			return exit(exitRaised)
+		}
+		return nil
+	}
+	s := styleFor(a.stderr)
+	if showCode && r.Code != "" {
+		fmt.Fprintln(a.stderr, s.dim(visible(strings.TrimRight(r.Code, "\n"))))
+	}
+	if showCode || isTerminal(a.stderr) {
+		fmt.Fprintln(a.stderr, s.dim(fmt.Sprintf("tools: %s (%d of %d, %.0f %%); %d tokens of definitions saved",
+			visibleName(strings.Join(r.Tools, ", ")), len(r.Tools), r.Available, 100*r.Share, r.SavedTokens)))
+	}
+	if r.Last != nil {
+		return a.printResult(ctx, *r.Last)
+	}
+	return fault.New(fault.Invalid, "%s", r.Error).WithHint("%s", r.Hint)
+}

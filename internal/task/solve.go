@@ -1,0 +1,244 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+)
+
+// Config of a Solver.
+type Config struct {
+	Tools     *execution.Tools // required
+	Generator Generator        // required
+	// Remote means that the generator sends texts to a model, so that they are redacted.
+	Remote  bool
+	Repairs int // programs that may follow the first one; 0 means 3, negative none
+}
+
+// Solver solves tasks: it selects tools, lets the generator write a program, runs it, and repairs
+// it if it fails. It is safe for concurrent use.
+type Solver struct{ cfg Config }
+
+// New returns a Solver.
+func New(cfg Config) (*Solver, error) {
+	if cfg.Tools == nil || cfg.Generator == nil {
+		return nil, errors.New("task: Config needs Tools and a Generator")
+	}
+	switch {
+	case cfg.Repairs == 0:
+		cfg.Repairs = 3
+	case cfg.Repairs < 0:
+		cfg.Repairs = 0
+	}
+	return &Solver{cfg}, nil
+}
+
+// Task is a task for one tenant.
+type Task struct {
+	Query
+	Home *home.Home   // required
+	Exit *redact.Exit // to the model; required
+	// Request has the other settings of the executions: session, subset, limits, dry run.
+	Request execution.Request
+	// Run runs a program and waits for its end.
+	Run func(context.Context, execution.Request) (reply.Result, error)
+	// Progress receives what is being done; nil means that nobody waits for it.
+	Progress func(message string)
+}
+
+// Result is the result of a task. The JSON keys are those of execute_task's answer.
+type Result struct {
+	Success     bool            `json:"success"`
+	Value       json.RawMessage `json:"result"`
+	Output      []string        `json:"output"`
+	Error       string          `json:"error,omitempty"`
+	ErrorType   string          `json:"error_type,omitempty"`
+	Hint        string          `json:"hint,omitempty"`
+	Code        string          `json:"code"`             // the last program; "" if there is none
+	Tools       []string        `json:"tools"`            // those that it may call
+	Share       float64         `json:"tools_used_share"` // of the available tools, 0 to 1
+	Available   int             `json:"tools_available"`
+	SavedTokens int64           `json:"saved_tokens"` // definitions that nobody had to read
+	Attempts    []Attempt       `json:"attempts,omitempty"`
+	Usage       *Usage          `json:"usage,omitempty"` // nil without a model
+	ExecutionID string          `json:"execution_id,omitempty"`
+
+	Last *reply.Result `json:"-"` // the result of the last program; nil if none ran
+}
+
+// Solve solves a task. An error means that the task could not be tried; otherwise the result says
+// whether it was solved.
+func (s *Solver) Solve(ctx context.Context, t Task) (Result, error) {
+	if err := t.check(); err != nil {
+		return Result{}, err
+	}
+	s.awaitServers(ctx, t)
+	w := &work{solver: s, task: t, result: Result{Output: []string{}}}
+	if err := w.selectTools(ctx, t.Task); err != nil {
+		return Result{}, err
+	}
+	var failed *Attempt
+	for range s.cfg.Repairs + 1 {
+		next, err := w.attempt(ctx, failed)
+		if err != nil {
+			return Result{}, err
+		}
+		if next == nil {
+			return w.result, nil
+		}
+		failed = next
+		w.result.Attempts = append(w.result.Attempts, *next)
+	}
+	return w.result, nil
+}
+
+// viewer is the caller that sees the tools of a task.
+func (t Task) viewer() catalog.Viewer {
+	return catalog.Viewer{Tenant: t.Home.ID(), Subset: t.Request.Subset}
+}
+
+// awaitServers waits until servers that were never listed have listed their tools, or failed to.
+func (s *Solver) awaitServers(ctx context.Context, t Task) {
+	var names []string
+	for _, v := range s.cfg.Tools.Catalog.For(t.viewer()).Servers {
+		if v.Connected && v.Listed.IsZero() {
+			names = append(names, v.Name)
+		}
+	}
+	if len(names) > 0 {
+		t.progress("waiting for %s", strings.Join(names, ", "))
+		s.cfg.Tools.Calls.AwaitTools(ctx, names...) // the tools of the others may suffice
+	}
+}
+
+func (t Task) progress(format string, args ...any) {
+	if t.Progress != nil {
+		t.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// work is the state of one Solve.
+type work struct {
+	solver *Solver
+	task   Task
+	tools  []Described
+	result Result
+}
+
+// selectTools selects the tools of a query, and describes them for the generator.
+func (w *work) selectTools(ctx context.Context, query string) error {
+	w.task.progress("selecting tools")
+	q := w.task.Query
+	q.Task = query
+	now := w.solver.cfg.Tools.Catalog.For(w.task.viewer())
+	selected, err := Select(ctx, now, q)
+	if err != nil {
+		return err
+	}
+	find := w.solver.cfg.Tools.Find.For(w.task.viewer())
+	w.tools, w.result.Tools = nil, []string{}
+	for _, t := range selected.Tools {
+		d, err := find.Define(ctx, w.task.Home.Shapes, t.Name, "")
+		if err != nil {
+			return err
+		}
+		w.tools = append(w.tools, Described{Name: t.Name, Description: d.Description, Import: d.Import, Signature: d.Signature, Input: d.Input, Output: d.Output})
+		w.result.Tools = append(w.result.Tools, t.Name)
+	}
+	w.result.Share, w.result.Available = selected.Share, selected.Available
+	w.result.SavedTokens = selected.AllTokens - selected.Tokens
+	return nil
+}
+
+// attempt lets the generator write one program and runs it. It returns nil when the task has
+// ended, else the failed attempt.
+func (w *work) attempt(ctx context.Context, failed *Attempt) (*Attempt, error) {
+	if failed == nil {
+		w.task.progress("writing the program")
+	} else {
+		w.task.progress("repairing the program (%d of %d)", len(w.result.Attempts), w.solver.cfg.Repairs)
+	}
+	answer, err := w.generate(ctx, failed)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil && failed != nil && w.result.Error != "": // the reason of the first failure says more
+		return nil, nil
+	case err != nil:
+		w.fail(err)
+		return nil, nil
+	case answer.Search != "":
+		w.result.Error = fmt.Sprintf("the generator asked for other tools again: %.100q", answer.Search)
+		return &Attempt{Error: "these tools were found for: " + answer.Search}, w.selectTools(ctx, answer.Search)
+	}
+	return w.run(ctx, answer.Code)
+}
+
+// fail records an error without a program.
+func (w *work) fail(err error) {
+	w.result.Error, w.result.Hint, w.result.ErrorType = fault.Message(err), fault.Hint(err), "task"
+}
+
+// generate asks the generator for a program, and adds up its cost.
+func (w *work) generate(ctx context.Context, failed *Attempt) (Answer, error) {
+	r := Request{Task: w.task.Task, Tools: w.tools, Failed: failed}
+	if w.solver.cfg.Remote {
+		var err error
+		if r.Task, err = w.task.Exit.Tokenize(ctx, "", r.Task); err != nil {
+			return Answer{}, err
+		}
+		if failed != nil {
+			safe := *failed
+			if safe.Error, err = w.task.Exit.Tokenize(ctx, "", safe.Error); err != nil {
+				return Answer{}, err
+			}
+			r.Failed = &safe
+		}
+	}
+	began := time.Now()
+	answer, err := w.solver.cfg.Generator.Generate(ctx, r)
+	if u := answer.Usage; u.Model != "" {
+		u.Duration = time.Since(began)
+		if w.result.Usage == nil {
+			w.result.Usage = &Usage{}
+		}
+		w.result.Usage.Add(u)
+	}
+	return answer, err
+}
+
+// final are the failures that another program cannot repair.
+var final = map[string]bool{reply.TypeApproval: true, reply.TypeCancelled: true, reply.TypeGuardrail: true}
+
+// run runs a program, which may call the selected tools only.
+func (w *work) run(ctx context.Context, code string) (*Attempt, error) {
+	w.task.progress("running the program")
+	req := w.task.Request
+	req.Code, req.Description, req.Tools = code, w.task.Task, w.result.Tools
+	done, err := w.task.Run(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	r := &w.result
+	r.Code, r.Last, r.ExecutionID = code, &done, done.ExecutionID
+	r.Success, r.Value, r.Output = done.Success(), done.Value, done.Output
+	r.Error, r.ErrorType, r.Hint = done.Error, done.ErrorType, done.Hint
+	if r.Success || final[done.ErrorType] {
+		return nil, nil
+	}
+	text := done.Error
+	if done.Traceback != "" {
+		text = done.Traceback
+	}
+	return &Attempt{Code: code, Error: text}, nil
+}
