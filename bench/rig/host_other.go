@@ -15,6 +15,7 @@ func Tree(daemon int) []Process { return []Process{{daemon, "daemon"}} }
 func CPU(pid int) time.Duration { return 0 }
 
 func PSS(int) int64            { return 0 }
+func OwnMemory(int) int64      { return 0 }
 func Descriptors(int) int      { return 0 }
 func Mounts(int) int           { return 0 }
 func Disk(string) int64        { return 0 }
