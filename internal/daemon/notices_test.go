@@ -77,6 +77,13 @@ func TestNotices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	other := func(next func() map[string]any) map[string]any { // the bad server is started again and again
+		for {
+			if got := next(); got["logger"] != "servers" {
+				return got
+			}
+		}
+	}
 	for _, want := range []map[string]any{
 		{"level": "warning", "logger": "policy", "data": map[string]any{"message": "policy or a guardrail denied a call", "server": "good", "tool": "echo", "rule": "no echo"}},
 		{"level": "warning", "logger": "approvals", "data": map[string]any{
@@ -84,13 +91,13 @@ func TestNotices(t *testing.T) {
 			"server": "good", "tool": "echo", "rule": "ask me", "approval_id": asked.ID,
 		}},
 	} {
-		if diff := cmp.Diff(want, owner()); diff != "" {
+		if diff := cmp.Diff(want, other(owner)); diff != "" {
 			t.Error(diff)
 		}
 	}
 	// The next message of alice is her own.
 	transports["2026-07-28"](t, url, aliceToken, call("echo", `{}`))
-	if got := alice(); got["logger"] != "policy" {
+	if got := other(alice); got["logger"] != "policy" {
 		t.Errorf("alice gets %v", got)
 	}
 }
