@@ -33,6 +33,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/task/model"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
@@ -65,6 +66,7 @@ type Config struct {
 	ServersDir    string   // handwritten modules, SERVER/TOOL.py; absolute, "" for none
 	SkillsDir     string   // skills to import for the local tenant; absolute, "" for none
 	Search        Search
+	Tasks         model.Config // of the model that writes programs; an empty Provider means none; Resolve and Sample are not set
 	PII           PII
 	Policy        policy.Config // as written, not checked
 	Audit         audit.Retention
@@ -81,7 +83,7 @@ type Config struct {
 	Credentials map[string]map[string]string // of a tenant, by server and variable; references to secrets
 	Subsets     map[string]*catalog.Allow    // of servers and tools, which clients choose by name
 	Tenants     *Tenants                     // settings of tiers and tenants; nil means none
-	// Lookup expands ${NAME} in Servers and Search, from the environment or .env.
+	// Lookup expands ${NAME} in Servers, Search and Tasks, from the environment or .env.
 	Lookup func(name string) (value string, ok bool)
 
 	Files     []string  // files that were read, in order
@@ -168,6 +170,9 @@ func Load(src Sources) (*Config, error) {
 		return v, ok
 	}
 	if err := d.embeddingsFit(own); err != nil {
+		return nil, err
+	}
+	if err := d.tasksFit(env, l.dotenv); err != nil {
 		return nil, err
 	}
 	d.variables(own, l.warn)

@@ -78,7 +78,7 @@ func knownKey(key string) bool {
 }
 
 // keys contains the parser of each key.
-var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, map[string]func(d *draft, s setting) error{
+var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, taskKeys, map[string]func(d *draft, s setting) error{
 	"profile": func(d *draft, s setting) error {
 		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
 	},
@@ -171,12 +171,12 @@ var families = map[string]func(d *draft, s setting, name string) error{
 }
 
 // structured keys have lists or mappings as values.
-var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "sandbox.packages": true, "sandbox.preload": true, "sandbox.package_layers": true, "http.tls.client_scopes": true, "http.tls.acme.hosts": true,
+var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "tasks.prices": true, "sandbox.packages": true, "sandbox.preload": true, "sandbox.package_layers": true, "http.tls.client_scopes": true, "http.tls.acme.hosts": true,
 	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are keys that contain other keys.
-var sections = map[string]bool{"sandbox": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true,
+var sections = map[string]bool{"sandbox": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 
@@ -399,8 +399,8 @@ func nearestOf[V any](key string, keys map[string]V) string {
 		if m := 2*fault.EditDistance(name, leaf) + 2; m < n {
 			n = m // right name, wrong section
 		}
-		if in != here {
-			n++ // prefer the same section
+		if in != here && (here != "" || in != "sandbox") {
+			n++ // prefer the same section, and sandbox to others: its flags have no section
 		}
 		if n < least || n == least && (d < whole || d == whole && k < best) {
 			best, least, whole = k, n, d

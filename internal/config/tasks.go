@@ -1,0 +1,169 @@
+package config
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/task/model"
+)
+
+// noModel is the value of tasks.model without a model.
+const noModel = "none"
+
+// Variables of an Azure OpenAI resource, which the seed systems use too.
+const (
+	azureEndpoint   = "AZURE_OPENAI_ENDPOINT"
+	azureKey        = "AZURE_OPENAI_API_KEY"
+	azureDeployment = "AZURE_OPENAI_CHAT_DEPLOYMENT_NAME"
+	azureVersion    = "AZURE_OPENAI_API_VERSION"
+)
+
+// taskKeys contains the parsers of the model that writes programs for tasks.
+var taskKeys = map[string]func(d *draft, s setting) error{
+	"tasks.model": func(d *draft, s setting) error {
+		return oneOf(&d.Tasks.Provider, s, noModel, model.OpenAI, model.Azure, model.Anthropic, model.Sampling)
+	},
+	"tasks.name":          func(d *draft, s setting) error { return text(&d.Tasks.Name, s) },
+	"tasks.url":           func(d *draft, s setting) error { return endpoint(&d.Tasks.URL, s) },
+	"tasks.key":           func(d *draft, s setting) error { return reference(&d.Tasks.Key, s) },
+	"tasks.api_version":   func(d *draft, s setting) error { return text(&d.Tasks.APIVersion, s) },
+	"tasks.max_tokens":    func(d *draft, s setting) error { return whole(&d.Tasks.MaxTokens, s, model.MinAnswer, 1<<20) },
+	"tasks.timeout":       func(d *draft, s setting) error { return duration(&d.Tasks.Timeout, s) },
+	"tasks.budget_tokens": budgetTokens,
+	"tasks.budget_cost":   func(d *draft, s setting) error { return amount(&d.Tasks.BudgetCost, s) },
+	"tasks.prices":        prices,
+}
+
+func budgetTokens(d *draft, s setting) error {
+	var n int
+	if err := whole(&n, s, 1000, 1<<30); err != nil {
+		return err
+	}
+	d.Tasks.Budget = int64(n)
+	return nil
+}
+
+func amount(to *float64, s setting) error {
+	v, err := strconv.ParseFloat(s.text, 64)
+	if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		return wrong(s, "a number above 0")
+	}
+	*to = v
+	return nil
+}
+
+var priceKeys = parsers[model.Price]{
+	"input":  func(p *model.Price, n ast.Node) error { return price(&p.Input, n) },
+	"output": func(p *model.Price, n ast.Node) error { return price(&p.Output, n) },
+}
+
+func price(to *float64, n ast.Node) error {
+	_, scalar := n.(ast.ScalarNode)
+	if !scalar || yaml.NodeToValue(n, to) != nil || !(*to >= 0) || math.IsInf(*to, 0) {
+		return fault.New(fault.Invalid, "must be the price of a million tokens, such as 0.15")
+	}
+	return nil
+}
+
+// prices reads the prices of models.
+func prices(d *draft, s setting) error {
+	all := map[string]model.Price{}
+	for _, m := range members(s.node) {
+		name := m.Key.GetToken().Value
+		var p model.Price
+		if err := priceKeys.fill(&p, m.Value); err != nil {
+			return fault.New(fault.Invalid, "%s: %s: %s %s", s.from, s.key, name, err)
+		}
+		all[name] = p
+	}
+	if len(all) == 0 {
+		return fault.New(fault.Invalid, "%s: %s must contain models, each with input and output", s.from, s.key)
+	}
+	d.Tasks.Prices = all
+	return nil
+}
+
+// tasksFit rejects keys that do not apply to the model, and completes an Azure model from
+// AZURE_OPENAI_ variables. Without tasks.model, it selects Azure only if these are in
+// Sandpiper's own .env: variables of the environment may be meant for another program.
+func (d *draft) tasksFit(env, dotenv map[string]string) error {
+	m := &d.Tasks
+	if _, given := d.given["tasks.model"]; !given && d.azureInDotenv(env, dotenv) {
+		m.Provider = model.Azure
+	}
+	if m.Provider == noModel {
+		m.Provider = ""
+	}
+	if err := d.taskKeysFit(); err != nil || m.Provider == "" {
+		return err
+	}
+	if m.Provider == model.Azure {
+		lookup := func(name string) string { return cmp.Or(env[name], dotenv[name]) }
+		for name, to := range map[string]*string{azureEndpoint: &m.URL, azureKey: &m.Key} {
+			if lookup(name) != "" && *to == "" {
+				*to = "${" + name + "}"
+			}
+		}
+		// A version applies to the deployment interface, so take it only together with the
+		// deployment.
+		if m.Name == "" {
+			m.Name = lookup(azureDeployment)
+			m.APIVersion = cmp.Or(m.APIVersion, lookup(azureVersion))
+		}
+	}
+	if err := m.Check(); err != nil {
+		return fault.New(fault.Invalid, "%s: %s", cmp.Or(d.given["tasks.model"].from, ".env"), fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return nil
+}
+
+// azureInDotenv reports whether .env has all variables of a model on Azure. The environment
+// takes precedence over .env, so a variable that differs there is not used unless
+// tasks.model says so.
+func (d *draft) azureInDotenv(env, dotenv map[string]string) bool {
+	for _, name := range []string{azureEndpoint, azureKey, azureDeployment} {
+		if dotenv[name] == "" {
+			return false
+		}
+	}
+	for _, name := range []string{azureEndpoint, azureKey, azureDeployment, azureVersion} {
+		if v, ok := env[name]; ok && v != dotenv[name] {
+			d.warn(name + " in the environment differs from .env, so tasks use no model; set tasks.model to azure to use it, or to none")
+			return false
+		}
+	}
+	return true
+}
+
+// taskKeysFit rejects keys that do not apply to the model.
+func (d *draft) taskKeysFit() error {
+	limits := []string{"model", "max_tokens", "timeout", "budget_tokens"}
+	remote := append([]string{"name", "url", "key", "budget_cost", "prices"}, limits...)
+	keys := map[string][]string{
+		"":              {"model"},
+		model.OpenAI:    remote,
+		model.Anthropic: remote,
+		model.Azure:     append([]string{"api_version"}, remote...),
+		model.Sampling:  limits,
+	}[d.Tasks.Provider]
+	for _, key := range within("tasks") {
+		s, given := d.given["tasks."+key]
+		switch {
+		case !given || slices.Contains(keys, key):
+		case d.Tasks.Provider == "":
+			return fault.New(fault.Invalid, "%s: %s has no effect without tasks.model", s.from, s.key).
+				WithHint("set tasks.model to openai, azure, anthropic or sampling")
+		default:
+			return fault.New(fault.Invalid, "%s: %s does not apply to tasks.model %s", s.from, s.key, d.Tasks.Provider).
+				WithHint("its keys are %s", strings.Join(keys, ", "))
+		}
+	}
+	return nil
+}
