@@ -10,6 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // options are the settings of a daemon that differ between commands.
@@ -18,6 +19,7 @@ type options struct {
 	output func(item []byte) // see daemon.Config
 	served bool              // serves HTTP
 	quiet  bool              // no log on stderr, except at debug level
+	tenant tenant.ID         // see daemon.Config
 
 	reloads <-chan os.Signal // see daemon.Config
 }
@@ -40,7 +42,7 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 		cfg.Warnings = nil
 	}
 	return daemon.New(daemon.Config{
-		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installProgress(preparingPython), Output: o.output, Served: o.served,
+		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installProgress(preparingPython), Output: o.output, Served: o.served, Tenant: o.tenant,
 		Load: func() (*config.Config, error) { return a.loadConfig(o.flags) }, Reloads: o.reloads,
 	})
 }

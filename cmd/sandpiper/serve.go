@@ -21,6 +21,8 @@ func (a *app) serveCommand() *cobra.Command {
 them. Clients start this command themselves; add it to their configuration. Logs go
 to standard error, or to the file in log.file.
 
+With --tenant the client is that tenant, whose first request creates its data.
+
 With --http it serves any number of clients at http://HOST:PORT/mcp until it is
 stopped, in the protocol versions from 2024-11-05 to 2026-07-28; with http.tls in the
 configuration, at https://HOST:PORT/mcp. An address that
@@ -37,6 +39,7 @@ sandbox.`,
 		Example: `  sandpiper serve
   sandpiper serve --profile lean
   sandpiper serve --profile passthrough
+  sandpiper serve --tenant customer_A
   sandpiper serve --http 127.0.0.1:8765
   claude mcp add sandpiper -- sandpiper serve
   claude mcp add --transport http sandpiper http://127.0.0.1:8765/mcp`,
@@ -49,6 +52,9 @@ sandbox.`,
 			if cmd.Flags().Changed("http") && addr == "" {
 				return usagef("--http requires an address, such as 127.0.0.1:8765")
 			}
+			if addr != "" && cmd.Flags().Changed("tenant") {
+				return usagef("--tenant cannot be combined with --http, where a token identifies the tenant; remove one")
+			}
 			if dir != "" {
 				if err := os.Chdir(dir); err != nil {
 					return usagef("--dir %s: %s", dir, err)
@@ -60,15 +66,19 @@ sandbox.`,
 	c.Flags().StringVar(&profile, "profile", "", "tools to offer: lean, standard, full or passthrough")
 	c.Flags().StringVar(&dir, "dir", "", "use `DIR` as the working directory, including its project configuration if trusted")
 	c.Flags().StringVar(&addr, "http", "", "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:8765")
-	return c
+	return a.ofTenant(c)
 }
 
 // runServe serves over HTTP if addr is not empty, otherwise over stdio.
 func (a *app) runServe(ctx context.Context, flags map[string]string, addr string) error {
+	id, err := a.tenantID()
+	if err != nil {
+		return err
+	}
 	reloads := make(chan os.Signal, 1) // before the daemon starts, so that a closed terminal does not end it
 	signal.Notify(reloads, syscall.SIGHUP)
 	defer signal.Stop(reloads)
-	d, err := a.daemon(options{flags: flags, served: addr != "", reloads: reloads})
+	d, err := a.daemon(options{flags: flags, served: addr != "", tenant: id, reloads: reloads})
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,8 @@ type Config struct {
 	config.Config        // required
 	Version       string // of this build; required
 	Served        bool   // to clients of other people, over HTTP
+	// Tenant is the tenant of clients without a token. The zero ID means tenant.Local.
+	Tenant tenant.ID
 	// Stderr receives the log unless the configuration names a file; nil means discard.
 	Stderr io.Writer
 	// Console receives traces whose endpoint is the console; nil means discard.
@@ -104,6 +106,9 @@ type tools struct {
 
 // New builds a daemon. It takes no resource that other daemons need.
 func New(cfg Config) (*Daemon, error) {
+	if cfg.Tenant.IsZero() {
+		cfg.Tenant = tenant.Local
+	}
 	d := &Daemon{cfg: cfg}
 	if err := d.build(); err != nil {
 		return nil, errors.Join(err, d.Close())
@@ -142,7 +147,7 @@ func (d *Daemon) build() (err error) {
 	d.data.decided = d.notifyOf
 	d.closing.add(d.data.close)
 	d.Tenants = d.data.homes
-	d.data.importSkills()
+	d.data.importSkills(d.cfg.Tenant)
 	d.backend = newLayeredBackend(d.cfg, d.Tenants.Roots(), log)
 	d.closing.add(d.backend.Close)
 	if err := d.openTools(modules); err != nil {
@@ -209,7 +214,7 @@ func (d *Daemon) openServer() error {
 		ProfileOf: func(id tenant.ID) mcpserver.Profile { return mcpserver.Profile(d.data.settings(id).Profile) },
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
-		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: tenant.Local,
+		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
 		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Telemetry: d.metrics.Recorder,
 	})

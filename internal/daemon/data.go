@@ -126,13 +126,13 @@ func (d *data) redact(ctx context.Context, id tenant.ID, v *vault.Vault, session
 	return d.cfg.Privacy.For(redact.Owner{Tenant: id, Vault: v, Session: session}).Tokenize(ctx, "", text)
 }
 
-// importSkills imports the skills in SKILLS_DIR for the local tenant.
-func (d *data) importSkills() {
+// importSkills imports the skills in SKILLS_DIR for a tenant.
+func (d *data) importSkills(id tenant.ID) {
 	if d.cfg.SkillsDir == "" {
 		return
 	}
 	ctx, log := context.Background(), d.cfg.Log
-	home, err := d.homes.Acquire(ctx, tenant.Local)
+	home, err := d.homes.Acquire(ctx, id)
 	if err != nil {
 		log.Warn("SKILLS_DIR has no effect", "error", err)
 		return
