@@ -1,0 +1,47 @@
+"""Client of Sandpiper, which runs Python of agents in a sandbox.
+
+Sandpiper and AsyncSandpiper start a server or connect to one, and execute code, read and
+write the workspace, and find and call tools. Both can be used by several threads, or
+tasks, at a time. The module sandpiper.compat has the names of another framework.
+
+The client holds no data and makes no decision: policy, privacy and limits are those of the
+server. What it returns has passed the server's privacy, as for a model.
+"""
+
+from ._client import AsyncSandpiper, AsyncSession, Sandpiper, Session
+from ._errors import (
+    AccessDenied,
+    BinaryNotFound,
+    ExecutionError,
+    ExecutionSuspended,
+    RequestError,
+    RequestTimeout,
+    SandpiperError,
+    ServerUnavailable,
+    UnsupportedError,
+)
+from ._results import PlannedCall, Question, Result, Selection, Skill, State, TaskResult, Tool
+
+__all__ = [
+    "AccessDenied",
+    "AsyncSandpiper",
+    "AsyncSession",
+    "BinaryNotFound",
+    "ExecutionError",
+    "ExecutionSuspended",
+    "PlannedCall",
+    "Question",
+    "RequestError",
+    "RequestTimeout",
+    "Result",
+    "Sandpiper",
+    "SandpiperError",
+    "Selection",
+    "ServerUnavailable",
+    "Session",
+    "Skill",
+    "State",
+    "TaskResult",
+    "Tool",
+    "UnsupportedError",
+]
