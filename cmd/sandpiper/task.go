@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
 )
 
@@ -53,7 +54,7 @@ the task, and quote texts. What cannot be filled is reported, and nothing runs.`
 func (a *app) runTask(ctx context.Context, o taskOptions) error {
 	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
 		result, err := d.Tasks.Solve(ctx, task.Task{
-			Query: o.query, Home: home, Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: a.taskPrinter(),
+			Query: o.query, Home: home, Exit: d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}), Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: a.taskPrinter(),
 			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
 				return a.execute(ctx, d, home, req)
 			},

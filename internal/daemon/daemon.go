@@ -36,7 +36,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
-	"github.com/sandpiper-mcp/sandpiper/internal/task/rules"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
@@ -230,7 +229,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 		backend = outputTap{backend, d.cfg.Output}
 	}
 	tools := &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten}
-	if d.Tasks, err = task.New(task.Config{Tools: tools, Generator: rules.Generator{}}); err != nil {
+	if d.Tasks, err = newTasks(d.cfg, tools); err != nil {
 		return err
 	}
 	d.Runner, err = execution.New(execution.Config{

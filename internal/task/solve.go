@@ -172,6 +172,11 @@ func (w *work) attempt(ctx context.Context, failed *Attempt) (*Attempt, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case errors.Is(err, ErrNoProgram):
+		if w.result.Error == "" { // else the reason of the first failure says more
+			w.fail(err)
+		}
+		return &Attempt{Error: fault.Message(err)}, nil
 	case err != nil && failed != nil && w.result.Error != "": // the reason of the first failure says more
 		return nil, nil
 	case err != nil:
@@ -192,6 +197,9 @@ func (w *work) fail(err error) {
 // generate asks the generator for a program, and adds up its cost.
 func (w *work) generate(ctx context.Context, failed *Attempt) (Answer, error) {
 	r := Request{Task: w.task.Task, Tools: w.tools, Failed: failed}
+	if w.result.Usage != nil {
+		r.Spent = *w.result.Usage
+	}
 	if w.solver.cfg.Remote {
 		var err error
 		if r.Task, err = w.task.Exit.Tokenize(ctx, "", r.Task); err != nil {
