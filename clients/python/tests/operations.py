@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 
-from sandpiper import ExecutionError, ExecutionSuspended, RequestError, RequestTimeout, Sandpiper, SandpiperError, ServerUnavailable, UnsupportedError
+from sandpiper import ExecutionError, ExecutionSuspended, RequestError, RequestTimeout, Sandpiper, SandpiperError, ServerUnavailable
 from sandpiper._operations import Call as Call
 from support import Case
 
@@ -157,15 +157,18 @@ class Operations(Case):
         self.assertEqual([(c.server, c.tool, c.arguments) for c in r.plan], [("calculator", "multiply", {"a": 6, "b": 7})])
         self.assertTrue(r.plan_id)
 
-    def test_task_solves_or_says_that_it_cannot(self) -> None:
-        try:
-            r = self.client.task("Calculate 5 + 3")
-        except UnsupportedError as e:
-            self.assertIn('there is no tool "execute_task"', str(e))
-            self.assertTrue(e.hint)
-        else:
-            self.assertIn("8", str(r.result))
-            self.assertTrue(r.code and r.tools and 0 < r.share <= 1)
+    def test_task_is_solved(self) -> None:
+        r = self.client.task("Calculate 5 + 3")
+        self.assertEqual((r.success, r.result["result"], r.available), (True, 8, 5))
+        self.assertIn("from servers.calculator import", r.code)
+        self.assertTrue(r.tools and 0 < r.share < 1 and r.saved_tokens)
+
+    def test_task_that_cannot_be_solved_says_why(self) -> None:
+        with self.assertRaises(SandpiperError) as e:
+            self.client.task("Write an ode to autumn")
+        self.assertTrue(e.exception.message)
+        with self.assertRaisesRegex(RequestError, "empty"):
+            self.client.task(" ")
 
     def test_timeout_cancels_the_execution(self) -> None:
         began = time.monotonic()

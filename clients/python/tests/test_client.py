@@ -145,6 +145,8 @@ class TestErrors(Case):
             self.assertEqual(client.execute("1").result, 1)
             with self.assertRaisesRegex(UnsupportedError, 'there is no tool "save_skill" in the profile'):
                 client.skills.save("x", "def x(): pass")
+            with self.assertRaisesRegex(UnsupportedError, 'there is no tool "execute_task" in the profile.*\nhint: start the server with the profile full'):
+                client.task("Calculate 5 + 3")
 
     def test_settings_that_exclude_each_other(self) -> None:
         for options in (
