@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/task/model/modeltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi/openapitest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
@@ -86,6 +87,7 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := openapitest.Serve(t, document, "sesame-open")
+	model := modeltest.Serve(t, scriptedModel)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -96,6 +98,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SERVERS", servers)
 			e.Setenv("API", api.URL)
 			e.Setenv("API_DOCUMENT", document)
+			e.Setenv("MODEL", model.URL)
+			e.Setenv("MODEL_KEY", modeltest.Key)
 			e.Setenv("GUARDED", oauthtest.New(t).URL)
 			e.Setenv("XDG_DATA_HOME", filepath.Join(e.WorkDir, ".data"))
 			e.Setenv("XDG_CONFIG_HOME", filepath.Join(e.WorkDir, ".config"))
@@ -119,6 +123,22 @@ func TestScripts(t *testing.T) {
 			"person": person,
 		},
 	})
+}
+
+// scriptedModel writes a program in the third attempt: first prose, then a wrong argument.
+func scriptedModel(_ int, q modeltest.Question) modeltest.Reply {
+	program := "The program:\n```python\nfrom servers.calculator import calculate\nresult = calculate(%s)\n```\n"
+	switch {
+	case strings.Contains(q.Prompt, "Refuse"):
+		return modeltest.Reply{Status: 403}
+	case strings.Contains(q.Prompt, "Chat"):
+		return modeltest.Reply{Text: "Let us talk about it."}
+	case strings.Contains(q.Prompt, `no argument "x"`):
+		return modeltest.Reply{Text: fmt.Sprintf(program, `expression="5 + 3"`)}
+	case strings.Contains(q.Prompt, "no Python code block"):
+		return modeltest.Reply{Text: fmt.Sprintf(program, `x="5 + 3"`)}
+	}
+	return modeltest.Reply{Text: "I will calculate it."}
 }
 
 func isRegular(path string) bool {

@@ -43,8 +43,8 @@ type Described struct {
 
 // Attempt is a program that failed.
 type Attempt struct {
-	Code  string // "" if the generator returned none
-	Error string // for the generator; the caller redacts it
+	Code  string `json:"code,omitempty"` // "" if the generator returned none
+	Error string `json:"error"`          // for the generator; the caller redacts it
 }
 
 // Answer is a generated program.

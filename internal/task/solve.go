@@ -178,6 +178,9 @@ func (w *work) attempt(ctx context.Context, failed *Attempt) (*Attempt, error) {
 		}
 		return &Attempt{Error: fault.Message(err)}, nil
 	case err != nil && failed != nil && w.result.Error != "": // the reason of the first failure says more
+		if w.solver.cfg.Remote {
+			w.result.Hint = "there was no further attempt: " + fault.Message(err)
+		}
 		return nil, nil
 	case err != nil:
 		w.fail(err)
