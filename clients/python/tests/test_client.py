@@ -56,14 +56,18 @@ class TestSelect(Case):
             self.assertEqual({t.server for t in s.tools}, {"calculator"})
             self.assertEqual((s.tools[0].score, s.available, s.share), (1, 5, len(s.tools) / 5))
             self.assertLess(s.tokens, s.all_tokens)
-            self.assertEqual(len(client.tools.select("--json weather of Paris", top_k=1).tools), 1)
+            self.assertEqual(len(client.tools.select("weather of Paris", top_k=1).tools), 1)
             with self.assertRaisesRegex(RequestError, "threshold is 2") as e:
                 client.tools.select("x", threshold=2)
             self.assertNotIn("error:", str(e.exception))
 
-    def test_select_needs_the_program(self) -> None:
-        with self.assertRaisesRegex(UnsupportedError, "needs the program"):
-            Sandpiper(url="http://127.0.0.1:1/mcp").tools.select("x")
+    def test_select_over_http(self) -> None:
+        with Sandpiper(url=self.serve("")[0]) as client:
+            self.assertEqual(client.tools.select("Calculate 5 + 3", top_k=1).tools[0].name, "calculator.calculate")
+
+    def test_select_needs_the_profile(self) -> None:
+        with Sandpiper(config=self.config, data_dir=self.data_dir, profile="lean") as client, self.assertRaises(UnsupportedError):
+            client.tools.select("x")
 
 
 class TestLargeAnswer(Case):

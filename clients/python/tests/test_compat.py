@@ -172,6 +172,16 @@ class TestSnippets(Case):
         self.assertEqual(selector.select_tools("weather in Paris", descriptions), {"weather": ["get_weather"]})
         self.assertEqual(selector.select_tools("weather in Paris", {}), {})
 
+    def test_handwritten_modules_are_discovered(self) -> None:
+        package = Path("by_hand/loose")
+        package.mkdir(parents=True)
+        (package / "tools.py").write_text("def double(x: float) -> float:\n    'Double a number.'\n    return 2 * x\n")
+        helper = FilesystemHelper(workspace_dir="./workspaces/hand", servers_dir="./by_hand")
+        self.assertEqual(helper.list_servers(), ["calculator", "loose", "weather"])
+        self.assertEqual(helper.list_tools("loose"), ["double"])
+        executor = SandboxExecutor(ExecutionConfig(workspace_dir="./workspaces/hand", servers_dir="./by_hand"))
+        self.assertEqual(executor.execute("from servers.loose import double\nprint(double(4))").output, "8")
+
     def test_files_and_skills(self) -> None:
         helper = FilesystemHelper(workspace_dir="./workspaces/ada")
         helper.save_json("a.json", {"x": [1]})

@@ -8,7 +8,8 @@ The client holds no data and makes no decision: policy, privacy and limits are t
 server. What it returns has passed the server's privacy, as for a model.
 """
 
-from ._client import AsyncSandpiper, AsyncSession, Sandpiper, Session
+from ._async_client import AsyncSandpiper, AsyncSession
+from ._client import Sandpiper, Session
 from ._errors import (
     AccessDenied,
     BinaryNotFound,

@@ -100,7 +100,7 @@ class Tools:
         return self._do(ops.search_tools(query, category, max_results, detail_level))
 
     def select(self, task: str, *, threshold: float | None = None, top_k: int | None = None) -> Selection:
-        """Select the few tools that a task needs. It runs the command sandpiper tools select."""
+        """Select the few tools that a task needs. It waits for servers that are starting."""
         return self._do(ops.select_tools(task, threshold, top_k))
 
     def describe(self, name: str) -> Tool:
@@ -200,7 +200,7 @@ class AsyncTools:
         return await self._do(ops.search_tools(query, category, max_results, detail_level))
 
     async def select(self, task: str, *, threshold: float | None = None, top_k: int | None = None) -> Selection:
-        """Select the few tools that a task needs. It runs the command sandpiper tools select."""
+        """Select the few tools that a task needs. It waits for servers that are starting."""
         return await self._do(ops.select_tools(task, threshold, top_k))
 
     async def describe(self, name: str) -> Tool:

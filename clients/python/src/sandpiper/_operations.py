@@ -30,18 +30,11 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Command:
-    """Run a command of the program, and read the JSON that it prints."""
-
-    arguments: Sequence[str]
-
-
-@dataclass(frozen=True)
 class Pause:
     seconds: float
 
 
-Step = Union[Call, Command, Pause]
+Step = Union[Call, Pause]
 Operation = Generator[Step, Answer, T]
 UNANSWERED: Any = ...  # a value that no answer has
 
@@ -175,8 +168,7 @@ def search_tools(query: str, category: str | None, max_results: int | None, deta
 
 
 def select_tools(task: str, threshold: float | None, top_k: int | None) -> Operation[Selection]:
-    options = [f"--{name}={value}" for name, value in (("threshold", threshold), ("top-k", top_k)) if value is not None]
-    return Selection.parse((yield Command(["tools", "select", "--json", *options, "--", task])))
+    return Selection.parse((yield Call("select_tools", _set(task_description=task, threshold=threshold, top_k=top_k))))
 
 
 def describe_tool(name: str) -> Operation[Tool]:
