@@ -24,13 +24,14 @@ import (
 // client: slightly below the measured values, which are in their READMEs.
 var examples = []struct {
 	name  string
+	code  string
 	setup bool // setup.py must be run first
 	times float64
 }{
-	{"chain", false, 6.5},
-	{"filter", true, 280},
-	{"errors", false, 4},
-	{"crm", false, 600},
+	{"02_multi_tool_chain", "code.py", false, 6.5},
+	{"03_data_filtering", "code.py", true, 280},
+	{"04_control_flow", "code.py", false, 4},
+	{"crm", "crm.py", false, 600},
 }
 
 // A direct client receives all tool definitions of the servers and every result. In code
@@ -57,7 +58,7 @@ func TestExamplesSaveTokens(t *testing.T) {
 			}
 			t.Setenv("XDG_DATA_HOME", t.TempDir())
 			t.Setenv("SERVERS", recordingServers(t, servers, said))
-			here := codeModeTokens(t, e.name)
+			here := codeModeTokens(t, e.code)
 			definitions, results := direct(t, said)
 			saved := float64(definitions+results) / float64(here)
 			t.Logf("tokens direct: %d (%d definitions + %d results); tokens here: %d; %.1f times fewer", definitions+results, definitions, results, here, saved)
@@ -138,8 +139,8 @@ func (s protocolResult) told(t *testing.T) (n int) {
 
 // codeModeTokens runs an example in the lean profile, compares the result with result.json,
 // in which tokens have no ids, and counts the tokens.
-func codeModeTokens(t *testing.T, name string) int {
-	code, err := os.ReadFile(name + ".py")
+func codeModeTokens(t *testing.T, file string) int {
+	code, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,4 @@
+# Task: Query the paid orders in the database and group them by region
 # Reads 10,000 rows through a tool, in pages of at most 1,000, and returns a few lines.
 from servers.db import query
 

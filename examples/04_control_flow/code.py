@@ -1,3 +1,4 @@
+# Task: Get the forecast of each city in a file, calculate the price of a tour and write the plans to a file
 # Handles errors of tools: by their message it retries with other arguments, skips, or
 # takes another branch. The model sees the outcome, not the attempts.
 from servers import files, weather

@@ -1,3 +1,4 @@
+# Task: Read the deliveries from a file, query them in the database, get the forecast of each city and calculate the price
 # Finds deliveries to delay because of thunderstorms, from a file, a database, forecasts
 # and a calculator. The model sees only the result.
 import csv

@@ -1,0 +1,148 @@
+// Package examples_test runs the examples as their READMEs do, and compares the output.
+package examples_test
+
+import (
+	"bytes"
+	"flag"
+	"maps"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
+)
+
+var update = flag.Bool("update", false, "write the output of the examples into their READMEs")
+
+func TestExamples(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("examples run in the sandbox, which needs Linux")
+	}
+	env := build(t)
+	dirs, err := filepath.Glob("0*")
+	if err != nil || len(dirs) != 7 {
+		t.Fatalf("the examples are %q, %v", dirs, err)
+	}
+	for _, dir := range dirs {
+		t.Run(dir, func(t *testing.T) {
+			t.Parallel()
+			env := env
+			if config, err := os.ReadFile(filepath.Join(dir, "sandpiper.yaml")); err != nil {
+				t.Fatal(err)
+			} else if bytes.Contains(config, []byte("npx")) {
+				modules := wiretest.Installed(t, "@modelcontextprotocol/server-filesystem", "@modelcontextprotocol/server-memory")
+				env = append(slices.Clip(env), "MCP_CLIENTS="+string(modules), "npm_config_offline=true")
+			}
+			check(t, dir, env)
+		})
+	}
+	t.Run("orders", func(t *testing.T) { // the first command of the project's README
+		t.Parallel()
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", `"$EXAMPLES_BIN/sandpiper" exec --file orders/large_dataset.json orders/summary.py`)
+		cmd.Env = append(slices.Clip(env), "XDG_DATA_HOME="+t.TempDir())
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "10,000 orders read, 3,510 of them active\n") {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
+// build builds the programs of all examples, and returns the environment to run them.
+func build(t *testing.T) []string {
+	t.Helper()
+	bin, home := t.TempDir(), t.TempDir()
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin, "../cmd/sandpiper", "./...").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	env := append(os.Environ(), "EXAMPLES_BIN="+bin, "HOME="+home, "XDG_CACHE_HOME="+home+"/cache", "XDG_CONFIG_HOME="+home+"/config")
+	probe := exec.Command(filepath.Join(bin, "sandpiper"), "exec", "-c", "1") // also unpacks Python, once for all
+	probe.Env = append(slices.Clip(env), "XDG_DATA_HOME="+home+"/data")
+	if out, err := probe.CombinedOutput(); err != nil {
+		if os.Getenv("REQUIRE_SANDBOX") != "" {
+			t.Fatalf("code cannot be executed here: %s", out)
+		}
+		t.Skipf("code cannot be executed here: %s", out)
+	}
+	return env
+}
+
+// console is a session in a README; its groups are the example, the form and the output.
+var console = regexp.MustCompile("(?s)```console\n\\$ examples/run (\\w+)([^\n]*)\n(.*?)```")
+
+// check runs the forms of an example. A session for Go is also that of the Python program, unless that
+// has its own.
+func check(t *testing.T, dir string, env []string) {
+	readme := filepath.Join(dir, "README.md")
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, header := map[string]string{}, map[string]string{}
+	for _, m := range console.FindAllStringSubmatch(string(text), -1) {
+		form, _, _ := strings.Cut(m[2], "#")
+		if m[1] != dir {
+			t.Errorf("%s runs %s", readme, m[1])
+		}
+		form = strings.TrimSpace(form)
+		want[form], header[form] = m[3], strings.TrimSuffix(m[0], m[3]+"```")
+	}
+	if forms := slices.Sorted(maps.Keys(want)); !slices.Equal(forms, []string{"", "go"}) && !slices.Equal(forms, []string{"", "go", "python"}) {
+		t.Fatalf("%s has sessions of the forms %q", readme, forms)
+	}
+	for _, form := range []string{"", "go", "python"} {
+		got := runExample(t, dir, form, env)
+		expected, own := want[form]
+		if !own {
+			expected = want["go"]
+		}
+		if *update && own {
+			text = bytes.Replace(text, []byte(header[form]+expected+"```"), []byte(header[form]+got+"```"), 1)
+			if err := os.WriteFile(readme, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			want[form] = got
+		} else if d := cmp.Diff(strings.Split(expected, "\n"), strings.Split(got, "\n"), cmp.Comparer(same)); d != "" {
+			t.Errorf("examples/run %s %s prints not what its README says (-want +got):\n%s", dir, form, d)
+		}
+	}
+}
+
+func runExample(t *testing.T, dir, form string, env []string) string {
+	t.Helper()
+	args := []string{dir}
+	if form != "" {
+		args = append(args, form)
+	}
+	cmd := exec.CommandContext(t.Context(), "./run", args...)
+	cmd.Env = env
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("examples/run %s %s: %v\n%s%s", dir, form, err, stdout.Bytes(), stderr.Bytes())
+	}
+	return stdout.String()
+}
+
+var number = regexp.MustCompile(`\d+(\.\d+)?`)
+
+// same compares two lines. Numbers of tokens depend a little on the ids in answers.
+func same(a, b string) bool {
+	if !strings.Contains(a, "token") {
+		return a == b
+	}
+	x, y := number.FindAllString(a, -1), number.FindAllString(b, -1)
+	near := func(x, y string) bool {
+		m, _ := strconv.ParseFloat(x, 64)
+		n, _ := strconv.ParseFloat(y, 64)
+		return math.Abs(m-n) <= 0.03*max(m, n)
+	}
+	return number.ReplaceAllString(a, "0") == number.ReplaceAllString(b, "0") && slices.EqualFunc(x, y, near)
+}
