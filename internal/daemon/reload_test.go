@@ -170,14 +170,13 @@ func TestChangedVariableRestartsTheServer(t *testing.T) {
 	d, all, _ := reloadable(t, dir, map[string]upstreamtest.Script{"a": scripted("echo")})
 	c := with(all, "a")
 	c.Servers[0].Env["TOKEN"] = "${TOKEN}"
-	value := "one"
-	c.Lookup = func(string) (string, bool) { return value, true }
 	for _, step := range []struct {
 		value   string
 		changed int
 	}{{"one", 1}, {"one", 0}, {"two", 1}} {
-		value = step.value
-		if r, err := d.Reload(t.Context(), c); err != nil || len(r.Changed) != step.changed {
+		now := *c // servers start in the background and read the one before
+		now.Lookup = func(string) (string, bool) { return step.value, true }
+		if r, err := d.Reload(t.Context(), &now); err != nil || len(r.Changed) != step.changed {
 			t.Errorf("%+v: %+v %v", step, r, err)
 		}
 	}
