@@ -3,6 +3,7 @@
 package mix
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +16,8 @@ import (
 // Caller performs one operation at a time.
 type Caller struct {
 	*rig.Client
-	Name string // of its files, skills and sessions: other callers of the tenant have other names
+	Name   string // of its files, skills and sessions: other callers of the tenant have other names
+	Skills string // prefix of the names of its skills, which are limited; "" means Name
 	// NoSessions replaces operations in sessions by the first one of the mix.
 	NoSessions bool
 
@@ -185,7 +187,7 @@ func runException(ctx context.Context, c *Caller, token string, _ int64) error {
 
 // runSkill saves a skill under one of few names and uses it.
 func runSkill(ctx context.Context, c *Caller, token string, n int64) error {
-	name := fmt.Sprintf("%s_%d", c.Name, n%5)
+	name := fmt.Sprintf("%s_%d", cmp.Or(c.Skills, c.Name), n%4)
 	code := fmt.Sprintf("def %s(): return %q", name, token)
 	if err := c.do(ctx, "save_skill", rig.Args{"name": name, "code": code}); err != nil {
 		return err

@@ -136,7 +136,7 @@ func (c LoadConfig) connect(ctx context.Context, d *rig.Daemon, tenants int) ([]
 			for i := w; i < len(all) && errs[w] == nil; i += len(errs) {
 				var client *rig.Client
 				if client, errs[w] = d.ConnectAs(ctx, token(uid(i%tenants))); errs[w] == nil {
-					all[i] = &mix.Caller{Client: client, Name: fmt.Sprintf("c%d", i)}
+					all[i] = &mix.Caller{Client: client, Name: fmt.Sprintf("c%d", i), Skills: fmt.Sprintf("s%d", i%c.Callers)} // callers use their connections in turn
 					_, errs[w] = all[i].Run(ctx, mix.Tenants, 0)
 				}
 			}

@@ -52,7 +52,7 @@ const (
 	quotaCalls      = 500 // per day
 	quotaMB         = 32  // of disk
 	callsPerCode    = 8   // of one execution
-	excess          = 10  // times the quota is what A requests
+	excess          = 10  // A requests this many times its quota
 )
 
 // floodCode uses a processor for a while and calls a tool several times.
@@ -67,7 +67,7 @@ for _ in range(%d):
 result = accepted
 `
 
-// Noisy measures tenant B alone, beside tenant A, and alone again. A requests ten times its
+// Noisy measures tenant B alone, together with tenant A, and alone again. A requests ten times its
 // quotas of executions, calls and disk space, and uses wrong tokens.
 func Noisy(ctx context.Context, cfg NoisyConfig) (*NoisyResult, error) {
 	if cfg.Duration == 0 {
@@ -229,16 +229,16 @@ func steady(ctx context.Context, rate float64, callers int, d *rig.Daemon, do fu
 	all.Wait()
 }
 
-// maxSlowdown bounds the p99 of B beside A, relative to that of B alone.
+// maxSlowdown bounds the p99 of B together with A, relative to that of B alone.
 const maxSlowdown = 10
 
-// Slowdown returns the p99 of B beside A relative to the mean of those alone.
+// Slowdown returns the p99 of B together with A relative to the mean of those alone.
 func (r *NoisyResult) Slowdown() float64 {
 	alone := percentile(r.Alone[0].Times, 99) + percentile(r.Alone[1].Times, 99)
 	return 2 * float64(percentile(r.Beside.Times, 99)) / float64(alone)
 }
 
-// Errors returns what tenant B was refused, and what failed.
+// Errors returns the refused and failed operations of tenant B.
 func (r *NoisyResult) Errors() (all []string) {
 	for _, p := range append(slices.Clone(r.Alone), r.Beside) {
 		if p.Failures > 0 {

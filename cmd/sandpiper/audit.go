@@ -52,7 +52,7 @@ Lines are not verified.`,
 	}
 	c.Flags().IntVarP(&o.last, "lines", "n", 20, "at most `N` lines")
 	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "print new lines until interrupted")
-	c.Flags().StringVar(&o.tenant, "tenant", "", "only lines of the tenant `ID`")
+	c.Flags().Var((*uidFlag)(&o.tenant), "tenant", "only lines of the tenant `ID`")
 	return c
 }
 

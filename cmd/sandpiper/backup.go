@@ -91,8 +91,6 @@ with another master key changes nothing.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case uid == "" && cmd.Flags().Changed("tenant"):
-				return usagef("--tenant needs the id of a tenant")
 			case uid != "" && key != "":
 				return usagef("--key and --tenant exclude each other: the data directory has its key")
 			case uid == "" && replace:
@@ -103,7 +101,7 @@ with another master key changes nothing.`,
 			return a.runRestore(cmd.Context(), args[0], key)
 		},
 	}
-	c.Flags().StringVar(&uid, "tenant", "", "restore only tenant `ID`")
+	c.Flags().Var((*uidFlag)(&uid), "tenant", "restore only tenant `ID`")
 	c.Flags().BoolVar(&replace, "replace", false, "replace the data of the tenant, which must be suspended")
 	c.Flags().StringVar(&key, "key", "", "copy the master key from `FILE` to the data directory")
 	return c

@@ -20,6 +20,7 @@ type options struct {
 	served bool              // serves HTTP
 	quiet  bool              // no log on stderr, except at debug level
 	tenant tenant.ID         // see daemon.Config
+	model  string            // replaces the model of tasks; "" means the configured one
 
 	reloads <-chan os.Signal // see daemon.Config
 }
@@ -29,6 +30,11 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 	cfg, err := a.loadConfig(o.flags)
 	if err != nil {
 		return nil, err
+	}
+	if o.model != "" {
+		if err := cfg.SetTaskModel(o.model); err != nil {
+			return nil, err
+		}
 	}
 	if o.output != nil { // the command is about to run code
 		a.warnOfPackages(cfg)
@@ -87,15 +93,15 @@ func (a *app) installProgress(title string) func(stage string, done, total int) 
 // loadConfig loads the configuration for the working directory. It warns once about files
 // that are not trusted.
 func (a *app) loadConfig(flags map[string]string) (*config.Config, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return nil, fmt.Errorf("find the working directory: %w", err)
-	}
-	cfg, err := config.Load(config.Sources{Dir: dir, File: a.config, Environ: os.Environ(), Flags: flags})
+	cfg, err := daemon.Load(config.Sources{File: a.config, Flags: flags})
 	if err != nil {
 		return nil, err
 	}
 	if !a.untrusted && len(cfg.Untrusted) > 0 {
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, fmt.Errorf("find the working directory: %w", err)
+		}
 		a.warn("not read, because it is not trusted: " + strings.Join(cfg.Untrusted, ", ") + " in " + dir + "; sandpiper trust shows its effects")
 	}
 	a.untrusted = true

@@ -56,7 +56,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 			others = append(others, s)
 		}
 	}
-	model, rules := probeModel(ctx, d), newPolicyState(d)
+	model, taskModel, rules := probeModel(ctx, d), probeTaskModel(ctx, d), newPolicyState(d)
 	if a.json {
 		err = a.writeJSON(struct {
 			sandbox.Report
@@ -64,9 +64,10 @@ func (a *app) runDoctor(ctx context.Context) error {
 			Packages   *packagesState  `json:"packages,omitempty"` // if any are wanted
 			Layers     []packagesState `json:"package_layers,omitempty"`
 			Model      *modelState     `json:"search_by_meaning,omitempty"`
+			Tasks      *modelState     `json:"task_model,omitempty"`
 			Policy     policyState     `json:"policy"`
 			Untrusted  []string        `json:"untrusted_files"`
-		}{report, d.Runner.Restricted(), wanted, others, model, rules, append([]string{}, cfg.Untrusted...)})
+		}{report, d.Runner.Restricted(), wanted, others, model, taskModel, rules, append([]string{}, cfg.Untrusted...)})
 	} else {
 		a.printReport(report)
 		a.printRestricted(d.Runner.Restricted())
@@ -77,6 +78,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 			a.printf("\nPackages: %s.\n", visible(s.String()))
 		}
 		a.printModel(model)
+		a.printTaskModel(taskModel)
 		a.printf("\nPolicy: ")
 		a.printPolicy(rules)
 		if len(cfg.Untrusted) > 0 {
@@ -147,6 +149,37 @@ func probeModel(ctx context.Context, d *daemon.Daemon) *modelState {
 		t.Reason, t.Hint = fault.Message(err), fault.Hint(err)
 	}
 	return t
+}
+
+// probeTaskModel sends the model of tasks one small request.
+func probeTaskModel(ctx context.Context, d *daemon.Daemon) *modelState {
+	ctx, cancel := context.WithTimeout(ctx, maxProbeTime)
+	defer cancel()
+	name, err := d.ProbeTaskModel(ctx)
+	if name == "" {
+		return nil
+	}
+	t := &modelState{Model: name, Working: err == nil}
+	if err != nil {
+		t.Reason, t.Hint = fault.Message(err), fault.Hint(err)
+	}
+	return t
+}
+
+// printTaskModel reports whether the model of tasks answers, if one is configured.
+func (a *app) printTaskModel(t *modelState) {
+	if t == nil {
+		return
+	}
+	s := styleFor(a.stdout)
+	if t.Working {
+		a.printf("\n%s The model of tasks answers: %s.\n", s.green("✓"), visibleName(t.Model))
+		return
+	}
+	a.printf("\n%s The model of tasks, %s, does not work: %s.\n", s.yellow("~"), visibleName(t.Model), visible(t.Reason))
+	if t.Hint != "" {
+		a.printf("  %s %s\n", s.yellow("hint:"), visible(t.Hint))
+	}
 }
 
 // printModel reports whether semantic search works, if it is configured.

@@ -68,9 +68,12 @@ func (a *app) progressPrinter() func(execution.Progress) {
 	}
 	s := styleFor(a.stderr)
 	return func(p execution.Progress) {
-		amount := fmt.Sprintf("%g", p.Done)
-		if p.Total > 0 {
+		var amount string
+		switch {
+		case p.Total > 0:
 			amount = fmt.Sprintf("%.0f%%", 100*p.Done/p.Total)
+		case p.Done > 0:
+			amount = fmt.Sprintf("%g", p.Done)
 		}
 		fmt.Fprintln(a.stderr, s.dim(strings.TrimSpace(amount+" "+visibleName(p.Message))))
 	}

@@ -37,7 +37,7 @@ func openInput(path string) (io.ReadCloser, error) {
 	}{r, f}, nil
 }
 
-// inputFault reports that a file cannot be read. A fault of openInput says why.
+// inputFault reports that a file cannot be read. Its cause is an error of openInput.
 func inputFault(what string, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err

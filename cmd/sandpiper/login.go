@@ -33,7 +33,7 @@ last page here; that page may fail to load.`,
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.runToolsLogin(cmd.Context(), args[0], o) },
 	}
-	c.Flags().StringVar(&o.tenant, "tenant", "", "log in for tenant `ID` only; without it for all tenants without a login of their own")
+	c.Flags().Var((*uidFlag)(&o.tenant), "tenant", "log in for tenant `ID` only; without it for all tenants without a login of their own")
 	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "print the address only")
 	c.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "give up after `TIME`")
 	return c
@@ -46,7 +46,7 @@ func (a *app) toolsLogoutCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runToolsLogout(cmd.Context(), args[0], tenant) },
 	}
-	c.Flags().StringVar(&tenant, "tenant", "", "delete the login of tenant `ID`")
+	c.Flags().Var((*uidFlag)(&tenant), "tenant", "delete the login of tenant `ID`")
 	return c
 }
 

@@ -8,7 +8,7 @@ import (
 	service "github.com/coreos/go-systemd/v22/daemon"
 )
 
-// notify tells the service manager that the server accepts connections, and then that it is alive, at
+// notify reports to the service manager that the server accepts connections, and then that it is alive, at
 // half the interval that the manager asks for, until ctx ends, when the server stops. stop waits for
 // the goroutine. Without a service manager it does nothing.
 func (a *app) notify(ctx context.Context) (stop func()) {

@@ -23,7 +23,7 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 	res := d.visit().must(d.visit().call(t.Context(), "1"))
 	res.Body.Close()
 	const metadata = "https://mcp.example/.well-known/oauth-protected-resource/mcp"
-	if res.StatusCode != http.StatusUnauthorized || !strings.Contains(res.Header.Get("WWW-Authenticate"), fmt.Sprintf("resource_metadata=%q", metadata)) {
+	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("WWW-Authenticate") != fmt.Sprintf("Bearer resource_metadata=%q", metadata) {
 		t.Errorf("without a token: %s, %q", res.Status, res.Header.Get("WWW-Authenticate"))
 	}
 	res = d.visit().must(http.Get("http://" + d.addr + strings.TrimPrefix(metadata, "https://mcp.example")))
@@ -58,24 +58,37 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 	if res.StatusCode != http.StatusNotFound {
 		t.Errorf("a connection of another tenant answers %s", res.Status)
 	}
-	refused := func(name, token string) {
+	refused := func(name, token, message string) {
 		t.Helper()
+		challenge := fmt.Sprintf(`Bearer error="invalid_token", error_description=%q, resource_metadata=%q`, message, metadata)
 		for version, v := range map[string]*visitor{"2026-07-28": a, "2025-11-25": older} {
 			res := v.must(v.send(t.Context(), `{"jsonrpc":"2.0","id":9,"method":"ping"}`, bearer(token)...))
 			res.Body.Close()
-			if res.StatusCode != http.StatusUnauthorized {
-				t.Errorf("%s, %s: %s", name, version, res.Status)
+			if got := res.Header.Get("WWW-Authenticate"); res.StatusCode != http.StatusUnauthorized || got != challenge {
+				t.Errorf("%s, %s: %s, %s, want %s", name, version, res.Status, got, challenge)
 			}
 		}
 	}
-	refused("another audience", at.TokenFor("billing", time.Hour, "customer_A", "execute"))
-	refused("expired", at.TokenFor(accesstest.Audience, -time.Minute, "customer_A", "execute"))
-	refused("invalid uid", at.Token("../customer_A", "execute"))
+	refused("another audience", at.TokenFor("billing", time.Hour, "customer_A", "execute"), "unknown token")
+	refused("expired", at.TokenFor(accesstest.Audience, -time.Minute, "customer_A", "execute"), "the token has expired")
+	refused("invalid uid", at.Token("../customer_A", "execute"), "unknown token")
+	if log := d.log.String(); !strings.Contains(log, `expected audience`) || strings.Contains(log, "../customer_A") {
+		t.Errorf("the log has not the reason of the first refusal only:\n%s", log)
+	}
 	short := at.TokenFor(accesstest.Audience, time.Second, "customer_A", "execute")
 	v := d.visit(bearer(short)...)
 	if got := v.value("6*7"); got != "42" {
 		t.Errorf("before it expires: %s", got)
 	}
 	time.Sleep(2100 * time.Millisecond) // its lifetime and the skew
-	refused("expired meanwhile", short)
+	refused("expired meanwhile", short, "the token has expired")
+
+	down := serveHTTP(t, "", fmt.Sprintf(`http: {oidc: {issuer: "http://127.0.0.1:1", resource: "https://mcp.example/mcp", audience: %s}}`, accesstest.Audience))
+	down.mayFail = true // logs that it cannot verify the token
+	v = down.visit(bearer(upper)...)
+	res = v.must(v.call(t.Context(), "1"))
+	res.Body.Close()
+	if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || res.Header.Get("WWW-Authenticate") != "" {
+		t.Errorf("while the provider cannot be reached: %s, %v", res.Status, res.Header)
+	}
 }

@@ -50,7 +50,8 @@ For the syntax of rules and budgets see docs/policy.md.`,
 		},
 	}
 	c.Flags().StringVar(&s.args, "args", "{}", "the arguments, a `JSON` object")
-	c.Flags().StringVar(&s.tenant, "tenant", tenant.Local.String(), "check a call of tenant `ID`")
+	s.tenant = tenant.Local.String()
+	c.Flags().Var((*uidFlag)(&s.tenant), "tenant", "check a call of tenant `ID`")
 	return c
 }
 

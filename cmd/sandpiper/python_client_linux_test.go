@@ -107,11 +107,13 @@ func TestPythonClientInstalls(t *testing.T) {
 	pip := filepath.Join(dir, "env/bin/pip")
 	run(pip, "wheel", "--quiet", "--no-deps", "--wheel-dir", "wheels", source)
 	run(pip, "install", "--quiet", "--no-index", "--find-links", "wheels", "sandpiper-mcp")
-	code := "import sys, sandpiper; from sandpiper.compat import load_config\nwith sandpiper.Sandpiper(binary=sys.argv[1], data_dir='data') as s: print(s.execute('6 * 7').result)"
-	if out := run(filepath.Join(dir, "env/bin/python"), "-c", code, selfAsSandpiper(t)); out != "42\n" {
+	code := "import os, sys, sandpiper; from sandpiper.compat import ExecutionConfig, SandboxExecutor\n" +
+		"with sandpiper.Sandpiper(binary=sys.argv[1], data_dir='data') as s: print(s.execute('6 * 7').result)\n" +
+		"os.environ['SANDPIPER'] = sys.argv[1]\nprint(SandboxExecutor(ExecutionConfig(workspace_dir='workspaces/ada')).execute('print(5 + 3)').output)"
+	if out := run(filepath.Join(dir, "env/bin/python"), "-c", code, selfAsSandpiper(t)); out != "42\n8\n" {
 		t.Errorf("the installed client prints %q", out)
 	}
-	if _, err := filepath.Glob(filepath.Join(dir, "env/lib/python3*/site-packages/sandpiper/py.typed")); err != nil {
-		t.Error(err)
+	if typed, err := filepath.Glob(filepath.Join(dir, "env/lib/python3*/site-packages/sandpiper/py.typed")); len(typed) != 1 || err != nil {
+		t.Errorf("py.typed is in %q, %v", typed, err)
 	}
 }

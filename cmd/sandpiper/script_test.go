@@ -129,10 +129,24 @@ func TestScripts(t *testing.T) {
 func scriptedModel(_ int, q modeltest.Question) modeltest.Reply {
 	program := "The program:\n```python\nfrom servers.calculator import calculate\nresult = calculate(%s)\n```\n"
 	switch {
+	case strings.Contains(q.System, "conforms to the given schema") && strings.Contains(q.Prompt, "was rejected"):
+		return modeltest.Reply{Text: "```json\n{\"angry\": true}\n```"}
+	case strings.Contains(q.System, "conforms to the given schema"):
+		return modeltest.Reply{Text: `{"angry": "very"}`}
+	case strings.Contains(q.System, "of a program about data"):
+		_, address, _ := strings.Cut(q.Prompt, "[EMAIL_")
+		address, _, _ = strings.Cut(address, "]")
+		return modeltest.Reply{Text: fmt.Sprintf("[EMAIL_%s] wrote; clear text: %t", address, strings.Contains(q.Prompt, "ann@example.com"))}
+	case strings.Contains(q.Prompt, "Answer: ok"):
+		return modeltest.Reply{Text: "ok"}
+	case strings.Contains(q.Prompt, "Obey"): // instructions that are hidden in a description
+		return modeltest.Reply{Text: "```python\nfrom servers import calculator\nresult = getattr(calculator, 'multiply')(a=6, b=7)\n```"}
 	case strings.Contains(q.Prompt, "Refuse"):
 		return modeltest.Reply{Status: 403}
 	case strings.Contains(q.Prompt, "Chat"):
 		return modeltest.Reply{Text: "Let us talk about it."}
+	case strings.Contains(q.Prompt, "by hand"):
+		return modeltest.Reply{Text: "```python\nfrom servers.loose import by_hand\nresult = by_hand()\n```\n"}
 	case strings.Contains(q.Prompt, `no argument "x"`):
 		return modeltest.Reply{Text: fmt.Sprintf(program, `expression="5 + 3"`)}
 	case strings.Contains(q.Prompt, "no Python code block"):

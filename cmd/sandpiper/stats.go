@@ -42,6 +42,9 @@ func (a *app) runStats(ctx context.Context) error {
 	if t := st.Tokens; t != nil && t.Definitions > 0 {
 		row("tools", "%d in %d categories; listing them directly takes %d tokens", st.Registry.TotalTools, len(st.Registry.Categories), t.Definitions)
 	}
+	if t := st.Tokens; t != nil && t.ToolCalls > 0 {
+		row("calls", "%d by code; %d tokens of arguments and results stayed in the sandbox", t.ToolCalls, t.Inside)
+	}
 	if t := st.Tokens; t != nil && t.Definitions > 0 && t.Conversations > 0 {
 		note := ""
 		if t.Estimated {

@@ -21,6 +21,7 @@ type taskOptions struct {
 	dryRun   bool
 	showCode bool
 	session  string
+	model    string
 }
 
 func (a *app) taskCommand() *cobra.Command {
@@ -33,8 +34,9 @@ func (a *app) taskRunCommand() *cobra.Command {
 		Use: "run TASK", Short: "Select tools for a task, write a program and run it",
 		Long: `Run selects the tools that a task needs, writes a Python program that calls them, and
 runs it in the sandbox, where policy, approvals, privacy and the audit log apply. The
-program may call the selected tools only. It is written by rules: state every value in
-the task, and quote texts. What cannot be filled is reported, and nothing runs.`,
+program may call the selected tools only. Without a model it is written by rules: state
+every value in the task, and quote texts. What cannot be filled is reported, and nothing
+runs.`,
 		Example: `  sandpiper task run 'Calculate 5 + 3'
   sandpiper task run 'Read data.csv, sum the amount column, write the total to total.txt'`,
 		Args: cobra.MinimumNArgs(1),
@@ -45,6 +47,7 @@ the task, and quote texts. What cannot be filled is reported, and nothing runs.`
 	}
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the calls that would change something instead of making them")
 	c.Flags().BoolVar(&o.showCode, "show-code", false, "print the program")
+	c.Flags().StringVar(&o.model, "model", "", "write the program with `MODEL`: openai/NAME, azure/DEPLOYMENT, anthropic/NAME or none")
 	c.Flags().StringVar(&o.session, "session", "", "run as a step of the session `ID`")
 	c.Flags().Float64Var(&o.query.Threshold, "threshold", task.DefaultThreshold, "least `SCORE` of a tool, up to 1")
 	c.Flags().IntVar(&o.query.TopK, "top-k", task.DefaultTopK, "select at most `N` tools")
@@ -52,7 +55,7 @@ the task, and quote texts. What cannot be filled is reported, and nothing runs.`
 }
 
 func (a *app) runTask(ctx context.Context, o taskOptions) error {
-	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
+	return a.withWarmDaemon(ctx, options{output: a.outputPrinter(), quiet: true, model: o.model}, func(d *daemon.Daemon, home *home.Home) error {
 		result, err := d.Tasks.Solve(ctx, task.Task{
 			Query: o.query, Home: home, Exit: d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}), Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: a.taskPrinter(),
 			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {

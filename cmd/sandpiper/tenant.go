@@ -15,9 +15,29 @@ import (
 // ofTenant adds the flag --tenant to a command and its subcommands. Every command that
 // reads or changes data of a tenant has it.
 func (a *app) ofTenant(c *cobra.Command) *cobra.Command {
-	c.PersistentFlags().StringVar(&a.tenant, "tenant", tenant.Local.String(), "act on the data of tenant `ID`")
+	a.tenant = tenant.Local.String()
+	c.PersistentFlags().Var((*uidFlag)(&a.tenant), "tenant", "act on the data of tenant `ID`")
 	return c
 }
+
+// uidFlag is the value of a flag with the uid of a tenant. It rejects an empty one, which a script
+// passes whose variable is not set, and which would mean the local tenant or all.
+type uidFlag string
+
+// String implements pflag.Value.
+func (f *uidFlag) String() string { return string(*f) }
+
+// Set implements pflag.Value.
+func (f *uidFlag) Set(uid string) error {
+	if uid == "" {
+		return errors.New("it is the id of a tenant, and not empty")
+	}
+	*f = uidFlag(uid)
+	return nil
+}
+
+// Type implements pflag.Value.
+func (f *uidFlag) Type() string { return "string" }
 
 // tenantID returns the tenant of the flag --tenant.
 func (a *app) tenantID() (tenant.ID, error) {
@@ -71,7 +91,12 @@ func (a *app) withDaemonHome(ctx context.Context, use func(*daemon.Daemon, *home
 // withWarmHome calls use with a daemon that has started a sandbox, and the open home of the
 // tenant, which must not be suspended. output receives the output of code immediately.
 func (a *app) withWarmHome(ctx context.Context, output func([]byte), use func(*daemon.Daemon, *home.Home) error) error {
-	d, err := a.daemon(options{output: output, quiet: true})
+	return a.withWarmDaemon(ctx, options{output: output, quiet: true}, use)
+}
+
+// withWarmDaemon is withWarmHome for a daemon with other options.
+func (a *app) withWarmDaemon(ctx context.Context, o options, use func(*daemon.Daemon, *home.Home) error) error {
+	d, err := a.daemon(o)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -92,6 +94,9 @@ func (a *app) runKeyNew(ctx context.Context, uid string, o keyOptions) error {
 		}
 		if err := d.Record(ctx, audit.Line{Kind: audit.Configuration, Tenant: id, Section: "key " + key.ID, Outcome: "created"}, "the key is created"); err != nil {
 			return err
+		}
+		if _, err := d.Tenants.Find(id); fault.KindOf(err) == fault.NotFound {
+			a.warn(fmt.Sprintf("there is no tenant %q yet: its first request creates it", id))
 		}
 		if !d.AcceptsKeys() {
 			a.warn("daemons do not accept API keys: set http.api_keys to true in the configuration")

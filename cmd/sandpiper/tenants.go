@@ -17,21 +17,39 @@ import (
 )
 
 func (a *app) tenantCommand() *cobra.Command {
-	var reason string
-	suspend := &cobra.Command{
-		Use: "suspend ID", Short: "Refuse all requests of a tenant",
-		Long: `Suspend refuses all further requests of a tenant, cancels its executions and ends its
-live interpreters, in all running daemons within a second. Its data is unchanged, and commands
-such as files and session can read it.`,
-		Example: "  sandpiper tenant suspend customer_A --reason 'unpaid invoice'",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeTenant(cmd.Context(), args[0], "suspended", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Suspend(id, reason) })
+	return group("tenant", "List, create, suspend, export and delete tenants",
+		&cobra.Command{
+			Use: "list", Short: "List tenants that have data",
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runTenantList(cmd.Context()) },
 		},
-	}
-	suspend.Flags().StringVar(&reason, "reason", "", "the reason, for tenant list; the tenant does not see it")
+		&cobra.Command{
+			Use: "show ID", Short: "Print the size and state of a tenant's data",
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runTenantShow(cmd.Context(), args[0]) },
+		},
+		a.createCommand(),
+		a.suspendCommand(),
+		&cobra.Command{
+			Use: "activate ID", Short: "Accept requests of a suspended tenant again",
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return a.changeTenant(cmd.Context(), args[0], "activated", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Activate(id) })
+			},
+		},
+		a.deleteCommand(),
+		a.tenantExportCommand(),
+		a.tenantImportCommand(),
+		a.tierCommand(),
+		a.quotaCommand(),
+		a.cleanCommand(),
+		a.keyCommand(),
+	)
+}
+
+func (a *app) createCommand() *cobra.Command {
 	var tier string
-	create := &cobra.Command{
+	c := &cobra.Command{
 		Use: "create ID", Short: "Create a tenant without data",
 		Long: `Create creates the directories and the database of a tenant, which the first request of
 that customer does otherwise. ID is the customer's uid as you write it: 1 to 128 letters, digits
@@ -50,9 +68,30 @@ and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
 			})
 		},
 	}
-	create.Flags().StringVar(&tier, "tier", "", "its tier, one of tiers: in the configuration")
+	c.Flags().StringVar(&tier, "tier", "", "its tier, one of tiers: in the configuration")
+	return c
+}
+
+func (a *app) suspendCommand() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "suspend ID", Short: "Refuse all requests of a tenant",
+		Long: `Suspend refuses all further requests of a tenant, cancels its executions and ends its
+live interpreters, in all running daemons within a second. Its data is unchanged, and commands
+such as files and session can read it.`,
+		Example: "  sandpiper tenant suspend customer_A --reason 'unpaid invoice'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.changeTenant(cmd.Context(), args[0], "suspended", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Suspend(id, reason) })
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "the reason, for tenant list; the tenant does not see it")
+	return c
+}
+
+func (a *app) deleteCommand() *cobra.Command {
 	var sure bool
-	remove := &cobra.Command{
+	c := &cobra.Command{
 		Use: "delete ID", Short: "Delete a tenant with all its data",
 		Long: `Delete suspends a tenant, waits for the end of its executions, shreds the keys of its vault,
 and deletes its files, skills, sessions, records, approvals and API keys. The audit log keeps its
@@ -67,35 +106,8 @@ lines. A token in http.tokens remains valid: its next request creates an empty t
 			})
 		},
 	}
-	remove.Flags().BoolVar(&sure, "yes", false, "confirm")
-	return group("tenant", "List, create, suspend, export and delete tenants",
-		&cobra.Command{
-			Use: "list", Short: "List tenants that have data",
-			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runTenantList(cmd.Context()) },
-		},
-		&cobra.Command{
-			Use: "show ID", Short: "Print the size and state of a tenant's data",
-			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runTenantShow(cmd.Context(), args[0]) },
-		},
-		create,
-		suspend,
-		&cobra.Command{
-			Use: "activate ID", Short: "Accept requests of a suspended tenant again",
-			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.changeTenant(cmd.Context(), args[0], "activated", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Activate(id) })
-			},
-		},
-		remove,
-		a.tenantExportCommand(),
-		a.tenantImportCommand(),
-		a.tierCommand(),
-		a.quotaCommand(),
-		a.cleanCommand(),
-		a.keyCommand(),
-	)
+	c.Flags().BoolVar(&sure, "yes", false, "confirm")
+	return c
 }
 
 func (a *app) runTenantList(ctx context.Context) error {
@@ -195,7 +207,7 @@ func (a *app) changeTenant(ctx context.Context, uid, outcome string, change func
 	return a.changeTenantTo(ctx, uid, outcome, outcome, change)
 }
 
-// changeTenantTo is changeTenant with another text than the outcome for what the tenant is now.
+// changeTenantTo is changeTenant with a text for the new state that differs from the outcome.
 func (a *app) changeTenantTo(ctx context.Context, uid, outcome, state string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
 	id, err := tenant.Parse(uid)
 	if err != nil {

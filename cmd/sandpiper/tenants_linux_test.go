@@ -96,7 +96,8 @@ func TestAPIKeysIdentifyTenants(t *testing.T) {
 	needSandbox(t)
 	d := serveHTTP(t, "", "http: {api_keys: true, sse: true}")
 	key := func(uid string, flags ...string) string {
-		return strings.TrimSpace(d.command(t, append([]string{"tenant", "key", "new", uid}, flags...)...))
+		lines := strings.Fields(d.command(t, append([]string{"tenant", "key", "new", uid}, flags...)...))
+		return lines[len(lines)-1] // after the warning that there is no such tenant yet
 	}
 	upper, lower := key("customer_A"), key("customer_a")
 	a, older := d.visit("Authorization", "Bearer "+upper), d.visitOlder("Authorization", "Bearer "+upper)

@@ -43,7 +43,7 @@ func (a *app) toolsSearchCommand() *cobra.Command {
 	var q lookup.Query
 	c := &cobra.Command{
 		Use: "search [QUERY...]", Short: "Find tools by what they do",
-		Long: `Search searches the tools of all servers. It first lists the tools of servers whose
+		Long: `Search searches the tools of all servers, handwritten modules and saved skills. It first lists the tools of servers whose
 tools have never been listed, and exits with 1 if that was not possible for one.`,
 		Example: "  sandpiper tools search create an issue\n  sandpiper tools search --category dev",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,7 +54,7 @@ tools have never been listed, and exits with 1 if that was not possible for one.
 	c.Flags().StringVar(&q.Category, "category", "", "only tools of `CATEGORY`")
 	c.Flags().StringVar(&q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: name, summary or full")
 	c.Flags().IntVar(&q.Limit, "max", 10, "at most `N` tools")
-	return c
+	return a.ofTenant(c)
 }
 
 func (a *app) toolsGetCommand() *cobra.Command {
@@ -71,7 +71,12 @@ func (a *app) toolsGetCommand() *cobra.Command {
 
 func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 	unlisted, err := a.withToolsAndUnlisted(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
-		found, err := d.Find.Search(ctx, q)
+		home, err := a.acquire(ctx, d)
+		if err != nil {
+			return err
+		}
+		defer home.Release(context.WithoutCancel(ctx))
+		found, err := d.Find.WithSkills(home.Skills).Search(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -80,8 +85,10 @@ func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 		}
 		for _, t := range found.Tools {
 			a.printf("%s\n", strings.TrimRight(visibleName(t.Server+"."+t.Name)+"  "+visibleName(t.Description), " "))
-			if t.Signature != "" {
-				a.printf("    %s\n    %s\n", visibleName(t.Import), visibleName(t.Signature))
+			for _, line := range []string{t.Import, t.Signature} {
+				if line != "" {
+					a.printf("    %s\n", visibleName(line))
+				}
 			}
 		}
 		switch {
@@ -105,7 +112,7 @@ func (a *app) runToolsGet(ctx context.Context, name, category string) error {
 			return err
 		}
 		defer home.Release(context.WithoutCancel(ctx))
-		t, err := d.Find.Define(ctx, home.Shapes, name, category)
+		t, err := d.Find.WithSkills(home.Skills).Define(ctx, home.Shapes, name, category)
 		if err != nil {
 			return err
 		}

@@ -119,7 +119,7 @@ func TestConnectionBelongsToOneTenant(t *testing.T) {
 	mallory := d.visit("Authorization", "Bearer nobody-has-this-token")
 	res := mallory.must(mallory.call(t.Context(), "1"))
 	res.Body.Close()
-	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("WWW-Authenticate") != "Bearer" {
+	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("WWW-Authenticate") != `Bearer error="invalid_token", error_description="unknown token"` {
 		t.Errorf("2026-07-28 with a wrong token: %s %q", res.Status, res.Header)
 	}
 	if got := alice.value("read_file('secret.txt')"); got != `"of alice"` {

@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Credentials are what a request identifies its caller with.
+// Credentials are the token and the certificates of a request.
 type Credentials struct {
 	Token string // "" means none
 	// Chain is the certificate with which the client authenticated its connection, followed by
@@ -118,8 +118,6 @@ func (c *Certificates) values(leaf *x509.Certificate) (all []string) {
 	}
 	return all
 }
-
-func refuse(reason string) error { return fault.Wrap(fault.Denied, ErrUnknown, "%s", reason) }
 
 // reasonOf returns why a certificate is not valid.
 func reasonOf(err error, leaf *x509.Certificate) string {

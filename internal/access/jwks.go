@@ -81,7 +81,7 @@ func verify(jws *jose.JSONWebSignature, keys []jose.JSONWebKey) ([]byte, bool) {
 }
 
 // current returns keys that were read within the given time, or older ones if they cannot be read
-// now. One caller reads them at a time; others use the old ones meanwhile.
+// now. One caller reads them at a time; others use the old ones until then.
 func (s *keySet) current(ctx context.Context, within time.Duration) ([]jose.JSONWebKey, error) {
 	if keys, age := s.cached(); age < within {
 		return keys, nil

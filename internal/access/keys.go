@@ -8,6 +8,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -148,7 +149,7 @@ func (k *Keys) List(ctx context.Context, of tenant.ID) (all []Key, err error) {
 	return all, err
 }
 
-// scan reads the columns of a key, and what follows them.
+// scan reads the columns of a key, and further ones.
 func scan(columns func(...any) error, more ...any) (key Key, err error) {
 	var uid, scopes string
 	var created, expires, revoked int64
@@ -195,15 +196,25 @@ func find(ctx context.Context, tx *store.Tx, id string, hash *[]byte) (Key, erro
 // IsKey reports whether a token has the form of an API key.
 func IsKey(token string) bool { return strings.HasPrefix(token, prefix) }
 
-// ErrUnknown is returned for a token that identifies no caller. It does not state whether
-// the token is unknown, revoked or expired.
+// ErrUnknown is in the chain of the error for credentials that identify no caller.
 var ErrUnknown = fault.New(fault.Denied, "unknown token")
 
-// Verify returns the identity of a key, or ErrUnknown.
+// unknown returns an error with the message of ErrUnknown to the client, and a reason for the
+// operator.
+func unknown(format string, args ...any) error {
+	return fmt.Errorf("%w: "+format, append([]any{ErrUnknown}, args...)...)
+}
+
+// refuse returns an ErrUnknown whose message to the client is a reason that concerns the client's
+// own credentials only.
+func refuse(reason string) error { return fault.Wrap(fault.Denied, ErrUnknown, "%s", reason) }
+
+// Verify returns the identity of a key, or an error that is ErrUnknown. Only the owner of a key
+// learns that it has expired or was revoked.
 func (k *Keys) Verify(ctx context.Context, text string) (Identity, error) {
 	id, _, ok := strings.Cut(strings.TrimPrefix(text, prefix), "_")
 	if !ok || !IsKey(text) {
-		return Identity{}, ErrUnknown
+		return Identity{}, unknown("it is not a key")
 	}
 	var key Key
 	var hash []byte
@@ -215,8 +226,13 @@ func (k *Keys) Verify(ctx context.Context, text string) (Identity, error) {
 		return Identity{}, err
 	}
 	given := sha256.Sum256([]byte(text))
-	if subtle.ConstantTimeCompare(given[:], hash) != 1 || !key.Revoked.IsZero() || !key.Expires.IsZero() && !time.Now().Before(key.Expires) {
-		return Identity{}, ErrUnknown
+	switch {
+	case subtle.ConstantTimeCompare(given[:], hash) != 1:
+		return Identity{}, unknown("there is no such key")
+	case !key.Revoked.IsZero():
+		return Identity{}, refuse("the key is revoked")
+	case !key.Expires.IsZero() && !time.Now().Before(key.Expires):
+		return Identity{}, refuse("the key has expired")
 	}
 	return Identity{Tenant: key.Tenant, Scopes: key.Scopes, Expires: key.Expires}, nil
 }

@@ -73,7 +73,7 @@ func (p *Provider) Issuer() string { return p.cfg.Issuer }
 // another error if the provider cannot be reached.
 func (p *Provider) Verify(ctx context.Context, token string) (Identity, error) {
 	if len(token) > maxToken || strings.Count(token, ".") != 2 {
-		return Identity{}, ErrUnknown
+		return Identity{}, unknown("it is not a JWT of at most %d bytes", maxToken)
 	}
 	if err := p.discover(ctx); err != nil {
 		return Identity{}, err
@@ -82,8 +82,11 @@ func (p *Provider) Verify(ctx context.Context, token string) (Identity, error) {
 		return Identity{}, err
 	}
 	t, err := p.verifier.Verify(ctx, token)
+	if _, expired := errors.AsType[*oidc.TokenExpiredError](err); expired {
+		return Identity{}, refuse("the token has expired")
+	}
 	if err != nil {
-		return Identity{}, ErrUnknown
+		return Identity{}, unknown("%w", err)
 	}
 	return p.identify(t)
 }
@@ -92,15 +95,15 @@ func (p *Provider) Verify(ctx context.Context, token string) (Identity, error) {
 func (p *Provider) identify(t *oidc.IDToken) (Identity, error) {
 	var claims map[string]json.RawMessage
 	if err := t.Claims(&claims); err != nil {
-		return Identity{}, ErrUnknown
+		return Identity{}, unknown("its claims: %w", err)
 	}
 	var uid string
 	if json.Unmarshal(claims[p.cfg.Claim], &uid) != nil {
-		return Identity{}, ErrUnknown
+		return Identity{}, unknown("it has no text in the claim %s", p.cfg.Claim)
 	}
 	id, err := tenant.Parse(uid)
 	if err != nil {
-		return Identity{}, ErrUnknown
+		return Identity{}, unknown("claim %s: %w", p.cfg.Claim, err)
 	}
 	who := Identity{Tenant: id, Expires: t.Expiry.Add(p.cfg.Skew)}
 	for _, s := range Scopes {

@@ -21,11 +21,12 @@ const (
 	Login         Kind = "login"         // a login was created, deleted or refused
 	Configuration Kind = "configuration" // the configuration of trust or permissions changed
 	Flow          Kind = "flow"          // personal data was sent to a tool, or that was denied
+	ModelCall     Kind = "model_call"    // code asked a language model, or tried to
 	Access        Kind = "access"        // an id of another tenant was used, or one that the tenant does not have
 	Recovery      Kind = "recovery"      // written by the log itself: see its outcomes below
 )
 
-var kinds = []Kind{Execution, ToolCall, Decision, Restore, Login, Configuration, Flow, Access}
+var kinds = []Kind{Execution, ToolCall, Decision, Restore, Login, Configuration, Flow, ModelCall, Access}
 
 // Outcomes of a Recovery.
 const (
@@ -55,7 +56,7 @@ type Line struct {
 	By          string         `json:"by,omitempty"`          // a word: where the approval was answered, such as client
 	Outcome     string         `json:"outcome,omitempty"`     // a word, such as completed
 	Duration    time.Duration  `json:"duration_ns,omitempty"`
-	Count       int64          `json:"count,omitempty"`   // of an Execution, its calls of tools; of a Login or an Access, how many were refused
+	Count       int64          `json:"count,omitempty"`   // of an Execution, its calls of tools; of a ModelCall, its tokens; of a Login or an Access, how many were refused
 	Section     string         `json:"section,omitempty"` // of a Configuration: the part that changed, such as servers
 	Lost        int64          `json:"lost,omitempty"`    // of a Recovery
 	Through     int64          `json:"through,omitempty"` // likewise

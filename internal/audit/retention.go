@@ -34,7 +34,7 @@ func (k Retention) fileBytes() int64 {
 	return max(1, min(maxFileBytes, k.Bytes/filesKept))
 }
 
-// fileCache is what a Log remembers about its files. It is guarded by turn.
+// fileCache is the state of the files of a Log. It is guarded by turn.
 type fileCache struct {
 	checked time.Time            // when the retention was last checked
 	current string               // the file that was written then

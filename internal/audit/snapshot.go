@@ -20,7 +20,7 @@ type SnapshotFile struct {
 	Content *io.SectionReader
 }
 
-// Snapshot returns the log with all lines that were written so far. Lines may be added meanwhile.
+// Snapshot returns the log with all lines that were written so far. Lines may be added at the same time.
 func (l *Log) Snapshot() (*Snapshot, error) {
 	l.turn <- struct{}{}
 	defer func() { <-l.turn }()

@@ -146,6 +146,7 @@ func (t Token) GoString() string { return t.String() }
 type Sources struct {
 	Dir     string            // working directory, absolute; required
 	File    string            // configuration file; "" means those of the user and the project
+	Text    string            // of a configuration file in Dir, instead of reading one; "" means none
 	Environ []string          // as os.Environ returns it
 	Flags   map[string]string // key -> text, only flags that were set
 	Assume  map[string]string // project files to treat as trusted: path -> hash; for a preview
@@ -169,7 +170,7 @@ func Load(src Sources) (*Config, error) {
 		v, ok := l.dotenv[name]
 		return v, ok
 	}
-	if err := d.embeddingsFit(own); err != nil {
+	if err := d.embeddingsFit(env, l.dotenv); err != nil {
 		return nil, err
 	}
 	if err := d.tasksFit(env, l.dotenv); err != nil {
@@ -225,6 +226,7 @@ type loader struct {
 	catalogs []string // static catalogs of AGENTIC_SYSTEM_PATH
 	servers  string   // SERVERS_DIR
 	skills   string
+	unused   []string // workspaces of the seed systems, for which there is a warning
 	warnings []string
 	msb      []string // settings that select microsandbox, with positions
 	errs     []error
@@ -233,20 +235,16 @@ type loader struct {
 // collect reads the user's own sources: the configuration file, the .env in its
 // directory, the environment and flags.
 func (l *loader) collect() {
-	path, err := l.find()
-	if err != nil {
-		l.errs = append(l.errs, err)
-		return
-	}
 	l.dir = directories(l.env).config
-	if path != "" {
-		l.dir = filepath.Dir(path)
-		if settings, err := parseYAML(path); err != nil {
+	switch {
+	case l.src.Text != "":
+		settings, err := settingsIn(filepath.Join(l.src.Dir, textName), []byte(l.src.Text))
+		if err != nil {
 			l.errs = append(l.errs, err)
-		} else {
-			l.files = append(l.files, path)
-			l.take(path, settings)
 		}
+		l.take(textName, settings)
+	case !l.readFile():
+		return
 	}
 	l.readDotenv()
 	names := make([]string, 0, len(l.env))
@@ -260,6 +258,31 @@ func (l *loader) collect() {
 	for key, text := range l.src.Flags {
 		l.add(setting{key: key, text: text, from: "--" + flagOf(key), dir: l.src.Dir})
 	}
+}
+
+// textName is the name of Sources.Text in messages.
+const textName = "configuration"
+
+// readFile reads the configuration file, if there is one. It returns false if it cannot be
+// found.
+func (l *loader) readFile() bool {
+	path, err := l.find()
+	if err != nil {
+		l.errs = append(l.errs, err)
+		return false
+	}
+	if path == "" {
+		return true
+	}
+	l.dir = filepath.Dir(path)
+	settings, err := parseYAML(path)
+	if err != nil {
+		l.errs = append(l.errs, err)
+		return true
+	}
+	l.files = append(l.files, path)
+	l.take(path, settings)
+	return true
 }
 
 func (l *loader) add(s setting) { l.settings = append(l.settings, s) }

@@ -400,7 +400,7 @@ plugins: {a: 1, b: 2}
 workflows: []
 logging: {level: INFO}
 `
-	src, dir := sources(t, map[string]string{"work/config.yaml": seed, "work/.env": "WORKSPACE_DIR=./w\nGUARDRAILS_ENABLED=true\nGUARDRAILS_STRICT_MODE=false\nLOG_LEVEL=INFO\nLOG_FILE=logs/x.log\nAZURE_OPENAI_API_KEY=k\n"},
+	src, dir := sources(t, map[string]string{"work/config.yaml": seed, "work/workspace/a.txt": "", "work/.env": "WORKSPACE_DIR=./w\nWORKSPACE_DIR=workspace\nGUARDRAILS_ENABLED=true\nGUARDRAILS_STRICT_MODE=false\nLOG_LEVEL=INFO\nLOG_FILE=logs/x.log\nAZURE_OPENAI_API_KEY=k\n"},
 		"LOG_LEVEL=trace")
 	got, err := config.Load(src)
 	if err != nil {
@@ -413,11 +413,10 @@ logging: {level: INFO}
 		t.Errorf("log %+v", got.Log)
 	}
 	want := []string{
-		"config.yaml line 3: execution.workspace_dir has no effect: code has a workspace of its own, in data_dir; copy what it needs there with sandpiper files put",
-		"config.yaml line 12: plugins has no effect: there are no plugins",
-		"config.yaml line 13: workflows has no effect: there are no workflows",
+		"config.yaml line 3: execution.workspace_dir has no effect: code has a workspace of its own; sandpiper files put " + filepath.Join(dir, "work", "workspace") + " . copies what is there, once",
+		"config.yaml line 12: plugins has no effect: connect an MCP server in servers, or add a hook to guardrails.hooks",
+		"config.yaml line 13: workflows has no effect: write a workflow as code; save_state keeps the results of its steps",
 		"config.yaml line 14: logging has no effect: write log: {level: …, file: …} instead",
-		".env line 1: WORKSPACE_DIR has no effect: code has a workspace of its own, in data_dir; copy what it needs there with sandpiper files put",
 		`LOG_LEVEL: log.level is "trace"; it must be debug, info, warn or error; it is ignored`,
 	}
 	if d := cmp.Diff(want, got.Warnings); d != "" {

@@ -41,7 +41,7 @@ func (f ProjectFile) Name() string { return filepath.Base(f.Path) }
 // there is none, a seed's config.yaml; and .env.
 func Project(src Sources) ([]ProjectFile, error) {
 	env := environment(src.Environ)
-	if src.File != "" || env["SANDPIPER_CONFIG"] != "" || sameDir(src.Dir, directories(env).config) {
+	if src.File != "" || src.Text != "" || env["SANDPIPER_CONFIG"] != "" || sameDir(src.Dir, directories(env).config) {
 		return nil, nil // a named file replaces project files
 	}
 	dir, err := filepath.EvalSymlinks(src.Dir)

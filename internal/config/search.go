@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net/url"
 	"slices"
 	"strings"
@@ -49,9 +50,16 @@ func text(to *string, s setting) error {
 }
 
 // embeddingsFit rejects keys that do not apply to the provider, and completes an Azure
-// provider from AZURE_OPENAI_ variables.
-func (d *draft) embeddingsFit(lookup func(string) (string, bool)) error {
+// provider from AZURE_OPENAI_ variables. Without a provider, it selects Azure only if these are
+// in Sandpiper's own .env, as tasksFit does.
+func (d *draft) embeddingsFit(env, dotenv map[string]string) error {
 	e := &d.Search.Embeddings
+	if _, given := d.given[embeddings+".provider"]; !given && d.azureInDotenv(env, dotenv, azureEmbeddings) {
+		e.Provider = model.Azure
+	}
+	if e.Provider == noModel {
+		e.Provider = ""
+	}
 	keys := map[string][]string{
 		"":           {},
 		model.OpenAI: {"url", "model", "api_key", "dimensions", "timeout"},
@@ -74,18 +82,17 @@ func (d *draft) embeddingsFit(lookup func(string) (string, bool)) error {
 	if e.Provider != model.Azure {
 		return nil
 	}
-	for name, to := range map[string]*string{"AZURE_OPENAI_ENDPOINT": &e.URL, "AZURE_OPENAI_API_KEY": &e.Key} {
-		if v, ok := lookup(name); ok && v != "" && *to == "" {
+	lookup := func(name string) string { return cmp.Or(env[name], dotenv[name]) }
+	for name, to := range map[string]*string{azureEndpoint: &e.URL, azureKey: &e.Key} {
+		if lookup(name) != "" && *to == "" {
 			*to = "${" + name + "}"
 		}
 	}
 	// An API version applies to the deployment interface, so take it only together
 	// with the deployment.
-	if v, ok := lookup("AZURE_OPENAI_EMBEDDER_NAME"); ok && e.Model == "" {
-		e.Model = v
-		if v, ok := lookup("AZURE_OPENAI_EMBEDDER_VERSION"); ok && e.APIVersion == "" {
-			e.APIVersion = v
-		}
+	if name := lookup(azureEmbeddings.deployment); name != "" && e.Model == "" {
+		e.Model = name
+		e.APIVersion = cmp.Or(e.APIVersion, lookup(azureEmbeddings.version))
 	}
 	return nil
 }

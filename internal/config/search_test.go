@@ -14,6 +14,7 @@ import (
 
 func TestEmbeddingsAreParsed(t *testing.T) {
 	azure := []string{"AZURE_OPENAI_ENDPOINT=https://x.openai.azure.com", "AZURE_OPENAI_API_KEY=secret", "AZURE_OPENAI_EMBEDDER_NAME=ada", "AZURE_OPENAI_EMBEDDER_VERSION=2023-05-15"}
+	azureOnly := config.Search{Embeddings: model.Config{Provider: "azure", URL: "${AZURE_OPENAI_ENDPOINT}", Model: "ada", Key: "${AZURE_OPENAI_API_KEY}", APIVersion: "2023-05-15"}}
 	for name, c := range map[string]struct {
 		yaml, dotenv string
 		environ      []string
@@ -29,10 +30,17 @@ func TestEmbeddingsAreParsed(t *testing.T) {
 			Embeddings: model.Config{Provider: "azure", URL: "${AZURE_OPENAI_ENDPOINT}", Model: "large", Key: "${AZURE_OPENAI_API_KEY}"}}},
 		"azure from the file": {"{provider: azure, model: m, url: 'https://y', api_key: '${file:/k}', api_version: v}", "", azure, config.Search{
 			Embeddings: model.Config{Provider: "azure", URL: "https://y", Model: "m", Key: "${file:/k}", APIVersion: "v"}}},
+		"azure in short":             {"azure", "", azure, azureOnly},
+		"azure of .env":              {"", strings.Join(azure, "\n"), nil, azureOnly},
+		"azure of .env and the same": {"", strings.Join(azure, "\n"), azure, azureOnly},
+		"azure of .env, incomplete":  {"", strings.Join(azure[:2], "\n"), azure, config.Search{}},
+		"none":                       {"none", strings.Join(azure, "\n"), azure, config.Search{}},
+		"another than azure of .env": {"{provider: ollama, model: m}", strings.Join(azure, "\n"), nil, config.Search{Embeddings: model.Config{Provider: "ollama", Model: "m"}}},
+		"limits of azure of .env":    {"{timeout: 1s}", strings.Join(azure, "\n"), nil, config.Search{Embeddings: azureOnly.Embeddings, Timeout: time.Second}},
 		"from variables": {"", "", []string{"SANDPIPER_SEARCH_EMBEDDINGS_PROVIDER=ollama", "SANDPIPER_SEARCH_EMBEDDINGS_MODEL=m"}, config.Search{
 			Embeddings: model.Config{Provider: "ollama", Model: "m"}}},
 	} {
-		files := map[string]string{"work/.env": c.dotenv}
+		files := map[string]string{"work/.env": c.dotenv, "work/sandpiper.yaml": "profile: standard\n"}
 		if c.yaml != "" {
 			files["work/sandpiper.yaml"] = "search: {embeddings: " + c.yaml + "}"
 		}
@@ -48,9 +56,27 @@ func TestEmbeddingsAreParsed(t *testing.T) {
 	}
 }
 
+// A variable that is set for another program must not redirect the queries and definitions, nor
+// may a project.
+func TestEnvironmentDoesNotRedirectSearch(t *testing.T) {
+	dotenv := "AZURE_OPENAI_ENDPOINT=https://x.openai.azure.com\nAZURE_OPENAI_API_KEY=secret\nAZURE_OPENAI_EMBEDDER_NAME=ada\n"
+	for _, other := range []string{"AZURE_OPENAI_ENDPOINT=https://other.openai.azure.com", "AZURE_OPENAI_API_KEY=other", "AZURE_OPENAI_EMBEDDER_NAME=x", "AZURE_OPENAI_EMBEDDER_VERSION=v", "AZURE_OPENAI_ENDPOINT="} {
+		src, _ := sources(t, map[string]string{"work/.env": dotenv, "work/sandpiper.yaml": ""}, other)
+		got, err := config.Load(src)
+		name, _, _ := strings.Cut(other, "=")
+		if err != nil || got.Search.Embeddings.Provider != "" || len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0], name+" in the environment differs from .env, so search uses no embeddings") {
+			t.Errorf("%s: %+v, %v", other, got, err)
+		}
+	}
+	got := trusted(t, map[string]string{"work/.env": dotenv, "work/sandpiper.yaml": "search: {embeddings: azure}\n"})
+	if len(got.Files) != 2 || got.Search.Embeddings.Provider != "" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestInvalidEmbeddingsAreRejected(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"{provider: cohere, model: m}":                           `search.embeddings.provider is "cohere"; it must be openai, azure, ollama or onnx`,
+		"{provider: cohere, model: m}":                           `search.embeddings.provider is "cohere"; it must be none, openai, azure, ollama or onnx`,
 		"{model: m}":                                             "search.embeddings.model has no effect without search.embeddings.provider",
 		"{provider: openai, api_key: sk-secret}":                 "search.embeddings.api_key must be a reference to the key",
 		"{provider: openai, api_key: '${A} sk-secret'}":          "search.embeddings.api_key must be a reference to the key",
@@ -62,7 +88,8 @@ func TestInvalidEmbeddingsAreRejected(t *testing.T) {
 		"{provider: openai, dimensions: 0}":                      `search.embeddings.dimensions is "0"`,
 		"{provider: openai, modle: m}":                           `did you mean "search.embeddings.model"?`,
 		"{provider: openai, timeout: soon}":                      `search.embeddings.timeout is "soon"`,
-		"true":                                                   "search.embeddings must contain keys such as",
+		"true":                                                   `search.embeddings.provider is "true"; it must be none`,
+		"[azure]":                                                "search.embeddings",
 	} {
 		src, _ := sources(t, map[string]string{"work/sandpiper.yaml": "search:\n  embeddings: " + yaml})
 		_, err := config.Load(src)

@@ -37,7 +37,7 @@ func (l *loader) variable(name, text, from, dir string) {
 	case "SKILLS_DIR":
 		l.directory(&l.skills, setting{key: name, text: text, from: from, dir: dir})
 	case "WORKSPACE_DIR":
-		l.warn(from + ": " + name + noWorkspace)
+		l.unusedWorkspace(setting{key: name, text: text, from: from, dir: dir})
 	case "GUARDRAILS_ENABLED", "GUARDRAILS_STRICT_MODE":
 		l.switched("guardrails."+strings.ToLower(strings.TrimPrefix(name, "GUARDRAILS_")), text, from, dir)
 	default:
@@ -71,9 +71,17 @@ func (l *loader) switched(key, text, from, dir string) {
 	l.add(s)
 }
 
-// noWorkspace explains why a directory of the user is not used as the workspace: code
-// could read and change all of it, and entries at mount points would be in the way.
-const noWorkspace = " has no effect: code has a workspace of its own, in data_dir; copy what it needs there with sandpiper files put"
+// unusedWorkspace warns that a directory of the user is not used as the workspace, if it has
+// anything in it: code could read and change all of it, and entries at mount points would be in
+// the way.
+func (l *loader) unusedWorkspace(s setting) {
+	path := absolute(s.text, s.dir, l.env)
+	if entries, err := os.ReadDir(path); err != nil || len(entries) == 0 || slices.Contains(l.unused, path) {
+		return
+	}
+	l.unused = append(l.unused, path)
+	l.warn(s.from + ": " + s.key + " has no effect: code has a workspace of its own; sandpiper files put " + path + " . copies what is there, once")
+}
 
 // registry adds the tool catalog and skills in AGENTIC_SYSTEM_PATH, if they exist. The
 // workspace there is not used.
@@ -85,9 +93,7 @@ func (l *loader) registry(text, from, dir string) {
 	if at := filepath.Join(root, "skills"); isDir(at) && l.skills == "" {
 		l.skills = at
 	}
-	if isDir(filepath.Join(root, "workspace")) {
-		l.warn(from + ": workspace of AGENTIC_SYSTEM_PATH" + noWorkspace)
-	}
+	l.unusedWorkspace(setting{key: "workspace of AGENTIC_SYSTEM_PATH", text: filepath.Join(root, "workspace"), from: from})
 }
 
 // directory adds a directory of the seed systems. A variable that other programs also
@@ -179,22 +185,21 @@ func (c *Config) replaced(wanted []string) {
 	}
 }
 
-// seedKeys are the keys of the seed's config.yaml, and the reason why each has no effect
-// ("" means no warning). Keys of guardrails are Sandpiper's too.
-var seedKeys = map[string]string{
-	"execution.workspace_dir":        strings.TrimSpace(noWorkspace),
-	"execution.servers_dir":          "",
-	"execution.skills_dir":           "",
-	"execution.sandbox_type":         "",
-	"execution.sandbox_image":        "",
-	"execution.allow_network_access": "",
-	"mcp_servers":                    "",
+// seedKeys are the keys of the seed's config.yaml. Keys of guardrails are Sandpiper's too.
+var seedKeys = map[string]bool{
+	"execution.workspace_dir":        true,
+	"execution.servers_dir":          true,
+	"execution.skills_dir":           true,
+	"execution.sandbox_type":         true,
+	"execution.sandbox_image":        true,
+	"execution.allow_network_access": true,
+	"mcp_servers":                    true,
 }
 
 // seedIdle are the seed's sections without effect.
 var seedIdle = map[string]string{
-	"plugins":   "there are no plugins",
-	"workflows": "there are no workflows",
+	"plugins":   "connect an MCP server in servers, or add a hook to guardrails.hooks",
+	"workflows": "write a workflow as code; save_state keeps the results of its steps",
 	"logging":   "write log: {level: …, file: …} instead",
 }
 
@@ -217,7 +222,6 @@ func (l *loader) seed(settings []setting) {
 			continue
 		}
 		section, _, _ := strings.Cut(s.key, ".")
-		warning, ok := seedKeys[s.key]
 		switch {
 		case wantsMicrosandbox(s):
 			l.msb = append(l.msb, place(s.from, s.key))
@@ -228,15 +232,14 @@ func (l *loader) seed(settings []setting) {
 			l.directory(&l.servers, s)
 		case s.key == "execution.skills_dir" && s.text != "":
 			l.directory(&l.skills, s)
+		case s.key == "execution.workspace_dir" && s.text != "":
+			l.unusedWorkspace(s)
 		case seedIdle[section] != "":
 			if !idle[section] {
 				l.warn(s.from + ": " + section + " has no effect: " + seedIdle[section])
 			}
 			idle[section] = true
-		case ok:
-			if warning != "" && s.text != "" {
-				l.warn(s.from + ": " + s.key + " " + warning)
-			}
+		case seedKeys[s.key]:
 		case s.key == "execution":
 			if s.text != "" {
 				l.errs = append(l.errs, fault.New(fault.Invalid, "%s: execution must contain keys such as servers_dir, skills_dir", s.from))
@@ -244,7 +247,7 @@ func (l *loader) seed(settings []setting) {
 		case knownKey(s.key):
 			l.add(s)
 		default:
-			l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(s.key, joined(known(keys), known(seedKeys)))))
+			l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(s.key, joined(known(keys), seedKeys))))
 		}
 	}
 }

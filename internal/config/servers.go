@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
@@ -27,6 +28,7 @@ type Server struct {
 	URL          string
 	Headers      map[string]string
 	OpenAPI      *openapi.Source // an API instead of an MCP server; nil for a server
+	Local        upstream.Local  // a server in this process, which no file contains
 	Transport    string          // stdio, http or sse; "" means automatic
 	OAuth        OAuth           // for a server with a URL
 	Category     string          // "" means inferred

@@ -19,10 +19,16 @@ const noModel = "none"
 
 // Variables of an Azure OpenAI resource, which the seed systems use too.
 const (
-	azureEndpoint   = "AZURE_OPENAI_ENDPOINT"
-	azureKey        = "AZURE_OPENAI_API_KEY"
-	azureDeployment = "AZURE_OPENAI_CHAT_DEPLOYMENT_NAME"
-	azureVersion    = "AZURE_OPENAI_API_VERSION"
+	azureEndpoint = "AZURE_OPENAI_ENDPOINT"
+	azureKey      = "AZURE_OPENAI_API_KEY"
+)
+
+// azureUse is one use of an Azure OpenAI resource, with its own variables.
+type azureUse struct{ deployment, version, key, without string }
+
+var (
+	azureChat       = azureUse{"AZURE_OPENAI_CHAT_DEPLOYMENT_NAME", "AZURE_OPENAI_API_VERSION", "tasks.model", "tasks use no model"}
+	azureEmbeddings = azureUse{"AZURE_OPENAI_EMBEDDER_NAME", "AZURE_OPENAI_EMBEDDER_VERSION", embeddings + ".provider", "search uses no embeddings"}
 )
 
 // taskKeys contains the parsers of the model that writes programs for tasks.
@@ -37,6 +43,8 @@ var taskKeys = map[string]func(d *draft, s setting) error{
 	"tasks.max_tokens":    func(d *draft, s setting) error { return whole(&d.Tasks.MaxTokens, s, model.MinAnswer, 1<<20) },
 	"tasks.timeout":       func(d *draft, s setting) error { return duration(&d.Tasks.Timeout, s) },
 	"tasks.budget_tokens": budgetTokens,
+	"tasks.ask_requests":  askRequests,
+	"tasks.ask_tokens":    askTokens,
 	"tasks.budget_cost":   func(d *draft, s setting) error { return amount(&d.Tasks.BudgetCost, s) },
 	"tasks.prices":        prices,
 }
@@ -47,6 +55,27 @@ func budgetTokens(d *draft, s setting) error {
 		return err
 	}
 	d.Tasks.Budget = int64(n)
+	return nil
+}
+
+// askRequests reads a maximum of which 0 means that code cannot ask.
+func askRequests(d *draft, s setting) error {
+	var n int
+	if err := whole(&n, s, 0, 1<<20); err != nil {
+		return err
+	}
+	if d.Tasks.AskRequests = n; n == 0 {
+		d.Tasks.AskRequests = -1
+	}
+	return nil
+}
+
+func askTokens(d *draft, s setting) error {
+	var n int
+	if err := whole(&n, s, 1000, 1<<30); err != nil {
+		return err
+	}
+	d.Tasks.AskTokens = int64(n)
 	return nil
 }
 
@@ -95,7 +124,7 @@ func prices(d *draft, s setting) error {
 // Sandpiper's own .env: variables of the environment may be meant for another program.
 func (d *draft) tasksFit(env, dotenv map[string]string) error {
 	m := &d.Tasks
-	if _, given := d.given["tasks.model"]; !given && d.azureInDotenv(env, dotenv) {
+	if _, given := d.given["tasks.model"]; !given && d.azureInDotenv(env, dotenv, azureChat) {
 		m.Provider = model.Azure
 	}
 	if m.Provider == noModel {
@@ -114,8 +143,8 @@ func (d *draft) tasksFit(env, dotenv map[string]string) error {
 		// A version applies to the deployment interface, so take it only together with the
 		// deployment.
 		if m.Name == "" {
-			m.Name = lookup(azureDeployment)
-			m.APIVersion = cmp.Or(m.APIVersion, lookup(azureVersion))
+			m.Name = lookup(azureChat.deployment)
+			m.APIVersion = cmp.Or(m.APIVersion, lookup(azureChat.version))
 		}
 	}
 	if err := m.Check(); err != nil {
@@ -124,18 +153,48 @@ func (d *draft) tasksFit(env, dotenv map[string]string) error {
 	return nil
 }
 
-// azureInDotenv reports whether .env has all variables of a model on Azure. The environment
-// takes precedence over .env, so a variable that differs there is not used unless
-// tasks.model says so.
-func (d *draft) azureInDotenv(env, dotenv map[string]string) bool {
-	for _, name := range []string{azureEndpoint, azureKey, azureDeployment} {
+// SetTaskModel replaces the model of tasks by none, or by PROVIDER/NAME. Another provider than the
+// configured one has its default endpoint and variable, so that no key is sent to the endpoint of
+// another; limits and prices stay.
+func (c *Config) SetTaskModel(text string) error {
+	m := c.Tasks
+	provider, name, _ := strings.Cut(text, "/")
+	if text == noModel {
+		c.Tasks = model.Config{}
+		return nil
+	}
+	usual := map[string]model.Config{
+		model.OpenAI:    {Key: "${OPENAI_API_KEY}"},
+		model.Azure:     {Key: "${" + azureKey + "}", URL: "${" + azureEndpoint + "}"},
+		model.Anthropic: {Key: "${ANTHROPIC_API_KEY}"},
+	}
+	of, known := usual[provider]
+	if !known || name == "" {
+		return fault.New(fault.Invalid, "the model is %.60q; it must be none, openai/NAME, azure/DEPLOYMENT or anthropic/NAME", text)
+	}
+	if provider != m.Provider {
+		m.Provider, m.URL, m.Key, m.APIVersion = provider, of.URL, of.Key, ""
+	}
+	m.Name = name
+	if err := m.Check(); err != nil {
+		return err
+	}
+	c.Tasks = m
+	return nil
+}
+
+// azureInDotenv reports whether .env has all variables for a use of Azure. The environment
+// takes precedence over .env, so a variable that differs there is not used unless the
+// configuration says so.
+func (d *draft) azureInDotenv(env, dotenv map[string]string, use azureUse) bool {
+	for _, name := range []string{azureEndpoint, azureKey, use.deployment} {
 		if dotenv[name] == "" {
 			return false
 		}
 	}
-	for _, name := range []string{azureEndpoint, azureKey, azureDeployment, azureVersion} {
+	for _, name := range []string{azureEndpoint, azureKey, use.deployment, use.version} {
 		if v, ok := env[name]; ok && v != dotenv[name] {
-			d.warn(name + " in the environment differs from .env, so tasks use no model; set tasks.model to azure to use it, or to none")
+			d.warn(name + " in the environment differs from .env, so " + use.without + "; set " + use.key + " to azure to use it, or to none")
 			return false
 		}
 	}
@@ -145,13 +204,13 @@ func (d *draft) azureInDotenv(env, dotenv map[string]string) bool {
 // taskKeysFit rejects keys that do not apply to the model.
 func (d *draft) taskKeysFit() error {
 	limits := []string{"model", "max_tokens", "timeout", "budget_tokens"}
-	remote := append([]string{"name", "url", "key", "budget_cost", "prices"}, limits...)
+	remote := append([]string{"name", "url", "key", "budget_cost", "prices", "ask_requests", "ask_tokens"}, limits...)
 	keys := map[string][]string{
 		"":              {"model"},
 		model.OpenAI:    remote,
 		model.Anthropic: remote,
 		model.Azure:     append([]string{"api_version"}, remote...),
-		model.Sampling:  limits,
+		model.Sampling:  append([]string{"name"}, limits...),
 	}[d.Tasks.Provider]
 	for _, key := range within("tasks") {
 		s, given := d.given["tasks."+key]

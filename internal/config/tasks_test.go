@@ -60,7 +60,7 @@ func TestTasksAreParsed(t *testing.T) {
 // A variable that is set for another program must not redirect the data of tasks.
 func TestEnvironmentDoesNotRedirectTasks(t *testing.T) {
 	for _, other := range []string{"AZURE_OPENAI_ENDPOINT=https://other.openai.azure.com", "AZURE_OPENAI_API_KEY=other", "AZURE_OPENAI_API_VERSION=v"} {
-		src, _ := sources(t, map[string]string{"work/.env": strings.Join(azureChat, "\n"), "work/sandpiper.yaml": ""}, other)
+		src, _ := sources(t, map[string]string{"work/.env": strings.Join(azureChat[:4], "\n"), "work/sandpiper.yaml": ""}, other)
 		got, err := config.Load(src)
 		name, value, _ := strings.Cut(other, "=")
 		if err != nil || got.Tasks.Provider != "" || len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0], name+" in the environment differs from .env") || strings.Contains(got.Warnings[0], value) && value != "v" {
@@ -88,7 +88,7 @@ func TestInvalidTasksAreRejected(t *testing.T) {
 		"{model: openai, key: '${K}'}":                              "tasks.name is missing",
 		"{model: openai, name: m}":                                  "tasks.key is missing; https://api.openai.com/v1 requires a key",
 		"{model: azure, name: m, key: '${K}'}":                      "tasks.url is missing",
-		"{model: sampling, name: m}":                                "tasks.name does not apply to tasks.model sampling",
+		"{model: sampling, key: '${K}'}":                            "tasks.key does not apply to tasks.model sampling",
 		"{model: anthropic, api_version: v}":                        "tasks.api_version does not apply to tasks.model anthropic",
 		"{model: openai, key: sk-secret}":                           "tasks.key must be a reference to the key",
 		"{model: openai, url: 'https://x?k=sk-se'}":                 "tasks.url must be a URL",

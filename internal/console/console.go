@@ -87,7 +87,7 @@ var pageText string
 
 var pages = template.Must(template.New("page").Parse(pageText))
 
-// page is what the template shows.
+// page is the data of the template.
 type page struct {
 	Nonce, Title    string
 	Message, Detail string       // of a page with a message only

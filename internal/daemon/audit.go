@@ -18,7 +18,7 @@ func openAudit(dir dataDir, keep audit.Retention, log *slog.Logger) (*audit.Log,
 }
 
 // pinKey pins the key of the data directory, or fails if another one is pinned. Without a
-// fingerprint (an earlier version, an incomplete backup) the audit log tells which key the
+// fingerprint (an earlier version, an incomplete backup) the audit log identifies the key that the
 // data directory was written with.
 func (d dataDir) pinKey() error {
 	pinned, err := d.key().IsPinned()

@@ -20,7 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// inBackup tells of each entry of a data directory, besides those of tenants, whether a backup has
+// inBackup reports for each entry of a data directory, except those of tenants, whether a backup has
 // it. Entries that are not listed are not part of a backup.
 var inBackup = map[string]bool{
 	"access.db":       true, // API keys, as hashes
@@ -30,7 +30,7 @@ var inBackup = map[string]bool{
 	"documents":       true, // definitions of servers refer to them
 	packages.LockName: true,
 
-	"key": false, "key.fingerprint": false, "key.lock": false, // whoever has a backup must not have the key
+	"key": false, "key.fingerprint": false, "key.lock": false, // the owner of a backup must not have the key
 	"acme":   false, // private keys; certificates are obtained again
 	"format": false, // written by a restore when it is complete
 	// Made again, or of running processes.

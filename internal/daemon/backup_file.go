@@ -21,7 +21,7 @@ import (
 
 // A backup is a tar archive, whose first entry is the manifest and whose others have paths in a data
 // directory, followed by a line with the HMAC-SHA-256 of the archive. Its key is derived from the master
-// key, so that nobody else can write a backup.
+// key, so that others cannot write a backup.
 const (
 	manifestName = "backup.json"
 	trailer      = "sandpiper backup "
@@ -55,7 +55,7 @@ func writeManifest(tw *tar.Writer, m manifest) error {
 	return err
 }
 
-// backupWriter appends the trailer to what is written.
+// backupWriter appends the trailer to the data.
 type backupWriter struct {
 	io.Writer // to out and mac
 	out       *bufio.Writer

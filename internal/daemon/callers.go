@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -21,7 +22,7 @@ type callers struct {
 	openID       *access.Provider            // nil if none is accepted
 	certificates *access.Certificates        // nil if none are accepted
 	required     bool                        // each caller must have a certificate
-	refused      func()                      // called for each refused request
+	refused      func(error)                 // called for each refused request, with the reason
 	log          *slog.Logger
 }
 
@@ -65,15 +66,15 @@ func (c *callers) close() {
 func (c *callers) verifier() func(context.Context, access.Credentials) (access.Identity, error) {
 	return func(ctx context.Context, given access.Credentials) (access.Identity, error) {
 		who, err := c.verify(ctx, given)
-		if err == nil {
+		switch {
+		case err == nil:
 			return who, nil
+		case errors.Is(err, access.ErrUnknown):
+			c.refused(err)
+			return access.Identity{}, err
 		}
-		c.refused()
-		if !errors.Is(err, access.ErrUnknown) {
-			c.log.Error("verify a token", "error", err)
-			err = errors.New("the token cannot be verified now")
-		}
-		return access.Identity{}, err
+		c.log.Error("verify a token", "error", err)
+		return access.Identity{}, fault.New(fault.Unavailable, "the token cannot be verified now")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -52,6 +53,9 @@ type Config struct {
 	Tenant tenant.ID
 	// Stderr receives the log unless the configuration names a file; nil means discard.
 	Stderr io.Writer
+	// Handler receives the log instead of Stderr, unless the configuration names a file; nil
+	// means Stderr.
+	Handler slog.Handler
 	// Console receives traces whose endpoint is the console; nil means discard.
 	Console io.Writer
 	// Installing reports progress while CPython is extracted on first use, from one
@@ -65,6 +69,9 @@ type Config struct {
 	// Output is called with each output item as it is printed, for callers that run
 	// one execution at a time; nil means none.
 	Output func(item []byte)
+	// Generator writes the programs of tasks instead of the configured model; nil means that
+	// model. Texts for it are redacted.
+	Generator task.Generator
 	// Backend replaces the sandbox, for tests; nil means the configured one.
 	Backend func(context.Context) (sandbox.Backend, error)
 }
@@ -84,7 +91,7 @@ type Daemon struct {
 	reloading sync.Mutex // held by Reload
 	callers   *callers   // of HTTP, nil unless it is served; guarded by reloading
 	face      *wire.HTTP // likewise
-	watching  sync.Once  // of watchReload
+	prepared  sync.Once  // of prepare
 
 	metrics *metrics
 	data    *data
@@ -94,7 +101,7 @@ type Daemon struct {
 	closing closers
 }
 
-// tools are what code can call, and the ways to find it.
+// tools contains the tools that code can call, and the search for them.
 type tools struct {
 	Servers *servers         // connected MCP servers and their tools
 	Find    *lookup.Finder   // searches and describes tools
@@ -123,7 +130,7 @@ func New(cfg Config) (*Daemon, error) {
 
 // build opens the parts. Each is closed before those that it was built from.
 func (d *Daemon) build() (err error) {
-	if d.log, err = openLog(d.cfg.Log, d.cfg.Stderr); err != nil {
+	if d.log, err = openLog(d.cfg.Log, d.cfg.Stderr, d.cfg.Handler); err != nil {
 		return err
 	}
 	d.closing.add(d.log.close)
@@ -180,7 +187,7 @@ func (d *Daemon) openTools(modules *modules) (err error) {
 		return err
 	}
 	d.closing.add(d.Servers.close)
-	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.own.states, Embeddings: d.Meaning, Untrusted: d.cfg.Untrusted})
+	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.own.states, AwaitTools: d.Servers.Know, Embeddings: d.Meaning, Handwritten: d.Servers.functions, Untrusted: d.cfg.Untrusted})
 	d.calls = toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, UpstreamOf: func(id tenant.ID, server string) tool.Caller { return d.Servers.own.of(id, server) }, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.markText,
 		Policy: d.Policy, Guard: d.guard, Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
@@ -220,6 +227,7 @@ func (d *Daemon) openServer() error {
 	if err != nil {
 		return err
 	}
+	d.closing.add(d.server.Close)
 	return d.addGauges(queue)
 }
 
@@ -232,7 +240,12 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 	if d.Tasks, err = newTasks(d.cfg, tools); err != nil {
 		return err
 	}
+	asker, err := newAsker(d.cfg)
+	if err != nil {
+		return err
+	}
 	d.Runner, err = execution.New(execution.Config{
+		Model:   asker,
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard,
 		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
@@ -327,8 +340,10 @@ func (d *Daemon) Warm() {
 	d.Servers.start()
 }
 
-// prepare starts what the profile needs: passthrough needs no sandbox.
-func (d *Daemon) prepare() {
+// prepare starts what the profile needs, once: passthrough needs no sandbox.
+func (d *Daemon) prepare() { d.prepared.Do(d.prepareOnce) }
+
+func (d *Daemon) prepareOnce() {
 	d.Tenants.Watch(func(id tenant.ID) {
 		d.Runner.EndTenant(id)
 		d.Servers.own.end(id)
@@ -338,7 +353,7 @@ func (d *Daemon) prepare() {
 		d.log.Warn("configuration changes were not recorded", "error", err)
 	}
 	d.metrics.startScrape()
-	d.watching.Do(func() { d.Servers.spawn(d.watchReload) })
+	d.Servers.spawn(d.watchReload)
 	if !d.isPassthrough() {
 		d.Warm()
 		return
@@ -356,6 +371,12 @@ func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(mcpserver
 func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	d.prepare()
 	return d.server.ServeStdio(ctx, in, out)
+}
+
+// ServeTenant is Serve for a client that is a tenant.
+func (d *Daemon) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, out io.Writer) error {
+	d.prepare()
+	return d.server.ServeTenant(ctx, id, in, out)
 }
 
 // Probe reports the isolation in force by attacking it. It waits until the sandbox is

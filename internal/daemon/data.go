@@ -15,7 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 )
 
-// data is what this process has open in the data directory.
+// data is the opened part of the data directory.
 type data struct {
 	dataDir
 	cfg     dataConfig

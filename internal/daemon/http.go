@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 
@@ -73,8 +74,12 @@ func (d *Daemon) console(verify func(context.Context, access.Credentials) (acces
 	})
 }
 
-func (d *Daemon) tokenRefused() {
-	d.data.refused.add(audit.Line{Kind: audit.Login, Outcome: "refused"})
+// tokenRefused records that credentials were refused. The log has the reason of those that have
+// a line of the audit log, and not more, so that a client cannot fill the disk.
+func (d *Daemon) tokenRefused(reason error) {
+	if d.data.refused.add(audit.Line{Kind: audit.Login, Outcome: "refused"}) {
+		d.log.Warn("refused a token or certificate; others of the next minute are counted in the audit log", "reason", fmt.Sprintf("%.300s", reason))
+	}
 }
 
 // foreignID records that a tenant used an id of another one.
@@ -90,7 +95,7 @@ func (d *Daemon) health() *health {
 	return h
 }
 
-// serving tells Reload who is served over HTTP.
+// serving sets the HTTP callers for Reload.
 func (d *Daemon) serving(c *callers, face *wire.HTTP) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()

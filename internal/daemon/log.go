@@ -20,9 +20,9 @@ type logger struct {
 	exit atomic.Pointer[redact.Exit] // for text that belongs to no tenant; nil until the rules are known
 }
 
-// openLog opens the log: a file, if cfg names one, or stderr. It never writes to stdout,
+// openLog opens the log: a file, if cfg names one, handler, or stderr. It never writes to stdout,
 // which is reserved for the protocol.
-func openLog(cfg config.Log, stderr io.Writer) (*logger, error) {
+func openLog(cfg config.Log, stderr io.Writer, handler slog.Handler) (*logger, error) {
 	l, w := &logger{}, stderr
 	if cfg.File != "" {
 		f, err := openLogFile(cfg)
@@ -34,7 +34,10 @@ func openLog(cfg config.Log, stderr io.Writer) (*logger, error) {
 	if w == nil {
 		w = io.Discard
 	}
-	l.Logger = slog.New(redacting{slog.NewTextHandler(w, &slog.HandlerOptions{Level: cfg.Level}), l.redact})
+	if handler == nil || cfg.File != "" {
+		handler = slog.NewTextHandler(w, &slog.HandlerOptions{Level: cfg.Level})
+	}
+	l.Logger = slog.New(redacting{handler, l.redact})
 	return l, nil
 }
 

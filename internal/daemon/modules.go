@@ -20,8 +20,9 @@ import (
 // modules writes the Python modules that are generated from the catalog: one directory for
 // each different selection of servers and tools.
 type modules struct {
-	hand   []codegen.Server // handwritten modules
-	warned sync.Map         // paths of hidden modules that were logged
+	hand   []codegen.Server             // handwritten modules
+	own    func() []codegen.Handwritten // their functions, read once
+	warned sync.Map                     // hidden modules and functions that were logged
 
 	mu    sync.Mutex
 	keys  []string         // of the servers and handwritten modules: the current key, then earlier ones
@@ -42,6 +43,12 @@ type view struct {
 
 func newModules(cfg Config, hand []codegen.Server, log *slog.Logger) *modules {
 	m := &modules{keys: []string{modulesKey(cfg.Servers, hand)}, hand: hand, log: log, views: map[string]*view{}, inUse: map[string]bool{}}
+	m.own = sync.OnceValue(func() (all []codegen.Handwritten) {
+		for _, h := range hand {
+			all = append(all, h.Handwritten()...)
+		}
+		return all
+	})
 	m.register()
 	return m
 }
@@ -200,11 +207,31 @@ func (m *modules) addHandwritten(all []codegen.Server, allow []*catalog.Allow) [
 			continue
 		}
 		all[i].Files = h.Files
-		for _, path := range all[i].Shadowed() {
-			if _, known := m.warned.LoadOrStore(path, true); !known {
-				m.log.Warn("a handwritten module is hidden by the module of a connected server", "module", "servers/"+path)
+		m.warnOnce("a handwritten module is hidden by the module of a connected server", "module", all[i].Shadowed())
+		m.warnOnce("a handwritten function is hidden by the tool of a connected server", "function", all[i].ShadowedFunctions())
+	}
+	return all
+}
+
+// warnOnce logs hidden modules or functions, each once.
+func (m *modules) warnOnce(message, key string, hidden []string) {
+	for _, name := range hidden {
+		if _, known := m.warned.LoadOrStore(name, true); !known {
+			m.log.Warn(message, key, "servers/"+name)
+		}
+	}
+}
+
+// functions returns the functions of handwritten modules that no tool of a connected server
+// hides.
+func (m *modules) functions(now *catalog.Snapshot) (all []codegen.Handwritten) {
+	for _, f := range m.own() {
+		if s, known := now.Server(f.Module); known && s.Connected {
+			if _, hidden := now.Function(f.Module, f.Name); hidden {
+				continue
 			}
 		}
+		all = append(all, f)
 	}
 	return all
 }
@@ -219,6 +246,9 @@ func (m *modules) names(now *catalog.Snapshot) map[string]map[string]bool {
 			_, name, _ := strings.Cut(strings.TrimSuffix(f.Path, ".py"), "/")
 			names[h.Module][name] = true
 		}
+	}
+	for _, f := range m.own() {
+		names[f.Module][f.Name] = true
 	}
 	return names
 }

@@ -20,7 +20,7 @@ func (d *Daemon) auditCall(l audit.Line) {
 	d.notifyOf(l)
 }
 
-// notifyOf notifies the tenant's clients of what a line records, if a person should know.
+// notifyOf notifies the tenant's clients of the event of a line, if a person should know it.
 func (d *Daemon) notifyOf(l audit.Line) {
 	if n, ok := noticeOf(l); ok {
 		d.notify(n)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -58,7 +59,7 @@ type serverSet struct {
 
 func newServerSet(c *config.Config) (s serverSet, err error) {
 	for _, one := range c.Servers {
-		s.configured = append(s.configured, catalog.Configured{Name: one.Name, Category: one.Category, Identity: identity(one), Review: one.Review, Trusted: one.Trusted || one.OpenAPI != nil && !one.Project})
+		s.configured = append(s.configured, catalog.Configured{Name: one.Name, Category: one.Category, Identity: identity(one), Review: one.Review, Trusted: one.Trusted || one.OpenAPI != nil && !one.Project, Local: one.Local != nil})
 		s.upstream = append(s.upstream, upstreamServer(one, c.Lookup))
 	}
 	for _, path := range c.Catalogs {
@@ -73,7 +74,7 @@ func newServerSet(c *config.Config) (s serverSet, err error) {
 
 func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstream.Server {
 	return upstream.Server{
-		Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI,
+		Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI, Local: s.Local,
 		Client: client(s.OAuth), ClientCredentials: s.OAuth.Machine, Identity: identity(s), Revision: revision(s, lookup),
 		Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
 	}
@@ -136,6 +137,9 @@ func identity(s config.Server) string {
 	if s.OpenAPI != nil { // the address of the API, not the content of its document
 		is = []any{s.OpenAPI.Document, s.OpenAPI.URL, s.OpenAPI.Server, s.OpenAPI.Variables, s.OpenAPI.Include, s.OpenAPI.Exclude}
 	}
+	if s.Local != nil { // each program has its own
+		is = append(is, "local", program())
+	}
 	if s.Review { // without it, definitions were trusted unseen
 		is = append(is, "review")
 	}
@@ -144,6 +148,15 @@ func identity(s config.Server) string {
 		panic(err)
 	}
 	return string(b)
+}
+
+// program returns the import path of the program that this process runs.
+func program() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	return info.Path
 }
 
 // revision changes with the values of the variables that a server refers to.

@@ -15,7 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// state is what a configuration determines in a running daemon. It is immutable: Reload replaces it
+// state is the part of a running daemon that a configuration determines. It is immutable: Reload replaces it
 // as a whole, and executions keep what they began with.
 type state struct {
 	number  uint64 // of the configuration in this process

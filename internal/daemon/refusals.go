@@ -37,18 +37,19 @@ func newRefusals(record func(audit.Line)) *refusals {
 	return &refusals{record: record, pending: map[refusal]*pendingRefusals{}}
 }
 
-// add records or counts one refusal.
-func (r *refusals) add(l audit.Line) {
+// add records or counts one refusal, and reports whether it was recorded at once.
+func (r *refusals) add(l audit.Line) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	k := refusal{l.Kind, l.Tenant, l.Outcome}
 	if p := r.pending[k]; p != nil {
 		p.count++
-		return
+		return false
 	}
 	l.Count = 1
 	r.record(l)
 	r.wait(k)
+	return true
 }
 
 // wait counts refusals for one interval. The caller holds mu.

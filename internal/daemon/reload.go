@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// Reloaded is what a Reload has changed.
+// Reloaded lists the changes of a Reload.
 type Reloaded struct {
 	Added, Removed, Changed []string // servers, sorted
 	Applied                 []string // keys of other settings that have changed and are in force, sorted

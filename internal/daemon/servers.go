@@ -13,6 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
@@ -269,6 +270,9 @@ func (v *servers) Know(ctx context.Context, names ...string) map[string]error {
 
 // handwritten returns the names of handwritten modules.
 func (v *servers) handwritten() map[string]map[string]bool { return v.modules.names(v.Catalog.Now()) }
+
+// functions returns the functions of handwritten modules, for search.
+func (v *servers) functions() []codegen.Handwritten { return v.modules.functions(v.Catalog.Now()) }
 
 // Accept trusts the new definitions of quarantined tools, if they are those that were shown: see
 // catalog.AcceptShown.

@@ -12,7 +12,7 @@ import (
 // edge is how connections of clients are encrypted, and how clients are identified by certificates.
 type edge struct {
 	config   *tls.Config          // nil means plain HTTP
-	clients  *access.Certificates // nil means that client certificates identify nobody
+	clients  *access.Certificates // nil means that client certificates identify no caller
 	required bool                 // each client must have a certificate
 }
 

@@ -35,7 +35,7 @@ func (r *Runner) checkPython(ctx context.Context, home *home.Home, code string, 
 	if err := checkCode(code); err != nil {
 		return checkedCode{}, err
 	}
-	if err := checkGuard(r.cfg.Guard(), code); err != nil {
+	if err := checkGuard(ctx, r.cfg.Guard(), code); err != nil {
 		return checkedCode{}, err
 	}
 	vars, err := json.Marshal(map[string]any{"source": code, "tokens": tokens})

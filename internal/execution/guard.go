@@ -58,7 +58,7 @@ func (e *executor) guardBefore(ctx context.Context) *reply.Result {
 	if e.run.internal || g == nil {
 		return nil
 	}
-	found := g.CheckCode(req.Code, req.Vars)
+	found := g.CheckCode(ctx, req.Code, req.Vars)
 	if !req.Replay {
 		found = append(g.Admit(e.home.ID()), found...)
 	}
@@ -142,8 +142,8 @@ func refusedByGuard() *reply.Result {
 
 // checkGuard refuses code that is to be saved as a skill: saved skills run without
 // another check.
-func checkGuard(g *guardrail.Guard, code string) error {
-	refused := guardrail.Refusals(g.CheckCode(code, nil))
+func checkGuard(ctx context.Context, g *guardrail.Guard, code string) error {
+	refused := guardrail.Refusals(g.CheckCode(ctx, code, nil))
 	if len(refused) == 0 {
 		return nil
 	}

@@ -56,6 +56,9 @@ var hostcalls = map[string]hostcall{
 	"ask": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a askArgs) (any, error) { return h.ask(ctx, a) })
 	},
+	methodAskLLM: func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a askLLMArgs) (any, error) { return h.askLLM(ctx, a) })
+	},
 	"plan_ends": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a plan.End) (any, error) { return nil, h.dry.SetEnd(a) })
 	},
@@ -85,7 +88,9 @@ type host struct {
 	dry    *plan.DryRun // nil unless it is a dry run
 	toolStats
 	pausable
-	slots chan struct{} // one element per call in flight
+	slots  chan struct{} // one element per call in flight
+	asking chan struct{} // one element while ask_llm waits for the model
+	asked  ModelUsage    // guarded by asking
 }
 
 var (
@@ -95,7 +100,7 @@ var (
 )
 
 func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
-	h := &host{executor: e, out: out, tools: e.r.cfg.Tools, pausable: pausable{limit, e.slot}, slots: make(chan struct{}, maxCalls)}
+	h := &host{executor: e, out: out, tools: e.r.cfg.Tools, pausable: pausable{limit, e.slot}, slots: make(chan struct{}, maxCalls), asking: make(chan struct{}, 1)}
 	if e.req.DryRun {
 		h.dry = &plan.DryRun{}
 	}

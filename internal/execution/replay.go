@@ -15,7 +15,7 @@ const methodAsk = "ask"
 // replayedMethods are the host calls, in addition to tool calls, whose answers are
 // replayed. Requests to servers other than tool calls are recorded in callServerOnce.
 var replayedMethods = map[string]bool{
-	methodAsk: true, "save_skill": true, "load_skill": true, "list_skills": true, "search_skills": true, "save_state": true, "get_state": true, "search_tools": true, "get_tool_definition": true,
+	methodAsk: true, methodAskLLM: true, "save_skill": true, "load_skill": true, "list_skills": true, "search_skills": true, "save_state": true, "get_state": true, "search_tools": true, "get_tool_definition": true,
 }
 
 // callOnce returns the recorded answer of a call; without one it makes the call and
@@ -41,7 +41,7 @@ func (h *host) callOnce(ctx context.Context, a journal.HostCall, call func() (an
 		return nil, fault.Wrap(fault.Internal, wrong, "the answer to %s cannot be encoded as JSON", a)
 	}
 	record.SetAnswer(was.Number, answer)
-	if a.Method == methodAsk { // durable at once, so that the user is not asked twice
+	if a.Method == methodAsk || a.Method == methodAskLLM { // durable at once, so that nobody is asked, or paid, twice
 		if err := record.Flush(ctx); err != nil {
 			return nil, err
 		}

@@ -61,7 +61,7 @@ func resolve(now *catalog.Snapshot, used []usedTool) skill.Tools {
 // saveSkill saves a skill. The worker has already checked that the code compiles; a
 // wrong report would harm only the worker's own tenant.
 func (h *host) saveSkill(ctx context.Context, a saveSkillArgs) (any, error) {
-	if err := checkGuard(h.guard, a.Code); err != nil {
+	if err := checkGuard(ctx, h.guard, a.Code); err != nil {
 		return nil, err
 	}
 	d := skill.Draft{Name: a.Name, Code: a.Code, Description: a.Description, Tags: a.Tags}

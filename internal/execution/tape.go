@@ -28,7 +28,7 @@ type Tape struct {
 // tapedMethods are the host calls whose answers come from outside the tenant's data.
 var tapedMethods = map[string]bool{
 	"call_tool": true, "list_resources": true, "list_resource_templates": true, "read_resource": true,
-	"list_prompts": true, "get_prompt": true, "search_tools": true, "get_tool_definition": true, methodAsk: true,
+	"list_prompts": true, "get_prompt": true, "search_tools": true, "get_tool_definition": true, methodAsk: true, methodAskLLM: true,
 }
 
 // call makes a call and records its answer, or returns the recorded one.

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -161,10 +162,14 @@ func (h *host) callTool(ctx context.Context, a callToolArgs) (any, error) {
 		return plannedAnswer{res.Planned, res.PlannedSchema}, nil
 	}
 	if err == nil {
-		h.home.Usage.AddToolCall(h.req.SessionID, string(a.Args), string(res.Structured)+res.Text())
+		h.home.Usage.AddToolCall(h.req.SessionID, string(a.Args), directAnswer(res))
 	}
 	return h.answerFrom(res, toolFailure(ctx, ref, err))
 }
+
+// directAnswer returns what a model that calls the tool itself would read: the text, which repeats
+// the structured content, or that if there is no text.
+func directAnswer(res tool.Result) string { return cmp.Or(res.Text(), string(res.Structured)) }
 
 // plannedAnswer is the answer of a planned call, which the worker converts into a
 // placeholder.
@@ -245,7 +250,15 @@ func (h *host) connections(server string) *upstream.Set {
 // now returns the part of the catalog that the code may use.
 func (h *host) now() *catalog.Snapshot { return h.tools.Catalog.For(h.viewer()) }
 
-func (h *host) find() *lookup.Finder { return h.tools.Find.For(h.viewer()) }
+// find returns the Finder of what the code may use. Code that is limited to some tools finds
+// these only.
+func (h *host) find() *lookup.Finder {
+	f := h.tools.Find.For(h.viewer())
+	if h.only != nil {
+		return f
+	}
+	return f.WithSkills(h.home.Skills)
+}
 
 // findings are the errors that preflight found.
 type findings struct {

@@ -15,10 +15,12 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
@@ -186,6 +188,22 @@ func TestUnsupportedElicitationSchemaIsRejected(t *testing.T) {
 		s := newSetup(t, execution.Config{Tools: readingTools(t, failingTool(schema, &received))}, fake.Config{}, admit.Config{})
 		if s.run(t, home, callFind); !strings.Contains(received, "schema") {
 			t.Errorf("%s: %s", name, received)
+		}
+	}
+}
+
+func TestStructuredContentCountsOnce(t *testing.T) {
+	for name, result := range map[string]tool.Result{
+		"structured": {Structured: json.RawMessage(`{"n":1}`)},
+		"text":       {Parts: []tool.Part{{Kind: tool.Text, Text: `{"n":1}`}}},
+		"both":       {Structured: json.RawMessage(`{"n":1}`), Parts: []tool.Part{{Kind: tool.Text, Text: `{"n":1}`}}},
+	} {
+		home := newHome(t, "a")
+		s := newSetup(t, execution.Config{Tools: tools(t, func(context.Context, tool.Call) (tool.Result, error) { return result, nil })}, fake.Config{}, admit.Config{})
+		s.run(t, home, callFind)
+		want := usage.Totals{Calls: 1, Saved: int64(tokens.Count(`{"n":1}`))}
+		if got, err := home.Usage.Find(t.Context(), ""); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"fmt"
 )
 
-// Kind classifies an error by who can resolve it. The zero value is Internal.
+// Kind classifies an error by its remedy. The zero value is Internal.
 type Kind int
 
 const (

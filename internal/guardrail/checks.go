@@ -1,6 +1,7 @@
 package guardrail
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -8,11 +9,33 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
+// Check is a check of the operator, for code and for texts in arguments.
+type Check struct {
+	Name string // in findings
+	// Run returns Refuse or Flag with a message that does not contain the text, or "". An error
+	// refuses the text.
+	Run func(ctx context.Context, text string) (verdict Verdict, message string, err error)
+}
+
+func (c Check) check(ctx context.Context, text, where string) []Finding {
+	verdict, message, err := c.Run(ctx, text)
+	switch {
+	case err != nil:
+		return []Finding{{c.Name, Refuse, where, "the check failed: " + fault.Message(err), "ask the operator"}}
+	case verdict == "":
+		return nil
+	case verdict != Refuse && verdict != Flag:
+		return []Finding{{c.Name, Refuse, where, fmt.Sprintf("the check returned the verdict %.40q", verdict), "ask the operator"}}
+	}
+	return []Finding{{c.Name, verdict, where, cleanReason(message), ""}}
+}
+
 // CheckCode checks code and its variables.
-func (g *Guard) CheckCode(code string, vars json.RawMessage) (found []Finding) {
+func (g *Guard) CheckCode(ctx context.Context, code string, vars json.RawMessage) (found []Finding) {
 	if g == nil || g.cfg.SkipInput {
 		return nil
 	}
@@ -30,6 +53,9 @@ func (g *Guard) CheckCode(code string, vars json.RawMessage) (found []Finding) {
 	found = append(found, g.checkValues(code, func(at int) string { return position(code, at) })...)
 	if g.cfg.Strict && g.cfg.Scanner != nil {
 		found = append(found, g.checkValues(string(vars), func(int) string { return "context_vars" })...)
+	}
+	for _, c := range g.cfg.Checks {
+		found = append(found, c.check(ctx, code, "")...)
 	}
 	return found
 }
@@ -91,8 +117,8 @@ func (g *Guard) secretVerdict() Verdict {
 }
 
 // CheckArgs checks the arguments of a call, a JSON object.
-func (g *Guard) CheckArgs(args json.RawMessage) (found []Finding) {
-	if g == nil || g.cfg.SkipInput || len(g.patterns)+len(g.paths) == 0 {
+func (g *Guard) CheckArgs(ctx context.Context, args json.RawMessage) (found []Finding) {
+	if g == nil || g.cfg.SkipInput || len(g.patterns)+len(g.paths)+len(g.cfg.Checks) == 0 {
 		return nil
 	}
 	var members map[string]any
@@ -102,7 +128,7 @@ func (g *Guard) CheckArgs(args json.RawMessage) (found []Finding) {
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		eachText(members[name], func(s string) {
 			if len(found) < maxFindings {
-				found = append(found, g.checkArgument(name, s)...)
+				found = append(found, g.checkArgument(ctx, name, s)...)
 			}
 		})
 	}
@@ -126,7 +152,7 @@ func eachText(v any, f func(string)) {
 	}
 }
 
-func (g *Guard) checkArgument(name, text string) (found []Finding) {
+func (g *Guard) checkArgument(ctx context.Context, name, text string) (found []Finding) {
 	where := fmt.Sprintf("argument %.60q", name)
 	if r := firstMatch(g.patterns, text); r != nil {
 		found = append(found, Finding{CheckPatterns, Refuse, where, fmt.Sprintf("matches the blocked pattern %#q", shorten(r.source)), "ask the operator"})
@@ -137,6 +163,9 @@ func (g *Guard) checkArgument(name, text string) (found []Finding) {
 	}
 	if r != nil {
 		found = append(found, Finding{CheckPaths, Refuse, where, fmt.Sprintf("names the blocked path %q", shorten(r.source)), "ask the operator"})
+	}
+	for _, c := range g.cfg.Checks {
+		found = append(found, c.check(ctx, text, where)...)
 	}
 	return found
 }

@@ -88,6 +88,7 @@ type Config struct {
 	MaxCode    int             // bytes of code; 0: unlimited here
 	MaxVars    int             // bytes of variables; 0: unlimited here
 	PerMinute  int             // executions of one tenant; 0: unlimited
+	Checks     []Check         // of the operator, in this order
 	Hooks      []HookConfig    // run in this order
 }
 
@@ -134,6 +135,11 @@ func New(cfg Config) (*Guard, error) {
 		}
 		g.paths = append(g.paths, rule{p, re})
 	}
+	for _, c := range cfg.Checks {
+		if !checkName.MatchString(c.Name) || c.Run == nil {
+			return nil, fault.New(fault.Invalid, "guardrail %.80q has no function, or its name is not allowed", c.Name).WithHint("use 1 to 40 letters, digits, - and _")
+		}
+	}
 	for i, h := range cfg.Hooks {
 		one, err := h.compile(i + 1)
 		if err != nil {
@@ -143,6 +149,8 @@ func New(cfg Config) (*Guard, error) {
 	}
 	return g, nil
 }
+
+var checkName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
 func compile(expr string) (*regexp.Regexp, error) {
 	if expr == "" || len(expr) > maxExpr {

@@ -1,7 +1,9 @@
 package guardrail_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -65,7 +67,7 @@ func TestCheckCode(t *testing.T) {
 		"unchecked": {cfg: guardrail.Config{SkipInput: true, Patterns: []string{"x"}}, code: "x = '" + aKey + "'"},
 	} {
 		g := newGuard(t, c.cfg)
-		if d := cmp.Diff(c.want, findingTexts(g.CheckCode(c.code, json.RawMessage(c.vars)))); d != "" {
+		if d := cmp.Diff(c.want, findingTexts(g.CheckCode(t.Context(), c.code, json.RawMessage(c.vars)))); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
 	}
@@ -73,7 +75,7 @@ func TestCheckCode(t *testing.T) {
 
 func TestFindingsOmitSecrets(t *testing.T) {
 	g := newGuard(t, guardrail.Config{Strict: true})
-	for _, f := range g.CheckCode("key = '"+aKey+"'; to = 'ada@example.com'", nil) {
+	for _, f := range g.CheckCode(t.Context(), "key = '"+aKey+"'; to = 'ada@example.com'", nil) {
 		if s := f.String() + f.Remedy; strings.Contains(s, "ghp_") || strings.Contains(s, "ada@") {
 			t.Error(s)
 		}
@@ -91,7 +93,7 @@ func TestCheckArgs(t *testing.T) {
 		`{"m":{"drop table":1}}`:                   {"refuse blocked_patterns: argument \"m\": matches the blocked pattern `(?i)drop\\s+table`"},
 		``:                                         nil,
 	} {
-		if d := cmp.Diff(want, findingTexts(g.CheckArgs(json.RawMessage(args)))); d != "" {
+		if d := cmp.Diff(want, findingTexts(g.CheckArgs(t.Context(), json.RawMessage(args)))); d != "" {
 			t.Errorf("%s: %s", args, d)
 		}
 	}
@@ -99,7 +101,7 @@ func TestCheckArgs(t *testing.T) {
 
 func TestNilGuard(t *testing.T) {
 	var g *guardrail.Guard
-	if g.CheckCode("x", nil) != nil || g.CheckArgs(json.RawMessage(`{}`)) != nil || g.Admit(tenant.Local) != nil || g.HasHook(guardrail.BeforeCode) {
+	if g.CheckCode(t.Context(), "x", nil) != nil || g.CheckArgs(t.Context(), json.RawMessage(`{}`)) != nil || g.Admit(tenant.Local) != nil || g.HasHook(guardrail.BeforeCode) {
 		t.Error("a nil guard found something")
 	}
 	if j := g.RunHooks(t.Context(), guardrail.Event{}); j.Action != guardrail.Allow {
@@ -165,6 +167,53 @@ func TestLaterGuardKeepsCounts(t *testing.T) {
 		}
 		if n != c.admitted {
 			t.Errorf("guard %d admits %d executions, want %d", i+1, n, c.admitted)
+		}
+	}
+}
+
+func TestChecksOfOperator(t *testing.T) {
+	run := func(_ context.Context, text string) (guardrail.Verdict, string, error) {
+		switch {
+		case strings.Contains(text, "drop"):
+			return guardrail.Refuse, "drops\na table", nil
+		case strings.Contains(text, "old"):
+			return guardrail.Flag, "is old", nil
+		case strings.Contains(text, "broken"):
+			return "", "", errors.New("secret cause")
+		case strings.Contains(text, "odd"):
+			return "odd", "", nil
+		}
+		return "", "", nil
+	}
+	g, err := guardrail.New(guardrail.Config{Checks: []guardrail.Check{{Name: "tables", Run: run}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for code, want := range map[string][]string{
+		"x = 1":  nil,
+		"drop":   {"refuse tables: drops a table"},
+		"old":    {"flag tables: is old"},
+		"broken": {"refuse tables: the check failed: something went wrong inside Sandpiper; its log says what"},
+		"odd":    {`refuse tables: the check returned the verdict "odd"`},
+	} {
+		var got []string
+		for _, f := range g.CheckCode(t.Context(), code, nil) {
+			got = append(got, string(f.Verdict)+" "+f.String())
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: (-want +got)\n%s", code, d)
+		}
+	}
+	if got := g.CheckArgs(t.Context(), json.RawMessage(`{"rows": [{"sql": "drop it"}]}`)); len(got) != 1 || got[0].Location != `argument "rows"` {
+		t.Errorf("arguments: %v", got)
+	}
+}
+
+func TestNewRejectsChecks(t *testing.T) {
+	run := func(context.Context, string) (guardrail.Verdict, string, error) { return "", "", nil }
+	for _, c := range []guardrail.Check{{Run: run}, {Name: "two words", Run: run}, {Name: "tables"}, {Name: strings.Repeat("a", 41), Run: run}} {
+		if _, err := guardrail.New(guardrail.Config{Checks: []guardrail.Check{c}}); err == nil {
+			t.Errorf("%+v: no error", c)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (s *Snapshot) copyDatabase(ctx context.Context, to string) error {
 	return checkCopy(ctx, to)
 }
 
-// checkCopy opens a database that nobody else uses, which applies missing migrations, and checks it.
+// checkCopy opens a database that no other process uses, which applies missing migrations, and checks it.
 func checkCopy(ctx context.Context, path string) error {
 	db, err := openDatabase(ctx, path)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // Export writes all data of a suspended tenant to w, for Import. The archive contains the key that
-// encrypts its database: the caller encrypts it. No process can use the tenant meanwhile. Memory
+// encrypts its database: the caller encrypts it. No process can use the tenant until it returns. Memory
 // is bounded; the disk needs space for a copy of the database.
 func (t *Homes) Export(ctx context.Context, id tenant.ID, w io.Writer) (Transferred, error) {
 	done := Transferred{Tenant: id}

@@ -280,6 +280,14 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	if r.db, err = openDatabase(ctx, p.db); err != nil {
 		return restorable(r.id, err)
 	}
+	if err := t.openStores(r, p); err != nil {
+		return err
+	}
+	return t.openWorkspace(ctx, r, p)
+}
+
+// openStores opens what is kept in the database of a tenant.
+func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if r.skills, err = t.skills(r, p); err != nil {
 		return err
 	}
@@ -302,10 +310,13 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 		return err
 	}
 	if t.cfg.Approvals != nil {
-		if r.approvals, err = t.cfg.Approvals(r.id, r.db); err != nil {
-			return err
-		}
+		r.approvals, err = t.cfg.Approvals(r.id, r.db)
 	}
+	return err
+}
+
+// openWorkspace opens the workspace of a tenant, with its mount points.
+func (t *Homes) openWorkspace(ctx context.Context, r *parts, p paths) (err error) {
 	mounts := map[string]string{skillsMount: p.skillProjection, sessionsMount: p.sessionProjection}
 	if key := r.settings.Modules; key != "" {
 		mounts[serversMount], _ = t.Modules(key)

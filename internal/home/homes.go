@@ -100,7 +100,7 @@ type Homes struct {
 	idle     []*shared // unused homes, longest idle first
 	closed   bool
 	stop     chan struct{}  // closed by Close
-	tasks    sync.WaitGroup // background refreshes, watch and what it starts
+	tasks    sync.WaitGroup // background refreshes, watch and its goroutines
 }
 
 // shared is an open or opening home with its reference count.

@@ -93,7 +93,7 @@ func (r *Restoration) Add(h *tar.Header, content io.Reader) error {
 	return r.files.createFile(h, content)
 }
 
-// Tenants returns the number of tenants so far, and what their workspaces contain.
+// Tenants returns the number of tenants so far, and the content of their workspaces.
 func (r *Restoration) Tenants() (int, workspace.Archived) { return len(r.files.tenants), r.files.done }
 
 // Commit checks the databases and makes the directory usable.

@@ -51,7 +51,7 @@ func (t *Homes) List(ctx context.Context) ([]Entry, error) {
 			continue
 		}
 		e, err := t.Find(id)
-		if fault.KindOf(err) == fault.NotFound { // it was deleted meanwhile
+		if fault.KindOf(err) == fault.NotFound { // it was deleted in between
 			continue
 		}
 		if err != nil {
@@ -215,7 +215,7 @@ func (p paths) checkActive(id tenant.ID) error {
 	case s.Deleting:
 		return errDeleting(id)
 	}
-	return fault.New(fault.Denied, "tenant %q is suspended", id).WithHint("ask the operator of this server")
+	return fault.New(fault.Denied, "tenant %q is suspended", id).WithHint("ask the operator of this server: sandpiper tenant activate %s lifts it", id)
 }
 
 // lockUse creates the private directory and locks the tenant for use. It fails while the tenant is

@@ -46,7 +46,7 @@ type manifest struct {
 	Key     []byte    `json:"key"` // encrypts the database
 }
 
-// Transferred is what an export or import contained.
+// Transferred counts the content of an export or import.
 type Transferred struct {
 	Tenant             tenant.ID `json:"tenant"`
 	workspace.Archived           // of the workspace
@@ -184,7 +184,7 @@ func (p paths) lockShared(ctx context.Context, id tenant.ID) (*flock.Flock, erro
 		if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 			return nil, fault.New(fault.Unavailable, "tenant %q is being deleted, exported or restored", id)
 		}
-		if errors.Is(err, fs.ErrNotExist) { // it was deleted meanwhile
+		if errors.Is(err, fs.ErrNotExist) { // it was deleted in between
 			return nil, errNoTenant(id)
 		}
 		return nil, dirFault(err)

@@ -69,7 +69,7 @@ func (t *Homes) retireSuspended() (ids []tenant.ID) {
 	return ids
 }
 
-// Reopen makes the next Acquire of every tenant open its home anew, with its current settings.
+// Reopen makes the next Acquire of every tenant open its home again, with its current settings.
 // Homes in use keep theirs until they are released.
 func (t *Homes) Reopen() error {
 	t.mu.Lock()
@@ -82,7 +82,7 @@ func (t *Homes) Reopen() error {
 	return errors.Join(errs...)
 }
 
-// retire removes a home, so that the next Acquire opens it anew, and closes it if it is unused.
+// retire removes a home, so that the next Acquire opens it again, and closes it if it is unused.
 func (t *Homes) retire(s *shared) error {
 	t.mu.Lock()
 	if t.homes[s.id] == s {

@@ -54,6 +54,9 @@ func (s *Server) executeTool(a audience) builtin {
 		about = strings.Replace(about, wholeLibrary, wholeLibrary+" and "+a.packages, 1)
 		about = strings.Replace(about, noPackages, "", 1)
 	}
+	if s.cfg.Runner.AsksModel() && a.profile != Lean {
+		about += "\nask_llm(prompt, data=None, json_schema=None) asks a language model about data too large to return."
+	}
 	switch a.mode {
 	case redact.Egress:
 		about += aboutTokens

@@ -114,6 +114,7 @@ type Server struct {
 	key        [32]byte           // encrypts request state
 	smallest   map[string]Profile // the smallest profile that lists each tool
 	tokenTools map[string]bool    // tools that need privacy
+	waiting    waitingTasks
 
 	mu    sync.Mutex
 	lists map[audience][]wire.Tool
@@ -169,7 +170,12 @@ func New(cfg Config) (*Server, error) {
 
 // ServeStdio speaks with one client until in ends or ctx does.
 func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
-	return s.wire.ServeStdio(ctx, in, out)
+	return s.wire.ServeStdio(ctx, s.cfg.Tenant.String(), in, out)
+}
+
+// ServeTenant is ServeStdio for a client that is a tenant.
+func (s *Server) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, out io.Writer) error {
+	return s.wire.ServeStdio(ctx, id.String(), in, out)
 }
 
 // tools returns all tools, with the descriptions for an audience.
@@ -231,6 +237,12 @@ type call struct {
 // exit returns the redaction for the call's tenant and session.
 func (c call) exit() *redact.Exit {
 	return c.privacy.For(redact.Owner{Tenant: c.home.ID(), Vault: c.home.Vault, Session: *c.session, ModelInput: c.wrote})
+}
+
+// modelExit returns the redaction for texts to another model than the one that wrote the
+// arguments: values in these are private to it.
+func (c call) modelExit() *redact.Exit {
+	return c.privacy.For(redact.Owner{Tenant: c.home.ID(), Vault: c.home.Vault, Session: *c.session})
 }
 
 // values replaces tokens by their values in text for the workspace.
@@ -332,10 +344,13 @@ type failure struct {
 	*quotaState
 }
 
-// quotaState is the state of a quota that is used up.
+// quotaState is the state of a quota that is used up. Its keys are none of an execution's answer,
+// whose "limit" is the name of a limit.
 type quotaState struct {
-	quota.Status
-	Retry int64 `json:"retry_after_seconds"`
+	Quota   quota.Name `json:"quota"`
+	Allowed int64      `json:"allowed"`
+	Used    int64      `json:"used"`
+	Retry   int64      `json:"retry_after_seconds"`
 }
 
 // failed converts err to an answer for the model. Internal errors are logged with their
@@ -344,7 +359,7 @@ func (s *Server) failed(tool string, err error) redact.Message {
 	s.complain(tool, err)
 	f := failure{Error: sentence(err)}
 	if over, ok := errors.AsType[*quota.Exceeded](err); ok {
-		f.quotaState = &quotaState{over.Status, quota.RetrySeconds(over.Status.Retry)}
+		f.quotaState = &quotaState{over.Name, over.Limit, over.Used, quota.RetrySeconds(over.Status.Retry)}
 	}
 	return redact.Message{Body: f, Failed: true}
 }

@@ -49,7 +49,7 @@ func (s *Server) sanitize(ctx context.Context, c call) (redact.Message, error) {
 		Text  string   `json:"sanitized_text"`
 		Found int      `json:"pii_found"` // values
 		Types []string `json:"pii_types"`
-	}{clean, len(tokens), slices.AppendSeq([]string{}, maps.Keys(types))}}, nil
+	}{clean, len(tokens), append([]string{}, slices.Sorted(maps.Keys(types))...)}}, nil
 }
 
 // restore is the only answer that contains values.

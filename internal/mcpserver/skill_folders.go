@@ -50,7 +50,7 @@ func (s *Server) listSkillFolders(ctx context.Context, caller, cursor string) (r
 			}
 			entry, err := skillEntry(ctx, home, out, m.Name)
 			if fault.KindOf(err) == fault.NotFound {
-				continue // deleted meanwhile
+				continue // deleted in between
 			}
 			if err != nil {
 				return nil, err

@@ -5,9 +5,11 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 func (s *Server) taskTools() []builtin {
@@ -24,45 +26,93 @@ func (s *Server) taskTools() []builtin {
 		longest: 100_000,
 		hints:   wire.Hints{Destructive: true},
 		run:     s.executeTask,
+	}, {
+		name: "select_tools", profile: Full,
+		about: "Select the few tools that a task in words needs.",
+		params: []param{
+			{name: "task_description", kind: text, required: true},
+			{name: "threshold", kind: number, fallback: task.DefaultThreshold, about: "Least score, up to 1"},
+			{name: "top_k", kind: integer, fallback: task.DefaultTopK},
+		},
+		hints: wire.Hints{ReadOnly: true, Idempotent: true},
+		run:   s.selectTools,
 	}}
 }
 
-func (s *Server) executeTask(ctx context.Context, c call) (redact.Message, error) {
-	if c.State != "" {
-		return s.answered(ctx, c)
-	}
+func (s *Server) selectTools(ctx context.Context, c call) (redact.Message, error) {
 	var args struct {
-		Task    string `json:"task_description"`
-		Verbose bool   `json:"verbose"`
+		Task      string   `json:"task_description"`
+		Threshold *float64 `json:"threshold"`
+		TopK      *float64 `json:"top_k"`
 	}
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	var suspended *redact.Message
-	result, err := s.cfg.Tasks.Solve(ctx, task.Task{
-		Query: task.Query{Task: args.Task}, Home: c.home, Exit: c.exit(), Request: execution.Request{Subset: c.Subset},
-		Progress: func(message string) { s.progress(ctx, c, execution.Progress{Message: message}) },
-		Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
-			x, err := s.cfg.Runner.Start(ctx, c.home, req)
-			if err != nil {
-				return reply.Result{}, err
-			}
-			done, waits, err := s.followResult(ctx, c, x)
-			if done == nil && err == nil {
-				suspended = &waits
-				return reply.Result{Failure: reply.Failure{ErrorType: reply.TypeApproval}}, nil
-			}
-			if done == nil {
-				return reply.Result{}, err
-			}
-			return *done, nil
-		},
-	})
+	q := task.Query{Task: args.Task}
+	if args.Threshold != nil {
+		if q.Threshold = *args.Threshold; q.Threshold == 0 { // 0 means the default in a Query
+			return redact.Message{}, fault.New(fault.Invalid, "threshold is 0; it must be above 0 and at most 1")
+		}
+	}
+	if args.TopK != nil {
+		if q.TopK = int(toInt64(*args.TopK)); q.TopK == 0 {
+			return redact.Message{}, fault.New(fault.Invalid, "top_k is 0; it must be 1 to %d", task.MaxTopK)
+		}
+	}
+	selected, err := s.cfg.Tasks.Select(ctx, catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}, q)
+	return redact.Message{Body: selected}, err
+}
+
+type taskArgs struct {
+	Task    string `json:"task_description"`
+	Verbose bool   `json:"verbose"`
+}
+
+func (s *Server) executeTask(ctx context.Context, c call) (redact.Message, error) {
+	if isWaitingTask(c.State) {
+		return s.continueTask(ctx, c)
+	}
+	if c.State != "" {
+		return s.answered(ctx, c)
+	}
+	var args taskArgs
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	if s.cfg.Tasks.Samples() && c.RequireSample != nil {
+		return s.startTask(ctx, c, args)
+	}
+	t := &runningTask{server: s, call: c}
+	if c.Sample != nil {
+		t.ask = func(ctx context.Context, p wire.Prompt) (wire.Sampled, error) { return t.call.Sample(ctx, p) }
+	}
+	return t.solve(ctx, args)
+}
+
+// runningTask is a task that is being solved.
+type runningTask struct {
+	server    *Server
+	call      call // the call that waits for it
+	suspended *redact.Message
+	ask       func(context.Context, wire.Prompt) (wire.Sampled, error) // nil if the client has no model
+}
+
+// solve solves the task and returns the answer to the call.
+func (t *runningTask) solve(ctx context.Context, args taskArgs) (redact.Message, error) {
+	of := task.Task{
+		Query: task.Query{Task: args.Task}, Home: t.call.home, Exit: t.call.modelExit(), Request: execution.Request{Subset: t.call.Subset},
+		Progress: func(message string) { t.server.progress(ctx, t.call, execution.Progress{Message: message}) },
+		Run:      t.run,
+	}
+	if t.ask != nil {
+		of.Sample = t.sample
+	}
+	result, err := t.server.cfg.Tasks.Solve(ctx, of)
 	switch {
 	case err != nil:
 		return redact.Message{}, err
-	case suspended != nil:
-		return *suspended, nil
+	case t.suspended != nil:
+		return *t.suspended, nil
 	}
 	if !args.Verbose {
 		result.Attempts = nil
@@ -73,4 +123,36 @@ func (s *Server) executeTask(ctx context.Context, c call) (redact.Message, error
 		m.Body = result
 	}
 	return m, nil
+}
+
+// run runs a program of the task.
+func (t *runningTask) run(ctx context.Context, req execution.Request) (reply.Result, error) {
+	x, err := t.server.cfg.Runner.Start(ctx, t.call.home, req)
+	if err != nil {
+		return reply.Result{}, err
+	}
+	done, waits, err := t.server.followResult(ctx, t.call, x)
+	if done == nil && err == nil {
+		t.suspended = &waits
+		return reply.Result{Failure: reply.Failure{ErrorType: reply.TypeApproval}}, nil
+	}
+	if done == nil {
+		return reply.Result{}, err
+	}
+	return *done, nil
+}
+
+// sample asks the client's model, which may be another one than that of the conversation.
+func (t *runningTask) sample(ctx context.Context, p task.Prompt) (task.Sampled, error) {
+	text, err := t.call.modelExit().Redact(ctx, p.Text)
+	if err != nil {
+		return task.Sampled{}, err
+	}
+	s, err := t.ask(ctx, wire.Prompt{System: p.System, Text: text, MaxTokens: p.MaxTokens, Model: p.Model})
+	if err != nil && ctx.Err() == nil && fault.KindOf(err) == fault.Internal {
+		t.server.cfg.Log.Debug("the client's model was not asked", "error", err)
+		err = fault.Wrap(fault.Unavailable, err, "the client did not pass the request to its model").
+			WithHint("allow sampling for Sandpiper in the client, or set tasks.model to openai, azure, anthropic or none")
+	}
+	return task.Sampled(s), err
 }

@@ -54,9 +54,9 @@ func (s *Server) toolTools() []builtin {
 	}}
 }
 
-// find returns the Finder of what the caller may see.
+// find returns the Finder of the caller.
 func (s *Server) find(c call) *lookup.Finder {
-	return s.cfg.Find.For(catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset})
+	return s.cfg.Find.For(catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}).WithSkills(c.home.Skills)
 }
 
 func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error) {
@@ -100,14 +100,14 @@ func (s *Server) listServers(_ context.Context, c call) (redact.Message, error) 
 	return redact.Message{Body: s.find(c).Servers()}, err
 }
 
-func (s *Server) serverTools(_ context.Context, c call) (redact.Message, error) {
+func (s *Server) serverTools(ctx context.Context, c call) (redact.Message, error) {
 	var args struct {
 		Server string `json:"server_name"`
 	}
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	list, err := s.find(c).ServerTools(args.Server)
+	list, err := s.find(c).ServerTools(ctx, args.Server)
 	return redact.Message{Body: list}, err
 }
 

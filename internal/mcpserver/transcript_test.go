@@ -158,6 +158,7 @@ var scrubbed = []struct {
 	{regexp.MustCompile(`(execution_time_ms\\":)\d+`), "${1}0"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+Z`), "TIME"},
 	{regexp.MustCompile(`(\\"bytes\\":)\d+`), "${1}0"},
+	{regexp.MustCompile(`(\\"spent\\":)\d+(,\\"saved\\":)-?[\d.]+`), "${1}0${2}0"}, // depend on the ids
 }
 
 func scrub(line []byte) []byte {

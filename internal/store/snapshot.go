@@ -14,7 +14,7 @@ import (
 )
 
 // Snapshot copies the database file at from, as of one moment, to the new file to. Any process may
-// read and write the database meanwhile. Nothing that was deleted is in the copy. It fails with
+// read and write the database at the same time. Nothing that was deleted is in the copy. It fails with
 // fs.ErrNotExist if there is no database, and applies no migrations.
 func Snapshot(ctx context.Context, from, to string) (err error) {
 	if from, err = filepath.Abs(from); err != nil {

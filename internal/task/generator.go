@@ -55,13 +55,31 @@ type Answer struct {
 	Search string
 }
 
+// Sample asks the model of the client that gave the task. The prompt may be redacted again.
+type Sample func(ctx context.Context, p Prompt) (Sampled, error)
+
+// Prompt is a request to the model of a client.
+type Prompt struct {
+	System, Text string
+	MaxTokens    int    // of the answer
+	Model        string // which model is preferred; "" means none
+}
+
+// Sampled is the answer of the model of a client.
+type Sampled struct {
+	Text      string
+	Model     string // "" if the client did not name it
+	Truncated bool   // at MaxTokens
+}
+
 // Usage is the cost of answers of a model.
 type Usage struct {
 	Model        string        `json:"model,omitempty"` // "" if there is none
 	InputTokens  int64         `json:"input_tokens"`
 	OutputTokens int64         `json:"output_tokens"`
-	Requests     int           `json:"requests"`       // including retries
-	Cost         float64       `json:"cost,omitempty"` // in the currency of the configured prices
+	Requests     int           `json:"requests"`            // including retries
+	Estimated    bool          `json:"estimated,omitempty"` // some tokens were not reported, and counted here
+	Cost         float64       `json:"cost,omitempty"`      // in the currency of the configured prices
 	Duration     time.Duration `json:"-"`
 }
 
@@ -73,6 +91,7 @@ func (u *Usage) Add(v Usage) {
 	u.InputTokens += v.InputTokens
 	u.OutputTokens += v.OutputTokens
 	u.Requests += v.Requests
+	u.Estimated = u.Estimated || v.Estimated
 	u.Cost += v.Cost
 	u.Duration += v.Duration
 }

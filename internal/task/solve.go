@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +20,10 @@ import (
 // Config of a Solver.
 type Config struct {
 	Tools     *execution.Tools // required
-	Generator Generator        // required
+	Generator Generator        // required without Sampling
+	// Sampling returns the generator for a task whose client has the model; sample is nil if it
+	// has none. nil means Generator.
+	Sampling func(sample Sample) (Generator, error)
 	// Remote means that the generator sends texts to a model, so that they are redacted.
 	Remote  bool
 	Repairs int // programs that may follow the first one; 0 means 3, negative none
@@ -31,8 +35,8 @@ type Solver struct{ cfg Config }
 
 // New returns a Solver.
 func New(cfg Config) (*Solver, error) {
-	if cfg.Tools == nil || cfg.Generator == nil {
-		return nil, errors.New("task: Config needs Tools and a Generator")
+	if cfg.Tools == nil || cfg.Generator == nil && cfg.Sampling == nil {
+		return nil, errors.New("task: Config needs Tools, and a Generator or Sampling")
 	}
 	switch {
 	case cfg.Repairs == 0:
@@ -54,6 +58,8 @@ type Task struct {
 	Run func(context.Context, execution.Request) (reply.Result, error)
 	// Progress receives what is being done; nil means that nobody waits for it.
 	Progress func(message string)
+	// Sample asks the model of the client, if the Solver uses that; nil means that it has none.
+	Sample Sample
 }
 
 // Result is the result of a task. The JSON keys are those of execute_task's answer.
@@ -82,8 +88,14 @@ func (s *Solver) Solve(ctx context.Context, t Task) (Result, error) {
 	if err := t.check(); err != nil {
 		return Result{}, err
 	}
-	s.awaitServers(ctx, t)
-	w := &work{solver: s, task: t, result: Result{Output: []string{}}}
+	w := &work{solver: s, task: t, generator: s.cfg.Generator, result: Result{Output: []string{}}}
+	if s.cfg.Sampling != nil {
+		var err error
+		if w.generator, err = s.cfg.Sampling(t.Sample); err != nil {
+			return Result{}, err
+		}
+	}
+	s.awaitServers(ctx, t.viewer(), t.progress)
 	if err := w.selectTools(ctx, t.Task); err != nil {
 		return Result{}, err
 	}
@@ -102,21 +114,34 @@ func (s *Solver) Solve(ctx context.Context, t Task) (Result, error) {
 	return w.result, nil
 }
 
+// Select returns the tools that match a task, of those that a viewer sees. It waits for servers that
+// have not listed their tools.
+func (s *Solver) Select(ctx context.Context, viewer catalog.Viewer, q Query) (Selection, error) {
+	if err := q.check(); err != nil {
+		return Selection{}, err
+	}
+	s.awaitServers(ctx, viewer, func(string, ...any) {})
+	return Select(ctx, s.cfg.Tools.Catalog.For(viewer), q)
+}
+
+// Samples reports whether the Solver uses the models of clients.
+func (s *Solver) Samples() bool { return s.cfg.Sampling != nil }
+
 // viewer is the caller that sees the tools of a task.
 func (t Task) viewer() catalog.Viewer {
 	return catalog.Viewer{Tenant: t.Home.ID(), Subset: t.Request.Subset}
 }
 
 // awaitServers waits until servers that were never listed have listed their tools, or failed to.
-func (s *Solver) awaitServers(ctx context.Context, t Task) {
+func (s *Solver) awaitServers(ctx context.Context, viewer catalog.Viewer, progress func(string, ...any)) {
 	var names []string
-	for _, v := range s.cfg.Tools.Catalog.For(t.viewer()).Servers {
+	for _, v := range s.cfg.Tools.Catalog.For(viewer).Servers {
 		if v.Connected && v.Listed.IsZero() {
 			names = append(names, v.Name)
 		}
 	}
 	if len(names) > 0 {
-		t.progress("waiting for %s", strings.Join(names, ", "))
+		progress("waiting for %s", strings.Join(names, ", "))
 		s.cfg.Tools.Calls.AwaitTools(ctx, names...) // the tools of the others may suffice
 	}
 }
@@ -129,10 +154,11 @@ func (t Task) progress(format string, args ...any) {
 
 // work is the state of one Solve.
 type work struct {
-	solver *Solver
-	task   Task
-	tools  []Described
-	result Result
+	solver    *Solver
+	task      Task
+	generator Generator
+	tools     []Described
+	result    Result
 }
 
 // selectTools selects the tools of a query, and describes them for the generator.
@@ -195,29 +221,24 @@ func (w *work) attempt(ctx context.Context, failed *Attempt) (*Attempt, error) {
 // fail records an error without a program.
 func (w *work) fail(err error) {
 	w.result.Error, w.result.Hint, w.result.ErrorType = fault.Message(err), fault.Hint(err), "task"
+	if w.result.Available == 0 && fault.KindOf(err) == fault.NotFound {
+		w.result.Hint = w.solver.cfg.Tools.Find.For(w.task.viewer()).ServerStates()
+	}
 }
 
 // generate asks the generator for a program, and adds up its cost.
 func (w *work) generate(ctx context.Context, failed *Attempt) (Answer, error) {
-	r := Request{Task: w.task.Task, Tools: w.tools, Failed: failed}
+	r := Request{Task: w.task.Task, Tools: w.tools, Failed: failed, Progress: w.countText()}
 	if w.result.Usage != nil {
 		r.Spent = *w.result.Usage
 	}
 	if w.solver.cfg.Remote {
-		var err error
-		if r.Task, err = w.task.Exit.Tokenize(ctx, "", r.Task); err != nil {
+		if err := w.tokenize(ctx, &r); err != nil {
 			return Answer{}, err
-		}
-		if failed != nil {
-			safe := *failed
-			if safe.Error, err = w.task.Exit.Tokenize(ctx, "", safe.Error); err != nil {
-				return Answer{}, err
-			}
-			r.Failed = &safe
 		}
 	}
 	began := time.Now()
-	answer, err := w.solver.cfg.Generator.Generate(ctx, r)
+	answer, err := w.generator.Generate(ctx, r)
 	if u := answer.Usage; u.Model != "" {
 		u.Duration = time.Since(began)
 		if w.result.Usage == nil {
@@ -226,6 +247,52 @@ func (w *work) generate(ctx context.Context, failed *Attempt) (Answer, error) {
 		w.result.Usage.Add(u)
 	}
 	return answer, err
+}
+
+// tokenize replaces personal data by tokens in the texts of a request.
+func (w *work) tokenize(ctx context.Context, r *Request) (err error) {
+	replace := func(text string) string {
+		if err == nil {
+			text, err = w.task.Exit.Tokenize(ctx, "", text)
+		}
+		return text
+	}
+	r.Task = replace(r.Task)
+	r.Tools = slices.Clone(r.Tools)
+	for i, t := range r.Tools {
+		r.Tools[i].Signature, r.Tools[i].Description = replace(t.Signature), replace(t.Description)
+		r.Tools[i].Input, r.Tools[i].Output = validOrNone(replace(string(t.Input))), validOrNone(replace(string(t.Output)))
+	}
+	if r.Failed != nil {
+		r.Failed = &Attempt{Code: r.Failed.Code, Error: replace(r.Failed.Error)}
+	}
+	return err
+}
+
+// validOrNone returns a schema, or nil if it is not JSON any more.
+func validOrNone(schema string) json.RawMessage {
+	if !json.Valid([]byte(schema)) {
+		return nil
+	}
+	return json.RawMessage(schema)
+}
+
+// reportEvery is the interval of reports about the text that a model generates.
+const reportEvery = 2 * time.Second
+
+// countText returns a function that reports how much text was generated; nil if nobody waits.
+func (w *work) countText() func(string) {
+	if w.task.Progress == nil {
+		return nil
+	}
+	written, last := 0, time.Now()
+	return func(part string) {
+		written += len(part)
+		if time.Since(last) >= reportEvery {
+			last = time.Now()
+			w.task.progress("writing the program: %d bytes", written)
+		}
+	}
 }
 
 // final are the failures that another program cannot repair.

@@ -21,9 +21,11 @@ func (s rules) applyGuards(ctx context.Context, home *home.Home, c tool.Call, d 
 	if d.Verdict == policy.Block || g == nil {
 		return d, nil
 	}
-	if found := guardrail.Refusals(g.CheckArgs(c.Args)); len(found) > 0 {
-		s.auditGuard(home, c, string(guardrail.Refuse), found[0].Check)
-		return d, fault.New(fault.Denied, "%s was not called: %s", c.Ref, found[0]).WithHint("%s", found[0].Remedy)
+	for _, f := range g.CheckArgs(ctx, c.Args) {
+		s.auditGuard(home, c, string(f.Verdict), f.Check)
+		if f.Verdict == guardrail.Refuse {
+			return d, fault.New(fault.Denied, "%s was not called: %s", c.Ref, f).WithHint("%s", f.Remedy)
+		}
 	}
 	if !g.HasHook(guardrail.BeforeCall) {
 		return d, nil

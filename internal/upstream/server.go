@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,7 @@ type session interface {
 type connection struct {
 	session session
 	child   *process.Child // nil unless the server is a program
+	local   io.Closer      // nil unless the server is in this process
 
 	// guarded by server.mu
 	active         int  // calls in flight
@@ -276,6 +278,9 @@ func (v *server) detach(c *connection) bool {
 func (v *server) closeConnection(c *connection) {
 	if c.child == nil {
 		c.session.Close()
+		if c.local != nil {
+			_ = c.local.Close()
+		}
 		return
 	}
 	c.child.Stdin.Close() // lets the program exit by itself

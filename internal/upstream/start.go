@@ -31,6 +31,9 @@ func (v *server) connect(ctx context.Context) (*connection, error) {
 	if v.OpenAPI != nil {
 		return v.openDocument(ctx)
 	}
+	if v.Local != nil {
+		return v.connectLocal(ctx)
+	}
 	env, err := v.resolveValues(ctx, "environment variable", v.Env)
 	if err != nil {
 		return nil, err
@@ -139,6 +142,20 @@ func (v *server) launch(ctx context.Context, at Server, env map[string]string) (
 		v.mu.Unlock()
 	}
 	return c, err
+}
+
+// connectLocal connects to a server in this process.
+func (v *server) connectLocal(ctx context.Context) (*connection, error) {
+	streams, err := v.Local.Connect(ctx)
+	if err != nil {
+		return nil, v.startError(ctx, nil, err)
+	}
+	session, err := mcp.OpenStreams(ctx, streams, streams, v.mcpConfig())
+	if err != nil {
+		_ = streams.Close()
+		return nil, v.startError(ctx, nil, err)
+	}
+	return &connection{session: session, local: streams}, nil
 }
 
 // connectHTTP connects over streamable HTTP. If the first message is refused with status

@@ -2,7 +2,8 @@
 // use, stops it when idle, and reports its state.
 //
 // A server is a local program that speaks MCP over stdio, a URL that speaks MCP over
-// HTTP, or an HTTP API described by an OpenAPI document, whose operations become tools.
+// HTTP, an MCP server in this process, or an HTTP API described by an OpenAPI document,
+// whose operations become tools.
 // A server is stopped, starting, ready or failed. A failed server is retried after a
 // delay that doubles; a call during the delay fails immediately. A program that crashes
 // after it has served calls is restarted by the next call. Servers do not block each
@@ -22,6 +23,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -35,8 +37,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
-// Server is the configuration of one server. It has a Command, a URL or an OpenAPI
-// source.
+// Server is the configuration of one server. It has a Command, a URL, an OpenAPI source or a
+// Local.
 type Server struct {
 	Name              string
 	Command           string            // program name on PATH, or a path
@@ -46,6 +48,7 @@ type Server struct {
 	URL               string            // http or https
 	Headers           map[string]string // values go through Config.Resolve
 	OpenAPI           *openapi.Source   // an HTTP API instead of an MCP server; its strings go through Config.Resolve
+	Local             Local             // an MCP server in this process
 	Transport         string            // "stdio", "http" or "sse"; "" means stdio for a Command, otherwise streamable HTTP with SSE as fallback
 	Client            Client            // OAuth client for a URL; its ID, Secret and Key go through Config.Resolve
 	ClientCredentials bool              // obtain tokens with the client credentials of Client, without an interactive login
@@ -57,6 +60,13 @@ type Server struct {
 	Legacy       bool          // Info.Legacy of the last connection
 	Identity     string        // returned with listings; not used otherwise
 	Revision     string        // changes with what the references refer to, so that Update restarts the server; not used otherwise
+}
+
+// Local is an MCP server in this process. Its implementations are pointers, so that equal
+// Servers can be recognized.
+type Local interface {
+	// Connect opens a connection with one message per line. The caller closes it.
+	Connect(context.Context) (io.ReadWriteCloser, error)
 }
 
 // Config of a Set.

@@ -17,13 +17,15 @@ func validate(c Server) error {
 	switch {
 	case c.Name == "" || utf8.RuneCountInString(c.Name) > maxServerName || !utf8.ValidString(c.Name):
 		return fault.New(fault.Invalid, "server name %.120q is not allowed: use 1 to %d characters", c.Name, maxServerName)
+	case c.Local != nil && (c.Command != "" || c.URL != "" || c.OpenAPI != nil):
+		return fault.New(fault.Invalid, "server %q is in this process, which conflicts with command, url and openapi", c.Name)
 	case c.OpenAPI != nil && (c.Command != "" || c.URL != ""):
 		return fault.New(fault.Invalid, "server %q has openapi, which conflicts with command and url", c.Name)
-	case c.OpenAPI == nil && (c.Command == "") == (c.URL == ""):
+	case c.OpenAPI == nil && c.Local == nil && (c.Command == "") == (c.URL == ""):
 		return fault.New(fault.Invalid, "server %q needs either a command or a URL", c.Name)
 	case c.Concurrency < 0 || c.Timeout < 0 || c.StartTimeout < 0:
 		return fault.New(fault.Invalid, "server %q has a negative limit", c.Name)
-	case c.OpenAPI != nil:
+	case c.OpenAPI != nil || c.Local != nil:
 		return nil
 	case c.Command != "" && c.Transport != "" && c.Transport != "stdio":
 		return fault.New(fault.Invalid, "server %q has a command and transport %q; a command requires stdio", c.Name, c.Transport)

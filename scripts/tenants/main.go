@@ -2,7 +2,7 @@
 //
 //	go run ./scripts/tenants [flags] load|noisy|idle
 //
-// load compares a thousand tenants with one, noisy measures a tenant beside another one
+// load compares a thousand tenants with one, noisy measures a tenant while another one
 // that exceeds its quotas, and idle the start and the memory with many tenants. It builds
 // the program of this checkout unless -binary is set. It exits with 1 after an error, and
 // if a bound was exceeded and the run is not short.
@@ -28,7 +28,7 @@ func main() {
 	os.Exit(run(ctx))
 }
 
-// result is what all runs return.
+// result is the result of any run.
 type result interface {
 	Print(io.Writer)
 	Errors() []string

@@ -116,7 +116,7 @@ func (g Limits) Explain(r *Result, out sandbox.Outcome, cause error) {
 func (g Limits) explainException(r *Result, out sandbox.Outcome) {
 	r.ErrorType = cmp.Or(exceptionType(out.ErrorType), "Exception")
 	r.Error = cmp.Or(out.Error, r.ErrorType)
-	if r.ErrorType == "ModuleNotFoundError" {
+	if r.ErrorType == "ModuleNotFoundError" || r.ErrorType == "ImportError" {
 		r.Hint = missingModuleHint(out.Error)
 	}
 	if out.Limit == "" && absentMessage.MatchString(out.Error) {
@@ -132,34 +132,11 @@ func (g Limits) explainException(r *Result, out sandbox.Outcome) {
 	}
 }
 
-var noModule = regexp.MustCompile(`^No module named '([A-Za-z_][A-Za-z0-9_]*)`)
-
 // absentMessage matches the worker's errors for absent network and programs: see
 // python/unavailable.py.
 var absentMessage = regexp.MustCompile(`no network here: use a tool|programs other than Python cannot be started here`)
 
 const useToolsHint = "use the tools of connected servers to reach anything outside: search_tools finds them"
-
-// networkPackages are packages that are useless without a network.
-var networkPackages = map[string]bool{"requests": true, "httpx": true, "aiohttp": true, "urllib3": true, "httplib2": true, "websockets": true, "websocket": true,
-	"paramiko": true, "boto3": true, "botocore": true, "openai": true, "anthropic": true, "psycopg2": true, "psycopg": true, "pymysql": true, "redis": true, "pymongo": true}
-
-// missingModuleHint returns the hint for a missing module; "" for one of Sandpiper's own.
-func missingModuleHint(message string) string {
-	m := noModule.FindStringSubmatch(message)
-	switch {
-	case m == nil || m[1] == "skills":
-		return ""
-	case m[1] == "servers":
-		return "no connected server has this module: search_tools finds those that exist; the operator can add servers to servers: in the configuration"
-	case networkPackages[m[1]]:
-		return "there is no network in the sandbox, so this package cannot work; " + useToolsHint
-	}
-	if strings.HasSuffix(message, "of the standard library that is not there") {
-		return "avoid it: this Python does not include it, and no package provides it"
-	}
-	return "avoid it, or ask the operator to add it to sandbox.packages or the tenant's package layer and run sandpiper packages lock and install; code cannot install packages"
-}
 
 // timeoutHint returns the hint after a timeout.
 func (g Limits) timeoutHint() string {

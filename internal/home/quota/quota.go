@@ -1,7 +1,7 @@
 // Package quota counts what a tenant has used in a period of time, and refuses more than its
 // quotas allow.
 //
-// A period is divided into steps, and what was used in a step expires together: a quota is
+// A period is divided into steps, and the usage of a step expires together: a quota is
 // available again late rather than early. Counts are kept in memory and written to the tenant's
 // database within a second, so that they span restarts and several processes: two processes
 // together exceed a quota by at most what they use in that second. A Counter is safe for
@@ -39,10 +39,12 @@ const (
 	Executions Name = "executions_per_minute"
 	CPU        Name = "cpu_seconds_per_day" // counted in milliseconds
 	Calls      Name = "calls_per_day"       // of tools of upstream servers
+	// ModelTokens are those that ask_llm sends and receives.
+	ModelTokens Name = "model_tokens_per_day"
 )
 
 // Names lists all quotas.
-var Names = []Name{Executions, CPU, Calls}
+var Names = []Name{Executions, CPU, Calls, ModelTokens}
 
 // period returns the period of a quota.
 func (n Name) period() time.Duration {
@@ -52,7 +54,7 @@ func (n Name) period() time.Duration {
 	return 24 * time.Hour
 }
 
-// unit returns how much of what is counted is 1 of the quota.
+// unit returns the amount that counts as 1 of the quota.
 func (n Name) unit() int64 {
 	if n == CPU {
 		return 1000
@@ -65,12 +67,12 @@ type Limits map[Name]int64
 
 // Status is the state of one quota.
 type Status struct {
-	Name   Name          `json:"quota"`
-	Limit  int64         `json:"limit"`
-	Used   int64         `json:"used"` // in the last Period
-	Period time.Duration `json:"-"`
+	Name   Name
+	Limit  int64
+	Used   int64 // in the last Period
+	Period time.Duration
 	// Retry is the time until something of it is available again; 0 means now.
-	Retry time.Duration `json:"-"`
+	Retry time.Duration
 }
 
 // Left returns how much is available.
@@ -205,6 +207,16 @@ func (c *Counter) AddCPU(d time.Duration) {
 	c.add(CPU, max(d.Milliseconds(), 1))
 }
 
+// AddModelTokens counts tokens that a language model has read and written.
+func (c *Counter) AddModelTokens(n int64) {
+	if _, limited := c.limits[ModelTokens]; !limited || n <= 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.add(ModelTokens, n)
+}
+
 // Status returns the state of the configured quotas.
 func (c *Counter) Status(ctx context.Context) ([]Status, error) {
 	if len(c.limits) == 0 {
@@ -276,7 +288,7 @@ func (c *Counter) add(n Name, amount int64) {
 	}
 }
 
-// writeAfter bounds the delay of a write, and readEvery the age of what other processes wrote.
+// writeAfter bounds the delay of a write, and readEvery the age of the counts of other processes.
 const (
 	writeAfter = 500 * time.Millisecond
 	readEvery  = 500 * time.Millisecond

@@ -2,7 +2,7 @@
 // can make a skill of it.
 //
 // Code is encrypted and bound to the id of its execution. It is kept in memory and written to the
-// tenant's database within a second, after the answer of the execution: a crash loses what was
+// tenant's database within two seconds, after the answer of the execution: a crash loses what was
 // not written. Age, number and size are limited; the oldest code is deleted first. A Store is
 // safe for concurrent use, and several processes may have one for the same database.
 package recent
@@ -81,6 +81,9 @@ type Store struct {
 	timer  *time.Timer
 	closed bool
 	writes sync.WaitGroup
+	// since the limits were last enforced; they may be exceeded by a tenth
+	unpruned      int
+	unprunedBytes int
 }
 
 // New returns the Store of a database. It does no I/O.
@@ -97,7 +100,7 @@ func New(cfg Config) (*Store, error) {
 }
 
 const (
-	writeAfter = 500 * time.Millisecond
+	writeAfter = 2 * time.Second
 	maxAdded   = 4 << 20 // bytes that wait to be written; more code is not stored
 )
 
@@ -121,6 +124,11 @@ func (s *Store) Add(c Code) {
 func (s *Store) write() {
 	s.mu.Lock()
 	added := s.added
+	s.unpruned, s.unprunedBytes = s.unpruned+len(added), s.unprunedBytes+s.bytes
+	prune := s.unpruned > s.cfg.Number/10 || int64(s.unprunedBytes) > s.cfg.MaxBytes/10
+	if prune {
+		s.unpruned, s.unprunedBytes = 0, 0
+	}
 	s.added, s.bytes, s.timer = nil, 0, nil
 	s.mu.Unlock()
 	if len(added) == 0 {
@@ -139,6 +147,9 @@ func (s *Store) write() {
 			if err != nil {
 				return err
 			}
+		}
+		if !prune {
+			return nil
 		}
 		return s.prune(ctx, tx)
 	})

@@ -1,6 +1,7 @@
 package skill
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
 )
 
 // Import saves the skills in dir, each NAME.py with an optional NAME.json for its description,
@@ -63,8 +65,20 @@ func (s *Store) importOne(ctx context.Context, root *os.Root, name string) (fres
 	if known, err := s.hasVersion(ctx, name, code); known || err != nil {
 		return false, err
 	}
-	_, err = s.Save(ctx, Draft{Name: name, Code: code, Description: about.Description, Tags: about.Tags})
+	_, err = s.Save(ctx, Draft{Name: name, Code: code, Description: cmp.Or(about.Description, describe(name, code)), Tags: about.Tags})
 	return err == nil, err
+}
+
+// describe returns the first paragraph of the docstring of a skill's function, or else of its
+// module; "" if neither has one.
+func describe(name, code string) string {
+	m := pysource.Parse([]byte(code))
+	f, _ := m.Find(name)
+	text, _, _ := strings.Cut(cmp.Or(f.Doc, m.Doc), "\n\n")
+	if len(text) > maxDescription {
+		return ""
+	}
+	return strings.Join(strings.Fields(text), " ")
 }
 
 // hasVersion reports whether a stored version of the skill has this code.

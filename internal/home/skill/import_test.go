@@ -97,3 +97,15 @@ func TestImportSkipsInvalidSkills(t *testing.T) {
 		t.Error("a missing directory was read")
 	}
 }
+
+// A skill without a description is described by its docstring.
+func TestImportTakesDescriptionFromDocstring(t *testing.T) {
+	h := open(t, skill.Config{})
+	dir := t.TempDir()
+	put(t, dir, map[string]string{"double.py": "\"\"\"Numbers.\"\"\"\n\ndef double(x):\n    \"\"\"Double a\n    number.\n\n    Twice.\n    \"\"\"\n    return 2 * x\n", "half.py": "'Halves.'\n", "own.py": "'x'\n", "own.json": `{"description": "Own"}`})
+	h.imports(t, dir, "double", "half", "own")
+	all, err := h.List(t.Context())
+	if err != nil || len(all) != 3 || all[0].Description != "Double a number." || all[1].Description != "Halves." || all[2].Description != "Own" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}

@@ -95,7 +95,7 @@ type Draft struct {
 	Description string
 	Tags        []string
 	Tools       Tools // that the code uses
-	// Instructions tell an agent how to use the skill, in Markdown; "" if there are none.
+	// Instructions describe the use of the skill to an agent, in Markdown; "" if there are none.
 	Instructions string
 }
 
@@ -104,7 +104,7 @@ type Skill struct {
 	Name     string   `json:"name"`
 	Code     string   `json:"code"`
 	Metadata Metadata `json:"metadata"`
-	// Instructions tell an agent how to use an imported skill, in Markdown.
+	// Instructions describe the use of an imported skill to an agent, in Markdown.
 	Instructions string `json:"instructions,omitempty"`
 }
 

@@ -27,7 +27,7 @@ func list(dir string) ([]entry, error) {
 	}
 	var all []entry
 	for _, n := range names {
-		if fi, err := n.Info(); err == nil && fi.Mode().IsRegular() { // others were deleted meanwhile
+		if fi, err := n.Info(); err == nil && fi.Mode().IsRegular() { // others were deleted in between
 			all = append(all, entry{filepath.Join(dir, n.Name()), fi.Size(), fi.ModTime()})
 		}
 	}

@@ -68,6 +68,7 @@ type Counter struct {
 	timer     *time.Timer
 	closed    bool
 	runs      sync.WaitGroup
+	counting  sync.Mutex // held while texts are counted and totals written
 }
 
 // amount is a text to be counted, or a part of it.
@@ -84,7 +85,7 @@ const (
 	maxExact      = 64 << 10 // bytes of a text that is counted completely
 	sampleBytes   = 16 << 10 // counted of a longer text
 	bytesPerToken = 4        // estimate
-	writeAfter    = time.Second
+	writeAfter    = 5 * time.Second
 	maxRows       = 1000 // sessions with a row of their own
 )
 
@@ -178,12 +179,22 @@ func (m *Counter) totals(session string) *Totals {
 	return r
 }
 
-// run counts the waiting texts and writes the totals.
+// run is called by the timer.
 func (m *Counter) run() {
 	defer m.runs.Done()
 	m.mu.Lock()
+	m.timer = nil
+	m.mu.Unlock()
+	m.flush()
+}
+
+// flush counts the waiting texts and writes the totals.
+func (m *Counter) flush() {
+	m.counting.Lock()
+	defer m.counting.Unlock()
+	m.mu.Lock()
 	waiting := m.waiting
-	m.waiting, m.bytes, m.timer = nil, 0, nil
+	m.waiting, m.bytes = nil, 0
 	m.mu.Unlock()
 	for _, a := range waiting {
 		n := tokens.Count(a.text)
@@ -195,6 +206,9 @@ func (m *Counter) run() {
 	unwritten := m.unwritten
 	m.unwritten = map[string]*Totals{}
 	m.mu.Unlock()
+	if len(unwritten) == 0 {
+		return
+	}
 	if err := m.write(unwritten); err != nil {
 		m.log.Warn("write token usage", "error", err)
 	}
@@ -235,9 +249,10 @@ func read(ctx context.Context, tx *store.Tx, session string) (r Totals, err erro
 	return r, err
 }
 
-// Find returns the totals of a session; "" means all sessions. Texts of the last second may be
-// missing.
+// Find returns the totals of a session; "" means all sessions. It counts the waiting texts first;
+// those of another process may be missing for a second.
 func (m *Counter) Find(ctx context.Context, session string) (r Totals, err error) {
+	m.flush()
 	err = m.db.View(ctx, func(tx *store.Tx) error {
 		r, err = read(ctx, tx, session)
 		return err

@@ -60,6 +60,17 @@ func TestTokensAreCountedInTotalAndBySession(t *testing.T) {
 	}
 }
 
+func TestFindCountsWaitingTexts(t *testing.T) {
+	m, _ := open(t, filepath.Join(t.TempDir(), "t.db"))
+	defer m.Close()
+	for i := range int64(3) {
+		m.AddToolCall("", "hello world")
+		if got, want := find(t, m, ""), (usage.Totals{Calls: i + 1, Saved: 2 * (i + 1)}); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+}
+
 func TestLargeTextIsEstimated(t *testing.T) {
 	m, _ := open(t, filepath.Join(t.TempDir(), "t.db"))
 	text := strings.Repeat("hello world ", 100_000) // 12 bytes, about 2 tokens

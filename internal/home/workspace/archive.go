@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Archived is what an archive contains of a workspace.
+// Archived counts the content of a workspace in an archive.
 type Archived struct {
 	Files   int64 `json:"files"`   // with links and directories
 	Bytes   int64 `json:"bytes"`   // of the content, without holes
@@ -33,7 +33,7 @@ type segment struct{ offset, length int64 }
 
 // Archive writes the entries of the workspace to tw, with names below prefix. Directories come
 // before what they contain. Mounts are omitted. It adds permissions to directories that their
-// owner cannot read. Files that code changes meanwhile are counted: such a file may be in the archive
+// owner cannot read. Files that code changes during the copy are counted: such a file may be in the archive
 // in a mixed state, and with zeros at its end if it became shorter.
 func (f *Files) Archive(ctx context.Context, tw *tar.Writer, prefix string) (Archived, error) {
 	a := archiver{files: f, tw: tw, prefix: prefix, seen: map[identity]string{}}
@@ -105,7 +105,7 @@ func (a *archiver) add(d *dir, name, p string, e entry) error {
 		return a.header(&tar.Header{Typeflag: tar.TypeLink, Name: p, Linkname: a.prefix + first, Mode: int64(e.mode.Perm())})
 	}
 	file, err := d.openUnreadable(name)
-	if isNotExist(err) { // deleted meanwhile
+	if isNotExist(err) { // deleted in between
 		return nil
 	}
 	if err != nil {

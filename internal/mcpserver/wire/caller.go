@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -106,45 +105,58 @@ func (a authenticator) authenticate(h http.Handler) http.Handler {
 	if a.verify == nil {
 		return h
 	}
-	check := func(ctx context.Context, _ string, r *http.Request) (*auth.TokenInfo, error) {
-		caller, err := a.verify(ctx, credentialsOf(r))
-		if err != nil {
-			return nil, refusal{err}
-		}
-		if caller.Name == "" {
-			return nil, fmt.Errorf("%w: it has no owner", auth.ErrInvalidToken)
-		}
-		return &auth.TokenInfo{UserID: caller.Name, Scopes: caller.Scopes, Expiration: caller.Expires}, nil
+	// Only the SDK can add the caller to a context.
+	identified := func(_ context.Context, _ string, r *http.Request) (*auth.TokenInfo, error) {
+		return r.Context().Value(verified{}).(*auth.TokenInfo), nil
 	}
-	required := auth.RequireBearerToken(check, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
-	const challenge = "WWW-Authenticate" // required by HTTP, omitted by the SDK
-	asked := required(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Del(challenge)
+	add := auth.RequireBearerToken(identified, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
+	next := add(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, stop := a.recheckStream(r)
 		defer stop()
 		h.ServeHTTP(w, r.WithContext(ctx))
 	}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if w.Header().Set(challenge, "Bearer"); a.metadata != "" {
-			w.Header().Set(challenge, fmt.Sprintf("Bearer resource_metadata=%q", a.metadata))
+		r = withToken(r)
+		given, ok := credentialsOf(r)
+		if !ok {
+			a.refuse(w, nil)
+			return
 		}
-		asked.ServeHTTP(w, withToken(r))
+		caller, err := a.verify(r.Context(), given)
+		if err == nil && caller.Name == "" {
+			err = fault.New(fault.Denied, "the token has no owner")
+		}
+		if err != nil {
+			a.refuse(w, err)
+			return
+		}
+		info := &auth.TokenInfo{UserID: caller.Name, Scopes: caller.Scopes, Expiration: caller.Expires}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), verified{}, info)))
 	})
 }
 
-// refusal is an error for which the SDK answers 401 with its text.
-type refusal struct{ error }
+// verified is the context key of the caller of a request.
+type verified struct{}
 
-// Error returns the message without its cause.
-func (e refusal) Error() string {
-	if f, ok := errors.AsType[*fault.Error](e.error); ok {
-		return f.Message
+// refuse answers a request whose credentials are not valid, by RFC 6750; a nil err means that it
+// has none. Credentials that cannot be verified now are no reason for a client to drop them.
+func (a authenticator) refuse(w http.ResponseWriter, err error) {
+	if err != nil && fault.KindOf(err) != fault.Denied {
+		w.Header().Set("Retry-After", "10")
+		http.Error(w, fault.Message(err), http.StatusServiceUnavailable)
+		return
 	}
-	return e.error.Error()
+	message, params := "no bearer token", []string(nil)
+	if err != nil {
+		message = fault.Message(err)
+		params = append(params, `error="invalid_token"`, fmt.Sprintf("error_description=%q", message))
+	}
+	if a.metadata != "" {
+		params = append(params, fmt.Sprintf("resource_metadata=%q", a.metadata))
+	}
+	w.Header().Set("WWW-Authenticate", strings.TrimSuffix("Bearer "+strings.Join(params, ", "), " "))
+	http.Error(w, message, http.StatusUnauthorized)
 }
-
-// Is implements errors.Is.
-func (refusal) Is(target error) bool { return target == auth.ErrInvalidToken }
 
 // noToken marks the context of a request that has a client certificate and no token.
 type noToken struct{}
@@ -159,18 +171,24 @@ func withToken(r *http.Request) *http.Request {
 	return r
 }
 
-// credentialsOf returns the credentials of a request that RequireBearerToken has looked at.
-func credentialsOf(r *http.Request) (c access.Credentials) {
+// credentialsOf returns the credentials of a request, and reports whether it has any. A header that
+// is not a bearer token is none, also with a certificate.
+func credentialsOf(r *http.Request) (c access.Credentials, ok bool) {
 	if r.TLS != nil {
 		c.Chain = r.TLS.PeerCertificates
 	}
-	if fields := strings.Fields(r.Header.Get("Authorization")); r.Context().Value(noToken{}) == nil && len(fields) == 2 {
-		c.Token = fields[1]
+	if r.Context().Value(noToken{}) != nil {
+		return c, true
 	}
-	return c
+	fields := strings.Fields(r.Header.Get("Authorization"))
+	if len(fields) != 2 || !strings.EqualFold(fields[0], "bearer") {
+		return c, false
+	}
+	c.Token = fields[1]
+	return c, true
 }
 
-// changed tells all that wait of a change.
+// changed wakes all goroutines that wait for a change.
 type changed struct {
 	mu   sync.Mutex
 	next chan struct{} // closed by the next change; nil if nobody waits
@@ -200,7 +218,8 @@ func (a authenticator) recheckStream(r *http.Request) (ctx context.Context, stop
 	if r.Method != http.MethodGet && r.Header.Get("Mcp-Method") != "subscriptions/listen" {
 		return r.Context(), func() {}
 	}
-	given, owner := credentialsOf(r), a.callerFrom(r.Context())
+	owner := a.callerFrom(r.Context())
+	given, _ := credentialsOf(r)
 	ctx, cancel := context.WithCancel(r.Context())
 	var watch sync.WaitGroup
 	watch.Go(func() {

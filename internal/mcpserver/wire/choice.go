@@ -13,13 +13,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// Choice is what a client chose by the URL of a request: /mcp/p/SUBSET?profile=PROFILE.
+// Choice is the choice of a client by the URL of a request: /mcp/p/SUBSET?profile=PROFILE.
 type Choice struct {
 	Profile string // "" means the default
 	Subset  string // named subset of servers; "" means all
 }
 
-// Selection is what one caller is offered.
+// Selection lists the tools and resources of one caller.
 type Selection struct {
 	Has   func(tool string) bool // reports whether a tool is offered
 	Tools func() []Tool          // of Config.Tools; descriptions and schemas may differ

@@ -171,7 +171,7 @@ var tokens = map[string]string{"token-of-alice": "alice", "token-of-bob": "bob"}
 
 func verify(_ context.Context, given access.Credentials) (Caller, error) {
 	if tokens[given.Token] == "" {
-		return Caller{}, errors.New("unknown")
+		return Caller{}, access.ErrUnknown
 	}
 	return Caller{Name: tokens[given.Token]}, nil
 }

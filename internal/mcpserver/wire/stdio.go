@@ -24,16 +24,16 @@ var (
 	errStopped = errors.New("the daemon is stopping")
 )
 
-// ServeStdio serves MCP to one client, one message per line, until in ends, out fails or
+// ServeStdio serves MCP to one client, the caller, one message per line, until in ends, out fails or
 // ctx ends. Running calls then have Linger or Grace to finish, and Grace if ctx ends during
 // Linger; after that their contexts end, and one second later ServeStdio returns even if
 // calls still run.
 //
 // A blocked read of in is abandoned; it ends with the process or when in is closed.
-func (s *Server) ServeStdio(ctx context.Context, in io.Reader, out io.Writer) error {
+func (s *Server) ServeStdio(ctx context.Context, caller string, in io.Reader, out io.Writer) error {
 	alive, kill := context.WithCancelCause(context.Background())
 	c := newLineConn(in, out)
-	server, offer := s.build(alive, authenticator{unnamed: s.cfg.Caller}, &mcp.ServerOptions{})
+	server, offer := s.build(alive, authenticator{unnamed: caller}, &mcp.ServerOptions{})
 	defer offer.close()
 	defer kill(errGone)
 	session, err := server.Connect(ctx, c, nil)

@@ -52,7 +52,7 @@ func dial(t *testing.T, cfg Config) *client {
 	c := &client{t: t, in: inW, lines: bufio.NewScanner(outR), ended: make(chan error, 1), stop: stop}
 	c.lines.Buffer(nil, 64<<20)
 	go func() {
-		c.ended <- s.ServeStdio(ctx, inR, outW)
+		c.ended <- s.ServeStdio(ctx, cfg.Caller, inR, outW)
 		outW.Close()
 	}()
 	t.Cleanup(func() { stop(); inW.Close(); outR.Close() })

@@ -102,6 +102,13 @@ type Call struct {
 	Require func(questions []Question, state string) error
 	State   string           // of an earlier Require, as returned by the client; unchecked
 	Replies map[string]Reply // by question id; unchecked
+	// Sample asks the model of the client and waits for the answer; nil if it has none, or
+	// cannot be asked during a call.
+	Sample func(ctx context.Context, p Prompt) (Sampled, error)
+	// RequireSample is Require for its model: the client calls again, with State and Sampled;
+	// nil if it has no model, or can be asked during a call.
+	RequireSample func(p Prompt, state string) error
+	Sampled       *Sampled // nil if the client did not ask its model
 	// Trace returns the client's W3C trace context by name, traceparent or tracestate;
 	// "" for none. Unchecked.
 	Trace func(name string) string
@@ -281,6 +288,7 @@ func (s *Server) handler(alive context.Context, authn authenticator, t Tool) mcp
 		if !authn.mayUse(ctx, req, s.cfg.AskScope) {
 			call.Ask, call.Require, call.State, call.Replies = nil, nil, "", nil
 		}
+		call.sampleable(req, required)
 		redacted, err := contain(ctx, t.Handle, call)
 		if errors.Is(err, ErrState) {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: ErrState.Error()}

@@ -24,7 +24,7 @@ var Local = ID{"local"}
 // maxLength is the maximum number of characters of a uid.
 const maxLength = 128
 
-// rule is what Parse accepts, for error messages.
+// rule describes valid uids, for error messages.
 const rule = "use 1 to 128 letters, digits and '@', '.', '_', '-', with at least one letter or digit"
 
 // reserved are the names of devices on Windows, where a directory cannot have them.

@@ -14,6 +14,7 @@
 package model
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -46,29 +47,30 @@ const MinAnswer = 256
 
 // Config of a Generator.
 type Config struct {
-	Provider   string           // required
-	Name       string           // model, or deployment on Azure; required but for Sampling
-	URL        string           // of the endpoint; "" means the default of the provider; Azure has none
-	Key        string           // a reference such as ${NAME}; "" sends none
-	APIVersion string           // of the older API of Azure; "" means the current API
-	MaxTokens  int              // of an answer; 0 means DefaultMaxTokens
-	Timeout    time.Duration    // of a request; 0 means DefaultTimeout
-	Budget     int64            // tokens of a task, sent and received; 0 means DefaultBudget
-	BudgetCost float64          // of a task, in the currency of Prices; 0 means no limit
-	Prices     map[string]Price // by model
+	Provider   string        // required
+	Name       string        // model, or deployment on Azure; with Sampling a preference, "" means none
+	URL        string        // of the endpoint; "" means the default of the provider; Azure has none
+	Key        string        // a reference such as ${NAME}; "" sends none
+	APIVersion string        // of the older API of Azure; "" means the current API
+	MaxTokens  int           // of an answer; 0 means DefaultMaxTokens
+	Timeout    time.Duration // of a request; 0 means DefaultTimeout
+	Budget     int64         // tokens of a task, sent and received; 0 means DefaultBudget
+	// Limits of ask_llm in an execution: prompts, 0 means DefaultAskRequests and a negative number
+	// that code cannot ask; and tokens, 0 means DefaultBudget.
+	AskRequests int
+	AskTokens   int64
+	BudgetCost  float64          // of a task, in the currency of Prices; 0 means no limit
+	Prices      map[string]Price // by model
 
 	// Resolve replaces references such as ${NAME} before each request; nil leaves them
 	// unchanged.
 	Resolve func(ctx context.Context, text string) (string, error)
 	// Sample asks the client's model; required for Sampling.
-	Sample Sample
+	Sample task.Sample
 }
 
 // Price of a million tokens.
 type Price struct{ Input, Output float64 }
-
-// Sample returns the answer of the client's model. It is safe for concurrent use.
-type Sample func(ctx context.Context, system, prompt string) (text string, err error)
 
 // Generator writes programs with a model. It implements task.Generator.
 type Generator struct {
@@ -85,6 +87,7 @@ type question struct {
 // answer is what a model returned, complete or up to a failure.
 type answer struct {
 	text      string
+	model     string // "" means the one of the configuration
 	finished  bool
 	truncated bool // at the maximum number of tokens
 	refused   bool
@@ -121,13 +124,13 @@ func New(cfg Config) (*Generator, error) {
 	}
 	if cfg.Sample == nil {
 		return nil, fault.New(fault.Unavailable, "the client offers no model to write programs with").
-			WithHint("use a client that supports sampling, or set tasks.model to openai, azure or anthropic")
+			WithHint("use a client that supports MCP sampling, or set tasks.model to openai, azure, anthropic or none")
+	}
+	g.ask = func(ctx context.Context, q question, _ func(string)) (answer, error) {
+		s, err := cfg.Sample(ctx, task.Prompt{System: q.system, Text: q.prompt, MaxTokens: q.max, Model: cfg.Name})
+		return answer{text: s.Text, model: s.Model, finished: err == nil, truncated: s.Truncated}, err
 	}
 	g.cfg.Name = Sampling
-	g.ask = func(ctx context.Context, q question, _ func(string)) (answer, error) {
-		text, err := cfg.Sample(ctx, q.system, q.prompt)
-		return answer{text: text, finished: err == nil}, err
-	}
 	return g, nil
 }
 
@@ -253,11 +256,12 @@ func (g *Generator) once(ctx context.Context, q question, progress func(string))
 // count adds the cost of a request. An answer whose tokens are not reported is counted here.
 func (g *Generator) count(used *task.Usage, q question, a answer) {
 	used.Requests++
+	used.Model = cmp.Or(a.model, used.Model)
 	if a.input == 0 && (a.finished || a.text != "") {
-		a.input = q.tokens()
+		a.input, used.Estimated = q.tokens(), true
 	}
-	if a.output == 0 {
-		a.output = int64(tokens.Count(a.text))
+	if a.output == 0 && a.text != "" {
+		a.output, used.Estimated = int64(tokens.Count(a.text)), true
 	}
 	p := g.cfg.Prices[g.cfg.Name]
 	used.InputTokens += a.input

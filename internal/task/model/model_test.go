@@ -108,12 +108,12 @@ func TestGenerateStreamsAProgramAndRepairsIt(t *testing.T) {
 
 func TestGenerateWithSampling(t *testing.T) {
 	var systems, prompts []string
-	g, err := model.New(model.Config{Provider: model.Sampling, Budget: 3000, Sample: func(_ context.Context, system, prompt string) (string, error) {
-		systems, prompts = append(systems, system), append(prompts, prompt)
-		if strings.Contains(prompt, "missing argument: b") {
-			return program, nil
+	g, err := model.New(model.Config{Provider: model.Sampling, Budget: 3000, Sample: func(_ context.Context, p task.Prompt) (task.Sampled, error) {
+		systems, prompts = append(systems, p.System), append(prompts, p.Text)
+		if strings.Contains(p.Text, "missing argument: b") {
+			return task.Sampled{Text: program}, nil
 		}
-		return "```python\nresult = add(5)\n```", nil
+		return task.Sampled{Text: "```python\nresult = add(5)\n```"}, nil
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -138,10 +138,13 @@ func TestGenerateWithSampling(t *testing.T) {
 
 func TestSamplingReportsItsErrors(t *testing.T) {
 	denied := fault.New(fault.Denied, "the person declined")
-	for want, sample := range map[string]model.Sample{
-		"the person declined":                              func(context.Context, string, string) (string, error) { return "", denied },
-		"the client's model did not answer within 10ms":    func(ctx context.Context, _, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() },
-		"the model returned no program: the answer is emp": func(context.Context, string, string) (string, error) { return "", nil },
+	for want, sample := range map[string]task.Sample{
+		"the person declined": func(context.Context, task.Prompt) (task.Sampled, error) { return task.Sampled{}, denied },
+		"the client's model did not answer within 10ms": func(ctx context.Context, _ task.Prompt) (task.Sampled, error) {
+			<-ctx.Done()
+			return task.Sampled{}, ctx.Err()
+		},
+		"the model returned no program: the answer is emp": func(context.Context, task.Prompt) (task.Sampled, error) { return task.Sampled{}, nil },
 	} {
 		g, err := model.New(model.Config{Provider: model.Sampling, Sample: sample, Timeout: 10 * time.Millisecond})
 		if err != nil {

@@ -64,7 +64,7 @@ func (p parameter) suits(v wording.Value) bool {
 	return true
 }
 
-// affinity says how well a value fits a parameter; 0 if it does not.
+// affinity returns how well a value fits a parameter; 0 if it does not.
 func (p parameter) affinity(v wording.Value) float64 {
 	if !p.suits(v) {
 		return 0
@@ -286,6 +286,9 @@ func wordAfter(p parameter, text string) (code string, ok bool) {
 		return "", false
 	}
 	named := wording.Words(p.name)
+	if len(named) == 0 {
+		return "", false
+	}
 	form := regexp.MustCompile(`(?i)\b` + strings.Join(named, `[ _-]`) + `(?: named| called| is|:)? ([\p{L}\d_-]+)`)
 	m := form.FindStringSubmatch(text)
 	if m == nil || wording.IsFiller(m[1]) || wording.IsVerb(wording.Stem(m[1])) {
@@ -297,7 +300,7 @@ func wordAfter(p parameter, text string) (code string, ok bool) {
 func (p parameter) literal(v wording.Value) string {
 	switch {
 	case p.numeric() && v.Kind == wording.Number:
-		return v.Text
+		return decimal(v.Text)
 	case p.enum != nil:
 		for _, e := range p.enum {
 			if strings.EqualFold(e, v.Text) {
@@ -306,4 +309,16 @@ func (p parameter) literal(v wording.Value) string {
 		}
 	}
 	return literal(v.Text)
+}
+
+// decimal returns a number without leading zeros, which Python rejects.
+func decimal(text string) string {
+	digits, negative := strings.CutPrefix(text, "-")
+	for len(digits) > 1 && digits[0] == '0' && digits[1] != '.' {
+		digits = digits[1:]
+	}
+	if negative {
+		return "-" + digits
+	}
+	return digits
 }

@@ -45,10 +45,10 @@ func (w *writer) pick(of []string, otherwise string) string {
 	return strings.TrimSpace(fmt.Sprintf("%s(%s, %s) %s", w.program.use("pick"), w.last, strings.Join(all, ", "), otherwise))
 }
 
-// references begin what a clause says of the result before: "its title", "the phone number".
+// references begin a reference of a clause to the previous result: "its title", "the phone number".
 var references = regexp.MustCompile(`(?i)\b(?:its|the|this|their|his|her)\s+`)
 
-// noun is what follows a reference.
+// noun is the word after a reference.
 var noun = regexp.MustCompile(`^(?:[\p{L}-]+\s*){1,3}`)
 
 // results are words for a whole result.
@@ -190,6 +190,6 @@ func (w *writer) compare() (code string, ok bool) {
 	return w.program.code(fmt.Sprintf("%s(found, key=lambda name: %s)", function, key)), true
 }
 
-// measureStem shortens an adjective to what a member's name has in common with it: humid,
+// measureStem shortens an adjective to the part that names of members have in common with it: humid,
 // humidity.
 func measureStem(w string) string { return w[:min(len(w), 6)] }

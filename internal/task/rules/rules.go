@@ -95,7 +95,7 @@ func (w *writer) write() (string, error) {
 	return w.program.code(w.last), nil
 }
 
-// state is what a failed step leaves behind.
+// state is the state after a failed step.
 type state struct {
 	program program
 	used    map[int]bool

@@ -13,7 +13,7 @@ type Clause struct {
 	Pool       []int // indexes of its values
 }
 
-// borders are what may separate two clauses. The second group begins the next one.
+// borders are the words that may separate two clauses. The second group begins the next one.
 var borders = regexp.MustCompile(`(?i)([.;?!]\s+|,?\s+and then\s+|,?\s+then\s+|,\s+and\s+|,\s+|\s+and\s+|:\s+)(\p{L}+)`)
 
 // Split splits a task into clauses. A clause without a verb belongs to the one before it, or at
@@ -88,14 +88,14 @@ func merge(text string, all []Clause) (merged []Clause) {
 	return merged
 }
 
-// gists are what a description of a tool says instead of a value.
+// gists are the words of descriptions of tools for a value of a kind.
 var gists = map[Kind]string{
 	Quoted: "", WebAddress: "URL", Email: "e-mail address", Date: "date", Clock: "time", Phone: "phone number", File: "file",
 	Expression: "arithmetic expression",
 }
 
 // Gist returns a text for the search of tools: with the kinds of its values instead of the values,
-// since the words of a file's name or of a quoted text say nothing about the tool.
+// since the words of a file's name or of a quoted text do not describe the tool.
 func Gist(text string, values []Value) string {
 	var b strings.Builder
 	at := 0
@@ -119,7 +119,7 @@ func Gist(text string, values []Value) string {
 	return gist
 }
 
-// reads reports whether a text names a file and does not say what to do with it.
+// reads reports whether a text names a file without a verb for it.
 func reads(gist string, values []Value) bool {
 	return slices.ContainsFunc(values, func(v Value) bool { return v.Kind == File }) &&
 		!slices.ContainsFunc(Words(gist), func(w string) bool { return fileVerbs[w] })

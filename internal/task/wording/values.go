@@ -1,3 +1,5 @@
+// Package wording reads the description of a task: its values, its clauses, and the query
+// for a search of tools. It knows English only.
 package wording
 
 import (
@@ -6,9 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
-// Kind is what a value in a text looks like.
+// Kind is the form of a value in a text.
 type Kind int
 
 const (
@@ -47,7 +50,7 @@ var forms = []struct {
 	{Date, regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}\b|\b` + months + ` \d{1,2}(?:st|nd|rd|th)?,? \d{4}\b|\b\d{1,2}(?:st|nd|rd|th|\.)? (?:of )?` + months + `,? \d{4}\b`)},
 	{Clock, regexp.MustCompile(`\b\d{1,2}:\d{2}\b`)},
 	{Phone, regexp.MustCompile(`\+\d[\d ()-]{6,}\d`)},
-	{File, regexp.MustCompile(`[\p{L}\d_~.-]*(?:/[\p{L}\d_.-]+)+|\b[\p{L}\d_-]+(?:\.[\p{L}\d_-]+)*\.[a-zA-Z][a-zA-Z0-9]{0,4}\b`)},
+	{File, regexp.MustCompile(`[\p{L}\d_~.-]*(?:/[\p{L}\d_.-]+)+|[\p{L}\d_-]+(?:\.[\p{L}\d_-]+)*\.[a-zA-Z][a-zA-Z0-9]{0,4}\b`)},
 	{Expression, regexp.MustCompile(`[(-]*\d[\d.]*\)*(?:\s*(?:\*\*|[-+*/%^])\s*[(-]*\d[\d.]*\)*)+`)},
 	{Number, regexp.MustCompile(`-?\b\d+(?:\.\d+)?\b`)},
 	{Proper, regexp.MustCompile(`\p{Lu}[\p{L}'-]*(?: (?:(?:de|da|do|van|von|of|the|la|le) )?\p{Lu}[\p{L}'-]*)*`)},
@@ -63,10 +66,11 @@ func Find(text string) (all []Value) {
 			for g := 2; g+1 < len(m); g += 2 { // the group that took part
 				if m[g] >= 0 {
 					content = text[m[g]:m[g+1]]
-					start, end = m[g]-1, m[g+1]+1
+					_, before := utf8.DecodeLastRuneInString(text[:m[g]])
+					_, after := utf8.DecodeRuneInString(text[m[g+1]:])
+					start, end = m[g]-before, m[g+1]+after
 				}
 			}
-			end = min(end, len(text))
 			if slices.Contains(taken[start:end], true) || f.kind == Proper && !isProper(text, start, content) {
 				continue
 			}

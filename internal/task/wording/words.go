@@ -14,7 +14,7 @@ func Set(Words string) map[string]bool {
 	return all
 }
 
-// fillers are words that say nothing about a value beside them.
+// fillers are words that do not describe an adjacent value.
 var fillers = Set(`a an the of to in on at for from by with and or is are be as into this that its it their his her me my please
 	what which who whose where how much many do does did we i you named called Number Value equal between there then will`)
 
@@ -83,7 +83,7 @@ func firstWord(text string) string {
 	return ""
 }
 
-// IsFiller reports whether a word says nothing about a value beside it.
+// IsFiller reports whether a word does not describe an adjacent value.
 func IsFiller(w string) bool { return fillers[strings.ToLower(w)] }
 
 // IsVerb reports whether a stem is that of a verb with which a clause may begin.

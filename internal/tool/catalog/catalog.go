@@ -50,6 +50,8 @@ type Configured struct {
 	// are trusted for one identity.
 	Identity string
 	Trusted  bool // its annotations are trusted
+	// Local is a server in this process, whose changed definitions are trusted too.
+	Local bool
 	// Review quarantines new tools, and hides other texts of the server, until an operator
 	// accepts them. It should be part of Identity, so that no process without it trusts them.
 	Review bool
@@ -61,7 +63,7 @@ type Catalog struct {
 	lock *flock.Flock
 
 	changing sync.Mutex   // serialises changes of the directory; locked before allowing and mu
-	allowing sync.RWMutex // held while servers and what Allow reads change together; locked before mu
+	allowing sync.RWMutex // held while servers and the data of Allow change together; locked before mu
 
 	mu       sync.Mutex
 	listings map[string]*listing // by server; nil for one that was never listed
@@ -160,6 +162,11 @@ func (c *Catalog) Put(ctx context.Context, server string, received Listing) (Cha
 			return fault.New(fault.Unavailable, "server %q was changed in the configuration while its tools were listed", server)
 		}
 		change = l.apply(received, s.Review)
+		if s.Local && len(change.Quarantined) > 0 {
+			change.Quarantined = nil
+			_, err := l.accept(server, nil)
+			return err
+		}
 		return nil
 	})
 	return change, err

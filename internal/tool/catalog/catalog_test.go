@@ -371,3 +371,38 @@ func TestSchemaIsStoredUnchanged(t *testing.T) {
 		t.Errorf("%s\n%s", got.Description, diff)
 	}
 }
+
+// A registry with both forms has the tools of both, and keeps the schemas of its definitions.
+func TestReadStaticMergesCatalogAndFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"full_catalog.json": `{"total_tools": 2, "core_mcps": ["shodan"], "categories": {"security": {"description": "Security tools", "tools": {
+			"scan": {"mcp_server": "shodan", "description": "Scans.", "functions": ["scan_host"], "use_cases": ["find ports"]}}}}}`,
+		"security/scan.json":  `{"description": "Scans a host.", "inputSchema": {"type": "object", "properties": {"host": {"type": "string"}}}}`,
+		"security/whois.json": `{"name": "whois", "mcp_server": "net", "description": "Looks up.", "parameters": {"type": "object"}, "output_schema": {"type": "string"}}`,
+		"memory/recall.json":  `{"description": "Recalls.", "input_schema": "text"}`,
+	} {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := catalog.ReadStatic(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := catalog.Static{Total: 2, Core: []string{"shodan"}, Categories: map[string]catalog.StaticCategory{
+		"security": {Description: "Security tools", Tools: map[string]catalog.StaticTool{
+			"scan": {Server: "shodan", Description: "Scans a host.", Functions: []string{"scan_host"}, UseCases: []string{"find ports"},
+				Input: json.RawMessage(`{"type": "object", "properties": {"host": {"type": "string"}}}`)},
+			"whois": {Server: "net", Description: "Looks up.", Input: json.RawMessage(`{"type": "object"}`), Output: json.RawMessage(`{"type": "string"}`)},
+		}},
+		"memory": {Tools: map[string]catalog.StaticTool{"recall": {Description: "Recalls."}}},
+	}}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}

@@ -12,7 +12,7 @@ import (
 func (s *Snapshot) index() *search.Index {
 	docs := make([]search.Doc, len(s.Tools))
 	for i, t := range s.Tools {
-		docs[i] = s.doc(t)
+		docs[i] = s.Doc(t)
 		for _, p := range schema.Params(t.Input) {
 			docs[i].Params = append(docs[i].Params, p.Name)
 		}
@@ -20,8 +20,8 @@ func (s *Snapshot) index() *search.Index {
 	return search.New(docs)
 }
 
-// doc returns the search document of a tool without its parameters.
-func (s *Snapshot) doc(t Tool) search.Doc {
+// Doc returns the search document of a tool without its parameters.
+func (s *Snapshot) Doc(t Tool) search.Doc {
 	v := s.Servers[s.servers[t.Server]]
 	return search.Doc{
 		Name: t.Definition.Tool, Server: t.Server, Category: t.Category, Description: t.Description,
@@ -33,7 +33,7 @@ func (s *Snapshot) doc(t Tool) search.Doc {
 func (s *Snapshot) embeddingTexts() []string {
 	texts := make([]string, len(s.Tools))
 	for i, t := range s.Tools {
-		texts[i] = s.doc(t).EmbeddingText()
+		texts[i] = s.Doc(t).EmbeddingText()
 	}
 	return texts
 }

@@ -34,7 +34,7 @@ type listing struct {
 	Accepted bool   `json:"accepted,omitempty"`   // everything of a reviewed server was accepted once
 }
 
-// texts are what a server tells a model besides its tools.
+// texts are the texts of a server for models, except its tools.
 type texts struct {
 	Title        string `json:"title,omitempty"`
 	Instructions string `json:"instructions,omitempty"`

@@ -57,7 +57,7 @@ type Server struct {
 	Held       *Texts
 }
 
-// Texts are what a server tells a model besides its tools.
+// Texts are the texts of a server for models, except its tools.
 type Texts = texts
 
 // Tool is a tool with its state in the catalog.
@@ -68,7 +68,7 @@ type Tool struct {
 	UseCases     []string
 	Connected    bool             // it can be called
 	Quarantined  *tool.Definition // the new definition, which is not trusted; nil if the tool is not quarantined
-	New          bool             // nobody has reviewed the tool: Definition has no more than its name
+	New          bool             // the tool was not reviewed: Definition has its name only
 	TrustedHints tool.Hints       // those of the definition that count
 	Trusted      bool             // the server is, so that they all do
 	Text         bool             // it declares no output schema and has returned text that is not JSON
@@ -324,7 +324,7 @@ func (s *Snapshot) describeCategory(category string) string {
 	return "tools of " + abbreviate(servers, 8)
 }
 
-// Shown returns a hash of what Accept would accept of a server now, for AcceptShown.
+// Shown returns a hash of the definitions that Accept would accept now, for AcceptShown.
 func (s *Snapshot) Shown(server string, tools ...string) string {
 	var all []tool.Definition
 	for _, t := range s.Of(server) {

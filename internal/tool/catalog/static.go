@@ -31,14 +31,45 @@ type StaticTool struct {
 	Description string          `json:"description"`
 	Functions   []string        `json:"functions"`
 	UseCases    []string        `json:"use_cases"`
-	Input       json.RawMessage `json:"input_schema"`
+	Input       json.RawMessage `json:"input_schema"` // also inputSchema or parameters
+	Output      json.RawMessage `json:"output_schema"`
+}
+
+// UnmarshalJSON also reads the keys of MCP and of function calling. Of schemas it keeps those
+// that can be one: an object or a boolean.
+func (t *StaticTool) UnmarshalJSON(b []byte) error {
+	type plain StaticTool
+	v := struct {
+		plain
+		InputSchema  json.RawMessage `json:"inputSchema"`
+		Parameters   json.RawMessage `json:"parameters"`
+		OutputSchema json.RawMessage `json:"outputSchema"`
+	}{plain: plain(*t)} // of which keys that are missing remain
+	v.Input, v.Output = nil, nil
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	v.Input = firstSchema(v.Input, v.InputSchema, v.Parameters, t.Input)
+	v.Output = firstSchema(v.Output, v.OutputSchema, t.Output)
+	*t = StaticTool(v.plain)
+	return nil
+}
+
+func firstSchema(all ...json.RawMessage) json.RawMessage {
+	for _, s := range all {
+		if len(s) > 0 && (s[0] == '{' || string(s) == "true" || string(s) == "false") {
+			return s
+		}
+	}
+	return nil
 }
 
 // maxStaticSize is the maximum size of a static catalog's file in bytes.
 const maxStaticSize = 64 << 20
 
-// ReadStatic reads a full_catalog.json, or a directory with a full_catalog.json or
-// with files CATEGORY/TOOL.json.
+// ReadStatic reads a full_catalog.json, or a directory with a full_catalog.json, with files
+// CATEGORY/TOOL.json, or with both: then what a file says of a tool replaces what the catalog
+// says.
 func ReadStatic(path string) (Static, error) {
 	fi, err := os.Stat(path)
 	if err != nil {
@@ -49,21 +80,29 @@ func ReadStatic(path string) (Static, error) {
 		err := read(path, &s)
 		return s, err
 	}
-	if full := filepath.Join(path, "full_catalog.json"); exists(full) {
-		return ReadStatic(full)
+	var s Static
+	full := filepath.Join(path, "full_catalog.json")
+	whole := exists(full)
+	if whole {
+		if err := read(full, &s); err != nil {
+			return s, err
+		}
 	}
 	files, err := filepath.Glob(filepath.Join(path, "*", "*.json"))
-	if err != nil || len(files) == 0 {
+	if err != nil || len(files) == 0 && !whole {
 		return Static{}, fault.New(fault.Invalid, "the directory %s contains no tool catalog", path).
 			WithHint("it must contain full_catalog.json, or a directory for each category with a .json file for each tool")
 	}
-	s := Static{Categories: map[string]StaticCategory{}}
+	if s.Categories == nil {
+		s.Categories = map[string]StaticCategory{}
+	}
 	for _, file := range files {
-		var t StaticTool
+		category, name := filepath.Base(filepath.Dir(file)), strings.TrimSuffix(filepath.Base(file), ".json")
+		t := s.Categories[category].Tools[name]
 		if err := read(file, &t); err != nil {
 			return s, err
 		}
-		s.put(filepath.Base(filepath.Dir(file)), strings.TrimSuffix(filepath.Base(file), ".json"), t)
+		s.put(category, name, t)
 	}
 	return s, nil
 }
@@ -139,7 +178,7 @@ func (s *Snapshot) addStaticTool(category, name string, t StaticTool) {
 		i = len(s.Servers) - 1
 	}
 	s.Servers[i].Tools++
-	d := tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: t.Description, Input: t.Input}
+	d := tool.Definition{Ref: tool.Ref{Server: server, Tool: name}, Description: t.Description, Input: t.Input, Output: t.Output}
 	if d.Input == nil {
 		d.Input = json.RawMessage("true")
 	}

@@ -1,15 +1,18 @@
 package codegen
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
 )
 
 // Limits of the handwritten modules.
@@ -111,25 +114,136 @@ func (s Server) visibleFiles() []File {
 	return slices.DeleteFunc(slices.Clone(s.Files), func(f File) bool { return slices.Contains(hidden, f.Path) })
 }
 
+// stem returns the module name of a file of the server.
+func (s Server) stem(f File) string {
+	return strings.TrimSuffix(strings.TrimPrefix(f.Path, s.Module+"/"), ".py")
+}
+
 // handwrittenNames returns the module names of the visible files.
 func (s Server) handwrittenNames() (names []string) {
 	for _, f := range s.visibleFiles() {
-		name := strings.TrimSuffix(strings.TrimPrefix(f.Path, s.Module+"/"), ".py")
-		if !strings.HasPrefix(name, "_") {
+		if name := s.stem(f); !strings.HasPrefix(name, "_") {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
+// Handwritten is a function of a handwritten module.
+type Handwritten struct {
+	pysource.Function
+	Module string // Python name of the server
+	File   string // relative to servers/
+	About  string // docstring of the function, or else of its module
+}
+
+// Import returns the statement that imports the function.
+func (h Handwritten) Import() string { return "from servers." + h.Module + " import " + h.Name }
+
+// Handwritten returns the functions of the visible files that code can import from the package
+// of the server: those of __init__.py first, then of each file the function of the file's name,
+// then others. A name of a generated module, and that of another file, hide a function.
+func (s Server) Handwritten() (all []Handwritten) {
+	if len(s.Files) == 0 {
+		return nil
+	}
+	taken := s.generatedNames()
+	var rest []Handwritten
+	files := s.visibleFiles()
+	for _, f := range files {
+		stem := s.stem(f)
+		if strings.HasPrefix(stem, "_") && stem != "__init__" {
+			continue
+		}
+		m := pysource.Parse(f.Data)
+		for _, fn := range m.Functions {
+			h := Handwritten{Function: fn, Module: s.Module, File: f.Path, About: cmp.Or(fn.Doc, m.Doc)}
+			if (stem == "__init__" || stem == fn.Name) && !taken[fn.Name] {
+				taken[fn.Name] = true
+				all = append(all, h)
+			} else {
+				rest = append(rest, h)
+			}
+		}
+	}
+	for _, name := range s.handwrittenNames() {
+		taken[name] = true
+	}
+	for _, h := range rest {
+		if !taken[h.Name] {
+			taken[h.Name] = true
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// generatedNames returns the names of the functions and parts of the server itself.
+func (s Server) generatedNames() map[string]bool {
+	names := map[string]bool{}
+	if s.isHandwritten() {
+		return names
+	}
+	for _, name := range toolNames(distinct(s.Tools)) {
+		names[name] = true
+	}
+	names["aio"], names["resources"], names["prompts"] = true, s.Resources, s.Prompts
+	return names
+}
+
+// ShadowedFunctions returns the functions of visible files that are hidden by tools of the
+// server, as "SERVER/FILE.py: FUNCTION".
+func (s Server) ShadowedFunctions() (all []string) {
+	names := s.generatedNames()
+	for _, f := range s.visibleFiles() {
+		for _, fn := range pysource.Parse(f.Data).Functions {
+			if names[fn.Name] {
+				all = append(all, f.Path+": "+fn.Name)
+			}
+		}
+	}
+	return all
+}
+
+// elsewhere returns the files of the functions that are in a file of another name, by function.
+func (s Server) elsewhere() map[string]string {
+	files := map[string]string{}
+	for _, h := range s.Handwritten() {
+		if stem := s.stem(File{Path: h.File}); stem != h.Name && stem != "__init__" {
+			files[h.Name] = stem
+		}
+	}
+	return files
+}
+
 // handwrittenFiles returns the files of a server that has only handwritten ones. It
-// generates __init__.py if there is none, and appends the stamp to it otherwise.
+// generates __init__.py if there is none. Otherwise it appends to it: what lets the package
+// find its functions by name, and the stamp.
 func handwrittenFiles(s Server) []File {
 	files := slices.Clone(s.Files)
 	i := slices.IndexFunc(files, func(f File) bool { return f.Path == s.Module+"/"+initName })
 	if i < 0 {
 		return append(files, File{s.Module + "/" + initName, serverModule(s, nil, nil)})
 	}
-	files[i].Data = slices.Concat(files[i].Data, []byte("\n"+stamp(s)+"\n"))
+	complete := fmt.Sprintf("\n\n__import__(\"servers\")._complete(__name__, %s, %s)\n%s\n", set(s.handwrittenNames()), dict(s.elsewhere()), stamp(s))
+	files[i].Data = slices.Concat(files[i].Data, []byte(complete))
 	return files
+}
+
+// set returns the expression of a frozenset of texts.
+func set(texts []string) string {
+	var b strings.Builder
+	for _, t := range texts {
+		b.WriteString(literal(t) + ", ")
+	}
+	return "frozenset((" + strings.TrimSuffix(b.String(), " ") + "))"
+}
+
+// dict returns the expression of a dictionary of texts.
+func dict(texts map[string]string) string {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
+		b.WriteString(literal(key) + ": " + literal(texts[key]) + ", ")
+	}
+	return "{" + strings.TrimSuffix(b.String(), ", ") + "}"
 }

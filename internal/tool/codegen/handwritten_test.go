@@ -93,3 +93,32 @@ func TestSyncWritesHandwrittenModules(t *testing.T) {
 	checkSync(t, path, dirs[0], append(twoServers(), own), "own")
 	checkSync(t, path, dirs[0], twoServers(), "own")
 }
+
+// Functions are found by name in files of any name; a tool, a file of that name, and an earlier
+// file hide one.
+func TestHandwrittenFunctions(t *testing.T) {
+	hand := []codegen.File{
+		{Path: "one/__init__.py", Data: []byte("def shared(): ...\n")},
+		{Path: "one/_own.py", Data: []byte("def private(): ...\n")},
+		{Path: "one/aaa.py", Data: []byte("'''About aaa.'''\ndef g(): ...\ndef f(a: int) -> int:\n    '''By hand.'''\ndef extra(x=1): ...\n")},
+		{Path: "one/bbb.py", Data: []byte("def extra(): ...\ndef more(): ...\ndef aio(): ...\ndef _hidden(): ...\n")},
+		{Path: "one/g.py", Data: []byte("def g(): '''Of g.'''\n")},
+	}
+	names := func(s codegen.Server) (all []string) {
+		for _, h := range s.Handwritten() {
+			all = append(all, h.File+" "+h.Signature()+" "+h.About)
+		}
+		return all
+	}
+	alone := codegen.Server{Module: "one", Files: hand}
+	if d := cmp.Diff([]string{"one/__init__.py shared() ", "one/g.py g() Of g.", "one/aaa.py f(a: int) -> int By hand.", "one/aaa.py extra(x=1) About aaa.", "one/bbb.py more() ", "one/bbb.py aio() "}, names(alone)); d != "" {
+		t.Error(d)
+	}
+	beside := codegen.Server{Name: "one", Module: "one", Tools: []tool.Definition{definition(`{}`)}, Files: hand}
+	if d := cmp.Diff([]string{"one/g.py g() Of g.", "one/aaa.py extra(x=1) About aaa.", "one/bbb.py more() "}, names(beside)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"one/aaa.py: f", "one/bbb.py: aio"}, beside.ShadowedFunctions()); d != "" {
+		t.Error(d)
+	}
+}

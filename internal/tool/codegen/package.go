@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,11 +83,17 @@ func serverModule(s Server, defs []tool.Definition, names map[string]string) []b
 	for _, id := range names {
 		ids = append(ids, id)
 	}
+	files := s.elsewhere()
+	ids = slices.AppendSeq(ids, maps.Keys(files))
 	slices.Sort(ids)
 	for _, id := range ids {
 		b.WriteString("\n        " + literal(id) + ",")
 	}
-	b.WriteString("\n    ))\n    _parts = frozenset((" + parts(s) + "))\n\n\n_sys.modules[__name__].__class__ = _This\n")
+	b.WriteString("\n    ))\n    _parts = frozenset((" + parts(s) + "))\n")
+	if len(files) > 0 {
+		b.WriteString("    _files = " + dict(files) + "\n")
+	}
+	b.WriteString("\n\n_sys.modules[__name__].__class__ = _This\n")
 	b.WriteString(stamp(s) + "\n")
 	return []byte(b.String())
 }
@@ -115,12 +122,12 @@ func serverDoc(s Server, defs []tool.Definition, names map[string]string) string
 		lines = append(lines, "", about)
 	}
 	lines = append(lines, "", "from servers."+s.Module+" import TOOL, where TOOL is one of:", "")
-	handwritten := s.handwrittenNames()
+	handwritten := s.Handwritten()
 	if len(defs)+len(handwritten) == 0 {
 		lines = append(lines, "    none")
 	}
-	for _, name := range handwritten[:min(len(handwritten), maxListed)] {
-		lines = append(lines, listed(name, "handwritten"))
+	for _, h := range handwritten[:min(len(handwritten), maxListed)] {
+		lines = append(lines, listed(h.Name, cmp.Or(firstSentence(h.About, maxSummary), "handwritten")))
 	}
 	defs = slices.SortedFunc(slices.Values(defs), func(a, b tool.Definition) int { return cmp.Compare(names[a.Tool], names[b.Tool]) })
 	for _, d := range defs[:min(len(defs), maxListed)] {

@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -30,8 +32,13 @@ type Config struct {
 	// States returns the states of a tenant's connections, for the zero ID those of all tenants
 	// together; nil means that there are none.
 	States func(tenant.ID) []upstream.State
+	// AwaitTools waits until servers have listed their tools, and returns the errors of those that
+	// failed; nil means that there is nothing to wait for.
+	AwaitTools func(ctx context.Context, servers ...string) map[string]error
 	// Embeddings is the index for semantic search; nil means lexical search only.
 	Embeddings *embedding.Index
+	// Handwritten returns the functions of handwritten modules; nil means that there are none.
+	Handwritten func() []codegen.Handwritten
 	// Untrusted lists the configuration files of the project that are not trusted and
 	// therefore not read.
 	Untrusted []string
@@ -41,13 +48,17 @@ type Config struct {
 type Finder struct {
 	cfg    Config
 	viewer catalog.Viewer
+	skills *skill.Store // nil means that there are none
 }
 
 // New returns a Finder.
 func New(cfg Config) *Finder { return &Finder{cfg: cfg} }
 
-// For returns a Finder of what a viewer may see. New returns that of the operator.
-func (f *Finder) For(v catalog.Viewer) *Finder { return &Finder{f.cfg, v} }
+// For returns a Finder of the tools that a viewer may use. New returns that of the operator.
+func (f *Finder) For(v catalog.Viewer) *Finder { return &Finder{cfg: f.cfg, viewer: v} }
+
+// WithSkills returns a Finder that also finds these skills.
+func (f *Finder) WithSkills(s *skill.Store) *Finder { return &Finder{f.cfg, f.viewer, s} }
 
 func (f *Finder) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
 
@@ -101,7 +112,7 @@ type Hit struct {
 	Functions   []string `json:"functions,omitempty"`
 	UseCases    []string `json:"use_cases,omitempty"`
 	Signature   string   `json:"signature,omitempty"`
-	Import      string   `json:"import,omitempty"`
+	Import      string   `json:"import,omitempty"`  // also of a skill or handwritten function without other details
 	Connect     string   `json:"connect,omitempty"` // how, if its server is not connected
 }
 
@@ -125,22 +136,55 @@ func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 	if len(q.Text) > 2000 {
 		return Found{}, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("describe in a few words what the tool should do")
 	}
-	now := f.now()
+	now := f.awaitFirst(ctx)
 	search := now.SearchWithEmbeddings
 	if q.FromCode && !(f.cfg.Embeddings != nil && f.cfg.Embeddings.Local()) {
 		search = func(_ context.Context, text, category string, most int) ([]catalog.Tool, int) {
 			return now.Search(text, category, most)
 		}
 	}
-	tools, total := search(ctx, q.Text, q.Category, q.Limit)
-	found := Found{Query: q.Text, Category: q.Category, Detail: q.Detail, Count: total, Tools: []Hit{}}
-	for _, t := range tools {
-		found.Tools = append(found.Tools, hit(now, t, q.Detail))
+	own, err := f.modules(ctx, now)
+	if err != nil {
+		return Found{}, err
 	}
-	if len(tools) == 0 {
+	tools, total := search(ctx, q.Text, q.Category, q.Limit)
+	found := Found{Query: q.Text, Category: q.Category, Detail: q.Detail, Count: total}
+	var matching int
+	found.Tools, matching = merge(ctx, now, tools, own, q)
+	if found.Count += matching; len(found.Tools) == 0 {
 		found.Hint = f.emptyHint(now, q)
 	}
 	return found, nil
+}
+
+// maxAwait limits the time that a request waits for servers that are being started.
+const maxAwait = 10 * time.Second
+
+// awaitFirst returns what there is to search. While no tool is known, as after the first start, it
+// waits for the servers: an agent does not search again when the first search finds nothing.
+func (f *Finder) awaitFirst(ctx context.Context) *catalog.Snapshot {
+	now := f.now()
+	if len(now.Tools) > 0 {
+		return now
+	}
+	return f.awaitListing(ctx, now.Servers...)
+}
+
+// awaitListing waits for those of the servers that were never listed, and returns the catalog then.
+func (f *Finder) awaitListing(ctx context.Context, servers ...catalog.Server) *catalog.Snapshot {
+	var names []string
+	for _, v := range servers {
+		if v.Connected && v.Listed.IsZero() {
+			names = append(names, v.Name)
+		}
+	}
+	if len(names) == 0 || f.cfg.AwaitTools == nil {
+		return f.now()
+	}
+	ctx, stop := context.WithTimeout(ctx, maxAwait)
+	defer stop()
+	f.cfg.AwaitTools(ctx, names...)
+	return f.now()
 }
 
 func hit(now *catalog.Snapshot, t catalog.Tool, detail string) Hit {
@@ -165,7 +209,7 @@ func hit(now *catalog.Snapshot, t catalog.Tool, detail string) Hit {
 // emptyHint returns the hint for a search without matches.
 func (f *Finder) emptyHint(now *catalog.Snapshot, q Query) string {
 	if len(now.Tools) == 0 {
-		return "no tools are known yet; " + f.serverStates()
+		return "no tools are known yet; " + f.ServerStates()
 	}
 	if q.Category != "" {
 		return "categories: " + strings.Join(categories(now), ", ")
@@ -173,9 +217,9 @@ func (f *Finder) emptyHint(now *catalog.Snapshot, q Query) string {
 	return "use other or fewer words; categories: " + listSome(categories(now))
 }
 
-// serverStates describes the states of all servers in one line, since not every
+// ServerStates describes the states of all servers in one line, since not every
 // profile includes list_servers.
-func (f *Finder) serverStates() string {
+func (f *Finder) ServerStates() string {
 	var all []string
 	for _, s := range f.Servers().Servers {
 		how := s.State
@@ -238,6 +282,9 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 	now := f.now()
 	tools := now.Named(name, category)
 	if len(tools) == 0 {
+		if d, ok, err := f.defineModule(ctx, now, name, category); ok || err != nil {
+			return d, err
+		}
 		return Definition{}, f.unknownTool(now, name, category)
 	}
 	t := tools[0]

@@ -1,8 +1,11 @@
 package lookup_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -117,8 +120,51 @@ func TestInvalidQueriesReturnHints(t *testing.T) {
 	if _, err := f.Define(t.Context(), nil, "list_isues", ""); fault.KindOf(err) != fault.NotFound || !strings.Contains(fault.Hint(err), "git-hub.list-issues") {
 		t.Errorf("%v, %s", err, fault.Hint(err))
 	}
-	if _, err := f.ServerTools("github"); fault.Hint(err) != "did you mean git_hub?" {
+	if _, err := f.ServerTools(t.Context(), "github"); fault.Hint(err) != "did you mean git_hub?" {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestFirstSearchWaitsForServers(t *testing.T) {
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub"}, {Name: "down"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var awaited []string
+	f := lookup.New(lookup.Config{Catalog: c, AwaitTools: func(_ context.Context, servers ...string) map[string]error {
+		awaited = append(awaited, servers...)
+		put(t, c, "List the issues of a repository.")
+		return map[string]error{"down": errors.New("it crashed")}
+	}})
+	for range 2 {
+		if found, err := f.Search(t.Context(), lookup.Query{Text: "issues"}); err != nil || len(found.Tools) != 1 {
+			t.Errorf("%+v, %v", found, err)
+		}
+	}
+	slices.Sort(awaited)
+	if want := []string{"down", "git-hub"}; !slices.Equal(awaited, want) { // once
+		t.Errorf("waited for %q, want %q", awaited, want)
+	}
+}
+
+func TestServerToolsWaitForTheirServer(t *testing.T) {
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub"}, {Name: "down"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var awaited []string
+	f := lookup.New(lookup.Config{Catalog: c, AwaitTools: func(_ context.Context, servers ...string) map[string]error {
+		awaited = append(awaited, servers...)
+		put(t, c, "List the issues of a repository.")
+		return nil
+	}})
+	for range 2 {
+		if list, err := f.ServerTools(t.Context(), "git-hub"); err != nil || list.Count != 1 {
+			t.Errorf("%+v, %v", list, err)
+		}
+	}
+	if want := []string{"git-hub"}; !slices.Equal(awaited, want) { // once
+		t.Errorf("waited for %q, want %q", awaited, want)
 	}
 }
 

@@ -1,9 +1,9 @@
 package lookup
 
 import (
+	"context"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -89,12 +89,21 @@ type ServerTools struct {
 	Tools  []Hit  `json:"tools"`
 }
 
-// ServerTools returns the tools of one server.
-func (f *Finder) ServerTools(server string) (ServerTools, error) {
+// ServerTools returns the tools of one server. It waits for a server that is being started and was
+// never listed.
+func (f *Finder) ServerTools(ctx context.Context, server string) (ServerTools, error) {
 	now := f.now()
 	v, ok := now.Server(server)
+	if ok {
+		now = f.awaitListing(ctx, v)
+		v, ok = now.Server(v.Name)
+	}
 	if !ok {
-		return ServerTools{}, fault.New(fault.NotFound, "there is no server %.80q", server).WithHint("%s", serversHint(now, server))
+		own := f.serverModules(now, server)
+		if len(own) == 0 {
+			return ServerTools{}, unknownServer(now, server)
+		}
+		return ServerTools{Server: server, Import: "from servers." + server + " import …", Tools: own, Count: len(own)}, nil
 	}
 	s := ServerTools{Server: v.Name, Tools: []Hit{}}
 	if v.Connected {
@@ -103,6 +112,7 @@ func (f *Finder) ServerTools(server string) (ServerTools, error) {
 	for _, t := range now.Of(v.Name) {
 		s.Tools = append(s.Tools, hit(now, t, Summary))
 	}
+	s.Tools = append(s.Tools, f.serverModules(now, v.Module)...)
 	s.Count = len(s.Tools)
 	return s, nil
 }

@@ -168,7 +168,7 @@ class _Interpreter:
             "save_state": self.states.save_state, "get_state": self.states.get_state, "StateConflict": StateConflict,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
-            "progress": self.progress, "ask": self.ask, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,
+            "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,
             "search_tools": self.servers.search_tools, "get_tool_definition": self.servers.get_tool_definition,
             "call_tool": self.servers.call_tool, "parallel": servers.parallel,
         }
@@ -206,6 +206,17 @@ class _Interpreter:
             raise TypeError(f"ask(question, schema): the question must be text, got {type(question).__name__}")
         args = {"question": question, "schema": _loads(convert.dumps(schema, 1 << 16).decode())}
         return self.channel.call("ask", args)["value"]
+
+    def ask_llm(self, prompt, data=None, json_schema=None):
+        """Ask a language model about data and return its answer, a text.
+
+        With a JSON schema the answer is a value that conforms to it. The requests and tokens of an
+        execution are limited. Off unless the operator has configured a model.
+        """
+        if not isinstance(prompt, str):
+            raise TypeError(f"ask_llm(prompt, data, json_schema): the prompt must be text, got {type(prompt).__name__}")
+        args = {"prompt": prompt, "data": _loads(convert.dumps(data, 1 << 20).decode()), "schema": _loads(convert.dumps(json_schema, 1 << 16).decode())}
+        return self.channel.call("ask_llm", args)["value"]
 
     def checkpoint(self, step, context=None):
         """Record a step in the session's log; it is on disk when this returns."""

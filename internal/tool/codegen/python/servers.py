@@ -2,6 +2,7 @@
 import functools as _functools
 import importlib as _importlib
 import os as _os
+import sys as _sys
 from collections.abc import Callable as _Callable, Coroutine as _Coroutine
 from concurrent.futures import ThreadPoolExecutor as _Threads
 from types import ModuleType as _Module
@@ -15,10 +16,13 @@ class _Package(_Module):
 
     _tools: frozenset[str] = frozenset()
     _parts: frozenset[str] = frozenset()
+    _files: dict[str, str] = {}  # handwritten functions in files of other names
 
     def __getattr__(self, name: str) -> _Any:
         if name == "__all__":
             return sorted(self._tools)
+        if name in self._files:
+            return getattr(_importlib.import_module(self.__name__ + "." + self._files[name]), name)
         if name in self._tools or name in self._parts:
             _importlib.import_module(self.__name__ + "." + name)
             return self.__dict__[name]
@@ -33,6 +37,24 @@ class _Package(_Module):
 
     def __dir__(self) -> list[str]:
         return sorted(self._tools | self._parts)
+
+
+class _Handwritten(_Package):
+    """A package with an __init__.py of its own, which is asked first."""
+
+    def __getattr__(self, name: str) -> _Any:
+        if name == "__all__":  # the default: all public names
+            raise AttributeError(name, name=name, obj=self)
+        return super().__getattr__(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({name for name in self.__dict__ if not name.startswith("_")} | self._tools)
+
+
+def _complete(package: str, tools: frozenset[str], files: dict[str, str]) -> None:
+    """Let a package with an __init__.py of its own find its functions by name."""
+    members = {"_tools": tools | files.keys(), "_files": files}
+    _sys.modules[package].__class__ = type("_This", (_Handwritten,), members)
 
 
 class _AsyncModule(_Module):

@@ -1,0 +1,279 @@
+package sandpiper
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Request is code to be run. Only Code is required.
+type Request struct {
+	Code     string
+	Vars     map[string]any // JSON values, which are variables of the code
+	Timeout  time.Duration  // 0 means the default
+	MemoryMB int            // 0 means the default
+	Session  string         // id of a session, whose executions share variables; "" means none
+	DryRun   bool           // plan the calls that would change something, instead of making them
+	// Progress is called with what the code reports; total is 0 if it is not known. nil means not.
+	Progress func(done, total float64, message string)
+}
+
+// Result is the outcome of an execution.
+type Result struct {
+	Success bool
+	// Value is the variable result, or the last expression, as JSON. If it is too large for an answer,
+	// Preview is set and Value describes it.
+	Value       json.RawMessage `json:"result"`
+	Preview     bool            `json:"result_is_preview"`
+	Output      []string        // what the code printed
+	Error       string          // of code that failed
+	ErrorType   string          `json:"error_type"` // the class of its exception, or timeout, memory, guardrail, …
+	Hint        string          // the remedy
+	Traceback   string
+	Warnings    []string // of guardrails
+	ExecutionID string   `json:"execution_id"`
+	Questions   []Question
+	PlanID      string          `json:"plan_id"` // of a dry run with calls; Resume makes them
+	Plan        json.RawMessage // the calls
+	Images      []Image         `json:"-"` // that the code showed
+}
+
+// Question is what code that waits for a person asks. An answer is given with Client.Resume; an
+// approval is given elsewhere, see docs/approvals.md.
+type Question struct {
+	ID       string
+	Question string
+	From     string          // the tool that asks or is to be called; "" if the code asks
+	Approval string          `json:"approval_id"` // "" for a question
+	Schema   json.RawMessage // of the answer
+}
+
+// Image is a picture.
+type Image struct {
+	MIMEType string
+	Data     []byte
+}
+
+// Decode unmarshals Value.
+func (r *Result) Decode(v any) error {
+	if r.Preview {
+		return fmt.Errorf("sandpiper: the result is too large for an answer, and Value describes it: return less, or write it to a file and read that")
+	}
+	if err := json.Unmarshal(r.Value, v); err != nil {
+		return fmt.Errorf("sandpiper: decode the result: %w", err)
+	}
+	return nil
+}
+
+// ExecutionError is the error of code that did not complete: it raised an exception, reached a
+// limit, was refused, or waits for a person, which its Questions show.
+type ExecutionError struct{ Result *Result }
+
+// Error returns the type and message of the error of the code, and the hint.
+func (e *ExecutionError) Error() string {
+	text := strings.TrimSuffix(e.Result.ErrorType+": "+e.Result.Error, ": ")
+	if e.Result.Hint != "" {
+		text += "; " + e.Result.Hint
+	}
+	return "sandpiper: " + strings.TrimPrefix(text, ": ")
+}
+
+// Execute runs code. If the code does not complete, Execute returns its result and an
+// *ExecutionError; after another error the result is nil.
+func (c *Client) Execute(ctx context.Context, code string) (*Result, error) {
+	return c.Run(ctx, Request{Code: code})
+}
+
+// Run is Execute with further settings.
+func (c *Client) Run(ctx context.Context, r Request) (*Result, error) {
+	args := map[string]any{"code": r.Code}
+	if r.Vars != nil {
+		args["context_vars"] = r.Vars
+	}
+	if r.Timeout != 0 {
+		args["timeout_seconds"] = r.Timeout.Seconds()
+	}
+	if r.MemoryMB != 0 {
+		args["memory_mb"] = r.MemoryMB
+	}
+	if r.Session != "" {
+		args["session_id"] = r.Session
+	}
+	if r.DryRun {
+		args["dry_run"] = true
+	}
+	return c.execute(ctx, "execute_code", args, r.Progress)
+}
+
+// Resume continues an execution that waits for a person or was interrupted, or makes the calls of a
+// plan. The answer is that of the person to its question, or a map of answers by the ids of several;
+// nil means none, as after an approval.
+func (c *Client) Resume(ctx context.Context, id string, answer any) (*Result, error) {
+	args := map[string]any{"execution_id": id}
+	if answer != nil {
+		args["answer"] = answer
+	}
+	return c.execute(ctx, "resume_execution", args, nil)
+}
+
+// Session is a sequence of executions that share variables, imports and functions.
+type Session struct {
+	client *Client
+	id     string
+}
+
+// Session returns the session with an id, which its first execution creates. It needs no closing.
+func (c *Client) Session(id string) Session { return Session{c, id} }
+
+// Execute runs code with the variables of earlier executions; see Client.Execute. Client.Run with the
+// id has further settings.
+func (s Session) Execute(ctx context.Context, code string) (*Result, error) {
+	return s.client.Run(ctx, Request{Code: code, Session: s.id})
+}
+
+// TaskResult is the outcome of a task.
+type TaskResult struct {
+	Result             // of the last program
+	Code        string // the last program; "" if there is none
+	Tools       []string
+	Share       float64 `json:"tools_used_share"` // of Tools in the available ones, 0 to 1
+	Available   int     `json:"tools_available"`
+	SavedTokens int64   `json:"saved_tokens"` // of definitions that were not selected
+	Usage       json.RawMessage
+}
+
+// Task solves a task in words: it selects tools, writes a program, runs it, and repairs it if it
+// fails. Errors are as of Execute.
+func (c *Client) Task(ctx context.Context, description string) (*TaskResult, error) {
+	r := &TaskResult{}
+	images, err := c.callExecuting(ctx, "execute_task", map[string]any{"task_description": description}, nil, r)
+	if err != nil {
+		return nil, err
+	}
+	r.Images = images
+	return r, r.err()
+}
+
+func (c *Client) execute(ctx context.Context, tool string, args map[string]any, progress func(float64, float64, string)) (*Result, error) {
+	r := &Result{}
+	images, err := c.callExecuting(ctx, tool, args, progress, r)
+	if err != nil {
+		return nil, err
+	}
+	r.Images = images
+	return r, r.err()
+}
+
+func (r *Result) err() error {
+	if r.Success {
+		return nil
+	}
+	return &ExecutionError{r}
+}
+
+// callExecuting calls a tool that runs code, and reads its answer into result, also that of code
+// that failed.
+func (c *Client) callExecuting(ctx context.Context, tool string, args map[string]any, progress func(float64, float64, string), result any) (images []Image, err error) {
+	answer, err := c.call(ctx, tool, args, progress)
+	if err != nil {
+		return nil, err
+	}
+	text := textOf(answer)
+	var executed struct {
+		Output    json.RawMessage
+		ErrorType string `json:"error_type"`
+	}
+	_ = json.Unmarshal([]byte(text), &executed) // an answer that is not JSON is an error below
+	if answer.IsError && executed.Output == nil && executed.ErrorType == "" {
+		return nil, refusal(tool, text)
+	}
+	if err := json.Unmarshal([]byte(text), result); err != nil {
+		return nil, fmt.Errorf("sandpiper: %s: read the answer: %w", tool, err)
+	}
+	for _, part := range answer.Content {
+		if image, ok := part.(*mcp.ImageContent); ok {
+			images = append(images, Image{image.MIMEType, image.Data})
+		}
+	}
+	return images, nil
+}
+
+// do calls a tool of Sandpiper, and reads its answer into out, unless it is nil.
+func (c *Client) do(ctx context.Context, tool string, args map[string]any, out any) error {
+	answer, err := c.call(ctx, tool, args, nil)
+	if err != nil {
+		return err
+	}
+	text := textOf(answer)
+	switch {
+	case answer.IsError:
+		return refusal(tool, text)
+	case out == nil:
+		return nil
+	}
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		return fmt.Errorf("sandpiper: %s: read the answer: %w", tool, err)
+	}
+	return nil
+}
+
+func (c *Client) call(ctx context.Context, tool string, args map[string]any, progress func(float64, float64, string)) (*mcp.CallToolResult, error) {
+	if c.isClosed() {
+		return nil, ErrClosed
+	}
+	if args == nil {
+		args = map[string]any{}
+	}
+	params := &mcp.CallToolParams{Name: tool, Arguments: args}
+	if progress != nil {
+		token := strconv.FormatInt(c.tokens.Add(1), 10)
+		c.progress.Store(token, progress)
+		defer c.progress.Delete(token)
+		params.SetProgressToken(token)
+	}
+	answer, err := c.session.CallTool(ctx, params)
+	switch {
+	case err == nil && !(answer.IsError && c.isClosed()):
+		return answer, nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("sandpiper: %s: %w", tool, context.Cause(ctx))
+	case c.isClosed() || c.embedded != nil && errors.Is(err, mcp.ErrConnectionClosed):
+		return nil, ErrClosed
+	}
+	return nil, fmt.Errorf("sandpiper: %s: %w", tool, err)
+}
+
+// textOf returns the first text of an answer.
+func textOf(answer *mcp.CallToolResult) string {
+	for _, part := range answer.Content {
+		if text, ok := part.(*mcp.TextContent); ok {
+			return text.Text
+		}
+	}
+	return ""
+}
+
+// refusal is the error of a request that Sandpiper has refused.
+func refusal(tool, text string) error {
+	var refused struct{ Error string }
+	if json.Unmarshal([]byte(text), &refused) != nil || refused.Error == "" {
+		refused.Error = text
+	}
+	return fmt.Errorf("sandpiper: %s: %s", tool, strings.TrimPrefix(refused.Error, tool+": "))
+}
+
+// failed is the error of an operation in this process, with its hint.
+func failed(operation string, err error) error {
+	if hint := fault.Hint(err); hint != "" {
+		return fmt.Errorf("sandpiper: %s: %w; %s", operation, err, hint)
+	}
+	return fmt.Errorf("sandpiper: %s: %w", operation, err)
+}

@@ -1,0 +1,61 @@
+package reply
+
+import (
+	"regexp"
+	"strings"
+)
+
+// noModule and noName match Python's errors for a missing module.
+var (
+	noModule = regexp.MustCompile(`^No module named '([A-Za-z_][A-Za-z0-9_]*)((?:\.[A-Za-z0-9_]+)*)'`)
+	noName   = regexp.MustCompile(`^cannot import name '([A-Za-z_][A-Za-z0-9_]*)' from '(client)'`)
+)
+
+// networkPackages are packages that are useless without a network.
+var networkPackages = map[string]bool{"requests": true, "httpx": true, "aiohttp": true, "urllib3": true, "httplib2": true, "websockets": true, "websocket": true,
+	"paramiko": true, "boto3": true, "botocore": true, "openai": true, "anthropic": true, "psycopg2": true, "psycopg": true, "pymysql": true, "redis": true, "pymongo": true}
+
+// seedModules are the modules of the framework of the second seed, and what code uses instead
+// (docs/coming-from.md). A module of that name in the workspace is found before.
+var seedModules = map[string]string{
+	"client.agent_helper":       "call tools directly: from servers.SERVER import TOOL; a program outside of the sandbox uses AgentHelper of sandpiper.compat, and a client the tool execute_task",
+	"client.sandbox_executor":   "this code runs in the sandbox already; a program outside of it uses SandboxExecutor of sandpiper.compat",
+	"client.filesystem_helpers": "read_file, write_file, list_files, delete_file, save_skill, load_skill and list_skills are there without import; dir(servers) lists the servers",
+	"client.tool_selector":      "search_tools(query) finds tools",
+	"client.code_generator":     "a client uses the tool execute_task, and a program outside of the sandbox CodeGenerator of sandpiper.compat",
+	"client":                    "the package client has the module mcp_client only: from client.mcp_client import call_mcp_tool",
+	"config":                    "a module of your own must be in /workspace; the framework's load_config and ExecutionConfig are in sandpiper.compat, outside of the sandbox",
+	"workflows":                 "a module of your own must be in /workspace; the framework's workflows are plain code here: save_state(name, value) keeps the result of a step for later executions, and get_state(name) returns it",
+	"plugins":                   "a module of your own must be in /workspace; instead of the framework's plugins the operator adds an MCP server to servers:, or a hook to guardrails.hooks, in the configuration",
+}
+
+// missingModuleHint returns the hint for a missing module; "" for one of Sandpiper's own.
+func missingModuleHint(message string) string {
+	if m := noName.FindStringSubmatch(message); m != nil {
+		return seedHint(m[2] + "." + m[1])
+	}
+	m := noModule.FindStringSubmatch(message)
+	switch {
+	case m == nil || m[1] == "skills":
+		return ""
+	case m[1] == "servers":
+		return "no connected server has this module: search_tools finds those that exist; the operator can add servers to servers: in the configuration"
+	case seedModules[m[1]] != "":
+		return seedHint(m[1] + m[2])
+	case networkPackages[m[1]]:
+		return "there is no network in the sandbox, so this package cannot work; " + useToolsHint
+	}
+	if strings.HasSuffix(message, "of the standard library that is not installed") {
+		return "avoid it: this Python does not include it, and no package provides it"
+	}
+	return "avoid it, or ask the operator to add it to sandbox.packages or the tenant's package layer and run sandpiper packages lock and install; code cannot install packages"
+}
+
+// seedHint returns the replacement of a module, or else that of its package.
+func seedHint(module string) string {
+	if hint := seedModules[module]; hint != "" {
+		return hint
+	}
+	top, _, _ := strings.Cut(module, ".")
+	return seedModules[top]
+}

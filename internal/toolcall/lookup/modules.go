@@ -1,0 +1,172 @@
+package lookup
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
+)
+
+// Categories of what code imports besides tools.
+const (
+	skillCategory       = "skills"
+	handwrittenCategory = "handwritten"
+)
+
+// module is a skill or a function of a handwritten module. Code imports it; it is no tool, so
+// it cannot be called by name, and neither policy nor the selection of a task is about it: they
+// are about the tools that it calls.
+type module struct {
+	name, server, category string
+	description            string
+	tags                   []string
+	imports                string
+	// source returns the function, for its signature; its Name is "" if it is not known.
+	source func(context.Context) (pysource.Function, error)
+}
+
+// modules returns the skills and handwritten functions that the viewer may see.
+func (f *Finder) modules(ctx context.Context, now *catalog.Snapshot) (all []module, err error) {
+	all = f.handwritten(now)
+	if f.skills == nil {
+		return all, nil
+	}
+	skills, err := f.skills.List(ctx)
+	for _, m := range skills {
+		all = append(all, f.skill(m))
+	}
+	return all, err
+}
+
+func (f *Finder) handwritten(now *catalog.Snapshot) (all []module) {
+	if f.cfg.Handwritten == nil {
+		return nil
+	}
+	for _, h := range f.cfg.Handwritten() {
+		if now.Allows(tool.Ref{Server: h.Module, Tool: h.Name}) {
+			all = append(all, module{name: h.Name, server: h.Module, category: handwrittenCategory, description: h.About, imports: h.Import(),
+				source: func(context.Context) (pysource.Function, error) { return h.Function, nil }})
+		}
+	}
+	return all
+}
+
+func (f *Finder) skill(m skill.Metadata) module {
+	return module{name: m.Name, server: "skills", category: skillCategory, description: m.Description, tags: m.Tags, imports: "from skills import " + m.Name,
+		source: func(ctx context.Context) (pysource.Function, error) {
+			s, err := f.skills.Find(ctx, m.Name, 0)
+			found, _ := pysource.Parse([]byte(s.Code)).Find(m.Name)
+			return found, err
+		}}
+}
+
+// background is the number of other tools that merge indexes: without them, the words that all
+// found tools have would count as frequent ones.
+const background = 150
+
+// merge returns the hits for a query: the tools that a search found, in their order, and the
+// modules that match, of which it also returns the number. An index of both says where in the
+// order a module belongs. Indexing all tools for the modules of each tenant would cost too much.
+func merge(ctx context.Context, now *catalog.Snapshot, tools []catalog.Tool, own []module, q Query) (hits []Hit, matching int) {
+	hits = []Hit{}
+	for _, t := range tools {
+		hits = append(hits, hit(now, t, q.Detail))
+	}
+	if len(own) == 0 {
+		return hits, 0
+	}
+	docs := make([]search.Doc, 0, len(tools)+len(own))
+	for _, t := range tools {
+		docs = append(docs, now.Doc(t))
+	}
+	for _, m := range own {
+		docs = append(docs, search.Doc{Name: m.name, Server: m.server, Category: m.category, Description: m.description, UseCases: m.tags})
+	}
+	modules := len(docs)
+	for i := 0; i < len(now.Tools); i += max(1, len(now.Tools)/background) {
+		docs = append(docs, now.Doc(now.Tools[i]))
+	}
+	found := search.New(docs).Search(search.Query{Text: q.Text, Category: q.Category, Limit: len(docs)}).Found
+	scores := make([]float64, len(tools))
+	for _, h := range found {
+		if h.Doc < len(tools) {
+			scores[h.Doc] = h.Score
+		}
+	}
+	listed := strings.TrimSpace(q.Text) == "" // in no order
+	at := 0
+	for _, h := range found {
+		if h.Doc < len(tools) || h.Doc >= modules {
+			continue
+		}
+		for at < len(hits) && (listed || at-matching < len(scores) && scores[at-matching] >= h.Score) {
+			at++
+		}
+		if matching++; at < q.Limit {
+			hits = slices.Insert(hits, at, own[h.Doc-len(tools)].hit(ctx, q.Detail))
+			at++
+		}
+	}
+	return hits[:min(len(hits), q.Limit)], matching
+}
+
+func (m module) hit(ctx context.Context, detail string) Hit {
+	h := Hit{Name: m.name, Category: m.category, Server: m.server, Import: m.imports}
+	if detail == Name {
+		return h
+	}
+	h.Description = firstSentence(m.description, 120)
+	if detail == Full {
+		h.UseCases = m.tags
+		if s, err := m.source(ctx); err == nil && s.Name != "" {
+			h.Signature = s.Signature()
+		}
+	}
+	return h
+}
+
+// defineModule returns the definition of a skill or handwritten function, named as it is
+// imported, "skills.NAME" or "SERVER.NAME", or by its name alone.
+func (f *Finder) defineModule(ctx context.Context, now *catalog.Snapshot, name, category string) (Definition, bool, error) {
+	own, err := f.modules(ctx, now)
+	if err != nil {
+		return Definition{}, false, err
+	}
+	full := strings.TrimPrefix(name, "servers.")
+	for _, m := range own {
+		if full != m.name && full != m.server+"."+m.name || category != "" && !strings.EqualFold(category, m.category) {
+			continue
+		}
+		s, err := m.source(ctx)
+		if err != nil {
+			return Definition{}, false, err
+		}
+		d := Definition{Name: m.name, Server: m.server, Category: m.category, Description: m.description, UseCases: m.tags, Import: m.imports, Input: json.RawMessage("true")}
+		if s.Name != "" {
+			d.Signature = s.Signature()
+		}
+		return d, true, nil
+	}
+	return Definition{}, false, nil
+}
+
+// serverModules returns the handwritten functions of one server.
+func (f *Finder) serverModules(now *catalog.Snapshot, server string) (hits []Hit) {
+	for _, m := range f.handwritten(now) {
+		if m.server == server {
+			hits = append(hits, m.hit(context.Background(), Summary)) // it reads nothing
+		}
+	}
+	return hits
+}
+
+func unknownServer(now *catalog.Snapshot, name string) error {
+	return fault.New(fault.NotFound, "there is no server %.80q", name).WithHint("%s", serversHint(now, name))
+}
