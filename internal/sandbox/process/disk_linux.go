@@ -26,12 +26,16 @@ const (
 	// of the last one, whichever is longer, up to diskRest.
 	diskPeriod = 250 * time.Millisecond
 	diskRest   = 2 * time.Second
+	// diskGrace is the time that code runs before a measurement is due. Most executions
+	// end earlier; with many workspaces each of them would be measured.
+	diskGrace = 50 * time.Millisecond
 	// diskQuick bounds an urgent measurement, diskFrozen one while code is frozen, which
 	// happens at most once per diskThaw.
 	diskQuick  = 100 * time.Millisecond
 	diskFrozen = 20 * time.Second
 	diskThaw   = time.Second
-	// diskStale is the age of the last measurement above which the next one is urgent.
+	// diskStale is the age of the last measurement above which the next one is urgent, and
+	// due at once.
 	diskStale = 10 * time.Second
 	// diskSlack is the amount that an execution may write below the reserve.
 	diskSlack = 1 << 20
@@ -58,7 +62,10 @@ type disk struct {
 	frozen  time.Time     // when sandboxes were last frozen
 }
 
-type diskWatch struct{ stop, done chan struct{} }
+type diskWatch struct {
+	began      time.Time
+	stop, done chan struct{}
+}
 
 // space is an amount of disk space.
 type space struct{ bytes, files int64 }
@@ -146,7 +153,7 @@ func (d *disk) begin(x *box) {
 	}
 	d.quota = space{orUnlimited(x.limits.WorkspaceDisk), orUnlimited(x.limits.WorkspaceFiles)}
 	d.limits, d.fresh = d.quota.atLeast(d.last.tree), d.last.at.IsZero()
-	d.watch = &diskWatch{make(chan struct{}), make(chan struct{})}
+	d.watch = &diskWatch{time.Now(), make(chan struct{}), make(chan struct{})}
 	go d.loop(d.watch)
 }
 
@@ -204,7 +211,7 @@ func (d *disk) loop(w *diskWatch) {
 // check returns the limit that is exceeded now, or "".
 func (d *disk) check(w *diskWatch, base **space) string {
 	suspicious := d.suspicious(d.now())
-	if !suspicious && !d.due() {
+	if !suspicious && !d.due(w) {
 		return ""
 	}
 	var use diskUse
@@ -334,11 +341,11 @@ func (d *disk) kill(limit string) {
 }
 
 // due reports whether a measurement is due.
-func (d *disk) due() bool {
+func (d *disk) due(w *diskWatch) bool {
 	age := d.age()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return age > min(max(diskPeriod, 10*d.cost), diskRest)
+	return age > diskStale || time.Since(w.began) > diskGrace && age > min(max(diskPeriod, 10*d.cost), diskRest)
 }
 
 // age returns the age of the last measurement.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -192,4 +193,25 @@ for pid in pids: os.waitpid(pid, 0)`)
 	b.ReportMetric(float64(max(files, d.last.total().files)-100_000), "files-over")
 	backend.Close()
 	_ = os.RemoveAll(d.dir)
+}
+
+func TestShortExecutionsAreNotMeasuredEachTime(t *testing.T) {
+	for _, c := range []struct {
+		measured, began time.Duration // ago
+		due             bool
+	}{
+		{2 * time.Second, 0, false},
+		{2 * time.Second, 2 * diskGrace, true},
+		{diskPeriod / 2, time.Minute, false},
+		{2 * diskStale, 0, true},
+	} {
+		now := time.Now()
+		d := &disk{last: diskUse{at: now.Add(-c.measured)}}
+		if got := d.due(&diskWatch{began: now.Add(-c.began)}); got != c.due {
+			t.Errorf("measured %v ago, code runs for %v: due is %v", c.measured, c.began, got)
+		}
+	}
+	if !new(disk).due(&diskWatch{began: time.Now()}) {
+		t.Error("the first measurement is not due at once")
+	}
 }
