@@ -109,7 +109,7 @@ func (c LoadConfig) runPhase(ctx context.Context, r *rig.Rig, p *Phase) (err err
 	timed, cancel := context.WithTimeout(ctx, p.Duration)
 	defer cancel()
 	var all sync.WaitGroup
-	all.Go(func() { p.watch(timed, d, c.Config) })
+	all.Go(func() { p.watch(timed, d, c) })
 	var number atomic.Int64
 	for i := range c.Callers {
 		var own []*mix.Caller
@@ -176,9 +176,10 @@ func (p *Phase) add(kind string, took time.Duration, err error) {
 	p.Times = append(p.Times, took)
 }
 
-// watch samples the memory 60 times until ctx ends.
-func (p *Phase) watch(ctx context.Context, d *rig.Daemon, cfg Config) {
-	tick := time.NewTicker(max(p.Duration/60, time.Second))
+// watch samples the memory until ctx ends: 60 times in the long phase, and equally often per
+// second in the others, since each sample takes processor time.
+func (p *Phase) watch(ctx context.Context, d *rig.Daemon, cfg LoadConfig) {
+	tick := time.NewTicker(max(cfg.Duration/60, time.Second))
 	defer tick.Stop()
 	began := time.Now()
 	for n := 1; ; n++ {
