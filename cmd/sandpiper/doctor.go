@@ -32,63 +32,79 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return err
 	}
 	defer d.Close()
-	report := d.Probe(ctx)
-	if err := ctx.Err(); err != nil {
-		return context.Cause(ctx)
+	r, err := a.diagnose(ctx, d)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = a.writeJSON(r)
+	} else {
+		a.printDiagnosis(r)
+	}
+	if err == nil && !r.Working {
+		return exit(exitFailed)
+	}
+	return err
+}
+
+// diagnosis is the output of doctor.
+type diagnosis struct {
+	sandbox.Report
+	Restricted bool            `json:"restricted"`
+	Packages   *packagesState  `json:"packages,omitempty"` // if any are wanted
+	Layers     []packagesState `json:"package_layers,omitempty"`
+	Model      *modelState     `json:"search_by_meaning,omitempty"`
+	Tasks      *modelState     `json:"task_model,omitempty"`
+	Policy     policyState     `json:"policy"`
+	Untrusted  []string        `json:"untrusted_files"`
+}
+
+// diagnose tests the sandbox and the models.
+func (a *app) diagnose(ctx context.Context, d *daemon.Daemon) (diagnosis, error) {
+	r := diagnosis{Report: d.Probe(ctx), Restricted: d.Runner.Restricted()}
+	if ctx.Err() != nil {
+		return r, context.Cause(ctx)
 	}
 	cfg, err := a.loadConfig(nil)
 	if err != nil {
-		return err
+		return r, err
 	}
 	layers, err := layersOf(cfg, nil)
 	if err != nil {
-		return err
+		return r, err
 	}
-	var wanted *packagesState
-	var others []packagesState
 	for _, l := range layers {
 		s := newPackagesState(ctx, l)
 		switch {
 		case !s.Wanted:
 		case l.name == "" || l.name == config.DefaultPackageLayer:
-			wanted = &s
+			r.Packages = &s
 		default:
-			others = append(others, s)
+			r.Layers = append(r.Layers, s)
 		}
 	}
-	model, taskModel, rules := probeModel(ctx, d), probeTaskModel(ctx, d), newPolicyState(d)
-	if a.json {
-		err = a.writeJSON(struct {
-			sandbox.Report
-			Restricted bool            `json:"restricted"`
-			Packages   *packagesState  `json:"packages,omitempty"` // if any are wanted
-			Layers     []packagesState `json:"package_layers,omitempty"`
-			Model      *modelState     `json:"search_by_meaning,omitempty"`
-			Tasks      *modelState     `json:"task_model,omitempty"`
-			Policy     policyState     `json:"policy"`
-			Untrusted  []string        `json:"untrusted_files"`
-		}{report, d.Runner.Restricted(), wanted, others, model, taskModel, rules, append([]string{}, cfg.Untrusted...)})
-	} else {
-		a.printReport(report)
-		a.printRestricted(d.Runner.Restricted())
-		if wanted != nil {
-			a.printf("\nPackages: %s.\n", visible(wanted.String()))
-		}
-		for _, s := range others {
-			a.printf("\nPackages: %s.\n", visible(s.String()))
-		}
-		a.printModel(model)
-		a.printTaskModel(taskModel)
-		a.printf("\nPolicy: ")
-		a.printPolicy(rules)
-		if len(cfg.Untrusted) > 0 {
-			a.printf("\n%s Not read, because it is not trusted: %s. sandpiper trust shows its effects.\n", styleFor(a.stdout).yellow("~"), visibleName(strings.Join(cfg.Untrusted, ", ")))
-		}
+	r.Model, r.Tasks, r.Policy = probeModel(ctx, d), probeTaskModel(ctx, d), newPolicyState(d)
+	r.Untrusted = append([]string{}, cfg.Untrusted...)
+	return r, nil
+}
+
+func (a *app) printDiagnosis(r diagnosis) {
+	a.printReport(r.Report)
+	a.printRestricted(r.Restricted)
+	packages := r.Layers
+	if r.Packages != nil {
+		packages = append([]packagesState{*r.Packages}, packages...)
 	}
-	if err == nil && !report.Working {
-		return exit(exitFailed)
+	for _, s := range packages {
+		a.printf("\nPackages: %s.\n", visible(s.String()))
 	}
-	return err
+	a.printModel(r.Model)
+	a.printTaskModel(r.Tasks)
+	a.printf("\nPolicy: ")
+	a.printPolicy(r.Policy)
+	if len(r.Untrusted) > 0 {
+		a.printf("\n%s Not read, because it is not trusted: %s. sandpiper trust shows its effects.\n", styleFor(a.stdout).yellow("~"), visibleName(strings.Join(r.Untrusted, ", ")))
+	}
 }
 
 func (a *app) printReport(r sandbox.Report) {
