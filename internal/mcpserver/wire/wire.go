@@ -153,28 +153,7 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	impl := &mcp.Implementation{Name: s.cfg.Name, Title: s.cfg.Title, Version: s.cfg.Version}
 	opts.Instructions = s.cfg.Instructions
 	opts.Logger = slog.New(sdkLog{s.cfg.Log.Handler()})
-	if opts.Capabilities == nil {
-		opts.Capabilities = &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
-	}
-	if s.cfg.Resources != nil {
-		s.cfg.Resources.declare(opts)
-	}
-	if s.cfg.Skills != nil {
-		opts.Capabilities.AddExtension(skillsExtension, nil)
-	}
-	if s.cfg.Complete != nil {
-		opts.Capabilities.Completions = &mcp.CompletionCapabilities{}
-	}
-	if s.cfg.Relay != nil {
-		opts.Capabilities = relayed()
-	}
-	if s.cfg.ToolsVersion != nil {
-		opts.Capabilities.Tools.ListChanged = true
-	}
-	if s.cfg.Logs != nil {
-		//lint:ignore SA1019 clients before 2026-07-28 use it
-		opts.Capabilities.Logging = &mcp.LoggingCapabilities{}
-	}
+	s.declare(opts)
 	opts.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = private }
 	server := mcp.NewServer(impl, opts)
 	server.AddReceivingMiddleware(refuseUndeclared(opts.Capabilities))
@@ -211,6 +190,32 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 		server.AddReceivingMiddleware(s.accessLog(authn))
 	}
 	return server, o
+}
+
+// declare sets the capabilities in opts.
+func (s *Server) declare(opts *mcp.ServerOptions) {
+	if opts.Capabilities == nil {
+		opts.Capabilities = &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
+	}
+	if s.cfg.Resources != nil {
+		s.cfg.Resources.declare(opts)
+	}
+	if s.cfg.Skills != nil {
+		opts.Capabilities.AddExtension(skillsExtension, nil)
+	}
+	if s.cfg.Complete != nil {
+		opts.Capabilities.Completions = &mcp.CompletionCapabilities{}
+	}
+	if s.cfg.Relay != nil {
+		opts.Capabilities = relayed()
+	}
+	if s.cfg.ToolsVersion != nil {
+		opts.Capabilities.Tools.ListChanged = true
+	}
+	if s.cfg.Logs != nil {
+		//lint:ignore SA1019 clients before 2026-07-28 use it
+		opts.Capabilities.Logging = &mcp.LoggingCapabilities{}
+	}
 }
 
 // scopes returns a function with the scope that a request needs.
