@@ -314,3 +314,27 @@ func BenchmarkAcquireAgain(b *testing.B) {
 		h.Release(b.Context())
 	}
 }
+
+// BenchmarkAcquireInTurn opens homes that do not stay open, as with more active tenants than
+// Config.Idle.
+func BenchmarkAcquireInTurn(b *testing.B) {
+	const tenants = 50
+	ts := open(b, home.Config{Root: newRoot(b), Idle: -1})
+	for i := range tenants {
+		h := acquire(b, ts, fmt.Sprint("t", i))
+		for n := range 5 {
+			write(b, h, fmt.Sprintf("data/%d.csv", n), strings.Repeat("a,b,c\n", 100))
+		}
+		save(b, h, "count", "def run():\n    return 1\n")
+		h.Release(b.Context())
+	}
+	n := 0
+	for b.Loop() {
+		h, err := ts.Acquire(b.Context(), id(b, fmt.Sprint("t", n%tenants)))
+		if err != nil {
+			b.Fatal(err)
+		}
+		h.Release(b.Context())
+		n++
+	}
+}
