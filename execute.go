@@ -22,7 +22,8 @@ type Request struct {
 	MemoryMB int            // 0 means the default
 	Session  string         // id of a session, whose executions share variables; "" means none
 	DryRun   bool           // plan the calls that would change something, instead of making them
-	// Progress is called with what the code reports; total is 0 if it is not known. nil means not.
+	// Progress is called for each progress report of the code; total is 0 if it is unknown. nil
+	// means that reports are ignored.
 	Progress func(done, total float64, message string)
 }
 
@@ -46,8 +47,8 @@ type Result struct {
 	Images      []Image         `json:"-"` // that the code showed
 }
 
-// Question is what code that waits for a person asks. An answer is given with Client.Resume; an
-// approval is given elsewhere, see docs/approvals.md.
+// Question is a question of suspended code to a person. Client.Resume answers it. Approvals are
+// given elsewhere, see docs/approvals.md.
 type Question struct {
 	ID       string
 	Question string

@@ -56,7 +56,7 @@ type Hook struct {
 	Timeout time.Duration // 0 means 5 s
 }
 
-// Event is what a Hook decides about. It has values, not tokens.
+// Event is the argument of a Hook. It contains values, not tokens.
 type Event struct {
 	On        When
 	Tenant    string

@@ -38,8 +38,8 @@ func (f found) tool() Tool {
 	return Tool{Name: f.Server + "." + f.Name, Description: f.Description, Import: f.Import, Signature: f.Signature, Input: f.Input, Output: f.Output}
 }
 
-// Search finds tools by what they do, the best first: at most the given number, 1 to 100, or 10 for
-// 0.
+// Search returns the tools that match a description, best first: at most the given number, 1 to
+// 100; 0 means 10.
 func (t Tools) Search(ctx context.Context, query string, most int) ([]Tool, error) {
 	args := map[string]any{"query": query, "detail_level": "full"}
 	if most != 0 {
@@ -174,8 +174,8 @@ func (f Files) Write(ctx context.Context, path string, data []byte) error {
 	return nil
 }
 
-// List returns the names of the files beneath a directory, recursively; "" means all. Of more than
-// 1,000 files it returns the first ones and an error.
+// List returns the names of all files below a directory; "" means the workspace. If there are more
+// than 1,000, it returns the first ones and an error.
 func (f Files) List(ctx context.Context, dir string) ([]string, error) {
 	var answer struct {
 		Files     []string

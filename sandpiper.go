@@ -18,8 +18,8 @@
 // A Config adds to Sandpiper in Go: MCP servers whose tools code calls, guardrails, hooks, and a
 // generator of programs for tasks.
 //
-// A Client is an MCP client, also in one process: whatever it returns has passed policy, the audit
-// log and redaction, and is what a model would see. With the default privacy settings, personal
+// A Client is treated as an MCP client: its results pass policy, the audit log and redaction, and
+// equal those that a model would see. With the default privacy settings, personal
 // data in results, output, errors and files are tokens such as [EMAIL_…]. Tools, hooks and
 // guardrails get the values.
 //

@@ -184,8 +184,8 @@ func (c *Config) SetTaskModel(text string) error {
 }
 
 // azureInDotenv reports whether .env has all variables for a use of Azure. The environment
-// takes precedence over .env, so a variable that differs there is not used unless the
-// configuration says so.
+// takes precedence over .env, so a variable that differs there is used only if the
+// configuration refers to it.
 func (d *draft) azureInDotenv(env, dotenv map[string]string, use azureUse) bool {
 	for _, name := range []string{azureEndpoint, azureKey, use.deployment} {
 		if dotenv[name] == "" {

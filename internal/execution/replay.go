@@ -41,7 +41,7 @@ func (h *host) callOnce(ctx context.Context, a journal.HostCall, call func() (an
 		return nil, fault.Wrap(fault.Internal, wrong, "the answer to %s cannot be encoded as JSON", a)
 	}
 	record.SetAnswer(was.Number, answer)
-	if a.Method == methodAsk || a.Method == methodAskLLM { // durable at once, so that nobody is asked, or paid, twice
+	if a.Method == methodAsk || a.Method == methodAskLLM { // synced at once: a replay must not ask or pay again
 		if err := record.Flush(ctx); err != nil {
 			return nil, err
 		}

@@ -250,8 +250,7 @@ func (h *host) connections(server string) *upstream.Set {
 // now returns the part of the catalog that the code may use.
 func (h *host) now() *catalog.Snapshot { return h.tools.Catalog.For(h.viewer()) }
 
-// find returns the Finder of what the code may use. Code that is limited to some tools finds
-// these only.
+// find returns the Finder of the tools that the code may use.
 func (h *host) find() *lookup.Finder {
 	f := h.tools.Find.For(h.viewer())
 	if h.only != nil {

@@ -280,7 +280,8 @@ func validOrNone(schema string) json.RawMessage {
 // reportEvery is the interval of reports about the text that a model generates.
 const reportEvery = 2 * time.Second
 
-// countText returns a function that reports how much text was generated; nil if nobody waits.
+// countText returns a function that reports the amount of generated text, or nil if the task has
+// no Progress.
 func (w *work) countText() func(string) {
 	if w.task.Progress == nil {
 		return nil

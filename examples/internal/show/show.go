@@ -1,5 +1,5 @@
-// Package show prints what the examples have in common: a result as indented JSON, and what
-// Sandpiper saved.
+// Package show prints results of the examples as indented JSON, and the tokens that Sandpiper
+// saved.
 package show
 
 import (

@@ -15,8 +15,8 @@ var (
 var networkPackages = map[string]bool{"requests": true, "httpx": true, "aiohttp": true, "urllib3": true, "httplib2": true, "websockets": true, "websocket": true,
 	"paramiko": true, "boto3": true, "botocore": true, "openai": true, "anthropic": true, "psycopg2": true, "psycopg": true, "pymysql": true, "redis": true, "pymongo": true}
 
-// seedModules are the modules of the framework of the second seed, and what code uses instead
-// (docs/coming-from.md). A module of that name in the workspace is found before.
+// seedModules maps modules of the second seed's framework to their replacements
+// (docs/coming-from.md). A module of that name in the workspace takes precedence.
 var seedModules = map[string]string{
 	"client.agent_helper":       "call tools directly: from servers.SERVER import TOOL; a program outside of the sandbox uses AgentHelper of sandpiper.compat, and a client the tool execute_task",
 	"client.sandbox_executor":   "this code runs in the sandbox already; a program outside of it uses SandboxExecutor of sandpiper.compat",

@@ -13,7 +13,7 @@ import (
 
 // Viewer is the caller that a part of the catalog is shown to.
 type Viewer struct {
-	Tenant tenant.ID // zero for the operator, for whom nothing is hidden
+	Tenant tenant.ID // zero for the operator, who sees everything
 	Subset string    // named subset of servers that the caller has chosen; "" means all
 	Only   *Allow    // of those, for one execution; nil means all
 }

@@ -68,8 +68,7 @@ func firstSchema(all ...json.RawMessage) json.RawMessage {
 const maxStaticSize = 64 << 20
 
 // ReadStatic reads a full_catalog.json, or a directory with a full_catalog.json, with files
-// CATEGORY/TOOL.json, or with both: then what a file says of a tool replaces what the catalog
-// says.
+// CATEGORY/TOOL.json, or with both. A file replaces the definition of its tool in the catalog.
 func ReadStatic(path string) (Static, error) {
 	fi, err := os.Stat(path)
 	if err != nil {

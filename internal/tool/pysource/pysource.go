@@ -11,7 +11,7 @@ import (
 	"unicode"
 )
 
-// Module is what is known of a module.
+// Module is the documentation and the functions of a module.
 type Module struct {
 	Doc       string // its docstring, dedented; "" if there is none
 	Functions []Function
@@ -81,7 +81,7 @@ func (m Module) Find(name string) (Function, bool) {
 	return Function{}, false
 }
 
-// function reads the line of a def statement, and what follows its colon.
+// function parses the line of a def statement. body is the rest after its colon.
 func function(line string) (f Function, body string, ok bool) {
 	if rest, is := word(line, "async"); is {
 		f.Async, line = true, rest

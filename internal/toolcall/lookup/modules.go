@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
 )
 
-// Categories of what code imports besides tools.
+// Categories of imports other than tools.
 const (
 	skillCategory       = "skills"
 	handwrittenCategory = "handwritten"
@@ -71,9 +71,9 @@ func (f *Finder) skill(m skill.Metadata) module {
 // found tools have would count as frequent ones.
 const background = 150
 
-// merge returns the hits for a query: the tools that a search found, in their order, and the
-// modules that match, of which it also returns the number. An index of both says where in the
-// order a module belongs. Indexing all tools for the modules of each tenant would cost too much.
+// merge returns the hits for a query, the tools found by a search and the matching modules, and
+// the number of matching modules. Tools keep their order. An index of the found tools and the
+// modules ranks the modules among them: indexing all tools for each tenant would cost too much.
 func merge(ctx context.Context, now *catalog.Snapshot, tools []catalog.Tool, own []module, q Query) (hits []Hit, matching int) {
 	hits = []Hit{}
 	for _, t := range tools {

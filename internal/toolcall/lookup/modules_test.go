@@ -14,7 +14,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-// handFinder has a tool of a server and three handwritten functions, one of them beside it.
+// handFinder returns a Finder of one tool and three handwritten functions, one of them in the
+// module of the tool's server.
 func handFinder(t *testing.T) *lookup.Finder {
 	_, c := finder(t)
 	var others []tool.Definition
@@ -66,7 +67,6 @@ func TestSearchFindsHandwrittenFunctions(t *testing.T) {
 	}
 }
 
-// What a viewer may not see, nobody finds: neither a tool, nor a handwritten function.
 func TestSearchHidesHandwrittenFunctions(t *testing.T) {
 	allow, err := catalog.NewAllow([]string{"git*"}, nil)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // Client is a client of the Go SDK.
 type Client struct {
 	Version string // of the protocol; "" means the latest
-	// Model is the model that the client offers by MCP sampling; nil means none. An error is that
-	// of a person who rejects the request.
+	// Model is the model that the client offers by MCP sampling; nil means none. An error
+	// rejects the request.
 	Model func(r Sampling) (string, error)
 	// Progress receives the messages of progress notifications; nil means that none are asked for.
 	Progress func(message string)
