@@ -211,6 +211,26 @@ func TestKilledZygoteEndsNoExecution(t *testing.T) {
 	}
 }
 
+// A request that fails or is not answered kills the zygote.
+func TestFailedZygoteIsLogged(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	var log logtest.Log
+	b := h.backend(func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
+	if out := h.run(b, h.spec("a"), "1+1"); string(out.Result) != "2" {
+		t.Errorf("before: %+v", out)
+	}
+	z := b.zygoteNow()
+	z.kill()
+	<-z.ended
+	if !strings.Contains(log.String(), "level=WARN msg=\"a zygote ended") {
+		t.Errorf("no warning in the log:\n%s", log.String())
+	}
+	if out := h.run(b, h.spec("b"), "2+2"); string(out.Result) != "4" {
+		t.Errorf("after: %+v", out)
+	}
+}
+
 func TestKilledWorkerEndsOneExecution(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

@@ -62,7 +62,7 @@ type zygote struct {
 	forking map[uint64]chan int           // waits for the pidfd
 	exits   map[uint64]chan *zygoteAnswer // buffered; nil or closed means unknown
 	forked  int
-	killed  bool // by kill
+	closing bool // by close
 }
 
 func startZygote(k *keeperHandle, init zygoteInit, importTimeout time.Duration, log *slog.Logger) (*zygote, error) {
@@ -176,7 +176,7 @@ func (z *zygote) listen(log *slog.Logger) {
 		fds, err := receive(z.conn, &a)
 		if err != nil && !errors.Is(err, errShortage) {
 			level := slog.LevelWarn // an import after the start may have failed, and would fail in the next one too
-			if z.isKilled() {
+			if z.isClosing() {
 				level = slog.LevelDebug
 			}
 			log.Log(context.Background(), level, "a zygote ended", "error", err, "stderr", z.log.String())
@@ -290,23 +290,25 @@ const answerTimeout = 5 * time.Second
 func (z *zygote) kill() {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	z.killed = true
 	if z.pidfd >= 0 {
 		_ = unix.PidfdSendSignal(z.pidfd, unix.SIGKILL, nil, 0)
 	}
 	z.conn.Close()
 }
 
-func (z *zygote) isKilled() bool {
+func (z *zygote) isClosing() bool {
 	z.mu.Lock()
 	defer z.mu.Unlock()
-	return z.killed
+	return z.closing
 }
 
 var errZygoteGone = errors.New("the zygote has ended")
 
 // close kills the zygote; its workers continue as children of the keeper.
 func (z *zygote) close() {
+	z.mu.Lock()
+	z.closing = true
+	z.mu.Unlock()
 	z.kill()
 	<-z.ended
 	z.mu.Lock()
