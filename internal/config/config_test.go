@@ -265,6 +265,8 @@ func TestErrorsStateThePosition(t *testing.T) {
 		{name: "a mapping for a value", yaml: "profile: {}", kind: fault.Invalid, want: "profile is a mapping; it must be a single value"},
 		{name: "a value for a section", yaml: "log: debug", kind: fault.Invalid, want: "log must contain keys such as file, level"},
 		{name: "a log level", yaml: "log: {level: loud}", kind: fault.Invalid, want: `log.level is "loud"; it must be debug, info, warn or error`},
+		{name: "a list of tokens", yaml: "http: {tokens: [{token: x}]}", kind: fault.Invalid, want: "http.tokens must map names to values, such as NAME: VALUE"},
+		{name: "a text for headers", yaml: "telemetry: {traces: {headers: x}}", kind: fault.Invalid, want: "telemetry.traces.headers must map names to values"},
 		{name: "no mapping", yaml: "- a\n- b", kind: fault.Invalid, want: "the file must contain keys such as profile"},
 		{name: "an alias", yaml: "data_dir: &a x\ncache_dir: *a", kind: fault.Invalid, want: "line 2: cache_dir is written with a YAML alias, which is not supported; write the value"},
 		{name: "two documents", yaml: "profile: lean\n---\nprofile: full", kind: fault.Invalid, want: "more than one document"},

@@ -226,6 +226,9 @@ func unknown(s setting) error {
 		if s.kind == "mapping" || s.kind == "" && s.text == "" {
 			return nil // an empty section
 		}
+		if families[s.key] != nil {
+			return fault.New(fault.Invalid, "%s: %s must map names to values, such as NAME: VALUE", s.from, s.key)
+		}
 		return fault.New(fault.Invalid, "%s: %s must contain keys such as %s", s.from, s.key, strings.Join(within(s.key), ", "))
 	}
 	return fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(s.key, keys))
