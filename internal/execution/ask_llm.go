@@ -19,7 +19,8 @@ const (
 
 // Model is a language model that code asks with ask_llm. It is safe for concurrent use.
 type Model interface {
-	// Ask returns the answer to a prompt. The Usage of the Completion is also set with an error. It enforces the budget of an execution.
+	// Ask returns the answer to a prompt. The Usage of the Completion is also set with an error.
+	// Ask enforces the budget of an execution.
 	Ask(ctx context.Context, p Prompt) (Completion, error)
 }
 

@@ -1,0 +1,73 @@
+package execution_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+)
+
+// modelFunc is a Model.
+type modelFunc func(ctx context.Context, p execution.Prompt) (execution.Completion, error)
+
+func (f modelFunc) Ask(ctx context.Context, p execution.Prompt) (execution.Completion, error) {
+	return f(ctx, p)
+}
+
+func TestEndOfExecutionCancelsPrompt(t *testing.T) {
+	home := newHome(t, "a")
+	asked, cancelled := make(chan struct{}), make(chan struct{})
+	s := newSetup(t, execution.Config{Model: modelFunc(func(ctx context.Context, _ execution.Prompt) (execution.Completion, error) {
+		close(asked)
+		<-ctx.Done()
+		close(cancelled)
+		return execution.Completion{}, context.Cause(ctx)
+	})}, fake.Config{}, admit.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	x := s.start(t, ctx, home, execution.Request{Code: `call ask_llm {"prompt": "x"}`})
+	<-asked
+	cancel()
+	select {
+	case <-cancelled:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the model is still asked")
+	}
+	if r := done(t, x); r.Success() {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The budget is checked against the cost of all earlier prompts.
+func TestPromptsAreAnsweredOneAtATime(t *testing.T) {
+	home := newHome(t, "a")
+	var spent []int64
+	free := make(chan struct{}, 1)
+	s := newSetup(t, execution.Config{Model: modelFunc(func(_ context.Context, p execution.Prompt) (execution.Completion, error) {
+		select {
+		case free <- struct{}{}:
+			defer func() { <-free }()
+		default:
+			t.Error("two prompts at once")
+		}
+		spent = append(spent, p.Spent.Input)
+		time.Sleep(time.Millisecond)
+		return execution.Completion{Value: json.RawMessage(`"yes"`), Usage: execution.ModelUsage{Input: 5}}, nil
+	})}, fake.Config{}, admit.Config{})
+	if r := s.run(t, home, strings.Repeat(`spawn ask_llm {"prompt": "x"}`+"\n", 5)+`call ask_llm {"prompt": "x"}`); !r.Success() {
+		t.Fatalf("%+v", r)
+	}
+	for n, tokens := range spent {
+		if tokens != int64(5*n) {
+			t.Errorf("prompt %d: %d tokens are spent", n, tokens)
+		}
+	}
+	if len(spent) != 6 {
+		t.Errorf("%d prompts", len(spent))
+	}
+}
