@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -135,7 +136,10 @@ func raiseOOMScore(pidfd int) error {
 
 // begin waits until the zygote can fork; importTimeout bounds the import of each module.
 func (z *zygote) begin(init zygoteInit, importTimeout time.Duration) error {
-	if err := send(z.conn, init); err != nil {
+	files := z.snapshotFiles()
+	err := send(z.conn, init, files...)
+	closeAll(files)
+	if err != nil {
 		return err
 	}
 	defer z.conn.SetReadDeadline(time.Time{})
@@ -161,6 +165,25 @@ func (z *zygote) begin(init zygoteInit, importTimeout time.Duration) error {
 		module = a.Name
 		_ = z.conn.SetReadDeadline(time.Now().Add(importTimeout))
 	}
+}
+
+// snapshotFiles opens the files with which a zygote makes a snapshot: its mappings, and
+// a file for the memory. There are none where it cannot, or this process may not read
+// the mappings.
+func (z *zygote) snapshotFiles() []int {
+	if runtime.GOARCH != "amd64" {
+		return nil
+	}
+	maps, err := unix.Open(fmt.Sprintf("/proc/%d/maps", pidOf(z.pidfd)), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	memory, err := unix.MemfdCreate("zygote", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		unix.Close(maps)
+		return nil
+	}
+	return []int{maps, memory}
 }
 
 // preloadError is a failed import of a module of Config.Preload.

@@ -26,7 +26,7 @@ class _char(_ctypes._SimpleCData):
     _type_ = "c"
 
 
-class _function(_ctypes.CFuncPtr):
+class function(_ctypes.CFuncPtr):
     _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
     _restype_ = _long
 
@@ -41,16 +41,16 @@ def address(symbol):
     return _ctypes.dlsym(_ctypes.dlopen(None, 0), symbol)
 
 
-def _named(name, kind=_function):
+def _named(name, kind=function):
     return kind(address(name))
 
 
 _syscall = _named("syscall")
-malloc, sbrk, getauxval = _named("malloc"), _named("sbrk"), _named("getauxval")
+malloc, sbrk, getauxval, errno_location = _named("malloc"), _named("sbrk"), _named("getauxval"), _named("__errno_location")
 object_malloc = _named("PyObject_Malloc", _python_function)
 
 _AMD64 = dict(
-    mmap=9, mprotect=10, munmap=11, mremap=25, madvise=28,
+    mmap=9, mprotect=10, munmap=11, mremap=25, madvise=28, fcntl=72,
     umount2=166, mount=165, unshare=272, setns=308, prctl=157, capset=126,
     setresuid=117, setresgid=119, setgroups=116, prlimit64=302,
     openat2=437, move_mount=429, pivot_root=155, ptrace=101, socket=41, pidfd_open=434,
@@ -58,7 +58,7 @@ _AMD64 = dict(
     seccomp=317, close_range=436,
 )
 _ARM64 = dict(
-    mmap=222, mprotect=226, munmap=215, mremap=216, madvise=233,
+    mmap=222, mprotect=226, munmap=215, mremap=216, madvise=233, fcntl=25,
     umount2=39, mount=40, unshare=97, setns=268, prctl=167, capset=91,
     setresuid=147, setresgid=149, setgroups=159, prlimit64=261,
     openat2=437, move_mount=429, pivot_root=41, ptrace=117, socket=198, pidfd_open=434,

@@ -1,10 +1,10 @@
 """The warm parent process that forks workers. It never receives tenant code.
 
 It exchanges JSON messages with the daemon over a SOCK_SEQPACKET socket (descriptor
-3). It receives `init` once, then one request with the descriptors of each new
-worker; it replies `forked` with a pidfd and later sends `exit` with the wait
-status. Some time after `ready` it sends `settled`: workers forked after that share
-more of its memory. It exits when the socket closes.
+3). It receives `init` once, maybe with the descriptors for a snapshot, then one
+request with the descriptors of each new worker; it replies `forked` with a pidfd and
+later sends `exit` with the wait status. Some time after `ready` it sends `settled`:
+workers forked after that share more of its memory. It exits when the socket closes.
 """
 
 import _socket
@@ -26,7 +26,7 @@ from . import forking
 with forking.Skippable():
     import threading
 
-    from . import channel, hugepages, kernel, later, lockdown, preload, runtime, sharing
+    from . import channel, hugepages, kernel, later, lockdown, preload, runtime, sharing, snapshot
 
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
@@ -39,7 +39,8 @@ _LOCKED_DOWN = b"\0\0\0\2S\0\0\0\0{}"  # frame S: the daemon may send code
 
 def main():
     control = socket.socket(fileno=_CONTROL)
-    init = json.loads(control.recv(1 << 20))
+    data, rights, _, _ = control.recvmsg(1 << 20, _RIGHTS)
+    init, files = json.loads(data), _descriptors(rights)
     off = frozenset(init["off"])
     for path in init["unmount"]:  # the roots of the mounts, which no forked process may see
         kernel.call("umount2", path.encode() + b"\0", 2)
@@ -59,11 +60,11 @@ def main():
     gc.freeze()  # of the objects until here; a collection takes longer than a fork
     control.send(json.dumps({"op": "ready", "preloaded": preloaded}).encode())
     worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], off, second)
-    _Forker(control, off, worker).serve(settle(rest, rehearsal))
+    _Forker(control, off, worker).serve(settle(rest, rehearsal, files))
 
 
-def settle(rest, rehearsal):
-    """Complete the memory that workers share, one step at a time."""
+def settle(rest, rehearsal, files=()):
+    """Complete the memory that workers share, one step at a time; files are for a snapshot of it."""
     yield from rest
     hugepages.move_code()
     yield
@@ -84,6 +85,11 @@ def settle(rest, rehearsal):
     gc.collect()  # of few objects: it empties the free lists, whose blocks are anywhere
     yield from sharing.fill()
     _rehearse(rehearsal)
+    if files:
+        maps, file = files
+        with open(maps) as f:
+            snapshot.take(f.read(), file)
+        os.close(file)
 
 
 def _rehearse(rehearsal):
