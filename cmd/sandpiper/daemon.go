@@ -17,6 +17,7 @@ import (
 type options struct {
 	flags  map[string]string // configuration keys given as flags
 	output func(item []byte) // see daemon.Config
+	warm   bool              // see daemon.Config
 	served bool              // serves HTTP
 	quiet  bool              // no log on stderr, except at debug level
 	tenant tenant.ID         // see daemon.Config
@@ -48,7 +49,7 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 		cfg.Warnings = nil
 	}
 	return daemon.New(daemon.Config{
-		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installProgress(preparingPython), Output: o.output, Served: o.served, Tenant: o.tenant,
+		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installProgress(preparingPython), Output: o.output, Warm: o.warm, Served: o.served, Tenant: o.tenant,
 		Load: func() (*config.Config, error) { return a.loadConfig(o.flags) }, Reloads: o.reloads,
 	})
 }

@@ -96,6 +96,7 @@ func (a *app) withWarmHome(ctx context.Context, output func([]byte), use func(*d
 
 // withWarmDaemon is withWarmHome for a daemon with other options.
 func (a *app) withWarmDaemon(ctx context.Context, o options, use func(*daemon.Daemon, *home.Home) error) error {
+	o.warm = true
 	d, err := a.daemon(o)
 	if err != nil {
 		return err

@@ -63,6 +63,8 @@ type Config struct {
 	// Reloads makes a daemon that serves clients reload its configuration, for each value;
 	// nil means never.
 	Reloads <-chan os.Signal
+	// Warm starts the sandbox while the rest of the daemon is built.
+	Warm bool
 	// Output is called with each output item as it is printed, for callers that run
 	// one execution at a time; nil means none.
 	Output func(item []byte)
@@ -148,15 +150,30 @@ func (d *Daemon) build() (err error) {
 		return err
 	}
 	d.data.decided = d.notifyOf
-	d.closing.add(d.data.close)
+	d.closing.add(d.closeDataAndBackend)
 	d.Tenants = d.data.homes
 	d.data.importSkills(d.cfg.Tenant)
 	d.backend = newLayeredBackend(d.cfg, d.Tenants.Roots(), log)
-	d.closing.add(d.backend.Close)
+	if d.cfg.Warm {
+		d.backend.startAll()
+	}
 	if err := d.openTools(modules); err != nil {
 		return err
 	}
 	return d.openServer()
+}
+
+// closeDataAndBackend closes both at once: the kernel needs as long to end the processes of the
+// sandbox as SQLite to close databases, and what uses both of them has been closed before.
+func (d *Daemon) closeDataAndBackend() error {
+	var err error
+	var ended sync.WaitGroup
+	if d.backend != nil {
+		ended.Go(func() { err = d.backend.Close() })
+	}
+	closed := d.data.close()
+	ended.Wait()
+	return errors.Join(err, closed)
 }
 
 // openProtection loads the protection of the configuration. Its parts are also used for lines of the

@@ -79,7 +79,10 @@ func (e *executor) execute(ctx context.Context) {
 	defer e.closeSandbox(box)
 	e.finish(ctx, span, res, err)
 	if e.r.cfg.Queue.Load().Waiting == 0 && ctx.Err() == nil {
-		time.Sleep(closeDelay)
+		select {
+		case <-time.After(closeDelay):
+		case <-e.r.registry.closing: // whoever closes the runner has the answer
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ type registry struct {
 	retainFor time.Duration
 	mu        sync.Mutex
 	closed    bool
+	closing   chan struct{}    // closed by close
 	runs      map[string]entry // by execution id
 	ended     []endedRun       // oldest first
 	bytes     int              // held by ended
@@ -44,7 +45,7 @@ type endedRun struct {
 const retainSuspended = 24 * time.Hour
 
 func newRegistry(most int, keep time.Duration) *registry {
-	return &registry{maxEnded: most, retainFor: keep, runs: make(map[string]entry), counts: make(map[string]int64)}
+	return &registry{maxEnded: most, retainFor: keep, closing: make(chan struct{}), runs: make(map[string]entry), counts: make(map[string]int64)}
 }
 
 // register adds an execution and counts it as busy; false once the registry is closed.
@@ -153,7 +154,10 @@ func (b *registry) suspend(x *run) error {
 func (b *registry) close(cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed = true
+	if !b.closed {
+		b.closed = true
+		close(b.closing)
+	}
 	for _, e := range b.runs {
 		if e.run.suspended() {
 			e.run.cancel(cause)

@@ -45,7 +45,10 @@ func (b *Backend) fork(ahead bool) (*process, error) {
 		if ahead {
 			z.awaitSettled()
 		}
-		w, err := b.forkFrom(z, ahead)
+		var w *process
+		if err = errZygoteGone; !z.dead() { // else a cgroup would be created in vain, for each worker of the pool when the backend closes
+			w, err = b.forkFrom(z, ahead)
+		}
 		if err == nil || try > 0 || !errors.Is(err, errZygoteGone) {
 			return w, err
 		}

@@ -28,7 +28,7 @@ import (
 // the argument "early", as a zygote before its first fork, and forks a worker for every message, which is the workspace's path with the worker's
 // channel, stdout and stderr.
 const forker = `
-import os, resource, signal, socket, sys
+import _socket, os, resource, signal, sys
 sys.path.insert(0, sys.argv[1])
 from sandpiper import later, runtime, zygote
 del sys.path[0]
@@ -36,12 +36,13 @@ rehearsal = runtime.warm()
 if sys.argv[2:] != ["early"]:
     for _ in zygote.settle(later.import_steps(), rehearsal):
         pass
-control = socket.socket(fileno=3)
+control = _socket.socket(fileno=3)
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 while True:
-    data, fds, _, _ = socket.recv_fds(control, 65536, 3)
+    data, rights, _, _ = control.recvmsg(65536, _socket.CMSG_SPACE(3 * 4))
     if not data:
         break
+    fds = memoryview(rights[0][2]).cast("i")
     if os.fork() == 0:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         control.close()

@@ -81,7 +81,16 @@ func TestPrograms(t *testing.T) {
 // A worker that the zygote forked before it imported everything must behave as any other.
 func TestProgramsInTheFirstWorker(t *testing.T) {
 	own := []program{
-		{"little is imported", "import sys\n[m for m in ('asyncio', 'multiprocessing', 'subprocess', 'logging', 'csv') if m in sys.modules]", "", value(`[]`)},
+		{"little is imported", "import sys\n[m for m in ('asyncio', 'multiprocessing', 'subprocess', 'logging', 'csv', 'random', 'inspect', 'dataclasses', 'socket', 'selectors', 'pathlib', 'decimal', 'uuid') if m in sys.modules]", "", value(`[]`)},
+		{"statistics is a module", "import statistics as s\n[statistics is s, type(s).__name__, s.__name__, 'mean' in dir(s), s.mean([1, 2]), hasattr(s, 'nothing'), '__getattr__' in vars(s)]", "", value(`[true,"module","statistics",true,1.5,false,false]`)},
+		{"a replaced function of statistics", "import statistics\nstatistics.mean = len\n[statistics.mean([7, 8]), statistics.median([1, 3])]", "", value(`[2,2.0]`)},
+		{"a missing name of statistics", "import statistics\nstatistics.meann", "", raised("AttributeError", "module 'statistics' has no attribute 'meann'. Did you mean: 'mean'?")},
+		{"an error when no descriptor is free", "import os\nwhile True:\n    try: os.open('/dev/null', os.O_RDONLY)\n    except OSError: break\nundefined", "", raised("NameError", "name 'undefined' is not defined")},
+		{"colors are unchanged", "import traceback, os\nos.environ['FORCE_COLOR'] = '1'\ntry: 1/0\nexcept ZeroDivisionError as e: text = [''.join(traceback.format_exception_only(e, colorize=c)) for c in (False, True)]\ntext", "", value(`["ZeroDivisionError: division by zero\n","\u001b[1;35mZeroDivisionError\u001b[0m: \u001b[35mdivision by zero\u001b[0m\n"]`)},
+		{"a class of a late module", "import decimal\nclass D(decimal.Decimal): pass\n[D('1.5'), {decimal.Decimal('0.1'): decimal.Decimal('2')}]", "", value(`[1.5,{"0.1":2}]`)},
+		{"late modules one after the other", "import fractions\nimport pathlib\nprint(format_output(fractions.Fraction(1, 2)))\nimport uuid\n[pathlib.Path('a'), uuid.UUID(int=1), fractions.Fraction(1, 3)]", "", want{Result: `["a","00000000-0000-0000-0000-000000000001","1/3"]`, Output: []string{`"1/2"`}}},
+		{"sockets are adjusted", "import socket\nsocket.getaddrinfo('example.com', 80)", "", raised("gaierror", "no network here")},
+		{"selectors are adjusted", "import selectors\nselectors.DefaultSelector.__name__", "", value(`"PollSelector"`)},
 		{"asyncio is adjusted", "import asyncio, sys\nasyncio.selector_events._HAS_SENDMSG, 'ssl' in sys.modules", "", value(`[false,false]`)},
 		{"its submodule first", "import asyncio.sslproto\nasyncio.selector_events._HAS_SENDMSG, asyncio.sslproto.ssl", "", value(`[false,null]`)},
 		{"multiprocessing is adjusted", "import multiprocessing.pool\nmultiprocessing.get_start_method()", "", value(`"fork"`)},

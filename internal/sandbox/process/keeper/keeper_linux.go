@@ -204,7 +204,7 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 	const python, dir = "/python/bin/python3.14", "/python"
 	// -P and -s equal -I except that the environment is read, which is set below.
 	args := []string{"python3", "-P", "-s", "-B", "-X", "utf8", "-c",
-		"import sys; sys.path.insert(0, '" + dir + "'); from sandpiper import zygote; sys.path.remove('" + dir + "'); zygote.main()"}
+		"import gc, sys; gc.disable(); sys.path.insert(0, '" + dir + "'); from sandpiper import zygote; sys.path.remove('" + dir + "'); zygote.main()"}
 	env := zygoteEnv
 	if k.init.Packages != "" {
 		env = slices.Concat(env, packageEnv)

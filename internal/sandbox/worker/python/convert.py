@@ -27,17 +27,12 @@ speed and passed to the C encoder; all others are converted recursively.
 
 import base64
 import collections
-import dataclasses
 import datetime
-import decimal
 import enum
-import fractions
-import ipaddress
 import json
 import math
-import pathlib
+import sys
 import types
-import uuid
 from collections import abc
 
 from . import plan
@@ -56,7 +51,7 @@ def _decimal(d):
     if not d.is_finite():
         return None
     f = float(d)
-    if math.isfinite(f) and decimal.Decimal(repr(f)) == d:
+    if math.isfinite(f) and _Decimal(repr(f)) == d:
         return int(f) if f.is_integer() and abs(f) < 2**53 and d.as_tuple().exponent >= 0 else f
     return str(d)
 
@@ -79,25 +74,48 @@ _LEAF = {
     datetime.date: datetime.date.isoformat,
     datetime.time: datetime.time.isoformat,
     datetime.timedelta: _seconds,
-    decimal.Decimal: _decimal,
-    fractions.Fraction: str,
     complex: str,
     bytes: _bytes,
     bytearray: _bytes,
     memoryview: _bytes,
-    uuid.UUID: str,
-    pathlib.PosixPath: str,
-    pathlib.PurePosixPath: str,
-    ipaddress.IPv4Address: str,
-    ipaddress.IPv6Address: str,
-    ipaddress.IPv4Network: str,
-    ipaddress.IPv6Network: str,
     plan.Placeholder: plan.shown,
 }
 _ATOMS = frozenset({str, int, float, bool, types.NoneType})
 _PLAIN = _ATOMS | _LEAF.keys()
 _CONTAINERS = frozenset({list, tuple, dict})
 _TREE = _PLAIN | _CONTAINERS
+
+# Types of modules that the zygote imports after its first fork. There is no value of them before.
+_LATER = {
+    "decimal": {"Decimal": _decimal},
+    "fractions": {"Fraction": str},
+    "uuid": {"UUID": str},
+    "pathlib": {"PosixPath": str, "PurePosixPath": str, "PurePath": None},
+    "ipaddress": dict.fromkeys(("IPv4Address", "IPv6Address", "IPv4Network", "IPv6Network"), str),
+}
+_Decimal, _PurePath = (), ()
+
+
+def learn():
+    """Support the types of the modules that have been imported; report whether there are new ones."""
+    global _PLAIN, _TREE, _Decimal, _PurePath
+    found = False
+    for name in list(_LATER):
+        module = sys.modules.get(name)
+        kinds = [(getattr(module, kind, None), convert) for kind, convert in _LATER.get(name, {}).items()]
+        if not kinds or not all(isinstance(kind, type) for kind, _ in kinds):
+            continue  # not imported, or not yet completely
+        if name == "decimal":
+            _Decimal = module.Decimal
+        elif name == "pathlib":
+            _PurePath = module.PurePath
+        _LEAF.update((kind, convert) for kind, convert in kinds if convert)
+        _LATER.pop(name, None)
+        found = True
+    if found:
+        _PLAIN = _ATOMS | _LEAF.keys()
+        _TREE = _PLAIN | _CONTAINERS
+    return found
 
 
 def _leaf(value):
@@ -106,6 +124,7 @@ def _leaf(value):
 
 def argument(value):
     """Return the JSON equivalent of an argument that is not JSON; raise TypeError if there is none."""
+    learn()
     if isinstance(value, enum.Enum):
         return value.value
     if isinstance(value, (set, frozenset)):
@@ -115,8 +134,8 @@ def argument(value):
             return list(value)
     if isinstance(value, (collections.deque, range)):
         return list(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    if _is_dataclass(type(value)):
+        return {name: getattr(value, name) for name in _field_names(value)}
     if isinstance(value, (bytes, bytearray, memoryview)):
         raise TypeError(f"{type(value).__name__} is not JSON: send text, as the tool wants it: x.decode() or base64.b64encode(x).decode()")
     if type(value) in _LEAF:
@@ -126,6 +145,16 @@ def argument(value):
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
     raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _is_dataclass(kind):
+    return hasattr(kind, "__dataclass_fields__")
+
+
+def _field_names(value):
+    import dataclasses  # in the zygote, only after its first fork
+
+    return [f.name for f in dataclasses.fields(value)]
 
 
 def _encoder(**options):
@@ -164,6 +193,8 @@ def _text(value, limit, encode):
         pass  # a NaN, a key of an odd type, a very long int
     except RuntimeError:
         pass  # another thread changed it
+    if learn():
+        return _text(value, limit, encode)
     return encode(_Walk(limit).value(value, 0))
 
 
@@ -289,7 +320,7 @@ class _Walk:
 
     def container(self, v, kind, depth):
         for test, make in _KINDS:
-            if issubclass(kind, test):
+            if issubclass(kind, test() if type(test) is types.FunctionType else test):
                 return make(self, v, depth)
         make = _by_shape(kind)
         return make(self, v, depth) if make else self.bounded(_repr(v))
@@ -335,13 +366,13 @@ class _Walk:
         return list(v)
 
     def fields(self, v, depth):
-        return self.object(((f.name, getattr(v, f.name, None)) for f in dataclasses.fields(v)), depth)
+        return self.object(((name, getattr(v, name, None)) for name in _field_names(v)), depth)
 
     def attrs(self, v, depth):
         return self.object(((a.name, getattr(v, a.name, None)) for a in type(v).__attrs_attrs__), depth)
 
 
-# In this order: the first that fits decides.
+# In this order: the first that fits decides. A function returns a class that may be unknown yet, or no class.
 _KINDS = (
     (enum.Enum, lambda w, v, d: w.value(v.value, d)),
     (str, lambda w, v, d: w.value(str.__str__(v), d)),
@@ -350,9 +381,9 @@ _KINDS = (
     (datetime.datetime, lambda w, v, d: None if _name(type(v)) == "NaTType" else v.isoformat()),
     (datetime.date, lambda w, v, d: v.isoformat()),
     (datetime.timedelta, lambda w, v, d: _seconds(v)),
-    (decimal.Decimal, lambda w, v, d: _decimal(v)),
+    (lambda: _Decimal, lambda w, v, d: _decimal(v)),
     ((bytes, bytearray), lambda w, v, d: w.bounded(_bytes(v))),
-    (pathlib.PurePath, lambda w, v, d: w.bounded(str(v))),
+    (lambda: _PurePath, lambda w, v, d: w.bounded(str(v))),
     (collections.UserString, lambda w, v, d: w.bounded(str(v))),
     (dict, _Walk.mapping),
     ((list, tuple), _Walk.sequence),
@@ -368,7 +399,7 @@ def _by_shape(kind):
     package = getattr(kind, "__module__", "").partition(".")[0]
     if package in ("numpy", "pandas", "polars"):
         return _TABLES.get(_name(kind)) or (_unboxed if hasattr(kind, "tolist") else None)
-    if dataclasses.is_dataclass(kind):
+    if _is_dataclass(kind):
         return _Walk.fields
     if hasattr(kind, "model_dump"):
         return lambda w, v, d: w.value(v.model_dump(), d)

@@ -8,12 +8,40 @@ marked.
 import errno
 import os
 import sys
-import traceback
 from collections import deque
 from itertools import islice
 
+from . import later
 from .restrict import Refused
 
+
+class _Plain:
+    """The section for tracebacks of a theme without colors."""
+
+    def __getattr__(self, name):
+        return ""
+
+
+class _Theme:
+    traceback = _Plain()
+
+    def __getattr__(self, name):
+        dir(_colorize)
+        return getattr(_colorize.get_theme(force_no_color=True), name)
+
+
+def _get_theme(*, force_no_color=False, **options):
+    """Replace _colorize.get_theme until something else of that module is used, which takes as long to import as all others here."""
+    if force_no_color:
+        return _Theme()
+    dir(_colorize)  # executes the module
+    return _colorize.get_theme(**options)
+
+
+_colorize = later.defer("_colorize", get_theme=_get_theme)
+import traceback  # noqa: E402 - it imports _colorize
+
+clear_frames = traceback.clear_frames
 _ERROR_CHARS = 8_000
 _TRACEBACK_CHARS = 8_000
 _FRAMES = 40  # shown from each end of a stack

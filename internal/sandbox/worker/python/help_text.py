@@ -4,8 +4,6 @@ A model whose tool description is short can look up the rest here. The lines are
 generated from the functions themselves.
 """
 
-import inspect
-
 
 class Help:
     """help() lists the names available without an import; help(x) describes x."""
@@ -29,6 +27,8 @@ class Help:
 
 
 def _lines(ready):
+    import inspect  # in the zygote, only after its first fork
+
     functions = {name: value for name, value in ready.items() if inspect.isroutine(value)}
     yield "Available without an import: " + " ".join(name for name in ready if name not in functions)
     for name, value in functions.items():
@@ -38,6 +38,8 @@ def _lines(ready):
 
 
 def _line(name, value):
+    import inspect
+
     try:
         signature = str(inspect.signature(value))
     except (TypeError, ValueError):

@@ -7,33 +7,30 @@ own sandbox. The modules here keep their own references to functions that code
 commonly patches (print, json.dumps, sys.stdout).
 """
 
+import _socket
 import ast
 import base64
 import builtins
 import collections
 import datetime
 import faulthandler
-import inspect
 import json
 import linecache
 import math
 import mmap
 import os
 import re
-import selectors
-import socket
-import statistics
 import sys
 import time
-import traceback
 import types
 
-from . import convert, data, failure, files, guard, help_text, later, literals, output, plan, preflight, privacy, replay, servers, show, skills, states, unavailable
+from . import convert, data, failure, files, help_text, later, literals, output, plan, preflight, privacy, servers, show, skills, states, unavailable
 from .channel import Channel, frame
 from .errors import StateConflict, ToolError
 
 _VALUE = "_sandpiper_value"  # global that holds the value of the last expression
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_COROUTINE = 0x80  # inspect.CO_COROUTINE
 _MISSING = object()
 _BALLAST = 4 << 20  # reserved address space, never touched; freed to report that code ran out of memory
 _SOURCES = 64  # programs whose source lines a live interpreter keeps
@@ -57,7 +54,6 @@ _getrecursionlimit, _setrecursionlimit = sys.getrecursionlimit, sys.setrecursion
 def warm():
     """Adjust the imported modules to the sandbox, before forking; return the rehearsal for workers."""
     later.install()
-    selectors.DefaultSelector = selectors.PollSelector  # the filter denies epoll; asyncio and others use the default
     unavailable.install()
     for name in ("exit", "quit"):  # defined by site, which is not imported
         if not hasattr(builtins, name):
@@ -105,14 +101,14 @@ class Rehearsal:
 
         A worker omits the failing programs: they would cost it half a megabyte of memory.
         """
-        ours, daemons = socket.socketpair()
-        with ours, daemons:
-            self._channel.fd = ours.fileno()
-            for program in programs:
-                request = {"id": "", "code": program, "vars": {"x": 1}, "result_bytes": 1 << 20}
-                daemons.send(frame(b"X", 1, _dumps(request).encode()))
-                self._interpreter.execute()
+        ours, daemons = _socket.socketpair()
+        self._channel.fd = ours.fileno()
+        for program in programs:
+            request = {"id": "", "code": program, "vars": {"x": 1}, "result_bytes": 1 << 20}
+            daemons.send(frame(b"X", 1, _dumps(request).encode()))
+            self._interpreter.execute()
         self._channel.fd = -1
+        ours.close(), daemons.close()
         for name in [n for n in linecache.cache if n.startswith("<code")]:
             del linecache.cache[name]
         self._interpreter._drop_ballast()
@@ -147,7 +143,7 @@ class _Interpreter:
         self.servers = servers.Servers(channel, workspace)
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)
         self.privacy = privacy.Privacy(channel)
-        self.replay = replay.Replay()
+        self.replay = None  # of the recorded executions, from the first one on
         self.main = types.ModuleType("__main__")
         self.globals = vars(self.main)
         self.globals["__builtins__"] = builtins
@@ -158,7 +154,7 @@ class _Interpreter:
 
     def _ready(self, workspace):
         ready = {
-            "json": json, "re": re, "math": math, "statistics": statistics, "collections": collections,
+            "json": json, "re": re, "math": math, "statistics": later.defer("statistics"), "collections": collections,
             "datetime": datetime.datetime, "date": datetime.date, "timedelta": datetime.timedelta,
             "workspace": workspace,
             "read_file": self.files.read_file, "write_file": self.files.write_file,
@@ -237,7 +233,8 @@ class _Interpreter:
         self.servers.forget()
         payload = [payload]
         parts = self._outcome(number, payload)
-        self.replay.end()
+        if self.replay is not None:
+            self.replay.end()
         if self.channel.fd < 0:  # a forked child returned to the runtime
             _exit(0)
         self._end(parts)
@@ -275,6 +272,10 @@ class _Interpreter:
         filename = "<code>" if number == 1 else f"<code {number}>"
         if "seed" in request:
             later.import_all()  # since an import can read the time, which a replay would not, or the reverse
+            if self.replay is None:
+                from . import replay
+
+                self.replay = replay.Replay()
             self.replay.begin(base64.b64decode(request.pop("seed")), request.pop("clock", ()))
             self.channel.readings = self.replay.unsent
         self._set_dry("dry" in request)
@@ -298,7 +299,7 @@ class _Interpreter:
         if old is not _MISSING:
             names["result"] = old
         try:
-            if code.co_flags & inspect.CO_COROUTINE:
+            if code.co_flags & _COROUTINE:
                 import asyncio
 
                 asyncio.run(eval(code, g))
@@ -334,6 +335,8 @@ class _Interpreter:
                 self.skills.guard.leave(self.globals)
                 self.skills.guard = None
         elif self.skills.guard is None:
+            from . import guard
+
             self.skills.guard = guard.Guard(self.files.workspace)
         return self.skills.guard
 
@@ -354,7 +357,7 @@ class _Interpreter:
         try:
             if isinstance(exc, MemoryError):
                 self._drop_ballast()
-                traceback.clear_frames(exc.__traceback__)
+                failure.clear_frames(exc.__traceback__)
             return (_dumps(failure.describe(exc)).encode(),)
         except MemoryError:
             self._drop_ballast()

@@ -8,7 +8,6 @@ shared by all tenants with the same servers. They call the daemon through the mo
 import base64
 import importlib.machinery
 import importlib.util
-import inspect
 import json
 import os
 import sys
@@ -18,6 +17,7 @@ from . import channel, failure, plan
 from .errors import ToolError
 
 _PACKAGE = "servers"
+_ASYNC = 0x80 | 0x200  # inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _THREADS = 32
 
 
@@ -138,7 +138,7 @@ class Servers:
         if not isinstance(tool_name, str):
             arguments = tool_name if arguments is None else arguments
             server_name, _, tool_name = server_name.partition("__")
-        if sys._getframe(1).f_code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        if sys._getframe(1).f_code.co_flags & _ASYNC:
             import asyncio
 
             return asyncio.to_thread(self.call, server_name, tool_name, arguments or {})

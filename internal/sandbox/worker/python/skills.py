@@ -7,7 +7,6 @@ the same initial globals as the code that imports it.
 """
 
 import ast
-import importlib.abc
 import importlib.machinery
 import io
 import json
@@ -115,7 +114,7 @@ class _Module(types.ModuleType):
         return vars(self)[self.__name__.rpartition(".")[2]](*args, **kwargs)
 
 
-class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _Finder:
     def __init__(self, skills, ready):
         self.skills, self._ready = skills, ready
 

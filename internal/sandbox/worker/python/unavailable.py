@@ -7,7 +7,6 @@ name stay, and successful calls are unaffected.
 
 import errno
 import os
-import socket
 
 NETWORK = "no network here: use a tool of a server (search_tools finds one)"
 PROGRAMS = "programs other than Python cannot be started here: write it in Python, or use a tool of a server"
@@ -17,13 +16,17 @@ _MISSING = (errno.ENOENT, errno.EACCES, errno.EPERM)
 
 
 def install():
-    """Wrap the functions of the standard library that fail in a sandbox, except those of subprocess."""
-    _wrap_socket()
-    _wrap_lookup()
+    """Wrap the functions of module os that fail in a sandbox."""
     _wrap_system()
 
 
-def _wrap_socket():
+def wrap_socket(socket):
+    """Wrap the functions of module socket, which fail."""
+    _wrap_init(socket)
+    _wrap_lookup(socket)
+
+
+def _wrap_init(socket):
     init = socket.socket.__init__
 
     def __init__(self, family=-1, type=-1, proto=-1, fileno=None):
@@ -37,7 +40,7 @@ def _wrap_socket():
     socket.socket.__init__ = __init__
 
 
-def _wrap_lookup():
+def _wrap_lookup(socket):
     getaddrinfo = socket.getaddrinfo
 
     def lookup(host, port, family=0, type=0, proto=0, flags=0):

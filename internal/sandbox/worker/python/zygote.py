@@ -14,9 +14,7 @@ import functools
 import gc
 import json
 import os
-import random  # its handler is not skipped: each worker has other random numbers
 import select
-import socket
 import sys
 import time
 import types
@@ -32,13 +30,14 @@ _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
 _QUIET = 0.05  # seconds in which the first worker has the processors for itself
 _SPECIALIZED = 5  # after this many rehearsals, a worker copies no fewer pages
-_REQUEST, _HEADER, _RIGHTS = 256, 1 << 14, socket.CMSG_SPACE(16 * 4)  # bytes of a request, of a header, and of their descriptors
+_REQUEST, _HEADER, _RIGHTS = 256, 1 << 14, _socket.CMSG_SPACE(16 * 4)  # bytes of a request, of a header, and of their descriptors
 _loads = json.JSONDecoder().decode
 _LOCKED_DOWN = b"\0\0\0\2S\0\0\0\0{}"  # frame S: the daemon may send code
 
 
 def main():
-    control = socket.socket(fileno=_CONTROL)
+    """Run the zygote. The interpreter was started without garbage collection: no import leaves enough garbage for it."""
+    control = _socket.socket(fileno=_CONTROL)
     data, rights, _, _ = control.recvmsg(1 << 20, _RIGHTS)
     init, files = json.loads(data), _descriptors(rights)
     off = frozenset(init["off"])
@@ -52,12 +51,14 @@ def main():
         preload.add_path(init["packages"])
     lockdown.filter_(first, off)
     if init["preload"]:  # packages import the modules, too, and their use of memory is measured
+        gc.enable()
         collections.deque(rest, 0)
     preloaded = preload.preload(init["preload"], lambda message: control.send(json.dumps(message).encode()), off)
     if preloaded is None:
         return
     interpreter = runtime.prepare()
     gc.freeze()  # of the objects until here; a collection takes longer than a fork
+    gc.enable()
     control.send(json.dumps({"op": "ready", "preloaded": preloaded}).encode())
     worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], off, second)
     _Forker(control, off, worker).serve(settle(rest, rehearsal, files))
@@ -97,7 +98,7 @@ def _rehearse(rehearsal):
     for f in _ours():
         for name in f.__code__.co_names:
             getattr(kernel, name, None)  # caches that the type of modules has no such attribute
-    random.seed()
+    sys.modules["random"].seed()
     rehearsal.run()
 
 
@@ -163,7 +164,7 @@ class _Forker:
         pidfd = kernel.call("pidfd_open", pid, 0)
         self.children[pidfd] = (request["id"], pid)
         self.poll.register(pidfd, select.POLLIN)
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, pidfd.to_bytes(4, sys.byteorder))
+        rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, pidfd.to_bytes(4, sys.byteorder))
         self.control.sendmsg((b'{"op":"forked","id":%d}' % request["id"],), (rights,))
         return True
 
@@ -208,7 +209,7 @@ def _worker(rehearsal, interpreter, tmp_bytes, off, second, fds, ahead):
         lockdown.prepare(off, tmp_bytes)
         if ahead:
             rehearsal.run()
-        sock = _socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, _CHANNEL)
+        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, _CHANNEL)
         header, rights, _, _ = sock.recvmsg(_HEADER, _RIGHTS)
         if not header:
             os._exit(0)  # the daemon closed the channel
