@@ -96,7 +96,7 @@ func lockDown() error {
 	if err := unix.CloseRange(3, ^uint(0)>>1, 0); err != nil {
 		return fmt.Errorf("closing descriptors: %w", err)
 	}
-	time.Sleep(1) // the runtime's first timer opens the poller, an epoll instance and an eventfd of its own
+	time.Sleep(time.Nanosecond) // the runtime's first timer opens the poller, an epoll instance and an eventfd of its own
 	filter := process.ConfinedFilter()
 	for _, step := range []struct {
 		name string

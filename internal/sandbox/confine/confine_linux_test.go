@@ -33,8 +33,7 @@ var programs = map[string]func(in []byte) []byte{
 	"block": func([]byte) []byte { select {} },
 	"sleep": func([]byte) []byte { time.Sleep(time.Hour); return nil },
 	"allocate": func([]byte) []byte {
-		var all [][]byte
-		for {
+		for all := [][]byte{}; ; runtime.KeepAlive(all) {
 			all = append(all, bytes.Repeat([]byte{1}, 1<<20))
 		}
 	},
@@ -45,11 +44,12 @@ var programs = map[string]func(in []byte) []byte{
 	"attack":   attack,
 }
 
+// deeper does not return: n is positive.
 func deeper(n int) []byte {
-	if b := deeper(n + 1); n > 0 {
-		return append(b, 1)
+	if n < 0 {
+		return nil
 	}
-	return nil
+	return append(deeper(n+1), 1)
 }
 
 // parallel needs several threads and the garbage collector.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,11 +68,14 @@ func failure(ended *exec.ExitError, stderr string) error {
 		return fmt.Errorf("the confined process could not be locked down: %.500s", stderr)
 	case status.Signaled() && (status.Signal() == syscall.SIGKILL || status.Signal() == syscall.SIGXCPU):
 		f.Reason = OutOfTime
-	case strings.Contains(stderr, "out of memory"), strings.Contains(stderr, "cannot allocate memory"), strings.Contains(stderr, "pthread_create failed"), strings.Contains(stderr, "stack exceeds"):
+	case slices.ContainsFunc(noMemory, func(s string) bool { return strings.Contains(stderr, s) }):
 		f.Reason = OutOfMemory
 	}
 	return f
 }
+
+// noMemory are parts of what the runtime, with cgo, and the race detector say.
+var noMemory = []string{"out of memory", "cannot allocate memory", "stack exceeds", "pthread_create failed", "failed to allocate"}
 
 // bounded is a buffer that keeps at most the first bytes, and calls exceeded for more.
 type bounded struct {
