@@ -93,10 +93,10 @@ func lockDown() error {
 	os.Clearenv()
 	debug.SetMaxStack(maxStack)
 	debug.SetMemoryLimit(int64(memory - memory/4)) // collect garbage before the kernel refuses more
-	if err := unix.CloseRange(3, ^uint(0)>>1, 0); err != nil {
+	time.Sleep(time.Nanosecond)                    // the runtime's first timer opens the poller, if no init has
+	if err := closeDescriptors(); err != nil {
 		return fmt.Errorf("closing descriptors: %w", err)
 	}
-	time.Sleep(time.Nanosecond) // the runtime's first timer opens the poller, an epoll instance and an eventfd of its own
 	filter := process.ConfinedFilter()
 	for _, step := range []struct {
 		name string
@@ -113,6 +113,29 @@ func lockDown() error {
 	} {
 		if err := step.do(); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+// closeDescriptors closes what was inherited and what an init has opened, except the runtime's
+// poller: an epoll instance and an eventfd.
+func closeDescriptors() error {
+	names, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, e := range names {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd < 3 {
+			continue
+		}
+		what, err := os.Readlink("/proc/self/fd/" + e.Name())
+		if err != nil { // that of ReadDir, which is closed
+			continue
+		}
+		if what != "anon_inode:[eventpoll]" && what != "anon_inode:[eventfd]" {
+			_ = unix.Close(fd)
 		}
 	}
 	return nil
