@@ -14,6 +14,9 @@ type Forms interface {
 	Process(ctx context.Context, request json.RawMessage, document []byte) (json.RawMessage, error)
 }
 
+// FillsForms reports whether code can read and fill forms.
+func (r *Runner) FillsForms() bool { return r.cfg.Forms != nil }
+
 type formArgs struct {
 	Request  json.RawMessage `json:"request"`
 	Document []byte          `json:"document"`

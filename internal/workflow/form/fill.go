@@ -239,7 +239,9 @@ func (s *session) review() string {
 		default:
 			continue
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", cell(f.title()), cell(reviewText(f, v)), source)
+		// With the colon, no row looks like the header of a table with names of values, which
+		// would make the detection of personal data read the next rows as such values.
+		fmt.Fprintf(&b, "| %s: | %s | %s |\n", cell(strings.TrimRight(f.title(), ":")), cell(reviewText(f, v)), source)
 	}
 	return b.String()
 }

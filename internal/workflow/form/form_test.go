@@ -111,7 +111,7 @@ func TestFillTakesAnswersAndTheProfile(t *testing.T) {
 	if diff := cmp.Diff(map[string]any{"surname": "Data", "given_names": "Answer", "contact_mail": "profile@example.com", "nationality": "TR"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if !strings.Contains(f.Review, "| Given names | Answer | answer |\n") || !strings.Contains(f.Review, "| Nationality | Turkey | profile |\n") || !strings.Contains(f.Review, "| Town | (missing) |  |\n") {
+	if !strings.Contains(f.Review, "| Given names: | Answer | answer |\n") || !strings.Contains(f.Review, "| Nationality: | Turkey | profile |\n") || !strings.Contains(f.Review, "| Town: | (missing) |  |\n") {
 		t.Errorf("review:\n%s", f.Review)
 	}
 	if i := slices.IndexFunc(f.Missing, func(q question) bool { return q.Name == "sex" }); i < 0 {
