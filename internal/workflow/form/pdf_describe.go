@@ -92,4 +92,3 @@ func (p *pdfForm) onState(w types.Dict) string {
 	}
 	return ""
 }
-
