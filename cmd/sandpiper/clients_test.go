@@ -126,7 +126,7 @@ func listTools(t *testing.T, c mcpClient) {
 		}
 	}
 	full := c.list(t, "full")
-	for _, tool := range append(standard, "delete_skill", "execute_task", "get_server_tools", "get_state", "get_version", "list_servers", "save_state", "select_tools") {
+	for _, tool := range append(standard, "delete_skill", "execute_task", "fill_form", "get_server_tools", "get_state", "get_version", "inspect_form", "list_servers", "save_state", "select_tools") {
 		if !slices.Contains(full, tool) {
 			t.Errorf("tools of full are %q, without %s", full, tool)
 		}

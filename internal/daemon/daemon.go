@@ -39,6 +39,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form"
 )
 
 // Config of a Daemon.
@@ -260,6 +261,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 	}
 	d.Runner, err = execution.New(execution.Config{
 		Model:   asker,
+		Forms:   form.New(form.Config{Log: d.log.Logger}),
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard,
 		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,

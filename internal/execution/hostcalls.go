@@ -56,6 +56,9 @@ var hostcalls = map[string]hostcall{
 	"ask": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a askArgs) (any, error) { return h.ask(ctx, a) })
 	},
+	"form": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a formArgs) (any, error) { return h.form(ctx, a) })
+	},
 	methodAskLLM: func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a askLLMArgs) (any, error) { return h.askLLM(ctx, a) })
 	},
@@ -88,9 +91,10 @@ type host struct {
 	dry    *plan.DryRun // nil unless it is a dry run
 	toolStats
 	pausable
-	slots  chan struct{} // one element per call in flight
-	asking chan struct{} // one element while ask_llm waits for the model
-	asked  ModelUsage    // guarded by asking
+	slots   chan struct{} // one element per call in flight
+	asking  chan struct{} // one element while ask_llm waits for the model
+	asked   ModelUsage    // guarded by asking
+	forming chan struct{} // one element while a document is processed
 }
 
 var (
@@ -100,7 +104,7 @@ var (
 )
 
 func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
-	h := &host{executor: e, out: out, tools: e.r.cfg.Tools, pausable: pausable{limit, e.slot}, slots: make(chan struct{}, maxCalls), asking: make(chan struct{}, 1)}
+	h := &host{executor: e, out: out, tools: e.r.cfg.Tools, pausable: pausable{limit, e.slot}, slots: make(chan struct{}, maxCalls), asking: make(chan struct{}, 1), forming: make(chan struct{}, 1)}
 	if e.req.DryRun {
 		h.dry = &plan.DryRun{}
 	}

@@ -41,6 +41,7 @@ type Config struct {
 	OpenWait      time.Duration // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
 	ProgressEvery time.Duration // minimum interval between two Progress events of one handle; 0 means 100 ms
 	Model         Model         // answers ask_llm; nil means that it is off
+	Forms         Forms         // reads and fills forms; nil means that code cannot
 	Tools         *Tools        // what code may call; nil means nothing
 	Privacy       *redact.Rules // which private values code gets; nil means all of them, and no tokens
 	// Guard returns the guardrails in force, which check code before it runs; nil, or a nil result,

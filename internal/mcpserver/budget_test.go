@@ -10,6 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form"
 )
 
 // Every client pays these tokens for the list of tools on every turn.
@@ -18,7 +19,7 @@ func TestToolListTokenBudget(t *testing.T) {
 		mcpserver.Lean: 700, mcpserver.Standard: 1500, mcpserver.Full: 2500,
 	} {
 		total := 0
-		cfg := execution.Config{Backend: fake.New(fake.Config{}), Restricted: true} // needs the longer description
+		cfg := execution.Config{Backend: fake.New(fake.Config{}), Restricted: true, Forms: form.New(form.Config{})} // needs the longer description
 		for _, tool := range listTools(t, newServerFor(t, t.TempDir(), profile, cfg)) {
 			n := tokens.Count(tool.Name + "\n" + tool.Description + "\n" + string(tool.InputSchema))
 			t.Logf("%s: %4d %s", profile, n, tool.Name)

@@ -57,6 +57,9 @@ func (s *Server) executeTool(a audience) builtin {
 	if s.cfg.Runner.AsksModel() && a.profile != Lean {
 		about += "\nask_llm(prompt, data=None, json_schema=None) asks a language model about data too large to return."
 	}
+	if s.cfg.Runner.FillsForms() && a.profile != Lean {
+		about += "\nforms.open(file).fill(data).save(file) fills in PDF and HTML forms."
+	}
 	switch a.mode {
 	case redact.Egress:
 		about += aboutTokens

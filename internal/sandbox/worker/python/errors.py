@@ -24,8 +24,19 @@ class StateConflict(Exception):
     """A state has another version than the one that save_state was to replace."""
 
 
+class FormError(ValueError):
+    """A form cannot be read or filled in; .problems lists why, each with field, problem and message."""
+
+    def __init__(self, message="", problems=()):
+        super().__init__(message)
+        self.problems = list(problems)
+
+    def __reduce__(self):
+        return FormError, (str(self), self.problems)
+
+
 # User code sees them as builtins, so tracebacks show them without a module.
-ToolError.__module__ = StateConflict.__module__ = "builtins"
+ToolError.__module__ = StateConflict.__module__ = FormError.__module__ = "builtins"
 
 _BUILT_IN = {
     name: kind

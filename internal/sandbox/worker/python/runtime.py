@@ -24,7 +24,7 @@ import sys
 import time
 import types
 
-from . import convert, data, failure, files, help_text, later, literals, output, plan, preflight, privacy, servers, show, skills, states, unavailable
+from . import convert, data, failure, files, forms, help_text, later, literals, output, plan, preflight, privacy, servers, show, skills, states, unavailable
 from .channel import Channel, frame
 from .errors import StateConflict, ToolError
 
@@ -140,6 +140,7 @@ class _Interpreter:
         self.files = files.Files(channel, workspace)
         self.skills = skills.Skills(channel, workspace)
         self.states = states.States(channel)
+        self.forms = forms.Forms(channel, self.files, self.states, self.ask)
         self.servers = servers.Servers(channel, workspace)
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)
         self.privacy = privacy.Privacy(channel)
@@ -162,6 +163,7 @@ class _Interpreter:
             "save_skill": self.skills.save_skill, "load_skill": self.skills.load_skill,
             "list_skills": self.skills.list_skills, "search_skills": self.skills.search_skills,
             "save_state": self.states.save_state, "get_state": self.states.get_state, "StateConflict": StateConflict,
+            "forms": self.forms,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
             "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,

@@ -1,0 +1,86 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+)
+
+// The tools run this code, so that limits, questions, privacy and the workspace are those of any
+// other code.
+const (
+	inspectForm = `_form = forms.open(form_file)
+result = {"kind": _form.kind, "title": _form.title, "pages": _form.pages, "fields": _form.fields, "warnings": _form.warnings, "submit": _form.action}
+result = {k: v for k, v in result.items() if v}`
+	fillForm = `_form = forms.open(form_file).fill(form_data, ignore_scripts=form_scripts)
+result = {"message": _form.save(form_target), "review": _form.review(), "unused": _form.unused}`
+)
+
+func (s *Server) formTools() []builtin {
+	if !s.cfg.Runner.FillsForms() {
+		return nil
+	}
+	file := param{name: "file", kind: text, required: true, names: fileNames}
+	return []builtin{{
+		name: "inspect_form", profile: Full,
+		about:  "List the fields of a form in /workspace: PDF, HTML or JSON Schema.",
+		params: []param{file},
+		hints:  wire.Hints{ReadOnly: true},
+		run:    s.inspectForm,
+	}, {
+		name: "fill_form", profile: Full,
+		about: "Fill in a form with data by field name or meaning; asks the person for required values that are missing. The file itself is unchanged.",
+		params: []param{
+			file, {name: "data", kind: object, required: true}, {name: "save_as", kind: text, required: true},
+			{name: "ignore_scripts", kind: boolean, fallback: false},
+		},
+		hints: wire.Hints{Destructive: true, Idempotent: true}, // may overwrite save_as
+		run:   s.fillForm,
+	}}
+}
+
+func (s *Server) inspectForm(ctx context.Context, c call) (redact.Message, error) {
+	var args struct{ File string }
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	return s.runForm(ctx, c, inspectForm, map[string]any{"form_file": args.File})
+}
+
+func (s *Server) fillForm(ctx context.Context, c call) (redact.Message, error) {
+	if c.State != "" {
+		return s.answered(ctx, c)
+	}
+	var args struct {
+		File          string
+		Data          json.RawMessage
+		Target        string `json:"save_as"`
+		IgnoreScripts bool   `json:"ignore_scripts"`
+	}
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	return s.runForm(ctx, c, fillForm, map[string]any{"form_file": args.File, "form_data": args.Data, "form_target": args.Target, "form_scripts": args.IgnoreScripts})
+}
+
+// runForm runs code with variables, in which tokens are restored like in context_vars.
+func (s *Server) runForm(ctx context.Context, c call, code string, vars map[string]any) (redact.Message, error) {
+	encoded, err := json.Marshal(vars)
+	if err != nil {
+		return redact.Message{}, fault.Wrap(fault.Invalid, err, "the arguments cannot be encoded as JSON")
+	}
+	x, err := s.cfg.Runner.Start(ctx, c.home, execution.Request{Code: code, Vars: encoded, Subset: c.Subset})
+	if err != nil {
+		return redact.Message{}, err
+	}
+	done, suspended, err := s.followResult(ctx, c, x)
+	if done == nil {
+		return suspended, err
+	}
+	done.Traceback = "" // of this code, which the caller does not know
+	return message(*done), nil
+}

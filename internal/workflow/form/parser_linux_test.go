@@ -1,0 +1,163 @@
+package form
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/confine"
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
+)
+
+func process(t *testing.T, p *Parser, r request, doc []byte) answer {
+	t.Helper()
+	req, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.Process(t.Context(), req, doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var a answer
+	if err := json.Unmarshal(out, &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestProcessFillsInAConfinedProcess(t *testing.T) {
+	for _, doc := range [][]byte{formtest.Application(), []byte(formtest.HTMLApplication)} {
+		if a := process(t, New(Config{}), request{Op: "open"}, doc); a.Form == nil || len(a.Form.Fields) < 10 {
+			t.Errorf("%+v", a)
+		}
+	}
+	a := process(t, New(Config{}), request{Op: "fill", Data: json.RawMessage(applicant)}, formtest.Application())
+	if a.Filled == nil || !bytes.HasPrefix(a.Filled.Document, []byte("%PDF-")) {
+		t.Errorf("%+v", a.Error)
+	}
+}
+
+// flateBomb is a stream that decodes to size zeros, deflated as often as layers says.
+func flateBomb(size, layers int) []byte {
+	b := make([]byte, size)
+	for range layers {
+		var z bytes.Buffer
+		w, _ := zlib.NewWriterLevel(&z, zlib.BestCompression)
+		_, _ = w.Write(b)
+		_ = w.Close()
+		b = z.Bytes()
+	}
+	return b
+}
+
+// hostile are documents that loop, allocate, or refer to themselves.
+func hostile() map[string][]byte {
+	bomb := flateBomb(1<<30, 1)
+	chain := strings.Repeat("[", 200_000)
+	return map[string][]byte{
+		"a bomb as an object stream": withField(func(b *formtest.Builder) {
+			n := b.Add(fmt.Sprintf("<< /Type /ObjStm /N 100 /First 10 /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream", len(bomb), bomb))
+			b.TextField(1, 1, 9, 9, "x", "", 0, fmt.Sprintf("/V %d 0 R", n))
+		}),
+		"a bomb as a value": withField(func(b *formtest.Builder) {
+			n := b.Add(fmt.Sprintf("<< /Filter /FlateDecode /Length %d >>\nstream\n%s\nendstream", len(bomb), bomb))
+			b.TextField(1, 1, 9, 9, "x", "", 0, fmt.Sprintf("/V %d 0 R", n))
+		}),
+		"a bomb in two layers": withField(func(b *formtest.Builder) {
+			twice := flateBomb(256<<20, 2)
+			n := b.Add(fmt.Sprintf("<< /Filter [/FlateDecode /FlateDecode] /Length %d >>\nstream\n%s\nendstream", len(twice), twice))
+			b.TextField(1, 1, 9, 9, "x", "", 0, fmt.Sprintf("/V %d 0 R", n))
+		}),
+		"a field that is its own child": withField(func(b *formtest.Builder) {
+			n := b.Add("")
+			b.Replace(n, fmt.Sprintf("<< /T (a) /Kids [%d 0 R %d 0 R] >>", n, n))
+			b.AddField(n)
+		}),
+		"pages in a circle":         []byte(strings.Replace(string(withField(func(*formtest.Builder) {})), "/Type /Page /Parent", "/Kids [2 0 R] /Parent", 1)),
+		"a reference to itself":     withField(func(b *formtest.Builder) { n := b.Add(""); b.Replace(n, fmt.Sprintf("%d 0 R", n)); b.AddField(n) }),
+		"deep arrays":               withField(func(b *formtest.Builder) { b.AddField(b.Add(chain)) }),
+		"a huge object number":      []byte(strings.Replace(string(withField(func(*formtest.Builder) {})), "xref\n0 ", "xref\n0 99999999", 1)),
+		"a huge size":               withField(func(b *formtest.Builder) { b.Trailer = "/Size 2147483647" }),
+		"a huge page count":         []byte(strings.Replace(string(withField(func(*formtest.Builder) {})), "/Count 1", "/Count 2147483647", 1)),
+		"xref in a circle":          circle(),
+		"deep HTML":                 []byte("<form>" + strings.Repeat("<div>", 500_000) + "<input name=a>"),
+		"many formatting elements":  []byte("<form><input name=a>" + strings.Repeat("<b><i><a><table>", 100_000)),
+		"deep JSON":                 []byte(`{"properties": ` + strings.Repeat(`{"a":{"properties":`, 100_000)),
+		"a pattern that backtracks": []byte(`<form><input name="name" pattern="(a+)+(a+)+(a+)+b">`),
+	}
+}
+
+// circle is a PDF whose cross-reference sections name each other as the one before.
+func circle() []byte {
+	s := string(withField(func(*formtest.Builder) {}))
+	at := strings.Index(s, "xref\n0 ")
+	return []byte(strings.Replace(s, "/Root 1 0 R", fmt.Sprintf("/Root 1 0 R /Prev %d", at), 1))
+}
+
+// Each hostile document ends in an answer: that it is broken, or, if the hostile part is not
+// needed, a form. None takes more than the limits, and the parser works afterwards.
+func TestHostileDocuments(t *testing.T) {
+	p := New(Config{Limits: confine.Limits{MemoryBytes: 256 << 20, CPU: 3 * time.Second}})
+	for name, doc := range hostile() {
+		t.Run(name, func(t *testing.T) {
+			a := process(t, p, request{Op: "fill", Data: json.RawMessage(`{"name": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}`)}, doc)
+			switch {
+			case a.Error != nil && a.Error.Message != "":
+				t.Logf("%s: %s", a.Error.Problem, a.Error.Message)
+			case a.Filled != nil:
+				t.Logf("filled: %d bytes, problems %v", len(a.Filled.Document), a.Filled.Problems)
+			default:
+				t.Errorf("no answer: %+v", a)
+			}
+		})
+	}
+	if a := process(t, p, request{Op: "open"}, formtest.Application()); a.Form == nil {
+		t.Errorf("the parser no longer works: %+v", a.Error)
+	}
+}
+
+func TestLargeDocumentIsRefused(t *testing.T) {
+	if a := process(t, New(Config{}), request{Op: "open"}, make([]byte, MaxDocument+1)); a.Error == nil || a.Error.Problem != tooLarge {
+		t.Errorf("%+v", a)
+	}
+}
+
+// The parser needs no file: what its libraries would read, such as their configuration, is not
+// there either.
+func TestParserWritesNoFile(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", home)
+	process(t, New(Config{}), request{Op: "open"}, formtest.Application())
+	left, err := os.ReadDir(home)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func BenchmarkProcess(b *testing.B) {
+	p, doc := New(Config{}), formtest.Application()
+	for b.Loop() {
+		if _, err := p.Process(b.Context(), []byte(`{"op":"fill","data":`+applicant+`}`), doc); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	f.Add(formtest.Application())
+	f.Add([]byte(formtest.HTMLApplication))
+	f.Add([]byte(orderSchema))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		a := handle(request{Op: "fill", Data: json.RawMessage(applicant), IgnoreScripts: true}, doc)
+		if (a.Error == nil) == (a.Filled == nil) {
+			t.Errorf("%+v", a)
+		}
+	})
+}
