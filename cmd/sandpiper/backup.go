@@ -78,14 +78,14 @@ func (a *app) reportBackup(file string, b daemon.Backup) error {
 		a.warn(fmt.Sprintf("%d entries of workspaces are not files, links or directories, or cannot be read; they are not part of the backup", b.Skipped))
 	}
 	if b.Changed > 0 {
-		a.warn(fmt.Sprintf("%d files were written by code while they were read; they may be in the backup in a mixed state", b.Changed))
+		a.warn(fmt.Sprintf("%s changed by code while being read, and may be in the backup in a mixed state", count(b.Changed, "file")))
 	}
 	if a.json {
 		if err := a.writeJSON(map[string]any{"success": len(b.Missing) == 0, "file": file, "tenants": b.Tenants, "files": b.Files, "bytes": b.Bytes, "skipped": b.Skipped, "changed": b.Changed, "missing": b.Missing}); err != nil {
 			return err
 		}
 	} else {
-		a.printf("%s has %d tenants, with %d files of %d bytes.\n", file, b.Tenants, b.Files, b.Bytes)
+		a.printf("%s has %s, with %s of %s.\n", file, count(b.Tenants, "tenant"), count(b.Files, "file"), count(b.Bytes, "byte"))
 	}
 	for _, m := range b.Missing {
 		a.warn(fmt.Sprintf("tenant %s is not in the backup: %s", visibleName(m.Tenant.String()), m.Error))
@@ -164,7 +164,7 @@ func (a *app) runRestore(ctx context.Context, file daemon.BackupFile, key string
 	if err != nil {
 		return err
 	}
-	return a.reportRestore(fmt.Sprintf("%s has %d tenants", cfg.DataDir, done.Tenants), done)
+	return a.reportRestore(fmt.Sprintf("%s has %s", cfg.DataDir, count(done.Tenants, "tenant")), done)
 }
 
 func (a *app) runRestoreTenant(ctx context.Context, file daemon.BackupFile, uid string, replace bool) error {
@@ -189,6 +189,6 @@ func (a *app) reportRestore(what string, done daemon.Restored) error {
 	if a.json {
 		return a.writeJSON(map[string]any{"success": true, "tenants": done.Tenants, "files": done.Files, "bytes": done.Bytes, "created": done.Created})
 	}
-	a.printf("%s, with %d files of %d bytes, as of %s.\n", what, done.Files, done.Bytes, done.Created.Local().Format(time.DateTime))
+	a.printf("%s, with %s of %s, as of %s.\n", what, count(done.Files, "file"), count(done.Bytes, "byte"), done.Created.Local().Format(time.DateTime))
 	return nil
 }

@@ -164,7 +164,7 @@ func (a *app) reportTransfer(ctx context.Context, d *daemon.Daemon, id tenant.ID
 	if a.json {
 		return a.writeJSON(map[string]any{"success": true, "tenant": done.Tenant, "files": done.Files, "bytes": done.Bytes, "skipped": done.Skipped, "damaged": done.Damaged})
 	}
-	a.printf("Tenant %s is %s: %d files with %d bytes.\n", visibleName(id.String()), outcome, done.Files, done.Bytes)
+	a.printf("Tenant %s is %s: %s with %s.\n", visibleName(id.String()), outcome, count(done.Files, "file"), count(done.Bytes, "byte"))
 	return nil
 }
 
