@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"filippo.io/age"
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
@@ -14,7 +15,8 @@ import (
 )
 
 func (a *app) backupCommand() *cobra.Command {
-	return &cobra.Command{
+	var o transferOptions
+	c := &cobra.Command{
 		Use: "backup FILE", Short: "Write all data of the data directory to one file, while it is in use",
 		Long: `Backup writes the data of all tenants, the API keys, logins, trusted tools and the audit
 log to FILE, for restore. Daemons and commands may use the data meanwhile. Each database is
@@ -22,14 +24,26 @@ written as of one moment, and the files of a workspace after it.
 
 FILE must not exist; it gets its name when it is complete, and has mode 0600. It never contains
 the master key (the file key in the data directory, or the one in pii.key) or keys of
-certificates: keep the master key elsewhere. Files of workspaces and skills are not encrypted in it.`,
-		Example: "  sandpiper backup /backup/sandpiper-2026-11-23.tar",
+certificates: keep the master key elsewhere. Files of workspaces and skills are not encrypted in it,
+unless --recipient or --passphrase-file encrypts the whole file in the format of age
+(age-encryption.org).`,
+		Example: "  sandpiper backup /backup/sandpiper-2026-11-23.tar\n  sandpiper backup /backup/sandpiper-2026-11-23.tar.age --recipient age1...",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runBackup(cmd.Context(), args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runBackup(cmd.Context(), args[0], o) },
 	}
+	c.Flags().StringArrayVar(&o.recipients, "recipient", nil, "encrypt to an age `RECIPIENT`, age1...; may be repeated")
+	c.Flags().StringVar(&o.passphrase, "passphrase-file", "", "encrypt with the passphrase in the first line of `FILE`")
+	return c
 }
 
-func (a *app) runBackup(ctx context.Context, file string) error {
+func (a *app) runBackup(ctx context.Context, file string, o transferOptions) error {
+	var recipients []age.Recipient
+	if len(o.recipients) > 0 || o.passphrase != "" {
+		var err error
+		if recipients, err = a.recipients(o); err != nil {
+			return err
+		}
+	}
 	return a.withDaemon(func(d *daemon.Daemon) error {
 		if in, err := d.Contains(file); err != nil || in {
 			if err == nil {
@@ -39,8 +53,18 @@ func (a *app) runBackup(ctx context.Context, file string) error {
 		}
 		var b daemon.Backup
 		err := createFile(file, func(w io.Writer) (err error) {
-			b, err = d.Backup(ctx, w)
-			return err
+			if len(recipients) == 0 {
+				b, err = d.Backup(ctx, w)
+				return err
+			}
+			encrypted, err := age.Encrypt(w, recipients...)
+			if err != nil {
+				return err
+			}
+			if b, err = d.Backup(ctx, encrypted); err != nil {
+				return err
+			}
+			return encrypted.Close()
 		})
 		if err := d.RecordBackup(ctx, "created", tenant.ID{}, err); err != nil {
 			return err
@@ -54,14 +78,14 @@ func (a *app) reportBackup(file string, b daemon.Backup) error {
 		a.warn(fmt.Sprintf("%d entries of workspaces are not files, links or directories, or cannot be read; they are not part of the backup", b.Skipped))
 	}
 	if b.Changed > 0 {
-		a.warn(fmt.Sprintf("%d files were written by code while they were read; they may be in the backup in a mixed state", b.Changed))
+		a.warn(fmt.Sprintf("%s changed by code while being read, and may be in the backup in a mixed state", count(b.Changed, "file")))
 	}
 	if a.json {
 		if err := a.writeJSON(map[string]any{"success": len(b.Missing) == 0, "file": file, "tenants": b.Tenants, "files": b.Files, "bytes": b.Bytes, "skipped": b.Skipped, "changed": b.Changed, "missing": b.Missing}); err != nil {
 			return err
 		}
 	} else {
-		a.printf("%s has %d tenants, with %d files of %d bytes.\n", file, b.Tenants, b.Files, b.Bytes)
+		a.printf("%s has %s, with %s of %s.\n", file, count(b.Tenants, "tenant"), count(b.Files, "file"), count(b.Bytes, "byte"))
 	}
 	for _, m := range b.Missing {
 		a.warn(fmt.Sprintf("tenant %s is not in the backup: %s", visibleName(m.Tenant.String()), m.Error))
@@ -75,6 +99,7 @@ func (a *app) reportBackup(file string, b daemon.Backup) error {
 func (a *app) restoreCommand() *cobra.Command {
 	var uid, key string
 	var replace bool
+	var o transferOptions
 	c := &cobra.Command{
 		Use: "restore FILE", Short: "Create the data directory, or one tenant, from a backup",
 		Long: `Restore creates the data directory from a file of backup. The directory (data_dir in the
@@ -84,6 +109,8 @@ it there. If a restore is interrupted, no daemon starts on the directory until i
 With --tenant it creates one tenant in a data directory that is in use, with the same master key. A
 tenant that exists is replaced only with --replace, and only if it is suspended; it remains suspended.
 API keys are not restored with --tenant.
+
+An encrypted backup needs --identity or --passphrase-file, or asks for the passphrase.
 
 The whole file is verified first: one that is truncated, altered, of a newer Sandpiper, or written
 with another master key changes nothing.`,
@@ -96,18 +123,35 @@ with another master key changes nothing.`,
 			case uid == "" && replace:
 				return usagef("--replace needs --tenant")
 			case uid != "":
-				return a.runRestoreTenant(cmd.Context(), args[0], uid, replace)
+				return a.runRestoreTenant(cmd.Context(), a.backupFile(args[0], o), uid, replace)
 			}
-			return a.runRestore(cmd.Context(), args[0], key)
+			return a.runRestore(cmd.Context(), a.backupFile(args[0], o), key)
 		},
 	}
 	c.Flags().Var((*uidFlag)(&uid), "tenant", "restore only tenant `ID`")
 	c.Flags().BoolVar(&replace, "replace", false, "replace the data of the tenant, which must be suspended")
 	c.Flags().StringVar(&key, "key", "", "copy the master key from `FILE` to the data directory")
+	c.Flags().StringVar(&o.identity, "identity", "", "decrypt with the age identities in `FILE`")
+	c.Flags().StringVar(&o.passphrase, "passphrase-file", "", "decrypt with the passphrase in the first line of `FILE`")
 	return c
 }
 
-func (a *app) runRestore(ctx context.Context, file, key string) error {
+// backupFile returns a file of backup, which is decrypted with what the flags name.
+func (a *app) backupFile(path string, o transferOptions) daemon.BackupFile {
+	return daemon.BackupFile{Path: path, Decrypt: func(content io.ReaderAt, size int64) (io.ReaderAt, int64, error) {
+		identities, err := a.identities(o)
+		if err != nil {
+			return nil, 0, err
+		}
+		plain, size, err := age.DecryptReaderAt(content, size, identities...)
+		if err != nil {
+			err = decryptFault(path, "sandpiper backup", err)
+		}
+		return plain, size, err
+	}}
+}
+
+func (a *app) runRestore(ctx context.Context, file daemon.BackupFile, key string) error {
 	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
@@ -120,10 +164,10 @@ func (a *app) runRestore(ctx context.Context, file, key string) error {
 	if err != nil {
 		return err
 	}
-	return a.reportRestore(fmt.Sprintf("%s has %d tenants", cfg.DataDir, done.Tenants), done)
+	return a.reportRestore(fmt.Sprintf("%s has %s", cfg.DataDir, count(done.Tenants, "tenant")), done)
 }
 
-func (a *app) runRestoreTenant(ctx context.Context, file, uid string, replace bool) error {
+func (a *app) runRestoreTenant(ctx context.Context, file daemon.BackupFile, uid string, replace bool) error {
 	id, err := tenant.Parse(uid)
 	if err != nil {
 		return err
@@ -145,6 +189,6 @@ func (a *app) reportRestore(what string, done daemon.Restored) error {
 	if a.json {
 		return a.writeJSON(map[string]any{"success": true, "tenants": done.Tenants, "files": done.Files, "bytes": done.Bytes, "created": done.Created})
 	}
-	a.printf("%s, with %d files of %d bytes, as of %s.\n", what, done.Files, done.Bytes, done.Created.Local().Format(time.DateTime))
+	a.printf("%s, with %s of %s, as of %s.\n", what, count(done.Files, "file"), count(done.Bytes, "byte"), done.Created.Local().Format(time.DateTime))
 	return nil
 }

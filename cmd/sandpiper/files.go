@@ -156,7 +156,7 @@ func (a *app) runFilesPutTree(ctx context.Context, path, name string) error {
 	return a.withHome(ctx, func(home *home.Home) error {
 		done, err := a.putTree(ctx, home, path, name)
 		if err == nil && a.json {
-			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Written %d bytes to %d files in %s", done.bytes, done.files, name)})
+			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Written %s to %s in %s", count(done.bytes, "byte"), count(done.files, "file"), name)})
 		}
 		return err
 	})
@@ -199,7 +199,7 @@ func (a *app) runFilesRemove(ctx context.Context, names []string) error {
 			}
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Deleted %d files", len(names))})
+			return a.writeJSON(map[string]any{"success": true, "message": "Deleted " + count(len(names), "file")})
 		}
 		return nil
 	})

@@ -74,7 +74,7 @@ func fit(text string, width int) string {
 }
 
 // count returns a number with a noun in the singular or plural.
-func count(n int, noun string) string {
+func count[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -165,7 +165,7 @@ func (a *app) finishReplay(r *replayReport) error {
 		return a.writeJSON(r)
 	}
 	a.warnReplay(r)
-	a.printf("Session %s: %d tasks replayed, %d with a different result\n", visibleName(r.ID), r.Tasks, len(r.Differs))
+	a.printf("Session %s: %s replayed, %d with a different result\n", visibleName(r.ID), count(r.Tasks, "task"), len(r.Differs))
 	return nil
 }
 

@@ -181,7 +181,7 @@ func (a *app) runSkillsDelete(ctx context.Context, names []string) error {
 			}
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Deleted %d skills", len(names))})
+			return a.writeJSON(map[string]any{"success": true, "message": "Deleted " + count(len(names), "skill")})
 		}
 		return nil
 	})

@@ -31,7 +31,7 @@ func (a *app) skillsPromoteCommand() *cobra.Command {
 a task of a session. The skill is a function with the name of the skill. It returns
 what the execution returned. Names that the code uses and does not define, such as
 context_vars, become its parameters. Code that defines a function of that name is
-saved as it is.
+saved with its definitions and imports, and without the statements that only ran.
 
 Without arguments, promote lists the executions whose code is stored.`,
 		Example: `  sandpiper skills promote

@@ -35,7 +35,7 @@ func (a *app) runStats(ctx context.Context) error {
 		return a.writeJSON(st)
 	}
 	row := func(name, format string, args ...any) { a.printf("%-12s %s\n", name, fmt.Sprintf(format, args...)) }
-	row("workspace", "%d files, %d bytes", st.Workspace.FileCount, st.Workspace.Bytes)
+	row("workspace", "%s, %s", count(st.Workspace.FileCount, "file"), count(st.Workspace.Bytes, "byte"))
 	row("skills", "%d", st.Skills.Count)
 	row("timeout", "%g s, at most %g s", st.Limits.DefaultTimeout, st.Limits.MaxTimeout)
 	row("memory", "%d MB, at most %d MB", st.Limits.DefaultMemory, st.Limits.MaxMemory)
@@ -51,6 +51,13 @@ func (a *app) runStats(ctx context.Context) error {
 			note = " (partly estimated)"
 		}
 		row("tokens", "%d spent in %d conversations, %d if tools were called directly: %.1f %% saved%s", t.Spent, t.Conversations, t.Direct, 100*t.Saved, note)
+	}
+	if m := st.Model; m != nil {
+		cost := ""
+		if m.Cost > 0 {
+			cost = fmt.Sprintf(", cost %.4g", m.Cost)
+		}
+		row("model", "%s in %d hours: %d tokens sent, %d received%s", count(m.Requests, "request"), m.Hours, m.Input, m.Output, cost)
 	}
 	verdict := "works"
 	if !st.Sandbox.Working {

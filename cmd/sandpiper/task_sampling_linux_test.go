@@ -118,6 +118,14 @@ func TestTaskWithTheModelOfTheClient(t *testing.T) {
 					if err == nil || !strings.Contains(err.Error(), "rejected") {
 						t.Errorf("%v: %s", err, text)
 					}
+					for range 17 { // more than the tasks that may wait
+						if _, _, err := c.Call("execute_task", map[string]any{"task_description": "Reject: calculate 1 + 1"}); err == nil || !strings.Contains(err.Error(), "rejected") {
+							t.Fatal(err)
+						}
+					}
+					if text, failed, err := c.Call("execute_task", map[string]any{"task_description": "Calculate 5 + 3"}); err != nil || failed {
+						t.Errorf("after rejections: %v: %s", err, text)
+					}
 				case err != nil || !failed || strings.Contains(text, "sk-client") || !strings.Contains(readTaskAnswer(t, text).Error, "the client did not pass the request to its model"):
 					t.Errorf("%v: %s", err, text)
 				}

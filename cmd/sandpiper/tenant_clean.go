@@ -116,9 +116,9 @@ func (a *app) printCleaned(all []home.Entry, o cleanOptions) error {
 	case len(all) == 0:
 		a.printf("No tenant is inactive.\n")
 	case o.yes:
-		a.printf("%d tenants are deleted.\n", len(all))
+		a.printf("%s deleted.\n", count(len(all), "tenant"))
 	default:
-		a.printf("%d tenants would be deleted; --yes deletes them.\n", len(all))
+		a.printf("%s would be deleted; --yes deletes.\n", count(len(all), "tenant"))
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func (a *app) runTenantImport(ctx context.Context, file string, o transferOption
 		}
 		plain, err := age.Decrypt(f, identities...)
 		if err != nil {
-			return decryptFault(file, err)
+			return decryptFault(file, "tenant export", err)
 		}
 		done, err := d.Tenants.Import(ctx, plain, as)
 		if err == nil && o.tier != "" {
@@ -138,12 +138,12 @@ func (a *app) runTenantImport(ctx context.Context, file string, o transferOption
 	})
 }
 
-func decryptFault(file string, err error) error {
+func decryptFault(file, command string, err error) error {
 	if _, ok := errors.AsType[*age.NoIdentityMatchError](err); ok {
 		return fault.Wrap(fault.Denied, err, "%s was encrypted to another recipient or passphrase", file).
 			WithHint("give the right one with --identity or --passphrase-file")
 	}
-	return fault.Wrap(fault.Invalid, err, "%s is not a file of tenant export, or its header is damaged: %v", file, err)
+	return fault.Wrap(fault.Invalid, err, "%s is not a file of %s, or is damaged: %v", file, command, err)
 }
 
 // reportTransfer records the outcome in the audit log and prints it.
@@ -164,7 +164,7 @@ func (a *app) reportTransfer(ctx context.Context, d *daemon.Daemon, id tenant.ID
 	if a.json {
 		return a.writeJSON(map[string]any{"success": true, "tenant": done.Tenant, "files": done.Files, "bytes": done.Bytes, "skipped": done.Skipped, "damaged": done.Damaged})
 	}
-	a.printf("Tenant %s is %s: %d files with %d bytes.\n", visibleName(id.String()), outcome, done.Files, done.Bytes)
+	a.printf("Tenant %s is %s: %s with %s.\n", visibleName(id.String()), outcome, count(done.Files, "file"), count(done.Bytes, "byte"))
 	return nil
 }
 
@@ -195,7 +195,7 @@ func createFile(path string, write func(io.Writer) error) error {
 	return durable.SyncDir(dir)
 }
 
-// recipients returns what an export is encrypted to. Without flags it asks for a passphrase.
+// recipients returns what an export or a backup is encrypted to. Without flags it asks for a passphrase.
 func (a *app) recipients(o transferOptions) (all []age.Recipient, err error) {
 	if len(o.recipients) > 0 {
 		if o.passphrase != "" {

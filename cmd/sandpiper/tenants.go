@@ -188,8 +188,8 @@ func (a *app) runTenantShow(ctx context.Context, uid string) error {
 		a.printf("tenant       %s\n", visibleName(e.ID.String()))
 		a.printf("last used    %s%s\n", e.Used.Format(time.DateTime), suspensionText(e.Suspension))
 		a.printf("tier         %s\n", cmp.Or(r.Tier, "none"))
-		a.printf("workspace    %d files, %d bytes\n", r.Files, r.Bytes)
-		a.printf("skills       %d\nsessions     %d\nunfinished   %d executions\n", r.Skills, r.Sessions, r.Unfinished)
+		a.printf("workspace    %s, %s\n", count(r.Files, "file"), count(r.Bytes, "byte"))
+		a.printf("skills       %d\nsessions     %d\nunfinished   %s\n", r.Skills, r.Sessions, count(r.Unfinished, "execution"))
 		return nil
 	})
 }

@@ -7,30 +7,44 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 func (a *app) toolsSelectCommand() *cobra.Command {
 	var q task.Query
+	var uid string
 	c := &cobra.Command{
 		Use: "select TASK", Short: "Select the few tools that a task needs",
 		Long: `Select prints the tools that match a task best, with their scores relative to the best
-one, the share of all tools that they are, and the tokens of their definitions.`,
+one, the share of all tools that they are, and the tokens of their definitions. --tenant
+selects among the tools that a tenant may use.`,
 		Example: "  sandpiper tools select 'Calculate 5 + 3'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Task = strings.Join(args, " ")
-			return a.runToolsSelect(cmd.Context(), q)
+			return a.runToolsSelect(cmd.Context(), q, uid)
 		},
 	}
 	c.Flags().Float64Var(&q.Threshold, "threshold", task.DefaultThreshold, "least `SCORE`, up to 1")
 	c.Flags().IntVar(&q.TopK, "top-k", task.DefaultTopK, "at most `N` tools")
+	c.Flags().Var((*uidFlag)(&uid), "tenant", "select among the tools that tenant `ID` may use")
 	return c
 }
 
-func (a *app) runToolsSelect(ctx context.Context, q task.Query) error {
-	return a.withTools(ctx, func(_ *daemon.Daemon, now *catalog.Snapshot) error {
+func (a *app) runToolsSelect(ctx context.Context, q task.Query, uid string) error {
+	return a.withTools(ctx, func(d *daemon.Daemon, now *catalog.Snapshot) error {
+		if uid != "" {
+			id, err := tenant.Parse(uid)
+			if err == nil {
+				err = d.CheckTenant(id)
+			}
+			if err != nil {
+				return err
+			}
+			now = d.Servers.Catalog.For(catalog.Viewer{Tenant: id})
+		}
 		s, err := task.Select(ctx, now, q)
 		if err != nil {
 			return err

@@ -73,24 +73,60 @@ func (b *backupWriter) finish() error {
 	return errors.Join(err, b.out.Flush())
 }
 
+// BackupFile is a file of Backup, which may be encrypted as a whole in the format of age.
+type BackupFile struct {
+	Path string
+	// Decrypt returns the content of an encrypted file; required for those.
+	Decrypt func(content io.ReaderAt, size int64) (io.ReaderAt, int64, error)
+}
+
 // backupFile is a backup that is read.
 type backupFile struct {
-	file *os.File
-	size int64 // of the archive
+	file    *os.File
+	content io.ReaderAt // of the file, decrypted
+	size    int64       // of the archive
 	manifest
 }
 
 // openBackup opens a file and reads its manifest. The rest is not verified yet.
-func openBackup(path string) (*backupFile, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would block
+func openBackup(from BackupFile) (*backupFile, error) {
+	f, err := os.OpenFile(from.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe would block
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "open the backup: %v", err)
 	}
 	b := &backupFile{file: f}
-	if err := b.readManifest(); err != nil {
+	if err = b.decrypt(from); err == nil {
+		err = b.readManifest()
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return b, nil
+}
+
+// ageMark is the beginning of a file in the format of age.
+const ageMark = "age-encryption.org/"
+
+// decrypt sets content and size.
+func (b *backupFile) decrypt(from BackupFile) error {
+	fi, err := b.file.Stat()
+	if err != nil {
+		return err
+	}
+	if !fi.Mode().IsRegular() {
+		return fault.New(fault.Invalid, "%s is not a regular file; nothing was changed", from.Path).
+			WithHint("a backup is read more than once: copy it to a file first")
+	}
+	size := fi.Size()
+	b.content = b.file
+	mark := make([]byte, len(ageMark))
+	if _, err := b.file.ReadAt(mark, 0); err == nil && string(mark) == ageMark {
+		if b.content, size, err = from.Decrypt(b.file, size); err != nil {
+			return err
+		}
+	}
+	b.size = size - trailerSize
+	return nil
 }
 
 func (b *backupFile) close() error { return b.file.Close() }
@@ -100,16 +136,7 @@ func (b *backupFile) readManifest() error {
 		return fault.Wrap(fault.Invalid, err, "%s is not a file of sandpiper backup; nothing was changed", b.file.Name()).
 			WithHint("files of tenant export are imported with sandpiper tenant import")
 	}
-	fi, err := b.file.Stat()
-	if err != nil {
-		return foreign(err)
-	}
-	if !fi.Mode().IsRegular() {
-		return fault.New(fault.Invalid, "%s is not a regular file; nothing was changed", b.file.Name()).
-			WithHint("a backup is read more than once: copy it to a file first")
-	}
-	b.size = fi.Size() - trailerSize
-	tr := tar.NewReader(b.file)
+	tr := tar.NewReader(io.NewSectionReader(b.content, 0, b.size+trailerSize))
 	h, err := tr.Next()
 	if err != nil || h.Name != manifestName {
 		return foreign(err)
@@ -136,12 +163,12 @@ func (b *backupFile) verify(ctx context.Context, key []byte) error {
 		return damaged
 	}
 	mac := hmac.New(sha256.New, key)
-	if _, err := io.Copy(mac, contextReader{ctx, io.NewSectionReader(b.file, 0, b.size)}); err != nil {
-		return err
+	if _, err := io.Copy(mac, contextReader{ctx, io.NewSectionReader(b.content, 0, b.size)}); err != nil {
+		return b.readError(ctx, err, damaged)
 	}
 	end := make([]byte, trailerSize)
-	if _, err := b.file.ReadAt(end, b.size); err != nil {
-		return err
+	if _, err := b.content.ReadAt(end, b.size); err != nil && err != io.EOF {
+		return b.readError(ctx, err, damaged)
 	}
 	if !hmac.Equal(end, []byte(trailer+hex.EncodeToString(mac.Sum(nil))+"\n")) {
 		return damaged
@@ -149,9 +176,17 @@ func (b *backupFile) verify(ctx context.Context, key []byte) error {
 	return nil
 }
 
+// readError returns damaged for an encrypted file that cannot be decrypted, else err.
+func (b *backupFile) readError(ctx context.Context, err, damaged error) error {
+	if _, plain := b.content.(*os.File); plain || ctx.Err() != nil {
+		return err
+	}
+	return errors.Join(damaged, err)
+}
+
 // entries calls add for each entry after the manifest.
 func (b *backupFile) entries(ctx context.Context, add func(*tar.Header, io.Reader) error) error {
-	tr := tar.NewReader(bufio.NewReaderSize(contextReader{ctx, io.NewSectionReader(b.file, 0, b.size)}, 1<<20))
+	tr := tar.NewReader(bufio.NewReaderSize(contextReader{ctx, io.NewSectionReader(b.content, 0, b.size)}, 1<<20))
 	if _, err := tr.Next(); err != nil {
 		return err
 	}

@@ -192,6 +192,10 @@ func (d *Daemon) reload(ctx context.Context) (r Reloaded, warnings []string, err
 	}
 	if err != nil {
 		d.log.Error("the configuration was not reloaded; the previous one stays in effect", "error", err)
+		line := audit.Line{Kind: audit.Configuration, Section: "reload", Outcome: "refused"}
+		if err := d.data.audit.Append(context.WithoutCancel(ctx), line); err != nil {
+			d.log.Warn("the refused configuration was not recorded", "error", err)
+		}
 		return r, nil, err
 	}
 	return r, r.Warnings(c), nil

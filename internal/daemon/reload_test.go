@@ -98,11 +98,33 @@ func request(t *testing.T, d *daemon.Daemon, want string) {
 	}
 }
 
+// auditLines returns the lines of the audit log of a data directory.
+func auditLines(t *testing.T, dir string) (lines []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "audit", "*.jsonl"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, strings.Split(string(b), "\n")...)
+	}
+	return lines
+}
+
 func TestBadConfigurationKeepsTheOldOne(t *testing.T) {
 	t.Parallel()
 	d, all, next := reloadable(t, t.TempDir(), map[string]upstreamtest.Script{"a": scripted("echo")})
 	s := serve(t, t.Context(), d).greet()
 	request(t, d, `sandpiper.yaml line 7: there is no key "sevrers"`)
+	if !slices.ContainsFunc(auditLines(t, all.DataDir), func(l string) bool {
+		return strings.Contains(l, `"outcome":"refused"`) && strings.Contains(l, `"section":"reload"`)
+	}) {
+		t.Error("the refused configuration is not in the audit log")
+	}
 	broken := with(all, "a")
 	broken.Catalogs = []string{"/no/such/catalog.json"}
 	next.Store(broken)

@@ -28,7 +28,7 @@ type Restored struct {
 
 // Restore creates the data directory dir from a backup. The directory must be empty except for the
 // master key; keyFile is a file with the key that is to be copied there, "" if it is there.
-func Restore(ctx context.Context, dir, file, keyFile string) (done Restored, err error) {
+func Restore(ctx context.Context, dir string, file BackupFile, keyFile string) (done Restored, err error) {
 	b, err := openBackup(file)
 	if err != nil {
 		return done, err
@@ -96,7 +96,7 @@ func (d dataDir) placeKey(key []byte) (undo func() error, err error) {
 
 // RestoreTenant creates one tenant from a backup of this data directory. With replace, the data of a
 // suspended tenant is replaced.
-func (d *Daemon) RestoreTenant(ctx context.Context, file string, id tenant.ID, replace bool) (done Restored, err error) {
+func (d *Daemon) RestoreTenant(ctx context.Context, file BackupFile, id tenant.ID, replace bool) (done Restored, err error) {
 	b, err := openBackup(file)
 	if err != nil {
 		return done, err

@@ -54,9 +54,14 @@ var nothing = func() *catalog.Allow {
 	return a
 }()
 
-// subsetModules returns the key of the generated modules that code sees in a subset.
-func (d *data) subsetModules(id tenant.ID, subset string) string {
-	return d.cfg.Modules.register(d.allow(catalog.Viewer{Tenant: id, Subset: subset})...)
+// subsetModules returns the key of the generated modules that code sees in a subset, and what
+// identifies its servers and tools.
+func (d *data) subsetModules(id tenant.ID, subset string) (modules, selection string) {
+	allow := d.allow(catalog.Viewer{Tenant: id, Subset: subset})
+	for _, a := range allow {
+		selection += a.Key() + "\n"
+	}
+	return d.cfg.Modules.register(allow...), selection
 }
 
 // homeSettings returns the settings of a tenant's data.

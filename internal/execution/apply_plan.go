@@ -24,8 +24,8 @@ func (r *Runner) applyPlan(ctx context.Context, h *home.Home, id string) (*Execu
 	if r.cfg.Tools == nil {
 		return nil, plan.NotFound(id)
 	}
-	p, err := plan.Open(ctx, h.Journal, id, func(ctx context.Context, p toolcall.Planned) error {
-		return r.cfg.Tools.Calls.CheckUnchanged(ctx, toolcall.Owner{Home: h}, p)
+	p, err := plan.Open(ctx, h.Journal, id, func(ctx context.Context, subset string, p toolcall.Planned) error {
+		return r.cfg.Tools.Calls.CheckUnchanged(ctx, toolcall.Owner{Home: h, Subset: subset}, p)
 	})
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (e *executor) applyPlan(ctx context.Context, p *plan.Plan) (res reply.Resul
 		}
 		return notRun(ctx, err)
 	}
-	caller := e.r.cfg.Tools.Calls.For(toolcall.Owner{Home: e.home, Exit: e.exit, Run: p.Record(), Approved: true})
+	caller := e.r.cfg.Tools.Calls.For(toolcall.Owner{Home: e.home, Subset: p.Subset, Exit: e.exit, Run: p.Record(), Approved: true})
 	var results []any
 	res, results, e.run.resumable, wrong = p.Apply(ctx, caller)
 	res.Elapsed = time.Since(began)

@@ -139,7 +139,7 @@ func (h *host) jsonForModel(ctx context.Context, value json.RawMessage) (json.Ra
 // recordAsk counts what a prompt has cost, and adds it to the audit log.
 func (h *host) recordAsk(u ModelUsage, took time.Duration, err error) {
 	h.asked.add(u)
-	h.home.Quotas.AddModelTokens(u.Input + u.Output)
+	h.home.Quotas.AddModel(quota.ModelUse{Requests: int64(u.Requests), Input: u.Input, Output: u.Output, Cost: u.Cost})
 	if h.r.cfg.Audit == nil || h.run.internal {
 		return
 	}

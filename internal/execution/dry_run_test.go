@@ -1,13 +1,20 @@
 package execution_test
 
 import (
+	"context"
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
 func TestDryRunRejectsSession(t *testing.T) {
@@ -42,5 +49,45 @@ func TestEndPlanRequiresDryRun(t *testing.T) {
 	r = done(t, s.start(t, t.Context(), home, execution.Request{Code: "raise PlanEnds faked", DryRun: true}))
 	if r.Success() || r.PlanEndsAt != nil {
 		t.Errorf("faked: %+v", r)
+	}
+}
+
+// A plan is applied with the servers that its dry run had, whichever the person's connection has.
+func TestPlanKeepsItsSubset(t *testing.T) {
+	var views []string
+	cat, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "crm"}}, Allow: func(v catalog.Viewer) []*catalog.Allow {
+		views = append(views, v.Subset)
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cat.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "find"}, Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
+		t.Fatal(err)
+	}
+	calls := toolcall.New(toolcall.Config{Catalog: cat, Upstream: callerFunc(func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{Structured: json.RawMessage(`{"n":1}`)}, nil
+	})})
+	l := &restarts{dir: t.TempDir(), tools: &execution.Tools{Catalog: cat, Calls: calls}}
+	s, home := l.restart(t, nil)
+	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: callFind, DryRun: true, Subset: "office"}))
+	if r.PlanID == "" {
+		t.Fatalf("%+v", r)
+	}
+	views = nil
+	x, err := s.Resume(t.Context(), home, r.PlanID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := x.Next(t.Context())
+	if err != nil || len(e.Questions) != 1 {
+		t.Fatalf("%+v, %v", e, err)
+	}
+	answer := question.Answer{e.Questions[0].ID: accept(`{"approve":true}`)}
+	if _, err := s.Attach(t.Context(), home, r.PlanID, answer); err != nil {
+		t.Fatal(err)
+	}
+	if r := done(t, x); !r.Success() || len(views) == 0 || slices.ContainsFunc(views, func(v string) bool { return v != "office" }) {
+		t.Errorf("%+v with the subsets %q", r, views)
 	}
 }

@@ -190,14 +190,26 @@ func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 // and while the workspace or the disk is full: delete_file can then free space.
 func (e *executor) mounts(ctx context.Context) []sandbox.Mount {
 	all := e.home.Mounts()
-	if modules := e.r.cfg.SubsetModules; modules != nil && e.req.Subset != "" {
-		all = e.home.MountsWith(modules(e.home.ID(), e.req.Subset))
+	if e.hasSubset() {
+		modules, _ := e.r.cfg.SubsetModules(e.home.ID(), e.req.Subset)
+		all = e.home.MountsWith(modules)
 	}
 	readOnly := e.req.DryRun || e.home.Workspace.CheckQuota(ctx) != nil
 	for i := range all {
 		all[i].ReadOnly = all[i].ReadOnly || readOnly
 	}
 	return all
+}
+
+func (e *executor) hasSubset() bool { return e.r.cfg.SubsetModules != nil && e.req.Subset != "" }
+
+// selection identifies the servers and tools that the code may use.
+func (e *executor) selection() string {
+	if !e.hasSubset() {
+		return e.home.Selection()
+	}
+	_, selection := e.r.cfg.SubsetModules(e.home.ID(), e.req.Subset)
+	return selection
 }
 
 func (e *executor) sandboxLimits() sandbox.Limits {
@@ -309,7 +321,7 @@ func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome s
 	err := b.AddOutcome(ctx, res, outcome)
 	e.exit.Ingester().Wait()
 	if err == nil {
-		err = host.dry.AddTo(ctx, res, e.home.Journal)
+		err = host.dry.AddTo(ctx, res, e.home.Journal, e.req.Subset)
 	}
 	if err == nil {
 		err = b.PromoteTokens(ctx, res)

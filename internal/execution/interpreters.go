@@ -64,6 +64,7 @@ type interpreter struct {
 	box      sandbox.Sandbox
 	memoryMB int // its memory limit
 	// What the tenant could do when it was started; see step.mayNotKeep.
+	subset    string // of the servers, chosen by its caller
 	selection string
 	layer     string // of packages
 	mode      redact.Mode

@@ -21,6 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // sessions is a setup with a queue that does not limit executions.
@@ -348,6 +349,29 @@ func TestInterpreterMemoryIsFixedAtStart(t *testing.T) {
 	}
 	if r := s.call(t, home, "one", "exceed memory"); !strings.Contains(r.Error, "700 MB") {
 		t.Errorf("its limit is %q", r.Error)
+	}
+}
+
+// A live interpreter has the modules of the subset that it was started in.
+func TestSessionRefusesAnotherSubset(t *testing.T) {
+	office := "servers of office"
+	home, s := newHome(t, "a"), newSetup(t, execution.Config{SubsetModules: func(tenant.ID, string) (string, string) { return "modules", office }}, fake.Config{}, admit.Config{})
+	req := func(subset string) execution.Request {
+		return execution.Request{SessionID: "one", Code: "result 1", Subset: subset}
+	}
+	done(t, s.start(t, t.Context(), home, req("office")))
+	for subset, want := range map[string]string{"": `session "one" has the servers of /mcp/p/office, and this request those of /mcp`, "few": "this request those of /mcp/p/few"} {
+		err := s.startError(t, t.Context(), home, req(subset))
+		if fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), want) || !strings.Contains(fault.Hint(err), "another session_id") {
+			t.Errorf("%q: %v, %q", subset, err, fault.Hint(err))
+		}
+	}
+	if r := done(t, s.start(t, t.Context(), home, req("office"))); r.Session.State != reply.SessionLive {
+		t.Errorf("the same subset: %+v", r.Session)
+	}
+	office = "other servers"
+	if r := done(t, s.start(t, t.Context(), home, req("office"))); r.Session.State != reply.SessionRestarted || !strings.Contains(r.Session.Note, "the operator has changed the settings") {
+		t.Errorf("after its servers have changed: %+v", r.Session)
 	}
 }
 

@@ -1,6 +1,7 @@
 package execution_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,11 +16,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -44,7 +48,9 @@ func newRestarts(t *testing.T) *restarts {
 func (l *restarts) restart(t *testing.T, scripts map[string]string) (setup, *home.Home) {
 	t.Helper()
 	process := journal.NewProcess(filepath.Join(l.dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
-	all, err := home.Open(t.Context(), home.Config{Root: filepath.Join(l.dir, "data"), UIDs: -1, RecentCode: -1, Process: process})
+	all, err := home.Open(t.Context(), home.Config{Root: filepath.Join(l.dir, "data"), UIDs: -1, RecentCode: -1, Process: process, Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
+		return approval.New(approval.Config{DB: db, Tenant: id, Key: bytes.Repeat([]byte{1}, 32)})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

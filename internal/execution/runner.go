@@ -31,8 +31,9 @@ type Config struct {
 	// tenants have these.
 	Settings func(tenant.ID) Settings
 	// SubsetModules returns the key of the generated modules that code of a tenant sees in a
-	// subset of the servers; nil means those of the tenant.
-	SubsetModules func(id tenant.ID, subset string) string
+	// subset of the servers, and what identifies these servers and tools; nil means those of the
+	// tenant.
+	SubsetModules func(id tenant.ID, subset string) (modules, selection string)
 	// Restricted makes the check of docs/restricted.md mandatory for all code.
 	Restricted    bool
 	ReplyBytes    int           // maximum of the value, and of the output, in a reply; 0 means 16 KiB

@@ -48,6 +48,9 @@ func (s *step) leave() { s.r.interpreters.release(s.interpreter) }
 func (s *step) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	in, asked := s.interpreter, s.req.MemoryMB
 	live := s.r.interpreters.thaw(in)
+	if live && in.subset != s.req.Subset {
+		return nil, otherSubset(s.req.SessionID, in.subset, s.req.Subset)
+	}
 	if live && s.mayNotKeep(in) {
 		s.r.interpreters.end(in)
 		live, s.replaced = false, true
@@ -86,9 +89,23 @@ func (s *step) start(ctx context.Context) error {
 		return err
 	}
 	s.interpreter.box, s.interpreter.memoryMB = box, s.req.MemoryMB
-	s.interpreter.selection, s.interpreter.mode, s.interpreter.limits = s.home.Selection(), s.privacy.Mode(), s.sandboxLimits()
+	s.interpreter.subset, s.interpreter.selection = s.req.Subset, s.selection()
+	s.interpreter.mode, s.interpreter.limits = s.privacy.Mode(), s.sandboxLimits()
 	s.interpreter.layer = s.settings.PackageLayer
 	return nil
+}
+
+// otherSubset returns the error for a session whose live interpreter has the modules of another
+// subset of the servers. Ending it would lose the variables of its other caller.
+func otherSubset(session, has, asked string) error {
+	path := func(subset string) string {
+		if subset == "" {
+			return "/mcp"
+		}
+		return "/mcp/p/" + subset
+	}
+	return fault.New(fault.Invalid, "session %q has the servers of %s, and this request those of %s; a running session keeps its servers", session, path(has), path(asked)).
+		WithHint("use another session_id for %s", path(asked))
 }
 
 // mayNotKeep reports whether the tenant's settings have changed in a way that a live interpreter
@@ -97,7 +114,7 @@ func (s *step) start(ctx context.Context) error {
 func (s *step) mayNotKeep(in *interpreter) bool {
 	above := func(started, now int64) bool { return now != 0 && (started == 0 || started > now) }
 	now := s.sandboxLimits()
-	return in.selection != s.home.Selection() || in.layer != s.settings.PackageLayer || in.mode != s.privacy.Mode() || in.memoryMB > s.settings.Limits.MaxMemoryMB ||
+	return in.selection != s.selection() || in.layer != s.settings.PackageLayer || in.mode != s.privacy.Mode() || in.memoryMB > s.settings.Limits.MaxMemoryMB ||
 		above(in.limits.WorkspaceDisk, now.WorkspaceDisk) || above(in.limits.WorkspaceFiles, now.WorkspaceFiles)
 }
 

@@ -47,6 +47,7 @@ type Error struct {
 	Kind    Kind
 	Message string // one sentence: the problem, the value, what is allowed
 	Hint    string // the next step; may be empty
+	Quota   string // of an Exhausted error, the quota or budget that is used up; may be empty
 	Cause   error  // for logs only; may be nil
 }
 
@@ -64,6 +65,13 @@ func Wrap(kind Kind, cause error, format string, args ...any) *Error {
 func (e *Error) WithHint(format string, args ...any) *Error {
 	c := *e
 	c.Hint = fmt.Sprintf(format, args...)
+	return &c
+}
+
+// WithQuota returns a copy of e with the name of the quota or budget that is used up.
+func (e *Error) WithQuota(name string) *Error {
+	c := *e
+	c.Quota = name
 	return &c
 }
 
@@ -110,6 +118,14 @@ func Hint(err error) string {
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Hint
+	}
+	return ""
+}
+
+// Quota returns the name of the quota or budget that is used up, or "".
+func Quota(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Quota
 	}
 	return ""
 }

@@ -38,6 +38,7 @@ type Stats struct {
 	Limits       StatsLimits    `json:"limits"`
 	Executions   any            `json:"executions"`
 	Tokens       *StatsTokens   `json:"tokens,omitempty"` // nil without a catalog
+	Model        *StatsModel    `json:"model,omitempty"`  // nil if it was not asked
 	Sandbox      StatsSandbox   `json:"sandbox"`
 }
 
@@ -73,6 +74,15 @@ type StatsTokens struct {
 	ToolCalls     int64   `json:"tool_calls"` // by code
 	Conversations int64   `json:"conversations"`
 	Estimated     bool    `json:"estimated,omitempty"`
+}
+
+// StatsModel is what ask_llm and tasks have cost at the configured model in the last 24 hours.
+type StatsModel struct {
+	Requests int64   `json:"requests"`
+	Input    int64   `json:"input_tokens"`
+	Output   int64   `json:"output_tokens"`
+	Cost     float64 `json:"cost,omitempty"` // in the currency of the configured prices
+	Hours    int     `json:"hours"`
 }
 
 // StatsLimits are the limits of an execution.
@@ -135,11 +145,22 @@ func (s *Server) Stats(ctx context.Context, home *home.Home) (Stats, error) {
 			return Stats{}, err
 		}
 	}
+	if st.Model, err = modelUse(ctx, home); err != nil {
+		return Stats{}, err
+	}
 	st.Sandbox = s.sandbox(ctx)
 	if st.Sandbox.Working {
 		st.Capabilities = append([]string{"sandboxed_execution"}, st.Capabilities...)
 	}
 	return st, nil
+}
+
+func modelUse(ctx context.Context, home *home.Home) (*StatsModel, error) {
+	u, err := home.Quotas.ModelUse(ctx)
+	if err != nil || u.Requests == 0 {
+		return nil, err
+	}
+	return &StatsModel{Requests: u.Requests, Input: u.Input, Output: u.Output, Cost: u.Cost, Hours: 24}, nil
 }
 
 func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, error) {

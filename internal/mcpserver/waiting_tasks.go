@@ -40,6 +40,7 @@ type waitingTask struct {
 	answer  redact.Message
 	err     error
 	timer   *time.Timer
+	since   time.Time // when it began to wait
 }
 
 var errNotCalled = errors.New("the client did not call again")
@@ -50,8 +51,8 @@ func isWaitingTask(state string) bool { return strings.HasPrefix(state, taskPref
 
 // startTask starts a task that may need the client's model.
 func (s *Server) startTask(ctx context.Context, c call, args taskArgs) (redact.Message, error) {
-	if err := s.waiting.check(c.home.ID()); err != nil {
-		return redact.Message{}, err
+	if oldest := s.waiting.makeRoom(c.home.ID()); oldest != nil {
+		oldest.abandon()
 	}
 	home, err := s.acquire(ctx, c.Caller) // that of the call is released when it returns
 	if err != nil {
@@ -125,21 +126,26 @@ func (w *waitingTask) abandon() {
 	}
 }
 
-// check returns an error if too many tasks of a tenant wait.
-func (a *waitingTasks) check(owner tenant.ID) error {
+// makeRoom removes and returns the oldest waiting task of a tenant that has maxWaitingTasks. Its client
+// has probably rejected the request to its model: with this protocol, nobody reports that.
+func (a *waitingTasks) makeRoom(owner tenant.ID) (oldest *waitingTask) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	n := 0
-	for _, w := range a.all {
-		if w.owner == owner {
-			n++
+	n, id := 0, ""
+	for key, w := range a.all {
+		if w.owner != owner {
+			continue
+		}
+		if n++; oldest == nil || w.since.Before(oldest.since) {
+			oldest, id = w, key
 		}
 	}
-	if n >= maxWaitingTasks {
-		return fault.New(fault.Exhausted, "%d tasks wait for the client's model, which is the maximum", n).
-			WithHint("try again in some minutes: a task ends if its client does not call again within %v", taskWait)
+	if n < maxWaitingTasks {
+		return nil
 	}
-	return nil
+	delete(a.all, id)
+	oldest.timer.Stop()
+	return oldest
 }
 
 func (a *waitingTasks) put(id string, w *waitingTask) error {
@@ -151,7 +157,7 @@ func (a *waitingTasks) put(id string, w *waitingTask) error {
 	if a.all == nil {
 		a.all = map[string]*waitingTask{}
 	}
-	a.all[id] = w
+	a.all[id], w.since = w, time.Now()
 	w.timer = time.AfterFunc(taskWait, func() {
 		if a.take(id) != nil {
 			w.abandon()

@@ -13,6 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
@@ -237,8 +238,17 @@ func (w *work) generate(ctx context.Context, failed *Attempt) (Answer, error) {
 			return Answer{}, err
 		}
 	}
+	counts := w.solver.cfg.Remote && w.solver.cfg.Sampling == nil // the client pays for its own model
+	if counts {
+		if err := w.task.Home.Quotas.Check(ctx, quota.ModelTokens); err != nil {
+			return Answer{}, err
+		}
+	}
 	began := time.Now()
 	answer, err := w.generator.Generate(ctx, r)
+	if u := answer.Usage; counts && u.Requests > 0 {
+		w.task.Home.Quotas.AddModel(quota.ModelUse{Requests: int64(u.Requests), Input: u.InputTokens, Output: u.OutputTokens, Cost: u.Cost})
+	}
 	if u := answer.Usage; u.Model != "" {
 		u.Duration = time.Since(began)
 		if w.result.Usage == nil {

@@ -71,7 +71,7 @@ func (p *Plan) call(ctx context.Context, caller tool.Caller, c toolcall.Planned,
 	if err != nil {
 		return nil, err
 	}
-	if err := p.check(ctx, c); err != nil {
+	if err := p.check(ctx, p.Subset, c); err != nil {
 		return nil, err
 	}
 	res, err := caller.Call(ctx, tool.Call{Ref: c.Ref, Execution: p.id, Args: args})

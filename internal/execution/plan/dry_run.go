@@ -130,8 +130,9 @@ func (r *DryRun) FindState(name string) (state.State, bool) {
 	return s, ok
 }
 
-// AddTo adds the plan to the result, and stores it for approval.
-func (r *DryRun) AddTo(ctx context.Context, res *reply.Result, log *journal.Log) error {
+// AddTo adds the plan to the result, and stores it for approval. subset names the servers that the
+// dry run had.
+func (r *DryRun) AddTo(ctx context.Context, res *reply.Result, log *journal.Log, subset string) error {
 	if r == nil {
 		return nil
 	}
@@ -143,6 +144,6 @@ func (r *DryRun) AddTo(ctx context.Context, res *reply.Result, log *journal.Log)
 		return nil
 	}
 	var err error
-	res.PlanID, err = save(ctx, log, stored{Calls: calls, Made: time.Now()})
+	res.PlanID, err = save(ctx, log, stored{Calls: calls, Made: time.Now(), Subset: subset})
 	return err
 }

@@ -30,8 +30,9 @@ func IsID(id string) bool { return strings.HasPrefix(id, prefix) }
 
 // stored is a plan on disk.
 type stored struct {
-	Calls []toolcall.Planned `json:"calls"`
-	Made  time.Time          `json:"made"`
+	Calls  []toolcall.Planned `json:"calls"`
+	Made   time.Time          `json:"made"`
+	Subset string             `json:"subset,omitempty"` // of the servers that the dry run had; "" means all
 }
 
 // hash identifies the calls of the plan, for its approval.
@@ -74,8 +75,8 @@ func NotFound(id string) error {
 }
 
 // Open returns a stored plan, which the caller must Apply or Close. check returns an
-// error if a call is no longer valid. Open deletes an expired plan.
-func Open(ctx context.Context, log *journal.Log, id string, check func(context.Context, toolcall.Planned) error) (*Plan, error) {
+// error if a call is no longer valid with the plan's subset of the servers. Open deletes an expired plan.
+func Open(ctx context.Context, log *journal.Log, id string, check Check) (*Plan, error) {
 	record, request, err := log.OpenRecord(ctx, id, func([]byte) bool { return false })
 	if fault.KindOf(err) == fault.NotFound {
 		return nil, NotFound(id)
@@ -89,7 +90,7 @@ func Open(ctx context.Context, log *journal.Log, id string, check func(context.C
 		return nil, NotFound(id)
 	}
 	for _, c := range p.Calls {
-		if err := check(ctx, c); err != nil {
+		if err := check(ctx, p.Subset, c); err != nil {
 			_ = p.Close(ctx)
 			return nil, fault.Wrap(fault.KindOf(err), err, "the plan was not applied: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
 		}
@@ -102,8 +103,11 @@ type Plan struct {
 	stored
 	id     string
 	record *journal.Record
-	check  func(context.Context, toolcall.Planned) error
+	check  Check
 }
+
+// Check returns an error if a call is no longer valid with a subset of the servers.
+type Check func(ctx context.Context, subset string, c toolcall.Planned) error
 
 // Record returns the record of the plan, to which its calls belong.
 func (p *Plan) Record() *journal.Record { return p.record }

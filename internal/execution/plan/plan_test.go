@@ -67,7 +67,7 @@ func savePlan(t *testing.T, log *journal.Log, p stored) string {
 	return id
 }
 
-func unchanged(context.Context, toolcall.Planned) error { return nil }
+func unchanged(context.Context, string, toolcall.Planned) error { return nil }
 
 // callerFunc implements tool.Caller.
 type callerFunc func(tool.Call) (tool.Result, error)
@@ -152,7 +152,7 @@ func TestOpenRejectsStalePlans(t *testing.T) {
 		t.Errorf("expired: %v", err)
 	}
 	id := savePlan(t, log, stored{Calls: calls(1), Made: time.Now()})
-	changed := func(context.Context, toolcall.Planned) error {
+	changed := func(context.Context, string, toolcall.Planned) error {
 		return fault.New(fault.Denied, "the definition of s.t has changed").WithHint("make a new plan")
 	}
 	_, err := Open(t.Context(), log, id, changed)

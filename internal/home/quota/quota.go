@@ -39,8 +39,16 @@ const (
 	Executions Name = "executions_per_minute"
 	CPU        Name = "cpu_seconds_per_day" // counted in milliseconds
 	Calls      Name = "calls_per_day"       // of tools of upstream servers
-	// ModelTokens are those that ask_llm sends and receives.
+	// ModelTokens are those that ask_llm and tasks exchange with the configured model.
 	ModelTokens Name = "model_tokens_per_day"
+)
+
+// What ModelUse is made of. These are counted without a limit.
+const (
+	modelRequests Name = "model_requests"
+	modelInput    Name = "model_input_tokens"
+	modelOutput   Name = "model_output_tokens"
+	modelCost     Name = "model_cost" // in billionths
 )
 
 // Names lists all quotas.
@@ -91,7 +99,7 @@ func (e *Exceeded) Unwrap() error { return e.err }
 func (s Status) exceeded() error {
 	seconds := RetrySeconds(s.Retry)
 	return &Exceeded{s, fault.New(fault.Exhausted, "the quota %s is used up: %d of %d", s.Name, s.Used, s.Limit).
-		WithHint("try again in %s; the operator can raise the quota", spell(time.Duration(seconds)*time.Second))}
+		WithHint("try again in %s; the operator can raise the quota", spell(time.Duration(seconds)*time.Second)).WithQuota(string(s.Name))}
 }
 
 // RetrySeconds returns whole seconds, rounded up and at least 1.
@@ -207,14 +215,34 @@ func (c *Counter) AddCPU(d time.Duration) {
 	c.add(CPU, max(d.Milliseconds(), 1))
 }
 
-// AddModelTokens counts tokens that a language model has read and written.
-func (c *Counter) AddModelTokens(n int64) {
-	if _, limited := c.limits[ModelTokens]; !limited || n <= 0 {
-		return
-	}
+// ModelUse is what requests to the configured language model have cost.
+type ModelUse struct {
+	Requests, Input, Output int64   // Input and Output in tokens
+	Cost                    float64 // in the currency of the configured prices; 0 without prices
+}
+
+// AddModel counts requests to the configured language model.
+func (c *Counter) AddModel(u ModelUse) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.add(ModelTokens, n)
+	c.add(modelRequests, max(u.Requests, 0))
+	c.add(modelInput, max(u.Input, 0))
+	c.add(modelOutput, max(u.Output, 0))
+	c.add(modelCost, max(int64(math.Round(u.Cost*1e9)), 0))
+	if c.Limits(ModelTokens) {
+		c.add(ModelTokens, max(u.Input+u.Output, 0))
+	}
+}
+
+// ModelUse returns the use of the last 24 hours.
+func (c *Counter) ModelUse(ctx context.Context) (ModelUse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.refresh(ctx); err != nil {
+		return ModelUse{}, err
+	}
+	used := func(n Name) int64 { return c.status(n, 0).Used }
+	return ModelUse{used(modelRequests), used(modelInput), used(modelOutput), float64(used(modelCost)) / 1e9}, nil
 }
 
 // Status returns the state of the configured quotas.
@@ -282,15 +310,22 @@ func (c *Counter) add(n Name, amount int64) {
 		c.unwritten[n] = map[int64]int64{}
 	}
 	c.unwritten[n][step] += amount
+	c.writeLater(writeAfter)
+}
+
+// writeLater schedules a write. The caller holds the lock.
+func (c *Counter) writeLater(delay time.Duration) {
 	if c.timer == nil && !c.closed {
 		c.writes.Add(1)
-		c.timer = time.AfterFunc(writeAfter, func() { defer c.writes.Done(); c.write() })
+		c.timer = time.AfterFunc(delay, func() { defer c.writes.Done(); c.write() })
 	}
 }
 
-// writeAfter bounds the delay of a write, and readEvery the age of the counts of other processes.
+// writeAfter bounds the delay of a write, writeAgain that of another one after a failure, and
+// readEvery the age of the counts of other processes.
 const (
 	writeAfter = 500 * time.Millisecond
+	writeAgain = 5 * time.Second
 	readEvery  = 500 * time.Millisecond
 )
 
@@ -357,8 +392,9 @@ func (c *Counter) write() {
 		}
 		return nil
 	})
-	if err != nil { // tried again with the next amount
-		c.log.Warn("write the quotas", "error", err)
+	if err != nil {
+		c.log.Warn("write the quotas; they are written later", "error", err)
+		c.writeLater(writeAgain)
 		return
 	}
 	clear(c.unwritten)

@@ -2,6 +2,7 @@ package quota_test
 
 import (
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -130,4 +131,71 @@ func TestCountsSpanProcessesAndRestarts(t *testing.T) {
 	if s, err := lowered.Status(t.Context()); err != nil || s[0].Used != 100 || s[0].Left() != 0 {
 		t.Errorf("a lower limit: %+v %v", s, err)
 	}
+}
+
+// What a model has cost is counted without a quota, and for a day.
+func TestModelUseIsCountedWithoutAQuota(t *testing.T) {
+	w, path := newWatch(), filepath.Join(t.TempDir(), "t.db")
+	c := open(t, path, w, nil)
+	for range 3 {
+		c.AddModel(quota.ModelUse{Requests: 1, Input: 100, Output: 20, Cost: 0.0001})
+	}
+	c.Close()
+	want := quota.ModelUse{Requests: 3, Input: 300, Output: 60, Cost: 0.0003}
+	again := open(t, path, w, quota.Limits{quota.ModelTokens: 1000})
+	if got, err := again.ModelUse(t.Context()); err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	again.AddModel(quota.ModelUse{Requests: 1, Input: 900, Output: 100})
+	if err := again.Check(t.Context(), quota.ModelTokens); fault.Quota(err) != "model_tokens_per_day" {
+		t.Errorf("%v", err)
+	}
+	if all, err := again.Status(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("the quotas are %+v, %v", all, err)
+	}
+	w.pass(25 * time.Hour)
+	if got, err := again.ModelUse(t.Context()); err != nil || got != (quota.ModelUse{}) {
+		t.Errorf("a day later: %+v, %v", got, err)
+	}
+}
+
+// Counts that could not be written are written later.
+func TestFailedWriteLosesNoCounts(t *testing.T) {
+	w, path := newWatch(), filepath.Join(t.TempDir(), "t.db")
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "quotas", SQL: quota.Tables}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	rename := func(from, to string) {
+		t.Helper()
+		if err := db.Update(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "ALTER TABLE "+from+" RENAME TO "+to)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	warned := make(chan struct{}, 1)
+	c := quota.New(quota.Config{DB: db, Limits: quota.Limits{quota.Calls: 10}, Now: w.now, Log: slog.New(slog.NewTextHandler(signal(warned), nil))})
+	rename("quotas", "away")
+	c.AddModel(quota.ModelUse{Requests: 1})
+	<-warned
+	rename("away", "quotas")
+	c.AddModel(quota.ModelUse{Requests: 1})
+	c.Close()
+	if got, err := open(t, path, w, nil).ModelUse(t.Context()); err != nil || got.Requests != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// signal is sent to by each write.
+type signal chan struct{}
+
+func (s signal) Write(p []byte) (int, error) {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+	return len(p), nil
 }

@@ -5,8 +5,8 @@
 // own tools, which the model did read and write. Neither includes the tool definitions that are
 // listed at the start of a conversation; the conversations are counted instead.
 //
-// Counting runs in the background and delays no answer. What was not counted yet is lost when
-// the process ends. For a text above 64 KiB a part is counted and the total is marked as
+// Counting runs in the background and delays no answer. What could not be written, because the
+// database was busy, is written later; what was not written is lost when the process ends. For a text above 64 KiB a part is counted and the total is marked as
 // estimated. A Counter is safe for concurrent use, and several processes may have one for the
 // same database. No text is stored.
 package usage
@@ -210,7 +210,21 @@ func (m *Counter) flush() {
 		return
 	}
 	if err := m.write(unwritten); err != nil {
-		m.log.Warn("write token usage", "error", err)
+		m.log.Warn("token usage was not written yet", "error", err)
+		m.putBack(unwritten)
+	}
+}
+
+// putBack adds totals that were not written to those to be written.
+func (m *Counter) putBack(unwritten map[string]*Totals) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for session, r := range unwritten {
+		m.totals(session).add(*r)
+	}
+	if m.timer == nil && !m.closed {
+		m.runs.Add(1)
+		m.timer = time.AfterFunc(writeAfter, m.run)
 	}
 }
 

@@ -98,3 +98,27 @@ func TestWaitingTextsAreBounded(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// Totals that could not be written are written later.
+func TestFailedWriteLosesNoTokens(t *testing.T) {
+	m, db := open(t, filepath.Join(t.TempDir(), "t.db"))
+	rename := func(from, to string) {
+		t.Helper()
+		if err := db.Update(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "ALTER TABLE "+from+" RENAME TO "+to)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rename("usage", "away")
+	m.AddModelText("a", "hello world")
+	if _, err := m.Find(t.Context(), "a"); err == nil {
+		t.Fatal("the table can be read")
+	}
+	rename("away", "usage")
+	m.AddModelText("a", "hello world")
+	if got := find(t, m, "a"); got != (usage.Totals{Conversations: 1, Spent: 4}) {
+		t.Errorf("%+v", got)
+	}
+}

@@ -181,21 +181,29 @@ func encodeAnswer(number uint32, id int64, result []byte, err error) []byte {
 
 func encodeFailure(number uint32, id int64, err error) []byte {
 	type failure struct {
-		Type    string      `json:"type"`
-		Message string      `json:"message"`
-		Data    *toolFailed `json:"data,omitempty"`
+		Type    string `json:"type"`
+		Message string `json:"message"`
+		Data    any    `json:"data,omitempty"`
 	}
 	of := failure{Type: exception(err), Message: fault.Message(err)}
+	if quota := fault.Quota(err); quota != "" {
+		of.Type, of.Data = "QuotaError", quotaExceeded{quota}
+	}
 	if hint := fault.Hint(err); hint != "" {
 		of.Message += ": " + hint
 	}
 	if f, ok := errors.AsType[*tool.Failure](err); ok {
-		of = failure{"ToolError", f.Message, &toolFailed{f.Ref, validOrNil(f.Data)}}
+		of = failure{"ToolError", f.Message, toolFailed{f.Ref, validOrNil(f.Data)}}
 	}
 	return encodeFrame(Answer, number, struct {
 		ID    int64   `json:"id"`
 		Error failure `json:"error"`
 	}{id, of})
+}
+
+// quotaExceeded is the data of a QuotaError.
+type quotaExceeded struct {
+	Quota string `json:"quota"`
 }
 
 // toolFailed is the data of a ToolError.

@@ -309,6 +309,7 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 var failures = map[string]error{
 	"invalid":     fault.New(fault.Invalid, "the name %q is wrong", "a-b").WithHint("use letters"),
 	"denied":      fault.New(fault.Denied, "that is not allowed"),
+	"exhausted":   fault.New(fault.Exhausted, "the quota is used up").WithQuota("tokens_per_day"),
 	"unavailable": fault.New(fault.Unavailable, "the server is down"),
 	"internal":    fmt.Errorf("secret path: %w", io.ErrNoProgress),
 }

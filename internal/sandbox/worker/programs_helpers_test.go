@@ -54,7 +54,7 @@ var helpers = []program{
 
 	{"the ready modules", "[json.dumps([1]), re.sub('a', 'b', 'a'), math.floor(1.5), statistics.mean([1, 3]), collections.Counter('a')['a']]", "", value(`["[1]","b",1,2,1]`)},
 	{"the ready classes", "[datetime.now() > datetime(2020, 1, 1), date(2024, 1, 31) + timedelta(days=1)]", "", value(`[true,"2024-02-01"]`)},
-	{"help tells of everything ready", helped + "help()\n[n for n, v in globals().items() if callable(v) and v not in (help, told, datetime, date, timedelta, ToolError, StateConflict) and f'\\n{n}(' not in told()]", "", value(`[]`)},
+	{"help tells of everything ready", helped + "help()\n[n for n, v in globals().items() if callable(v) and v not in (help, told, datetime, date, timedelta, ToolError, StateConflict, QuotaError) and f'\\n{n}(' not in told()]", "", value(`[]`)},
 	{"help tells of one thing", helped + "help(list_files)\n'list_files(' in told() and 'workspace' in told()", "", value(`true`)},
 	{"help is what it is of Python", helped + "help(str.upper)\n'uppercase' in told()", "", value(`true`)},
 	{"what is not built does not exist", "[n for n in ('tokenize_pii', 'detokenize_pii') if n in globals()]", "", value(`[]`)},
@@ -134,6 +134,8 @@ result = filter_high_risk(vulns)
 	{"calling the host with what is wrong", call + "_call('fail', {'kind': 'invalid'})", "", raised("ValueError", `the name "a-b" is wrong: use letters`)},
 	{"calling what is denied", call + "_call('fail', {'kind': 'denied'})", "", raised("PermissionError", "that is not allowed")},
 	{"calling what is down", call + "_call('fail', {'kind': 'unavailable'})", "", raised("ConnectionError", "the server is down")},
+	{"calling beyond a quota", call + "import pickle\ntry: _call('fail', {'kind': 'exhausted'})\nexcept RuntimeError as e: result = [type(e) is QuotaError, e.quota, str(e), pickle.loads(pickle.dumps(e)).quota]", "", value(`[true,"tokens_per_day","the quota is used up","tokens_per_day"]`)},
+	{"a quota that nobody catches", call + "_call('fail', {'kind': 'exhausted'})", "", raised("QuotaError", "the quota is used up")},
 	{"an inner error shows nothing of itself", call + "_call('fail', {'kind': 'internal'})", "", raised("RuntimeError", "something went wrong inside Sandpiper", "!secret")},
 	{"calls from many threads", call + "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(50) as p:\n    got = list(p.map(lambda i: _call('echo', i), range(2000)))\ngot == list(range(2000))", "", value(`true`)},
 	{"calls run beside each other", call + "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(20) as p:\n    got = list(p.map(lambda i: _call('meet', {}), range(20)))\ngot", "", value(`[` + strings.Repeat("20,", 19) + `20]`)},

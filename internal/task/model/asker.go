@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -48,7 +49,7 @@ func (a *Asker) Ask(ctx context.Context, p execution.Prompt) (execution.Completi
 	c := execution.Completion{Usage: execution.ModelUsage{Model: a.g.cfg.Provider + "/" + a.g.cfg.Name}}
 	if p.Spent.Asked >= a.requests {
 		return c, fault.New(fault.Exhausted, "the code has called ask_llm %d times, which is the maximum of an execution", p.Spent.Asked).
-			WithHint("ask about more data at once; the operator can increase tasks.ask_requests")
+			WithHint("ask about more data at once; the operator can increase tasks.ask_requests").WithQuota("tasks.ask_requests")
 	}
 	value, err := a.ask(ctx, p, &used)
 	c.Value = value
@@ -97,7 +98,12 @@ func (a *Asker) once(ctx context.Context, q question, spent task.Usage, used *ta
 	answer, err := a.g.repeat(ctx, q, spent, used, func(string) {})
 	switch {
 	case fault.KindOf(err) == fault.Exhausted:
-		return "", fault.Wrap(fault.Exhausted, err, "ask_llm: %s", fault.Message(err)).WithHint("ask about less data; the operator can increase tasks.ask_tokens or tasks.budget_cost")
+		name := fault.Quota(err)
+		if name == budgetTokens {
+			name = "tasks.ask_tokens"
+		}
+		return "", fault.Wrap(fault.Exhausted, err, "ask_llm: %s", fault.Message(err)).
+			WithHint("ask about less data; the operator can increase %s", cmp.Or(name, "tasks.ask_tokens or tasks.budget_cost")).WithQuota(name)
 	case err != nil:
 		return "", err
 	case answer.refused:

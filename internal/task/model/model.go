@@ -45,6 +45,9 @@ const (
 // MinAnswer is the least number of tokens of an answer that is worth a request.
 const MinAnswer = 256
 
+// budgetTokens is the key of Config.Budget.
+const budgetTokens = "tasks.budget_tokens"
+
 // Config of a Generator.
 type Config struct {
 	Provider   string        // required
@@ -278,13 +281,13 @@ func (g *Generator) affordable(spent task.Usage, q question) (int, error) {
 	left := float64(g.cfg.Budget - spent.InputTokens - spent.OutputTokens - input)
 	if left < MinAnswer {
 		return 0, fault.New(fault.Exhausted, "the budget of %d tokens does not suffice: %d are spent, and the next request needs %d", g.cfg.Budget, spent.InputTokens+spent.OutputTokens, input+MinAnswer).
-			WithHint("divide the task, or increase tasks.budget_tokens")
+			WithHint("divide the task, or increase tasks.budget_tokens").WithQuota(budgetTokens)
 	}
 	if p := g.cfg.Prices[g.cfg.Name]; g.cfg.BudgetCost > 0 {
 		money := g.cfg.BudgetCost - spent.Cost - float64(input)*p.Input/1e6
 		if money < 0 || money*1e6 < MinAnswer*p.Output {
 			return 0, fault.New(fault.Exhausted, "the budget of %g does not suffice: %.4g are spent, and the next request needs %.4g", g.cfg.BudgetCost, spent.Cost, (float64(input)*p.Input+MinAnswer*p.Output)/1e6).
-				WithHint("divide the task, or increase tasks.budget_cost")
+				WithHint("divide the task, or increase tasks.budget_cost").WithQuota("tasks.budget_cost")
 		}
 		if p.Output > 0 {
 			left = min(left, money*1e6/p.Output)

@@ -128,3 +128,20 @@ func TestViewerSeesExactlyItsTools(t *testing.T) {
 		c.For(catalog.Viewer{Only: catalog.NewAllowExactly([]string{fmt.Sprint("git.", i)})})
 	}
 }
+
+func TestUpdateSwapsWhileNobodyLooks(t *testing.T) {
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "old"}}, Allow: func(catalog.Viewer) []*catalog.Allow { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	swapped := false
+	c.Update([]catalog.Configured{{Name: "new"}}, nil, func() {
+		swapped = true
+		if c.Looks() {
+			t.Error("a viewer sees the servers of one configuration with the selection of another")
+		}
+	})
+	if _, there := c.For(catalog.Viewer{}).Server("new"); !there || !swapped || !c.Looks() {
+		t.Errorf("afterwards: new server %v, swapped %v", there, swapped)
+	}
+}

@@ -31,12 +31,31 @@ class FormError(ValueError):
         super().__init__(message)
         self.problems = list(problems)
 
-    def __reduce__(self):
-        return FormError, (str(self), self.problems)
+    def __reduce__(self):  # like that of ToolError
+        return _form_error, (str(self), self.problems)
+
+
+def _form_error(*fields):
+    return FormError(*fields)
+
+
+class QuotaError(RuntimeError):
+    """A quota or budget is used up; quota is its name."""
+
+    def __init__(self, message="", quota=None):
+        super().__init__(message)
+        self.quota = quota
+
+    def __reduce__(self):  # like that of ToolError
+        return _quota_error, (str(self), self.quota)
+
+
+def _quota_error(*fields):
+    return QuotaError(*fields)
 
 
 # User code sees them as builtins, so tracebacks show them without a module.
-ToolError.__module__ = StateConflict.__module__ = FormError.__module__ = "builtins"
+ToolError.__module__ = StateConflict.__module__ = FormError.__module__ = QuotaError.__module__ = "builtins"
 
 _BUILT_IN = {
     name: kind
@@ -51,6 +70,8 @@ def from_answer(error):
     if name == "ToolError":
         data = error.get("data") or {}
         return ToolError(message, data.get("server") or None, data.get("tool") or None, data.get("data"))
+    if name == "QuotaError":
+        return QuotaError(message, (error.get("data") or {}).get("quota"))
     try:
         return _BUILT_IN.get(name, RuntimeError)(message)
     except TypeError:  # UnicodeDecodeError and others need more than a message

@@ -24,12 +24,12 @@ def function(source, name, ready):
 
     Names that source uses but neither it nor ready defines become parameters. The
     function returns what the execution returned. Code that defines name itself is
-    returned unchanged.
+    returned without the statements that its definitions do not need.
     """
     source = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     tree = _parsed(source)
     if any(isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) and n.name == name for n in tree.body):
-        return source, []
+        return _definitions(source, tree), []
     _check(tree)
     start = "async def" if _awaits(tree) else "def"
     plain = source.rstrip().split("\n")
@@ -47,6 +47,71 @@ def function(source, name, ready):
 def _parsed(source):
     flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     return compile(source, "<skill>", "exec", flags, dont_inherit=True)
+
+
+_DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _definitions(source, tree):
+    """Return source without the statements that would only repeat the execution at each import.
+
+    Kept are definitions, imports, and what gives a value to a name that these use.
+    """
+    kept = {i for i, n in enumerate(tree.body) if isinstance(n, _DEFINING)}
+    fixed = {name for i in kept for name in _bound(tree.body[i])}
+    if ast.get_docstring(tree) is not None:
+        kept.add(0)
+    while True:
+        used = {n.id for i in kept for n in ast.walk(tree.body[i]) if isinstance(n, ast.Name)}
+        more = {i for i, n in enumerate(tree.body) if used & (_bound(n) | _changed(n) - fixed)} - kept
+        if not more:
+            break
+        kept |= more
+    if len(kept) == len(tree.body):
+        return source
+    lines = source.split("\n")
+    rest = {n for i in kept for n in _lines(tree.body[i])}
+    for i, node in enumerate(tree.body):
+        if i not in kept:
+            if rest & set(_lines(node)):
+                raise Unsuitable(f"line {node.lineno} has a definition and a statement that only runs")
+            for n in _lines(node):
+                lines[n - 1] = None
+    return "\n".join(line for line in lines if line is not None).rstrip() + "\n"
+
+
+def _lines(node):
+    first = min(d.lineno for d in [node, *getattr(node, "decorator_list", ())])
+    return range(first, node.end_lineno + 1)
+
+
+def _bound(node):
+    """Return the names that a statement binds at the top level."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return {node.name}
+    names = set()
+    for n in ast.walk(node):
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
+            names.add(n.id)
+        elif isinstance(n, ast.alias):
+            names.add((n.asname or n.name).split(".")[0])
+        elif isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(n.name)
+    return names
+
+
+def _changed(node):
+    """Return the names of the values that a statement changes: items, attributes and methods."""
+    names = set()
+    for n in ast.walk(node):
+        base = None
+        if isinstance(n, (ast.Subscript, ast.Attribute)) and isinstance(n.ctx, ast.Store):
+            base = n.value
+        elif isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute):
+            base = n.func.value
+        if isinstance(base, ast.Name):
+            names.add(base.id)
+    return names
 
 
 def _check(tree):

@@ -26,7 +26,7 @@ import types
 
 from . import convert, data, failure, files, forms, help_text, later, literals, output, plan, preflight, privacy, servers, show, skills, states, unavailable
 from .channel import Channel, frame
-from .errors import StateConflict, ToolError
+from .errors import QuotaError, StateConflict, ToolError
 
 _VALUE = "_sandpiper_value"  # global that holds the value of the last expression
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -166,7 +166,7 @@ class _Interpreter:
             "forms": self.forms,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
-            "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,
+            "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "QuotaError": QuotaError, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,
             "search_tools": self.servers.search_tools, "get_tool_definition": self.servers.get_tool_definition,
             "call_tool": self.servers.call_tool, "parallel": servers.parallel,
         }
