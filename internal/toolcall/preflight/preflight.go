@@ -80,6 +80,20 @@ const maxFindings = 20
 // Check returns the errors in the uses, one line each, in the order of the code. errs
 // contains the errors of servers that have not listed their tools.
 func Check(now *catalog.Snapshot, why map[string]error, schemas func(tool.Definition) *schema.Schema, uses Uses) []string {
+	var lines []string
+	found := Find(now, why, schemas, uses)
+	for i, f := range found {
+		if i == maxFindings {
+			lines = append(lines, fmt.Sprintf("… and %d more", len(found)-maxFindings))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("line %d: %s", f.Line, f.Text))
+	}
+	return lines
+}
+
+// Find returns all errors in the uses, like Check.
+func Find(now *catalog.Snapshot, why map[string]error, schemas func(tool.Definition) *schema.Schema, uses Uses) []Finding {
 	c := &check{now: now, errs: why, schemas: schemas, seen: map[string]bool{}}
 	for _, i := range uses.Imports {
 		c.checkImport(i)
@@ -87,33 +101,27 @@ func Check(now *catalog.Snapshot, why map[string]error, schemas func(tool.Defini
 	for _, call := range uses.Calls {
 		c.checkCall(call)
 	}
-	slices.SortStableFunc(c.found, func(a, b finding) int { return a.line - b.line })
-	var lines []string
-	for i, f := range c.found {
-		if i == maxFindings {
-			lines = append(lines, fmt.Sprintf("… and %d more", len(c.found)-maxFindings))
-			break
-		}
-		lines = append(lines, fmt.Sprintf("line %d: %s", f.line, f.text))
-	}
-	return lines
+	slices.SortStableFunc(c.found, func(a, b Finding) int { return a.Line - b.Line })
+	return c.found
 }
 
-type finding struct {
-	line int
-	text string
+// Finding is an error in a use of a tool.
+type Finding struct {
+	Line     int    // of the code
+	Argument string // the top-level argument that it is about, as the code or the schema has it; "" if there is none
+	Text     string
 }
 
 type check struct {
 	now     *catalog.Snapshot
 	errs    map[string]error
 	schemas func(tool.Definition) *schema.Schema
-	found   []finding
+	found   []Finding
 	seen    map[string]bool // names reported as missing: each is reported once
 }
 
 func (c *check) add(line int, format string, args ...any) {
-	c.found = append(c.found, finding{line, fmt.Sprintf(format, args...)})
+	c.found = append(c.found, Finding{Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
 // addMissing reports a name as missing, once.
@@ -266,6 +274,7 @@ func (c *check) checkCall(call Call) {
 		if !call.ByName {
 			if wire, ok = python[name]; !ok && !open {
 				c.add(call.Line, "%s has no argument %.80q%s", about, name, c.arguments(name, params, python))
+				c.found[len(c.found)-1].Argument = name
 				known = false
 				continue
 			}
@@ -314,6 +323,9 @@ func (c *check) checkValues(call Call, about string, t catalog.Tool, params []sc
 			continue
 		}
 		c.add(call.Line, "%s: %s", about, withPythonName(problem, params))
+		if len(top) > 0 {
+			c.found[len(c.found)-1].Argument = top[0]
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ import time
 import traceback
 import types
 
-from . import convert, data, failure, files, guard, help_text, later, literals, output, plan, preflight, privacy, replay, servers, show, skills, states, unavailable
+from . import convert, data, examine, failure, files, guard, help_text, later, literals, output, plan, preflight, privacy, replay, servers, show, skills, states, unavailable
 from .channel import Channel, frame
 from .errors import StateConflict, ToolError
 
