@@ -26,7 +26,7 @@ type storedRequest struct {
 
 // hostWords occur in code that may reach anything outside its sandbox, or ask. Other
 // code needs no record.
-var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "_state", "ask", "resource", "prompt"}
+var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "_state", "ask", "resource", "prompt", "step"}
 
 // concurrencyWords occur in code that may do several things concurrently. Concurrent
 // code without any of them is only compared too strictly with its record.

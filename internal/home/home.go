@@ -40,6 +40,7 @@ var migrations = []store.Migration{
 	{Number: 5, Name: "skill tests", SQL: skill.TestTables},
 	{Number: 6, Name: "skill instructions", SQL: skill.InstructionTables},
 	{Number: 7, Name: "states", SQL: state.Tables},
+	{Number: 8, Name: "steps", SQL: journal.StepTables},
 }
 
 // Home is the data of one tenant, open until Release.

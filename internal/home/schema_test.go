@@ -127,6 +127,13 @@ func fillRun(t *testing.T, h *home.Home) {
 		r.SetAnswer(c.Number, journal.Answer{Value: []byte("7")})
 		err = r.Flush(t.Context())
 	}
+	var s journal.RecordedStep
+	if err == nil {
+		s, err = r.BeginStep(t.Context(), journal.StepKey{Name: "fetch", N: 1})
+	}
+	if err == nil {
+		err = r.EndStep(t.Context(), s.Number, journal.StepValue{JSON: []byte("8")})
+	}
 	if err == nil {
 		err = r.End(t.Context(), "cancelled")
 	}
@@ -145,6 +152,11 @@ func expectRun(t *testing.T, h *home.Home) {
 	c, err := r.Next(t.Context(), journal.HostCall{Ref: send, Args: []byte(`{"to":"a"}`)})
 	if err != nil || c.Answer == nil || string(c.Answer.Value) != "7" || string(request) != "request" {
 		t.Errorf("the run is now %+v, %v", c, err)
+	}
+	if r.Replays() { // since schema 8
+		if s, err := r.BeginStep(t.Context(), journal.StepKey{Name: "fetch", N: 1}); err != nil || s.Value == nil || string(s.Value.JSON) != "8" {
+			t.Errorf("the step is now %+v, %v", s, err)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ import time
 import traceback
 import types
 
-from . import convert, data, examine, failure, files, guard, help_text, later, literals, output, plan, preflight, privacy, replay, servers, show, skills, states, unavailable
+from . import convert, data, examine, failure, files, guard, help_text, later, literals, output, plan, preflight, privacy, replay, servers, show, skills, states, steps, unavailable
 from .channel import Channel, frame
 from .errors import StateConflict, ToolError
 
@@ -148,6 +148,7 @@ class _Interpreter:
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)
         self.privacy = privacy.Privacy(channel)
         self.replay = replay.Replay()
+        self.steps = steps.Steps(channel, self.replay)
         self.main = types.ModuleType("__main__")
         self.globals = vars(self.main)
         self.globals["__builtins__"] = builtins
@@ -166,6 +167,7 @@ class _Interpreter:
             "save_skill": self.skills.save_skill, "load_skill": self.skills.load_skill,
             "list_skills": self.skills.list_skills, "search_skills": self.skills.search_skills,
             "save_state": self.states.save_state, "get_state": self.states.get_state, "StateConflict": StateConflict,
+            "step": self.steps.step,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
             "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,
@@ -273,6 +275,7 @@ class _Interpreter:
     def _run(self, request, number):
         """Return the value of the code, or _MISSING."""
         filename = "<code>" if number == 1 else f"<code {number}>"
+        self.steps.begin("seed" in request)
         if "seed" in request:
             later.import_all()  # since an import can read the time, which a replay would not, or the reverse
             self.replay.begin(base64.b64decode(request.pop("seed")), request.pop("clock", ()))
