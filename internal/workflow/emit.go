@@ -162,16 +162,14 @@ func (c *compiler) bare(s *Step, in *scope) {
 // call returns the expression that runs a step with its retries, and records it.
 func (c *compiler) call(s *Step, in *scope) string {
 	work := c.work(s, in)
-	plain := work
 	if s.Attempts > 1 {
 		c.helpers["retry"] = true
-		plain = fmt.Sprintf("retry(%d, %s, %s)", s.Attempts, seconds(s), thunk(work))
-		work = plain
+		work = fmt.Sprintf("retry(%d, %s, %s)", s.Attempts, seconds(s), thunk(work))
 	}
-	if c.durable {
+	if c.durable && s.Type != ToolCall && s.Type != Approval { // calls and answers are on record themselves
 		return fmt.Sprintf("step(%s, %s)", pythonText(s.Name), thunk(work))
 	}
-	return plain
+	return work
 }
 
 func seconds(s *Step) string {

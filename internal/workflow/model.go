@@ -60,10 +60,9 @@ const (
 	Parallel      = "parallel"
 	Approval      = "approval"
 	SubWorkflow   = "workflow"
-	Wait          = "wait"
 )
 
-// Step is a step of a workflow. Which of the fields after Timeout it has depends on its type.
+// Step is a step of a workflow. Which of the fields after Backoff it has depends on its type.
 type Step struct {
 	Pos       Pos
 	Name      string
@@ -75,7 +74,6 @@ type Step struct {
 	Goto      Ref    // of OnError Goto
 	Attempts  int    // 0 means 1
 	Backoff   time.Duration
-	Timeout   time.Duration // 0 means none
 	ConfigPos Pos
 
 	Target    Ref     // the tool, skill or workflow
@@ -90,9 +88,6 @@ type Step struct {
 	Collect   *Value
 	Question  *Value
 	Schema    json.RawMessage // of the answer; nil means yes or no
-	Seconds   *Value          // of a wait; one of these three
-	Moment    *Value
-	Event     *Value
 	Blocks    []Block
 }
 
@@ -163,7 +158,7 @@ func (s *Step) values() (outer, inner []*Value) {
 	for _, f := range s.Arguments {
 		outer = append(outer, f.Value)
 	}
-	outer = append(outer, s.If, s.Test, s.Over, s.Question, s.Seconds, s.Moment, s.Event)
+	outer = append(outer, s.If, s.Test, s.Over, s.Question)
 	return outer, []*Value{s.Until, s.Collect}
 }
 

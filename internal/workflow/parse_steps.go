@@ -43,7 +43,7 @@ func stepTypes() map[string]stepType {
 
 // withoutRetry are the types that are never tried again: their steps were tried already, or a
 // person has answered.
-var withoutRetry = []string{Condition, Parallel, Approval, Wait}
+var withoutRetry = []string{Condition, Parallel, Approval}
 
 func (r *reader) step(n ast.Node) *Step {
 	s := &Step{Pos: posOf(n)}
@@ -57,7 +57,6 @@ func (r *reader) step(n ast.Node) *Step {
 		"if":         func(k Ref, n ast.Node) { s.If = r.expression(k, n) },
 		"on_error":   func(k Ref, n ast.Node) { onError = k; r.onError(s, k, n) },
 		"retry":      func(k Ref, n ast.Node) { retry = k; r.retry(s, n) },
-		"timeout":    func(k Ref, n ast.Node) { s.Timeout = r.duration(k, n) },
 	}, "name", "type", "config")
 	if s.OnError == Retry && s.Attempts == 0 {
 		s.Attempts = 3

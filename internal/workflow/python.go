@@ -193,6 +193,10 @@ func (c *compiler) arguments(fields []Field, in *scope) string {
 // header writes imports and the helpers that the code uses.
 func (c *compiler) header() {
 	c.write("")
+	if c.helpers["retry"] {
+		c.write("import time")
+		c.write("")
+	}
 	if c.servers {
 		c.write("import servers")
 	}
@@ -220,7 +224,7 @@ var helpers = []struct{ name, code string }{
             return work()
         except Exception as error:
             print(f"attempt {attempt + 1} of {attempts} failed: {error}")
-            sleep_for(seconds * 2**attempt)
+            time.sleep(seconds * 2**attempt)
     return work()
 `}, {"approve", `def approve(question):
     """Ask a person for approval, and raise an error without it."""
