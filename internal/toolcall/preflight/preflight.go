@@ -81,7 +81,7 @@ const maxFindings = 20
 // contains the errors of servers that have not listed their tools.
 func Check(now *catalog.Snapshot, why map[string]error, schemas func(tool.Definition) *schema.Schema, uses Uses) []string {
 	var lines []string
-	found := Find(now, why, schemas, uses)
+	found := find(&check{now: now, errs: why, schemas: schemas, seen: map[string]bool{}}, uses)
 	for i, f := range found {
 		if i == maxFindings {
 			lines = append(lines, fmt.Sprintf("… and %d more", len(found)-maxFindings))
@@ -92,9 +92,12 @@ func Check(now *catalog.Snapshot, why map[string]error, schemas func(tool.Defini
 	return lines
 }
 
-// Find returns all errors in the uses, like Check.
+// Find returns all errors in the uses, like Check. A missing name is reported at each use.
 func Find(now *catalog.Snapshot, why map[string]error, schemas func(tool.Definition) *schema.Schema, uses Uses) []Finding {
-	c := &check{now: now, errs: why, schemas: schemas, seen: map[string]bool{}}
+	return find(&check{now: now, errs: why, schemas: schemas}, uses)
+}
+
+func find(c *check, uses Uses) []Finding {
 	for _, i := range uses.Imports {
 		c.checkImport(i)
 	}
@@ -117,7 +120,7 @@ type check struct {
 	errs    map[string]error
 	schemas func(tool.Definition) *schema.Schema
 	found   []Finding
-	seen    map[string]bool // names reported as missing: each is reported once
+	seen    map[string]bool // names reported as missing: each is reported once, unless it is nil
 }
 
 func (c *check) add(line int, format string, args ...any) {
@@ -126,10 +129,13 @@ func (c *check) add(line int, format string, args ...any) {
 
 // addMissing reports a name as missing, once.
 func (c *check) addMissing(line int, name, format string, args ...any) {
-	if !c.seen[name] {
-		c.seen[name] = true
-		c.add(line, format, args...)
+	if c.seen[name] {
+		return
 	}
+	if c.seen != nil {
+		c.seen[name] = true
+	}
+	c.add(line, format, args...)
 }
 
 // exists reports whether a tool can be used, or a server if function is "".

@@ -18,6 +18,8 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 def examined(code, parts, ready):
     """Return {"parts": problems of parts, "error": of code as a whole, "uses": the tools it uses}.
 
+    Without a problem of a part, an error is one that the parts do not have by themselves.
+
     A part is {"source", "code": whether it is statements, "known": names, "steps": names of steps},
     a problem {"part", "line", "column", "message", "hint"}; lines and columns count from 1.
     """
@@ -27,15 +29,13 @@ def examined(code, parts, ready):
         for line, column, message, hint in _problems(part, names):
             problems.append({"part": i, "line": line, "column": column, "message": message, "hint": hint})
     found = {"parts": problems[:_MOST]}
-    if problems:
-        return found
     try:
         tree = compile(code, "<workflow>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         compile(tree, "<workflow>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except SyntaxError as e:
-        return found | {"error": {"line": e.lineno or 1, "message": e.msg}}
+        return found if problems else found | {"error": {"line": e.lineno or 1, "message": e.msg}}
     except (ValueError, RecursionError, MemoryError) as e:
-        return found | {"error": {"line": 1, "message": str(e) or type(e).__name__}}
+        return found if problems else found | {"error": {"line": 1, "message": str(e) or type(e).__name__}}
     uses = preflight._Uses(tree)
     uses.visit(tree)
     return found | {"uses": uses.described() or {}}
