@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -67,7 +66,7 @@ func (r *Runner) Examine(ctx context.Context, h *home.Home, d Draft) (Examined, 
 	if err := checkGuard(ctx, r.cfg.Guard(), d.Code); err != nil {
 		return e, err
 	}
-	vars, err := json.Marshal(map[string]any{"source": d.Code, "parts": slices.Concat([]Part{}, d.Parts)})
+	vars, err := json.Marshal(map[string]any{"source": d.Code, "parts": append([]Part{}, d.Parts...)})
 	if err != nil {
 		return e, fmt.Errorf("marshal the code: %w", err)
 	}

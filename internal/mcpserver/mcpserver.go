@@ -182,7 +182,7 @@ func (s *Server) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 
 // tools returns all tools, with the descriptions for an audience.
 func (s *Server) tools(a audience) []builtin {
-	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.taskTools(), s.privacyTools(a), s.statsTools())
+	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.taskTools(), s.workflowTools(), s.privacyTools(a), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.

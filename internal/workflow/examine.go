@@ -30,7 +30,7 @@ func (p *Program) Examine(ctx context.Context, r *execution.Runner, h *home.Home
 		}
 		of := p.Expressions[problem.Part]
 		at := Pos{of.Pos.Line + problem.Line - 1, problem.Column}
-		if problem.Line == 1 {
+		if problem.Line == 1 || of.Code {
 			at.Column += of.Pos.Column - 1
 		}
 		found = append(found, Finding{File: of.File, Pos: at, Message: problem.Message, Hint: problem.Hint})

@@ -30,6 +30,8 @@ func (g *graph) list(steps []*Step, from string, depth int) {
 	c := newCompiler(&Workflow{}, Library{})
 	for _, s := range steps {
 		g.step(s, depth)
+	}
+	for _, s := range steps {
 		needs := slices.Compact(slices.Sorted(slices.Values(c.dependencies(s))))
 		needs = slices.DeleteFunc(needs, func(name string) bool { return !slices.Contains(stepNames(steps), name) })
 		label := ""

@@ -124,8 +124,8 @@ func codeConfig(r *reader, s *Step) keys {
 	return keys{
 		"code": func(k Ref, n ast.Node) {
 			s.Code, s.CodePos = r.text(k, n), posOf(n)
-			if _, block := n.(*ast.LiteralNode); block {
-				s.CodePos = Pos{s.CodePos.Line + 1, 1}
+			if block, ok := n.(*ast.LiteralNode); ok {
+				s.CodePos = Pos{s.CodePos.Line + 1, blockColumn(block)}
 			}
 		},
 		"variables": func(k Ref, n ast.Node) {

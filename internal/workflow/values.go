@@ -162,7 +162,7 @@ func offsetPos(n ast.Node, text string, offset int) Pos {
 	if block, ok := n.(*ast.LiteralNode); ok {
 		if strings.HasPrefix(block.Start.Value, "|") {
 			at.Line += 1 + strings.Count(before, "\n")
-			at.Column = 1
+			at.Column = blockColumn(block) + len([]rune(before[strings.LastIndexByte(before, '\n')+1:]))
 		}
 		return at
 	}
@@ -174,6 +174,16 @@ func offsetPos(n ast.Node, text string, offset int) Pos {
 		quote = 1
 	}
 	return Pos{at.Line, at.Column + quote + len([]rune(before))}
+}
+
+// blockColumn returns the column in which the lines of a block begin.
+func blockColumn(block *ast.LiteralNode) int {
+	for line := range strings.Lines(block.Value.GetToken().Origin) {
+		if text := strings.TrimLeft(line, " "); strings.TrimSpace(text) != "" {
+			return len(line) - len(text) + 1
+		}
+	}
+	return 1
 }
 
 // tool returns the server and the tool of a target.

@@ -79,17 +79,19 @@ def _unknown(tree, part, names):
     bound = _bound(tree)
     if bound is None:
         return []
-    known = names | bound | frozenset(part["known"])
+    own, steps = part["known"] or (), part["steps"] or ()
+    known = names | bound | frozenset(own)
     found = []
     for n in ast.walk(tree):
         if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id not in known:
-            near = difflib.get_close_matches(n.id, sorted(frozenset(part["known"]) | bound | names), 1)
+            if part["code"] and n.id == "steps":
+                found.append((n, "code does not see steps", "pass the values that it needs in variables"))
+                continue
+            near = difflib.get_close_matches(n.id, sorted(known), 1)
             hint = f"did you mean {near[0]}?" if near else ""
-            if n.id in part["steps"]:
+            if n.id in steps:
                 hint = f"pass steps.{n.id}.result in variables" if part["code"] else f"write steps.{n.id}.result"
             found.append((n, f"there is no name {n.id!r}", hint))
-        elif part["code"] and isinstance(n, ast.Name) and n.id == "steps" and "steps" not in bound:
-            found.append((n, "code does not see steps", "pass the values that it needs in variables"))
     return found
 
 
