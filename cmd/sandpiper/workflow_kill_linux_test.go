@@ -21,11 +21,12 @@ func TestNoStepIsRepeatedAfterKills(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	var all workflowStats
-	dir, _ := workflowBooks(t)
+	dir, ledger := workflowBooks(t)
 	s := serveTo(t, dir, `{"elicitation":{}}`)
 	s.call("", "1")
-	began := time.Now()
 	s.runEvery()
+	waitForFile(ledger)
+	began := time.Now()
 	if r, ok := s.hear(); !ok || !r.Success {
 		t.Fatalf("%+v", r)
 	}
@@ -66,6 +67,13 @@ func workflowBooks(t *testing.T) (dir, ledger string) {
 	return dir, ledger
 }
 
+// waitForFile waits until a file exists.
+func waitForFile(path string) {
+	for !isRegular(path) {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // runEvery starts the workflow.
 func (s *served) runEvery() {
 	s.id++
@@ -78,6 +86,9 @@ func killWorkflow(t *testing.T, n int, took time.Duration, all *workflowStats) {
 	s := serveTo(t, dir, `{"elicitation":{}}`)
 	s.call("", "1")
 	s.runEvery()
+	if rand.N(8) > 0 { // else it may be killed while it is checked
+		waitForFile(ledger)
+	}
 	r, ended := s.killAfter(rand.N(took))
 	for !ended {
 		all.kills++
