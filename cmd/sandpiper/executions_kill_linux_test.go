@@ -282,3 +282,41 @@ func TestTenantListsOwnExecutionsOnly(t *testing.T) {
 		}
 	}
 }
+
+// manySteps appends to a file in each step. The call at the end commits the last of them.
+const manySteps = `
+import os
+from servers import crm
+
+@step
+def row(i):
+    with open('rows', 'a') as f: print(i, file=f)
+    return step('inner', lambda: i * 2)
+
+rows = [row(i) for i in range(300)]
+step('send', lambda: crm.upsert_contact(email='a@example.com', name='Ada Lovelace') and 0)
+open('answered', 'w')
+while not os.path.exists('go'): pass
+step('send', lambda: crm.upsert_contact(email='b@example.com', name='Bob') and 0)
+result = [sum(rows), read_file('rows').count('\n')]`
+
+func TestEndedStepsAreNotRepeatedAfterKill(t *testing.T) {
+	t.Parallel()
+	p := newApprovalClient(t, "2025-11-25", `{}`, "policy: {rules: [{tool: 'crm.*', decision: allow}]}\n")
+	p.sendCode(manySteps)
+	for answered := filepath.Join(p.home, "data", "sandpiper", "workspaces", "local", "answered"); !isRegular(answered); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	p.kill()
+	p.formClient = restartDaemon(t, p, `{}`)
+	all := p.listed()
+	if len(all) != 1 {
+		t.Fatalf("%+v", all)
+	}
+	p.sendCall("write_workspace_file", `{"filename":"go","content":""}`, "")
+	p.nextMessage()
+	if r := p.resumeExecution(all[0].ID, "").result(t); !r.Success || string(r.Result) != `[89700,300]` {
+		t.Errorf("%+v", r)
+	}
+	p.checkCalledOnce("a@", "b@")
+}

@@ -119,10 +119,28 @@ func TestScripts(t *testing.T) {
 			return false, fmt.Errorf("unknown condition [%s]", cond)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"code":   expectCode,
-			"person": person,
+			"code":    expectCode,
+			"person":  person,
+			"example": documentExample,
 		},
 	})
+}
+
+// documentExample writes the example NAME of docs/PAGE, whose first line is a comment with the name:
+//
+//	example PAGE NAME
+func documentExample(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: example PAGE NAME")
+	}
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", args[0]))
+	ts.Check(err)
+	_, text, found := strings.Cut(string(page), "\n# "+args[1]+"\n")
+	text, _, closed := strings.Cut(text, "\n```\n")
+	if !found || !closed {
+		ts.Fatalf("docs/%s has no example %s", args[0], args[1])
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text+"\n"), 0o600))
 }
 
 // scriptedModel writes a program in the third attempt: first prose, then a wrong argument.

@@ -36,7 +36,10 @@ type execAnswer struct {
 }
 
 // serve starts a daemon over stdio with the configuration and data in dir.
-func serve(t *testing.T, dir string) *served {
+func serve(t *testing.T, dir string) *served { return serveTo(t, dir, "{}") }
+
+// serveTo is serve for a client with these capabilities.
+func serveTo(t *testing.T, dir, capabilities string) *served {
 	t.Helper()
 	s := &served{t: t, cmd: sandpiper(dir, "serve")}
 	in, err := s.cmd.StdinPipe()
@@ -53,7 +56,7 @@ func serve(t *testing.T, dir string) *served {
 	t.Cleanup(s.kill)
 	s.in, s.out = in, bufio.NewScanner(out)
 	s.out.Buffer(nil, 1<<20)
-	s.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`)
+	s.say(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":` + capabilities + `,"clientInfo":{"name":"t","version":"1"}}}`)
 	if !s.out.Scan() {
 		t.Fatal("the server is silent")
 	}
@@ -75,13 +78,34 @@ func (s *served) ask(session, code string) {
 	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"execute_code","arguments":%s}}`, s.id, args))
 }
 
-// hear returns the next result; false if the daemon has exited.
+// accept answers a form of booleans with true; false if the message is none.
+func (s *served) accept() bool {
+	var m struct {
+		ID     json.RawMessage
+		Method string
+		Params struct {
+			RequestedSchema struct{ Properties map[string]any }
+		}
+	}
+	if json.Unmarshal(s.out.Bytes(), &m) != nil || m.Method != "elicitation/create" {
+		return false
+	}
+	content := map[string]bool{}
+	for name := range m.Params.RequestedSchema.Properties {
+		content[name] = true
+	}
+	answer, _ := json.Marshal(content)
+	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":%s}}`, m.ID, answer))
+	return true
+}
+
+// hear accepts forms and returns the next result; false if the daemon has exited.
 func (s *served) hear() (r execAnswer, ok bool) {
 	s.t.Helper()
 	if !s.out.Scan() {
 		return r, false
 	}
-	for strings.Contains(s.out.Text(), `"notifications/tools/list_changed"`) {
+	for strings.Contains(s.out.Text(), `"notifications/tools/list_changed"`) || s.accept() {
 		if !s.out.Scan() {
 			return r, false
 		}

@@ -58,6 +58,7 @@ type Config struct {
 	PackageLayer  string
 	DataDir       string // absolute
 	CacheDir      string // absolute
+	Workflows     string // directory of workflow files, absolute; "" means none
 	Log           Log
 	HTTP          HTTP
 	Servers       []Server // MCP servers and APIs, in the order of the file

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -101,6 +102,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, taskKeys, m
 	"sessions.living":            func(d *draft, s setting) error { return whole(&d.Sessions.Live, s, 1, 4096) },
 	"approvals.timeout":          func(d *draft, s setting) error { return duration(&d.Approvals.Timeout, s) },
 	"data_dir":                   func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
+	"workflows":                  func(d *draft, s setting) error { return directory(&d.Workflows, d, s) },
 	"cache_dir":                  func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
 	"http.token":                 func(d *draft, s setting) error { return token(d, s, tenant.Local) },
 	"http.api_keys":              func(d *draft, s setting) error { return boolean(&d.HTTP.Keys, s) },
@@ -281,6 +283,9 @@ func (d *draft) finish() (*Config, error) {
 	}
 	c.DataDir = cmp.Or(c.DataDir, d.dirs.data)
 	c.CacheDir = cmp.Or(c.CacheDir, d.dirs.cache)
+	if c.Workflows == "" && d.dirs.config != "" {
+		c.Workflows = filepath.Join(d.dirs.config, "workflows")
+	}
 	if c.DataDir == "" || c.CacheDir == "" {
 		return nil, fault.New(fault.Invalid, "no data directory: neither HOME nor data_dir and cache_dir are set").
 			WithHint("set data_dir and cache_dir, or HOME")

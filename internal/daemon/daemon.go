@@ -39,6 +39,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form"
 )
 
@@ -81,6 +82,7 @@ type Daemon struct {
 	Tenants *home.Homes       // data of all tenants
 	Runner  *execution.Runner // runs code
 	Tasks   *task.Solver      // solves tasks in words
+	Flows   *workflow.Service // finds, checks and starts workflows
 	tools                     // upstream servers, and calls of their tools
 	Privacy *redact.Rules     // redacts what leaves the daemon, by the configuration in force
 
@@ -221,6 +223,10 @@ func (d *Daemon) openServer() error {
 		return err
 	}
 	d.closing.add(d.closeRunner)
+	var err error
+	if d.Flows, err = workflow.New(workflow.Config{Runner: d.Runner, Dir: d.cfg.Config.Workflows}); err != nil {
+		return err
+	}
 	states, err := d.data.derive("state", "request state", true)
 	if err != nil {
 		return err
@@ -236,7 +242,7 @@ func (d *Daemon) openServer() error {
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
-		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
+		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Flows: d.Flows, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Telemetry: d.metrics.Recorder,
 	})
 	if err != nil {

@@ -99,6 +99,7 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	x.result, x.err = res, err
 	e.home.Quotas.AddCPU(res.Usage.CPU)
 	e.endRecord(ctx)
+	e.endWorkflow(ctx)
 	e.audit()
 	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
 	span.End(statusOf(x))

@@ -68,6 +68,12 @@ var hostcalls = map[string]hostcall{
 	"checkpoint": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a checkpoint) (any, error) { return nil, h.step.checkpoint(ctx, a) })
 	},
+	"step": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(k journal.StepKey) (any, error) { return h.beginStep(ctx, k) })
+	},
+	methodStepDone: func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a stepDoneArgs) (any, error) { return nil, h.endStep(ctx, a) })
+	},
 	"progress": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(p Progress) (any, error) { return h.progress(ctx, p) })
 	},
@@ -127,11 +133,11 @@ func (h *host) flagInjection(ref tool.Ref, kinds []string) { h.run.flagServer(re
 func (h *host) Output(p []byte) error { return h.out.Add(p) }
 
 // quickMethods only read the tenant's database or change values in memory.
-var quickMethods = map[string]bool{"load_skill": true, "list_skills": true, "search_skills": true, "get_state": true, "plan_ends": true}
+var quickMethods = map[string]bool{"load_skill": true, "list_skills": true, "search_skills": true, "get_state": true, "plan_ends": true, "step": true, methodStepDone: true}
 
 // CallNow implements sandbox.QuickCaller.
 func (h *host) CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error) {
-	if !quickMethods[method] || h.run.record.Replays() { // a replayed call may wait for others
+	if !quickMethods[method] || h.run.record.Replays() || method == methodStepDone && h.run.record.StepsDue() { // a replayed call may wait for others
 		return nil, false, nil
 	}
 	select {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -25,6 +26,7 @@ func (h *host) callOnce(ctx context.Context, a journal.HostCall, call func() (an
 	if record == nil {
 		return call()
 	}
+	a.Step = sandbox.StepOf(ctx)
 	was, err := record.Next(ctx, a)
 	if err != nil {
 		return nil, err
@@ -59,7 +61,9 @@ func (h *host) callServerOnce(ctx context.Context, method string, of serverArgs,
 }
 
 // RecordClock implements sandbox.ClockRecorder.
-func (h *host) RecordClock(readings []int64) { h.run.record.AddClockReadings(readings) }
+func (h *host) RecordClock(step int, readings []int64) {
+	h.run.record.AddClockReadings(step, readings)
+}
 
 // cancelOnDivergence ends the execution if err reports that the code diverges from its
 // record.

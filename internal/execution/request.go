@@ -31,10 +31,18 @@ type Request struct {
 	Tools []string `json:"tools,omitzero"`
 	// Description is the purpose of the code, for the session's log.
 	Description string `json:"description,omitempty"`
+	// Workflow is the workflow from which the code was compiled; the zero value means none.
+	Workflow Workflow `json:"workflow,omitzero"`
 	// Replay reruns a step of the session's log without adding to the log.
 	Replay bool `json:"replay,omitempty"`
 	// Tape records or replays the answers that the code receives from outside; nil does neither.
 	Tape *Tape `json:"-"`
+}
+
+// Workflow names the workflow that an execution runs.
+type Workflow struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
 }
 
 // Limits on a request.

@@ -26,7 +26,7 @@ type storedRequest struct {
 
 // hostWords occur in code that may reach anything outside its sandbox, or ask. Other
 // code needs no record.
-var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "_state", "ask", "resource", "prompt"}
+var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "_state", "ask", "resource", "prompt", "step"}
 
 // concurrencyWords occur in code that may do several things concurrently. Concurrent
 // code without any of them is only compared too strictly with its record.
@@ -140,3 +140,26 @@ func (e *executor) endRecord(ctx context.Context) {
 
 // resumeHint is the hint for an execution that can be resumed.
 const resumeHint = "resume_execution, or `sandpiper executions resume`, reruns the code from its first line; answered calls return their recorded answers and are not repeated"
+
+// Abandon ends an execution of the tenant for good: it cancels one that runs in this process, and
+// deletes the record. The error is NotFound if there is none, and Unavailable if another live
+// process has it.
+func (r *Runner) Abandon(ctx context.Context, home *home.Home, id string) error {
+	x := r.registry.find(home.ID(), id)
+	if x != nil {
+		x.cancel(context.Canceled)
+		select {
+		case <-x.ended:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	record, _, err := home.Journal.OpenRecord(ctx, id, mayBeConcurrent)
+	if err != nil {
+		if x != nil && fault.KindOf(err) == fault.NotFound {
+			return nil // it had nothing to record
+		}
+		return err
+	}
+	return record.End(ctx, "")
+}

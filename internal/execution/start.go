@@ -23,6 +23,10 @@ func (r *Runner) Start(ctx context.Context, home *home.Home, req Request) (*Exec
 	x := newRun(newID())
 	x.session = req.SessionID
 	x.startRecord(home, req)
+	if err := beginWorkflow(ctx, home, x, req); err != nil {
+		_ = x.record.End(ctx, "") // nothing of it is on disk
+		return nil, err
+	}
 	again, err := r.begin(ctx, home, x, req)
 	if err != nil {
 		_ = x.record.End(ctx, "") // nothing of it is on disk

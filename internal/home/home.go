@@ -21,6 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -40,6 +41,8 @@ var migrations = []store.Migration{
 	{Number: 5, Name: "skill tests", SQL: skill.TestTables},
 	{Number: 6, Name: "skill instructions", SQL: skill.InstructionTables},
 	{Number: 7, Name: "states", SQL: state.Tables},
+	{Number: 8, Name: "steps", SQL: journal.StepTables},
+	{Number: 9, Name: "workflows", SQL: workflow.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -54,6 +57,7 @@ type Home struct {
 	Quotas    *quota.Counter
 	Recent    *recent.Store
 	States    *state.Store
+	Workflows *workflow.Store
 	Vault     *vault.Vault    // nil if Config.Vault is
 	Approvals *approval.Store // nil if Config.Approvals is
 
@@ -114,6 +118,7 @@ type parts struct {
 	quotas    *quota.Counter
 	recent    *recent.Store
 	states    *state.Store
+	workflows *workflow.Store
 	vault     *vault.Vault
 	approvals *approval.Store
 	files     *workspace.Files
@@ -252,6 +257,15 @@ func (t *Homes) states(id tenant.ID, db *store.DB, room func(int64) error) (*sta
 	return state.New(state.Config{DB: db, Key: key, Room: room})
 }
 
+// workflows opens the workflows and their runs, likewise.
+func (t *Homes) workflows(id tenant.ID, db *store.DB, room func(int64) error) (*workflow.Store, error) {
+	key, err := t.deriveKey("workflows", id, "the workflows")
+	if err != nil {
+		return nil, err
+	}
+	return workflow.New(workflow.Config{DB: db, Key: key, Room: room})
+}
+
 func openDatabase(ctx context.Context, path string) (*store.DB, error) {
 	return store.Open(ctx, path, migrations)
 }
@@ -306,7 +320,11 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if r.recent, err = t.recentCode(r.id, r.db); err != nil {
 		return err
 	}
-	if r.states, err = t.states(r.id, r.db, func(bytes int64) error { return r.files.CheckReserve(bytes) }); err != nil {
+	room := func(bytes int64) error { return r.files.CheckReserve(bytes) }
+	if r.states, err = t.states(r.id, r.db, room); err != nil {
+		return err
+	}
+	if r.workflows, err = t.workflows(r.id, r.db, room); err != nil {
 		return err
 	}
 	if t.cfg.Approvals != nil {

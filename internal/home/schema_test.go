@@ -23,6 +23,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -67,6 +68,15 @@ func fill(t *testing.T, h *home.Home) {
 	}
 	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "1 + 1"})
 	if _, err := h.States.Put(t.Context(), state.Draft{Name: "cursor", Value: []byte(`{"page":3}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Workflows.Save(t.Context(), "nightly", []byte("name: nightly")); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Workflows.Begin(t.Context(), workflow.Run{Execution: "exec_1", Workflow: "nightly", Version: "2"}, workflow.Request{Inputs: []byte(`{"a":1}`), Code: "result = 1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Workflows.End(t.Context(), "exec_1", workflow.Completed, workflow.Result{Value: []byte("1")}); err != nil {
 		t.Fatal(err)
 	}
 	fillSession(t, h)
@@ -127,6 +137,13 @@ func fillRun(t *testing.T, h *home.Home) {
 		r.SetAnswer(c.Number, journal.Answer{Value: []byte("7")})
 		err = r.Flush(t.Context())
 	}
+	var s journal.RecordedStep
+	if err == nil {
+		s, err = r.BeginStep(t.Context(), journal.StepKey{Name: "fetch", N: 1})
+	}
+	if err == nil {
+		err = r.EndStep(t.Context(), s.Number, journal.StepValue{JSON: []byte("8")})
+	}
 	if err == nil {
 		err = r.End(t.Context(), "cancelled")
 	}
@@ -145,6 +162,11 @@ func expectRun(t *testing.T, h *home.Home) {
 	c, err := r.Next(t.Context(), journal.HostCall{Ref: send, Args: []byte(`{"to":"a"}`)})
 	if err != nil || c.Answer == nil || string(c.Answer.Value) != "7" || string(request) != "request" {
 		t.Errorf("the run is now %+v, %v", c, err)
+	}
+	if r.Replays() { // since schema 8
+		if s, err := r.BeginStep(t.Context(), journal.StepKey{Name: "fetch", N: 1}); err != nil || s.Value == nil || string(s.Value.JSON) != "8" {
+			t.Errorf("the step is now %+v, %v", s, err)
+		}
 	}
 }
 
@@ -216,6 +238,14 @@ func expect(t *testing.T, h *home.Home, schema int) {
 	if schema >= 7 {
 		if v, err := h.States.Get(t.Context(), "cursor"); err != nil || string(v.Value) != `{"page":3}` {
 			t.Errorf("the state is %s, %v", v.Value, err)
+		}
+	}
+	if schema >= 9 {
+		if text, err := h.Workflows.Find(t.Context(), "nightly"); err != nil || string(text) != "name: nightly" {
+			t.Errorf("the workflow is %q, %v", text, err)
+		}
+		if r, of, how, err := h.Workflows.FindRun(t.Context(), "exec_1"); err != nil || r.State != workflow.Completed || of.Code != "result = 1" || string(how.Value) != "1" {
+			t.Errorf("the run is %+v, %+v, %+v, %v", r, of, how, err)
 		}
 	}
 	for name, want := range map[string]string{

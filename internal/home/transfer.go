@@ -20,6 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -61,6 +62,7 @@ type encrypted struct {
 	recent    *recent.Store
 	skills    *skill.Store
 	states    *state.Store
+	workflows *workflow.Store
 	vault     *vault.Vault    // nil if there is none
 	approvals *approval.Store // nil if there are none
 }
@@ -81,6 +83,9 @@ func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 		return s, err
 	}
 	if s.states, err = t.states(id, db, nil); err != nil {
+		return s, err
+	}
+	if s.workflows, err = t.workflows(id, db, nil); err != nil {
 		return s, err
 	}
 	if t.cfg.Process != nil {
@@ -114,6 +119,9 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 	if s.states, err = state.New(state.Config{DB: db, Key: derive("state")}); err != nil {
 		return s, err
 	}
+	if s.workflows, err = workflow.New(workflow.Config{DB: db, Key: derive("workflows")}); err != nil {
+		return s, err
+	}
 	s.journal = journal.New(journal.Config{DB: db, Tenant: id, Process: journal.NewProcess("", func() ([]byte, error) { return derive("journal"), nil })})
 	s.vault = vault.New(vault.Config{DB: db, Tenant: id, Master: vault.NewKeyMaster(derive("vault"))})
 	s.approvals, err = approval.New(approval.Config{DB: db, Tenant: id, Key: derive("approvals")})
@@ -127,6 +135,7 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	add(s.recent.Rekey(ctx, to.recent))
 	add(s.skills.Rekey(ctx, to.skills))
 	add(s.states.Rekey(ctx, to.states))
+	add(s.workflows.Rekey(ctx, to.workflows))
 	if s.journal != nil && to.journal != nil {
 		add(s.journal.Rekey(ctx, to.journal))
 	}

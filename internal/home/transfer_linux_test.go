@@ -102,6 +102,9 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 	if _, err := h.States.Put(t.Context(), state.Draft{Name: "cursor", Value: []byte("42")}); err != nil {
 		t.Fatal(err)
 	}
+	if err := h.Workflows.Save(t.Context(), "nightly", []byte("name: nightly")); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := h.Sessions.Append(t.Context(), "chat-1", session.Step{Code: "x = 42", Result: "42", Began: time.Now(), Files: []string{"state/x"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -196,6 +199,9 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	}
 	if s := must(h.States.Get(t.Context(), "cursor"))(t); string(s.Value) != "42" {
 		t.Errorf("the state is %+v", s)
+	}
+	if w := must(h.Workflows.Find(t.Context(), "nightly"))(t); string(w) != "name: nightly" {
+		t.Errorf("the workflow is %q", w)
 	}
 	if c := must(h.Recent.Find(t.Context(), "exec_recent"))(t); c.Code != "2 * 21" {
 		t.Errorf("the recent code is %+v", c)

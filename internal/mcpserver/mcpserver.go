@@ -34,6 +34,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // Profile selects the listed tools. Every listed tool costs the model tokens on every
@@ -78,6 +79,7 @@ type Config struct {
 	Tenants   *home.Homes       // required
 	Runner    *execution.Runner // required
 	Tasks     *task.Solver      // nil means that there is no execute_task
+	Flows     *workflow.Service // nil means that there are no workflows
 	Privacy   *redact.Rules     // required
 	// Key, of 32 bytes, encrypts the request state of 2026-07-28 clients; nil means a
 	// random key, so that no other Server accepts the state.
@@ -180,7 +182,7 @@ func (s *Server) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 
 // tools returns all tools, with the descriptions for an audience.
 func (s *Server) tools(a audience) []builtin {
-	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.formTools(), s.taskTools(), s.privacyTools(a), s.statsTools())
+	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.formTools(), s.taskTools(), s.workflowTools(), s.privacyTools(a), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.

@@ -18,6 +18,7 @@ import (
 	toolpkg "github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // newServer returns a server with real parts except the sandbox, which is fake.
@@ -117,6 +118,9 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	face.Privacy = cmp.Or(face.Privacy, rules)
 	face.Find, face.Servers = finder(t, filepath.Join(data, "catalog")), func() []string { return manyServers }
 	face.Sandbox = func(context.Context) (string, error) { return "fake", nil }
+	if face.Flows, err = workflow.New(workflow.Config{Runner: runner}); err != nil {
+		t.Fatal(err)
+	}
 	s, err := mcpserver.New(face)
 	if err != nil {
 		t.Fatal(err)

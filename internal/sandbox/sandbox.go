@@ -82,9 +82,24 @@ type QuickCaller interface {
 // of code with a Seed, in nanoseconds since 1970, in the order read. Readings
 // arrive before the Call that the code made after them. Readings replayed from
 // Program.Clock are not repeated. Replayed and recorded readings together number
-// at most MaxClockReadings; later ones are not recorded.
+// at most MaxClockReadings; later ones are not recorded. The step is that of the Call,
+// see StepOf.
 type ClockRecorder interface {
-	RecordClock(readings []int64)
+	RecordClock(step int, readings []int64)
+}
+
+type stepKey struct{}
+
+// WithStep returns the context of a Call that code makes in a step.
+func WithStep(ctx context.Context, number int) context.Context {
+	return context.WithValue(ctx, stepKey{}, number)
+}
+
+// StepOf returns the number, chosen by the Host, of the step in which code makes a Call; 0 for
+// none. It comes from hostile code.
+func StepOf(ctx context.Context) int {
+	n, _ := ctx.Value(stepKey{}).(int)
+	return n
 }
 
 // MaxClockReadings bounds the recorded clock readings of one execution.

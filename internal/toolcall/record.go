@@ -7,6 +7,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -19,7 +20,7 @@ type replayer struct {
 }
 
 func (r replayer) handle(ctx context.Context, c call) (answer, error) {
-	was, err := r.run.Next(ctx, journal.HostCall{Ref: c.Ref, Args: c.ComparableArgs()})
+	was, err := r.run.Next(ctx, journal.HostCall{Ref: c.Ref, Args: c.ComparableArgs(), Step: sandbox.StepOf(ctx)})
 	if err != nil {
 		return answer{}, err
 	}

@@ -30,6 +30,7 @@ func (r *Record) grow(n int) {
 // drop stops recording because the record is too large. The caller holds the lock.
 func (r *Record) drop() {
 	r.large, r.dirty, r.waiting = true, nil, 0
+	r.steps.drop()
 }
 
 // row is the encrypted form of an entry.
@@ -46,11 +47,15 @@ func (r *Record) commit(ctx context.Context, also change, deferred bool) error {
 		r.mu.Unlock()
 		return err
 	}
+	ends, deletes := r.takeSteps()
+	if ends != nil {
+		rows = append(rows, r.stepsRow(ends))
+	}
 	if !r.ended {
 		r.writes.Add(1)
 		defer r.writes.Done()
 	}
-	w := r.log.enqueue(r.change(rows, request, also), deferred)
+	w := r.log.enqueue(r.change(rows, request, deletes, also), deferred)
 	r.mu.Unlock()
 	err = r.log.wait(ctx, w)
 	r.mu.Lock()
@@ -60,6 +65,7 @@ func (r *Record) commit(ctx context.Context, also change, deferred bool) error {
 			e.dirty = false
 			r.mark(e)
 		}
+		r.restoreSteps(ends, deletes)
 		return err
 	}
 	r.stored = true
@@ -82,14 +88,18 @@ func (r *Record) takePending() (taken []*entry, rows []row, request []byte, err 
 			w.encryptedAnswer = r.box.encrypt(ofAnswer, e.number, e.answer)
 		}
 		rows = append(rows, w)
-		e.dirty = false
+		e.dirty, e.stored = false, true
+		if of := r.open[e.ask.Step]; of != nil {
+			of.inner += len(e.ask.Args) + len(e.answer) + overhead
+		}
 	}
 	taken, r.dirty, r.kept, r.waiting = r.dirty, nil, r.kept+r.waiting, 0
 	return taken, rows, request, nil
 }
 
-// change returns the change that writes rows, the request and also.
-func (r *Record) change(rows []row, request []byte, also change) change {
+// change returns the change that writes rows, the request and also, and deletes what completed
+// steps have made superfluous.
+func (r *Record) change(rows []row, request []byte, deletes []int, also change) change {
 	large, ended, size := r.large, r.ended, 0
 	for _, w := range rows {
 		size += len(w.encryptedArgs) + len(w.encryptedAnswer)
@@ -111,20 +121,24 @@ func (r *Record) change(rows []row, request []byte, also change) change {
 		if large {
 			return r.tooLarge(ctx, tx)
 		}
+		freed, err := deleteSteps(ctx, tx, r.id, deletes)
+		if err != nil {
+			return err
+		}
 		for _, w := range rows {
 			if err := w.put(ctx, tx, r.id); err != nil {
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, "UPDATE journal_executions SET changed = ?, bytes = bytes + ? WHERE execution = ?", time.Now().UnixMilli(), size, r.id)
+		_, err = tx.ExecContext(ctx, "UPDATE journal_executions SET changed = ?, bytes = bytes + ? WHERE execution = ?", time.Now().UnixMilli(), size-freed, r.id)
 		return err
 	}
 }
 
 func (w row) put(ctx context.Context, tx *store.Tx, execution string) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO journal_host_calls (execution, number, method, server, tool, state, arguments, answer) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+	_, err := tx.ExecContext(ctx, `INSERT INTO journal_host_calls (execution, number, method, server, tool, state, step, arguments, answer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (execution, number) DO UPDATE SET state = excluded.state, answer = excluded.answer`,
-		execution, w.number, w.ask.Method, w.ask.Ref.Server, w.ask.Ref.Tool, w.state, w.encryptedArgs, w.encryptedAnswer)
+		execution, w.number, w.ask.Method, w.ask.Ref.Server, w.ask.Ref.Tool, w.state, w.ask.Step, w.encryptedArgs, w.encryptedAnswer)
 	return err
 }
 

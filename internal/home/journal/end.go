@@ -20,7 +20,21 @@ func (r *Record) End(ctx context.Context, s State) error {
 	}
 	r.waitForLater()
 	r.mu.Lock()
+	if s != "" && r.steps.pending() && !r.large { // the steps of the last milliseconds
+		if err := r.commit(ctx, nil, true); err != nil {
+			return errors.Join(err, r.endAs(ctx, s))
+		}
+		r.mu.Lock()
+	}
+	r.mu.Unlock()
+	return r.endAs(ctx, s)
+}
+
+// endAs records the final state.
+func (r *Record) endAs(ctx context.Context, s State) error {
+	r.mu.Lock()
 	r.ended, r.dirty = true, nil
+	r.steps.stop()
 	stored, large := r.stored, r.large
 	r.mu.Unlock()
 	r.writes.Wait() // End must be the last write

@@ -54,7 +54,7 @@ func (r *Record) next(a HostCall, k key, patient bool) (c RecordedCall, moved ch
 		return c, nil, r.differs
 	case len(known) > 0:
 		return r.again(known[0], k), nil, nil
-	case len(r.left) == 0:
+	case r.repeated():
 		r.last++
 		e := &entry{number: r.last, ask: a, state: asked}
 		r.open[e.number] = e
@@ -63,10 +63,15 @@ func (r *Record) next(a HostCall, k key, patient bool) (c RecordedCall, moved ch
 	case patient:
 		return c, r.moved, nil
 	}
-	r.differs = difference(r.left[0], a)
+	r.differs = difference(r.firstLeft(), a)
+	r.wake()
+	return c, nil, r.differs
+}
+
+// wake makes the calls that wait in Next try again. The caller holds the lock.
+func (r *Record) wake() {
 	close(r.moved)
 	r.moved = make(chan struct{})
-	return c, nil, r.differs
 }
 
 // Replays reports whether there are recorded calls that the code has not made again.
@@ -76,15 +81,21 @@ func (r *Record) Replays() bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.left) > 0
+	return !r.repeated()
 }
+
+// repeated reports whether all recorded calls and steps were repeated. The caller holds the lock.
+func (r *Record) repeated() bool { return len(r.left) == 0 && len(r.steps.past) == 0 }
 
 // again returns the recorded call e and removes it from the calls not yet repeated.
 func (r *Record) again(e *entry, k key) RecordedCall {
 	r.past[k] = r.past[k][1:]
-	r.left = without(r.left, e)
-	close(r.moved)
-	r.moved = make(chan struct{})
+	if r.left[0] == e {
+		r.left = r.left[1:]
+	} else {
+		r.left = without(r.left, e)
+	}
+	r.wake()
 	c := RecordedCall{Number: e.number}
 	if e.state == answered {
 		c.Answer = new(Answer)
@@ -112,7 +123,7 @@ func (d *Divergence) Unwrap() error { return d.fault }
 
 func difference(then *entry, now HostCall) *Divergence {
 	what := fmt.Sprintf("asks for %s, and the first run asked for %s", now, then.ask)
-	if now.Method == then.ask.Method && now.Ref == then.ask.Ref {
+	if now.Method == then.ask.Method && now.Ref == then.ask.Ref && now.Method != methodStep {
 		what = fmt.Sprintf("asks for %s with %s than the first run", now, changedArguments(now.Args, then.ask.Args))
 	}
 	return &Divergence{then.number, fault.New(fault.Invalid, "the code does something else than when it ran first: as call %d it %s", then.number, what).

@@ -24,6 +24,7 @@ type HostCall struct {
 	Method string   // of the host; "" for a tool
 	Ref    tool.Ref // tool, or server that the method addresses
 	Args   json.RawMessage
+	Step   int // number of the step that makes the call; 0 for none
 }
 
 // key identifies equal host calls; calls with the same key are distinguished by their order.
@@ -39,6 +40,8 @@ func (a HostCall) String() string {
 	switch {
 	case a.Method == "":
 		return a.Ref.String()
+	case a.Method == methodStep:
+		return a.stepName()
 	case a.Ref.Server != "":
 		return a.Method + " of " + a.Ref.Server
 	}
@@ -74,6 +77,8 @@ type entry struct {
 	answer []byte // JSON of an Answer, or of readings
 	id     int64  // in journal_calls
 	dirty  bool   // changed since the last commit
+	stored bool   // on disk, or being committed
+	inner  int    // of a step: bytes on disk that its end deletes
 }
 
 // Record is the record of one execution. A nil Record is valid and records nothing.
@@ -100,9 +105,17 @@ type Record struct {
 	left    []*entry         // the same calls in order
 	moved   chan struct{}    // closed when one of them is repeated
 	clock   []int64          // readings of earlier executions
+	clocks  []clockReadings  // the same by step
 	put     int              // number of the last recorded question
 	waited  int              // recorded questions without an answer
 	differs error            // the Divergence, once detected
+	steps   stepRecords
+}
+
+// clockReadings are clock readings of the code in a step.
+type clockReadings struct {
+	step int
+	read []int64
 }
 
 // NewRecord starts the record of an execution, in memory. It calls request, which returns
@@ -125,8 +138,8 @@ func (l *Log) run(id string, request func() ([]byte, error), concurrent bool) *R
 	}
 }
 
-// AddClockReadings records clock readings of the code.
-func (r *Record) AddClockReadings(read []int64) {
+// AddClockReadings records clock readings of the code, in a step or, with 0, outside of steps.
+func (r *Record) AddClockReadings(step int, read []int64) {
 	if r == nil || len(read) == 0 {
 		return
 	}
@@ -137,7 +150,7 @@ func (r *Record) AddClockReadings(read []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last++
-	r.mark(&entry{number: r.last, ask: HostCall{Method: readings}, state: answered, answer: b})
+	r.mark(&entry{number: r.last, ask: HostCall{Method: readings, Step: step}, state: answered, answer: b})
 }
 
 // Begin records that a call with possible side effects is about to be made. The call and all

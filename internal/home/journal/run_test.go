@@ -37,7 +37,7 @@ func start(t testing.TB, dir string) daemon {
 func startWith(t testing.TB, dir string, key []byte, owner tenant.ID, patience time.Duration) daemon {
 	t.Helper()
 	path := filepath.Join(dir, "t.db")
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,13 +107,13 @@ func TestReplayReturnsRecordedAnswers(t *testing.T) {
 	dir := t.TempDir()
 	first := start(t, dir)
 	r := first.NewRecord("exec_1", func() ([]byte, error) { return []byte("the request"), nil }, false)
-	r.AddClockReadings([]int64{1, 2})
+	r.AddClockReadings(0, []int64{1, 2})
 	read(t, r, ask("read", `{"id":1}`), `"ann"`)
 	read(t, r, ask("read", `{"id":1}`), `"bob"`) // the answer had changed
 	if left, err := start(t, dir).ListUnfinished(t.Context()); len(left) != 0 || err != nil {
 		t.Errorf("a run that only read is on disk: %+v, %v", left, err)
 	}
-	r.AddClockReadings([]int64{3})
+	r.AddClockReadings(0, []int64{3})
 	write(t, r, ask("send", `{"to":"bob"}`), `"sent"`)
 	asked := next(t, r, ask("read", `{"id":3}`)) // a read without an answer when the next call begins
 	begin(t, r, ask("send", `{"to":"eve"}`))
@@ -240,7 +240,7 @@ func TestRecordIsEncryptedAndBound(t *testing.T) {
 		d.Process.Close()
 	}
 	d := start(t, dir)
-	db, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
+	db, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables}})
 	if err != nil {
 		t.Fatal(err)
 	}

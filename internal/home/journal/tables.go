@@ -36,3 +36,8 @@ CREATE TABLE journal_host_calls (
 	PRIMARY KEY (execution, number)
 ) STRICT, WITHOUT ROWID;
 `
+
+// StepTables adds the steps of code. A call in a step is deleted when the step has ended.
+const StepTables = `
+ALTER TABLE journal_host_calls ADD COLUMN step INTEGER NOT NULL DEFAULT 0; -- number of the step that made the call
+`

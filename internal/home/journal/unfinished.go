@@ -134,15 +134,15 @@ func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err e
 
 // read decrypts the recorded host calls.
 func (r *Record) read(ctx context.Context, tx *store.Tx) error {
-	rows, err := tx.QueryContext(ctx, "SELECT number, method, server, tool, state, arguments, answer FROM journal_host_calls WHERE execution = ? ORDER BY number", r.id)
+	rows, err := tx.QueryContext(ctx, "SELECT number, method, server, tool, state, step, arguments, answer FROM journal_host_calls WHERE execution = ? ORDER BY number", r.id)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		e := &entry{}
+		e := &entry{stored: true}
 		var args, answer []byte
-		if err := rows.Scan(&e.number, &e.ask.Method, &e.ask.Ref.Server, &e.ask.Ref.Tool, &e.state, &args, &answer); err != nil {
+		if err := rows.Scan(&e.number, &e.ask.Method, &e.ask.Ref.Server, &e.ask.Ref.Tool, &e.state, &e.ask.Step, &args, &answer); err != nil {
 			return err
 		}
 		if e.ask.Args, err = r.box.decrypt(ofArguments, e.number, args); err != nil {
@@ -157,17 +157,21 @@ func (r *Record) read(ctx context.Context, tx *store.Tx) error {
 			return err
 		}
 	}
+	r.dropInner()
 	return rows.Err()
 }
 
 // recall adds a recorded entry to those that the replay has to repeat.
 func (r *Record) recall(e *entry) error {
-	r.last = e.number
+	r.last = max(r.last, e.number)
 	switch e.ask.Method {
+	case methodSteps:
+		return r.recallSteps(e)
 	case readings:
 		var some []int64
 		err := json.Unmarshal(e.answer, &some)
 		r.clock = append(r.clock, some...)
+		r.clocks = append(r.clocks, clockReadings{e.ask.Step, some})
 		return err
 	case question:
 		return r.recallQuestion(e)
@@ -288,7 +292,7 @@ func (f *Unfinished) count(ctx context.Context, tx *store.Tx) error {
 		if err := rows.Scan(&method, &ref.Server, &ref.Tool, &state); err != nil {
 			return err
 		}
-		if method == readings || method == question {
+		if method == readings || method == question || method == methodStep || method == methodSteps {
 			continue
 		}
 		switch state {

@@ -224,7 +224,7 @@ type recorder struct {
 }
 
 // RecordClock implements sandbox.ClockRecorder.
-func (e *recorder) RecordClock(readings []int64) {
+func (e *recorder) RecordClock(_ int, readings []int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.readings = append(e.readings, readings...)

@@ -19,6 +19,7 @@ type request struct {
 	Method string          `json:"method"`
 	Args   json.RawMessage `json:"args"`
 	Clock  []int64         `json:"clock"`
+	Step   int             `json:"step"`
 }
 
 func decodeRequest(payload []byte) (request, error) {
@@ -36,22 +37,29 @@ func (r *run) call(payload []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := r.recordClock(q.Clock); err != nil {
+	if q.Step < 0 {
+		return fmt.Errorf("%w: a call of step %d", ErrProtocol, q.Step)
+	}
+	if err := r.recordClock(q.Step, q.Clock); err != nil {
 		return err
+	}
+	ctx := r.ctx
+	if q.Step != 0 {
+		ctx = sandbox.WithStep(ctx, q.Step)
 	}
 	weight := int64(callWeight + len(payload))
 	if err := r.c.calls.Acquire(r.ctx, weight); err != nil {
 		return err
 	}
 	if r.quick != nil {
-		if result, served, err := r.quick.CallNow(r.ctx, q.Method, q.Args); served {
+		if result, served, err := r.quick.CallNow(ctx, q.Method, q.Args); served {
 			r.answerNow(r.encodeAnswer(q, result, err), weight)
 			return nil
 		}
 	}
 	r.spawn(func() {
 		defer r.c.calls.Release(weight)
-		result, err := r.host.Call(r.ctx, q.Method, q.Args)
+		result, err := r.host.Call(ctx, q.Method, q.Args)
 		if frame := r.encodeAnswer(q, result, err); frame != nil {
 			r.failOn(r.send(frame))
 		}
@@ -113,7 +121,7 @@ func (r *run) failOn(err error) {
 }
 
 // recordClock passes the clock readings that precede a call to the host.
-func (r *run) recordClock(readings []int64) error {
+func (r *run) recordClock(step int, readings []int64) error {
 	if len(readings) == 0 {
 		return nil
 	}
@@ -124,7 +132,7 @@ func (r *run) recordClock(readings []int64) error {
 		return fmt.Errorf("%w: a clock reading before 1970", ErrProtocol)
 	}
 	if h, ok := r.host.(sandbox.ClockRecorder); ok {
-		h.RecordClock(readings)
+		h.RecordClock(step, readings)
 	}
 	return nil
 }

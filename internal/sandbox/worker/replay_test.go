@@ -25,7 +25,7 @@ type clocked struct {
 	at       []int // how many readings there were at each call
 }
 
-func (c *clocked) RecordClock(readings []int64) {
+func (c *clocked) RecordClock(_ int, readings []int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.readings = append(c.readings, readings...)

@@ -311,3 +311,28 @@ func join(at, name string) string {
 	}
 	return at + "." + clip(name, 100)
 }
+
+// Valid reports why raw is not a JSON schema.
+func Valid(raw json.RawMessage) error {
+	if len(raw) > maxBytes {
+		return fmt.Errorf("it has more than %d bytes", maxBytes)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return errors.New("it is not JSON")
+	}
+	c := jsonschema.NewCompiler()
+	c.UseLoader(noLoader{})
+	if err := c.AddResource("mem:///schema", doc); err != nil {
+		return err
+	}
+	_, err = c.Compile("mem:///schema")
+	if e, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
+		if v, ok := errors.AsType[*jsonschema.ValidationError](e.Err); ok {
+			if all := leaves(v); len(all) > 0 {
+				return fmt.Errorf("%s: %s", formatPath(all[0].InstanceLocation), describe(all[0]))
+			}
+		}
+	}
+	return err
+}

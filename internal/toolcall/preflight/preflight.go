@@ -80,48 +80,62 @@ const maxFindings = 20
 // Check returns the errors in the uses, one line each, in the order of the code. errs
 // contains the errors of servers that have not listed their tools.
 func Check(now *catalog.Snapshot, why map[string]error, schemas func(tool.Definition) *schema.Schema, uses Uses) []string {
-	c := &check{now: now, errs: why, schemas: schemas, seen: map[string]bool{}}
+	var lines []string
+	found := find(&check{now: now, errs: why, schemas: schemas, seen: map[string]bool{}}, uses)
+	for i, f := range found {
+		if i == maxFindings {
+			lines = append(lines, fmt.Sprintf("… and %d more", len(found)-maxFindings))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("line %d: %s", f.Line, f.Text))
+	}
+	return lines
+}
+
+// Find returns all errors in the uses, like Check. A missing name is reported at each use.
+func Find(now *catalog.Snapshot, why map[string]error, schemas func(tool.Definition) *schema.Schema, uses Uses) []Finding {
+	return find(&check{now: now, errs: why, schemas: schemas}, uses)
+}
+
+func find(c *check, uses Uses) []Finding {
 	for _, i := range uses.Imports {
 		c.checkImport(i)
 	}
 	for _, call := range uses.Calls {
 		c.checkCall(call)
 	}
-	slices.SortStableFunc(c.found, func(a, b finding) int { return a.line - b.line })
-	var lines []string
-	for i, f := range c.found {
-		if i == maxFindings {
-			lines = append(lines, fmt.Sprintf("… and %d more", len(c.found)-maxFindings))
-			break
-		}
-		lines = append(lines, fmt.Sprintf("line %d: %s", f.line, f.text))
-	}
-	return lines
+	slices.SortStableFunc(c.found, func(a, b Finding) int { return a.Line - b.Line })
+	return c.found
 }
 
-type finding struct {
-	line int
-	text string
+// Finding is an error in a use of a tool.
+type Finding struct {
+	Line     int    // of the code
+	Argument string // the top-level argument that it is about, as the code or the schema has it; "" if there is none
+	Text     string
 }
 
 type check struct {
 	now     *catalog.Snapshot
 	errs    map[string]error
 	schemas func(tool.Definition) *schema.Schema
-	found   []finding
-	seen    map[string]bool // names reported as missing: each is reported once
+	found   []Finding
+	seen    map[string]bool // names reported as missing: each is reported once, unless it is nil
 }
 
 func (c *check) add(line int, format string, args ...any) {
-	c.found = append(c.found, finding{line, fmt.Sprintf(format, args...)})
+	c.found = append(c.found, Finding{Line: line, Text: fmt.Sprintf(format, args...)})
 }
 
 // addMissing reports a name as missing, once.
 func (c *check) addMissing(line int, name, format string, args ...any) {
-	if !c.seen[name] {
-		c.seen[name] = true
-		c.add(line, format, args...)
+	if c.seen[name] {
+		return
 	}
+	if c.seen != nil {
+		c.seen[name] = true
+	}
+	c.add(line, format, args...)
 }
 
 // exists reports whether a tool can be used, or a server if function is "".
@@ -266,6 +280,7 @@ func (c *check) checkCall(call Call) {
 		if !call.ByName {
 			if wire, ok = python[name]; !ok && !open {
 				c.add(call.Line, "%s has no argument %.80q%s", about, name, c.arguments(name, params, python))
+				c.found[len(c.found)-1].Argument = name
 				known = false
 				continue
 			}
@@ -314,6 +329,9 @@ func (c *check) checkValues(call Call, about string, t catalog.Tool, params []sc
 			continue
 		}
 		c.add(call.Line, "%s: %s", about, withPythonName(problem, params))
+		if len(top) > 0 {
+			c.found[len(c.found)-1].Argument = top[0]
+		}
 	}
 }
 

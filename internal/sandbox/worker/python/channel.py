@@ -60,6 +60,8 @@ class Channel:
         self._last = 0
         self._buffer = b""
         self.readings = tuple  # returns the clock readings not yet sent to the daemon
+        self.step = int  # returns the number of the step that the thread runs, or 0
+        self.inherited = None  # a context variable that new threads inherit
 
     # --- begin and end of an execution
 
@@ -109,10 +111,13 @@ class Channel:
         _thread.start_new_thread = _thread.start_new = start_new_thread
 
     def _inheriting(self, function):
-        number = self._thread_number()
+        number, variable = self._thread_number(), self.inherited
+        value = variable and variable.get()
 
         def run(*args, **kwargs):
             self._thread.number = number
+            if value is not None:
+                variable.set(value)
             return function(*args, **kwargs)
 
         return run
@@ -178,6 +183,8 @@ class Channel:
                 if not self.alive():
                     raise RuntimeError(f"{method}: the execution that started this thread has ended")
                 self._waiting[id_] = waiter
+                if step := self.step():
+                    payload = payload[:-1] + b',"step":%d}' % step
                 if readings := self.readings():
                     payload = payload[:-1] + b',"clock":' + _dumps(readings).encode() + b"}"
                 self._frame(b"C", self.number, (payload,))

@@ -38,12 +38,24 @@ _datetime, _replace = datetime.datetime, datetime.datetime.replace
 _fromtimestamp = vars(_datetime)["fromtimestamp"].__get__
 
 
+_BYTES, _RANDOM, _NUMPY = 1, 2, 4
+
+
+def _numpy_state():
+    numpy = sys.modules.get("numpy.random")
+    if numpy is None:
+        return None
+    kind, keys, position, has_gauss, gauss = numpy.get_state()
+    return kind, keys.tobytes(), position, has_gauss, gauss
+
+
 class _Run:
     """The random numbers and the time of one execution."""
 
     def __init__(self, seed, clock):
         self._seed = seed
         self._draws = itertools.count()
+        self._drawn = 0  # changes with each draw
         self._replay = iter(clock)
         self._last = clock[-1] if clock else 0
         self._room = READINGS - len(clock)
@@ -51,6 +63,7 @@ class _Run:
         self.unsent = collections.deque()  # readings not yet sent to the daemon
 
     def bytes(self, size):
+        self._drawn += 1
         draw = self._seed + next(self._draws).to_bytes(8)
         return b"".join(_shake(draw + at.to_bytes(8)).digest(min(size - at, _CHUNK)) for at in range(0, size, _CHUNK))
 
@@ -63,6 +76,18 @@ class _Run:
             self._room -= 1
             self.unsent.append(reading)
         return reading
+
+    def mark(self):
+        """Return the position in the random bytes, for has_drawn and advance."""
+        return self._seed, self._drawn
+
+    def has_drawn(self, mark):
+        return mark != (self._seed, self._drawn)
+
+    def advance(self, mark, key):
+        """Continue with random bytes that depend only on the mark and the key."""
+        self._seed = _shake(b"step" + mark[0] + key).digest(32)
+        self._draws = itertools.count()
 
     def fork(self):
         self._forks += 1
@@ -103,6 +128,37 @@ class Replay:
             _setstate(_shared, self._before)
             _shared.gauss_next = None
             uuid._generate_time_safe = _time_safe
+
+    # --- steps, whose function does not run in a replay
+
+    def mark(self):
+        """Return the state of the random generators before a step, or None."""
+        if self._run is None:
+            return None
+        return self._run.mark(), _getstate(_shared), _numpy_state()
+
+    def advance(self, mark, key, drew=None):
+        """Continue after a step with random numbers that depend only on the mark and the key.
+
+        Generators that the function did not use continue as they are: drew is what this method
+        returned when the function ran, or None if it has just run.
+        """
+        if mark is None or self._run is None:
+            return 0
+        seed, shared, numpy = mark
+        if drew is None:
+            now = _numpy_state()
+            drew = _BYTES if self._run.has_drawn(seed) else 0
+            drew |= _RANDOM if _getstate(_shared) != shared else 0
+            drew |= _NUMPY if now is not None and now != numpy else 0
+        if drew:
+            self._run.advance(seed, key)
+        if drew & _RANDOM:
+            self._seed_random()
+            _shared.gauss_next = None
+        if drew & _NUMPY and (numpy := sys.modules.get("numpy.random")):
+            numpy.seed(list(self._run.bytes(32)))
+        return drew
 
     def unsent(self):
         """Return and remove the clock readings not yet sent to the daemon."""

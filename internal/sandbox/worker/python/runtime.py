@@ -24,7 +24,7 @@ import sys
 import time
 import types
 
-from . import convert, data, failure, files, forms, help_text, later, literals, output, plan, preflight, privacy, servers, show, skills, states, unavailable
+from . import convert, data, examine, failure, files, forms, help_text, later, literals, output, plan, preflight, privacy, servers, show, skills, states, steps, unavailable
 from .channel import Channel, frame
 from .errors import QuotaError, StateConflict, ToolError
 
@@ -145,6 +145,7 @@ class _Interpreter:
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)
         self.privacy = privacy.Privacy(channel)
         self.replay = None  # of the recorded executions, from the first one on
+        self.steps = steps.Steps(channel, self._recorder)
         self.main = types.ModuleType("__main__")
         self.globals = vars(self.main)
         self.globals["__builtins__"] = builtins
@@ -163,7 +164,7 @@ class _Interpreter:
             "save_skill": self.skills.save_skill, "load_skill": self.skills.load_skill,
             "list_skills": self.skills.list_skills, "search_skills": self.skills.search_skills,
             "save_state": self.states.save_state, "get_state": self.states.get_state, "StateConflict": StateConflict,
-            "forms": self.forms,
+            "step": self.steps.step, "forms": self.forms,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
             "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "QuotaError": QuotaError, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,
@@ -272,13 +273,10 @@ class _Interpreter:
     def _run(self, request, number):
         """Return the value of the code, or _MISSING."""
         filename = "<code>" if number == 1 else f"<code {number}>"
+        self.steps.begin("seed" in request)
         if "seed" in request:
             later.import_all()  # since an import can read the time, which a replay would not, or the reverse
-            if self.replay is None:
-                from . import replay
-
-                self.replay = replay.Replay()
-            self.replay.begin(base64.b64decode(request.pop("seed")), request.pop("clock", ()))
+            self._recorder().begin(base64.b64decode(request.pop("seed")), request.pop("clock", ()))
             self.channel.readings = self.replay.unsent
         self._set_dry("dry" in request)
         restricted = self._restricted(request)
@@ -319,6 +317,14 @@ class _Interpreter:
         if value is _MISSING and last is not None:
             value = last
         return value
+
+    def _recorder(self):
+        """Return what repeats random numbers and the time. Its modules are imported on first use."""
+        if self.replay is None:
+            from . import replay
+
+            self.replay = replay.Replay()
+        return self.replay
 
     def _set_dry(self, dry):
         """Enable or disable the dry run: writes are kept in memory, calls may be planned."""

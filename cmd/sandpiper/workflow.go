@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
+)
+
+func (a *app) workflowCommand() *cobra.Command {
+	return a.ofTenant(group("workflow", "Check, run and save workflows: steps in YAML that are compiled to Python",
+		a.workflowCheckCommand(),
+		a.workflowRunCommand(),
+		&cobra.Command{
+			Use: "list", Short: "List the workflows that can be run",
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runWorkflowList(cmd.Context()) },
+		},
+		&cobra.Command{
+			Use: "show NAME|ID", Short: "Print a workflow, or a run with its inputs and result",
+			Example: "  sandpiper workflow show weekly_report > weekly_report.yaml\n  sandpiper workflow show exec_e25rjubtohqyskjqfnsornzl3p",
+			Args:    cobra.ExactArgs(1),
+			RunE:    func(cmd *cobra.Command, args []string) error { return a.runWorkflowShow(cmd.Context(), args[0]) },
+		},
+		a.workflowHistoryCommand(),
+		&cobra.Command{
+			Use: "resume ID", Short: "Resume an interrupted run",
+			Long: `Resume runs the code that the run was started with once more, also if the workflow
+has changed since. Recorded steps, calls and answers are not repeated.`,
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runWorkflowResume(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "cancel ID", Short: "Give up an interrupted run, so that it cannot be resumed",
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runWorkflowCancel(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "save FILE", Short: "Check a workflow and save it for the tenant",
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runWorkflowSave(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "delete NAME", Short: "Delete a saved workflow; its runs remain",
+			Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runWorkflowDelete(cmd.Context(), args[0]) },
+		},
+		&cobra.Command{
+			Use: "schema", Short: "Print the JSON schema of workflow files, for editors",
+			Example: "  sandpiper workflow schema > workflow.schema.json",
+			Args:    cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				a.printf("%s", workflow.Schema)
+				return nil
+			},
+		},
+	))
+}
+
+type workflowCheckOptions struct {
+	python bool
+	graph  string
+}
+
+func (a *app) workflowCheckCommand() *cobra.Command {
+	var o workflowCheckOptions
+	c := &cobra.Command{
+		Use: "check FILE...", Short: "Report the errors in workflow files, with line and column",
+		Long: `Check reports unknown keys, tools, arguments and references, wrong and missing
+arguments, cycles, loops without a bound, and steps that cannot be reached, as
+FILE:LINE:COLUMN: message. Nothing is run, and no tool is called; servers are started
+to list their tools. It exits with 1 if it finds errors.`,
+		Example: `  sandpiper workflow check orders.yaml
+  sandpiper workflow check orders.yaml --python
+  sandpiper workflow check orders.yaml --graph=svg > orders.svg`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.graph != "" && o.graph != "mermaid" && o.graph != "svg" {
+				return usagef("--graph is %q; it must be mermaid or svg", o.graph)
+			}
+			if (o.python || o.graph != "") && len(args) > 1 || o.python && o.graph != "" {
+				return usagef("--python and --graph print one thing of one FILE")
+			}
+			return a.runWorkflowCheck(cmd.Context(), args, o)
+		},
+	}
+	c.Flags().BoolVar(&o.python, "python", false, "print the Python to which the workflow is compiled")
+	c.Flags().StringVar(&o.graph, "graph", "", "print the steps and their order as `FORMAT`: mermaid or svg")
+	c.Flags().Lookup("graph").NoOptDefVal = "mermaid"
+	return c
+}
+
+// checkedFile is the result of checking a file.
+type checkedFile struct {
+	File     string             `json:"file"`
+	Workflow string             `json:"workflow,omitempty"`
+	Findings []workflow.Finding `json:"findings"`
+}
+
+func (a *app) runWorkflowCheck(ctx context.Context, files []string, o workflowCheckOptions) error {
+	sources := map[string][]byte{}
+	for _, file := range files {
+		data, err := readWorkflow(file)
+		if err != nil {
+			return err
+		}
+		sources[file] = data
+	}
+	if o.graph != "" { // needs no tools
+		return a.printGraph(files[0], sources[files[0]], o.graph)
+	}
+	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
+		all, wrong := []checkedFile{}, false
+		for _, file := range files {
+			p, found, err := d.Flows.Check(ctx, home, "", file, sources[file])
+			if err != nil {
+				return err
+			}
+			wrong = wrong || len(found) > 0
+			c := checkedFile{File: file, Findings: append([]workflow.Finding{}, found...)}
+			if p != nil {
+				c.Workflow = p.Workflow.Name
+			}
+			all = append(all, c)
+			if !a.json {
+				a.printFindings(found)
+			}
+			if p != nil && o.python && !a.json {
+				a.printf("%s", p.Code)
+			}
+		}
+		if a.json {
+			if err := a.writeJSON(map[string]any{"success": !wrong, "files": all}); err != nil {
+				return err
+			}
+		}
+		if wrong {
+			return exit(exitFailed)
+		}
+		return nil
+	})
+}
+
+func (a *app) printFindings(found []workflow.Finding) {
+	for _, f := range found {
+		a.printf("%s\n", visibleName(f.String()))
+	}
+}
+
+func (a *app) printGraph(file string, data []byte, format string) error {
+	w, found := workflow.Parse(file, data)
+	if len(found) == 0 {
+		_, found = workflow.Compile(w, workflow.Library{Workflow: workflow.Any})
+	}
+	if len(found) > 0 {
+		a.printFindings(found)
+		return exit(exitFailed)
+	}
+	graph := w.Mermaid()
+	if format == "svg" {
+		graph = w.SVG()
+	}
+	a.printf("%s", graph)
+	return nil
+}
+
+// readWorkflow reads the file of a workflow, or one byte more than is allowed.
+func readWorkflow(path string) ([]byte, error) {
+	f, err := openInput(path)
+	if err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, workflow.MaxBytes+1))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return []byte(strings.TrimPrefix(string(data), string(byteOrderMark))), nil
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
+)
+
+type workflowRunOptions struct {
+	name   string // of the workflow, or its file
+	inputs string
+	given  []string // NAME=VALUE
+}
+
+func (a *app) workflowRunCommand() *cobra.Command {
+	var o workflowRunOptions
+	c := &cobra.Command{
+		Use: "run NAME|FILE", Short: "Check and run a workflow",
+		Long: `Run compiles a workflow and runs it as one execution, where policy, approvals, privacy
+and the audit log apply as to all code. A run that was interrupted is continued with
+sandpiper workflow resume, with the code that it was started with.
+
+Exit codes are those of sandpiper exec.`,
+		Example: `  sandpiper workflow run weekly_report --input repo=acme/shop
+  sandpiper workflow run ./orders.yaml --inputs '{"shop": "north", "limit": 20}'`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o.name = args[0]
+			return a.runWorkflowRun(cmd.Context(), o)
+		},
+	}
+	c.Flags().StringVar(&o.inputs, "inputs", "", "the inputs, a `JSON` object")
+	c.Flags().StringArrayVar(&o.given, "input", nil, "an input as `NAME=VALUE`; a value that is not JSON is text (may be repeated)")
+	return c
+}
+
+// readInputs returns the inputs as a JSON object.
+func (o workflowRunOptions) readInputs() (json.RawMessage, error) {
+	inputs := map[string]json.RawMessage{}
+	if o.inputs != "" {
+		if err := json.Unmarshal([]byte(o.inputs), &inputs); err != nil {
+			return nil, usagef("--inputs %.60q is not a JSON object", o.inputs)
+		}
+	}
+	for _, g := range o.given {
+		name, value, ok := strings.Cut(g, "=")
+		if !ok || name == "" {
+			return nil, usagef("--input %.60q is not NAME=VALUE", g)
+		}
+		if inputs[name] = json.RawMessage(value); !json.Valid(inputs[name]) {
+			text, err := json.Marshal(value)
+			if err != nil {
+				return nil, err
+			}
+			inputs[name] = text
+		}
+	}
+	return json.Marshal(inputs)
+}
+
+func (a *app) runWorkflowRun(ctx context.Context, o workflowRunOptions) error {
+	inputs, err := o.readInputs()
+	if err != nil {
+		return err
+	}
+	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
+		p, err := a.loadWorkflow(ctx, d, home, o.name)
+		if err != nil {
+			return err
+		}
+		x, err := d.Flows.Start(ctx, home, "", p, inputs)
+		if err != nil {
+			return err
+		}
+		r, err := a.waitForResult(ctx, d, home, x)
+		if err != nil {
+			return err
+		}
+		if place := p.FailedAt(r.Traceback); !r.Success() && place != "" && !a.json {
+			a.warn("failed in " + visibleName(place))
+		}
+		return a.printResult(ctx, r)
+	})
+}
+
+// loadWorkflow compiles a workflow by name, or in a file.
+func (a *app) loadWorkflow(ctx context.Context, d *daemon.Daemon, home *home.Home, name string) (*workflow.Program, error) {
+	if !strings.ContainsAny(name, `/\.`) {
+		return d.Flows.Load(ctx, home, "", name)
+	}
+	data, err := readWorkflow(name)
+	if err != nil {
+		return nil, err
+	}
+	p, found, err := d.Flows.Check(ctx, home, "", name, data)
+	if err != nil {
+		return nil, err
+	}
+	return p, workflow.Invalid(found)
+}
+
+func (a *app) runWorkflowResume(ctx context.Context, id string) error {
+	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
+		if _, err := d.Flows.Find(ctx, home, id); err != nil {
+			return err
+		}
+		x, err := d.Runner.Resume(ctx, home, id)
+		if err != nil {
+			return err
+		}
+		r, err := a.waitForResult(ctx, d, home, x)
+		if err != nil {
+			return err
+		}
+		return a.printResult(ctx, r)
+	})
+}
+
+func (a *app) runWorkflowCancel(ctx context.Context, id string) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+		return d.Flows.Cancel(ctx, home, id)
+	})
+}
+
+func (a *app) runWorkflowSave(ctx context.Context, file string) error {
+	data, err := readWorkflow(file)
+	if err != nil {
+		return err
+	}
+	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
+		name, err := d.Flows.Save(ctx, home, "", data)
+		if err == nil {
+			a.printf("saved %s\n", name)
+		}
+		return err
+	})
+}
+
+func (a *app) runWorkflowDelete(ctx context.Context, name string) error {
+	return a.withHome(ctx, func(home *home.Home) error { return home.Workflows.Delete(ctx, name) })
+}
+
+func (a *app) runWorkflowList(ctx context.Context) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+		all, err := d.Flows.List(ctx, home)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"count": len(all), "workflows": all})
+		}
+		for _, w := range all {
+			about := w.Description
+			if w.Problem != "" {
+				about = "wrong: " + w.Problem
+			}
+			a.printf("%s  %s\n", w.Name, visibleName(firstLineOf(about)))
+		}
+		return nil
+	})
+}
+
+func firstLineOf(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
+
+func (a *app) runWorkflowShow(ctx context.Context, name string) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+		if !strings.HasPrefix(name, "exec_") {
+			source, err := d.Flows.Source(ctx, home, name)
+			if err == nil && a.json {
+				return a.writeJSON(map[string]string{"name": name, "source": string(source)})
+			}
+			if err == nil {
+				a.printf("%s", visible(string(source)))
+			}
+			return err
+		}
+		r, err := d.Flows.Find(ctx, home, name)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(r)
+		}
+		a.printRun(r)
+		a.printf("inputs: %s\n", visible(string(r.Inputs)))
+		if r.Result != nil && r.Value != nil {
+			a.printf("result: %s\n", visible(string(r.Value)))
+		}
+		if r.Result != nil && r.Error != "" {
+			a.printf("error: %s\n", visible(r.Error))
+		}
+		return nil
+	})
+}
+
+func (a *app) workflowHistoryCommand() *cobra.Command {
+	limit := 20
+	c := &cobra.Command{
+		Use: "history [NAME]", Short: "List runs, the latest first",
+		Long: `History lists the runs of all workflows, or of one: id, start, state, and what
+is on record of those that can be resumed. The last 1,000 runs are kept.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runWorkflowHistory(cmd.Context(), strings.Join(args, ""), limit)
+		},
+	}
+	c.Flags().IntVar(&limit, "limit", limit, "maximum number of runs")
+	return c
+}
+
+func (a *app) runWorkflowHistory(ctx context.Context, name string, limit int) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+		all, err := d.Flows.History(ctx, home, name, limit)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"count": len(all), "runs": all})
+		}
+		for _, r := range all {
+			a.printRun(r)
+		}
+		return nil
+	})
+}
+
+func (a *app) printRun(r workflow.Run) {
+	version := ""
+	if r.Version != "" {
+		version = " " + r.Version
+	}
+	why := ""
+	if r.Why != "" {
+		why = ": " + r.Why
+	}
+	a.printf("%s  %s  %s%s  %s%s\n", r.Execution, r.Started.Local().Format(time.DateTime), visibleName(r.Workflow), visibleName(version), r.State, why)
+}

@@ -1,0 +1,109 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/preflight"
+)
+
+// examineCode examines the variable source and parts; see python/examine.py.
+const examineCode = `from sandpiper import examine
+result = examine.examined(source, parts, globals())
+`
+
+// Draft is code that is examined before it runs, with the parts that it was made of.
+type Draft struct {
+	Code  string
+	Parts []Part
+	// Subset and Tools are those of a Request.
+	Subset string
+	Tools  []string
+}
+
+// Part is an expression, or statements of a function.
+type Part struct {
+	Source string   `json:"source"`
+	Code   bool     `json:"code"`  // statements
+	Known  []string `json:"known"` // names that it can use beside the globals
+	Steps  []string `json:"steps"` // names that it may confuse with variables
+}
+
+// Examined are the errors in a draft.
+type Examined struct {
+	Parts []PartProblem       `json:"parts"`
+	Error *CodeProblem        `json:"error"` // of the code as a whole
+	Uses  preflight.Uses      `json:"uses"`
+	Tools []preflight.Finding `json:"-"` // errors in the uses of tools
+}
+
+// PartProblem is an error in a part. Lines and columns count from 1.
+type PartProblem struct {
+	Part    int    `json:"part"`
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Message string `json:"message"`
+	Hint    string `json:"hint"`
+}
+
+// CodeProblem is an error in a line of code.
+type CodeProblem struct {
+	Line    int    `json:"line"`
+	Message string `json:"message"`
+}
+
+// Examine checks code without running it: its syntax, the names in its parts, and whether the tools
+// exist and accept the arguments. The code is parsed in a sandbox.
+func (r *Runner) Examine(ctx context.Context, h *home.Home, d Draft) (Examined, error) {
+	var e Examined
+	if err := checkCode(d.Code); err != nil {
+		return e, err
+	}
+	if err := checkGuard(ctx, r.cfg.Guard(), d.Code); err != nil {
+		return e, err
+	}
+	vars, err := json.Marshal(map[string]any{"source": d.Code, "parts": append([]Part{}, d.Parts...)})
+	if err != nil {
+		return e, fmt.Errorf("marshal the code: %w", err)
+	}
+	done, err := r.runInternal(ctx, h, examineCode, vars)
+	if err != nil {
+		return e, err
+	}
+	if !done.Success() {
+		return e, fault.New(fault.Invalid, "the code could not be examined: %.300s", done.Error)
+	}
+	if err := json.Unmarshal(done.Value, &e); err != nil {
+		return e, fmt.Errorf("decode what was examined: %w", err)
+	}
+	e.Tools = r.examineTools(ctx, h, d, e.Uses)
+	return e, nil
+}
+
+// examineTools returns the errors in the uses of tools. It waits for the servers to list them.
+func (r *Runner) examineTools(ctx context.Context, h *home.Home, d Draft, uses preflight.Uses) []preflight.Finding {
+	t := r.cfg.Tools
+	if t == nil {
+		return nil
+	}
+	if t.HandWritten != nil {
+		uses = uses.WithoutHandWritten(t.HandWritten())
+	}
+	viewer := catalog.Viewer{Tenant: h.ID(), Subset: d.Subset}
+	if d.Tools != nil {
+		viewer.Only = catalog.NewAllowExactly(d.Tools)
+	}
+	now := t.Catalog.For(viewer)
+	var visible []string
+	for _, name := range uses.Servers() {
+		if _, ok := now.Server(name); ok {
+			visible = append(visible, name)
+		}
+	}
+	why := t.Calls.AwaitTools(ctx, visible...)
+	return preflight.Find(t.Catalog.For(viewer), why, t.Calls.Schema, uses)
+}

@@ -1,0 +1,82 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/preflight"
+)
+
+// Examine checks a program in a sandbox, with the tools that the tenant has. It reports the
+// positions in the files of its workflows.
+func (p *Program) Examine(ctx context.Context, r *execution.Runner, h *home.Home, subset string) ([]Finding, error) {
+	d := execution.Draft{Code: p.Code, Subset: subset, Tools: p.Workflow.Guardrails.Tools}
+	for _, e := range p.Expressions {
+		d.Parts = append(d.Parts, e.Part)
+	}
+	e, err := r.Examine(ctx, h, d)
+	if err != nil {
+		return nil, err
+	}
+	var found []Finding
+	for _, problem := range e.Parts {
+		if problem.Part < 0 || problem.Part >= len(p.Expressions) {
+			continue // the sandbox is not trusted
+		}
+		of := p.Expressions[problem.Part]
+		at := Pos{of.Pos.Line + problem.Line - 1, problem.Column}
+		if problem.Line == 1 || of.Code {
+			at.Column += of.Pos.Column - 1
+		}
+		found = append(found, Finding{File: of.File, Pos: at, Message: problem.Message, Hint: problem.Hint})
+	}
+	if e.Error != nil {
+		place := p.place(e.Error.Line)
+		found = append(found, Finding{File: place.File, Pos: place.Pos, Message: "the code of the step is not Python: " + e.Error.Message})
+	}
+	for _, f := range e.Tools {
+		place := p.place(f.Line)
+		message, hint, _ := strings.Cut(f.Text, "; ")
+		found = append(found, Finding{File: place.File, Pos: positionOf(place, f), Message: message, Hint: hint})
+	}
+	slices.SortStableFunc(found, func(a, b Finding) int {
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
+	})
+	return found, nil
+}
+
+// place returns where a line of code comes from. Lines count from 1.
+func (p *Program) place(line int) Place {
+	if line < 1 || line > len(p.Lines) {
+		return Place{File: p.Workflow.File, Pos: p.Workflow.Pos}
+	}
+	place := p.Lines[line-1]
+	if place.Pos.Line == 0 {
+		place.Pos = p.Workflow.Pos
+	}
+	return place
+}
+
+// positionOf returns the position of what a finding is about: an argument, or the name of the tool.
+func positionOf(place Place, f preflight.Finding) Pos {
+	s := place.Step
+	if s == nil || s.Type != ToolCall {
+		return place.Pos
+	}
+	var wire []string
+	for _, field := range s.Arguments {
+		wire = append(wire, field.Name)
+	}
+	python := tool.ParamNames(wire)
+	for _, field := range s.Arguments {
+		if f.Argument == field.Name || f.Argument != "" && f.Argument == python[field.Name] {
+			return field.Pos
+		}
+	}
+	return s.Target.Pos
+}

@@ -1,0 +1,54 @@
+package workflow
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+)
+
+// inputSchema is the part of the schema of inputs that defaults need.
+type inputSchema struct {
+	Properties map[string]struct {
+		Default json.RawMessage `json:"default"`
+	} `json:"properties"`
+	Required []string `json:"required"`
+}
+
+func (w *Workflow) inputSchema() (s inputSchema) {
+	_ = json.Unmarshal(w.Inputs, &s) // was encoded by the reader
+	return s
+}
+
+// Fill checks the inputs of a run, a JSON object, and returns them with their defaults. No
+// inputs are an empty object.
+func (w *Workflow) Fill(inputs json.RawMessage) (json.RawMessage, error) {
+	if len(inputs) == 0 || string(inputs) == "null" {
+		inputs = json.RawMessage("{}")
+	}
+	args, err := schema.Decode(inputs)
+	if err != nil {
+		return nil, fault.New(fault.Invalid, "the inputs of workflow %s are not a JSON object", w.Name).
+			WithHint("pass an object such as {\"NAME\": VALUE}")
+	}
+	for _, name := range names(args) {
+		if !slices.Contains(w.InputNames, name) {
+			return nil, fault.New(fault.Invalid, "workflow %s has no input %.60q", w.Name, name).WithHint("%s", nearestOrNone(name, w.InputNames, "it declares none"))
+		}
+	}
+	for name, p := range w.inputSchema().Properties {
+		if _, given := args[name]; !given && p.Default != nil {
+			args[name] = decoded(p.Default)
+		}
+	}
+	var problems []string
+	for _, p := range schema.Compile(w.Inputs).Check(args) {
+		problems = append(problems, strings.Replace(p.String(), "argument ", "input ", 1))
+	}
+	if len(problems) > 0 {
+		return nil, fault.New(fault.Invalid, "the inputs of workflow %s are wrong: %s", w.Name, strings.Join(problems, "; "))
+	}
+	return json.Marshal(args)
+}

@@ -1,0 +1,196 @@
+package workflow
+
+import (
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+func (r *reader) stepList(key Ref, n ast.Node) (steps []*Step) {
+	items := r.list(key, n)
+	if _, isList := n.(*ast.SequenceNode); isList && len(items) == 0 {
+		r.add(posOf(n), "", "%s has no step", key.Name)
+	}
+	for _, item := range items {
+		if r.steps++; r.steps == maxSteps+1 {
+			r.add(posOf(item), "divide it into several workflows", "the workflow has more than %d steps", maxSteps)
+		}
+		if r.steps <= maxSteps {
+			steps = append(steps, r.step(item))
+		}
+	}
+	return steps
+}
+
+// stepType is a type of steps.
+type stepType struct {
+	config   func(r *reader, s *Step) keys // the parser of the config
+	required []string                      // keys of the config
+}
+
+func stepTypes() map[string]stepType {
+	return map[string]stepType{
+		ToolCall:      {toolConfig, []string{"tool"}},
+		CodeExecution: {codeConfig, []string{"code"}},
+		Skill:         {skillConfig, []string{"skill"}},
+		Condition:     {conditionConfig, []string{"if", "then"}},
+		Loop:          {loopConfig, []string{"steps"}},
+		Parallel:      {parallelConfig, []string{"branches"}},
+		Approval:      {approvalConfig, []string{"question"}},
+		SubWorkflow:   {workflowConfig, []string{"workflow"}},
+	}
+}
+
+// withoutRetry are the types that are never tried again: their steps were tried already, or a
+// person has answered.
+var withoutRetry = []string{Condition, Parallel, Approval}
+
+func (r *reader) step(n ast.Node) *Step {
+	s := &Step{Pos: posOf(n)}
+	var config ast.Node
+	var retry, onError Ref
+	r.read(n, "a step", keys{
+		"name":       func(k Ref, n ast.Node) { ref := r.name(k, n); s.Name, s.NamePos = ref.Name, ref.Pos },
+		"type":       func(k Ref, n ast.Node) { s.Type = r.choice(k, n, names(stepTypes())...) },
+		"config":     func(k Ref, n ast.Node) { config, s.ConfigPos = n, k.Pos },
+		"depends_on": func(k Ref, n ast.Node) { s.DependsOn = r.refs(k, n) },
+		"if":         func(k Ref, n ast.Node) { s.If = r.expression(k, n) },
+		"on_error":   func(k Ref, n ast.Node) { onError = k; r.onError(s, k, n) },
+		"retry":      func(k Ref, n ast.Node) { retry = k; r.retry(s, n) },
+	}, "name", "type", "config")
+	if s.OnError == Retry && s.Attempts == 0 {
+		s.Attempts = 3
+	}
+	if slices.Contains(withoutRetry, s.Type) && s.Attempts > 0 {
+		at := retry.Pos
+		if at.Line == 0 {
+			at = onError.Pos
+		}
+		r.add(at, "set retry on the steps inside it", "a step of type %s cannot be retried", s.Type)
+	}
+	of, known := stepTypes()[s.Type]
+	if config != nil && known {
+		r.read(config, "config of a "+s.Type+" step", of.config(r, s), of.required...)
+		r.checkConfig(s)
+	}
+	return s
+}
+
+// checkConfig checks keys of a config that depend on each other.
+func (r *reader) checkConfig(s *Step) {
+	if s.Type == Loop && s.Over == nil && s.Until == nil {
+		r.add(s.ConfigPos, "", "config of a loop step has neither over nor until")
+	}
+	if s.Type == Loop && s.Over == nil && s.Until != nil && s.Max == 0 {
+		r.add(s.Until.Pos, "add max_iterations: N", "the loop %s is unbounded: until may never be true", s.Name)
+	}
+}
+
+func (r *reader) onError(s *Step, k Ref, n ast.Node) {
+	if m, isMap := n.(*ast.MappingNode); isMap {
+		s.OnError = Goto
+		r.read(m, "on_error", keys{"goto": func(k Ref, n ast.Node) { s.Goto = r.name(k, n) }}, "goto")
+		return
+	}
+	if s.OnError = r.choice(k, n, Stop, Skip, Retry, Goto); s.OnError == Goto {
+		r.add(posOf(n), "write on_error: {goto: STEP}", "on_error goto has no step")
+	}
+}
+
+func (r *reader) retry(s *Step, n ast.Node) {
+	r.read(n, "retry", keys{
+		"attempts": func(k Ref, n ast.Node) { s.Attempts = r.whole(k, n, 1, 100) },
+		"backoff":  func(k Ref, n ast.Node) { s.Backoff = r.duration(k, n) },
+	}, "attempts")
+}
+
+func (r *reader) arguments(s *Step) func(Ref, ast.Node) {
+	return func(k Ref, n ast.Node) { s.Arguments = r.fields(k, n) }
+}
+
+func toolConfig(r *reader, s *Step) keys {
+	return keys{
+		"tool": func(k Ref, n ast.Node) {
+			s.Target = Ref{r.text(k, n), posOf(n)}
+			if server, of := s.tool(); s.Target.Name != "" && (server == "" || of == "") {
+				r.add(s.Target.Pos, "", "tool %.60q is not SERVER.TOOL", s.Target.Name)
+			}
+		},
+		"arguments": r.arguments(s),
+	}
+}
+
+func codeConfig(r *reader, s *Step) keys {
+	return keys{
+		"code": func(k Ref, n ast.Node) {
+			s.Code, s.CodePos = r.text(k, n), posOf(n)
+			if block, ok := n.(*ast.LiteralNode); ok {
+				s.CodePos = Pos{s.CodePos.Line + 1, blockColumn(block)}
+			}
+		},
+		"variables": func(k Ref, n ast.Node) {
+			for _, f := range r.fields(k, n) {
+				if !isName(f.Name) {
+					r.add(f.Pos, "", "%.60q cannot be a variable", f.Name)
+				}
+				s.Arguments = append(s.Arguments, f)
+			}
+		},
+	}
+}
+
+func skillConfig(r *reader, s *Step) keys {
+	return keys{
+		"skill":     func(k Ref, n ast.Node) { s.Target = r.name(k, n) },
+		"arguments": r.arguments(s),
+	}
+}
+
+func workflowConfig(r *reader, s *Step) keys {
+	return keys{
+		"workflow": func(k Ref, n ast.Node) { s.Target = r.name(k, n) },
+		"inputs":   r.arguments(s),
+	}
+}
+
+func (r *reader) block(s *Step, name string) func(Ref, ast.Node) {
+	return func(k Ref, n ast.Node) { s.Blocks = append(s.Blocks, Block{name, r.stepList(k, n)}) }
+}
+
+func conditionConfig(r *reader, s *Step) keys {
+	return keys{
+		"if":   func(k Ref, n ast.Node) { s.Test = r.expression(k, n) },
+		"then": r.block(s, "then"),
+		"else": r.block(s, "else"),
+	}
+}
+
+func loopConfig(r *reader, s *Step) keys {
+	s.As = "item"
+	return keys{
+		"over":           func(_ Ref, n ast.Node) { s.Over = r.value(n) },
+		"as":             func(k Ref, n ast.Node) { s.As = r.name(k, n).Name },
+		"until":          func(k Ref, n ast.Node) { s.Until = r.expression(k, n) },
+		"max_iterations": func(k Ref, n ast.Node) { s.Max = r.whole(k, n, 1, 10_000_000) },
+		"collect":        func(_ Ref, n ast.Node) { s.Collect = r.value(n) },
+		"steps":          r.block(s, ""),
+	}
+}
+
+func parallelConfig(r *reader, s *Step) keys {
+	return keys{"branches": func(k Ref, n ast.Node) {
+		for _, branch := range r.list(k, n) {
+			s.Blocks = append(s.Blocks, Block{"branch", r.stepList(Ref{"a branch", posOf(branch)}, branch)})
+		}
+		if len(s.Blocks) < 2 {
+			r.add(posOf(n), "", "branches has %d lists of steps; a parallel step has at least 2", len(s.Blocks))
+		}
+	}}
+}
+
+func approvalConfig(r *reader, s *Step) keys {
+	return keys{
+		"question": func(_ Ref, n ast.Node) { s.Question = r.value(n) },
+		"schema":   func(k Ref, n ast.Node) { s.Schema = r.schema(k, n) },
+	}
+}

@@ -1,0 +1,140 @@
+package workflow
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+)
+
+func (r *reader) workflow(n ast.Node) *Workflow {
+	w := &Workflow{File: r.file, Pos: posOf(n)}
+	r.read(n, "the workflow", keys{
+		"name":        func(k Ref, n ast.Node) { w.Name = r.name(k, n).Name },
+		"description": func(k Ref, n ast.Node) { w.Description = r.text(k, n) },
+		"version":     func(k Ref, n ast.Node) { w.Version = r.version(k, n) },
+		"inputs":      func(k Ref, n ast.Node) { w.Inputs, w.InputNames = r.inputs(k, n) },
+		"guardrails":  func(k Ref, n ast.Node) { w.Guardrails = r.guardrails(n) },
+		"steps":       func(k Ref, n ast.Node) { w.Steps = r.stepList(k, n) },
+		"outputs":     func(k Ref, n ast.Node) { w.Outputs = r.fields(k, n) },
+	}, "name", "steps")
+	return w
+}
+
+// version reads a text or a number.
+func (r *reader) version(key Ref, n ast.Node) string {
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		return n.GetToken().Value
+	}
+	return r.text(key, n)
+}
+
+// inputs reads the JSON schema of the inputs, an object.
+func (r *reader) inputs(key Ref, n ast.Node) (json.RawMessage, []string) {
+	before := len(r.found)
+	list, ok := r.pairs(n, "inputs")
+	if !ok {
+		return nil, nil
+	}
+	var properties, of ast.Node
+	for _, p := range list {
+		switch p.key.Name {
+		case "properties":
+			properties = p.value
+		case "type":
+			of = p.value
+		}
+	}
+	if properties == nil {
+		r.add(key.Pos, "write inputs: {properties: {NAME: {type: string}}, required: [NAME]}", "inputs is not a JSON schema with properties")
+		return nil, nil
+	}
+	if of != nil && of.GetToken().Value != "object" {
+		r.add(posOf(of), "write type: object", "inputs has the type %.40q; inputs are an object", of.GetToken().Value)
+	}
+	all, _ := r.pairs(properties, "properties")
+	var names []string
+	for _, p := range all {
+		names = append(names, p.key.Name)
+		if _, isMapping := r.pairs(p.value, "the schema of input "+p.key.Name); !isMapping {
+			continue
+		}
+	}
+	raw := r.schema(Ref{"inputs", key.Pos}, n)
+	if len(r.found) > before {
+		return nil, names
+	}
+	return raw, names
+}
+
+// schema reads a JSON schema.
+func (r *reader) schema(key Ref, n ast.Node) json.RawMessage {
+	v := r.constant(n)
+	if v == nil {
+		return nil
+	}
+	raw, err := json.Marshal(v)
+	if err == nil {
+		err = schema.Valid(raw)
+	}
+	if err != nil {
+		r.add(key.Pos, "", "%s is not a JSON schema: %s", key.Name, firstLine(err.Error()))
+		return nil
+	}
+	return raw
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+func (r *reader) guardrails(n ast.Node) (g Guardrails) {
+	r.read(n, "guardrails", keys{
+		"tools": func(k Ref, n ast.Node) {
+			for _, item := range r.list(k, n) {
+				name := r.text(k, item)
+				if server, of, ok := strings.Cut(name, "."); name != "" && (!ok || server == "" || of == "") {
+					r.add(posOf(item), "", "tools has %.60q; it must be SERVER.TOOL", name)
+				}
+				g.Tools = append(g.Tools, name)
+			}
+		},
+		"timeout":   func(k Ref, n ast.Node) { g.Timeout = r.duration(k, n) },
+		"memory_mb": func(k Ref, n ast.Node) { g.MemoryMB = r.whole(k, n, 1, 1<<20) },
+	})
+	return g
+}
+
+// duration reads a number of seconds, or a text such as 1m30s.
+func (r *reader) duration(key Ref, n ast.Node) time.Duration {
+	switch v := n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		var seconds float64
+		if _, err := fmt.Sscan(n.GetToken().Value, &seconds); err == nil && seconds > 0 && seconds < math.MaxInt64/2e9 {
+			return time.Duration(seconds * float64(time.Second))
+		}
+	case *ast.StringNode:
+		if d, err := time.ParseDuration(v.Value); err == nil && d > 0 {
+			return d
+		}
+	}
+	r.add(posOf(n), "write seconds, or a text such as 1m30s", "%s is %.40q; it must be a time of more than 0", key.Name, n.GetToken().Value)
+	return 0
+}
+
+func (r *reader) whole(key Ref, n ast.Node, least, most int) (v int) {
+	if _, ok := n.(*ast.IntegerNode); ok {
+		if _, err := fmt.Sscan(n.GetToken().Value, &v); err == nil && v >= least && v <= most {
+			return v
+		}
+	}
+	r.add(posOf(n), "", "%s is %.40q; it must be a whole number from %d to %d", key.Name, n.GetToken().Value, least, most)
+	return least
+}

@@ -1,0 +1,263 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+)
+
+// Config of a Service.
+type Config struct {
+	Runner *execution.Runner // required
+	Dir    string            // of the operator's workflow files, for all tenants; "" means none
+}
+
+// Service finds, checks, saves and starts the workflows of tenants.
+type Service struct{ cfg Config }
+
+// New returns a Service. It does no I/O.
+func New(cfg Config) (*Service, error) {
+	if cfg.Runner == nil {
+		return nil, errors.New("workflow: Config needs a Runner")
+	}
+	return &Service{cfg}, nil
+}
+
+// Origins of a workflow.
+const (
+	FromFile = "file"  // in the operator's directory
+	Saved    = "saved" // by the tenant
+)
+
+// Listed describes a workflow that can be run.
+type Listed struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Version     string          `json:"version,omitempty"`
+	Origin      string          `json:"origin"`
+	Inputs      json.RawMessage `json:"inputs,omitempty"` // JSON schema
+	Steps       int             `json:"steps,omitempty"`
+	Problem     string          `json:"problem,omitempty"` // the first error in it
+}
+
+// extensions of workflow files, in order of precedence.
+var extensions = []string{".yaml", ".yml", ".json"}
+
+// List describes the workflows of a tenant, by name.
+func (s *Service) List(ctx context.Context, h *home.Home) ([]Listed, error) {
+	all, err := s.names(ctx, h)
+	if err != nil {
+		return nil, err
+	}
+	list := []Listed{}
+	for _, name := range all {
+		source, err := s.source(ctx, h, name)
+		if err != nil {
+			return nil, err
+		}
+		l := Listed{Name: name, Origin: source.origin}
+		if w, found := Parse(source.file, source.data); len(found) > 0 {
+			l.Problem = found[0].String()
+		} else {
+			l.Description, l.Version, l.Inputs = w.Description, w.Version, w.Inputs
+			stepsOf(w.Steps, &l.Steps)
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+func stepsOf(steps []*Step, n *int) { all(steps, func(*Step) { *n++ }) }
+
+// names returns the names of the workflows of a tenant.
+func (s *Service) names(ctx context.Context, h *home.Home) ([]string, error) {
+	var all []string
+	entries, err := os.ReadDir(s.cfg.Dir)
+	if s.cfg.Dir != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.Wrap(fault.Unavailable, err, "the directory of workflows %s cannot be read", s.cfg.Dir)
+	}
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); slices.Contains(extensions, ext) && isName(strings.TrimSuffix(e.Name(), ext)) {
+			all = append(all, strings.TrimSuffix(e.Name(), ext))
+		}
+	}
+	saved, err := h.Workflows.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range saved {
+		all = append(all, w.Name)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
+}
+
+// source is the text of a workflow.
+type source struct {
+	file   string // for messages
+	data   []byte
+	origin string
+}
+
+// source returns the text of the workflow with that name. One in the directory has precedence.
+func (s *Service) source(ctx context.Context, h *home.Home, name string) (source, error) {
+	if !isName(name) {
+		return source{}, fault.New(fault.Invalid, "%.60q is not the name of a workflow", name).
+			WithHint("a name has letters, digits and underscores, and begins with a letter")
+	}
+	if s.cfg.Dir != "" {
+		for _, ext := range extensions {
+			path := filepath.Join(s.cfg.Dir, name+ext)
+			data, err := readFile(path)
+			if err == nil {
+				return source{path, data, FromFile}, nil
+			}
+			if !errors.Is(err, fs.ErrNotExist) {
+				return source{}, fault.Wrap(fault.Unavailable, err, "%s cannot be read", path)
+			}
+		}
+	}
+	data, err := h.Workflows.Find(ctx, name)
+	if fault.KindOf(err) == fault.NotFound {
+		all, listing := s.names(ctx, h)
+		if listing != nil {
+			return source{}, listing
+		}
+		return source{}, fault.New(fault.NotFound, "there is no workflow %.60q", name).
+			WithHint("%s", nearestOrNone(name, all, "`sandpiper workflow check FILE` and `sandpiper workflow save FILE` add one"))
+	}
+	return source{name, data, Saved}, err
+}
+
+// readFile reads a regular file of at most MaxBytes.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > MaxBytes {
+		return nil, fmt.Errorf("%s is no regular file of at most %d bytes", path, MaxBytes)
+	}
+	return os.ReadFile(path)
+}
+
+// Source returns the text of the workflow with that name.
+func (s *Service) Source(ctx context.Context, h *home.Home, name string) ([]byte, error) {
+	found, err := s.source(ctx, h, name)
+	return found.data, err
+}
+
+// library returns what the workflows of a tenant can refer to.
+func (s *Service) library(ctx context.Context, h *home.Home) (Library, error) {
+	lib := Library{Skills: []string{}}
+	skills, err := h.Skills.List(ctx)
+	if err != nil {
+		return lib, err
+	}
+	for _, m := range skills {
+		lib.Skills = append(lib.Skills, m.Name)
+	}
+	all, err := s.names(ctx, h)
+	if err != nil {
+		return lib, err
+	}
+	lib.Workflow = func(name string) (*Workflow, []Finding, []string) {
+		found, err := s.source(ctx, h, name)
+		if err != nil {
+			return nil, nil, all
+		}
+		w, findings := Parse(found.file, found.data)
+		return w, findings, all
+	}
+	return lib, nil
+}
+
+// Check compiles the workflow in the text of a file, and checks it with the tools of a tenant. The
+// program is nil if there are findings.
+func (s *Service) Check(ctx context.Context, h *home.Home, subset, file string, data []byte) (*Program, []Finding, error) {
+	w, found := Parse(file, data)
+	if len(found) > 0 {
+		return nil, found, nil
+	}
+	lib, err := s.library(ctx, h)
+	if err != nil {
+		return nil, nil, err
+	}
+	p, found := Compile(w, lib)
+	if len(found) > 0 {
+		return nil, found, nil
+	}
+	if found, err = p.Examine(ctx, s.cfg.Runner, h, subset); err != nil || len(found) > 0 {
+		return nil, found, err
+	}
+	return p, nil, nil
+}
+
+// Load is Check for the workflow with that name. Findings are an error.
+func (s *Service) Load(ctx context.Context, h *home.Home, subset, name string) (*Program, error) {
+	found, err := s.source(ctx, h, name)
+	if err != nil {
+		return nil, err
+	}
+	p, findings, err := s.Check(ctx, h, subset, found.file, found.data)
+	if err != nil {
+		return nil, err
+	}
+	return p, Invalid(findings)
+}
+
+// maxShown limits the findings in an error.
+const maxShown = 20
+
+// Invalid returns the error of a workflow that has findings; nil if there are none.
+func Invalid(found []Finding) error {
+	if len(found) == 0 {
+		return nil
+	}
+	var lines []string
+	for _, f := range found[:min(len(found), maxShown)] {
+		lines = append(lines, f.String())
+	}
+	if more := len(found) - maxShown; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	return fault.New(fault.Invalid, "the workflow is wrong: %s", strings.Join(lines, "\n")).
+		WithHint("nothing was run or saved; correct it")
+}
+
+// Save saves a workflow of a tenant if it has no findings. It returns its name.
+func (s *Service) Save(ctx context.Context, h *home.Home, subset string, data []byte) (string, error) {
+	p, findings, err := s.Check(ctx, h, subset, "workflow", data)
+	if err = errors.Join(err, Invalid(findings)); err != nil {
+		return "", err
+	}
+	name := p.Workflow.Name
+	if found, err := s.source(ctx, h, name); err == nil && found.origin == FromFile {
+		return "", fault.New(fault.Denied, "the workflow %s is a file of the operator", name).WithHint("save it under another name")
+	}
+	return name, h.Workflows.Save(ctx, name, data)
+}
+
+// Start starts a run of a program with inputs, a JSON object, and returns its execution at once.
+func (s *Service) Start(ctx context.Context, h *home.Home, subset string, p *Program, inputs json.RawMessage) (*execution.Execution, error) {
+	filled, err := p.Workflow.Fill(inputs)
+	if err != nil {
+		return nil, err
+	}
+	g := p.Workflow.Guardrails
+	return s.cfg.Runner.Start(ctx, h, execution.Request{
+		Code: p.Code, Vars: json.RawMessage(`{"inputs":` + string(filled) + `}`), Subset: subset,
+		Timeout: g.Timeout, MemoryMB: g.MemoryMB, Tools: g.Tools,
+		Description: "workflow " + p.Workflow.Name, Workflow: execution.Workflow{Name: p.Workflow.Name, Version: p.Workflow.Version},
+	})
+}
