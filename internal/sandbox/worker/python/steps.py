@@ -8,7 +8,6 @@ the function ran or not.
 """
 
 import functools
-import inspect
 from _contextvars import ContextVar
 from _thread import allocate_lock
 
@@ -32,6 +31,12 @@ class _Scope:
         with self.lock:
             n = self.counts[name] = self.counts.get(name, 0) + 1
         return n
+
+
+def _is_coroutine_function(fn):
+    import inspect  # in the zygote, only after its first fork
+
+    return inspect.iscoroutinefunction(fn)
 
 
 class Steps:
@@ -70,7 +75,7 @@ class Steps:
             raise ValueError(f"step(name, fn, *args): the name has {len(name)} characters, 1 to {_NAME_LENGTH} are allowed")
         if not callable(fn):
             raise TypeError(f"step({name!r}, fn, *args): fn must be a function, got {type(fn).__name__}: write step({name!r}, f, x), not step({name!r}, f(x))")
-        if inspect.iscoroutinefunction(fn):
+        if _is_coroutine_function(fn):
             return self._awaited(name, fn, args, kwargs)
         run = self._start(name)
         if run.known:
@@ -105,7 +110,7 @@ class Steps:
         async def awaited(*args, **kwargs):
             return await self._awaited(name, fn, args, kwargs)
 
-        return awaited if inspect.iscoroutinefunction(fn) else durable
+        return awaited if _is_coroutine_function(fn) else durable
 
     def _start(self, name):
         recorded = self._recorded and self._channel.fd >= 0
