@@ -137,6 +137,12 @@ func fillRun(t *testing.T, h *home.Home) {
 	if err == nil {
 		err = r.End(t.Context(), "cancelled")
 	}
+	if err == nil {
+		err = h.Background.Add(t.Context(), journal.BackgroundEntry{Execution: "exec_3", State: journal.Queued, OnRestart: journal.ReportOnRestart, Request: []byte("background")})
+	}
+	if err == nil {
+		err = h.Background.Signal(t.Context(), "exec_3", "go", []byte(`1`))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +158,9 @@ func expectRun(t *testing.T, h *home.Home) {
 	c, err := r.Next(t.Context(), journal.HostCall{Ref: send, Args: []byte(`{"to":"a"}`)})
 	if err != nil || c.Answer == nil || string(c.Answer.Value) != "7" || string(request) != "request" {
 		t.Errorf("the run is now %+v, %v", c, err)
+	}
+	if e, err := h.Background.Find(t.Context(), "exec_3"); err == nil && string(e.Request) != "background" { // since schema 9
+		t.Errorf("the background execution is now %+v", e)
 	}
 	if r.Replays() { // since schema 8
 		if s, err := r.BeginStep(t.Context(), journal.StepKey{Name: "fetch", N: 1}); err != nil || s.Value == nil || string(s.Value.JSON) != "8" {
