@@ -120,7 +120,7 @@ func (r *Runner) CancelBackground(ctx context.Context, h *home.Home, id string) 
 	if err := h.Background.Cancel(ctx, id); err != nil {
 		return err
 	}
-	if x := r.registry.find(h.ID(), id); x != nil && x.background != nil {
+	if x := r.registry.find(h.ID(), id); x != nil && x.background.Load() != nil {
 		x.cancel(errByPerson)
 	}
 	return nil
@@ -223,7 +223,7 @@ func (r *Runner) startAs(ctx context.Context, h *home.Home, id string, req Reque
 		return nil, err
 	}
 	x := newRun(id)
-	x.background = b
+	x.background.Store(b)
 	x.startRecord(h, req)
 	started, err := r.begin(ctx, h, x, req)
 	if err != nil {
@@ -314,7 +314,7 @@ func (r *Runner) follow(ctx context.Context, h *home.Home, x *Execution) {
 		var text []byte
 		p, n, _ := x.run.latest()
 		open, number := x.run.questions.List()
-		output, news := x.run.background.take()
+		output, news := x.run.background.Load().take()
 		if news || n > last || number != asked || len(open) > 0 {
 			l := Live{Output: output, Questions: open}
 			if last = n; n > 0 {
@@ -336,7 +336,7 @@ func (r *Runner) follow(ctx context.Context, h *home.Home, x *Execution) {
 // endBackground stores the outcome of a background execution, before its record is deleted.
 func (e *executor) endBackground(ctx context.Context) {
 	x := e.run
-	if x.background == nil || x.wait.until() {
+	if x.background.Load() == nil || x.wait.until() {
 		return
 	}
 	cause := context.Cause(ctx)
@@ -354,14 +354,14 @@ func (e *executor) endBackground(ctx context.Context) {
 		if text, err = x.outcomeJSON(); err != nil {
 			break
 		}
-		if x.background.attempt && outcome == journal.Unsuccessful {
+		if x.background.Load().attempt && outcome == journal.Unsuccessful {
 			err = store.SetResult(ctx, x.id, text)
 			break
 		}
 		err = store.End(ctx, x.id, outcome, text)
 	}
 	if err != nil {
-		x.background.failed = true
+		x.background.Load().failed = true
 		e.r.cfg.Log.Error("store the outcome of a background execution", "execution", x.id, "error", err)
 	}
 }

@@ -96,6 +96,7 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	x.result, x.err = res, err
 	e.explainWait()
 	e.home.Quotas.AddCPU(res.Usage.CPU)
+	x.endPromotion()
 	e.endBackground(ctx)
 	e.endRecord(ctx)
 	e.suspendBackground(ctx)

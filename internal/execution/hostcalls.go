@@ -131,7 +131,7 @@ func (h *host) flagInjection(ref tool.Ref, kinds []string) { h.run.flagServer(re
 
 // Output implements sandbox.Host.
 func (h *host) Output(p []byte) error {
-	h.run.background.add(p)
+	h.run.background.Load().add(p)
 	return h.out.Add(p)
 }
 

@@ -100,7 +100,7 @@ func (r *Runner) replay(ctx context.Context, home *home.Home, id string, b *back
 		return nil, err
 	}
 	x := newRun(id)
-	x.background = b
+	x.background.Store(b)
 	last, waited := record.Questions()
 	x.record, x.pendingQuestions = record, waited
 	x.questions.StartNames(last - waited)
@@ -132,9 +132,9 @@ func (e *executor) endRecord(ctx context.Context) {
 	x := e.run
 	var state journal.State
 	switch {
-	case x.background != nil && x.background.failed:
+	case x.background.Load() != nil && x.background.Load().failed:
 		state = journal.State(statusOf(x))
-	case x.err == nil && x.result.Status.Reusable(), x.background != nil && errors.Is(context.Cause(ctx), errByPerson):
+	case x.err == nil && x.result.Status.Reusable(), x.background.Load() != nil && errors.Is(context.Cause(ctx), errByPerson):
 	case x.wait.until():
 		state = journal.Sleeping
 	case x.suspended():
@@ -146,7 +146,7 @@ func (e *executor) endRecord(ctx context.Context) {
 	if err := x.record.End(context.WithoutCancel(ctx), state); err != nil {
 		e.r.cfg.Log.Error("close the record of an execution", "execution", x.id, "error", err)
 	}
-	if x.resumable && x.err == nil && x.background == nil && x.result.ErrorType != TypeSuspended && x.result.ErrorType != reply.TypeDivergence {
+	if x.resumable && x.err == nil && x.background.Load() == nil && x.result.ErrorType != TypeSuspended && x.result.ErrorType != reply.TypeDivergence {
 		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumeHint, "; ")
 	}
 }

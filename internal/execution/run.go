@@ -29,13 +29,15 @@ type run struct {
 	pendingQuestions int             // questions that were open when the previous run was interrupted
 	resumable        bool            // after ended: it can be resumed
 	guardReport
-	delivered  atomic.Bool   // a handle has returned the final event
-	background *background   // nil unless it is one
-	wait       waiting       // what the code waits for without a process
-	internal   bool          // started by Sandpiper, not by the tenant: neither counted nor found
-	ended      chan struct{} // closed once result and err are set
-	calls      atomic.Int64  // tool calls
-	skills     usedSkills
+	delivered  atomic.Bool                // a handle has returned the final event
+	background atomic.Pointer[background] // nil unless it is a background execution
+	request    Request                    // what it runs; zero for a plan
+	promotion
+	wait     waiting       // what the code waits for without a process
+	internal bool          // started by Sandpiper, not by the tenant: neither counted nor found
+	ended    chan struct{} // closed once result and err are set
+	calls    atomic.Int64  // tool calls
+	skills   usedSkills
 
 	mu       sync.Mutex
 	progress Progress

@@ -40,6 +40,7 @@ func takeExecution(ctx context.Context, home *home.Home) error {
 
 // begin starts an execution whose request is valid.
 func (r *Runner) begin(ctx context.Context, h *home.Home, x *run, req Request) (*Execution, error) {
+	x.request = req
 	return r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) {
 		r.executor(h, x, req).execute(ctx)
 	})
@@ -55,7 +56,7 @@ func (r *Runner) launch(ctx context.Context, home *home.Home, x *run, do func(co
 			WithHint("try again in a moment")
 	}
 	home = home.Retain() // a suspended execution outlives the caller
-	if x.background != nil {
+	if x.background.Load() != nil {
 		x.detached()
 	}
 	x.bindTo(ctx)

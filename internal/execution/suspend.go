@@ -27,6 +27,9 @@ func (h *lifetime) bindTo(ctx context.Context) {
 func (h *lifetime) detached() {
 	h.lifeMu.Lock()
 	defer h.lifeMu.Unlock()
+	if h.detach != nil {
+		h.detach()
+	}
 	h.detach = func() bool { return false }
 	h.unbound = true
 }
@@ -34,7 +37,7 @@ func (h *lifetime) detached() {
 func (h *lifetime) callerEnded(ctx context.Context) {
 	h.lifeMu.Lock()
 	defer h.lifeMu.Unlock()
-	if h.detach != nil {
+	if h.detach != nil && !h.unbound {
 		h.cancel(context.Cause(ctx))
 	}
 }

@@ -219,7 +219,7 @@ func (h *host) endWorker(ctx context.Context, w journal.Wait) error {
 		return fault.New(fault.Exhausted, "the execution cannot wait: its record is too large to continue it").
 			WithHint("wait before the code reads or makes much")
 	}
-	if x.background == nil {
+	if x.background.Load() == nil {
 		request, err := json.Marshal(BackgroundRequest{Request: h.req})
 		if err != nil {
 			return err

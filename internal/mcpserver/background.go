@@ -123,7 +123,22 @@ func (s *Server) Describe(ctx context.Context, h *home.Home, id string) (Backgro
 	if err != nil {
 		return Background{}, err
 	}
+	if open, err := s.cfg.Runner.Questions(h, id); err == nil && e.State == journal.Active && e.Alive { // of this moment
+		e.Live = withQuestions(e.Live, open)
+	}
 	return s.describe(e), nil
+}
+
+// withQuestions replaces the questions in the stored progress of an execution that this process runs.
+func withQuestions(live []byte, open []question.Question) []byte {
+	var l execution.Live
+	_ = json.Unmarshal(live, &l) // nothing stored yet
+	l.Questions = open
+	b, err := json.Marshal(l)
+	if err != nil {
+		return live
+	}
+	return b
 }
 
 func (s *Server) describe(e journal.BackgroundEntry) Background {

@@ -166,6 +166,7 @@ func New(cfg Config) (*Server, error) {
 			s.tokenTools[t.name] = true
 		}
 		face.Instructions, face.Tools, face.Resources, face.Skills, face.Complete = instructions, s.of(full), s.resources(), s.skillFolders(), s.completer()
+		face.Tasks = s.tasks()
 		face.ToolsVersion = func() string { return cfg.Revision() + " " + strings.Join(s.servers(), " ") }
 	}
 	w, err := wire.New(face)
