@@ -97,8 +97,12 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	res.ExecutionID = x.id
 	x.addTo(&res)
 	x.result, x.err = res, err
+	e.explainWait()
 	e.home.Quotas.AddCPU(res.Usage.CPU)
+	x.endPromotion()
+	e.endBackground(ctx)
 	e.endRecord(ctx)
+	e.suspendBackground(ctx)
 	e.endWorkflow(ctx)
 	e.audit()
 	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })

@@ -13,7 +13,7 @@ import (
 // execution ends when its code ends or, unless it is suspended, when ctx does. The error
 // is Invalid for an invalid request and Unavailable once the runner is closed.
 func (r *Runner) Start(ctx context.Context, home *home.Home, req Request) (*Execution, error) {
-	req, err := r.Limits(home.ID()).check(req)
+	req, err := r.limitsOf(home.ID(), req).check(req)
 	if err != nil {
 		return nil, err
 	}
@@ -44,6 +44,7 @@ func takeExecution(ctx context.Context, home *home.Home) error {
 
 // begin starts an execution whose request is valid.
 func (r *Runner) begin(ctx context.Context, h *home.Home, x *run, req Request) (*Execution, error) {
+	x.request = req
 	return r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) {
 		r.executor(h, x, req).execute(ctx)
 	})
@@ -59,6 +60,9 @@ func (r *Runner) launch(ctx context.Context, home *home.Home, x *run, do func(co
 			WithHint("try again in a moment")
 	}
 	home = home.Retain() // a suspended execution outlives the caller
+	if x.background.Load() != nil {
+		x.detached()
+	}
 	x.bindTo(ctx)
 	go func() {
 		defer r.busy.Done()

@@ -1,6 +1,7 @@
 package home
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -42,7 +43,8 @@ var migrations = []store.Migration{
 	{Number: 6, Name: "skill instructions", SQL: skill.InstructionTables},
 	{Number: 7, Name: "states", SQL: state.Tables},
 	{Number: 8, Name: "steps", SQL: journal.StepTables},
-	{Number: 9, Name: "workflows", SQL: workflow.Tables},
+	{Number: 9, Name: "background executions", SQL: journal.BackgroundTables},
+	{Number: 10, Name: "workflows", SQL: workflow.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -58,8 +60,10 @@ type Home struct {
 	Recent    *recent.Store
 	States    *state.Store
 	Workflows *workflow.Store
-	Vault     *vault.Vault    // nil if Config.Vault is
-	Approvals *approval.Store // nil if Config.Approvals is
+
+	Background *journal.Background
+	Vault      *vault.Vault    // nil if Config.Vault is
+	Approvals  *approval.Store // nil if Config.Approvals is
 
 	parts   *parts
 	release func() error
@@ -192,6 +196,11 @@ func (t *Homes) refresh(ctx context.Context, r *parts) {
 	if err := r.recent.Prune(ctx); err != nil {
 		t.cfg.Log.Warn("delete the old code of executions", "tenant", r.id.String(), "error", err)
 	}
+	if t.cfg.Process != nil {
+		if err := r.journal.Background().Sweep(ctx, time.Now().Add(-cmp.Or(t.cfg.KeepBackground, 24*time.Hour))); err != nil {
+			t.cfg.Log.Warn("delete the results of background executions", "tenant", r.id.String(), "error", err)
+		}
+	}
 	if r.vault != nil {
 		if err := r.vault.Sweep(ctx); err != nil {
 			t.cfg.Log.Warn("sweep the vault", "tenant", r.id.String(), "error", err)
@@ -305,7 +314,7 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if r.skills, err = t.skills(r, p); err != nil {
 		return err
 	}
-	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process}), catalog.NewShapes(r.db, t.cfg.Log)
+	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Due: func(at time.Time) error { return t.layout.setDue(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
 	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log, Refused: func(n quota.Name) { t.cfg.RecordRefusal(r.id.String(), string(n)) }})
 	if t.cfg.Vault != nil {

@@ -147,6 +147,12 @@ func fillRun(t *testing.T, h *home.Home) {
 	if err == nil {
 		err = r.End(t.Context(), "cancelled")
 	}
+	if err == nil {
+		err = h.Background.Add(t.Context(), journal.BackgroundEntry{Execution: "exec_3", State: journal.Queued, OnRestart: journal.ReportOnRestart, Request: []byte("background")})
+	}
+	if err == nil {
+		err = h.Background.Signal(t.Context(), "exec_3", "go", []byte(`1`))
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +168,9 @@ func expectRun(t *testing.T, h *home.Home) {
 	c, err := r.Next(t.Context(), journal.HostCall{Ref: send, Args: []byte(`{"to":"a"}`)})
 	if err != nil || c.Answer == nil || string(c.Answer.Value) != "7" || string(request) != "request" {
 		t.Errorf("the run is now %+v, %v", c, err)
+	}
+	if e, err := h.Background.Find(t.Context(), "exec_3"); err == nil && string(e.Request) != "background" { // since schema 9
+		t.Errorf("the background execution is now %+v", e)
 	}
 	if r.Replays() { // since schema 8
 		if s, err := r.BeginStep(t.Context(), journal.StepKey{Name: "fetch", N: 1}); err != nil || s.Value == nil || string(s.Value.JSON) != "8" {
@@ -240,7 +249,7 @@ func expect(t *testing.T, h *home.Home, schema int) {
 			t.Errorf("the state is %s, %v", v.Value, err)
 		}
 	}
-	if schema >= 9 {
+	if schema >= 10 {
 		if text, err := h.Workflows.Find(t.Context(), "nightly"); err != nil || string(text) != "name: nightly" {
 			t.Errorf("the workflow is %q, %v", text, err)
 		}

@@ -3,8 +3,10 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -135,9 +137,15 @@ func (s *Server) followResult(ctx context.Context, c call, x *execution.Executio
 	*c.session = x.Session()
 	shown, failed := s.newClientQuestions(ctx, c, x)
 	defer func() { shown.end() }()
+	began := time.Now()
 	for {
-		e, err := x.Next(failed)
+		e, err := nextEvent(failed, c, x, began)
 		switch {
+		case errors.Is(err, errTask) && failed.Err() == nil:
+			if is, err := s.detach(ctx, c, x); is || err != nil {
+				return nil, redact.Message{Body: ""}, err
+			}
+			c.Task = nil
 		case err != nil && failed.Err() != nil:
 			s.cfg.Log.Debug("the client could not be asked", "error", context.Cause(failed))
 			shown.end()
@@ -163,6 +171,8 @@ func (s *Server) followResult(ctx context.Context, c call, x *execution.Executio
 				return nil, suspended, err
 			}
 			shown.put(e.Questions)
+		case e.Done != nil && s.suspendedTask(ctx, c, e.Done):
+			return nil, redact.Message{Body: ""}, nil
 		case e.Done != nil:
 			return e.Done, redact.Message{}, nil
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -79,8 +80,12 @@ type Config struct {
 	Tenants   *home.Homes       // required
 	Runner    *execution.Runner // required
 	Tasks     *task.Solver      // nil means that there is no execute_task
-	Flows     *workflow.Service // nil means that there are no workflows
-	Privacy   *redact.Rules     // required
+	// Background is woken when a background execution is due; nil means that there are none.
+	Background *background.Scheduler
+	// KeepBackground is how long their results are kept; 0 means 24 hours.
+	KeepBackground time.Duration
+	Flows          *workflow.Service // nil means that there are no workflows
+	Privacy        *redact.Rules     // required
 	// Key, of 32 bytes, encrypts the request state of 2026-07-28 clients; nil means a
 	// random key, so that no other Server accepts the state.
 	Key  []byte
@@ -163,6 +168,7 @@ func New(cfg Config) (*Server, error) {
 			s.tokenTools[t.name] = true
 		}
 		face.Instructions, face.Tools, face.Resources, face.Skills, face.Complete = instructions, s.of(full), s.resources(), s.skillFolders(), s.completer()
+		face.Tasks = s.tasks()
 		face.ToolsVersion = func() string { return cfg.Revision() + " " + strings.Join(s.servers(), " ") }
 	}
 	w, err := wire.New(face)
@@ -182,7 +188,7 @@ func (s *Server) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 
 // tools returns all tools, with the descriptions for an audience.
 func (s *Server) tools(a audience) []builtin {
-	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.formTools(), s.taskTools(), s.workflowTools(), s.privacyTools(a), s.statsTools())
+	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.formTools(), s.taskTools(), s.workflowTools(), s.backgroundTools(), s.privacyTools(a), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.

@@ -17,7 +17,8 @@ import (
 
 // fixtures returns an HTTP with all fixtures of the suites.
 func fixtures(cfg Config, httpConfig HTTPConfig) (*HTTP, error) {
-	cfg.Tools = ownTools()
+	tasks := &fixtureTasks{all: map[string]*fixtureTask{}}
+	cfg.Tools, cfg.Tasks = append(ownTools(), tasks.tools()...), tasks.tasks()
 	for name := range rawTools(nil) {
 		cfg.Tools = append(cfg.Tools, Tool{Name: name, Schema: json.RawMessage(schema), Handle: echo})
 	}

@@ -37,6 +37,7 @@ type Config struct {
 	Tools        []Tool
 	Resources    *Resources // nil means none
 	Skills       *Skills    // requires Resources; nil means none
+	Tasks        *Tasks     // nil means that calls are not answered by tasks
 	Complete     *Completer // nil means none
 	Logs         *Logs      // nil means none
 	// ToolsVersion is polled while a client is connected. Clients are notified that the list of
@@ -70,6 +71,7 @@ type Tool struct {
 	Scope       string // a caller without it cannot call the tool; "" means none is needed
 	// MaxResultChars is a hint to clients that truncate long results; 0 means none.
 	MaxResultChars int
+	NeedsTask      bool // it can be called only by clients that support tasks
 	Handle         Handler
 }
 
@@ -108,7 +110,10 @@ type Call struct {
 	// RequireSample is Require for its model: the client calls again, with State and Sampled;
 	// nil if it has no model, or can be asked during a call.
 	RequireSample func(p Prompt, state string) error
-	Sampled       *Sampled // nil if the client did not ask its model
+	// Task replaces the result of the handler by a task, which the client then asks Tasks for;
+	// nil if it does not support tasks.
+	Task    func(Task)
+	Sampled *Sampled // nil if the client did not ask its model
 	// Trace returns the client's W3C trace context by name, traceparent or tracestate;
 	// "" for none. Unchecked.
 	Trace func(name string) string
@@ -166,6 +171,11 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 			s.cfg.Log.Error("offer skills", "error", err)
 		}
 	}
+	if s.cfg.Tasks != nil {
+		if err := o.serveTasks(s.cfg.Tasks, s.cfg.Tools, server); err != nil {
+			s.cfg.Log.Error("offer tasks", "error", err)
+		}
+	}
 	if s.cfg.Complete != nil {
 		server.AddReceivingMiddleware(o.complete(s.cfg.Complete))
 	}
@@ -203,6 +213,9 @@ func (s *Server) declare(opts *mcp.ServerOptions) {
 	if s.cfg.Skills != nil {
 		opts.Capabilities.AddExtension(skillsExtension, nil)
 	}
+	if s.cfg.Tasks != nil {
+		opts.Capabilities.AddExtension(tasksExtension, nil)
+	}
 	if s.cfg.Complete != nil {
 		opts.Capabilities.Completions = &mcp.CompletionCapabilities{}
 	}
@@ -234,6 +247,8 @@ func (s *Server) scopes() func(method string, req mcp.Request) string {
 		listen, ok := req.(*mcp.SubscriptionsListenRequest)
 		watches := ok && listen.Params != nil && listen.Params.Notifications != nil && len(listen.Params.Notifications.ResourceSubscriptions) > 0
 		switch {
+		case s.cfg.Tasks != nil && strings.HasPrefix(method, "tasks/"):
+			return s.cfg.Tasks.Scope
 		case s.cfg.Logs != nil && method == "logging/setLevel":
 			return s.cfg.Logs.Scope
 		case s.cfg.Relay != nil && s.cfg.Relay.Answers[method] != nil:
@@ -294,6 +309,7 @@ func (s *Server) handler(alive context.Context, authn authenticator, t Tool) mcp
 			call.Ask, call.Require, call.State, call.Replies = nil, nil, "", nil
 		}
 		call.sampleable(req, required)
+		call.taskable(ctx, req)
 		redacted, err := contain(ctx, t.Handle, call)
 		if errors.Is(err, ErrState) {
 			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: ErrState.Error()}

@@ -1,0 +1,162 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+)
+
+// taskAfter is how long a call takes before it is answered by a task, if the client supports tasks.
+const taskAfter = 2 * time.Second
+
+// errTask ends the wait of a call that is to be answered by a task.
+var errTask = errors.New("the call takes longer than a client waits")
+
+// tasks are the background executions as tasks of the protocol.
+func (s *Server) tasks() *wire.Tasks {
+	if s.cfg.Background == nil {
+		return nil
+	}
+	return &wire.Tasks{
+		Scope: string(access.Execute),
+		Get: func(ctx context.Context, caller, id string, asks bool) (task wire.Task, err error) {
+			err = s.withHome(ctx, caller, func(h *home.Home) error {
+				task, err = s.task(ctx, h, id, asks)
+				return err
+			})
+			return task, err
+		},
+		Update: func(ctx context.Context, caller, id string, replies map[string]wire.Reply) error {
+			return s.withHome(ctx, caller, func(h *home.Home) error { return s.updateTask(ctx, h, id, replies) })
+		},
+		Cancel: func(ctx context.Context, caller, id string) error {
+			return s.withHome(ctx, caller, func(h *home.Home) error { return s.cfg.Runner.CancelBackground(ctx, h, id) })
+		},
+	}
+}
+
+// withHome calls f with the home of a caller.
+func (s *Server) withHome(ctx context.Context, caller string, f func(*home.Home) error) error {
+	h, err := s.acquire(ctx, caller)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(h), h.Release(context.WithoutCancel(ctx)))
+}
+
+func (s *Server) ownExit(h *home.Home) *redact.Exit {
+	return s.cfg.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
+}
+
+// task returns a background execution as a task.
+func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (t wire.Task, err error) {
+	b, err := s.Describe(ctx, h, id)
+	if err != nil {
+		return t, err
+	}
+	exit := s.ownExit(h)
+	t = wire.Task{ID: b.ID, Status: wire.TaskWorking, Created: b.Created, Changed: b.Changed}
+	text := b.Hint
+	if b.Progress != nil {
+		text = strings.TrimPrefix(text+"; "+b.Progress.Message, "; ")
+	}
+	if b.Ended {
+		t.Keep = b.Expires.Sub(b.Created)
+	}
+	switch {
+	case b.State == string(journal.Cancelled):
+		t.Status = wire.TaskCancelled
+	case b.Ended && b.Reply != nil && b.State != string(journal.Interrupted):
+		t.Status = wire.TaskCompleted
+		res, err := exit.Redact(ctx, message(*b.Reply))
+		if err != nil {
+			return t, err
+		}
+		t.Result = &res
+	case b.Ended:
+		t.Status, t.Failure = wire.TaskFailed, "the execution was "+b.State
+	case len(b.Questions) > 0 && asks:
+		t.Status = wire.TaskInput
+		if t.Questions, err = redactQuestions(ctx, exit, b.Questions); err != nil {
+			return t, err
+		}
+	}
+	if text != "" {
+		t.Message, err = exit.Redact(ctx, text)
+	}
+	return t, err
+}
+
+// updateTask passes the replies to open questions on. Others are ignored.
+func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replies map[string]wire.Reply) error {
+	if _, err := h.Background.Find(ctx, id); err != nil {
+		return err
+	}
+	open, err := s.cfg.Runner.Questions(h, id)
+	if fault.KindOf(err) == fault.NotFound {
+		return fault.New(fault.Unavailable, "execution %.60s does not run in this process", id).WithHint("call the daemon that runs it")
+	}
+	if err != nil {
+		return err
+	}
+	given := question.Answer{}
+	for qid, a := range answers(replies) {
+		for _, q := range open {
+			if q.ID == qid {
+				given[qid] = a
+			}
+		}
+	}
+	if len(given) == 0 {
+		return nil
+	}
+	_, err = s.cfg.Runner.Attach(ctx, h, id, given)
+	return err
+}
+
+// nextEvent is the next event of an execution. If the client supports tasks and the call takes long,
+// the error is errTask.
+func nextEvent(ctx context.Context, c call, x *execution.Execution, began time.Time) (execution.Event, error) {
+	if c.Task == nil {
+		return x.Next(ctx)
+	}
+	soon, cancel := context.WithDeadlineCause(ctx, began.Add(taskAfter), errTask)
+	defer cancel()
+	return x.Next(soon)
+}
+
+// detach answers a call by a task. It returns false if the execution has to be waited for.
+func (s *Server) detach(ctx context.Context, c call, x *execution.Execution) (bool, error) {
+	detached, err := s.cfg.Runner.Detach(ctx, c.home, x)
+	if err != nil || !detached {
+		return false, err
+	}
+	t, err := s.task(ctx, c.home, x.ID(), false)
+	if err == nil {
+		c.Task(t)
+	}
+	return true, err
+}
+
+// suspendedTask answers a call by a task if its execution waits in the background.
+func (s *Server) suspendedTask(ctx context.Context, c call, r *reply.Result) bool {
+	if c.Task == nil || r.ErrorType != execution.TypeSuspended {
+		return false
+	}
+	t, err := s.task(ctx, c.home, r.ExecutionID, false)
+	if err == nil {
+		c.Task(t)
+	}
+	return err == nil
+}
