@@ -79,3 +79,16 @@ func script(t *testing.T, home string, modules wiretest.Modules, name string) st
 	}
 	return path
 }
+
+// TestTypeScriptTasks drives background executions with release 2 of the TypeScript SDK.
+func TestTypeScriptTasks(t *testing.T) {
+	t.Parallel()
+	modules := wiretest.Installed(t, "@modelcontextprotocol/client")
+	needSandbox(t)
+	d := serveHTTP(t, build(t), "profile: full\nhttp: {token: "+webToken+"}\n")
+	out, _ := modules.Run(t, d.home, script(t, d.home, modules, "typescript_tasks.mjs"), d.url, webToken)
+	const want = `{"asked":["The code that is running asks: Which colour?"],"result":["blue",null],"cancelled":"cancelled","unknown":-32602,"call":"Unsupported result type 'task' for tools/call"}`
+	if diff := cmp.Diff(want, strings.TrimSpace(string(out))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,17 @@ func TestTasksOfOtherTenants(t *testing.T) {
 	}
 	if got := text(bobs, "list_background_tasks", "{}"); got != `{"count":0,"executions":[],"success":true}` {
 		t.Error(got)
+	}
+	for token, want := range map[string]string{alices: `"status":"working"`, bobs: `"code":-32602`} {
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tasks/get","params":{"taskId":%q,%s}}`, task.ID,
+			strings.Replace(aboutClient, `Capabilities":{}`, `Capabilities":`+declaresTaskSupport, 1))
+		v := d.visit("Authorization", "Bearer "+token)
+		res := v.must(v.send(t.Context(), body, "Mcp-Method", "tasks/get", "Mcp-Name", task.ID))
+		got, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("tasks/get with %s: %s %v, want %s", token, got, err, want)
+		}
 	}
 	if got := text(alices, "signal_execution", strings.Replace(id, "}", `,"event":"go","value":[1]}`, 1)); !strings.Contains(got, `"success":true`) {
 		t.Error(got)

@@ -132,7 +132,7 @@ func (o *offer) serveTasks(t *Tasks, tools []Tool, server *mcp.Server) error {
 				if r.Params == nil {
 					r.Params = &getTaskParams{}
 				}
-				return answerTask(o, r, r.Params.ID, func(caller string) (mcp.Result, error) {
+				return answerTask(ctx, o, r, r.Params.ID, func(caller string) (mcp.Result, error) {
 					task, err := t.Get(ctx, caller, r.Params.ID, o.authn.mayUse(ctx, r, o.askScope) && showsForms(r.Session))
 					if err != nil {
 						return nil, err
@@ -143,7 +143,7 @@ func (o *offer) serveTasks(t *Tasks, tools []Tool, server *mcp.Server) error {
 				if r.Params == nil {
 					r.Params = &updateTaskParams{}
 				}
-				return answerTask(o, r, r.Params.ID, func(caller string) (mcp.Result, error) {
+				return answerTask(ctx, o, r, r.Params.ID, func(caller string) (mcp.Result, error) {
 					if !o.authn.mayUse(ctx, r, o.askScope) {
 						return nil, fault.New(fault.Denied, "this client may not answer questions")
 					}
@@ -153,7 +153,7 @@ func (o *offer) serveTasks(t *Tasks, tools []Tool, server *mcp.Server) error {
 				if r.Params == nil {
 					r.Params = &cancelTaskParams{}
 				}
-				return answerTask(o, r, r.Params.ID, func(caller string) (mcp.Result, error) {
+				return answerTask(ctx, o, r, r.Params.ID, func(caller string) (mcp.Result, error) {
 					return acknowledge(t.Cancel(ctx, caller, r.Params.ID))
 				})
 			}
@@ -175,7 +175,7 @@ type taskRequest interface {
 }
 
 // answerTask checks a request about a task, and converts errors.
-func answerTask(o *offer, req taskRequest, id string, answer func(caller string) (mcp.Result, error)) (mcp.Result, error) {
+func answerTask(ctx context.Context, o *offer, req taskRequest, id string, answer func(caller string) (mcp.Result, error)) (mcp.Result, error) {
 	if !declaresTasks(req) {
 		return nil, errNeedsTasks()
 	}
@@ -184,7 +184,7 @@ func answerTask(o *offer, req taskRequest, id string, answer func(caller string)
 			return nil, &jsonrpc.Error{Code: codeHeaderMismatch, Message: "the header Mcp-Name does not match taskId"}
 		}
 	}
-	res, err := answer(o.authn.callerOf(context.Background(), req))
+	res, err := answer(o.authn.callerOf(ctx, req))
 	switch fault.KindOf(err) {
 	case fault.Invalid, fault.NotFound, fault.Denied, fault.Exhausted, fault.Unavailable:
 		if err != nil {
