@@ -58,21 +58,6 @@ func resolve(now *catalog.Snapshot, used []usedTool) skill.Tools {
 	return skill.NewTools(all)
 }
 
-// awaitUsed waits until the servers of tools have listed their tools, or have failed to: changes of a
-// tool can be noticed only if its definition is saved with the skill.
-func awaitUsed(ctx context.Context, t *Tools, viewer catalog.Viewer, used []usedTool) {
-	var unlisted []string
-	for _, v := range t.Catalog.For(viewer).Servers {
-		isUsed := func(u usedTool) bool { return u.Server == v.Name || u.Server == v.Module }
-		if v.Connected && v.Listed.IsZero() && slices.ContainsFunc(used, isUsed) {
-			unlisted = append(unlisted, v.Name)
-		}
-	}
-	if len(unlisted) > 0 {
-		t.Calls.AwaitTools(ctx, unlisted...)
-	}
-}
-
 // saveSkill saves a skill. The worker has already checked that the code compiles; a
 // wrong report would harm only the worker's own tenant.
 func (h *host) saveSkill(ctx context.Context, a saveSkillArgs) (any, error) {
@@ -189,9 +174,7 @@ func (r *Runner) CheckSkill(ctx context.Context, h *home.Home, subset string, d 
 	}
 	d.Code = checked.Source
 	if t := r.cfg.Tools; t != nil {
-		viewer := catalog.Viewer{Tenant: h.ID(), Subset: subset}
-		awaitUsed(ctx, t, viewer, checked.Tools)
-		d.Tools = resolve(t.Catalog.For(viewer), checked.Tools)
+		d.Tools = resolve(t.Catalog.For(catalog.Viewer{Tenant: h.ID(), Subset: subset}), checked.Tools)
 	}
 	return d, d.Check()
 }
