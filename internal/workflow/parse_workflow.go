@@ -62,9 +62,7 @@ func (r *reader) inputs(key Ref, n ast.Node) (json.RawMessage, []string) {
 	var names []string
 	for _, p := range all {
 		names = append(names, p.key.Name)
-		if _, isMapping := r.pairs(p.value, "the schema of input "+p.key.Name); !isMapping {
-			continue
-		}
+		r.pairs(p.value, "the schema of input "+p.key.Name) // reports what is no mapping
 	}
 	raw := r.schema(Ref{"inputs", key.Pos}, n)
 	if len(r.found) > before {
