@@ -75,6 +75,7 @@ func TestDefaults(t *testing.T) {
 		},
 		DataDir:      filepath.Join(dir, "home/.local/share/sandpiper"),
 		CacheDir:     filepath.Join(dir, "home/.cache/sandpiper"),
+		Workflows:    filepath.Join(dir, "home/.config/sandpiper/workflows"),
 		PII:          config.PII{Mode: "egress", Restore: "auto", Addresses: "public", Scan: detect.Config{Names: detect.Evidence}},
 		Audit:        audit.Retention{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20},
 		PackageLayer: "default", Packages: packages.Config{LockFile: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
@@ -94,6 +95,7 @@ sandbox: {backend: process, timeout: 10s, memory_mb: 200, max_timeout: 60, max_m
 sessions: {idle: 1h, per_tenant: 2, living: 3}
 data_dir: data
 cache_dir: ~/c
+workflows: flows
 log:
   level: debug
   file: /var/log/sandpiper.log
@@ -142,6 +144,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		Approvals:  config.Approvals{Timeout: 2 * time.Hour},
 		DataDir:    filepath.Join(dir, "work/data"),
 		CacheDir:   filepath.Join(dir, "home/c"),
+		Workflows:  filepath.Join(dir, "work/flows"),
 		Packages: packages.Config{
 			Requirements: []string{"pandas", "numpy==2.3.*"}, RequirementsFile: filepath.Join(dir, "r.txt"), WheelDir: filepath.Join(dir, "work/wheels"),
 			LockFile: filepath.Join(dir, "work/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/c/packages"),
