@@ -95,8 +95,8 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	x.addTo(&res)
 	x.result, x.err = res, err
 	e.home.Quotas.AddCPU(res.Usage.CPU)
+	e.endWorkflow(ctx) // first: the record is what a run without an end is resumed from
 	e.endRecord(ctx)
-	e.endWorkflow(ctx)
 	e.audit()
 	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
 	span.End(statusOf(x))
