@@ -166,11 +166,11 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		Policy: policy.Config{
 			Default: policy.Ask,
 			Rules: []policy.Rule{
-				{Scope: policy.Scope{Tools: []string{"*.delete_*"}}, Decision: policy.Block, Reason: "never", At: "sandpiper.yaml line 29"},
+				{Scope: policy.Scope{Tools: []string{"*.delete_*"}}, Decision: policy.Block, Reason: "never", At: "sandpiper.yaml line 30"},
 				{Name: "large", Scope: policy.Scope{Tools: []string{"bank.pay", "bank.send"}, Server: "b*", Tenants: []string{"acme"}},
-					When: "args.amount > 1000 &&\ntenant != 'ops'\n", Decision: policy.Ask, At: "sandpiper.yaml line 30"},
+					When: "args.amount > 1000 &&\ntenant != 'ops'\n", Decision: policy.Ask, At: "sandpiper.yaml line 31"},
 			},
-			Budgets: []policy.Budget{{Name: "mails", Scope: policy.Scope{Tools: []string{"mail.send*"}, Tenants: []string{"a", "b"}}, Calls: 20, Per: policy.Hour, At: "sandpiper.yaml line 38"}},
+			Budgets: []policy.Budget{{Name: "mails", Scope: policy.Scope{Tools: []string{"mail.send*"}, Tenants: []string{"a", "b"}}, Calls: 20, Per: policy.Hour, At: "sandpiper.yaml line 39"}},
 		},
 		Audit: audit.Retention{Age: 90 * 24 * time.Hour, Bytes: 500 << 20},
 		Log:   config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},

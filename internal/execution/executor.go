@@ -101,9 +101,9 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	e.home.Quotas.AddCPU(res.Usage.CPU)
 	x.endPromotion()
 	e.endBackground(ctx)
+	e.endWorkflow(ctx) // before endRecord: the record is what a run without an end is resumed from
 	e.endRecord(ctx)
 	e.suspendBackground(ctx)
-	e.endWorkflow(ctx)
 	e.audit()
 	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
 	span.End(statusOf(x))
