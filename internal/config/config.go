@@ -49,6 +49,7 @@ type Config struct {
 	Inactive   time.Duration      // time without use after which `tenant clean` deletes a tenant; 0 means never
 	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
 	Admit      admit.Config       // zero fields mean the defaults of admit
+	Schedules  []Schedule         // in the order of the file
 	Sessions   execution.Sessions // live interpreters; zero fields mean the defaults of execution
 	Packages   packages.Config    // of the default package layer; LockFile and LayerDir are always set
 	Preload    []string           // modules imported in the zygote of the default package layer
