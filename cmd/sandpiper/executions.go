@@ -13,16 +13,9 @@ import (
 )
 
 func (a *app) executionsCommand() *cobra.Command {
-	return a.ofTenant(group("executions", "List and resume interrupted executions",
-		&cobra.Command{
-			Use: "list", Short: "List interrupted executions, the latest first",
-			Long: `List shows executions that made calls with possible side effects or asked a question,
-and did not finish: their process was killed or exited, they reached a limit, or the
-client disconnected. They are kept for seven days. Plans that need approval are
-listed for 24 hours.`,
-			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runExecutionsList(cmd.Context()) },
-		},
+	return a.ofTenant(group("executions", "Run code in the background; list and resume executions",
+		a.executionsRunCommand(), a.executionsWatchCommand(), a.executionsSignalCommand(), a.executionsCancelCommand(),
+		a.executionsListCommand(),
 		&cobra.Command{
 			Use: "resume ID", Short: "Resume an interrupted execution, or apply a plan",
 			Long: `Resume replays the code from its first line with the same id. Completed calls and
@@ -35,6 +28,26 @@ calls.`,
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runExecutionsResume(cmd.Context(), args[0]) },
 		},
 	))
+}
+
+func (a *app) executionsListCommand() *cobra.Command {
+	var background bool
+	c := &cobra.Command{
+		Use: "list", Short: "List interrupted executions, the latest first",
+		Long: `List shows executions that made calls with possible side effects or asked a question,
+and did not finish: their process was killed or exited, they reached a limit, or the
+client disconnected. They are kept for seven days. Plans that need approval are
+listed for 24 hours. With --background it shows background executions instead.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if background {
+				return a.runExecutionsListBackground(cmd.Context())
+			}
+			return a.runExecutionsList(cmd.Context())
+		},
+	}
+	c.Flags().BoolVar(&background, "background", false, "list background executions")
+	return c
 }
 
 // progressText describes the recorded progress of an execution: the number of completed

@@ -49,6 +49,7 @@ type Config struct {
 	Inactive   time.Duration      // time without use after which `tenant clean` deletes a tenant; 0 means never
 	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
 	Admit      admit.Config       // zero fields mean the defaults of admit
+	Background Background         // executions without a caller
 	Schedules  []Schedule         // in the order of the file
 	Sessions   execution.Sessions // live interpreters; zero fields mean the defaults of execution
 	Packages   packages.Config    // of the default package layer; LockFile and LayerDir are always set
@@ -330,4 +331,11 @@ func environment(environ []string) map[string]string {
 		}
 	}
 	return m
+}
+
+// Background are the settings of background executions. Zero fields mean defaults.
+type Background struct {
+	Keep    time.Duration // how long results are kept; 0 means 24 hours
+	Timeout time.Duration // running time of one execution; 0 means one hour
+	Running int           // executions at a time; 0 means half of those that run at a time
 }

@@ -99,6 +99,9 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, taskKeys, m
 	"sessions.idle":              func(d *draft, s setting) error { return duration(&d.Sessions.Idle, s) },
 	"sessions.per_tenant":        func(d *draft, s setting) error { return whole(&d.Sessions.PerTenant, s, 1, 4096) },
 	"sessions.living":            func(d *draft, s setting) error { return whole(&d.Sessions.Live, s, 1, 4096) },
+	"background.keep":            func(d *draft, s setting) error { return duration(&d.Background.Keep, s) },
+	"background.timeout":         func(d *draft, s setting) error { return duration(&d.Background.Timeout, s) },
+	"background.running":         func(d *draft, s setting) error { return whole(&d.Background.Running, s, 1, 4096) },
 	"approvals.timeout":          func(d *draft, s setting) error { return duration(&d.Approvals.Timeout, s) },
 	"data_dir":                   func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
 	"cache_dir":                  func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
@@ -174,7 +177,7 @@ var structured = map[string]bool{"servers": true, "schedules": true, "tiers": tr
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are keys that contain other keys.
-var sections = map[string]bool{"sandbox": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
+var sections = map[string]bool{"sandbox": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "background": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 

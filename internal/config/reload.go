@@ -16,7 +16,7 @@ func (c *Config) fixed() map[string]any {
 	return map[string]any{
 		"sandbox.backend": &c.Backend, "sandbox.restricted": &c.Restricted, "sandbox.concurrency": &c.Admit.Concurrent, "sandbox.queue": &c.Admit.Queued,
 		"sandbox.packages": &c.Packages.Requirements, "sandbox.requirements": &c.Packages.RequirementsFile, "sandbox.wheels": &c.Packages.WheelDir, "sandbox.preload": &c.Preload,
-		"sessions.idle": &c.Sessions.Idle, "sessions.living": &c.Sessions.Live, "recent_code": &c.RecentCode,
+		"sessions.idle": &c.Sessions.Idle, "sessions.living": &c.Sessions.Live, "recent_code": &c.RecentCode, "background": &c.Background,
 		"data_dir": &c.DataDir, "cache_dir": &c.CacheDir, "log": &c.Log, "audit": &c.Audit, "telemetry": &c.Telemetry, "search": &c.Search, "tasks": &c.Tasks,
 		"pii.key": &c.PII.Key, "SERVERS_DIR": &c.ServersDir, "SKILLS_DIR": &c.SkillsDir,
 		"http.oidc": &h.OIDC, "http.tls": &h.TLS, "http.access_log": &h.AccessLog, "http.sse": &h.Events, "http.drain": &h.Drain,

@@ -313,6 +313,15 @@ var projectKeys = map[string]merge{
 	"sessions.living": func(c, p *Config, _ setting) bool {
 		return atMost(&c.Sessions.Live, c.Sessions.WithDefaults().Live, p.Sessions.Live)
 	},
+	"background.keep": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Background.Keep, 24*time.Hour, p.Background.Keep)
+	},
+	"background.timeout": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Background.Timeout, time.Hour, p.Background.Timeout)
+	},
+	"background.running": func(c, p *Config, _ setting) bool {
+		return atMost(&c.Background.Running, max(1, c.Admit.WithDefaults().Concurrent/2), p.Background.Running)
+	},
 	"workspace.max_mb": func(c, p *Config, _ setting) bool {
 		return atMost(&c.Workspace.Quota.Bytes, math.MaxInt64, p.Workspace.Quota.Bytes)
 	},

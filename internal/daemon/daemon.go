@@ -23,6 +23,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
@@ -94,8 +95,11 @@ type Daemon struct {
 	data    *data
 	backend *layeredBackend
 	server  *mcpserver.Server
-	access  *accessLog // nil without one
-	closing closers
+
+	background *background.Scheduler
+	schedules  *schedules
+	access     *accessLog // nil without one
+	closing    closers
 }
 
 // tools contains the tools that code can call, and the search for them.
@@ -202,7 +206,12 @@ func (d *Daemon) openServer() error {
 	if err := d.newRunner(queue); err != nil {
 		return err
 	}
+	d.background = d.newBackground()
+	d.closing.add(func() error { d.background.Wait(); return nil })
 	d.closing.add(d.closeRunner)
+	d.closing.add(func() error { d.background.Stop(); return nil })
+	d.schedules = newSchedules(d)
+	d.closing.add(d.schedules.close)
 	states, err := d.data.derive("state", "request state", true)
 	if err != nil {
 		return err
@@ -218,6 +227,7 @@ func (d *Daemon) openServer() error {
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
+		Background: d.background, KeepBackground: d.cfg.Background.Keep,
 		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Telemetry: d.metrics.Recorder,
 	})
@@ -242,7 +252,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 		return err
 	}
 	d.Runner, err = execution.New(execution.Config{
-		Model:   asker,
+		Model: asker, BackgroundTimeout: d.cfg.Background.Timeout,
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard,
 		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
@@ -317,6 +327,8 @@ func (d *Daemon) prepareOnce() {
 	}
 	d.metrics.startScrape()
 	d.Servers.spawn(d.watchReload)
+	d.background.Start()
+	d.schedules.start()
 	if !d.isPassthrough() {
 		d.Warm()
 		return

@@ -94,8 +94,11 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	res.ExecutionID = x.id
 	x.addTo(&res)
 	x.result, x.err = res, err
+	e.explainWait()
 	e.home.Quotas.AddCPU(res.Usage.CPU)
+	e.endBackground(ctx)
 	e.endRecord(ctx)
+	e.suspendBackground(ctx)
 	e.audit()
 	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
 	span.End(statusOf(x))

@@ -71,6 +71,9 @@ var hostcalls = map[string]hostcall{
 	methodStepDone: func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a stepDoneArgs) (any, error) { return nil, h.endStep(ctx, a) })
 	},
+	methodWait: func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a waitArgs) (any, error) { return h.wait(ctx, a) })
+	},
 	"progress": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(p Progress) (any, error) { return h.progress(ctx, p) })
 	},
@@ -97,6 +100,7 @@ type host struct {
 	slots  chan struct{} // one element per call in flight
 	asking chan struct{} // one element while ask_llm waits for the model
 	asked  ModelUsage    // guarded by asking
+	busy   activity
 }
 
 var (
@@ -126,7 +130,10 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 func (h *host) flagInjection(ref tool.Ref, kinds []string) { h.run.flagServer(ref.Server, kinds) }
 
 // Output implements sandbox.Host.
-func (h *host) Output(p []byte) error { return h.out.Add(p) }
+func (h *host) Output(p []byte) error {
+	h.run.background.add(p)
+	return h.out.Add(p)
+}
 
 // quickMethods only read the tenant's database or change values in memory.
 var quickMethods = map[string]bool{"load_skill": true, "list_skills": true, "search_skills": true, "get_state": true, "plan_ends": true, "step": true, methodStepDone: true}
@@ -169,6 +176,9 @@ type hostcall = func(ctx context.Context, h *host, args []byte) (any, error)
 
 // serve serves a call that has a slot.
 func (h *host) serve(ctx context.Context, method string, args []byte, call hostcall) ([]byte, error) {
+	if method != methodWait {
+		defer h.busy.begin()()
+	}
 	make := func() (any, error) { return h.callOrReplay(ctx, method, args, call) }
 	var answer any
 	var err error

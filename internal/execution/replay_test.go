@@ -29,6 +29,8 @@ type restarts struct {
 	tools  *execution.Tools
 	called atomic.Int64
 	answer func(n int64) (tool.Result, error)
+
+	processes []*journal.Process
 }
 
 func newRestarts(t *testing.T) *restarts {
@@ -49,9 +51,21 @@ func (l *restarts) restart(t *testing.T, scripts map[string]string) (setup, *hom
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { all.Close(); process.Close() })
+	l.processes = append(l.processes, process)
 	home := newHome(t, "a", all)
 	s := newSetup(t, execution.Config{Tools: l.tools}, fake.Config{Scripts: scripts}, admit.Config{})
 	return s, home
+}
+
+// kill releases the locks of all daemons, as the kernel does when they are killed.
+func (l *restarts) kill(t *testing.T) {
+	t.Helper()
+	for _, p := range l.processes {
+		if err := p.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.processes = nil
 }
 
 // resume resumes id and returns its result.

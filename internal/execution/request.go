@@ -33,6 +33,9 @@ type Request struct {
 	Description string `json:"description,omitempty"`
 	// Replay reruns a step of the session's log without adding to the log.
 	Replay bool `json:"replay,omitempty"`
+	// Background is set if no caller waits for the execution: its time limit is that of
+	// background executions.
+	Background bool `json:"background,omitempty"`
 	// Tape records or replays the answers that the code receives from outside; nil does neither.
 	Tape *Tape `json:"-"`
 }

@@ -26,7 +26,7 @@ type storedRequest struct {
 
 // hostWords occur in code that may reach anything outside its sandbox, or ask. Other
 // code needs no record.
-var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "_state", "ask", "resource", "prompt", "step"}
+var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "_state", "ask", "resource", "prompt", "step", "sleep_", "wait_for"}
 
 // concurrencyWords occur in code that may do several things concurrently. Concurrent
 // code without any of them is only compared too strictly with its record.
@@ -81,24 +81,33 @@ func (r *Runner) resume(ctx context.Context, home *home.Home, id string) (*Execu
 		x.bindTo(ctx)
 		return r.handle(x), nil
 	}
+	if err := checkNotBackground(ctx, home, id); err != nil {
+		return nil, err
+	}
 	if err := takeExecution(ctx, home); err != nil {
 		return nil, err
 	}
 	if plan.IsID(id) {
 		return r.applyPlan(ctx, home, id)
 	}
+	return r.replay(ctx, home, id, nil)
+}
+
+// replay runs an execution again from its record.
+func (r *Runner) replay(ctx context.Context, home *home.Home, id string, b *background) (*Execution, error) {
 	record, request, err := home.Journal.OpenRecord(ctx, id, mayBeConcurrent)
 	if err != nil {
 		return nil, err
 	}
 	x := newRun(id)
+	x.background = b
 	last, waited := record.Questions()
 	x.record, x.pendingQuestions = record, waited
 	x.questions.StartNames(last - waited)
 	var k storedRequest
 	if err = json.Unmarshal(request, &k); err == nil {
 		x.seed = k.Seed
-		k.Request, err = r.Limits(home.ID()).check(k.Request)
+		k.Request, err = r.limitsOf(home.ID(), k.Request).check(k.Request)
 	}
 	var again *Execution
 	if err == nil {
@@ -123,7 +132,11 @@ func (e *executor) endRecord(ctx context.Context) {
 	x := e.run
 	var state journal.State
 	switch {
-	case x.err == nil && x.result.Status.Reusable():
+	case x.background != nil && x.background.failed:
+		state = journal.State(statusOf(x))
+	case x.err == nil && x.result.Status.Reusable(), x.background != nil && errors.Is(context.Cause(ctx), errByPerson):
+	case x.wait.until():
+		state = journal.Sleeping
 	case x.suspended():
 		state = journal.Suspended
 	default:
@@ -133,7 +146,7 @@ func (e *executor) endRecord(ctx context.Context) {
 	if err := x.record.End(context.WithoutCancel(ctx), state); err != nil {
 		e.r.cfg.Log.Error("close the record of an execution", "execution", x.id, "error", err)
 	}
-	if x.resumable && x.err == nil && x.result.ErrorType != reply.TypeDivergence {
+	if x.resumable && x.err == nil && x.background == nil && x.result.ErrorType != TypeSuspended && x.result.ErrorType != reply.TypeDivergence {
 		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumeHint, "; ")
 	}
 }

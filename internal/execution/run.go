@@ -29,11 +29,13 @@ type run struct {
 	pendingQuestions int             // questions that were open when the previous run was interrupted
 	resumable        bool            // after ended: it can be resumed
 	guardReport
-	delivered atomic.Bool   // a handle has returned the final event
-	internal  bool          // started by Sandpiper, not by the tenant: neither counted nor found
-	ended     chan struct{} // closed once result and err are set
-	calls     atomic.Int64  // tool calls
-	skills    usedSkills
+	delivered  atomic.Bool   // a handle has returned the final event
+	background *background   // nil unless it is one
+	wait       waiting       // what the code waits for without a process
+	internal   bool          // started by Sandpiper, not by the tenant: neither counted nor found
+	ended      chan struct{} // closed once result and err are set
+	calls      atomic.Int64  // tool calls
+	skills     usedSkills
 
 	mu       sync.Mutex
 	progress Progress
@@ -134,7 +136,7 @@ func statusOf(x *run) string {
 func (x *run) interrupted() bool {
 	select {
 	case <-x.ended:
-		return x.resumable && x.delivered.Load()
+		return x.wait.until() || x.resumable && x.delivered.Load()
 	default:
 		return false
 	}

@@ -23,6 +23,8 @@ type Config struct {
 	Backend sandbox.Backend // required
 	Queue   *admit.Queue    // required
 	Limits  Limits          // time and memory; zero fields take their defaults
+	// BackgroundTimeout is the time limit of background executions; 0 means one hour.
+	BackgroundTimeout time.Duration
 	// Sandbox contains the other limits of every execution. Zero means 128 processes,
 	// 256 open files, 1 GiB per file, 600 s of CPU, 64 MiB of result, and no disk
 	// monitoring. Memory is set for each execution.
@@ -61,6 +63,7 @@ func (c Config) withDefaults() Config {
 	c.Sandbox.FileBytes = orDefault(c.Sandbox.FileBytes, 1<<30)
 	c.Sandbox.CPU = orDefault(c.Sandbox.CPU, 600*time.Second)
 	c.Sandbox.ResultBytes = orDefault(c.Sandbox.ResultBytes, 64<<20)
+	c.BackgroundTimeout = orDefault(c.BackgroundTimeout, time.Hour)
 	c.ReplyBytes = orDefault(c.ReplyBytes, 16<<10)
 	c.OutputBytes = orDefault(c.OutputBytes, 64<<20)
 	c.OpenWait = orDefault(c.OpenWait, time.Minute)

@@ -13,7 +13,7 @@ import (
 // execution ends when its code ends or, unless it is suspended, when ctx does. The error
 // is Invalid for an invalid request and Unavailable once the runner is closed.
 func (r *Runner) Start(ctx context.Context, home *home.Home, req Request) (*Execution, error) {
-	req, err := r.Limits(home.ID()).check(req)
+	req, err := r.limitsOf(home.ID(), req).check(req)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +55,9 @@ func (r *Runner) launch(ctx context.Context, home *home.Home, x *run, do func(co
 			WithHint("try again in a moment")
 	}
 	home = home.Retain() // a suspended execution outlives the caller
+	if x.background != nil {
+		x.detached()
+	}
 	x.bindTo(ctx)
 	go func() {
 		defer r.busy.Done()

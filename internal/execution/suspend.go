@@ -10,6 +10,8 @@ type lifetime struct {
 	lifeMu sync.Mutex
 	cancel context.CancelCauseFunc
 	detach func() bool // stops watching the caller's context; nil while suspended
+
+	unbound bool // never bound or suspended
 }
 
 // bindTo makes the execution end when ctx ends.
@@ -19,6 +21,14 @@ func (h *lifetime) bindTo(ctx context.Context) {
 	if h.detach == nil {
 		h.detach = context.AfterFunc(ctx, func() { h.callerEnded(ctx) })
 	}
+}
+
+// detached lets the execution outlive every caller: no context ends it.
+func (h *lifetime) detached() {
+	h.lifeMu.Lock()
+	defer h.lifeMu.Unlock()
+	h.detach = func() bool { return false }
+	h.unbound = true
 }
 
 func (h *lifetime) callerEnded(ctx context.Context) {
@@ -33,7 +43,7 @@ func (h *lifetime) callerEnded(ctx context.Context) {
 func (h *lifetime) suspend() {
 	h.lifeMu.Lock()
 	defer h.lifeMu.Unlock()
-	if h.detach != nil {
+	if h.detach != nil && !h.unbound {
 		h.detach()
 		h.detach = nil
 	}

@@ -1,6 +1,7 @@
 package home
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
@@ -41,6 +43,8 @@ var migrations = []store.Migration{
 	{Number: 6, Name: "skill instructions", SQL: skill.InstructionTables},
 	{Number: 7, Name: "states", SQL: state.Tables},
 	{Number: 8, Name: "steps", SQL: journal.StepTables},
+	{Number: 9, Name: "background executions", SQL: journal.BackgroundTables},
+	{Number: 10, Name: "schedules", SQL: schedule.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -55,8 +59,11 @@ type Home struct {
 	Quotas    *quota.Counter
 	Recent    *recent.Store
 	States    *state.Store
-	Vault     *vault.Vault    // nil if Config.Vault is
-	Approvals *approval.Store // nil if Config.Approvals is
+
+	Background *journal.Background
+	Schedules  *schedule.Store // nil if Config.Process is
+	Vault      *vault.Vault    // nil if Config.Vault is
+	Approvals  *approval.Store // nil if Config.Approvals is
 
 	parts   *parts
 	release func() error
@@ -115,6 +122,7 @@ type parts struct {
 	quotas    *quota.Counter
 	recent    *recent.Store
 	states    *state.Store
+	schedules *schedule.Store
 	vault     *vault.Vault
 	approvals *approval.Store
 	files     *workspace.Files
@@ -188,6 +196,14 @@ func (t *Homes) refresh(ctx context.Context, r *parts) {
 	if err := r.recent.Prune(ctx); err != nil {
 		t.cfg.Log.Warn("delete the old code of executions", "tenant", r.id.String(), "error", err)
 	}
+	if t.cfg.Process != nil {
+		if err := r.schedules.Settle(ctx, time.Now()); err != nil {
+			t.cfg.Log.Warn("store the outcomes of scheduled runs", "tenant", r.id.String(), "error", err)
+		}
+		if err := r.journal.Background().Sweep(ctx, time.Now().Add(-cmp.Or(t.cfg.KeepBackground, 24*time.Hour))); err != nil {
+			t.cfg.Log.Warn("delete the results of background executions", "tenant", r.id.String(), "error", err)
+		}
+	}
 	if r.vault != nil {
 		if err := r.vault.Sweep(ctx); err != nil {
 			t.cfg.Log.Warn("sweep the vault", "tenant", r.id.String(), "error", err)
@@ -253,6 +269,16 @@ func (t *Homes) states(id tenant.ID, db *store.DB, room func(int64) error) (*sta
 	return state.New(state.Config{DB: db, Key: key, Room: room})
 }
 
+// schedules opens the schedules. Those that an agent has created are encrypted with a key of the
+// tenant; due is as in schedule.Config.
+func (t *Homes) schedules(id tenant.ID, db *store.DB, l *journal.Log, due func(time.Time) error) (*schedule.Store, error) {
+	key, err := t.deriveKey("schedules", id, "the schedules")
+	if err != nil {
+		return nil, err
+	}
+	return schedule.New(schedule.Config{DB: db, Key: key, Executions: l.Background(), Due: due})
+}
+
 func openDatabase(ctx context.Context, path string) (*store.DB, error) {
 	return store.Open(ctx, path, migrations)
 }
@@ -292,7 +318,7 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if r.skills, err = t.skills(r, p); err != nil {
 		return err
 	}
-	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process}), catalog.NewShapes(r.db, t.cfg.Log)
+	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Due: func(at time.Time) error { return t.layout.due().set(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
 	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log, Refused: func(n quota.Name) { t.cfg.RecordRefusal(r.id.String(), string(n)) }})
 	if t.cfg.Vault != nil {
@@ -309,6 +335,12 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	}
 	if r.states, err = t.states(r.id, r.db, func(bytes int64) error { return r.files.CheckReserve(bytes) }); err != nil {
 		return err
+	}
+	if t.cfg.Process != nil {
+		due := func(at time.Time) error { return t.layout.scheduled().set(r.id, at) }
+		if r.schedules, err = t.schedules(r.id, r.db, r.journal, due); err != nil {
+			return err
+		}
 	}
 	if t.cfg.Approvals != nil {
 		r.approvals, err = t.cfg.Approvals(r.id, r.db)

@@ -52,6 +52,8 @@ type Config struct {
 	// RecentCode is how long the code of successful executions is kept; 0 means 24 hours, negative
 	// keeps none.
 	RecentCode time.Duration
+	// KeepBackground is how long the results of background executions are kept; 0 means 24 hours.
+	KeepBackground time.Duration
 	// RecordTokens is called with each number of tokens that is counted, for metrics; inside
 	// means that code used them in tool calls. nil means no call.
 	RecordTokens func(inside bool, tokens int64)
@@ -254,7 +256,7 @@ func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool,
 func (t *Homes) home(s *shared) *Home {
 	return &Home{
 		Workspace: s.parts.files, Skills: s.parts.skills, Sessions: s.parts.sessions, Streams: s.parts.streams,
-		Journal: s.parts.journal, Shapes: s.parts.shapes, Usage: s.parts.usage, Quotas: s.parts.quotas, Recent: s.parts.recent, States: s.parts.states, Vault: s.parts.vault,
+		Journal: s.parts.journal, Background: s.parts.journal.Background(), Schedules: s.parts.schedules, Shapes: s.parts.shapes, Usage: s.parts.usage, Quotas: s.parts.quotas, Recent: s.parts.recent, States: s.parts.states, Vault: s.parts.vault,
 		Approvals: s.parts.approvals, parts: s.parts,
 		release: sync.OnceValue(func() error { return t.removeRef(s) }),
 		share: func() *Home {

@@ -22,6 +22,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -78,7 +79,11 @@ type Config struct {
 	Tenants   *home.Homes       // required
 	Runner    *execution.Runner // required
 	Tasks     *task.Solver      // nil means that there is no execute_task
-	Privacy   *redact.Rules     // required
+	// Background is woken when a background execution is due; nil means that there are none.
+	Background *background.Scheduler
+	// KeepBackground is how long their results are kept; 0 means 24 hours.
+	KeepBackground time.Duration
+	Privacy        *redact.Rules // required
 	// Key, of 32 bytes, encrypts the request state of 2026-07-28 clients; nil means a
 	// random key, so that no other Server accepts the state.
 	Key  []byte
@@ -180,7 +185,7 @@ func (s *Server) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 
 // tools returns all tools, with the descriptions for an audience.
 func (s *Server) tools(a audience) []builtin {
-	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.taskTools(), s.privacyTools(a), s.statsTools())
+	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.taskTools(), s.backgroundTools(), s.privacyTools(a), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.

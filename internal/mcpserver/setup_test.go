@@ -8,7 +8,9 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -98,17 +100,21 @@ func newServerFor(t testing.TB, data string, profile mcpserver.Profile, cfg exec
 // newServerOf returns a server with the Config face, and fills in its missing parts.
 func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution.Config) *mcpserver.Server {
 	t.Helper()
-	homes, err := home.Open(t.Context(), home.Config{Root: data})
+	process := journal.NewProcess(filepath.Join(data, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
+	homes, err := home.Open(t.Context(), home.Config{Root: data, Process: process})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { homes.Close() })
+	t.Cleanup(func() { homes.Close(); process.Close() })
 	cfg.Queue = admit.New(admit.Config{Concurrent: 64})
 	runner, err := execution.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { runner.Close(context.Background()) })
+	scheduler := background.New(background.Config{Homes: homes, Runner: runner})
+	scheduler.Start()
+	t.Cleanup(func() { scheduler.Stop(); runner.Close(context.Background()); scheduler.Wait() })
+	face.Background = scheduler
 	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)

@@ -72,6 +72,9 @@ func (l *Log) record(ctx context.Context, ends map[string]State) error {
 
 func end(ctx context.Context, tx *store.Tx, id string, s State) error {
 	if s == "" {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE execution = ?", id); err != nil {
+			return err
+		}
 		_, err := tx.ExecContext(ctx, "DELETE FROM journal_executions WHERE execution = ?", id)
 		return err
 	}

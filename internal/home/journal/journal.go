@@ -37,8 +37,12 @@ type Config struct {
 	DB       *store.DB // with Tables in it. Required
 	MaxCalls int       // entries kept; 0 means 10,000
 
-	Tenant         tenant.ID     // owner of the records. Required with Process
-	Process        *Process      // owner of new records; nil means that executions are not recorded
+	Tenant  tenant.ID // owner of the records. Required with Process
+	Process *Process  // owner of new records; nil means that executions are not recorded
+	// Due is called when the time has changed at which the next background execution is to be
+	// claimed, zero for none; nil means not.
+	Due func(time.Time) error
+
 	ReorderTimeout time.Duration // how long Next waits for calls in another order; 0 means 5 s
 }
 

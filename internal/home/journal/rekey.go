@@ -2,6 +2,8 @@ package journal
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
@@ -19,8 +21,10 @@ func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
 		return 0, err
 	}
 	err = l.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		if _, err := tx.ExecContext(ctx, "UPDATE journal_executions SET process = ''"); err != nil {
-			return err
+		for _, table := range []string{"journal_executions", "journal_background"} {
+			if _, err := tx.ExecContext(ctx, "UPDATE "+table+" SET process = ''"); err != nil {
+				return err
+			}
 		}
 		ids, err := l.executions(ctx, tx)
 		for _, id := range ids {
@@ -34,7 +38,10 @@ func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
 			if r.to, err = newBox(target, to.cfg.Tenant.String(), id); err != nil {
 				return err
 			}
-			if err = r.execution(ctx, tx, id); r.damaged {
+			if err = r.execution(ctx, tx, id); err == nil {
+				err = r.background(ctx, tx, id)
+			}
+			if r.damaged {
 				damaged++
 			}
 		}
@@ -45,7 +52,7 @@ func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
 
 // executions returns the ids of the records that have content.
 func (l *Log) executions(ctx context.Context, tx *store.Tx) (ids []string, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT execution FROM journal_executions WHERE length(request) > 0")
+	rows, err := tx.QueryContext(ctx, "SELECT execution FROM journal_executions WHERE length(request) > 0 UNION SELECT execution FROM journal_background UNION SELECT execution FROM journal_signals")
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +88,9 @@ func (r *rekeying) again(what string, number int, ciphertext []byte) []byte {
 
 func (r *rekeying) execution(ctx context.Context, tx *store.Tx, id string) error {
 	var request []byte
-	if err := tx.QueryRowContext(ctx, "SELECT request FROM journal_executions WHERE execution = ?", id).Scan(&request); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT request FROM journal_executions WHERE execution = ?", id).Scan(&request); errors.Is(err, sql.ErrNoRows) || err == nil && len(request) == 0 { // a background execution without a record
+		return nil
+	} else if err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, "UPDATE journal_executions SET request = ? WHERE execution = ?", r.again(ofRequest, 0, request), id); err != nil {
@@ -117,4 +126,46 @@ func hostCallNumbers(ctx context.Context, tx *store.Tx, id string) (all []int, e
 		all = append(all, n)
 	}
 	return all, rows.Err()
+}
+
+// background encrypts the background execution with this id, and the signals for it.
+func (r *rekeying) background(ctx context.Context, tx *store.Tx, id string) error {
+	var request, live, result []byte
+	err := tx.QueryRowContext(ctx, "SELECT request, live, result FROM journal_background WHERE execution = ?", id).Scan(&request, &live, &result)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "UPDATE journal_background SET request = ?, live = ?, result = ? WHERE execution = ?",
+			r.again(ofTask, 0, request), r.again(ofLive, 0, live), r.again(ofResult, 0, result), id)
+		if err != nil {
+			return err
+		}
+	}
+	values, err := signalsOf(ctx, tx, id)
+	for number, value := range values {
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "UPDATE journal_signals SET value = ? WHERE number = ?", r.again(ofSignal, number, value), number)
+		}
+	}
+	return err
+}
+
+// signalsOf returns the encrypted values of the signals for an execution, by number.
+func signalsOf(ctx context.Context, tx *store.Tx, id string) (map[int][]byte, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT number, value FROM journal_signals WHERE execution = ?", id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	values := map[int][]byte{}
+	for rows.Next() {
+		var number int
+		var value []byte
+		if err := rows.Scan(&number, &value); err != nil {
+			return nil, err
+		}
+		values[number] = value
+	}
+	return values, rows.Err()
 }

@@ -290,6 +290,13 @@ func (r *Record) Stored() bool {
 	return r.stored
 }
 
+// TooLarge reports that the record exceeded a limit, so that the execution cannot be resumed.
+func (r *Record) TooLarge() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.large
+}
+
 // without returns all but e.
 func without(all []*entry, e *entry) []*entry {
 	return slices.DeleteFunc(all, func(o *entry) bool { return o == e })

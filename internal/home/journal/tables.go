@@ -41,3 +41,30 @@ CREATE TABLE journal_host_calls (
 const StepTables = `
 ALTER TABLE journal_host_calls ADD COLUMN step INTEGER NOT NULL DEFAULT 0; -- number of the step that made the call
 `
+
+// BackgroundTables adds background executions, and signals for executions.
+const BackgroundTables = `
+CREATE TABLE journal_background (
+	execution  TEXT    NOT NULL PRIMARY KEY,
+	state      TEXT    NOT NULL,
+	outcome    TEXT    NOT NULL DEFAULT '',
+	on_restart TEXT    NOT NULL,
+	process    TEXT    NOT NULL, -- name of the process that runs it, '' for none
+	created    INTEGER NOT NULL,
+	changed    INTEGER NOT NULL,
+	due        INTEGER,          -- when to run it; NULL if it runs, has ended or waits for a signal only
+	events     TEXT    NOT NULL DEFAULT '', -- hashes of the events that it waits for
+	cancel     INTEGER NOT NULL DEFAULT 0,
+	request    BLOB    NOT NULL, -- encrypted, like live and result
+	live       BLOB,
+	result     BLOB
+) STRICT;
+CREATE INDEX journal_background_due ON journal_background (state, due);
+CREATE TABLE journal_signals (
+	number    INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	execution TEXT    NOT NULL,
+	event     TEXT    NOT NULL, -- hash
+	value     BLOB    NOT NULL  -- encrypted
+) STRICT;
+CREATE INDEX journal_signals_execution ON journal_signals (execution, event);
+`

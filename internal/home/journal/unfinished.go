@@ -29,6 +29,7 @@ const (
 	Running   State = "running"   // running, or interrupted by the end of its process
 	Planned   State = "planned"   // a plan that was not applied to its end
 	Suspended State = "suspended" // it waited for a person when its process ended
+	Sleeping  State = "waiting"   // it waits for a time or a signal, as a background execution
 	TooLarge  State = "too_large" // its record exceeded the limits: it cannot be replayed
 )
 
@@ -217,7 +218,7 @@ func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {
 }
 
 func (l *Log) beyond(ctx context.Context, tx *store.Tx) (old []string, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT execution, process, changed, bytes FROM journal_executions ORDER BY changed DESC")
+	rows, err := tx.QueryContext(ctx, "SELECT execution, process, changed, bytes FROM journal_executions WHERE execution NOT IN (SELECT execution FROM journal_background WHERE state != 'ended') ORDER BY changed DESC")
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ import time
 import traceback
 import types
 
-from . import convert, data, failure, files, guard, help_text, later, literals, output, plan, preflight, privacy, replay, servers, show, skills, states, steps, unavailable
+from . import convert, data, failure, files, guard, help_text, later, literals, output, plan, preflight, privacy, replay, servers, show, skills, states, steps, unavailable, waits
 from .channel import Channel, frame
 from .errors import StateConflict, ToolError
 
@@ -149,6 +149,7 @@ class _Interpreter:
         self.privacy = privacy.Privacy(channel)
         self.replay = replay.Replay()
         self.steps = steps.Steps(channel, self.replay)
+        self.waits = waits.Waits(channel, self.replay)
         self.main = types.ModuleType("__main__")
         self.globals = vars(self.main)
         self.globals["__builtins__"] = builtins
@@ -167,7 +168,7 @@ class _Interpreter:
             "save_skill": self.skills.save_skill, "load_skill": self.skills.load_skill,
             "list_skills": self.skills.list_skills, "search_skills": self.skills.search_skills,
             "save_state": self.states.save_state, "get_state": self.states.get_state, "StateConflict": StateConflict,
-            "step": self.steps.step,
+            "step": self.steps.step, "sleep_until": self.waits.sleep_until, "sleep_for": self.waits.sleep_for, "wait_for": self.waits.wait_for,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
             "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,

@@ -1,0 +1,40 @@
+package daemon
+
+import (
+	"context"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/task"
+)
+
+// newBackground builds the scheduler of background executions, which runs nothing before prepare.
+// The runner is closed after it has stopped, and before it is waited for.
+func (d *Daemon) newBackground() *background.Scheduler {
+	running := d.cfg.Background.Running
+	if running == 0 { // interactive executions have at least as many slots
+		running = max(1, d.cfg.Admit.WithDefaults().Concurrent/2)
+	}
+	return background.New(background.Config{Homes: d.Tenants, Runner: d.Runner, Solve: d.solveBackground, Running: running, Log: d.log.Logger})
+}
+
+// solveBackground solves a task in words without a client.
+func (d *Daemon) solveBackground(ctx context.Context, h *home.Home, description string, req execution.Request, run func(context.Context, execution.Request) (reply.Result, error)) (*reply.Result, error) {
+	exit := d.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
+	r, err := d.Tasks.Solve(ctx, task.Task{Query: task.Query{Task: description}, Home: h, Exit: exit, Request: req, Run: run})
+	return r.Last, err
+}
+
+// DescribeBackground returns the state of a background execution, for the person.
+func (d *Daemon) DescribeBackground(ctx context.Context, h *home.Home, id string) (mcpserver.Background, error) {
+	return d.server.Describe(ctx, h, id)
+}
+
+// ListBackground returns the latest background executions of a tenant.
+func (d *Daemon) ListBackground(ctx context.Context, h *home.Home) ([]mcpserver.Background, error) {
+	return d.server.ListBackground(ctx, h)
+}

@@ -1,0 +1,422 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+// BackgroundRequest is what a background execution runs.
+type BackgroundRequest struct {
+	Request Request `json:"request"`
+	Task    string  `json:"task,omitempty"` // in words; the code is written when it runs
+	// Schedule is the name of the schedule that it is a run of; "" for none.
+	Schedule string `json:"schedule,omitempty"`
+}
+
+// Live is the state of a background execution that is running, as far as it is known to other
+// processes.
+type Live struct {
+	Progress  *Progress           `json:"progress,omitempty"`
+	Output    []string            `json:"output,omitempty"` // the last items
+	Questions []question.Question `json:"questions,omitempty"`
+}
+
+// Solve solves a task in words: it writes programs and runs them with run.
+type Solve func(ctx context.Context, h *home.Home, description string, req Request, run func(context.Context, Request) (reply.Result, error)) (*reply.Result, error)
+
+// background is the state of a run that no caller waits for. The lock of the run guards it.
+type background struct {
+	attempt bool // a failure does not end it: another program may follow
+	failed  bool // the outcome could not be stored: the record stays
+
+	mu   sync.Mutex
+	tail []string // the end of the output
+	size int
+	news bool
+}
+
+const tailBytes = 4 << 10
+
+// add adds an item of output.
+func (b *background) add(p []byte) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := strings.ToValidUTF8(string(p[max(0, len(p)-tailBytes):]), "\ufffd")
+	b.tail, b.size, b.news = append(b.tail, s), b.size+len(s), true
+	for b.size > tailBytes && len(b.tail) > 1 {
+		b.size -= len(b.tail[0])
+		b.tail = b.tail[1:]
+	}
+}
+
+// take returns the end of the output, and whether it has changed since the last call.
+func (b *background) take() ([]string, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	news := b.news
+	b.news = false
+	return append([]string(nil), b.tail...), news
+}
+
+// limitsOf returns the limits of a request.
+func (r *Runner) limitsOf(id tenant.ID, req Request) Limits {
+	l := r.Limits(id)
+	if req.Background {
+		l.MaxTimeout = max(l.MaxTimeout, r.cfg.BackgroundTimeout)
+		l.Timeout = l.MaxTimeout
+	}
+	return l
+}
+
+// Dispatch adds a background execution and returns its id. It is on disk, and some daemon on this
+// data directory will run it.
+func (r *Runner) Dispatch(ctx context.Context, h *home.Home, b BackgroundRequest, o journal.OnRestart) (string, error) {
+	b.Request.Background = true
+	checked := b.Request
+	if b.Task != "" {
+		if b.Request.Code != "" {
+			return "", fault.New(fault.Invalid, "both code and task_description are given; a background execution has one of them")
+		}
+		checked.Code = "pass"
+	}
+	switch checked, err := r.limitsOf(h.ID(), b.Request).check(checked); {
+	case err != nil:
+		return "", err
+	case checked.SessionID != "":
+		return "", fault.New(fault.Invalid, "session_id %.60q cannot be combined with a background execution, which has an interpreter of its own", checked.SessionID)
+	case checked.DryRun:
+		return "", fault.New(fault.Invalid, "dry_run cannot be combined with a background execution")
+	}
+	if err := takeExecution(ctx, h); err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(b)
+	if err != nil {
+		return "", err
+	}
+	id := newID()
+	return id, h.Background.Add(ctx, journal.BackgroundEntry{Execution: id, State: journal.Queued, OnRestart: o, Request: text})
+}
+
+// errByPerson is the cause of the cancellation of a background execution.
+var errByPerson = errors.New("the execution was cancelled")
+
+// CancelBackground cancels a background execution. If this process runs it, its tool calls are
+// cancelled at once; another process does so soon.
+func (r *Runner) CancelBackground(ctx context.Context, h *home.Home, id string) error {
+	if err := h.Background.Cancel(ctx, id); err != nil {
+		return err
+	}
+	if x := r.registry.find(h.ID(), id); x != nil && x.background != nil {
+		x.cancel(errByPerson)
+	}
+	return nil
+}
+
+// Signal sends a signal to an execution of the tenant.
+func (r *Runner) Signal(ctx context.Context, h *home.Home, id, event string, value json.RawMessage) error {
+	if len(value) == 0 {
+		value = json.RawMessage("null")
+	}
+	switch {
+	case event == "" || len(event) > 800:
+		return fault.New(fault.Invalid, "the name of the event has %d bytes; 1 to 800 are allowed", len(event))
+	case !json.Valid(value):
+		return fault.New(fault.Invalid, "the value of the signal is not JSON: %.60q", value).WithHint(`quote texts: '"yes"'`)
+	case len(value) > journal.MaxSignalBytes:
+		return fault.New(fault.Exhausted, "the value of the signal has %d bytes of JSON; at most %d are allowed", len(value), journal.MaxSignalBytes).
+			WithHint("write large data to a file in /workspace, and send its name")
+	}
+	if x := r.registry.find(h.ID(), id); x != nil && x.record != nil && !x.hasEnded() {
+		if err := x.record.Flush(ctx); err != nil { // so that other processes know it
+			return err
+		}
+	}
+	return h.Background.Signal(ctx, id, event, value)
+}
+
+func (x *run) hasEnded() bool {
+	select {
+	case <-x.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// checkNotBackground rejects an attempt to resume a background execution that has not ended: the
+// daemon does that.
+func checkNotBackground(ctx context.Context, h *home.Home, id string) error {
+	e, err := h.Background.Find(ctx, id)
+	if fault.KindOf(err) == fault.NotFound || err == nil && e.State == journal.Ended {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	why := "runs in another process"
+	switch {
+	case e.State == journal.Waiting && e.Due.IsZero():
+		why = "waits for a signal"
+	case e.State == journal.Waiting:
+		why = "waits until " + e.Due.Format(time.RFC3339)
+	case e.State == journal.Queued || !e.Alive:
+		why = "has not been started"
+	}
+	return fault.New(fault.Unavailable, "background execution %.60s %s", id, why).
+		WithHint("get_background_task_status, or `sandpiper executions watch %s`, returns its state; a daemon continues it by itself", id)
+}
+
+// RunBackground runs an execution that was claimed, until it ends or waits without a worker. What
+// it returns is for the log.
+func (r *Runner) RunBackground(ctx context.Context, h *home.Home, e *journal.BackgroundEntry, solve Solve) error {
+	var b BackgroundRequest
+	if err := json.Unmarshal(e.Request, &b); err != nil {
+		return errors.Join(err, r.endBackground(ctx, h, e.Execution, journal.Unsuccessful, "the request of the execution cannot be read"))
+	}
+	if e.State == journal.Active { // its process has ended
+		switch {
+		case e.Result != nil:
+			return h.Background.End(ctx, e.Execution, journal.Unsuccessful, nil)
+		case e.OnRestart == journal.ReportOnRestart:
+			return r.endBackground(ctx, h, e.Execution, journal.Interrupted, "Sandpiper stopped while it was running")
+		}
+	}
+	if b.Schedule != "" && e.State == journal.Queued { // Dispatch counts others
+		if err := takeExecution(ctx, h); err != nil {
+			return r.endBackground(ctx, h, e.Execution, journal.Unsuccessful, fault.Message(err))
+		}
+	}
+	if b.Task != "" && b.Request.Code == "" {
+		return r.solveBackground(ctx, h, e.Execution, b, solve)
+	}
+	_, err := r.launchBackground(ctx, h, e, b.Request, &background{})
+	return err
+}
+
+// launchBackground runs code as a background execution, from its record if it has one, and waits
+// for it.
+func (r *Runner) launchBackground(ctx context.Context, h *home.Home, e *journal.BackgroundEntry, req Request, b *background) (*Execution, error) {
+	x, err := r.replay(ctx, h, e.Execution, b)
+	if fault.KindOf(err) == fault.NotFound && e.State != journal.Waiting { // nothing of it can have had an effect
+		x, err = r.startAs(ctx, h, e.Execution, req, b)
+	}
+	if err != nil {
+		return nil, r.backgroundNotRun(ctx, h, e.Execution, err)
+	}
+	r.follow(ctx, h, x)
+	return x, nil
+}
+
+// startAs starts a background execution.
+func (r *Runner) startAs(ctx context.Context, h *home.Home, id string, req Request, b *background) (*Execution, error) {
+	req, err := r.limitsOf(h.ID(), req).check(req)
+	if err != nil {
+		return nil, err
+	}
+	x := newRun(id)
+	x.background = b
+	x.startRecord(h, req)
+	started, err := r.begin(ctx, h, x, req)
+	if err != nil {
+		_ = x.record.End(ctx, "") // nothing of it is on disk
+	}
+	return started, err
+}
+
+// retryAfter delays a background execution that could not run for a reason that passes.
+const retryAfter = 10 * time.Second
+
+// backgroundNotRun stores that an execution could not run, or lets it run later.
+func (r *Runner) backgroundNotRun(ctx context.Context, h *home.Home, id string, err error) error {
+	switch fault.KindOf(err) {
+	case fault.Unavailable:
+		return errors.Join(err, h.Background.Release(context.WithoutCancel(ctx), id, journal.Queued, journal.Wait{Until: time.Now().Add(retryAfter)}))
+	case fault.NotFound:
+		return r.endBackground(ctx, h, id, journal.Interrupted, "its record was deleted")
+	}
+	return r.endBackground(ctx, h, id, journal.Interrupted, fault.Message(err))
+}
+
+// endBackground ends an execution that did not run with an explanation.
+func (r *Runner) endBackground(ctx context.Context, h *home.Home, id string, o journal.BackgroundOutcome, why string) error {
+	res := reply.Result{Status: sandbox.Cancelled, Failure: reply.Failure{ErrorType: string(o), Error: "Execution did not complete: " + why}, Details: reply.Details{Output: []string{}, ExecutionID: id}}
+	text, err := json.Marshal(res)
+	return errors.Join(err, h.Background.End(context.WithoutCancel(ctx), id, o, text))
+}
+
+// solveBackground solves a task in words. Each program is stored before it runs, so that it is
+// resumed like other code; the outcome of a program that fails is final if the daemon ends before
+// the next one.
+func (r *Runner) solveBackground(ctx context.Context, h *home.Home, id string, b BackgroundRequest, solve Solve) error {
+	if solve == nil {
+		return r.endBackground(ctx, h, id, journal.Unsuccessful, "this daemon does not solve tasks in words")
+	}
+	run := func(ctx context.Context, req Request) (reply.Result, error) {
+		req.Background, req.Timeout, req.MemoryMB = true, b.Request.Timeout, b.Request.MemoryMB
+		text, err := json.Marshal(BackgroundRequest{Request: req, Task: b.Task})
+		if err == nil {
+			err = h.Background.SetRequest(ctx, id, text)
+		}
+		if err != nil {
+			return reply.Result{}, err
+		}
+		x, err := r.launchBackground(ctx, h, &journal.BackgroundEntry{Execution: id, State: journal.Queued}, req, &background{attempt: true})
+		if err != nil {
+			return reply.Result{}, err
+		}
+		if e, err := h.Background.Find(context.WithoutCancel(ctx), id); err == nil && e.State != journal.Active && !x.run.result.Success() {
+			return reply.Result{}, fault.New(fault.Unavailable, "the execution was cancelled or waits") // no other program follows
+		}
+		return x.run.result, x.run.err
+	}
+	last, err := solve(ctx, h, b.Task, b.Request, run)
+	switch e, found := h.Background.Find(context.WithoutCancel(ctx), id); {
+	case found != nil || e.State != journal.Active: // it has ended, or waits
+		return nil
+	case err != nil || last == nil:
+		why := "no program was written"
+		if err != nil {
+			why = fault.Message(err)
+			if hint := fault.Hint(err); hint != "" {
+				why += "; " + hint
+			}
+		}
+		return r.endBackground(ctx, h, id, journal.Unsuccessful, why)
+	}
+	text, err := json.Marshal(last)
+	return errors.Join(err, h.Background.End(context.WithoutCancel(ctx), id, journal.Unsuccessful, text))
+}
+
+// liveInterval is the time between two updates of what other processes know of an execution.
+const liveInterval = 500 * time.Millisecond
+
+// follow stores the progress of an execution until it has ended, and cancels it if another
+// process requests that.
+func (r *Runner) follow(ctx context.Context, h *home.Home, x *Execution) {
+	tick := time.NewTicker(liveInterval)
+	defer tick.Stop()
+	last, asked := 0, 0
+	for {
+		select {
+		case <-x.Ended():
+			return
+		case <-tick.C:
+		}
+		var text []byte
+		p, n, _ := x.run.latest()
+		open, number := x.run.questions.List()
+		output, news := x.run.background.take()
+		if news || n > last || number != asked || len(open) > 0 {
+			l := Live{Output: output, Questions: open}
+			if last = n; n > 0 {
+				l.Progress = &p
+			}
+			asked = number
+			text, _ = json.Marshal(l)
+		}
+		cancelled, err := h.Background.SetLive(context.WithoutCancel(ctx), x.ID(), text)
+		if err != nil {
+			r.cfg.Log.Warn("store the progress of a background execution", "execution", x.ID(), "error", err)
+		}
+		if cancelled {
+			x.run.cancel(errByPerson)
+		}
+	}
+}
+
+// endBackground stores the outcome of a background execution, before its record is deleted.
+func (e *executor) endBackground(ctx context.Context) {
+	x := e.run
+	if x.background == nil || x.wait.until() {
+		return
+	}
+	cause := context.Cause(ctx)
+	store := e.home.Background
+	ctx = context.WithoutCancel(ctx)
+	var err error
+	outcome := x.outcome(cause)
+	switch {
+	case errors.Is(cause, reply.ErrStopping):
+		err = store.Release(ctx, x.id, journal.Active, journal.Wait{}) // claimed like that of a process that was killed
+	case x.err != nil && (fault.KindOf(x.err) == fault.Exhausted || fault.KindOf(x.err) == fault.Unavailable):
+		err = store.Release(ctx, x.id, journal.Queued, journal.Wait{Until: time.Now().Add(retryAfter)})
+	default:
+		var text []byte
+		if text, err = x.outcomeJSON(); err != nil {
+			break
+		}
+		if x.background.attempt && outcome == journal.Unsuccessful {
+			err = store.SetResult(ctx, x.id, text)
+			break
+		}
+		err = store.End(ctx, x.id, outcome, text)
+	}
+	if err != nil {
+		x.background.failed = true
+		e.r.cfg.Log.Error("store the outcome of a background execution", "execution", x.id, "error", err)
+	}
+}
+
+// outcome returns how a background execution that has ended is reported.
+func (x *run) outcome(cause error) journal.BackgroundOutcome {
+	switch {
+	case x.err == nil && x.result.Success():
+		return journal.Succeeded
+	case errors.Is(cause, errByPerson):
+		return journal.Cancelled
+	}
+	return journal.Unsuccessful
+}
+
+// outcomeJSON returns the result in JSON, without images if they are too large.
+func (x *run) outcomeJSON() ([]byte, error) {
+	res := x.result
+	if x.err != nil {
+		res = reply.Result{Status: sandbox.Cancelled, Failure: reply.Failure{ErrorType: "not_run", Error: fault.Message(x.err), Hint: fault.Hint(x.err)}, Details: reply.Details{Output: []string{}, ExecutionID: x.id}}
+	}
+	const most = 4 << 20
+	size := 0
+	for _, m := range res.Images {
+		size += len(m.Data)
+	}
+	if size > most {
+		res.Images = nil
+		res.Warnings = append(res.Warnings[:len(res.Warnings):len(res.Warnings)], "the images were dropped: results of background executions are kept with at most 4 MiB of images")
+	}
+	return json.Marshal(res)
+}
+
+// suspendBackground gives up an execution that waits, after its record.
+func (e *executor) suspendBackground(ctx context.Context) {
+	x := e.run
+	if !x.wait.until() {
+		return
+	}
+	for n := 0; ; n++ {
+		err := e.home.Background.Release(context.WithoutCancel(ctx), x.id, journal.Waiting, x.wait.Wait)
+		if err == nil {
+			return
+		}
+		e.r.cfg.Log.Error("suspend an execution", "execution", x.id, "error", err)
+		if n == 3 {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}

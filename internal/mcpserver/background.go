@@ -1,0 +1,270 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+)
+
+func (s *Server) backgroundTools() []builtin {
+	if s.cfg.Background == nil {
+		return nil
+	}
+	id := param{name: "execution_id", kind: text, required: true}
+	return []builtin{{
+		name: "dispatch_background_task", profile: Full,
+		about: "Start code, or a task in words, that outlives this call; returns an execution_id.",
+		params: []param{
+			{name: "code", kind: text},
+			{name: "task_description", kind: text},
+			{name: "context_vars", kind: object},
+			{name: "timeout_seconds", kind: number},
+			{name: "on_restart", kind: text, fallback: string(journal.ResumeOnRestart), values: []string{string(journal.ResumeOnRestart), string(journal.ReportOnRestart)}},
+		},
+		hints: wire.Hints{Destructive: true},
+		run:   s.dispatch,
+	}, {
+		name: "get_background_task_status", profile: Full,
+		about:   "State, progress, output so far, result.",
+		params:  []param{id},
+		longest: 100_000,
+		hints:   wire.Hints{ReadOnly: true, Idempotent: true},
+		run:     s.backgroundStatus,
+	}, {
+		name: "wait_for_background_task", profile: Full,
+		about:   "Wait for its end, then as get_background_task_status.",
+		params:  []param{id, {name: "timeout", kind: number, fallback: defaultWait.Seconds()}},
+		longest: 100_000,
+		hints:   wire.Hints{ReadOnly: true, Idempotent: true},
+		run:     s.waitForBackground,
+	}, {
+		name: "list_background_tasks", profile: Full,
+		hints: wire.Hints{ReadOnly: true, Idempotent: true},
+		run:   s.listBackground,
+	}, {
+		name: "cancel_background_task", profile: Full,
+		params: []param{id},
+		hints:  wire.Hints{Destructive: true, Idempotent: true},
+		run:    s.cancelBackground,
+	}, {
+		name: "signal_execution", profile: Full,
+		about:  "Send an event that code awaits with wait_for(event).",
+		params: []param{id, {name: "event", kind: text, required: true}, {name: "value", kind: anything}},
+		hints:  wire.Hints{Destructive: true},
+		run:    s.signal,
+	}}
+}
+
+func (s *Server) dispatch(ctx context.Context, c call) (redact.Message, error) {
+	var args struct {
+		Code    string          `json:"code"`
+		Task    string          `json:"task_description"`
+		Vars    json.RawMessage `json:"context_vars"`
+		Timeout *float64        `json:"timeout_seconds"`
+		Restart string          `json:"on_restart"`
+	}
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	if args.Code == "" && args.Task == "" {
+		return redact.Message{}, fault.New(fault.Invalid, "neither code nor task_description is given; pass one of them")
+	}
+	b := execution.BackgroundRequest{Request: execution.Request{Code: args.Code, Vars: args.Vars, Subset: c.Subset}, Task: args.Task}
+	if args.Timeout != nil {
+		if b.Request.Timeout = execution.Seconds(*args.Timeout); b.Request.Timeout <= 0 {
+			return redact.Message{}, fault.New(fault.Invalid, "timeout_seconds is %g; it must be more than 0", *args.Timeout)
+		}
+	}
+	restart := journal.ResumeOnRestart
+	if args.Restart != "" {
+		restart = journal.OnRestart(args.Restart)
+	}
+	id, err := s.cfg.Runner.Dispatch(ctx, c.home, b, restart)
+	if err != nil {
+		return redact.Message{}, err
+	}
+	s.cfg.Background.Wake()
+	return redact.Message{Body: map[string]any{"success": true, "execution_id": id, "state": journal.Queued}}, nil
+}
+
+// Background describes a background execution. The JSON keys are those of get_background_task_status.
+type Background struct {
+	Success   bool                `json:"success"`
+	ID        string              `json:"execution_id"`
+	State     string              `json:"state"` // queued, running, waiting, input_required, completed, failed, cancelled or interrupted
+	Created   time.Time           `json:"created"`
+	Changed   time.Time           `json:"changed"`
+	Due       time.Time           `json:"due,omitzero"` // when a waiting one continues
+	Expires   time.Time           `json:"expires,omitzero"`
+	Task      string              `json:"task_description,omitempty"`
+	Progress  *execution.Progress `json:"progress,omitempty"`
+	Output    []string            `json:"output,omitempty"` // the last items, while it runs
+	Questions []question.Question `json:"questions,omitempty"`
+	Hint      string              `json:"hint,omitempty"`
+	Result    any                 `json:"result,omitempty"` // as of execute_code
+
+	Ended  bool          `json:"-"`
+	Reply  *reply.Result `json:"-"`
+	Failed bool          `json:"-"`
+}
+
+// Describe returns the description of a background execution.
+func (s *Server) Describe(ctx context.Context, h *home.Home, id string) (Background, error) {
+	e, err := h.Background.Find(ctx, id)
+	if err != nil {
+		return Background{}, err
+	}
+	return s.describe(e), nil
+}
+
+func (s *Server) describe(e journal.BackgroundEntry) Background {
+	b := Background{Success: true, ID: e.Execution, State: string(e.State), Created: e.Created, Changed: e.Changed, Ended: e.State == journal.Ended}
+	var request execution.BackgroundRequest
+	if json.Unmarshal(e.Request, &request) == nil {
+		b.Task = request.Task
+	}
+	var live execution.Live
+	if e.Live != nil && !b.Ended && json.Unmarshal(e.Live, &live) == nil {
+		b.Progress, b.Output = live.Progress, live.Output
+		if b.Questions = live.Questions; e.State == journal.Active && len(live.Questions) > 0 {
+			b.State, b.Hint = "input_required", waiting(e.Execution, live.Questions).Error
+		}
+	}
+	switch {
+	case e.State == journal.Waiting:
+		if b.Due = e.Due; e.Due.IsZero() {
+			b.Hint = "it waits for a signal: signal_execution, or `sandpiper executions signal`"
+		}
+	case b.Ended:
+		b.State = string(e.Outcome)
+		b.Expires = e.Changed.Add(orDay(s.cfg.KeepBackground))
+		b.Failed = e.Outcome != journal.Succeeded
+		var r reply.Result
+		if e.Result != nil && json.Unmarshal(e.Result, &r) == nil {
+			b.Reply, b.Result = &r, r.Answer()
+		}
+	}
+	return b
+}
+
+func orDay(d time.Duration) time.Duration {
+	if d == 0 {
+		return 24 * time.Hour
+	}
+	return d
+}
+
+// status returns the answer about a background execution, with the images of its result.
+func status(b Background) redact.Message {
+	m := redact.Message{Body: b}
+	if b.Reply != nil {
+		of := message(*b.Reply)
+		m.Images, m.Sources = of.Images, of.Sources
+	}
+	return m
+}
+
+type backgroundArgs struct {
+	ID      string          `json:"execution_id"`
+	Timeout *float64        `json:"timeout"`
+	Event   string          `json:"event"`
+	Value   json.RawMessage `json:"value"`
+}
+
+func (s *Server) backgroundStatus(ctx context.Context, c call) (redact.Message, error) {
+	var args backgroundArgs
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	b, err := s.Describe(ctx, c.home, args.ID)
+	return status(b), err
+}
+
+const (
+	defaultWait = 300 * time.Second
+	maxWait     = time.Hour
+	waitPoll    = 200 * time.Millisecond
+)
+
+func (s *Server) waitForBackground(ctx context.Context, c call) (redact.Message, error) {
+	var args backgroundArgs
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	wait := defaultWait
+	if args.Timeout != nil {
+		if wait = execution.Seconds(*args.Timeout); wait <= 0 || wait > maxWait {
+			return redact.Message{}, fault.New(fault.Invalid, "timeout is %g; it must be more than 0 and at most %g seconds", *args.Timeout, maxWait.Seconds())
+		}
+	}
+	ends := time.Now().Add(wait)
+	for {
+		b, err := s.Describe(ctx, c.home, args.ID)
+		if err != nil || b.Ended || !time.Now().Before(ends) || b.State == "input_required" {
+			return status(b), err
+		}
+		if b.Progress != nil {
+			s.progress(ctx, c, *b.Progress)
+		}
+		select {
+		case <-ctx.Done():
+			return redact.Message{}, context.Cause(ctx)
+		case <-time.After(min(waitPoll, max(time.Until(ends), time.Millisecond))):
+		}
+	}
+}
+
+// mostListed limits the list of background executions.
+const mostListed = 100
+
+func (s *Server) listBackground(ctx context.Context, c call) (redact.Message, error) {
+	if err := c.read(&struct{}{}); err != nil {
+		return redact.Message{}, err
+	}
+	all, err := s.ListBackground(ctx, c.home)
+	return redact.Message{Body: map[string]any{"success": true, "count": len(all), "executions": all}}, err
+}
+
+// ListBackground returns the latest background executions of a tenant, without results.
+func (s *Server) ListBackground(ctx context.Context, h *home.Home) ([]Background, error) {
+	entries, err := h.Background.List(ctx, mostListed)
+	all := []Background{}
+	for _, e := range entries {
+		b := s.describe(e)
+		b.Output, b.Result, b.Reply = nil, nil, nil
+		all = append(all, b)
+	}
+	return all, err
+}
+
+func (s *Server) cancelBackground(ctx context.Context, c call) (redact.Message, error) {
+	var args backgroundArgs
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	if err := s.cfg.Runner.CancelBackground(ctx, c.home, args.ID); err != nil {
+		return redact.Message{}, err
+	}
+	return did("Execution %s is being cancelled, unless it has ended", args.ID)
+}
+
+func (s *Server) signal(ctx context.Context, c call) (redact.Message, error) {
+	var args backgroundArgs
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	if err := s.cfg.Runner.Signal(ctx, c.home, args.ID, args.Event, args.Value); err != nil {
+		return redact.Message{}, err
+	}
+	s.cfg.Background.Wake()
+	return did("Signal %s sent", args.Event)
+}
