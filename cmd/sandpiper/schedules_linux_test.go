@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -132,5 +134,105 @@ func TestMissedRunAfterRestart(t *testing.T) {
 	}
 	if got := fmt.Sprint(entered(t, ledger)); got != "map[0:1 1:1]" {
 		t.Error(got)
+	}
+}
+
+// A thousand runs are due at once: each runs once, while a client's calls are answered. How long both
+// take is logged.
+func TestThousandRunsDueAtOnce(t *testing.T) {
+	longtest.Skip(t)
+	needSandbox(t)
+	const count = 1000
+	dir, ledger := scheduled(t, count, 20*time.Second)
+	s := serve(t, dir)
+	s.call("", "1")
+	alone := time.Now()
+	for range 20 {
+		s.call("", "1")
+	}
+	idle := time.Since(alone) / 20
+	for len(entered(t, ledger)) == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	began, calls, longest := time.Now(), 0, time.Duration(0)
+	for len(entered(t, ledger)) < count {
+		before := time.Now()
+		if r := s.call("", "1"); string(r.Result) != "1" {
+			t.Fatalf("%+v", r)
+		}
+		calls++
+		longest = max(longest, time.Since(before))
+	}
+	t.Logf("%d runs in %s; %d calls meanwhile, %s on average, the longest %s; alone %s", count, time.Since(began), calls, time.Since(began)/time.Duration(calls), longest, idle)
+	for n, entries := range entered(t, ledger) {
+		if entries != 1 {
+			t.Errorf("run %d: %d entries", n, entries)
+		}
+	}
+}
+
+// tool calls a tool other than execute_code, and returns the text of the answer.
+func (s *served) tool(name, args string) string {
+	s.t.Helper()
+	s.id++
+	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, s.id, name, args))
+	for s.out.Scan() {
+		var m struct {
+			ID     int
+			Result struct{ Content []struct{ Text string } }
+		}
+		if json.Unmarshal(s.out.Bytes(), &m) == nil && m.ID == s.id && len(m.Result.Content) > 0 {
+			return m.Result.Content[0].Text
+		}
+	}
+	s.t.Fatal("the daemon has exited")
+	return ""
+}
+
+// An agent creates a schedule, which the person approves on the command line.
+func TestAgentCreatesASchedule(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	dir, ledger := scheduled(t, 1, time.Minute)
+	file := filepath.Join(dir, "sandpiper.yaml")
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, append([]byte("profile: full\n"), text...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, dir)
+	const args = `{"name": "mine", "skill": "pay", "inputs": {"n": 7}, "every": "1s"}`
+	refused := s.tool("create_schedule", args)
+	id := regexp.MustCompile(`approvals approve ([a-z0-9_]+)`).FindStringSubmatch(refused)
+	if id == nil {
+		t.Fatalf("no approval was requested: %s", refused)
+	}
+	if list := s.tool("list_schedules", "{}"); strings.Contains(list, "mine") {
+		t.Errorf("it exists without approval: %s", list)
+	}
+	command(t, dir, "approvals", "approve", id[1])
+	other := strings.Replace(args, `"n": 7`, `"n": 8`, 1)
+	if got := s.tool("create_schedule", other); !strings.Contains(got, "needs approval") {
+		t.Errorf("other inputs: %s", got)
+	}
+	if got := s.tool("create_schedule", args); !strings.Contains(got, `"success":true`) {
+		t.Fatal(got)
+	}
+	for entered(t, ledger)[7] == 0 {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if got := s.tool("create_schedule", `{"name": "x", "skill": "pya", "every": "1h"}`); !strings.Contains(got, "pya") || strings.Contains(got, "approv") {
+		t.Errorf("an unknown skill: %s", got)
+	}
+	if got := s.tool("delete_schedule", `{"name": "s0"}`); !strings.Contains(got, "in the configuration") {
+		t.Error(got)
+	}
+	if got := s.tool("delete_schedule", `{"name": "mine"}`); !strings.Contains(got, "deleted") {
+		t.Error(got)
+	}
+	if list := command(t, dir, "schedules", "list"); strings.Contains(list, "mine") {
+		t.Error(list)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // schedules adds the runs of schedules to the background executions when they are due. All state
@@ -189,4 +190,19 @@ func (d *Daemon) RunSchedule(ctx context.Context, h *home.Home, name string) (st
 
 func (d *Daemon) configuredSchedules(h *home.Home) []schedule.Spec {
 	return d.now().SchedulesOf(h.ID(), d.cfg.Tenant)
+}
+
+// CreateSchedule stores a schedule of an agent, if the policy allows it or the person approves it. c has
+// the arguments that the person is shown.
+func (d *Daemon) CreateSchedule(ctx context.Context, h *home.Home, spec schedule.Spec, c tool.Call) (schedule.Schedule, error) {
+	if _, err := spec.Check(); err != nil {
+		return schedule.Schedule{}, err
+	}
+	if err := checkSkill(ctx, h, spec.Skill); err != nil {
+		return schedule.Schedule{}, err
+	}
+	if err := d.calls.Permit(ctx, h, c); err != nil {
+		return schedule.Schedule{}, err
+	}
+	return h.Schedules.Create(ctx, time.Now(), d.configuredSchedules(h), spec)
 }

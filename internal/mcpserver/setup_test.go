@@ -3,6 +3,8 @@ package mcpserver_test
 import (
 	"cmp"
 	"context"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -115,6 +117,7 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	scheduler.Start()
 	t.Cleanup(func() { scheduler.Stop(); runner.Close(context.Background()); scheduler.Wait() })
 	face.Background = scheduler
+	face.Schedules = tenantSchedules{}
 	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)
@@ -128,4 +131,19 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 		t.Fatal(err)
 	}
 	return s
+}
+
+// tenantSchedules has the schedules of a tenant, without a configuration and without approvals.
+type tenantSchedules struct{}
+
+func (tenantSchedules) ListSchedules(ctx context.Context, h *home.Home) ([]schedule.Schedule, error) {
+	return h.Schedules.List(ctx, time.Now(), nil)
+}
+
+func (tenantSchedules) CreateSchedule(ctx context.Context, h *home.Home, s schedule.Spec, _ tool.Call) (schedule.Schedule, error) {
+	return h.Schedules.Create(ctx, time.Now(), nil, s)
+}
+
+func (tenantSchedules) DeleteSchedule(ctx context.Context, h *home.Home, name string) error {
+	return h.Schedules.Delete(ctx, time.Now(), nil, name)
 }
