@@ -3,16 +3,16 @@ package mcpserver_test
 import (
 	"cmp"
 	"context"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -140,7 +140,7 @@ func (tenantSchedules) ListSchedules(ctx context.Context, h *home.Home) ([]sched
 	return h.Schedules.List(ctx, time.Now(), nil)
 }
 
-func (tenantSchedules) CreateSchedule(ctx context.Context, h *home.Home, s schedule.Spec, _ tool.Call) (schedule.Schedule, error) {
+func (tenantSchedules) CreateSchedule(ctx context.Context, h *home.Home, s schedule.Spec, _ toolpkg.Call) (schedule.Schedule, error) {
 	return h.Schedules.Create(ctx, time.Now(), nil, s)
 }
 
