@@ -22,7 +22,7 @@ const rootName = "sandpiper"
 // that parent, and nothing else: each layer can be understood without those above.
 var layers = [][]string{
 	{"fault", "clock", "rawjson", "logtest", "longtest"},
-	{"store", "telemetry", "httpserver"},
+	{"calendar", "store", "telemetry", "httpserver"},
 	{"tool", "audit", "clientconfig", "access"},
 	{"privacy", "policy", "sandbox", "upstream"},
 	{"guardrail", "home"},

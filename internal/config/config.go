@@ -50,6 +50,7 @@ type Config struct {
 	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
 	Admit      admit.Config       // zero fields mean the defaults of admit
 	Background Background         // executions without a caller
+	Schedules  []Schedule         // in the order of the file
 	Sessions   execution.Sessions // live interpreters; zero fields mean the defaults of execution
 	Packages   packages.Config    // of the default package layer; LockFile and LayerDir are always set
 	Preload    []string           // modules imported in the zygote of the default package layer

@@ -69,7 +69,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		t.Fatalf("%d configurations", len(all))
 	}
 	var names []string
-	for _, m := range []map[string]bool{partsOf(ruleKeys), partsOf(budgetKeys), partsOf(hookKeys), partsOf(flowKeys), partsOf(patternKeys)} {
+	for _, m := range []map[string]bool{partsOf(ruleKeys), partsOf(budgetKeys), partsOf(hookKeys), partsOf(flowKeys), partsOf(patternKeys), partsOf(scheduleKeys), partsOf(targetKeys)} {
 		names = append(names, slices.Collect(maps.Keys(m))...)
 	}
 	for k := range keys {

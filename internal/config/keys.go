@@ -112,6 +112,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, taskKeys, m
 	"http.sse":                   func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
 	"log.level":                  func(d *draft, s setting) error { return level(&d.Log.Level, s) },
 	"servers":                    func(d *draft, s setting) error { return d.servers(s) },
+	"schedules":                  func(d *draft, s setting) error { return d.schedules(s) },
 	"recent_code":                func(d *draft, s setting) error { return recentCode(&d.RecentCode, s) },
 	"inactive":                   func(d *draft, s setting) error { return days(&d.Inactive, s) },
 	"tiers":                      groups,
@@ -173,7 +174,7 @@ var families = map[string]func(d *draft, s setting, name string) error{
 }
 
 // structured keys have lists or mappings as values.
-var structured = map[string]bool{"servers": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "tasks.prices": true, "sandbox.packages": true, "sandbox.preload": true, "sandbox.package_layers": true, "http.tls.client_scopes": true, "http.tls.acme.hosts": true,
+var structured = map[string]bool{"servers": true, "schedules": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "tasks.prices": true, "sandbox.packages": true, "sandbox.preload": true, "sandbox.package_layers": true, "http.tls.client_scopes": true, "http.tls.acme.hosts": true,
 	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 

@@ -102,6 +102,7 @@ type Daemon struct {
 	server  *mcpserver.Server
 
 	background *background.Scheduler
+	schedules  *schedules
 	access     *accessLog // nil without one
 	closing    closers
 }
@@ -229,6 +230,8 @@ func (d *Daemon) openServer() error {
 	d.closing.add(func() error { d.background.Wait(); return nil })
 	d.closing.add(d.closeRunner)
 	d.closing.add(func() error { d.background.Stop(); return nil })
+	d.schedules = newSchedules(d)
+	d.closing.add(d.schedules.close)
 	var err error
 	if d.Flows, err = workflow.New(workflow.Config{Runner: d.Runner, Dir: d.cfg.Config.Workflows}); err != nil {
 		return err
@@ -248,7 +251,7 @@ func (d *Daemon) openServer() error {
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
-		Background: d.background, KeepBackground: d.cfg.Background.Keep,
+		Background: d.background, Schedules: d, KeepBackground: d.cfg.Background.Keep,
 		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Flows: d.Flows, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Telemetry: d.metrics.Recorder,
 	})
@@ -349,6 +352,7 @@ func (d *Daemon) prepareOnce() {
 	d.metrics.startScrape()
 	d.Servers.spawn(d.watchReload)
 	d.background.Start()
+	d.schedules.start()
 	if !d.isPassthrough() {
 		d.Warm()
 		return

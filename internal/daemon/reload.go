@@ -45,6 +45,9 @@ func (d *Daemon) Reload(ctx context.Context, c *config.Config) (Reloaded, error)
 	if err != nil {
 		return Reloaded{}, err
 	}
+	if err := d.checkSchedules(ctx, c); err != nil {
+		return Reloaded{}, err
+	}
 	if d.callers != nil {
 		if err := d.callers.open(c.HTTP, d.openKeys); err != nil {
 			return Reloaded{}, err

@@ -21,6 +21,8 @@ import (
 type BackgroundRequest struct {
 	Request Request `json:"request"`
 	Task    string  `json:"task,omitempty"` // in words; the code is written when it runs
+	// Schedule is the name of the schedule that it is a run of; "" for none.
+	Schedule string `json:"schedule,omitempty"`
 }
 
 // Live is the state of a background execution that is running, as far as it is known to other
@@ -193,6 +195,11 @@ func (r *Runner) RunBackground(ctx context.Context, h *home.Home, e *journal.Bac
 			return h.Background.End(ctx, e.Execution, journal.Unsuccessful, nil)
 		case e.OnRestart == journal.ReportOnRestart:
 			return r.endBackground(ctx, h, e.Execution, journal.Interrupted, "Sandpiper stopped while it was running")
+		}
+	}
+	if b.Schedule != "" && e.State == journal.Queued { // Dispatch counts others
+		if err := takeExecution(ctx, h); err != nil {
+			return r.endBackground(ctx, h, e.Execution, journal.Unsuccessful, fault.Message(err))
 		}
 	}
 	if b.Task != "" && b.Request.Code == "" {

@@ -42,7 +42,7 @@ func (e *executor) endWorkflow(ctx context.Context) {
 	case x.err != nil:
 		how.Error, how.ErrorType = fault.Message(x.err), ""
 		state = "failed"
-	case x.suspended():
+	case x.suspended(), x.wait.until():
 		return // it has not ended: another process may resume it
 	case how.Error != "" && how.ErrorType != reply.TypeCancelled:
 		state = "failed"

@@ -10,14 +10,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// due is the directory with a file for each tenant that has background executions. The
-// modification time of the file is when the next of them is due, its content the tenant. A
-// daemon so finds work of any process without opening the databases of all tenants.
-func (l layout) due() string { return filepath.Join(l.root, "due") }
+// dueFiles is a directory with a file for each tenant that has work to do later. The modification
+// time of the file is when the next of it is due, its content the tenant. A daemon so finds work of
+// any process without opening the databases of all tenants.
+type dueFiles string
 
-// setDue records when the next background execution of a tenant is due; zero means none.
-func (l layout) setDue(id tenant.ID, at time.Time) error {
-	path := filepath.Join(l.due(), id.Dir())
+// due names the tenants with background executions.
+func (l layout) due() dueFiles { return dueFiles(filepath.Join(l.root, "due")) }
+
+// scheduled names the tenants with schedules that an agent has created.
+func (l layout) scheduled() dueFiles { return dueFiles(filepath.Join(l.root, "scheduled")) }
+
+// set records when the next work of a tenant is due; zero means none.
+func (f dueFiles) set(id tenant.ID, at time.Time) error {
+	path := filepath.Join(string(f), id.Dir())
 	if at.IsZero() {
 		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -28,7 +34,7 @@ func (l layout) setDue(id tenant.ID, at time.Time) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := os.MkdirAll(l.due(), 0o700); err != nil {
+	if err := os.MkdirAll(string(f), 0o700); err != nil {
 		return err
 	}
 	if err := os.WriteFile(path, []byte(id.String()), 0o600); err != nil {
@@ -37,23 +43,23 @@ func (l layout) setDue(id tenant.ID, at time.Time) error {
 	return os.Chtimes(path, at, at)
 }
 
-// Due returns the tenants with background executions that are due.
-func (t *Homes) Due(now time.Time) (ids []tenant.ID, err error) {
-	files, err := os.ReadDir(t.layout.due())
+// before returns the tenants with work that is due.
+func (f dueFiles) before(now time.Time) (ids []tenant.ID, err error) {
+	files, err := os.ReadDir(string(f))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	for _, f := range files {
-		fi, err := f.Info()
+	for _, one := range files {
+		fi, err := one.Info()
 		if err != nil || fi.ModTime().After(now) {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(t.layout.due(), f.Name()))
+		text, err := os.ReadFile(filepath.Join(string(f), one.Name()))
 		if err != nil {
 			continue
 		}
 		id, err := tenant.Parse(string(text))
-		if err != nil || id.Dir() != f.Name() { // written by another program, or incompletely
+		if err != nil || id.Dir() != one.Name() { // written by another program, or incompletely
 			continue
 		}
 		ids = append(ids, id)
@@ -61,5 +67,21 @@ func (t *Homes) Due(now time.Time) (ids []tenant.ID, err error) {
 	return ids, err
 }
 
+// Due returns the tenants with background executions that are due.
+func (t *Homes) Due(now time.Time) ([]tenant.ID, error) { return t.layout.due().before(now) }
+
 // PostponeDue makes Due return the tenant not before a time.
-func (t *Homes) PostponeDue(id tenant.ID, at time.Time) error { return t.layout.setDue(id, at) }
+func (t *Homes) PostponeDue(id tenant.ID, at time.Time) error { return t.layout.due().set(id, at) }
+
+// Scheduled returns the tenants with schedules of an agent that are due.
+func (t *Homes) Scheduled(now time.Time) ([]tenant.ID, error) {
+	return t.layout.scheduled().before(now)
+}
+
+// PostponeScheduled makes Scheduled return a tenant that it has returned not before a time.
+func (t *Homes) PostponeScheduled(id tenant.ID, at time.Time) error {
+	if _, err := os.Stat(filepath.Join(string(t.layout.scheduled()), id.Dir())); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return t.layout.scheduled().set(id, at)
+}

@@ -17,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
@@ -45,6 +46,7 @@ var migrations = []store.Migration{
 	{Number: 8, Name: "steps", SQL: journal.StepTables},
 	{Number: 9, Name: "background executions", SQL: journal.BackgroundTables},
 	{Number: 10, Name: "workflows", SQL: workflow.Tables},
+	{Number: 11, Name: "schedules", SQL: schedule.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -62,6 +64,7 @@ type Home struct {
 	Workflows *workflow.Store
 
 	Background *journal.Background
+	Schedules  *schedule.Store // nil if Config.Process is
 	Vault      *vault.Vault    // nil if Config.Vault is
 	Approvals  *approval.Store // nil if Config.Approvals is
 
@@ -123,6 +126,7 @@ type parts struct {
 	recent    *recent.Store
 	states    *state.Store
 	workflows *workflow.Store
+	schedules *schedule.Store
 	vault     *vault.Vault
 	approvals *approval.Store
 	files     *workspace.Files
@@ -197,6 +201,9 @@ func (t *Homes) refresh(ctx context.Context, r *parts) {
 		t.cfg.Log.Warn("delete the old code of executions", "tenant", r.id.String(), "error", err)
 	}
 	if t.cfg.Process != nil {
+		if err := r.schedules.Settle(ctx, time.Now()); err != nil {
+			t.cfg.Log.Warn("store the outcomes of scheduled runs", "tenant", r.id.String(), "error", err)
+		}
 		if err := r.journal.Background().Sweep(ctx, time.Now().Add(-cmp.Or(t.cfg.KeepBackground, 24*time.Hour))); err != nil {
 			t.cfg.Log.Warn("delete the results of background executions", "tenant", r.id.String(), "error", err)
 		}
@@ -275,6 +282,16 @@ func (t *Homes) workflows(id tenant.ID, db *store.DB, room func(int64) error) (*
 	return workflow.New(workflow.Config{DB: db, Key: key, Room: room})
 }
 
+// schedules opens the schedules. Those that an agent has created are encrypted with a key of the
+// tenant; due is as in schedule.Config.
+func (t *Homes) schedules(id tenant.ID, db *store.DB, l *journal.Log, due func(time.Time) error) (*schedule.Store, error) {
+	key, err := t.deriveKey("schedules", id, "the schedules")
+	if err != nil {
+		return nil, err
+	}
+	return schedule.New(schedule.Config{DB: db, Key: key, Executions: l.Background(), Due: due})
+}
+
 func openDatabase(ctx context.Context, path string) (*store.DB, error) {
 	return store.Open(ctx, path, migrations)
 }
@@ -314,7 +331,7 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if r.skills, err = t.skills(r, p); err != nil {
 		return err
 	}
-	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Due: func(at time.Time) error { return t.layout.setDue(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
+	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Due: func(at time.Time) error { return t.layout.due().set(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
 	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log, Refused: func(n quota.Name) { t.cfg.RecordRefusal(r.id.String(), string(n)) }})
 	if t.cfg.Vault != nil {
@@ -335,6 +352,12 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	}
 	if r.workflows, err = t.workflows(r.id, r.db, room); err != nil {
 		return err
+	}
+	if t.cfg.Process != nil {
+		due := func(at time.Time) error { return t.layout.scheduled().set(r.id, at) }
+		if r.schedules, err = t.schedules(r.id, r.db, r.journal, due); err != nil {
+			return err
+		}
 	}
 	if t.cfg.Approvals != nil {
 		r.approvals, err = t.cfg.Approvals(r.id, r.db)

@@ -19,6 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
@@ -153,6 +154,14 @@ func fillRun(t *testing.T, h *home.Home) {
 	if err == nil {
 		err = h.Background.Signal(t.Context(), "exec_3", "go", []byte(`1`))
 	}
+	if err == nil {
+		nightly := schedule.Spec{Name: "nightly", Cron: "0 2 * * *", TimeZone: "Europe/Berlin", Skill: "greet", Inputs: []byte(`{"name":"a"}`)}
+		_ = h.Schedules.Delete(t.Context(), time.Now(), nil, "nightly") // of the fixture, if it has one
+		_, err = h.Schedules.Create(t.Context(), time.Now(), nil, nightly)
+	}
+	if err == nil {
+		_, err = h.Schedules.RunNow(t.Context(), time.Now(), nil, "nightly", func(schedule.Spec) ([]byte, error) { return []byte("request"), nil })
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +180,10 @@ func expectRun(t *testing.T, h *home.Home) {
 	}
 	if e, err := h.Background.Find(t.Context(), "exec_3"); err == nil && string(e.Request) != "background" { // since schema 9
 		t.Errorf("the background execution is now %+v", e)
+	}
+	all, err := h.Schedules.List(t.Context(), time.Now(), nil)
+	if err != nil || len(all) > 0 && (all[0].Cron != "0 2 * * *" || string(all[0].Inputs) != `{"name":"a"}` || all[0].Last == nil) { // since schema 11
+		t.Errorf("the schedules are now %+v, %v", all, err)
 	}
 	if r.Replays() { // since schema 8
 		if s, err := r.BeginStep(t.Context(), journal.StepKey{Name: "fetch", N: 1}); err != nil || s.Value == nil || string(s.Value.JSON) != "8" {

@@ -264,7 +264,7 @@ func (t *Homes) Delete(ctx context.Context, id tenant.ID) error {
 	if err := t.layout.remove(p); err != nil { // for the operator
 		return fmt.Errorf("delete the data of tenant %q: %w", id, err)
 	}
-	return t.layout.setDue(id, time.Time{})
+	return errors.Join(t.layout.due().set(id, time.Time{}), t.layout.scheduled().set(id, time.Time{}))
 }
 
 // shred overwrites the keys of the tenant's vault. It fails for a damaged database.

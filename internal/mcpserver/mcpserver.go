@@ -82,6 +82,7 @@ type Config struct {
 	Tasks     *task.Solver      // nil means that there is no execute_task
 	// Background is woken when a background execution is due; nil means that there are none.
 	Background *background.Scheduler
+	Schedules  Scheduler // nil means that there are no tools for schedules
 	// KeepBackground is how long their results are kept; 0 means 24 hours.
 	KeepBackground time.Duration
 	Flows          *workflow.Service // nil means that there are no workflows
@@ -188,7 +189,7 @@ func (s *Server) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 
 // tools returns all tools, with the descriptions for an audience.
 func (s *Server) tools(a audience) []builtin {
-	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.formTools(), s.taskTools(), s.workflowTools(), s.backgroundTools(), s.privacyTools(a), s.statsTools())
+	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.formTools(), s.taskTools(), s.workflowTools(), s.backgroundTools(), s.scheduleTools(), s.privacyTools(a), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.

@@ -6,11 +6,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -116,6 +118,7 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	scheduler.Start()
 	t.Cleanup(func() { scheduler.Stop(); runner.Close(context.Background()); scheduler.Wait() })
 	face.Background = scheduler
+	face.Schedules = tenantSchedules{}
 	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)
@@ -132,4 +135,19 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 		t.Fatal(err)
 	}
 	return s
+}
+
+// tenantSchedules has the schedules of a tenant, without a configuration and without approvals.
+type tenantSchedules struct{}
+
+func (tenantSchedules) ListSchedules(ctx context.Context, h *home.Home) ([]schedule.Schedule, error) {
+	return h.Schedules.List(ctx, time.Now(), nil)
+}
+
+func (tenantSchedules) CreateSchedule(ctx context.Context, h *home.Home, s schedule.Spec, _ toolpkg.Call) (schedule.Schedule, error) {
+	return h.Schedules.Create(ctx, time.Now(), nil, s)
+}
+
+func (tenantSchedules) DeleteSchedule(ctx context.Context, h *home.Home, name string) error {
+	return h.Schedules.Delete(ctx, time.Now(), nil, name)
 }

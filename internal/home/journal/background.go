@@ -129,31 +129,33 @@ func (b *Background) touch(ctx context.Context, tx *store.Tx) error {
 
 // Add adds a background execution that is due now. One that is running belongs to this process.
 func (b *Background) Add(ctx context.Context, e BackgroundEntry) error {
+	return b.update(ctx, func(tx *store.Tx) error { return b.add(ctx, tx, e) })
+}
+
+func (b *Background) add(ctx context.Context, tx *store.Tx, e BackgroundEntry) error {
 	x, err := b.box(e.Execution)
 	if err != nil {
 		return err
 	}
-	return b.update(ctx, func(tx *store.Tx) error {
-		var n int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM journal_background WHERE state != 'ended'").Scan(&n); err != nil {
+	var n int
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM journal_background WHERE state != 'ended'").Scan(&n); err != nil {
+		return err
+	}
+	if n >= MaxBackground {
+		return fault.New(fault.Exhausted, "%d background executions have not ended, which is the maximum", n).
+			WithHint("wait for some of them, or cancel some with cancel_background_task")
+	}
+	process, due := "", sql.NullInt64{Int64: time.Now().UnixMilli(), Valid: true}
+	if e.State == Active {
+		due = sql.NullInt64{}
+		if process, err = b.log.cfg.Process.name(); err != nil {
 			return err
 		}
-		if n >= MaxBackground {
-			return fault.New(fault.Exhausted, "%d background executions have not ended, which is the maximum", n).
-				WithHint("wait for some of them, or cancel some with cancel_background_task")
-		}
-		process, due := "", sql.NullInt64{Int64: time.Now().UnixMilli(), Valid: true}
-		if e.State == Active {
-			due = sql.NullInt64{}
-			if process, err = b.log.cfg.Process.name(); err != nil {
-				return err
-			}
-		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO journal_background (execution, state, on_restart, process, created, changed, due, request) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-			ON CONFLICT (execution) DO NOTHING`,
-			e.Execution, string(e.State), string(e.OnRestart), process, time.Now().UnixMilli(), time.Now().UnixMilli(), due, x.encrypt(ofTask, 0, e.Request))
-		return err
-	})
+	}
+	_, err = tx.ExecContext(ctx, `INSERT INTO journal_background (execution, state, on_restart, process, created, changed, due, request) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (execution) DO NOTHING`,
+		e.Execution, string(e.State), string(e.OnRestart), process, time.Now().UnixMilli(), time.Now().UnixMilli(), due, x.encrypt(ofTask, 0, e.Request))
+	return err
 }
 
 // Claim makes this process the owner of the execution that is due, or of the one whose process

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+)
+
+func (a *app) schedulesCommand() *cobra.Command {
+	named := func(use, short, long string, run func(ctx context.Context, name string) error) *cobra.Command {
+		return &cobra.Command{
+			Use: use + " NAME", Short: short, Long: long, Args: cobra.ExactArgs(1),
+			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args[0]) },
+		}
+	}
+	return a.ofTenant(group("schedules", "List, pause, resume and run schedules",
+		&cobra.Command{
+			Use: "list", Short: "List schedules with their next and last run",
+			Long: `List shows the schedules of the configuration and those that an agent has created with
+create_schedule: when each runs next, and how its last run ended. Times are in the
+schedule's time zone.`,
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runSchedulesList(cmd.Context()) },
+		},
+		named("pause", "Do not run a schedule until it is resumed",
+			"Pause makes daemons skip the due times of a schedule. A run that was started continues.", func(ctx context.Context, name string) error {
+				return a.runSchedulesPause(ctx, name, true)
+			}),
+		named("resume", "Run a paused schedule again", "Resume ends a pause. Due times that passed in it are not run.", func(ctx context.Context, name string) error {
+			return a.runSchedulesPause(ctx, name, false)
+		}),
+		named("run", "Run a schedule now",
+			`Run adds a run of a schedule, even of a paused one, and prints the id of its execution,
+which a running daemon starts. Its due times stay the same.`, a.runSchedulesRun),
+		named("delete", "Delete a schedule that an agent has created",
+			"Delete deletes a schedule. A run that was started continues.", a.runSchedulesDelete),
+	))
+}
+
+func (a *app) runSchedulesList(ctx context.Context) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+		all, err := d.ListSchedules(ctx, h)
+		if err != nil {
+			return err
+		}
+		list := mcpserver.Schedules(all)
+		if a.json {
+			return a.writeJSON(map[string]any{"count": len(list), "schedules": list})
+		}
+		for i, s := range list {
+			a.printf("%-24s %-20s %-24s next %s%s\n", s.Name, s.When, s.Runs, schedulesTime(s.Next), lastRun(s))
+			if all[i].Damaged != nil {
+				a.warn(all[i].Damaged.Error())
+			}
+		}
+		return nil
+	})
+}
+
+func schedulesTime(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.Format("2006-01-02 15:04:05 MST")
+}
+
+// lastRun describes the state and the last run of a schedule.
+func lastRun(s mcpserver.Schedule) (text string) {
+	if s.State != "active" {
+		text = "; " + s.State
+	}
+	if s.Last != nil {
+		text += fmt.Sprintf("; last %s: %s %s", schedulesTime(s.Last.Due), s.Last.Outcome, s.Last.Execution)
+	}
+	if s.Passed != nil {
+		text += fmt.Sprintf("; %s: %s", schedulesTime(s.Passed.Due), s.Passed.Outcome)
+	}
+	if s.Waiting > 0 {
+		text += fmt.Sprintf("; %d waiting", s.Waiting)
+	}
+	return text
+}
+
+func (a *app) runSchedulesPause(ctx context.Context, name string, paused bool) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+		if err := d.PauseSchedule(ctx, h, name, paused); err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"success": true, "name": name, "paused": paused})
+		}
+		return nil
+	})
+}
+
+func (a *app) runSchedulesRun(ctx context.Context, name string) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+		id, err := d.RunSchedule(ctx, h, name)
+		if err != nil {
+			return err
+		}
+		a.hintDaemon(d)
+		if a.json {
+			return a.writeJSON(map[string]any{"success": true, "name": name, "execution_id": id})
+		}
+		a.printf("%s\n", id)
+		return nil
+	})
+}
+
+func (a *app) runSchedulesDelete(ctx context.Context, name string) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+		if err := schedule.CheckName(name); err != nil {
+			return err
+		}
+		if err := d.DeleteSchedule(ctx, h, name); err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"success": true, "deleted": name})
+		}
+		return nil
+	})
+}

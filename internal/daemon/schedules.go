@@ -1,0 +1,208 @@
+package daemon
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// schedules adds the runs of schedules to the background executions when they are due. All state
+// is in the tenants' databases; next only saves opening them for nothing.
+type schedules struct {
+	d    *Daemon
+	stop context.CancelFunc
+	all  sync.WaitGroup
+	wake chan struct{}
+
+	configured map[tenant.ID]time.Time // when the schedules of the configuration are looked at next
+	from       *config.Config          // that configured is of
+}
+
+// scheduleInterval is the time between two looks for due times, and lookAgain the longest time
+// between two looks at the schedules of one tenant: its clock may have been changed.
+const (
+	scheduleInterval = 500 * time.Millisecond
+	lookAgain        = time.Minute
+)
+
+func newSchedules(d *Daemon) *schedules {
+	return &schedules{d: d, stop: func() {}, wake: make(chan struct{}, 1)}
+}
+
+// start begins to look for due times, until close.
+func (s *schedules) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	s.stop = cancel
+	s.all.Go(func() {
+		for ctx.Err() == nil {
+			s.pass(ctx, time.Now().Round(0)) // without the monotonic clock, which stops while the machine is suspended
+			select {
+			case <-ctx.Done():
+			case <-s.wake:
+			case <-time.After(scheduleInterval):
+			}
+		}
+	})
+}
+
+func (s *schedules) close() error {
+	s.stop()
+	s.all.Wait()
+	return nil
+}
+
+// pass handles what is due.
+func (s *schedules) pass(ctx context.Context, now time.Time) {
+	c := s.d.now()
+	if s.from != c {
+		s.reload(ctx, c, now)
+	}
+	ids, err := s.d.Tenants.Scheduled(now)
+	if err != nil {
+		s.d.log.Error("list tenants with schedules", "error", err)
+	}
+	for id, at := range s.configured {
+		if (!at.After(now) || at.Sub(now) > 2*lookAgain) && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	for _, id := range ids {
+		if ctx.Err() != nil {
+			return
+		}
+		next := s.handle(ctx, id, now, c.SchedulesOf(id, s.d.cfg.Tenant))
+		if _, ok := s.configured[id]; ok {
+			s.configured[id] = next
+		}
+	}
+}
+
+// reload adopts the schedules of another configuration, and logs what is wrong with them.
+func (s *schedules) reload(ctx context.Context, c *config.Config, now time.Time) {
+	s.from, s.configured = c, map[tenant.ID]time.Time{}
+	for _, one := range c.Schedules {
+		id := one.Tenant
+		if id.IsZero() {
+			id = s.d.cfg.Tenant
+		}
+		s.configured[id] = now
+		if err := s.d.checkSchedule(ctx, id, one); err != nil {
+			s.d.log.Error(fault.Message(err), "hint", fault.Hint(err))
+		}
+	}
+}
+
+// handle handles the due times of a tenant, and returns when to do so again.
+func (s *schedules) handle(ctx context.Context, id tenant.ID, now time.Time, configured []schedule.Spec) (next time.Time) {
+	next = now.Add(lookAgain)
+	h, err := s.d.Tenants.Acquire(ctx, id)
+	if err != nil {
+		s.d.log.Warn("open a tenant with schedules", "tenant", id.String(), "error", err)
+		if err := s.d.Tenants.PostponeScheduled(id, next); err != nil {
+			s.d.log.Error("postpone schedules", "tenant", id.String(), "error", err)
+		}
+		return next
+	}
+	defer func() {
+		if err := h.Release(context.WithoutCancel(ctx)); err != nil {
+			s.d.log.Error("release a home", "tenant", id.String(), "error", err)
+		}
+	}()
+	p, err := h.Schedules.HandleDue(ctx, now, configured, execution.Scheduled, func(one schedule.Spec, err error) {
+		s.d.log.Error("a schedule was not run", "tenant", id.String(), "schedule", one.Name, "error", err)
+	})
+	if err != nil {
+		s.d.log.Error("handle the schedules of a tenant", "tenant", id.String(), "error", err)
+		return now.Add(scheduleInterval)
+	}
+	if len(p.Started) > 0 {
+		s.d.background.Wake()
+	}
+	if !p.Next.IsZero() && p.Next.Before(next) {
+		next = p.Next
+	}
+	return next
+}
+
+// checkSchedule reports that a configured schedule names a skill that does not exist.
+func (d *Daemon) checkSchedule(ctx context.Context, id tenant.ID, s config.Schedule) error {
+	if s.Skill == "" {
+		return nil
+	}
+	h, err := d.Tenants.Acquire(ctx, id)
+	if err != nil {
+		return fault.Wrap(fault.KindOf(err), err, "%s: schedules: %s", s.At, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	defer func() { _ = h.Release(context.WithoutCancel(ctx)) }()
+	if err := checkSkill(ctx, h, s.Skill); err != nil {
+		return fault.Wrap(fault.KindOf(err), err, "%s: schedules: schedule %q runs skill %q: %s", s.At, s.Name, s.Skill, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return nil
+}
+
+func checkSkill(ctx context.Context, h *home.Home, name string) error {
+	_, err := h.Skills.Find(ctx, name, 0)
+	return err
+}
+
+// checkSchedules reports the first configured schedule that cannot run.
+func (d *Daemon) checkSchedules(ctx context.Context, c *config.Config) error {
+	for _, s := range c.Schedules {
+		id := s.Tenant
+		if id.IsZero() {
+			id = d.cfg.Tenant
+		}
+		if err := d.checkSchedule(ctx, id, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ListSchedules returns the schedules of a tenant.
+func (d *Daemon) ListSchedules(ctx context.Context, h *home.Home) ([]schedule.Schedule, error) {
+	return h.Schedules.List(ctx, time.Now(), d.configuredSchedules(h))
+}
+
+// PauseSchedule pauses or resumes a schedule of a tenant.
+func (d *Daemon) PauseSchedule(ctx context.Context, h *home.Home, name string, paused bool) error {
+	return h.Schedules.SetPaused(ctx, time.Now(), d.configuredSchedules(h), name, paused)
+}
+
+// DeleteSchedule deletes a schedule that an agent has created.
+func (d *Daemon) DeleteSchedule(ctx context.Context, h *home.Home, name string) error {
+	return h.Schedules.Delete(ctx, time.Now(), d.configuredSchedules(h), name)
+}
+
+// RunSchedule lets some daemon run a schedule now, and returns the id of the execution.
+func (d *Daemon) RunSchedule(ctx context.Context, h *home.Home, name string) (string, error) {
+	return h.Schedules.RunNow(ctx, time.Now(), d.configuredSchedules(h), name, execution.Scheduled)
+}
+
+func (d *Daemon) configuredSchedules(h *home.Home) []schedule.Spec {
+	return d.now().SchedulesOf(h.ID(), d.cfg.Tenant)
+}
+
+// CreateSchedule stores a schedule of an agent, if the policy allows it or the person approves it. c has
+// the arguments that the person is shown.
+func (d *Daemon) CreateSchedule(ctx context.Context, h *home.Home, spec schedule.Spec, c tool.Call) (schedule.Schedule, error) {
+	if _, err := spec.Check(); err != nil {
+		return schedule.Schedule{}, err
+	}
+	if err := checkSkill(ctx, h, spec.Skill); err != nil {
+		return schedule.Schedule{}, err
+	}
+	if err := d.calls.Permit(ctx, h, c); err != nil {
+		return schedule.Schedule{}, err
+	}
+	return h.Schedules.Create(ctx, time.Now(), d.configuredSchedules(h), spec)
+}

@@ -1,0 +1,40 @@
+package execution
+
+import (
+	"encoding/json"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
+)
+
+// Scheduled returns the stored request of an execution that runs a schedule. The quotas of the
+// tenant apply when it starts.
+func Scheduled(s schedule.Spec) ([]byte, error) {
+	code, err := scheduledCode(s)
+	if err != nil {
+		return nil, err
+	}
+	inputs := s.Inputs
+	if len(inputs) == 0 {
+		inputs = json.RawMessage("{}")
+	}
+	vars, err := json.Marshal(map[string]json.RawMessage{"inputs": inputs})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(BackgroundRequest{
+		Schedule: s.Name,
+		Request:  Request{Code: code, Vars: vars, Description: "schedule " + s.Name, Background: true},
+	})
+}
+
+// scheduledCode returns the code that runs the skill of a schedule.
+func scheduledCode(s schedule.Spec) (string, error) {
+	if s.Skill == "" {
+		return "", fault.New(fault.Invalid, "schedule %q runs workflow %.60q, and this version has no workflows", s.Name, s.Workflow)
+	}
+	if !identifier(s.Skill) {
+		return "", fault.New(fault.Invalid, "schedule %q runs skill %.60q, which cannot be the name of a skill", s.Name, s.Skill)
+	}
+	return "from skills import " + s.Skill + "\nresult = " + s.Skill + "(**inputs)\n", nil
+}

@@ -1,0 +1,205 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// Schedule describes a schedule. The JSON keys are those of list_schedules.
+type Schedule struct {
+	Name      string           `json:"name"`
+	When      string           `json:"when"` // the cron expression, or every and a time
+	TimeZone  string           `json:"time_zone,omitempty"`
+	Runs      string           `json:"runs"` // skill or workflow, and its name
+	Inputs    json.RawMessage  `json:"inputs,omitempty"`
+	Source    schedule.Source  `json:"source"` // configuration or agent
+	State     string           `json:"state"`  // active, paused or damaged
+	OnOverlap schedule.Overlap `json:"on_overlap"`
+	OnMissed  schedule.Missed  `json:"on_missed"`
+	Next      time.Time        `json:"next,omitzero"` // in the zone of the schedule
+	Last      *ScheduleRun     `json:"last,omitempty"`
+	Passed    *ScheduleRun     `json:"skipped,omitempty"` // a due time after that of Last without a run
+	Waiting   int              `json:"waiting,omitempty"` // runs that wait for an earlier one
+}
+
+// ScheduleRun describes a run of a schedule.
+type ScheduleRun struct {
+	Due       time.Time `json:"due"`
+	Execution string    `json:"execution_id,omitempty"`
+	Outcome   string    `json:"outcome"` // started, completed, failed, cancelled, interrupted, unknown, skipped or missed
+	Ended     time.Time `json:"ended,omitzero"`
+}
+
+// Schedules describes schedules.
+func Schedules(all []schedule.Schedule) []Schedule {
+	list := []Schedule{}
+	for _, s := range all {
+		one := Schedule{Name: s.Name, When: s.Cron, TimeZone: s.TimeZone, Runs: "skill " + s.Skill, Inputs: s.Inputs, Source: s.Source, State: "active",
+			OnOverlap: s.OnOverlap, OnMissed: s.OnMissed, Waiting: s.Waiting}
+		if s.Every != 0 {
+			one.When = "every " + s.Every.String()
+		}
+		if s.Workflow != "" {
+			one.Runs = "workflow " + s.Workflow
+		}
+		if one.OnOverlap == "" {
+			one.OnOverlap = schedule.SkipOverlap
+		}
+		if one.OnMissed == "" {
+			one.OnMissed = schedule.RunOnce
+		}
+		switch {
+		case s.Damaged != nil:
+			one.State = "damaged"
+		case s.Paused:
+			one.State = "paused"
+		}
+		zone, err := time.LoadLocation(s.TimeZone)
+		if s.TimeZone == "" {
+			zone = time.Local
+		}
+		if err != nil {
+			zone = time.UTC
+		}
+		if !s.Next.IsZero() {
+			one.Next = s.Next.In(zone)
+		}
+		one.Last, one.Passed = run(s.Last, zone), run(s.Passed, zone)
+		list = append(list, one)
+	}
+	return list
+}
+
+func run(r *schedule.Run, zone *time.Location) *ScheduleRun {
+	if r == nil {
+		return nil
+	}
+	d := &ScheduleRun{Due: r.Due.In(zone), Execution: r.Execution, Outcome: r.State}
+	if !r.Ended.IsZero() {
+		d.Ended = r.Ended.In(zone)
+	}
+	return d
+}
+
+// Scheduler stores and lists schedules.
+type Scheduler interface {
+	ListSchedules(context.Context, *home.Home) ([]schedule.Schedule, error)
+	// CreateSchedule asks for permission with call.
+	CreateSchedule(ctx context.Context, h *home.Home, s schedule.Spec, call tool.Call) (schedule.Schedule, error)
+	DeleteSchedule(ctx context.Context, h *home.Home, name string) error
+}
+
+func (s *Server) scheduleTools() []builtin {
+	if s.cfg.Schedules == nil {
+		return nil
+	}
+	name := param{name: "name", kind: text, required: true}
+	return []builtin{{
+		name: "create_schedule", profile: Full,
+		about: "Run a skill by a cron expression, or every 10m. The person approves it.",
+		params: []param{
+			name, {name: "skill", kind: text, required: true}, {name: "inputs", kind: object},
+			{name: "cron", kind: text}, {name: "time_zone", kind: text}, {name: "every", kind: text},
+			{name: "on_overlap", kind: text, values: []string{string(schedule.SkipOverlap), string(schedule.QueueOverlap)}},
+			{name: "on_missed", kind: text, values: []string{string(schedule.RunOnce), string(schedule.SkipMissed)}},
+		},
+		hints: wire.Hints{Destructive: true},
+		run:   s.createSchedule,
+	}, {
+		name: "list_schedules", profile: Full,
+		hints: wire.Hints{ReadOnly: true, Idempotent: true},
+		run:   s.listSchedules,
+	}, {
+		name: "delete_schedule", profile: Full,
+		params: []param{name},
+		hints:  wire.Hints{Destructive: true, Idempotent: true},
+		run:    s.deleteSchedule,
+	}}
+}
+
+// createScheduleRef names the tool in policies and approvals.
+var createScheduleRef = tool.Ref{Server: "sandpiper", Tool: "create_schedule"}
+
+func (s *Server) createSchedule(ctx context.Context, c call) (redact.Message, error) {
+	var args struct {
+		Name, Skill, Cron, Every string
+		Zone                     string           `json:"time_zone"`
+		Inputs                   json.RawMessage  `json:"inputs"`
+		Overlap                  schedule.Overlap `json:"on_overlap"`
+		Missed                   schedule.Missed  `json:"on_missed"`
+	}
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	spec := schedule.Spec{Name: args.Name, Skill: args.Skill, Cron: args.Cron, TimeZone: args.Zone, OnOverlap: args.Overlap, OnMissed: args.Missed}
+	if args.Every != "" {
+		every, err := time.ParseDuration(args.Every)
+		if err != nil {
+			return redact.Message{}, fault.New(fault.Invalid, "every is %.40q; it must be a time such as 90s, 10m or 24h", args.Every)
+		}
+		spec.Every = every
+	}
+	if len(args.Inputs) > 0 {
+		inputs, err := c.exit().Restorer().Variables(ctx, args.Inputs)
+		if err != nil {
+			return redact.Message{}, err
+		}
+		spec.Inputs = inputs
+	}
+	shown, err := json.Marshal(spec)
+	if err != nil {
+		return redact.Message{}, err
+	}
+	permit := tool.Call{Ref: createScheduleRef, Session: *c.session, Args: shown, Approve: s.askApproval(c)}
+	made, err := s.cfg.Schedules.CreateSchedule(ctx, c.home, spec, permit)
+	if err != nil {
+		return redact.Message{}, err
+	}
+	return redact.Message{Body: map[string]any{"success": true, "schedule": Schedules([]schedule.Schedule{made})[0]}}, nil
+}
+
+// askApproval returns a function that asks the person to approve an action; nil if the client
+// cannot be asked during a call.
+func (s *Server) askApproval(c call) func(context.Context, tool.Approval) (tool.Reply, error) {
+	if c.Ask == nil {
+		return nil
+	}
+	return func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
+		text, err := c.exit().RevealToPerson(ctx, a.Text)
+		if err != nil {
+			return tool.Reply{}, err
+		}
+		replies, err := c.Ask(ctx, []wire.Question{{ID: a.ID, Text: text, Schema: a.Schema}})
+		if err != nil {
+			return tool.Reply{}, fault.Wrap(fault.Unavailable, err, "the client did not show it")
+		}
+		return tool.Reply{Action: tool.Action(replies[a.ID].Action), Content: replies[a.ID].Content}, nil
+	}
+}
+
+func (s *Server) listSchedules(ctx context.Context, c call) (redact.Message, error) {
+	if err := c.read(&struct{}{}); err != nil {
+		return redact.Message{}, err
+	}
+	all, err := s.cfg.Schedules.ListSchedules(ctx, c.home)
+	return redact.Message{Body: map[string]any{"success": true, "count": len(all), "schedules": Schedules(all)}}, err
+}
+
+func (s *Server) deleteSchedule(ctx context.Context, c call) (redact.Message, error) {
+	var args struct{ Name string }
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	if err := s.cfg.Schedules.DeleteSchedule(ctx, c.home, args.Name); err != nil {
+		return redact.Message{}, err
+	}
+	return did("Schedule %s deleted", args.Name)
+}
