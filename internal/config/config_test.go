@@ -176,7 +176,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		Log:   config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
 		Files: []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}
-	if len(got.Sections) != 11 || got.Sections["pii"] == got.Sections["audit"] {
+	if len(got.Sections) != 12 || got.Sections["pii"] == got.Sections["audit"] {
 		t.Errorf("hashes of sections: %v", got.Sections)
 	}
 	got.Lookup, got.Sections, got.Keys = nil, nil, nil
