@@ -129,7 +129,7 @@ func TestMissedRunAfterRestart(t *testing.T) {
 	serve(t, dir)
 	for _, one := range lastRuns(t, dir) {
 		if one.Last.Outcome != "completed" || time.Since(one.Last.Due) < 19*time.Minute || time.Until(one.Next) > 41*time.Minute {
-			t.Errorf("%+v, last %+v", one, one.Last)
+			t.Errorf("%+v, last %+v\n%s", one, one.Last, command(t, dir, "executions", "show", one.Last.Execution))
 		}
 	}
 	if got := fmt.Sprint(entered(t, ledger)); got != "map[0:1 1:1]" {

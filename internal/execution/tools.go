@@ -40,6 +40,14 @@ var toolcalls = map[string]hostcall{
 	"check": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(u preflight.Uses) (any, error) { return h.check(ctx, u) })
 	},
+	"await_tools": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a serverArgs) (any, error) {
+			for _, err := range h.awaitServers(ctx, []string{a.Server}) {
+				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
+			}
+			return nil, nil
+		})
+	},
 	"search_tools": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(q lookup.Query) (any, error) {
 			q.FromCode = true

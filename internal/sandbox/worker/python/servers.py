@@ -126,6 +126,10 @@ class Servers:
     def plan_ends(self, call, line, why):
         self._channel.call("plan_ends", {"call": call, "line": line, "why": why})
 
+    def await_tools(self, server):
+        """Wait until a server has listed its tools for the first time; raise ToolError if it cannot."""
+        self._channel.call("await_tools", {"server": server})
+
     def call_tool(self, server, tool, /, **args):
         """Call a tool by server and tool name, and return its answer."""
         for what, name in (("server", server), ("tool", tool)):
@@ -227,7 +231,7 @@ def install(servers):
     """Make the package importable."""
     bridge = types.ModuleType("_sandpiper")
     bridge.call = servers.call
-    for name in ("list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt"):
+    for name in ("await_tools", "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt"):
         setattr(bridge, name, getattr(servers, name))
     sys.modules["_sandpiper"] = bridge
     sys.meta_path.insert(0, _Finder(servers))

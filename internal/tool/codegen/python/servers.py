@@ -26,6 +26,8 @@ class _Package(_Module):
         if name in self._tools or name in self._parts:
             _importlib.import_module(self.__name__ + "." + name)
             return self.__dict__[name]
+        if not name.startswith("_") and _has_more(self):
+            return getattr(self, name)
         text = f"{self.__name__} has no tool {name!r}; dir({self.__name__}) lists its tools"
         raise AttributeError(text, name=name, obj=self)
 
@@ -37,6 +39,17 @@ class _Package(_Module):
 
     def __dir__(self) -> list[str]:
         return sorted(self._tools | self._parts)
+
+
+def _has_more(package: _Any) -> bool:
+    """Wait until the server has listed its tools, read the package again, and report whether it has changed."""
+    import _sandpiper
+
+    known = package._tools
+    _sandpiper.await_tools(package.__name__.partition(".")[2])
+    _importlib.invalidate_caches()
+    _importlib.reload(package)
+    return bool(package._tools != known)
 
 
 class _Handwritten(_Package):
@@ -64,9 +77,10 @@ class _AsyncModule(_Module):
         package = _importlib.import_module(self.__name__.rpartition(".")[0])
         if name == "__all__":
             return sorted(package._tools)
+        tool = getattr(package, name)
         if name not in package._tools:
             raise AttributeError(f"{package.__name__} has no tool {name!r}; dir({package.__name__}) lists its tools", name=name, obj=self)
-        function = _as_coroutine_function(getattr(package, name))
+        function = _as_coroutine_function(tool)
         self.__dict__[name] = function
         return function
 

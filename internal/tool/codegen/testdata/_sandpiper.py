@@ -10,6 +10,10 @@ def call(server: str, tool: str, required: dict[str, Any], optional: dict[str, A
     return {"server": server, "tool": tool, "args": args}  # type: ignore[return-value]
 
 
+def await_tools(server: str) -> None:
+    pass
+
+
 def list_resources(server: str) -> list[dict[str, Any]]:
     return [{"uri": "test://" + server}]
 
