@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -32,11 +33,10 @@ const format = 1
 
 // packed is one line of the distribution's list of files.
 type packed struct {
-	Name       string      `json:"name"`
-	Size       int64       `json:"size"`
-	Mode       fs.FileMode `json:"perm"`
-	Symlink    string      `json:"symlink"`
-	Compressed bool        `json:"compressed"`
+	Name    string      `json:"name"`
+	Size    int64       `json:"size"`
+	Mode    fs.FileMode `json:"perm"`
+	Symlink string      `json:"symlink"`
 }
 
 // distribution returns the embedded files to install; a directory precedes its entries.
@@ -59,10 +59,12 @@ func listEmbedded(files fs.FS) ([]packed, error) {
 	return list.Files, nil
 }
 
-// open returns the content of p in from.
+// open returns the content of p in from. The library compresses some files, and the build
+// of a release all.
 func (p packed) open(from fs.FS) (io.ReadCloser, error) {
-	if !p.Compressed {
-		return from.Open(p.Name)
+	f, err := from.Open(p.Name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
 	}
 	data, err := fs.ReadFile(from, p.Name+".gz")
 	if err != nil {
