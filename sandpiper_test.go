@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -611,6 +612,26 @@ func TestMissingServerIsExplained(t *testing.T) {
 	}
 	if _, err := c.Tools().Search(t.Context(), "x", 0); err != nil {
 		t.Error(err)
+	}
+}
+
+// A server that was never listed takes seconds to start, while the tools of another one are known.
+func TestSearchWaitsForSlowServers(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "weather")
+	if out, err := exec.Command("go", "build", "-o", program, "./examples/servers/weather").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	c := open(t, sandpiper.Config{
+		YAML:    fmt.Sprintf("servers: {slow: {command: sh, args: [-c, \"sleep 2; exec %s\"]}}", program),
+		Servers: map[string]*mcp.Server{"calculator": calculator()},
+	})
+	found, err := c.Tools().Search(t.Context(), "weather", 1)
+	if err != nil || len(found) != 1 || found[0].Name != "slow.get_weather" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	d, err := c.Tools().Describe(t.Context(), "slow.get_forecast")
+	if err != nil || d.Name != "slow.get_forecast" {
+		t.Errorf("%+v, %v", d, err)
 	}
 }
 

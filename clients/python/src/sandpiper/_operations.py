@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, Union
@@ -32,6 +33,10 @@ class Call:
 @dataclass(frozen=True)
 class Pause:
     seconds: float
+
+
+_PAUSE = Pause(0.2)  # while servers are starting
+_MOST_PAUSES = 300
 
 
 Step = Union[Call, Pause]
@@ -164,7 +169,15 @@ def save_state(name: str, value: Any) -> Operation[None]:
 
 def search_tools(query: str, category: str | None, max_results: int | None, detail_level: str) -> Operation[list[Tool]]:
     arguments = _set(query=query, category=category, max_results=max_results, detail_level=detail_level)
-    return [Tool.parse(t) for t in (yield from _known(Call("search_tools", arguments))).get("tools") or ()]
+    pauses = 0
+    answer = yield Call("search_tools", arguments)
+    while answer.get("starting") and pauses < _MOST_PAUSES:
+        pauses += 1
+        yield _PAUSE
+        answer = yield Call("search_tools", arguments)
+    if missing := answer.get("starting"):
+        warnings.warn(f"the search does not include the tools of {', '.join(missing)}, which are still starting", RuntimeWarning, stacklevel=4)
+    return [Tool.parse(t) for t in answer.get("tools") or ()]
 
 
 def select_tools(task: str, threshold: float | None, top_k: int | None) -> Operation[Selection]:
@@ -208,11 +221,11 @@ def _known(call: Call) -> Operation[Answer]:
 
 def _settled() -> Operation[None]:
     """Wait until servers have listed their tools for the first time, at most 60 seconds."""
-    for _ in range(300):
+    for _ in range(_MOST_PAUSES):
         known = (yield Call("list_servers")).get("servers") or ()
         if not any(s.get("state") == "starting" and not s.get("tool_count") for s in known):
             return
-        yield Pause(0.2)
+        yield _PAUSE
 
 
 def stats() -> Operation[Answer]:
