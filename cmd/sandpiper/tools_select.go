@@ -24,6 +24,9 @@ selects among the tools that a tenant may use.`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Task = strings.Join(args, " ")
+			if err := q.Set(&q.Threshold, &q.TopK); err != nil {
+				return err
+			}
 			return a.runToolsSelect(cmd.Context(), q, uid)
 		},
 	}

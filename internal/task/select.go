@@ -29,6 +29,20 @@ type Query struct {
 	TopK      int     // most tools; 0 means DefaultTopK
 }
 
+// Set sets the threshold and the number of tools that a caller has given; nil means the default. An
+// explicit 0 is an error.
+func (q *Query) Set(threshold *float64, topK *int) error {
+	least, most := DefaultThreshold, DefaultTopK
+	if threshold != nil {
+		least = *threshold
+	}
+	if topK != nil {
+		most = *topK
+	}
+	q.Threshold, q.TopK = least, most
+	return q.checkNumbers()
+}
+
 // Selection are the tools for a task, the best first, and what is saved by not showing the others.
 type Selection struct {
 	Task      string     `json:"task"`
@@ -98,7 +112,13 @@ func (q *Query) check() error {
 		return fault.New(fault.Invalid, "the task is empty").WithHint("describe in a sentence what is to be done")
 	case len(q.Task) > maxTask:
 		return fault.New(fault.Invalid, "the task has %d bytes; at most %d are allowed", len(q.Task), maxTask).WithHint("put data into a file of the workspace, and name it in the task")
-	case !(q.Threshold > 0 && q.Threshold <= 1):
+	}
+	return q.checkNumbers()
+}
+
+func (q *Query) checkNumbers() error {
+	switch {
+	case !(q.Threshold > 0 && q.Threshold <= 1): // also if it is NaN
 		return fault.New(fault.Invalid, "the threshold is %g; it must be above 0 and at most 1", q.Threshold)
 	case q.TopK < 1 || q.TopK > MaxTopK:
 		return fault.New(fault.Invalid, "top_k is %d; it must be 1 to %d", q.TopK, MaxTopK)
