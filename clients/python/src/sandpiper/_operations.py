@@ -55,10 +55,17 @@ def execute(
     memory_mb: int | None,
     session_id: str | None,
     dry_run: bool,
+    task_description: str | None,
     check: bool,
 ) -> Operation[Result]:
     arguments = _set(
-        code=code, context_vars=context_vars, timeout_seconds=timeout_seconds, memory_mb=memory_mb, session_id=session_id, dry_run=dry_run or None
+        code=code,
+        context_vars=context_vars,
+        timeout_seconds=timeout_seconds,
+        memory_mb=memory_mb,
+        session_id=session_id,
+        dry_run=dry_run or None,
+        task_description=task_description,
     )
     result = Result.parse((yield Call("execute_code", arguments, executes=True, seconds=timeout_seconds or 0)))
     return result.check() if check else result
@@ -204,7 +211,7 @@ def call_tool(name: str, arguments: Mapping[str, Any], timeout_seconds: float | 
     if not dot or not tool:
         raise ValueError(f"the tool is {name!r}; it must be SERVER.TOOL, such as calculator.add")
     code = "result = call_tool(server, tool, **arguments)"
-    result = yield from execute(code, {"server": server, "tool": tool, "arguments": dict(arguments)}, timeout_seconds, None, None, False, True)
+    result = yield from execute(code, {"server": server, "tool": tool, "arguments": dict(arguments)}, timeout_seconds, None, None, False, None, True)
     if result.is_preview and result.result_file:
         return json.loads((yield from read(result.result_file)))
     return result.result
