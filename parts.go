@@ -254,6 +254,18 @@ func (s Skills) Load(ctx context.Context, name string) (Skill, error) {
 	return answer.Metadata, err
 }
 
+// Search returns the skills that match a purpose and have all of the tags, without their code: at most
+// 20, the best first. "" matches all.
+func (s Skills) Search(ctx context.Context, query string, tags ...string) ([]Skill, error) {
+	args := map[string]any{"query": query}
+	if len(tags) > 0 {
+		args["tags"] = tags
+	}
+	var answer struct{ Skills []Skill }
+	err := s.client.do(ctx, "search_skills", args, &answer)
+	return answer.Skills, err
+}
+
 // List returns all skills, without their code.
 func (s Skills) List(ctx context.Context) ([]Skill, error) {
 	var answer struct{ Skills []Skill }
