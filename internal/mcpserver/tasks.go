@@ -52,7 +52,7 @@ func (s *Server) selectTools(ctx context.Context, c call) (redact.Message, error
 	if err != nil {
 		return redact.Message{}, err
 	}
-	selected, err := s.cfg.Tasks.Select(ctx, catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}, q)
+	selected, err := s.cfg.Tasks.Select(ctx, catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}, c.home.Skills, q)
 	return redact.Message{Body: selected}, err
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/wording"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 // Defaults and limits of a Query.
@@ -53,15 +53,16 @@ type Selection struct {
 	AllTokens int64      `json:"all_tokens"` // of those of all available tools
 }
 
-// Selected is a tool of a Selection.
+// Selected is a tool of a Selection, or a function that code can import.
 type Selected struct {
-	catalog.Tool `json:"-"`
-	Name         string  `json:"name"`  // SERVER.TOOL
-	Score        float64 `json:"score"` // relative to the best tool
+	Name   string   `json:"name"`  // SERVER.TOOL, MODULE.FUNCTION or skills.NAME
+	Score  float64  `json:"score"` // relative to the best tool
+	Calls  []string `json:"-"`     // tools that a function may call
+	tokens int64
 }
 
-// Select returns the tools that match a task.
-func Select(ctx context.Context, now *catalog.Snapshot, q Query) (Selection, error) {
+// Select returns the tools, and the handwritten functions and skills, that match a task.
+func Select(ctx context.Context, now *catalog.Snapshot, own *lookup.Functions, q Query) (Selection, error) {
 	if err := q.check(); err != nil {
 		return Selection{}, err
 	}
@@ -71,9 +72,13 @@ func Select(ctx context.Context, now *catalog.Snapshot, q Query) (Selection, err
 			s.Available++
 		}
 	}
-	s.Tools = rank(ctx, now, q)
+	for _, f := range own.All() {
+		s.Available++
+		s.AllTokens += f.Tokens
+	}
+	s.Tools = rank(ctx, now, own, q)
 	for _, t := range s.Tools {
-		s.Tokens += t.Tokens()
+		s.Tokens += t.tokens
 	}
 	if s.Available > 0 {
 		s.Share = float64(len(s.Tools)) / float64(s.Available)
@@ -82,16 +87,22 @@ func Select(ctx context.Context, now *catalog.Snapshot, q Query) (Selection, err
 }
 
 // rank returns the tools for a query. Of a task with several clauses, each one selects.
-func rank(ctx context.Context, now *catalog.Snapshot, q Query) []Selected {
-	best := map[tool.Ref]Selected{}
+func rank(ctx context.Context, now *catalog.Snapshot, own *lookup.Functions, q Query) []Selected {
+	best := map[string]Selected{}
+	put := func(s Selected) {
+		if s.Score >= q.Threshold && s.Score > best[s.Name].Score { // not if it is NaN, since the best score is 0
+			best[s.Name] = s
+		}
+	}
 	queries := wording.Queries(q.Task)
 	for _, query := range queries {
 		found := now.Rank(ctx, query, q.TopK)
+		functions, bestTool := own.Rank(query, found)
 		for _, t := range found {
-			score := t.Score / found[0].Score
-			if score >= q.Threshold && score > best[t.Ref].Score { // not if it is NaN, since the best score is 0
-				best[t.Ref] = Selected{t.Tool, t.Ref.String(), score}
-			}
+			put(Selected{t.Ref.String(), bestTool * t.Score / found[0].Score, nil, t.Tokens()})
+		}
+		for _, f := range functions {
+			put(Selected{f.Name, f.Score, f.Calls, f.Tokens})
 		}
 	}
 	all := slices.SortedFunc(maps.Values(best), func(a, b Selected) int {
