@@ -72,6 +72,9 @@ func TestDial(t *testing.T) {
 	if _, err := c.Execute(t.Context(), "1 / 0"); err == nil || !strings.Contains(err.Error(), "ZeroDivisionError") {
 		t.Error(err)
 	}
+	if _, err := c.Approvals().List(t.Context()); err == nil || !strings.Contains(err.Error(), "web page") {
+		t.Error(err)
+	}
 	if _, err := c.ForTenant(t.Context(), "alice"); err == nil {
 		t.Error("a tenant of a server")
 	}

@@ -22,6 +22,8 @@ type Request struct {
 	MemoryMB int            // 0 means the default
 	Session  string         // id of a session, whose executions share variables; "" means none
 	DryRun   bool           // plan the calls that would change something, instead of making them
+	// Description is the purpose of the code, for the log of the session.
+	Description string
 	// Progress is called for each progress report of the code; total is 0 if it is unknown. nil
 	// means that reports are ignored.
 	Progress func(done, total float64, message string)
@@ -47,8 +49,8 @@ type Result struct {
 	Images      []Image         `json:"-"` // that the code showed
 }
 
-// Question is a question of suspended code to a person. Client.Resume answers it. Approvals are
-// given elsewhere, see docs/approvals.md.
+// Question is a question of suspended code to a person. Client.Resume answers it, unless it is an
+// approval; see Client.Approvals.
 type Question struct {
 	ID       string
 	Question string
@@ -111,6 +113,9 @@ func (c *Client) Run(ctx context.Context, r Request) (*Result, error) {
 	if r.DryRun {
 		args["dry_run"] = true
 	}
+	if r.Description != "" {
+		args["task_description"] = r.Description
+	}
 	return c.execute(ctx, "execute_code", args, r.Progress)
 }
 
@@ -151,11 +156,36 @@ type TaskResult struct {
 	Usage       json.RawMessage
 }
 
+// TaskRequest is a task in words. Only Description is required.
+type TaskRequest struct {
+	Description string
+	Threshold   float64 // least score of a tool relative to the best one, up to 1; 0 means 0.3
+	TopK        int     // most tools; 0 means 5
+	Session     string  // id of a session, of which the program is a step; "" means none
+	// Progress is called for each progress report, as of Request.
+	Progress func(done, total float64, message string)
+}
+
 // Task solves a task in words: it selects tools, writes a program, runs it, and repairs it if it
 // fails. Errors are as of Execute.
 func (c *Client) Task(ctx context.Context, description string) (*TaskResult, error) {
+	return c.RunTask(ctx, TaskRequest{Description: description})
+}
+
+// RunTask is Task with further settings.
+func (c *Client) RunTask(ctx context.Context, t TaskRequest) (*TaskResult, error) {
+	args := map[string]any{"task_description": t.Description}
+	if t.Threshold != 0 {
+		args["threshold"] = t.Threshold
+	}
+	if t.TopK != 0 {
+		args["top_k"] = t.TopK
+	}
+	if t.Session != "" {
+		args["session_id"] = t.Session
+	}
 	r := &TaskResult{}
-	images, err := c.callExecuting(ctx, "execute_task", map[string]any{"task_description": description}, nil, r)
+	images, err := c.callExecuting(ctx, "execute_task", args, t.Progress, r)
 	if err != nil {
 		return nil, err
 	}

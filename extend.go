@@ -332,24 +332,3 @@ func (e *embedded) listServers(ctx context.Context, cfg Config) error {
 	}
 	return nil
 }
-
-// awaitLimit limits the wait for servers that start slowly.
-const awaitLimit = 10 * time.Second
-
-// awaitServers waits until servers of the configuration were listed, or have failed.
-func (c *Client) awaitServers(ctx context.Context) error {
-	if c.embedded == nil || c.isClosed() {
-		return nil
-	}
-	var names []string
-	for _, s := range c.embedded.daemon.Configured() {
-		names = append(names, s.Name)
-	}
-	waiting, stop := context.WithTimeout(ctx, awaitLimit)
-	defer stop()
-	c.embedded.daemon.Servers.Know(waiting, names...)
-	if ctx.Err() != nil {
-		return fmt.Errorf("sandpiper: wait for servers: %w", context.Cause(ctx))
-	}
-	return nil
-}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -38,32 +39,50 @@ func (f found) tool() Tool {
 	return Tool{Name: f.Server + "." + f.Name, Description: f.Description, Import: f.Import, Signature: f.Signature, Input: f.Input, Output: f.Output}
 }
 
+// Times of Search while servers are starting.
+const (
+	startingInterval = 300 * time.Millisecond
+	startingLimit    = time.Minute
+)
+
 // Search returns the tools that match a description, best first: at most the given number, 1 to
-// 100; 0 means 10.
+// 100; 0 means 10. It waits for servers that are starting. If one of them takes longer than a minute,
+// Search returns the tools of the others and an error.
 func (t Tools) Search(ctx context.Context, query string, most int) ([]Tool, error) {
 	args := map[string]any{"query": query, "detail_level": "full"}
 	if most != 0 {
 		args["max_results"] = most
 	}
-	if err := t.client.awaitServers(ctx); err != nil {
-		return nil, err
+	var answer struct {
+		Tools    []found
+		Starting []string
 	}
-	var answer struct{ Tools []found }
-	if err := t.client.do(ctx, "search_tools", args, &answer); err != nil {
-		return nil, err
+	for began := time.Now(); ; {
+		answer.Tools, answer.Starting = nil, nil
+		if err := t.client.do(ctx, "search_tools", args, &answer); err != nil {
+			return nil, err
+		}
+		if len(answer.Starting) == 0 || time.Since(began) > startingLimit {
+			break
+		}
+		select {
+		case <-time.After(startingInterval):
+		case <-ctx.Done():
+			return nil, fmt.Errorf("sandpiper: search for tools: %w", context.Cause(ctx))
+		}
 	}
 	all := make([]Tool, len(answer.Tools))
 	for i, f := range answer.Tools {
 		all[i] = f.tool()
+	}
+	if len(answer.Starting) > 0 {
+		return all, fmt.Errorf("sandpiper: search for tools: those of %s are missing: still starting; search again later", strings.Join(answer.Starting, ", "))
 	}
 	return all, nil
 }
 
 // Describe returns a tool with its schemas.
 func (t Tools) Describe(ctx context.Context, name string) (Tool, error) {
-	if err := t.client.awaitServers(ctx); err != nil {
-		return Tool{}, err
-	}
 	var answer found
 	err := t.client.do(ctx, "get_tool_definition", map[string]any{"tool_name": name}, &answer)
 	return answer.tool(), err
@@ -233,6 +252,18 @@ func (s Skills) Load(ctx context.Context, name string) (Skill, error) {
 	err := s.client.do(ctx, "load_skill", map[string]any{"name": name}, &answer)
 	answer.Metadata.Code = answer.Code
 	return answer.Metadata, err
+}
+
+// Search returns the skills that match a purpose and have all of the tags, without their code: at most
+// 20, the best first. "" matches all.
+func (s Skills) Search(ctx context.Context, query string, tags ...string) ([]Skill, error) {
+	args := map[string]any{"query": query}
+	if len(tags) > 0 {
+		args["tags"] = tags
+	}
+	var answer struct{ Skills []Skill }
+	err := s.client.do(ctx, "search_skills", args, &answer)
+	return answer.Skills, err
 }
 
 // List returns all skills, without their code.

@@ -90,6 +90,7 @@ var ErrClosed = errors.New("sandpiper: the client is closed")
 type Client struct {
 	session  *mcp.ClientSession
 	embedded *embedded     // nil after Dial
+	tenant   tenant.ID     // zero after Dial
 	stop     func()        // ends the connection to embedded; nil after Dial
 	served   chan struct{} // closed after stop
 	progress *sync.Map     // progress token -> func(done, total float64, message string)
@@ -184,7 +185,7 @@ func (e *embedded) connect(ctx context.Context, id tenant.ID) (*Client, error) {
 		<-served
 		return nil, err
 	}
-	c.embedded, c.stop, c.served = e, stop, served
+	c.embedded, c.tenant, c.stop, c.served = e, id, stop, served
 	return c, nil
 }
 

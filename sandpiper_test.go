@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -336,6 +337,12 @@ func TestFilesAndSkills(t *testing.T) {
 	if err != nil || loaded.Code != skill.Code || loaded.Version != 1 || loaded.Tags[0] != "math" {
 		t.Errorf("%+v, %v", loaded, err)
 	}
+	if all, err := c.Skills().Search(t.Context(), skill.Description, skill.Tags...); err != nil || len(all) != 1 || all[0].Name != "twice" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if all, err := c.Skills().Search(t.Context(), "", "no such tag"); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
 	if all, err := c.Skills().List(t.Context()); err != nil || len(all) != 1 || all[0].Description != skill.Description {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -611,6 +618,101 @@ func TestMissingServerIsExplained(t *testing.T) {
 	}
 	if _, err := c.Tools().Search(t.Context(), "x", 0); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestApprovals(t *testing.T) {
+	c := open(t, sandpiper.Config{
+		Servers: map[string]*mcp.Server{"calculator": calculator()},
+		YAML:    `policy: {rules: [{name: sums, tool: calculator.add, decision: ask, reason: sums are dear}]}`,
+	})
+	call := func(a, b int) (waits string, question sandpiper.Question) {
+		t.Helper()
+		r, err := c.Execute(t.Context(), fmt.Sprintf("from servers.calculator import add\nadd(a=%d, b=%d)['sum']", a, b))
+		if _, ok := errors.AsType[*sandpiper.ExecutionError](err); !ok || len(r.Questions) != 1 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		return r.ExecutionID, r.Questions[0]
+	}
+	execution, question := call(20, 22)
+	waiting, err := c.Approvals().List(t.Context())
+	if err != nil || len(waiting) != 1 {
+		t.Fatalf("%+v, %v", waiting, err)
+	}
+	w := waiting[0]
+	if w.ID != question.Approval || w.Tool != "calculator.add" || string(w.Arguments) != `{"a":20,"b":22}` || w.Rule != "sums" || w.Reason != "sums are dear" || w.Execution != execution || !w.Expires.After(w.Created) {
+		t.Errorf("%+v", w)
+	}
+	other, err := c.ForTenant(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if of, err := other.Approvals().List(t.Context()); err != nil || len(of) != 0 {
+		t.Errorf("another tenant has %+v, %v", of, err)
+	}
+	if err := other.Approvals().Approve(t.Context(), w.ID); err == nil {
+		t.Error("another tenant approved")
+	}
+	if err := c.Approvals().Approve(t.Context(), w.ID); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Resume(t.Context(), execution, nil)
+	if got := result[int](t, r, err); got != 42 {
+		t.Error(got)
+	}
+	if err := c.Approvals().Deny(t.Context(), w.ID, ""); err == nil || !strings.Contains(err.Error(), w.ID) {
+		t.Errorf("a second answer: %v", err)
+	}
+	execution, question = call(1, 1)
+	if err := c.Approvals().Deny(t.Context(), question.Approval, "not today"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := c.Resume(t.Context(), execution, nil); err == nil || !strings.Contains(r.Error, "not today") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+func TestTaskSettings(t *testing.T) {
+	g := &programs{all: []string{"1 + 1"}}
+	c := open(t, sandpiper.Config{Servers: map[string]*mcp.Server{"calculator": calculator()}, Generator: g})
+	r, err := c.RunTask(t.Context(), sandpiper.TaskRequest{Description: "add 2 and 3, and crash", TopK: 1, Threshold: 0.1, Session: "sums"})
+	if err != nil || len(r.Tools) != 1 || len(g.seen) != 1 || len(g.seen[0].Tools) != 1 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if _, err := c.RunTask(t.Context(), sandpiper.TaskRequest{Description: "add", TopK: -1}); err == nil || !strings.Contains(err.Error(), "top_k is -1") {
+		t.Error(err)
+	}
+	if _, err := c.Run(t.Context(), sandpiper.Request{Code: "x = 1", Session: "sums", Description: "Set x"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"add 2 and 3, and crash", "Set x"}
+	var got []string
+	for began := time.Now(); !slices.Equal(got, want) && time.Since(began) < 30*time.Second; { // the file follows the log
+		read, err := c.Execute(t.Context(), "[t['description'] for t in json.loads(read_file('sessions/sums.json'))['tasks']]")
+		got = result[[]string](t, read, err)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the session's log has %q", got)
+	}
+}
+
+// A server that was never listed takes seconds to start, while the tools of another one are known.
+func TestSearchWaitsForSlowServers(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "weather")
+	if out, err := exec.Command("go", "build", "-o", program, "./examples/servers/weather").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	c := open(t, sandpiper.Config{
+		YAML:    fmt.Sprintf("servers: {slow: {command: sh, args: [-c, \"sleep 2; exec %s\"]}}", program),
+		Servers: map[string]*mcp.Server{"calculator": calculator()},
+	})
+	found, err := c.Tools().Search(t.Context(), "weather", 1)
+	if err != nil || len(found) != 1 || found[0].Name != "slow.get_weather" {
+		t.Errorf("%+v, %v", found, err)
+	}
+	d, err := c.Tools().Describe(t.Context(), "slow.get_forecast")
+	if err != nil || d.Name != "slow.get_forecast" {
+		t.Errorf("%+v, %v", d, err)
 	}
 }
 

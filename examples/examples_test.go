@@ -131,18 +131,47 @@ func runExample(t *testing.T, dir, form string, env []string) string {
 	return stdout.String()
 }
 
-var number = regexp.MustCompile(`\d+(\.\d+)?`)
+var (
+	number  = regexp.MustCompile(`-?\d+(\.\d+)?`)
+	percent = regexp.MustCompile(`^ ?%`)
+)
 
-// same compares two lines. Numbers of tokens depend a little on the ids in answers.
+// same compares two lines. Numbers of tokens depend a little on the ids in answers, so that they may
+// differ by 3 %, and percentages by 1.
 func same(a, b string) bool {
-	if !strings.Contains(a, "token") {
+	if !strings.Contains(a, "token") || number.ReplaceAllString(a, "0") != number.ReplaceAllString(b, "0") {
 		return a == b
 	}
-	x, y := number.FindAllString(a, -1), number.FindAllString(b, -1)
-	near := func(x, y string) bool {
-		m, _ := strconv.ParseFloat(x, 64)
-		n, _ := strconv.ParseFloat(y, 64)
-		return math.Abs(m-n) <= 0.03*max(m, n)
+	x, y := number.FindAllStringIndex(a, -1), number.FindAllStringIndex(b, -1)
+	for i := range x {
+		m, _ := strconv.ParseFloat(a[x[i][0]:x[i][1]], 64)
+		n, _ := strconv.ParseFloat(b[y[i][0]:y[i][1]], 64)
+		limit := 0.03 * max(m, n)
+		if percent.MatchString(a[x[i][1]:]) {
+			limit = 1
+		}
+		if math.Abs(m-n) > limit {
+			return false
+		}
 	}
-	return number.ReplaceAllString(a, "0") == number.ReplaceAllString(b, "0") && slices.EqualFunc(x, y, near)
+	return true
+}
+
+func TestSameAllowsSmallDifferencesOfTokens(t *testing.T) {
+	const line = "tokens: 4205 instead of 4159, -1.1% saved"
+	for other, want := range map[string]bool{
+		line: true,
+		"tokens: 4220 instead of 4159, -1.5% saved": true,
+		"tokens: 4130 instead of 4159, 0.7% saved":  false,
+		"tokens: 4170 instead of 4159, -0.3% saved": true,
+		"tokens: 4700 instead of 4159, -1.1% saved": false,
+		"tokens: 4205 instead of 4159, -1.1 saved":  false,
+	} {
+		if same(line, other) != want {
+			t.Errorf("%q: want %v", other, want)
+		}
+	}
+	if same("tools: 5 of 14, 36%", "tools: 5 of 14, 37%") {
+		t.Error("a line without tokens differs")
+	}
 }

@@ -42,6 +42,9 @@ runs.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.query.Task = strings.Join(args, " ")
+			if err := o.query.Set(&o.query.Threshold, &o.query.TopK); err != nil {
+				return err
+			}
 			return a.runTask(cmd.Context(), o)
 		},
 	}

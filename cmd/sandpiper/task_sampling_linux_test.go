@@ -134,6 +134,36 @@ func TestTaskWithTheModelOfTheClient(t *testing.T) {
 	}
 }
 
+// A client that calls again without an answer of its model has rejected the request: the task ends at
+// once, and its model is not asked again.
+func TestTaskEndsWhenTheClientCallsAgainWithoutItsModel(t *testing.T) {
+	needSandbox(t)
+	config := samplingConfig(t, "tasks: {model: sampling}\n")
+	for capabilities, responses := range map[string]string{
+		`{"sampling":{}}`:                  "",
+		`{"sampling":{},"elicitation":{}}`: `,"inputResponses":{"sample":{"action":"decline"}}`,
+	} {
+		t.Run(capabilities, func(t *testing.T) {
+			t.Parallel()
+			p := connect(t, t.TempDir(), config, "2026-07-28", capabilities)
+			const args = `{"task_description":"Calculate 5 + 3"}`
+			p.sendCall("execute_task", args, "")
+			m := p.nextMessage()
+			if len(m.Result.Requests) != 1 {
+				t.Fatalf("%+v", m)
+			}
+			p.sendCall("execute_task", args, fmt.Sprintf(`,"requestState":%q%s`, m.Result.State, responses))
+			m = p.nextMessage()
+			if len(m.Result.Content) != 1 || len(m.Result.Requests) != 0 {
+				t.Fatalf("%+v", m.Result)
+			}
+			if a := readTaskAnswer(t, m.Result.Content[0].Text); a.Success || !strings.Contains(a.Error, "the client did not pass the request to its model") || a.Hint == "" {
+				t.Errorf("%+v", a)
+			}
+		})
+	}
+}
+
 func TestTaskWithoutAModelOfTheClient(t *testing.T) {
 	needSandbox(t)
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {

@@ -76,6 +76,7 @@ func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 			return err
 		}
 		defer home.Release(context.WithoutCancel(ctx))
+		q.Listed = true
 		found, err := d.Find.WithSkills(home.Skills).Search(ctx, q)
 		if err != nil {
 			return err

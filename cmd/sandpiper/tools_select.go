@@ -17,13 +17,17 @@ func (a *app) toolsSelectCommand() *cobra.Command {
 	var uid string
 	c := &cobra.Command{
 		Use: "select TASK", Short: "Select the few tools that a task needs",
-		Long: `Select prints the tools that match a task best, with their scores relative to the best
-one, the share of all tools that they are, and the tokens of their definitions. --tenant
+		Long: `Select prints the tools, handwritten functions and skills that match a task best, with
+their scores relative to the best one, the share of all that they are, and the tokens of
+their definitions. --tenant
 selects among the tools that a tenant may use.`,
 		Example: "  sandpiper tools select 'Calculate 5 + 3'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Task = strings.Join(args, " ")
+			if err := q.Set(&q.Threshold, &q.TopK); err != nil {
+				return err
+			}
 			return a.runToolsSelect(cmd.Context(), q, uid)
 		},
 	}
@@ -35,17 +39,28 @@ selects among the tools that a tenant may use.`,
 
 func (a *app) runToolsSelect(ctx context.Context, q task.Query, uid string) error {
 	return a.withTools(ctx, func(d *daemon.Daemon, now *catalog.Snapshot) error {
+		id, find := tenant.Local, d.Find
 		if uid != "" {
-			id, err := tenant.Parse(uid)
-			if err == nil {
+			var err error
+			if id, err = tenant.Parse(uid); err == nil {
 				err = d.CheckTenant(id)
 			}
 			if err != nil {
 				return err
 			}
-			now = d.Servers.Catalog.For(catalog.Viewer{Tenant: id})
+			viewer := catalog.Viewer{Tenant: id}
+			now, find = d.Servers.Catalog.For(viewer), find.For(viewer)
 		}
-		s, err := task.Select(ctx, now, q)
+		home, err := d.Tenants.Acquire(ctx, id)
+		if err != nil {
+			return err
+		}
+		defer home.Release(context.WithoutCancel(ctx))
+		own, err := find.WithSkills(home.Skills).Functions(ctx)
+		if err != nil {
+			return err
+		}
+		s, err := task.Select(ctx, now, own, q)
 		if err != nil {
 			return err
 		}

@@ -115,9 +115,12 @@ func readHandwritten(dir string, log *slog.Logger) []codegen.Server {
 	if dir == "" {
 		return nil
 	}
-	hand, err := codegen.ReadHandwritten(dir)
+	hand, ignored, err := codegen.ReadHandwritten(dir)
 	if err != nil {
 		log.Warn("SERVERS_DIR has no effect", "error", err)
+	}
+	for _, path := range ignored {
+		log.Warn("a file of SERVERS_DIR is ignored: code cannot import its name, or there is a directory of that name", "file", path)
 	}
 	return hand
 }

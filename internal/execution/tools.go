@@ -51,7 +51,7 @@ var toolcalls = map[string]hostcall{
 	"search_tools": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(q lookup.Query) (any, error) {
 			q.FromCode = true
-			return h.find().Search(ctx, q)
+			return h.search(ctx, q)
 		})
 	},
 	"get_tool_definition": func(ctx context.Context, h *host, args []byte) (any, error) {
@@ -241,6 +241,16 @@ func (h *host) awaitServers(ctx context.Context, servers []string) map[string]er
 		defer h.reportStarting(ctx, unlisted...)()
 	}
 	return h.tools.Calls.AwaitTools(ctx, visible...)
+}
+
+// search searches tools. While it waits for servers that were never listed, the code's clock is
+// paused.
+func (h *host) search(ctx context.Context, q lookup.Query) (lookup.Found, error) {
+	if slices.ContainsFunc(h.now().Servers, func(s catalog.Server) bool { return s.Connected && s.Listed.IsZero() }) {
+		h.pause()
+		defer h.resume(ctx) // fails only if ctx has ended, and then the call ends as well
+	}
+	return h.find().Search(ctx, q)
 }
 
 func (h *host) viewer() catalog.Viewer {

@@ -68,7 +68,7 @@ func (s *Server) executeTool(a audience) builtin {
 	case redact.Strict:
 		about += aboutTokensStrict
 	}
-	return builtin{
+	execute := builtin{
 		name: "execute_code", profile: Lean, about: about + aboutServers(a.profile, strings.Fields(a.servers)),
 		longest: 100_000,
 		params: []param{
@@ -82,6 +82,10 @@ func (s *Server) executeTool(a audience) builtin {
 		hints: wire.Hints{Destructive: true}, // may overwrite and delete files
 		run:   s.execute,
 	}
+	if a.profile == Full {
+		execute.params = append(execute.params, param{name: "task_description", kind: text, about: "For the session's log"})
+	}
+	return execute
 }
 
 func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
@@ -95,11 +99,12 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 		Memory  *float64        `json:"memory_mb"`
 		Session string          `json:"session_id"`
 		DryRun  bool            `json:"dry_run"`
+		Task    string          `json:"task_description"`
 	}
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun, Subset: c.Subset}
+	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun, Subset: c.Subset, Description: args.Task}
 	// In a Request 0 means the default; from a client it is invalid.
 	limits := s.cfg.Runner.Limits(c.home.ID())
 	if args.Timeout != nil {

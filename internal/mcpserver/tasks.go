@@ -16,12 +16,16 @@ func (s *Server) taskTools() []builtin {
 	if s.cfg.Tasks == nil {
 		return nil
 	}
+	threshold := param{name: "threshold", kind: number, fallback: task.DefaultThreshold}
+	topK := param{name: "top_k", kind: integer, fallback: task.DefaultTopK}
 	return []builtin{{
 		name: "execute_task", profile: Full,
 		about: "Solve a task described in words: selects tools, writes a program and runs it. State every value in the description; quote texts.",
 		params: []param{
 			{name: "task_description", kind: text, required: true},
 			{name: "verbose", kind: boolean, fallback: false, about: "Return failed programs too"},
+			threshold, topK,
+			{name: "session_id", kind: text, names: sessionIDs},
 		},
 		longest: 100_000,
 		hints:   wire.Hints{Destructive: true},
@@ -32,7 +36,7 @@ func (s *Server) taskTools() []builtin {
 		params: []param{
 			{name: "task_description", kind: text, required: true},
 			{name: "threshold", kind: number, fallback: task.DefaultThreshold, about: "Least score, up to 1"},
-			{name: "top_k", kind: integer, fallback: task.DefaultTopK},
+			topK,
 		},
 		hints: wire.Hints{ReadOnly: true, Idempotent: true},
 		run:   s.selectTools,
@@ -40,32 +44,38 @@ func (s *Server) taskTools() []builtin {
 }
 
 func (s *Server) selectTools(ctx context.Context, c call) (redact.Message, error) {
-	var args struct {
-		Task      string   `json:"task_description"`
-		Threshold *float64 `json:"threshold"`
-		TopK      *float64 `json:"top_k"`
-	}
+	var args queryArgs
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	q := task.Query{Task: args.Task}
-	if args.Threshold != nil {
-		if q.Threshold = *args.Threshold; q.Threshold == 0 { // 0 means the default in a Query
-			return redact.Message{}, fault.New(fault.Invalid, "threshold is 0; it must be above 0 and at most 1")
-		}
+	q, err := args.query()
+	if err != nil {
+		return redact.Message{}, err
 	}
-	if args.TopK != nil {
-		if q.TopK = int(toInt64(*args.TopK)); q.TopK == 0 {
-			return redact.Message{}, fault.New(fault.Invalid, "top_k is 0; it must be 1 to %d", task.MaxTopK)
-		}
-	}
-	selected, err := s.cfg.Tasks.Select(ctx, catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}, q)
+	selected, err := s.cfg.Tasks.Select(ctx, catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}, c.home.Skills, q)
 	return redact.Message{Body: selected}, err
 }
 
+// queryArgs are the arguments that select tools.
+type queryArgs struct {
+	Task      string   `json:"task_description"`
+	Threshold *float64 `json:"threshold"`
+	TopK      *float64 `json:"top_k"`
+}
+
+func (a queryArgs) query() (task.Query, error) {
+	q := task.Query{Task: a.Task}
+	var topK *int
+	if a.TopK != nil {
+		topK = new(int(toInt64(*a.TopK)))
+	}
+	return q, q.Set(a.Threshold, topK)
+}
+
 type taskArgs struct {
-	Task    string `json:"task_description"`
+	queryArgs
 	Verbose bool   `json:"verbose"`
+	Session string `json:"session_id"`
 }
 
 func (s *Server) executeTask(ctx context.Context, c call) (redact.Message, error) {
@@ -99,8 +109,12 @@ type runningTask struct {
 
 // solve solves the task and returns the answer to the call.
 func (t *runningTask) solve(ctx context.Context, args taskArgs) (redact.Message, error) {
+	query, err := args.query()
+	if err != nil {
+		return redact.Message{}, err
+	}
 	of := task.Task{
-		Query: task.Query{Task: args.Task}, Home: t.call.home, Exit: t.call.modelExit(), Request: execution.Request{Subset: t.call.Subset},
+		Query: query, Home: t.call.home, Exit: t.call.modelExit(), Request: execution.Request{Subset: t.call.Subset, SessionID: args.Session},
 		Progress: func(message string) { t.server.progress(ctx, t.call, execution.Progress{Message: message}) },
 		Run:      t.run,
 	}

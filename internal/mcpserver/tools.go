@@ -90,9 +90,13 @@ func (s *Server) toolDefinition(ctx context.Context, c call) (redact.Message, er
 	return redact.Message{Body: d}, err
 }
 
-func (s *Server) toolCategories(_ context.Context, c call) (redact.Message, error) {
-	err := c.read(&struct{}{})
-	return redact.Message{Body: s.find(c).Categories()}, err
+func (s *Server) toolCategories(ctx context.Context, c call) (redact.Message, error) {
+	if err := c.read(&struct{}{}); err != nil {
+		return redact.Message{}, err
+	}
+	find := s.find(c)
+	find.Await(ctx)
+	return redact.Message{Body: find.Categories()}, nil
 }
 
 func (s *Server) listServers(_ context.Context, c call) (redact.Message, error) {

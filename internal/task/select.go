@@ -10,8 +10,8 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/wording"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 // Defaults and limits of a Query.
@@ -29,6 +29,20 @@ type Query struct {
 	TopK      int     // most tools; 0 means DefaultTopK
 }
 
+// Set sets the threshold and the number of tools that a caller has given; nil means the default. An
+// explicit 0 is an error.
+func (q *Query) Set(threshold *float64, topK *int) error {
+	least, most := DefaultThreshold, DefaultTopK
+	if threshold != nil {
+		least = *threshold
+	}
+	if topK != nil {
+		most = *topK
+	}
+	q.Threshold, q.TopK = least, most
+	return q.checkNumbers()
+}
+
 // Selection are the tools for a task, the best first, and what is saved by not showing the others.
 type Selection struct {
 	Task      string     `json:"task"`
@@ -39,15 +53,16 @@ type Selection struct {
 	AllTokens int64      `json:"all_tokens"` // of those of all available tools
 }
 
-// Selected is a tool of a Selection.
+// Selected is a tool of a Selection, or a function that code can import.
 type Selected struct {
-	catalog.Tool `json:"-"`
-	Name         string  `json:"name"`  // SERVER.TOOL
-	Score        float64 `json:"score"` // relative to the best tool
+	Name   string   `json:"name"`  // SERVER.TOOL, MODULE.FUNCTION or skills.NAME
+	Score  float64  `json:"score"` // relative to the best tool
+	Calls  []string `json:"-"`     // tools that a function may call
+	tokens int64
 }
 
-// Select returns the tools that match a task.
-func Select(ctx context.Context, now *catalog.Snapshot, q Query) (Selection, error) {
+// Select returns the tools, and the handwritten functions and skills, that match a task.
+func Select(ctx context.Context, now *catalog.Snapshot, own *lookup.Functions, q Query) (Selection, error) {
 	if err := q.check(); err != nil {
 		return Selection{}, err
 	}
@@ -57,9 +72,13 @@ func Select(ctx context.Context, now *catalog.Snapshot, q Query) (Selection, err
 			s.Available++
 		}
 	}
-	s.Tools = rank(ctx, now, q)
+	for _, f := range own.All() {
+		s.Available++
+		s.AllTokens += f.Tokens
+	}
+	s.Tools = rank(ctx, now, own, q)
 	for _, t := range s.Tools {
-		s.Tokens += t.Tokens()
+		s.Tokens += t.tokens
 	}
 	if s.Available > 0 {
 		s.Share = float64(len(s.Tools)) / float64(s.Available)
@@ -68,16 +87,22 @@ func Select(ctx context.Context, now *catalog.Snapshot, q Query) (Selection, err
 }
 
 // rank returns the tools for a query. Of a task with several clauses, each one selects.
-func rank(ctx context.Context, now *catalog.Snapshot, q Query) []Selected {
-	best := map[tool.Ref]Selected{}
+func rank(ctx context.Context, now *catalog.Snapshot, own *lookup.Functions, q Query) []Selected {
+	best := map[string]Selected{}
+	put := func(s Selected) {
+		if s.Score >= q.Threshold && s.Score > best[s.Name].Score { // not if it is NaN, since the best score is 0
+			best[s.Name] = s
+		}
+	}
 	queries := wording.Queries(q.Task)
 	for _, query := range queries {
 		found := now.Rank(ctx, query, q.TopK)
+		functions, bestTool := own.Rank(query, found)
 		for _, t := range found {
-			score := t.Score / found[0].Score
-			if score >= q.Threshold && score > best[t.Ref].Score { // not if it is NaN, since the best score is 0
-				best[t.Ref] = Selected{t.Tool, t.Ref.String(), score}
-			}
+			put(Selected{t.Ref.String(), bestTool * t.Score / found[0].Score, nil, t.Tokens()})
+		}
+		for _, f := range functions {
+			put(Selected{f.Name, f.Score, f.Calls, f.Tokens})
 		}
 	}
 	all := slices.SortedFunc(maps.Values(best), func(a, b Selected) int {
@@ -98,7 +123,13 @@ func (q *Query) check() error {
 		return fault.New(fault.Invalid, "the task is empty").WithHint("describe in a sentence what is to be done")
 	case len(q.Task) > maxTask:
 		return fault.New(fault.Invalid, "the task has %d bytes; at most %d are allowed", len(q.Task), maxTask).WithHint("put data into a file of the workspace, and name it in the task")
-	case !(q.Threshold > 0 && q.Threshold <= 1):
+	}
+	return q.checkNumbers()
+}
+
+func (q *Query) checkNumbers() error {
+	switch {
+	case !(q.Threshold > 0 && q.Threshold <= 1): // also if it is NaN
 		return fault.New(fault.Invalid, "the threshold is %g; it must be above 0 and at most 1", q.Threshold)
 	case q.TopK < 1 || q.TopK > MaxTopK:
 		return fault.New(fault.Invalid, "top_k is %d; it must be 1 to %d", q.TopK, MaxTopK)

@@ -49,18 +49,18 @@ func names(s task.Selection) (all []string) {
 
 func TestSelectReturnsTheBestTools(t *testing.T) {
 	c := snapshot(t)
-	s, err := task.Select(t.Context(), c.Now(), task.Query{Task: "What is the weather in Paris?"})
+	s, err := task.Select(t.Context(), c.Now(), nil, task.Query{Task: "What is the weather in Paris?"})
 	if err != nil || len(s.Tools) == 0 || s.Tools[0].Name != "weather.get_weather" || s.Tools[0].Score != 1 {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if s.Available != 5 || s.Share != float64(len(s.Tools))/5 || s.Tokens <= 0 || s.Tokens >= s.AllTokens {
 		t.Errorf("%+v", s)
 	}
-	one, err := task.Select(t.Context(), c.Now(), task.Query{Task: "What is the weather in Paris?", TopK: 1})
+	one, err := task.Select(t.Context(), c.Now(), nil, task.Query{Task: "What is the weather in Paris?", TopK: 1})
 	if diff := cmp.Diff([]string{"weather.get_weather"}, names(one)); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
-	best, err := task.Select(t.Context(), c.Now(), task.Query{Task: "add two numbers", Threshold: 1})
+	best, err := task.Select(t.Context(), c.Now(), nil, task.Query{Task: "add two numbers", Threshold: 1})
 	if diff := cmp.Diff([]string{"calculator.add"}, names(best)); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
@@ -72,7 +72,7 @@ func TestSelectOmitsToolsThatCannotBeCalled(t *testing.T) {
 	if _, err := c.Put(t.Context(), "calculator", changed); err != nil {
 		t.Fatal(err)
 	}
-	s, err := task.Select(t.Context(), c.Now(), task.Query{Task: "add two numbers and send the sum"})
+	s, err := task.Select(t.Context(), c.Now(), nil, task.Query{Task: "add two numbers and send the sum"})
 	for _, name := range names(s) {
 		if name == "calculator.add" || strings.HasPrefix(name, "mail.") {
 			t.Errorf("%s is selected", name)
@@ -86,11 +86,11 @@ func TestSelectOmitsToolsThatCannotBeCalled(t *testing.T) {
 func TestSelectRejectsInvalidQueries(t *testing.T) {
 	c := snapshot(t)
 	for _, q := range []task.Query{{}, {Task: " "}, {Task: strings.Repeat("x", 9000)}, {Task: "x", Threshold: 1.5}, {Task: "x", Threshold: -1}, {Task: "x", TopK: -1}, {Task: "x", TopK: 1000}} {
-		if _, err := task.Select(t.Context(), c.Now(), q); fault.KindOf(err) != fault.Invalid {
+		if _, err := task.Select(t.Context(), c.Now(), nil, q); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%.20v: %v", q, err)
 		}
 	}
-	s, err := task.Select(t.Context(), c.Now(), task.Query{Task: "zzzz qqqq"})
+	s, err := task.Select(t.Context(), c.Now(), nil, task.Query{Task: "zzzz qqqq"})
 	if len(s.Tools) != 0 || s.Share != 0 || err != nil {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
@@ -115,14 +116,22 @@ func (s *Solver) Solve(ctx context.Context, t Task) (Result, error) {
 	return w.result, nil
 }
 
-// Select returns the tools that match a task, of those that a viewer sees. It waits for servers that
-// have not listed their tools.
-func (s *Solver) Select(ctx context.Context, viewer catalog.Viewer, q Query) (Selection, error) {
+// Select returns the tools that match a task, of those that a viewer sees, and functions of the
+// viewer's code, with these skills. It waits for servers that have not listed their tools.
+func (s *Solver) Select(ctx context.Context, viewer catalog.Viewer, skills *skill.Store, q Query) (Selection, error) {
 	if err := q.check(); err != nil {
 		return Selection{}, err
 	}
 	s.awaitServers(ctx, viewer, func(string, ...any) {})
-	return Select(ctx, s.cfg.Tools.Catalog.For(viewer), q)
+	return s.selectNow(ctx, viewer, skills, q)
+}
+
+func (s *Solver) selectNow(ctx context.Context, viewer catalog.Viewer, skills *skill.Store, q Query) (Selection, error) {
+	own, err := s.cfg.Tools.Find.For(viewer).WithSkills(skills).Functions(ctx)
+	if err != nil {
+		return Selection{}, err
+	}
+	return Select(ctx, s.cfg.Tools.Catalog.For(viewer), own, q)
 }
 
 // Samples reports whether the Solver uses the models of clients.
@@ -159,6 +168,7 @@ type work struct {
 	task      Task
 	generator Generator
 	tools     []Described
+	callable  []string // tools that the program may call: the selected ones, and those of selected functions
 	result    Result
 }
 
@@ -167,13 +177,13 @@ func (w *work) selectTools(ctx context.Context, query string) error {
 	w.task.progress("selecting tools")
 	q := w.task.Query
 	q.Task = query
-	now := w.solver.cfg.Tools.Catalog.For(w.task.viewer())
-	selected, err := Select(ctx, now, q)
+	skills := w.task.Home.Skills
+	selected, err := w.solver.selectNow(ctx, w.task.viewer(), skills, q)
 	if err != nil {
 		return err
 	}
-	find := w.solver.cfg.Tools.Find.For(w.task.viewer())
-	w.tools, w.result.Tools = nil, []string{}
+	find := w.solver.cfg.Tools.Find.For(w.task.viewer()).WithSkills(skills)
+	w.tools, w.result.Tools, w.callable = nil, []string{}, []string{}
 	for _, t := range selected.Tools {
 		d, err := find.Define(ctx, w.task.Home.Shapes, t.Name, "")
 		if err != nil {
@@ -181,6 +191,7 @@ func (w *work) selectTools(ctx context.Context, query string) error {
 		}
 		w.tools = append(w.tools, Described{Name: t.Name, Description: d.Description, Import: d.Import, Signature: d.Signature, Input: d.Input, Output: d.Output})
 		w.result.Tools = append(w.result.Tools, t.Name)
+		w.callable = append(append(w.callable, t.Name), t.Calls...)
 	}
 	w.result.Share, w.result.Available = selected.Share, selected.Available
 	w.result.SavedTokens = selected.AllTokens - selected.Tokens
@@ -313,7 +324,7 @@ var final = map[string]bool{reply.TypeApproval: true, reply.TypeCancelled: true,
 func (w *work) run(ctx context.Context, code string) (*Attempt, error) {
 	w.task.progress("running the program")
 	req := w.task.Request
-	req.Code, req.Description, req.Tools = code, w.task.Task, w.result.Tools
+	req.Code, req.Description, req.Tools = code, w.task.Task, w.callable
 	done, err := w.task.Run(ctx, req)
 	if err != nil {
 		return nil, err

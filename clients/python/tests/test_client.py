@@ -49,6 +49,15 @@ class TestHTTP(operations.Operations):
         cls.addClassCleanup(cls.client.close)
 
 
+class TestSearch(Case):
+    def test_search_waits_for_a_slow_server(self) -> None:
+        """The server takes longer to start than one search waits, and the tools of another one are known."""
+        slow = self.dir / "slow.yaml"
+        slow.write_text(f'servers: {{calculator: {{command: sh, args: [-c, "sleep 11; exec {SERVERS}/calculator"]}}, weather: {{command: {SERVERS}/weather}}}}')
+        with Sandpiper(config=slow, data_dir=self.dir / "slow") as client:
+            self.assertEqual([t.name for t in client.tools.search("calculate", max_results=1)], ["calculator.calculate"])
+
+
 class TestSelect(Case):
     def test_select_returns_tools_with_scores(self) -> None:
         with Sandpiper(config=self.config, data_dir=self.data_dir) as client:

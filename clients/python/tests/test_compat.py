@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -114,6 +116,15 @@ class TestSnippets(Case):
             exec(textwrap.dedent(snippet), names)
         return names
 
+    def descriptions(self, executor: SandboxExecutor) -> list[str]:
+        """The descriptions in the log of an executor's session. Its file is written soon after a task."""
+        read = f"import os, json; p = 'sessions/{executor.session_id}.json'; print(read_file(p) if os.path.exists(p) else '{{}}')"
+        deadline = time.monotonic() + 30
+        while True:
+            tasks = json.loads(executor.execute(read).output or "{}").get("tasks", [])
+            if tasks or time.monotonic() > deadline:
+                return [task["description"] for task in tasks]
+
     def test_two_sessions_of_a_customer(self) -> None:
         config = load_config()
         n = self.names(CREATE, USAGE, SESSIONS, base_config=config, config=config)
@@ -121,6 +132,8 @@ class TestSnippets(Case):
         read = "print(open('/workspace/state/results.json').read())"
         result, output, error = n["executor_2"].execute(read)
         self.assertEqual((result.value, output, error), ("success", '{"step": 1, "result": 8}', None))
+        self.assertEqual(self.descriptions(n["executor_1"]), ["Save initial state"])
+        self.assertEqual(self.descriptions(n["executor_2"]), ["Resume from previous session"])
         # Another customer has other files.
         other = n["create_executor_for_customer"]("user_2", config)
         result, output, error = other.execute(read)
@@ -144,6 +157,7 @@ class TestSnippets(Case):
             )
         self.assertEqual((n["result"].value, n["error"]), ("success", None))
         self.assertIn("8", n["output"])
+        self.assertEqual(self.descriptions(n["executor"]), ["Calculate 5 + 3"])
         self.assertIn(n["result"].value, said.getvalue())
 
     def test_common_pattern_verbatim(self) -> None:

@@ -104,7 +104,7 @@ func (s *Store) deleteOldest(ctx context.Context, tx *store.Tx) error {
 // Answer is the decision of a person.
 type Answer struct {
 	Approve bool
-	By      string // Client, CommandLine or WebPage
+	By      string // Client, CommandLine, WebPage or Program
 	Note    string // reason, or ""
 }
 

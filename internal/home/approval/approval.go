@@ -76,6 +76,7 @@ const (
 	Client      = "client"       // the person, in a form of the MCP client
 	CommandLine = "command_line" // the person, in a terminal
 	WebPage     = "web_page"     // the person, in a browser
+	Program     = "program"      // the Go program that embeds Sandpiper
 )
 
 // Binding identifies the call or plan of a request. Requests with equal bindings are the same
@@ -105,7 +106,7 @@ type Request struct {
 	Created, Expires time.Time
 	State            State
 	Answered         time.Time // zero if unanswered
-	By               string    // Client, CommandLine or WebPage
+	By               string    // Client, CommandLine, WebPage or Program
 	Note             string    // text of the answer
 	Damaged          bool      // the arguments or the note cannot be decrypted: it cannot be answered
 }

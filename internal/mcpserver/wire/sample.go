@@ -40,8 +40,9 @@ func (c *Call) sampleable(req *mcp.CallToolRequest, required *requirement) {
 		c.Sample = func(ctx context.Context, p Prompt) (Sampled, error) { return sample(ctx, req.Session, p) }
 		return
 	}
+	c.State = req.Params.RequestState // also without an answer of the model, which is then a rejection
 	if res, ok := req.Params.InputResponses[sampleID].(*mcp.CreateMessageWithToolsResult); ok {
-		c.State, c.Sampled = req.Params.RequestState, newSampled(res.Model, res.StopReason, res.Content...)
+		c.Sampled = newSampled(res.Model, res.StopReason, res.Content...)
 	}
 	c.RequireSample = func(p Prompt, state string) error {
 		params, err := p.params()

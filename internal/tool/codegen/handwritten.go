@@ -21,44 +21,51 @@ const (
 	maxFileSize = 1 << 20 // bytes
 )
 
-// ReadHandwritten reads the handwritten modules SERVER/TOOL.py in dir. The servers
-// that it returns have only a Module and Files. It ignores names that Python cannot
-// import, and anything but regular files inside dir.
-func ReadHandwritten(dir string) ([]Server, error) {
+// ReadHandwritten reads the handwritten modules SERVER/FILE.py and SERVER.py in dir. The servers
+// that it returns have only a Module and Files; SERVER.py is the __init__.py of its server. It
+// returns the files that code cannot import: because of their names, or since SERVER.py has a
+// directory beside it. Other files, links out of dir and names that begin with _ are ignored.
+func ReadHandwritten(dir string) (all []Server, ignored []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, readFault(dir, err)
+		return nil, nil, readFault(dir, err)
 	}
 	defer root.Close()
-	paths, err := fs.Glob(root.FS(), "*/*.py")
-	if err != nil || len(paths) > maxFiles {
-		return nil, readFault(dir, err)
+	inDirs, err := fs.Glob(root.FS(), "*/*.py")
+	top, topErr := fs.Glob(root.FS(), "*.py")
+	if err = cmp.Or(err, topErr); err != nil || len(inDirs)+len(top) > maxFiles {
+		return nil, nil, readFault(dir, err)
 	}
-	var all []Server
-	for _, path := range paths {
-		module, name, _ := strings.Cut(path, "/")
-		if !importable(module, name) {
+	found := map[string][]File{} // by module
+	for _, path := range append(inDirs, top...) {
+		module, name, ok := strings.Cut(path, "/")
+		if !ok {
+			module, name = strings.TrimSuffix(path, ".py"), initName
+		}
+		if strings.HasPrefix(module, "_") {
 			continue
 		}
 		data, err := readModule(root, path)
 		if err != nil {
-			return nil, readFault(dir+"/"+path, err)
+			return nil, nil, readFault(dir+"/"+path, err)
 		}
-		if data == nil {
-			continue
+		switch {
+		case data == nil:
+		case !importable(module, name) || !ok && found[module] != nil:
+			ignored = append(ignored, path)
+		default:
+			found[module] = append(found[module], File{module + "/" + name, data})
 		}
-		if len(all) == 0 || all[len(all)-1].Module != module {
-			all = append(all, Server{Module: module, Title: "Handwritten modules"})
-		}
-		last := &all[len(all)-1]
-		last.Files = append(last.Files, File{path, data})
 	}
-	return all, nil
+	for _, module := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, Server{Module: module, Title: "Handwritten modules", Files: found[module]})
+	}
+	return all, ignored, nil
 }
 
 func readFault(path string, err error) error {
 	return fault.Wrap(fault.Invalid, err, "cannot read the handwritten modules in %s", path).
-		WithHint("the directory must contain SERVER/TOOL.py: at most %d files of at most %d bytes, readable by the user that runs Sandpiper", maxFiles, maxFileSize)
+		WithHint("the directory must contain SERVER.py or SERVER/FILE.py: at most %d files of at most %d bytes, readable by the user that runs Sandpiper", maxFiles, maxFileSize)
 }
 
 // importable reports whether both names are valid and equal to the Python names
@@ -132,9 +139,10 @@ func (s Server) handwrittenNames() (names []string) {
 // Handwritten is a function of a handwritten module.
 type Handwritten struct {
 	pysource.Function
-	Module string // Python name of the server
-	File   string // relative to servers/
-	About  string // docstring of the function, or else of its module
+	Module string   // Python name of the server
+	File   string   // relative to servers/
+	About  string   // docstring of the function, or else of its module
+	Calls  []string // tools that its file calls by constant names
 }
 
 // Import returns the statement that imports the function.
@@ -157,7 +165,7 @@ func (s Server) Handwritten() (all []Handwritten) {
 		}
 		m := pysource.Parse(f.Data)
 		for _, fn := range m.Functions {
-			h := Handwritten{Function: fn, Module: s.Module, File: f.Path, About: cmp.Or(fn.Doc, m.Doc)}
+			h := Handwritten{Function: fn, Module: s.Module, File: f.Path, About: cmp.Or(fn.Doc, m.Doc), Calls: pysource.Calls(f.Data)}
 			if (stem == "__init__" || stem == fn.Name) && !taken[fn.Name] {
 				taken[fn.Name] = true
 				all = append(all, h)

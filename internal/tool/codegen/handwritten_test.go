@@ -33,7 +33,7 @@ func TestReadHandwrittenIgnoresUnimportableFiles(t *testing.T) {
 	outside := files(t, map[string]string{"secret.py": "SECRET = 1"})
 	dir := files(t, map[string]string{
 		"a/__init__.py": "", "a/_own.py": "x = 1", "a/f.py": "def f(): ...", "a/notes.txt": "no", "a/deep/g.py": "no",
-		"b/f.py": "y", "top.py": "no", "not-a-name/f.py": "no", "b/not-a-name.py": "no", "_c/f.py": "no", "b/class.py": "no",
+		"b/f.py": "y", "top.py": "def t(): ...", "a.py": "no", "not-a-name.py": "no", "_x.py": "no", "__init__.py": "no", "not-a-name/f.py": "no", "b/not-a-name.py": "no", "_c/f.py": "no", "b/class.py": "no",
 	})
 	for link, to := range map[string]string{"a/out.py": outside + "/secret.py", "a/gone.py": "nowhere.py", "c": outside} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
@@ -43,7 +43,7 @@ func TestReadHandwrittenIgnoresUnimportableFiles(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "a", "folder.py"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	got, err := codegen.ReadHandwritten(dir)
+	got, ignored, err := codegen.ReadHandwritten(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,14 +53,17 @@ func TestReadHandwrittenIgnoresUnimportableFiles(t *testing.T) {
 			paths = append(paths, f.Path)
 		}
 	}
-	if d := cmp.Diff([]string{"a/__init__.py", "a/_own.py", "a/f.py", "b/f.py"}, paths); d != "" {
+	if d := cmp.Diff([]string{"a/__init__.py", "a/_own.py", "a/f.py", "b/f.py", "top/__init__.py"}, paths); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"b/class.py", "b/not-a-name.py", "not-a-name/f.py", "a.py", "not-a-name.py"}, ignored); d != "" {
 		t.Error(d)
 	}
 }
 
 func TestReadHandwrittenRejectsLargeFileAndMissingDirectory(t *testing.T) {
 	for _, dir := range []string{files(t, map[string]string{"a/f.py": strings.Repeat("#", 1<<20+1)}), "/no/such/directory"} {
-		if _, err := codegen.ReadHandwritten(dir); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
+		if _, _, err := codegen.ReadHandwritten(dir); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}

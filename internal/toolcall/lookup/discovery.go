@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -49,16 +49,21 @@ type Finder struct {
 	cfg    Config
 	viewer catalog.Viewer
 	skills *skill.Store // nil means that there are none
+	waited *sync.Map    // names of servers that a request has waited for
 }
 
 // New returns a Finder.
-func New(cfg Config) *Finder { return &Finder{cfg: cfg} }
+func New(cfg Config) *Finder { return &Finder{cfg: cfg, waited: &sync.Map{}} }
 
 // For returns a Finder of the tools that a viewer may use. New returns that of the operator.
-func (f *Finder) For(v catalog.Viewer) *Finder { return &Finder{cfg: f.cfg, viewer: v} }
+func (f *Finder) For(v catalog.Viewer) *Finder {
+	return &Finder{cfg: f.cfg, viewer: v, waited: f.waited}
+}
 
 // WithSkills returns a Finder that also finds these skills.
-func (f *Finder) WithSkills(s *skill.Store) *Finder { return &Finder{f.cfg, f.viewer, s} }
+func (f *Finder) WithSkills(s *skill.Store) *Finder {
+	return &Finder{f.cfg, f.viewer, s, f.waited}
+}
 
 func (f *Finder) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
 
@@ -91,6 +96,8 @@ type Query struct {
 	// FromCode marks a query of code in the sandbox. It may contain private data and is
 	// therefore not sent to a remote embedding endpoint.
 	FromCode bool `json:"-"`
+	// Listed means that the caller has waited for servers that were never listed.
+	Listed bool `json:"-"`
 }
 
 // Found is the answer to a Query.
@@ -100,7 +107,9 @@ type Found struct {
 	Detail   string `json:"detail_level"`
 	Count    int    `json:"count"` // all matches
 	Tools    []Hit  `json:"tools"`
-	Hint     string `json:"hint,omitempty"` // set if nothing was found
+	// Starting are the servers whose tools are missing, because they are still being started.
+	Starting []string `json:"starting,omitempty"`
+	Hint     string   `json:"hint,omitempty"` // set if nothing was found, or with Starting
 }
 
 // Hit is one tool in a search's answer.
@@ -136,7 +145,10 @@ func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 	if len(q.Text) > 2000 {
 		return Found{}, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("describe in a few words what the tool should do")
 	}
-	now := f.awaitFirst(ctx)
+	now := f.now()
+	if !q.Listed {
+		now = f.awaitListing(ctx, now.Servers...)
+	}
 	search := now.SearchWithEmbeddings
 	if q.FromCode && !(f.cfg.Embeddings != nil && f.cfg.Embeddings.Local()) {
 		search = func(_ context.Context, text, category string, most int) ([]catalog.Tool, int) {
@@ -148,43 +160,17 @@ func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 		return Found{}, err
 	}
 	tools, total := search(ctx, q.Text, q.Category, q.Limit)
-	found := Found{Query: q.Text, Category: q.Category, Detail: q.Detail, Count: total}
+	found := Found{Query: q.Text, Category: q.Category, Detail: q.Detail, Count: total, Starting: f.starting(now)}
 	var matching int
 	found.Tools, matching = merge(ctx, now, tools, own, q)
-	if found.Count += matching; len(found.Tools) == 0 {
+	found.Count += matching
+	switch {
+	case len(found.Starting) > 0:
+		found.Hint = startingHint(found.Starting)
+	case len(found.Tools) == 0:
 		found.Hint = f.emptyHint(now, q)
 	}
 	return found, nil
-}
-
-// maxAwait limits the time that a request waits for servers that are being started.
-const maxAwait = 10 * time.Second
-
-// awaitFirst returns what there is to search. While no tool is known, as after the first start, it
-// waits for the servers: an agent does not search again when the first search finds nothing.
-func (f *Finder) awaitFirst(ctx context.Context) *catalog.Snapshot {
-	now := f.now()
-	if len(now.Tools) > 0 {
-		return now
-	}
-	return f.awaitListing(ctx, now.Servers...)
-}
-
-// awaitListing waits for those of the servers that were never listed, and returns the catalog then.
-func (f *Finder) awaitListing(ctx context.Context, servers ...catalog.Server) *catalog.Snapshot {
-	var names []string
-	for _, v := range servers {
-		if v.Connected && v.Listed.IsZero() {
-			names = append(names, v.Name)
-		}
-	}
-	if len(names) == 0 || f.cfg.AwaitTools == nil {
-		return f.now()
-	}
-	ctx, stop := context.WithTimeout(ctx, maxAwait)
-	defer stop()
-	f.cfg.AwaitTools(ctx, names...)
-	return f.now()
 }
 
 func hit(now *catalog.Snapshot, t catalog.Tool, detail string) Hit {
@@ -282,6 +268,10 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 	now := f.now()
 	tools := now.Named(name, category)
 	if len(tools) == 0 {
+		now = f.awaitListing(ctx, now.Servers...)
+		tools = now.Named(name, category)
+	}
+	if len(tools) == 0 {
 		if d, ok, err := f.defineModule(ctx, now, name, category); ok || err != nil {
 			return d, err
 		}
@@ -329,6 +319,9 @@ func (f *Finder) unknownTool(now *catalog.Snapshot, name, category string) error
 	err := fault.New(fault.NotFound, "there is no tool %.100q", name)
 	if category != "" {
 		err = fault.New(fault.NotFound, "there is no tool %.100q in the category %.60q", name, category)
+	}
+	if starting := f.starting(now); len(starting) > 0 {
+		return err.WithHint("%s", startingHint(starting))
 	}
 	var near []string
 	tools, _ := now.Search(name, "", 5)

@@ -125,25 +125,52 @@ func TestInvalidQueriesReturnHints(t *testing.T) {
 	}
 }
 
+// The tools of one server may be known while another one is still being started.
 func TestFirstSearchWaitsForServers(t *testing.T) {
-	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub"}, {Name: "down"}}})
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub"}, {Name: "down"}, {Name: "early"}, {Name: "slow"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := c.Put(t.Context(), "early", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "early", Tool: "wait"}, Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
+		t.Fatal(err)
+	}
 	var awaited []string
-	f := lookup.New(lookup.Config{Catalog: c, AwaitTools: func(_ context.Context, servers ...string) map[string]error {
+	f := lookup.New(lookup.Config{Catalog: c, States: func(tenant.ID) []upstream.State {
+		return []upstream.State{{Name: "slow", State: upstream.Starting}, {Name: "down", State: upstream.Failed}, {Name: "early", State: upstream.Ready}}
+	}, AwaitTools: func(_ context.Context, servers ...string) map[string]error {
 		awaited = append(awaited, servers...)
 		put(t, c, "List the issues of a repository.")
 		return map[string]error{"down": errors.New("it crashed")}
 	}})
-	for range 2 {
-		if found, err := f.Search(t.Context(), lookup.Query{Text: "issues"}); err != nil || len(found.Tools) != 1 {
-			t.Errorf("%+v, %v", found, err)
+	if _, err := f.Search(t.Context(), lookup.Query{Text: "issues", Listed: true}); err != nil || len(awaited) != 0 {
+		t.Errorf("a search without waiting waited for %q, %v", awaited, err)
+	}
+	for _, text := range []string{"issues", "wait", "nothing at all"} {
+		found, err := f.Search(t.Context(), lookup.Query{Text: text})
+		if err != nil || len(found.Tools) == 0 && text == "issues" || !slices.Equal(found.Starting, []string{"slow"}) || !strings.Contains(found.Hint, "slow") || strings.Contains(found.Hint, "down") {
+			t.Errorf("%q: %+v, %v", text, found, err)
 		}
 	}
+	if _, err := f.Define(t.Context(), nil, "missing", ""); !strings.Contains(fault.Hint(err), "slow") {
+		t.Errorf("an unknown tool: %q", fault.Hint(err))
+	}
 	slices.Sort(awaited)
-	if want := []string{"down", "git-hub"}; !slices.Equal(awaited, want) { // once
+	if want := []string{"down", "git-hub", "slow"}; !slices.Equal(awaited, want) { // once
 		t.Errorf("waited for %q, want %q", awaited, want)
+	}
+}
+
+func TestDefinitionWaitsForServers(t *testing.T) {
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := lookup.New(lookup.Config{Catalog: c, AwaitTools: func(context.Context, ...string) map[string]error {
+		put(t, c, "List the issues of a repository.")
+		return nil
+	}})
+	if d, err := f.Define(t.Context(), nil, "list-issues", ""); err != nil || d.Server != "git-hub" {
+		t.Errorf("%+v, %v", d, err)
 	}
 }
 

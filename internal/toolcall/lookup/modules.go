@@ -21,13 +21,13 @@ const (
 )
 
 // module is a skill or a function of a handwritten module. Code imports it; it is no tool, so
-// it cannot be called by name, and neither policy nor the selection of a task is about it: they
-// are about the tools that it calls.
+// it cannot be called by name, and policy is not about it, but about the tools that it calls.
 type module struct {
 	name, server, category string
 	description            string
 	tags                   []string
 	imports                string
+	calls                  []string // tools that it may call, SERVER.TOOL
 	// source returns the function, for its signature; its Name is "" if it is not known.
 	source func(context.Context) (pysource.Function, error)
 }
@@ -51,7 +51,7 @@ func (f *Finder) handwritten(now *catalog.Snapshot) (all []module) {
 	}
 	for _, h := range f.cfg.Handwritten() {
 		if now.Allows(tool.Ref{Server: h.Module, Tool: h.Name}) {
-			all = append(all, module{name: h.Name, server: h.Module, category: handwrittenCategory, description: h.About, imports: h.Import(),
+			all = append(all, module{name: h.Name, server: h.Module, category: handwrittenCategory, description: h.About, imports: h.Import(), calls: h.Calls,
 				source: func(context.Context) (pysource.Function, error) { return h.Function, nil }})
 		}
 	}
@@ -59,7 +59,11 @@ func (f *Finder) handwritten(now *catalog.Snapshot) (all []module) {
 }
 
 func (f *Finder) skill(m skill.Metadata) module {
-	return module{name: m.Name, server: "skills", category: skillCategory, description: m.Description, tags: m.Tags, imports: "from skills import " + m.Name,
+	var calls []string
+	for _, t := range m.Tools {
+		calls = append(calls, t.Ref.String())
+	}
+	return module{name: m.Name, server: "skills", category: skillCategory, description: m.Description, tags: m.Tags, imports: "from skills import " + m.Name, calls: calls,
 		source: func(ctx context.Context) (pysource.Function, error) {
 			s, err := f.skills.Find(ctx, m.Name, 0)
 			found, _ := pysource.Parse([]byte(s.Code)).Find(m.Name)
@@ -82,18 +86,8 @@ func merge(ctx context.Context, now *catalog.Snapshot, tools []catalog.Tool, own
 	if len(own) == 0 {
 		return hits, 0
 	}
-	docs := make([]search.Doc, 0, len(tools)+len(own))
-	for _, t := range tools {
-		docs = append(docs, now.Doc(t))
-	}
-	for _, m := range own {
-		docs = append(docs, search.Doc{Name: m.name, Server: m.server, Category: m.category, Description: m.description, UseCases: m.tags})
-	}
-	modules := len(docs)
-	for i := 0; i < len(now.Tools); i += max(1, len(now.Tools)/background) {
-		docs = append(docs, now.Doc(now.Tools[i]))
-	}
-	found := search.New(docs).Search(search.Query{Text: q.Text, Category: q.Category, Limit: len(docs)}).Found
+	found := rank(now, tools, own, q)
+	modules := len(tools) + len(own)
 	scores := make([]float64, len(tools))
 	for _, h := range found {
 		if h.Doc < len(tools) {
@@ -115,6 +109,21 @@ func merge(ctx context.Context, now *catalog.Snapshot, tools []catalog.Tool, own
 		}
 	}
 	return hits[:min(len(hits), q.Limit)], matching
+}
+
+// rank searches tools, own modules and others, in this order.
+func rank(now *catalog.Snapshot, tools []catalog.Tool, own []module, q Query) []search.Hit {
+	docs := make([]search.Doc, 0, len(tools)+len(own)+background)
+	for _, t := range tools {
+		docs = append(docs, now.Doc(t))
+	}
+	for _, m := range own {
+		docs = append(docs, search.Doc{Name: m.name, Server: m.server, Category: m.category, Description: m.description, UseCases: m.tags})
+	}
+	for i := 0; i < len(now.Tools); i += max(1, len(now.Tools)/background) {
+		docs = append(docs, now.Doc(now.Tools[i]))
+	}
+	return search.New(docs).Search(search.Query{Text: q.Text, Category: q.Category, Limit: len(docs)}).Found
 }
 
 func (m module) hit(ctx context.Context, detail string) Hit {
@@ -150,7 +159,7 @@ func (f *Finder) defineModule(ctx context.Context, now *catalog.Snapshot, name, 
 		}
 		d := Definition{Name: m.name, Server: m.server, Category: m.category, Description: m.description, UseCases: m.tags, Import: m.imports, Input: json.RawMessage("true")}
 		if s.Name != "" {
-			d.Signature = s.Signature()
+			d.Signature, d.Input = s.Signature(), s.Input()
 		}
 		return d, true, nil
 	}

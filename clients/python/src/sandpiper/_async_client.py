@@ -45,10 +45,11 @@ class AsyncSandpiper(Client):
         memory_mb: int | None = None,
         session_id: str | None = None,
         dry_run: bool = False,
+        task_description: str | None = None,
         check: bool = True,
     ) -> Result:
         """Run code in the sandbox; see Sandpiper.execute."""
-        return await self._do(ops.execute(code, context_vars, timeout_seconds, memory_mb, session_id, dry_run, check))
+        return await self._do(ops.execute(code, context_vars, timeout_seconds, memory_mb, session_id, dry_run, task_description, check))
 
     async def resume(self, execution_id: str, answer: Any = ops.UNANSWERED, *, check: bool = True) -> Result:
         """Continue an execution; see Sandpiper.resume."""
@@ -139,9 +140,16 @@ class AsyncSession:
         context_vars: Mapping[str, Any] | None = None,
         timeout_seconds: float | None = None,
         memory_mb: int | None = None,
+        task_description: str | None = None,
         check: bool = True,
     ) -> Result:
         """Run code with the variables of earlier executions; see Sandpiper.execute."""
         return await self._client.execute(
-            code, context_vars=context_vars, timeout_seconds=timeout_seconds, memory_mb=memory_mb, session_id=self.id, check=check
+            code,
+            context_vars=context_vars,
+            timeout_seconds=timeout_seconds,
+            memory_mb=memory_mb,
+            session_id=self.id,
+            task_description=task_description,
+            check=check,
         )

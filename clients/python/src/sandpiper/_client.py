@@ -51,16 +51,17 @@ class Sandpiper(Client):
         memory_mb: int | None = None,
         session_id: str | None = None,
         dry_run: bool = False,
+        task_description: str | None = None,
         check: bool = True,
     ) -> Result:
         """Run code in the sandbox.
 
         context_vars become variables of the code. With session_id, variables persist to the next
-        execution of that session. With dry_run, calls that may change something are planned, not
-        made; resume(result.plan_id) makes them. Code that fails raises ExecutionError, and code
+        execution of that session, whose log has the task_description. With dry_run, calls that may
+        change something are planned, not made; resume(result.plan_id) makes them. Code that fails raises ExecutionError, and code
         that waits for a person ExecutionSuspended; with check=False both are a Result.
         """
-        return self._do(ops.execute(code, context_vars, timeout_seconds, memory_mb, session_id, dry_run, check))
+        return self._do(ops.execute(code, context_vars, timeout_seconds, memory_mb, session_id, dry_run, task_description, check))
 
     def resume(self, execution_id: str, answer: Any = ops.UNANSWERED, *, check: bool = True) -> Result:
         """Continue an execution that waits for a person, after an approval or with the answer to
@@ -78,7 +79,7 @@ class Sandpiper(Client):
 
     def task(self, description: str, *, check: bool = True, **options: Any) -> TaskResult:
         """Do a task in words: select tools, write code, run it, repair it. options are further
-        arguments of the tool execute_task."""
+        arguments of the tool execute_task: threshold, top_k, session_id, verbose."""
         return self._do(ops.task(description, options, check))
 
     def stats(self) -> Mapping[str, Any]:
@@ -154,9 +155,16 @@ class Session:
         context_vars: Mapping[str, Any] | None = None,
         timeout_seconds: float | None = None,
         memory_mb: int | None = None,
+        task_description: str | None = None,
         check: bool = True,
     ) -> Result:
         """Run code with the variables of earlier executions; see Sandpiper.execute."""
         return self._client.execute(
-            code, context_vars=context_vars, timeout_seconds=timeout_seconds, memory_mb=memory_mb, session_id=self.id, check=check
+            code,
+            context_vars=context_vars,
+            timeout_seconds=timeout_seconds,
+            memory_mb=memory_mb,
+            session_id=self.id,
+            task_description=task_description,
+            check=check,
         )

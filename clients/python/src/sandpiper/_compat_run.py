@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+import secrets
 import threading
+import time
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -88,12 +90,19 @@ class SandboxExecutor:
         self.execution_config = config if guardrail_config is None else replace(config, guardrails=guardrail_config)
         self.guardrail_config = self.execution_config.guardrails
         self.client = _client(self.execution_config)
+        self.session_id = f"session_{time.strftime('%Y%m%d_%H%M%S')}_{secrets.token_hex(4)}"
 
     def execute(self, code: str, context: Mapping[str, Any] | None = None, task_description: str | None = None) -> Execution:
-        """Run code. The keys of context become variables. task_description is for the reader of
-        your program."""
+        """Run code. The keys of context become variables.
+
+        With task_description, the code is a task of the log of this executor's session,
+        and has the variables of the earlier ones.
+        """
+        session = self.session_id if task_description else None
         try:
-            return read_execution(self.client.execute(code, context_vars=context, check=False))
+            return read_execution(
+                self.client.execute(code, context_vars=context, session_id=session, task_description=task_description or None, check=False)
+            )
         except RequestError as e:
             return Execution(ExecutionResult.FAILURE, None, str(e))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, Union
@@ -34,6 +35,10 @@ class Pause:
     seconds: float
 
 
+_PAUSE = Pause(0.2)  # while servers are starting
+_MOST_PAUSES = 300
+
+
 Step = Union[Call, Pause]
 Operation = Generator[Step, Answer, T]
 UNANSWERED: Any = ...  # a value that no answer has
@@ -50,10 +55,17 @@ def execute(
     memory_mb: int | None,
     session_id: str | None,
     dry_run: bool,
+    task_description: str | None,
     check: bool,
 ) -> Operation[Result]:
     arguments = _set(
-        code=code, context_vars=context_vars, timeout_seconds=timeout_seconds, memory_mb=memory_mb, session_id=session_id, dry_run=dry_run or None
+        code=code,
+        context_vars=context_vars,
+        timeout_seconds=timeout_seconds,
+        memory_mb=memory_mb,
+        session_id=session_id,
+        dry_run=dry_run or None,
+        task_description=task_description,
     )
     result = Result.parse((yield Call("execute_code", arguments, executes=True, seconds=timeout_seconds or 0)))
     return result.check() if check else result
@@ -164,7 +176,15 @@ def save_state(name: str, value: Any) -> Operation[None]:
 
 def search_tools(query: str, category: str | None, max_results: int | None, detail_level: str) -> Operation[list[Tool]]:
     arguments = _set(query=query, category=category, max_results=max_results, detail_level=detail_level)
-    return [Tool.parse(t) for t in (yield from _known(Call("search_tools", arguments))).get("tools") or ()]
+    pauses = 0
+    answer = yield Call("search_tools", arguments)
+    while answer.get("starting") and pauses < _MOST_PAUSES:
+        pauses += 1
+        yield _PAUSE
+        answer = yield Call("search_tools", arguments)
+    if missing := answer.get("starting"):
+        warnings.warn(f"the search does not include the tools of {', '.join(missing)}, which are still starting", RuntimeWarning, stacklevel=4)
+    return [Tool.parse(t) for t in answer.get("tools") or ()]
 
 
 def select_tools(task: str, threshold: float | None, top_k: int | None) -> Operation[Selection]:
@@ -191,7 +211,7 @@ def call_tool(name: str, arguments: Mapping[str, Any], timeout_seconds: float | 
     if not dot or not tool:
         raise ValueError(f"the tool is {name!r}; it must be SERVER.TOOL, such as calculator.add")
     code = "result = call_tool(server, tool, **arguments)"
-    result = yield from execute(code, {"server": server, "tool": tool, "arguments": dict(arguments)}, timeout_seconds, None, None, False, True)
+    result = yield from execute(code, {"server": server, "tool": tool, "arguments": dict(arguments)}, timeout_seconds, None, None, False, None, True)
     if result.is_preview and result.result_file:
         return json.loads((yield from read(result.result_file)))
     return result.result
@@ -208,11 +228,11 @@ def _known(call: Call) -> Operation[Answer]:
 
 def _settled() -> Operation[None]:
     """Wait until servers have listed their tools for the first time, at most 60 seconds."""
-    for _ in range(300):
+    for _ in range(_MOST_PAUSES):
         known = (yield Call("list_servers")).get("servers") or ()
         if not any(s.get("state") == "starting" and not s.get("tool_count") for s in known):
             return
-        yield Pause(0.2)
+        yield _PAUSE
 
 
 def stats() -> Operation[Answer]:

@@ -158,7 +158,7 @@ class AgentHelper:
 
     def _task(self, task_description: str, verbose: bool) -> Execution:
         try:
-            r = self.executor.client.task(task_description, check=False)
+            r = self.executor.client.task(task_description, check=False, session_id=self.executor.session_id)
         except SandpiperError as e:
             done = Execution(ExecutionResult.FAILURE, None, str(e))
         else:
