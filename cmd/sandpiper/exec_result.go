@@ -179,7 +179,7 @@ func (a *app) printFailure(r reply.Result) {
 		fmt.Fprintln(a.stderr, strings.TrimRight(visible(r.Traceback), "\n"))
 	}
 	message := r.Error
-	if r.Status == sandbox.Raised {
+	if r.Status == sandbox.Raised && r.ErrorType != "" {
 		message = strings.TrimSuffix(r.ErrorType+": "+r.Error, ": ")
 	}
 	if r.Status != sandbox.Raised {

@@ -48,8 +48,13 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 	if got := d.visit(bearer(at.Token("customer_a", "execute"))...).value("__import__('os').path.exists('a.txt')"); got != "false" {
 		t.Errorf("customer_a sees files of customer_A: %s", got)
 	}
-	if got := d.visit(bearer(at.Token("customer_A", "files"))...).answer(`{"code":"1"}`); !strings.Contains(got, `does not have the scope \"execute\"`) {
-		t.Errorf("without the scope: %s", got)
+	insufficient := fmt.Sprintf(`Bearer error="insufficient_scope", scope="execute", resource_metadata=%q`, metadata)
+	for version, v := range map[string]*visitor{"2026-07-28": d.visit(bearer(at.Token("customer_A", "files"))...), "2025-11-25": d.visitOlder(bearer(at.Token("customer_A", "files"))...)} {
+		res := v.must(v.call(t.Context(), "1"))
+		res.Body.Close()
+		if got := res.Header.Get("WWW-Authenticate"); res.StatusCode != http.StatusForbidden || got != insufficient {
+			t.Errorf("without the scope, %s: %s, %s", version, res.Status, got)
+		}
 	}
 
 	// A connection of another tenant is answered like an unknown one.

@@ -139,7 +139,7 @@ func (a *app) runSkillsSearch(ctx context.Context, q skill.Query) error {
 			return err
 		}
 		for i := range found {
-			d.Runner.MarkStale(home, "", &found[i])
+			d.Runner.MarkStale(ctx, home, "", &found[i])
 		}
 		if a.json {
 			return a.writeJSON(map[string]any{"count": len(found), "skills": found})
@@ -160,7 +160,7 @@ func (a *app) runSkillsLoad(ctx context.Context, name string, version int) error
 		if err != nil {
 			return err
 		}
-		d.Runner.MarkStale(home, "", &found.Metadata)
+		d.Runner.MarkStale(ctx, home, "", &found.Metadata)
 		if a.json {
 			return a.writeJSON(found)
 		}

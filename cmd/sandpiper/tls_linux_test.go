@@ -191,8 +191,8 @@ func TestTokenAndCertificateMustAgree(t *testing.T) {
 		check("another customer's token", a, tokenB, 401, "different customers")
 		if optional {
 			check("token", none, tokenA, 200, "42")
-			check("both, without the scope of both", a, tokenA, 200, "does not have the scope")
-			check("certificate without the scope", a, nil, 200, "does not have the scope")
+			check("both, without the scope of both", a, tokenA, 403, "does not have the scope")
+			check("certificate without the scope", a, nil, 403, "does not have the scope")
 			check("neither", none, nil, 401, "no bearer token")
 		} else {
 			check("both", a, tokenA, 200, "42")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -43,7 +44,7 @@ func (a *app) runToolsCall(ctx context.Context, name, args string) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(name, ".") {
+	if server, tool, _ := strings.Cut(name, "."); server == "" || tool == "" {
 		return usagef("%q must be SERVER.TOOL, such as github.list_issues", name)
 	}
 	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
@@ -56,8 +57,51 @@ func (a *app) runToolsCall(ctx context.Context, name, args string) error {
 		if err != nil {
 			return err
 		}
+		result.Traceback = "" // of callCode
+		if !a.json {
+			explainCall(&result, d.Servers.Catalog.For(catalog.Viewer{Tenant: home.ID()}), ref)
+		}
 		return a.printResult(ctx, result)
 	})
+}
+
+// explainCall words the error of a failed call for a person instead of code, and adds the names
+// that exist if none is similar to the one given.
+func explainCall(r *reply.Result, now *catalog.Snapshot, ref tool.Ref) {
+	if r.ErrorType != "ToolError" {
+		return
+	}
+	r.ErrorType = ""
+	ref = now.Resolve(ref)
+	if text, ok := strings.CutSuffix(r.Error, fmt.Sprintf(": get_tool_definition(%q) returns its input schema", ref)); ok {
+		r.Error, r.Hint = text, fmt.Sprintf("`sandpiper tools get %s` prints its input schema", ref)
+		return
+	}
+	if _, ok := now.Find(ref); ok || strings.Contains(r.Error, "did you mean") {
+		return
+	}
+	var names []string
+	what := "the tools of " + ref.Server
+	if _, ok := now.Server(ref.Server); !ok {
+		what = "the servers"
+		for _, s := range now.Servers {
+			names = append(names, s.Name)
+		}
+	}
+	for _, t := range now.Of(ref.Server) {
+		names = append(names, t.Ref.Tool)
+	}
+	if len(names) > 0 {
+		r.Hint = what + " are " + firstNames(names, 10)
+	}
+}
+
+// firstNames lists at most some names, and the number of others.
+func firstNames(names []string, most int) string {
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // splitTool splits SERVER.TOOL. The name of a known server may contain dots.

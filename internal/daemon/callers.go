@@ -33,7 +33,7 @@ func (c *callers) accept(o config.OIDC) (resource *wire.Protected, err error) {
 		return nil, nil
 	}
 	c.openID, err = access.NewProvider(access.OIDC{Issuer: o.Issuer, Audience: o.Audience, Claim: o.Claim, Prefix: o.Prefix, Skew: o.Skew})
-	resource = &wire.Protected{URL: o.Resource, Issuers: []string{o.Issuer}}
+	resource = &wire.Protected{URL: o.Resource, Issuers: []string{o.Issuer}, ScopePrefix: o.Prefix}
 	for _, s := range access.Scopes {
 		resource.Scopes = append(resource.Scopes, o.Prefix+string(s))
 	}

@@ -34,6 +34,7 @@ type servers struct {
 	quarantined func(server, tool string)
 
 	started sync.Once
+	first   sync.Once                     // of writeModules
 	spawn   func(f func(context.Context)) // runs f in a goroutine of work, with a context that cancel ends
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
@@ -59,6 +60,12 @@ type listing struct {
 func (v *servers) start() { v.started.Do(v.startOnce) }
 
 func (v *servers) startOnce() {
+	v.first.Do(v.writeModules)
+	v.listUnlisted()
+}
+
+// writeModules writes the modules of known tools, in the background.
+func (v *servers) writeModules() {
 	v.spawn(func(ctx context.Context) {
 		v.writing.Lock()
 		v.modules.write(ctx, v.Catalog.Now)
@@ -66,7 +73,6 @@ func (v *servers) startOnce() {
 		close(v.written)
 		v.Catalog.Now().Search("", "", 1) // builds the search index
 	})
-	v.listUnlisted()
 }
 
 // listUnlisted lists the servers that were never listed, in the background.
@@ -239,8 +245,10 @@ func (v *servers) markText(ref tool.Ref) {
 }
 
 // Know waits until the modules of some servers can be imported. It lists servers that
-// were never listed, and returns an error for each that fails.
+// were never listed, and returns an error for each that fails. It does not need start: commands
+// that run no code with tools list no other servers.
 func (v *servers) Know(ctx context.Context, names ...string) map[string]error {
+	v.first.Do(v.writeModules)
 	select {
 	case <-v.written:
 	case <-ctx.Done():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -97,13 +98,14 @@ func (r *Runner) examineTools(ctx context.Context, h *home.Home, d Draft, uses p
 	if d.Tools != nil {
 		viewer.Only = catalog.NewAllowExactly(d.Tools)
 	}
-	now := t.Catalog.For(viewer)
-	var visible []string
-	for _, name := range uses.Servers() {
-		if _, ok := now.Server(name); ok {
-			visible = append(visible, name)
-		}
-	}
-	why := t.Calls.AwaitTools(ctx, visible...)
+	why := t.Calls.AwaitTools(ctx, visible(t.Catalog.For(viewer), uses.Servers())...)
 	return preflight.Find(t.Catalog.For(viewer), why, t.Calls.Schema, uses)
+}
+
+// visible returns the names of servers that are in the catalog.
+func visible(now *catalog.Snapshot, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		_, ok := now.Server(name)
+		return !ok
+	})
 }

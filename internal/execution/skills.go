@@ -58,6 +58,15 @@ func resolve(now *catalog.Snapshot, used []usedTool) skill.Tools {
 	return skill.NewTools(all)
 }
 
+// servers returns the names in the code of the servers of tools.
+func servers(used []usedTool) (names []string) {
+	for _, u := range used {
+		names = append(names, u.Server)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // saveSkill saves a skill. The worker has already checked that the code compiles; a
 // wrong report would harm only the worker's own tenant.
 func (h *host) saveSkill(ctx context.Context, a saveSkillArgs) (any, error) {
@@ -66,6 +75,7 @@ func (h *host) saveSkill(ctx context.Context, a saveSkillArgs) (any, error) {
 	}
 	d := skill.Draft{Name: a.Name, Code: a.Code, Description: a.Description, Tags: a.Tags}
 	if h.tools != nil {
+		h.awaitServers(ctx, servers(a.Tools))
 		d.Tools = resolve(h.now(), a.Tools)
 	}
 	saved := savedMessage{fmt.Sprintf("Skill '%s' saved", a.Name)}
@@ -86,7 +96,7 @@ func (h *host) loadSkill(ctx context.Context, a loadSkillArgs) (any, error) {
 		return s, nil
 	}
 	found, err := h.home.Skills.Find(ctx, a.Name, a.Version)
-	h.r.MarkStale(h.home, h.req.Subset, &found.Metadata)
+	h.r.MarkStale(ctx, h.home, h.req.Subset, &found.Metadata)
 	return found, err
 }
 
@@ -94,7 +104,7 @@ func (h *host) loadSkill(ctx context.Context, a loadSkillArgs) (any, error) {
 func (h *host) searchSkills(ctx context.Context, q skill.Query) (any, error) {
 	all, err := h.home.Skills.Search(ctx, q)
 	for i := range all {
-		h.r.MarkStale(h.home, h.req.Subset, &all[i])
+		h.r.MarkStale(ctx, h.home, h.req.Subset, &all[i])
 	}
 	return all, err
 }
@@ -134,7 +144,7 @@ func (h *host) useSkill(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	h.r.MarkStale(h.home, h.req.Subset, &found.Metadata)
+	h.r.MarkStale(ctx, h.home, h.req.Subset, &found.Metadata)
 	if why := found.Metadata.Stale; len(why) > 0 {
 		h.run.warn(fmt.Sprintf("skill %s is stale, since tools that it uses have changed: %s; check it, and save it again", name, strings.Join(why, "; ")))
 	}
@@ -154,16 +164,26 @@ func (e *executor) countSkills(ctx context.Context) {
 }
 
 // MarkStale sets how the tools of a skill have changed, as code in a subset of the servers sees
-// them.
-func (r *Runner) MarkStale(h *home.Home, subset string, m *skill.Metadata) {
-	if t := r.cfg.Tools; t != nil {
-		m.Mark(t.Catalog.For(catalog.Viewer{Tenant: h.ID(), Subset: subset}))
+// them. It first stores the schemas of tools whose server had not listed them when the skill was
+// saved, and has listed them since.
+func (r *Runner) MarkStale(ctx context.Context, h *home.Home, subset string, m *skill.Metadata) {
+	t := r.cfg.Tools
+	if t == nil {
+		return
 	}
+	now := t.Catalog.For(catalog.Viewer{Tenant: h.ID(), Subset: subset})
+	if m.Complete(now) {
+		if err := h.Skills.SetTools(context.WithoutCancel(ctx), m.Name, m.Version, m.Tools); err != nil {
+			r.cfg.Log.Warn("store the schemas of the tools of a skill", "tenant", h.ID().String(), "skill", m.Name, "error", err)
+		}
+	}
+	m.Mark(now)
 }
 
 // CheckSkill rejects a skill whose code does not compile, or that cannot be saved for another
 // reason. It returns the skill with its tools, and with tokens in string literals and comments
-// of the code replaced by their values, escaped as needed. It ends with ctx.
+// of the code replaced by their values, escaped as needed. It waits until the servers of these
+// tools have listed them or have failed to, and ends with ctx.
 func (r *Runner) CheckSkill(ctx context.Context, h *home.Home, subset string, d skill.Draft, tokens map[string]string) (skill.Draft, error) {
 	if err := d.Check(); err != nil {
 		return d, err
@@ -174,7 +194,9 @@ func (r *Runner) CheckSkill(ctx context.Context, h *home.Home, subset string, d 
 	}
 	d.Code = checked.Source
 	if t := r.cfg.Tools; t != nil {
-		d.Tools = resolve(t.Catalog.For(catalog.Viewer{Tenant: h.ID(), Subset: subset}), checked.Tools)
+		viewer := catalog.Viewer{Tenant: h.ID(), Subset: subset}
+		t.Calls.AwaitTools(ctx, visible(t.Catalog.For(viewer), servers(checked.Tools))...)
+		d.Tools = resolve(t.Catalog.For(viewer), checked.Tools)
 	}
 	return d, d.Check()
 }

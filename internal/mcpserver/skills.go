@@ -93,7 +93,7 @@ func (s *Server) loadSkill(ctx context.Context, c call) (redact.Message, error) 
 	if err != nil {
 		return redact.Message{}, err
 	}
-	s.cfg.Runner.MarkStale(c.home, c.Subset, &found.Metadata)
+	s.cfg.Runner.MarkStale(ctx, c.home, c.Subset, &found.Metadata)
 	return redact.Message{Body: found}, nil
 }
 
@@ -127,7 +127,7 @@ func (s *Server) searchSkills(ctx context.Context, c call) (redact.Message, erro
 func (s *Server) skills(ctx context.Context, c call, q skill.Query) (redact.Message, error) {
 	found, err := c.home.Skills.Search(ctx, q)
 	for i := range found {
-		s.cfg.Runner.MarkStale(c.home, c.Subset, &found[i])
+		s.cfg.Runner.MarkStale(ctx, c.home, c.Subset, &found[i])
 	}
 	return redact.Message{Body: skillList{len(found), found}}, err
 }

@@ -66,6 +66,27 @@ func (t Tools) equal(o Tools) bool {
 	return slices.EqualFunc(t, o, func(a, b Tool) bool { return a.Ref == b.Ref && a.Hash == b.Hash })
 }
 
+// Complete adds the schemas of tools that were not known when the skill was saved and are in the
+// catalog now. It reports whether there are any. Those of quarantined tools are not added.
+func (m *Metadata) Complete(now *catalog.Snapshot) (changed bool) {
+	for i, t := range m.Tools {
+		if t.Hash != "" {
+			continue
+		}
+		found, ok := now.Function(t.Server, t.Ref.Tool)
+		if !ok {
+			found, ok = now.Find(now.Resolve(t.Ref))
+		}
+		if ok && found.Quarantined == nil {
+			m.Tools[i], changed = NewTool(found.Definition), true
+		}
+	}
+	if changed {
+		m.Tools = NewTools(m.Tools)
+	}
+	return changed
+}
+
 // Mark sets Stale: how the tools of the skill have changed since it was saved. A tool that was
 // not known then is not compared.
 func (m *Metadata) Mark(now *catalog.Snapshot) {

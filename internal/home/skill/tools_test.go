@@ -111,6 +111,28 @@ func TestMarkReportsChanges(t *testing.T) {
 	}
 }
 
+func TestCompleteAddsSchemasOfListedTools(t *testing.T) {
+	c := openCatalog(t)
+	m := skill.Metadata{Tools: skill.Tools{{Ref: tool.Ref{Server: "github", Tool: "list_issues"}}, {Ref: tool.Ref{Server: "unknown", Tool: "then"}}}}
+	if m.Complete(c.Now()) {
+		t.Error("a tool that is not listed has schemas")
+	}
+	if !m.Complete(accepted(t, c, definition(input, output))) {
+		t.Error("a tool that is listed has no schemas")
+	}
+	if diff := cmp.Diff(skill.NewTool(definition(input, output)), m.Tools[0]); diff != "" {
+		t.Error(diff)
+	}
+	evil := definition(strings.Replace(input, `"state"`, `"other"`, 1), output)
+	if _, err := c.Put(t.Context(), "github", catalog.Listing{Tools: []tool.Definition{evil}}); err != nil {
+		t.Fatal(err)
+	}
+	held := skill.Metadata{Tools: skill.Tools{{Ref: tool.Ref{Server: "github", Tool: "list_issues"}}}}
+	if held.Complete(c.Now()) {
+		t.Error("a quarantined definition was stored")
+	}
+}
+
 func TestMarkHidesUntrustedDefinitions(t *testing.T) {
 	c := openCatalog(t)
 	accepted(t, c, definition(input, output))

@@ -35,18 +35,12 @@ func (s *Server) accessLog(authn authenticator) mcp.Middleware {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			began := time.Now()
 			res, err := next(ctx, method, req)
-			a := Access{Caller: authn.callerOf(ctx, req), Method: "other", Duration: time.Since(began)}
-			if slices.Contains(methods, method) {
-				a.Method = method
-			}
+			a := Access{Caller: authn.callerOf(ctx, req), Method: knownMethod(method), Duration: time.Since(began)}
 			if x := req.GetExtra(); x != nil {
 				a.Remote = x.Header.Get(remoteHeader)
 			}
 			if call, ok := req.(*mcp.CallToolRequest); ok {
-				a.BytesIn = len(call.Params.Arguments)
-				if slices.ContainsFunc(s.cfg.Tools, func(t Tool) bool { return t.Name == call.Params.Name }) {
-					a.Tool = call.Params.Name
-				}
+				a.BytesIn, a.Tool = len(call.Params.Arguments), s.knownTool(call.Params.Name)
 			}
 			if answer, ok := res.(*mcp.CallToolResult); ok && err == nil {
 				a.Failed = answer.IsError
@@ -59,6 +53,22 @@ func (s *Server) accessLog(authn authenticator) mcp.Middleware {
 			return res, err
 		}
 	}
+}
+
+// knownMethod returns a method of MCP, or "other".
+func knownMethod(name string) string {
+	if slices.Contains(methods, name) {
+		return name
+	}
+	return "other"
+}
+
+// knownTool returns the name of a tool of ours, or "".
+func (s *Server) knownTool(name string) string {
+	if slices.ContainsFunc(s.cfg.Tools, func(t Tool) bool { return t.Name == name }) {
+		return name
+	}
+	return ""
 }
 
 // codeOf returns the JSON-RPC code of an error, 0 for nil.

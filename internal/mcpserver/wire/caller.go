@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +30,7 @@ type authenticator struct {
 	unnamed string                                                    // the caller where none is required
 	// metadata is the URL of the protected-resource metadata, for the challenge; "" for none.
 	metadata string
+	prefix   string        // of scopes in tokens of the provider
 	recheck  time.Duration // as HTTPConfig.Recheck
 	changed  *changed      // wakes recheckStream
 }
@@ -56,37 +56,6 @@ func (a authenticator) callerOf(ctx context.Context, req mcp.Request) string {
 		return ""
 	}
 	return caller
-}
-
-// mayUse reports whether the caller of req has a scope. Every token that the request is
-// derived from must have it.
-func (a authenticator) mayUse(ctx context.Context, req mcp.Request, scope string) bool {
-	if a.verify == nil || scope == "" {
-		return true
-	}
-	tokens := []*auth.TokenInfo{auth.TokenInfoFromContext(ctx)}
-	if x := req.GetExtra(); x != nil && x.TokenInfo != nil {
-		tokens = append(tokens, x.TokenInfo)
-	}
-	for _, t := range tokens {
-		if t == nil || t.Scopes != nil && !slices.Contains(t.Scopes, scope) {
-			return false
-		}
-	}
-	return true
-}
-
-// requireScope rejects requests whose caller lacks the scope that scopeOf returns; "" means
-// none.
-func (a authenticator) requireScope(scopeOf func(method string, req mcp.Request) string) mcp.Middleware {
-	return func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if scope := scopeOf(method, req); !a.mayUse(ctx, req, scope) {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the token of this request does not have the scope %q", scope)}
-			}
-			return next(ctx, method, req)
-		}
-	}
 }
 
 // requireCaller rejects requests without a caller if a token is required. It does not rely on

@@ -98,7 +98,9 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 type Protected struct {
 	URL     string   // of /mcp, as clients know it
 	Issuers []string // whose tokens are accepted
-	Scopes  []string // that tokens may have
+	Scopes  []string // that tokens may have, with ScopePrefix
+	// ScopePrefix precedes the scopes of Config in tokens.
+	ScopePrefix string
 }
 
 // metadataPath is the path of protected-resource metadata; the path of the resource may follow.
@@ -162,7 +164,7 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	opts.GetSessionID, opts.InitializedHandler = h.sessionID(cfg.MaxConnections), greeted.initialized
 	authn := authenticator{verify: cfg.Verify, unnamed: s.cfg.Caller, recheck: cfg.Recheck, changed: &h.credentials}
 	if cfg.Resource != nil {
-		authn.metadata = cfg.Resource.metadataURL()
+		authn.metadata, authn.prefix = cfg.Resource.metadataURL(), cfg.Resource.ScopePrefix
 	}
 	h.server, h.offer = s.build(alive, authn, opts)
 	h.server.AddReceivingMiddleware(present.attend)
@@ -171,12 +173,15 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h.server.AddReceivingMiddleware(h.owned.remember)
 	requests := newRequestLimit(authn, cfg.CallerRequests)
 	limit := func(next http.Handler) http.Handler { return withRates(authn, cfg.Rates, requests.limit(next)) }
-	h.modern = authn.authenticate(limit(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+	admit := func(next http.Handler) http.Handler {
+		return authn.authenticate(limit(s.challengeScope(authn, cfg.MaxBody, next)))
+	}
+	h.modern = admit(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: cfg.MaxBody,
-	})))
-	h.older = authn.authenticate(limit(h.owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
+	}))
+	h.older = admit(h.owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		EventStore: h.owned, SessionTimeout: cfg.Idle, MaxRequestBodyBytes: cfg.MaxBody,
-	}))))))
+	})))))
 	h.events = authn.authenticate(limit(newEventStreams(h.server, authn, cfg)))
 	return h
 }

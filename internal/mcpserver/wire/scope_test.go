@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
@@ -69,6 +72,56 @@ func TestRequestsNeedScopes(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s on a connection of both: %s", token, got)
 		}
+	}
+}
+
+// A request without its scope is answered with 403 and the scope that it needs, in both kinds of
+// revisions, and is reported to the access log. Batches are answered by JSON-RPC alone.
+func TestScopeChallenge(t *testing.T) {
+	resources := newStock().resources()
+	resources.Scope = "files"
+	scoped := whoami
+	scoped.Scope = "execute"
+	var lines []Access
+	s, err := New(Config{Name: "test", Version: "1", Tools: []Tool{scoped}, Resources: resources, Access: func(a Access) { lines = append(lines, a) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := serveWebOf(t, s.HTTP(HTTPConfig{
+		Resource: &Protected{URL: "https://mcp.example/mcp", ScopePrefix: "sandpiper:"},
+		Verify: func(_ context.Context, given access.Credentials) (Caller, error) {
+			return Caller{Name: "alice", Scopes: strings.Split(given.Token, "+")}, nil
+		},
+	}))
+	challenge := func(scope string) string {
+		return fmt.Sprintf(`Bearer error="insufficient_scope", scope="sandpiper:%s", resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/mcp"`, scope)
+	}
+	answer := func(id, scope string) string {
+		return fmt.Sprintf(`{"error":{"code":-32600,"message":"the token of this request does not have the scope \"%s\""},"id":%s,"jsonrpc":"2.0"}`+"\n", scope, id)
+	}
+	refused := func(name string, res *http.Response, id, scope string) {
+		t.Helper()
+		if got := read(t, res); res.StatusCode != http.StatusForbidden || res.Header.Get("WWW-Authenticate") != challenge(scope) || got != answer(id, scope) {
+			t.Errorf("%s: %s %q %s", name, res.Status, res.Header.Get("WWW-Authenticate"), got)
+		}
+	}
+	auth := []string{"Authorization", "Bearer files"}
+	conn := append(w.connect(auth...), auth...)
+	for name, e := range map[string]protocol{"2026-07-28": today("whoami"), "2025-11-25": older(conn)} {
+		lines = nil
+		refused(name, w.call(t.Context(), e, "whoami", auth...), "7", "execute")
+		want := []Access{{Caller: "alice", Method: "tools/call", Tool: "whoami", BytesIn: 2, Code: -32600}}
+		if diff := cmp.Diff(want, lines, cmpopts.IgnoreFields(Access{}, "Duration", "Remote")); diff != "" || lines[0].Remote == "" {
+			t.Errorf("%s: access log %s", name, diff)
+		}
+	}
+	message := `{"jsonrpc":"2.0","id":"a","method":"resources/read","params":{"uri":"s:a"}}`
+	refused("resources/read", w.post(t.Context(), message, append(conn, "Authorization", "Bearer execute")...), `"a"`, "files")
+	if res := w.post(t.Context(), "["+message+"]", append(conn, "Authorization", "Bearer execute")...); res.StatusCode == http.StatusForbidden {
+		t.Errorf("a batch: %s %s", res.Status, read(t, res))
+	}
+	if res := w.call(t.Context(), today("whoami"), "whoami", "Authorization", "Bearer execute"); res.StatusCode != http.StatusOK || !strings.Contains(read(t, res), "alice") {
+		t.Errorf("with the scope: %s", res.Status)
 	}
 }
 

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -194,7 +193,7 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	case s.cfg.Relay == nil:
 		server.AddReceivingMiddleware(s.refuseUnknown)
 	}
-	server.AddReceivingMiddleware(authn.requireScope(s.scopes())) // the last one runs first
+	server.AddReceivingMiddleware(authn.requireScope(s.scopeOf())) // the last one runs first
 	server.AddReceivingMiddleware(authn.requireCaller)
 	if s.cfg.Access != nil {
 		server.AddReceivingMiddleware(s.accessLog(authn))
@@ -229,49 +228,6 @@ func (s *Server) declare(opts *mcp.ServerOptions) {
 		//lint:ignore SA1019 clients before 2026-07-28 use it
 		opts.Capabilities.Logging = &mcp.LoggingCapabilities{}
 	}
-}
-
-// scopes returns a function with the scope that a request needs.
-func (s *Server) scopes() func(method string, req mcp.Request) string {
-	tools := map[string]string{}
-	for _, t := range s.cfg.Tools {
-		tools[t.Name] = t.Scope
-	}
-	return func(method string, req mcp.Request) string {
-		if call, ok := req.(*mcp.CallToolRequest); ok && s.cfg.Relay == nil {
-			return tools[call.Params.Name]
-		}
-		if c, ok := req.(*mcp.CompleteRequest); ok && s.cfg.Complete != nil {
-			return s.completionScope(c, tools)
-		}
-		listen, ok := req.(*mcp.SubscriptionsListenRequest)
-		watches := ok && listen.Params != nil && listen.Params.Notifications != nil && len(listen.Params.Notifications.ResourceSubscriptions) > 0
-		switch {
-		case s.cfg.Tasks != nil && strings.HasPrefix(method, "tasks/"):
-			return s.cfg.Tasks.Scope
-		case s.cfg.Logs != nil && method == "logging/setLevel":
-			return s.cfg.Logs.Scope
-		case s.cfg.Relay != nil && s.cfg.Relay.Answers[method] != nil:
-			return s.cfg.Relay.Scope
-		case s.cfg.Resources != nil && (strings.HasPrefix(method, "resources/") || strings.HasPrefix(method, "skills/") || watches):
-			return s.cfg.Resources.Scope
-		}
-		return ""
-	}
-}
-
-// completionScope returns the scope of the tool or resource that has the argument.
-func (s *Server) completionScope(c *mcp.CompleteRequest, tools map[string]string) string {
-	if c.Params == nil || c.Params.Ref == nil {
-		return ""
-	}
-	if c.Params.Ref.Type == "ref/resource" {
-		return s.cfg.Resources.Scope
-	}
-	if scope, ok := tools[c.Params.Ref.Name]; ok {
-		return scope
-	}
-	return s.cfg.Complete.Scope
 }
 
 // private is the cache scope of every answer: answers depend on the caller, so a shared

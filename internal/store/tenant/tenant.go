@@ -25,14 +25,15 @@ var Local = ID{"local"}
 const maxLength = 128
 
 // rule describes valid uids, for error messages.
-const rule = "use 1 to 128 letters, digits and '@', '.', '_', '-', with at least one letter or digit"
+const rule = "use 1 to 128 letters, digits and '@', '.', '_', '-', with at least one letter or digit, and combining marks only after a letter"
 
 // reserved are the names of devices on Windows, where a directory cannot have them.
 var reserved = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])$`)
 
 // Parse returns the ID of a customer uid: 1 to 128 Unicode letters, decimal digits and
-// '@', '.', '_', '-', at least one of them a letter or digit. Device names of Windows,
-// such as "con", are reserved.
+// '@', '.', '_', '-', at least one of them a letter or digit. The marks that combine with a
+// letter are part of it: accents of the decomposed form of Unicode, vowel signs of Indic
+// scripts. Device names of Windows, such as "con", are reserved.
 func Parse(uid string) (ID, error) {
 	refuse := func(reason string) (ID, error) {
 		return ID{}, fault.New(fault.Invalid, "tenant id %.80q %s: %s", uid, reason, rule)
@@ -47,18 +48,29 @@ func Parse(uid string) (ID, error) {
 	case reserved.MatchString(uid):
 		return ID{}, fault.New(fault.Invalid, "tenant id %q is reserved: it is the name of a device on Windows", uid)
 	}
-	named := false
+	named, letter := false, false // letter: the last rune belongs to one
 	for _, r := range uid {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			named = true
-		} else if !strings.ContainsRune("@._-", r) {
-			return ID{}, fault.New(fault.Invalid, "tenant id %.80q contains %q, which is not allowed: %s", uid, r, rule)
+		switch {
+		case unicode.IsLetter(r):
+			named, letter = true, true
+		case letter && combines(r):
+		case unicode.IsDigit(r):
+			named, letter = true, false
+		case strings.ContainsRune("@._-", r):
+			letter = false
+		default:
+			return ID{}, fault.New(fault.Invalid, "tenant id %.80q contains %+q, which is not allowed: %s", uid, r, rule)
 		}
 	}
 	if !named {
 		return refuse("has no letter or digit")
 	}
 	return ID{uid}, nil
+}
+
+// combines reports whether a rune is a visible mark that combines with the letter before it.
+func combines(r rune) bool {
+	return unicode.In(r, unicode.Mn, unicode.Mc) && !unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point)
 }
 
 // String returns the customer uid. It is not safe as a path element; see Dir.

@@ -23,6 +23,10 @@ func TestParseAcceptsUIDsAsCustomersWriteThem(t *testing.T) {
 		"ada@example.org":                      "ada-example-org.",
 		"4F9F0C3E-58D1-4A5E-9F7E-2F6A3F0C1D2E": "4f9f0c3e-58d1-4a5e-9f7e-2f6a3f0c.",
 		"客户一":                                  "tenant.",
+		"Rene\u0301":                           "rene.",   // decomposed
+		"e\u0301\u0323":                        "e.",      // two marks
+		"हिन्दी":                               "tenant.", // vowel signs and a virama
+		"ไทยนี้":                               "tenant.",
 		"_x":                                   "x.",
 		"-x":                                   "x.",
 		".hidden":                              "hidden.",
@@ -47,7 +51,7 @@ func TestParseAcceptsUIDsAsCustomersWriteThem(t *testing.T) {
 func TestParseErrorContainsRule(t *testing.T) {
 	for _, uid := range []string{
 		"", ".", "..", "@", "-", "_.-@", "../etc", "a/b", `a\b`, "a b", "a\x00b", "a\nb", "a\u202eb", "a\u200bb", "a:b", "a+b", "a%2fb",
-		"e\u0301", "\xff", strings.Repeat("a", 129), strings.Repeat("a", 1<<20), "½", "①", "😀",
+		"\u0301", "\u0301e", "1\u0301", "a.\u0301", "a1\u0301", "e\u034f", "a\ufe0f", "a\U000e0100", "a\u20dd", "a\u180b", "\xff", strings.Repeat("a", 129), strings.Repeat("a", 1<<20), "½", "①", "😀",
 	} {
 		id, err := tenant.Parse(uid)
 		if fault.KindOf(err) != fault.Invalid || !id.IsZero() || !strings.Contains(fault.Message(err), "1 to 128 letters, digits and '@', '.', '_', '-'") {
@@ -69,6 +73,7 @@ func TestSimilarUIDsHaveDifferentDirectories(t *testing.T) {
 		"customer_a", "customer_A", "Customer_a", "CUSTOMER_A", "customer-a", "customer.a", "customer@a",
 		"\u00c5ngstrom", "\u212bngstrom", "\u00e5ngstrom", // composed, the sign, lower case
 		"admin", "аdmin", "ADMIN", // the second starts with a Cyrillic letter
+		"Ren\u00e9", "Rene\u0301", "Rene", "e\u0301\u0323", "e\u0323\u0301", "\u1eb9\u0301", // composed, decomposed, marks in another order
 		"1", "١", // ASCII and Arabic digit
 		strings.Repeat("a", 64), strings.Repeat("a", 65), strings.Repeat("a", 66),
 	}
