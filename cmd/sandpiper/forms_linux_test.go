@@ -280,6 +280,7 @@ func TestFormWithoutPerson(t *testing.T) {
 		`forms.open("plain.pdf")`:                  {`plain.pdf: the document has no fields`},
 		`forms.open("permit.pdf").save("out.pdf")`: {"call fill(data) first"},
 		`forms.open("none.pdf")`:                   {"File not found: none.pdf"},
+		`forms.open("permit.pdf").images()`:        {"need the package pypdfium2, which is not installed here: ask the operator"},
 		`forms.open("../etc/passwd")`:              {"Access denied"},
 		`forms.open("permit.pdf").fill([1])`:       {"data must be a dict"},
 		"try: forms.open('plain.pdf')\nexcept forms.Error as e: result = e.problems[0]['problem']": {`"result":"no_fields"`},
