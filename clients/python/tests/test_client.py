@@ -70,6 +70,16 @@ class TestSelect(Case):
             client.tools.select("x")
 
 
+class TestTaskInTheBackground(Case):
+    def test_task_in_the_background_needs_no_model_of_a_client(self) -> None:
+        config = self.dir / "sampling.yaml"
+        config.write_text(self.config.read_text() + "tasks: {model: sampling}\n")
+        with Sandpiper(config=config, data_dir=self.data_dir) as client:
+            with self.assertRaisesRegex(SandpiperError, "offers no model"):
+                client.task("Calculate 5 + 3")
+            self.assertEqual(client.dispatch(task="Calculate 5 + 3").wait(60).result["result"], 8)
+
+
 class TestLargeAnswer(Case):
     def test_large_answer_of_a_tool_is_complete(self) -> None:
         config = self.dir / "sheets.yaml"
