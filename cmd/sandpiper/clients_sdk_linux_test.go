@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,6 +89,33 @@ func TestTypeScriptTasks(t *testing.T) {
 	d := serveHTTP(t, build(t), "profile: full\nhttp: {token: "+webToken+"}\n")
 	out, _ := modules.Run(t, d.home, script(t, d.home, modules, "typescript_tasks.mjs"), d.url, webToken)
 	const want = `{"asked":["The code that is running asks: Which colour?"],"result":["blue",null],"cancelled":"cancelled","unknown":-32602,"call":"Unsupported result type 'task' for tools/call"}`
+	if diff := cmp.Diff(want, strings.TrimSpace(string(out))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestPythonTasks drives background executions, and calls that are answered by a task, with the
+// Python SDK. Its virtual environment python-sdk is next to the modules.
+func TestPythonTasks(t *testing.T) {
+	t.Parallel()
+	modules := wiretest.Installed(t)
+	python := filepath.Join(filepath.Dir(string(modules)), "python-sdk", "bin", "python")
+	if _, err := os.Stat(python); err != nil {
+		if os.Getenv("REQUIRE_CLIENTS") != "" {
+			t.Fatalf("the Python SDK is needed, and REQUIRE_CLIENTS is set: %v", err)
+		}
+		t.Skip(err)
+	}
+	needSandbox(t)
+	d := serveHTTP(t, build(t), "profile: full\nhttp: {token: "+webToken+"}\n")
+	cmd := exec.CommandContext(t.Context(), python, filepath.Join("testdata", "clients", "python_tasks.py"), d.url, webToken)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said.String())
+	}
+	const want = `{"asked": ["The code that is running asks: Which colour?"], "result": ["blue", null], "cancelled": "cancelled", "unknown": -32602, "call": "late", "tasks": ["working"]}`
 	if diff := cmp.Diff(want, strings.TrimSpace(string(out))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

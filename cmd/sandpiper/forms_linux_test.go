@@ -32,6 +32,14 @@ E-mail: zoe.kowalczyk@example.com
 Phone: +33 1 23 45 67 89
 `
 
+// family is another file of the workspace.
+const family = "child,date of birth\nAda,2015-06-07\nMax,2018-01-02\n"
+
+// extractFamily is what a model writes to extract rows.
+const extractFamily = `
+import csv
+result["children"] = [{"name": r["child"], "born": r["date of birth"]} for r in csv.DictReader(read_file("family.csv").splitlines())]`
+
 // extractLetter is what a model writes to extract the data.
 const extractLetter = `import re
 result = {k.lower().replace(" ", "_").replace("-", "_"): v for k, v in re.findall(r"(?m)^([A-Z][\w -]*): (.+)$", read_file("letter.txt"))}`
@@ -80,11 +88,11 @@ func (s formSession) text(m clientMessage) string {
 	return m.Result.Content[0].Text
 }
 
-// extracted returns the data of the letter as the model sees it.
+// extracted returns the data of the letter and the family as the model sees it.
 func (s formSession) extracted() map[string]any {
 	s.t.Helper()
 	var r struct{ Result map[string]any }
-	if err := json.Unmarshal([]byte(s.call("execute_code", map[string]any{"code": extractLetter})), &r); err != nil || len(r.Result) != 11 {
+	if err := json.Unmarshal([]byte(s.call("execute_code", map[string]any{"code": extractLetter + extractFamily})), &r); err != nil || len(r.Result) != 12 {
 		s.t.Fatalf("%v: %v", err, r)
 	}
 	return r.Result
@@ -114,13 +122,12 @@ func (s formSession) noValues() {
 // model passes on tokens, the person answers the rest, and the PDF has the values.
 func TestFillGovernmentForm(t *testing.T) {
 	t.Parallel()
-	s := newFormSession(t, "2025-11-25", `{"elicitation":{}}`, map[string]string{"permit.pdf": string(formtest.Application()), "letter.txt": letter})
+	s := newFormSession(t, "2025-11-25", `{"elicitation":{}}`, map[string]string{"permit.pdf": string(formtest.Application()), "letter.txt": letter, "family.csv": family})
 	if text := s.call("inspect_form", map[string]any{"file": "permit.pdf"}); !strings.Contains(text, `{"name":"sex","label":"Sex","type":"choice","page":1,"required":true,"options":[{"value":"Female"},{"value":"Male"},{"value":"Other"}]}`) {
 		t.Errorf("inspect_form: %s", text)
 	}
 	data := s.extracted()
 	data["purposes"] = []string{"Work", "Research"}
-	data["children"] = []any{map[string]string{"name": "Ada", "born": "2015-06-07"}, map[string]string{"name": "Max", "born": "2018-01-02"}}
 	args, err := json.Marshal(map[string]any{"file": "permit.pdf", "data": data, "save_as": "forms/filled.pdf"})
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +148,9 @@ func TestFillGovernmentForm(t *testing.T) {
 		if !strings.Contains(strings.ReplaceAll(answer, `\u003c`, "<"), part) {
 			t.Errorf("no %q in %s", part, answer)
 		}
+	}
+	if text := s.call("inspect_form", map[string]any{"file": "forms/filled.pdf"}); !strings.Contains(text, `"label":"E-mail address","type":"text","page":1,"required":true,"value":"[EMAIL_`) {
+		t.Errorf("inspect_form of the filled form: %s", text)
 	}
 	s.noValues()
 	if s.file("permit.pdf") != string(formtest.Application()) {
@@ -280,6 +290,7 @@ func TestFormWithoutPerson(t *testing.T) {
 		`forms.open("plain.pdf")`:                  {`plain.pdf: the document has no fields`},
 		`forms.open("permit.pdf").save("out.pdf")`: {"call fill(data) first"},
 		`forms.open("none.pdf")`:                   {"File not found: none.pdf"},
+		`forms.open("permit.pdf").images()`:        {"need the package pypdfium2, which is not installed here: ask the operator"},
 		`forms.open("../etc/passwd")`:              {"Access denied"},
 		`forms.open("permit.pdf").fill([1])`:       {"data must be a dict"},
 		"try: forms.open('plain.pdf')\nexcept forms.Error as e: result = e.problems[0]['problem']": {`"result":"no_fields"`},

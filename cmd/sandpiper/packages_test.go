@@ -12,11 +12,17 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
 )
 
-// pandas and matplotlib from the package index work. The versions are those of
-// testdata/packages. The test needs the network, so it runs only with REQUIRE_PACKAGES.
-func TestPandasAndMatplotlib(t *testing.T) {
+// withPackages installs the packages of a lock file in testdata from the package index, and
+// returns a function that runs a command in a copy of its directory. This needs the network, so
+// the test runs only with REQUIRE_PACKAGES.
+func withPackages(t *testing.T, name string) (dir string, tell func(args ...string) []byte) {
+	t.Helper()
 	if os.Getenv("REQUIRE_PACKAGES") == "" {
 		t.Skip("REQUIRE_PACKAGES is not set")
 	}
@@ -24,14 +30,14 @@ func TestPandasAndMatplotlib(t *testing.T) {
 		t.Skip("the lock file is for linux/amd64")
 	}
 	dir, cache := t.TempDir(), os.Getenv("XDG_CACHE_HOME")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "packages"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", name))); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_CACHE_HOME", cache)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("SANDPIPER_CONFIG", filepath.Join(dir, "sandpiper.yaml"))
 	t.Chdir(dir)
-	tell := func(args ...string) []byte {
+	tell = func(args ...string) []byte {
 		t.Helper()
 		var out, said bytes.Buffer
 		if code := run(t.Context(), args, strings.NewReader(""), &out, &said); code != exitOK {
@@ -40,6 +46,13 @@ func TestPandasAndMatplotlib(t *testing.T) {
 		return out.Bytes()
 	}
 	tell("packages", "install")
+	return dir, tell
+}
+
+// pandas and matplotlib from the package index work. The versions are those of
+// testdata/packages.
+func TestPandasAndMatplotlib(t *testing.T) {
+	_, tell := withPackages(t, "packages")
 	tell("exec", "make.py")
 	var got struct {
 		Result struct {
@@ -94,4 +107,58 @@ func colours(i image.Image) int {
 		}
 	}
 	return len(seen)
+}
+
+// TestPicturesOfPages draws the pages of a form with PDFium from the package index.
+func TestPicturesOfPages(t *testing.T) {
+	dir, tell := withPackages(t, "packages_pdfium")
+	const code = `
+f = forms.open("permit.pdf")
+for page in f.images(dpi=72):
+    show(page)
+data = {"surname": "A", "given_names": "B", "dob": "1990-04-05", "passport_no": "C", "sex": "Female", "nationality": "PL", "addr_street": "D", "addr_zip": "E",
+    "addr_town": "F", "contact_mail": "a@example.com", "reasons": "G", "consent": True, "signed_on": "2026-11-24"}
+for page in f.fill(data).images(dpi=72):
+    show(page)
+show(f.images(pages=2, dpi=36)[0])
+def refused(**wrong):
+    try:
+        return f.images(**wrong)
+    except ValueError as e:
+        return str(e)
+result = [refused(pages=3), refused(pages=0), refused(pages=["1"]), refused(dpi=301), refused(pages=[1] * 21)]`
+	path := filepath.Join(dir, "permit.pdf")
+	if err := os.WriteFile(path, formtest.Application(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tell("files", "put", path)
+	var got struct {
+		Result []string
+		Images []struct{ Data string }
+	}
+	if err := json.Unmarshal(tell("exec", "--json", "-c", code), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"there is no page 3; the document has the pages 1 to 2", "there is no page 0; the document has the pages 1 to 2", "there is no page '1'; the document has the pages 1 to 2",
+		"dpi is 301; it must be 10 to 300", "21 pages are requested; at most 20 are drawn in one call: pass images(pages=[1, 2, …])"}
+	if diff := cmp.Diff(want, got.Result); diff != "" {
+		t.Errorf("refused (-want +got):\n%s", diff)
+	}
+	if len(got.Images) != 5 {
+		t.Fatalf("%d images", len(got.Images))
+	}
+	for i, size := range []image.Point{{595, 842}, {595, 842}, {595, 842}, {595, 842}, {298, 421}} {
+		if is := decoded(t, got.Images[i].Data).Bounds().Max; is != size {
+			t.Errorf("image %d has the size %v, want %v", i, is, size)
+		}
+	}
+	female, consent := image.Pt(50, 622), image.Pt(50, 605)
+	for i, want := range []struct {
+		at     image.Point
+		marked bool
+	}{{female, false}, {consent, false}, {female, true}, {consent, true}} {
+		if n := ink(decoded(t, got.Images[i].Data), want.at); (n > 8) != want.marked {
+			t.Errorf("image %d has %d dark points in the button", i, n)
+		}
+	}
 }

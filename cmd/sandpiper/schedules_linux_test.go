@@ -236,3 +236,54 @@ func TestAgentCreatesASchedule(t *testing.T) {
 		t.Error(list)
 	}
 }
+
+// A client that shows forms is asked at once, and the schedule exists only if the person approves it.
+func TestPersonApprovesAScheduleInTheClient(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	home := t.TempDir()
+	save := sandpiper(home, "skills", "save", "greet", "-")
+	save.Stdin = strings.NewReader("def greet(email):\n    return email\n")
+	if out, err := save.CombinedOutput(); err != nil {
+		t.Fatalf("%s %v", out, err)
+	}
+	p := connect(t, home, "profile: full\n", "2025-11-25", formCapabilities["2025-11-25"])
+	tell := func(tool, args string) string {
+		p.sendCall(tool, args, "")
+		m := p.nextMessage()
+		if len(m.Result.Content) != 1 {
+			t.Fatalf("%+v", m)
+		}
+		return m.Result.Content[0].Text
+	}
+	for _, x := range []struct {
+		name, answer, want string
+		exists             bool
+	}{
+		{"denied", denies, "the user declined: ask Grace first", false},
+		{"declined", declines, "the user declined", false},
+		{"cancelled", cancels, "the user declined", false},
+		{"approved", approves, `"success":true`, true},
+	} {
+		p.sendCall("create_schedule", fmt.Sprintf(`{"name":%q,"skill":"greet","inputs":{"email":"zoe.kowalczyk@example.com"},"cron":"0 9 * * 1","time_zone":"Europe/Paris"}`, x.name), "")
+		asked := p.nextMessage()
+		for _, part := range []string{"create_schedule", `"greet"`, x.name, "0 9 * * 1", "zoe.kowalczyk@example.com", "without a client"} {
+			if asked.Method != "elicitation/create" || !strings.Contains(asked.Params.Message, part) {
+				t.Errorf("%s: no %q in the question %s", x.name, part, asked.Params.Message)
+			}
+		}
+		if list := tell("list_schedules", "{}"); strings.Contains(list, x.name) {
+			t.Errorf("%s: it exists before the answer: %s", x.name, list)
+		}
+		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, asked.ID, x.answer))
+		if got := p.nextMessage(); len(got.Result.Content) != 1 || !strings.Contains(got.Result.Content[0].Text, x.want) {
+			t.Errorf("%s: %+v has no %q", x.name, got, x.want)
+		}
+		if list := tell("list_schedules", "{}"); strings.Contains(list, `"name":"`+x.name+`"`) != x.exists {
+			t.Errorf("%s: %s", x.name, list)
+		}
+	}
+	if list := tell("list_schedules", "{}"); strings.Contains(list, "kowalczyk") {
+		t.Errorf("the model sees the address: %s", list)
+	}
+}

@@ -23,9 +23,9 @@ func (d *Daemon) newBackground() *background.Scheduler {
 }
 
 // solveBackground solves a task in words without a client.
-func (d *Daemon) solveBackground(ctx context.Context, h *home.Home, description string, req execution.Request, run func(context.Context, execution.Request) (reply.Result, error)) (*reply.Result, error) {
+func (d *Daemon) solveBackground(ctx context.Context, h *home.Home, t execution.BackgroundTask) (*reply.Result, error) {
 	exit := d.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
-	r, err := d.Tasks.Solve(ctx, task.Task{Query: task.Query{Task: description}, Home: h, Exit: exit, Request: req, Run: run})
+	r, err := d.unattended.Solve(ctx, task.Task{Query: task.Query{Task: t.Description}, Home: h, Exit: exit, Request: t.Request, Run: t.Run, Progress: t.Progress})
 	return r.Last, err
 }
 

@@ -35,7 +35,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
-	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
@@ -83,9 +82,11 @@ type Daemon struct {
 	Tenants *home.Homes       // data of all tenants
 	Runner  *execution.Runner // runs code
 	Tasks   *task.Solver      // solves tasks in words
-	Flows   *workflow.Service // finds, checks and starts workflows
-	tools                     // upstream servers, and calls of their tools
-	Privacy *redact.Rules     // redacts what leaves the daemon, by the configuration in force
+	// unattended solves those in the background, without the model of a client.
+	unattended *task.Solver
+	Flows      *workflow.Service // finds, checks and starts workflows
+	tools                        // upstream servers, and calls of their tools
+	Privacy    *redact.Rules     // redacts what leaves the daemon, by the configuration in force
 
 	cfg  Config // that the daemon was started with; see now
 	live live
@@ -268,7 +269,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 		backend = outputTap{backend, d.cfg.Output}
 	}
 	tools := &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten}
-	if d.Tasks, err = newTasks(d.cfg, tools); err != nil {
+	if d.Tasks, d.unattended, err = newTasks(d.cfg, tools); err != nil {
 		return err
 	}
 	asker, err := newAsker(d.cfg)
@@ -292,40 +293,6 @@ func (d *Daemon) closeRunner() error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	return d.Runner.Close(ctx)
-}
-
-// addGauges adds the gauges of the daemon.
-func (d *Daemon) addGauges(queue *admit.Queue) error {
-	one := func(read func() int) func(func(string, int64)) {
-		return func(part func(string, int64)) { part("", int64(read())) }
-	}
-	var errs []error
-	for _, l := range []telemetry.Gauge{
-		{Name: "sandpiper.executions.running", Unit: "{execution}", About: "Running executions", Label: "tier", Read: d.byTier(queue, func(l admit.Load) int { return l.Running })},
-		{Name: "sandpiper.executions.waiting", Unit: "{execution}", About: "Executions waiting in the queue", Label: "tier", Read: d.byTier(queue, func(l admit.Load) int { return l.Waiting })},
-		{Name: "sandpiper.sessions.living", Unit: "{session}", About: "Sessions with a live interpreter", Read: one(d.Runner.LiveInterpreters)},
-		{Name: "sandpiper.audit.lost", Unit: "{line}", About: "Audit lines dropped because the queue was full", Total: true, Read: one(func() int { return int(d.data.audit.Lost()) })},
-		{Name: "sandpiper.upstream.servers", Unit: "{server}", About: "Configured servers by their state", Label: "state", Read: d.Servers.countStates},
-	} {
-		errs = append(errs, d.metrics.AddGauge(l))
-	}
-	return errors.Join(errs...)
-}
-
-// byTier sums a number of the queue over the tenants of each tier.
-func (d *Daemon) byTier(queue *admit.Queue, number func(admit.Load) int) func(part func(string, int64)) {
-	return func(part func(string, int64)) {
-		sums := map[string]int64{"": 0}
-		for _, tier := range d.tiers() {
-			sums[tier] = 0
-		}
-		for owner, l := range queue.Loads() {
-			sums[d.tierOfCaller(owner)] += int64(number(l))
-		}
-		for tier, n := range sums {
-			part(tier, n)
-		}
-	}
 }
 
 // DataDir returns the data directory.

@@ -37,26 +37,31 @@ func (d *Daemon) ProbeTaskModel(ctx context.Context) (name string, err error) {
 	return name, a.Probe(ctx)
 }
 
-// newTasks returns the solver of tasks, with the configured model or without one.
-func newTasks(c Config, tools *execution.Tools) (*task.Solver, error) {
-	if c.Generator != nil {
-		return task.New(task.Config{Tools: tools, Generator: c.Generator, Remote: true})
-	}
+// newTasks returns the solver of tasks, with the configured model or without one, and that of tasks
+// that no client waits for, so that none can offer its model.
+func newTasks(c Config, tools *execution.Tools) (attended, unattended *task.Solver, err error) {
 	cfg := c.Tasks
-	if cfg.Provider == "" {
-		return task.New(task.Config{Tools: tools, Generator: rules.Generator{}})
-	}
 	cfg.Resolve = (&secret.References{Lookup: c.Lookup}).Resolve
-	if cfg.Provider == model.Sampling {
-		return task.New(task.Config{Tools: tools, Remote: true, Sampling: func(sample task.Sample) (task.Generator, error) {
+	solver := task.Config{Tools: tools, Remote: true}
+	switch {
+	case c.Generator != nil:
+		solver.Generator = c.Generator
+	case cfg.Provider == "":
+		solver.Generator, solver.Remote = rules.Generator{}, false
+	case cfg.Provider == model.Sampling:
+		solver.Sampling = func(sample task.Sample) (task.Generator, error) {
 			of := cfg
 			of.Sample = sample
 			return model.New(of)
-		}})
+		}
+	default:
+		if solver.Generator, err = model.New(cfg); err != nil {
+			return nil, nil, err
+		}
 	}
-	g, err := model.New(cfg)
-	if err != nil {
-		return nil, err
+	if attended, err = task.New(solver); err != nil || solver.Sampling == nil {
+		return attended, attended, err
 	}
-	return task.New(task.Config{Tools: tools, Generator: g, Remote: true})
+	unattended, err = task.New(task.Config{Tools: tools, Generator: rules.Generator{}})
+	return attended, unattended, err
 }

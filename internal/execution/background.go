@@ -33,9 +33,6 @@ type Live struct {
 	Questions []question.Question `json:"questions,omitempty"`
 }
 
-// Solve solves a task in words: it writes programs and runs them with run.
-type Solve func(ctx context.Context, h *home.Home, description string, req Request, run func(context.Context, Request) (reply.Result, error)) (*reply.Result, error)
-
 // background is the state of a run that no caller waits for. The lock of the run guards it.
 type background struct {
 	attempt bool // a failure does not end it: another program may follow
@@ -258,49 +255,6 @@ func (r *Runner) endBackground(ctx context.Context, h *home.Home, id string, o j
 	res := reply.Result{Status: sandbox.Cancelled, Failure: reply.Failure{ErrorType: string(o), Error: "Execution did not complete: " + why}, Details: reply.Details{Output: []string{}, ExecutionID: id}}
 	text, err := json.Marshal(res)
 	return errors.Join(err, h.Background.End(context.WithoutCancel(ctx), id, o, text))
-}
-
-// solveBackground solves a task in words. Each program is stored before it runs, so that it is
-// resumed like other code; the outcome of a program that fails is final if the daemon ends before
-// the next one.
-func (r *Runner) solveBackground(ctx context.Context, h *home.Home, id string, b BackgroundRequest, solve Solve) error {
-	if solve == nil {
-		return r.endBackground(ctx, h, id, journal.Unsuccessful, "this daemon does not solve tasks in words")
-	}
-	run := func(ctx context.Context, req Request) (reply.Result, error) {
-		req.Background, req.Timeout, req.MemoryMB = true, b.Request.Timeout, b.Request.MemoryMB
-		text, err := json.Marshal(BackgroundRequest{Request: req, Task: b.Task})
-		if err == nil {
-			err = h.Background.SetRequest(ctx, id, text)
-		}
-		if err != nil {
-			return reply.Result{}, err
-		}
-		x, err := r.launchBackground(ctx, h, &journal.BackgroundEntry{Execution: id, State: journal.Queued}, req, &background{attempt: true})
-		if err != nil {
-			return reply.Result{}, err
-		}
-		if e, err := h.Background.Find(context.WithoutCancel(ctx), id); err == nil && e.State != journal.Active && !x.run.result.Success() {
-			return reply.Result{}, fault.New(fault.Unavailable, "the execution was cancelled or waits") // no other program follows
-		}
-		return x.run.result, x.run.err
-	}
-	last, err := solve(ctx, h, b.Task, b.Request, run)
-	switch e, found := h.Background.Find(context.WithoutCancel(ctx), id); {
-	case found != nil || e.State != journal.Active: // it has ended, or waits
-		return nil
-	case err != nil || last == nil:
-		why := "no program was written"
-		if err != nil {
-			why = fault.Message(err)
-			if hint := fault.Hint(err); hint != "" {
-				why += "; " + hint
-			}
-		}
-		return r.endBackground(ctx, h, id, journal.Unsuccessful, why)
-	}
-	text, err := json.Marshal(last)
-	return errors.Join(err, h.Background.End(context.WithoutCancel(ctx), id, journal.Unsuccessful, text))
 }
 
 // liveInterval is the time between two updates of what other processes know of an execution.

@@ -30,13 +30,14 @@ import (
 type setup struct {
 	*execution.Runner
 	backend *fake.Backend
+	queue   *admit.Queue
 }
 
 func newSetup(t *testing.T, cfg execution.Config, backend fake.Config, queue admit.Config) setup {
 	t.Helper()
 	t.TempDir() // the first call: Close below runs before temporary directories are removed
-	s := setup{backend: fake.New(backend)}
-	cfg.Backend, cfg.Queue = s.backend, admit.New(queue)
+	s := setup{backend: fake.New(backend), queue: admit.New(queue)}
+	cfg.Backend, cfg.Queue = s.backend, s.queue
 	var err error
 	if s.Runner, err = execution.New(cfg); err != nil {
 		t.Fatal(err)

@@ -157,7 +157,8 @@ func (e *executor) audit() {
 }
 
 func (e *executor) enterQueue(ctx context.Context) error {
-	e.slot = &queueSlot{queue: e.r.cfg.Queue, owner: e.home.ID().String(), report: e.run.reportQueued}
+	inBackground := func() bool { return e.run.background.Load() != nil }
+	e.slot = &queueSlot{queue: e.r.cfg.Queue, owner: e.home.ID().String(), background: inBackground, report: e.run.reportQueued}
 	_, waited := e.telemetry().Start(ctx, telemetry.Queue, telemetry.Facts{Tenant: e.home.ID().String()})
 	defer waited.End("")
 	return e.slot.enter(ctx)

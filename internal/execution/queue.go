@@ -11,9 +11,10 @@ import (
 // queueSlot is an execution's slot in the queue. While the execution waits for the
 // user, the slot is free for others.
 type queueSlot struct {
-	queue  *admit.Queue
-	owner  string
-	report func(admit.Position) // called while it waits in the queue
+	queue      *admit.Queue
+	owner      string
+	background func() bool          // whether no caller waits for the execution
+	report     func(admit.Position) // called while it waits in the queue
 
 	mu     sync.Mutex
 	yields int    // open calls of yield
@@ -28,7 +29,11 @@ func (p *queueSlot) enter(ctx context.Context) error {
 
 func (p *queueSlot) enterLocked(ctx context.Context) error {
 	p.leave = func() {}
-	leave, err := p.queue.Acquire(ctx, p.owner, p.report)
+	acquire := p.queue.Acquire
+	if p.background() {
+		acquire = p.queue.AcquireBackground
+	}
+	leave, err := acquire(ctx, p.owner, p.report)
 	if err == nil {
 		p.leave = leave
 	}

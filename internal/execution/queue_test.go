@@ -3,11 +3,13 @@ package execution_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
@@ -40,4 +42,35 @@ func TestTenantCannotHoldAllSlots(t *testing.T) {
 			done(t, x)
 		}
 	})
+}
+
+func TestCallStartsBeforeWaitingBackgroundExecutions(t *testing.T) {
+	t.Parallel()
+	s, h := newRestarts(t).restart(t, nil)
+	var leave func()
+	for range (admit.Config{}).WithDefaults().Concurrent {
+		var err error
+		if leave, err = s.queue.Acquire(t.Context(), "holder", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitWaiting := func(n int) {
+		for s.queue.Load().Waiting != n {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	id := dispatch(t, s, h, "sleep 1h", journal.ReportOnRestart)
+	var all sync.WaitGroup
+	all.Go(func() { runDue(t, s, h) })
+	awaitWaiting(1)
+	x := s.start(t, t.Context(), h, execution.Request{Code: "result 1"})
+	awaitWaiting(2)
+	leave()
+	if r := done(t, x); !r.Success() {
+		t.Errorf("%+v", r)
+	}
+	if err := s.CancelBackground(t.Context(), h, id); err != nil {
+		t.Error(err)
+	}
+	all.Wait()
 }

@@ -102,6 +102,15 @@ func needsApproval(c tool.Call, r approval.Request) error {
 		WithHint("ask the user to review it with `sandpiper approvals show %s` and to run `sandpiper approvals approve %s`; then repeat the same call", r.ID, r.ID)
 }
 
+// declined is the message about a call that the person has declined.
+func declined(ref tool.Ref, r approval.Request) string {
+	message := ref.String() + " was not called: the user declined"
+	if r.Note != "" {
+		message += ": " + approval.Escape(r.Note)
+	}
+	return message
+}
+
 // useApproval consumes an approval, provided that the tool can still be called and its
 // definition is unchanged: the catalog may have changed since the user was asked.
 func (d decider) useApproval(ctx context.Context, c call, b approval.Binding, r approval.Request) error {
@@ -111,11 +120,7 @@ func (d decider) useApproval(ctx context.Context, c call, b approval.Binding, r 
 		if err := d.owner.Home.Approvals.ConsumeDenial(ctx, r.ID); err != nil {
 			return err
 		}
-		f := &tool.Failure{Ref: c.Ref, Message: c.Ref.String() + " was not called: the user declined"}
-		if r.Note != "" {
-			f.Message += ": " + approval.Escape(r.Note)
-		}
-		return f
+		return &tool.Failure{Ref: c.Ref, Message: declined(c.Ref, r)}
 	default:
 		return fault.New(fault.Denied, "%s was not called: approval %s is %s", c.Ref, r.ID, r.State)
 	}

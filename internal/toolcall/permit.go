@@ -58,7 +58,7 @@ func (d decider) approved(ctx context.Context, c call, decision policy.Decision)
 		if err := d.owner.Home.Approvals.ConsumeDenial(ctx, r.ID); err != nil {
 			return err
 		}
-		return fault.New(fault.Denied, "%s was not called: the user declined", c.Ref)
+		return fault.New(fault.Denied, "%s", declined(c.Ref, r))
 	}
 	return fault.New(fault.Denied, "%s was not called: approval %s is %s", c.Ref, r.ID, r.State)
 }

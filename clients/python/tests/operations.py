@@ -170,6 +170,45 @@ class Operations(Case):
         with self.assertRaisesRegex(RequestError, "empty"):
             self.client.task(" ")
 
+    def test_background_execution_is_driven(self) -> None:
+        done = self.client.dispatch("print(name)\nresult = [ask('Which colour?'), wait_for('paid')]", context_vars={"name": "Ada"})
+        self.assertTrue(done.execution_id.startswith("exec_"))
+        with self.assertRaises(ExecutionSuspended) as e:
+            done.wait(60)
+        self.assertEqual([q.question for q in e.exception.questions], ["Which colour?"])
+        self.assertEqual(e.exception.execution_id, done.execution_id)
+        status = done.status()
+        self.assertEqual((status.state, status.ended, status.result), ("input_required", False, None))
+        self.client.resume(done.execution_id, "blue", check=False)
+        done.signal("paid", {"amount": 5})
+        self.assertEqual(self.client.background(done.execution_id).wait(60).result, ["blue", {"amount": 5}])
+        self.assertEqual((done.status().state, done.wait().output), ("completed", "Ada"))
+        self.assertIn((done.execution_id, "completed"), [(x.execution_id, x.state) for x in self.client.list_background()])
+        done.cancel()
+        self.assertEqual(done.status().state, "completed")
+
+    def test_background_execution_is_cancelled(self) -> None:
+        endless = self.client.dispatch("while True: pass", on_restart="report")
+        with self.assertRaisesRegex(RequestTimeout, "did not end within 0.5 seconds; it is (queued|running)"):
+            endless.wait(0.5)
+        endless.cancel()
+        with self.assertRaises(ExecutionError):
+            endless.wait(60)
+        self.assertEqual((endless.status().state, endless.wait(check=False).success), ("cancelled", False))
+
+    def test_background_execution_that_fails(self) -> None:
+        with self.assertRaisesRegex(ExecutionError, "ZeroDivisionError"):
+            self.client.dispatch("1/0").wait(60)
+        with self.assertRaisesRegex(RequestError, "neither code nor task_description"):
+            self.client.dispatch()
+        with self.assertRaisesRegex(RequestError, "there is no background execution"):
+            self.client.background("exec_none").status()
+
+    def test_background_task_in_words(self) -> None:
+        solved = self.client.dispatch(task="Calculate 5 + 3")
+        self.assertEqual(solved.wait(60).result["result"], 8)
+        self.assertEqual(solved.status().description, "Calculate 5 + 3")
+
     def test_timeout_cancels_the_execution(self) -> None:
         began = time.monotonic()
         patient, self.client._timeout = self.client._timeout, 0.5

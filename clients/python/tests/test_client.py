@@ -79,6 +79,16 @@ class TestSelect(Case):
             client.tools.select("x")
 
 
+class TestTaskInTheBackground(Case):
+    def test_task_in_the_background_needs_no_model_of_a_client(self) -> None:
+        config = self.dir / "sampling.yaml"
+        config.write_text(self.config.read_text() + "tasks: {model: sampling}\n")
+        with Sandpiper(config=config, data_dir=self.data_dir) as client:
+            with self.assertRaisesRegex(SandpiperError, "offers no model"):
+                client.task("Calculate 5 + 3")
+            self.assertEqual(client.dispatch(task="Calculate 5 + 3").wait(60).result["result"], 8)
+
+
 class TestLargeAnswer(Case):
     def test_large_answer_of_a_tool_is_complete(self) -> None:
         config = self.dir / "sheets.yaml"
@@ -234,6 +244,13 @@ class TestAsync(Case):
                 self.assertEqual((await c.state.get("n")).value, 1)
                 self.assertEqual((await c.tools.search("add two numbers"))[0].name, "calculator.add")
                 self.assertEqual(await c.tools.call("calculator.add", {"a": 1, "b": 2}), {"result": 3})
+                waits = await c.dispatch("result = wait_for('go')")
+                await waits.signal("go", [1])
+                self.assertEqual((await c.background(waits.execution_id).wait(60)).result, [1])
+                endless = await c.dispatch("while True: pass")
+                await endless.cancel()
+                self.assertEqual((await endless.wait(60, check=False)).success, False)
+                self.assertEqual({(await endless.status()).state} | {s.state for s in await c.list_background()}, {"cancelled", "completed"})
                 with self.assertRaises(asyncio.TimeoutError):
                     await asyncio.wait_for(c.execute("import time\ntime.sleep(60)"), 0.5)
                 deadline = time.monotonic() + 20

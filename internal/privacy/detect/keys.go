@@ -21,7 +21,7 @@ func builtin() map[string]keyHint {
 			m[k] = h
 		}
 	}
-	put(keyHint{typ: Name, accepts: nameLike, score: 0.75, evidence: personKey}, `firstname lastname fullname surname givenname familyname middlename maidenname realname fname lname
+	put(keyHint{typ: Name, accepts: nameLike, score: 0.75, evidence: personKey}, `firstname lastname fullname surname givenname givennames forename forenames familyname middlename maidenname realname fname lname
 		customername clientname patientname employeename contactname personname membername guestname passengername ownername holdername cardholder cardholdername
 		accountholder recipientname sendername billingname shippingname attendeename authorname vorname nachname nombre apellido prenom nom`)
 	put(keyHint{typ: nameInObject, accepts: titleCase, score: bareNameScore}, "name")

@@ -18,8 +18,31 @@ func (s *Scanner) columns(text string) (found []Finding) {
 			found, start = t.rows(found, s, text, end+1)
 			continue
 		}
+		if start < end && text[start] == '|' {
+			found = s.labelled(found, text, start, end)
+		}
 		start = end + 1
 	}
+	return found
+}
+
+// labelled adds the findings in cells of a line after a cell that is a key with a colon, as in
+// "| Surname: | Lovelace |". A remark in parentheses after the key is ignored.
+func (s *Scanner) labelled(found []Finding, text string, start, end int) []Finding {
+	label, labels := "", false
+	cells(text[start:end], '|', func(from, to int) {
+		if labels {
+			have := len(found)
+			found = s.addHinted(found, text, label, start+from, start+to)
+			if have < len(found) && found[have].Type == nameInObject {
+				found[have].Type = nameInLine
+			}
+		}
+		label, labels = strings.CutSuffix(text[start+from:start+to], ":")
+		if i := strings.Index(label, " ("); i > 0 {
+			label = label[:i]
+		}
+	})
 	return found
 }
 

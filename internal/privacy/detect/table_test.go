@@ -25,6 +25,8 @@ func TestTableUsesHeader(t *testing.T) {
 		"numbers":            {"ssn,n\n123456789,5\n", "123456789"},
 		"nothing":            {"", ""},
 		"a first line only":  {"name,email\n", ""},
+		"labels in cells": {"| Field | Value | From |\n|---|---|---|\n| Surname: | Lovelace | data |\n| Full name (as in your passport): | Ada Lovelace | form |\n" +
+			"| Town: | Paris |\n| Surname | Bob |\n| x: | y: | z |\n| Given names: | Grace |\n| name: | Bob Smith |", "Lovelace|Ada Lovelace|Grace|Bob Smith"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := New(Config{Names: Always})

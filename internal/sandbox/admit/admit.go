@@ -3,7 +3,8 @@
 //
 // An owner is the unit that executions are counted for, in practice a tenant. A
 // free slot goes to the waiting owner with the fewest running executions; ties go
-// to the owner served least recently. Within one owner, order is by arrival. If
+// to the owner served least recently. Within one owner, order is by arrival.
+// Executions in the background get only slots that no other waiter could have. If
 // PerOwner is below Concurrent, the last free slot is reserved for an owner that
 // runs nothing, so that no two owners can hold all slots. Waiting callers are
 // notified of their expected start, and rejected callers of when to retry. A Queue
@@ -13,12 +14,8 @@ package admit
 import (
 	"container/list"
 	"context"
-	"fmt"
-	"math"
 	"sync"
 	"time"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // Config of a Queue.
@@ -67,8 +64,8 @@ type Queue struct {
 	epoch time.Time
 
 	mu      sync.Mutex
-	owners  map[string]*owner // with running or waiting executions
-	turn    *list.List        // *owner: waiting and below PerOwner, next first
+	owners  map[string]*owner   // with running or waiting executions
+	turns   [classes]*list.List // *owner: waiting and below PerOwner, next first
 	running int
 	waiting int
 	starts  time.Duration // sum of (start - epoch) of the running executions
@@ -80,22 +77,40 @@ type owner struct {
 	name    string
 	most    int // running executions
 	running int
-	waiting *list.List    // *waiter, oldest first
-	turn    *list.Element // in Queue.turn, or nil
+	lines   [classes]line
 }
 
-// waiter is one call of Acquire.
+// class is the priority of a waiter. A free slot goes to the first class with a waiter that may
+// have it.
+type class int
+
+const (
+	interactive class = iota
+	background
+	classes
+)
+
+// line has the waiters of one owner and class.
+type line struct {
+	waiting *list.List    // *waiter, oldest first
+	turn    *list.Element // in Queue.turns, or nil
+}
+
+// waiters returns the number of waiters of a class and those before it.
+func (o *owner) waiters(c class) (n int) {
+	for _, l := range o.lines[:c+1] {
+		n += l.waiting.Len()
+	}
+	return n
+}
+
+// waiter is one call of Acquire or AcquireBackground.
 type waiter struct {
 	owner  *owner
-	entry  *list.Element // in owner.waiting; nil once decided
+	class  class
+	entry  *list.Element // in its line; nil once decided
 	result chan error    // capacity 1: nil means admitted
 	start  time.Duration // of an admitted waiter, since Queue.epoch
-}
-
-// Position is the place of a waiting caller in the queue.
-type Position struct {
-	Ahead int           // executions expected to start earlier
-	Start time.Duration // expected time until the start
 }
 
 // Load is the state of a queue at one moment.
@@ -110,7 +125,7 @@ func New(cfg Config) *Queue {
 		cfg:    cfg.WithDefaults(),
 		epoch:  time.Now(),
 		owners: make(map[string]*owner),
-		turn:   list.New(),
+		turns:  [classes]*list.List{list.New(), list.New()},
 	}
 }
 
@@ -127,7 +142,7 @@ func (q *Queue) Loads() map[string]Load {
 	defer q.mu.Unlock()
 	all := make(map[string]Load, len(q.owners))
 	for name, o := range q.owners {
-		all[name] = Load{Running: o.running, Waiting: o.waiting.Len()}
+		all[name] = Load{Running: o.running, Waiting: o.waiters(background)}
 	}
 	return all
 }
@@ -138,10 +153,20 @@ func (q *Queue) Loads() map[string]Load {
 // next attempt. While the caller waits, onWait receives its position from time to
 // time; nil means no notification.
 func (q *Queue) Acquire(ctx context.Context, owner string, onWait func(Position)) (release func(), err error) {
+	return q.acquire(ctx, owner, interactive, onWait)
+}
+
+// AcquireBackground is Acquire for an execution that nobody waits for: it gets a slot only while
+// no caller of Acquire could have it, and displaces no one from a full queue.
+func (q *Queue) AcquireBackground(ctx context.Context, owner string, onWait func(Position)) (release func(), err error) {
+	return q.acquire(ctx, owner, background, onWait)
+}
+
+func (q *Queue) acquire(ctx context.Context, owner string, c class, onWait func(Position)) (release func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	w, err := q.join(owner, q.limit(owner))
+	w, err := q.join(owner, q.limit(owner), c)
 	if err != nil {
 		return nil, err
 	}
@@ -164,22 +189,22 @@ func (q *Queue) limit(owner string) int {
 }
 
 // join admits a new waiter at once or enqueues it.
-func (q *Queue) join(name string, most int) (*waiter, error) {
+func (q *Queue) join(name string, most int, c class) (*waiter, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.free(name, most) && q.waiting >= q.cfg.Queued && !q.displaceFor(name) {
-		return nil, q.full(name)
+	if !q.free(name, most) && q.waiting >= q.cfg.Queued && (c == background || !q.displaceFor(name)) {
+		return nil, q.full(name, c)
 	}
 	o := q.owners[name]
 	if o == nil {
-		o = &owner{name: name, waiting: list.New()}
+		o = &owner{name: name, lines: [classes]line{{waiting: list.New()}, {waiting: list.New()}}}
 		q.owners[name] = o
 	}
 	o.most = most
-	w := &waiter{owner: o, result: make(chan error, 1)}
-	w.entry = o.waiting.PushBack(w)
+	w := &waiter{owner: o, class: c, result: make(chan error, 1)}
+	w.entry = o.lines[c].waiting.PushBack(w)
 	q.waiting++
-	q.enqueue(o)
+	q.enqueue(o, c)
 	q.admit()
 	return w, nil
 }
@@ -202,16 +227,16 @@ func (q *Queue) allows(running, most int) bool {
 }
 
 // displaceFor makes room in a full queue: it rejects the newest waiter of the
-// owner with the most waiters, if that is fairer than rejecting the new one.
+// owner with the most waiters, one in the background first, if that is fairer than rejecting the new one.
 // Without it one owner could fill the queue and block all others.
 func (q *Queue) displaceFor(name string) bool {
 	most := 1
 	if o := q.owners[name]; o != nil {
-		most = o.waiting.Len() + 1
+		most = o.waiters(background) + 1
 	}
 	var victim *owner
 	for _, o := range q.owners {
-		n := o.waiting.Len()
+		n := o.waiters(background)
 		if n > most || n == most && victim != nil && o.name < victim.name {
 			most, victim = n, o
 		}
@@ -219,10 +244,14 @@ func (q *Queue) displaceFor(name string) bool {
 	if victim == nil {
 		return false
 	}
-	last := victim.waiting.Back().Value.(*waiter)
+	from := victim.lines[background].waiting
+	if from.Len() == 0 {
+		from = victim.lines[interactive].waiting
+	}
+	last := from.Back().Value.(*waiter)
 	q.remove(last)
 	q.forget(victim)
-	last.result <- q.full(victim.name)
+	last.result <- q.full(victim.name, last.class)
 	return true
 }
 
@@ -261,21 +290,6 @@ func (q *Queue) await(ctx context.Context, w *waiter, onWait func(Position)) err
 	}
 }
 
-// position returns the position of w; waiting is false once w is decided.
-func (q *Queue) position(w *waiter) (p Position, waiting bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if w.entry == nil {
-		return p, false
-	}
-	n := 1
-	for e := w.entry.Prev(); e != nil; e = e.Prev() {
-		n++
-	}
-	ahead, start := q.expect(w.owner.name, n)
-	return Position{ahead, start}, true
-}
-
 // abandon removes w; a nil cause means that Config.Wait has passed. If w was
 // admitted concurrently, its slot is released.
 func (q *Queue) abandon(w *waiter, cause error) error {
@@ -294,7 +308,7 @@ func (q *Queue) abandon(w *waiter, cause error) error {
 	if cause != nil {
 		return cause
 	}
-	return q.exhausted(w.owner.name, "no slot became free within %v", q.cfg.Wait)
+	return q.exhausted(w.owner.name, w.class, "no slot became free within %v", q.cfg.Wait)
 }
 
 // releaser returns the function that releases the slot of w.
@@ -307,27 +321,33 @@ func (q *Queue) releaser(w *waiter) func() {
 	})
 }
 
-// next returns the owner that receives the next free slot, or nil.
-func (q *Queue) next() (o *owner) {
-	for e := q.turn.Front(); e != nil; e = e.Next() {
-		if one := e.Value.(*owner); q.allows(one.running, one.most) && (o == nil || one.running < o.running) {
-			o = one
+// next returns the owner and class that receive the next free slot; the owner is nil if there is
+// none.
+func (q *Queue) next() (o *owner, c class) {
+	for c = range classes {
+		for e := q.turns[c].Front(); e != nil; e = e.Next() {
+			if one := e.Value.(*owner); q.allows(one.running, one.most) && (o == nil || one.running < o.running) {
+				o = one
+			}
+		}
+		if o != nil {
+			break
 		}
 	}
-	return o
+	return o, c
 }
 
 // admit assigns free slots to waiters.
 func (q *Queue) admit() {
-	for o := q.next(); o != nil; o = q.next() {
-		w := o.waiting.Front().Value.(*waiter)
+	for o, c := q.next(); o != nil; o, c = q.next() {
+		w := o.lines[c].waiting.Front().Value.(*waiter)
 		q.remove(w)
-		q.dequeue(o)
+		q.dequeue(o, c)
 		q.running++
 		o.running++
 		w.start = time.Since(q.epoch)
 		q.starts += w.start
-		q.enqueue(o) // at the back
+		q.enqueue(o, c) // at the back
 		w.result <- nil
 	}
 }
@@ -338,93 +358,42 @@ func (q *Queue) release(w *waiter) {
 	q.starts -= w.start
 	q.running--
 	o.running--
-	q.enqueue(o)
+	for c := range classes {
+		q.enqueue(o, c)
+	}
 	q.forget(o)
 	q.admit()
 }
 
-// enqueue adds o to turn if it has waiters and is below PerOwner.
-func (q *Queue) enqueue(o *owner) {
-	if o.turn == nil && o.waiting.Len() > 0 && o.running < o.most {
-		o.turn = q.turn.PushBack(o)
+// enqueue adds o to the turns of a class if it has waiters and is below PerOwner.
+func (q *Queue) enqueue(o *owner, c class) {
+	if l := &o.lines[c]; l.turn == nil && l.waiting.Len() > 0 && o.running < o.most {
+		l.turn = q.turns[c].PushBack(o)
 	}
 }
 
-func (q *Queue) dequeue(o *owner) {
-	if o.turn != nil {
-		q.turn.Remove(o.turn)
-		o.turn = nil
+func (q *Queue) dequeue(o *owner, c class) {
+	if l := &o.lines[c]; l.turn != nil {
+		q.turns[c].Remove(l.turn)
+		l.turn = nil
 	}
 }
 
-// remove removes w from its owner's waiters.
+// remove removes w from its line.
 func (q *Queue) remove(w *waiter) {
-	w.owner.waiting.Remove(w.entry)
+	waiting := w.owner.lines[w.class].waiting
+	waiting.Remove(w.entry)
 	w.entry = nil
 	q.waiting--
-	if w.owner.waiting.Len() == 0 {
-		q.dequeue(w.owner)
+	if waiting.Len() == 0 {
+		q.dequeue(w.owner, w.class)
 	}
 }
 
 // forget deletes an owner with no running or waiting executions, so that the map
 // does not grow with every owner ever seen.
 func (q *Queue) forget(o *owner) {
-	if o.running == 0 && o.waiting.Len() == 0 {
+	if o.running == 0 && o.waiters(background) == 0 {
 		delete(q.owners, o.name)
 	}
-}
-
-// recordDuration updates the moving average.
-func (q *Queue) recordDuration(took time.Duration) {
-	if q.mean == 0 {
-		q.mean = took
-		return
-	}
-	q.mean += (took - q.mean) / 8
-}
-
-// full returns the error of a full queue.
-func (q *Queue) full(owner string) error {
-	return q.exhausted(owner, "%d executions are running and %d are waiting", q.running, q.waiting)
-}
-
-func (q *Queue) exhausted(owner, format string, args ...any) error {
-	n := 1
-	if o := q.owners[owner]; o != nil {
-		n += o.waiting.Len()
-	}
-	_, start := q.expect(owner, n)
-	return fault.New(fault.Exhausted, "Sandpiper is busy: %s; try again in %s", fmt.Sprintf(format, args...), FormatSeconds(start))
-}
-
-// expect estimates when the nth waiter of an owner starts, and how many waiters
-// start earlier. The duration of one execution is the average of the finished ones,
-// but at least the mean age of the running ones: a queue behind long executions
-// must not report an early start.
-func (q *Queue) expect(name string, n int) (ahead int, start time.Duration) {
-	each := q.mean
-	if q.running > 0 {
-		age := time.Since(q.epoch) - q.starts/time.Duration(q.running)
-		each = max(each, age)
-	}
-	ahead = n - 1
-	if o := q.owners[name]; o != nil && o.running >= o.most { // blocked only by its own executions
-		return ahead, each * time.Duration(n) / time.Duration(o.most)
-	}
-	for _, o := range q.owners {
-		if o.name != name && o.running < o.most {
-			ahead += min(o.waiting.Len(), n)
-		}
-	}
-	return ahead, each * time.Duration(ahead+1) / time.Duration(q.cfg.Concurrent)
-}
-
-// FormatSeconds formats d as whole seconds, at least 1 and at most 300.
-func FormatSeconds(d time.Duration) string {
-	n := int(math.Ceil(d.Seconds()))
-	if n = min(max(n, 1), 300); n > 1 {
-		return fmt.Sprintf("%d seconds", n)
-	}
-	return "1 second"
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -339,6 +340,47 @@ func TestWaiterIsNotifiedOfExpectedStart(t *testing.T) {
 		all.Wait()
 		if len(positions) > 1 {
 			t.Errorf("%d more notifications", len(positions))
+		}
+	})
+}
+
+func TestBackgroundWaitsForAllOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := admit.New(admit.Config{Concurrent: 2, Queued: 5, Wait: time.Minute})
+		var mu sync.Mutex
+		var order []string
+		var all sync.WaitGroup
+		start := func(name, owner string, acquire func(context.Context, string, func(admit.Position)) (func(), error)) {
+			all.Go(func() {
+				release, err := acquire(t.Context(), owner, nil)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					order = append(order, name+" is refused")
+					return
+				}
+				order = append(order, name)
+				time.AfterFunc(time.Second, release)
+			})
+			synctest.Wait()
+		}
+		start("long 1", "a", q.AcquireBackground)
+		start("long 2", "b", q.AcquireBackground)
+		for _, owner := range []string{"a", "b", "c", "c"} {
+			start("background of "+owner, owner, q.AcquireBackground)
+		}
+		start("call of a", "a", q.Acquire)
+		start("background of d", "d", q.AcquireBackground) // the queue is full
+		start("call of d", "d", q.Acquire)                 // displaces the one of a
+		if d := cmp.Diff(map[string]admit.Load{"a": {Running: 1, Waiting: 1}, "b": {Running: 1, Waiting: 1}, "c": {Waiting: 2}, "d": {Waiting: 1}}, q.Loads()); d != "" {
+			t.Errorf("loads (-want +got):\n%s", d)
+		}
+		all.Wait()
+		slices.Sort(order[4:6]) // two slots become free at once
+		slices.Sort(order[6:8])
+		want := []string{"long 1", "long 2", "background of d is refused", "background of a is refused", "call of a", "call of d", "background of b", "background of c", "background of c"}
+		if d := cmp.Diff(want, order); d != "" {
+			t.Errorf("(-want +got):\n%s", d)
 		}
 	})
 }

@@ -9,6 +9,7 @@ server. What it returns has passed the server's privacy, as for a model.
 """
 
 from ._async_client import AsyncSandpiper, AsyncSession
+from ._background import AsyncBackground, Background
 from ._client import Sandpiper, Session
 from ._errors import (
     AccessDenied,
@@ -21,12 +22,15 @@ from ._errors import (
     ServerUnavailable,
     UnsupportedError,
 )
-from ._results import PlannedCall, Question, Result, Selection, Skill, State, TaskResult, Tool
+from ._results import BackgroundStatus, PlannedCall, Question, Result, Selection, Skill, State, TaskResult, Tool
 
 __all__ = [
     "AccessDenied",
+    "AsyncBackground",
     "AsyncSandpiper",
     "AsyncSession",
+    "Background",
+    "BackgroundStatus",
     "BinaryNotFound",
     "ExecutionError",
     "ExecutionSuspended",

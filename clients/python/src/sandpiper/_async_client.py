@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from . import _operations as ops
 from . import _wire
 from ._areas import AsyncFiles, AsyncSkills, AsyncStates, AsyncTools
+from ._background import AsyncBackground
 from ._base import Client, read
 from ._errors import RequestTimeout, SandpiperError
-from ._results import Result, TaskResult
+from ._results import BackgroundStatus, Result, TaskResult
 
 T = TypeVar("T")
 
@@ -66,6 +67,26 @@ class AsyncSandpiper(Client):
     async def task(self, description: str, *, check: bool = True, **options: Any) -> TaskResult:
         """Do a task in words; see Sandpiper.task."""
         return await self._do(ops.task(description, options, check))
+
+    async def dispatch(
+        self,
+        code: str | None = None,
+        *,
+        task: str | None = None,
+        context_vars: Mapping[str, Any] | None = None,
+        timeout_seconds: float | None = None,
+        on_restart: str | None = None,
+    ) -> AsyncBackground:
+        """Start code, or a task in words, that outlives this client; see Sandpiper.dispatch."""
+        return AsyncBackground(self._do, await self._do(ops.dispatch(code, task, context_vars, timeout_seconds, on_restart)))
+
+    def background(self, execution_id: str) -> AsyncBackground:
+        """Return the handle of a background execution with that id, which is not checked."""
+        return AsyncBackground(self._do, execution_id)
+
+    async def list_background(self) -> tuple[BackgroundStatus, ...]:
+        """Return the latest 100 background executions, without output and result; those that have not ended come first."""
+        return await self._do(ops.list_background())
 
     async def stats(self) -> Mapping[str, Any]:
         """Return statistics of the workspace, the limits, the tools and the sandbox."""

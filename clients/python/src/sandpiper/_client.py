@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 from . import _operations as ops
 from . import _wire
 from ._areas import Files, Skills, States, Tools
+from ._background import Background
 from ._base import Client, read
 from ._errors import RequestTimeout, SandpiperError
-from ._results import Result, TaskResult
+from ._results import BackgroundStatus, Result, TaskResult
 
 T = TypeVar("T")
 
@@ -81,6 +82,31 @@ class Sandpiper(Client):
         """Do a task in words: select tools, write code, run it, repair it. options are further
         arguments of the tool execute_task: threshold, top_k, session_id, verbose."""
         return self._do(ops.task(description, options, check))
+
+    def dispatch(
+        self,
+        code: str | None = None,
+        *,
+        task: str | None = None,
+        context_vars: Mapping[str, Any] | None = None,
+        timeout_seconds: float | None = None,
+        on_restart: str | None = None,
+    ) -> Background:
+        """Start code, or a task in words, that outlives this client, and return its handle.
+
+        After a restart of the server, on_restart="resume" continues it without repeating a tool
+        call, and "report" ends it as interrupted. timeout_seconds counts its running time. The
+        profile full has the tool.
+        """
+        return Background(self._do, self._do(ops.dispatch(code, task, context_vars, timeout_seconds, on_restart)))
+
+    def background(self, execution_id: str) -> Background:
+        """Return the handle of a background execution with that id, which is not checked."""
+        return Background(self._do, execution_id)
+
+    def list_background(self) -> tuple[BackgroundStatus, ...]:
+        """Return the latest 100 background executions, without output and result; those that have not ended come first."""
+        return self._do(ops.list_background())
 
     def stats(self) -> Mapping[str, Any]:
         """Return statistics of the workspace, the limits, the tools and the sandbox."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, Union
 
-from ._errors import RequestError
-from ._results import Result, Selection, Skill, State, TaskResult, Tool
+from ._errors import RequestError, RequestTimeout
+from ._results import BackgroundStatus, Result, Selection, Skill, State, TaskResult, Tool
 
 T = TypeVar("T")
 Answer = dict[str, Any]
@@ -89,6 +90,50 @@ def task(description: str, options: Mapping[str, Any], check: bool) -> Operation
     if check:
         result.check()
     return result
+
+
+def dispatch(
+    code: str | None,
+    description: str | None,
+    context_vars: Mapping[str, Any] | None,
+    timeout_seconds: float | None,
+    on_restart: str | None,
+) -> Operation[str]:
+    arguments = _set(code=code, task_description=description, context_vars=context_vars, timeout_seconds=timeout_seconds, on_restart=on_restart)
+    return str((yield Call("dispatch_background_task", arguments))["execution_id"])
+
+
+def background_status(execution_id: str) -> Operation[BackgroundStatus]:
+    return BackgroundStatus.parse((yield Call("get_background_task_status", {"execution_id": execution_id})))
+
+
+_WAIT = 60.0  # seconds of one request; the server allows an hour
+
+
+def await_background(execution_id: str, timeout: float | None, check: bool) -> Operation[Result]:
+    ends = None if timeout is None else time.monotonic() + timeout
+    while True:
+        seconds = _WAIT if ends is None else min(_WAIT, max(ends - time.monotonic(), 0.001))
+        call = Call("wait_for_background_task", {"execution_id": execution_id, "timeout": seconds}, seconds=seconds)
+        status = BackgroundStatus.parse((yield call))
+        if status.ended or status.questions:
+            result = status.outcome()
+            return result.check() if check else result
+        if ends is not None and time.monotonic() >= ends:
+            raise RequestTimeout(f"execution {execution_id} did not end within {timeout:g} seconds; it is {status.state}", "it continues: call wait() again, or cancel()")
+
+
+def list_background() -> Operation[tuple[BackgroundStatus, ...]]:
+    answer = yield Call("list_background_tasks")
+    return tuple(map(BackgroundStatus.parse, answer.get("executions") or ()))
+
+
+def cancel_background(execution_id: str) -> Operation[None]:
+    yield Call("cancel_background_task", {"execution_id": execution_id})
+
+
+def signal(execution_id: str, event: str, value: Any) -> Operation[None]:
+    yield Call("signal_execution", {"execution_id": execution_id, "event": event, "value": value})
 
 
 _PAGE = 262144  # bytes of a file, the server's limit

@@ -133,6 +133,52 @@ class TaskResult(Result):
 
 
 @dataclass(frozen=True)
+class BackgroundStatus:
+    """The state of a background execution."""
+
+    execution_id: str
+    state: str  # queued, running, input_required, waiting, completed, failed, cancelled or interrupted
+    description: str = ""  # of a task in words
+    progress: Answer | None = None  # progress, total and message, of code that reports it
+    output: str = ""  # what the code printed last, while it runs
+    questions: tuple[Question, ...] = ()  # if a person is asked
+    due: str | None = None  # when one that waits continues, in ISO 8601
+    hint: str | None = None
+    result: Result | None = None  # of one that has ended
+    raw: Answer = _raw()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the state is final."""
+        return self.state in ("completed", "failed", "cancelled", "interrupted")
+
+    def outcome(self) -> Result:
+        """Return the result, or one of code that waits for a person."""
+        if self.result is not None:
+            return self.result
+        asked = {"error_type": "approval_required", "error_source": "sandpiper"} if self.questions else {"error_type": self.state}
+        error = "the code waits for a person" if self.questions else f"the execution was {self.state}"
+        raw = {"success": False, "error": error, "hint": self.hint, "execution_id": self.execution_id, "questions": self.raw.get("questions"), **asked}
+        return Result.parse(raw)
+
+    @classmethod
+    def parse(cls, a: Answer) -> BackgroundStatus:
+        result = a.get("result")
+        return cls(
+            execution_id=a.get("execution_id", ""),
+            state=a.get("state", ""),
+            description=a.get("task_description", ""),
+            progress=a.get("progress"),
+            output="\n".join(str(line) for line in a.get("output") or ()),
+            questions=tuple(map(Question.parse, a.get("questions") or ())),
+            due=a.get("due"),
+            hint=a.get("hint"),
+            result=Result.parse(result) if isinstance(result, Mapping) else None,
+            raw=a,
+        )
+
+
+@dataclass(frozen=True)
 class Tool:
     """A tool of an MCP server that is connected to Sandpiper."""
 

@@ -16,6 +16,9 @@ type Client struct {
 	// Model is the model that the client offers by MCP sampling; nil means none. An error
 	// rejects the request.
 	Model func(r Sampling) (string, error)
+	// Fill fills in the forms that the client shows; nil content declines, and a nil Fill means
+	// that the client shows none.
+	Fill func(message string) (content map[string]any)
 	// Progress receives the messages of progress notifications; nil means that none are asked for.
 	Progress func(message string)
 }
@@ -55,6 +58,9 @@ func (c Client) connect(t *testing.T, to mcp.Transport) *Connection {
 	if c.Model != nil {
 		options.CreateMessageHandler = c.sample
 	}
+	if c.Fill != nil {
+		options.ElicitationHandler = c.fill
+	}
 	connection := &Connection{t: t}
 	if c.Progress != nil {
 		connection.token = "p"
@@ -85,6 +91,14 @@ func (c Client) sample(_ context.Context, r *mcp.CreateMessageRequest) (*mcp.Cre
 		return nil, err
 	}
 	return &mcp.CreateMessageResult{Role: "assistant", Model: SampledModel, StopReason: "endTurn", Content: &mcp.TextContent{Text: text}}, nil
+}
+
+func (c Client) fill(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	content := c.Fill(r.Params.Message)
+	if content == nil {
+		return &mcp.ElicitResult{Action: "decline"}, nil
+	}
+	return &mcp.ElicitResult{Action: "accept", Content: content}, nil
 }
 
 // Call calls a tool and returns its text.

@@ -9,7 +9,7 @@ import json
 import os
 import re
 
-from . import convert
+from . import convert, pages as pictures
 from .errors import FormError
 
 _MAX_BYTES = 8 << 20
@@ -46,7 +46,7 @@ class Forms:
 
 
 class Form:
-    """A form: .fields, .fill(data), .review(), .values, .save(file)."""
+    """A form: .fields, .fill(data), .review(), .values, .save(file), .images()."""
 
     def __init__(self, forms, file, data):
         self._forms, self._data = forms, base64.b64encode(data).decode()
@@ -105,6 +105,16 @@ class Form:
         if files._inside(file) == files._inside(self.file):
             raise ValueError(f"{file} is the form itself, which stays unchanged: name another file")
         return files.write_file(file, self._filled)
+
+    def images(self, pages=None, dpi=100):
+        """Return a PNG of each page of a PDF, filled in or not, for show() or write_file().
+
+        pages are numbers from 1; without them all pages are drawn, at most 20. This needs the
+        package pypdfium2; without it forms.Error is raised.
+        """
+        if self.kind != "pdf":
+            raise ValueError(f"{self.file} is no PDF; only a PDF has pages")
+        return pictures.draw(self.file, self._filled or base64.b64decode(self._data), pages, dpi)
 
     def _check_filled(self):
         if self._filled is None:
