@@ -1,6 +1,7 @@
 package sandpiper
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -41,10 +42,7 @@ func (f found) tool() Tool {
 // Search returns the tools that match a description, best first: at most the given number, 1 to
 // 100; 0 means 10.
 func (t Tools) Search(ctx context.Context, query string, most int) ([]Tool, error) {
-	args := map[string]any{"query": query, "detail_level": "full"}
-	if most != 0 {
-		args["max_results"] = most
-	}
+	args := map[string]any{"query": query, "detail_level": "full", "max_results": cmp.Or(most, 10)}
 	if err := t.client.awaitServers(ctx); err != nil {
 		return nil, err
 	}

@@ -43,12 +43,12 @@ var toolcalls = map[string]hostcall{
 	"search_tools": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(q lookup.Query) (any, error) {
 			q.FromCode = true
-			return h.find().Search(ctx, q)
+			return h.find().Answer(ctx, q)
 		})
 	},
 	"get_tool_definition": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a definitionArgs) (any, error) {
-			return h.find().Define(ctx, h.home.Shapes, a.Name, a.Category)
+			return h.find().DefineNames(ctx, h.home.Shapes, a.Name, a.Category)
 		})
 	},
 	"list_resources": serverRequest("list_resources", func(ctx context.Context, h *host, a serverArgs) (any, error) {
@@ -132,8 +132,8 @@ func (h *host) resources(ctx context.Context, server string, templates bool) ([]
 }
 
 type definitionArgs struct {
-	Name     string `json:"tool_name"`
-	Category string `json:"category"`
+	Name     json.RawMessage `json:"tool_name"`
+	Category string          `json:"category"`
 }
 
 // serverArgs are the arguments of requests to a server.

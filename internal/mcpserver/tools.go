@@ -1,7 +1,9 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -24,15 +26,15 @@ func (s *Server) toolTools() []builtin {
 		params: []param{
 			{name: "query", kind: text, required: true, about: "Empty lists a category"},
 			category,
-			{name: "detail_level", kind: text, values: []string{lookup.Name, lookup.Summary, lookup.Full}, fallback: lookup.Summary},
-			{name: "max_results", kind: integer, fallback: 10},
+			{name: "detail_level", kind: text, values: []string{lookup.Lines, lookup.Name, lookup.Summary, lookup.Full}, fallback: lookup.Lines},
+			{name: "max_results", kind: integer, fallback: 20},
 		},
 		hints: wire.Hints{ReadOnly: true, Idempotent: true},
 		run:   s.searchTools,
 	}, {
 		name: "get_tool_definition", profile: Lean,
 		about:  "A tool's schemas, import, signature and example.",
-		params: []param{{name: "tool_name", kind: text, required: true, about: "TOOL or SERVER.TOOL", names: toolNames}, category},
+		params: []param{{name: "tool_name", kind: textOrTexts, required: true, about: "TOOL or SERVER.TOOL", names: toolNames}, category},
 		hints:  wire.Hints{ReadOnly: true, Idempotent: true},
 		run:    s.toolDefinition,
 	}, {
@@ -68,25 +70,25 @@ func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	q := lookup.Query{Text: args.Query, Category: args.Category, Detail: args.Detail}
+	q := lookup.Query{Text: args.Query, Category: args.Category, Detail: cmp.Or(args.Detail, lookup.Lines), Limit: 20}
 	if args.Most != nil {
 		if q.Limit = int(toInt64(*args.Most)); q.Limit == 0 { // 0 means the default in a Query
 			return redact.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
 		}
 	}
-	found, err := s.find(c).Search(ctx, q)
+	found, err := s.find(c).Answer(ctx, q)
 	return redact.Message{Body: found}, err
 }
 
 func (s *Server) toolDefinition(ctx context.Context, c call) (redact.Message, error) {
 	var args struct {
-		Name     string `json:"tool_name"`
+		Name     json.RawMessage `json:"tool_name"`
 		Category string
 	}
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	d, err := s.find(c).Define(ctx, c.home.Shapes, args.Name, args.Category)
+	d, err := s.find(c).DefineNames(ctx, c.home.Shapes, args.Name, args.Category)
 	return redact.Message{Body: d}, err
 }
 

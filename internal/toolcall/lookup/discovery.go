@@ -11,9 +11,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -74,183 +72,6 @@ func (f *Finder) Modules() (names []string) {
 
 // Tokens returns how many tokens a client spends that lists all these tools directly.
 func (f *Finder) Tokens() int64 { return f.now().Tokens() }
-
-// Values of Query.Detail.
-const (
-	Name    = "name"
-	Summary = "summary"
-	Full    = "full"
-)
-
-// Query is a search for tools.
-type Query struct {
-	Text     string `json:"query"`
-	Category string `json:"category"`
-	Detail   string `json:"detail_level"` // "" means Summary
-	Limit    int    `json:"max_results"`  // 0 means 10
-	// FromCode marks a query of code in the sandbox. It may contain private data and is
-	// therefore not sent to a remote embedding endpoint.
-	FromCode bool `json:"-"`
-}
-
-// Found is the answer to a Query.
-type Found struct {
-	Query    string `json:"query"`
-	Category string `json:"category"`
-	Detail   string `json:"detail_level"`
-	Count    int    `json:"count"` // all matches
-	Tools    []Hit  `json:"tools"`
-	Hint     string `json:"hint,omitempty"` // set if nothing was found
-}
-
-// Hit is one tool in a search's answer.
-type Hit struct {
-	Name        string   `json:"name"`
-	Category    string   `json:"category"`
-	Server      string   `json:"mcp_server"`
-	Description string   `json:"description,omitempty"` // the first sentence
-	Functions   []string `json:"functions,omitempty"`
-	UseCases    []string `json:"use_cases,omitempty"`
-	Signature   string   `json:"signature,omitempty"`
-	Import      string   `json:"import,omitempty"`  // also of a skill or handwritten function without other details
-	Connect     string   `json:"connect,omitempty"` // how, if its server is not connected
-}
-
-// maxResults limits one search.
-const maxResults = 100
-
-// Search finds tools.
-func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
-	if q.Detail == "" {
-		q.Detail = Summary
-	}
-	if q.Detail != Name && q.Detail != Summary && q.Detail != Full {
-		return Found{}, fault.New(fault.Invalid, "detail_level is %.40q; it must be name, summary or full", q.Detail)
-	}
-	if q.Limit == 0 {
-		q.Limit = 10
-	}
-	if q.Limit < 0 || q.Limit > maxResults {
-		return Found{}, fault.New(fault.Invalid, "max_results is %d; it must be 1 to %d", q.Limit, maxResults)
-	}
-	if len(q.Text) > 2000 {
-		return Found{}, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("describe in a few words what the tool should do")
-	}
-	now := f.awaitFirst(ctx)
-	search := now.SearchWithEmbeddings
-	if q.FromCode && !(f.cfg.Embeddings != nil && f.cfg.Embeddings.Local()) {
-		search = func(_ context.Context, text, category string, most int) ([]catalog.Tool, int) {
-			return now.Search(text, category, most)
-		}
-	}
-	own, err := f.modules(ctx, now)
-	if err != nil {
-		return Found{}, err
-	}
-	tools, total := search(ctx, q.Text, q.Category, q.Limit)
-	found := Found{Query: q.Text, Category: q.Category, Detail: q.Detail, Count: total}
-	var matching int
-	found.Tools, matching = merge(ctx, now, tools, own, q)
-	if found.Count += matching; len(found.Tools) == 0 {
-		found.Hint = f.emptyHint(now, q)
-	}
-	return found, nil
-}
-
-// maxAwait limits the time that a request waits for servers that are being started.
-const maxAwait = 10 * time.Second
-
-// awaitFirst returns what there is to search. While no tool is known, as after the first start, it
-// waits for the servers: an agent does not search again when the first search finds nothing.
-func (f *Finder) awaitFirst(ctx context.Context) *catalog.Snapshot {
-	now := f.now()
-	if len(now.Tools) > 0 {
-		return now
-	}
-	return f.awaitListing(ctx, now.Servers...)
-}
-
-// awaitListing waits for those of the servers that were never listed, and returns the catalog then.
-func (f *Finder) awaitListing(ctx context.Context, servers ...catalog.Server) *catalog.Snapshot {
-	var names []string
-	for _, v := range servers {
-		if v.Connected && v.Listed.IsZero() {
-			names = append(names, v.Name)
-		}
-	}
-	if len(names) == 0 || f.cfg.AwaitTools == nil {
-		return f.now()
-	}
-	ctx, stop := context.WithTimeout(ctx, maxAwait)
-	defer stop()
-	f.cfg.AwaitTools(ctx, names...)
-	return f.now()
-}
-
-func hit(now *catalog.Snapshot, t catalog.Tool, detail string) Hit {
-	h := Hit{Name: t.Definition.Tool, Category: t.Category, Server: t.Server}
-	if !t.Connected {
-		h.Connect = "add server " + t.Server + " to servers: in sandpiper.yaml"
-	}
-	if detail == Name {
-		return h
-	}
-	h.Description = firstSentence(t.Description, 120)
-	if detail == Full {
-		h.Functions, h.UseCases = t.Functions, t.UseCases
-		if t.Connected {
-			u := usage(now, t, t.Definition)
-			h.Signature, h.Import = u.Signature, u.Import
-		}
-	}
-	return h
-}
-
-// emptyHint returns the hint for a search without matches.
-func (f *Finder) emptyHint(now *catalog.Snapshot, q Query) string {
-	if len(now.Tools) == 0 {
-		return "no tools are known yet; " + f.ServerStates()
-	}
-	if q.Category != "" {
-		return "categories: " + strings.Join(categories(now), ", ")
-	}
-	return "use other or fewer words; categories: " + listSome(categories(now))
-}
-
-// ServerStates describes the states of all servers in one line, since not every
-// profile includes list_servers.
-func (f *Finder) ServerStates() string {
-	var all []string
-	for _, s := range f.Servers().Servers {
-		how := s.State
-		if s.Reason != "" {
-			how += ": " + s.Reason
-		}
-		all = append(all, s.Name+" ("+how+")")
-	}
-	if len(all) == 0 {
-		return "no server is connected: servers: in sandpiper.yaml names them"
-	}
-	return "servers: " + listSome(all)
-}
-
-// maxNamed limits the names in a hint.
-const maxNamed = 12
-
-func listSome(all []string) string {
-	if more := len(all) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), more)
-	}
-	return strings.Join(all, ", ")
-}
-
-func categories(now *catalog.Snapshot) (names []string) {
-	for name := range now.Categories() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
 
 func usage(now *catalog.Snapshot, t catalog.Tool, d tool.Definition) codegen.Usage {
 	module, function := now.Python(t.Ref)
@@ -315,6 +136,46 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 	u := usage(now, t, of)
 	d.Import, d.Signature, d.Example = u.Import, u.Signature, u.Example
 	return d, nil
+}
+
+// Definitions are the answer for several tools.
+type Definitions struct {
+	Tools []any `json:"tools"` // a Definition or an Undefined for each name
+}
+
+// Undefined says why a tool has no definition.
+type Undefined struct {
+	Name  string `json:"name"`
+	Error string `json:"error"`
+}
+
+// maxDefinitions limits the names of one request.
+const maxDefinitions = 20
+
+// DefineNames returns the Definition of a tool, or Definitions if names is a JSON array. A name
+// without a tool does not fail the others.
+func (f *Finder) DefineNames(ctx context.Context, shapes *catalog.Shapes, names json.RawMessage, category string) (any, error) {
+	var one string
+	if json.Unmarshal(names, &one) == nil {
+		return f.Define(ctx, shapes, one, category)
+	}
+	var several []string
+	if json.Unmarshal(names, &several) != nil || len(several) == 0 || len(several) > maxDefinitions {
+		return nil, fault.New(fault.Invalid, "tool_name is %.80s; it must be the name of a tool or an array of 1 to %d names", names, maxDefinitions)
+	}
+	all := Definitions{}
+	for _, name := range several {
+		d, err := f.Define(ctx, shapes, name, category)
+		switch {
+		case err == nil:
+			all.Tools = append(all.Tools, d)
+		case fault.KindOf(err) == fault.NotFound:
+			all.Tools = append(all.Tools, Undefined{name, fault.Message(err) + "; " + fault.Hint(err)})
+		default:
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // markInferred marks an object's schema as inferred, for the signature.

@@ -163,7 +163,9 @@ def save_state(name: str, value: Any) -> Operation[None]:
 
 
 def search_tools(query: str, category: str | None, max_results: int | None, detail_level: str) -> Operation[list[Tool]]:
-    arguments = _set(query=query, category=category, max_results=max_results, detail_level=detail_level)
+    if detail_level not in ("name", "summary", "full"):
+        raise ValueError(f"detail_level is {detail_level!r}; it must be name, summary or full")
+    arguments = _set(query=query, category=category, max_results=10 if max_results is None else max_results, detail_level=detail_level)
     return [Tool.parse(t) for t in (yield from _known(Call("search_tools", arguments))).get("tools") or ()]
 
 
