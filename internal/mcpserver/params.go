@@ -41,8 +41,12 @@ type param struct {
 	names    source   // values that exist, for completion; nil means values
 }
 
-// schema converts params to a JSON Schema, in the same order.
+// schema converts params to a JSON Schema, in the same order. It is short: other arguments are
+// not allowed, but only their error says so.
 func schema(params []param) json.RawMessage {
+	if len(params) == 0 {
+		return json.RawMessage(`{"type":"object"}`)
+	}
 	var b, required bytes.Buffer
 	b.WriteString(`{"type":"object","properties":{`)
 	for i, p := range params {
@@ -58,7 +62,7 @@ func schema(params []param) json.RawMessage {
 	if required.Len() > 0 {
 		fmt.Fprintf(&b, `,"required":[%s]`, required.Bytes()[1:])
 	}
-	b.WriteString(`,"additionalProperties":false}`)
+	b.WriteByte('}')
 	return b.Bytes()
 }
 

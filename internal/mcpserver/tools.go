@@ -22,18 +22,18 @@ func (s *Server) toolTools() []builtin {
 	category := param{name: "category", kind: text, names: categoryNames}
 	return []builtin{{
 		name: "search_tools", profile: Lean,
-		about: "Find tools of MCP servers by what they do.",
+		about: "Find tools by purpose.",
 		params: []param{
-			{name: "query", kind: text, required: true, about: "Empty lists a category"},
+			{name: "query", kind: text, required: true},
 			category,
 			{name: "detail_level", kind: text, values: []string{lookup.Lines, lookup.Name, lookup.Summary, lookup.Full}, fallback: lookup.Lines},
-			{name: "max_results", kind: integer, fallback: 20},
+			{name: "max_results", kind: integer},
 		},
 		hints: wire.Hints{ReadOnly: true, Idempotent: true},
 		run:   s.searchTools,
 	}, {
 		name: "get_tool_definition", profile: Lean,
-		about:  "A tool's schemas, import, signature and example.",
+		about:  "Describe tools in full.",
 		params: []param{{name: "tool_name", kind: textOrTexts, required: true, about: "TOOL or SERVER.TOOL", names: toolNames}, category},
 		hints:  wire.Hints{ReadOnly: true, Idempotent: true},
 		run:    s.toolDefinition,
@@ -116,7 +116,7 @@ func (s *Server) serverTools(ctx context.Context, c call) (redact.Message, error
 // mostNamed is the maximum number of servers in the description of execute_code.
 const (
 	mostNamed     = 12
-	mostNamedLean = 6
+	mostNamedLean = 4
 )
 
 // aboutServers describes the server modules.
@@ -125,10 +125,10 @@ func aboutServers(p Profile, names []string) string {
 	case len(names) == 0:
 		return ""
 	case p == Lean:
-		return "\nTools of MCP servers are functions: `from servers." + names[0] + " import TOOL`, found by search_tools; failures raise ToolError. Servers: " + some(names, mostNamedLean) + "."
+		return "\nMCP tools are functions: search_tools, then `from servers." + names[0] + " import TOOL`. Servers: " + some(names, mostNamedLean) + "."
 	}
-	return "\nTools of MCP servers are functions: `from servers." + names[0] + " import TOOL`; find them with search_tools. " +
-		"A tool that fails raises ToolError; parallel(lambda: f(…), …) calls several at once. Servers: " + some(names, mostNamed) + "."
+	return "\nMCP tools are functions, found by search_tools: `from servers." + names[0] + " import TOOL`; failures raise ToolError. " +
+		"parallel(lambda: f(…), …) calls several at once. Servers: " + some(names, mostNamed) + "."
 }
 
 // some lists the first names, and the number of the others.
