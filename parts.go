@@ -63,7 +63,7 @@ func (t Tools) Describe(ctx context.Context, name string) (Tool, error) {
 		return Tool{}, err
 	}
 	var answer found
-	err := t.client.do(ctx, "get_tool_definition", map[string]any{"tool_name": name}, &answer)
+	err := t.client.do(ctx, "get_tool_definition", map[string]any{"tool_name": name, "schemas": true}, &answer)
 	return answer.tool(), err
 }
 

@@ -47,8 +47,9 @@ var toolcalls = map[string]hostcall{
 		})
 	},
 	"get_tool_definition": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a definitionArgs) (any, error) {
-			return h.find().DefineNames(ctx, h.home.Shapes, a.Name, a.Category)
+		return withArgs(args, func(q lookup.Names) (any, error) {
+			q.Schemas = true // tokens do not matter to code
+			return h.find().DefineNames(ctx, h.home.Shapes, q)
 		})
 	},
 	"list_resources": serverRequest("list_resources", func(ctx context.Context, h *host, a serverArgs) (any, error) {
@@ -129,11 +130,6 @@ func (h *host) resources(ctx context.Context, server string, templates bool) ([]
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(r upstream.Resource) bool { return r.Template != templates }), nil
-}
-
-type definitionArgs struct {
-	Name     json.RawMessage `json:"tool_name"`
-	Category string          `json:"category"`
 }
 
 // serverArgs are the arguments of requests to a server.

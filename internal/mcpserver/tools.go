@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -34,7 +33,7 @@ func (s *Server) toolTools() []builtin {
 	}, {
 		name: "get_tool_definition", profile: Lean,
 		about:  "Describe tools in full.",
-		params: []param{{name: "tool_name", kind: textOrTexts, required: true, about: "TOOL or SERVER.TOOL", names: toolNames}, category},
+		params: []param{{name: "tool_name", kind: textOrTexts, required: true, about: "TOOL or SERVER.TOOL", names: toolNames}, category, {name: "schemas", kind: boolean}},
 		hints:  wire.Hints{ReadOnly: true, Idempotent: true},
 		run:    s.toolDefinition,
 	}, {
@@ -81,14 +80,11 @@ func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error
 }
 
 func (s *Server) toolDefinition(ctx context.Context, c call) (redact.Message, error) {
-	var args struct {
-		Name     json.RawMessage `json:"tool_name"`
-		Category string
-	}
+	var args lookup.Names
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	d, err := s.find(c).DefineNames(ctx, c.home.Shapes, args.Name, args.Category)
+	d, err := s.find(c).DefineNames(ctx, c.home.Shapes, args)
 	return redact.Message{Body: d}, err
 }
 

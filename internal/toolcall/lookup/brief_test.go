@@ -156,11 +156,11 @@ func TestBriefSaysHowToConnect(t *testing.T) {
 func TestSeveralDefinitionsInOneRequest(t *testing.T) {
 	t.Parallel()
 	f, _ := finder(t)
-	all, err := f.DefineNames(t.Context(), nil, json.RawMessage(`["git_hub.list_issues","lst_issues"]`), "")
+	all, err := f.DefineNames(t.Context(), nil, lookup.Names{Names: json.RawMessage(`["git_hub.list_issues","lst_issues"]`)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, err := f.DefineNames(t.Context(), nil, json.RawMessage(`"list_issues"`), "")
+	one, err := f.DefineNames(t.Context(), nil, lookup.Names{Names: json.RawMessage(`"list_issues"`)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,8 +169,35 @@ func TestSeveralDefinitionsInOneRequest(t *testing.T) {
 		t.Error(d)
 	}
 	for _, names := range []string{`[]`, `[1]`, `{}`, `["a"` + strings.Repeat(`,"a"`, 20) + `]`} {
-		if _, err := f.DefineNames(t.Context(), nil, json.RawMessage(names), ""); fault.KindOf(err) != fault.Invalid {
+		if _, err := f.DefineNames(t.Context(), nil, lookup.Names{Names: json.RawMessage(names)}); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("%.20s: %v", names, err)
+		}
+	}
+}
+
+func TestCompactDefinitionHasNoSchemaThatRepeatsIt(t *testing.T) {
+	t.Parallel()
+	tools := map[string][]tool.Definition{"tracker": {
+		{Ref: tool.Ref{Server: "tracker", Tool: "list"}, Description: "List issues.", Input: json.RawMessage(`{"type":"object","properties":{"state":{"enum":["open","closed"]},"page-size":{"type":"integer","minimum":1,"maximum":100,"description":"Issues on a page"}},"required":["state"]}`),
+			Output: json.RawMessage(`{"type":"object","properties":{"total":{"type":"integer"}},"required":["total"]}`)},
+		{Ref: tool.Ref{Server: "tracker", Tool: "nested"}, Input: json.RawMessage(`{"type":"object","properties":{"of":{"type":"object","properties":{"a":{"type":"string","description":"A"}}}}}`)},
+	}}
+	f := openFinder(t, tools, 1)
+	for name, want := range map[string]string{
+		"list": `{"name":"list","mcp_server":"tracker","category":"general","description":"List issues.","import":"from servers.tracker import list","signature":"list(state: Literal['open', 'closed'], page_size: int | None = None) -> {'total': int}",` +
+			`"arguments":["page_size: Sent as \"page-size\". Issues on a page. At least 1, at most 100."]}`,
+		"nested": `{"name":"nested","mcp_server":"tracker","category":"general","description":"","input_schema":{"type":"object","properties":{"of":{"type":"object","properties":{"a":{"type":"string","description":"A"}}}}},` +
+			`"import":"from servers.tracker import nested","signature":"nested(of: {'a?': str} | None = None) -> Any"}`,
+	} {
+		q := lookup.Names{Names: json.RawMessage(`"` + name + `"`)}
+		d, err := f.DefineNames(t.Context(), nil, q)
+		if diff := cmp.Diff(want, encode(t, d)); diff != "" || err != nil {
+			t.Errorf("%v\n%s", err, diff)
+		}
+		q.Schemas = true
+		full, err := f.DefineNames(t.Context(), nil, q)
+		if text := encode(t, full); err != nil || !strings.Contains(text, `"input_schema":{"type":"object"`) || !strings.Contains(text, `"example":`) {
+			t.Errorf("%v\n%s", err, text)
 		}
 	}
 }

@@ -86,15 +86,38 @@ type Definition struct {
 	Description string          `json:"description"`
 	Functions   []string        `json:"functions,omitempty"`
 	UseCases    []string        `json:"use_cases,omitempty"`
-	Input       json.RawMessage `json:"input_schema"`
+	Input       json.RawMessage `json:"input_schema,omitempty"`
 	Output      json.RawMessage `json:"output_schema,omitempty"`
 	Inferred    bool            `json:"inferred,omitempty"` // Output was inferred from results
 	Import      string          `json:"import,omitempty"`
 	Signature   string          `json:"signature,omitempty"`
+	Arguments   []string        `json:"arguments,omitempty"` // of a compact definition: what the signature does not say
 	Example     string          `json:"example,omitempty"`
 	Connect     string          `json:"connect,omitempty"`
 	Quarantined string          `json:"held,omitempty"` // why it cannot be called
 	Others      []string        `json:"others,omitempty"`
+
+	usage codegen.Usage
+}
+
+// compact returns d without what the signature says: the schemas, unless they say more, and the
+// example. Strings in the signature have single quotes, which JSON does not escape.
+func (d Definition) compact() Definition {
+	if d.Signature == "" || d.Signature != d.usage.Signature { // not connected, or a module
+		return d
+	}
+	_, result, _ := strings.Cut(d.Signature, ") -> ")
+	if !strings.Contains(result, "Any") {
+		d.Output = nil
+	}
+	if !d.usage.Nested && !strings.Contains(d.Signature, "(...)") {
+		d.Input = nil
+	}
+	if !strings.ContainsAny(d.Signature, `'\\`) {
+		d.Signature = strings.ReplaceAll(d.Signature, `"`, "'")
+	}
+	d.Example, d.Arguments = "", d.usage.Arguments
+	return d
 }
 
 // Define returns the definition of a tool, named "tool", "server.tool" or as it is
@@ -133,8 +156,8 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 			of.Output = markInferred(d.Output)
 		}
 	}
-	u := usage(now, t, of)
-	d.Import, d.Signature, d.Example = u.Import, u.Signature, u.Example
+	d.usage = usage(now, t, of)
+	d.Import, d.Signature, d.Example = d.usage.Import, d.usage.Signature, d.usage.Example
 	return d, nil
 }
 
@@ -152,20 +175,34 @@ type Undefined struct {
 // maxDefinitions limits the names of one request.
 const maxDefinitions = 20
 
-// DefineNames returns the Definition of a tool, or Definitions if names is a JSON array. A name
-// without a tool does not fail the others.
-func (f *Finder) DefineNames(ctx context.Context, shapes *catalog.Shapes, names json.RawMessage, category string) (any, error) {
+// Names is a request for the definitions of tools.
+type Names struct {
+	Names    json.RawMessage `json:"tool_name"` // a string, or an array of strings
+	Category string          `json:"category"`
+	Schemas  bool            `json:"schemas"` // with schemas and an example, even if the rest says the same
+}
+
+// DefineNames returns the Definition of a tool, or Definitions if there is an array of names. A
+// name without a tool does not fail the others.
+func (f *Finder) DefineNames(ctx context.Context, shapes *catalog.Shapes, q Names) (any, error) {
+	define := func(name string) (Definition, error) {
+		d, err := f.Define(ctx, shapes, name, q.Category)
+		if !q.Schemas {
+			d = d.compact()
+		}
+		return d, err
+	}
 	var one string
-	if json.Unmarshal(names, &one) == nil {
-		return f.Define(ctx, shapes, one, category)
+	if json.Unmarshal(q.Names, &one) == nil {
+		return define(one)
 	}
 	var several []string
-	if json.Unmarshal(names, &several) != nil || len(several) == 0 || len(several) > maxDefinitions {
-		return nil, fault.New(fault.Invalid, "tool_name is %.80s; it must be the name of a tool or an array of 1 to %d names", names, maxDefinitions)
+	if json.Unmarshal(q.Names, &several) != nil || len(several) == 0 || len(several) > maxDefinitions {
+		return nil, fault.New(fault.Invalid, "tool_name is %.80s; it must be the name of a tool or an array of 1 to %d names", q.Names, maxDefinitions)
 	}
 	all := Definitions{}
 	for _, name := range several {
-		d, err := f.Define(ctx, shapes, name, category)
+		d, err := define(name)
 		switch {
 		case err == nil:
 			all.Tools = append(all.Tools, d)

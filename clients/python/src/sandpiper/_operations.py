@@ -175,7 +175,7 @@ def select_tools(task: str, threshold: float | None, top_k: int | None) -> Opera
 
 def describe_tool(name: str) -> Operation[Tool]:
     yield from _settled()
-    return Tool.parse((yield Call("get_tool_definition", {"tool_name": name})))
+    return Tool.parse((yield Call("get_tool_definition", {"tool_name": name, "schemas": True})))
 
 
 def server_tools(server: str) -> Operation[list[Tool]]:
