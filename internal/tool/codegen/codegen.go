@@ -128,7 +128,7 @@ type Usage struct {
 	Signature string   // list_issues(owner: str, state: Literal["open", "closed"] = "open") -> Any
 	Example   string   // list_issues(owner="octocat")
 	Arguments []string // what the signature does not say of arguments: "state: Only issues in it."
-	Nested    bool     // keys of objects have descriptions too, which Arguments omits
+	Nested    bool     // keys of arguments have descriptions too, which Arguments omits
 }
 
 // Describe returns the usage of d. The arguments server and name are Python names,
@@ -140,7 +140,7 @@ func Describe(d tool.Definition, server, name string) Usage {
 		Signature: f.signature(),
 		Example:   f.example(),
 		Arguments: f.args(),
-		Nested:    len(f.names.notes) > 0,
+		Nested:    f.nested,
 	}
 }
 

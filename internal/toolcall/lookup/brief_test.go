@@ -179,7 +179,7 @@ func TestCompactDefinitionHasNoSchemaThatRepeatsIt(t *testing.T) {
 	t.Parallel()
 	tools := map[string][]tool.Definition{"tracker": {
 		{Ref: tool.Ref{Server: "tracker", Tool: "list"}, Description: "List issues.", Input: json.RawMessage(`{"type":"object","properties":{"state":{"enum":["open","closed"]},"page-size":{"type":"integer","minimum":1,"maximum":100,"description":"Issues on a page"}},"required":["state"]}`),
-			Output: json.RawMessage(`{"type":"object","properties":{"total":{"type":"integer"}},"required":["total"]}`)},
+			Output: json.RawMessage(`{"type":"object","properties":{"total":{"type":"integer","description":"All"}},"required":["total"]}`)},
 		{Ref: tool.Ref{Server: "tracker", Tool: "nested"}, Input: json.RawMessage(`{"type":"object","properties":{"of":{"type":"object","properties":{"a":{"type":"string","description":"A"}}}}}`)},
 	}}
 	f := openFinder(t, tools, 1)

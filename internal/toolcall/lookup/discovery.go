@@ -8,6 +8,7 @@
 package lookup
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -107,7 +108,7 @@ func (d Definition) compact() Definition {
 		return d
 	}
 	_, result, _ := strings.Cut(d.Signature, ") -> ")
-	if !strings.Contains(result, "Any") {
+	if strings.Contains(result, "{") || !bytes.Contains(d.Output, []byte(`"properties"`)) { // its keys are not too many
 		d.Output = nil
 	}
 	if !d.usage.Nested && !strings.Contains(d.Signature, "(...)") {
