@@ -3,7 +3,7 @@
 
 export CGO_ENABLED = 0
 
-.PHONY: build release test lint bench soak chaos load noisy tenants release-check
+.PHONY: build release test lint bench job-tokens search-eval soak chaos load noisy tenants release-check
 
 build: # the program, as ./sandpiper
 	go build -o sandpiper ./cmd/sandpiper
@@ -22,6 +22,9 @@ lint:
 
 bench: build # beside the other ways to run Python that are installed or can be fetched
 	go run ./scripts/bench-peers -binary ./sandpiper
+
+job-tokens: build # of a job with a tool and 10,000 rows, beside fastmcp
+	go run ./scripts/bench-peers -binary ./sandpiper -table job
 
 soak: build # ten minutes at half of saturation; SOAK_MINUTES=60 for an hour
 	go run ./scripts/soak -binary ./sandpiper

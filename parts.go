@@ -1,6 +1,7 @@
 package sandpiper
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -49,10 +50,7 @@ const (
 // 100; 0 means 10. It waits for servers that are starting. If one of them takes longer than a minute,
 // Search returns the tools of the others and an error.
 func (t Tools) Search(ctx context.Context, query string, most int) ([]Tool, error) {
-	args := map[string]any{"query": query, "detail_level": "full"}
-	if most != 0 {
-		args["max_results"] = most
-	}
+	args := map[string]any{"query": query, "detail_level": "full", "max_results": cmp.Or(most, 10)}
 	var answer struct {
 		Tools    []found
 		Starting []string
@@ -84,7 +82,7 @@ func (t Tools) Search(ctx context.Context, query string, most int) ([]Tool, erro
 // Describe returns a tool with its schemas.
 func (t Tools) Describe(ctx context.Context, name string) (Tool, error) {
 	var answer found
-	err := t.client.do(ctx, "get_tool_definition", map[string]any{"tool_name": name}, &answer)
+	err := t.client.do(ctx, "get_tool_definition", map[string]any{"tool_name": name, "schemas": true}, &answer)
 	return answer.tool(), err
 }
 

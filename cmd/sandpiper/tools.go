@@ -52,8 +52,8 @@ tools have never been listed, and exits with 1 if that was not possible for one.
 		},
 	}
 	c.Flags().StringVar(&q.Category, "category", "", "only tools of `CATEGORY`")
-	c.Flags().StringVar(&q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: name, summary or full")
-	c.Flags().IntVar(&q.Limit, "max", 10, "at most `N` tools")
+	c.Flags().StringVar(&q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: brief, name, summary or full")
+	c.Flags().IntVar(&q.Limit, "max", 0, "at most `N` tools (default 10, and 20 with --detail brief)")
 	return a.ofTenant(c)
 }
 
@@ -77,26 +77,18 @@ func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 		}
 		defer home.Release(context.WithoutCancel(ctx))
 		q.Listed = true
-		found, err := d.Find.WithSkills(home.Skills).Search(ctx, q)
+		found, err := d.Find.WithSkills(home.Skills).Answer(ctx, q)
 		if err != nil {
 			return err
 		}
 		if a.json {
 			return a.writeJSON(found)
 		}
-		for _, t := range found.Tools {
-			a.printf("%s\n", strings.TrimRight(visibleName(t.Server+"."+t.Name)+"  "+visibleName(t.Description), " "))
-			for _, line := range []string{t.Import, t.Signature} {
-				if line != "" {
-					a.printf("    %s\n", visibleName(line))
-				}
-			}
-		}
-		switch {
-		case found.Hint != "":
-			a.printf("nothing found: %s\n", found.Hint)
-		case found.Count > len(found.Tools):
-			a.printf("… %d more\n", found.Count-len(found.Tools))
+		switch found := found.(type) {
+		case lookup.Brief:
+			a.printBrief(found)
+		case lookup.Found:
+			a.printFound(found)
 		}
 		return nil
 	})
@@ -104,6 +96,41 @@ func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 		return exit(exitFailed) // the search did not include all configured servers
 	}
 	return err
+}
+
+func (a *app) printBrief(found lookup.Brief) {
+	more := found.Count
+	for _, g := range found.Servers {
+		a.printf("%s\n", visibleName(g.Module))
+		for _, line := range g.Lines {
+			a.printf("    %s\n", visibleName(line))
+		}
+		more -= len(g.Lines)
+	}
+	a.printRest(found.Count, more, found.Hint)
+}
+
+func (a *app) printFound(found lookup.Found) {
+	for _, t := range found.Tools {
+		a.printf("%s\n", strings.TrimRight(visibleName(t.Server+"."+t.Name)+"  "+visibleName(t.Description), " "))
+		for _, line := range []string{t.Import, t.Signature} {
+			if line != "" {
+				a.printf("    %s\n", visibleName(line))
+			}
+		}
+	}
+	a.printRest(found.Count, found.Count-len(found.Tools), found.Hint)
+}
+
+func (a *app) printRest(count, more int, hint string) {
+	switch {
+	case count == 0:
+		a.printf("nothing found: %s\n", hint)
+	case hint != "":
+		a.printf("%s\n", hint)
+	case more > 0:
+		a.printf("… %d more\n", more)
+	}
 }
 
 func (a *app) runToolsGet(ctx context.Context, name, category string) error {

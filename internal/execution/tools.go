@@ -55,8 +55,9 @@ var toolcalls = map[string]hostcall{
 		})
 	},
 	"get_tool_definition": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a definitionArgs) (any, error) {
-			return h.find().Define(ctx, h.home.Shapes, a.Name, a.Category)
+		return withArgs(args, func(q lookup.Names) (any, error) {
+			q.Schemas = true // tokens do not matter to code
+			return h.find().DefineNames(ctx, h.home.Shapes, q)
 		})
 	},
 	"list_resources": serverRequest("list_resources", func(ctx context.Context, h *host, a serverArgs) (any, error) {
@@ -137,11 +138,6 @@ func (h *host) resources(ctx context.Context, server string, templates bool) ([]
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(r upstream.Resource) bool { return r.Template != templates }), nil
-}
-
-type definitionArgs struct {
-	Name     string `json:"tool_name"`
-	Category string `json:"category"`
 }
 
 // serverArgs are the arguments of requests to a server.
@@ -245,12 +241,12 @@ func (h *host) awaitServers(ctx context.Context, servers []string) map[string]er
 
 // search searches tools. While it waits for servers that were never listed, the code's clock is
 // paused.
-func (h *host) search(ctx context.Context, q lookup.Query) (lookup.Found, error) {
+func (h *host) search(ctx context.Context, q lookup.Query) (any, error) {
 	if slices.ContainsFunc(h.now().Servers, func(s catalog.Server) bool { return s.Connected && s.Listed.IsZero() }) {
 		h.pause()
 		defer h.resume(ctx) // fails only if ctx has ended, and then the call ends as well
 	}
-	return h.find().Search(ctx, q)
+	return h.find().Answer(ctx, q)
 }
 
 func (h *host) viewer() catalog.Viewer {

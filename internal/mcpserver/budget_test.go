@@ -2,12 +2,15 @@ package mcpserver_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"io"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form"
@@ -15,12 +18,20 @@ import (
 
 // Every client pays these tokens for the list of tools on every turn.
 func TestToolListTokenBudget(t *testing.T) {
+	scanner, err := detect.New(detect.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for profile, budget := range map[mcpserver.Profile]int{
-		mcpserver.Lean: 700, mcpserver.Standard: 1500, mcpserver.Full: 2500,
+		mcpserver.Lean: 380, mcpserver.Standard: 900, mcpserver.Full: 2500,
 	} {
 		total := 0
+		privacy, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner, Record: func(context.Context, redact.Transfer) error { return nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
 		cfg := execution.Config{Backend: fake.New(fake.Config{}), Restricted: true, Forms: form.New(form.Config{})} // needs the longer description
-		for _, tool := range listTools(t, newServerFor(t, t.TempDir(), profile, cfg)) {
+		for _, tool := range listTools(t, newServerOf(t, t.TempDir(), mcpserver.Config{Profile: profile, Privacy: privacy}, cfg)) {
 			n := tokens.Count(tool.Name + "\n" + tool.Description + "\n" + string(tool.InputSchema))
 			t.Logf("%s: %4d %s", profile, n, tool.Name)
 			total += n

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -18,22 +17,20 @@ import (
 // available names and the form of the answer. In the lean profile help() lists the
 // globals.
 const (
-	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: no network" + noPackages + "; files in /workspace (the working directory) persist between calls, variables only with a session_id. " +
-		"Use it to read, filter, join, count and compute over data, and return a summary instead of the data.\n" +
-		"The answer has `result` (the variable of that name, else the last expression) and `output` (what was printed); a failure has error, error_type, traceback and error_source: \"sandpiper\", or \"code\" if the code wrote the error. " +
-		"Too large a result is saved to a file and described. Top-level await works.\n" +
-		"Globals: json re math statistics collections datetime date timedelta; read_file(f) write_file(f, content) list_files(p=\".\") delete_file(f); " +
-		"save_skill(name, code, description=\"\") load_skill(name) list_skills(), and `from skills.NAME import f` for functions saved before; " +
-		"filter_by_field(data, field, value) summarize_list(data, limit=10) aggregate_stats(data, numeric_fields=None) format_output(data, max_chars=5000); " +
-		"checkpoint(step, context) in a session; progress(done, total, message); ask(question, json_schema=None) asks the person; show(image) to return a PNG or JPEG."
-	aboutExecuteLean = "Run Python 3.14 with " + wholeLibrary + " in a sandbox without network; files in /workspace persist, variables with a session_id. " +
-		"Compute over data here and return a summary: `result`, else the last expression, and what is printed. help() lists more globals."
+	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: no network" + noPackages + ". Files in /workspace persist, variables only with a session_id. " +
+		"Filter and compute over data here, and return a summary: `result` (else the last expression) and what is printed. " +
+		"error_source is \"code\" if the code wrote the error.\n" +
+		"Globals, described by help(): read_file write_file list_files delete_file save_skill load_skill list_skills " +
+		"filter_by_field summarize_list aggregate_stats format_output checkpoint progress show; ask(question, json_schema=None) asks the person; " +
+		"json re math statistics collections datetime date timedelta. Saved functions: `from skills.NAME import f`."
+	aboutExecuteLean = "Run Python 3.14 with " + wholeLibrary + ", without network. Files in /workspace persist, variables with a session_id. " +
+		"Return a summary: `result` (else the last expression) and prints. help() lists globals."
 )
 
 // The description of privacy tokens for the model.
 const (
-	aboutTokens       = "\nPersonal data in answers shows as tokens like [EMAIL_…]; in strings of your code they stand for the values."
-	aboutTokensStrict = "\nPersonal data shows as tokens like [EMAIL_…], to your code too: compare and pass them on as they are."
+	aboutTokens       = "\nTokens like [EMAIL_…] replace personal data; strings in code may use them as the values."
+	aboutTokensStrict = "\nTokens like [EMAIL_…] replace personal data, in code too: pass them on as they are."
 )
 
 // The available library, unrestricted and restricted. An import error lists all
@@ -41,7 +38,7 @@ const (
 const (
 	noPackages   = ", no packages"
 	wholeLibrary = "its standard library"
-	safeLibrary  = "the safe part of its standard library (no os, sys, pathlib or open, no __dunder__ attributes)"
+	safeLibrary  = "a safe part of its standard library (no os, sys, open, __dunder__)"
 )
 
 func (s *Server) executeTool(a audience) builtin {
@@ -73,11 +70,11 @@ func (s *Server) executeTool(a audience) builtin {
 		longest: 100_000,
 		params: []param{
 			{name: "code", kind: text, required: true},
-			{name: "context_vars", kind: object, about: "Set as globals"},
-			{name: "timeout_seconds", kind: number, fallback: l.Timeout.Seconds(), about: fmt.Sprintf("At most %g", l.MaxTimeout.Seconds())},
-			{name: "memory_mb", kind: integer, fallback: l.MemoryMB, about: fmt.Sprintf("%d to %d", l.MinMemoryMB, l.MaxMemoryMB)},
-			{name: "session_id", kind: text, about: "Calls with the same share variables", names: sessionIDs},
-			{name: "dry_run", kind: boolean, about: "Plan changes; resume_execution(plan_id) makes them"},
+			{name: "context_vars", kind: object},
+			{name: "timeout_seconds", kind: number, fallback: l.Timeout.Seconds()},
+			{name: "memory_mb", kind: integer, fallback: l.MemoryMB},
+			{name: "session_id", kind: text, names: sessionIDs},
+			{name: "dry_run", kind: boolean, about: "Only plan changes"},
 		},
 		hints: wire.Hints{Destructive: true}, // may overwrite and delete files
 		run:   s.execute,

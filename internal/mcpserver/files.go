@@ -29,23 +29,23 @@ const maxNames = 1000
 func (s *Server) fileTools() []builtin {
 	return []builtin{{
 		name: "write_workspace_file", profile: Standard, scope: access.Files,
-		about:  "Write a text file to /workspace, replacing what was there.",
+		about:  "Write a text file, replacing any.",
 		params: []param{{name: "filename", kind: text, required: true, names: fileNames}, {name: "content", kind: text, required: true}},
 		hints:  wire.Hints{Destructive: true, Idempotent: true},
 		run:    s.writeFile,
 	}, {
 		name: "read_workspace_file", profile: Standard, scope: access.Files, longest: 400_000,
-		about: "Read a file from /workspace. A large one comes in pages: go on at next_offset. To work on a file, read it in execute_code instead.",
+		about: "Read a file; continue at next_offset.",
 		params: []param{
 			{name: "filename", kind: text, required: true, names: fileNames},
-			{name: "offset", kind: integer, fallback: 0, about: "In bytes"},
-			{name: "limit", kind: integer, fallback: page, about: fmt.Sprintf("In bytes, at most %d", maxPage)},
+			{name: "offset", kind: integer, fallback: 0},
+			{name: "limit", kind: integer, fallback: page, about: fmt.Sprintf("Bytes, at most %d", maxPage)},
 		},
 		hints: wire.Hints{ReadOnly: true},
 		run:   s.readFile,
 	}, {
 		name: "list_workspace_files", profile: Standard, scope: access.Files,
-		about:  "List the files beneath a directory of /workspace, recursively.",
+		about:  "List files, recursively.",
 		params: []param{{name: "subpath", kind: text, fallback: "."}},
 		hints:  wire.Hints{ReadOnly: true},
 		run:    s.listFiles,

@@ -25,6 +25,8 @@ const (
 	texts    kind = "array" // of strings
 	boolean  kind = "boolean"
 	anything kind = "" // JSON
+	// textOrTexts is a string or an array of strings.
+	textOrTexts kind = "string or array"
 )
 
 // param is one parameter of a tool. The listed schema and the argument check are made
@@ -39,8 +41,12 @@ type param struct {
 	names    source   // values that exist, for completion; nil means values
 }
 
-// schema converts params to a JSON Schema, in the same order.
+// schema converts params to a JSON Schema, in the same order. It is short: other arguments are
+// not allowed, but only their error says so.
 func schema(params []param) json.RawMessage {
+	if len(params) == 0 {
+		return json.RawMessage(`{"type":"object"}`)
+	}
 	var b, required bytes.Buffer
 	b.WriteString(`{"type":"object","properties":{`)
 	for i, p := range params {
@@ -56,20 +62,27 @@ func schema(params []param) json.RawMessage {
 	if required.Len() > 0 {
 		fmt.Fprintf(&b, `,"required":[%s]`, required.Bytes()[1:])
 	}
-	b.WriteString(`,"additionalProperties":false}`)
+	b.WriteByte('}')
 	return b.Bytes()
 }
 
 func (p param) schema() []byte {
 	var s struct {
-		Type        kind            `json:"type,omitempty"`
+		Type        any             `json:"type,omitempty"`
 		Description string          `json:"description,omitempty"`
 		Items       json.RawMessage `json:"items,omitempty"`
 		Enum        []string        `json:"enum,omitempty"`
 		Default     any             `json:"default,omitempty"`
 	}
-	s.Type, s.Description, s.Enum, s.Default = p.kind, p.about, p.values, p.fallback
-	if p.kind == texts {
+	s.Description, s.Enum, s.Default = p.about, p.values, p.fallback
+	switch p.kind {
+	case anything:
+	case textOrTexts:
+		s.Type = []kind{text, texts}
+	default:
+		s.Type = p.kind
+	}
+	if p.kind == texts || p.kind == textOrTexts {
 		s.Items = json.RawMessage(`{"type":"string"}`)
 	}
 	return compact(s)
@@ -191,6 +204,8 @@ func (p param) allowed() string {
 		return "one of " + strings.Join(p.values, ", ")
 	case p.kind == texts:
 		return "an array of strings"
+	case p.kind == textOrTexts:
+		return "a string or an array of strings"
 	case p.kind == anything:
 		return "a JSON value"
 	case p.kind == integer || p.kind == object:
@@ -215,6 +230,8 @@ func (p param) fits(value json.RawMessage) bool {
 		return value[0] == 't' || value[0] == 'f'
 	case object:
 		return value[0] == '{'
+	case textOrTexts:
+		return param{kind: text}.fits(value) || param{kind: texts}.fits(value)
 	case anything:
 		return true
 	default:

@@ -17,21 +17,23 @@ var sample = []param{
 	{name: "context_vars", kind: object},
 	{name: "tags", kind: texts},
 	{name: "encoding", kind: text, values: []string{"utf-8", "base64"}},
+	{name: "of", kind: textOrTexts},
 }
 
-func TestSchemaIsOrderedAndStrict(t *testing.T) {
+func TestSchemaIsOrdered(t *testing.T) {
 	want := `{"type":"object","properties":{` +
 		`"code":{"type":"string","description":"Python"},` +
 		`"timeout_seconds":{"type":"number","default":30},` +
 		`"memory_mb":{"type":"integer","default":500},` +
 		`"context_vars":{"type":"object"},` +
 		`"tags":{"type":"array","items":{"type":"string"}},` +
-		`"encoding":{"type":"string","enum":["utf-8","base64"]}},` +
-		`"required":["code"],"additionalProperties":false}`
+		`"encoding":{"type":"string","enum":["utf-8","base64"]},` +
+		`"of":{"type":["string","array"],"items":{"type":"string"}}},` +
+		`"required":["code"]}`
 	if d := cmp.Diff(want, string(schema(sample))); d != "" {
 		t.Error(d)
 	}
-	if got := string(schema(nil)); got != `{"type":"object","properties":{},"additionalProperties":false}` {
+	if got := string(schema(nil)); got != `{"type":"object"}` {
 		t.Errorf("schema(nil) = %s", got)
 	}
 }
@@ -49,7 +51,7 @@ func TestInvalidRequestsReturnError(t *testing.T) {
 		`{"code":"","timeout":3}`:           `run has no parameter "timeout"; did you mean timeout_seconds?`,
 		`{"code":"","timeoutSeconds":3}`:    `run has no parameter "timeoutSeconds"; did you mean timeout_seconds?`,
 		`{"code":"","memory":3}`:            `run has no parameter "memory"; did you mean memory_mb?`,
-		`{"code":"","zzz":3}`:               `run has no parameter "zzz"; it takes code, timeout_seconds, memory_mb, context_vars, tags, encoding`,
+		`{"code":"","zzz":3}`:               `run has no parameter "zzz"; it takes code, timeout_seconds, memory_mb, context_vars, tags, encoding, of`,
 		`{"code":"","code":""}`:             `run was given "code" twice`,
 		`{"code":"","timeout_seconds":"x"}`: `run: timeout_seconds must be a number, not the string "x"`,
 		`{"code":"","memory_mb":1.5}`:       `run: memory_mb must be an integer, not 1.5`,
@@ -59,6 +61,8 @@ func TestInvalidRequestsReturnError(t *testing.T) {
 		`{"code":"","tags":"a"}`:            `run: tags must be an array of strings, not the string "a"`,
 		`{"code":"","tags":["a",null]}`:     `run: tags must be an array of strings, not the array ["a",null]`,
 		`{"code":"","encoding":"latin1"}`:   `run: encoding must be one of utf-8, base64, not the string "latin1"`,
+		`{"code":"","of":{}}`:               `run: of must be a string or an array of strings, not the object {}`,
+		`{"code":"","of":["a",1]}`:          `run: of must be a string or an array of strings, not the array ["a",1]`,
 		`{"code":"","tags":"` + strings.Repeat("a", 500) + `"}`: `run: tags must be an array of strings, not the string "` + strings.Repeat("a", 59) + `…`,
 	} {
 		err := decode("run", sample, json.RawMessage(args), &struct{}{})

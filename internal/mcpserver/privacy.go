@@ -19,13 +19,13 @@ func (s *Server) privacyTools(a audience) []builtin {
 	given := []param{{name: "text", kind: text, required: true}}
 	return []builtin{{
 		name: "sanitize_pii", profile: Standard,
-		about:  "Replace personal data and secrets in a text by tokens such as [EMAIL_…]. Answers of all tools have them replaced already.",
+		about:  "Replace personal data in a text by tokens.",
 		params: given,
 		hints:  wire.Hints{Idempotent: true},
 		run:    s.sanitize,
 	}, {
 		name: "restore_pii", profile: Standard,
-		about:  "Show the values of tokens, if that is allowed. Code, files and tool arguments accept the tokens themselves.",
+		about:  "Show the values of tokens, if allowed; code accepts tokens.",
 		params: given,
 		hints:  wire.Hints{ReadOnly: true},
 		run:    s.restore,

@@ -25,11 +25,11 @@ import (
 func (s *Server) resumeTool() builtin {
 	return builtin{
 		name: "resume_execution", profile: Lean,
-		about: "Resume an execution that waits for a person or was interrupted (no call repeats), or apply a plan.",
+		about: "Resume a waiting or interrupted execution, or apply a plan.",
 		params: []param{
-			{name: "execution_id", kind: text, about: "Without it such executions are listed", names: resumableIDs},
-			{name: "session_id", kind: text, about: "List those of this session", names: sessionIDs},
-			{name: "answer", kind: anything, about: "The person's, never yours; {question id: answer} for several; {\"action\":\"decline\"}"},
+			{name: "execution_id", kind: text, about: "Absent: lists them", names: resumableIDs},
+			{name: "session_id", kind: text, names: sessionIDs},
+			{name: "answer", kind: anything, about: "The person's, never yours"},
 		},
 		longest: 100_000,
 		hints:   wire.Hints{Destructive: true},
@@ -200,7 +200,7 @@ func waiting(id string, open []question.Question) parked {
 		}
 	}
 	if len(asked) > 0 {
-		p.Error = "the code waits for an answer from the person, and this client cannot show the question: ask them in your own words, then call resume_execution"
+		p.Error = "the code waits for an answer from the person, and this client cannot show the question: ask them in your own words, then call resume_execution with their answer: {question id: answer} for several, {\"action\": \"decline\"} if they decline"
 	}
 	if len(approvals) > 0 {
 		also := ""

@@ -12,9 +12,9 @@ func (s *Server) skillTools() []builtin {
 	name := param{name: "name", kind: text, required: true, names: skillNames}
 	return []builtin{{
 		name: "save_skill", profile: Standard,
-		about: "Save Python worth using again: functions and constants. Later code loads it with `from skills import name`. Replaces a skill of that name.",
+		about: "Save or replace functions for `from skills import name`.",
 		params: []param{
-			{name: "name", kind: text, required: true, about: "Letters, digits and underscores", names: skillNames},
+			{name: "name", kind: text, required: true, about: "An identifier", names: skillNames},
 			{name: "code", kind: text, required: true},
 			{name: "description", kind: text, fallback: ""},
 			{name: "tags", kind: texts},
@@ -23,13 +23,13 @@ func (s *Server) skillTools() []builtin {
 		run:   s.saveSkill,
 	}, {
 		name: "load_skill", profile: Standard,
-		about:  "Read a saved skill's code and description.",
-		params: []param{name, {name: "version", kind: integer, fallback: 0}},
+		about:  "A skill's code and description.",
+		params: []param{name, {name: "version", kind: integer}},
 		hints:  wire.Hints{ReadOnly: true},
 		run:    s.loadSkill,
 	}, {
 		name: "list_skills", profile: Standard,
-		about: "List saved skills.",
+		about: "Saved skills.",
 		hints: wire.Hints{ReadOnly: true},
 		run:   s.listSkills,
 	}, {

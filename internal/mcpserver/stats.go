@@ -18,7 +18,7 @@ import (
 func (s *Server) statsTools() []builtin {
 	return []builtin{{
 		name: "get_execution_stats", profile: Standard,
-		about: "What there is: workspace, skills, limits, sandbox.",
+		about: "Workspace, skills, limits, sandbox.",
 		hints: wire.Hints{ReadOnly: true},
 		run:   s.stats,
 	}, {

@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -20,19 +21,19 @@ func (s *Server) toolTools() []builtin {
 	category := param{name: "category", kind: text, names: categoryNames}
 	return []builtin{{
 		name: "search_tools", profile: Lean,
-		about: "Find tools of MCP servers by what they do.",
+		about: "Find tools by purpose.",
 		params: []param{
-			{name: "query", kind: text, required: true, about: "Empty lists a category"},
+			{name: "query", kind: text, required: true},
 			category,
-			{name: "detail_level", kind: text, values: []string{lookup.Name, lookup.Summary, lookup.Full}, fallback: lookup.Summary},
-			{name: "max_results", kind: integer, fallback: 10},
+			{name: "detail_level", kind: text, values: []string{lookup.Lines, lookup.Name, lookup.Summary, lookup.Full}, fallback: lookup.Lines},
+			{name: "max_results", kind: integer},
 		},
 		hints: wire.Hints{ReadOnly: true, Idempotent: true},
 		run:   s.searchTools,
 	}, {
 		name: "get_tool_definition", profile: Lean,
-		about:  "A tool's schemas, import, signature and example.",
-		params: []param{{name: "tool_name", kind: text, required: true, about: "TOOL or SERVER.TOOL", names: toolNames}, category},
+		about:  "Describe tools in full.",
+		params: []param{{name: "tool_name", kind: textOrTexts, required: true, about: "TOOL or SERVER.TOOL", names: toolNames}, category, {name: "schemas", kind: boolean}},
 		hints:  wire.Hints{ReadOnly: true, Idempotent: true},
 		run:    s.toolDefinition,
 	}, {
@@ -68,25 +69,22 @@ func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	q := lookup.Query{Text: args.Query, Category: args.Category, Detail: args.Detail}
+	q := lookup.Query{Text: args.Query, Category: args.Category, Detail: cmp.Or(args.Detail, lookup.Lines), Limit: 20}
 	if args.Most != nil {
 		if q.Limit = int(toInt64(*args.Most)); q.Limit == 0 { // 0 means the default in a Query
 			return redact.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
 		}
 	}
-	found, err := s.find(c).Search(ctx, q)
+	found, err := s.find(c).Answer(ctx, q)
 	return redact.Message{Body: found}, err
 }
 
 func (s *Server) toolDefinition(ctx context.Context, c call) (redact.Message, error) {
-	var args struct {
-		Name     string `json:"tool_name"`
-		Category string
-	}
+	var args lookup.Names
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	d, err := s.find(c).Define(ctx, c.home.Shapes, args.Name, args.Category)
+	d, err := s.find(c).DefineNames(ctx, c.home.Shapes, args)
 	return redact.Message{Body: d}, err
 }
 
@@ -118,7 +116,7 @@ func (s *Server) serverTools(ctx context.Context, c call) (redact.Message, error
 // mostNamed is the maximum number of servers in the description of execute_code.
 const (
 	mostNamed     = 12
-	mostNamedLean = 6
+	mostNamedLean = 4
 )
 
 // aboutServers describes the server modules.
@@ -127,10 +125,10 @@ func aboutServers(p Profile, names []string) string {
 	case len(names) == 0:
 		return ""
 	case p == Lean:
-		return "\nTools of MCP servers are functions: `from servers." + names[0] + " import TOOL`, found by search_tools; failures raise ToolError. Servers: " + some(names, mostNamedLean) + "."
+		return "\nMCP tools are functions: search_tools, then `from servers." + names[0] + " import TOOL`. Servers: " + some(names, mostNamedLean) + "."
 	}
-	return "\nTools of MCP servers are functions: `from servers." + names[0] + " import TOOL`; find them with search_tools. " +
-		"A tool that fails raises ToolError; parallel(lambda: f(…), …) calls several at once. Servers: " + some(names, mostNamed) + "."
+	return "\nMCP tools are functions, found by search_tools: `from servers." + names[0] + " import TOOL`; failures raise ToolError. " +
+		"parallel(lambda: f(…), …) calls several at once. Servers: " + some(names, mostNamed) + "."
 }
 
 // some lists the first names, and the number of the others.

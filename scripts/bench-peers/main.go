@@ -1,10 +1,11 @@
 // Command bench-peers compares sandpiper with other ways to run code for agents, in
-// two tables:
+// three tables:
 //
 //	go run ./scripts/bench-peers [-binary FILE] [-baseline FILE] [-cache DIR] [-table NAME] [-quick]
 //
 // The table of interpreters has a warm `1+1` and a data job. The table of servers has
 // calls of tools: MCP servers and libraries with a code mode use two upstream servers.
+// The table of the job has the tokens of a model that finds a tool and filters its rows.
 //
 // It uses the installed python3, node, npm and bwrap. It installs fixed versions of
 // everything else from npm and PyPI into a cache. Missing programs are skipped with a
@@ -45,7 +46,7 @@ func run(ctx context.Context) error {
 	binary := flag.String("binary", "", "sandpiper (default: a build of this checkout)")
 	flag.StringVar(&cache, "cache", filepath.Join(cache, "sandpiper-peers"), "directory of installed peers")
 	baseline := flag.String("baseline", "", "another sandpiper, to be compared with upstream servers too")
-	table := flag.String("table", "", "only this table: interpreters, servers (default: both)")
+	table := flag.String("table", "", "only this table: interpreters, servers, job (default: all)")
 	quick := flag.Bool("quick", false, "fewer executions")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "sandpiper-peers-")
@@ -59,12 +60,17 @@ func run(ctx context.Context) error {
 	}
 	defer h.close()
 	fmt.Println(bench.ThisMachine())
-	if *table != "servers" {
+	if *table == "" || *table == "job" {
+		if err := h.countJob(ctx); err != nil {
+			return err
+		}
+	}
+	if *table == "" || *table == "interpreters" {
 		if err := h.compareInterpreters(ctx, *quick); err != nil {
 			return err
 		}
 	}
-	if *table != "interpreters" {
+	if *table == "" || *table == "servers" {
 		all := h.servers(ctx, *baseline)
 		if err := measureServers(ctx, all, *quick); err != nil {
 			return err

@@ -113,6 +113,8 @@ class Operations(Case):
         tools = self.client.tools
         self.assertEqual(tools.search("add two numbers")[0].name, "calculator.add")
         self.assertEqual(len(tools.search("weather", max_results=1)), 1)
+        with self.assertRaisesRegex(ValueError, "must be name, summary or full"):
+            tools.search("weather", detail_level="brief")
         add = tools.describe("calculator.add")
         self.assertEqual((add.server, add.tool, add.raw["input_schema"]["required"]), ("calculator", "add", ["a", "b"]))
         self.assertEqual(sorted(t.tool for t in tools.of_server("weather")), ["get_forecast", "get_weather"])

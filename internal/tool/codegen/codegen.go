@@ -124,9 +124,11 @@ var TextSchema = json.RawMessage(`{"inferred":true,"text":true,"type":"string"}`
 
 // Usage describes how code calls one tool.
 type Usage struct {
-	Import    string // from servers.github import list_issues
-	Signature string // list_issues(owner: str, state: Literal["open", "closed"] = "open") -> Any
-	Example   string // list_issues(owner="octocat")
+	Import    string   // from servers.github import list_issues
+	Signature string   // list_issues(owner: str, state: Literal["open", "closed"] = "open") -> Any
+	Example   string   // list_issues(owner="octocat")
+	Arguments []string // what the signature does not say of arguments: "state: Only issues in it."
+	Nested    bool     // keys of arguments have descriptions too, which Arguments omits
 }
 
 // Describe returns the usage of d. The arguments server and name are Python names,
@@ -137,6 +139,8 @@ func Describe(d tool.Definition, server, name string) Usage {
 		Import:    "from servers." + server + " import " + name,
 		Signature: f.signature(),
 		Example:   f.example(),
+		Arguments: f.args(),
+		Nested:    f.nested,
 	}
 }
 

@@ -66,33 +66,36 @@ func definition(input string) tool.Definition {
 }
 
 func TestDescribe(t *testing.T) {
-	for _, c := range []struct{ schema, signature, example string }{
-		{`{"type":"object"}`, `f() -> Any`, `f()`},
+	for _, c := range []struct{ schema, signature, example, arguments string }{
+		{`{"type":"object"}`, `f() -> Any`, `f()`, ``},
 		{`{"properties":{"b":{"type":"integer"},"a":{"type":"string"}},"required":["a"]}`,
-			`f(a: str, b: int | None = None) -> Any`, `f(a="a")`},
+			`f(a: str, b: int | None = None) -> Any`, `f(a="a")`, ``},
 		{`{"properties":{"s":{"enum":["open","closed"],"default":"open"}}}`,
-			`f(s: Literal["open", "closed"] = "open") -> Any`, `f()`},
+			`f(s: Literal["open", "closed"] = "open") -> Any`, `f()`, ``},
 		{`{"properties":{"resource-group":{"type":"string","format":"uuid"},"from":{"type":"integer","minimum":3}},"required":["from","resource-group"]}`,
-			`f(resource_group: str, from_: int) -> Any`, `f(resource_group="00000000-0000-4000-8000-000000000000", from_=3)`},
+			`f(resource_group: str, from_: int) -> Any`, `f(resource_group="00000000-0000-4000-8000-000000000000", from_=3)`, "resource_group: Sent as \"resource-group\". Format uuid.\nfrom_: Sent as \"from\". At least 3."},
 		{`{"properties":{"o":{"type":"object","properties":{"a":{"type":"string"},"b-c":{"type":"array","items":{"type":"number"}}},"required":["a"]}},"required":["o"]}`,
-			`f(o: {"a": str, "b-c?": list[float]}) -> Any`, `f(o={"a": "a"})`},
+			`f(o: {"a": str, "b-c?": list[float]}) -> Any`, `f(o={"a": "a"})`, ``},
 		{`{"properties":{"x":{"anyOf":[{"type":"string"},{"type":"null"},{"const":3},{"const":"y"}]}},"required":["x"]}`,
-			`f(x: Literal[3, "y"] | str | None) -> Any`, `f(x="x")`},
+			`f(x: Literal[3, "y"] | str | None) -> Any`, `f(x="x")`, ``},
 		{`{"properties":{"x":{"type":"integer","default":"5"},"y":{"type":"number","default":2}}}`,
-			`f(x: int | None = None, y: float = 2) -> Any`, `f()`},
+			`f(x: int | None = None, y: float = 2) -> Any`, `f()`, `x: The server's default is "5".`},
 		{`{"properties":{"x":{"type":"string"}},"additionalProperties":{"type":"boolean"}}`,
-			`f(x: str | None = None, **more: bool) -> Any`, `f()`},
+			`f(x: str | None = None, **more: bool) -> Any`, `f()`, ``},
 		{`{"properties":{"more":{},"_sandpiper":{}},"additionalProperties":true}`,
-			`f(more: Any = None, _sandpiper: Any = None, **more_: Any) -> Any`, `f()`},
+			`f(more: Any = None, _sandpiper: Any = None, **more_: Any) -> Any`, `f()`, ``},
 		{`{"properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}}}}}`,
-			`f(x: {"next?": dict[str, Any]} | None = None) -> Any`, `f()`},
+			`f(x: {"next?": dict[str, Any]} | None = None) -> Any`, `f()`, ``},
 		{`{"properties":{"x":{"type":"array","prefixItems":[{"type":"number"},{"type":"string"}],"items":false}},"required":["x"]}`,
-			`f(x: tuple[float, str]) -> Any`, `f(x=[1, "x"])`},
-		{`not JSON`, `f(**more: Any) -> Any`, `f()`},
-		{`true`, `f(**more: Any) -> Any`, `f()`},
+			`f(x: tuple[float, str]) -> Any`, `f(x=[1, "x"])`, ``},
+		{`not JSON`, `f(**more: Any) -> Any`, `f()`, ``},
+		{`true`, `f(**more: Any) -> Any`, `f()`, ``},
 	} {
 		got := codegen.Describe(definition(c.schema), "s", "f")
 		want := codegen.Usage{Import: "from servers.s import f", Signature: c.signature, Example: c.example}
+		if c.arguments != "" {
+			want.Arguments = strings.Split(c.arguments, "\n")
+		}
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s\n%s", c.schema, d)
 		}

@@ -21,6 +21,7 @@ type function struct {
 	// inferred reports whether the result type was inferred and not declared: the
 	// output schema has "inferred": true.
 	inferred bool
+	nested   bool // keys of arguments have descriptions
 }
 
 // param is one parameter.
@@ -38,6 +39,7 @@ func newFunction(d tool.Definition, name string) *function {
 	f.input = newReader(parseSchema(d.Input), n, false)
 	f.params = f.parameters()
 	f.more = f.extraType()
+	f.nested = len(n.notes) > 0
 	f.result = anything
 	if declared, _ := d.Returns(); len(declared) > 0 {
 		output := newReader(parseSchema(declared), n, true)

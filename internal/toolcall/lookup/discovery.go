@@ -8,10 +8,10 @@
 package lookup
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -80,164 +80,6 @@ func (f *Finder) Modules() (names []string) {
 // Tokens returns how many tokens a client spends that lists all these tools directly.
 func (f *Finder) Tokens() int64 { return f.now().Tokens() }
 
-// Values of Query.Detail.
-const (
-	Name    = "name"
-	Summary = "summary"
-	Full    = "full"
-)
-
-// Query is a search for tools.
-type Query struct {
-	Text     string `json:"query"`
-	Category string `json:"category"`
-	Detail   string `json:"detail_level"` // "" means Summary
-	Limit    int    `json:"max_results"`  // 0 means 10
-	// FromCode marks a query of code in the sandbox. It may contain private data and is
-	// therefore not sent to a remote embedding endpoint.
-	FromCode bool `json:"-"`
-	// Listed means that the caller has waited for servers that were never listed.
-	Listed bool `json:"-"`
-}
-
-// Found is the answer to a Query.
-type Found struct {
-	Query    string `json:"query"`
-	Category string `json:"category"`
-	Detail   string `json:"detail_level"`
-	Count    int    `json:"count"` // all matches
-	Tools    []Hit  `json:"tools"`
-	// Starting are the servers whose tools are missing, because they are still being started.
-	Starting []string `json:"starting,omitempty"`
-	Hint     string   `json:"hint,omitempty"` // set if nothing was found, or with Starting
-}
-
-// Hit is one tool in a search's answer.
-type Hit struct {
-	Name        string   `json:"name"`
-	Category    string   `json:"category"`
-	Server      string   `json:"mcp_server"`
-	Description string   `json:"description,omitempty"` // the first sentence
-	Functions   []string `json:"functions,omitempty"`
-	UseCases    []string `json:"use_cases,omitempty"`
-	Signature   string   `json:"signature,omitempty"`
-	Import      string   `json:"import,omitempty"`  // also of a skill or handwritten function without other details
-	Connect     string   `json:"connect,omitempty"` // how, if its server is not connected
-}
-
-// maxResults limits one search.
-const maxResults = 100
-
-// Search finds tools.
-func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
-	if q.Detail == "" {
-		q.Detail = Summary
-	}
-	if q.Detail != Name && q.Detail != Summary && q.Detail != Full {
-		return Found{}, fault.New(fault.Invalid, "detail_level is %.40q; it must be name, summary or full", q.Detail)
-	}
-	if q.Limit == 0 {
-		q.Limit = 10
-	}
-	if q.Limit < 0 || q.Limit > maxResults {
-		return Found{}, fault.New(fault.Invalid, "max_results is %d; it must be 1 to %d", q.Limit, maxResults)
-	}
-	if len(q.Text) > 2000 {
-		return Found{}, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("describe in a few words what the tool should do")
-	}
-	now := f.now()
-	if !q.Listed {
-		now = f.awaitListing(ctx, now.Servers...)
-	}
-	search := now.SearchWithEmbeddings
-	if q.FromCode && !(f.cfg.Embeddings != nil && f.cfg.Embeddings.Local()) {
-		search = func(_ context.Context, text, category string, most int) ([]catalog.Tool, int) {
-			return now.Search(text, category, most)
-		}
-	}
-	own, err := f.modules(ctx, now)
-	if err != nil {
-		return Found{}, err
-	}
-	tools, total := search(ctx, q.Text, q.Category, q.Limit)
-	found := Found{Query: q.Text, Category: q.Category, Detail: q.Detail, Count: total, Starting: f.starting(now)}
-	var matching int
-	found.Tools, matching = merge(ctx, now, tools, own, q)
-	found.Count += matching
-	switch {
-	case len(found.Starting) > 0:
-		found.Hint = startingHint(found.Starting)
-	case len(found.Tools) == 0:
-		found.Hint = f.emptyHint(now, q)
-	}
-	return found, nil
-}
-
-func hit(now *catalog.Snapshot, t catalog.Tool, detail string) Hit {
-	h := Hit{Name: t.Definition.Tool, Category: t.Category, Server: t.Server}
-	if !t.Connected {
-		h.Connect = "add server " + t.Server + " to servers: in sandpiper.yaml"
-	}
-	if detail == Name {
-		return h
-	}
-	h.Description = firstSentence(t.Description, 120)
-	if detail == Full {
-		h.Functions, h.UseCases = t.Functions, t.UseCases
-		if t.Connected {
-			u := usage(now, t, t.Definition)
-			h.Signature, h.Import = u.Signature, u.Import
-		}
-	}
-	return h
-}
-
-// emptyHint returns the hint for a search without matches.
-func (f *Finder) emptyHint(now *catalog.Snapshot, q Query) string {
-	if len(now.Tools) == 0 {
-		return "no tools are known yet; " + f.ServerStates()
-	}
-	if q.Category != "" {
-		return "categories: " + strings.Join(categories(now), ", ")
-	}
-	return "use other or fewer words; categories: " + listSome(categories(now))
-}
-
-// ServerStates describes the states of all servers in one line, since not every
-// profile includes list_servers.
-func (f *Finder) ServerStates() string {
-	var all []string
-	for _, s := range f.Servers().Servers {
-		how := s.State
-		if s.Reason != "" {
-			how += ": " + s.Reason
-		}
-		all = append(all, s.Name+" ("+how+")")
-	}
-	if len(all) == 0 {
-		return "no server is connected: servers: in sandpiper.yaml names them"
-	}
-	return "servers: " + listSome(all)
-}
-
-// maxNamed limits the names in a hint.
-const maxNamed = 12
-
-func listSome(all []string) string {
-	if more := len(all) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), more)
-	}
-	return strings.Join(all, ", ")
-}
-
-func categories(now *catalog.Snapshot) (names []string) {
-	for name := range now.Categories() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
-
 func usage(now *catalog.Snapshot, t catalog.Tool, d tool.Definition) codegen.Usage {
 	module, function := now.Python(t.Ref)
 	return codegen.Describe(d, module, function)
@@ -251,15 +93,38 @@ type Definition struct {
 	Description string          `json:"description"`
 	Functions   []string        `json:"functions,omitempty"`
 	UseCases    []string        `json:"use_cases,omitempty"`
-	Input       json.RawMessage `json:"input_schema"`
+	Input       json.RawMessage `json:"input_schema,omitempty"`
 	Output      json.RawMessage `json:"output_schema,omitempty"`
 	Inferred    bool            `json:"inferred,omitempty"` // Output was inferred from results
 	Import      string          `json:"import,omitempty"`
 	Signature   string          `json:"signature,omitempty"`
+	Arguments   []string        `json:"arguments,omitempty"` // of a compact definition: what the signature does not say
 	Example     string          `json:"example,omitempty"`
 	Connect     string          `json:"connect,omitempty"`
 	Quarantined string          `json:"held,omitempty"` // why it cannot be called
 	Others      []string        `json:"others,omitempty"`
+
+	usage codegen.Usage
+}
+
+// compact returns d without what the signature says: the schemas, unless they say more, and the
+// example. Strings in the signature have single quotes, which JSON does not escape.
+func (d Definition) compact() Definition {
+	if d.Signature == "" || d.Signature != d.usage.Signature { // not connected, or a module
+		return d
+	}
+	_, result, _ := strings.Cut(d.Signature, ") -> ")
+	if strings.Contains(result, "{") || !bytes.Contains(d.Output, []byte(`"properties"`)) { // its keys are not too many
+		d.Output = nil
+	}
+	if !d.usage.Nested && !strings.Contains(d.Signature, "(...)") {
+		d.Input = nil
+	}
+	if !strings.ContainsAny(d.Signature, `'\\`) {
+		d.Signature = strings.ReplaceAll(d.Signature, `"`, "'")
+	}
+	d.Example, d.Arguments = "", d.usage.Arguments
+	return d
 }
 
 // Define returns the definition of a tool, named "tool", "server.tool" or as it is
@@ -302,9 +167,63 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 			of.Output = markInferred(d.Output)
 		}
 	}
-	u := usage(now, t, of)
-	d.Import, d.Signature, d.Example = u.Import, u.Signature, u.Example
+	d.usage = usage(now, t, of)
+	d.Import, d.Signature, d.Example = d.usage.Import, d.usage.Signature, d.usage.Example
 	return d, nil
+}
+
+// Definitions are the answer for several tools.
+type Definitions struct {
+	Tools []any `json:"tools"` // a Definition or an Undefined for each name
+}
+
+// Undefined says why a tool has no definition.
+type Undefined struct {
+	Name  string `json:"name"`
+	Error string `json:"error"`
+}
+
+// maxDefinitions limits the names of one request.
+const maxDefinitions = 20
+
+// Names is a request for the definitions of tools.
+type Names struct {
+	Names    json.RawMessage `json:"tool_name"` // a string, or an array of strings
+	Category string          `json:"category"`
+	Schemas  bool            `json:"schemas"` // with schemas and an example, even if the rest says the same
+}
+
+// DefineNames returns the Definition of a tool, or Definitions if there is an array of names. A
+// name without a tool does not fail the others.
+func (f *Finder) DefineNames(ctx context.Context, shapes *catalog.Shapes, q Names) (any, error) {
+	define := func(name string) (Definition, error) {
+		d, err := f.Define(ctx, shapes, name, q.Category)
+		if !q.Schemas {
+			d = d.compact()
+		}
+		return d, err
+	}
+	var one string
+	if json.Unmarshal(q.Names, &one) == nil {
+		return define(one)
+	}
+	var several []string
+	if json.Unmarshal(q.Names, &several) != nil || len(several) == 0 || len(several) > maxDefinitions {
+		return nil, fault.New(fault.Invalid, "tool_name is %.80s; it must be the name of a tool or an array of 1 to %d names", q.Names, maxDefinitions)
+	}
+	all := Definitions{}
+	for _, name := range several {
+		d, err := define(name)
+		switch {
+		case err == nil:
+			all.Tools = append(all.Tools, d)
+		case fault.KindOf(err) == fault.NotFound:
+			all.Tools = append(all.Tools, Undefined{name, fault.Message(err) + "; " + fault.Hint(err)})
+		default:
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // markInferred marks an object's schema as inferred, for the signature.

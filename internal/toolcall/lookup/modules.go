@@ -75,16 +75,15 @@ func (f *Finder) skill(m skill.Metadata) module {
 // found tools have would count as frequent ones.
 const background = 150
 
-// merge returns the hits for a query, the tools found by a search and the matching modules, and
+// merge returns the matches of a query, the tools found by a search and the matching modules, and
 // the number of matching modules. Tools keep their order. An index of the found tools and the
 // modules ranks the modules among them: indexing all tools for each tenant would cost too much.
-func merge(ctx context.Context, now *catalog.Snapshot, tools []catalog.Tool, own []module, q Query) (hits []Hit, matching int) {
-	hits = []Hit{}
+func merge(now *catalog.Snapshot, tools []catalog.Tool, own []module, q Query) (all []match, matching int) {
 	for _, t := range tools {
-		hits = append(hits, hit(now, t, q.Detail))
+		all = append(all, match{tool: t})
 	}
 	if len(own) == 0 {
-		return hits, 0
+		return all, 0
 	}
 	found := rank(now, tools, own, q)
 	modules := len(tools) + len(own)
@@ -100,15 +99,15 @@ func merge(ctx context.Context, now *catalog.Snapshot, tools []catalog.Tool, own
 		if h.Doc < len(tools) || h.Doc >= modules {
 			continue
 		}
-		for at < len(hits) && (listed || at-matching < len(scores) && scores[at-matching] >= h.Score) {
+		for at < len(all) && (listed || at-matching < len(scores) && scores[at-matching] >= h.Score) {
 			at++
 		}
 		if matching++; at < q.Limit {
-			hits = slices.Insert(hits, at, own[h.Doc-len(tools)].hit(ctx, q.Detail))
+			all = slices.Insert(all, at, match{module: &own[h.Doc-len(tools)]})
 			at++
 		}
 	}
-	return hits[:min(len(hits), q.Limit)], matching
+	return all[:min(len(all), q.Limit)], matching
 }
 
 // rank searches tools, own modules and others, in this order.

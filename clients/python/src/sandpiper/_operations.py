@@ -220,7 +220,9 @@ def save_state(name: str, value: Any) -> Operation[None]:
 
 
 def search_tools(query: str, category: str | None, max_results: int | None, detail_level: str) -> Operation[list[Tool]]:
-    arguments = _set(query=query, category=category, max_results=max_results, detail_level=detail_level)
+    if detail_level not in ("name", "summary", "full"):
+        raise ValueError(f"detail_level is {detail_level!r}; it must be name, summary or full")
+    arguments = _set(query=query, category=category, max_results=10 if max_results is None else max_results, detail_level=detail_level)
     pauses = 0
     answer = yield Call("search_tools", arguments)
     while answer.get("starting") and pauses < _MOST_PAUSES:
@@ -238,7 +240,7 @@ def select_tools(task: str, threshold: float | None, top_k: int | None) -> Opera
 
 def describe_tool(name: str) -> Operation[Tool]:
     yield from _settled()
-    return Tool.parse((yield Call("get_tool_definition", {"tool_name": name})))
+    return Tool.parse((yield Call("get_tool_definition", {"tool_name": name, "schemas": True})))
 
 
 def server_tools(server: str) -> Operation[list[Tool]]:

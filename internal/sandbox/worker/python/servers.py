@@ -149,12 +149,12 @@ class Servers:
         return self.call(server_name, tool_name, arguments or {})
 
     def search_tools(self, query="", category=None, detail_level="summary", max_results=10):
-        """Search for tools by purpose; returns the answer of the MCP tool search_tools."""
+        """Search for tools by purpose; returns the answer of the MCP tool search_tools, which has detail_level "brief" by default."""
         args = {"query": query, "category": category or "", "detail_level": detail_level, "max_results": max_results}
         return self._channel.call("search_tools", args)
 
     def get_tool_definition(self, tool_name, category=None):
-        """Return the definition of a tool: schemas, import, signature, example."""
+        """Return the definition of a tool, or of each tool in a list: schemas, import, signature, example."""
         return self._channel.call("get_tool_definition", {"tool_name": tool_name, "category": category or ""})
 
     def list_resources(self, server):

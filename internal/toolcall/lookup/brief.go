@@ -1,0 +1,245 @@
+package lookup
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"sort"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
+)
+
+// Limits of a Brief.
+const (
+	MaxBrief = 260 // tokens (o200k) of its compact JSON
+
+	briefResults = 20 // default of Query.Limit
+	described    = 5  // lines with a signature
+	maxBest      = 70 // tokens of the first line
+	maxDescribed = 24 // tokens of each other line with a signature
+	maxEcho      = 60 // characters of the query
+	maxAbout     = 56 // characters of a description
+)
+
+// Brief is the answer to a Query in few tokens. The first lines are signatures, those of
+// the best tools, and the others are names; the longest list that fits is returned.
+type Brief struct {
+	Query   string `json:"query"` // its beginning, if it is long
+	Count   int    `json:"count"` // all matches
+	Servers Groups `json:"servers"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Groups are the matches by server, the server of the best one first. Their JSON is an
+// object.
+type Groups []Group
+
+// Group has the matches of one server, the best first. Code imports the name at the start
+// of a line from servers.MODULE, or from skills if that is the module.
+type Group struct {
+	Module string // the name of a server that is not connected
+	Lines  []string
+}
+
+// MarshalJSON encodes g as an object whose keys are in the order of g.
+func (g Groups) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	b.WriteByte('{')
+	for i, group := range g {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := enc.Encode(group.Module); err != nil {
+			return nil, err
+		}
+		b.WriteByte(':')
+		if err := enc.Encode(group.Lines); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// Brief finds tools, and describes them in at most MaxBrief tokens.
+func (f *Finder) Brief(ctx context.Context, q Query) (Brief, error) {
+	if q.Detail != "" && q.Detail != Lines {
+		return Brief{}, fault.New(fault.Invalid, "detail_level is %.40q; it must be brief", q.Detail)
+	}
+	q.Limit = cmp.Or(q.Limit, briefResults)
+	r, err := f.search(ctx, q)
+	if err != nil {
+		return Brief{}, err
+	}
+	b := Brief{Query: q.Text, Count: r.total, Servers: Groups{}, Hint: r.hint}
+	if utf8.RuneCountInString(q.Text) > maxEcho {
+		b.Query = string([]rune(q.Text)[:maxEcho-1]) + "…"
+	}
+	lines := make([]line, len(r.best))
+	for i, m := range r.best {
+		lines[i] = m.line(ctx, r.now, i < described)
+		lines[i].unclear = !shareWord(q.Text, lines[i].name)
+	}
+	return b.fill(lines), nil
+}
+
+// line is one line of a Brief, in its forms.
+type line struct {
+	module, name string
+	signature    codegen.Brief
+	about        string // "" if it is not known, or not needed
+	unclear      bool   // the name has no word of the query
+	connect      bool   // the server is not connected
+	text         string // the chosen form
+}
+
+func (m match) line(ctx context.Context, now *catalog.Snapshot, describe bool) line {
+	switch {
+	case m.module != nil:
+		l := line{module: m.module.server, name: m.module.name}
+		if describe {
+			l.about = fewWords(m.module.description)
+			if s, err := m.module.source(ctx); err == nil && s.Name != "" {
+				l.signature = codegen.Brief{Required: s.Signature(), Complete: s.Signature()}
+			}
+		}
+		return l
+	case !m.tool.Connected:
+		return line{module: m.tool.Server, name: m.tool.Definition.Tool, about: fewWords(m.tool.Description), connect: true}
+	}
+	module, function := now.Python(m.tool.Ref)
+	l := line{module: module, name: function}
+	if describe {
+		l.about, l.signature = fewWords(m.tool.Description), codegen.Abbreviate(m.tool.Definition, function)
+	}
+	return l
+}
+
+// fill adds the lines that fit, and then longer forms of the first ones.
+func (b Brief) fill(lines []line) Brief {
+	for i := range lines {
+		lines[i].text = lines[i].name
+		switch {
+		case i == 0:
+			lines[0].text = lines[0].form(maxBest)
+		case i < described:
+			lines[i].text = lines[i].form(maxDescribed)
+		}
+	}
+	n := sort.Search(len(lines), func(i int) bool { return b.with(lines[:i+1]).tokens() > MaxBrief })
+	lines = lines[:n]
+	for _, longer := range []func(line) string{line.explained, line.complete} {
+		for i := range lines[:min(n, described)] {
+			before := lines[i].text
+			if lines[i].text = longer(lines[i]); lines[i].text != before && b.with(lines).tokens() > MaxBrief {
+				lines[i].text = before
+			}
+		}
+	}
+	return b.with(lines)
+}
+
+// form returns the longest of the forms of the line that has at most the given tokens; a
+// description is used for an unclear name only.
+func (l line) form(most int) string {
+	forms := []string{l.signature.Required, l.name + "(...)"}
+	if most == maxBest {
+		forms = slices.Insert(forms, 0, l.signature.Complete)
+	}
+	if l.signature.Complete == "" {
+		forms = []string{l.name}
+	}
+	for _, text := range forms {
+		if tokens.Count(text) <= most {
+			l.text = text
+			return l.explained()
+		}
+	}
+	return l.name
+}
+
+// explained returns the line with its description, if the name is unclear.
+func (l line) explained() string {
+	if !l.unclear || l.about == "" || strings.Contains(l.text, " # ") {
+		return l.text
+	}
+	return l.text + " # " + l.about
+}
+
+// complete returns the line with its complete signature and its description.
+func (l line) complete() string {
+	text := cmp.Or(l.signature.Complete, l.name)
+	if l.about != "" {
+		text += " # " + l.about
+	}
+	return text
+}
+
+// with returns b with the lines, grouped.
+func (b Brief) with(lines []line) Brief {
+	b.Servers = Groups{}
+	var connect []string
+	for _, l := range lines {
+		i := slices.IndexFunc(b.Servers, func(g Group) bool { return g.Module == l.module })
+		if i < 0 {
+			i = len(b.Servers)
+			b.Servers = append(b.Servers, Group{Module: l.module})
+		}
+		b.Servers[i].Lines = append(b.Servers[i].Lines, l.text)
+		if l.connect && !slices.Contains(connect, l.module) {
+			connect = append(connect, l.module)
+		}
+	}
+	if connect != nil {
+		b.Hint = "not connected: add " + listSome(connect) + " to servers: in sandpiper.yaml"
+	}
+	return b
+}
+
+func (b Brief) tokens() int {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(b) != nil {
+		return MaxBrief + 1
+	}
+	return tokens.Count(strings.TrimSuffix(text.String(), "\n"))
+}
+
+// fewWords returns the first words of a description.
+func fewWords(description string) string {
+	text := strings.ReplaceAll(firstSentence(description, 4*maxAbout), `"`, "'")
+	if utf8.RuneCountInString(text) <= maxAbout {
+		return text
+	}
+	text = string([]rune(text)[:maxAbout])
+	if i := strings.LastIndexByte(text, ' '); i > 0 {
+		text = text[:i]
+	}
+	return strings.TrimRight(text, " ,;:(-")
+}
+
+// shareWord reports whether a name has a word of a query, or one that begins like it.
+func shareWord(query, name string) bool {
+	words := func(text string) []string {
+		return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	}
+	asked := words(query)
+	for _, w := range words(name) {
+		start := w[:min(len(w), 4)]
+		if len(w) > 2 && slices.ContainsFunc(asked, func(q string) bool { return len(q) > 2 && strings.HasPrefix(q, start) }) {
+			return true
+		}
+	}
+	return false
+}
