@@ -36,7 +36,7 @@ func runDue(t *testing.T, s setup, h *home.Home) bool {
 	if e == nil {
 		return false
 	}
-	if err := s.RunBackground(t.Context(), h, e, nil); err != nil {
+	if err := s.RunBackground(t.Context(), h, e, execution.Writers{}); err != nil {
 		t.Fatal(err)
 	}
 	return true
@@ -196,7 +196,7 @@ func TestOneProcessResumesAfterKill(t *testing.T) {
 				if e, err := h.Background.Claim(t.Context()); err != nil {
 					t.Error(err)
 				} else if e != nil {
-					if err := s.RunBackground(t.Context(), h, e, nil); err != nil {
+					if err := s.RunBackground(t.Context(), h, e, execution.Writers{}); err != nil {
 						t.Error(err)
 					}
 				}
