@@ -9,29 +9,29 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // workflowStats counts the writes of workflows that were killed.
-type workflowStats struct{ kills, resumed, fresh, once, unknown, happened, duplicated, lost int }
+type workflowStats struct{ kills, resumed, continued, fresh, once, unknown, happened, duplicated, lost int }
 
 // TestNoStepIsRepeatedAfterKills kills the daemon at random times during a workflow with every type
 // of step, and resumes it. According to the server, each write of a step was made once, or the step
-// reports that its outcome is unknown and it was made at most once.
+// reports that its outcome is unknown and it was made at most once. A run that waits for the signal is
+// continued by the next daemon, any other one by resume_execution.
 func TestNoStepIsRepeatedAfterKills(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	var all workflowStats
-	dir, ledger := workflowBooks(t)
-	s := serveTo(t, dir, `{"elicitation":{}}`)
-	s.call("", "1")
-	s.runEvery()
-	waitForFile(ledger)
+	f := startFlow(t)
+	waitForFile(f.ledger)
 	began := time.Now()
-	if r, ok := s.hear(); !ok || !r.Success {
+	if r, ok := f.hear(); !ok || !strings.Contains(r.Error, "waits for a signal") {
 		t.Fatalf("%+v", r)
 	}
-	took := time.Since(began)
-	s.kill()
+	took := 2 * time.Since(began) // the rest takes as long
+	f.kill()
 	for n := 0; all.kills < kills(100); n++ {
 		killWorkflow(t, n, took, &all)
 	}
@@ -64,6 +64,11 @@ func workflowBooks(t *testing.T) (dir, ledger string) {
 	if out, err := skill.CombinedOutput(); err != nil {
 		t.Fatalf("%v %s", err, out)
 	}
+	form := filepath.Join(dir, "permit.html")
+	if err := os.WriteFile(form, []byte(`<form><label>Surname <input name="surname" required></label></form>`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command(t, dir, "files", "put", form, "permit.html")
 	return dir, ledger
 }
 
@@ -74,89 +79,117 @@ func waitForFile(path string) {
 	}
 }
 
-// runEvery starts the workflow.
-func (s *served) runEvery() {
-	s.id++
-	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_workflow","arguments":{"name":"every"}}}`, s.id))
+// flow is a run of the workflow every, and the daemon that runs it.
+type flow struct {
+	*served
+	dir, ledger string
+	signalled   bool
 }
 
-// killWorkflow runs one workflow and kills it at least once.
-func killWorkflow(t *testing.T, n int, took time.Duration, all *workflowStats) {
-	dir, ledger := workflowBooks(t)
-	s := serveTo(t, dir, `{"elicitation":{}}`)
-	s.call("", "1")
-	s.runEvery()
-	if rand.N(8) > 0 { // else it may be killed while it is checked
-		waitForFile(ledger)
+func startFlow(t *testing.T) *flow {
+	t.Helper()
+	f := &flow{}
+	f.dir, f.ledger = workflowBooks(t)
+	f.restart(t)
+	f.run("run_workflow", `{"name":"every"}`)
+	return f
+}
+
+func (f *flow) restart(t *testing.T) {
+	t.Helper()
+	f.served = serveTo(t, f.dir, `{"elicitation":{}}`)
+	f.call("", "1")
+}
+
+// run calls a tool.
+func (f *flow) run(tool, args string) {
+	f.id++
+	f.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, f.id, tool, args))
+}
+
+// signal sends the signal that the workflow waits for, once.
+func (f *flow) signal(t *testing.T, id string) {
+	t.Helper()
+	if !f.signalled {
+		command(t, f.dir, "executions", "signal", id, "paid", `{"n": 70}`)
 	}
-	r, ended := s.killAfter(rand.N(took))
-	for !ended {
+	f.signalled = true
+}
+
+// killWorkflow runs one workflow and kills its daemon at least once.
+func killWorkflow(t *testing.T, n int, took time.Duration, all *workflowStats) {
+	f := startFlow(t)
+	if rand.N(8) > 0 { // else it may be killed while it is checked
+		waitForFile(f.ledger)
+	}
+	wait := rand.N(took)
+	for {
+		f.killAfter(wait) // also after the answer: the run may wait
 		all.kills++
-		id := interrupted(t, dir)
-		if done, ok := completedRun(t, dir); id == "" && ok { // killed before the answer was read
-			r = done
+		run, ok := latestRun(t, f.dir)
+		if ok && run.State == "completed" {
 			break
 		}
-		s = serveTo(t, dir, `{"elicitation":{}}`)
-		s.call("", "1")
-		if id == "" { // nothing had an effect
-			if got := entered(t, ledger); len(got) != 0 {
+		f.restart(t)
+		switch {
+		case !ok || run.State == "running" && run.Why == "": // nothing had an effect
+			if got := entered(t, f.ledger); len(got) != 0 {
 				t.Fatalf("run %d: %v was written, and nothing is on record", n, got)
 			}
 			all.fresh++
-			s.runEvery()
-		} else {
+			f.run("run_workflow", `{"name":"every"}`)
+		case run.State == "interrupted":
 			all.resumed++
-			s.resume(id)
+			f.resume(run.Execution)
+		default: // the daemon continues it
+			all.continued++
+			f.signal(t, run.Execution)
+			f.run("wait_for_background_task", fmt.Sprintf(`{"execution_id":%q}`, run.Execution))
 		}
-		wait := time.Minute
+		wait = time.Minute
 		if rand.N(3) == 0 {
 			wait = rand.N(took)
 		}
-		r, ended = s.killAfter(wait)
 	}
-	verifyWorkflow(t, n, r, entered(t, ledger), all)
+	verifyWorkflow(t, n, completedRun(t, f.dir), entered(t, f.ledger), all)
 }
 
-// completedRun returns the result of the latest run, if it has completed.
-func completedRun(t *testing.T, dir string) (r execAnswer, ok bool) {
+// latestRun returns the latest run of a workflow, if there is one.
+func latestRun(t *testing.T, dir string) (r workflow.Run, ok bool) {
 	t.Helper()
-	out, err := sandpiper(dir, "workflow", "history", "--json").Output()
-	if err != nil {
+	var list struct{ Runs []workflow.Run }
+	if err := json.Unmarshal([]byte(command(t, dir, "workflow", "history", "--json")), &list); err != nil {
 		t.Fatal(err)
 	}
-	var list struct {
-		Runs []struct {
-			ID    string `json:"execution_id"`
-			State string
-		}
-	}
-	if err := json.Unmarshal(out, &list); err != nil {
-		t.Fatalf("%s: %v", out, err)
-	}
-	if len(list.Runs) == 0 || list.Runs[0].State != "completed" {
+	if len(list.Runs) == 0 {
 		return r, false
 	}
-	if out, err = sandpiper(dir, "workflow", "show", list.Runs[0].ID, "--json").Output(); err != nil {
+	return list.Runs[0], true
+}
+
+// completedRun returns the result of the latest run.
+func completedRun(t *testing.T, dir string) (result map[string]json.RawMessage) {
+	t.Helper()
+	run, _ := latestRun(t, dir)
+	var shown struct{ Result map[string]json.RawMessage }
+	if err := json.Unmarshal([]byte(command(t, dir, "workflow", "show", run.Execution, "--json")), &shown); err != nil {
 		t.Fatal(err)
 	}
-	r.Success = true
-	return r, json.Unmarshal(out, &r) == nil
+	return shown.Result
 }
 
 // verifyWorkflow compares what the steps report with what the server has recorded.
-func verifyWorkflow(t *testing.T, n int, r execAnswer, count map[int]int, all *workflowStats) {
+func verifyWorkflow(t *testing.T, n int, result map[string]json.RawMessage, count map[int]int, all *workflowStats) {
 	t.Helper()
-	var result map[string]json.RawMessage
 	var rows [][2]any
-	if err := json.Unmarshal(r.Result, &result); err != nil || !r.Success || json.Unmarshal(result["rows"], &rows) != nil || len(rows) != 3 {
-		t.Fatalf("run %d: %+v", n, r)
+	if json.Unmarshal(result["rows"], &rows) != nil || len(rows) != 3 || string(result["form"]) != `{"surname":"Lovelace"}` {
+		t.Fatalf("run %d: %s", n, result)
 	}
 	if string(result["why"]) != `"always"` || count[99] != 0 {
 		t.Errorf("run %d: the error is %s; the step after it ran %d times", n, result["why"], count[99])
 	}
 	reported := map[int]bool{}
-	for _, id := range []int{1, 2, 20, 30, 31, 40, 50, 60} {
+	for _, id := range []int{1, 2, 20, 30, 31, 40, 50, 60, 70} {
 		reported[id] = string(result[fmt.Sprint(id)]) != "null"
 	}
 	for _, row := range rows {

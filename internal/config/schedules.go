@@ -38,7 +38,8 @@ var scheduleKeys = parsers[Schedule]{
 
 // targetKeys are the keys of run.
 var targetKeys = parsers[schedule.Spec]{
-	"skill": func(s *schedule.Spec, n ast.Node) error { return scalar(&s.Skill, n) },
+	"skill":    func(s *schedule.Spec, n ast.Node) error { return scalar(&s.Skill, n) },
+	"workflow": func(s *schedule.Spec, n ast.Node) error { return scalar(&s.Workflow, n) },
 }
 
 // schedules reads the list of schedules. Each error has the line of its entry.

@@ -21,7 +21,7 @@ func TestSchedules(t *testing.T) {
     every: 10m
     run: {skill: sync}
     tenant: acme
-  - {name: weekly, every: 7d, run: {skill: sync}}
+  - {name: weekly, every: 7d, run: {workflow: sync}}
 `)
 	if err != nil || len(c.Warnings) > 0 {
 		t.Fatal(err, c.Warnings)
@@ -29,7 +29,7 @@ func TestSchedules(t *testing.T) {
 	acme, _ := tenant.Parse("acme")
 	want := []schedule.Spec{
 		{Name: "daily", Cron: "30 8 * * mon-fri", TimeZone: "Europe/Berlin", Skill: "report", Inputs: json.RawMessage(`{"limit":3,"to":["a","b"]}`), OnOverlap: schedule.QueueOverlap, OnMissed: schedule.SkipMissed},
-		{Name: "weekly", Every: 7 * 24 * time.Hour, Skill: "sync"},
+		{Name: "weekly", Every: 7 * 24 * time.Hour, Workflow: "sync"},
 	}
 	if diff := cmp.Diff(want, c.SchedulesOf(tenant.Local, tenant.Local)); diff != "" {
 		t.Error(diff)
@@ -49,6 +49,7 @@ func TestWrongSchedules(t *testing.T) {
 		{`{name: a, cron: "0 9 * * *", timezone: UTC, run: {skill: s}}`, `line 2: entry 1 of schedules has no key "timezone"; did you mean "time_zone"?`},
 		{`{name: a, every: 0s, run: {skill: s}}`, `line 2: entry 1 of schedules every is "0s"; it must be a time from 1s to 366d`},
 		{`{name: a, every: 1h, run: {skil: s}}`, `run has no key "skil"; did you mean "skill"?`},
+		{`{name: a, every: 1h, run: {skill: s, workflow: s}}`, `line 2: schedules: schedule "a" must run either a skill or a workflow; set run to`},
 		{`{name: a, every: 1h}`, `line 2: schedules: schedule "a" must run either a skill or a workflow; set run to`},
 		{`{every: 1h, run: {skill: s}}`, `"" cannot be the name of a schedule`},
 		{`{name: a, every: 1h, run: {skill: s}, inputs: [1]}`, `inputs must be a mapping`},

@@ -133,24 +133,25 @@ func (s *schedules) handle(ctx context.Context, id tenant.ID, now time.Time, con
 	return next
 }
 
-// checkSchedule reports that a configured schedule names a skill that does not exist.
+// checkSchedule reports that a configured schedule names a skill or workflow that does not exist.
 func (d *Daemon) checkSchedule(ctx context.Context, id tenant.ID, s config.Schedule) error {
-	if s.Skill == "" {
-		return nil
-	}
 	h, err := d.Tenants.Acquire(ctx, id)
 	if err != nil {
 		return fault.Wrap(fault.KindOf(err), err, "%s: schedules: %s", s.At, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
 	defer func() { _ = h.Release(context.WithoutCancel(ctx)) }()
-	if err := checkSkill(ctx, h, s.Skill); err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s: schedules: schedule %q runs skill %q: %s", s.At, s.Name, s.Skill, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	if err := d.checkTarget(ctx, h, s.Spec); err != nil {
+		return fault.Wrap(fault.KindOf(err), err, "%s: schedules: schedule %q runs %s: %s", s.At, s.Name, s.Target(), fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
 	return nil
 }
 
-func checkSkill(ctx context.Context, h *home.Home, name string) error {
-	_, err := h.Skills.Find(ctx, name, 0)
+// checkTarget reports that what a schedule runs does not exist, or does not take its inputs.
+func (d *Daemon) checkTarget(ctx context.Context, h *home.Home, s schedule.Spec) error {
+	if s.Workflow != "" {
+		return d.Flows.CheckInputs(ctx, h, s.Workflow, s.Inputs)
+	}
+	_, err := h.Skills.Find(ctx, s.Skill, 0)
 	return err
 }
 
@@ -198,7 +199,7 @@ func (d *Daemon) CreateSchedule(ctx context.Context, h *home.Home, spec schedule
 	if _, err := spec.Check(); err != nil {
 		return schedule.Schedule{}, err
 	}
-	if err := checkSkill(ctx, h, spec.Skill); err != nil {
+	if err := d.checkTarget(ctx, h, spec); err != nil {
 		return schedule.Schedule{}, err
 	}
 	if err := d.calls.Permit(ctx, h, c); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -119,6 +120,11 @@ func (r *Runner) CancelBackground(ctx context.Context, h *home.Home, id string) 
 	if err := h.Background.Cancel(ctx, id); err != nil {
 		return err
 	}
+	if e, err := h.Background.Find(ctx, id); err == nil && e.State == journal.Ended && e.Outcome == journal.Cancelled { // no process will end the run
+		if err := h.Workflows.End(ctx, id, string(e.Outcome), workflow.Result{Error: "the run was cancelled", ErrorType: string(e.Outcome)}); err != nil {
+			return err
+		}
+	}
 	if x := r.registry.find(h.ID(), id); x != nil && x.background.Load() != nil {
 		x.cancel(errByPerson)
 	}
@@ -181,7 +187,7 @@ func checkNotBackground(ctx context.Context, h *home.Home, id string) error {
 
 // RunBackground runs an execution that was claimed, until it ends or waits without a worker. What
 // it returns is for the log.
-func (r *Runner) RunBackground(ctx context.Context, h *home.Home, e *journal.BackgroundEntry, solve Solve) error {
+func (r *Runner) RunBackground(ctx context.Context, h *home.Home, e *journal.BackgroundEntry, w Writers) error {
 	var b BackgroundRequest
 	if err := json.Unmarshal(e.Request, &b); err != nil {
 		return errors.Join(err, r.endBackground(ctx, h, e.Execution, journal.Unsuccessful, "the request of the execution cannot be read"))
@@ -199,8 +205,14 @@ func (r *Runner) RunBackground(ctx context.Context, h *home.Home, e *journal.Bac
 			return r.endBackground(ctx, h, e.Execution, journal.Unsuccessful, fault.Message(err))
 		}
 	}
-	if b.Task != "" && b.Request.Code == "" {
-		return r.solveBackground(ctx, h, e.Execution, b, solve)
+	switch {
+	case b.Request.Code != "":
+	case b.Task != "":
+		return r.solveBackground(ctx, h, e.Execution, b, w.Solve)
+	case b.Request.Workflow.Name != "":
+		if err := r.compileBackground(ctx, h, e.Execution, &b, w.Compile); err != nil {
+			return r.notCompiled(ctx, h, e.Execution, err)
+		}
 	}
 	_, err := r.launchBackground(ctx, h, e, b.Request, &background{})
 	return err
@@ -229,6 +241,10 @@ func (r *Runner) startAs(ctx context.Context, h *home.Home, id string, req Reque
 	x := newRun(id)
 	x.background.Store(b)
 	x.startRecord(h, req)
+	if err := beginWorkflow(ctx, h, x, req); err != nil {
+		_ = x.record.End(ctx, "") // nothing of it is on disk
+		return nil, err
+	}
 	started, err := r.begin(ctx, h, x, req)
 	if err != nil {
 		_ = x.record.End(ctx, "") // nothing of it is on disk
@@ -254,7 +270,8 @@ func (r *Runner) backgroundNotRun(ctx context.Context, h *home.Home, id string, 
 func (r *Runner) endBackground(ctx context.Context, h *home.Home, id string, o journal.BackgroundOutcome, why string) error {
 	res := reply.Result{Status: sandbox.Cancelled, Failure: reply.Failure{ErrorType: string(o), Error: "Execution did not complete: " + why}, Details: reply.Details{Output: []string{}, ExecutionID: id}}
 	text, err := json.Marshal(res)
-	return errors.Join(err, h.Background.End(context.WithoutCancel(ctx), id, o, text))
+	run := h.Workflows.End(context.WithoutCancel(ctx), id, string(o), workflow.Result{Error: why, ErrorType: string(o)})
+	return errors.Join(err, run, h.Background.End(context.WithoutCancel(ctx), id, o, text))
 }
 
 // liveInterval is the time between two updates of what other processes know of an execution.

@@ -36,7 +36,7 @@ func runDue(t *testing.T, s setup, h *home.Home) bool {
 	if e == nil {
 		return false
 	}
-	if err := s.RunBackground(t.Context(), h, e, nil); err != nil {
+	if err := s.RunBackground(t.Context(), h, e, execution.Writers{}); err != nil {
 		t.Fatal(err)
 	}
 	return true
@@ -127,6 +127,35 @@ func TestForegroundExecutionContinuesInBackground(t *testing.T) {
 	}
 }
 
+// A wait for some seconds ends at the time that was recorded when it began, also for code that
+// waits again.
+func TestWaitForSecondsKeepsItsEnd(t *testing.T) {
+	l := newRestarts(t)
+	s, h := l.restart(t, nil)
+	began := time.Now()
+	r := s.run(t, h, wait(`"for":1.5`)+"\n"+wait(`"event":"a","for":1.2`)+"\nresult 7\n# sleep_for")
+	first, _ := entry(t, h, r.ExecutionID)
+	if left := first.Due.Sub(began); r.ErrorType != execution.TypeSuspended || left < 1400*time.Millisecond || left > time.Minute {
+		t.Fatalf("%+v %s", r, left)
+	}
+	s, h = l.restart(t, nil)
+	for ends := time.Now().Add(time.Minute); ; runDue(t, s, h) {
+		e, r := entry(t, h, r.ExecutionID)
+		if e.State == journal.Ended {
+			if string(r.Value) != "7" || time.Since(began) < 2600*time.Millisecond {
+				t.Errorf("after %s: %+v", time.Since(began), r)
+			}
+			return
+		}
+		if time.Now().After(ends) {
+			t.Fatalf("%+v", e)
+		}
+		if !e.Due.Equal(first.Due) && e.Due.Sub(first.Due) < time.Second {
+			t.Fatalf("the wait ends at %s, and before the restart at %s", e.Due, first.Due)
+		}
+	}
+}
+
 func TestWaitsWithoutRecordOrSenseAreRefused(t *testing.T) {
 	l := newRestarts(t)
 	s, h := l.restart(t, nil)
@@ -167,7 +196,7 @@ func TestOneProcessResumesAfterKill(t *testing.T) {
 				if e, err := h.Background.Claim(t.Context()); err != nil {
 					t.Error(err)
 				} else if e != nil {
-					if err := s.RunBackground(t.Context(), h, e, nil); err != nil {
+					if err := s.RunBackground(t.Context(), h, e, execution.Writers{}); err != nil {
 						t.Error(err)
 					}
 				}

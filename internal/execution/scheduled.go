@@ -8,11 +8,14 @@ import (
 )
 
 // Scheduled returns the stored request of an execution that runs a schedule. The quotas of the
-// tenant apply when it starts.
+// tenant apply when it starts, and a workflow is compiled then.
 func Scheduled(s schedule.Spec) ([]byte, error) {
-	code, err := scheduledCode(s)
-	if err != nil {
-		return nil, err
+	code := ""
+	if s.Workflow == "" {
+		var err error
+		if code, err = scheduledCode(s); err != nil {
+			return nil, err
+		}
 	}
 	inputs := s.Inputs
 	if len(inputs) == 0 {
@@ -24,15 +27,12 @@ func Scheduled(s schedule.Spec) ([]byte, error) {
 	}
 	return json.Marshal(BackgroundRequest{
 		Schedule: s.Name,
-		Request:  Request{Code: code, Vars: vars, Description: "schedule " + s.Name, Background: true},
+		Request:  Request{Code: code, Vars: vars, Description: "schedule " + s.Name, Background: true, Workflow: Workflow{Name: s.Workflow}},
 	})
 }
 
 // scheduledCode returns the code that runs the skill of a schedule.
 func scheduledCode(s schedule.Spec) (string, error) {
-	if s.Skill == "" {
-		return "", fault.New(fault.Invalid, "schedule %q runs workflow %.60q, and this version has no workflows", s.Name, s.Workflow)
-	}
 	if !identifier(s.Skill) {
 		return "", fault.New(fault.Invalid, "schedule %q runs skill %.60q, which cannot be the name of a skill", s.Name, s.Skill)
 	}

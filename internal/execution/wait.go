@@ -17,6 +17,10 @@ import (
 
 const methodWait = "wait"
 
+// methodDeadline is the entry of a record with the end of a wait for so many seconds: the code
+// does not state a time, since concurrent threads would read the clock in another order in a replay.
+const methodDeadline = "deadline"
+
 // Waits that are shorter keep their worker; so do waits while other threads make calls.
 const (
 	shortWait  = time.Second
@@ -24,16 +28,18 @@ const (
 	signalPoll = 200 * time.Millisecond
 )
 
-// waitArgs describe what the code waits for: an event, a time in seconds since 1970, or the
-// first of both.
+// waitArgs describe what the code waits for: an event, a time, or the first of both. The time is in
+// seconds since 1970, or in seconds from when the code waits.
 type waitArgs struct {
 	Event string   `json:"event,omitempty"`
 	Until *float64 `json:"until,omitempty"`
+	For   *float64 `json:"for,omitempty"`
 	Alone bool     `json:"alone,omitempty"` // the code has no other thread
 }
 
 func (a waitArgs) check() error {
-	if a.Event == "" && a.Until == nil || len(a.Event) > 800 || a.Until != nil && (math.IsNaN(*a.Until) || *a.Until < 0 || *a.Until > 1<<38) {
+	wrong := func(t *float64) bool { return t != nil && (math.IsNaN(*t) || *t < 0 || *t > 1<<38) }
+	if a.Event == "" && a.Until == nil && a.For == nil || len(a.Event) > 800 || wrong(a.Until) || wrong(a.For) || a.Until != nil && a.For != nil {
 		return fault.New(fault.Invalid, "a wait needs an event of 1 to 800 bytes or a time")
 	}
 	return nil
@@ -135,6 +141,10 @@ func (h *host) wait(ctx context.Context, a waitArgs) (any, error) {
 		return nil, fault.New(fault.Invalid, "sleep_until, sleep_for and wait_for need an execution that can be resumed, and this is a step of a session or a dry run").
 			WithHint("run the code without session_id, or use time.sleep within the time limit")
 	}
+	a, err := h.deadline(ctx, a)
+	if err != nil {
+		return nil, err
+	}
 	args, err := json.Marshal(waitArgs{Event: a.Event, Until: a.Until})
 	if err != nil {
 		return nil, err
@@ -153,6 +163,31 @@ func (h *host) wait(ctx context.Context, a waitArgs) (any, error) {
 		err = back
 	}
 	return h.signalValue(ctx, answer, err)
+}
+
+// deadline replaces a number of seconds by the time at which they have passed. It is recorded when
+// the code first waits.
+func (h *host) deadline(ctx context.Context, a waitArgs) (waitArgs, error) {
+	if a.For == nil {
+		return a, nil
+	}
+	args, err := json.Marshal(waitArgs{Event: a.Event, For: a.For})
+	if err != nil {
+		return a, err
+	}
+	now := func() (any, error) { return float64(time.Now().UnixMicro())/1e6 + *a.For, nil }
+	at, err := h.callOnce(ctx, journal.HostCall{Method: methodDeadline, Args: args}, now)
+	if err != nil {
+		return a, err
+	}
+	a.For, a.Until = nil, new(float64)
+	switch at := at.(type) {
+	case float64:
+		*a.Until = at
+	case json.RawMessage:
+		err = json.Unmarshal(at, a.Until)
+	}
+	return a, err
 }
 
 // signalValue restores the tokens in the answer to a wait, which a model may have sent.

@@ -42,13 +42,10 @@ type ScheduleRun struct {
 func Schedules(all []schedule.Schedule) []Schedule {
 	list := []Schedule{}
 	for _, s := range all {
-		one := Schedule{Name: s.Name, When: s.Cron, TimeZone: s.TimeZone, Runs: "skill " + s.Skill, Inputs: s.Inputs, Source: s.Source, State: "active",
+		one := Schedule{Name: s.Name, When: s.Cron, TimeZone: s.TimeZone, Runs: s.Target(), Inputs: s.Inputs, Source: s.Source, State: "active",
 			OnOverlap: s.OnOverlap, OnMissed: s.OnMissed, Waiting: s.Waiting}
 		if s.Every != 0 {
 			one.When = "every " + s.Every.String()
-		}
-		if s.Workflow != "" {
-			one.Runs = "workflow " + s.Workflow
 		}
 		if one.OnOverlap == "" {
 			one.OnOverlap = schedule.SkipOverlap
@@ -104,9 +101,9 @@ func (s *Server) scheduleTools() []builtin {
 	name := param{name: "name", kind: text, required: true}
 	return []builtin{{
 		name: "create_schedule", profile: Full,
-		about: "Run a skill by a cron expression, or every 10m. The person approves it.",
+		about: "Run a skill or workflow by a cron expression, or every 10m. The person approves it.",
 		params: []param{
-			name, {name: "skill", kind: text, required: true}, {name: "inputs", kind: object},
+			name, {name: "skill", kind: text}, {name: "workflow", kind: text}, {name: "inputs", kind: object},
 			{name: "cron", kind: text}, {name: "time_zone", kind: text}, {name: "every", kind: text},
 			{name: "on_overlap", kind: text, values: []string{string(schedule.SkipOverlap), string(schedule.QueueOverlap)}},
 			{name: "on_missed", kind: text, values: []string{string(schedule.RunOnce), string(schedule.SkipMissed)}},
@@ -130,16 +127,16 @@ var createScheduleRef = tool.Ref{Server: "sandpiper", Tool: "create_schedule"}
 
 func (s *Server) createSchedule(ctx context.Context, c call) (redact.Message, error) {
 	var args struct {
-		Name, Skill, Cron, Every string
-		Zone                     string           `json:"time_zone"`
-		Inputs                   json.RawMessage  `json:"inputs"`
-		Overlap                  schedule.Overlap `json:"on_overlap"`
-		Missed                   schedule.Missed  `json:"on_missed"`
+		Name, Skill, Workflow, Cron, Every string
+		Zone                               string           `json:"time_zone"`
+		Inputs                             json.RawMessage  `json:"inputs"`
+		Overlap                            schedule.Overlap `json:"on_overlap"`
+		Missed                             schedule.Missed  `json:"on_missed"`
 	}
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	spec := schedule.Spec{Name: args.Name, Skill: args.Skill, Cron: args.Cron, TimeZone: args.Zone, OnOverlap: args.Overlap, OnMissed: args.Missed}
+	spec := schedule.Spec{Name: args.Name, Skill: args.Skill, Workflow: args.Workflow, Cron: args.Cron, TimeZone: args.Zone, OnOverlap: args.Overlap, OnMissed: args.Missed}
 	if args.Every != "" {
 		every, err := time.ParseDuration(args.Every)
 		if err != nil {

@@ -166,7 +166,7 @@ func (c *compiler) call(s *Step, in *scope) string {
 		c.helpers["retry"] = true
 		work = fmt.Sprintf("retry(%d, %s, %s)", s.Attempts, seconds(s), thunk(work))
 	}
-	if c.durable && s.Type != ToolCall && s.Type != Approval { // calls and answers are on record themselves
+	if c.durable && s.Type != ToolCall && s.Type != Approval && s.Type != Wait { // calls and answers are on record themselves
 		return fmt.Sprintf("step(%s, %s)", pythonText(s.Name), thunk(work))
 	}
 	return work
@@ -203,6 +203,11 @@ func (c *compiler) work(s *Step, in *scope) string {
 		return c.approval(s, in)
 	case SubWorkflow:
 		return c.subWorkflow(s, in)
+	case Wait:
+		return c.wait(s, in)
+	case Form:
+		c.helpers["fill_form"] = true
+		return "fill_form" + c.arguments(s.Arguments, in)
 	}
 	return "None" // the reader reported the type
 }
@@ -234,6 +239,19 @@ func (c *compiler) approval(s *Step, in *scope) string {
 	}
 	c.helpers["answer"] = true
 	return fmt.Sprintf("answer(%s, %s)", question, constantJSON(s.Schema))
+}
+
+// wait returns the call of the function that the config names.
+func (c *compiler) wait(s *Step, in *scope) string {
+	call, timeout := "None", ""
+	for _, f := range s.Arguments {
+		if f.Name == "timeout" {
+			timeout = ", timeout=" + c.python(f.Value, in)
+		} else {
+			call = f.Name + "(" + c.python(f.Value, in)
+		}
+	}
+	return call + timeout + ")"
 }
 
 func isText(v any) bool {

@@ -66,6 +66,10 @@ func (g *graph) step(s *Step, depth int) {
 		open, end = `{{"`, `"}}`
 	case SubWorkflow:
 		open, end = `[["`, `"]]`
+	case Wait:
+		open, end = `(["`, `"])`
+	case Form:
+		open, end = `[/"`, `"/]`
 	}
 	label := s.Name + ": " + s.Type
 	if s.Target.Name != "" {

@@ -3,9 +3,12 @@ package workflow
 import (
 	"context"
 	"encoding/json"
+	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	runs "github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 )
 
@@ -13,7 +16,8 @@ import (
 // resumed.
 type Run struct {
 	runs.Run
-	Why      string          `json:"why,omitempty"` // it can be resumed
+	Why      string          `json:"why,omitempty"` // it can be resumed, or has not ended
+	Due      time.Time       `json:"due,omitzero"`  // when it continues, of one that waits for a time
 	Answered int             `json:"answered,omitempty"`
 	Unknown  int             `json:"unknown,omitempty"`
 	Inputs   json.RawMessage `json:"inputs,omitempty"` // of Find only, as the fields below
@@ -49,6 +53,36 @@ func (s *Service) addStates(ctx context.Context, h *home.Home, all []Run) error 
 				}
 			}
 		}
+		if err := all[i].addBackground(ctx, h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addBackground adds the state of a run that a daemon continues by itself.
+func (r *Run) addBackground(ctx context.Context, h *home.Home) error {
+	if !r.Ended.IsZero() {
+		return nil
+	}
+	e, err := h.Background.Find(ctx, r.Execution)
+	if fault.KindOf(err) == fault.NotFound || err == nil && e.State == journal.Ended {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.State, r.Why, r.Due = string(e.State), "", e.Due
+	var live execution.Live
+	switch {
+	case e.State == journal.Waiting && e.Due.IsZero():
+		r.Why = "for a signal"
+	case e.State == journal.Waiting:
+		r.Why = "until " + e.Due.Local().Format(time.DateTime) + ", or for a signal"
+	case e.State == journal.Active && !e.Alive:
+		r.State, r.Why = string(journal.Queued), "its daemon has ended, and another one continues it"
+	case e.State == journal.Active && e.Live != nil && json.Unmarshal(e.Live, &live) == nil && len(live.Questions) > 0:
+		r.State, r.Why = "input_required", live.Questions[0].Text
 	}
 	return nil
 }
@@ -73,7 +107,11 @@ func (s *Service) Cancel(ctx context.Context, h *home.Home, id string) error {
 	if !r.Ended.IsZero() && r.Why == "" {
 		return fault.New(fault.Invalid, "the run %s of workflow %s has ended: %s", id, r.Workflow, r.State)
 	}
-	if err := s.cfg.Runner.Abandon(ctx, h, id); err != nil {
+	end := s.cfg.Runner.Abandon
+	if e, err := h.Background.Find(ctx, id); err == nil && e.State != journal.Ended {
+		end = s.cfg.Runner.CancelBackground
+	}
+	if err := end(ctx, h, id); err != nil {
 		return err
 	}
 	return h.Workflows.End(ctx, id, "cancelled", runs.Result{Error: "the run was cancelled", ErrorType: "cancelled"})

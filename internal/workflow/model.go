@@ -60,6 +60,8 @@ const (
 	Parallel      = "parallel"
 	Approval      = "approval"
 	SubWorkflow   = "workflow"
+	Wait          = "wait"
+	Form          = "form"
 )
 
 // Step is a step of a workflow. Which of the fields after Backoff it has depends on its type.
@@ -77,7 +79,7 @@ type Step struct {
 	ConfigPos Pos
 
 	Target    Ref     // the tool, skill or workflow
-	Arguments []Field // of the target, or the variables of the code
+	Arguments []Field // of the target, of a wait or a form, or the variables of the code
 	Code      string
 	CodePos   Pos // of the first line of Code
 	Test      *Value

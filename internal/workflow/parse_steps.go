@@ -38,12 +38,14 @@ func stepTypes() map[string]stepType {
 		Parallel:      {parallelConfig, []string{"branches"}},
 		Approval:      {approvalConfig, []string{"question"}},
 		SubWorkflow:   {workflowConfig, []string{"workflow"}},
+		Wait:          {waitConfig, nil},
+		Form:          {formConfig, []string{"file", "save_as"}},
 	}
 }
 
-// withoutRetry are the types that are never tried again: their steps were tried already, or a
-// person has answered.
-var withoutRetry = []string{Condition, Parallel, Approval}
+// withoutRetry are the types that are never tried again: their steps were tried already, a person
+// has answered, or the time has passed.
+var withoutRetry = []string{Condition, Parallel, Approval, Wait}
 
 func (r *reader) step(n ast.Node) *Step {
 	s := &Step{Pos: posOf(n)}
@@ -66,7 +68,11 @@ func (r *reader) step(n ast.Node) *Step {
 		if at.Line == 0 {
 			at = onError.Pos
 		}
-		r.add(at, "set retry on the steps inside it", "a step of type %s cannot be retried", s.Type)
+		hint := ""
+		if s.Type == Condition || s.Type == Parallel {
+			hint = "set retry on the steps inside it"
+		}
+		r.add(at, hint, "a step of type %s cannot be retried", s.Type)
 	}
 	of, known := stepTypes()[s.Type]
 	if config != nil && known {
@@ -78,11 +84,35 @@ func (r *reader) step(n ast.Node) *Step {
 
 // checkConfig checks keys of a config that depend on each other.
 func (r *reader) checkConfig(s *Step) {
+	if s.Type == Wait {
+		r.checkWait(s)
+	}
 	if s.Type == Loop && s.Over == nil && s.Until == nil {
 		r.add(s.ConfigPos, "", "config of a loop step has neither over nor until")
 	}
 	if s.Type == Loop && s.Over == nil && s.Until != nil && s.Max == 0 {
 		r.add(s.Until.Pos, "add max_iterations: N", "the loop %s is unbounded: until may never be true", s.Name)
+	}
+}
+
+// checkWait reports a wait for nothing, or for more than one thing.
+func (r *reader) checkWait(s *Step) {
+	var kinds []Field
+	var timeout *Field
+	for i, f := range s.Arguments {
+		if f.Name == "timeout" {
+			timeout = &s.Arguments[i]
+		} else {
+			kinds = append(kinds, f)
+		}
+	}
+	switch {
+	case len(kinds) == 0:
+		r.add(s.ConfigPos, "", "config of a wait step has none of sleep_for, sleep_until and wait_for")
+	case len(kinds) > 1:
+		r.add(kinds[1].Pos, "write two steps", "config of a wait step has both %s and %s", kinds[0].Name, kinds[1].Name)
+	case timeout != nil && kinds[0].Name != "wait_for":
+		r.add(timeout.Pos, "", "timeout conflicts with %s; it is the longest time of wait_for", kinds[0].Name)
 	}
 }
 
@@ -192,5 +222,31 @@ func approvalConfig(r *reader, s *Step) keys {
 	return keys{
 		"question": func(_ Ref, n ast.Node) { s.Question = r.value(n) },
 		"schema":   func(k Ref, n ast.Node) { s.Schema = r.schema(k, n) },
+	}
+}
+
+// argument returns the parser of a key that becomes an argument.
+func (r *reader) argument(s *Step, parse func(Ref, ast.Node) *Value) func(Ref, ast.Node) {
+	return func(k Ref, n ast.Node) { s.Arguments = append(s.Arguments, Field{k.Name, k.Pos, parse(k, n)}) }
+}
+
+func waitConfig(r *reader, s *Step) keys {
+	return keys{
+		"sleep_for":   r.argument(s, r.seconds),
+		"sleep_until": r.argument(s, r.instant),
+		"wait_for":    r.argument(s, r.words),
+		"timeout":     r.argument(s, r.seconds),
+	}
+}
+
+func formConfig(r *reader, s *Step) keys {
+	value := func(_ Ref, n ast.Node) *Value { return r.value(n) }
+	return keys{
+		"file":           r.argument(s, r.words),
+		"data":           r.argument(s, value),
+		"save_as":        r.argument(s, r.words),
+		"profile":        r.argument(s, value),
+		"ask":            r.argument(s, r.expression),
+		"ignore_scripts": r.argument(s, r.expression),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -135,4 +136,38 @@ func (r *reader) whole(key Ref, n ast.Node, least, most int) (v int) {
 	}
 	r.add(posOf(n), "", "%s is %.40q; it must be a whole number from %d to %d", key.Name, n.GetToken().Value, least, most)
 	return least
+}
+
+// seconds reads a duration or an expression of seconds.
+func (r *reader) seconds(key Ref, n ast.Node) *Value {
+	if v := r.value(n); v.Template != nil {
+		if len(v.Template) > 1 {
+			r.add(v.Pos, "", "%s has text beside its expression; it must be one expression of seconds", key.Name)
+		}
+		return v
+	}
+	return &Value{Pos: posOf(n), Plain: json.Number(fmt.Sprintf("%g", r.duration(key, n).Seconds()))}
+}
+
+// isoLayouts are the forms of a time that are checked before a run.
+var isoLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly}
+
+// instant reads a time in ISO 8601, or an expression of a time.
+func (r *reader) instant(key Ref, n ast.Node) *Value {
+	v := r.words(key, n)
+	text, isText := v.Plain.(string)
+	parses := func(layout string) bool { _, err := time.Parse(layout, text); return err == nil }
+	if isText && text != "" && !slices.ContainsFunc(isoLayouts, parses) {
+		r.add(v.Pos, "write a time such as 2026-12-31T09:00:00+01:00", "%s %.60q is not a time", key.Name, text)
+	}
+	return v
+}
+
+// words reads a text that is not empty, which may contain expressions.
+func (r *reader) words(key Ref, n ast.Node) *Value {
+	v := r.value(n)
+	if text, isText := v.Plain.(string); v.Template == nil && (!isText || text == "") {
+		r.add(v.Pos, "", "%s is %s; it must be text", key.Name, kindOf(n))
+	}
+	return v
 }

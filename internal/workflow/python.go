@@ -22,7 +22,7 @@ var reservedNames = strings.Fields(`False None True and as assert async await br
 	save_skill load_skill list_skills search_skills save_state get_state filter_by_field summarize_list aggregate_stats
 	format_output progress ask ask_llm checkpoint show search_tools get_tool_definition call_tool parallel step sleep_until
 	sleep_for wait_for tokenize_pii detokenize_pii fetch forms display result
-	servers skills inputs steps time itertools retry approve answer error text goto count collected value`)
+	servers skills inputs steps time itertools retry approve answer fill_form error text goto count collected value`)
 
 // python returns the Python of a value.
 func (c *compiler) python(v *Value, in *scope) string {
@@ -193,10 +193,6 @@ func (c *compiler) arguments(fields []Field, in *scope) string {
 // header writes imports and the helpers that the code uses.
 func (c *compiler) header() {
 	c.write("")
-	if c.helpers["retry"] {
-		c.write("import time")
-		c.write("")
-	}
 	if c.servers {
 		c.write("import servers")
 	}
@@ -224,7 +220,7 @@ var helpers = []struct{ name, code string }{
             return work()
         except Exception as error:
             print(f"attempt {attempt + 1} of {attempts} failed: {error}")
-            time.sleep(seconds * 2**attempt)
+            sleep_for(seconds * 2**attempt)
     return work()
 `}, {"approve", `def approve(question):
     """Ask a person for approval, and raise an error without it."""
@@ -237,4 +233,9 @@ var helpers = []struct{ name, code string }{
     if value is None:
         raise PermissionError(f"not answered: {question}")
     return value
+`}, {"fill_form", `def fill_form(file, save_as, data=None, **options):
+    """Fill in a form, and save the filled copy as another file."""
+    form = forms.open(file).fill(data, **options)
+    form.save(save_as)
+    return {"file": save_as, "values": form.values, "unused": form.unused, "review": form.review()}
 `}}

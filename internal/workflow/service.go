@@ -250,14 +250,53 @@ func (s *Service) Save(ctx context.Context, h *home.Home, subset string, data []
 
 // Start starts a run of a program with inputs, a JSON object, and returns its execution at once.
 func (s *Service) Start(ctx context.Context, h *home.Home, subset string, p *Program, inputs json.RawMessage) (*execution.Execution, error) {
-	filled, err := p.Workflow.Fill(inputs)
+	req, err := p.request(inputs)
 	if err != nil {
 		return nil, err
 	}
-	g := p.Workflow.Guardrails
-	return s.cfg.Runner.Start(ctx, h, execution.Request{
-		Code: p.Code, Vars: json.RawMessage(`{"inputs":` + string(filled) + `}`), Subset: subset,
-		Timeout: g.Timeout, MemoryMB: g.MemoryMB, Tools: g.Tools,
-		Description: "workflow " + p.Workflow.Name, Workflow: execution.Workflow{Name: p.Workflow.Name, Version: p.Workflow.Version},
-	})
+	req.Subset = subset
+	return s.cfg.Runner.Start(ctx, h, req)
+}
+
+// Compile is an execution.Compile: it adds the code and the limits of a workflow to a request.
+func (s *Service) Compile(ctx context.Context, h *home.Home, req execution.Request) (execution.Request, error) {
+	var vars struct{ Inputs json.RawMessage }
+	if err := json.Unmarshal(req.Vars, &vars); err != nil {
+		return req, err
+	}
+	p, err := s.Load(ctx, h, req.Subset, req.Workflow.Name)
+	if err != nil {
+		return req, err
+	}
+	of, err := p.request(vars.Inputs)
+	of.Subset, of.Description = req.Subset, req.Description
+	return of, err
+}
+
+// CheckInputs reports that there is no workflow of that name, or that it does not take the inputs.
+func (s *Service) CheckInputs(ctx context.Context, h *home.Home, name string, inputs json.RawMessage) error {
+	found, err := s.source(ctx, h, name)
+	if err != nil {
+		return err
+	}
+	w, findings := Parse(found.file, found.data)
+	if len(findings) > 0 {
+		return Invalid(findings)
+	}
+	_, err = w.Fill(inputs)
+	return err
+}
+
+// request returns the request for a run with inputs.
+func (p *Program) request(inputs json.RawMessage) (execution.Request, error) {
+	w := p.Workflow
+	filled, err := w.Fill(inputs)
+	if err != nil {
+		return execution.Request{}, err
+	}
+	return execution.Request{
+		Code: p.Code, Vars: json.RawMessage(`{"inputs":` + string(filled) + `}`),
+		Timeout: w.Guardrails.Timeout, MemoryMB: w.Guardrails.MemoryMB, Tools: w.Guardrails.Tools,
+		Description: "workflow " + w.Name, Workflow: execution.Workflow{Name: w.Name, Version: w.Version},
+	}, nil
 }

@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Homes     *home.Homes       // required
 	Runner    *execution.Runner // required
-	Solve     execution.Solve   // nil means that tasks in words fail
+	Writers   execution.Writers // of code that was not stored with its execution
 	Running   int               // executions at a time; 0 means 4
 	PerTenant int               // of one tenant; 0 means half of Running, at least 1
 	Log       *slog.Logger      // nil means discard
@@ -137,7 +137,7 @@ func (s *Scheduler) claim(ctx context.Context, id tenant.ID) bool {
 
 func (s *Scheduler) run(ctx context.Context, h *home.Home, e *journal.BackgroundEntry) {
 	ctx = context.WithoutCancel(ctx)
-	if err := s.cfg.Runner.RunBackground(ctx, h, e, s.cfg.Solve); err != nil {
+	if err := s.cfg.Runner.RunBackground(ctx, h, e, s.cfg.Writers); err != nil {
 		s.cfg.Log.Warn("a background execution did not run", "execution", e.Execution, "error", err)
 	}
 	if err := h.Release(ctx); err != nil {

@@ -79,6 +79,7 @@ type entry struct {
 	dirty  bool   // changed since the last commit
 	stored bool   // on disk, or being committed
 	inner  int    // of a step: bytes on disk that its end deletes
+	steps  []int  // of a step: the numbers of those inside
 }
 
 // Record is the record of one execution. A nil Record is valid and records nothing.

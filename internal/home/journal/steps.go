@@ -121,6 +121,13 @@ func (r *Record) BeginStep(ctx context.Context, k StepKey) (RecordedStep, error)
 		return RecordedStep{}, err
 	}
 	c, err := r.Next(ctx, HostCall{Method: methodStep, Args: args, Step: k.Parent})
+	if err == nil && k.Parent != 0 {
+		r.mu.Lock()
+		if parent := r.open[k.Parent]; parent != nil {
+			parent.steps = append(parent.steps, c.Number)
+		}
+		r.mu.Unlock()
+	}
 	return RecordedStep{Number: c.Number}, err
 }
 
@@ -150,10 +157,16 @@ func (r *Record) EndStep(ctx context.Context, number int, v StepValue) error {
 	return r.commit(ctx, nil, true)
 }
 
-// endStep replaces the entries of a step by its value. The caller holds the lock.
-func (r *Record) endStep(e *entry, v StepValue) {
+// removeStep removes the entries of a step, and of the steps inside that have not ended, since they
+// raised an error. It reports whether there may be some on disk. The caller holds the lock.
+func (r *Record) removeStep(e *entry) (inside bool) {
+	inside = e.stored || e.inner > 0
+	for _, number := range e.steps {
+		if inner := r.open[number]; inner != nil && inner.ask.Method == methodStep && inner.ask.Step == e.number {
+			inside = r.removeStep(inner) || inside
+		}
+	}
 	delete(r.open, e.number)
-	inside := e.stored
 	r.dirty = slices.DeleteFunc(r.dirty, func(d *entry) bool {
 		if d != e && d.ask.Step != e.number {
 			return false
@@ -162,17 +175,23 @@ func (r *Record) endStep(e *entry, v StepValue) {
 		r.waiting -= len(d.ask.Args) + len(d.answer) + overhead
 		return true
 	})
+	if e.stored {
+		r.steps.deletes = append(r.steps.deletes, e.number)
+		r.kept -= e.inner + len(e.ask.Args) + overhead
+	}
+	return inside
+}
+
+// endStep replaces the entries of a step by its value. The caller holds the lock.
+func (r *Record) endStep(e *entry, v StepValue) {
+	inside := r.removeStep(e)
 	var k StepKey
 	_ = json.Unmarshal(e.ask.Args, &k) // written by BeginStep
 	g := stepGroup{Parent: k.Parent, Name: k.Name, First: k.N, Drew: v.Drew, Values: []json.RawMessage{v.JSON}}
-	if inside || e.inner > 0 || r.last > e.number {
+	if inside || r.last > e.number {
 		g.Number = e.number
 	}
 	s := &r.steps
-	if e.stored {
-		s.deletes = append(s.deletes, e.number)
-		r.kept -= e.inner + len(e.ask.Args) + overhead
-	}
 	s.row = e.number
 	if n := len(s.ended) - 1; n >= 0 && s.ended[n].precedes(g) {
 		s.ended[n].Values = append(s.ended[n].Values, v.JSON)

@@ -214,3 +214,32 @@ func BenchmarkStep(b *testing.B) {
 		}
 	}
 }
+
+// A step that raised an error has not ended. What is on record of it is deleted with the step around it.
+func TestReplaySkipsStepsThatRaised(t *testing.T) {
+	for _, flush := range []bool{false, true} {
+		dir := t.TempDir()
+		first := start(t, dir)
+		r := first.NewRecord("exec_1", nothing, false)
+		runStep(t, r, 0, "outer", 1, `1`, func(outer int) {
+			inner := beginStep(t, r, outer, "inner", 1).Number
+			deepest := beginStep(t, r, inner, "deepest", 1).Number
+			read(t, r, in(inner, ask("look", `{"at":"a"}`)), "1")
+			read(t, r, in(deepest, ask("look", `{"at":"b"}`)), "2")
+			if !flush {
+				return
+			}
+			if err := r.Flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		})
+		write(t, r, ask("send", `{"to":"c"}`), "3")
+		stop(t, r, first)
+		r = resume(t, start(t, dir), "exec_1")
+		skips(t, r, 0, "outer", 1, `1`)
+		gives(t, r, ask("send", `{"to":"c"}`), "3")
+		if r.Replays() {
+			t.Errorf("flushed %t: calls of ended steps are left", flush)
+		}
+	}
+}

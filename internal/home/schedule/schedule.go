@@ -120,6 +120,14 @@ func (s Spec) Check() (calendar.Calendar, error) {
 	return calendar.New(calendar.Config{Cron: s.Cron, Every: s.Every, TimeZone: s.TimeZone})
 }
 
+// Target describes what s runs: skill or workflow, and its name.
+func (s Spec) Target() string {
+	if s.Workflow != "" {
+		return "workflow " + s.Workflow
+	}
+	return "skill " + s.Skill
+}
+
 // CheckName reports why a name is not allowed.
 func CheckName(name string) error {
 	bad := func(r rune) bool {

@@ -26,7 +26,6 @@ import uuid
 from _sha3 import shake_256 as _shake  # of hashlib, without its other algorithms
 
 READINGS = 10_000  # recorded at most; later readings use the real clock and are not recorded
-_WAITS = 500  # of these, reserved for sleep_for and wait_for
 _CHUNK = 1 << 20
 
 _urandom, _time_ns = os.urandom, time.time_ns
@@ -68,9 +67,9 @@ class _Run:
         draw = self._seed + next(self._draws).to_bytes(8)
         return b"".join(_shake(draw + at.to_bytes(8)).digest(min(size - at, _CHUNK)) for at in range(0, size, _CHUNK))
 
-    def now(self, limit=READINGS - _WAITS):
+    def now(self):
         """Return the next recorded reading in nanoseconds, then the real time, but never less than the last one."""
-        if self._count >= limit:
+        if self._count >= READINGS:
             return max(_time_ns(), self._last)
         self._count += 1
         if (reading := next(self._replay, None)) is not None:
@@ -130,11 +129,6 @@ class Replay:
             _setstate(_shared, self._before)
             _shared.gauss_next = None
             uuid._generate_time_safe = _time_safe
-
-    def deadline(self, seconds):
-        """Return the time in so many seconds, which a replay computes again."""
-        now = _time_ns() if self._run is None else self._run.now(READINGS)
-        return now / 1_000_000_000 + seconds
 
     # --- steps, whose function does not run in a replay
 

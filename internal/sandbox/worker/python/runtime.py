@@ -146,7 +146,7 @@ class _Interpreter:
         self.privacy = privacy.Privacy(channel)
         self.replay = None  # of the recorded executions, from the first one on
         self.steps = steps.Steps(channel, self._recorder)
-        self.waits = waits.Waits(channel, self._recorder)
+        self.waits = waits.Waits(channel)
         self.main = types.ModuleType("__main__")
         self.globals = vars(self.main)
         self.globals["__builtins__"] = builtins

@@ -8,9 +8,8 @@ _FUTURE = 253_402_300_800  # the year 10000, in seconds since 1970
 
 
 class Waits:
-    def __init__(self, channel, recorder):
+    def __init__(self, channel):
         self._channel = channel
-        self._recorder = recorder
 
     def sleep_until(self, when):
         """Wait until a time: a datetime, an ISO string or seconds since 1970. Long waits need no process, and survive restarts."""
@@ -18,7 +17,7 @@ class Waits:
 
     def sleep_for(self, seconds):
         """Wait some seconds, like sleep_until."""
-        self._wait({"until": self._deadline("sleep_for(seconds)", seconds)})
+        self._wait({"for": _span("sleep_for(seconds)", seconds)})
 
     def wait_for(self, event, timeout=None):
         """Wait for a signal and return its JSON value; raise TimeoutError after timeout seconds.
@@ -29,22 +28,23 @@ class Waits:
             raise ValueError(f"wait_for(event, timeout): the event must be text of 1 to 200 characters, got {event!r:.200}")
         args = {"event": event}
         if timeout is not None:
-            args["until"] = self._deadline("wait_for(event, timeout)", timeout)
+            args["for"] = _span("wait_for(event, timeout)", timeout)
         answer = self._wait(args)
         if "value" not in answer:
             raise TimeoutError(f"no signal {event!r} arrived within {timeout} s")
         return answer["value"]
 
-    def _deadline(self, what, seconds):
-        if isinstance(seconds, datetime.timedelta):
-            seconds = seconds.total_seconds()
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < _FUTURE:
-            raise ValueError(f"{what}: a number of seconds from 0 is needed, got {seconds!r:.100}")
-        return self._recorder().deadline(seconds)
-
     def _wait(self, args):
         args["alone"] = threading.active_count() == 1
         return self._channel.call("wait", args)
+
+
+def _span(what, seconds):
+    if isinstance(seconds, datetime.timedelta):
+        seconds = seconds.total_seconds()
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds < _FUTURE:
+        raise ValueError(f"{what}: a number of seconds from 0 is needed, got {seconds!r:.100}")
+    return seconds
 
 
 def _seconds(when):

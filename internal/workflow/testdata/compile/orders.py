@@ -2,8 +2,6 @@
 # version 2
 # Checks open orders, and asks before refunds.
 
-import time
-
 import servers
 from skills import report
 
@@ -14,7 +12,7 @@ def retry(attempts, seconds, work):
             return work()
         except Exception as error:
             print(f"attempt {attempt + 1} of {attempts} failed: {error}")
-            time.sleep(seconds * 2**attempt)
+            sleep_for(seconds * 2**attempt)
     return work()
 
 def approve(question):
