@@ -231,7 +231,9 @@ func (r *Runner) startAs(ctx context.Context, h *home.Home, id string, req Reque
 	}
 	x := newRun(id)
 	x.background.Store(b)
-	x.startRecord(h, req)
+	if err := x.startRecord(h, req); err != nil {
+		return nil, err
+	}
 	started, err := r.begin(ctx, h, x, req)
 	if err != nil {
 		_ = x.record.End(ctx, "") // nothing of it is on disk
