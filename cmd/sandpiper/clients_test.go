@@ -118,7 +118,7 @@ type mcpClient interface {
 func listTools(t *testing.T, c mcpClient) {
 	lean := []string{"execute_code", "get_tool_definition", "resume_execution", "search_tools"}
 	standard := slices.Concat(lean, []string{"get_execution_stats", "list_skills", "list_tool_categories", "list_workspace_files", "load_skill",
-		"read_workspace_file", "restore_pii", "sanitize_pii", "save_skill", "write_workspace_file"})
+		"read_workspace_file", "restore_pii", "resume_session", "sanitize_pii", "save_skill", "write_workspace_file"})
 	slices.Sort(standard)
 	for profile, want := range map[string][]string{"lean": lean, "standard": standard} {
 		if diff := cmp.Diff(want, c.list(t, profile)); diff != "" {

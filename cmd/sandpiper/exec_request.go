@@ -73,4 +73,6 @@ type execOptions struct {
 	files   []string // --file
 	session string   // --session
 	dryRun  bool     // --dry-run
+
+	repeatCalls bool // --repeat-calls
 }

@@ -70,16 +70,17 @@ func (s *schedules) pass(ctx context.Context, now time.Time) {
 	if err != nil {
 		s.d.log.Error("list tenants with schedules", "error", err)
 	}
+	scheduled := len(ids)
 	for id, at := range s.configured {
 		if (!at.After(now) || at.Sub(now) > 2*lookAgain) && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
-	for _, id := range ids {
+	for i, id := range ids {
 		if ctx.Err() != nil {
 			return
 		}
-		next := s.handle(ctx, id, now, c.SchedulesOf(id, s.d.cfg.Tenant))
+		next := s.handle(ctx, id, now, c.SchedulesOf(id, s.d.cfg.Tenant), i < scheduled)
 		if _, ok := s.configured[id]; ok {
 			s.configured[id] = next
 		}
@@ -101,8 +102,9 @@ func (s *schedules) reload(ctx context.Context, c *config.Config, now time.Time)
 	}
 }
 
-// handle handles the due times of a tenant, and returns when to do so again.
-func (s *schedules) handle(ctx context.Context, id tenant.ID, now time.Time, configured []schedule.Spec) (next time.Time) {
+// handle handles the due times of a tenant, and returns when to do so again. If its own schedules were
+// said to be due and are not, as after an import, it corrects that.
+func (s *schedules) handle(ctx context.Context, id tenant.ID, now time.Time, configured []schedule.Spec, scheduled bool) (next time.Time) {
 	next = now.Add(lookAgain)
 	h, err := s.d.Tenants.Acquire(ctx, id)
 	if err != nil {
@@ -124,8 +126,13 @@ func (s *schedules) handle(ctx context.Context, id tenant.ID, now time.Time, con
 		s.d.log.Error("handle the schedules of a tenant", "tenant", id.String(), "error", err)
 		return now.Add(scheduleInterval)
 	}
-	if len(p.Started) > 0 {
+	switch {
+	case len(p.Started) > 0:
 		s.d.background.Wake()
+	case scheduled:
+		if err := h.Schedules.Touch(ctx, now, configured); err != nil {
+			s.d.log.Error("store when schedules are due", "tenant", id.String(), "error", err)
+		}
 	}
 	if !p.Next.IsZero() && p.Next.Before(next) {
 		next = p.Next

@@ -69,7 +69,7 @@ func (h *host) approve(ctx context.Context) func(context.Context, tool.Approval)
 		}
 		reply, err := h.askPerson(ctx, asking, question.Question{Approval: a.ID, From: a.Ref.String(), Text: a.Text}, form)
 		elsewhere := asking.Err() != nil && ctx.Err() == nil // answered in another way
-		if again := ctx.Err() != nil && h.run.record != nil; err != nil && !elsewhere && !again {
+		if again := ctx.Err() != nil && h.resumable(); err != nil && !elsewhere && !again {
 			err = errors.Join(err, h.home.Approvals.Withdraw(context.WithoutCancel(ctx), a.ID))
 		}
 		return reply, err

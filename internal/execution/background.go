@@ -240,7 +240,9 @@ func (r *Runner) startAs(ctx context.Context, h *home.Home, id string, req Reque
 	}
 	x := newRun(id)
 	x.background.Store(b)
-	x.startRecord(h, req)
+	if err := x.startRecord(h, req); err != nil {
+		return nil, err
+	}
 	if err := beginWorkflow(ctx, h, x, req); err != nil {
 		_ = x.record.End(ctx, "") // nothing of it is on disk
 		return nil, err

@@ -36,6 +36,9 @@ func (h *host) beginStep(ctx context.Context, k journal.StepKey) (any, error) {
 	if len(k.Name) > maxStepName || k.Name == "" || k.N < 1 {
 		return nil, fault.New(fault.Invalid, "the name of a step has 1 to %d bytes, got %d", maxStepName, len(k.Name))
 	}
+	if !h.resumable() {
+		return begunStep{}, nil
+	}
 	s, err := h.run.record.BeginStep(ctx, k)
 	if err != nil || s.Value == nil {
 		return begunStep{s.Number}, err
@@ -51,6 +54,9 @@ func (h *host) beginStep(ctx context.Context, k journal.StepKey) (any, error) {
 
 // endStep records the value of a step. In mode strict, it has tokens of the vault, which last.
 func (h *host) endStep(ctx context.Context, a stepDoneArgs) (err error) {
+	if !h.resumable() {
+		return nil
+	}
 	if h.exit.Strict() {
 		if a.Value, err = redactJSON(ctx, h.exit, a.Value); err != nil {
 			return err

@@ -115,7 +115,7 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 
 // keepCode stores the code of a successful execution for a day.
 func (e *executor) keepCode() {
-	if x := e.run; !x.internal && x.err == nil && x.result.Success() && !e.req.DryRun && !e.req.Replay && e.req.Tape == nil {
+	if x := e.run; !x.internal && x.err == nil && x.result.Success() && !e.req.DryRun && e.req.Replay == nil && e.req.Tape == nil {
 		e.home.Recent.Add(recent.Code{Execution: x.id, Session: e.req.SessionID, Code: e.req.Code})
 	}
 }
@@ -266,13 +266,13 @@ func (e *executor) builder() reply.Builder {
 }
 
 // program returns the program for the sandbox. Code without the words "servers" and
-// "call_tool" skips the preflight check.
+// "call_tool" skips the preflight check; so does a replay, whose calls have passed it.
 func (e *executor) program(ctx context.Context) (p sandbox.Program, err error) {
 	x, cfg, code := e.run, e.r.cfg, e.req.Code
 	names := strings.Contains(code, "servers") || strings.Contains(code, "call_tool")
 	p = sandbox.Program{
 		ID: x.id, Code: code, Privacy: e.privacy.Mode() != redact.Off && !x.internal,
-		Restricted: cfg.Restricted && !x.internal, Preflight: names && cfg.Tools != nil && !x.internal, DryRun: e.req.DryRun,
+		Restricted: cfg.Restricted && !x.internal, Preflight: names && cfg.Tools != nil && !x.internal && e.req.Replay == nil, DryRun: e.req.DryRun,
 	}
 	p.MeasureCPU = e.home.Quotas.Limits(quota.CPU)
 	p.Seed, p.Clock = x.seed, x.record.ClockReadings()

@@ -59,7 +59,7 @@ func (e *executor) guardBefore(ctx context.Context) *reply.Result {
 		return nil
 	}
 	found := g.CheckCode(ctx, req.Code, req.Vars)
-	if !req.Replay {
+	if req.Replay == nil {
 		found = append(g.Admit(e.home.ID()), found...)
 	}
 	for _, f := range found {

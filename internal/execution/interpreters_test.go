@@ -321,7 +321,7 @@ func TestLiveInterpretersAreBounded(t *testing.T) {
 		n = 10_000
 	}
 	for i := range n {
-		x := s.start(t, t.Context(), home, execution.Request{SessionID: fmt.Sprint("s", i), Code: "set x 1", Replay: true})
+		x := s.start(t, t.Context(), home, execution.Request{SessionID: fmt.Sprint("s", i), Code: "set x 1", Replay: &execution.Replay{}})
 		if r := done(t, x); !r.Success() {
 			t.Fatalf("%+v", r)
 		}
@@ -400,7 +400,7 @@ func TestCheckpointIsDurableWhenItReturns(t *testing.T) {
 	if r := s.run(t, home, `call checkpoint {"step": 3, "context": 1}`); r.ErrorType != "ValueError" || !strings.Contains(r.Error, "this code runs without one") {
 		t.Errorf("without a session: %+v", r)
 	}
-	x := s.start(t, t.Context(), home, execution.Request{SessionID: "one", Code: `call checkpoint {"step": 9, "context": 1}`, Replay: true})
+	x := s.start(t, t.Context(), home, execution.Request{SessionID: "one", Code: `call checkpoint {"step": 9, "context": 1}`, Replay: &execution.Replay{}})
 	if r := done(t, x); !r.Success() {
 		t.Errorf("in a replay: %+v", r)
 	}
@@ -488,7 +488,7 @@ func TestHammer(t *testing.T) {
 				if j%17 == 16 {
 					code = "crash"
 				}
-				x, err := s.Start(t.Context(), home, execution.Request{SessionID: id, Code: code, Replay: true})
+				x, err := s.Start(t.Context(), home, execution.Request{SessionID: id, Code: code, Replay: &execution.Replay{}})
 				if err != nil {
 					t.Error(err)
 					return

@@ -19,6 +19,10 @@ var replayedMethods = map[string]bool{
 	methodAsk: true, methodAskLLM: true, "save_skill": true, "load_skill": true, "list_skills": true, "search_skills": true, "save_state": true, "get_state": true, "search_tools": true, "get_tool_definition": true,
 }
 
+// resumable reports whether the execution has a record from which it can be resumed. The record of
+// a step of a session is only for the session's log.
+func (e *executor) resumable() bool { return e.run.record != nil && e.step == nil }
+
 // callOnce returns the recorded answer of a call; without one it makes the call and
 // records its answer.
 func (h *host) callOnce(ctx context.Context, a journal.HostCall, call func() (any, error)) (any, error) {

@@ -33,13 +33,13 @@ type Request struct {
 	Description string `json:"description,omitempty"`
 	// Workflow is the workflow from which the code was compiled; the zero value means none.
 	Workflow Workflow `json:"workflow,omitzero"`
-	// Replay reruns a step of the session's log without adding to the log.
-	Replay bool `json:"replay,omitempty"`
 	// Background is set if no caller waits for the execution: its time limit is that of
 	// background executions.
 	Background bool `json:"background,omitempty"`
 	// Tape records or replays the answers that the code receives from outside; nil does neither.
 	Tape *Tape `json:"-"`
+	// Replay reruns a step of a session's log without adding to the log; nil means not.
+	Replay *Replay `json:"-"`
 }
 
 // Workflow names the workflow that an execution runs.

@@ -36,11 +36,18 @@ func containsAny(code string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(code, w) })
 }
 
-// startRecord starts the record of an execution that may be resumed. A step of a
-// session is in the session's log instead, and a dry run has no effects.
-func (x *run) startRecord(home *home.Home, req Request) {
-	if req.SessionID != "" || req.DryRun || !containsAny(req.Code, hostWords) {
-		return
+// startRecord starts the record of an execution that may be resumed. That of a step of a
+// session is for the session's log, and a dry run has no effects.
+func (x *run) startRecord(home *home.Home, req Request) (err error) {
+	switch {
+	case req.Replay != nil && !req.Replay.repeatCalls:
+		x.record, err = home.Journal.ReplaySession(x.id, req.Replay.record)
+		return err
+	case req.SessionID != "":
+		x.record = home.Journal.NewSessionRecord(x.id)
+		return nil
+	case req.DryRun || !containsAny(req.Code, hostWords):
+		return nil
 	}
 	k := storedRequest{req, make([]byte, seedBytes)}
 	_, _ = rand.Read(k.Seed) // never fails
@@ -48,6 +55,7 @@ func (x *run) startRecord(home *home.Home, req Request) {
 	if x.record != nil {
 		x.seed = k.Seed
 	}
+	return nil
 }
 
 // seedBytes is the length of the seed of a sandbox.Program.

@@ -155,7 +155,7 @@ func (h *host) useSkill(ctx context.Context, name string) error {
 func (e *executor) countSkills(ctx context.Context) {
 	x := e.run
 	names := x.skills.list()
-	if len(names) == 0 || e.req.DryRun || e.req.Replay {
+	if len(names) == 0 || e.req.DryRun || e.req.Replay != nil {
 		return
 	}
 	if err := e.home.Skills.AddUses(context.WithoutCancel(ctx), names, x.err == nil && x.result.Success()); err != nil {

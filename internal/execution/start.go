@@ -22,7 +22,9 @@ func (r *Runner) Start(ctx context.Context, home *home.Home, req Request) (*Exec
 	}
 	x := newRun(newID())
 	x.session = req.SessionID
-	x.startRecord(home, req)
+	if err := x.startRecord(home, req); err != nil {
+		return nil, err
+	}
 	if err := beginWorkflow(ctx, home, x, req); err != nil {
 		_ = x.record.End(ctx, "") // nothing of it is on disk
 		return nil, err

@@ -25,6 +25,7 @@ const logTimeout = 10 * time.Second
 type step struct {
 	*executor
 	interpreter *interpreter
+	held        bool // by RebuildSession, which releases it
 	state       string
 	replaced    bool // its live interpreter could not follow other settings
 	began       time.Time
@@ -35,6 +36,9 @@ type step struct {
 
 // enterStep waits for the turn of the request's session.
 func (e *executor) enterStep(ctx context.Context) (*step, error) {
+	if again := e.req.Replay; again != nil && again.turn != nil {
+		return &step{executor: e, interpreter: again.turn, held: true}, nil
+	}
 	in, err := e.r.interpreters.acquire(ctx, sessionKey{e.home.ID(), e.req.SessionID})
 	if err != nil {
 		return nil, err
@@ -42,7 +46,11 @@ func (e *executor) enterStep(ctx context.Context) (*step, error) {
 	return &step{executor: e, interpreter: in}, nil
 }
 
-func (s *step) leave() { s.r.interpreters.release(s.interpreter) }
+func (s *step) leave() {
+	if !s.held {
+		s.r.interpreters.release(s.interpreter)
+	}
+}
 
 // openSandbox returns the session's live interpreter, or starts one.
 func (s *step) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
@@ -130,7 +138,8 @@ func (s *step) end(res reply.Result, err error) (reply.Result, error) {
 		return res, err
 	}
 	res.Session = &reply.Session{ID: s.req.SessionID, State: s.state, Note: s.note()}
-	if s.req.Replay {
+	if s.req.Replay != nil {
+		res.Unrepeated = s.run.record.Left()
 		return res, nil
 	}
 	if why := s.log(res, lost); why != "" { // the code has run nevertheless
@@ -140,7 +149,7 @@ func (s *step) end(res reply.Result, err error) (reply.Result, error) {
 }
 
 func (s *step) note() string {
-	rebuild := fmt.Sprintf("to restore them rerun the code of the tasks in /workspace/sessions/%s.json, or `sandpiper session resume %[1]s`", s.req.SessionID)
+	rebuild := fmt.Sprintf("to restore them resume_session, or `sandpiper session resume %[1]s`, replays its tasks without repeating calls; their code is in /workspace/sessions/%[1]s.json", s.req.SessionID)
 	switch {
 	case s.replaced && s.state == reply.SessionRestarted:
 		return "the operator has changed the settings, and the session has a fresh interpreter: variables of earlier calls are lost; " + rebuild
@@ -157,15 +166,31 @@ func (s *step) note() string {
 func (s *step) log(res reply.Result, lost bool) string {
 	ctx, cancel := context.WithTimeout(context.Background(), logTimeout) // independent of the caller's context
 	defer cancel()
-	_, err := s.home.Sessions.Append(ctx, s.req.SessionID, session.Step{
+	logged := session.Step{
 		Number: s.number, Description: s.req.Description, Code: s.req.Code, Vars: s.req.Vars, InterpreterLost: lost,
 		Result: res.LogText(), Output: res.LogOutput(), Began: s.began, Files: s.files(ctx),
-	})
+	}
+	var err error
+	if !lost { // it is never replayed otherwise
+		logged.Record, logged.Recorded, err = s.calls()
+	}
+	if err == nil {
+		_, err = s.home.Sessions.Append(ctx, s.req.SessionID, logged)
+	}
 	if err != nil {
 		s.r.cfg.Log.Error("append a step to a session's log", "error", err)
 		return fmt.Sprintf("this task is not in the log of session %q, which could not be written: %s", s.req.SessionID, fault.Message(err))
 	}
 	return ""
+}
+
+// calls returns the record of the step's calls for the log.
+func (s *step) calls() ([]byte, session.Recorded, error) {
+	content, ok, err := s.run.record.Encode()
+	if !ok {
+		return nil, session.RecordTooLarge, err
+	}
+	return content, session.Complete, nil
 }
 
 // locals returns the tokens known to code of the session's interpreter, or of one
@@ -202,7 +227,7 @@ func (s *step) checkpoint(ctx context.Context, c checkpoint) error {
 		return fault.New(fault.Invalid, "checkpoint() stores the progress of a session, but this code runs without one").
 			WithHint("pass a session_id with the code")
 	}
-	if s.req.Replay {
+	if s.req.Replay != nil {
 		return nil
 	}
 	s.mu.Lock()

@@ -137,7 +137,7 @@ func (h *host) wait(ctx context.Context, a waitArgs) (any, error) {
 		return nil, err
 	}
 	record := h.run.record
-	if record == nil {
+	if !h.resumable() {
 		return nil, fault.New(fault.Invalid, "sleep_until, sleep_for and wait_for need an execution that can be resumed, and this is a step of a session or a dry run").
 			WithHint("run the code without session_id, or use time.sleep within the time limit")
 	}

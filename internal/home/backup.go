@@ -72,16 +72,20 @@ func (s *Snapshot) copyDatabase(ctx context.Context, to string) error {
 		return err
 	}
 	s.db = to
-	return checkCopy(ctx, to)
+	_, err = checkCopy(ctx, to)
+	return err
 }
 
 // checkCopy opens a database that no other process uses, which applies missing migrations, and checks it.
-func checkCopy(ctx context.Context, path string) error {
+func checkCopy(ctx context.Context, path string) (p pending, err error) {
 	db, err := openDatabase(ctx, path)
 	if err != nil {
-		return err
+		return p, err
 	}
-	return errors.Join(db.Check(ctx), db.Close())
+	if err = db.Check(ctx); err == nil {
+		p, err = pendingWork(ctx, db)
+	}
+	return p, errors.Join(err, db.Close())
 }
 
 // Write writes the entries of the tenant: the database and the files of its private directory, and

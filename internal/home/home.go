@@ -47,6 +47,7 @@ var migrations = []store.Migration{
 	{Number: 9, Name: "background executions", SQL: journal.BackgroundTables},
 	{Number: 10, Name: "workflows", SQL: workflow.Tables},
 	{Number: 11, Name: "schedules", SQL: schedule.Tables},
+	{Number: 12, Name: "records of sessions", SQL: session.RecordTables},
 }
 
 // Home is the data of one tenant, open until Release.

@@ -33,7 +33,10 @@ func (t *Homes) Import(ctx context.Context, r io.Reader, as tenant.ID) (Transfer
 	if err := i.openDatabase(ctx); err != nil {
 		return i.done, err
 	}
-	return i.done, i.homes.layout.install(i.done.Tenant, i.private(), i.workspace(), nil, hintImport)
+	if err := i.homes.layout.install(i.done.Tenant, i.private(), i.workspace(), nil, hintImport); err != nil {
+		return i.done, err
+	}
+	return i.done, i.homes.layout.wake(i.done.Tenant, i.pending)
 }
 
 // importing is one import, prepared in a directory.
@@ -43,6 +46,8 @@ type importing struct {
 	as    tenant.ID
 	from  manifest
 	done  Transferred
+
+	pending pending
 }
 
 func (i *importing) private() string   { return filepath.Join(i.dir, "private") }
@@ -201,10 +206,13 @@ func (i *importing) openDatabase(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if i.done.Damaged, err = from.rekey(ctx, to); err == nil {
-		err = db.Compact(ctx)
+	if i.done.Damaged, err = from.rekey(ctx, to); err != nil {
+		return err
 	}
-	return err
+	if i.pending, err = pendingWork(ctx, db); err != nil {
+		return err
+	}
+	return db.Compact(ctx)
 }
 
 // checkDatabase refuses a database that Sandpiper did not write: a recipient is public, so

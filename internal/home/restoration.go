@@ -101,6 +101,11 @@ func (r *Restoration) Commit(ctx context.Context) error {
 	if err := r.files.finish(ctx); err != nil {
 		return err
 	}
+	for id, work := range r.files.pending {
+		if err := r.layout.wake(id, work); err != nil {
+			return r.layout.fault(err)
+		}
+	}
 	if err := os.Chmod(r.layout.root, 0o700); err != nil {
 		return r.layout.fault(err)
 	}

@@ -60,13 +60,17 @@ func (t *Homes) Restore(ctx context.Context, id tenant.ID, replace bool, entries
 		return done, dirFault(err)
 	}
 	if lock != nil {
-		return x.done, t.layout.replace(id, staged.private, staged.workspace, last)
+		err = t.layout.replace(id, staged.private, staged.workspace, last)
+		return x.done, errors.Join(err, t.layout.wake(id, x.pending[id]))
 	}
 	saved, err := staged.suspension()
 	if err != nil {
 		return done, err
 	}
-	return x.done, t.layout.install(id, staged.private, staged.workspace, saved, hintRestore(id, saved))
+	if err := t.layout.install(id, staged.private, staged.workspace, saved, hintRestore(id, saved)); err != nil {
+		return x.done, err
+	}
+	return x.done, t.layout.wake(id, x.pending[id])
 }
 
 // lockForRestore locks a tenant that is to be replaced, and returns the suspension that it will have. The
@@ -101,6 +105,7 @@ type extraction struct {
 	only    string               // directory of one tenant; "" means all
 	tenants []string             // their directories, in order
 	used    map[string]time.Time // last use, by directory
+	pending map[tenant.ID]pending
 	files   *workspace.Extraction
 	in      string // the prefix of files
 	done    workspace.Archived
@@ -116,7 +121,7 @@ func newExtraction(l layout, only string) (*extraction, error) {
 	if err != nil {
 		return nil, l.fault(err)
 	}
-	return &extraction{layout: l, root: root, only: only, used: map[string]time.Time{}}, nil
+	return &extraction{layout: l, root: root, only: only, used: map[string]time.Time{}, pending: map[tenant.ID]pending{}}, nil
 }
 
 func (x *extraction) close() error {
@@ -230,9 +235,11 @@ func (x *extraction) finish(ctx context.Context) error {
 		if _, err := os.Lstat(p.db); err != nil {
 			continue // it has none yet
 		}
-		if err := errors.Join(checkCopy(ctx, p.db), store.CheckIntegrity(ctx, p.db)); err != nil {
+		work, err := checkCopy(ctx, p.db)
+		if err := errors.Join(err, store.CheckIntegrity(ctx, p.db)); err != nil {
 			return fmt.Errorf("the database of tenant %q: %w", id, err)
 		}
+		x.pending[id] = work
 		if err := durable.SyncDir(p.private); err != nil {
 			return err
 		}

@@ -105,6 +105,7 @@ func fillSession(t *testing.T, h *home.Home) {
 	step := session.Step{
 		Number: number, Description: "Add", Code: "result = x + 1", Vars: []byte(`{"x": 1}`), Result: "2", Output: "added",
 		Began: time.Now(), Files: []string{"/workspace/state/results.json"},
+		Record: []byte("calls"), Recorded: session.Complete,
 	}
 	if _, err := h.Sessions.Append(t.Context(), "report", step); err != nil {
 		t.Fatal(err)
@@ -193,7 +194,7 @@ func expectRun(t *testing.T, h *home.Home) {
 }
 
 // expectSession checks the content that fillSession wrote first.
-func expectSession(t *testing.T, h *home.Home) {
+func expectSession(t *testing.T, h *home.Home, schema int) {
 	s, err := h.Sessions.Find(t.Context(), "report")
 	if err != nil {
 		t.Fatal(err)
@@ -207,6 +208,9 @@ func expectSession(t *testing.T, h *home.Home) {
 		at.LastTask != "task_001" || string(at.Step) != "1" || string(at.Context) != `"begun"` || task.Timestamp.Year() < 2026 ||
 		!cmp.Equal(s.StateFiles, []string{"/workspace/state/results.json"}) || string(steps[0].Vars) != `{"x": 1}` {
 		t.Errorf("the session is now %+v", s)
+	}
+	if record, err := h.Sessions.Record(t.Context(), "report", 1); err != nil || schema >= 12 && string(record) != "calls" {
+		t.Errorf("the record of the step is now %q, %v", record, err)
 	}
 	if p, err := h.Workspace.Read(t.Context(), "sessions/report.json", 0, 0); err != nil || !strings.Contains(string(p.Content), "result = x + 1") {
 		t.Errorf("projection contains %q, %v", p.Content, err)
@@ -277,7 +281,7 @@ func expect(t *testing.T, h *home.Home, schema int) {
 			t.Errorf("%s holds %q, %v", name, p.Content, err)
 		}
 	}
-	expectSession(t, h)
+	expectSession(t, h, schema)
 	expectCall(t, h)
 	if r, err := h.Usage.Find(t.Context(), "report"); err != nil || r != (usage.Totals{Conversations: 1, Calls: 1, Saved: 2, Spent: 2}) {
 		t.Errorf("usage is %+v, %v", r, err)

@@ -189,7 +189,7 @@ func (s *Server) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 
 // tools returns all tools, with the descriptions for an audience.
 func (s *Server) tools(a audience) []builtin {
-	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.formTools(), s.taskTools(), s.workflowTools(), s.backgroundTools(), s.scheduleTools(), s.privacyTools(a), s.statsTools())
+	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.sessionTools(), s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.formTools(), s.taskTools(), s.workflowTools(), s.backgroundTools(), s.scheduleTools(), s.privacyTools(a), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.

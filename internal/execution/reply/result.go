@@ -28,6 +28,10 @@ type Result struct {
 	Images         []Image  `json:"images,omitempty"`
 	FlaggedServers []string `json:"flagged_servers,omitempty"` // servers whose texts look like prompt injection
 
+	// Unrepeated names the calls on record that the code did not make again, in the replay of a
+	// session's step.
+	Unrepeated []string `json:"unrepeated,omitempty"`
+
 	Elapsed time.Duration `json:"elapsed"` // running time of the code
 	Usage   sandbox.Usage `json:"usage"`
 }

@@ -22,7 +22,11 @@ func (r *Record) mark(e *entry) {
 
 // grow counts bytes that wait for a commit. The caller holds the lock.
 func (r *Record) grow(n int) {
-	if r.waiting += n; r.waiting > maxWaiting || r.kept+r.waiting > maxRun {
+	most := maxWaiting
+	if r.session {
+		most = MaxSessionRecord
+	}
+	if r.waiting += n; r.waiting > most || r.kept+r.waiting > maxRun {
 		r.drop()
 	}
 }
@@ -42,6 +46,13 @@ type row struct {
 // commit commits the dirty entries together with also, and syncs them unless deferred. The
 // caller holds the lock; commit releases it.
 func (r *Record) commit(ctx context.Context, also change, deferred bool) error {
+	if r.session {
+		r.mu.Unlock()
+		if also == nil {
+			return nil
+		}
+		return r.log.wait(ctx, r.log.enqueue(also, deferred))
+	}
 	taken, rows, request, err := r.takePending()
 	if err != nil {
 		r.mu.Unlock()

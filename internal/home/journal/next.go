@@ -54,6 +54,9 @@ func (r *Record) next(a HostCall, k key, patient bool) (c RecordedCall, moved ch
 		return c, nil, r.differs
 	case len(known) > 0:
 		return r.again(known[0], k), nil, nil
+	case r.closed:
+		r.differs = r.notOnRecord(a)
+		return c, nil, r.differs
 	case r.repeated():
 		r.last++
 		e := &entry{number: r.last, ask: a, state: asked}
@@ -103,6 +106,10 @@ func (r *Record) again(e *entry, k key) RecordedCall {
 			return c
 		}
 		c.Answer = nil
+	}
+	if r.closed {
+		c.Answer = unanswered(e.ask)
+		return c
 	}
 	c.Begun = e.state != asked
 	r.open[e.number] = e

@@ -89,6 +89,8 @@ type Record struct {
 	request    func() ([]byte, error)
 	created    time.Time
 	concurrent bool
+	session    bool // of a task of a session: it stays in memory
+	closed     bool // it only replays
 
 	mu      sync.Mutex
 	box     box

@@ -242,6 +242,11 @@ func (d *due) record(ctx context.Context, r *row, at time.Time, state, execution
 	return err
 }
 
+// Touch calls Config.Due with the time of the next run. HandleDue does so if it has changed anything.
+func (s *Store) Touch(ctx context.Context, now time.Time, configured []Spec) error {
+	return s.update(ctx, now, configured, func(*store.Tx, []row) error { return nil })
+}
+
 // touch tells Config.Due when the next run of a schedule of an agent is.
 func (s *Store) touch(ctx context.Context, tx *store.Tx, rows []row, now time.Time) error {
 	if s.cfg.Due == nil {

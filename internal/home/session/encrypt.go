@@ -35,6 +35,7 @@ func newBox(key []byte) (box, error) {
 // Kinds of encrypted content.
 const (
 	kindTask       = "task"
+	kindRecord     = "record"
 	kindFile       = "file"
 	kindCheckpoint = "checkpoint"
 )

@@ -67,11 +67,12 @@ func (r *rekeying) run(ctx context.Context, tx *store.Tx) error {
 		if err != nil {
 			return err
 		}
-		var encrypted []byte
-		if err = tx.QueryRowContext(ctx, "SELECT encrypted FROM session_tasks WHERE session = ? AND number = ?", r.session, n).Scan(&encrypted); err != nil {
+		var encrypted, record []byte
+		if err = tx.QueryRowContext(ctx, "SELECT encrypted, record FROM session_tasks WHERE session = ? AND number = ?", r.session, n).Scan(&encrypted, &record); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE session_tasks SET encrypted = ? WHERE session = ? AND number = ?", r.again(kindTask, n, encrypted), r.session, n)
+		_, err = tx.ExecContext(ctx, "UPDATE session_tasks SET encrypted = ?, record = ? WHERE session = ? AND number = ?",
+			r.again(kindTask, n, encrypted), r.again(kindRecord, n, record), r.session, n)
 	}
 	if err != nil {
 		return err

@@ -134,8 +134,15 @@ func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) e
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO session_tasks (session, number, encrypted, vars_lost, lost, began, bytes) VALUES (?, ?, ?, ?, ?, ?, ?)",
-		id, s.Number, encrypted, s.VarsLost, s.InterpreterLost, s.Began.UnixMilli(), s.bytes())
+	var record []byte
+	if s.Record != nil {
+		record = l.box.Seal(nil, nil, s.Record, additionalData(kindRecord, id, s.Number))
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO session_tasks (session, number, encrypted, vars_lost, lost, began, bytes, recorded, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		id, s.Number, encrypted, s.VarsLost, s.InterpreterLost, s.Began.UnixMilli(), s.bytes(), s.Recorded, record)
+	if err == nil && record != nil {
+		err = l.trimRecords(ctx, tx, id, len(record))
+	}
 	for _, path := range s.Files {
 		if err == nil {
 			err = l.insertFile(ctx, tx, id, path)
@@ -164,8 +171,8 @@ func (l *Log) trimSteps(ctx context.Context, tx *store.Tx, id string) error {
 	if err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE sessions SET (tasks, bytes) =
-		(SELECT count(*), coalesce(sum(bytes), 0) FROM session_tasks WHERE session = ?1) WHERE id = ?1`, id)
+	_, err = tx.ExecContext(ctx, `UPDATE sessions SET (tasks, bytes, records) =
+		(SELECT count(*), coalesce(sum(bytes), 0), coalesce(sum(length(record)), 0) FROM session_tasks WHERE session = ?1) WHERE id = ?1`, id)
 	return err
 }
 
@@ -279,11 +286,11 @@ func (l *Log) loadHead(ctx context.Context, tx *store.Tx, id string) (Session, e
 
 // loadSteps returns the steps from a number on.
 func (l *Log) loadSteps(ctx context.Context, tx *store.Tx, id string, from int) (steps []Step, err error) {
-	err = each(ctx, tx, "SELECT number, encrypted, vars_lost, lost, began FROM session_tasks WHERE session = ? AND number >= ? ORDER BY number", []any{id, from}, func(r scanner) error {
+	err = each(ctx, tx, "SELECT number, encrypted, vars_lost, lost, began, recorded FROM session_tasks WHERE session = ? AND number >= ? ORDER BY number", []any{id, from}, func(r scanner) error {
 		var s Step
 		var began int64
 		var encrypted []byte
-		if err := r.Scan(&s.Number, &encrypted, &s.VarsLost, &s.InterpreterLost, &began); err != nil {
+		if err := r.Scan(&s.Number, &encrypted, &s.VarsLost, &s.InterpreterLost, &began, &s.Recorded); err != nil {
 			return err
 		}
 		var t taskData

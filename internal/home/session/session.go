@@ -11,8 +11,11 @@
 // ids, times and sizes are not. Code of all sessions can read the projection, so private values
 // are replaced by tokens in it.
 //
+// A step may have a record of its calls, with which it can be replayed; the package does not read
+// it.
+//
 // Storage is bounded. Beyond the limits the oldest steps of a session and the least recently
-// used sessions are deleted; no step is refused.
+// used sessions are deleted, or only their records; no step is refused.
 //
 // A Log is safe for concurrent use, and several processes may have one for the same database
 // and projection. The package runs no code and holds no interpreter: see package execution.
@@ -49,6 +52,9 @@ type Config struct {
 	Steps    int   // kept of one session; 0 means 1000
 	// StepBytes bounds what the steps of one session hold; 0 means 4 MiB.
 	StepBytes int64
+	// RecordBytes bounds the records of all sessions; 0 means 64 MiB. Those of one session
+	// have at most a quarter of it.
+	RecordBytes int64
 }
 
 func (c Config) withDefaults() Config {
@@ -63,6 +69,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.StepBytes == 0 {
 		c.StepBytes = 4 << 20
+	}
+	if c.RecordBytes == 0 {
+		c.RecordBytes = 64 << 20
 	}
 	return c
 }
@@ -125,7 +134,20 @@ type Step struct {
 	Output          string
 	Began           time.Time
 	Files           []string // paths below /workspace/state that the step wrote
+	Record          []byte   // of its calls; nil for none
+	Recorded        Recorded // whether Record has all of them
 }
+
+// Recorded states whether the calls of a step are on record.
+type Recorded int
+
+// A step without a record can only be run again with its calls.
+const (
+	NotRecorded    Recorded = iota // it is older than records
+	Complete                       // its calls are on record
+	RecordTooLarge                 // they were too large
+	RecordDeleted                  // they were deleted because of the limits
+)
 
 // ID returns the task_id of the JSON form.
 func (s Step) ID() string { return taskID(s.Number) }

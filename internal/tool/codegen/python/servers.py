@@ -24,7 +24,9 @@ class _Package(_Module):
         if name in self._files:
             return getattr(_importlib.import_module(self.__name__ + "." + self._files[name]), name)
         if name in self._tools or name in self._parts:
-            _importlib.import_module(self.__name__ + "." + name)
+            module = _importlib.import_module(self.__name__ + "." + name)
+            if name not in self.__dict__:  # a later call of a session has imported the package again
+                setattr(self, name, module)
             return self.__dict__[name]
         if not name.startswith("_") and _has_more(self):
             return getattr(self, name)

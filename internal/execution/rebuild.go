@@ -1,0 +1,138 @@
+package execution
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
+)
+
+// Rebuild states how a session is rebuilt.
+type Rebuild struct {
+	Session  string
+	Subset   string // of the servers; see Request
+	MemoryMB int    // of the interpreter; 0 means Limits.MemoryMB
+	// RepeatCalls makes the calls of steps that have no record again. Otherwise a call that is
+	// not on record ends the rebuild with an error.
+	RepeatCalls bool
+	// Run starts a request and waits for its result.
+	Run func(context.Context, Request) (reply.Result, error)
+}
+
+// Replay is how a step of a session's log is rerun. RebuildSession creates it.
+type Replay struct {
+	turn        *interpreter // of the session, which RebuildSession holds; nil means that the execution waits for it
+	record      []byte       // from which calls are answered
+	repeatCalls bool         // calls are made instead
+}
+
+// Rebuilt describes how a session was rebuilt. It contains values that are not redacted.
+type Rebuilt struct {
+	ID      string      `json:"session_id"`
+	Tasks   int         `json:"tasks"` // that were replayed
+	Differs []Different `json:"differs"`
+	Notes   []string    `json:"notes"`
+}
+
+// Different is a task whose result differs from the log.
+type Different struct {
+	Task string `json:"task_id"`
+	Was  string `json:"was"`
+	Is   string `json:"is"`
+}
+
+func (b *Rebuilt) note(format string, args ...any) {
+	b.Notes = append(b.Notes, fmt.Sprintf(format, args...))
+}
+
+// RebuildSession replays the steps of a session's log in a new interpreter, so that the next step has
+// their variables. The calls of the code are answered from the record.
+func (r *Runner) RebuildSession(ctx context.Context, h *home.Home, o Rebuild) (*Rebuilt, error) {
+	steps, err := h.Sessions.Replay(ctx, o.Session)
+	if err != nil {
+		return nil, err
+	}
+	turn, err := r.interpreters.acquire(ctx, sessionKey{h.ID(), o.Session})
+	if err != nil {
+		return nil, err
+	}
+	defer r.interpreters.release(turn)
+	if r.interpreters.thaw(turn) {
+		return nil, fault.New(fault.Invalid, "session %q has a live interpreter, whose variables are intact", o.Session).
+			WithHint("continue with execute_code and this session_id")
+	}
+	b := &Rebuilt{ID: o.Session, Differs: []Different{}, Notes: []string{}}
+	if len(steps) > 0 && steps[0].Number > 1 {
+		b.note("tasks before %s are no longer in the log: the variables that they set are missing", steps[0].ID())
+	}
+	for _, s := range steps {
+		if s.InterpreterLost {
+			b.note("%s ended its interpreter and is skipped (%.200s)", s.ID(), s.Result)
+			continue
+		}
+		if err := r.rebuildStep(ctx, h, b, s, o, turn); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// rebuildStep replays one step and compares the result with the log.
+func (r *Runner) rebuildStep(ctx context.Context, h *home.Home, b *Rebuilt, s session.Step, o Rebuild, turn *interpreter) (err error) {
+	how := &Replay{turn: turn, repeatCalls: o.RepeatCalls && s.Recorded != session.Complete}
+	if how.record, err = h.Sessions.Record(ctx, o.Session, s.Number); err != nil {
+		return err
+	}
+	if s.VarsLost {
+		b.note("%s had context variables that are too large for the log: it runs without them", s.ID())
+	}
+	result, err := o.Run(ctx, Request{
+		Code: s.Code, Vars: s.Vars, SessionID: o.Session, Replay: how,
+		Subset: o.Subset, MemoryMB: o.MemoryMB, Timeout: r.Limits(h.ID()).MaxTimeout,
+	})
+	switch {
+	case err != nil:
+		return err
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case result.ErrorType == reply.TypeDivergence:
+		return diverged(s, result)
+	case result.Session.State == reply.SessionEnded:
+		return fault.New(fault.Unavailable, "%s ended the interpreter when it was replayed: %s", s.ID(), result.Error).
+			WithHint("session %s cannot be rebuilt from its log alone", o.Session)
+	}
+	b.Tasks++
+	if is := result.LogText(); normalizeResult(is) != normalizeResult(s.Result) {
+		b.Differs = append(b.Differs, Different{s.ID(), s.Result, is})
+	}
+	if len(result.Unrepeated) > 0 {
+		b.note("%s did not make all of its recorded calls again: %.200s", s.ID(), strings.Join(result.Unrepeated, ", "))
+	}
+	return nil
+}
+
+// diverged returns the error of a step whose replay was stopped before a call that is not on record.
+func diverged(s session.Step, result reply.Result) error {
+	const repeat = "`sandpiper session resume --repeat-calls` makes the calls of such tasks again"
+	why, hint := "", "it was stopped before this call: other data in /workspace, the time, random numbers or a changed skill can be why"
+	switch s.Recorded {
+	case session.NotRecorded:
+		why, hint = "; it is older than the records of calls", repeat
+	case session.RecordTooLarge:
+		why, hint = "; its calls were too large to be recorded", repeat
+	case session.RecordDeleted:
+		why, hint = "; the record of its calls was deleted, because the records of a session are limited", repeat
+	}
+	return fault.New(fault.Invalid, "%s cannot be replayed: %s%s", s.ID(), result.Error, why).WithHint("%s", hint)
+}
+
+// executionIDs matches the ids in paths of results that were too large to return.
+var executionIDs = regexp.MustCompile(`exec_[a-z0-9]{20,}`)
+
+// normalizeResult removes execution ids, which differ each time, from a logged result.
+func normalizeResult(result string) string { return executionIDs.ReplaceAllString(result, "exec_") }

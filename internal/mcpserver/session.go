@@ -1,0 +1,56 @@
+package mcpserver
+
+import (
+	"context"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+)
+
+func (s *Server) sessionTools() []builtin {
+	return []builtin{{
+		name: "resume_session", profile: Standard,
+		about:   "Restore the variables of a restarted session; no call repeats.",
+		params:  []param{{name: "session_id", kind: text, required: true, names: sessionIDs}},
+		longest: 100_000,
+		hints:   wire.Hints{Destructive: true}, // files are written again
+		run:     s.resumeSession,
+	}}
+}
+
+// resumeSession rebuilds a session. Its code asks nothing, since answers are on record.
+func (s *Server) resumeSession(ctx context.Context, c call) (redact.Message, error) {
+	var args struct {
+		Session string `json:"session_id"`
+	}
+	if err := c.read(&args); err != nil {
+		return redact.Message{}, err
+	}
+	*c.session = args.Session
+	b, err := s.cfg.Runner.RebuildSession(ctx, c.home, execution.Rebuild{Session: args.Session, Subset: c.Subset, Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
+		x, err := s.cfg.Runner.Start(ctx, c.home, req)
+		if err != nil {
+			return reply.Result{}, err
+		}
+		for {
+			e, err := x.Next(context.WithoutCancel(ctx)) // the end of ctx ends the execution
+			switch {
+			case err != nil:
+				return reply.Result{}, err
+			case e.Progress != nil:
+				s.progress(ctx, c, *e.Progress)
+			case e.Done != nil:
+				return *e.Done, nil
+			}
+		}
+	}})
+	if err != nil {
+		return redact.Message{}, err
+	}
+	return redact.Message{Body: struct {
+		Success bool `json:"success"`
+		*execution.Rebuilt
+	}{true, b}}, nil
+}
