@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -46,7 +47,7 @@ func TestTaskReportsProgressBetweenPrograms(t *testing.T) {
 		for _, message := range []string{"selecting tools", "writing the program: 10 bytes"} {
 			task.Progress(message)
 			var live execution.Live
-			for live.Progress == nil || live.Progress.Message != message {
+			for ; live.Progress == nil || live.Progress.Message != message; time.Sleep(10 * time.Millisecond) {
 				e, _ := entry(t, h, id)
 				if e.Live != nil {
 					if err := json.Unmarshal(e.Live, &live); err != nil {
