@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -92,23 +90,6 @@ func (s *Server) completionScope(o operation, tools map[string]string) string {
 	}
 }
 
-// mayUse reports whether the caller of req has a scope. Every token that the request is
-// derived from must have it.
-func (a authenticator) mayUse(ctx context.Context, req mcp.Request, scope string) bool {
-	if a.verify == nil {
-		return true
-	}
-	if x := req.GetExtra(); x != nil && x.TokenInfo != nil && !hasScope(x.TokenInfo, scope) {
-		return false
-	}
-	return hasScope(auth.TokenInfoFromContext(ctx), scope)
-}
-
-// hasScope reports whether a token has a scope; "" means that none is needed.
-func hasScope(t *auth.TokenInfo, scope string) bool {
-	return scope == "" || t != nil && (t.Scopes == nil || slices.Contains(t.Scopes, scope))
-}
-
 // errScope is the answer to a request without its scope.
 func errScope(scope string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: fmt.Sprintf("the token of this request does not have the scope %q", scope)}
@@ -133,8 +114,7 @@ func (a authenticator) requireScope(scopeOf func(operation) string) mcp.Middlewa
 func (s *Server) challengeScope(authn authenticator, maxBody int64, next http.Handler) http.Handler {
 	scopeOf := s.scopeOf()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t := auth.TokenInfoFromContext(r.Context())
-		if r.Method != http.MethodPost || t == nil || t.Scopes == nil {
+		if r.Method != http.MethodPost || !authn.limited(r.Context()) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -142,7 +122,7 @@ func (s *Server) challengeScope(authn authenticator, maxBody int64, next http.Ha
 		body, _ := io.ReadAll(io.LimitReader(r.Body, maxBody+1)) // the SDK gets the same error
 		var o operation
 		if json.Unmarshal(body, &o) == nil && len(o.ID) > 0 {
-			if scope := scopeOf(o); !hasScope(t, scope) {
+			if scope := scopeOf(o); !authn.has(r.Context(), scope) {
 				s.noteRefused(authn, r, o, time.Since(began))
 				authn.refuseScope(w, o.ID, scope)
 				return
