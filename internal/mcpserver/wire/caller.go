@@ -59,15 +59,14 @@ func (a authenticator) callerOf(ctx context.Context, req mcp.Request) string {
 	return caller
 }
 
-// limited reports whether the token of an HTTP request may lack scopes.
-func (a authenticator) limited(ctx context.Context) bool {
-	t := auth.TokenInfoFromContext(ctx)
-	return t != nil && t.Scopes != nil
-}
-
 // has reports whether the token of the HTTP request that ctx is derived from has a scope.
 func (a authenticator) has(ctx context.Context, scope string) bool {
 	return hasScope(auth.TokenInfoFromContext(ctx), scope)
+}
+
+// hasAll is has for all of some scopes.
+func (a authenticator) hasAll(ctx context.Context, scopes []string) bool {
+	return !slices.ContainsFunc(scopes, func(scope string) bool { return !a.has(ctx, scope) })
 }
 
 // mayUse reports whether the caller of req has a scope. Every token that the request is

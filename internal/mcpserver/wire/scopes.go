@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,6 +76,30 @@ func (s *Server) scopeOf() func(operation) string {
 	}
 }
 
+// scopes returns all scopes that operations need.
+func (s *Server) scopes() (all []string) {
+	for _, t := range s.cfg.Tools {
+		all = append(all, t.Scope)
+	}
+	if c := s.cfg.Complete; c != nil {
+		all = append(all, c.Scope)
+	}
+	if t := s.cfg.Tasks; t != nil {
+		all = append(all, t.Scope)
+	}
+	if l := s.cfg.Logs; l != nil {
+		all = append(all, l.Scope)
+	}
+	if r := s.cfg.Relay; r != nil {
+		all = append(all, r.Scope)
+	}
+	if r := s.cfg.Resources; r != nil {
+		all = append(all, r.Scope)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // completionScope returns the scope of the tool or resource that has the argument.
 func (s *Server) completionScope(o operation, tools map[string]string) string {
 	switch ref := o.Params.Ref; ref.Type {
@@ -110,11 +135,11 @@ func (a authenticator) requireScope(scopeOf func(operation) string) mcp.Middlewa
 // challengeScope answers POST requests whose token lacks the scope that they need with 403 and
 // the scope, so that clients can request a token with it: see "Runtime Insufficient Scope Errors"
 // in MCP's authorization specification. The SDK would answer with 200. Batches and requests that
-// it does not understand are left to requireScope.
+// it does not understand are left to requireScope. Requests of tokens with all scopes are not read here.
 func (s *Server) challengeScope(authn authenticator, maxBody int64, next http.Handler) http.Handler {
-	scopeOf := s.scopeOf()
+	scopeOf, all := s.scopeOf(), s.scopes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || !authn.limited(r.Context()) {
+		if r.Method != http.MethodPost || authn.verify == nil || authn.hasAll(r.Context(), all) {
 			next.ServeHTTP(w, r)
 			return
 		}
