@@ -20,11 +20,11 @@ import (
 // image is the root directory of a container: the program and the files of glibc.
 type image struct{ root string }
 
-// newImage builds an image as the Containerfile does. Without runc, root or Debian it skips the
+// newImage builds an image as the Containerfile does. Without crun, root or Debian it skips the
 // test, or fails it if REQUIRE_CONTAINER is set.
 func newImage(t *testing.T) image {
 	t.Helper()
-	need(t, "REQUIRE_CONTAINER", "runc")
+	need(t, "REQUIRE_CONTAINER", "crun")
 	need(t, "REQUIRE_CONTAINER", "dpkg")
 	libc, err := exec.Command("dpkg", "-L", "libc6").Output()
 	if err != nil {
@@ -132,9 +132,16 @@ func (i image) container(t *testing.T, unconfined bool, args ...string) *exec.Cm
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(func() {
 		cancel()
-		_ = exec.Command("runc", "delete", "--force", name).Run()
+		_ = crun(context.Background(), "delete", "--force", name).Run()
 	})
-	return exec.CommandContext(ctx, "runc", "run", "--bundle", bundle, name)
+	return crun(ctx, "run", "--bundle", bundle, name)
+}
+
+// crun returns a command that runs crun. It gives crun version 2 of cgroups alone: crun does not
+// start on a host that has both versions.
+func crun(ctx context.Context, args ...string) *exec.Cmd {
+	const script = `umount -R /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup && exec crun --cgroup-manager=disabled "$@"`
+	return exec.CommandContext(ctx, "unshare", append([]string{"--mount", "--propagation", "slave", "sh", "-c", script, "crun"}, args...)...)
 }
 
 func output(t *testing.T, cmd *exec.Cmd) string {
@@ -242,7 +249,7 @@ func (i image) serve(t *testing.T) {
 	if b, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(b), `\"result\":42`) {
 		t.Errorf("%s %s %v", res.Status, b, err)
 	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil { // runc forwards it
+	if err := cmd.Process.Signal(os.Interrupt); err != nil { // crun forwards it
 		t.Error(err)
 	}
 	if err := <-ended; err != nil {

@@ -62,6 +62,9 @@ func (a *app) runToolsAccept(ctx context.Context, server string, o acceptOptions
 	if !ok {
 		return fault.New(fault.NotFound, "there is no server %q", server)
 	}
+	if held.Connected && held.Listed.IsZero() {
+		return fault.New(fault.Unavailable, "server %q has not listed its tools yet, so that there is nothing to accept", server).WithHint("`sandpiper tools sync %s` lists them", server)
+	}
 	if o.shown == "" {
 		pending, err := a.showQuarantined(now, server, o.names)
 		if err != nil || only || !pending {

@@ -105,8 +105,11 @@ func (m *Metadata) Mark(now *catalog.Snapshot) {
 func (t Tool) changes(now *catalog.Snapshot) string {
 	found, ok := now.Find(t.Ref)
 	if !ok {
-		if v, ok := now.Server(t.Server); !ok || !v.Connected {
+		switch v, ok := now.Server(t.Server); {
+		case !ok || !v.Connected:
 			return "its server is not connected"
+		case v.Listed.IsZero(): // as after an import of the tenant elsewhere
+			return ""
 		}
 		return "the server no longer has it"
 	}

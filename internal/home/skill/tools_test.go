@@ -133,6 +133,13 @@ func TestCompleteAddsSchemasOfListedTools(t *testing.T) {
 	}
 }
 
+func TestMarkDoesNotCompareToolsThatAreNotListedYet(t *testing.T) {
+	m := skill.Metadata{Tools: skill.Tools{skill.NewTool(definition(input, output))}}
+	if m.Mark(openCatalog(t).Now()); m.Stale != nil {
+		t.Errorf("got %q", m.Stale)
+	}
+}
+
 func TestMarkHidesUntrustedDefinitions(t *testing.T) {
 	c := openCatalog(t)
 	accepted(t, c, definition(input, output))

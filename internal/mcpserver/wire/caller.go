@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,33 @@ func (a authenticator) callerOf(ctx context.Context, req mcp.Request) string {
 		return ""
 	}
 	return caller
+}
+
+// has reports whether the token of the HTTP request that ctx is derived from has a scope.
+func (a authenticator) has(ctx context.Context, scope string) bool {
+	return hasScope(auth.TokenInfoFromContext(ctx), scope)
+}
+
+// hasAll is has for all of some scopes.
+func (a authenticator) hasAll(ctx context.Context, scopes []string) bool {
+	return !slices.ContainsFunc(scopes, func(scope string) bool { return !a.has(ctx, scope) })
+}
+
+// mayUse reports whether the caller of req has a scope. Every token that the request is
+// derived from must have it.
+func (a authenticator) mayUse(ctx context.Context, req mcp.Request, scope string) bool {
+	if a.verify == nil {
+		return true
+	}
+	if x := req.GetExtra(); x != nil && x.TokenInfo != nil && !hasScope(x.TokenInfo, scope) {
+		return false
+	}
+	return a.has(ctx, scope)
+}
+
+// hasScope reports whether a token has a scope; "" means that none is needed.
+func hasScope(t *auth.TokenInfo, scope string) bool {
+	return scope == "" || t != nil && (t.Scopes == nil || slices.Contains(t.Scopes, scope))
 }
 
 // requireCaller rejects requests without a caller if a token is required. It does not rely on

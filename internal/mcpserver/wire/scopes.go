@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -77,6 +76,30 @@ func (s *Server) scopeOf() func(operation) string {
 	}
 }
 
+// scopes returns all scopes that operations need.
+func (s *Server) scopes() (all []string) {
+	for _, t := range s.cfg.Tools {
+		all = append(all, t.Scope)
+	}
+	if c := s.cfg.Complete; c != nil {
+		all = append(all, c.Scope)
+	}
+	if t := s.cfg.Tasks; t != nil {
+		all = append(all, t.Scope)
+	}
+	if l := s.cfg.Logs; l != nil {
+		all = append(all, l.Scope)
+	}
+	if r := s.cfg.Relay; r != nil {
+		all = append(all, r.Scope)
+	}
+	if r := s.cfg.Resources; r != nil {
+		all = append(all, r.Scope)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
 // completionScope returns the scope of the tool or resource that has the argument.
 func (s *Server) completionScope(o operation, tools map[string]string) string {
 	switch ref := o.Params.Ref; ref.Type {
@@ -90,23 +113,6 @@ func (s *Server) completionScope(o operation, tools map[string]string) string {
 		}
 		return s.cfg.Complete.Scope
 	}
-}
-
-// mayUse reports whether the caller of req has a scope. Every token that the request is
-// derived from must have it.
-func (a authenticator) mayUse(ctx context.Context, req mcp.Request, scope string) bool {
-	if a.verify == nil {
-		return true
-	}
-	if x := req.GetExtra(); x != nil && x.TokenInfo != nil && !hasScope(x.TokenInfo, scope) {
-		return false
-	}
-	return hasScope(auth.TokenInfoFromContext(ctx), scope)
-}
-
-// hasScope reports whether a token has a scope; "" means that none is needed.
-func hasScope(t *auth.TokenInfo, scope string) bool {
-	return scope == "" || t != nil && (t.Scopes == nil || slices.Contains(t.Scopes, scope))
 }
 
 // errScope is the answer to a request without its scope.
@@ -129,12 +135,11 @@ func (a authenticator) requireScope(scopeOf func(operation) string) mcp.Middlewa
 // challengeScope answers POST requests whose token lacks the scope that they need with 403 and
 // the scope, so that clients can request a token with it: see "Runtime Insufficient Scope Errors"
 // in MCP's authorization specification. The SDK would answer with 200. Batches and requests that
-// it does not understand are left to requireScope.
+// it does not understand are left to requireScope. Requests of tokens with all scopes are not read here.
 func (s *Server) challengeScope(authn authenticator, maxBody int64, next http.Handler) http.Handler {
-	scopeOf := s.scopeOf()
+	scopeOf, all := s.scopeOf(), s.scopes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t := auth.TokenInfoFromContext(r.Context())
-		if r.Method != http.MethodPost || t == nil || t.Scopes == nil {
+		if r.Method != http.MethodPost || authn.verify == nil || authn.hasAll(r.Context(), all) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -142,7 +147,7 @@ func (s *Server) challengeScope(authn authenticator, maxBody int64, next http.Ha
 		body, _ := io.ReadAll(io.LimitReader(r.Body, maxBody+1)) // the SDK gets the same error
 		var o operation
 		if json.Unmarshal(body, &o) == nil && len(o.ID) > 0 {
-			if scope := scopeOf(o); !hasScope(t, scope) {
+			if scope := scopeOf(o); !authn.has(r.Context(), scope) {
 				s.noteRefused(authn, r, o, time.Since(began))
 				authn.refuseScope(w, o.ID, scope)
 				return
