@@ -10,8 +10,8 @@ func TestInputIsTheSchemaOfTheArguments(t *testing.T) {
 	for source, want := range map[string]string{
 		"def f(): ...": `{"properties":{},"required":[],"type":"object"}`,
 		"def f(a: int, b: str = 'x, y', *rest, c: float | None = None, **more): ...": `{"properties":{"a":{"type":"integer"},"b":{"type":"string"},"c":{"type":"number"}},"required":["a"],"type":"object"}`,
-		"def f(a, /, b: dict[str, int], *, c: Optional[bool] = None): ...":            `{"properties":{"b":{"type":"object"},"c":{"type":"boolean"}},"required":["b"],"type":"object"}`,
-		"def f(a: Path, b=(1, 2)): ...":                                               `{"properties":{"a":{},"b":{}},"required":["a"],"type":"object"}`,
+		"def f(a, /, b: dict[str, int], *, c: Optional[bool] = None): ...":           `{"properties":{"b":{"type":"object"},"c":{"type":"boolean"}},"required":["b"],"type":"object"}`,
+		"def f(a: Path, b=(1, 2)): ...":                                              `{"properties":{"a":{},"b":{}},"required":["a"],"type":"object"}`,
 	} {
 		if d := cmp.Diff(want, string(Parse([]byte(source)).Functions[0].Input())); d != "" {
 			t.Errorf("%s: %s", source, d)
