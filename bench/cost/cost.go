@@ -4,8 +4,8 @@
 //
 // The tokens of a definition are those of its name, description and input schema, on
 // separate lines. A discovery is everything that a model spends to get one tool: the
-// list of tools in the lean profile, a search, its response with five results, and the
-// definition of one tool. A failed discovery costs as much (including the definition of
+// list of tools in the lean profile, a search, its brief answer, and the definition of one
+// tool, unless the answer has its complete signature. A failed discovery costs as much (including the definition of
 // a wrong tool), so the total cost is divided by the number of successes.
 //
 // The package calls no tool and no model. A Counter is not safe for concurrent use.
@@ -17,9 +17,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
@@ -85,9 +87,6 @@ func listing(d *daemon.Daemon, p mcpserver.Profile) (total, tools int) {
 	return total, tools
 }
 
-// results is the number of results of a search.
-const results = 5
-
 // Discovery is the average cost of finding one tool.
 type Discovery struct {
 	Queries    int     `json:"queries"`
@@ -124,34 +123,62 @@ func NewCounter(d *daemon.Daemon) *Counter {
 // Measure makes one discovery.
 func (m *Counter) Measure(ctx context.Context, q Query) error {
 	m.queries++
-	if err := count(&m.query, map[string]any{"query": q.Text, "max_results": results}); err != nil {
+	if err := count(&m.query, map[string]any{"query": q.Text}); err != nil {
 		return err
 	}
-	answer, err := m.find.Search(ctx, lookup.Query{Text: q.Text, Detail: lookup.Summary, Limit: results})
+	answer, err := m.find.Brief(ctx, lookup.Query{Text: q.Text})
 	if err != nil {
 		return fmt.Errorf("search for %.60q: %w", q.Text, err)
 	}
-	if err := count(&m.answer, answer); err != nil || len(answer.Tools) == 0 {
+	listed := Listed(m.now, answer)
+	if err := count(&m.answer, answer); err != nil || len(listed) == 0 {
 		return err
 	}
-	take := answer.Tools[0] // without an expected tool, a model probably uses the first
-	for _, h := range answer.Tools {
-		if q.Matches(h.Server, h.Name) {
-			take = h
+	take := listed[0] // without an expected tool, a model probably uses the first
+	for _, t := range listed {
+		if q.Matches(t.Server, t.Tool) {
+			take = t
 			m.found++
 			break
 		}
 	}
-	return m.fetch(ctx, take)
+	if take.Complete {
+		return nil
+	}
+	return m.fetch(ctx, take.Ref)
+}
+
+// Line is a tool in a brief answer.
+type Line struct {
+	tool.Ref
+	Complete bool // the line has all arguments
+}
+
+// Listed returns the tools in a brief answer, without those of servers that are not connected.
+func Listed(now *catalog.Snapshot, answer lookup.Brief) (lines []Line) {
+	for _, group := range answer.Servers {
+		for _, text := range group.Lines {
+			name := text[:strings.IndexAny(text+" ", "( ")]
+			if t, ok := now.Function(group.Module, name); ok {
+				signature, _, _ := strings.Cut(text, " # ")
+				lines = append(lines, Line{t.Ref, signature != name && !strings.Contains(signature, "...")})
+			}
+		}
+	}
+	return lines
 }
 
 // fetch gets the definition of a search result.
-func (m *Counter) fetch(ctx context.Context, h lookup.Hit) error {
-	name := h.Server + "." + h.Name
-	if err := count(&m.query, map[string]any{"tool_name": name}); err != nil {
+func (m *Counter) fetch(ctx context.Context, t tool.Ref) error {
+	name, err := json.Marshal(t.String())
+	if err != nil {
 		return err
 	}
-	d, err := m.find.Define(ctx, nil, name, "")
+	q := lookup.Names{Names: name}
+	if err := count(&m.query, map[string]any{"tool_name": q.Names}); err != nil {
+		return err
+	}
+	d, err := m.find.DefineNames(ctx, nil, q)
 	if err != nil {
 		return fmt.Errorf("the definition of %s: %w", name, err)
 	}

@@ -25,7 +25,7 @@ func (r *Report) Print(w io.Writer) {
 		{"one discovery, on average", "tokens", ""},
 		{"list of tools, lean", thousands(d.List), ""},
 		{"arguments of the search and of the definition", round(d.Query), ""},
-		{fmt.Sprintf("result of the search, %d tools", results), round(d.Answer), ""},
+		{"answer of the search, up to 20 tools", round(d.Answer), ""},
 		{"definition of one tool", round(d.Definition), ""},
 		{"total, divided by the successes", round(d.PerSuccess), fmt.Sprintf("%d of %d", d.Found, d.Queries)},
 	})

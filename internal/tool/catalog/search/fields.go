@@ -17,12 +17,8 @@ const (
 	fields
 )
 
-// fieldWeight is the weight of a word in each field. fieldNorm is the length
-// normalisation (b of BM25F), from 0 to 1.
-var (
-	fieldWeight = [fields]float64{nameField: 3, serverField: 2, firstField: 3, restField: .5, paramsField: .4, aboutField: 1, usesField: 1}
-	fieldNorm   = [fields]float64{.4, .4, .4, restField: .7, .4, .4, .4}
-)
+// fieldNorm is the length normalisation of each field (b of BM25F), from 0 to 1.
+var fieldNorm = [fields]float64{.4, .4, .4, restField: .7, .4, .4, .4}
 
 const (
 	joinCount     = .35 // of two adjacent words of a name, joined
@@ -46,6 +42,8 @@ type builder struct {
 	length [][fields]float64 // by doc
 	mean   [fields]float64
 	at     map[int32]int // index of each term in the current bag
+
+	weights [fields]float64
 }
 
 func newBuilder(docs []Doc, d *dictionary) *builder {

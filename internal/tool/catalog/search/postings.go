@@ -67,7 +67,7 @@ func (b *builder) docPostings() postings {
 			w := 0.0
 			for f, n := range c.in {
 				if n > 0 {
-					w += fieldWeight[f] * float64(n) / (1 - fieldNorm[f] + fieldNorm[f]*b.length[i][f]/b.mean[f])
+					w += b.weights[f] * float64(n) / (1 - fieldNorm[f] + fieldNorm[f]*b.length[i][f]/b.mean[f])
 				}
 			}
 			p.add(c.term, int32(i), w/(saturation+w))

@@ -5,16 +5,28 @@ import (
 	"strings"
 )
 
-// Bonuses, relative to the best score for words.
+// weights are those that were chosen by their recall on development queries. Bonuses are
+// relative to the best score for words.
+type weights struct {
+	segment float32 // for the best tool of a segment
+	server  float32 // for tools of the best server
+	name    float64 // if the query has all words of the name
+	cover   float64 // if the query has only words of the name
+	action  float64 // if the name has the action of the query
+	penalty float64 // if it has another action
+	pair    float64 // for adjacent words that are both in the query
+
+	fields [fields]float64 // of a word in each field
+}
+
+var defaultWeights = weights{
+	segment: .4, server: .3, name: .2, cover: .05, action: .1, penalty: .07, pair: .14,
+	fields: [fields]float64{nameField: 3, serverField: 2, firstField: 3, restField: .5, paramsField: .4, aboutField: 1, usesField: 1},
+}
+
+// Other bonuses.
 const (
-	segmentBonus  = .4  // for the best tool of a segment
-	serverBonus   = .3  // for tools of the best server
-	nameBonus     = .2  // if the query has all words of the name
-	namePower     = 1.3 // exponent: half of a name gets less than half of nameBonus
-	coverBonus    = .05 // if the query has only words of the name
-	actionBonus   = .1  // if the name has the action of the query
-	actionPenalty = .07 // if it has another action
-	pairBonus     = .14 // for adjacent words that are both in the query
+	namePower     = 1.3 // exponent: half of a name gets less than half of the bonus for it
 	containsBonus = .2  // if the tool contains the query text, one word
 	phraseBonus   = 1   // if the tool contains the query text, several words
 	namedBonus    = .5  // if the name contains the query text
@@ -69,7 +81,7 @@ func (x *Index) rank(query Query, s *scratch) Hits {
 	total := x.selectHits(query, s)
 	for i := range s.hits {
 		h := &s.hits[i]
-		h.Score += x.features[h.Doc].bonus(q, s, x.docs.idf) + x.textBonus(h.Doc, text, s)
+		h.Score += x.features[h.Doc].bonus(q, s, x.docs.idf, &x.weights) + x.textBonus(h.Doc, text, s)
 	}
 	return Hits{Total: total, Found: append([]Hit(nil), best(s.hits, query.Limit)...)}
 }
@@ -93,7 +105,7 @@ func (x *Index) scoreSegment(seg []concept, q parsedQuery, s *scratch) {
 	if top == 0 {
 		return
 	}
-	part := segmentBonus * weight / q.weight / top
+	part := x.weights.segment * weight / q.weight / top
 	words, peak := s.words[:len(into)], s.peak[:len(into)]
 	for d, v := range into {
 		words[d] += v
@@ -153,7 +165,7 @@ func (x *Index) scoreServers(q parsedQuery, s *scratch) {
 		}
 	}
 	if top := highest(s.servers); top > 0 {
-		scale := serverBonus / top
+		scale := x.weights.server / top
 		for i := range s.servers {
 			s.servers[i] *= scale
 		}
@@ -197,23 +209,23 @@ func (x *Index) selectHits(query Query, s *scratch) (total int) {
 }
 
 // bonus returns the bonus for the words and the action of the name and opening.
-func (c *docFeatures) bonus(q parsedQuery, s *scratch, idf []float32) (b float64) {
+func (c *docFeatures) bonus(q parsedQuery, s *scratch, idf []float32, w *weights) (b float64) {
 	named := float32(0)
 	for _, t := range c.name {
 		named += s.queryShare[t] * idf[t]
 	}
 	if c.weight > 0 {
-		b += nameBonus * math.Pow(float64(named/c.weight), namePower)
+		b += w.name * math.Pow(float64(named/c.weight), namePower)
 	}
 	if q.weight > 0 {
-		b += coverBonus * float64(named/q.weight)
+		b += w.cover * float64(named/q.weight)
 	}
 	switch {
 	case q.action == 0 || c.action == 0:
 	case q.action&c.action != 0:
-		b += actionBonus
+		b += w.action
 	default:
-		b -= actionPenalty
+		b -= w.penalty
 	}
 	pairs := 0.0
 	for i := 1; i < len(c.opening); i++ {
@@ -221,7 +233,7 @@ func (c *docFeatures) bonus(q parsedQuery, s *scratch, idf []float32) (b float64
 			pairs++
 		}
 	}
-	return b + pairBonus*pairs/(pairs+3)
+	return b + w.pair*pairs/(pairs+3)
 }
 
 func (x *Index) textBonus(doc int, text string, s *scratch) float64 {

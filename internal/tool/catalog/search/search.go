@@ -58,6 +58,7 @@ type Hit struct {
 type Index struct {
 	names      []string // of the tools, in lower case
 	categories []string // of the tools, in lower case
+	weights    weights
 	dictionary
 	ranking
 	containment
@@ -65,12 +66,15 @@ type Index struct {
 }
 
 // New builds an index of docs, which it does not retain.
-func New(docs []Doc) *Index {
-	x := &Index{names: make([]string, len(docs)), categories: make([]string, len(docs))}
+func New(docs []Doc) *Index { return newIndex(docs, defaultWeights) }
+
+func newIndex(docs []Doc, w weights) *Index {
+	x := &Index{weights: w, names: make([]string, len(docs)), categories: make([]string, len(docs))}
 	for i, d := range docs {
 		x.names[i], x.categories[i] = strings.ToLower(d.Name), strings.ToLower(d.Category)
 	}
 	b := newBuilder(docs, &x.dictionary)
+	b.weights = w.fields
 	b.addCompounds(docs)
 	x.ranking = b.ranking(docs)
 	x.dictionary.finish(&x.ranking)
