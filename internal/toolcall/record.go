@@ -2,6 +2,8 @@ package toolcall
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -9,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // replayer returns the recorded answer of a call that was made in an earlier run of
@@ -33,7 +36,7 @@ func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 	}
 	a, err := r.next.handle(ctx, c)
 	if ctx.Err() == nil && !a.recorded { // with an ended context the code does not see the answer
-		set := func() { r.run.SetAnswer(c.Number, journalAnswer(a.Result, err)) }
+		set := func() { r.run.SetAnswer(c.Number, journalAnswer(c, a.Result, err)) }
 		if isLarge(a.Result) {
 			r.run.Later(set)
 		} else {
@@ -59,12 +62,19 @@ func (r replayer) unknown(c tool.Call) error {
 
 // journalAnswer converts the outcome of a call for the record. If that is impossible,
 // the record contains an internal error instead.
-func journalAnswer(res tool.Result, err error) journal.Answer {
+func journalAnswer(c call, res tool.Result, err error) journal.Answer {
 	a, wrong := journal.NewAnswer(res, err)
 	if wrong != nil {
 		a, _ = journal.NewAnswer(nil, fault.Wrap(fault.Internal, wrong, "the result of the tool cannot be encoded as JSON"))
 	}
+	a.Definition = definitionHash(c.tool)
 	return a
+}
+
+// definitionHash identifies the schema of a tool's arguments.
+func definitionHash(t catalog.Tool) string {
+	sum := sha256.Sum256(t.Input)
+	return hex.EncodeToString(sum[:8])
 }
 
 // recordedResult converts a recorded answer back into the outcome of a call.
@@ -91,7 +101,7 @@ func (r recorder) handle(ctx context.Context, c call) (answer, error) {
 	if c.tool.TrustedHints.Reads() {
 		return r.next.handle(ctx, c)
 	}
-	done, err := r.begin(ctx, c.Call)
+	done, err := r.begin(ctx, c)
 	if err != nil {
 		return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: the call could not be recorded: %s", c.Ref, fault.Message(err))
 	}
@@ -111,9 +121,9 @@ func (r recorder) handle(ctx context.Context, c call) (answer, error) {
 }
 
 // begin records the start of c, and returns a function that records its end.
-func (r recorder) begin(ctx context.Context, c tool.Call) (func(context.Context, journal.Outcome, tool.Result, error) error, error) {
+func (r recorder) begin(ctx context.Context, c call) (func(context.Context, journal.Outcome, tool.Result, error) error, error) {
 	if r.run == nil {
-		id, err := r.home.Journal.Begin(ctx, c)
+		id, err := r.home.Journal.Begin(ctx, c.Call)
 		return func(ctx context.Context, o journal.Outcome, _ tool.Result, _ error) error {
 			return r.home.Journal.Done(ctx, id, o)
 		}, err
@@ -123,7 +133,7 @@ func (r recorder) begin(ctx context.Context, c tool.Call) (func(context.Context,
 		if waited.Err() != nil && o == journal.Unknown { // interrupted; the code does not see the answer
 			return r.run.Done(ctx, c.Number, o, nil)
 		}
-		a := journalAnswer(res, err)
+		a := journalAnswer(c, res, err)
 		return r.run.Done(ctx, c.Number, o, &a)
-	}, r.run.Begin(ctx, c)
+	}, r.run.Begin(ctx, c.Call)
 }

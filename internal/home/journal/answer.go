@@ -18,6 +18,9 @@ type Answer struct {
 	Value   json.RawMessage `json:"value,omitempty"`
 	Failure *tool.Failure   `json:"failure,omitempty"` // the tool's own error
 	Fault   *Fault          `json:"fault,omitempty"`   // any other
+	// Definition identifies the arguments' schema of the tool that was called, in hexadecimal; ""
+	// means that it is not known.
+	Definition string `json:"definition,omitempty"`
 }
 
 // Fault is the public part of an error.
@@ -50,9 +53,10 @@ func (a Answer) encode() ([]byte, error) {
 	if a.Value == nil || a.Failure != nil || a.Fault != nil {
 		return json.Marshal(a)
 	}
-	const before, after = `{"value":`, `}`
-	b := make([]byte, 0, len(before)+len(a.Value)+len(after))
-	return append(append(append(b, before...), a.Value...), after...), nil
+	const before, middle, after = `{"definition":"`, `","value":`, `}`
+	b := make([]byte, 0, len(before)+len(a.Definition)+len(middle)+len(a.Value)+len(after))
+	b = append(append(append(b, before...), a.Definition...), middle...)
+	return append(append(b, a.Value...), after...), nil
 }
 
 // Err returns the recorded error, or nil.

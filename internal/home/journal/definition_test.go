@@ -1,0 +1,49 @@
+package journal_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+func TestChangedToolIsADivergence(t *testing.T) {
+	t.Parallel()
+	gone := fault.New(fault.Denied, "crm.find is quarantined")
+	for _, c := range []struct {
+		tool, definition string
+		err              error
+		want             string
+	}{
+		{"find", "aa", nil, ""},
+		{"other", "bb", nil, ""},
+		{"find", "bb", nil, "the tool crm.find, which the first run called as call 1, has another schema of its arguments than in the first run"},
+		{"find", "aa", gone, "the tool crm.find, which the first run called as call 1, cannot be called any more: crm.find is quarantined"},
+	} {
+		d := start(t, t.TempDir())
+		r := d.NewRecord("exec_1", nothing, false)
+		v := value("1")
+		v.Definition = "aa"
+		if err := r.Done(t.Context(), begin(t, r, ask("find", `{}`)), journal.Answered, &v); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.End(t.Context(), "cancelled"); err != nil {
+			t.Fatal(err)
+		}
+		again := resume(t, d, "exec_1")
+		err := again.CheckTool(tool.Ref{Server: "crm", Tool: c.tool}, c.definition, c.err)
+		if _, ok := errors.AsType[*journal.Divergence](err); ok != (c.want != "") || ok && fault.Message(err) != c.want {
+			t.Errorf("%s %s: %v, want %q", c.tool, c.definition, err, c.want)
+		}
+		if c.want == "" {
+			if a := next(t, again, ask("find", `{}`)); string(a.Answer.Value) != "1" {
+				t.Errorf("the answer is %+v", a)
+			}
+			if err := again.CheckTool(tool.Ref{Server: "crm", Tool: "find"}, "bb", nil); err != nil {
+				t.Errorf("after the replay: %v", err)
+			}
+		}
+	}
+}
