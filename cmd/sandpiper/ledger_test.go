@@ -29,7 +29,8 @@ func ledger() {
 		case m.Method == "initialize":
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"ledger","version":"1"}}}`+"\n", m.ID)
 		case m.Method == "tools/list":
-			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"add","inputSchema":{"type":"object","additionalProperties":true,"properties":{"n":{"type":"integer"},"at":{"type":"number"},"by":{"type":"number"},"seen":{"type":"integer"}}}},{"name":"look","inputSchema":{"type":"object","additionalProperties":true,"properties":{"n":{"type":"integer"},"at":{"type":"number"},"by":{"type":"number"},"seen":{"type":"integer"}}},"annotations":{"readOnlyHint":true}}]}}`+"\n", m.ID)
+			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"add","inputSchema":{"type":"object","additionalProperties":true,"properties":{"n":{"type":"integer"},"at":{"type":"number"},"by":{"type":"number"},"seen":{"type":"integer"}}}},{"name":"look","inputSchema":{"type":"object","additionalProperties":true,"properties":{"n":{"type":"integer"},"at":{"type":"number"},"by":{"type":"number"},"seen":{"type":"integer"}}},"annotations":{"readOnlyHint":true}},{"name":"wait","inputSchema":{"type":"object"}}]}}`+"\n", m.ID)
+		case m.Method == "tools/call" && m.Params.Name == "wait": // never answers
 		case m.Method == "tools/call" && m.Params.Name == "add":
 			time.Sleep(rand.N(4 * time.Millisecond)) // so that the daemon is killed before and after
 			enter(m.Params.Arguments.N)

@@ -169,3 +169,64 @@ func TestScheduleOfDeletedWorkflowFails(t *testing.T) {
 		t.Errorf("%s %v", out, err)
 	}
 }
+
+// limitedWorkflow has a step that takes too long, also for a tool, and one that waits longer than
+// its time limit.
+const limitedWorkflow = `
+name: limited
+steps:
+  - name: slow
+    type: code_execution
+    timeout: 0.5
+    on_error: skip
+    config:
+      code: |
+        import time
+        with open("ran", "a") as f: f.write("x")
+        time.sleep(3600)
+  - name: hangs
+    type: tool_call
+    depends_on: slow
+    timeout: 1s
+    retry: {attempts: 2, backoff: 0.1}
+    on_error: skip
+    config: {tool: ledger.wait}
+  - {name: one, type: tool_call, depends_on: hangs, config: {tool: ledger.add, arguments: {n: 1}}}
+  - name: patient
+    type: condition
+    depends_on: one
+    timeout: 1s
+    config:
+      if: steps.one.result
+      then:
+        - {name: pause, type: wait, config: {sleep_for: 2}}
+        - {name: two, type: tool_call, depends_on: pause, config: {tool: ledger.add, arguments: {n: 2}}}
+outputs: {slow: "${{ steps.slow.error }}", hangs: "${{ steps.hangs.error }}", two: "${{ steps.patient.result }}"}
+`
+
+// A step whose time is over has failed, also for a run that is continued: it does not run again. The time
+// in which a run waits does not count.
+func TestStepTimeout(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	dir, ledger := books(t)
+	appendTo(t, filepath.Join(dir, "sandpiper.yaml"), "profile: full\n")
+	saveWorkflow(t, dir, limitedWorkflow)
+	s := serve(t, dir)
+	s.id++
+	s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run_workflow","arguments":{"name":"limited"}}}`, s.id))
+	if r, ok := s.hear(); !ok || !strings.Contains(r.Error, "waits until") {
+		t.Fatalf("%+v", r)
+	}
+	run := awaitRun(t, dir, "completed")
+	const want = `result: {"slow":"it took longer than 0.5 s","hangs":"it took longer than 1 s","two":"2"}`
+	if got := command(t, dir, "workflow", "show", run.Execution); !strings.Contains(got, want) {
+		t.Error(got)
+	}
+	if diff := cmp.Diff(map[int]int{1: 1, 2: 1}, entered(t, ledger)); diff != "" {
+		t.Error(diff)
+	}
+	if got := command(t, dir, "files", "cat", "ran"); got != "x" {
+		t.Errorf("the step ran %d times", len(got))
+	}
+}

@@ -5,6 +5,8 @@
 package clock
 
 import (
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -21,6 +23,8 @@ type Clock struct {
 	startedAt time.Time // zero while paused
 	timer     *time.Timer
 	ended     bool
+	within    map[*Clock]bool // clocks that are paused with this one
+	around    *Clock          // nil if there is none
 }
 
 // New returns a paused clock that calls expired after it has run for limit.
@@ -28,10 +32,27 @@ func New(limit time.Duration, expired func()) *Clock {
 	return &Clock{remaining: limit, pauses: 1, expired: expired}
 }
 
+// Within returns a clock that runs for limit, and is paused whenever c is. It runs already if c
+// does, and stops with it.
+func (c *Clock) Within(limit time.Duration, expired func()) *Clock {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	inner := &Clock{remaining: limit, pauses: c.pauses + 1, expired: expired, around: c}
+	if c.within == nil {
+		c.within = map[*Clock]bool{}
+	}
+	c.within[inner] = true
+	inner.Resume()
+	return inner
+}
+
 // Resume undoes one pause; the first call starts the clock.
 func (c *Clock) Resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for inner := range c.within {
+		inner.Resume()
+	}
 	if c.ended || c.pauses == 0 {
 		return
 	}
@@ -46,6 +67,9 @@ func (c *Clock) Resume() {
 func (c *Clock) Pause() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for inner := range c.within {
+		inner.Pause()
+	}
 	if c.pauses++; c.pauses > 1 || c.ended {
 		return
 	}
@@ -66,11 +90,20 @@ func (c *Clock) Remaining() time.Duration {
 
 // Stop stops the clock for good; it does not expire.
 func (c *Clock) Stop() {
+	if c.around != nil {
+		c.around.mu.Lock()
+		delete(c.around.within, c)
+		c.around.mu.Unlock()
+	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	within := slices.Collect(maps.Keys(c.within))
 	c.ended = true
 	if c.timer != nil {
 		c.timer.Stop()
+	}
+	c.mu.Unlock()
+	for _, inner := range within {
+		inner.Stop()
 	}
 }
 

@@ -53,3 +53,29 @@ func TestClock(t *testing.T) {
 		})
 	}
 }
+
+func TestClockWithinAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var expired []time.Duration
+		note := func() { expired = append(expired, time.Since(began)) }
+		outer := clock.New(time.Hour, func() {})
+		outer.Within(2*time.Second, note) // waits for the outer one
+		outer.Resume()
+		time.Sleep(time.Second)
+		outer.Pause()
+		time.Sleep(100 * time.Second)
+		outer.Within(5*time.Second, note) // begins in the pause
+		outer.Resume()
+		stopped := outer.Within(time.Second, note)
+		stopped.Stop()
+		time.Sleep(10 * time.Second)
+		outer.Within(time.Second, note)
+		outer.Stop()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(expired) != 2 || expired[0] != 102*time.Second || expired[1] != 106*time.Second {
+			t.Errorf("expired after %v", expired)
+		}
+	})
+}

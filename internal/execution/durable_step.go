@@ -41,6 +41,7 @@ func (h *host) beginStep(ctx context.Context, k journal.StepKey) (any, error) {
 	}
 	s, err := h.run.record.BeginStep(ctx, k)
 	if err != nil || s.Value == nil {
+		h.limits.enter(s.Number, k.Parent)
 		return begunStep{s.Number}, err
 	}
 	value := s.Value.JSON

@@ -74,6 +74,15 @@ var hostcalls = map[string]hostcall{
 	methodStepDone: func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a stepDoneArgs) (any, error) { return nil, h.endStep(ctx, a) })
 	},
+	"limit": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a limitArgs) (any, error) { return h.beginLimit(ctx, a) })
+	},
+	methodLimitWait: func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a limitNumber) (any, error) { return h.awaitLimit(ctx, a) })
+	},
+	"limit_end": func(_ context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a limitNumber) (any, error) { return limitState{h.limits.end(a.Number, false)}, nil })
+	},
 	methodWait: func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a waitArgs) (any, error) { return h.wait(ctx, a) })
 	},
@@ -105,6 +114,7 @@ type host struct {
 	asked   ModelUsage    // guarded by asking
 	forming chan struct{} // one element while a document is processed
 	busy    activity
+	limits  timeLimits
 }
 
 var (
@@ -166,6 +176,9 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 	if !ok {
 		return nil, fault.New(fault.NotFound, "unknown host call %.60q", method)
 	}
+	if method == methodLimitWait { // needs no slot: maxTimeLimits bounds them
+		return h.serve(ctx, method, args, call)
+	}
 	select {
 	case h.slots <- struct{}{}:
 		defer func() { <-h.slots }()
@@ -180,12 +193,16 @@ type hostcall = func(ctx context.Context, h *host, args []byte) (any, error)
 
 // serve serves a call that has a slot.
 func (h *host) serve(ctx context.Context, method string, args []byte, call hostcall) ([]byte, error) {
-	if method != methodWait {
+	if method != methodWait && method != methodLimitWait {
 		defer h.busy.begin()()
 	}
+	ctx, done, err := h.limits.within(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	make := func() (any, error) { return h.callOrReplay(ctx, method, args, call) }
 	var answer any
-	var err error
 	if tape := h.req.Tape; tape != nil && tapedMethods[method] {
 		answer, err = tape.call(ctx, h.exit, method, args, make)
 	} else {

@@ -163,7 +163,12 @@ func (c *compiler) topScope(w *Workflow) *scope {
 			all(b.Steps, func(inner *Step) { top.hidden[inner.Name] = s.Name })
 		}
 	}
-	return c.inner(top, w.Steps)
+	in := c.inner(top, w.Steps)
+	for _, f := range w.Outputs {
+		in.markErrors(f.Value)
+	}
+	in.keepErrors()
+	return in
 }
 
 // inner returns the scope of a list of steps inside outer.
@@ -173,23 +178,28 @@ func (c *compiler) inner(outer *scope, steps []*Step) *scope {
 		name := c.name(s.Name)
 		in.steps[s.Name] = &variable{step: s, name: name, error: c.name(s.Name + "_error")}
 	}
-	c.markErrors(steps, in)
-	return in
-}
-
-// markErrors finds the steps whose error is referred to, before their code is written.
-func (c *compiler) markErrors(steps []*Step, in *scope) {
 	all(steps, func(s *Step) {
 		outer, inner := s.values()
 		for _, v := range append(outer, inner...) {
-			v.expressions(func(p Part) {
-				for name, v := range in.steps {
-					v.wantsError = v.wantsError || strings.Contains(p.Expr, name) && strings.Contains(p.Expr, "error")
-				}
-			})
+			in.markErrors(v)
 		}
 	})
-	for _, v := range in.steps {
+	in.keepErrors()
+	return in
+}
+
+// markErrors finds the steps to whose error a value refers, before their code is written.
+func (s *scope) markErrors(value *Value) {
+	value.expressions(func(p Part) {
+		for name, v := range s.steps {
+			v.wantsError = v.wantsError || strings.Contains(p.Expr, name) && strings.Contains(p.Expr, "error")
+		}
+	})
+}
+
+// keepErrors keeps the errors of steps that continue after one.
+func (s *scope) keepErrors() {
+	for _, v := range s.steps {
 		v.wantsError = v.wantsError && (v.step.OnError == Skip || v.step.OnError == Goto)
 	}
 }

@@ -90,7 +90,7 @@ func TestFailedAtNamesTheStep(t *testing.T) {
 		}
 	}
 	got := p.FailedAt("Traceback\n  File \"<code>\", line " + strconv.Itoa(line) + ", in run_late")
-	if got != "step late (orders.yaml:30:9)" {
+	if got != "step late (orders.yaml:32:9)" {
 		t.Errorf("%q", got)
 	}
 	if got := p.FailedAt("no traceback"); got != "" {

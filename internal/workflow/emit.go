@@ -148,20 +148,44 @@ func (c *compiler) guarded(s *Step, in *scope, jump string) {
 // bare writes a step without its if and on_error.
 func (c *compiler) bare(s *Step, in *scope) {
 	v := in.steps[s.Name]
-	switch s.Type {
-	case Condition:
-		c.condition(s, in, v)
-	case Parallel:
-		c.parallel(s, in, v)
-	default:
+	switch {
+	case s.Type != Condition && s.Type != Parallel:
 		call := c.call(s, in)
 		c.write("%s = %s", v.name, call)
+	case s.Timeout == 0:
+		c.lists(s, in, v)
+	default:
+		name := c.name("run_" + s.Name)
+		c.write("def %s():", name)
+		c.within(func() {
+			c.lists(s, in, v)
+			c.write("return %s", v.name)
+		})
+		c.write("")
+		c.write("%s = %s", v.name, limited(s, name+"()"))
 	}
+}
+
+// lists writes a step that consists of lists of others.
+func (c *compiler) lists(s *Step, in *scope, v *variable) {
+	if s.Type == Condition {
+		c.condition(s, in, v)
+		return
+	}
+	c.parallel(s, in, v)
+}
+
+// limited returns a call with the time limit of a step.
+func limited(s *Step, work string) string {
+	if s.Timeout == 0 {
+		return work
+	}
+	return fmt.Sprintf("time_limit(%g, %s)", s.Timeout.Seconds(), thunk(work))
 }
 
 // call returns the expression that runs a step with its retries, and records it.
 func (c *compiler) call(s *Step, in *scope) string {
-	work := c.work(s, in)
+	work := limited(s, c.work(s, in))
 	if s.Attempts > 1 {
 		c.helpers["retry"] = true
 		work = fmt.Sprintf("retry(%d, %s, %s)", s.Attempts, seconds(s), thunk(work))

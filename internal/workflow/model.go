@@ -76,6 +76,8 @@ type Step struct {
 	Goto      Ref    // of OnError Goto
 	Attempts  int    // 0 means 1
 	Backoff   time.Duration
+	Timeout   time.Duration // of each attempt; 0 means none
+	timeoutAt Pos
 	ConfigPos Pos
 
 	Target    Ref     // the tool, skill or workflow

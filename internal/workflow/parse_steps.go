@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"slices"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -59,6 +60,7 @@ func (r *reader) step(n ast.Node) *Step {
 		"if":         func(k Ref, n ast.Node) { s.If = r.expression(k, n) },
 		"on_error":   func(k Ref, n ast.Node) { onError = k; r.onError(s, k, n) },
 		"retry":      func(k Ref, n ast.Node) { retry = k; r.retry(s, n) },
+		"timeout":    func(k Ref, n ast.Node) { s.Timeout, s.timeoutAt = r.duration(k, n), posOf(n) },
 	}, "name", "type", "config")
 	if s.OnError == Retry && s.Attempts == 0 {
 		s.Attempts = 3
@@ -80,6 +82,20 @@ func (r *reader) step(n ast.Node) *Step {
 		r.checkConfig(s)
 	}
 	return s
+}
+
+// checkTimeout reports a time limit that has no effect in a run with a time limit; 0 means none.
+func (r *reader) checkTimeout(s *Step, limit time.Duration) {
+	at := s.timeoutAt
+	switch {
+	case s.Timeout == 0:
+	case s.Type == Wait:
+		r.add(at, "set the timeout of wait_for in config", "a step of type wait has no time limit: the time in which it waits does not count")
+	case s.Type == Approval:
+		r.add(at, "", "a step of type approval has no time limit: the time in which it waits does not count")
+	case limit > 0 && s.Timeout >= limit:
+		r.add(at, "", "the timeout of step %s is %s, and guardrails end the run after %s", s.Name, s.Timeout, limit)
+	}
 }
 
 // checkConfig checks keys of a config that depend on each other.

@@ -24,6 +24,7 @@ func (r *reader) workflow(n ast.Node) *Workflow {
 		"steps":       func(k Ref, n ast.Node) { w.Steps = r.stepList(k, n) },
 		"outputs":     func(k Ref, n ast.Node) { w.Outputs = r.fields(k, n) },
 	}, "name", "steps")
+	all(w.Steps, func(s *Step) { r.checkTimeout(s, w.Guardrails.Timeout) })
 	return w
 }
 

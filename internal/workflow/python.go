@@ -21,7 +21,7 @@ var reservedNames = strings.Fields(`False None True and as assert async await br
 	json re math statistics collections datetime date timedelta workspace read_file write_file list_files delete_file
 	save_skill load_skill list_skills search_skills save_state get_state filter_by_field summarize_list aggregate_stats
 	format_output progress ask ask_llm checkpoint show search_tools get_tool_definition call_tool parallel step sleep_until
-	sleep_for wait_for tokenize_pii detokenize_pii fetch forms display result
+	sleep_for wait_for time_limit tokenize_pii detokenize_pii fetch forms display result
 	servers skills inputs steps time itertools retry approve answer fill_form error text goto count collected value`)
 
 // python returns the Python of a value.

@@ -10,6 +10,7 @@ and its calls fail.
 """
 
 import _thread
+import contextlib
 import json
 import os
 import re
@@ -88,6 +89,13 @@ class Channel:
             self._waiting[0] = _Waiter()
             self._frame(b"D", number, payload)
 
+    def gate(self, lock):
+        """Lock a lock whenever this thread sends or receives: an interruption would break a frame."""
+        self._thread.gate = lock
+
+    def _gate(self):
+        return getattr(self._thread, "gate", _OPEN)
+
     # --- sending
 
     def alive(self):
@@ -126,7 +134,7 @@ class Channel:
         """Send one frame of the current execution; do nothing if there is none."""
         if self.fd < 0:
             return
-        with self._sending:
+        with self._gate(), self._sending:
             if self.alive():
                 self._frame(kind, self.number, payload)
 
@@ -136,7 +144,7 @@ class Channel:
             end = b"\n" if kind == b"O" else b""
             _write_all(1 if kind == b"O" else 2, b"".join([_utf8(t) + end for t in texts]))
             return
-        with self._sending:
+        with self._gate(), self._sending:
             if not self.alive():
                 return
             for text in texts:
@@ -171,7 +179,8 @@ class Channel:
             raise ValueError(f"the arguments of {method} are {len(payload)} bytes of JSON, at most {_CALL_BYTES} are allowed")
         if payload.count(b"[") + payload.count(b"{") > _DEPTH and _deep(payload):
             raise ValueError(f"the arguments of {method} are nested too deeply: at most {_DEPTH} levels are allowed")
-        answer = self._request(id_, method, payload)
+        with self._gate():
+            answer = self._request(id_, method, payload)
         if "error" in answer:
             raise from_answer(answer["error"])
         return answer.get("result")
@@ -265,6 +274,7 @@ def frame(kind, number, payload):
     return _HEADER.pack(len(payload), kind, number) + payload
 
 
+_OPEN = contextlib.nullcontext()
 _ENDED = {"error": {"type": "RuntimeError", "message": "the execution that made this call has ended"}}
 
 

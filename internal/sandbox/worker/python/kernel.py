@@ -26,6 +26,10 @@ class _char(_ctypes._SimpleCData):
     _type_ = "c"
 
 
+class _object(_ctypes._SimpleCData):
+    _type_ = "O"
+
+
 class function(_ctypes.CFuncPtr):
     _flags_ = _ctypes.FUNCFLAG_CDECL | _ctypes.FUNCFLAG_USE_ERRNO
     _restype_ = _long
@@ -48,6 +52,7 @@ def _named(name, kind=function):
 _syscall = _named("syscall")
 malloc, sbrk, getauxval, errno_location = _named("malloc"), _named("sbrk"), _named("getauxval"), _named("__errno_location")
 object_malloc = _named("PyObject_Malloc", _python_function)
+_set_async_exc = _named("PyThreadState_SetAsyncExc", _python_function)
 
 _AMD64 = dict(
     mmap=9, mprotect=10, munmap=11, mremap=25, madvise=28, fcntl=72,
@@ -66,6 +71,11 @@ _ARM64 = dict(
     seccomp=277, close_range=436,
 )
 _NUMBERS = _ARM64 if os.uname().machine == "aarch64" else _AMD64
+
+
+def raise_in(thread, kind):
+    """Raise an exception in another thread, when it runs Python again."""
+    _set_async_exc(uint64(thread), _object(kind))
 
 
 def call(name, *args):

@@ -24,7 +24,7 @@ import sys
 import time
 import types
 
-from . import convert, data, examine, failure, files, forms, help_text, later, literals, output, plan, preflight, privacy, servers, show, skills, states, steps, unavailable, waits
+from . import convert, data, examine, failure, files, forms, help_text, later, limits, literals, output, plan, preflight, privacy, servers, show, skills, states, steps, unavailable, waits
 from .channel import Channel, frame
 from .errors import QuotaError, StateConflict, ToolError
 
@@ -147,6 +147,7 @@ class _Interpreter:
         self.replay = None  # of the recorded executions, from the first one on
         self.steps = steps.Steps(channel, self._recorder)
         self.waits = waits.Waits(channel)
+        self.limits = limits.Limits(channel, self.steps, self._recorder)
         self.main = types.ModuleType("__main__")
         self.globals = vars(self.main)
         self.globals["__builtins__"] = builtins
@@ -166,6 +167,7 @@ class _Interpreter:
             "list_skills": self.skills.list_skills, "search_skills": self.skills.search_skills,
             "save_state": self.states.save_state, "get_state": self.states.get_state, "StateConflict": StateConflict,
             "step": self.steps.step, "sleep_until": self.waits.sleep_until, "sleep_for": self.waits.sleep_for, "wait_for": self.waits.wait_for,
+            "time_limit": self.limits.time_limit,
             "forms": self.forms,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,

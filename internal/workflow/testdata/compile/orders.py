@@ -30,7 +30,7 @@ def do_rates():
     return rates
 
 orders, rates = parallel(
-    lambda: retry(3, 2, lambda: servers.shop.list_orders(shop=inputs["shop"], from_="2026-01-01", max=inputs["limit"])),
+    lambda: retry(3, 2, lambda: time_limit(20, lambda: servers.shop.list_orders(shop=inputs["shop"], from_="2026-01-01", max=inputs["limit"]))),
     do_rates,
 )
 
@@ -41,7 +41,7 @@ orders"""
     result = [r for r in rows if r["late"]]
     return result
 
-late = step("late", lambda: run_late(rows=orders["rows"], rates=rates or {}))
+late = step("late", lambda: time_limit(0.5, lambda: run_late(rows=orders["rows"], rates=rates or {})))
 
 def do_decide():
     if len(late) > 0:
@@ -86,20 +86,24 @@ def do_decide():
     return decide
 
 def do_list():
-    def list_1():
-        a = step("a", lambda: report(rows=late))
-        result = a
-        return result
+    def run_list():
+        def list_1():
+            a = step("a", lambda: report(rows=late))
+            result = a
+            return result
 
-    def list_2():
-        def run_b():
-            return 1
+        def list_2():
+            def run_b():
+                return 1
 
-        b = step("b", run_b)
-        result = b
-        return result
+            b = step("b", run_b)
+            result = b
+            return result
 
-    list_ = parallel(list_1, list_2)
+        list_ = parallel(list_1, list_2)
+        return list_
+
+    list_ = time_limit(60, run_list)
     return list_
 
 decide, list_ = parallel(

@@ -30,14 +30,16 @@ soon, each = parallel(
 
 later = sleep_until("2026-12-31T09:00:00+01:00")
 
+paid_error = None
 try:
     paid = wait_for(f"paid {inputs["days"]}", timeout=(inputs["days"] * 86400))
 except Exception as error:
     paid = None
     print(f"step paid failed: {error}")
+    paid_error = str(error)
 
 permit = None
 if paid:
     permit = step("permit", lambda: retry(2, 3600, lambda: fill_form(file="permit.pdf", data=paid, save_as=f"forms/{paid["id"]}.pdf", ask=False)))
 
-result = each
+result = {"why": paid_error, "each": each}
