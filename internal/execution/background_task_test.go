@@ -20,7 +20,7 @@ func runTask(t *testing.T, s setup, h *home.Home, solve execution.Solve) string 
 	if err != nil || e == nil {
 		t.Fatal(e, err)
 	}
-	if err := s.RunBackground(t.Context(), h, e, solve); err != nil {
+	if err := s.RunBackground(t.Context(), h, e, execution.Writers{Solve: solve}); err != nil {
 		t.Fatal(err)
 	}
 	return e.Execution

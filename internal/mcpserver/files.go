@@ -38,8 +38,8 @@ func (s *Server) fileTools() []builtin {
 		about: "Read a file; continue at next_offset.",
 		params: []param{
 			{name: "filename", kind: text, required: true, names: fileNames},
-			{name: "offset", kind: integer, fallback: 0},
-			{name: "limit", kind: integer, fallback: page, about: fmt.Sprintf("Bytes, at most %d", maxPage)},
+			{name: "offset", kind: integer},
+			{name: "limit", kind: integer, about: "Bytes"},
 		},
 		hints: wire.Hints{ReadOnly: true},
 		run:   s.readFile,

@@ -12,7 +12,7 @@ import (
 func (s *Server) sessionTools() []builtin {
 	return []builtin{{
 		name: "resume_session", profile: Standard,
-		about:   "Restore the variables of a restarted session; no call repeats.",
+		about:   "Restore the variables of a lost session.",
 		params:  []param{{name: "session_id", kind: text, required: true, names: sessionIDs}},
 		longest: 100_000,
 		hints:   wire.Hints{Destructive: true}, // files are written again

@@ -16,7 +16,7 @@ func (s *Server) skillTools() []builtin {
 		params: []param{
 			{name: "name", kind: text, required: true, about: "An identifier", names: skillNames},
 			{name: "code", kind: text, required: true},
-			{name: "description", kind: text, fallback: ""},
+			{name: "description", kind: text},
 			{name: "tags", kind: texts},
 		},
 		hints: wire.Hints{Destructive: true, Idempotent: true},
@@ -36,7 +36,7 @@ func (s *Server) skillTools() []builtin {
 		name: "search_skills", profile: Full,
 		about: "Find saved skills by purpose and tags.",
 		params: []param{
-			{name: "query", kind: text, fallback: ""},
+			{name: "query", kind: text},
 			{name: "tags", kind: texts},
 		},
 		hints: wire.Hints{ReadOnly: true},
