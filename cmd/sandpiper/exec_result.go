@@ -96,8 +96,19 @@ func (a *app) printResult(ctx context.Context, r reply.Result) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	a.printFailure(r)
+	if r.ErrorType == execution.TypeSuspended {
+		a.printSuspended(r)
+	} else {
+		a.printFailure(r)
+	}
 	return exitCodeOf(r)
+}
+
+// printSuspended describes an execution that waits without a worker.
+func (a *app) printSuspended(r reply.Result) {
+	s := styleFor(a.stderr)
+	fmt.Fprintln(a.stderr, s.yellow("suspended:"), visible(r.Error))
+	fmt.Fprintf(a.stderr, "%s `sandpiper executions watch %[2]s` prints its result, `sandpiper executions signal %[2]s EVENT` sends a signal; a daemon must run\n", s.yellow("hint:"), r.ExecutionID)
 }
 
 // resultJSON encodes a result as execute_code does, plus its images.
