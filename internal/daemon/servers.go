@@ -273,6 +273,7 @@ func (v *servers) Know(ctx context.Context, names ...string) map[string]error {
 		})
 	}
 	all.Wait()
+	v.follow(ctx) // another process may have listed a server at the same time
 	return why
 }
 

@@ -1,0 +1,57 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+)
+
+// Another process stores the tools of a server, and has not written its modules yet.
+func TestKnowWritesWhatAnotherProcessListed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := config.Config{DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache"), Servers: []config.Server{{Name: "crm", Command: "none"}}}
+	open := func() *Daemon {
+		d, err := New(Config{Config: c, Version: "test", Backend: func(context.Context) (sandbox.Backend, error) { return fake.New(fake.Config{}), nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		return d
+	}
+	ours, other := open(), open()
+	ours.Servers.Know(t.Context())
+	if _, err := other.Servers.Catalog.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{{Ref: tool.Ref{Server: "crm", Tool: "find"}, Input: json.RawMessage(`{"type":"object"}`)}}}); err != nil {
+		t.Fatal(err)
+	}
+	for listed := false; !listed; time.Sleep(10 * time.Millisecond) { // it looks once a second
+		s, _ := ours.Servers.Catalog.Now().Server("crm")
+		listed = !s.Listed.IsZero()
+	}
+	if why := ours.Servers.Know(t.Context(), "crm"); len(why) > 0 {
+		t.Fatal(why)
+	}
+	found := false
+	err := filepath.WalkDir(c.DataDir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Base(name) != "__init__.py" || filepath.Base(filepath.Dir(name)) != "crm" {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		found = found || strings.Contains(string(text), `"find"`)
+		return err
+	})
+	if err != nil || !found {
+		t.Errorf("the module of the server has no tool: %v", err)
+	}
+}
