@@ -64,6 +64,12 @@ func (e *executor) execute(ctx context.Context) {
 		return
 	}
 	defer e.slot.release()
+	if err := e.checkRecorded(ctx); err != nil {
+		e.run.cancel(err)
+		res, err := notRun(ctx, err)
+		e.finish(ctx, span, res, err)
+		return
+	}
 	box, err := e.openSandbox(ctx)
 	if err != nil {
 		res, err := notRun(ctx, err)

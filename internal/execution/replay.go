@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 const methodAsk = "ask"
@@ -67,6 +68,16 @@ func (h *host) callServerOnce(ctx context.Context, method string, of serverArgs,
 // RecordClock implements sandbox.ClockRecorder.
 func (h *host) RecordClock(step int, readings []int64) {
 	h.run.record.AddClockReadings(step, readings)
+}
+
+// checkRecorded returns a divergence if tools that the first run called have changed. The code does not
+// start then: imports of a tool that is gone would fail in another way.
+func (e *executor) checkRecorded(ctx context.Context) error {
+	if e.r.cfg.Tools == nil || !e.run.record.Replays() {
+		return nil
+	}
+	viewer := catalog.Viewer{Tenant: e.home.ID(), Subset: e.req.Subset}
+	return e.r.cfg.Tools.Calls.CheckRecorded(ctx, viewer, e.run.record)
 }
 
 // cancelOnDivergence ends the execution if err reports that the code diverges from its

@@ -77,6 +77,21 @@ func definitionHash(t catalog.Tool) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// CheckRecorded returns a *journal.Divergence if a tool that the record has calls of cannot be called any
+// more, or has changed.
+func (s *Stack) CheckRecorded(ctx context.Context, viewer catalog.Viewer, record *journal.Record) error {
+	for _, ref := range record.Tools() {
+		resolved, _, err := s.resolve(ctx, viewer, tool.Call{Ref: ref})
+		if fault.KindOf(err) == fault.Unavailable { // the call itself reports that
+			continue
+		}
+		if err := record.CheckTool(ref, definitionHash(resolved.tool), err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // recordedResult converts a recorded answer back into the outcome of a call.
 func recordedResult(a journal.Answer) (res tool.Result, err error) {
 	if err := a.Err(); err != nil {

@@ -2,12 +2,13 @@ package journal
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// CheckTool is called before a call of a replay is looked up. It returns a *Divergence if recorded calls of
+// CheckTool is called before a replay begins. It returns a *Divergence if recorded calls of
 // the tool have not been repeated, and it cannot be called any more, with the reason in unavailable, or the
 // schema of its arguments has changed: the code was written for the recorded one. Otherwise it returns
 // unavailable.
@@ -35,6 +36,21 @@ func (r *Record) CheckTool(ref tool.Ref, definition string, unavailable error) e
 		return r.differs
 	}
 	return unavailable
+}
+
+// Tools returns the tools of the recorded calls that have not been repeated, each once.
+func (r *Record) Tools() (refs []tool.Ref) {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.left {
+		if e.ask.Method == "" && !slices.Contains(refs, e.ask.Ref) {
+			refs = append(refs, e.ask.Ref)
+		}
+	}
+	return refs
 }
 
 // otherDefinition reports whether the call was made with another definition of its tool.
