@@ -233,19 +233,6 @@ func page(t *testing.T, path string) image.Image {
 	return img
 }
 
-// ink counts the dark points within a button of size 12, whose position is in points from below.
-func ink(img image.Image, at image.Point) (dark int) {
-	height := img.Bounds().Dy()
-	for x := at.X + 2; x < at.X+10; x++ {
-		for y := height - at.Y - 10; y < height-at.Y-2; y++ {
-			if r, g, _, _ := img.At(x, y).RGBA(); r < 0x8000 && g < 0x8000 {
-				dark++
-			}
-		}
-	}
-	return dark
-}
-
 // TestFillHTMLForm does the same with a form of a web site, in the protocol without sessions,
 // from code: the model's code has tokens, and the file has the values.
 func TestFillHTMLForm(t *testing.T) {

@@ -162,3 +162,16 @@ result = [refused(pages=3), refused(pages=0), refused(pages=["1"]), refused(dpi=
 		}
 	}
 }
+
+// ink counts the dark points within a button of size 12, whose position is in points from below.
+func ink(img image.Image, at image.Point) (dark int) {
+	height := img.Bounds().Dy()
+	for x := at.X + 2; x < at.X+10; x++ {
+		for y := height - at.Y - 10; y < height-at.Y-2; y++ {
+			if r, g, _, _ := img.At(x, y).RGBA(); r < 0x8000 && g < 0x8000 {
+				dark++
+			}
+		}
+	}
+	return dark
+}
