@@ -1,6 +1,7 @@
 package clock_test
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,8 +58,13 @@ func TestClock(t *testing.T) {
 func TestClockWithinAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
+		var mu sync.Mutex
 		var expired []time.Duration
-		note := func() { expired = append(expired, time.Since(began)) }
+		note := func() {
+			mu.Lock()
+			defer mu.Unlock()
+			expired = append(expired, time.Since(began))
+		}
 		outer := clock.New(time.Hour, func() {})
 		outer.Within(2*time.Second, note) // waits for the outer one
 		outer.Resume()
@@ -74,6 +80,8 @@ func TestClockWithinAnother(t *testing.T) {
 		outer.Stop()
 		time.Sleep(time.Hour)
 		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if len(expired) != 2 || expired[0] != 102*time.Second || expired[1] != 106*time.Second {
 			t.Errorf("expired after %v", expired)
 		}
