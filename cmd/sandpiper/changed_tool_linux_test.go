@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// An execution is suspended after a call of a tool, whose arguments change meanwhile. It stops
-// when it is resumed, and names the tool.
+// The arguments of a tool change while an execution that has called it is suspended. It stops
+// when it is resumed, and its error names the tool.
 func TestChangedToolStopsASuspendedExecution(t *testing.T) {
 	t.Parallel()
 	s := serveChanging(t)

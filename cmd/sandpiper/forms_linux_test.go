@@ -35,7 +35,7 @@ Phone: +33 1 23 45 67 89
 // family is another file of the workspace.
 const family = "child,date of birth\nAda,2015-06-07\nMax,2018-01-02\n"
 
-// extractFamily is what a model writes to extract rows.
+// extractFamily is the code of a model that extracts rows.
 const extractFamily = `
 import csv
 result["children"] = [{"name": r["child"], "born": r["date of birth"]} for r in csv.DictReader(read_file("family.csv").splitlines())]`

@@ -289,7 +289,7 @@ servers: {calculator: {command: %q, trusted: true}}
 	}
 	bob := d.visit("Authorization", "Bearer 0123456789-of-bob")
 	bob.answer(`{"code":"from servers import calculator\nfor i in range(3):\n    try: calculator.add(a=1, b=2)\n    except ToolError: pass"}`)
-	// A write of a few milliseconds is not noticed if another process frees as much space meanwhile.
+	// A write of a few milliseconds is not noticed if another process frees as much space in that time.
 	bob.answer(`{"code":"import time\nwith open('big', 'ab', 0) as f:\n    while True: f.write(bytes(1_000_000)); time.sleep(0.05)"}`)
 	bob.answer(`{"code":"write_file('f', 'x' * 2_000_000)"}`)
 	eve := d.visit("Authorization", "Bearer 0123456789-of-eve")

@@ -153,7 +153,7 @@ func TestScheduleRunsWorkflow(t *testing.T) {
 	}
 }
 
-// A run of a workflow that does not exist any more has failed, and says so.
+// A run of a deleted workflow fails, and its error names the workflow.
 func TestScheduleOfDeletedWorkflowFails(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

@@ -103,7 +103,7 @@ func (s *schedules) reload(ctx context.Context, c *config.Config, now time.Time)
 }
 
 // handle handles the due times of a tenant, and returns when to do so again. If its own schedules were
-// said to be due and are not, as after an import, it corrects that.
+// marked as due and are not, as after an import, it corrects the mark.
 func (s *schedules) handle(ctx context.Context, id tenant.ID, now time.Time, configured []schedule.Spec, scheduled bool) (next time.Time) {
 	next = now.Add(lookAgain)
 	h, err := s.d.Tenants.Acquire(ctx, id)

@@ -156,7 +156,7 @@ func (q *Queue) Acquire(ctx context.Context, owner string, onWait func(Position)
 	return q.acquire(ctx, owner, interactive, onWait)
 }
 
-// AcquireBackground is Acquire for an execution that nobody waits for: it gets a slot only while
+// AcquireBackground is Acquire for an execution without a waiting caller: it gets a slot only while
 // no caller of Acquire could have it, and displaces no one from a full queue.
 func (q *Queue) AcquireBackground(ctx context.Context, owner string, onWait func(Position)) (release func(), err error) {
 	return q.acquire(ctx, owner, background, onWait)

@@ -127,7 +127,7 @@ type Usage struct {
 	Import    string   // from servers.github import list_issues
 	Signature string   // list_issues(owner: str, state: Literal["open", "closed"] = "open") -> Any
 	Example   string   // list_issues(owner="octocat")
-	Arguments []string // what the signature does not say of arguments: "state: Only issues in it."
+	Arguments []string // constraints that the signature lacks: "state: Only issues in it."
 	Nested    bool     // keys of arguments have descriptions too, which Arguments omits
 }
 

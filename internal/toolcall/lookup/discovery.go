@@ -98,7 +98,7 @@ type Definition struct {
 	Inferred    bool            `json:"inferred,omitempty"` // Output was inferred from results
 	Import      string          `json:"import,omitempty"`
 	Signature   string          `json:"signature,omitempty"`
-	Arguments   []string        `json:"arguments,omitempty"` // of a compact definition: what the signature does not say
+	Arguments   []string        `json:"arguments,omitempty"` // of a compact definition: constraints that the signature lacks
 	Example     string          `json:"example,omitempty"`
 	Connect     string          `json:"connect,omitempty"`
 	Quarantined string          `json:"held,omitempty"` // why it cannot be called
@@ -177,7 +177,7 @@ type Definitions struct {
 	Tools []any `json:"tools"` // a Definition or an Undefined for each name
 }
 
-// Undefined says why a tool has no definition.
+// Undefined is the reason why a tool has no definition.
 type Undefined struct {
 	Name  string `json:"name"`
 	Error string `json:"error"`
@@ -190,7 +190,7 @@ const maxDefinitions = 20
 type Names struct {
 	Names    json.RawMessage `json:"tool_name"` // a string, or an array of strings
 	Category string          `json:"category"`
-	Schemas  bool            `json:"schemas"` // with schemas and an example, even if the rest says the same
+	Schemas  bool            `json:"schemas"` // with schemas and an example, also if they repeat the signature
 }
 
 // DefineNames returns the Definition of a tool, or Definitions if there is an array of names. A
