@@ -70,9 +70,7 @@ func (r *rig) reload(c *config.Config) daemon.Reloaded {
 func (r *rig) open() map[string]func(message string) string {
 	r.t.Helper()
 	connection, s := connect(r.t, r.url, aliceToken), openStream(r.t, r.url, aliceToken)
-	s.post(r.t, hello, aliceToken)
-	s.next(r.t)
-	s.post(r.t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, aliceToken)
+	s.initialize(r.t, aliceToken)
 	return map[string]func(string) string{
 		"2026-07-28": func(m string) string { return transports["2026-07-28"](r.t, r.url, aliceToken, m) },
 		"2025-11-25": func(m string) string {
@@ -80,11 +78,7 @@ func (r *rig) open() map[string]func(message string) string {
 		},
 		"2024-11-05": func(m string) string {
 			s.post(r.t, m, aliceToken)
-			for {
-				if got := s.next(r.t); strings.Contains(got, `"id":2`) { // no notification
-					return got
-				}
-			}
+			return s.response(r.t)
 		},
 	}
 }
@@ -174,7 +168,7 @@ func TestReloadRemovesTokensAtOnce(t *testing.T) {
 		t.Errorf("the stream ended after %s", wait)
 	}
 	owners.post(t, hello, ownerToken)
-	if got := owners.next(t); !strings.Contains(got, "serverInfo") {
+	if got := owners.response(t); !strings.Contains(got, "serverInfo") {
 		t.Errorf("the owner's stream: %s", got)
 	}
 	last := without(aliceToken, ownerToken)

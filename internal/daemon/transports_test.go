@@ -36,11 +36,9 @@ var transports = map[string]func(t *testing.T, url, token, message string) strin
 	"2024-11-05": func(t *testing.T, url, token, message string) string {
 		t.Helper()
 		s := openStream(t, url, token)
-		s.post(t, hello, token)
-		s.next(t)
-		s.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, token)
+		s.initialize(t, token)
 		s.post(t, message, token)
-		return s.next(t)
+		return s.response(t)
 	},
 }
 
@@ -93,6 +91,24 @@ func openStream(t *testing.T, url, token string) *stream {
 func (s *stream) post(t *testing.T, message, token string) *http.Response {
 	t.Helper()
 	return sendHTTP(t, "POST", s.endpoint, message, token)
+}
+
+func (s *stream) initialize(t *testing.T, token string) {
+	t.Helper()
+	s.post(t, hello, token)
+	s.response(t)
+	s.post(t, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, token)
+}
+
+// response returns the next response. Notifications can precede it.
+func (s *stream) response(t *testing.T) string {
+	t.Helper()
+	for {
+		m := s.next(t)
+		if !strings.Contains(m, `"method":"notifications/`) {
+			return m
+		}
+	}
 }
 
 func (s *stream) next(t *testing.T) string {

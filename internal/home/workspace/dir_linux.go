@@ -368,6 +368,9 @@ func segments(f *os.File, size int64) (all []segment, err error) {
 			return nil, err
 		}
 		to, err := unix.Seek(int(f.Fd()), from, unix.SEEK_HOLE)
+		if err == unix.ENXIO { // the file was truncated in between
+			break
+		}
 		if err != nil {
 			return nil, err
 		}
