@@ -234,7 +234,7 @@ func (d *Daemon) openServer() error {
 	d.schedules = newSchedules(d)
 	d.closing.add(d.schedules.close)
 	var err error
-	if d.Flows, err = workflow.New(workflow.Config{Runner: d.Runner, Dir: d.cfg.Config.Workflows}); err != nil {
+	if d.Flows, err = workflow.New(workflow.Config{Runner: d.Runner, Dir: d.cfg.Config.Workflows, IsTool: func(name string) bool { return d.server.HasTool(name) }}); err != nil {
 		return err
 	}
 	states, err := d.data.derive("state", "request state", true)

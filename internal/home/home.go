@@ -280,7 +280,12 @@ func (t *Homes) workflows(id tenant.ID, db *store.DB, room func(int64) error) (*
 	if err != nil {
 		return nil, err
 	}
-	return workflow.New(workflow.Config{DB: db, Key: key, Room: room})
+	changed := func() {
+		if err := t.layout.of(id).touchWorkflows(); err != nil {
+			t.cfg.Log.Warn("note the change of a workflow", "tenant", id.String(), "error", err)
+		}
+	}
+	return workflow.New(workflow.Config{DB: db, Key: key, Room: room, Changed: changed})
 }
 
 // schedules opens the schedules. Those that an agent has created are encrypted with a key of the

@@ -55,6 +55,7 @@ const newPrefix = ".new-"
 //	private/<id>/use.lock      locked, shared, while a process has the home open; its time is the last use
 //	private/<id>/suspended     the reason why the tenant is suspended, in JSON
 //	private/<id>/streams/      encrypted answers for MCP clients that resume a stream
+//	private/<id>/workflows     its time is that of the last change of a workflow
 //	private/<id>/skills.lock   locked while that projection changes
 //	private/<id>/sessions.lock likewise
 //	uids.lock                  locked while a uid is chosen
@@ -93,6 +94,7 @@ func (l layout) suspensions() string { return filepath.Join(l.root, "suspensions
 type paths struct {
 	workspace, private, db, useLock, suspended, tier, logins   string
 	skillProjection, skillLock, sessionProjection, sessionLock string
+	workflows                                                  string
 }
 
 func (l layout) of(id tenant.ID) paths {
@@ -110,6 +112,7 @@ func (l layout) of(id tenant.ID) paths {
 		skillLock:         filepath.Join(private, "skills.lock"),
 		sessionProjection: filepath.Join(l.projections(rootSessions), dir),
 		sessionLock:       filepath.Join(private, "sessions.lock"),
+		workflows:         filepath.Join(private, "workflows"),
 	}
 }
 

@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strings"
 
@@ -100,7 +101,7 @@ func (s *Server) choose(caller string, c wire.Choice) (wire.Selection, error) {
 		}
 		p = chosen
 	}
-	return wire.Selection{
+	of := wire.Selection{
 		Has: func(tool string) bool {
 			least, known := s.smallest[tool]
 			return known && p.shows(least) && !(s.tokenTools[tool] && s.cfg.Privacy.Of(id).Mode() == redact.Off)
@@ -108,7 +109,12 @@ func (s *Server) choose(caller string, c wire.Choice) (wire.Selection, error) {
 		Tools: func() []wire.Tool {
 			return s.offered(s.audience(p, catalog.Viewer{Tenant: id, Subset: c.Subset}))
 		},
-	}, nil
+	}
+	if s.cfg.Flows != nil {
+		of.More = func(ctx context.Context) []wire.Tool { return s.exports(ctx, caller) }
+		of.FindMore = func(ctx context.Context, name string) (wire.Tool, bool) { return s.export(ctx, caller, name) }
+	}
+	return of, nil
 }
 
 // choosable lists the profiles up to p.

@@ -157,20 +157,26 @@ func New(cfg Config) (*Server, error) {
 	}
 	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), AskScope: string(access.Approve), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log}
 	face.Select, face.Access, face.Logs = s.choose, cfg.Access, s.logs()
+	full := s.audience(Full, catalog.Viewer{Tenant: cfg.Tenant})
+	full.mode = redact.Egress // some tenant may have tokens
+	for _, t := range s.tools(full) {
+		s.smallest[t.name] = t.profile
+	}
 	if cfg.Profile == Passthrough {
 		face.Relay = s.relay()
 	} else {
-		full := s.audience(Full, catalog.Viewer{Tenant: cfg.Tenant})
-		full.mode = redact.Egress // some tenant may have tokens
-		for _, t := range s.tools(full) {
-			s.smallest[t.name] = t.profile
-		}
 		for _, t := range s.privacyTools(full) {
 			s.tokenTools[t.name] = true
 		}
 		face.Instructions, face.Tools, face.Resources, face.Skills, face.Complete = instructions, s.of(full), s.resources(), s.skillFolders(), s.completer()
 		face.Tasks = s.tasks()
 		face.ToolsVersion = func() string { return cfg.Revision() + " " + strings.Join(s.servers(), " ") }
+		if cfg.Flows != nil {
+			face.ToolsVersion = func() string {
+				return cfg.Revision() + " " + strings.Join(s.servers(), " ") + "\n" + cfg.Flows.FilesVersion()
+			}
+			face.CallerVersion, face.MoreScope = s.callerVersion, string(access.Execute)
+		}
 	}
 	w, err := wire.New(face)
 	s.wire = w
@@ -224,6 +230,8 @@ type builtin struct {
 	about   string
 	profile Profile // the smallest that lists it
 	params  []param
+	schema  json.RawMessage // of the arguments; nil means that of params
+	label   string          // in telemetry; "" means name
 	hints   wire.Hints
 	scope   access.Scope // that a caller needs; "" means Execute
 	longest int          // maximum characters of an answer; 0 means the default
@@ -276,11 +284,15 @@ func (c call) read(out any) error { return decode(c.tool.name, c.tool.params, c.
 // wire wraps t for the protocol: it opens the tenant's home for the call, and redacts
 // the answer.
 func (t builtin) wire(s *Server) wire.Tool {
+	args := t.schema
+	if args == nil {
+		args = schema(t.params)
+	}
 	return wire.Tool{
-		Name: t.name, Description: t.about, Schema: schema(t.params), Hints: t.hints, MaxResultChars: t.longest,
+		Name: t.name, Description: t.about, Schema: args, Hints: t.hints, MaxResultChars: t.longest,
 		Scope: string(cmp.Or(t.scope, access.Execute)),
 		Handle: func(ctx context.Context, c wire.Call) (redact.Redacted, error) {
-			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tenant: c.Caller, Tool: t.name})
+			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tenant: c.Caller, Tool: cmp.Or(t.label, t.name)})
 			outcome := "error"
 			defer func() { span.End(outcome) }()
 			home, err := s.acquire(ctx, c.Caller)

@@ -127,11 +127,11 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	face.Privacy = cmp.Or(face.Privacy, rules)
 	face.Find, face.Servers = finder(t, filepath.Join(data, "catalog")), func() []string { return manyServers }
 	face.Sandbox = func(context.Context) (string, error) { return "fake", nil }
-	if face.Flows, err = workflow.New(workflow.Config{Runner: runner}); err != nil {
+	var s *mcpserver.Server
+	if face.Flows, err = workflow.New(workflow.Config{Runner: runner, IsTool: func(name string) bool { return s.HasTool(name) }}); err != nil {
 		t.Fatal(err)
 	}
-	s, err := mcpserver.New(face)
-	if err != nil {
+	if s, err = mcpserver.New(face); err != nil {
 		t.Fatal(err)
 	}
 	return s

@@ -26,7 +26,7 @@ func (s *Server) workflowTools() []builtin {
 			{name: "name", kind: text, required: true},
 			{name: "inputs", kind: object},
 		},
-		longest: 100_000,
+		longest: longestRun,
 		hints:   wire.Hints{Destructive: true},
 		run:     s.runWorkflow,
 	}, {
@@ -37,6 +37,9 @@ func (s *Server) workflowTools() []builtin {
 		run:    s.saveWorkflow,
 	}}
 }
+
+// longestRun is the maximum length of the result of a workflow.
+const longestRun = 100_000
 
 // workflowList is the answer of list_workflows.
 type workflowList struct {
@@ -63,11 +66,16 @@ func (s *Server) runWorkflow(ctx context.Context, c call) (redact.Message, error
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	p, err := s.cfg.Flows.Load(ctx, c.home, c.Subset, args.Name)
+	return s.startWorkflow(ctx, c, args.Name, args.Inputs)
+}
+
+// startWorkflow checks and runs a workflow.
+func (s *Server) startWorkflow(ctx context.Context, c call, name string, inputs json.RawMessage) (redact.Message, error) {
+	p, err := s.cfg.Flows.Load(ctx, c.home, c.Subset, name)
 	if err != nil {
 		return redact.Message{}, err
 	}
-	x, err := s.cfg.Flows.Start(ctx, c.home, c.Subset, p, args.Inputs)
+	x, err := s.cfg.Flows.Start(ctx, c.home, c.Subset, p, inputs)
 	if err != nil {
 		return redact.Message{}, err
 	}

@@ -35,12 +35,14 @@ type Workflow struct {
 	Name        string
 	Description string
 	Version     string
+	Export      bool            // clients see it as a tool of that name
 	Inputs      json.RawMessage // JSON schema of an object
 	InputNames  []string
 	Guardrails  Guardrails
 	Steps       []*Step
 	Outputs     []Field // none: the result is that of the last step
 	Pos         Pos
+	namePos     Pos
 }
 
 // Guardrails are the limits of a run. Policy and the limits of the tenant apply too.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -15,17 +16,47 @@ import (
 
 func (r *reader) workflow(n ast.Node) *Workflow {
 	w := &Workflow{File: r.file, Pos: posOf(n)}
+	var described Pos
 	r.read(n, "the workflow", keys{
-		"name":        func(k Ref, n ast.Node) { w.Name = r.name(k, n).Name },
-		"description": func(k Ref, n ast.Node) { w.Description = r.text(k, n) },
+		"name":        func(k Ref, n ast.Node) { name := r.name(k, n); w.Name, w.namePos = name.Name, name.Pos },
+		"description": func(k Ref, n ast.Node) { w.Description, described = r.text(k, n), posOf(n) },
 		"version":     func(k Ref, n ast.Node) { w.Version = r.version(k, n) },
+		"export":      func(k Ref, n ast.Node) { w.Export = r.boolean(k, n) },
 		"inputs":      func(k Ref, n ast.Node) { w.Inputs, w.InputNames = r.inputs(k, n) },
 		"guardrails":  func(k Ref, n ast.Node) { w.Guardrails = r.guardrails(n) },
 		"steps":       func(k Ref, n ast.Node) { w.Steps = r.stepList(k, n) },
 		"outputs":     func(k Ref, n ast.Node) { w.Outputs = r.fields(k, n) },
 	}, "name", "steps")
 	all(w.Steps, func(s *Step) { r.checkTimeout(s, w.Guardrails.Timeout) })
+	if w.Export {
+		r.checkExport(w, described)
+	}
 	return w
+}
+
+// Limits of an exported workflow. Clients and models do not accept longer names of tools, and read
+// every description.
+const (
+	maxExportName        = 64
+	maxExportDescription = 1024
+)
+
+func (r *reader) checkExport(w *Workflow, described Pos) {
+	if n := len(w.Name); n > maxExportName {
+		r.add(w.namePos, "", "the name has %d characters; that of an exported workflow has at most %d", n, maxExportName)
+	}
+	if n := utf8.RuneCountInString(w.Description); n > maxExportDescription {
+		r.add(described, "", "the description has %d characters; that of an exported workflow has at most %d", n, maxExportDescription)
+	}
+}
+
+func (r *reader) boolean(key Ref, n ast.Node) bool {
+	v, ok := n.(*ast.BoolNode)
+	if !ok {
+		r.add(posOf(n), "", "%s is %s; it must be true or false", key.Name, kindOf(n))
+		return false
+	}
+	return v.Value
 }
 
 // version reads a text or a number.

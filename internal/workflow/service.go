@@ -20,6 +20,9 @@ import (
 type Config struct {
 	Runner *execution.Runner // required
 	Dir    string            // of the operator's workflow files, for all tenants; "" means none
+	// IsTool reports whether Sandpiper has a tool of that name, which no exported workflow can
+	// have; nil means none.
+	IsTool func(name string) bool
 }
 
 // Service finds, checks, saves and starts the workflows of tenants.
@@ -47,6 +50,7 @@ type Listed struct {
 	Origin      string          `json:"origin"`
 	Inputs      json.RawMessage `json:"inputs,omitempty"` // JSON schema
 	Steps       int             `json:"steps,omitempty"`
+	Exported    bool            `json:"exported,omitempty"`
 	Problem     string          `json:"problem,omitempty"` // the first error in it
 }
 
@@ -69,8 +73,11 @@ func (s *Service) List(ctx context.Context, h *home.Home) ([]Listed, error) {
 		if w, found := Parse(source.file, source.data); len(found) > 0 {
 			l.Problem = found[0].String()
 		} else {
-			l.Description, l.Version, l.Inputs = w.Description, w.Version, w.Inputs
+			l.Description, l.Version, l.Inputs, l.Exported = w.Description, w.Version, w.Inputs, w.Export
 			stepsOf(w.Steps, &l.Steps)
+			if found := s.checkExport(w); len(found) > 0 {
+				l.Problem = found[0].String()
+			}
 		}
 		list = append(list, l)
 	}
@@ -189,6 +196,9 @@ func (s *Service) Check(ctx context.Context, h *home.Home, subset, file string, 
 	if len(found) > 0 {
 		return nil, found, nil
 	}
+	if found = s.checkExport(w); len(found) > 0 {
+		return nil, found, nil
+	}
 	lib, err := s.library(ctx, h)
 	if err != nil {
 		return nil, nil, err
@@ -244,6 +254,11 @@ func (s *Service) Save(ctx context.Context, h *home.Home, subset string, data []
 	name := p.Workflow.Name
 	if found, err := s.source(ctx, h, name); err == nil && found.origin == FromFile {
 		return "", fault.New(fault.Denied, "the workflow %s is a file of the operator", name).WithHint("save it under another name")
+	}
+	if p.Workflow.Export {
+		if err := s.checkExports(ctx, h, name); err != nil {
+			return "", err
+		}
 	}
 	return name, h.Workflows.Save(ctx, name, data)
 }

@@ -53,6 +53,8 @@ type Config struct {
 	Key []byte    // encryption key of the tenant, 32 bytes. Required
 	// Room fails if the disk has no room for so many more bytes; nil means always.
 	Room func(bytes int64) error
+	// Changed is called after a workflow was saved or deleted; nil means no call.
+	Changed func()
 }
 
 // Store contains the workflows and runs of one tenant.
@@ -105,7 +107,7 @@ func (s *Store) Save(ctx context.Context, name string, source []byte) error {
 			return err
 		}
 	}
-	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err := s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		var names, bytes int64
 		if err := tx.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(size), 0) FROM workflows WHERE name <> ?", name).Scan(&names, &bytes); err != nil {
 			return err
@@ -118,6 +120,10 @@ func (s *Store) Save(ctx context.Context, name string, source []byte) error {
 			name, time.Now().UnixMilli(), len(source), s.seal("the source", name, source))
 		return err
 	})
+	if err == nil && s.cfg.Changed != nil {
+		s.cfg.Changed()
+	}
+	return err
 }
 
 // Find returns the source of a saved workflow; NotFound if there is none.
@@ -182,7 +188,7 @@ func list(ctx context.Context, tx *store.Tx) ([]Saved, error) {
 
 // Delete deletes a saved workflow; NotFound if there is none.
 func (s *Store) Delete(ctx context.Context, name string) error {
-	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err := s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		done, err := tx.ExecContext(ctx, "DELETE FROM workflows WHERE name = ?", name)
 		if err != nil {
 			return err
@@ -192,4 +198,8 @@ func (s *Store) Delete(ctx context.Context, name string) error {
 		}
 		return notFound(ctx, tx, name)
 	})
+	if err == nil && s.cfg.Changed != nil {
+		s.cfg.Changed()
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -23,6 +24,10 @@ type Choice struct {
 type Selection struct {
 	Has   func(tool string) bool // reports whether a tool is offered
 	Tools func() []Tool          // of Config.Tools; descriptions and schemas may differ
+	// More lists tools of the caller that are not in Config.Tools, and FindMore returns one of
+	// them; nil means none.
+	More     func(context.Context) []Tool
+	FindMore func(ctx context.Context, name string) (Tool, bool)
 }
 
 // choiceHeader carries the choice of a request from its URL to its handlers.
@@ -59,13 +64,21 @@ func (s *Server) selecting(authn authenticator) mcp.Middleware {
 			if err != nil {
 				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: sentence(err)}
 			}
+			if of.More == nil || !authn.mayUse(ctx, req, s.cfg.MoreScope) {
+				of.More = func(context.Context) []Tool { return nil }
+				of.FindMore = func(context.Context, string) (t Tool, ok bool) { return t, false }
+			}
 			if call, ok := req.(*mcp.CallToolRequest); ok && s.cfg.Relay == nil && !of.Has(call.Params.Name) {
-				return nil, unknownTool(call.Params.Name, of.Tools())
+				t, ok := of.FindMore(ctx, call.Params.Name)
+				if !ok {
+					return nil, unknownTool(call.Params.Name, append(slices.Clone(of.Tools()), of.More(ctx)...))
+				}
+				ctx = context.WithValue(ctx, moreKey{}, t)
 			}
 			res, err := next(ctx, method, req)
 			if list, ok := res.(*mcp.ListToolsResult); ok && err == nil && s.cfg.Relay == nil {
 				list.Tools, list.NextCursor = nil, ""
-				for _, t := range of.Tools() {
+				for _, t := range append(slices.Clone(of.Tools()), of.More(ctx)...) {
 					list.Tools = append(list.Tools, t.describe())
 				}
 				slices.SortFunc(list.Tools, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
@@ -73,6 +86,35 @@ func (s *Server) selecting(authn authenticator) mcp.Middleware {
 			return res, err
 		}
 	}
+}
+
+// moreKey is the context key of the tool of a call that is not in Config.Tools.
+type moreKey struct{}
+
+// moreTool is the name under which the SDK knows all tools that are not in Config.Tools. No client
+// sees it.
+const moreTool = "more"
+
+// callMore makes the SDK call the tools that are not in Config.Tools. It is the last middleware that runs.
+func (s *Server) callMore(alive context.Context, authn authenticator, server *mcp.Server) {
+	server.AddTool(&mcp.Tool{Name: moreTool, InputSchema: json.RawMessage(`{"type":"object"}`)}, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		t, ok := ctx.Value(moreKey{}).(Tool)
+		if !ok {
+			return nil, errNobody
+		}
+		return s.handler(alive, authn, t)(ctx, req)
+	})
+	server.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			call, ok := req.(*mcp.CallToolRequest)
+			if _, more := ctx.Value(moreKey{}).(Tool); ok && more {
+				renamed, params := *call, *call.Params
+				params.Name, renamed.Params = moreTool, &params
+				req = &renamed
+			}
+			return next(ctx, method, req)
+		}
+	})
 }
 
 func sentence(err error) string {

@@ -218,4 +218,4 @@ func notify(server *mcp.Server, before, now Versions) {
 	}
 }
 
-var errNobody = errors.New("wire: this is relayed and nobody gets here")
+var errNobody = errors.New("wire: no client can request this")

@@ -102,15 +102,16 @@ type offer struct {
 	conns   map[*mcp.ServerSession]int               // number of subscriptions per connection
 	callers map[string]int                           // and per caller
 	older   map[*mcp.ServerSession]map[string]func() // ends a subscription before 2026-07-28, by URI
-	running sync.WaitGroup                           // polling loops
+	tools   map[*mcp.ServerSession]*toolsWatch
+	running sync.WaitGroup // polling loops
 }
 
 func (s *Server) offer(alive context.Context, authn authenticator, server *mcp.Server) *offer {
 	alive, end := context.WithCancel(alive)
 	o := &offer{Resources: s.cfg.Resources, authn: authn, askScope: s.cfg.AskScope, log: s.cfg.Log, alive: alive, end: end,
-		conns: map[*mcp.ServerSession]int{}, callers: map[string]int{}, older: map[*mcp.ServerSession]map[string]func(){}}
+		conns: map[*mcp.ServerSession]int{}, callers: map[string]int{}, older: map[*mcp.ServerSession]map[string]func(){}, tools: map[*mcp.ServerSession]*toolsWatch{}}
+	server.AddSendingMiddleware(o.sending)
 	if o.Resources != nil {
-		server.AddSendingMiddleware(o.sending)
 		server.AddReceivingMiddleware(o.receiving)
 	}
 	return o

@@ -132,7 +132,7 @@ func (o *offer) listen(ctx context.Context, r *mcp.SubscriptionsListenRequest, n
 			return nil, err
 		}
 		defer leave()
-		ctx = context.WithValue(ctx, acknowledgedKey{}, acknowledged)
+		ctx = onAcknowledged(ctx, func(id any) { acknowledged <- id })
 	}
 	return next(ctx, "subscriptions/listen", r)
 }
@@ -170,6 +170,17 @@ func (o *offer) startPolling(ctx context.Context, r *mcp.SubscriptionsListenRequ
 
 type acknowledgedKey struct{}
 
+// onAcknowledged calls f with the id of the subscribing request of ctx when it is acknowledged.
+func onAcknowledged(ctx context.Context, f func(id any)) context.Context {
+	before, _ := ctx.Value(acknowledgedKey{}).(func(any))
+	return context.WithValue(ctx, acknowledgedKey{}, func(id any) {
+		if before != nil {
+			before(id)
+		}
+		f(id)
+	})
+}
+
 // sending learns how to send to a connection, and the ids of subscribing requests, which
 // the SDK does not expose.
 func (o *offer) sending(next mcp.MethodHandler) mcp.MethodHandler {
@@ -177,8 +188,8 @@ func (o *offer) sending(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		res, err := next(ctx, method, req)
 		if ack, ok := req.GetParams().(*mcp.SubscriptionsAcknowledgedParams); ok && err == nil {
-			if acknowledged, ok := ctx.Value(acknowledgedKey{}).(chan any); ok {
-				acknowledged <- ack.Meta[mcp.MetaKeySubscriptionID]
+			if f, ok := ctx.Value(acknowledgedKey{}).(func(any)); ok {
+				f(ack.Meta[mcp.MetaKeySubscriptionID])
 			}
 		}
 		return res, err

@@ -60,7 +60,10 @@ func (s *Server) scopeOf() func(operation) string {
 		watches := o.Method == "subscriptions/listen" && len(o.Params.Notifications.Resources) > 0
 		switch {
 		case s.cfg.Relay == nil && o.Method == "tools/call":
-			return tools[o.Params.Name]
+			if scope, ok := tools[o.Params.Name]; ok {
+				return scope
+			}
+			return s.cfg.MoreScope
 		case s.cfg.Complete != nil && o.Method == "completion/complete":
 			return s.completionScope(o, tools)
 		case s.cfg.Tasks != nil && strings.HasPrefix(o.Method, "tasks/"):
@@ -80,6 +83,9 @@ func (s *Server) scopeOf() func(operation) string {
 func (s *Server) scopes() (all []string) {
 	for _, t := range s.cfg.Tools {
 		all = append(all, t.Scope)
+	}
+	if s.cfg.MoreScope != "" {
+		all = append(all, s.cfg.MoreScope)
 	}
 	if c := s.cfg.Complete; c != nil {
 		all = append(all, c.Scope)

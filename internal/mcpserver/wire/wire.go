@@ -42,11 +42,15 @@ type Config struct {
 	// ToolsVersion is polled while a client is connected. Clients are notified that the list of
 	// tools has changed when it does; nil means never. It requires Select.
 	ToolsVersion func() string
-	Relay        *Relay // instead of Tools, Resources and Complete; nil means these
+	// CallerVersion is likewise for the tools of one caller; only its connections are notified.
+	CallerVersion func(caller string) string
+	Relay         *Relay // instead of Tools, Resources and Complete; nil means these
 	// Access is called at the end of each request; nil means not.
 	Access func(Access)
 	// Select returns what a caller is offered; nil means all Tools for everyone, and no choice.
 	Select func(caller string, c Choice) (Selection, error)
+	// MoreScope is the Tool.Scope of Selection.More. A caller without it does not see them.
+	MoreScope string
 	// Caller is the caller of requests without authentication: over stdio, and over HTTP
 	// without HTTPConfig.Verify.
 	Caller string
@@ -164,6 +168,9 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	for _, t := range s.cfg.Tools {
 		server.AddTool(t.describe(), s.handler(alive, authn, t))
 	}
+	if s.cfg.Select != nil && s.cfg.Relay == nil {
+		s.callMore(alive, authn, server)
+	}
 	o := s.offer(alive, authn, server)
 	if s.cfg.Skills != nil {
 		if err := o.serveSkills(s.cfg.Skills, server); err != nil {
@@ -183,6 +190,9 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	}
 	if s.cfg.ToolsVersion != nil {
 		o.running.Go(func() { o.announce(0, func() Versions { return Versions{Tools: s.cfg.ToolsVersion()} }, server) })
+	}
+	if s.cfg.CallerVersion != nil {
+		o.watchTools(s.cfg.CallerVersion, server)
 	}
 	if s.cfg.Logs != nil {
 		server.AddReceivingMiddleware(s.logging(o))
@@ -221,7 +231,7 @@ func (s *Server) declare(opts *mcp.ServerOptions) {
 	if s.cfg.Relay != nil {
 		opts.Capabilities = relayed()
 	}
-	if s.cfg.ToolsVersion != nil {
+	if s.cfg.ToolsVersion != nil || s.cfg.CallerVersion != nil {
 		opts.Capabilities.Tools.ListChanged = true
 	}
 	if s.cfg.Logs != nil {

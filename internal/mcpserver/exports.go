@@ -1,0 +1,78 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
+)
+
+// HasTool reports whether Sandpiper has a tool of that name, in any profile.
+func (s *Server) HasTool(name string) bool {
+	_, ok := s.smallest[name]
+	return ok
+}
+
+// exports returns the exported workflows of a caller as tools. An error is logged: the other tools
+// remain usable.
+func (s *Server) exports(ctx context.Context, caller string) (tools []wire.Tool) {
+	redacted, err := s.visit(ctx, caller, func(h *home.Home, _ *redact.Exit) (any, error) { return s.cfg.Flows.Exports(ctx, h) })
+	var all []workflow.Export
+	if err == nil {
+		var text string
+		if text, _, _, err = redacted.Content(); err == nil {
+			err = json.Unmarshal([]byte(text), &all)
+		}
+	}
+	if err != nil {
+		s.complain("tools/list", err)
+		return nil
+	}
+	for _, e := range all {
+		tools = append(tools, s.exported(e).wire(s))
+	}
+	return tools
+}
+
+// export returns the exported workflow of a caller with that name as a tool.
+func (s *Server) export(ctx context.Context, caller, name string) (t wire.Tool, ok bool) {
+	h, err := s.acquire(ctx, caller)
+	if err != nil {
+		return t, false
+	}
+	defer func() { _ = h.Release(context.WithoutCancel(ctx)) }() // nothing was written
+	e, ok, err := s.cfg.Flows.FindExport(ctx, h, name)
+	if err != nil {
+		s.complain(name, err)
+	}
+	return s.exported(e).wire(s), ok
+}
+
+// exported returns the tool that runs a workflow: run_workflow with its name.
+func (s *Server) exported(e workflow.Export) builtin {
+	return builtin{
+		name: e.Name, about: e.Description, schema: e.Inputs, longest: longestRun,
+		label: "run_workflow", // names of tenants are no labels
+		hints: wire.Hints{Destructive: true},
+		run: func(ctx context.Context, c call) (redact.Message, error) {
+			if c.State != "" {
+				return s.answered(ctx, c)
+			}
+			return s.startWorkflow(ctx, c, e.Name, c.Arguments)
+		},
+	}
+}
+
+// callerVersion changes with the exported workflows of a caller.
+func (s *Server) callerVersion(caller string) string {
+	id, err := tenant.Parse(caller)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprint(s.cfg.Tenants.WorkflowsChanged(id).UnixNano())
+}
