@@ -4,7 +4,8 @@
 // An owner is the unit that executions are counted for, in practice a tenant. A
 // free slot goes to the waiting owner with the fewest running executions; ties go
 // to the owner served least recently. Within one owner, order is by arrival.
-// Executions in the background get only slots that no other waiter could have. If
+// Executions in the background get only slots that no other waiter could have, and
+// one of nine if there are always others, so that all of them start in the end. If
 // PerOwner is below Concurrent, the last free slot is reserved for an owner that
 // runs nothing, so that no two owners can hold all slots. Waiting callers are
 // notified of their expected start, and rejected callers of when to retry. A Queue
@@ -69,6 +70,7 @@ type Queue struct {
 	running int
 	waiting int
 	starts  time.Duration // sum of (start - epoch) of the running executions
+	passed  int           // slots since the last one of the background that it could have had
 	mean    time.Duration // moving average of the time that an execution held its slot
 }
 
@@ -80,8 +82,7 @@ type owner struct {
 	lines   [classes]line
 }
 
-// class is the priority of a waiter. A free slot goes to the first class with a waiter that may
-// have it.
+// class is the priority of a waiter: see next.
 type class int
 
 const (
@@ -156,8 +157,8 @@ func (q *Queue) Acquire(ctx context.Context, owner string, onWait func(Position)
 	return q.acquire(ctx, owner, interactive, onWait)
 }
 
-// AcquireBackground is Acquire for an execution without a waiting caller: it gets a slot only while
-// no caller of Acquire could have it, and displaces no one from a full queue.
+// AcquireBackground is Acquire for an execution without a waiting caller: it gets a slot while no
+// caller of Acquire could have it, or after 8 of them, and displaces no one from a full queue.
 func (q *Queue) AcquireBackground(ctx context.Context, owner string, onWait func(Position)) (release func(), err error) {
 	return q.acquire(ctx, owner, background, onWait)
 }
@@ -321,37 +322,6 @@ func (q *Queue) releaser(w *waiter) func() {
 	})
 }
 
-// next returns the owner and class that receive the next free slot; the owner is nil if there is
-// none.
-func (q *Queue) next() (o *owner, c class) {
-	for c = range classes {
-		for e := q.turns[c].Front(); e != nil; e = e.Next() {
-			if one := e.Value.(*owner); q.allows(one.running, one.most) && (o == nil || one.running < o.running) {
-				o = one
-			}
-		}
-		if o != nil {
-			break
-		}
-	}
-	return o, c
-}
-
-// admit assigns free slots to waiters.
-func (q *Queue) admit() {
-	for o, c := q.next(); o != nil; o, c = q.next() {
-		w := o.lines[c].waiting.Front().Value.(*waiter)
-		q.remove(w)
-		q.dequeue(o, c)
-		q.running++
-		o.running++
-		w.start = time.Since(q.epoch)
-		q.starts += w.start
-		q.enqueue(o, c) // at the back
-		w.result <- nil
-	}
-}
-
 // release frees the slot of w.
 func (q *Queue) release(w *waiter) {
 	o := w.owner
@@ -363,20 +333,6 @@ func (q *Queue) release(w *waiter) {
 	}
 	q.forget(o)
 	q.admit()
-}
-
-// enqueue adds o to the turns of a class if it has waiters and is below PerOwner.
-func (q *Queue) enqueue(o *owner, c class) {
-	if l := &o.lines[c]; l.turn == nil && l.waiting.Len() > 0 && o.running < o.most {
-		l.turn = q.turns[c].PushBack(o)
-	}
-}
-
-func (q *Queue) dequeue(o *owner, c class) {
-	if l := &o.lines[c]; l.turn != nil {
-		q.turns[c].Remove(l.turn)
-		l.turn = nil
-	}
 }
 
 // remove removes w from its line.

@@ -384,3 +384,47 @@ func TestBackgroundWaitsForAllOthers(t *testing.T) {
 		}
 	})
 }
+
+// While there are always calls that wait, one slot of nine is for the background.
+func TestBackgroundIsNotStarved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := admit.New(admit.Config{Concurrent: 1, Wait: time.Hour})
+		hold, err := q.Acquire(t.Context(), "holder", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		order := make(chan string, 100)
+		var all sync.WaitGroup
+		start := func(name string, acquire func(context.Context, string, func(admit.Position)) (func(), error)) {
+			all.Go(func() {
+				release, err := acquire(t.Context(), "owner", nil)
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					return
+				}
+				order <- name
+				release()
+			})
+			synctest.Wait()
+		}
+		for range 2 {
+			start("background", q.AcquireBackground)
+		}
+		for range 20 {
+			start("call", q.Acquire)
+		}
+		hold()
+		all.Wait()
+		close(order)
+		var at []int
+		n := 0
+		for name := range order {
+			if n++; name == "background" {
+				at = append(at, n)
+			}
+		}
+		if d := cmp.Diff([]int{9, 18}, at); d != "" {
+			t.Errorf("turns of the background (-want +got):\n%s", d)
+		}
+	})
+}
