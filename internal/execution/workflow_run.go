@@ -13,7 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 )
 
-// beginWorkflow records that the execution runs a workflow.
+// beginWorkflow records that the execution runs a workflow. It writes the record first, so that a run
+// that is killed before its first call can be resumed. A background execution is resumed without one.
 func beginWorkflow(ctx context.Context, h *home.Home, x *run, req Request) error {
 	if req.Workflow.Name == "" || req.DryRun {
 		return nil
@@ -24,6 +25,11 @@ func beginWorkflow(ctx context.Context, h *home.Home, x *run, req Request) error
 	if len(bytes.TrimSpace(req.Vars)) > 0 {
 		if err := json.Unmarshal(req.Vars, &vars); err != nil {
 			return fmt.Errorf("read the inputs: %w", err)
+		}
+	}
+	if x.background.Load() == nil {
+		if err := x.record.Flush(ctx); err != nil {
+			return err
 		}
 	}
 	r := workflow.Run{Execution: x.id, Workflow: req.Workflow.Name, Version: req.Workflow.Version}

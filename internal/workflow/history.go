@@ -23,7 +23,12 @@ type Run struct {
 	Inputs   json.RawMessage `json:"inputs,omitempty"` // of Find only, as the fields below
 	Code     string          `json:"code,omitempty"`
 	*runs.Result
+
+	background bool // a daemon continues it by itself
 }
+
+// interrupted is the state of a run whose process has ended.
+const interrupted = "interrupted"
 
 // History returns the latest runs of a tenant, at most most, of one workflow unless name is "".
 func (s *Service) History(ctx context.Context, h *home.Home, name string, most int) ([]Run, error) {
@@ -56,7 +61,31 @@ func (s *Service) addStates(ctx context.Context, h *home.Home, all []Run) error 
 		if err := all[i].addBackground(ctx, h); err != nil {
 			return err
 		}
+		if err := all[i].addLost(ctx, h); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// addLost marks a run that has neither ended nor a record, which one that is running has.
+func (r *Run) addLost(ctx context.Context, h *home.Home) error {
+	if !r.Ended.IsZero() || r.State != runs.Running || r.background {
+		return nil
+	}
+	has, err := h.Journal.HasRecord(ctx, r.Execution)
+	if err != nil || has {
+		return err
+	}
+	now, _, _, err := h.Workflows.FindRun(ctx, r.Execution)
+	if err != nil {
+		return err
+	}
+	if !now.Ended.IsZero() { // meanwhile
+		r.Run = now
+		return nil
+	}
+	r.State, r.Why = interrupted, "its process ended, and it has no record to resume it from"
 	return nil
 }
 
@@ -72,7 +101,7 @@ func (r *Run) addBackground(ctx context.Context, h *home.Home) error {
 	if err != nil {
 		return err
 	}
-	r.State, r.Why, r.Due = string(e.State), "", e.Due
+	r.State, r.Why, r.Due, r.background = string(e.State), "", e.Due, true
 	var live execution.Live
 	switch {
 	case e.State == journal.Waiting && e.Due.IsZero():
@@ -111,7 +140,7 @@ func (s *Service) Cancel(ctx context.Context, h *home.Home, id string) error {
 	if e, err := h.Background.Find(ctx, id); err == nil && e.State != journal.Ended {
 		end = s.cfg.Runner.CancelBackground
 	}
-	if err := end(ctx, h, id); err != nil {
+	if err := end(ctx, h, id); err != nil && !(r.State == interrupted && fault.KindOf(err) == fault.NotFound) { // it may have no record
 		return err
 	}
 	return h.Workflows.End(ctx, id, "cancelled", runs.Result{Error: "the run was cancelled", ErrorType: "cancelled"})

@@ -62,6 +62,14 @@ func (l *Log) OpenRecord(ctx context.Context, id string, concurrent func(request
 	return r, request, nil
 }
 
+// HasRecord reports whether an execution has a record, also one of a live process.
+func (l *Log) HasRecord(ctx context.Context, id string) (has bool, err error) {
+	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM journal_executions WHERE execution = ?)", id).Scan(&has)
+	})
+	return has, err
+}
+
 func unknown(id string) error {
 	return fault.New(fault.NotFound, "there is no execution %.60q that can be resumed", id).
 		WithHint("executions that completed, made no call with possible side effects or are older than %d days have no record; for an execution of a session use `sandpiper session resume`", keptFor/(24*time.Hour))

@@ -1,0 +1,84 @@
+package workflow_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	runs "github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
+)
+
+// newService returns a Service and the home of a tenant.
+func newService(t *testing.T) (*workflow.Service, *home.Home) {
+	t.Helper()
+	data := filepath.Join(t.TempDir(), "data")
+	process := journal.NewProcess(filepath.Join(data, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
+	homes, err := home.Open(t.Context(), home.Config{Root: data, Process: process})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { homes.Close(); process.Close() })
+	runner, err := execution.New(execution.Config{Backend: fake.New(fake.Config{}), Queue: admit.New(admit.Config{})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := workflow.New(workflow.Config{Runner: runner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := homes.Acquire(t.Context(), tenant.Local)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.Release(t.Context()) })
+	return s, h
+}
+
+// A run whose process has ended and whose record is gone is interrupted, and can be cancelled once.
+func TestRunWithoutRecordIsInterrupted(t *testing.T) {
+	t.Parallel()
+	s, h := newService(t)
+	const id = "exec_aaaaaaaaaaaaaaaaaaaaaaaaaa"
+	if err := h.Workflows.Begin(t.Context(), runs.Run{Execution: id, Workflow: "w"}, runs.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.History(t.Context(), h, "w", 10)
+	if err != nil || len(all) != 1 || all[0].State != "interrupted" || !strings.Contains(all[0].Why, "no record") {
+		t.Fatalf("%+v %v", all, err)
+	}
+	if err := s.Cancel(t.Context(), h, id); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Find(t.Context(), h, id); err != nil || r.State != "cancelled" || r.Why != "" {
+		t.Errorf("%+v %v", r, err)
+	}
+	if err := s.Cancel(t.Context(), h, id); fault.KindOf(err) != fault.Invalid {
+		t.Errorf("cancelled again: %v", err)
+	}
+}
+
+// A run that is being executed has a record of this process, and is running.
+func TestRunWithRecordIsRunning(t *testing.T) {
+	t.Parallel()
+	s, h := newService(t)
+	const id = "exec_bbbbbbbbbbbbbbbbbbbbbbbbbb"
+	record := h.Journal.NewRecord(id, func() ([]byte, error) { return []byte("{}"), nil }, false)
+	if err := record.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Workflows.Begin(t.Context(), runs.Run{Execution: id, Workflow: "w"}, runs.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.History(t.Context(), h, "", 10)
+	if err != nil || len(all) != 1 || all[0].State != "running" || all[0].Why != "" {
+		t.Errorf("%+v %v", all, err)
+	}
+}
