@@ -62,7 +62,7 @@ func (e *Exit) Redact(ctx context.Context, v any) (Redacted, error) {
 	if f := e.scope.rules.cfg.Filter; f != nil {
 		text = f.Apply(m.Sources, text)
 	}
-	return release(text, m), nil
+	return release(withMember(text, "note", m.Note), m), nil
 }
 
 // RevealToPerson returns text unredacted, for display to the user only, never to a
