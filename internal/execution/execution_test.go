@@ -248,6 +248,9 @@ func TestSlowReaderGetsLatestProgressAndDone(t *testing.T) {
 			t.Fatalf("%+v, %v", e.Progress, err)
 		}
 		time.Sleep(time.Minute)
+		if e, err = x.Next(t.Context()); err != nil || e.Progress == nil || *e.Progress != (execution.Progress{Done: 1000}) {
+			t.Fatalf("%+v, %v", e.Progress, err)
+		}
 		for range 2 {
 			if e, err = x.Next(t.Context()); err != nil || e.Done == nil || string(e.Done.Value) != "1" {
 				t.Fatalf("%+v, %v", e, err)
@@ -273,8 +276,8 @@ func TestProgressIsRateLimited(t *testing.T) {
 			}
 			events++
 		}
-		if events != 6 {
-			t.Errorf("%d progress events in 5 s, want one at the start and one per second", events)
+		if events != 7 {
+			t.Errorf("%d progress events in 5 s, want one at the start, one per second and one at the end", events)
 		}
 	})
 }

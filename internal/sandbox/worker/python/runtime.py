@@ -40,7 +40,7 @@ _NO_MEMORY = (
     b'{"status":"raised","error":"the code ran out of memory","error_type":"MemoryError",'
     b'"traceback":"","limit":"memory"}'
 )
-_PROGRESS_SECONDS = 0.05
+_PROGRESS_PER_SECOND, _PROGRESS_BURST = 20, 32
 _REHEARSAL = ("1+1", "x = [1.5, {'a': None}]\nprint(x, file=out)\nresult = x")
 FAILURES = ("1/0", "await")
 
@@ -154,7 +154,8 @@ class _Interpreter:
         self.ready = self._ready(workspace)
         self.globals.update(self.ready)
         self.ballast = _ballast()
-        self.progressed = 0.0  # time of the last progress notice
+        self.progressed, self.notices = 0.0, 0  # time of the last call of progress, and how many notices may be sent
+        self.unsent_progress = None
 
     def _ready(self, workspace):
         ready = {
@@ -190,9 +191,16 @@ class _Interpreter:
     def progress(self, done, total=None, message=""):
         """Report progress. Calls are rate-limited, so it may be called in any loop."""
         now = _clock()
-        if now - self.progressed < _PROGRESS_SECONDS and done != total:
-            return
+        self.notices = min(self.notices + (now - self.progressed) * _PROGRESS_PER_SECOND, _PROGRESS_BURST)
         self.progressed = now
+        if self.notices < 1 and done != total:
+            self.unsent_progress = done, total, message
+            return
+        self.notices -= 1
+        self._send_progress(done, total, message)
+
+    def _send_progress(self, done, total, message):
+        self.unsent_progress = None
         for value in (done, total):
             if value is not None and not isinstance(value, (int, float)):
                 raise TypeError(f"progress(done, total, message): a number is needed, got {type(value).__name__}")
@@ -234,7 +242,7 @@ class _Interpreter:
         """Wait for code and run it."""
         number, payload = self.channel.next_execution()
         self.channel.begin(number)
-        self.screen.shown = 0
+        self.screen.shown, self.unsent_progress = 0, None
         self.stdout.forget()
         self.skills.begin()
         self.servers.forget()
@@ -252,6 +260,8 @@ class _Interpreter:
             try:
                 request = _loads(payload.pop().decode())
                 value = self._run(request, number)
+                if self.unsent_progress is not None:
+                    self._send_progress(*self.unsent_progress)
             finally:
                 _settrace(None)  # before anything that could be traced
                 _setprofile(None)
