@@ -80,6 +80,7 @@ var helpers = []program{
 	{"show too large a picture", png + "show(PNG + bytes(5 << 20))", "", raised("ValueError", "show: the picture has 5242908 bytes, at most 5242880 are allowed")},
 	{"show too many", png + "for _ in range(9): show(PNG)", "", want{Status: sandbox.Raised, ErrorType: "ValueError", Error: "show: at most 8 pictures per execution",
 		Images: []string{"image/png", "image/png", "image/png", "image/png", "image/png", "image/png", "image/png", "image/png"}}},
+	{"display shows each", png + "display(PNG, {'a': 1})", "", want{Output: []string{"{\n  \"a\": 1\n}"}, Images: []string{"image/png"}}},
 	{"show a table", "show([{'name': 'a', 'n': 1}, {'name': 'long', 'n': 100}])", "", printed("name    n\na       1\nlong  100")},
 	{"show anything else", "show({'a': 1})", "", printed("{\n  \"a\": 1\n}")},
 	{"progress wants numbers", "progress('half')", "", raised("TypeError", "progress(done, total, message): a number is needed, got str")},

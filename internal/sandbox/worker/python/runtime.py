@@ -172,7 +172,7 @@ class _Interpreter:
             "forms": self.forms,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
-            "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "QuotaError": QuotaError, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,
+            "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "QuotaError": QuotaError, "checkpoint": self.checkpoint, "show": self.screen.show, "display": self.screen.display, "ToolError": ToolError,
             "search_tools": self.servers.search_tools, "get_tool_definition": self.servers.get_tool_definition,
             "call_tool": self.servers.call_tool, "parallel": servers.parallel,
         }
@@ -182,6 +182,7 @@ class _Interpreter:
     def install(self):
         """Replace __main__ and the streams, and install the packages skills and servers."""
         sys.modules["__main__"] = self.main
+        show.current = self.screen
         sys.argv = [""]
         self.channel.own_threads()
         output.install(self.stdout, self.stderr)
@@ -242,7 +243,8 @@ class _Interpreter:
         """Wait for code and run it."""
         number, payload = self.channel.next_execution()
         self.channel.begin(number)
-        self.screen.shown, self.unsent_progress = 0, None
+        self.screen.begin()
+        self.unsent_progress = None
         self.stdout.forget()
         self.skills.begin()
         self.servers.forget()
@@ -267,11 +269,31 @@ class _Interpreter:
                 _setprofile(None)
                 if _getrecursionlimit() < 1000:
                     _setrecursionlimit(1000)
-            return _completed(value, request["result_bytes"])
+            value = self.screen.result(value, self._table_file(request))
+            return self._completed(value, request["result_bytes"])
         except BaseException as e:
             if self.channel.fd < 0:
                 _leave_child(e)
             return self._failed(e)
+
+    def _table_file(self, request):
+        """Return the file for the complete data of a table, "" if tables are returned as rows."""
+        if "tables" not in request or self.files.dry is not None:
+            return ""
+        return f"{self.files.workspace}/.results/{request['id']}"
+
+    def _completed(self, value, limit):
+        if value is _MISSING:
+            return (_NOTHING,)
+        try:
+            body, nulls = convert.counted(value, limit)
+        except convert.TooLarge as e:
+            return (_dumps(_too_large(e)).encode(),)
+        if nulls:
+            self.stderr.write(f"NaN and infinity are null in the result ({nulls} of them): JSON has no such numbers\n")
+        if len(body) < 4096:
+            return (_COMPLETED + body + b"}",)
+        return (_COMPLETED, body, b"}")
 
     def _end(self, parts):
         try:
@@ -303,7 +325,7 @@ class _Interpreter:
         if "check" in request:
             ours = "call_tool" not in new and g.get("call_tool") is self.ready["call_tool"]
             passes.append(lambda tree: preflight.check(tree, self.channel, ours))
-        code = _compile(request["code"].removeprefix("\ufeff"), filename, passes)
+        code = _compile(request["code"].removeprefix("\ufeff"), filename, passes, self.stderr.write)
         _forget_sources(number)
         g.update(new)
         names = restricted.enter(g) if restricted else vars(builtins)
@@ -396,11 +418,26 @@ def _leave_child(exc):
     _exit(1)
 
 
-def _compile(source, filename, passes=()):
+def _parse(source, filename, note):
+    """Return the syntax tree of source, which may be of a notebook; note is called with what was omitted."""
+    try:
+        return compile(source, filename, "exec", _AWAIT | ast.PyCF_ONLY_AST, dont_inherit=True)
+    except SyntaxError as e:
+        from . import notebook
+
+        converted = notebook.converted(source, e)
+        if converted is None or converted[0] == source:
+            raise
+    if converted[1]:
+        note(converted[1] + "\n")
+    return _parse(converted[0], filename, note)
+
+
+def _compile(source, filename, passes=(), note=lambda text: None):
     """Compile code so that it leaves the value of a last expression in _VALUE; each pass may change or reject its tree."""
     skills.remember(filename, source)
     try:
-        tree = compile(source, filename, "exec", _AWAIT | ast.PyCF_ONLY_AST, dont_inherit=True)
+        tree = _parse(source, filename, note)
         for run_pass in passes:
             run_pass(tree)
         if tree.body and isinstance(tree.body[-1], ast.Expr):
@@ -414,18 +451,6 @@ def _compile(source, filename, passes=()):
 
 def _forget_sources(number):
     linecache.cache.pop(f"<code {number - _SOURCES}>", None)
-
-
-def _completed(value, limit):
-    if value is _MISSING:
-        return (_NOTHING,)
-    try:
-        body = convert.dumps(value, limit)
-    except convert.TooLarge as e:
-        return (_dumps(_too_large(e)).encode(),)
-    if len(body) < 4096:
-        return (_COMPLETED + body + b"}",)
-    return (_COMPLETED, body, b"}")
 
 
 def _too_large(e):
