@@ -318,7 +318,7 @@ func (s *Server) serve(ctx context.Context, c call) (redacted redact.Redacted, e
 	if err != nil {
 		m = s.failed(c.tool.name, err)
 	}
-	m.Note = *c.note
+	m.Note, m.CountTokens = *c.note, true
 	redacted, err = c.exit().Redact(context.WithoutCancel(ctx), m)
 	if err != nil { // for example, tokens were not stored
 		if redacted, err = s.exitWithoutTenant().Redact(ctx, s.failed(c.tool.name, err)); err != nil {
