@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
@@ -71,6 +72,9 @@ func (a *app) runPackagesAdd(ctx context.Context, more preset) error {
 	path, old, err := a.serversFile()
 	if err != nil {
 		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil { // pip runs there
+		return fault.Wrap(fault.Unavailable, err, "%s cannot be created", filepath.Dir(path))
 	}
 	var installed string
 	var text []byte

@@ -56,7 +56,10 @@ func flagError(c *cobra.Command, err error) error {
 	}
 	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		f := e.GetFlag()
-		return usagef("--%s is %.60q; it must be %s", f.Name, e.GetValue(), allowedValues(f))
+		if allowed := allowedValues(f.Value.Type()); allowed != "" {
+			return usagef("--%s is %.60q; it must be %s", f.Name, e.GetValue(), allowed)
+		}
+		return usagef("--%s is %.60q: %w", f.Name, e.GetValue(), e.Unwrap())
 	}
 	if e, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
 		return usagef("%.60q is not a flag%s", e.GetSpecifiedFlag(), help)
@@ -64,8 +67,8 @@ func flagError(c *cobra.Command, err error) error {
 	return usage{err}
 }
 
-func allowedValues(f *pflag.Flag) string {
-	kind := f.Value.Type()
+// allowedValues describes the values of a type of flags, "" if it is not known.
+func allowedValues(kind string) string {
 	switch {
 	case kind == "bool":
 		return "true or false"
@@ -76,7 +79,7 @@ func allowedValues(f *pflag.Flag) string {
 	case strings.HasPrefix(kind, "float"):
 		return "a number"
 	}
-	return "a " + kind
+	return ""
 }
 
 // duration is the value of a flag: a number of seconds, or a time such as 30s or 5m.
