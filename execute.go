@@ -37,6 +37,7 @@ type Result struct {
 	Value       json.RawMessage `json:"result"`
 	Preview     bool            `json:"result_is_preview"`
 	Output      []string        // what the code printed
+	Stderr      string          // what it wrote to stderr, with warnings
 	Error       string          // of code that failed
 	ErrorType   string          `json:"error_type"` // the class of its exception, or timeout, memory, guardrail, …
 	Hint        string          // the remedy

@@ -19,6 +19,8 @@ const (
 	exitUsage  = 2
 	exitRaised = 3 // the code raised an exception
 	exitLimit  = 4 // the code hit a limit
+
+	exitInterrupted = 130 // by Ctrl-C, as shells report it
 )
 
 // exit is the code of an error that has been reported already.
@@ -47,12 +49,7 @@ type app struct {
 func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use: use, Short: short,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("%q is not a command of %s", args[0], cmd.CommandPath())
-			}
-			return nil
-		},
+		Args: commandsOnly,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	c.AddCommand(commands...)
@@ -91,7 +88,7 @@ func (a *app) explain(ctx context.Context, err error) (message, hint string, cod
 		return u.Error(), "", exitUsage
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
-		return "interrupted", "", exitFailed
+		return "interrupted", "", exitInterrupted
 	}
 	if f, ok := errors.AsType[*fault.Error](err); ok {
 		code := exitFailed

@@ -51,7 +51,7 @@ Exit codes: 0 success, 1 the code could not be run, 2 invalid command line,
 	}
 	f := c.Flags()
 	f.StringVarP(&o.code, "code", "c", "", "run `CODE`")
-	f.DurationVar(&o.timeout, "timeout", 0, "stop the code after this time (default 30s)")
+	durationFlag(f, &o.timeout, "timeout", 0, "stop the code after this time (default 30s)")
 	f.IntVar(&o.memory, "memory", 0, "memory in `MB` that the code may use (default 500)")
 	f.StringVar(&o.vars, "context", "", "`JSON` object whose keys become variables")
 	f.StringVar(&o.session, "session", "", "log the execution as a task of session `ID`")

@@ -145,9 +145,12 @@ func exitCodeOf(r reply.Result) error {
 	}
 }
 
-// printNotes lists the images and the warnings of guardrails.
+// printNotes prints stderr, and lists the images and the warnings of guardrails.
 func (a *app) printNotes(r reply.Result) {
 	s := styleFor(a.stderr)
+	if r.Stderr != "" {
+		fmt.Fprintln(a.stderr, strings.TrimRight(visible(r.Stderr), "\n"))
+	}
 	note := func(format string, args ...any) {
 		fmt.Fprintln(a.stderr, s.dim(visible(fmt.Sprintf(format, args...))))
 	}
@@ -183,18 +186,16 @@ func (a *app) printValue(r reply.Result) error {
 
 func (a *app) printFailure(r reply.Result) {
 	s := styleFor(a.stderr)
-	if r.Stderr != "" {
-		fmt.Fprintln(a.stderr, strings.TrimRight(visible(r.Stderr), "\n"))
-	}
-	if r.Traceback != "" {
-		fmt.Fprintln(a.stderr, strings.TrimRight(visible(r.Traceback), "\n"))
-	}
 	message := r.Error
 	if r.Status == sandbox.Raised && r.ErrorType != "" {
 		message = strings.TrimSuffix(r.ErrorType+": "+r.Error, ": ")
 	}
 	if r.Status != sandbox.Raised {
 		message = withFlagNames(message)
+	}
+	if trace := strings.TrimRight(r.Traceback, "\n"); trace != "" {
+		trace = strings.TrimSuffix(trace, message) // it is printed once, as the error
+		fmt.Fprintln(a.stderr, strings.TrimRight(visible(trace), "\n"))
 	}
 	fmt.Fprintln(a.stderr, s.red("error:"), visible(message))
 	if r.Hint != "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
@@ -82,6 +84,9 @@ func (a *app) runExecutionsList(ctx context.Context) error {
 func (a *app) runExecutionsResume(ctx context.Context, id string) error {
 	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
 		x, err := d.Runner.Resume(ctx, home, id)
+		if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.NotFound && f.Hint == "" {
+			err = f.WithHint("`sandpiper executions list` lists those that can be resumed; for an execution of a session use `sandpiper session resume`")
+		}
 		if err != nil {
 			return err
 		}

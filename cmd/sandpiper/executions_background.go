@@ -44,7 +44,7 @@ execution.`,
 	f.StringVarP(&o.code, "code", "c", "", "run `CODE`")
 	f.StringVar(&description, "task", "", "solve the task described by `TEXT` instead of running code")
 	f.StringVar(&restart, "on-restart", restart, "what to do if the daemon ends: `resume` or report")
-	f.DurationVar(&o.timeout, "timeout", 0, "stop the code after this running time (default 1h)")
+	durationFlag(f, &o.timeout, "timeout", 0, "stop the code after this running time (default 1h)")
 	f.IntVar(&o.memory, "memory", 0, "memory in `MB` that the code may use (default 500)")
 	f.StringVar(&o.vars, "context", "", "`JSON` object whose keys become variables")
 	return c

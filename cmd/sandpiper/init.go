@@ -20,8 +20,8 @@ func (a *app) initCommand() *cobra.Command {
 		Use:   "init",
 		Short: "Import the MCP servers of other clients",
 		Long: `Init finds the MCP servers in the configuration of Claude Code, Claude Desktop,
-Cursor, VS Code, Codex and Gemini CLI, lists them, and writes them to
-sandpiper.yaml in your configuration directory. Servers in project files are
+Cursor, VS Code, Codex, Gemini CLI, Windsurf, Zed, opencode and JetBrains Junie,
+lists them, and writes them to sandpiper.yaml in your configuration directory. Servers in project files are
 imported only with --here, to that project's sandpiper.yaml, which is read once
 you trust it (sandpiper trust).
 
@@ -49,7 +49,7 @@ restores it.`,
 	f.BoolVar(&o.here, "here", false, "write ./sandpiper.yaml, and import the servers in this project's files as well")
 	f.BoolVar(&o.dry, "dry-run", false, "show the changes without writing")
 	f.BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
-	f.StringSliceVar(&o.apply, "apply", nil, "add Sandpiper to `CLIENT,...`: claude-code, claude-desktop, cursor, vscode, codex, gemini, or all that are installed")
+	f.StringSliceVar(&o.apply, "apply", nil, "add Sandpiper to `CLIENT,...`: claude-code, claude-desktop, cursor, vscode, codex, gemini, windsurf, zed, opencode, junie, or all that are installed")
 	f.BoolVar(&o.replace, "replace", false, "with --apply: remove the imported servers from the client")
 	f.BoolVar(&o.envFile, "env-file", false, "write the values of variables to .env in the directory of sandpiper.yaml, with mode 0600")
 	f.BoolVar(&o.undo, "undo", false, "undo all changes of init")
@@ -77,7 +77,7 @@ func (a *app) runInit(ctx context.Context, o initOptions, env clientconfig.Env) 
 	if err := o.check(); err != nil {
 		return err
 	}
-	ask := isTerminal(a.stdin) && !o.yes && !a.json && !o.dry
+	ask := isTerminal(a.stdin) && !o.yes && !a.json && !o.dry // otherwise nothing is written without --yes
 	if len(o.apply) > 0 && !ask && !o.yes && !o.dry {
 		return usagef("--apply changes files of other programs and needs confirmation, but there is no terminal; use --yes")
 	}
@@ -87,6 +87,9 @@ func (a *app) runInit(ctx context.Context, o initOptions, env clientconfig.Env) 
 	}
 	if !a.json {
 		a.showPlan(p)
+	}
+	if !o.dry && !ask && !o.yes {
+		return usagef("nothing was written, since there is no terminal to confirm it; run init with --yes")
 	}
 	if !o.dry {
 		if err := a.applyInit(ctx, p, ask); err != nil {

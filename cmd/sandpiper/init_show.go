@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -138,7 +137,7 @@ func (p *initPlan) rows() []row {
 
 // columns returns the width of the terminal, a very large number without one.
 func (a *app) columns() int {
-	if f, ok := a.stdout.(*os.File); ok {
+	if f, ok := fileOf(a.stdout); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 40 {
 			return w
 		}

@@ -36,7 +36,7 @@ func TestInterruptEndsCodeAndCommand(t *testing.T) {
 	}
 	began := time.Now()
 	interrupt()
-	if got := <-code; got != exitFailed || said.String() != "error: interrupted\n" {
+	if got := <-code; got != exitInterrupted || said.String() != "error: interrupted\n" {
 		t.Errorf("exit code %d, output %q", got, said.String())
 	}
 	if took := time.Since(began); took > 20*time.Second { // the code's own limit is 30 s

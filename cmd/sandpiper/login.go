@@ -35,7 +35,7 @@ last page here; that page may fail to load.`,
 	}
 	c.Flags().Var((*uidFlag)(&o.tenant), "tenant", "log in for tenant `ID` only; without it for all tenants without a login of their own")
 	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "print the address only")
-	c.Flags().DurationVar(&o.timeout, "timeout", 5*time.Minute, "give up after `TIME`")
+	durationFlag(c.Flags(), &o.timeout, "timeout", 5*time.Minute, "give up after `TIME`")
 	return c
 }
 

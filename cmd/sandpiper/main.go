@@ -9,6 +9,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -16,12 +17,17 @@ func main() {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	var first atomic.Value
 	go func() {
-		<-signals
+		first.Store(<-signals)
 		cancel()
 		os.Exit(signalled(<-signals)) // process 1 of a container would survive its default action
 	}()
-	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	if s, ok := first.Load().(os.Signal); ok && code == exitInterrupted {
+		code = signalled(s)
+	}
+	os.Exit(code)
 }
 
 // signalled returns the exit code of a process that a signal ended, as shells report it.

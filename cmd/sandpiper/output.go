@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -58,10 +59,16 @@ func errorText(err error) string {
 	return fault.Message(err)
 }
 
+var definitionCall = regexp.MustCompile(`get_tool_definition\("([^"]*)"\)`)
+
 // withFlagNames replaces the parameters of execute_code in a message by the names
-// of the flags.
+// of the flags, and other tools by commands.
 func withFlagNames(message string) string {
-	return strings.NewReplacer("execute_code and dry_run", "`sandpiper exec --dry-run`", "max_memory_mb", "max_memory_mb", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
+	message = definitionCall.ReplaceAllString(message, "`sandpiper tools get $1`")
+	return strings.NewReplacer("search_tools(query)", "`sandpiper tools search`", "search_tools", "`sandpiper tools search`", "get_tool_definition", "`sandpiper tools get`",
+		"list_servers", "`sandpiper servers list`", "read_workspace_file", "`sandpiper files cat`", "list_workspace_files", "`sandpiper files ls`", "list_skills", "`sandpiper skills list`",
+		"resume_execution, or `sandpiper executions resume`,", "`sandpiper executions resume`", "resume_execution", "`sandpiper executions resume`",
+		"execute_code and dry_run", "`sandpiper exec --dry-run`", "max_memory_mb", "max_memory_mb", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
 }
 
 // fit pads or cuts text to a width.

@@ -18,7 +18,8 @@ import (
 )
 
 func (a *app) packagesCommand() *cobra.Command {
-	return group("packages", "Lock, install and list Python packages for sandboxes",
+	return group("packages", "Add, lock, install and list Python packages for sandboxes",
+		a.packagesAddCommand(),
 		&cobra.Command{
 			Use: "lock [LAYER]", Short: "Resolve the configured packages and write the lock file",
 			Long: `Lock resolves sandbox.packages, sandbox.requirements or sandbox.wheels with pip, from

@@ -86,6 +86,63 @@ func TestPandasAndMatplotlib(t *testing.T) {
 	}
 }
 
+// Values of packages are shown as in a notebook.
+func TestNotebookValuesAreShown(t *testing.T) {
+	_, tell := withPackages(t, "packages")
+	const frame = "import pandas as pd\ndf = pd.DataFrame({'id': range(1000), 'city': ['Bern', 'a|b'] * 500, 'x': [0.5, float('nan')] * 500})\n"
+	const figure = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\n"
+	for _, tc := range []struct {
+		code   string
+		images int
+		result string // begins with
+	}{
+		{figure + "plt.show()", 1, `null`},
+		{figure + "plt.show()\nfig", 1, `"[picture]"`},
+		{figure + "fig", 1, `"[picture]"`},
+		{figure + "ax", 1, `"[picture]"`},
+		{figure + "display(fig, fig)", 2, `null`},
+		{figure + "plt.figure()\nplt.plot([1])\nplt.show()", 2, `null`},
+		{"import matplotlib.pyplot as plt\nplt.plot([1, 2])", 1, `"[picture]"`},
+		{"import matplotlib.pyplot as plt\nplt.hist([1, 2], bins=2)", 1, `[[1.0,1.0],[1.0,1.5,2.0],"[picture]"]`},
+		{frame + "df.x.plot()", 1, `"[picture]"`},
+		{frame + "df.hist()", 1, `"[picture]"`},
+		{"from PIL import Image\nImage.new('RGB', (40, 30), 'red')", 1, `"[picture]"`},
+		{"%matplotlib inline\n!pip install pandas\n" + figure + "fig", 1, `"[picture]"`},
+		{"```python\n" + figure + "ax\n```\nThat is a plot.", 1, `"[picture]"`},
+		{frame + "df.head(2)", 0, `{"table":"| id | city | x |\n| --- | --- | --- |\n| 0 | Bern | 0.5 |\n| 1 | a\\|b |  |\n","shape":[2,3],"types":["int64","str","float64"]}`},
+		{frame + "df.groupby('city').x.max()", 0, `{"table":"| city | x |\n| --- | --- |\n| Bern | 0.5 |\n| a\\|b |  |\n","shape":[2,2],`},
+		{frame + "[df.head(1), 1]", 0, `[[{"id":0,"city":"Bern","x":0.5}],1]`},
+		{frame + "df.id.head(2)", 0, `[0,1]`},
+	} {
+		var got struct {
+			Result json.RawMessage
+			Images []struct{ Data string }
+		}
+		if err := json.Unmarshal(tell("exec", "--json", "-c", tc.code), &got); err != nil {
+			t.Fatal(err)
+		}
+		if len(got.Images) != tc.images || !strings.HasPrefix(string(got.Result), tc.result) {
+			t.Errorf("%s\n%d images, result %s", tc.code, len(got.Images), got.Result)
+		}
+	}
+	var all struct {
+		Result struct {
+			Table, Path, Next string
+			Shape             []int
+		}
+	}
+	if err := json.Unmarshal(tell("exec", "--json", "-c", frame+"df"), &all); err != nil {
+		t.Fatal(err)
+	}
+	r := all.Result
+	if strings.Count(r.Table, "\n") != 22 || r.Shape[0] != 1000 || r.Next == "" {
+		t.Errorf("%+v", r)
+	}
+	if got := tell("exec", "-c", "import pandas as pd\n"+r.Next+"\n[len(df), list(df.columns)]"); !strings.Contains(strings.Join(strings.Fields(string(got)), ""), `[1000,["id","city","x"]]`) {
+		t.Errorf("%s", got)
+	}
+}
+
 func decoded(t *testing.T, data string) image.Image {
 	t.Helper()
 	b, err := base64.StdEncoding.DecodeString(data)

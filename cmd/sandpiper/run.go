@@ -2,22 +2,58 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 )
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	out := &output{Writer: stdout}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
-	return a.report(ctx, root.ExecuteContext(ctx))
+	code := a.report(ctx, root.ExecuteContext(ctx))
+	if err := out.lost(); err != nil && code == exitOK {
+		fmt.Fprintln(stderr, styleFor(stderr).red("error:"), "the output could not be written:", err)
+		return exitFailed
+	}
+	return code
+}
+
+// output records the first error of writing to stdout. A command that printed nothing must not
+// look successful.
+type output struct {
+	io.Writer
+	err atomic.Pointer[error]
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil {
+		o.err.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// lost returns the error of the output, without the name of the file; nil if all was written.
+func (o *output) lost() error {
+	err := o.err.Load()
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*fs.PathError](*err); ok {
+		return e.Err
+	}
+	return *err
 }
 
 func (a *app) root() *cobra.Command {
@@ -30,17 +66,17 @@ included; nothing else needs to be installed.`,
 		Example: `  sandpiper exec -c 'sum(range(10))'
   sandpiper exec --file sales.csv -c 'read_file("sales.csv").count("\n")'
   sandpiper serve`,
-		Args:          cobra.NoArgs,
+		Args:          commandsOnly,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and trusted files in the working directory)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(), a.stateCommand(), a.taskCommand(), a.workflowCommand(), a.toolsCommand(), a.serversCommand(), a.sessionCommand(), a.executionsCommand(), a.schedulesCommand(),
-		a.piiCommand(), a.policyCommand(), a.approvalsCommand(), a.auditCommand(), a.statsCommand(), a.tenantCommand(), a.backupCommand(), a.restoreCommand(), a.initCommand(), a.trustCommand(), a.packagesCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
+		a.piiCommand(), a.policyCommand(), a.approvalsCommand(), a.auditCommand(), a.statsCommand(), a.tenantCommand(), a.backupCommand(), a.restoreCommand(), a.initCommand(), a.configCommand(), a.trustCommand(), a.packagesCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
 		root.AddCommand(c)
 	}
 	checkUsage(root)
@@ -52,7 +88,9 @@ included; nothing else needs to be installed.`,
 func checkUsage(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil {
+			if err := check(cmd, args); err != nil && strings.HasSuffix(err.Error(), "?") { // it has a suggestion
+				return usage{err}
+			} else if err != nil {
 				return usage{fmt.Errorf("%w; see sandpiper %s", err, strings.TrimPrefix(cmd.CommandPath()+" --help", "sandpiper "))}
 			}
 			return nil

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -79,6 +81,9 @@ func (a *app) runServe(ctx context.Context, flags map[string]string, addr string
 	signal.Notify(reloads, syscall.SIGHUP)
 	defer signal.Stop(reloads)
 	d, err := a.daemon(options{flags: flags, served: addr != "", tenant: id, reloads: reloads})
+	if err != nil && addr == "" && !isTerminal(a.stdin) {
+		return a.serveProblem(ctx, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -96,11 +101,30 @@ func (a *app) runServe(ctx context.Context, flags map[string]string, addr string
 	return err
 }
 
+// serveProblem prints err, and answers the client with it until the client closes the connection.
+func (a *app) serveProblem(ctx context.Context, err error) error {
+	a.json = false // stdout is for messages of the protocol
+	code := a.report(ctx, err)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	if err := mcpserver.ServeProblem(ctx, buildVersion(), err, a.stdin, a.rawOutput()); err != nil {
+		return err
+	}
+	return exit(code)
+}
+
+// rawOutput returns stdout without the record of its errors: a client may close it first.
+func (a *app) rawOutput() io.Writer {
+	if o, ok := a.stdout.(*output); ok {
+		return o.Writer
+	}
+	return a.stdout
+}
+
 func (a *app) serveStdio(ctx context.Context, d *daemon.Daemon) error {
 	if isTerminal(a.stdin) {
 		a.warn("sandpiper serve expects MCP messages on standard input, which is a terminal; MCP clients start this command themselves. Press Ctrl-D to exit.")
 	}
-	return d.Serve(ctx, a.stdin, a.stdout)
+	return d.Serve(ctx, a.stdin, a.rawOutput())
 }
 
 func (a *app) serveHTTP(ctx context.Context, d *daemon.Daemon, addr string) error {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,6 +19,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
+
+// serverName matches the names that a person may give to a server.
+var serverName = regexp.MustCompile(`^[\pL\pN@][\pL\pN._/@-]{0,99}$`)
 
 func (a *app) serversAddCommand() *cobra.Command {
 	var s config.Server
@@ -36,7 +40,9 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 			if s.Headers, err = pairs("--header", headers, ":"); err != nil {
 				return err
 			}
-			s.Name = args[0]
+			if s.Name = args[0]; !serverName.MatchString(s.Name) {
+				return usagef("the name of a server is %.60q; use up to 100 letters, digits, \".\", \"_\", \"-\", \"/\" and \"@\", for example github", s.Name)
+			}
 			if first := args[1]; len(args) == 2 && (strings.HasPrefix(first, "https://") || strings.HasPrefix(first, "http://")) {
 				s.URL = first
 			} else {

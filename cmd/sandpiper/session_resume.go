@@ -38,7 +38,7 @@ a time limit, are skipped.`,
 		},
 	}
 	c.Flags().StringVarP(&o.code, "code", "c", "", "run `CODE` afterwards")
-	c.Flags().DurationVar(&o.timeout, "timeout", 0, "stop that code after this time (default 30s)")
+	durationFlag(c.Flags(), &o.timeout, "timeout", 0, "stop that code after this time (default 30s)")
 	c.Flags().BoolVar(&o.repeatCalls, "repeat-calls", false, "make the calls of tasks without a record again")
 	c.Flags().IntVar(&o.memory, "memory", 0, "memory in `MB` that the interpreter may use (default 500)")
 	return c

@@ -13,8 +13,17 @@ import (
 
 // isTerminal reports whether f is a terminal.
 func isTerminal(f any) bool {
-	file, ok := f.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd()))
+	at, ok := fileOf(f)
+	return ok && term.IsTerminal(int(at.Fd()))
+}
+
+// fileOf returns the file that f writes to or reads, if it is one.
+func fileOf(f any) (*os.File, bool) {
+	if o, ok := f.(*output); ok {
+		f = o.Writer
+	}
+	at, ok := f.(*os.File)
+	return at, ok
 }
 
 // visible escapes the characters in s that control a terminal, except line breaks and

@@ -15,7 +15,8 @@ type Client struct {
 // Clients lists the supported clients in the order in which they are read.
 var Clients = []Client{
 	{"claude-code", "Claude Code"}, {"claude-desktop", "Claude Desktop"}, {"cursor", "Cursor"},
-	{"vscode", "VS Code"}, {"codex", "Codex"}, {"gemini", "Gemini CLI"},
+	{"vscode", "VS Code"}, {"codex", "Codex"}, {"gemini", "Gemini CLI"}, {"windsurf", "Windsurf"},
+	{"zed", "Zed"}, {"opencode", "opencode"}, {"junie", "JetBrains Junie"},
 }
 
 // ClientByID returns the client with an id.
@@ -45,6 +46,8 @@ var (
 	servers       = []string{"servers"}
 	settingsTable = []string{"mcp", "servers"}
 	codexTable    = []string{"mcp_servers"}
+	zedTable      = []string{"context_servers"}
+	opencodeTable = []string{"mcp"}
 )
 
 // files returns the files that may contain servers, whether they exist or not.
@@ -77,6 +80,13 @@ func files(env Env) []File {
 	add("codex", codexTable, true, dir(".codex", "config.toml"))
 	add("gemini", mcpServers, false, home(".gemini", "settings.json"))
 	add("gemini", mcpServers, true, dir(".gemini", "settings.json"))
+	add("windsurf", mcpServers, false, home(".codeium", "windsurf", "mcp_config.json"))
+	add("zed", zedTable, false, filepath.Join(zedDir(env), "settings.json"))
+	add("zed", zedTable, true, dir(".zed", "settings.json"))
+	add("opencode", opencodeTable, false, opencodeFile(home(".config", "opencode")))
+	add("opencode", opencodeTable, true, opencodeFile(env.Dir))
+	add("junie", mcpServers, false, home(".junie", "mcp", "mcp.json"))
+	add("junie", mcpServers, true, dir(".junie", "mcp", "mcp.json"))
 	return uniquePaths(all)
 }
 
@@ -103,6 +113,24 @@ func codexDir(env Env) string {
 		return dir
 	}
 	return filepath.Join(env.Home, ".codex")
+}
+
+func zedDir(env Env) string {
+	if env.OS == "windows" {
+		return filepath.Join(appDataDir(env), "Zed")
+	}
+	if dir := env.variable("XDG_CONFIG_HOME"); env.OS == "linux" && filepath.IsAbs(dir) {
+		return filepath.Join(dir, "zed")
+	}
+	return filepath.Join(env.Home, ".config", "zed")
+}
+
+// opencodeFile returns the file of opencode in a directory: one with comments, if that exists.
+func opencodeFile(dir string) string {
+	if path := filepath.Join(dir, "opencode.jsonc"); exists(path) {
+		return path
+	}
+	return filepath.Join(dir, "opencode.json")
 }
 
 // appDataDir returns the directory of the settings of desktop applications.

@@ -88,8 +88,13 @@ func (f File) members(l Launch) []string {
 		args[i] = quoted(arg)
 	}
 	list := []string{`"command": ` + quoted(l.Command), `"args": [` + strings.Join(args, ", ") + "]"}
-	if f.Client.ID == "vscode" {
+	switch f.Client.ID {
+	case "vscode":
 		return slices.Insert(list, 0, `"type": "stdio"`)
+	case "zed":
+		return slices.Insert(list, 0, `"source": "custom"`)
+	case "opencode":
+		return []string{`"type": "local"`, `"command": [` + strings.Join(slices.Insert(args, 0, quoted(l.Command)), ", ") + "]"}
 	}
 	return list
 }

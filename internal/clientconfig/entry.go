@@ -82,12 +82,16 @@ func (f File) entriesIn(d document, table []string, project string, disabled map
 	return list, problem
 }
 
-// projectDir returns the project of a project file: .mcp.json is in it, the
-// files of other clients are in a directory of the project.
+// projectDir returns the project of a project file: those of Claude Code and opencode are in it,
+// that of Junie is two directories below, the files of other clients are in a directory of the project.
 func projectDir(path string) string {
 	dir := filepath.Dir(path)
-	if filepath.Base(path) == ".mcp.json" {
+	switch filepath.Base(path) {
+	case ".mcp.json", "opencode.json", "opencode.jsonc":
 		return dir
+	}
+	if filepath.Base(filepath.Dir(dir)) == ".junie" {
+		dir = filepath.Dir(dir)
 	}
 	return filepath.Dir(dir)
 }
@@ -161,6 +165,8 @@ func (e entry) server(env Env, project bool) (s Server, reason string) {
 		return s, "it is disabled there"
 	case isSandpiper(env, s):
 		return s, ReasonSandpiper
+	case isReplaced(s):
+		return s, reasonReplaced
 	case e.from.File.Project && !project:
 		return s, "it is in a project file; --here imports it"
 	case !e.from.File.Project && e.from.Project != "" && !exists(e.from.Project):

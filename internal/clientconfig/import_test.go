@@ -347,6 +347,40 @@ func TestFindSkipsSandpiper(t *testing.T) {
 	}
 }
 
+func TestServersOfFurtherClients(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{
+		".codeium/windsurf/mcp_config.json": `{"mcpServers": {"a": {"command": "cmd-a", "args": ["-x"]}, "b": {"serverUrl": "https://b.example/mcp"}}}`,
+		".config/zed/settings.json":         `{/* mine */ "theme": "One", "context_servers": {"c": {"source": "custom", "command": "cmd-c", "args": ["1"]}, "d": {"command": {"path": "cmd-d", "args": ["2"]}}, "e": {"url": "https://e.example/mcp"}}}`,
+		".config/opencode/opencode.jsonc":   `{"mcp": {"f": {"type": "local", "command": ["cmd-f", "--y"], "environment": {"K": "{env:K}"}}, "g": {"type": "remote", "url": "https://g.example/mcp"}, "h": {"type": "local", "command": ["x"], "enabled": false}}}`,
+		".junie/mcp/mcp.json":               `{"mcpServers": {"i": {"command": "cmd-i"}}}`,
+	})
+	got := map[string]string{}
+	for _, s := range clientconfig.Find(env, false).Servers {
+		got[s.Name] = strings.TrimSpace(s.From[0].File.Client.ID + " " + strings.Join(append([]string{s.Command}, s.Args...), " ") + s.URL + " " + s.Env["K"])
+	}
+	want := map[string]string{"a": "windsurf cmd-a -x", "b": "windsurf https://b.example/mcp", "c": "zed cmd-c 1", "d": "zed cmd-d 2", "e": "zed https://e.example/mcp",
+		"f": "opencode cmd-f --y ${K}", "g": "opencode https://g.example/mcp", "i": "junie cmd-i"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestFirstFrameworksServerIsNotImported(t *testing.T) {
+	env := newEnv(t, "linux", nil)
+	for entry, want := range map[string]bool{
+		`{"command": "/mnt/agentic-system/.venv/bin/python3", "args": ["/mnt/agentic-system/mcp-servers/code-execution-mcp/src/code_execution_mcp/server.py"]}`: true,
+		`{"command": "py", "args": ["C:\\mcp\\src\\code_execution_mcp\\server.py"]}`:                                                                            true,
+		`{"command": "uv", "args": ["run", "python", "-m", "code_execution_mcp.server"]}`:                                                                       true,
+		`{"command": "npx", "args": ["-y", "code-execution-mcp"]}`:                                                                                              false,
+	} {
+		write(t, filepath.Join(env.Home, ".cursor/mcp.json"), `{"mcpServers": {"code-execution": `+entry+`}}`)
+		f := clientconfig.Find(env, false)
+		if got := len(f.Skipped) == 1 && strings.HasPrefix(f.Skipped[0].Reason, "Sandpiper replaces it"); got != want || len(f.Servers)+len(f.Skipped) != 1 {
+			t.Errorf("%s is skipped: %t, want %t", entry, got, want)
+		}
+	}
+}
+
 func TestFoundPrintsNoSecrets(t *testing.T) {
 	env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": `{"mcpServers": {"a": {"command": "a", "env": {"API_KEY": "hunter2-hunter2"}}}}`})
 	f := clientconfig.Find(env, false)

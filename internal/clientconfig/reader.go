@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
 
 // reader fills a Server from an entry of any client. The clients have different
-// keys, but a key has the same meaning in all of them, except Gemini CLI's url.
+// keys, but a key has the same meaning in all of them, except Gemini CLI's url. The command is a
+// list in opencode, and may be an object in Zed.
 type reader struct {
 	entry
 	env    Env
@@ -23,7 +25,20 @@ type reader struct {
 func (r *reader) target() {
 	r.server.Command, _ = r.fields["command"].(string)
 	r.server.Args = texts(r.fields["args"])
+	switch command := r.fields["command"].(type) {
+	case []any:
+		if all := texts(command); len(all) > 0 {
+			r.server.Command, r.server.Args = all[0], all[1:]
+		}
+	case map[string]any:
+		r.server.Command, _ = command["path"].(string)
+		r.server.Args = texts(command["args"])
+		r.fields["env"] = command["env"]
+	}
 	r.server.URL, _ = r.fields["url"].(string)
+	if u, ok := r.fields["serverUrl"].(string); ok {
+		r.server.URL = u
+	}
 	if u, ok := r.fields["httpUrl"].(string); ok {
 		r.server.URL = u
 	}
@@ -40,7 +55,7 @@ func (r *reader) read() {
 	if _, isList := r.fields["args"].([]any); r.fields["args"] != nil && !isList {
 		r.reason = "its args are not a list"
 	}
-	s.Env = r.table("env")
+	s.Env = r.table("env", "environment")
 	r.envFile()
 	for _, name := range namesOf(r.fields["env_vars"]) {
 		set(&s.Env, name, "${"+name+"}")
@@ -138,8 +153,14 @@ func (r *reader) notes() {
 
 func (r *reader) note(sentence string) { r.server.Notes = append(r.server.Notes, sentence) }
 
+// opencodeVariable matches a reference to a variable of opencode.
+var opencodeVariable = regexp.MustCompile(`\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
+
 // text translates the references in a value.
 func (r *reader) text(value string) string {
+	if r.from.File.Client.ID == "opencode" {
+		value = opencodeVariable.ReplaceAllString(value, "$${$1}")
+	}
 	out, err := r.translate(value)
 	if err != nil && r.reason == "" {
 		r.reason = err.Error()

@@ -9,6 +9,18 @@ import (
 // ReasonSandpiper is the reason why an entry of Sandpiper is not imported.
 const ReasonSandpiper = "it is Sandpiper"
 
+// reasonReplaced is the reason why an entry of the first framework's own server is not imported.
+const reasonReplaced = "Sandpiper replaces it: remove it from that client"
+
+// isReplaced reports whether a server is the code execution server of the first framework, which
+// has the same tools.
+func isReplaced(s Server) bool {
+	return slices.ContainsFunc(append([]string{s.Command}, s.Args...), func(word string) bool {
+		word = strings.ReplaceAll(word, `\`, "/")
+		return word == "code_execution_mcp" || word == "code_execution_mcp.server" || strings.HasSuffix(word, "/code_execution_mcp/server.py")
+	})
+}
+
 // isSandpiper reports whether a server is Sandpiper, which must not connect to
 // itself: it would offer its own tools to the code that it runs.
 //

@@ -76,7 +76,7 @@ func AddServers(path string, text []byte, more []Server) ([]byte, error) {
 	has, err := ServersIn(path, out)
 	if err == nil && sameServers(append(had, more...), has) {
 		after, err := settingsIn(path, out)
-		if err == nil && slices.Equal(others(before), others(after)) {
+		if err == nil && slices.Equal(others(before, "servers"), others(after, "servers")) {
 			return out, nil
 		}
 	}
@@ -108,11 +108,11 @@ func (s Server) Equal(o Server) bool {
 	return reflect.DeepEqual(s, o)
 }
 
-// others returns the settings except servers, without positions.
-func others(all []setting) (list []string) {
+// others returns the settings except those of some keys, without positions.
+func others(all []setting, except ...string) (list []string) {
 	for _, s := range all {
 		switch {
-		case s.key == "servers":
+		case slices.Contains(except, s.key):
 		case s.node != nil:
 			list = append(list, s.key+"="+s.node.String())
 		default:

@@ -79,6 +79,7 @@ type Config struct {
 	Sections map[string]string
 	// Keys are hashes of the settings by key; see ChangedKeys.
 	Keys       map[string]string
+	Given      []Setting // the effective settings of the user, by key
 	Approvals  Approvals
 	Guardrails Guardrails
 	// Allow selects the servers and tools of a tenant; nil selects all.
@@ -201,6 +202,7 @@ func Load(src Sources) (*Config, error) {
 		c.ServersDir = ""
 		c.warn("SERVERS_DIR has no effect with sandbox.restricted: its modules could give restricted code access to any module")
 	}
+	c.Given = shown(d.given)
 	c.Sections, c.Keys = sectionHashes(d.given), keyHashes(d.given)
 	return c, nil
 }

@@ -82,7 +82,7 @@ func edit(path string, text []byte, name string, want func([]Entry) []Entry, cha
 		return nil, uneditable(path, name)
 	}
 	after, err := settingsIn(path, out)
-	if err != nil || !slices.Equal(others(before), others(after)) {
+	if err != nil || !slices.Equal(others(before, "servers"), others(after, "servers")) {
 		return nil, uneditable(path, name)
 	}
 	return out, nil

@@ -97,8 +97,8 @@ func TestAnswers(t *testing.T) {
 	for _, tc := range []struct{ name, code, want string }{
 		{"a value and output", "print a\nprint b <&> é\nresult {\"n\": 1}", `{"success":true,"result":{"n":1},"output":["a","b <&> é"]` + tail},
 		{"no value", "print a", `{"success":true,"result":null,"output":["a"]` + tail},
-		{"stderr is for failures", "stderr hidden\nresult 1", `{"success":true,"result":1,"output":[]` + tail},
-		{"an exception", "stderr shown\nprint before\nraise KeyError 'x'", `{"success":false,"error":"'x'","error_type":"KeyError","error_source":"code","traceback":"Traceback (most recent call last):\nKeyError: 'x'","stderr":"shown\n","output":["before"]` + tail},
+		{"stderr of a success", "stderr shown\nresult 1", `{"success":true,"result":1,"output":[],"stderr":"shown\n"` + tail},
+		{"an exception", "stderr shown\nprint before\nraise KeyError 'x'", `{"success":false,"error":"'x'","error_type":"KeyError","error_source":"code","traceback":"Traceback (most recent call last):\nKeyError: 'x'","output":["before"],"stderr":"shown\n"` + tail},
 		{"an exception without words", "raise ValueError", `{"success":false,"error":"ValueError","error_type":"ValueError","error_source":"code","traceback":"Traceback (most recent call last):\nValueError: ","output":[]` + tail},
 		{"a crash", "crash", `{"success":false,"error":"The Python process died: the interpreter died","error_type":"crashed","error_source":"sandpiper","hint":"files in /workspace are intact; change code that calls into C (ctypes, deep recursion) or uses much memory, then run again","traceback":"","output":[]` + tail},
 		{"memory", "exceed memory", limit("memory", "Memory limit of 500 MB reached", "process the data in pieces, or set memory_mb up to 2048")},
@@ -248,6 +248,9 @@ func TestSlowReaderGetsLatestProgressAndDone(t *testing.T) {
 			t.Fatalf("%+v, %v", e.Progress, err)
 		}
 		time.Sleep(time.Minute)
+		if e, err = x.Next(t.Context()); err != nil || e.Progress == nil || *e.Progress != (execution.Progress{Done: 1000}) {
+			t.Fatalf("%+v, %v", e.Progress, err)
+		}
 		for range 2 {
 			if e, err = x.Next(t.Context()); err != nil || e.Done == nil || string(e.Done.Value) != "1" {
 				t.Fatalf("%+v, %v", e, err)
@@ -273,8 +276,8 @@ func TestProgressIsRateLimited(t *testing.T) {
 			}
 			events++
 		}
-		if events != 6 {
-			t.Errorf("%d progress events in 5 s, want one at the start and one per second", events)
+		if events != 7 {
+			t.Errorf("%d progress events in 5 s, want one at the start, one per second and one at the end", events)
 		}
 	})
 }

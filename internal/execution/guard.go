@@ -98,7 +98,8 @@ func (e *executor) guardAfter(ctx context.Context, out sandbox.Outcome, printed 
 	event.Result, err = json.Marshal(struct {
 		Result json.RawMessage `json:"result,omitempty"`
 		Output []string        `json:"output"`
-	}{out.Result, append([]string{}, printed...)})
+		Stderr string          `json:"stderr,omitempty"`
+	}{out.Result, append([]string{}, printed...), out.Stderr})
 	j := guardrail.HookDecision{Decision: guardrail.Decision{Action: guardrail.Block, Reason: "the result cannot be encoded as JSON"}, Hook: "hook"}
 	if err == nil {
 		j = g.RunHooks(context.WithoutCancel(ctx), event)

@@ -62,7 +62,7 @@ func (e *Execution) Next(ctx context.Context) (Event, error) {
 		p, n, changed := e.run.latest()
 		select {
 		case <-e.run.ended:
-			return e.run.finalEvent()
+			return e.last()
 		default:
 		}
 		if e.run.questions.Last() > e.lastQuestion {
@@ -86,13 +86,24 @@ func (e *Execution) Next(ctx context.Context) (Event, error) {
 		}
 		select {
 		case <-e.run.ended:
-			return e.run.finalEvent()
+			return e.last()
 		case <-ctx.Done():
 			return Event{}, context.Cause(ctx)
 		case <-changed:
 		case <-again:
 		}
 	}
+}
+
+// last returns the events of an execution that has ended: the latest Progress, if it was not yet
+// returned, and then Done.
+func (e *Execution) last() (Event, error) {
+	p, n, _ := e.run.latest()
+	if n > e.lastProgress {
+		e.lastProgress = n
+		return Event{Progress: &p}, nil
+	}
+	return e.run.finalEvent()
 }
 
 // A question is returned together with others that follow within gatherInterval; this

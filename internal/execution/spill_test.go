@@ -87,6 +87,23 @@ func TestOutputLimitEndsExecution(t *testing.T) {
 	}
 }
 
+func TestStderrOfSuccessIsReturnedAndSpills(t *testing.T) {
+	home := newHome(t, "a")
+	r := defaultSetup(t).run(t, home, "stderr a warning\nresult 1")
+	if !r.Success() || r.Stderr != "a warning\n" {
+		t.Errorf("%+v", r)
+	}
+	r = defaultSetup(t).run(t, home, "stderr begin"+strings.Repeat("e", 50_000)+"end\nresult 1")
+	if len(r.Stderr) > 3000 || !strings.HasPrefix(r.Stderr, "begin") || !strings.HasSuffix(r.Stderr, "end\n") {
+		t.Fatalf("%d bytes of stderr", len(r.Stderr))
+	}
+	_, path, _ := strings.Cut(r.Stderr, "the complete text is in /workspace/")
+	path, _, _ = strings.Cut(path, ")")
+	if got := readFile(t, home, path); len(got) != 50_009 {
+		t.Errorf("stored %d bytes", len(got))
+	}
+}
+
 func TestLongErrorIsTruncatedAndSpills(t *testing.T) {
 	home := newHome(t, "a")
 	r := defaultSetup(t).run(t, home, "raise ValueError begin"+strings.Repeat("e", 50_000)+"end")

@@ -249,6 +249,7 @@ type call struct {
 	// given answers the only question of a resumed execution; nil means no answer.
 	given   func([]question.Question) (question.Answer, error)
 	outcome *string // for telemetry
+	note    *string // for the model, about the arguments
 }
 
 // exit returns the redaction for the call's tenant and session.
@@ -279,7 +280,10 @@ func (c call) name(ctx context.Context, name *string) (err error) {
 }
 
 // read checks the arguments and reads them into out.
-func (c call) read(out any) error { return decode(c.tool.name, c.tool.params, c.Arguments, out) }
+func (c call) read(out any) (err error) {
+	*c.note, err = decode(c.tool.name, c.tool.params, c.Arguments, out)
+	return err
+}
 
 // wire wraps t for the protocol: it opens the tenant's home for the call, and redacts
 // the answer.
@@ -299,7 +303,7 @@ func (t builtin) wire(s *Server) wire.Tool {
 			if err != nil {
 				return s.exitWithoutTenant().Redact(ctx, s.failed(t.name, err))
 			}
-			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy.Of(home.ID()), session: new(sessionOf(c.Arguments)), outcome: &outcome}
+			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy.Of(home.ID()), session: new(sessionOf(c.Arguments)), outcome: &outcome, note: new(string)}
 			answered.wrote = redact.NewModelInput(c.Arguments, "context_vars") // its values are not the model's own text
 			span.Update(func(f *telemetry.Facts) { f.BytesIn = len(c.Arguments) })
 			defer func() { span.Update(func(f *telemetry.Facts) { f.Session = *answered.session }) }()
@@ -326,6 +330,7 @@ func (s *Server) serve(ctx context.Context, c call) (redacted redact.Redacted, e
 	if err != nil {
 		m = s.failed(c.tool.name, err)
 	}
+	m.Note, m.CountTokens = *c.note, true
 	redacted, err = c.exit().Redact(context.WithoutCancel(ctx), m)
 	if err != nil { // for example, tokens were not stored
 		if redacted, err = s.exitWithoutTenant().Redact(ctx, s.failed(c.tool.name, err)); err != nil {

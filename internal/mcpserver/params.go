@@ -101,29 +101,33 @@ func compact(v any) []byte {
 }
 
 // decode checks the arguments of a call to tool against params and reads them into out,
-// whose fields have the defaults. Null means an absent argument.
-func decode(tool string, params []param, raw json.RawMessage, out any) error {
+// whose fields have the defaults. Null means an absent argument. The note names the arguments
+// that had to be converted; it is empty if there were none.
+func decode(tool string, params []param, raw json.RawMessage, out any) (note string, err error) {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
 	given, err := members(tool, raw)
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, g := range given {
 		if find(params, g.name) == nil {
-			return unknown(tool, params, g.name)
+			return "", unknown(tool, params, g.name)
 		}
+	}
+	if note = convertAll(params, given); note != "" {
+		raw = joined(given)
 	}
 	for _, p := range params {
 		if err := p.check(tool, given); err != nil {
-			return err
+			return "", err
 		}
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fault.Wrap(fault.Invalid, err, "the arguments of %s cannot be read", tool)
+		return "", fault.Wrap(fault.Invalid, err, "the arguments of %s cannot be read", tool)
 	}
-	return nil
+	return note, nil
 }
 
 // member is a name and value of a JSON object.
@@ -181,6 +185,15 @@ func find(params []param, name string) *param {
 		}
 	}
 	return nil
+}
+
+// joined is the inverse of members.
+func joined(all []member) json.RawMessage {
+	var b bytes.Buffer
+	for _, m := range all {
+		fmt.Fprintf(&b, ",%s:%s", compact(m.name), m.value)
+	}
+	return append(append(json.RawMessage("{"), bytes.TrimPrefix(b.Bytes(), []byte(","))...), '}')
 }
 
 func (p param) check(tool string, given []member) error {

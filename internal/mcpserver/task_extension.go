@@ -79,7 +79,9 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 		t.Status = wire.TaskCancelled
 	case b.Ended && b.Reply != nil && b.State != string(journal.Interrupted):
 		t.Status = wire.TaskCompleted
-		res, err := exit.Redact(ctx, message(*b.Reply))
+		m := message(*b.Reply)
+		m.CountTokens = true
+		res, err := exit.Redact(ctx, m)
 		if err != nil {
 			return t, err
 		}

@@ -171,6 +171,9 @@ type Program struct {
 	// Restricted code must pass the check of docs/restricted.md before it runs; else
 	// the status is Refused. It is a guardrail; isolation does not depend on it.
 	Restricted bool
+	// DescribeTables returns the first rows of a table that is the result as Markdown, with the path
+	// of the complete data in the workspace; otherwise its rows are the result.
+	DescribeTables bool
 	// MeasureCPU sets Usage.CPU of an Outcome whose process did not end, too.
 	MeasureCPU bool
 	// Seed makes an execution repeatable: random numbers derive from it, and clock

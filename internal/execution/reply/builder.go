@@ -20,6 +20,7 @@ const (
 	maxErrorBytes  = 2 << 10 // of error
 	maxTraceBytes  = 8 << 10 // of traceback
 	maxStderrBytes = 4 << 10 // of stderr
+	maxNoteBytes   = 2 << 10 // of stderr of a successful execution
 	maxImageBytes  = 4 << 20 // of all images
 	maxImages      = 8       // in number
 )
@@ -42,15 +43,21 @@ func (b Builder) NewOutput(maxReply int, maxTotal int64, cancel context.CancelCa
 	}
 }
 
-// AddOutcome sets the value of a completed execution, or the texts of a failed one.
+// AddOutcome sets the value of a completed execution or the texts of a failed one, and what either
+// wrote to stderr.
 func (b Builder) AddOutcome(ctx context.Context, r *Result, o sandbox.Outcome) error {
-	if r.Success() {
+	switch {
+	case r.Success() && b.Internal:
 		return b.SetValue(ctx, r, o.Result)
-	}
-	if b.Internal {
+	case b.Internal:
 		return nil
 	}
-	r.Traceback, r.Stderr = o.Traceback, o.Stderr
+	r.Stderr = o.Stderr
+	if r.Success() {
+		b.limitStderr(ctx, r)
+		return b.SetValue(ctx, r, o.Result)
+	}
+	r.Traceback = o.Traceback
 	b.limitErrors(ctx, r)
 	return nil
 }
@@ -163,6 +170,19 @@ func (b Builder) limitErrors(ctx context.Context, r *Result) {
 	r.Error = b.middle(r.Error, maxErrorBytes+200, rest)
 	r.Traceback = b.middle(r.Traceback, maxTraceBytes, rest)
 	r.Stderr = b.middle(r.Stderr, maxStderrBytes, rest)
+}
+
+// limitStderr truncates what a successful execution wrote to stderr. If that removes anything, the
+// complete text is stored in a file.
+func (b Builder) limitStderr(ctx context.Context, r *Result) {
+	if len(r.Stderr) <= maxNoteBytes {
+		return
+	}
+	rest := "the complete text could not be stored"
+	if b.put(ctx, b.name(".stderr.txt"), []byte(r.Stderr)) == nil {
+		rest = "the complete text is in " + b.path(".stderr.txt")
+	}
+	r.Stderr = b.middle(r.Stderr, maxNoteBytes, rest)
 }
 
 // middle removes the middle of a text of more than n bytes: in a traceback, both ends

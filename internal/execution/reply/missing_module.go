@@ -48,7 +48,7 @@ func missingModuleHint(message string) string {
 	if strings.HasSuffix(message, "of the standard library that is not installed") {
 		return "avoid it: this Python does not include it, and no package provides it"
 	}
-	return "avoid it, or ask the operator to add it to sandbox.packages or the tenant's package layer and run sandpiper packages lock and install; code cannot install packages"
+	return "avoid it, or ask the operator to run `sandpiper packages add` or extend the tenant's package layer; code cannot install packages"
 }
 
 // seedHint returns the replacement of a module, or else that of its package.

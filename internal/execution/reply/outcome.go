@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -119,8 +118,8 @@ func (g Limits) explainException(r *Result, out sandbox.Outcome) {
 	if r.ErrorType == "ModuleNotFoundError" || r.ErrorType == "ImportError" {
 		r.Hint = missingModuleHint(out.Error)
 	}
-	if out.Limit == "" && absentMessage.MatchString(out.Error) {
-		r.Hint = useToolsHint
+	if hint := refusalHint(out); out.Limit == "" && hint != "" {
+		r.Hint = hint
 	}
 	if out.Limit == "" || out.Limit == sandbox.LimitResult && out.Error != "" {
 		return
@@ -131,12 +130,6 @@ func (g Limits) explainException(r *Result, out sandbox.Outcome) {
 		r.Error, r.Hint = what, next
 	}
 }
-
-// absentMessage matches the worker's errors for absent network and programs: see
-// python/unavailable.py.
-var absentMessage = regexp.MustCompile(`no network here: use a tool|programs other than Python cannot be started here`)
-
-const useToolsHint = "use the tools of connected servers to reach anything outside: search_tools finds them"
 
 // timeoutHint returns the hint after a timeout.
 func (g Limits) timeoutHint() string {

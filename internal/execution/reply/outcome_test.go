@@ -33,7 +33,7 @@ func TestOutcomesAreExplained(t *testing.T) {
 			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, Limit: "result_size", ErrorType: "ResultTooLarge", Error: "the result is 70 MB"}}},
 		{"a package that is not there", raised("ModuleNotFoundError", "No module named 'polars'", ""), nil,
 			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, ErrorType: "ModuleNotFoundError", Error: "No module named 'polars'",
-				Hint: "avoid it, or ask the operator to add it to sandbox.packages or the tenant's package layer and run sandpiper packages lock and install; code cannot install packages"}}},
+				Hint: "avoid it, or ask the operator to run `sandpiper packages add` or extend the tenant's package layer; code cannot install packages"}}},
 		{"a module of the library that is not there", raised("ModuleNotFoundError", "No module named 'tkinter', a module of the standard library that is not installed", ""), nil,
 			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, ErrorType: "ModuleNotFoundError", Error: "No module named 'tkinter', a module of the standard library that is not installed",
 				Hint: "avoid it: this Python does not include it, and no package provides it"}}},

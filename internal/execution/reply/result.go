@@ -45,7 +45,6 @@ type Failure struct {
 	Hint      string `json:"hint,omitempty"`  // the remedy
 	Limit     string `json:"limit,omitempty"` // the limit that ended or affected it: a Limit constant of package sandbox
 	Traceback string `json:"traceback"`
-	Stderr    string `json:"stderr,omitempty"`
 	ErrorFile string `json:"error_file,omitempty"` // the complete error, traceback and stderr, if one was truncated
 }
 
@@ -53,6 +52,7 @@ type Failure struct {
 // those of execute_code's answer.
 type Details struct {
 	Output      []string      `json:"output"`                // never nil in an answer
+	Stderr      string        `json:"stderr,omitempty"`      // with warnings
 	OutputFile  *OutputFile   `json:"output_file,omitempty"` // the complete output, if Output is truncated
 	ImageFiles  []string      `json:"image_files,omitempty"` // images that exceed the size of a reply
 	Warnings    []string      `json:"warnings,omitempty"`    // findings of guardrails that did not refuse the code

@@ -71,8 +71,7 @@ func (l *Log) HasRecord(ctx context.Context, id string) (has bool, err error) {
 }
 
 func unknown(id string) error {
-	return fault.New(fault.NotFound, "there is no execution %.60q that can be resumed", id).
-		WithHint("executions that completed, made no call with possible side effects or are older than %d days have no record; for an execution of a session use `sandpiper session resume`", keptFor/(24*time.Hour))
+	return fault.New(fault.NotFound, "there is no execution %.60q that can be resumed", id)
 }
 
 func elsewhere(id string) error {

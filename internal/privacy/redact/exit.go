@@ -62,6 +62,12 @@ func (e *Exit) Redact(ctx context.Context, v any) (Redacted, error) {
 	if f := e.scope.rules.cfg.Filter; f != nil {
 		text = f.Apply(m.Sources, text)
 	}
+	if _, plain := m.Body.(string); !plain {
+		text = withMember(text, "note", m.Note)
+		if m.CountTokens && active && !m.Reveal {
+			text = withMember(text, "private", privateNote(text))
+		}
+	}
 	return release(text, m), nil
 }
 

@@ -4,18 +4,23 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"strings"
 )
 
 // Message is outbound content. Body is marshalled to compact JSON; a string is sent as
 // text.
 type Message struct {
-	Body      any
-	Images    []Image
-	Failed    bool   // the result is an error
-	Sources   string // servers whose text Body may contain, if known
-	Page      *Page  // replaces PagePlaceholder in Body; nil: none
-	Sanitized bool   // Body was returned by Tokens.Sanitize and is not redacted again
-	Reveal    bool   // tokens in Body are restored: the only way for values to reach a model; requires Config.Reveal
+	Body    any
+	Images  []Image
+	Failed  bool   // the result is an error
+	Sources string // servers whose text Body may contain, if known
+	Note    string // for the model, without private data; the key "note" of Body, if that is an object
+	// CountTokens adds the key "private" to Body, if that is an object and contains tokens: how many
+	// values they replace, by type.
+	CountTokens bool
+	Page        *Page // replaces PagePlaceholder in Body; nil: none
+	Sanitized   bool  // Body was returned by Tokens.Sanitize and is not redacted again
+	Reveal      bool  // tokens in Body are restored: the only way for values to reach a model; requires Config.Reveal
 }
 
 // Page is a part of a text, with context on both sides: a value that crosses the end
@@ -63,4 +68,16 @@ func marshalBody(body any) (string, error) {
 	enc.SetEscapeHTML(false)
 	err := enc.Encode(body)
 	return string(bytes.TrimRight(b.Bytes(), "\n")), err
+}
+
+// withMember returns text with a member added at the end, if text is a JSON object.
+func withMember(text, name, value string) string {
+	if value == "" || !strings.HasPrefix(text, "{") || !strings.HasSuffix(text, "}") {
+		return text
+	}
+	member := quote(name) + ":" + quote(value) + "}"
+	if text == "{}" {
+		return "{" + member
+	}
+	return text[:len(text)-1] + "," + member
 }

@@ -100,6 +100,28 @@ var token = regexp.MustCompile(`\[(~*)([A-Z_]+)_[0-9a-z]{16,64}\]`)
 // shown abbreviates the tokens in a text.
 func shown(text string) string { return token.ReplaceAllString(text, "<$1$2>") }
 
+func TestAnswersCountTheirTokens(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress})
+	for body, want := range map[string]string{
+		`{"to":"ada@example.com","cc":["ada@example.com","bob@example.com"],"ssn":123456789}`: `{"to":"<EMAIL>","cc":["<EMAIL>","<EMAIL>"],"ssn":"<SSN>","private":"3 values shown as tokens: EMAIL 2, SSN 1"}`,
+		`{"to":"ada@example.com"}`: `{"to":"<EMAIL>","private":"1 value shown as a token: EMAIL 1"}`,
+		`{"n":1}`:                  `{"n":1}`,
+		`["ada@example.com"]`:      `["<EMAIL>"]`,
+	} {
+		got := redacted(t, r.exit(), redact.Message{Body: json.RawMessage(body), CountTokens: true})
+		if d := cmp.Diff(want, shown(got)); d != "" {
+			t.Error(d)
+		}
+	}
+	if got := redacted(t, r.exit(), redact.Message{Body: `{"to":"ada@example.com"}`, CountTokens: true}); shown(got) != `{"to":"<EMAIL>"}` {
+		t.Error("a key was added to the text of a file: " + got)
+	}
+	off := newRig(t, redact.Config{Mode: redact.Off})
+	if got := redacted(t, off.exit(), redact.Message{Body: map[string]string{"to": "ada@example.com"}, CountTokens: true}); got != `{"to":"ada@example.com"}` {
+		t.Error(got)
+	}
+}
+
 func TestRedactAndRestore(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	for name, c := range map[string]struct {

@@ -111,6 +111,9 @@ const maxLock = 16 << 20
 // ReadLock reads and checks the lock file of cfg. It refuses one for another platform.
 func ReadLock(cfg Config) (*Lock, error) {
 	data, err := readFile(cfg.LockFile)
+	if errors.Is(err, fs.ErrNotExist) && cfg.IsEmpty() {
+		return nil, noPackages()
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.NotFound, "packages are configured, but there is no lock file %s", cfg.LockFile).
 			WithHint("run `sandpiper packages lock`, then `sandpiper packages install`")

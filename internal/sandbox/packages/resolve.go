@@ -56,7 +56,7 @@ func Resolve(ctx context.Context, cfg Config, in *python.Installation) (*Lock, e
 
 func noPackages() error {
 	return fault.New(fault.Invalid, "no packages are configured").
-		WithHint("list them in sandbox.packages of sandpiper.yaml, or set sandbox.requirements to a file or sandbox.wheels to a directory")
+		WithHint("run `sandpiper packages add NAME`, or set sandbox.requirements to a file or sandbox.wheels to a directory")
 }
 
 // requirements returns the requirements for pip besides the requirements file. If only

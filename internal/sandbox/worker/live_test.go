@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -133,6 +134,20 @@ func TestProgressIsRateLimitedExceptLast(t *testing.T) {
 	}
 	if last.Done != 100000 || last.Total != 100000 || last.Message != strings.Repeat("é", 1000) {
 		t.Errorf("the last progress is %+v", last)
+	}
+}
+
+func TestProgressOfQuickCallsArrives(t *testing.T) {
+	for code, want := range map[string][]string{
+		"for i in range(5): progress(i, 10)": {`{"done":0,"total":10,"message":""}`, `{"done":1,"total":10,"message":""}`, `{"done":2,"total":10,"message":""}`,
+			`{"done":3,"total":10,"message":""}`, `{"done":4,"total":10,"message":""}`},
+		"for i in range(50000): progress(i)": {`{"done":49999,"total":null,"message":""}`},
+	} {
+		w, h := open(t, worker.Limits{}), newHost()
+		w.run(context.Background(), t, code, "", h)
+		if got := h.progress; len(got) < len(want) || !slices.Equal(got[len(got)-len(want):], want) {
+			t.Errorf("%s: %d notices, the last is %s", code, len(got), got[max(0, len(got)-1):])
+		}
 	}
 }
 

@@ -201,7 +201,7 @@ func (b Brief) with(lines []line) Brief {
 		}
 	}
 	if connect != nil {
-		b.Hint = "not connected: add " + listSome(connect) + " to servers: in sandpiper.yaml"
+		b.Hint = joinHints(b.Hint, "not connected: add "+listSome(connect)+" to servers: in sandpiper.yaml")
 	}
 	return b
 }

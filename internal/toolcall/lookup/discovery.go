@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -257,7 +258,8 @@ func (f *Finder) unknownTool(now *catalog.Snapshot, name, category string) error
 type Categories struct {
 	Categories map[string]Category `json:"categories"`
 	Total      int                 `json:"total_tools"`
-	Core       []string            `json:"core_mcps"`
+	Core       []string            `json:"core_mcps"`      // of catalogs, and the connected servers that did not fail
+	Hint       string              `json:"hint,omitempty"` // the next step, if there are none
 }
 
 // Category is one of them.
@@ -272,6 +274,14 @@ func (f *Finder) Categories() Categories {
 	c := Categories{Categories: map[string]Category{}, Total: len(now.Tools), Core: append([]string{}, now.Core...)}
 	for name, of := range now.Categories() {
 		c.Categories[name] = Category{of.Description, of.Tools}
+	}
+	for _, s := range f.Servers().Servers {
+		if s.State != NotConnected && s.State != upstream.Failed.String() && !slices.Contains(c.Core, s.Name) {
+			c.Core = append(c.Core, s.Name)
+		}
+	}
+	if len(c.Categories) == 0 {
+		c.Hint = "no tools are known yet; " + f.ServerStates()
 	}
 	return c
 }

@@ -42,7 +42,7 @@ type Found struct {
 	Tools    []Hit  `json:"tools"`
 	// Starting are the servers whose tools are missing, because they are still being started.
 	Starting []string `json:"starting,omitempty"`
-	Hint     string   `json:"hint,omitempty"` // set if nothing was found, or with Starting
+	Hint     string   `json:"hint,omitempty"` // set if nothing was found, with Starting, and if the query was truncated
 }
 
 // Hit is one tool in a search's answer.
@@ -58,8 +58,11 @@ type Hit struct {
 	Connect     string   `json:"connect,omitempty"` // how, if its server is not connected
 }
 
-// maxResults limits one search.
-const maxResults = 100
+// Limits of one search.
+const (
+	maxResults = 100
+	maxQuery   = 2000 // bytes; more are ignored
+)
 
 // Answer returns the answer to q: Brief if the detail level is Lines, otherwise Found.
 func (f *Finder) Answer(ctx context.Context, q Query) (any, error) {
@@ -93,7 +96,7 @@ type results struct {
 	best     []match
 	total    int
 	starting []string // see Found
-	hint     string   // set if nothing was found, or with starting
+	hint     string   // see Found
 }
 
 // match is a tool or a module.
@@ -113,8 +116,10 @@ func (f *Finder) search(ctx context.Context, q Query) (r results, err error) {
 	if q.Limit < 0 || q.Limit > maxResults {
 		return r, fault.New(fault.Invalid, "max_results is %d; it must be 1 to %d", q.Limit, maxResults)
 	}
-	if len(q.Text) > 2000 {
-		return r, fault.New(fault.Invalid, "the query has %d bytes; at most 2000 are allowed", len(q.Text)).WithHint("describe in a few words what the tool should do")
+	var cut string
+	if n := len(q.Text); n > maxQuery {
+		q.Text = strings.ToValidUTF8(q.Text[:maxQuery], "")
+		cut = fmt.Sprintf("only the first %d of %d bytes of the query were used: describe in a few words what the tool should do", maxQuery, n)
 	}
 	if r.now = f.now(); !q.Listed {
 		r.now = f.awaitListing(ctx, r.now.Servers...)
@@ -139,7 +144,15 @@ func (f *Finder) search(ctx context.Context, q Query) (r results, err error) {
 	case len(r.best) == 0:
 		r.hint = f.emptyHint(r.now, q)
 	}
+	r.hint = joinHints(cut, r.hint)
 	return r, nil
+}
+
+func joinHints(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "; " + b
 }
 
 func hit(now *catalog.Snapshot, t catalog.Tool, detail string) Hit {
@@ -184,7 +197,7 @@ func (f *Finder) ServerStates() string {
 		all = append(all, s.Name+" ("+how+")")
 	}
 	if len(all) == 0 {
-		return "no server is connected: servers: in sandpiper.yaml names them"
+		return "no server is connected: servers: in sandpiper.yaml names them, and `sandpiper servers add` or `sandpiper init` adds them"
 	}
 	return "servers: " + listSome(all)
 }

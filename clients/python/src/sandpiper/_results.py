@@ -65,6 +65,7 @@ class Result:
     plan: tuple[PlannedCall, ...] = ()  # of a dry run
     plan_id: str | None = None
     execution_time_ms: int = 0
+    stderr: str = ""  # what the code wrote to stderr, with warnings
     raw: Answer = _raw()
 
     @property
@@ -94,6 +95,7 @@ class Result:
             error_type=a.get("error_type"),
             hint=a.get("hint"),
             traceback=a.get("traceback", ""),
+            stderr=a.get("stderr", ""),
             warnings=tuple(a.get("warnings") or ()),
             questions=tuple(map(Question.parse, a.get("questions") or ())),
             is_preview=preview,

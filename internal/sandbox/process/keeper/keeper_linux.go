@@ -249,7 +249,7 @@ var zygoteEnv = []string{
 // reserve address space; images instead of windows; a writable directory.
 var packageEnv = []string{
 	"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1",
-	"MPLBACKEND=Agg", "MPLCONFIGDIR=/tmp",
+	"MPLBACKEND=module://sandpiper.figures", "MPLCONFIGDIR=/tmp",
 }
 
 // reap waits for all children. When a zygote ends, the keeper as pid 1 becomes the

@@ -119,7 +119,10 @@ def learn():
 
 
 def _leaf(value):
-    return _LEAF[type(value)](value)
+    value = _LEAF[type(value)](value)
+    if value is None:  # a Decimal that is not finite: _Walk counts it
+        raise ValueError
+    return value
 
 
 def argument(value):
@@ -169,33 +172,39 @@ _encode_indented = _encoder(indent=2)
 
 def dumps(value, limit):
     """Return value as the bytes of JSON; raise TooLarge if they are more than limit."""
+    return counted(value, limit)[0]
+
+
+def counted(value, limit):
+    """Return dumps(value, limit), and how many numbers in it became null since JSON has no NaN and no infinity."""
+    walk = _Walk(limit)
     try:
-        data = _utf8(_text(value, limit, _encode))
+        data = _utf8(_text(value, walk, _encode))
     except MemoryError:
         raise TooLarge("more JSON than the memory holds") from None
     if len(data) > limit:
         raise TooLarge(f"{len(data)} bytes of JSON, at most {limit} are allowed")
-    return data
+    return data, walk.nulls
 
 
 def indented(value):
     """Return value as JSON text for people."""
-    return _text(value, 1 << 40, _encode_indented)
+    return _text(value, _Walk(1 << 40), _encode_indented)
 
 
-def _text(value, limit, encode):
+def _text(value, walk, encode):
     if type(value) is plan.Placeholder:  # encode would test its type
         value = plan.shown(value)
     try:
-        if _plain(value, limit):
+        if _plain(value, walk.limit):
             return encode(value)
     except (ValueError, TypeError, OverflowError, RecursionError):
         pass  # a NaN, a key of an odd type, a very long int
     except RuntimeError:
         pass  # another thread changed it
     if learn():
-        return _text(value, limit, encode)
-    return encode(_Walk(limit).value(value, 0))
+        return _text(value, walk, encode)
+    return encode(walk.value(value, 0))
 
 
 def _utf8(text):
@@ -279,6 +288,7 @@ class _Walk:
 
     def __init__(self, limit):
         self.limit = self.left = limit  # bytes, estimated from below
+        self.nulls = 0  # numbers that are not finite
         self.above = set()  # ids of the containers around the current value
 
     def spend(self, n):
@@ -297,9 +307,10 @@ class _Walk:
         if kind is int:
             return v if v.bit_length() < _INT_BITS else hex(v)
         if kind is float:
-            return v if math.isfinite(v) else None
+            return v if math.isfinite(v) else self.null()
         if kind in _LEAF:
-            return self.bounded(_LEAF[kind](v))
+            v = _LEAF[kind](v)
+            return self.null() if v is None else self.bounded(v)
         if id(v) in self.above:
             return "<cycle>"
         if depth >= MAX_DEPTH:
@@ -313,6 +324,10 @@ class _Walk:
             return self.bounded(_repr(v))
         finally:
             self.above.discard(id(v))
+
+    def null(self):
+        self.nulls += 1
+        return None
 
     def bounded(self, v):
         self.spend(len(v) if isinstance(v, str) else 1)

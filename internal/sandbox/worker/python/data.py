@@ -50,4 +50,6 @@ def format_output(data, max_chars=5000):
     if len(text) <= max_chars:
         return text
     note = f"\n… {len(text)} characters in all"
-    return text[: max(max_chars - len(note), 0)] + note[: max(max_chars, 0)]
+    if len(note) * 2 > max_chars:  # the data is worth more than the note
+        note = "…"
+    return (text[: max(max_chars - len(note), 0)] + note)[: max(max_chars, 0)]

@@ -55,11 +55,9 @@ class Files:
         return f"Written {len(data)} bytes to {filename}"
 
     def list_files(self, path="."):
-        """Return the files under path, relative to the workspace, sorted."""
+        """Return the files under path, relative to the workspace, sorted; none if path does not exist."""
         start = self._inside(path)
         dry = {p: data for p, data in (self.dry or {}).items() if p == start or p.startswith(start.rstrip("/") + "/")}
-        if not os.path.exists(start) and not any(data is not None for data in dry.values()):
-            raise FileNotFoundError(f"Directory not found: {path}")
         found = self._found(start) - dry.keys() | {p for p, data in dry.items() if data is not None}
         return sorted(os.path.relpath(p, self._root) for p in found)
 

@@ -40,7 +40,7 @@ _NO_MEMORY = (
     b'{"status":"raised","error":"the code ran out of memory","error_type":"MemoryError",'
     b'"traceback":"","limit":"memory"}'
 )
-_PROGRESS_SECONDS = 0.05
+_PROGRESS_PER_SECOND, _PROGRESS_BURST = 20, 32
 _REHEARSAL = ("1+1", "x = [1.5, {'a': None}]\nprint(x, file=out)\nresult = x")
 FAILURES = ("1/0", "await")
 
@@ -154,7 +154,8 @@ class _Interpreter:
         self.ready = self._ready(workspace)
         self.globals.update(self.ready)
         self.ballast = _ballast()
-        self.progressed = 0.0  # time of the last progress notice
+        self.progressed, self.notices = 0.0, 0  # time of the last call of progress, and how many notices may be sent
+        self.unsent_progress = None
 
     def _ready(self, workspace):
         ready = {
@@ -171,7 +172,7 @@ class _Interpreter:
             "forms": self.forms,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
-            "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "QuotaError": QuotaError, "checkpoint": self.checkpoint, "show": self.screen.show, "ToolError": ToolError,
+            "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "QuotaError": QuotaError, "checkpoint": self.checkpoint, "show": self.screen.show, "display": self.screen.display, "ToolError": ToolError,
             "search_tools": self.servers.search_tools, "get_tool_definition": self.servers.get_tool_definition,
             "call_tool": self.servers.call_tool, "parallel": servers.parallel,
         }
@@ -181,6 +182,7 @@ class _Interpreter:
     def install(self):
         """Replace __main__ and the streams, and install the packages skills and servers."""
         sys.modules["__main__"] = self.main
+        show.current = self.screen
         sys.argv = [""]
         self.channel.own_threads()
         output.install(self.stdout, self.stderr)
@@ -190,9 +192,16 @@ class _Interpreter:
     def progress(self, done, total=None, message=""):
         """Report progress. Calls are rate-limited, so it may be called in any loop."""
         now = _clock()
-        if now - self.progressed < _PROGRESS_SECONDS and done != total:
-            return
+        self.notices = min(self.notices + (now - self.progressed) * _PROGRESS_PER_SECOND, _PROGRESS_BURST)
         self.progressed = now
+        if self.notices < 1 and done != total:
+            self.unsent_progress = done, total, message
+            return
+        self.notices -= 1
+        self._send_progress(done, total, message)
+
+    def _send_progress(self, done, total, message):
+        self.unsent_progress = None
         for value in (done, total):
             if value is not None and not isinstance(value, (int, float)):
                 raise TypeError(f"progress(done, total, message): a number is needed, got {type(value).__name__}")
@@ -234,7 +243,8 @@ class _Interpreter:
         """Wait for code and run it."""
         number, payload = self.channel.next_execution()
         self.channel.begin(number)
-        self.screen.shown = 0
+        self.screen.begin()
+        self.unsent_progress = None
         self.stdout.forget()
         self.skills.begin()
         self.servers.forget()
@@ -252,16 +262,38 @@ class _Interpreter:
             try:
                 request = _loads(payload.pop().decode())
                 value = self._run(request, number)
+                if self.unsent_progress is not None:
+                    self._send_progress(*self.unsent_progress)
             finally:
                 _settrace(None)  # before anything that could be traced
                 _setprofile(None)
                 if _getrecursionlimit() < 1000:
                     _setrecursionlimit(1000)
-            return _completed(value, request["result_bytes"])
+            value = self.screen.result(value, self._table_file(request))
+            return self._completed(value, request["result_bytes"])
         except BaseException as e:
             if self.channel.fd < 0:
                 _leave_child(e)
             return self._failed(e)
+
+    def _table_file(self, request):
+        """Return the file for the complete data of a table, "" if tables are returned as rows."""
+        if "tables" not in request or self.files.dry is not None:
+            return ""
+        return f"{self.files.workspace}/.results/{request['id']}"
+
+    def _completed(self, value, limit):
+        if value is _MISSING:
+            return (_NOTHING,)
+        try:
+            body, nulls = convert.counted(value, limit)
+        except convert.TooLarge as e:
+            return (_dumps(_too_large(e)).encode(),)
+        if nulls:
+            self.stderr.write(f"NaN and infinity are null in the result ({nulls} of them): JSON has no such numbers\n")
+        if len(body) < 4096:
+            return (_COMPLETED + body + b"}",)
+        return (_COMPLETED, body, b"}")
 
     def _end(self, parts):
         try:
@@ -293,7 +325,7 @@ class _Interpreter:
         if "check" in request:
             ours = "call_tool" not in new and g.get("call_tool") is self.ready["call_tool"]
             passes.append(lambda tree: preflight.check(tree, self.channel, ours))
-        code = _compile(request["code"].removeprefix("\ufeff"), filename, passes)
+        code = _compile(request["code"].removeprefix("\ufeff"), filename, passes, self.stderr.write)
         _forget_sources(number)
         g.update(new)
         names = restricted.enter(g) if restricted else vars(builtins)
@@ -386,11 +418,26 @@ def _leave_child(exc):
     _exit(1)
 
 
-def _compile(source, filename, passes=()):
+def _parse(source, filename, note):
+    """Return the syntax tree of source, which may be of a notebook; note is called with what was omitted."""
+    try:
+        return compile(source, filename, "exec", _AWAIT | ast.PyCF_ONLY_AST, dont_inherit=True)
+    except SyntaxError as e:
+        from . import notebook
+
+        converted = notebook.converted(source, e)
+        if converted is None or converted[0] == source:
+            raise
+    if converted[1]:
+        note(converted[1] + "\n")
+    return _parse(converted[0], filename, note)
+
+
+def _compile(source, filename, passes=(), note=lambda text: None):
     """Compile code so that it leaves the value of a last expression in _VALUE; each pass may change or reject its tree."""
     skills.remember(filename, source)
     try:
-        tree = compile(source, filename, "exec", _AWAIT | ast.PyCF_ONLY_AST, dont_inherit=True)
+        tree = _parse(source, filename, note)
         for run_pass in passes:
             run_pass(tree)
         if tree.body and isinstance(tree.body[-1], ast.Expr):
@@ -404,18 +451,6 @@ def _compile(source, filename, passes=()):
 
 def _forget_sources(number):
     linecache.cache.pop(f"<code {number - _SOURCES}>", None)
-
-
-def _completed(value, limit):
-    if value is _MISSING:
-        return (_NOTHING,)
-    try:
-        body = convert.dumps(value, limit)
-    except convert.TooLarge as e:
-        return (_dumps(_too_large(e)).encode(),)
-    if len(body) < 4096:
-        return (_COMPLETED + body + b"}",)
-    return (_COMPLETED, body, b"}")
 
 
 def _too_large(e):

@@ -4,9 +4,12 @@ import base64
 import io
 import json
 import os
+import sys
 
 from . import convert
 
+PACKAGES = frozenset(("matplotlib", "PIL", "seaborn", "plotly", "altair", "pandas", "geopandas", "polars", "pyarrow", "numpy"))
+current = None  # the Screen of this process
 MAX_IMAGES = 8
 MAX_BYTES = 5 << 20
 _MAX_ROWS = 50
@@ -24,18 +27,56 @@ _dumps = json.JSONEncoder().encode
 class Screen:
     def __init__(self, channel, stdout, read_file):
         self._channel, self._stdout, self._read_file = channel, stdout, read_file
-        self.shown = 0
+        self.begin()
+
+    def begin(self):
+        """Forget the pictures of the previous execution."""
+        self.shown, self._figures = 0, []
+
+    def was_shown(self, obj):
+        return any(obj is f for f in self._figures)
+
+    def display(self, *objects):
+        """Show each object, as show does."""
+        for obj in objects:
+            self.show(obj)
+
+    def result(self, value, name):
+        """Show a result that is a picture or a table of a package, and return its description; else return value."""
+        if not _is_package(value):
+            return value
+        from . import display
+
+        return display.result(self, value, name)
 
     def show(self, obj):
-        """Show a matplotlib figure, a PIL image, the bytes or the file name of a picture, or a table."""
-        data = self._picture(obj)
-        if data is not None:
-            self._send(data)
-        elif isinstance(obj, str):
+        """Show a figure, axes, a PIL image, the bytes or the file name of a picture, or a table."""
+        if _is_package(obj):
+            from . import display
+
+            if (figures := display.figures_of(obj)) and figures != [obj]:
+                self.display(*figures)
+                return
+            if frame := display.Table.of(obj):
+                text, _ = frame.markdown(_MAX_ROWS)
+                self._stdout.item(f"{text}{frame.rows} rows × {len(frame.types)} columns")
+                return
+        if self.show_picture(obj):
+            return
+        if isinstance(obj, str):
             raise FileNotFoundError(f"File not found: {obj}")
-        else:
-            rows = _rows(obj)
-            self._stdout.item(table(rows) if rows else convert.indented(obj))
+        rows = _rows(obj)
+        self._stdout.item(table(rows) if rows else convert.indented(obj))
+
+    def show_picture(self, obj):
+        """Show obj if it is a picture, and report that."""
+        data = self._picture(obj)
+        if data is None:
+            return False
+        self._send(data)
+        self._figures.append(obj)
+        _close(obj)
+        return True
 
     def _picture(self, obj):
         if isinstance(obj, (bytes, bytearray, memoryview)):
@@ -49,7 +90,7 @@ class Screen:
         for method in ("_repr_png_", "_repr_jpeg_"):
             if hasattr(obj, method) and (data := getattr(obj, method)()):
                 return base64.b64decode(data) if isinstance(data, str) else data
-        return None
+        return _chart(obj)
 
     def _send(self, data):
         mime = mime_type(data)
@@ -68,6 +109,39 @@ def mime_type(data):
         if data.startswith(magic):
             return mime
     return "image/webp" if data[:4] == b"RIFF" and data[8:12] == b"WEBP" else None
+
+
+def _is_package(value):
+    """Report whether value is of one of PACKAGES, or may contain figures of matplotlib."""
+    package = getattr(type(value), "__module__", None)
+    if isinstance(value, (list, tuple)):
+        return "matplotlib.figure" in sys.modules
+    return isinstance(package, str) and package.partition(".")[0] in PACKAGES
+
+
+class NoPicture(ValueError):
+    """A chart cannot be drawn here."""
+
+
+def _chart(obj):
+    """Return the PNG of a chart of Altair; None if obj is no chart. It raises NoPicture for one that cannot be drawn."""
+    package = type(obj).__module__.partition(".")[0]
+    if package == "altair" and hasattr(obj, "to_dict"):
+        try:
+            import vl_convert
+        except ImportError:
+            raise NoPicture("an Altair chart needs the package vl-convert-python to become a picture: ask the operator, or use matplotlib") from None
+        return vl_convert.vegalite_to_png(obj.to_dict())
+    if package == "plotly" and hasattr(obj, "write_html"):
+        raise NoPicture("a Plotly figure needs a browser to become a picture: use matplotlib for one, or write_html() for a page")
+    return None
+
+
+def _close(figure):
+    """Close a figure of pyplot, so that the next plot gets a new one."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    if pyplot and hasattr(figure, "savefig") and hasattr(figure, "axes"):
+        pyplot.close(figure)
 
 
 def _saved(save):

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	return group("config", "Check and show the configuration",
+		&cobra.Command{
+			Use: "check", Short: "Check the configuration",
+			Long: `Check reads the configuration from all sources, as serve does, and reports all errors
+and warnings. It starts nothing.`,
+			Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { return a.runConfigCheck() },
+		},
+		&cobra.Command{
+			Use: "show", Short: "Show the settings and where each is set",
+			Long: `Show prints the keys that are set, their values and the source of each: a line of a
+file, a variable or a flag. Other keys have their defaults. Secrets are hidden.`,
+			Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { return a.runConfigShow() },
+		},
+		&cobra.Command{
+			Use: "schema", Short: "Print the JSON Schema of sandpiper.yaml",
+			Long: `Schema prints the JSON Schema of sandpiper.yaml, for completion in an editor. Editors
+with the YAML language server read it from a file that the first line names:
+
+  # yaml-language-server: $schema=./sandpiper.schema.json`,
+			Example: `  sandpiper config schema >sandpiper.schema.json`,
+			Args:    cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error {
+				text, err := config.JSONSchema()
+				if err == nil {
+					_, err = fmt.Fprintf(a.stdout, "%s\n", text)
+				}
+				return err
+			},
+		})
+}
+
+func (a *app) runConfigCheck() error {
+	cfg, err := a.loadConfig(nil)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, cfg.Warnings...)})
+	}
+	for _, w := range cfg.Warnings {
+		a.warn(w)
+	}
+	if len(cfg.Files) == 0 {
+		a.printf("There is no configuration file; the defaults are in force.\n")
+	}
+	for _, file := range cfg.Files {
+		a.printDone("%s is valid", file)
+	}
+	return nil
+}
+
+func (a *app) runConfigShow() error {
+	cfg, err := a.loadConfig(nil)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{"files": append([]string{}, cfg.Files...), "settings": append([]config.Setting{}, cfg.Given...)})
+	}
+	key, value := 0, 0
+	for _, s := range cfg.Given {
+		key, value = max(key, len(s.Key)), max(value, min(40, len([]rune(s.Value))))
+	}
+	for _, s := range cfg.Given {
+		a.printf("%-*s  %-*s  %s\n", key, s.Key, value, visibleName(s.Value), styleFor(a.stdout).dim(visibleName(s.From)))
+	}
+	if len(cfg.Given) == 0 {
+		a.printf("Nothing is set: all keys have their defaults.\n")
+	}
+	return nil
+}

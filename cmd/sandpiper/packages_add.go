@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
+)
+
+// preset is a list of packages with a name.
+type preset struct{ packages, preload []string }
+
+// presets are the lists of `packages add --preset`.
+var presets = map[string]preset{
+	"data": {
+		packages: []string{"pandas", "numpy", "matplotlib", "pillow", "seaborn", "scikit-learn", "polars", "duckdb", "openpyxl"},
+		preload:  []string{"pandas", "matplotlib.pyplot"},
+	},
+}
+
+// preloadable are the packages that are worth importing before workers are forked.
+var preloadable = map[string]string{"pandas": "pandas", "matplotlib": "matplotlib.pyplot", "numpy": "numpy", "polars": "polars"}
+
+func (a *app) packagesAddCommand() *cobra.Command {
+	var name string
+	c := &cobra.Command{
+		Use: "add PACKAGE...", Short: "Add packages to the configuration, lock and install them",
+		Long: `Add adds packages to sandbox.packages, resolves them from the package index configured
+for pip, writes the lock file and installs the wheels, for the layer default. If that
+fails, the configuration is not changed. PACKAGE is a name, with or without a version:
+pandas, "numpy==2.5.*".
+
+--preset data adds pandas, numpy, matplotlib, pillow, seaborn, scikit-learn, polars,
+duckdb and openpyxl.`,
+		Example: `  sandpiper packages add pandas matplotlib
+  sandpiper packages add --preset data`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, ok := presets[name]
+			if name != "" && !ok {
+				return usagef("--preset is %.40q; it must be data", name)
+			}
+			return a.runPackagesAdd(cmd.Context(), preset{slices.Concat(args, p.packages), p.preload})
+		},
+	}
+	c.Flags().StringVar(&name, "preset", "", "add a list of packages: data")
+	return c
+}
+
+// requirement matches a name of a package, its extras and versions.
+var requirement = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._,-]+\])? *([=<>!~]=?[^;@#]*)?$`)
+
+func (a *app) runPackagesAdd(ctx context.Context, more preset) error {
+	if len(more.packages) == 0 {
+		return usagef("no package is named; name one, such as pandas, or use --preset data")
+	}
+	for _, name := range more.packages {
+		if !requirement.MatchString(name) {
+			return usagef("%.60q is not a package; use a name such as pandas, or a name and a version such as \"numpy==2.5.*\"", name)
+		}
+	}
+	path, old, err := a.serversFile()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil { // pip runs there
+		return fault.Wrap(fault.Unavailable, err, "%s cannot be created", filepath.Dir(path))
+	}
+	var installed string
+	var text []byte
+	err = a.withPackages(ctx, []string{config.DefaultPackageLayer}, func(l layer, in *python.Installation) error {
+		cfg := l.Config
+		cfg.Requirements = mergedPackages(cfg.Requirements, more.packages)
+		cfg.LockFile = filepath.Join(filepath.Dir(path), packages.LockName)
+		if text, err = config.SetPackages(path, old, cfg.Requirements, a.preloadOf(more)); err != nil {
+			return err
+		}
+		installed, err = a.addPackages(ctx, cfg, in)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	record := clientconfig.Record{Dir: config.UserDir(os.Environ())}
+	if record.Dir == "" {
+		record.Dir = filepath.Dir(path)
+	}
+	if err := record.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{"success": true, "file": path, "dir": installed})
+	}
+	a.printDone("%s in %s", "added "+strings.Join(more.packages, ", "), path)
+	a.printf("A running daemon uses them after a restart.\n")
+	return nil
+}
+
+// addPackages locks and installs the packages of cfg, and returns their directory.
+func (a *app) addPackages(ctx context.Context, cfg packages.Config, in *python.Installation) (dir string, err error) {
+	if isTerminal(a.stderr) {
+		fmt.Fprintln(a.stderr, "Resolving the packages.")
+	}
+	lock, err := packages.Resolve(ctx, cfg, in)
+	if err != nil {
+		return "", err
+	}
+	installed, _, err := packages.Install(ctx, cfg, in)
+	if err != nil {
+		return "", err
+	}
+	defer installed.Close()
+	if !a.json {
+		a.printPackages(lock)
+		a.printf("%s, %s in %s\n", installedText(len(lock.Packages), layer{}), dirSize(installed.Dir()), visibleName(installed.Dir()))
+	}
+	return installed.Dir(), nil
+}
+
+// preloadOf returns the modules to preload, besides those of the configuration.
+func (a *app) preloadOf(more preset) []string {
+	cfg, err := a.loadConfig(nil)
+	if err != nil {
+		return nil
+	}
+	all := slices.Clone(cfg.Preload)
+	for _, p := range more.packages {
+		if module := preloadable[strings.ToLower(p)]; module != "" && !slices.Contains(all, module) {
+			all = append(all, module)
+		}
+	}
+	return all
+}
+
+// mergedPackages returns had with more, which replace requirements of the same packages.
+func mergedPackages(had, more []string) []string {
+	name := func(r string) string {
+		return strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(requirement.FindStringSubmatch(r)[1]))
+	}
+	all := slices.Clone(had)
+	for _, r := range more {
+		i := slices.IndexFunc(all, func(old string) bool { return requirement.MatchString(old) && name(old) == name(r) })
+		if i < 0 {
+			all = append(all, r)
+		} else {
+			all[i] = r
+		}
+	}
+	return all
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// unknownCommand is the error for a word that is not a subcommand of c, with similar ones.
+func unknownCommand(c *cobra.Command, word string) error {
+	var names, deeper []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			names = append(names, sub.Name())
+		}
+		for _, s := range sub.Commands() {
+			if s.Name() == word {
+				deeper = append(deeper, s.CommandPath())
+			}
+		}
+	}
+	path := c.CommandPath()
+	var near string
+	if found := fault.Nearest(word, names, 1); found != nil {
+		near = fmt.Sprintf("; did you mean %s %s?", path, found[0])
+	} else if len(deeper) > 0 {
+		near = "; did you mean " + strings.Join(deeper[:min(3, len(deeper))], " or ") + "?"
+	}
+	return fmt.Errorf("%.60q is not a command of %s%s", word, path, near)
+}
+
+// flagError describes an error of the flags of c.
+func flagError(c *cobra.Command, err error) error {
+	help := "; see " + c.CommandPath() + " --help"
+	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		name := e.GetSpecifiedName()
+		if e.GetSpecifiedShortnames() != "" {
+			return usagef("there is no flag -%s%s", name, help)
+		}
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := fault.Nearest(name, names, 1); near != nil {
+			help = "; did you mean --" + near[0] + "?"
+		}
+		return usagef("there is no flag --%s%s", name, help)
+	}
+	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return usagef("--%s needs a value%s", e.GetFlag().Name, help)
+	}
+	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		f := e.GetFlag()
+		if allowed := allowedValues(f.Value.Type()); allowed != "" {
+			return usagef("--%s is %.60q; it must be %s", f.Name, e.GetValue(), allowed)
+		}
+		return usagef("--%s is %.60q: %w", f.Name, e.GetValue(), e.Unwrap())
+	}
+	if e, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
+		return usagef("%.60q is not a flag%s", e.GetSpecifiedFlag(), help)
+	}
+	return usage{err}
+}
+
+// allowedValues describes the values of a type of flags, "" if it is not known.
+func allowedValues(kind string) string {
+	switch {
+	case kind == "bool":
+		return "true or false"
+	case kind == "duration":
+		return "a time, such as 30, 30s or 5m"
+	case strings.HasPrefix(kind, "int") || strings.HasPrefix(kind, "uint"):
+		return "a whole number"
+	case strings.HasPrefix(kind, "float"):
+		return "a number"
+	}
+	return ""
+}
+
+// duration is the value of a flag: a number of seconds, or a time such as 30s or 5m.
+type duration time.Duration
+
+// durationFlag adds a flag for a time.
+func durationFlag(f *pflag.FlagSet, at *time.Duration, name string, fallback time.Duration, about string) {
+	*at = fallback
+	f.Var((*duration)(at), name, about)
+}
+
+func (d *duration) Set(text string) error {
+	if n, err := strconv.ParseFloat(text, 64); err == nil && n >= 0 && n < 1e9 {
+		*d = duration(n * float64(time.Second))
+		return nil
+	}
+	parsed, err := time.ParseDuration(text)
+	*d = duration(parsed)
+	return err
+}
+
+func (d *duration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+func (*duration) Type() string { return "duration" }
+
+// commandsOnly rejects arguments of a command that only has subcommands.
+func commandsOnly(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(cmd, args[0])
+	}
+	return nil
+}

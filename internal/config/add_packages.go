@@ -1,0 +1,119 @@
+package config
+
+import (
+	"bytes"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// SetPackages replaces the lists sandbox.packages and sandbox.preload in the text of a configuration
+// file at path, and keeps all other bytes. It parses the result to verify it. An empty list is left
+// as it is.
+func SetPackages(path string, text []byte, names, preload []string) ([]byte, error) {
+	before, err := settingsIn(path, text)
+	if err != nil {
+		return nil, err
+	}
+	out := text
+	want := map[string][]string{"packages": names, "preload": preload}
+	for _, key := range []string{"preload", "packages"} { // the last one that is inserted comes first
+		if list := want[key]; len(list) > 0 {
+			if out = setList(out, key, list); out == nil {
+				return nil, fixedPackages(path)
+			}
+		}
+	}
+	after, err := settingsIn(path, out)
+	keys := []string{"sandbox.packages", "sandbox.preload"}
+	if err != nil || !slices.Equal(others(before, keys...), others(after, keys...)) {
+		return nil, fixedPackages(path)
+	}
+	for key, list := range want {
+		if len(list) > 0 && !slices.Equal(listIn(after, "sandbox."+key), list) {
+			return nil, fixedPackages(path)
+		}
+	}
+	return out, nil
+}
+
+func fixedPackages(path string) error {
+	return fault.New(fault.Unavailable, "packages cannot be added to %s: its format cannot be edited safely", path).
+		WithHint("add them to sandbox.packages by hand, then run `sandpiper packages lock` and `sandpiper packages install`")
+}
+
+// listIn returns the list of a key.
+func listIn(all []setting, key string) (list []string) {
+	for _, s := range all {
+		if seq, ok := s.node.(*ast.SequenceNode); ok && s.key == key {
+			list = nil
+			for _, v := range seq.Values {
+				list = append(list, v.GetToken().Value)
+			}
+		}
+	}
+	return list
+}
+
+// plainName matches what YAML reads as a string without quotes, also in a list.
+var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*$`)
+
+// setList sets a list of the block sandbox, and adds what is missing; nil if it cannot.
+func setList(text []byte, key string, list []string) []byte {
+	end := "\n"
+	if bytes.Contains(text, []byte("\r\n")) {
+		end = "\r\n"
+	}
+	quoted := make([]string, len(list))
+	for i, name := range list {
+		if quoted[i] = name; !plainName.MatchString(name) {
+			quoted[i] = strconv.Quote(name)
+		}
+	}
+	line := key + ": [" + strings.Join(quoted, ", ") + "]" + end
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	if n := len(lines); lines[n-1] != "" {
+		lines[n-1] += end
+	}
+	var top []*ast.MappingValueNode
+	if len(file.Docs) > 0 && file.Docs[0].Body != nil {
+		top = members(file.Docs[0].Body)
+	}
+	i := slices.IndexFunc(top, func(v *ast.MappingValueNode) bool { return v.Key.GetToken().Value == "sandbox" })
+	if i < 0 {
+		return []byte(strings.Join(lines, "") + "sandbox:" + end + "  " + line)
+	}
+	at := top[i].Key.GetToken().Position.Line // the line after it
+	inner := members(top[i].Value)
+	if len(inner) == 0 || inner[0].Key.GetToken().Position.Line == at {
+		return nil // empty, or in braces
+	}
+	column := inner[0].Key.GetToken().Position.Column
+	stop := at
+	for _, m := range inner {
+		if m.Key.GetToken().Value == key {
+			at = m.Key.GetToken().Position.Line - 1
+			stop = at + 1
+			for stop < len(lines) && strings.TrimSpace(lines[stop]) != "" && (indentedBy(lines[stop], column) || isItem(lines[stop], column-1)) {
+				stop++
+			}
+		}
+	}
+	return []byte(strings.Join(slices.Replace(lines, at, stop, strings.Repeat(" ", column-1)+line), ""))
+}
+
+// isItem reports whether a line is an item of a list, or the end of one, at an indentation.
+func isItem(line string, indent int) bool {
+	rest := strings.TrimLeft(line, " ")
+	return len(line)-len(rest) == indent && (strings.HasPrefix(rest, "- ") || strings.HasPrefix(rest, "]"))
+}
