@@ -25,8 +25,8 @@ func (p *pass) assigned(start, end int) {
 	if kind == notSecret {
 		return
 	}
-	value, clear := p.value(start, quote, kind), quote != 0 || name == authorization || p.at(start-1) == '>' || strings.ToUpper(name) == name
-	if start+len(value) < end && quote != 0 || !secretLike(value, kind, clear) {
+	value, delimited := p.value(start, quote, kind), quote != 0 || name == authorization || p.at(start-1) == '>' || strings.ToUpper(name) == name
+	if start+len(value) < end && quote != 0 || !secretLike(value, kind, delimited) {
 		return
 	}
 	p.add(APIKey, start, start+len(value), 0.8)
@@ -82,7 +82,7 @@ func (p *pass) assignedName(start int, quote byte) (string, bool) {
 		}
 	}
 	i = p.blanks(i)
-	if quote == 0 && strings.ContainsAny(p.text[i:start], "\n\r") && (p.at(i-1) == '=' || !p.continuesLine(start)) {
+	if quote == 0 && hasLineBreak(p.text[i:start]) && (p.at(i-1) == '=' || !p.continuesLine(start)) {
 		return "", false
 	}
 	mark := i
@@ -112,6 +112,15 @@ func (p *pass) assignedName(start int, quote byte) (string, bool) {
 		return p.previousName(first)
 	}
 	return name, name != ""
+}
+
+func hasLineBreak(blanks string) bool {
+	for i := range len(blanks) {
+		if blanks[i] == '\n' || blanks[i] == '\r' {
+			return true
+		}
+	}
+	return false
 }
 
 // continuesLine reports whether the unquoted value at start may belong to a name on an
@@ -292,8 +301,8 @@ var (
 )
 
 // secretLike reports whether a value with the name of a secret looks like one. A value is
-// clear if its ends are, which code in place of a value is not.
-func secretLike(v string, kind secretKind, clear bool) bool {
+// delimited if its ends are certain, which those of code in place of a value are not.
+func secretLike(v string, kind secretKind, delimited bool) bool {
 	if placeholder(v) || strings.Contains(v, "://") || strings.ContainsAny(v, "<>{}()[]$") && !mixed(v) {
 		return false
 	}
@@ -305,7 +314,7 @@ func secretLike(v string, kind secretKind, clear bool) bool {
 	case len(v) < 10 || kind == session && len(v) < 26:
 		return false
 	case !mixed(v):
-		return clear && kind == key && len(v) >= 14 && bits >= 3.2 && unpronounceable(v)
+		return delimited && kind == key && len(v) >= 14 && bits >= 3.2 && unpronounceable(v)
 	case isDigits(v):
 		return len(v) >= 15
 	case strings.Count(v, ".")+strings.Count(v, "/") > 4 && len(v) < 60:
@@ -313,7 +322,7 @@ func secretLike(v string, kind secretKind, clear bool) bool {
 	case hexadecimal(v):
 		return bits >= 2.3 && scrambled(v)
 	}
-	return bits >= 2.9 && (scrambled(v) || clear && len(v) >= 14 && unpronounceable(v) || len(v) >= 24 && bits >= 3.7)
+	return bits >= 2.9 && (scrambled(v) || delimited && len(v) >= 14 && unpronounceable(v) || len(v) >= 24 && bits >= 3.7)
 }
 
 // unpronounceable reports whether v has few vowels and five consonants in a row, and

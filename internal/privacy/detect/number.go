@@ -34,12 +34,14 @@ func (p *pass) social(start int) {
 // oneDash adds a taxpayer number with a single dash. Nine digits with a dash after the
 // fifth are also a ZIP code, so that these need a hint.
 func (p *pass) oneDash(start int) bool {
-	end := start + 10
-	dash := 3
-	if p.text[start] != '9' || p.at(start+dash) != '-' {
+	if p.text[start] != '9' {
+		return false
+	}
+	end, dash := start+10, 3
+	if p.at(start+dash) != '-' {
 		dash = 5
 	}
-	if p.text[start] != '9' || p.at(start+dash) != '-' || !p.run(start, dash) || !p.run(start+dash+1, 9-dash) || p.is(end, tokens) || p.fraction(end) {
+	if p.at(start+dash) != '-' || !p.run(start, dash) || !p.run(start+dash+1, 9-dash) || p.is(end, tokens) || p.fraction(end) {
 		return false
 	}
 	h := p.hint(start)
