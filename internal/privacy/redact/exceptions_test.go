@@ -148,12 +148,10 @@ func TestStoredExceptions(t *testing.T) {
 }
 
 func TestStrictModeHonorsExceptions(t *testing.T) {
-	r := newRig(t, redact.Config{Mode: redact.Strict, Exceptions: []redact.Exception{{Tool: "ci.*", Types: []detect.Type{detect.IPAddress}}}})
-	o := r.ada
-	o.Local = redact.NewLocalTokens()
-	e := r.rules.For(o)
 	for ref, want := range map[tool.Ref]string{builds: `{"host":"9.8.4.4"}`, crm: `{"host":"<IP_ADDRESS>"}`} {
-		res, err := e.Ingester().From(ref).Result(t.Context(), tool.Result{Structured: json.RawMessage(`{"host":"9.8.4.4"}`)})
+		r := newRig(t, redact.Config{Mode: redact.Strict, Exceptions: []redact.Exception{{Tool: "ci.*", Types: []detect.Type{detect.IPAddress}}}})
+		r.ada.Local = redact.NewLocalTokens()
+		res, err := r.exit().Ingester().From(ref).Result(t.Context(), tool.Result{Structured: json.RawMessage(`{"host":"9.8.4.4"}`)})
 		if got := shown(string(res.Structured)); err != nil || got != want {
 			t.Errorf("%s: code gets %s, want %s (%v)", ref, got, want, err)
 		}
