@@ -95,17 +95,20 @@ func (p *pass) isSection(start, end int) bool {
 		return true
 	}
 	line := strings.TrimRight(before, "#\t")
-	return (line == "" || line[len(line)-1] == '\n' || line[len(line)-1] == '>') && p.at(end) == ' ' && p.isTitle(end)
+	if p.at(end) != ' ' {
+		return false
+	}
+	if line != "" && line[len(line)-1] == '>' { // the text of an element
+		return p.is(end+1, upper|digit) || p.at(end+1) == '<'
+	}
+	return (line == "" || line[len(line)-1] == '\n') && p.isTitle(end)
 }
 
 // isTitle reports whether the text of a heading follows: a capitalized word and then the
-// end of the line or another word, or an element.
+// end of the line or another word.
 func (p *pass) isTitle(i int) bool {
 	for n := 0; n < 4 && p.at(i) == ' '; n++ {
 		i++
-	}
-	if p.at(i) == '<' { // <h4>7.18.1.5 <code>…
-		return true
 	}
 	if !p.is(i, upper) || !p.is(i+1, lower) {
 		return false
@@ -113,7 +116,7 @@ func (p *pass) isTitle(i int) bool {
 	for n := 0; n < maxWord && p.is(i, tokens); n++ {
 		i++
 	}
-	return p.at(i) == '\n' || p.at(i) == 0 || p.at(i) == '<' || p.at(i) == ' ' && p.is(i+1, letter)
+	return p.at(i) == '\n' || p.at(i) == 0 || p.at(i) == ' ' && p.is(i+1, letter)
 }
 
 // product reports whether a word without digits ends at i, as in "chrome/1.2.3.4".
@@ -179,7 +182,7 @@ func (p *pass) ipv6(start int) {
 	for end > start && (p.text[end-1] == '.' || p.text[end-1] == ':' && (end < start+2 || p.text[end-2] != ':')) {
 		end--
 	}
-	if colons < 2 || p.is(end, alnum) || end-start > maxIPv6 {
+	if colons < 2 || p.is(end, alnum) || end-start > maxIPv6 || p.isSlice(start, end) {
 		return
 	}
 	group := p.text[start:end]
@@ -188,6 +191,11 @@ func (p *pass) ipv6(start int) {
 		return
 	}
 	p.add(IPAddress, start, p.prefixLength(end, 128), 0.95)
+}
+
+// isSlice reports whether an index of Python is at start, as in rows[::2].
+func (p *pass) isSlice(start, end int) bool {
+	return p.at(start-1) == '[' && (p.is(start-2, tokens) || p.at(start-2) == ')' || p.at(start-2) == ']') && end-start <= 5
 }
 
 // macColons examines six pairs with colons.
@@ -204,6 +212,9 @@ func (p *pass) macColons(start, end int) {
 func (p *pass) hasGroupBefore(start int) bool {
 	if p.at(start-1) != ':' {
 		return false
+	}
+	if p.is(start-2, digit) && p.is(start-3, digit) { // also a time, as in "T10:20:30"
+		return true
 	}
 	first := start - 1
 	for start-first <= maxWord && p.is(first-1, tokens) {
