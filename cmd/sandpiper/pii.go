@@ -34,7 +34,7 @@ is one line per object, with the positions in its text.`,
 		},
 	}
 	scan.Flags().BoolVar(&jsonl, "jsonl", false, `read lines of {"id", "text"} and print one line for each`)
-	return group("pii", "Find, replace and restore personal data and secrets", append(a.vaultCommands(), scan,
+	return group("pii", "Find, replace and restore personal data and secrets", append(append(a.vaultCommands(), a.exceptionCommands()...), scan, a.explainCommand(),
 		a.ofTenant(&cobra.Command{
 			Use: "sanitize [TEXT|-]", Short: "Replace personal data and secrets by tokens",
 			Long: `Sanitize prints TEXT, or standard input, with tokens such as [EMAIL_…] in place of the

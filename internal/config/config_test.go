@@ -304,6 +304,8 @@ func TestErrorsStateThePosition(t *testing.T) {
 		{name: "a flow to nowhere", yaml: "pii: {flows: [{to: 'crm.[', decision: deny}]}", kind: fault.Invalid, want: `pattern "crm.[" is not valid`},
 		{name: "a key of a flow", yaml: "pii: {flows: [{too: x, decision: deny}]}", kind: fault.Invalid, want: `entry 1 of pii.flows has no key "too"; did you mean "to"?`},
 		{name: "a flow that is a text", yaml: "pii: {flows: [x]}", kind: fault.Invalid, want: `entry 1 of pii.flows must contain keys such as`},
+		{name: "a tool of an exception", yaml: "pii: {exceptions: [{tool: 'ci.['}]}", kind: fault.Invalid, want: `exception 1: pattern "ci.[" is not valid`},
+		{name: "a type of an exception", yaml: "pii: {exceptions: [{types: [MAIL]}]}", kind: fault.Invalid, want: `there is no type "MAIL"; did you mean EMAIL?`},
 		{name: "flows that are no list", yaml: "pii: {flows: {to: x}}", kind: fault.Invalid, want: `pii.flows must be a list`},
 		{name: "a pattern that is none", yaml: "pii: {patterns: [{type: X_Y, pattern: '('}]}", kind: fault.Invalid, want: `not a valid regular expression`},
 		{name: "a type in small letters", yaml: "pii: {keys: {badge: badge}}", kind: fault.Invalid, want: `invalid type of personal data "badge"`},

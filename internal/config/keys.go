@@ -149,6 +149,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, taskKeys, m
 	"pii.addresses":        func(d *draft, s setting) error { return oneOf(&d.PII.Addresses, s, "public", "all") },
 	"pii.key":              func(d *draft, s setting) error { return text(&d.PII.Key, s) },
 	"pii.flows":            func(d *draft, s setting) error { return fillAll(&d.PII.Flows, flowKeys, s) },
+	"pii.exceptions":       func(d *draft, s setting) error { return fillAll(&d.PII.Except, exceptionKeys, s) },
 	"pii.patterns":         func(d *draft, s setting) error { return fillAll(&d.PII.Scan.Patterns, patternKeys, s) },
 	"pii.tokens":           func(d *draft, s setting) error { return whole(&d.PII.Tokens, s, 1, 10_000_000) },
 	"pii.tokens_per_hour":  func(d *draft, s setting) error { return whole(&d.PII.New, s, 1, 10_000_000) },
@@ -175,7 +176,7 @@ var families = map[string]func(d *draft, s setting, name string) error{
 
 // structured keys have lists or mappings as values.
 var structured = map[string]bool{"servers": true, "schedules": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "tasks.prices": true, "sandbox.packages": true, "sandbox.preload": true, "sandbox.package_layers": true, "http.tls.client_scopes": true, "http.tls.acme.hosts": true,
-	"pii.flows": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
+	"pii.flows": true, "pii.exceptions": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are keys that contain other keys.

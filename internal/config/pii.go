@@ -23,6 +23,7 @@ type PII struct {
 	Key       string                        // reference to the master key, for package vault; "" means its default
 	Flows     []redact.Flow                 // in the order of the file
 	Project   []redact.Flow                 // of a project, which can only deny; nil means none
+	Except    []redact.Exception            // values that are detected and not private
 	Scan      detect.Config                 // additional types, keys and patterns
 	TTL       map[detect.Type]time.Duration // lifetime of values by type; "" is the default
 	Tokens    int                           // per tenant; 0 means the default of vault
@@ -42,14 +43,17 @@ func (p *PII) check() error {
 	for _, f := range slices.Concat(p.Flows, p.Project) {
 		named = append(named, f.Types...)
 	}
-	known := p.types()
+	for _, e := range p.Except {
+		named = append(named, e.Types...)
+	}
+	known := p.Types()
 	for _, t := range append(named, slices.Collect(maps.Keys(p.TTL))...) {
 		if t != "" && !slices.Contains(known, string(t)) {
 			return fault.New(fault.Invalid, "pii: there is no type %.40q%s", t, meant(fault.Nearest(string(t), known, 1))).
 				WithHint("types are %s", strings.Join(known, ", "))
 		}
 	}
-	_, err = redact.New(redact.Config{Mode: redact.Mode(p.Mode), Scanner: scanner, Flows: p.Flows, Project: p.Project})
+	_, err = redact.New(redact.Config{Mode: redact.Mode(p.Mode), Scanner: scanner, Flows: p.Flows, Project: p.Project, Exceptions: p.Except})
 	return err
 }
 
@@ -60,8 +64,8 @@ func meant(near []string) string {
 	return fmt.Sprintf("; did you mean %s?", near[0])
 }
 
-// types returns the names of all types.
-func (p *PII) types() (all []string) {
+// Types returns the names of all types.
+func (p *PII) Types() (all []string) {
 	for _, t := range detect.Types {
 		all = append(all, string(t))
 	}
@@ -75,17 +79,26 @@ func (p *PII) types() (all []string) {
 }
 
 var flowKeys = parsers[redact.Flow]{
-	"types": func(f *redact.Flow, n ast.Node) error {
-		var names []string
-		err := list(&names, n)
-		for _, t := range names {
-			f.Types = append(f.Types, detect.Type(t))
-		}
-		return err
-	},
+	"types":    func(f *redact.Flow, n ast.Node) error { return typeList(&f.Types, n) },
 	"to":       func(f *redact.Flow, n ast.Node) error { return scalar(&f.To, n) },
 	"args":     func(f *redact.Flow, n ast.Node) error { return list(&f.Args, n) },
 	"decision": func(f *redact.Flow, n ast.Node) error { return scalar((*string)(&f.Decision), n) },
+}
+
+var exceptionKeys = parsers[redact.Exception]{
+	"types": func(e *redact.Exception, n ast.Node) error { return typeList(&e.Types, n) },
+	"tool":  func(e *redact.Exception, n ast.Node) error { return scalar(&e.Tool, n) },
+	"key":   func(e *redact.Exception, n ast.Node) error { return scalar(&e.Key, n) },
+	"value": func(e *redact.Exception, n ast.Node) error { return scalar(&e.Value, n) },
+}
+
+func typeList(to *[]detect.Type, n ast.Node) error {
+	var names []string
+	err := list(&names, n)
+	for _, t := range names {
+		*to = append(*to, detect.Type(t))
+	}
+	return err
 }
 
 var patternKeys = parsers[detect.Pattern]{

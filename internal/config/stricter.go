@@ -182,7 +182,7 @@ func directs(api *openapi.Source) bool {
 // denies some types denies the project's types too, and their lifetime is the shortest
 // of all types.
 func (c *Config) addTypes(p *PII) {
-	known := c.PII.types()
+	known := c.PII.Types()
 	var added []detect.Type
 	mine := func(t detect.Type, what string) bool {
 		if slices.Contains(known, string(t)) {

@@ -81,7 +81,7 @@ func (d *Daemon) guard() *guardrail.Guard { return d.live.Load().guard }
 // newRules builds redaction.
 func (d *Daemon) newRules(g config.Guardrails, pii config.PII, scanner *detect.Scanner) (*redact.Rules, error) {
 	return redact.New(redact.Config{
-		Filter: newFilter(g), Mode: cmp.Or(redact.Mode(pii.Mode), redact.Egress), Scanner: scanner, Flows: pii.Flows, Project: pii.Project,
+		Filter: newFilter(g), Mode: cmp.Or(redact.Mode(pii.Mode), redact.Egress), Scanner: scanner, Flows: pii.Flows, Project: pii.Project, Exceptions: pii.Except,
 		Reveal: reveals(pii, d.cfg.Served), AllAddresses: pii.Addresses == "all",
 		Record:     func(ctx context.Context, t redact.Transfer) error { return d.data.recordTransfer(ctx, t) },
 		IsToolName: func(text string) bool { return d.Servers != nil && d.Servers.Catalog.Now().IsName(text) },

@@ -48,6 +48,7 @@ var migrations = []store.Migration{
 	{Number: 10, Name: "workflows", SQL: workflow.Tables},
 	{Number: 11, Name: "schedules", SQL: schedule.Tables},
 	{Number: 12, Name: "records of sessions", SQL: session.RecordTables},
+	{Number: 13, Name: "exceptions", SQL: vault.ExceptionTables},
 }
 
 // Home is the data of one tenant, open until Release.

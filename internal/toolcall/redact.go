@@ -21,29 +21,31 @@ func (p redactor) handle(ctx context.Context, c call) (answer, error) {
 		return answer{}, err
 	}
 	c.Args = args
+	from := p.exit.Ingester().From(c.Ref)
+	from.Sent(args)
 	a, err := p.next.handle(ctx, c)
 	if err != nil {
-		return a, p.redactFailure(ctx, err)
+		return a, redactFailure(ctx, from, err)
 	}
-	a.Result, err = p.exit.Ingester().Result(ctx, a.Result)
+	a.Result, err = from.Result(ctx, a.Result)
 	return a, err
 }
 
 // redactFailure redacts the error message and data of a server.
-func (p redactor) redactFailure(ctx context.Context, err error) error {
+func redactFailure(ctx context.Context, from redact.Ingester, err error) error {
 	said, ok := errors.AsType[*tool.Failure](err)
 	if !ok {
 		return err
 	}
 	f := *said
 	var wrong error
-	if f.Message, wrong = p.exit.Ingester().Text(ctx, f.Message); wrong != nil {
+	if f.Message, wrong = from.Text(ctx, f.Message); wrong != nil {
 		return wrong
 	}
-	if f.Data, wrong = p.exit.Ingester().JSON(ctx, f.Data); wrong != nil {
+	if f.Data, wrong = from.JSON(ctx, f.Data); wrong != nil {
 		return wrong
 	}
-	if f.Answer, wrong = p.exit.Ingester().Result(ctx, f.Answer); wrong != nil {
+	if f.Answer, wrong = from.Result(ctx, f.Answer); wrong != nil {
 		return wrong
 	}
 	return &f

@@ -118,6 +118,7 @@ func (p *pass) colon(i int) {
 	switch {
 	case i+2 < len(p.text) && p.text[i+1] == '/' && p.text[i+2] == '/':
 		p.urlCredentials(i + 3)
+		p.webhook(i + 3)
 	case i+1 < len(p.text) && p.text[i+1] == ':':
 		if i == 0 || class[p.text[i-1]]&alnum == 0 && p.text[i-1] != ':' {
 			p.ipv6(i)
@@ -153,6 +154,9 @@ func (p *pass) token(start, end int, seen uint8) {
 	if seen&digit != 0 {
 		p.mixedToken(start, end, seen)
 	}
+	if seen&joint != 0 && size >= 17 && p.text[end-3] == '-' && p.text[end-15] == '-' {
+		p.macDashes(start, end)
+	}
 }
 
 // mixedToken runs the detectors for a token of digits and other characters.
@@ -169,9 +173,6 @@ func (p *pass) mixedToken(start, end int, seen uint8) {
 	}
 	if seen&joint == 0 && size >= 26 && size <= 90 {
 		p.wallet(start, end)
-	}
-	if seen&nonHex == 0 && size == 17 {
-		p.mac(start, '-')
 	}
 	p.iban(start)
 }

@@ -25,8 +25,8 @@ func (p *pass) assigned(start, end int) {
 	if kind == notSecret {
 		return
 	}
-	value := p.value(start, quote, kind)
-	if start+len(value) < end && quote != 0 || !secretLike(value, kind) {
+	value, delimited := p.value(start, quote, kind), quote != 0 || name == authorization || p.at(start-1) == '>' || strings.ToUpper(name) == name
+	if start+len(value) < end && quote != 0 || !secretLike(value, kind, delimited) {
 		return
 	}
 	p.add(APIKey, start, start+len(value), 0.8)
@@ -77,8 +77,14 @@ func (p *pass) assignedName(start int, quote byte) (string, bool) {
 	if quote != 0 {
 		for i--; i > 0 && start-i < 5 && p.text[i-1] == '\\'; i-- {
 		}
+		if strings.IndexByte("bBrRuU", p.at(i-1)) >= 0 && i > 1 && !p.is(i-2, tokens) { // b"…" in Python
+			i--
+		}
 	}
 	i = p.blanks(i)
+	if quote == 0 && hasLineBreak(p.text[i:start]) && (p.at(i-1) == '=' || !p.continuesLine(start)) {
+		return "", false
+	}
 	mark := i
 	for mark > 0 && i-mark < 5 && strings.IndexByte("=:>,(?.|", p.text[mark-1]) >= 0 {
 		mark--
@@ -95,15 +101,42 @@ func (p *pass) assignedName(start int, quote byte) (string, bool) {
 		first--
 	}
 	name := p.text[first:i]
+	if name == "key" || name == "Key" || name == "KEY" {
+		first = p.qualifier(first)
+		return p.text[first:i], true
+	}
+	if quote != 0 && strings.IndexByte(name, '.') >= 0 && strings.IndexByte(p.text[mark:start], ',') >= 0 && p.at(i) == ',' { // f(token.INT, "…")
+		return "", false
+	}
 	if name == "string" || name == "str" || name == "value" { // var token string = "…", key="password" value="…"
 		return p.previousName(first)
 	}
 	return name, name != ""
 }
 
+func hasLineBreak(blanks string) bool {
+	for i := range len(blanks) {
+		if blanks[i] == '\n' || blanks[i] == '\r' {
+			return true
+		}
+	}
+	return false
+}
+
+// continuesLine reports whether the unquoted value at start may belong to a name on an
+// earlier line: it is alone on its line, and is not a name itself.
+func (p *pass) continuesLine(start int) bool {
+	end := start
+	for end-start < maxSecret && p.at(end) > ' ' {
+		end++
+	}
+	rest := p.at(end)
+	return (rest == '\n' || rest == '\r' || rest == 0) && strings.IndexByte(p.text[start:min(end, len(p.text))], '=') < 0 && p.at(end-1) != ':'
+}
+
 // previousName returns the name before a type or a second attribute.
 func (p *pass) previousName(i int) (string, bool) {
-	for n := 0; n < 6 && i > 0 && strings.IndexByte(" \"':=", p.text[i-1]) >= 0; n++ {
+	for n := 0; n < 6 && i > 0 && strings.IndexByte(" \"':=&", p.text[i-1]) >= 0; n++ {
 		i--
 	}
 	first := i
@@ -113,16 +146,48 @@ func (p *pass) previousName(i int) (string, bool) {
 	return p.text[first:i], first < i
 }
 
-// scheme reports whether the words before a value are those of an Authorization header.
+// qualifier returns the start of the word before "key" in "API key", or first.
+func (p *pass) qualifier(first int) int {
+	i := first
+	for first-i < 12 && (p.at(i-1) == ' ' && i == first || p.is(i-1, letter)) {
+		i--
+	}
+	switch strings.ToLower(strings.TrimSpace(p.text[i:first])) {
+	case "api", "access", "secret", "private", "signing", "encryption", "auth", "shared", "account", "license":
+		return i
+	}
+	return first
+}
+
+const authorization = "bearer token"
+
+// scheme returns the name of a value that follows words: those of an Authorization header,
+// an option such as --api-key, or "token is".
 func (p *pass) scheme(start, i int) (string, bool) {
 	if i == start || i < 5 {
 		return "", false
 	}
+	if first := p.wordStart(i); strings.HasPrefix(p.text[first:], "--") {
+		return p.text[first:i], true
+	} else if word := p.text[first:i]; word == "is" || word == "was" {
+		i = p.blanks(first)
+		first = p.qualifier(p.wordStart(i))
+		return p.text[first:i], first < i
+	}
 	switch word := strings.ToLower(p.text[max(0, i-6):i]); {
 	case word == "bearer", (strings.HasSuffix(word, "basic") || strings.HasSuffix(word, "token")) && p.authorized(i):
-		return "bearer token", true
+		return authorization, true
 	}
 	return "", false
+}
+
+// wordStart returns the start of the token that ends at i.
+func (p *pass) wordStart(i int) int {
+	first := i
+	for i-first < maxName && p.is(first-1, tokens) {
+		first--
+	}
+	return first
 }
 
 func (p *pass) authorized(i int) bool {
@@ -149,7 +214,7 @@ func (p *pass) value(start int, quote byte, kind secretKind) string {
 		if b == quote && quote != 0 || b <= ' ' || b >= 0x7F || b == '\\' {
 			break
 		}
-		if quote == 0 && !p.is(i, tokens) && strings.IndexByte(also, b) < 0 {
+		if quote == 0 && !p.is(i, tokens) && strings.IndexByte(also, b) < 0 && !(b == ':' && p.is(i-1, alnum) && p.is(i+1, alnum)) { // "id:secret"
 			break
 		}
 		i++
@@ -190,11 +255,12 @@ func secretKindOf(name string) secretKind {
 		promising = promising || stems[stem(four)] || four&0xFFFFFF == 'p'<<16|'w'<<8|'d'
 		n++
 	}
+	other := notSecret
+	if strings.HasSuffix(name, "_KEY") { // convention of environment variables
+		other = key
+	}
 	if !promising {
-		if strings.HasSuffix(name, "_KEY") { // convention of environment variables
-			return key
-		}
-		return notSecret
+		return other
 	}
 	low := string(buf[:n])
 	has := func(w string) bool { return strings.Contains(low, w) }
@@ -208,7 +274,7 @@ func secretKindOf(name string) secretKind {
 	case strings.HasSuffix(low, "session"):
 		return session
 	}
-	return notSecret
+	return other
 }
 
 // stems is a filter that rejects most names: a hash table of the first four bytes of
@@ -234,8 +300,9 @@ var (
 		"cursor", "limit", "policy", "hash", "env", "mapping", "format", "prefix", "publickey", "tokenizer", "created", "updated"}
 )
 
-// secretLike reports whether a value with the name of a secret looks like one.
-func secretLike(v string, kind secretKind) bool {
+// secretLike reports whether a value with the name of a secret looks like one. A value is
+// delimited if its ends are certain, which those of code in place of a value are not.
+func secretLike(v string, kind secretKind, delimited bool) bool {
 	if placeholder(v) || strings.Contains(v, "://") || strings.ContainsAny(v, "<>{}()[]$") && !mixed(v) {
 		return false
 	}
@@ -244,14 +311,40 @@ func secretLike(v string, kind secretKind) bool {
 		return len(v) >= 6 && bits >= 2.2 && (mixed(v) || strings.ContainsAny(v, "!@#%^&*")) && !isDigits(v)
 	}
 	switch {
-	case len(v) < 10 || !mixed(v) || kind == session && len(v) < 26:
+	case len(v) < 10 || kind == session && len(v) < 26:
 		return false
+	case !mixed(v):
+		return delimited && kind == key && len(v) >= 14 && bits >= 3.2 && unpronounceable(v)
 	case isDigits(v):
 		return len(v) >= 15
 	case strings.Count(v, ".")+strings.Count(v, "/") > 4 && len(v) < 60:
 		return false
+	case hexadecimal(v):
+		return bits >= 2.3 && scrambled(v)
 	}
-	return bits >= 2.9 && (scrambled(v) || len(v) >= 24 && bits >= 3.7)
+	return bits >= 2.9 && (scrambled(v) || delimited && len(v) >= 14 && unpronounceable(v) || len(v) >= 24 && bits >= 3.7)
+}
+
+// unpronounceable reports whether v has few vowels and five consonants in a row, and
+// nothing that separates words.
+func unpronounceable(v string) bool {
+	vowels, letters, run, longest := 0, 0, 0, 0
+	for i := range len(v) {
+		switch {
+		case class[v[i]]&digit != 0:
+			run = 0
+			continue
+		case class[v[i]]&letter == 0:
+			return false
+		case strings.IndexByte("aeiouyAEIOUY", v[i]) >= 0:
+			vowels, run = vowels+1, 0
+		default:
+			run++
+			longest = max(longest, run)
+		}
+		letters++
+	}
+	return longest >= 5 && vowels*10 <= 3*letters
 }
 
 // scrambled reports whether letters and digits alternate within the parts of v. They

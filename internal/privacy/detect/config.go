@@ -119,6 +119,9 @@ func (p *pass) operator(lo, hi int) {
 // whole reports whether a rune begins at i, or the text ends there.
 func (p *pass) whole(i int) bool { return i == len(p.text) || utf8.RuneStart(p.text[i]) }
 
+// SameKey reports whether two keys differ in case and separators only.
+func SameKey(a, b string) bool { return normalize(a) == normalize(b) }
+
 func normalize(k string) string {
 	var out []byte
 	for i := range len(k) {

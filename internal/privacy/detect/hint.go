@@ -13,6 +13,7 @@ const (
 	hintPassport
 	hintLicense
 	hintCard
+	hintIBAN
 	hintVersion
 	hintNumber // another number: of an order, a page, a build
 )
@@ -22,10 +23,11 @@ var hints = words(map[hint]string{
 	hintPhone: "phone phones telephone tel telefon telefono telefone mobile mobil cell cellphone handy fax call called calling dial " +
 		"whatsapp sms ring reach contact callback landline hotline voicemail messages answering msisdn office",
 	hintSSN:      "ssn social socialsecurity",
-	hintITIN:     "itin taxpayer",
+	hintITIN:     "itin taxpayer tin",
 	hintPassport: "passport passports",
 	hintLicense:  "driver drivers driving dl dln",
 	hintCard:     "card cards cc visa mastercard amex credit debit pan maestro",
+	hintIBAN:     "iban ibans",
 	hintVersion:  "version versions ver release released firmware build oid",
 	hintNumber: "order orders invoice tracking transaction ref reference ticket issue isbn issn ean upc sku port page pages pid uid id ids " +
 		"timestamp time date epoch bytes size count total amount price duration offset line lines row rows",
@@ -36,7 +38,8 @@ var hints = words(map[hint]string{
 var hintSubstrings = []struct {
 	word string
 	hint hint
-}{{"passport", hintPassport}, {"phone", hintPhone}, {"license", hintLicense}, {"licence", hintLicense}, {"creditcard", hintCard}}
+}{{"passport", hintPassport}, {"phone", hintPhone}, {"driverslicen", hintLicense}, {"driverlicen", hintLicense},
+	{"drivinglicen", hintLicense}, {"creditcard", hintCard}}
 
 func words(of map[hint]string) map[string]hint {
 	m := map[string]hint{}
@@ -75,7 +78,11 @@ func (p *pass) nearestHint(start int) hint {
 			for i > floor && p.is(i-1, letter) {
 				i--
 			}
-			if h := hintOfRun(p.text[i:end]); h != hintNone {
+			h := hintOfRun(p.text[i:end])
+			if p.text[i]|0x20 == 'i' && p.isTaxNumber(i, end) {
+				h = hintITIN
+			}
+			if h != hintNone && !(end-i <= 3 && p.inBase64(i, end)) {
 				return h
 			}
 			continue
@@ -91,6 +98,27 @@ func (p *pass) nearestHint(start int) hint {
 		i--
 	}
 	return hintNone
+}
+
+// isTaxNumber reports whether text[start:end] is the last word of "tax id" or "tax
+// identification number".
+func (p *pass) isTaxNumber(start, end int) bool {
+	if p.at(start-2)|0x20 != 'x' && p.at(start-2)|0x20 != 'r' {
+		return false
+	}
+	switch strings.ToLower(p.text[start:end]) {
+	case "id", "ids", "identification", "identifier":
+		before := strings.ToLower(p.text[max(0, start-9) : start-1])
+		return strings.HasSuffix(before, "tax") || strings.HasSuffix(before, "taxpayer")
+	}
+	return false
+}
+
+// inBase64 reports whether a run of few letters is a part of base64 and not a word.
+func (p *pass) inBase64(start, end int) bool {
+	before, after := p.at(start-1), p.at(end)
+	return before == '+' || before == '/' || class[before]&digit != 0 || after == '+' || after == '/' ||
+		class[p.text[start]]&lower != 0 && class[p.text[end-1]]&upper != 0
 }
 
 // endsWithColon reports whether the line that ends at i ends in a colon.

@@ -29,18 +29,21 @@ func (p *pass) iban(start int) {
 		return
 	}
 	var all [34]byte
-	n, i := 0, start
+	n, i, end := 0, start, start
 	for n < want {
 		switch b := p.at(i); {
 		case class[b]&digit != 0:
 			all[n] = b
-			n, i = n+1, i+1
+			n, i, end = n+1, i+1, i+1
 		case class[b]&letters != 0:
 			all[n] = b &^ 0x20
-			n, i = n+1, i+1
+			n, i, end = n+1, i+1, i+1
 		case (b == ' ' || b == '-') && n%4 == 0 && n > 0:
 			i++
 		default:
+			if n == want-1 && !p.is(end, alnum|high) && p.hint(start) == hintIBAN && completable(all[:want]) {
+				p.add(IBAN, start, end, 0.75)
+			}
 			return
 		}
 	}
@@ -48,6 +51,18 @@ func (p *pass) iban(start int) {
 		return
 	}
 	p.add(IBAN, start, i, 0.99)
+}
+
+// completable reports whether some last digit makes the checksum valid. One in ten numbers
+// is completable by chance, so that a hint is required as well.
+func completable(all []byte) bool {
+	for d := byte('0'); d <= '9'; d++ {
+		all[len(all)-1] = d
+		if mod97(all) {
+			return true
+		}
+	}
+	return false
 }
 
 // mod97 verifies the checksum of ISO 13616: the first four characters move to the end,

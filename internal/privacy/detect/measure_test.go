@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -34,7 +35,7 @@ type labelledCase struct {
 
 // floors has the minimum recall and precision on the strong cases.
 var floors = map[detect.Type][2]float64{
-	detect.Email: {1, 1}, detect.Phone: {0.99, 0.99}, detect.SSN: {1, 1}, detect.CreditCard: {1, 1}, detect.IPAddress: {1, 1}, detect.APIKey: {0.96, 0.955},
+	detect.Email: {1, 1}, detect.Phone: {0.99, 0.99}, detect.SSN: {1, 1}, detect.CreditCard: {1, 1}, detect.IPAddress: {1, 1}, detect.APIKey: {0.97, 0.965},
 	detect.IBAN: {1, 1}, detect.Crypto: {1, 1}, detect.MACAddress: {1, 1}, detect.URLCredentials: {1, 1}, detect.JWT: {1, 1}, detect.PrivateKey: {1, 1},
 	detect.USPassport: {1, 1}, detect.USDriverLicense: {1, 1}, detect.USITIN: {1, 1},
 }
@@ -53,25 +54,25 @@ func ratio(a, b int) float64 {
 }
 
 // TestRecallOfDevelopmentCases prints recall and precision and compares them with
-// floors. The cases were split into halves by ID; rules were written from the errors
-// of the first half only, so the second half measures how well they generalize.
+// floors. The cases are split into three parts by ID; rules are written from the errors
+// of the first two only, so the third measures how well they generalize.
 func TestRecallOfDevelopmentCases(t *testing.T) {
 	cases := read(t)
 	strong, parts, groups := map[detect.Type]*tally{}, map[string]*tally{}, map[string]*tally{}
 	for _, c := range cases {
-		half := "first half"
-		if hash(c.ID)%2 == 1 {
-			half = "second half"
+		part := "tuned on:"
+		if third(c.ID) == heldBack {
+			part = "held back:"
 		}
 		score(t, c, func(typ detect.Type) []*tally {
 			if c.Strength != "strong" {
 				return []*tally{in(parts, c.Strength+" "+string(typ))}
 			}
-			return []*tally{in(strong, typ), in(parts, half+" "+string(typ)), in(groups, c.Group+" "+string(typ))}
+			return []*tally{in(strong, typ), in(parts, part+" "+string(typ)), in(groups, c.Group+" "+string(typ))}
 		})
 	}
 	print(t, "strong cases", strong)
-	print(t, "by half, and what is not strong", parts)
+	print(t, "by part, and what is not strong", parts)
 	print(t, "strong cases by group", groups)
 	for typ, floor := range floors {
 		got := in(strong, typ)
@@ -187,19 +188,19 @@ func score(t *testing.T, c labelledCase, tallies func(detect.Type) []*tally) {
 			}
 			if slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Type == typ && f.Start < e.End && e.Start < f.End }) {
 				one.hit++
-			} else if os.Getenv("PII_ERRORS") != "" && hash(c.ID)%2 == 0 {
+			} else if os.Getenv("PII_ERRORS") != "" && third(c.ID) != heldBack {
 				t.Logf("missed %s %s %s: %.200q in %.300q, found %v", c.Strength, c.Group, typ, c.Text[e.Start:e.End], c.Text, found)
 			}
 			if slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Type == typ && f.Start == e.Start && f.End == e.End }) {
 				one.exact++
-			} else if os.Getenv("PII_ERRORS") == "exact" && hash(c.ID)%2 == 0 {
+			} else if os.Getenv("PII_ERRORS") == "exact" && third(c.ID) != heldBack {
 				t.Logf("inexact %s %s: %.200q in %.300q, found %v", c.Group, typ, c.Text[e.Start:e.End], c.Text, found)
 			}
 		}
 		for i, f := range found {
 			if f.Type == typ && !matched[i] {
 				one.extra++
-				if os.Getenv("PII_ERRORS") != "" && hash(c.ID)%2 == 0 {
+				if os.Getenv("PII_ERRORS") != "" && third(c.ID) != heldBack {
 					t.Logf("extra %s %s %s: %.200q in %.300q", c.Strength, c.Group, typ, c.Text[f.Start:f.End], c.Text)
 				}
 			}
@@ -234,7 +235,13 @@ func print[K cmp.Ordered](t *testing.T, title string, m map[K]*tally) {
 	}
 }
 
-func hash(id string) byte { sum := sha256.Sum256([]byte(id)); return sum[0] }
+// heldBack is the third of the cases whose errors are not printed.
+const heldBack = 2
+
+func third(id string) uint32 {
+	sum := sha256.Sum256([]byte(id))
+	return binary.BigEndian.Uint32(sum[4:]) % 3
+}
 
 func scanner(t testing.TB) *detect.Scanner {
 	s, err := detect.New(detect.Config{})

@@ -2,6 +2,7 @@ package detect
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -25,6 +26,7 @@ func (p *pass) national(start int, g digits) {
 	switch {
 	case h == hintPhone && len(g.all) >= 7, (h == hintPhone || h == hintNone) && len(g.groups) > 1 && len(g.all) >= 6 && p.contactLabel(g.end):
 		p.add(Phone, start, p.extension(g.end), 0.65)
+	case h == hintNone && (p.isZIP(start, g) || isPaddedQuad(g)):
 	case h == hintNone && (p.hasExitPrefix(start, g) || hasTrunkZero(g) || p.hasAreaCode(start, g)):
 		p.add(Phone, start, p.extension(g.end), 0.6)
 	}
@@ -101,6 +103,24 @@ func (p *pass) hasExitPrefix(start int, g digits) bool {
 	plan := countries[string(rest[:code])]
 	return code > 0 && len(rest)-code >= plan.least && len(rest)-code <= plan.most
 }
+
+// isZIP reports whether g is a ZIP code of nine digits in an address: after the letters of a
+// state, or before the country.
+func (p *pass) isZIP(start int, g digits) bool {
+	if len(g.groups) != 2 || g.groups[0] != 5 || g.groups[1] != 4 || p.at(start+5) != '-' {
+		return false
+	}
+	state := strings.TrimRight(p.text[max(0, start-6):start], " ")
+	n := len(state)
+	if n >= 3 && n < 6 && class[state[n-1]]&class[state[n-2]]&upper != 0 && class[state[n-3]]&alnum == 0 {
+		return true
+	}
+	after := strings.TrimLeft(p.text[min(g.end, len(p.text)):min(len(p.text), g.end+8)], ", ")
+	return strings.HasPrefix(after, "US") || strings.HasPrefix(after, "United")
+}
+
+// isPaddedQuad reports whether g is an IPv4 address with leading zeros.
+func isPaddedQuad(g digits) bool { return slices.Equal(g.groups, []int{3, 3, 3, 3}) }
 
 // hasTrunkZero reports whether g looks like a number with a leading trunk zero:
 // "07700 900 123", "089 12345678", "01 23 45 67 89".

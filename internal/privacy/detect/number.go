@@ -1,5 +1,7 @@
 package detect
 
+import "strings"
+
 // social examines three, two and four digits: a social security number or, by its
 // first digit and its group, a taxpayer number.
 func (p *pass) social(start int) {
@@ -7,6 +9,9 @@ func (p *pass) social(start int) {
 		return
 	}
 	sep := p.at(start + 3)
+	if p.oneDash(start) {
+		return
+	}
 	if sep != '-' && sep != ' ' && sep != '.' || p.at(start+6) != sep || !p.run(start+4, 2) || !p.run(start+7, 4) {
 		return
 	}
@@ -24,6 +29,27 @@ func (p *pass) social(start int) {
 		return
 	}
 	p.addSocial(start, end, p.text[start:start+3]+p.text[start+4:start+6]+p.text[start+7:end], 0.9)
+}
+
+// oneDash adds a taxpayer number with a single dash. Nine digits with a dash after the
+// fifth are also a ZIP code, so that these need a hint.
+func (p *pass) oneDash(start int) bool {
+	if p.text[start] != '9' {
+		return false
+	}
+	end, dash := start+10, 3
+	if p.at(start+dash) != '-' {
+		dash = 5
+	}
+	if p.at(start+dash) != '-' || !p.run(start, dash) || !p.run(start+dash+1, 9-dash) || p.is(end, tokens) || p.fraction(end) {
+		return false
+	}
+	h := p.hint(start)
+	if h == hintITIN || h == hintSSN || h == hintNone && dash == 3 {
+		n := p.text[start:start+dash] + p.text[start+dash+1:end]
+		p.addSocial(start, end, n, 0.65)
+	}
+	return true
 }
 
 // addSocial adds nine digits if such a number may have been issued.
@@ -73,8 +99,32 @@ func (p *pass) license(start, end int) {
 	for i := 0; i < 16 && (p.at(end) == '*' || p.is(end, alnum)); i++ { // partly masked
 		end++
 	}
-	if n := end - start; n >= 5 && n <= 19 && p.hint(start) == hintLicense {
+	if b, c := p.at(start-1), p.at(end); b == '+' || b == '/' || c == '+' || c == '/' || c == '=' { // part of base64
+		return
+	}
+	if n := end - start; n >= 5 && n <= 19 && p.hint(start) == hintLicense && !strings.HasPrefix(p.text[start:], "0x") && p.namesLicense(start) {
 		p.add(USDriverLicense, start, end, 0.7)
+	}
+}
+
+// namesLicense reports whether the words before start denote a license and not only a driver
+// or a part of an identifier.
+func (p *pass) namesLicense(start int) bool {
+	before := strings.ToLower(p.text[max(0, start-maxHint):start])
+	for _, w := range []string{"licen", "permit", "lic ", "lic#", "lic.", "identification", "dln"} {
+		if strings.Contains(before, w) {
+			return true
+		}
+	}
+	for rest := before; ; {
+		i := strings.LastIndex(rest, "dl")
+		if i < 0 {
+			return false
+		}
+		if i == 0 || class[before[i-1]]&tokens == 0 {
+			return true
+		}
+		rest = rest[:i]
 	}
 }
 
@@ -113,6 +163,9 @@ func (p *pass) card(start int) {
 		return
 	}
 	all := string(buf[:n])
+	if p.truncatedCard(start, i, all, sep) {
+		return
+	}
 	if sep != 0 && (n < 14 || n > 16 && n != 19 || size < 2) || !luhn(all) {
 		return
 	}
@@ -120,6 +173,30 @@ func (p *pass) card(start int) {
 		return
 	}
 	p.add(CreditCard, start, i, 0.95)
+}
+
+// truncatedCard adds a card number whose last digit is missing. It has no checksum, so
+// a word or the groups of a card are required.
+func (p *pass) truncatedCard(start, end int, all string, sep byte) bool {
+	n := len(all)
+	fixed := n == 15 && (all[0] == '4' || all[0] == '5' && all[1] >= '1' && all[1] <= '5') || n == 14 && all[0] == '3' && (all[1] == '4' || all[1] == '7')
+	if !fixed || sep == 0 && p.hint(start) != hintCard || sep != 0 && p.hint(start) == hintNumber {
+		return false
+	}
+	if sep != 0 && !inGroups(p.text[start:end], sep, n) {
+		return false
+	}
+	p.add(CreditCard, start, end, 0.65)
+	return true
+}
+
+// inGroups reports whether s has the groups of a card number without its last digit: 4-4-4-3,
+// or 4-6-4 if it has 14 digits.
+func inGroups(s string, sep byte, digits int) bool {
+	if digits == 14 {
+		return len(s) == 16 && s[4] == sep && s[11] == sep
+	}
+	return len(s) == 18 && s[4] == sep && s[9] == sep && s[14] == sep
 }
 
 // fraction reports whether a decimal point and digits are at i, except ".0": pandas

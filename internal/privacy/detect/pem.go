@@ -23,7 +23,9 @@ func (p *pass) privateKey(start, end int) {
 	if i := strings.Index(rest[body:], "-----END"); i >= 0 {
 		tail := rest[body+i+8:]
 		if j := strings.Index(tail[:min(len(tail), 60)], "-----"); j >= 0 {
-			p.add(PrivateKey, start, start+body+i+8+j+5, 1)
+			if keyMaterial(rest[body : body+i]) {
+				p.add(PrivateKey, start, start+body+i+8+j+5, 1)
+			}
 			return
 		}
 	}
@@ -31,7 +33,22 @@ func (p *pass) privateKey(start, end int) {
 	for i < len(rest) && (class[rest[i]]&alnum != 0 || strings.IndexByte("+/=\r\n\t \\:,-", rest[i]) >= 0) {
 		i++
 	}
-	if i-body >= 40 {
+	if keyMaterial(rest[body:i]) {
 		p.add(PrivateKey, start, start+i, 0.95)
 	}
+}
+
+// keyMaterial reports whether the body of a key has at least 30 bytes in base64, which
+// every private key exceeds, and is not a placeholder.
+func keyMaterial(body string) bool {
+	const least, entropyOf = 40, 256
+	var b []byte
+	for i := 0; i < len(body) && len(b) < entropyOf; i++ {
+		if body[i] == '\\' { // an escaped line break
+			i++
+		} else if class[body[i]]&alnum != 0 || body[i] == '+' || body[i] == '/' {
+			b = append(b, body[i])
+		}
+	}
+	return len(b) >= least && entropy(string(b)) > 3
 }

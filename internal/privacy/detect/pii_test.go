@@ -90,6 +90,35 @@ func TestValueUsesKey(t *testing.T) {
 	}
 }
 
+func TestExplain(t *testing.T) {
+	for text, want := range map[string]string{
+		"card 4111111111111111":                    `card number: 16 digits; the Luhn checksum is valid; the word "card" before it`,
+		"card 411111111111111":                     `card number: 15 digits of a network that issues numbers with one more, in the groups of a card or after a word; the word "card" before it`,
+		"card 4111111111111112":                    "not CREDIT_CARD: the Luhn checksum is wrong",
+		"ring 5551234567":                          `telephone number: 10 digits; the word "ring" before it`,
+		"item 5551234567":                          "not PHONE: without a country code, groups or a word such as phone before it, digits are no telephone number",
+		"order 5551234567":                         `not PHONE: the word "order" before it denotes another number`,
+		`{"first_name": "Ada"}`:                    `name of a person: the key "first_name"`,
+		`{"name": "Ada Lovelace"}`:                 "not NAME: nothing else in the record indicates a person; pii.names: always does not require it",
+		"api_key=your_key_here":                    `not API_KEY: the name "api_key" denotes a secret, and the value is a placeholder`,
+		"version 1.2.3.4":                          "not IP_ADDRESS: a word or an operator before it denotes a version or section, or it begins with zero",
+		"x ghp_rux89mufsmjgzakyqih5fk1qcwjoj":      "",
+		"ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek": `key, token or password: the prefix "ghp_" of its issuer, and 36 to 36 characters after it`,
+	} {
+		found, near := scanner(t).Explain(text)
+		got := ""
+		for _, f := range found {
+			got += f.Rule + ": " + strings.Join(f.Evidence, "; ")
+		}
+		for _, m := range near {
+			got += fmt.Sprintf("not %s: %s", m.Type, m.Reason)
+		}
+		if got != want {
+			t.Errorf("%q\n got %s\nwant %s", text, got, want)
+		}
+	}
+}
+
 func TestPatternsOfOperator(t *testing.T) {
 	s, err := detect.New(detect.Config{Patterns: []detect.Pattern{{"EMPLOYEE", `\bEMP-\d{4}\b`}, {"CASE", `case (\d+)`}}})
 	if err != nil {

@@ -3,12 +3,13 @@ package detect
 import (
 	"encoding/base64"
 	"math"
+	"slices"
 	"strings"
 )
 
 // secret examines a token for a key whose prefix identifies its issuer.
 func (p *pass) secret(start, end int) {
-	if end-start >= 20 && strings.HasPrefix(p.text[start:], "eyJ") {
+	if end-start >= 15 && strings.HasPrefix(p.text[start:], "eyJ") {
 		p.jwt(start, end)
 	}
 	of := &issuers[p.text[start]&127]
@@ -35,12 +36,23 @@ func (p *pass) issued(start int, is issuer) {
 	}
 	n := end - first
 	body := p.text[first:end]
-	if n < is.least || n > is.most || p.is(end, alnum) || is.extra == "base32" && !base32(body) {
+	truncated := n == is.least-1 && is.hasExactLength()
+	if n < is.least && !truncated || n > is.most || p.is(end, alnum) || is.extra == "base32" && !base32(body) {
 		return
 	}
 	if len(is.prefix) > 12 || !placeholder(body) && random(body, is.prefix) {
-		p.add(APIKey, start, end, 0.95)
+		score := 0.95
+		if truncated {
+			score = 0.8
+		}
+		p.add(APIKey, start, end, score)
 	}
+}
+
+// hasExactLength reports whether keys of this issuer have one length and a prefix that is
+// evidence without it: a key without its last character is then still a key.
+func (is issuer) hasExactLength() bool {
+	return is.least == is.most && (len(is.prefix) > 4 || len(is.prefix) == 4 && (is.extra == "base32" || strings.ContainsAny(is.prefix, "_-.")))
 }
 
 // random reports whether s after a prefix is unlikely to be a word. A shorter prefix,
@@ -117,11 +129,10 @@ const maxJWT = 12 << 10
 
 // jwt examines "eyJ", which is base64url for `{"`.
 func (p *pass) jwt(start, end int) {
-	head, err := base64.RawURLEncoding.DecodeString(p.text[start:end])
-	if err != nil || !strings.Contains(string(head), `"alg"`) {
+	if !strings.Contains(decoded(p.text[start:end]), `"alg"`) {
 		return
 	}
-	segments := 1
+	segments, head := 1, end
 	for p.at(end) == '.' && segments < 5 && end-start < maxJWT {
 		next := end + 1
 		for next < len(p.text) && next-start < maxJWT && p.is(next, tokens) {
@@ -132,10 +143,28 @@ func (p *pass) jwt(start, end int) {
 		}
 		end = next
 	}
-	if segments < 3 || segments == 3 && !p.is(end-1, tokens) && p.text[end-1] != '.' {
-		return
+	switch {
+	case segments > 3 || segments == 3 && (p.is(end-1, tokens) || p.text[end-1] == '.'):
+		p.add(JWT, start, end, 0.99)
+	case segments == 2 && isClaims(p.text[head+1:end]): // without its signature
+		p.add(JWT, start, end, 0.9)
 	}
-	p.add(JWT, start, end, 0.99)
+}
+
+// isClaims reports whether the second part of a token begins with a JSON object. The part
+// may be truncated.
+func isClaims(part string) bool {
+	text := decoded(part[:len(part)/4*4])
+	return len(text) > 8 && strings.HasPrefix(text, `{"`) && strings.Contains(text, `":`)
+}
+
+// decoded decodes base64url. It returns "" if s is not base64url.
+func decoded(s string) string {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return ""
+	}
+	return string(b)
 }
 
 // entropy returns the Shannon entropy in bits per character.
@@ -156,8 +185,20 @@ func entropy(s string) (bits float64) {
 // placeholder reports whether s is a placeholder for a secret.
 func placeholder(s string) bool {
 	low := strings.ToLower(s)
-	for _, w := range []string{"example", "xxxx", "your", "placeholder", "changeme", "redacted", "dummy", "insert", "****", "....", "<", "${", "{{"} {
-		if strings.Contains(low, w) {
+	return slices.ContainsFunc(placeholders, func(w string) bool { return strings.Contains(low, w) }) || sequence(low)
+}
+
+var placeholders = []string{"example", "xxxx", "your", "placeholder", "changeme", "change_me", "change-me", "replace", "redacted", "dummy", "insert", "sample",
+	"notareal", "not-a-real", "not_a_real", "****", "....", "<", "${", "{{"}
+
+// sequence reports whether s has ten characters in a row of which each follows the one
+// before, as in "abcdefghijkl".
+func sequence(s string) bool {
+	steps := 0
+	for i := 1; i < len(s); i++ {
+		if s[i] != s[i-1]+1 {
+			steps = 0
+		} else if steps++; steps == 9 {
 			return true
 		}
 	}

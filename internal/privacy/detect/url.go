@@ -29,6 +29,37 @@ func (p *pass) urlCredentials(start int) {
 	p.add(URLCredentials, start, at, 0.99)
 }
 
+// webhooks has the beginnings of URLs whose path is a secret, and the minimum length of its
+// last part.
+var webhooks = []struct {
+	prefix string
+	least  int
+}{
+	{"hooks.slack.com/services/", 20}, {"hooks.slack.com/workflows/", 20}, {"hooks.slack.com/triggers/", 20},
+	{"discord.com/api/webhooks/", 60}, {"discordapp.com/api/webhooks/", 60},
+}
+
+// webhook examines the text after "://" for a URL that permits anyone to post.
+func (p *pass) webhook(start int) {
+	if b := p.at(start); b != 'h' && b != 'd' {
+		return
+	}
+	for _, w := range webhooks {
+		if !strings.HasPrefix(p.text[start:], w.prefix) {
+			continue
+		}
+		first := start + len(w.prefix)
+		end := first
+		for end-first < maxSecret && (p.is(end, tokens) || p.at(end) == '/') {
+			end++
+		}
+		path := p.text[first:end]
+		if i := strings.LastIndexByte(path, '/'); i > 0 && len(path)-i > w.least && !placeholder(path) && mixed(path) {
+			p.add(APIKey, first, end, 0.95)
+		}
+	}
+}
+
 // userOption examines the ':' of curl's "-u user:password".
 func (p *pass) userOption(colon int) {
 	first := colon

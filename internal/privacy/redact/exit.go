@@ -15,7 +15,7 @@ type Exit struct{ scope *scope }
 func (r *Rules) For(o Owner) *Exit { return &Exit{&scope{rules: r.Of(o.Tenant), owner: o}} }
 
 // Ingester returns the part that prepares what servers return.
-func (e *Exit) Ingester() Ingester { return Ingester{e.scope} }
+func (e *Exit) Ingester() Ingester { return Ingester{scope: e.scope} }
 
 // Restorer returns the part that restores tokens in text that a model wrote.
 func (e *Exit) Restorer() Restorer { return Restorer{e.scope} }

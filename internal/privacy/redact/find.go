@@ -13,6 +13,8 @@ type finder struct {
 	scanner *detect.Scanner
 	vault   vaultSession
 	exempt  func(t detect.Type, value string) bool // values that need not be replaced
+	// skip reports detected values that are not private where they are; nil: none.
+	skip func(f detect.Finding, key, text string) bool
 }
 
 // find returns the values in a text: known values, detected values, and both in
@@ -40,7 +42,11 @@ func (v finder) findPlain(key, text string) []detect.Finding {
 }
 
 func (v finder) detect(key, text string) []detect.Finding {
-	return v.keepPrivate(v.scanner.Detect(key, text), text)
+	found := v.keepPrivate(v.scanner.Detect(key, text), text)
+	if v.skip == nil {
+		return found
+	}
+	return slices.DeleteFunc(found, func(f detect.Finding) bool { return v.skip(f, key, text) })
 }
 
 func (v finder) known(text string) []detect.Finding { return v.keepPrivate(v.vault.find(text), text) }

@@ -30,19 +30,29 @@ func (f Flow) validate() error {
 	if f.Decision != Allow && f.Decision != Deny {
 		return fault.New(fault.Invalid, "decision %.40q is not valid: use allow or deny", f.Decision)
 	}
-	if _, err := path.Match(f.To, ""); err != nil {
-		return fault.New(fault.Invalid, "pattern %.80q is not valid: write server.tool, where * matches any letters", f.To)
-	}
-	return nil
+	return checkPattern(f.To)
 }
 
 func (f Flow) matches(ref tool.Ref, arg string, t detect.Type) bool {
 	if len(f.Types) > 0 && !slices.Contains(f.Types, t) || len(f.Args) > 0 && !slices.Contains(f.Args, arg) {
 		return false
 	}
+	return matchesTool(f.To, ref)
+}
+
+// matchesTool reports whether a pattern such as "crm.*" matches a tool; "" matches every tool.
+func matchesTool(pattern string, ref tool.Ref) bool {
 	// Names of tools may contain slashes, which * of a pattern does not match.
-	match, err := path.Match(strings.ReplaceAll(f.To, "/", "\x00"), strings.ReplaceAll(ref.String(), "/", "\x00"))
-	return f.To == "" || err == nil && match
+	match, err := path.Match(strings.ReplaceAll(pattern, "/", "\x00"), strings.ReplaceAll(ref.String(), "/", "\x00"))
+	return pattern == "" || err == nil && match
+}
+
+// checkPattern reports whether a pattern for tools is valid.
+func checkPattern(pattern string) error {
+	if _, err := path.Match(pattern, ""); err != nil {
+		return fault.New(fault.Invalid, "pattern %.80q is not valid: write server.tool, where * matches any letters", pattern)
+	}
+	return nil
 }
 
 // load identifies values in one argument of a call.

@@ -12,7 +12,28 @@ import (
 )
 
 // Ingester prepares text of servers. Its zero value refuses.
-type Ingester struct{ scope *scope }
+type Ingester struct {
+	scope *scope
+	tool  tool.Ref // that returned the text; zero if unknown
+}
+
+// From returns an Ingester for answers of a tool, to which exceptions for this tool apply.
+func (g Ingester) From(ref tool.Ref) Ingester { return Ingester{g.scope, ref} }
+
+// Sent prepares the arguments of a call for its answer: if an exception applies to the tool,
+// the values in its arguments stay private, wherever it returns them.
+func (g Ingester) Sent(args json.RawMessage) {
+	if active, _ := g.scope.active(); active && g.scope.hasExceptionFor(g.tool) {
+		g.index(g.scope.findPersonal(), string(args))
+	}
+}
+
+// finder returns a finder that skips what exceptions for the tool and for keys apply to.
+func (g Ingester) finder() finder {
+	f := g.scope.findPersonal()
+	f.skip = func(f detect.Finding, key, text string) bool { return g.scope.skips(g.tool, f, key, text) }
+	return f
+}
 
 // Result prepares the answer of a server for code or a model. Text with the syntax of a
 // token is marked as foreign, because only tokens of this vault may be restored. Values
@@ -111,12 +132,14 @@ var escapedWord = regexp.MustCompile(`\\u00(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA]
 // findForCode returns the values that code may only see as tokens, including those
 // that the interpreter has tokens for, wherever they occur.
 func (g Ingester) findForCode(key, text string) []detect.Finding {
-	return detect.Resolve(append(g.scope.findPersonal().detect(key, text), g.scope.owner.Local.find(text)...), text)
+	return detect.Resolve(append(g.finder().detect(key, text), g.scope.owner.Local.find(text)...), text)
 }
 
 // indexValues adds the values in a text to the index of the vault.
-func (g Ingester) indexValues(text string) {
-	p := &pass{search: search{find: g.scope.findPersonal().detect, adjustKey: g.scope.rules.cfg.Scanner.Person}}
+func (g Ingester) indexValues(text string) { g.index(g.finder(), text) }
+
+func (g Ingester) index(f finder, text string) {
+	p := &pass{search: search{find: f.detect, adjustKey: g.scope.rules.cfg.Scanner.Person}}
 	_, _ = p.run(context.Background(), "", text) // fails only when it creates tokens
 	g.scope.vault().index(p.values)
 }

@@ -61,7 +61,7 @@ func owner(t testing.TB, name string) redact.Owner {
 // vaultIn opens the vault in a directory as one process does.
 func vaultIn(t testing.TB, dir string, id tenant.ID) *vault.Vault {
 	t.Helper()
-	db, err := store.Open(context.Background(), dir+"/tenant.db", []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
+	db, err := store.Open(context.Background(), dir+"/tenant.db", []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables + vault.ExceptionTables}})
 	if err != nil {
 		t.Fatal(err)
 	}

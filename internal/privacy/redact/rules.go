@@ -54,11 +54,12 @@ type Filter interface {
 
 // Config of Rules.
 type Config struct {
-	Mode    Mode            // required
-	Scanner *detect.Scanner // detects personal data and secrets; required except in mode Off
-	Flows   []Flow          // values that tools may receive; the first match decides
-	Project []Flow          // flows of a project file, nil for none; they can only deny what Flows allow
-	Reveal  bool            // whether a model may see values on request
+	Mode       Mode            // required
+	Scanner    *detect.Scanner // detects personal data and secrets; required except in mode Off
+	Flows      []Flow          // values that tools may receive; the first match decides
+	Project    []Flow          // flows of a project file, nil for none; they can only deny what Flows allow
+	Exceptions []Exception     // values that are detected and not private
+	Reveal     bool            // whether a model may see values on request
 
 	AllAddresses bool                   // also replace IP addresses that are not public
 	IsToolName   func(name string) bool // reports names of tools and servers, which are not personal data; nil: there are none
@@ -75,6 +76,8 @@ type Config struct {
 type Rules struct {
 	cfg Config
 	of  func(tenant.ID) *Rules // nil if these apply to all tenants
+
+	allowed allowedValues
 }
 
 // Select returns Rules that apply those of a tenant, or of the zero ID, at the time of each For
@@ -92,6 +95,11 @@ func New(cfg Config) (*Rules, error) {
 	for i, f := range slices.Concat(cfg.Flows, cfg.Project) {
 		if err := f.validate(); err != nil {
 			return nil, fault.Wrap(fault.KindOf(err), err, "flow %d: %s", i+1, fault.Message(err)).WithHint("%s", fault.Hint(err))
+		}
+	}
+	for i, e := range cfg.Exceptions {
+		if err := e.Validate(); err != nil {
+			return nil, fault.Wrap(fault.KindOf(err), err, "exception %d: %s", i+1, fault.Message(err)).WithHint("%s", fault.Hint(err))
 		}
 	}
 	return &Rules{cfg: cfg}, nil

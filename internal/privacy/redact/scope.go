@@ -62,16 +62,16 @@ func (s *scope) findAll() finder {
 }
 
 // findPersonal returns a finder that skips what is not personal.
-func (s *scope) findPersonal() finder { return s.finder(s.rules.isExempt) }
+func (s *scope) findPersonal() finder { return s.finder(s.isExempt) }
 
 func (s *scope) finder(exempt func(detect.Type, string) bool) finder {
-	return finder{s.rules.cfg.Scanner, s.vault(), exempt}
+	return finder{scanner: s.rules.cfg.Scanner, vault: s.vault(), exempt: exempt}
 }
 
 // mayModelSee reports whether a value is not personal, or the model wrote it in this
 // call.
 func (s *scope) mayModelSee(t detect.Type, value string) bool {
-	return s.rules.isExempt(t, value) || !s.isStrict() && s.owner.ModelInput.contains(value)
+	return s.isExempt(t, value) || s.isAllowed(t, value) || !s.isStrict() && s.owner.ModelInput.contains(value)
 }
 
 // passToModel returns a pass toward the model for the values that f finds.

@@ -66,6 +66,14 @@ func (v vaultSession) isKnown(one vault.Value) bool {
 	return slices.ContainsFunc(v.find(one.Text), func(f detect.Finding) bool { return f.Start == 0 && f.End == len(one.Text) })
 }
 
+// exceptionsFor returns the stored exceptions for a value.
+func (v vaultSession) exceptionsFor(value string) []vault.Exception {
+	if v.vault == nil {
+		return nil
+	}
+	return v.vault.ExceptionsFor(value)
+}
+
 // createTokens returns tokens of the vault for values. Without a vault nothing could
 // be restored, so the values are redacted.
 func (v vaultSession) createTokens(ctx context.Context, values []vault.Value) ([]vault.Token, error) {

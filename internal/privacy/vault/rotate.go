@@ -188,7 +188,7 @@ func (w wrapped) equal(o wrapped) bool {
 func (v *Vault) Shred(ctx context.Context) error {
 	err := v.update(ctx, func(tx *store.Tx) error {
 		for _, statement := range []string{
-			"DELETE FROM vault_keys", "DELETE FROM vault_disclosures", "DELETE FROM vault_records",
+			"DELETE FROM vault_keys", "DELETE FROM vault_exceptions WHERE mark IS NOT NULL", "DELETE FROM vault_disclosures", "DELETE FROM vault_records",
 			"DELETE FROM vault_counts WHERE name IN ('records', 'disclosed')",
 		} {
 			if _, err := tx.ExecContext(ctx, statement); err != nil {

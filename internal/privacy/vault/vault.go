@@ -99,11 +99,12 @@ type Config struct {
 
 // Vault stores the values of one tenant.
 type Vault struct {
-	cfg       Config
-	index     valueIndex
-	cache     cache
-	keyRing   openKeys // the tenant's keys
-	writeLock mutex    // allows one write transaction of this process at a time
+	cfg        Config
+	index      valueIndex
+	cache      cache
+	keyRing    openKeys // the tenant's keys
+	exceptions exceptionCache
+	writeLock  mutex // allows one write transaction of this process at a time
 
 	lastWarning struct { // log message about redacted values
 		sync.Mutex

@@ -136,6 +136,12 @@ func (x *Index) add(t detect.Type, form string, needsBorders bool) {
 	}
 }
 
+// CanHold reports whether Add does not ignore a value.
+func CanHold(text string) bool {
+	_, _, ok := formOf(text)
+	return ok
+}
+
 // formOf returns the form by which a value is compared, and whether it is only found
 // between borders.
 func formOf(text string) (form string, needsBorders, ok bool) {

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+)
+
+func (a *app) explainCommand() *cobra.Command {
+	return a.ofTenant(&cobra.Command{
+		Use: "explain [TEXT|-]", Short: "Show why values in a text are found",
+		Long: `Explain prints the position, type and confidence of each value in TEXT or standard input,
+with the rule that found it and its evidence, and whether an exception applies. Then it
+prints what resembles a value and why it is not one. It prints no values and stores
+nothing.`,
+		Example: "  sandpiper pii explain \"card 4111 1111 1111 1111\"\n  sandpiper pii explain --json < notes.txt",
+		Args:    cobra.MaximumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIIExplain(cmd.Context(), args) },
+	})
+}
+
+// explainedJSON is a finding or near miss in JSON.
+type explainedJSON struct {
+	Line     int         `json:"line"`
+	Start    int         `json:"start"`
+	End      int         `json:"end"`
+	Type     detect.Type `json:"type"`
+	Score    float64     `json:"score,omitempty"`
+	Rule     string      `json:"rule,omitempty"`
+	Evidence []string    `json:"evidence,omitempty"`
+	Shown    string      `json:"shown,omitempty"`
+	Reason   string      `json:"reason,omitempty"`
+}
+
+func (a *app) runPIIExplain(ctx context.Context, args []string) error {
+	text, err := a.argumentOrStdin(args)
+	if err != nil {
+		return err
+	}
+	return a.withExit(ctx, func(e *redact.Exit) error {
+		values, near, err := e.Explain(ctx, text)
+		if err != nil {
+			return err
+		}
+		found, missed := []explainedJSON{}, []explainedJSON{}
+		for _, f := range values {
+			j := positionIn(text, f.Start, f.End)
+			j.Type, j.Score, j.Rule, j.Evidence, j.Shown = f.Type, f.Score, f.Rule, f.Evidence, f.Shown
+			found = append(found, j)
+		}
+		for _, m := range near {
+			j := positionIn(text, m.Start, m.End)
+			j.Type, j.Reason = m.Type, m.Reason
+			missed = append(missed, j)
+		}
+		if a.json {
+			return a.writeJSON(map[string]any{"findings": found, "near_misses": missed})
+		}
+		a.printExplained(found, missed)
+		return nil
+	})
+}
+
+// positionIn returns the line of a range of text, and the range within the line.
+func positionIn(text string, start, end int) explainedJSON {
+	lineStart := strings.LastIndexByte(text[:start], '\n') + 1
+	return explainedJSON{Line: 1 + strings.Count(text[:start], "\n"), Start: start - lineStart, End: end - lineStart}
+}
+
+func (a *app) printExplained(found, missed []explainedJSON) {
+	for _, f := range found {
+		a.printf("%d:%d-%d %s %.2f %s\n", f.Line, f.Start, f.End, f.Type, f.Score, f.Rule)
+		for _, e := range f.Evidence {
+			a.printf("    %s\n", visible(e))
+		}
+		if f.Shown != "" {
+			a.printf("    not replaced: %s\n", f.Shown)
+		}
+	}
+	for _, m := range missed {
+		a.printf("%d:%d-%d not %s: %s\n", m.Line, m.Start, m.End, m.Type, visible(m.Reason))
+	}
+	if len(found)+len(missed) == 0 {
+		a.printf("Nothing in the text resembles personal data or a secret.\n")
+	}
+}
