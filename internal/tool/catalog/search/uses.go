@@ -71,6 +71,14 @@ func NewUses(all []Use) *Uses {
 	return u
 }
 
+// All returns the records. The caller must not change them.
+func (u *Uses) All() []Use {
+	if u == nil {
+		return nil
+	}
+	return u.all
+}
+
 // Boost is what the score of a tool gains from use.
 type Boost struct {
 	Used  float64  // because the tenant uses it
