@@ -180,7 +180,9 @@ func (s *Store) Uses(ctx context.Context) *search.Uses {
 	}
 	records, err := s.load(ctx)
 	if err != nil {
-		s.cfg.Log.Warn("read which tools were used", "error", err)
+		if ctx.Err() == nil {
+			s.cfg.Log.Warn("read which tools were used", "error", err)
+		}
 		return s.uses
 	}
 	var all []search.Use
