@@ -45,7 +45,7 @@ func (a *app) toolsSearchCommand() *cobra.Command {
 		Use: "search [QUERY...]", Short: "Find tools by what they do",
 		Long: `Search searches the tools of all servers, handwritten modules and saved skills. It first lists the tools of servers whose
 tools have never been listed, and exits with 1 if that was not possible for one.`,
-		Example: "  sandpiper tools search create an issue\n  sandpiper tools search --category dev",
+		Example: "  sandpiper tools search create an issue\n  sandpiper tools search --explain create an issue\n  sandpiper tools search --category dev",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
 			return a.runToolsSearch(cmd.Context(), q)
@@ -53,6 +53,7 @@ tools have never been listed, and exits with 1 if that was not possible for one.
 	}
 	c.Flags().StringVar(&q.Category, "category", "", "only tools of `CATEGORY`")
 	c.Flags().StringVar(&q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: brief, name, summary or full")
+	c.Flags().BoolVar(&q.Explain, "explain", false, "show the score of each tool, and what it gains from use by the tenant")
 	c.Flags().IntVar(&q.Limit, "max", 0, "at most `N` tools (default 10, and 20 with --detail brief)")
 	return a.ofTenant(c)
 }
@@ -77,7 +78,7 @@ func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 		}
 		defer home.Release(context.WithoutCancel(ctx))
 		q.Listed = true
-		found, err := d.Find.WithSkills(home.Skills).Answer(ctx, q)
+		found, err := d.Find.WithSkills(home.Skills).WithUses(home.Learned).Answer(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -117,6 +118,13 @@ func (a *app) printFound(found lookup.Found) {
 			if line != "" {
 				a.printf("    %s\n", visibleName(line))
 			}
+		}
+		if e := t.Explanation; e != nil {
+			a.printf("    score %.3f: use %+.3f, similar searches %+.3f", e.Score, e.Used, e.Words)
+			if len(e.Terms) > 0 {
+				a.printf(" (%s)", visibleName(strings.Join(e.Terms, " ")))
+			}
+			a.printf("\n")
 		}
 	}
 	a.printRest(found.Count, found.Count-len(found.Tools), found.Hint)

@@ -163,7 +163,7 @@ func Load(src Sources) (*Config, error) {
 	l.collect()
 	d := draft{dirs: directories(env), env: env, given: make(map[string]setting)}
 	d.Workspace = defaultWorkspace()
-	d.Audit = defaultAudit
+	d.Audit, d.Search.Learn = defaultAudit, true
 	if err := d.applyAll(l); err != nil {
 		return nil, err
 	}

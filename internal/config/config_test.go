@@ -78,6 +78,7 @@ func TestDefaults(t *testing.T) {
 		Workflows:    filepath.Join(dir, "home/.config/sandpiper/workflows"),
 		PII:          config.PII{Mode: "egress", Restore: "auto", Addresses: "public", Scan: detect.Config{Names: detect.Evidence}},
 		Audit:        audit.Retention{Age: 365 * 24 * time.Hour, Bytes: 4000 << 20},
+		Search:       config.Search{Learn: true},
 		PackageLayer: "default", Packages: packages.Config{LockFile: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
 	got.Lookup, got.Sections, got.Keys, got.Given = nil, nil, nil, nil // functions cannot be compared, hashes are not read
@@ -172,9 +173,10 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 			},
 			Budgets: []policy.Budget{{Name: "mails", Scope: policy.Scope{Tools: []string{"mail.send*"}, Tenants: []string{"a", "b"}}, Calls: 20, Per: policy.Hour, At: "sandpiper.yaml line 39"}},
 		},
-		Audit: audit.Retention{Age: 90 * 24 * time.Hour, Bytes: 500 << 20},
-		Log:   config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
-		Files: []string{filepath.Join(dir, "work/sandpiper.yaml")},
+		Audit:  audit.Retention{Age: 90 * 24 * time.Hour, Bytes: 500 << 20},
+		Search: config.Search{Learn: true},
+		Log:    config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
+		Files:  []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}
 	if len(got.Sections) != 12 || got.Sections["pii"] == got.Sections["audit"] {
 		t.Errorf("hashes of sections: %v", got.Sections)

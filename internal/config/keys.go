@@ -119,6 +119,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, taskKeys, m
 	"tenants":                    groups,
 	"subsets":                    func(d *draft, s setting) error { return d.subsets(s) },
 	"catalog":                    func(d *draft, s setting) error { return d.catalogs(s) },
+	"search.learn":               func(d *draft, s setting) error { return boolean(&d.Search.Learn, s) },
 	"search.embeddings.provider": func(d *draft, s setting) error {
 		return oneOf(&d.Search.Embeddings.Provider, s, noModel, model.OpenAI, model.Azure, model.Ollama, model.ONNX)
 	},

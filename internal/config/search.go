@@ -14,6 +14,7 @@ import (
 // Search configures the search of tools.
 type Search struct {
 	Embeddings model.Config  // an empty Provider means keyword search only; Resolve is not set
+	Learn      bool          // rank tools higher that the tenant has used
 	Timeout    time.Duration // limit for the vector of a query; 0 means the default
 }
 

@@ -50,9 +50,21 @@ func TestEmbeddingsAreParsed(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
+		c.want.Learn = true
 		if d := cmp.Diff(c.want, got.Search); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
+	}
+}
+
+func TestLearningIsTurnedOff(t *testing.T) {
+	src, _ := sources(t, map[string]string{"work/sandpiper.yaml": "search: {learn: false}\n"})
+	if got, err := config.Load(src); err != nil || got.Search.Learn {
+		t.Errorf("%+v, %v", got, err)
+	}
+	src, _ = sources(t, map[string]string{"work/sandpiper.yaml": "search: {learn: sometimes}\n"})
+	if _, err := config.Load(src); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "search.learn") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -52,7 +54,7 @@ func (d *data) open() (err error) {
 	}
 	d.process = journal.NewProcess(d.sub("processes"), func() ([]byte, error) { return d.derive("journal", "the journal", true) })
 	d.homes, err = home.Open(ctx, home.Config{
-		Root: cfg.DataDir, Quota: cfg.Workspace.Quota, Results: cfg.Workspace.Results, Modules: cfg.Modules.register(), Settings: d.homeSettings, RecentCode: cfg.RecentCode, KeepBackground: cfg.Background.Keep,
+		Root: cfg.DataDir, Quota: cfg.Workspace.Quota, Results: cfg.Workspace.Results, Modules: cfg.Modules.register(), Settings: d.homeSettings, RecentCode: cfg.RecentCode, KeepBackground: cfg.Background.Keep, Learn: d.keepUses(),
 		Vault: d.vault, Redact: d.redact, Approvals: d.approvals, Process: d.process, RecordTokens: cfg.Telemetry.Tokens, RecordRefusal: cfg.Telemetry.Refused, Log: cfg.Log,
 	})
 	if err != nil {
@@ -124,6 +126,14 @@ func (d *data) vault(id tenant.ID, db *store.DB) *vault.Vault {
 // these to the session.
 func (d *data) redact(ctx context.Context, id tenant.ID, v *vault.Vault, session, text string) (string, error) {
 	return d.cfg.Privacy.For(redact.Owner{Tenant: id, Vault: v, Session: session}).Tokenize(ctx, "", text)
+}
+
+// keepUses returns how long it is kept which tools were used.
+func (d *data) keepUses() time.Duration {
+	if !d.cfg.Search.Learn {
+		return 0
+	}
+	return learned.DefaultAge
 }
 
 // importSkills imports the skills in SKILLS_DIR for a tenant.

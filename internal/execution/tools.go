@@ -266,7 +266,7 @@ func (h *host) now() *catalog.Snapshot { return h.tools.Catalog.For(h.viewer()) 
 
 // find returns the Finder of the tools that the code may use.
 func (h *host) find() *lookup.Finder {
-	f := h.tools.Find.For(h.viewer())
+	f := h.tools.Find.For(h.viewer()).WithUses(h.home.Learned)
 	if h.only != nil {
 		return f
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
@@ -49,6 +50,7 @@ var migrations = []store.Migration{
 	{Number: 11, Name: "schedules", SQL: schedule.Tables},
 	{Number: 12, Name: "records of sessions", SQL: session.RecordTables},
 	{Number: 13, Name: "exceptions", SQL: vault.ExceptionTables},
+	{Number: 14, Name: "used tools", SQL: learned.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -62,6 +64,7 @@ type Home struct {
 	Usage     *usage.Counter
 	Quotas    *quota.Counter
 	Recent    *recent.Store
+	Learned   *learned.Store // nil if Config.Learn is 0
 	States    *state.Store
 	Workflows *workflow.Store
 
@@ -126,6 +129,7 @@ type parts struct {
 	usage     *usage.Counter
 	quotas    *quota.Counter
 	recent    *recent.Store
+	learned   *learned.Store
 	states    *state.Store
 	workflows *workflow.Store
 	schedules *schedule.Store
@@ -145,6 +149,7 @@ func (r *parts) close() error {
 	if r.recent != nil {
 		errs = append(errs, r.recent.Close())
 	}
+	errs = append(errs, r.learned.Close())
 	if r.files != nil {
 		errs = append(errs, r.files.Close())
 	}
@@ -265,6 +270,21 @@ func (t *Homes) recentCode(id tenant.ID, db *store.DB) (*recent.Store, error) {
 	return recent.New(recent.Config{DB: db, Key: key, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
 }
 
+// usedTools opens the records of used tools, whose words are encrypted with a key of the tenant.
+func (t *Homes) usedTools(r *parts) (*learned.Store, error) {
+	key, err := t.deriveKey("used tools", r.id, "the records of used tools")
+	if err != nil {
+		return nil, err
+	}
+	cfg := learned.Config{DB: r.db, Key: key, Age: t.cfg.Learn, Log: t.cfg.Log}
+	if t.cfg.Redact != nil {
+		cfg.Redact = func(ctx context.Context, text string) (string, error) {
+			return t.cfg.Redact(ctx, r.id, r.vault, "", text)
+		}
+	}
+	return learned.New(cfg)
+}
+
 // states opens the saved states, which are encrypted with a key of the tenant; room is as in
 // state.Config.
 func (t *Homes) states(id tenant.ID, db *store.DB, room func(int64) error) (*state.Store, error) {
@@ -352,6 +372,11 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	}
 	if r.recent, err = t.recentCode(r.id, r.db); err != nil {
 		return err
+	}
+	if t.cfg.Learn > 0 {
+		if r.learned, err = t.usedTools(r); err != nil {
+			return err
+		}
 	}
 	room := func(bytes int64) error { return r.files.CheckReserve(bytes) }
 	if r.states, err = t.states(r.id, r.db, room); err != nil {

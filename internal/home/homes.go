@@ -52,6 +52,9 @@ type Config struct {
 	// RecentCode is how long the code of successful executions is kept; 0 means 24 hours, negative
 	// keeps none.
 	RecentCode time.Duration
+	// Learn is how long it is kept which tools were called after a search, for later searches; 0
+	// means that it is not recorded.
+	Learn time.Duration
 	// KeepBackground is how long the results of background executions are kept; 0 means 24 hours.
 	KeepBackground time.Duration
 	// RecordTokens is called with each number of tokens that is counted, for metrics; inside
@@ -256,7 +259,7 @@ func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool,
 func (t *Homes) home(s *shared) *Home {
 	return &Home{
 		Workspace: s.parts.files, Skills: s.parts.skills, Sessions: s.parts.sessions, Streams: s.parts.streams,
-		Journal: s.parts.journal, Background: s.parts.journal.Background(), Schedules: s.parts.schedules, Shapes: s.parts.shapes, Usage: s.parts.usage, Quotas: s.parts.quotas, Recent: s.parts.recent, States: s.parts.states, Workflows: s.parts.workflows, Vault: s.parts.vault,
+		Journal: s.parts.journal, Background: s.parts.journal.Background(), Schedules: s.parts.schedules, Shapes: s.parts.shapes, Usage: s.parts.usage, Quotas: s.parts.quotas, Recent: s.parts.recent, Learned: s.parts.learned, States: s.parts.states, Workflows: s.parts.workflows, Vault: s.parts.vault,
 		Approvals: s.parts.approvals, parts: s.parts,
 		release: sync.OnceValue(func() error { return t.removeRef(s) }),
 		share: func() *Home {

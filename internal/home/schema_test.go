@@ -30,6 +30,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
@@ -43,7 +44,7 @@ func withVault(root string) home.Config {
 	key := func() ([]byte, error) { return bytes.Repeat([]byte{1}, 32), nil }
 	process := journal.NewProcess(filepath.Join(root, "processes"), key)
 	settings := func(tenant.ID, string) home.Settings { return home.Settings{Quotas: quota.Limits{quota.Calls: 1000}} }
-	return home.Config{Root: root, Settings: settings, Process: process, RecentCode: century, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
+	return home.Config{Root: root, Settings: settings, Process: process, RecentCode: century, Learn: century, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
 		master, _ := vault.OpenMaster(context.Background(), "file", root)
 		return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
 	}, Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
@@ -68,6 +69,8 @@ func fill(t *testing.T, h *home.Home) {
 		t.Fatal(err)
 	}
 	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "1 + 1"})
+	h.Learned.AddSearch("greet the guest", []tool.Ref{{Server: "mail", Tool: "send"}, greetTool.Ref})
+	h.Learned.AddCall(greetTool.Ref)
 	if _, err := h.States.Put(t.Context(), state.Draft{Name: "cursor", Value: []byte(`{"page":3}`)}); err != nil {
 		t.Fatal(err)
 	}
@@ -254,6 +257,12 @@ func expect(t *testing.T, h *home.Home, schema int) {
 	if schema >= 4 {
 		if c, err := h.Recent.Find(t.Context(), "exec_recent"); err != nil || c.Code != "1 + 1" {
 			t.Errorf("the recent code is %+v, %v", c, err)
+		}
+	}
+	if schema >= 14 {
+		want := []search.Use{{Server: "mail", Tool: "greet", Terms: []string{"greet", "guest"}, Searches: 1, Lower: 1}}
+		if d := cmp.Diff(want, h.Learned.Uses(t.Context()).All()); d != "" {
+			t.Error("the used tools:", d)
 		}
 	}
 	if schema >= 5 {

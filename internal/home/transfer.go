@@ -16,6 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
@@ -61,6 +62,7 @@ type encrypted struct {
 	sessions  *session.Log
 	journal   *journal.Log
 	recent    *recent.Store
+	learned   *learned.Store
 	skills    *skill.Store
 	states    *state.Store
 	workflows *workflow.Store
@@ -79,6 +81,9 @@ func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 		return s, err
 	}
 	if s.recent, err = t.recentCode(id, db); err != nil {
+		return s, err
+	}
+	if s.learned, err = t.usedTools(&parts{id: id, db: db}); err != nil {
 		return s, err
 	}
 	if s.skills, err = t.skills(&parts{id: id, db: db}, paths{}); err != nil {
@@ -118,6 +123,9 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 	if s.recent, err = recent.New(recent.Config{DB: db, Key: derive("recent")}); err != nil {
 		return s, err
 	}
+	if s.learned, err = learned.New(learned.Config{DB: db, Key: derive("used tools")}); err != nil {
+		return s, err
+	}
 	if s.skills, err = skill.New(skill.Config{DB: db, Key: derive("skill tests")}); err != nil {
 		return s, err
 	}
@@ -141,6 +149,7 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	add := func(n int, failed error) { damaged, err = damaged+n, errors.Join(err, failed) }
 	add(s.sessions.Rekey(ctx, to.sessions))
 	add(s.recent.Rekey(ctx, to.recent))
+	add(s.learned.Rekey(ctx, to.learned))
 	add(s.skills.Rekey(ctx, to.skills))
 	add(s.states.Rekey(ctx, to.states))
 	add(s.workflows.Rekey(ctx, to.workflows))

@@ -46,7 +46,7 @@ func machine(t *testing.T, q workspace.Quota) (*home.Homes, string) {
 	process := journal.NewProcess(filepath.Join(t.TempDir(), "processes"), func() ([]byte, error) { return key, nil })
 	t.Cleanup(func() { process.Close() })
 	return open(t, home.Config{
-		Root: root, Quota: q, UIDs: -1, Process: process,
+		Root: root, Quota: q, UIDs: -1, Process: process, Learn: time.Hour,
 		Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
 			return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
 		},
@@ -99,6 +99,8 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 		t.Fatal(err)
 	}
 	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "2 * 21"})
+	h.Learned.AddSearch("twice a number", []tool.Ref{{Server: "math", Tool: "double"}})
+	h.Learned.AddCall(tool.Ref{Server: "math", Tool: "double"})
 	if _, err := h.States.Put(t.Context(), state.Draft{Name: "cursor", Value: []byte("42")}); err != nil {
 		t.Fatal(err)
 	}
@@ -205,6 +207,9 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	}
 	if c := must(h.Recent.Find(t.Context(), "exec_recent"))(t); c.Code != "2 * 21" {
 		t.Errorf("the recent code is %+v", c)
+	}
+	if all := h.Learned.Uses(t.Context()).All(); len(all) != 1 || all[0].Tool != "double" || !slices.Contains(all[0].Terms, "number") {
+		t.Errorf("the used tools are %+v", all)
 	}
 	if s := must(h.Sessions.Find(t.Context(), "chat-1"))(t); len(s.Tasks) != 1 || s.Tasks[0].Code != "x = 42" || !slices.Equal(s.StateFiles, []string{"state/x"}) {
 		t.Errorf("the session is %+v", s)

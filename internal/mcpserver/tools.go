@@ -57,7 +57,7 @@ func (s *Server) toolTools() []builtin {
 
 // find returns the Finder of the caller.
 func (s *Server) find(c call) *lookup.Finder {
-	return s.cfg.Find.For(catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}).WithSkills(c.home.Skills)
+	return s.cfg.Find.For(catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}).WithSkills(c.home.Skills).WithUses(c.home.Learned)
 }
 
 func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error) {

@@ -144,6 +144,8 @@ func (s *Stack) For(o Owner) tool.Caller {
 	began := s.rules()
 	// Innermost: whatever reaches it is sent to the server.
 	var c layer = sender{s.upstream(o), o.Forward, o.Home.ID(), s}
+	// Records only calls that a server has answered.
+	c = useRecorder{c, o.Home.Learned}
 	// Infers the result type from actual results, and decides how they are decoded.
 	c = shapeObserver{c, o.Home, s}
 	// Records calls exactly as they are made, and no refused ones.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -20,6 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
@@ -52,7 +54,7 @@ func text(t string) tool.Result {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	dir := t.TempDir()
-	homes, err := home.Open(t.Context(), home.Config{Root: filepath.Join(dir, "data")})
+	homes, err := home.Open(t.Context(), home.Config{Root: filepath.Join(dir, "data"), Learn: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,4 +200,22 @@ func open(t testing.TB) *redact.Exit {
 		t.Fatal(err)
 	}
 	return rules.For(redact.Owner{})
+}
+
+func TestAnsweredCallAfterASearchIsLearned(t *testing.T) {
+	r := newRig(t)
+	send, read := tool.Ref{Server: "crm", Tool: "send"}, tool.Ref{Server: "crm", Tool: "read"}
+	r.home.Learned.AddSearch("notify somebody", []tool.Ref{read, send})
+	if _, err := r.Caller.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil {
+		t.Fatal(err)
+	}
+	r.answer = func(tool.Call) (tool.Result, error) { return tool.Result{}, errors.New("broken") }
+	r.Caller.Call(t.Context(), call("crm", "read", `{}`))
+	if err := r.home.Learned.Close(); err != nil { // writes
+		t.Fatal(err)
+	}
+	want := []search.Use{{Server: "crm", Tool: "send", Terms: search.Terms("notify somebody"), Searches: 1, Lower: 1}}
+	if d := cmp.Diff(want, r.home.Learned.Uses(t.Context()).All()); d != "" {
+		t.Error(d)
+	}
 }

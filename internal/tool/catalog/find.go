@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
@@ -42,17 +43,42 @@ func (s *Snapshot) embeddingTexts() []string {
 // An empty query with a category lists the category. Quarantined tools are found by
 // their trusted definition.
 func (s *Snapshot) Search(query, category string, most int) (found []Tool, total int) {
-	return s.find(search.Query{Text: query, Category: category, Limit: most})
+	ranked, total := s.find(search.Query{Text: query, Category: category, Limit: most})
+	for _, r := range ranked {
+		found = append(found, r.Tool)
+	}
+	return found, total
 }
 
-// SearchWithEmbeddings adds matches by similarity to those of Search if the embedding
-// model responds in time.
-func (s *Snapshot) SearchWithEmbeddings(ctx context.Context, query, category string, most int) (found []Tool, total int) {
-	q := search.Query{Text: query, Category: category, Limit: most}
-	if s.space != nil && strings.TrimSpace(query) != "" {
-		q.Similarities = s.space.Similarities(ctx, query, s.kept)
+// Query is a search of SearchFor.
+type Query struct {
+	Text, Category string
+	Limit          int
+	Embeddings     bool         // add matches by similarity, if the embedding model responds in time
+	Uses           *search.Uses // tools that rank higher because they were used; nil means none
+}
+
+// SearchFor is Search with embeddings and records of use.
+func (s *Snapshot) SearchFor(ctx context.Context, query Query) (found []Ranked, total int) {
+	q := search.Query{Text: query.Text, Category: query.Category, Limit: query.Limit, Boosts: s.boosts(query)}
+	if query.Embeddings && s.space != nil && strings.TrimSpace(query.Text) != "" {
+		q.Similarities = s.space.Similarities(ctx, query.Text, s.kept)
 	}
 	return s.find(q)
+}
+
+// boosts returns what the tools of s gain from use.
+func (s *Snapshot) boosts(q Query) map[int]search.Boost {
+	if q.Uses == nil {
+		return nil
+	}
+	all := map[int]search.Boost{}
+	s.search().Boosts(q.Uses, q.Text, func(server, name string, b search.Boost) {
+		if i, ok := s.byRef[tool.Ref{Server: server, Tool: name}]; ok {
+			all[i] = b
+		}
+	})
+	return all
 }
 
 // Ranked is a tool with its score for a query. Scores of one answer are comparable; the best is
@@ -60,9 +86,10 @@ func (s *Snapshot) SearchWithEmbeddings(ctx context.Context, query, category str
 type Ranked struct {
 	Tool
 	Score float64
+	Boost search.Boost // the part of Score that it gains from use
 }
 
-// Rank returns the callable tools that match a query best, like SearchWithEmbeddings.
+// Rank returns the callable tools that match a query best, with embeddings.
 func (s *Snapshot) Rank(ctx context.Context, query string, most int) (found []Ranked) {
 	q := search.Query{Text: query, Limit: len(s.Tools)}
 	if s.space != nil && strings.TrimSpace(query) != "" {
@@ -70,16 +97,16 @@ func (s *Snapshot) Rank(ctx context.Context, query string, most int) (found []Ra
 	}
 	for _, h := range s.search().Search(q).Found {
 		if t := s.Tools[h.Doc]; t.Callable() && len(found) < most {
-			found = append(found, Ranked{t, h.Score})
+			found = append(found, Ranked{Tool: t, Score: h.Score})
 		}
 	}
 	return found
 }
 
-func (s *Snapshot) find(q search.Query) (found []Tool, total int) {
+func (s *Snapshot) find(q search.Query) (found []Ranked, total int) {
 	hits := s.search().Search(q)
 	for _, h := range hits.Found {
-		found = append(found, s.Tools[h.Doc])
+		found = append(found, Ranked{s.Tools[h.Doc], h.Score, q.Boosts[h.Doc]})
 	}
 	return found, hits.Total
 }

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -49,8 +50,9 @@ type Config struct {
 type Finder struct {
 	cfg    Config
 	viewer catalog.Viewer
-	skills *skill.Store // nil means that there are none
-	waited *sync.Map    // names of servers that a request has waited for
+	skills *skill.Store   // nil means that there are none
+	uses   *learned.Store // nil means that there are none
+	waited *sync.Map      // names of servers that a request has waited for
 }
 
 // New returns a Finder.
@@ -63,7 +65,12 @@ func (f *Finder) For(v catalog.Viewer) *Finder {
 
 // WithSkills returns a Finder that also finds these skills.
 func (f *Finder) WithSkills(s *skill.Store) *Finder {
-	return &Finder{f.cfg, f.viewer, s, f.waited}
+	return &Finder{f.cfg, f.viewer, s, f.uses, f.waited}
+}
+
+// WithUses returns a Finder that ranks tools higher that were used, and adds its searches to u.
+func (f *Finder) WithUses(u *learned.Store) *Finder {
+	return &Finder{f.cfg, f.viewer, f.skills, u, f.waited}
 }
 
 func (f *Finder) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }

@@ -64,13 +64,9 @@ func (f *Functions) Rank(query string, tools []catalog.Ranked) (found []RankedFu
 	if len(f.All()) == 0 {
 		return nil, 1
 	}
-	known := make([]catalog.Tool, len(tools))
-	for i, t := range tools {
-		known[i] = t.Tool
-	}
 	best := 0.0
-	for _, h := range rank(f.now, known, f.own, Query{Text: query}) {
-		switch i := h.Doc - len(known); {
+	for _, h := range rank(f.now, tools, f.own, Query{Text: query}) {
+		switch i := h.Doc - len(tools); {
 		case i < 0:
 			bestTool = max(bestTool, h.Score)
 		case i < len(f.own):

@@ -78,7 +78,7 @@ const background = 150
 // merge returns the matches of a query, the tools found by a search and the matching modules, and
 // the number of matching modules. Tools keep their order. An index of the found tools and the
 // modules ranks the modules among them: indexing all tools for each tenant would cost too much.
-func merge(now *catalog.Snapshot, tools []catalog.Tool, own []module, q Query) (all []match, matching int) {
+func merge(now *catalog.Snapshot, tools []catalog.Ranked, own []module, q Query) (all []match, matching int) {
 	for _, t := range tools {
 		all = append(all, match{tool: t})
 	}
@@ -111,10 +111,10 @@ func merge(now *catalog.Snapshot, tools []catalog.Tool, own []module, q Query) (
 }
 
 // rank searches tools, own modules and others, in this order.
-func rank(now *catalog.Snapshot, tools []catalog.Tool, own []module, q Query) []search.Hit {
+func rank(now *catalog.Snapshot, tools []catalog.Ranked, own []module, q Query) []search.Hit {
 	docs := make([]search.Doc, 0, len(tools)+len(own)+background)
 	for _, t := range tools {
-		docs = append(docs, now.Doc(t))
+		docs = append(docs, now.Doc(t.Tool))
 	}
 	for _, m := range own {
 		docs = append(docs, search.Doc{Name: m.name, Server: m.server, Category: m.category, Description: m.description, UseCases: m.tags})

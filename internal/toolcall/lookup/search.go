@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
@@ -31,6 +32,8 @@ type Query struct {
 	FromCode bool `json:"-"`
 	// Listed means that the caller has waited for servers that were never listed.
 	Listed bool `json:"-"`
+	// Explain adds an Explanation to each tool of Found.
+	Explain bool `json:"-"`
 }
 
 // Found is the answer to a Query.
@@ -56,6 +59,16 @@ type Hit struct {
 	Signature   string   `json:"signature,omitempty"`
 	Import      string   `json:"import,omitempty"`  // also of a skill or handwritten function without other details
 	Connect     string   `json:"connect,omitempty"` // how, if its server is not connected
+
+	Explanation *Explanation `json:"explanation,omitempty"` // of a tool, if Query.Explain is set
+}
+
+// Explanation says where the rank of a tool comes from.
+type Explanation struct {
+	Score float64  `json:"score"`           // the best tool has about 1 or more
+	Used  float64  `json:"used"`            // the part of it that is due to any use of the tool
+	Words float64  `json:"words"`           // the part that is due to similar searches before calls of the tool
+	Terms []string `json:"terms,omitempty"` // stems of the words of the most similar one
 }
 
 // Limits of one search.
@@ -66,6 +79,9 @@ const (
 
 // Answer returns the answer to q: Brief if the detail level is Lines, otherwise Found.
 func (f *Finder) Answer(ctx context.Context, q Query) (any, error) {
+	if q.Detail == Lines && q.Explain {
+		return nil, fault.New(fault.Invalid, "detail %q has no explanations; use name, summary or full", q.Detail)
+	}
 	if q.Detail == Lines {
 		return f.Brief(ctx, q)
 	}
@@ -85,7 +101,11 @@ func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 	}
 	found := Found{Query: q.Text, Category: q.Category, Detail: q.Detail, Count: r.total, Tools: []Hit{}, Starting: r.starting, Hint: r.hint}
 	for _, m := range r.best {
-		found.Tools = append(found.Tools, m.hit(ctx, r.now, q.Detail))
+		h := m.hit(ctx, r.now, q.Detail)
+		if q.Explain && m.module == nil {
+			h.Explanation = &Explanation{m.tool.Score, m.tool.Boost.Used, m.tool.Boost.Words, m.tool.Boost.Terms}
+		}
+		found.Tools = append(found.Tools, h)
 	}
 	return found, nil
 }
@@ -99,9 +119,19 @@ type results struct {
 	hint     string   // see Found
 }
 
+// refs returns the tools among the matches.
+func (r results) refs() (all []tool.Ref) {
+	for _, m := range r.best {
+		if m.module == nil {
+			all = append(all, m.tool.Ref)
+		}
+	}
+	return all
+}
+
 // match is a tool or a module.
 type match struct {
-	tool   catalog.Tool
+	tool   catalog.Ranked
 	module *module // nil if it is a tool
 }
 
@@ -109,7 +139,7 @@ func (m match) hit(ctx context.Context, now *catalog.Snapshot, detail string) Hi
 	if m.module != nil {
 		return m.module.hit(ctx, detail)
 	}
-	return hit(now, m.tool, detail)
+	return hit(now, m.tool.Tool, detail)
 }
 
 func (f *Finder) search(ctx context.Context, q Query) (r results, err error) {
@@ -124,19 +154,15 @@ func (f *Finder) search(ctx context.Context, q Query) (r results, err error) {
 	if r.now = f.now(); !q.Listed {
 		r.now = f.awaitListing(ctx, r.now.Servers...)
 	}
-	search := r.now.SearchWithEmbeddings
-	if q.FromCode && !(f.cfg.Embeddings != nil && f.cfg.Embeddings.Local()) {
-		search = func(_ context.Context, text, category string, most int) ([]catalog.Tool, int) {
-			return r.now.Search(text, category, most)
-		}
-	}
 	own, err := f.modules(ctx, r.now)
 	if err != nil {
 		return r, err
 	}
-	tools, total := search(ctx, q.Text, q.Category, q.Limit)
+	tools, total := r.now.SearchFor(ctx, catalog.Query{Text: q.Text, Category: q.Category, Limit: q.Limit, Uses: f.uses.Uses(ctx),
+		Embeddings: !q.FromCode || f.cfg.Embeddings != nil && f.cfg.Embeddings.Local()})
 	var matching int
 	r.best, matching = merge(r.now, tools, own, q)
+	f.uses.AddSearch(q.Text, r.refs())
 	r.total, r.starting = total+matching, f.starting(r.now)
 	switch {
 	case len(r.starting) > 0:

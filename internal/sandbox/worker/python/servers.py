@@ -237,6 +237,7 @@ def install(servers):
     sys.meta_path.insert(0, _Finder(servers))
     sys.meta_path.insert(0, _Client(servers))
     sys.meta_path.append(_NoClient())
+    sys.meta_path.append(_NewTools)
     failure.leave_out(servers.folder)
 
 
@@ -254,6 +255,18 @@ class _Finder:
         if not os.path.exists(init):
             raise ModuleNotFoundError("no MCP server is connected: there is no module servers", name=fullname)
         return importlib.util.spec_from_file_location(fullname, init, submodule_search_locations=[folder])
+
+
+class _NewTools:
+    """Finds the module of a tool whose server had not listed its tools when its package was imported."""
+
+    @staticmethod
+    def find_spec(fullname, path=None, target=None):
+        package, _, name = fullname.rpartition(".")
+        if package.rpartition(".")[0] != _PACKAGE or name.startswith("_"):
+            return None
+        sys.modules[_PACKAGE]._has_more(sys.modules[package])
+        return importlib.machinery.PathFinder.find_spec(fullname, path)
 
 
 class _Client:

@@ -29,10 +29,15 @@ func thirtyThousand(b *testing.B) ([]search.Doc, []queryRow) {
 func BenchmarkSearch30k(b *testing.B) {
 	docs, queries := thirtyThousand(b)
 	x := search.New(docs)
+	measure(b, queries, func(text string) { x.Search(search.Query{Text: text, Limit: 10}) })
+}
+
+// measure reports the median and the 99th percentile of searches.
+func measure(b *testing.B, queries []queryRow, search func(text string)) {
 	var took []time.Duration
 	for i := 0; b.Loop(); i++ {
 		start := time.Now()
-		x.Search(search.Query{Text: queries[i%len(queries)].Query, Limit: 10})
+		search(queries[i%len(queries)].Query)
 		took = append(took, time.Since(start))
 	}
 	slices.Sort(took)
@@ -67,4 +72,29 @@ func heap() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
+}
+
+// BenchmarkUses30k searches with the records of a tenant.
+func BenchmarkUses30k(b *testing.B) {
+	docs, queries := thirtyThousand(b)
+	x := search.New(docs)
+	at := map[[2]string]int{}
+	for i, d := range docs {
+		at[[2]string{d.Server, d.Name}] = i
+	}
+	var all []search.Use
+	for i := range 500 {
+		q := queries[i]
+		all = append(all, search.Use{Server: q.Expected[0].Server, Tool: q.Expected[0].Tool, Terms: search.Terms(q.Query), Searches: 2, Lower: 1})
+	}
+	uses := search.NewUses(all)
+	measure(b, queries, func(text string) {
+		q := search.Query{Text: text, Limit: 10, Boosts: map[int]search.Boost{}}
+		x.Boosts(uses, q.Text, func(server, tool string, b search.Boost) {
+			if d, ok := at[[2]string{server, tool}]; ok {
+				q.Boosts[d] = b
+			}
+		})
+		x.Search(q)
+	})
 }

@@ -37,7 +37,7 @@ type posting struct {
 // Parameters of BM25F.
 const (
 	saturation       = .35 // k1: term frequency with half of the maximum impact
-	serverSaturation = 2
+	serverSaturation = 16  // high: a server with more matching tools is more likely
 	idfPower         = 1.3 // above 1, rare terms count more than in standard BM25
 )
 
@@ -99,9 +99,13 @@ func (p *postings) add(term, id int32, impact float64) {
 // setIDF computes the inverse document frequency of each term among all docs.
 func (p *postings) setIDF(all int, power float64) {
 	for t := range p.of {
-		n := float64(len(p.of[t]))
-		p.idf[t] = float32(math.Pow(math.Log(1+(float64(all)-n+.5)/(n+.5)), power))
+		p.idf[t] = float32(idf(all, len(p.of[t]), power))
 	}
+}
+
+// idf returns the inverse document frequency of a term that n of all docs have.
+func idf(all, n int, power float64) float64 {
+	return math.Pow(math.Log(1+(float64(all-n)+.5)/(float64(n)+.5)), power)
 }
 
 // serverPostings combines the words of all tools of a server. The server's own texts,

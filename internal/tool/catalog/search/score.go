@@ -51,13 +51,14 @@ type scratch struct {
 	servers    []float32 // by server
 	queryShare []float32 // by term: largest share in a concept of the query, from 0 to 1
 	contains   []bool    // by doc: contains the query text
+	led        []bool    // by doc: similar words led to it
 	hits       []Hit
 }
 
 func newScratch(x *Index) *scratch {
 	n := len(x.names)
 	return &scratch{words: make([]float32, n), segment: make([]float32, n), peak: make([]float32, n), concept: make([]float32, n),
-		servers: make([]float32, x.serverCount), queryShare: make([]float32, len(x.stems)), contains: make([]bool, n)}
+		servers: make([]float32, x.serverCount), queryShare: make([]float32, len(x.stems)), contains: make([]bool, n), led: make([]bool, n)}
 }
 
 func (s *scratch) reset() {
@@ -66,6 +67,7 @@ func (s *scratch) reset() {
 	clear(s.servers)
 	clear(s.queryShare)
 	clear(s.contains)
+	clear(s.led)
 	s.hits = s.hits[:0]
 }
 
@@ -78,10 +80,13 @@ func (x *Index) rank(query Query, s *scratch) Hits {
 	x.scoreServers(q, s)
 	text := strings.ToLower(query.Text)
 	x.contain(text, s.contains)
+	for d, b := range query.Boosts {
+		s.led[d] = b.Words > 0
+	}
 	total := x.selectHits(query, s)
 	for i := range s.hits {
 		h := &s.hits[i]
-		h.Score += x.features[h.Doc].bonus(q, s, x.docs.idf, &x.weights) + x.textBonus(h.Doc, text, s)
+		h.Score += x.features[h.Doc].bonus(q, s, x.docs.idf, &x.weights) + x.textBonus(h.Doc, text, s) + query.Boosts[h.Doc].Sum()
 	}
 	return Hits{Total: total, Found: append([]Hit(nil), best(s.hits, query.Limit)...)}
 }
@@ -187,6 +192,7 @@ func (x *Index) selectHits(query Query, s *scratch) (total int) {
 	if top == 0 {
 		top = 1
 	}
+	var led []Hit // are rescored in addition to the best
 	heap := topHits{hits: s.hits, n: max(maxRescored, min(query.Limit, len(x.names)))}
 	least, scale := minShare*top, 1/top
 	contains := float32(containsBonus)
@@ -194,7 +200,7 @@ func (x *Index) selectHits(query Query, s *scratch) (total int) {
 		contains = phraseBonus
 	}
 	for d, v := range s.words {
-		if v < least && !s.contains[d] || !x.in(d, query.Category) {
+		if v < least && !s.contains[d] && !s.led[d] || !x.in(d, query.Category) {
 			continue
 		}
 		total++
@@ -202,9 +208,13 @@ func (x *Index) selectHits(query Query, s *scratch) (total int) {
 		if s.contains[d] {
 			score += contains
 		}
+		if s.led[d] {
+			led = append(led, Hit{d, float64(score)})
+			continue
+		}
 		heap.add(Hit{d, float64(score)})
 	}
-	s.hits = heap.hits
+	s.hits = append(heap.hits, led...)
 	return total
 }
 

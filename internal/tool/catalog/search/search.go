@@ -40,6 +40,8 @@ type Query struct {
 	// Similarities are those of the tools to the text, by position in the docs of New; nil
 	// means keyword search only.
 	Similarities *embedding.Similarities
+	// Boosts are those of Index.Boosts, by position in the docs; nil means none.
+	Boosts map[int]Boost
 }
 
 // Hits is the result of a search.
@@ -62,7 +64,8 @@ type Index struct {
 	dictionary
 	ranking
 	containment
-	scratch sync.Pool // *scratch
+	scratch    sync.Pool // *scratch
+	unknownIDF float64   // of a term that no doc has
 }
 
 // New builds an index of docs, which it does not retain.
@@ -79,6 +82,7 @@ func newIndex(docs []Doc, w weights) *Index {
 	x.ranking = b.ranking(docs)
 	x.dictionary.finish(&x.ranking)
 	x.containment = newContainment(docs)
+	x.unknownIDF = idf(len(docs), 1, idfPower)
 	x.scratch.New = func() any { return newScratch(x) }
 	return x
 }
