@@ -40,7 +40,7 @@ included; nothing else needs to be installed.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	root.CompletionOptions.HiddenDefaultCmd = false
 	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(), a.stateCommand(), a.taskCommand(), a.workflowCommand(), a.toolsCommand(), a.serversCommand(), a.sessionCommand(), a.executionsCommand(), a.schedulesCommand(),
-		a.piiCommand(), a.policyCommand(), a.approvalsCommand(), a.auditCommand(), a.statsCommand(), a.tenantCommand(), a.backupCommand(), a.restoreCommand(), a.initCommand(), a.trustCommand(), a.packagesCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
+		a.piiCommand(), a.policyCommand(), a.approvalsCommand(), a.auditCommand(), a.statsCommand(), a.tenantCommand(), a.backupCommand(), a.restoreCommand(), a.initCommand(), a.trustCommand(), a.packagesCommand(), a.modelsCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
 		root.AddCommand(c)
 	}
 	checkUsage(root)

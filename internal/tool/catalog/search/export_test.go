@@ -8,6 +8,15 @@ type Weights = weights
 // NewWeighted is New with other weights.
 func NewWeighted(docs []Doc, w Weights) *Index { return newIndex(docs, w) }
 
+// DefaultWeights returns the weights of New.
+func DefaultWeights() Weights { return defaultWeights }
+
+// WithSimilarity returns weights with another weight of similarity.
+func WithSimilarity(w Weights, similarity float64) Weights {
+	w.similarity = similarity
+	return w
+}
+
 // RandomWeights returns weights that do not depend on those of New.
 func RandomWeights(r *rand.Rand) Weights {
 	between := func(low, high float64) float64 { return low + (high-low)*r.Float64() }
