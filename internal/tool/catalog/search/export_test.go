@@ -8,14 +8,8 @@ type Weights = weights
 // NewWeighted is New with other weights.
 func NewWeighted(docs []Doc, w Weights) *Index { return newIndex(docs, w) }
 
-// DefaultWeights returns the weights of New.
-func DefaultWeights() Weights { return defaultWeights }
-
-// WithSimilarity returns weights with another weight of similarity.
-func WithSimilarity(w Weights, similarity float64) Weights {
-	w.similarity = similarity
-	return w
-}
+// SetSimilarity changes the weight of similarity. No search may run.
+func (x *Index) SetSimilarity(weight float64) { x.weights.similarity = weight }
 
 // RandomWeights returns weights that do not depend on those of New.
 func RandomWeights(r *rand.Rand) Weights {
