@@ -26,7 +26,7 @@ bench: build # beside the other ways to run Python that are installed or can be 
 job-tokens: build # of a job with a tool and 10,000 rows, beside fastmcp
 	go run ./scripts/bench-peers -binary ./sandpiper -table job
 
-search-eval: # recall of the search by suite, cross-validated; needs ../shared/data
+search-eval: # recall of the search by suite, cross-validated; needs ../shared/data; EMBEDDINGS_WHEEL=FILE adds a local model
 	LONG_TESTS=1 go test ./internal/tool/catalog/search ./bench/cost -run 'TestCrossValidation|TestRecallWithUse|TestRecallOfFirstAnswer|TestCostPerSuccess' -count 1 -v -timeout 1h
 
 soak: build # ten minutes at half of saturation; SOAK_MINUTES=60 for an hour

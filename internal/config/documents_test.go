@@ -76,7 +76,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		names = append(names, k[strings.LastIndexByte(k, '.')+1:])
 	}
 	for _, k := range names {
-		if _, seed := seedKeys[k]; seed || k == "dir" || k == "api_version" { // of one provider each, in search.md
+		if _, seed := seedKeys[k]; seed || k == "dir" || k == "api_version" { // rejected, or of one provider, in search.md
 			continue
 		}
 		if !regexp.MustCompile(`(?m)(^|[ {])` + regexp.QuoteMeta(k) + `:`).MatchString(all[0]) {

@@ -121,7 +121,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, taskKeys, m
 	"catalog":                    func(d *draft, s setting) error { return d.catalogs(s) },
 	"search.learn":               func(d *draft, s setting) error { return boolean(&d.Search.Learn, s) },
 	"search.embeddings.provider": func(d *draft, s setting) error {
-		return oneOf(&d.Search.Embeddings.Provider, s, noModel, model.OpenAI, model.Azure, model.Ollama, model.ONNX)
+		return embeddingProvider(&d.Search.Embeddings.Provider, s)
 	},
 	"search.embeddings.url":         func(d *draft, s setting) error { return endpoint(&d.Search.Embeddings.URL, s) },
 	"search.embeddings.model":       func(d *draft, s setting) error { return text(&d.Search.Embeddings.Model, s) },
@@ -130,7 +130,7 @@ var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, taskKeys, m
 	"search.embeddings.dimensions": func(d *draft, s setting) error {
 		return whole(&d.Search.Embeddings.Dimensions, s, 1, model.MaxDimensions)
 	},
-	"search.embeddings.dir":        func(d *draft, s setting) error { return directory(&d.Search.Embeddings.Dir, d, s) },
+	"search.embeddings.dir":        func(_ *draft, s setting) error { return noONNX(s) },
 	"search.embeddings.timeout":    func(d *draft, s setting) error { return duration(&d.Search.Timeout, s) },
 	"log.file":                     func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
 	"audit.max_age":                func(d *draft, s setting) error { return days(&d.Audit.Age, s) },

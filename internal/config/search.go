@@ -42,6 +42,20 @@ func reference(to *string, s setting) error {
 	return nil
 }
 
+// embeddingProvider reads the provider of embeddings.
+func embeddingProvider(to *string, s setting) error {
+	if s.text == "onnx" {
+		return noONNX(s)
+	}
+	return oneOf(to, s, noModel, model.OpenAI, model.Azure, model.Ollama, model.Local)
+}
+
+// noONNX rejects a setting of earlier versions, which could run ONNX files.
+func noONNX(s setting) error {
+	return fault.New(fault.Invalid, "%s: %s is %q, but ONNX files are no longer supported", s.from, s.key, s.text).
+		WithHint("install the model with `sandpiper models add minilm DIRECTORY`, set provider to local, and remove dir")
+}
+
 func text(to *string, s setting) error {
 	if s.text == "" || len(s.text) > 1000 || strings.ContainsFunc(s.text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return wrong(s, "a name on one line")
@@ -66,7 +80,7 @@ func (d *draft) embeddingsFit(env, dotenv map[string]string) error {
 		model.OpenAI: {"url", "model", "api_key", "dimensions", "timeout"},
 		model.Azure:  {"url", "model", "api_key", "dimensions", "timeout", "api_version"},
 		model.Ollama: {"url", "model", "api_key", "dimensions", "timeout"},
-		model.ONNX:   {"dir", "timeout"},
+		model.Local:  {"model", "timeout"},
 	}[e.Provider]
 	for _, key := range within(embeddings) {
 		s, given := d.given[embeddings+"."+key]
@@ -74,7 +88,7 @@ func (d *draft) embeddingsFit(env, dotenv map[string]string) error {
 		case !given || key == "provider" || slices.Contains(keys, key):
 		case e.Provider == "":
 			return fault.New(fault.Invalid, "%s: %s has no effect without %s.provider", s.from, s.key, embeddings).
-				WithHint("set provider to openai, azure, ollama or onnx")
+				WithHint("set provider to openai, azure, ollama or local")
 		default:
 			return fault.New(fault.Invalid, "%s: %s does not apply to the provider %s", s.from, s.key, e.Provider).
 				WithHint("its keys are %s", strings.Join(keys, ", "))

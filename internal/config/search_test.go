@@ -88,7 +88,7 @@ func TestEnvironmentDoesNotRedirectSearch(t *testing.T) {
 
 func TestInvalidEmbeddingsAreRejected(t *testing.T) {
 	for yaml, want := range map[string]string{
-		"{provider: cohere, model: m}":                           `search.embeddings.provider is "cohere"; it must be none, openai, azure, ollama or onnx`,
+		"{provider: cohere, model: m}":                           `search.embeddings.provider is "cohere"; it must be none, openai, azure, ollama or local`,
 		"{model: m}":                                             "search.embeddings.model has no effect without search.embeddings.provider",
 		"{provider: openai, api_key: sk-secret}":                 "search.embeddings.api_key must be a reference to the key",
 		"{provider: openai, api_key: '${A} sk-secret'}":          "search.embeddings.api_key must be a reference to the key",
@@ -96,7 +96,9 @@ func TestInvalidEmbeddingsAreRejected(t *testing.T) {
 		"{provider: openai, url: 'https://x?api_key=sk-secret'}": "search.embeddings.url must be a URL",
 		"{provider: openai, url: x}":                             "search.embeddings.url must be a URL",
 		"{provider: ollama, api_version: v}":                     "search.embeddings.api_version does not apply to the provider ollama",
-		"{provider: onnx, model: m}":                             "search.embeddings.model does not apply to the provider onnx",
+		"{provider: local, url: 'https://x'}":                    "search.embeddings.url does not apply to the provider local",
+		"{provider: onnx, dir: ./m}":                             "ONNX files are no longer supported",
+		"{dir: ./m}":                                             `search.embeddings.dir is "./m", but ONNX files are no longer supported`,
 		"{provider: openai, dimensions: 0}":                      `search.embeddings.dimensions is "0"`,
 		"{provider: openai, modle: m}":                           `did you mean "search.embeddings.model"?`,
 		"{provider: openai, timeout: soon}":                      `search.embeddings.timeout is "soon"`,

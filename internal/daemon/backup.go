@@ -35,6 +35,7 @@ var inBackup = map[string]bool{
 	"key": false, "key.fingerprint": false, "key.lock": false, // the owner of a backup must not have the key
 	"acme":   false, // private keys; certificates are obtained again
 	"format": false, // written by a restore when it is complete
+	"models": false, // installed again
 	// Made again, or of running processes.
 	"projections": false, "spool": false, "run": false, "processes": false, "daemons": false, "uids.lock": false, "suspensions": false, "restoring": false,
 }

@@ -3,10 +3,19 @@ package daemon
 import (
 	"log/slog"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
+
+// OpenModels returns the local models of a data directory, which it creates if it is missing.
+func OpenModels(dir string) (local.Store, error) {
+	return models(dir), home.Prepare(dir)
+}
+
+func models(dir string) local.Store { return local.Store(dataDir(dir).sub("models")) }
 
 // openEmbedding opens search by embeddings; nil if no model is configured. The model is
 // first called in the background.
@@ -16,6 +25,7 @@ func openEmbedding(c Config, log *slog.Logger) (*embedding.Index, error) {
 		return nil, nil
 	}
 	cfg.Resolve = (&secret.References{Lookup: c.Lookup}).Resolve
+	cfg.Dir = string(models(c.DataDir))
 	m, err := model.New(cfg)
 	if err != nil {
 		return nil, err

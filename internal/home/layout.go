@@ -125,6 +125,15 @@ func (p paths) make() error {
 	return dirFault(mkdir(p.sessionProjection, 0o755))
 }
 
+// Prepare creates a data directory, or checks an existing one, for a command that opens no home.
+func Prepare(root string) error {
+	l, err := newLayout(root)
+	if err != nil {
+		return err
+	}
+	return l.prepare()
+}
+
 // prepare creates the data directory, or checks an existing one.
 func (l layout) prepare() error {
 	if err := os.MkdirAll(l.root, 0o700); err != nil {

@@ -23,7 +23,10 @@ import (
 func open(t *testing.T, at *modeltest.Endpoint, dir string, change func(*embedding.Config, *model.Config)) (*embedding.Index, *logtest.Log) {
 	t.Helper()
 	log := &logtest.Log{}
-	m := model.Config{Provider: model.Ollama, URL: at.URL, Model: "small"}
+	m := model.Config{Provider: model.Ollama, Model: "small"}
+	if at != nil {
+		m.URL = at.URL
+	}
 	cfg := embedding.Config{Dir: dir, Timeout: 10 * time.Second, Log: slog.New(slog.NewTextHandler(log, nil))}
 	if change != nil {
 		change(&cfg, &m)

@@ -54,6 +54,9 @@ type missingText struct {
 func (x *Index) fill(ctx context.Context, s *Space) error {
 	file, err := x.file()
 	if err != nil {
+		if s.of.Load() == nil {
+			s.show(make([]vector, len(s.texts())))
+		}
 		return err
 	}
 	missing, _, err := s.load(file)
@@ -110,13 +113,18 @@ func (s *Space) load(file vectorFile) (missing []missingText, dimensions int, er
 		}
 		missing[at].tools = append(missing[at].tools, i)
 	}
+	s.show(of)
+	// Texts of similar length share a batch: a local model pads the shorter ones.
+	slices.SortStableFunc(missing, func(a, b missingText) int { return len(a.text) - len(b.text) })
+	return missing, dimensions, nil
+}
+
+// show publishes the vectors of the space, and makes State report it.
+func (s *Space) show(of []vector) {
 	s.publish(of)
 	s.x.mu.Lock()
 	s.x.shown = s
 	s.x.mu.Unlock()
-	// Texts of similar length share a batch: a local model pads the shorter ones.
-	slices.SortStableFunc(missing, func(a, b missingText) int { return len(a.text) - len(b.text) })
-	return missing, dimensions, nil
 }
 
 // Limits of embedding one space.

@@ -27,7 +27,7 @@ func (x *Index) queryVector(ctx context.Context, text string) (vector, error) {
 	q := x.query(text)
 	if q == nil {
 		return nil, fault.New(fault.Unavailable, "the embedding model has not responded to earlier searches yet").
-			WithHint("check the endpoint of search.embeddings")
+			WithHint("%s", x.slowHint())
 	}
 	select {
 	case <-q.done:
@@ -38,7 +38,15 @@ func (x *Index) queryVector(ctx context.Context, text string) (vector, error) {
 		return nil, context.Canceled
 	}
 	return nil, fault.New(fault.Unavailable, "the embedding model did not respond to a search within %s", x.cfg.Timeout).
-		WithHint("check the endpoint, or increase search.embeddings.timeout")
+		WithHint("%s", x.slowHint())
+}
+
+// slowHint is the remedy if the model is slow.
+func (x *Index) slowHint() string {
+	if x.Local() {
+		return "increase search.embeddings.timeout; the processor is busy"
+	}
+	return "check the endpoint, or increase search.embeddings.timeout"
 }
 
 // query returns the query of a text; nil if too many are open.

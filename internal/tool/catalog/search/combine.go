@@ -6,12 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Weights of keywords and similarity.
+// Tools that are ranked by both keywords and similarity.
 const (
-	// similarityWeight is the score of one standard deviation of similarity; the best keyword
-	// score is 1. With a small model keywords are more reliable.
-	similarityWeight     = .1
-	wordCandidates       = 200 // candidates
+	wordCandidates       = 200
 	similarityCandidates = 100
 )
 
@@ -24,14 +21,14 @@ func (x *Index) searchCombined(q Query) Hits {
 	seen, least := make(map[int]bool, len(h.Found)), 0.0
 	for i, f := range h.Found {
 		seen[f.Doc], least = true, f.Score
-		h.Found[i].Score += similarityWeight * q.Similarities.Score(f.Doc)
+		h.Found[i].Score += x.weights.similarity * q.Similarities.Score(f.Doc)
 	}
 	if len(h.Found) < words.Limit {
 		least = 0
 	}
 	for _, d := range q.Similarities.Best(max(similarityCandidates, q.Limit), func(d int) bool { return x.in(d, q.Category) }) {
 		if !seen[d] {
-			h.Found = append(h.Found, Hit{d, least + similarityWeight*q.Similarities.Score(d)})
+			h.Found = append(h.Found, Hit{d, least + x.weights.similarity*q.Similarities.Score(d)})
 		}
 	}
 	h.Found = best(h.Found, q.Limit)

@@ -55,12 +55,17 @@ func (s sampled) interval(keep func(suite string) bool) string {
 
 // sample returns the recall of all queries at each depth.
 func (e evaluation) sample(x *search.Index, depths ...int) []sampled {
+	return e.sampleOf(func(q search.Query) search.Hits { return x.Search(q) }, depths...)
+}
+
+// sampleOf returns the recall of a search.
+func (e evaluation) sampleOf(ask func(search.Query) search.Hits, depths ...int) []sampled {
 	rows, all := e.tools, make([]sampled, len(depths))
 	for i := range all {
 		all[i] = sampled{}
 	}
 	for _, q := range e.queries {
-		found := x.Search(search.Query{Text: q.Query, Limit: slices.Max(depths)}).Found
+		found := ask(search.Query{Text: q.Query, Limit: slices.Max(depths)}).Found
 		group := q.Suite + " " + q.Kind
 		for i, depth := range depths {
 			share := 0.0
@@ -77,6 +82,16 @@ func (e evaluation) sample(x *search.Index, depths ...int) []sampled {
 	return all
 }
 
+// suitesOf returns the names of the suites.
+func suitesOf(s sampled) []string {
+	suites := map[string]bool{}
+	for group := range s {
+		suite, _, _ := strings.Cut(group, " ")
+		suites[suite] = true
+	}
+	return slices.Sorted(maps.Keys(suites))
+}
+
 // TestCrossValidation reports, for each suite, the recall with the weights that are best on
 // the other suites, and with the weights of New, which were chosen on all of them. The
 // difference is what the figures of New overstate.
@@ -90,15 +105,10 @@ func TestCrossValidation(t *testing.T) {
 	for range settings {
 		tried = append(tried, e.sample(search.NewWeighted(docs, search.RandomWeights(r)), 5, 20))
 	}
-	suites := map[string]bool{}
-	for group := range shipped[0] {
-		suite, _, _ := strings.Cut(group, " ")
-		suites[suite] = true
-	}
 	crossed := []sampled{{}, {}}
 	var b strings.Builder
 	fmt.Fprintf(&b, "recall at 5 and 20, %d queries, %d settings of the weights\n%-10s  %-42s  %s\n", len(e.queries), settings, "suite", "weights chosen on the other suites", "weights of this version")
-	for _, suite := range slices.Sorted(maps.Keys(suites)) {
+	for _, suite := range suitesOf(shipped[0]) {
 		only := func(s string) bool { return s == suite }
 		best := slices.MaxFunc(tried, func(x, y []sampled) int {
 			others := func(s string) bool { return s != suite }

@@ -8,6 +8,9 @@ type Weights = weights
 // NewWeighted is New with other weights.
 func NewWeighted(docs []Doc, w Weights) *Index { return newIndex(docs, w) }
 
+// SetSimilarity changes the weight of similarity. No search may run.
+func (x *Index) SetSimilarity(weight float64) { x.weights.similarity = weight }
+
 // RandomWeights returns weights that do not depend on those of New.
 func RandomWeights(r *rand.Rand) Weights {
 	between := func(low, high float64) float64 { return low + (high-low)*r.Float64() }

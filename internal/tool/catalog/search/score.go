@@ -16,11 +16,15 @@ type weights struct {
 	penalty float64 // if it has another action
 	pair    float64 // for adjacent words that are both in the query
 
+	// similarity is for one standard deviation of similarity; the best score for
+	// words is 1. With a small model words are more reliable.
+	similarity float64
+
 	fields [fields]float64 // of a word in each field
 }
 
 var defaultWeights = weights{
-	segment: .4, server: .3, name: .2, cover: .05, action: .1, penalty: .07, pair: .14,
+	segment: .4, server: .3, name: .2, cover: .05, action: .1, penalty: .07, pair: .14, similarity: .1,
 	fields: [fields]float64{nameField: 3, serverField: 2, firstField: 3, restField: .5, paramsField: .4, aboutField: 1, usesField: 1},
 }
 

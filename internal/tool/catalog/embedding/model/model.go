@@ -1,6 +1,6 @@
 // Package model embeds texts with a model that the operator configures: at an
-// OpenAI-compatible, Azure OpenAI or Ollama endpoint, or from a directory with an
-// ONNX file (in a build with the tag onnx).
+// OpenAI-compatible, Azure OpenAI or Ollama endpoint, or in this process with an
+// installed model.
 //
 // Terms. A vector (embedding) has length 1; texts with similar meanings have vectors
 // with similar directions. An identity names everything that a vector depends on
@@ -27,18 +27,18 @@ const (
 	OpenAI = "openai" // and compatible endpoints
 	Azure  = "azure"
 	Ollama = "ollama"
-	ONNX   = "onnx"
+	Local  = "local" // in this process
 )
 
 // Config of an Embedder.
 type Config struct {
 	Provider   string // required
 	URL        string // of the endpoint; "" means the default of the provider; Azure has none
-	Model      string // model or deployment; required except for ONNX
+	Model      string // model or deployment; required, except that a local model is DefaultLocal by default
 	Key        string // a reference such as ${NAME}; "" sends none
 	Dimensions int    // of a vector; 0 means the model's own
 	APIVersion string // of the older API of Azure; "" means the current API
-	Dir        string // of an ONNX model, with model.onnx and tokenizer.json
+	Dir        string // of the installed local models
 
 	// Resolve replaces references such as ${NAME} before each request; nil leaves them
 	// unchanged.
@@ -65,28 +65,22 @@ type Embedder struct {
 func New(cfg Config) (*Embedder, error) {
 	e := &Embedder{cfg: cfg, close: func() error { return nil }}
 	e.dimensions.Store(int64(cfg.Dimensions))
-	if cfg.Provider == ONNX {
-		return e, e.local()
+	if cfg.Provider == Local {
+		return e, e.runLocally()
 	}
 	return e, e.remote()
 }
 
 // Name returns the name of the model for display.
-func (e *Embedder) Name() string {
-	if e.cfg.Provider == ONNX {
-		return e.cfg.Dir
-	}
-	return e.cfg.Model
-}
+func (e *Embedder) Name() string { return e.cfg.Model }
 
 // Dimensions returns the dimensions of the vectors; 0 until they are known.
 func (e *Embedder) Dimensions() int { return int(e.dimensions.Load()) }
 
 // Local reports whether texts stay in this process.
-func (e *Embedder) Local() bool { return e.cfg.Provider == ONNX }
+func (e *Embedder) Local() bool { return e.cfg.Provider == Local }
 
-// Identity returns the identity of the model. For a model in a directory it reads the
-// files.
+// Identity returns the identity of the model. It opens a local model.
 func (e *Embedder) Identity() (string, error) { return e.identity() }
 
 // attempts of Embed, for which no search waits.

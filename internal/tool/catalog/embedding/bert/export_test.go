@@ -1,0 +1,4 @@
+package bert
+
+// Tokens returns the tokens of a text.
+func (m *Model) Tokens(text string) []int32 { return m.tokens.encode(text, MaxTokens) }

@@ -1,0 +1,12 @@
+package bert
+
+// gemm sets the block c of blockRows by blockCols to the product of a, blockRows by k,
+// and b, k by blockCols. Each stride is the distance of two rows.
+func gemm(k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int) {
+	// The assembly checks no bounds.
+	_, _, _ = a[(blockRows-1)*lda+k-1], b[(k-1)*ldb+blockCols-1], c[(blockRows-1)*ldc+blockCols-1]
+	gemmNEON(k, &a[0], lda, &b[0], ldb, &c[0], ldc)
+}
+
+//go:noescape
+func gemmNEON(k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int)
