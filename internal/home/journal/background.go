@@ -112,19 +112,42 @@ func (b *Background) touch(ctx context.Context, tx *store.Tx) error {
 		return nil
 	}
 	var due sql.NullInt64
-	var active int
-	err := tx.QueryRowContext(ctx, "SELECT min(due), count(CASE WHEN state = 'running' THEN 1 END) FROM journal_background WHERE state != 'ended'").Scan(&due, &active)
-	if err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT min(due) FROM journal_background WHERE state != 'ended'").Scan(&due); err != nil {
 		return err
 	}
 	var at time.Time
 	if due.Valid {
 		at = time.UnixMilli(due.Int64)
 	}
-	if check := time.Now().Add(LeaseInterval); active > 0 && (at.IsZero() || at.After(check)) {
+	check, err := b.nextCheck(ctx, tx)
+	if err != nil {
+		return err
+	}
+	if !check.IsZero() && (at.IsZero() || at.After(check)) {
 		at = check
 	}
 	return b.log.cfg.Due(at)
+}
+
+// nextCheck returns when a daemon has to see whether the processes of running executions live: now if
+// one does not, so that updates do not postpone that; zero if no execution runs.
+func (b *Background) nextCheck(ctx context.Context, tx *store.Tx) (at time.Time, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT DISTINCT process FROM journal_background WHERE state = 'running'")
+	if err != nil {
+		return at, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var process string
+		if err := rows.Scan(&process); err != nil {
+			return at, err
+		}
+		if !b.log.cfg.Process.isAlive(process) {
+			return time.Now(), nil
+		}
+		at = time.Now().Add(LeaseInterval)
+	}
+	return at, rows.Err()
 }
 
 // Add adds a background execution that is due now. One that is running belongs to this process.
@@ -153,7 +176,8 @@ func (b *Background) add(ctx context.Context, tx *store.Tx, e BackgroundEntry) e
 		}
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO journal_background (execution, state, on_restart, process, created, changed, due, request) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (execution) DO NOTHING`,
+		ON CONFLICT (execution) DO UPDATE SET state = excluded.state, outcome = '', on_restart = excluded.on_restart, process = excluded.process, changed = excluded.changed,
+			due = excluded.due, events = '', cancel = 0, request = excluded.request, live = NULL, result = NULL WHERE state = 'ended'`,
 		e.Execution, string(e.State), string(e.OnRestart), process, time.Now().UnixMilli(), time.Now().UnixMilli(), due, x.encrypt(ofTask, 0, e.Request))
 	return err
 }
