@@ -16,7 +16,7 @@ import (
 
 func (a *app) executionsCommand() *cobra.Command {
 	return a.ofTenant(group("executions", "Run code in the background; list and resume executions",
-		a.executionsRunCommand(), a.executionsWatchCommand(), a.executionsSignalCommand(), a.executionsCancelCommand(),
+		a.executionsRunCommand(), a.executionsWatchCommand(), a.executionsSignalCommand(), a.executionsAnswerCommand(), a.executionsCancelCommand(),
 		a.executionsListCommand(),
 		&cobra.Command{
 			Use: "resume ID", Short: "Resume an interrupted execution, or apply a plan",

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -168,10 +169,26 @@ func stateText(b mcpserver.Background) string {
 	if !b.Due.IsZero() && b.State == string(journal.Waiting) {
 		text += " until " + b.Due.Local().Format("2006-01-02 15:04:05")
 	}
-	if b.Hint != "" {
+	switch {
+	case len(b.Questions) > 0: // the hint is for a model
+		text += ": " + questionText(b)
+	case b.Hint != "":
 		text += ": " + b.Hint
 	}
 	return text
+}
+
+// questionText describes the first question of an execution, and how to answer it.
+func questionText(b mcpserver.Background) string {
+	q := b.Questions[0]
+	if q.Approval != "" {
+		return visibleName(q.From) + " needs approval; `sandpiper approvals show " + q.Approval + "`, then approve or deny"
+	}
+	more := ""
+	if n := len(b.Questions) - 1; n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	return fmt.Sprintf("%s%s; `sandpiper executions answer %s` answers", visibleName(firstLineOf(q.Text)), more, b.ID)
 }
 
 func (a *app) executionsSignalCommand() *cobra.Command {

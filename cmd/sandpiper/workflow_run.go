@@ -108,7 +108,11 @@ func (a *app) loadWorkflow(ctx context.Context, d *daemon.Daemon, home *home.Hom
 
 func (a *app) runWorkflowResume(ctx context.Context, id string) error {
 	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
-		if _, err := d.Flows.Find(ctx, home, id); err != nil {
+		run, err := d.Flows.Find(ctx, home, id)
+		if err == nil {
+			err = run.CheckOpen()
+		}
+		if err != nil {
 			return err
 		}
 		x, err := d.Runner.Resume(ctx, home, id)

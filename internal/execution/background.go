@@ -137,6 +137,8 @@ func (r *Runner) Signal(ctx context.Context, h *home.Home, id, event string, val
 		value = json.RawMessage("null")
 	}
 	switch {
+	case strings.HasPrefix(event, reservedEvent):
+		return fault.New(fault.Invalid, "the name of the event begins with a zero byte")
 	case event == "" || len(event) > 800:
 		return fault.New(fault.Invalid, "the name of the event has %d bytes; 1 to 800 are allowed", len(event))
 	case !json.Valid(value):
@@ -309,6 +311,9 @@ func (r *Runner) follow(ctx context.Context, h *home.Home, x *Execution) {
 		}
 		if cancelled {
 			x.run.cancel(errByPerson)
+		}
+		if len(open) > 0 {
+			r.takeAnswers(context.WithoutCancel(ctx), h, x.run)
 		}
 	}
 }

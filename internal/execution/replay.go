@@ -70,9 +70,18 @@ func (h *host) RecordClock(step int, readings []int64) {
 	h.run.record.AddClockReadings(step, readings)
 }
 
-// checkRecorded returns a divergence if tools that the first run called have changed. The code does not
-// start then: imports of a tool that is gone would fail in another way.
+// checkRecorded returns a divergence if tools that the first run called, or skills that it imported,
+// have changed. The code does not start then: imports of a tool that is gone would fail in another way.
 func (e *executor) checkRecorded(ctx context.Context) error {
+	for _, name := range e.run.record.Skills() {
+		found, err := e.home.Skills.Find(ctx, name, 0)
+		if err != nil && fault.KindOf(err) != fault.NotFound {
+			return err
+		}
+		if err := e.run.record.CheckSkill(name, found.Metadata.CodeHash); err != nil {
+			return err
+		}
+	}
 	if e.r.cfg.Tools == nil || !e.run.record.Replays() {
 		return nil
 	}

@@ -144,6 +144,9 @@ func (h *host) useSkill(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	if h.resumable() {
+		h.run.record.AddSkill(name, found.Metadata.CodeHash)
+	}
 	h.r.MarkStale(ctx, h.home, h.req.Subset, &found.Metadata)
 	if why := found.Metadata.Stale; len(why) > 0 {
 		h.run.warn(fmt.Sprintf("skill %s is stale, since tools that it uses have changed: %s; check it, and save it again", name, strings.Join(why, "; ")))

@@ -283,3 +283,21 @@ func (s *Server) signal(ctx context.Context, c call) (redact.Message, error) {
 	s.cfg.Background.Wake()
 	return did("Signal %s sent", args.Event)
 }
+
+// answerElsewhere answers the questions of a background execution that another process runs, and
+// returns its status; false if it asks none, or there is no answer.
+func (s *Server) answerElsewhere(ctx context.Context, c call, id string, raw json.RawMessage) (m redact.Message, ok bool, err error) {
+	open, err := s.cfg.Runner.BackgroundQuestions(ctx, c.home, id)
+	if err != nil || len(raw) == 0 || string(raw) == "null" {
+		return m, false, nil // resuming says why
+	}
+	answer, err := answerTo(open, raw)
+	if err != nil {
+		return m, false, err
+	}
+	if err := s.cfg.Runner.AnswerBackground(ctx, c.home, id, answer); err != nil {
+		return m, false, err
+	}
+	m, err = did("The answer was passed on to execution %s; get_background_task_status returns its state", id)
+	return m, true, err
+}

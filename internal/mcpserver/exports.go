@@ -19,16 +19,14 @@ func (s *Server) HasTool(name string) bool {
 }
 
 // exports returns the exported workflows of a caller as tools. An error is logged: the other tools
-// remain usable.
+// remain usable. A caller without a home has none; its calls say why.
 func (s *Server) exports(ctx context.Context, caller string) (tools []wire.Tool) {
-	redacted, err := s.visit(ctx, caller, func(h *home.Home, _ *redact.Exit) (any, error) { return s.cfg.Flows.Exports(ctx, h) })
-	var all []workflow.Export
-	if err == nil {
-		var text string
-		if text, _, _, err = redacted.Content(); err == nil {
-			err = json.Unmarshal([]byte(text), &all)
-		}
+	h, err := s.acquire(ctx, caller)
+	if err != nil {
+		return nil
 	}
+	defer func() { _ = h.Release(context.WithoutCancel(ctx)) }() // nothing but tokens was written
+	all, err := s.redactedExports(ctx, h)
 	if err != nil {
 		s.complain("tools/list", err)
 		return nil
@@ -37,6 +35,24 @@ func (s *Server) exports(ctx context.Context, caller string) (tools []wire.Tool)
 		tools = append(tools, s.exported(e).wire(s))
 	}
 	return tools
+}
+
+// redactedExports returns the exported workflows of a tenant without private values.
+func (s *Server) redactedExports(ctx context.Context, h *home.Home) ([]workflow.Export, error) {
+	all, err := s.cfg.Flows.Exports(ctx, h)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	redacted, err := s.cfg.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}).Redact(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	text, _, _, err := redacted.Content()
+	if err == nil {
+		all = nil
+		err = json.Unmarshal([]byte(text), &all)
+	}
+	return all, err
 }
 
 // export returns the exported workflow of a caller with that name as a tool.

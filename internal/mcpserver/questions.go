@@ -283,6 +283,9 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 		return s.resumable(ctx, c, args.Session, args.Answer)
 	}
 	if s.cfg.Runner.NeedsResume(c.home, args.ID) {
+		if m, ok, err := s.answerElsewhere(ctx, c, args.ID, args.Answer); ok || err != nil {
+			return m, err
+		}
 		return s.again(ctx, c, args.ID, func(open []question.Question) (question.Answer, error) { return answerTo(open, args.Answer) })
 	}
 	open, err := s.cfg.Runner.Questions(c.home, args.ID)

@@ -36,6 +36,11 @@ func (s *Service) History(ctx context.Context, h *home.Home, name string, most i
 	if err != nil {
 		return nil, err
 	}
+	if len(stored) == 0 && name != "" {
+		if _, err := s.source(ctx, h, name); err != nil { // runs of a deleted workflow remain
+			return nil, err
+		}
+	}
 	all := []Run{}
 	for _, r := range stored {
 		all = append(all, Run{Run: r})
@@ -127,14 +132,22 @@ func (s *Service) Find(ctx context.Context, h *home.Home, id string) (Run, error
 	return all[0], err
 }
 
+// CheckOpen returns an Invalid error for a run that has ended and cannot be resumed.
+func (r Run) CheckOpen() error {
+	if !r.Ended.IsZero() && r.Why == "" {
+		return fault.New(fault.Invalid, "the run %s of workflow %s has ended: %s", r.Execution, r.Workflow, r.State)
+	}
+	return nil
+}
+
 // Cancel ends a run for good: an interrupted or suspended one is not resumed any more.
 func (s *Service) Cancel(ctx context.Context, h *home.Home, id string) error {
 	r, err := s.Find(ctx, h, id)
 	if err != nil {
 		return err
 	}
-	if !r.Ended.IsZero() && r.Why == "" {
-		return fault.New(fault.Invalid, "the run %s of workflow %s has ended: %s", id, r.Workflow, r.State)
+	if err := r.CheckOpen(); err != nil {
+		return err
 	}
 	end := s.cfg.Runner.Abandon
 	if e, err := h.Background.Find(ctx, id); err == nil && e.State != journal.Ended {

@@ -43,6 +43,15 @@ func (q Question) Fill(value json.RawMessage) json.RawMessage {
 	return value
 }
 
+// Check returns an Invalid error if a reply does not fit the schema of the question.
+func (q Question) Check(r tool.Reply) error {
+	form, err := ParseForm(q.Schema)
+	if err != nil {
+		return err
+	}
+	return (&Open{Question: q, form: form}).check(r)
+}
+
 // Answer maps question ids to replies; it may leave questions open.
 type Answer map[string]tool.Reply
 

@@ -105,28 +105,6 @@ func (b *Background) update(ctx context.Context, f func(*store.Tx) error) error 
 	})
 }
 
-// touch tells Config.Due when the next one is due. It is called in the transaction, so that the
-// calls of several processes have the order of their transactions.
-func (b *Background) touch(ctx context.Context, tx *store.Tx) error {
-	if b.log.cfg.Due == nil {
-		return nil
-	}
-	var due sql.NullInt64
-	var active int
-	err := tx.QueryRowContext(ctx, "SELECT min(due), count(CASE WHEN state = 'running' THEN 1 END) FROM journal_background WHERE state != 'ended'").Scan(&due, &active)
-	if err != nil {
-		return err
-	}
-	var at time.Time
-	if due.Valid {
-		at = time.UnixMilli(due.Int64)
-	}
-	if check := time.Now().Add(LeaseInterval); active > 0 && (at.IsZero() || at.After(check)) {
-		at = check
-	}
-	return b.log.cfg.Due(at)
-}
-
 // Add adds a background execution that is due now. One that is running belongs to this process.
 func (b *Background) Add(ctx context.Context, e BackgroundEntry) error {
 	return b.update(ctx, func(tx *store.Tx) error { return b.add(ctx, tx, e) })
@@ -153,7 +131,8 @@ func (b *Background) add(ctx context.Context, tx *store.Tx, e BackgroundEntry) e
 		}
 	}
 	_, err = tx.ExecContext(ctx, `INSERT INTO journal_background (execution, state, on_restart, process, created, changed, due, request) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (execution) DO NOTHING`,
+		ON CONFLICT (execution) DO UPDATE SET state = excluded.state, outcome = '', on_restart = excluded.on_restart, process = excluded.process, changed = excluded.changed,
+			due = excluded.due, events = '', cancel = 0, request = excluded.request, live = NULL, result = NULL WHERE state = 'ended'`,
 		e.Execution, string(e.State), string(e.OnRestart), process, time.Now().UnixMilli(), time.Now().UnixMilli(), due, x.encrypt(ofTask, 0, e.Request))
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -44,6 +46,40 @@ func TestChangedToolIsADivergence(t *testing.T) {
 			if err := again.CheckTool(tool.Ref{Server: "crm", Tool: "find"}, "bb", nil); err != nil {
 				t.Errorf("after the replay: %v", err)
 			}
+		}
+	}
+}
+
+func TestChangedSkillIsADivergence(t *testing.T) {
+	t.Parallel()
+	for hash, want := range map[string]string{
+		"aa": "",
+		"bb": "the skill high_risk, which the first run imported, has been changed since",
+		"":   "the skill high_risk, which the first run imported, has been deleted since",
+	} {
+		d := start(t, t.TempDir())
+		r := d.NewRecord("exec_1", nothing, false)
+		r.AddSkill("high_risk", "aa")
+		r.AddSkill("high_risk", "aa")
+		if got := r.Skills(); got != nil {
+			t.Errorf("the first run is compared with itself: %v", got)
+		}
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.End(t.Context(), "cancelled"); err != nil {
+			t.Fatal(err)
+		}
+		again := resume(t, d, "exec_1")
+		if d := cmp.Diff([]string{"high_risk"}, again.Skills()); d != "" {
+			t.Error(d)
+		}
+		err := again.CheckSkill("high_risk", hash)
+		if _, ok := errors.AsType[*journal.Divergence](err); ok != (want != "") || ok && fault.Message(err) != want {
+			t.Errorf("%q: %v, want %q", hash, err, want)
+		}
+		if _, err := again.Next(t.Context(), ask("find", `{}`)); (err != nil) != (want != "") {
+			t.Errorf("%q: the next call: %v", hash, err)
 		}
 	}
 }

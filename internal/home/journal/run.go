@@ -62,11 +62,12 @@ const (
 	answered = "answered" // the answer is recorded
 )
 
-// Methods of entries that are not host calls: clock readings of the code, and questions to a
-// person, with the number of the question as the arguments.
+// Methods of entries that are not host calls: clock readings of the code; questions to a person,
+// with the number of the question as the arguments; and imports of skills.
 const (
-	readings = "clock"
-	question = "question"
+	readings  = "clock"
+	question  = "question"
+	skillUsed = "skill"
 )
 
 // entry is one host call of a record.
@@ -113,6 +114,7 @@ type Record struct {
 	waited  int              // recorded questions without an answer
 	differs error            // the Divergence, once detected
 	steps   stepRecords
+	skills  map[string]usedSkill // recorded, by name
 }
 
 // clockReadings are clock readings of the code in a step.

@@ -58,6 +58,37 @@ func (b *Background) Signal(ctx context.Context, id, event string, value json.Ra
 	})
 }
 
+// TakeSignal deletes the oldest signal of an event and returns its value; nil if there is none.
+func (b *Background) TakeSignal(ctx context.Context, id, event string) (value json.RawMessage, err error) {
+	x, err := b.box(id)
+	if err != nil {
+		return nil, err
+	}
+	hash := eventHash(id, event)
+	var number int
+	var ciphertext []byte
+	oldest := func(ctx context.Context, tx *store.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT number, value FROM journal_signals WHERE execution = ? AND event = ? ORDER BY number LIMIT 1", id, hash).Scan(&number, &ciphertext)
+	}
+	err = b.log.cfg.DB.View(ctx, func(tx *store.Tx) error { return oldest(ctx, tx) }) // usually there is none
+	if err == nil {
+		err = b.log.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+			if err := oldest(ctx, tx); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE number = ?", number)
+			return err
+		})
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return x.decrypt(ofSignal, number, ciphertext)
+}
+
 // TakeSignal answers an open call of the record with the oldest signal of an event: answer converts
 // its value. It returns false if there is none. Signal and answer change in one commit.
 func (r *Record) TakeSignal(ctx context.Context, number int, event string, answer func(value json.RawMessage) Answer) (taken *Answer, err error) {

@@ -183,6 +183,8 @@ func (r *Record) recall(e *entry) error {
 		return err
 	case question:
 		return r.recallQuestion(e)
+	case skillUsed:
+		return r.recallSkill(e)
 	}
 	k := e.ask.key()
 	r.past[k] = append(r.past[k], e)
@@ -300,7 +302,7 @@ func (f *Unfinished) count(ctx context.Context, tx *store.Tx) error {
 		if err := rows.Scan(&method, &ref.Server, &ref.Tool, &state); err != nil {
 			return err
 		}
-		if method == readings || method == question || method == methodStep || method == methodSteps {
+		if method == readings || method == question || method == skillUsed || method == methodStep || method == methodSteps {
 			continue
 		}
 		switch state {

@@ -32,7 +32,7 @@ func (o *offer) watchTools(version func(caller string) string, server *mcp.Serve
 				if n := r.Params.Notifications; n != nil && n.ToolsListChanged {
 					w := &toolsWatch{caller: o.authn.callerOf(ctx, req)}
 					w.known = version(w.caller)
-					defer o.unwatchTools(r.Session)
+					defer o.unwatchTools(r.Session, w)
 					ctx = onAcknowledged(ctx, func(id any) { w.id = id; o.addTools(r.Session, w) })
 				}
 			}
@@ -47,12 +47,16 @@ func (o *offer) watchConnection(conn *mcp.ServerSession, caller string, version 
 	o.mu.Lock()
 	watched := o.tools[conn] != nil
 	o.mu.Unlock()
-	if watched || !o.addTools(conn, &toolsWatch{caller: caller, known: version(caller)}) {
+	if watched {
+		return
+	}
+	w := &toolsWatch{caller: caller, known: version(caller)}
+	if !o.addTools(conn, w) {
 		return
 	}
 	go func() {
 		_ = conn.Wait() // logged elsewhere
-		o.unwatchTools(conn)
+		o.unwatchTools(conn, w)
 	}()
 }
 
@@ -67,10 +71,12 @@ func (o *offer) addTools(conn *mcp.ServerSession, w *toolsWatch) bool {
 	return true
 }
 
-func (o *offer) unwatchTools(conn *mcp.ServerSession) {
+func (o *offer) unwatchTools(conn *mcp.ServerSession, w *toolsWatch) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.tools, conn)
+	if o.tools[conn] == w {
+		delete(o.tools, conn)
+	}
 }
 
 func (o *offer) pollTools(version func(string) string) {

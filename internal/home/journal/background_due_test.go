@@ -1,0 +1,49 @@
+package journal_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+)
+
+// The execution of a process that has ended is due at once, however often others change something.
+func TestExecutionOfEndedProcessIsDueNow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var due time.Time
+	start := func() (*journal.Background, *journal.Process) {
+		db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
+		t.Cleanup(func() { p.Close(); db.Close() })
+		return journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p, Due: func(at time.Time) error { due = at; return nil }}).Background(), p
+	}
+	first, process := start()
+	if err := first.Add(t.Context(), journal.BackgroundEntry{Execution: "exec_1", State: journal.Active, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
+		t.Fatal(err)
+	}
+	if !due.After(time.Now()) {
+		t.Errorf("while its process lives, it is due at %s", due)
+	}
+	if err := process.Close(); err != nil { // as the kernel does after a kill
+		t.Fatal(err)
+	}
+	second, _ := start()
+	for range 3 {
+		if err := second.Sweep(t.Context(), time.Now().Add(-time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if due.After(time.Now()) {
+			t.Fatalf("it is due at %s", due)
+		}
+	}
+	if e, err := second.Claim(t.Context()); err != nil || e == nil {
+		t.Errorf("%+v %v", e, err)
+	}
+}
