@@ -37,7 +37,7 @@ type posting struct {
 // Parameters of BM25F.
 const (
 	saturation       = .35 // k1: term frequency with half of the maximum impact
-	serverSaturation = 16  // high: a server with more matching tools is more likely
+	serverSaturation = 2
 	idfPower         = 1.3 // above 1, rare terms count more than in standard BM25
 )
 
