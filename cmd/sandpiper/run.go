@@ -38,7 +38,7 @@ included; nothing else needs to be installed.`,
 	}
 	root.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and trusted files in the working directory)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
-	root.SetVersionTemplate(thisBuild().String())
+	root.SetVersionTemplate(thisProgram().String())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage{err} })
 	root.CompletionOptions.HiddenDefaultCmd = false
 	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(), a.stateCommand(), a.taskCommand(), a.workflowCommand(), a.toolsCommand(), a.serversCommand(), a.sessionCommand(), a.executionsCommand(), a.schedulesCommand(),

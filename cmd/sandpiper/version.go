@@ -43,8 +43,8 @@ func buildVersion() string {
 	return "devel-" + commit[:min(12, len(commit))] + dirty
 }
 
-// build describes this program.
-type build struct {
+// programInfo describes this program.
+type programInfo struct {
 	Version   string   `json:"version"`
 	Commit    string   `json:"commit,omitempty"`
 	Date      string   `json:"date,omitempty"` // of the commit
@@ -54,8 +54,8 @@ type build struct {
 	Protocols []string `json:"protocols"` // revisions of MCP
 }
 
-func thisBuild() build {
-	b := build{Version: buildVersion(), Go: runtime.Version(), Python: python.Version, Platform: runtime.GOOS + "/" + runtime.GOARCH, Protocols: mcp.SupportedProtocolVersions()}
+func thisProgram() programInfo {
+	b := programInfo{Version: buildVersion(), Go: runtime.Version(), Python: python.Version, Platform: runtime.GOOS + "/" + runtime.GOARCH, Protocols: mcp.SupportedProtocolVersions()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -72,7 +72,7 @@ func thisBuild() build {
 }
 
 // String is what version and --version print.
-func (b build) String() string {
+func (b programInfo) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "sandpiper %s (%s)\n", b.Version, b.Platform)
 	if b.Commit != "" {
@@ -92,7 +92,7 @@ func (a *app) versionCommand() *cobra.Command {
 }
 
 func (a *app) runVersion() error {
-	b := thisBuild()
+	b := thisProgram()
 	if a.json {
 		return a.writeJSON(b)
 	}
