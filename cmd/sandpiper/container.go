@@ -80,7 +80,7 @@ func (a *app) load(ctx context.Context, c *container) error {
 	out, err := exec.CommandContext(ctx, c.engine, "load", "-i", filepath.Join(c.dir, imageFile)).CombinedOutput()
 	if err != nil {
 		return fault.New(fault.Unavailable, "%s cannot load the image: %v: %.300s", filepath.Base(c.engine), err, strings.TrimSpace(string(out))).
-			WithHint("check that the engine runs: " + filepath.Base(c.engine) + " info")
+			WithHint("check that the engine runs: %s info", filepath.Base(c.engine))
 	}
 	return nil
 }
