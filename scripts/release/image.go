@@ -44,7 +44,7 @@ func writeImages(ctx context.Context, r *release) error {
 	defer os.RemoveAll(dir)
 	at, err := layout.Write(dir, empty.Index)
 	if err == nil { // one entry, so that engines choose the architecture
-		err = at.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": r.version}))
+		err = at.AppendIndex(index, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "sandpiper:" + r.version}))
 	}
 	if err != nil {
 		return err
