@@ -3,14 +3,17 @@
 
 export CGO_ENABLED = 0
 
-.PHONY: build release test lint bench job-tokens search-eval soak chaos load noisy tenants release-check
+.PHONY: build release packages test lint bench job-tokens search-eval soak chaos load noisy tenants release-check
 
 build: # the program, as ./sandpiper
 	go build -o sandpiper ./cmd/sandpiper
 
-release: # the same, without debug data, local paths and unused parts of Python; VERSION=v1.2.3 names it
+release: # the same, as one file of a release: without debug data, local paths and unused parts of Python; VERSION=v1.2.3 names it
 	GOOS= GOARCH= go run ./scripts/trim-python
 	go build -modfile dist/trimmed/go.mod -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o sandpiper ./cmd/sandpiper
+
+packages: # every file of a release, in dist/VERSION
+	go run -C scripts/release . -version $(VERSION)
 
 test:
 	go test ./...

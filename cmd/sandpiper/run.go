@@ -67,12 +67,14 @@ included; nothing else needs to be installed.`,
   sandpiper exec --file sales.csv -c 'read_file("sales.csv").count("\n")'
   sandpiper serve`,
 		Args:          commandsOnly,
+		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and trusted files in the working directory)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
+	root.SetVersionTemplate(thisProgram().String())
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(), a.stateCommand(), a.taskCommand(), a.workflowCommand(), a.toolsCommand(), a.serversCommand(), a.sessionCommand(), a.executionsCommand(), a.schedulesCommand(),

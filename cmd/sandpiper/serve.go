@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -16,6 +17,7 @@ import (
 
 func (a *app) serveCommand() *cobra.Command {
 	var profile, addr, dir string
+	var container bool
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve MCP over standard input and output, or over HTTP",
@@ -62,11 +64,15 @@ sandbox.`,
 					return usagef("--dir %s: %s", dir, err)
 				}
 			}
+			if container {
+				return a.serveInContainer(cmd.Context(), containerFlags(cmd), addr)
+			}
 			return a.runServe(cmd.Context(), flags, addr)
 		},
 	}
 	c.Flags().StringVar(&profile, "profile", "", "tools to offer: lean, standard, full or passthrough")
 	c.Flags().StringVar(&dir, "dir", "", "use `DIR` as the working directory, including its project configuration if trusted")
+	c.Flags().BoolVar(&container, "container", runtime.GOOS != "linux", "run the image beside the program with docker, podman or nerdctl; the default on macOS and Windows")
 	c.Flags().StringVar(&addr, "http", "", "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:8765")
 	return a.ofTenant(c)
 }

@@ -1,10 +1,15 @@
 package main
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
 // version is set by release builds with -ldflags "-X main.version=v1.2.3".
@@ -38,21 +43,59 @@ func buildVersion() string {
 	return "devel-" + commit[:min(12, len(commit))] + dirty
 }
 
+// programInfo describes this program.
+type programInfo struct {
+	Version   string   `json:"version"`
+	Commit    string   `json:"commit,omitempty"`
+	Date      string   `json:"date,omitempty"` // of the commit
+	Go        string   `json:"go"`
+	Python    string   `json:"python"`
+	Platform  string   `json:"platform"`
+	Protocols []string `json:"protocols"` // revisions of MCP
+}
+
+func thisProgram() programInfo {
+	b := programInfo{Version: buildVersion(), Go: runtime.Version(), Python: python.Version, Platform: runtime.GOOS + "/" + runtime.GOARCH, Protocols: mcp.SupportedProtocolVersions()}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.time":
+			b.Date = s.Value
+		}
+	}
+	return b
+}
+
+// String is what version and --version print.
+func (b programInfo) String() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "sandpiper %s (%s)\n", b.Version, b.Platform)
+	if b.Commit != "" {
+		fmt.Fprintf(&text, "commit    %s, %s\n", b.Commit, b.Date)
+	}
+	fmt.Fprintf(&text, "Go        %s\nPython    %s\nMCP       %s\n", strings.TrimPrefix(b.Go, "go"), b.Python, strings.Join(b.Protocols, ", "))
+	return text.String()
+}
+
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version",
+		Short: "Print the versions of the program, of Python and of MCP",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return a.runVersion() },
 	}
 }
 
 func (a *app) runVersion() error {
+	b := thisProgram()
 	if a.json {
-		return a.writeJSON(map[string]string{
-			"version": buildVersion(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
-		})
+		return a.writeJSON(b)
 	}
-	a.printf("sandpiper %s (%s, %s/%s)\n", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	a.printf("%s", b)
 	return nil
 }
