@@ -72,7 +72,7 @@ func TestInstall(t *testing.T) {
 	t.Run("image", func(t *testing.T) {
 		podman := newPodman(t)
 		execute(t, podman, "load", "-i", filepath.Join(dir, "sandpiper_0.9.0-rc.1_image.tar"))
-		if got := execute(t, podman, "run", "--rm", "--network", "none", "localhost/sandpiper:0.9.0-rc.1", "exec", "-c", "2**100"); got != power {
+		if got := execute(t, podman, "run", "--rm", "--network", "none", "--security-opt", "seccomp=../../packaging/seccomp.json", "localhost/sandpiper:0.9.0-rc.1", "exec", "-c", "2**100"); got != power {
 			t.Errorf("exec prints %q", got)
 		}
 	})
@@ -215,7 +215,10 @@ func newPodman(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir, err := os.MkdirTemp("", "podman-") // --runroot has at most 50 characters
+	if err != nil {
+		t.Fatal(err)
+	}
 	script := `#!/bin/sh
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 if [ "$1" = run ]; then
@@ -228,6 +231,9 @@ exec unshare --mount --propagation slave sh -c 'umount -R /sys/fs/cgroup && moun
 	if err := os.WriteFile(path, []byte(script), fs.FileMode(0o755)); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { exec.Command(path, "system", "reset", "--force").Run() })
+	t.Cleanup(func() {
+		exec.Command(path, "system", "reset", "--force").Run()
+		os.RemoveAll(dir)
+	})
 	return path
 }
