@@ -24,13 +24,13 @@ type preset struct{ packages, preload []string }
 // presets are the lists of `packages add --preset`.
 var presets = map[string]preset{
 	"data": {
-		packages: []string{"pandas", "numpy", "matplotlib", "pillow", "seaborn", "scikit-learn", "polars", "duckdb", "openpyxl"},
+		packages: []string{"pandas", "numpy", "matplotlib", "pillow", "seaborn", "scikit-learn", "duckdb", "openpyxl"},
 		preload:  []string{"pandas", "matplotlib.pyplot"},
 	},
 }
 
 // preloadable are the packages that are worth importing before workers are forked.
-var preloadable = map[string]string{"pandas": "pandas", "matplotlib": "matplotlib.pyplot", "numpy": "numpy", "polars": "polars"}
+var preloadable = map[string]string{"pandas": "pandas", "matplotlib": "matplotlib.pyplot", "numpy": "numpy"}
 
 func (a *app) packagesAddCommand() *cobra.Command {
 	var name string
@@ -41,8 +41,8 @@ for pip, writes the lock file and installs the wheels, for the layer default. If
 fails, the configuration is not changed. PACKAGE is a name, with or without a version:
 pandas, "numpy==2.5.*".
 
---preset data adds pandas, numpy, matplotlib, pillow, seaborn, scikit-learn, polars,
-duckdb and openpyxl.`,
+--preset data adds pandas, numpy, matplotlib, pillow, seaborn, scikit-learn, duckdb
+and openpyxl.`,
 		Example: `  sandpiper packages add pandas matplotlib
   sandpiper packages add --preset data`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -26,6 +26,7 @@ var refusals = []struct {
 	{regexp.MustCompile(`^\[Errno (38|95)\]`), "flock", "flock is not available in the sandbox: use fcntl.lockf, or replace a file atomically with os.replace"},
 	{regexp.MustCompile(`^\[Errno 38\]`), "poll", "epoll is not available in the sandbox: use select.poll, or selectors.DefaultSelector"},
 	{regexp.MustCompile(`^\[Errno 38\]`), "", "the sandbox does not have this system call: use another function"},
+	{regexp.MustCompile(`Os \{ code: 38, kind: Unsupported`), "", "this package needs a system call that the sandbox does not have, such as epoll: use another package, for example pandas instead of polars"},
 	{regexp.MustCompile(`^\[Errno 1\] Operation not permitted`), "", "the sandbox has no privileges: it cannot change users, priorities, devices, mounts or other processes, so do without it"},
 }
 

@@ -20,6 +20,7 @@ func TestRefusedOperationsHaveAnAlternative(t *testing.T) {
 		{"OSError", "[Errno 38] Function not implemented", "fcntl.flock(f, fcntl.LOCK_EX)", "use fcntl.lockf"},
 		{"OSError", "[Errno 38] Function not implemented", "selectors.EpollSelector()", "use select.poll"},
 		{"OSError", "[Errno 38] Function not implemented", "os.pidfd_open(1)", "use another function"},
+		{"PanicException", "called `Result::unwrap()` on an `Err` value: Os { code: 38, kind: Unsupported, message: \"Function not implemented\" }", "pl.read_csv(f)", "pandas instead of polars"},
 		{"PermissionError", "[Errno 1] Operation not permitted", "os.setuid(0)", "no privileges"},
 		{"PermissionError", "Access denied: path outside workspace: '../x'", "read_file('../x')", ""},
 		{"ValueError", "no", "f()", ""},

@@ -167,6 +167,7 @@ var values = []program{
 	{"a line number in a fence", "```py\n\n1/0\n```", "", raised("ZeroDivisionError", "division by zero", "line 3")},
 	{"a fence in a string", "s = \"\"\"\n```\n\"\"\"\n1 +", "", raised("SyntaxError", "invalid syntax")},
 	{"a magic that is not needed", "%matplotlib inline\n  \nif True:\n    %config x\n5", "", want{Result: `5`, Stderr: []string{"%matplotlib inline: not needed: plt.show(), or a figure as the last expression, returns a picture"}}},
+	{"a magic of a cell", "%%time\n5", "", want{Result: `5`, Stderr: []string{"%%time: not needed: each answer has execution_time_ms"}}},
 	{"a magic that does something", "%timeit f()", "", raised("SyntaxError", "%timeit is a command of IPython, which is not available: use timeit.timeit(f, number=10)")},
 	{"a shell command", "!curl example.com", "", raised("SyntaxError", "there is no shell here: write it in Python, or use a tool of a server")},
 	{"installing", "x = 1\n!pip install -q nothing_such==1.0 json", "", raised("SyntaxError", "code cannot install packages: use the standard library, or ask the operator to run `sandpiper packages add nothing_such`")},

@@ -31,7 +31,8 @@ class AsyncSandpiper(Client):
 
     async def open(self) -> None:
         """Start the server, or connect to it, and wait until it answers."""
-        await _await(self._connect().submit("server/discover", {}), self._timeout, lambda: RequestTimeout("the server did not answer"))
+        answer = await _await(self._connect().submit("server/discover", {}), self._timeout, lambda: RequestTimeout("the server did not answer"))
+        _wire.check_started(answer)
 
     async def close(self) -> None:
         """End a server that was started. Requests in flight fail."""

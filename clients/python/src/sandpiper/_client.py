@@ -37,7 +37,8 @@ class Sandpiper(Client):
 
     def open(self) -> None:
         """Start the server, or connect to it, and wait until it answers. Otherwise the first request does."""
-        _wait(self._connect().submit("server/discover", {}), self._timeout, lambda: RequestTimeout("the server did not answer"))
+        answer = _wait(self._connect().submit("server/discover", {}), self._timeout, lambda: RequestTimeout("the server did not answer"))
+        _wire.check_started(answer)
 
     def close(self) -> None:
         """End a server that was started. Requests in flight fail."""

@@ -70,3 +70,10 @@ def answer(result: Message) -> tuple[Message, bool]:
     if failed:
         raise RequestError(text if isinstance(text, str) else "the request was refused")
     raise ServerUnavailable("the server's answer is not a JSON object", "check that the URL is that of a Sandpiper server")
+
+
+def check_started(discovered: Message) -> None:
+    """Raise ServerUnavailable for a server that only describes why it cannot start."""
+    text = discovered.get("instructions")
+    if isinstance(text, str) and text.startswith("Sandpiper cannot start"):
+        raise ServerUnavailable("the server cannot start", text.partition("reconnect the server: ")[2])

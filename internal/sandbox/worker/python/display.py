@@ -40,11 +40,12 @@ def figures_of(value):
     """Return the matplotlib figures to which value belongs: a figure, axes, artists, or an array of those."""
     if "matplotlib.figure" not in sys.modules:
         return []
+    from matplotlib.artist import Artist
     from matplotlib.figure import FigureBase
 
     found = []
     for part in _parts(value):
-        if _is_artist(part):
+        if isinstance(part, Artist):
             part = part if isinstance(part, FigureBase) else part.get_figure(root=True)
         else:
             part = getattr(part, "figure", None)  # of seaborn's grids
@@ -82,7 +83,7 @@ class Table:
 
     @classmethod
     def of(cls, value):
-        kind = _KINDS.get((type(value).__module__.partition(".")[0], type(value).__name__))
+        kind = _KINDS.get((type(value).__module__.partition(".")[0].lstrip("_"), type(value).__name__))
         return kind(value) if kind else None
 
     def described(self, name):
@@ -187,5 +188,6 @@ class _Arrow(Table):
 _KINDS = {
     ("pandas", "DataFrame"): _Pandas, ("pandas", "Series"): _Pandas, ("geopandas", "GeoDataFrame"): _Pandas,
     ("polars", "DataFrame"): _Polars, ("polars", "Series"): _Polars,
+    ("pandas", "Styler"): lambda value: _Pandas(value.data), ("duckdb", "DuckDBPyRelation"): lambda value: _Pandas(value.df()),
     ("pyarrow", "Table"): _Arrow, ("pyarrow", "RecordBatch"): _Arrow,
 }

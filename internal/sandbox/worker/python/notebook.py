@@ -17,6 +17,7 @@ _IGNORED = {
     "autoreload": "each execution imports modules again",
     "pylab": "import matplotlib.pyplot and numpy",
 }
+_CELL = {"time": "each answer has execution_time_ms", "capture": "print less instead"}
 _INSTEAD = {
     "time": "use time.perf_counter()",
     "timeit": "use timeit.timeit(f, number=10)",
@@ -84,8 +85,9 @@ def _command(text):
     if match is None:
         return None
     sign, name = match.groups()
-    if sign[0] == "%" and name in _IGNORED:
-        return "not needed: " + _IGNORED[name]
+    ignored = _CELL if sign == "%%" else _IGNORED
+    if sign[0] == "%" and name in ignored:
+        return "not needed: " + ignored[name]
     instead = _INSTEAD.get(name, "write it in Python, or use a tool of a server" if sign[0] == "!" else "write it in Python")
     what = "there is no shell here" if sign[0] == "!" else f"{sign}{name or ''} is a command of IPython, which is not available"
     raise SyntaxError(f"{what}: {instead}") from None

@@ -8,7 +8,7 @@ import sys
 
 from . import convert
 
-PACKAGES = frozenset(("matplotlib", "PIL", "seaborn", "plotly", "altair", "pandas", "geopandas", "polars", "pyarrow", "numpy"))
+PACKAGES = frozenset(("matplotlib", "PIL", "seaborn", "plotly", "altair", "pandas", "geopandas", "polars", "pyarrow", "duckdb", "_duckdb", "numpy"))
 current = None  # the Screen of this process
 MAX_IMAGES = 8
 MAX_BYTES = 5 << 20
@@ -90,7 +90,8 @@ class Screen:
         for method in ("_repr_png_", "_repr_jpeg_"):
             if hasattr(obj, method) and (data := getattr(obj, method)()):
                 return base64.b64decode(data) if isinstance(data, str) else data
-        return _chart(obj)
+        _refuse_chart(obj)
+        return None
 
     def _send(self, data):
         mime = mime_type(data)
@@ -123,18 +124,13 @@ class NoPicture(ValueError):
     """A chart cannot be drawn here."""
 
 
-def _chart(obj):
-    """Return the PNG of a chart of Altair; None if obj is no chart. It raises NoPicture for one that cannot be drawn."""
+def _refuse_chart(obj):
+    """Raise NoPicture for a chart, which only a browser or a program with epoll draws."""
     package = type(obj).__module__.partition(".")[0]
-    if package == "altair" and hasattr(obj, "to_dict"):
-        try:
-            import vl_convert
-        except ImportError:
-            raise NoPicture("an Altair chart needs the package vl-convert-python to become a picture: ask the operator, or use matplotlib") from None
-        return vl_convert.vegalite_to_png(obj.to_dict())
+    if package == "altair" and hasattr(obj, "save"):
+        raise NoPicture("an Altair chart cannot become a picture here: use matplotlib for one, or save() for a page")
     if package == "plotly" and hasattr(obj, "write_html"):
         raise NoPicture("a Plotly figure needs a browser to become a picture: use matplotlib for one, or write_html() for a page")
-    return None
 
 
 def _close(figure):
