@@ -138,7 +138,7 @@ func TestPackageLayersIsolateTenants(t *testing.T) {
 			t.Errorf("the tools of %s: %s", name, about)
 		}
 		got := v.answer(`{"code":"import sciencepack"}`)
-		if !strings.Contains(got, "No module named 'sciencepack'") || !strings.Contains(got, "ModuleNotFoundError") || !strings.Contains(got, "ask the operator to add it") || strings.Contains(got, "science\\\"") {
+		if !strings.Contains(got, "No module named 'sciencepack'") || !strings.Contains(got, "ModuleNotFoundError") || !strings.Contains(got, "ask the operator to run `sandpiper packages add`") || strings.Contains(got, "science\\\"") {
 			t.Errorf("%s: %s", name, got)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
@@ -55,7 +55,7 @@ type programInfo struct {
 }
 
 func thisProgram() programInfo {
-	b := programInfo{Version: buildVersion(), Go: runtime.Version(), Python: python.Version, Platform: runtime.GOOS + "/" + runtime.GOARCH, Protocols: mcp.SupportedProtocolVersions()}
+	b := programInfo{Version: buildVersion(), Go: runtime.Version(), Python: python.Version, Platform: runtime.GOOS + "/" + runtime.GOARCH, Protocols: wire.Revisions()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b

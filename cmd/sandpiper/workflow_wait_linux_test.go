@@ -95,10 +95,11 @@ func (s *served) approve(id string) {
 // checkPaid checks that both writes were made once, and that the run has its result.
 func checkPaid(t *testing.T, dir, ledger string) {
 	t.Helper()
+	run := awaitRun(t, dir, "completed")
 	if diff := cmp.Diff(map[int]int{1: 1, 5: 1}, entered(t, ledger)); diff != "" {
 		t.Error(diff)
 	}
-	if got := command(t, dir, "workflow", "show", awaitRun(t, dir, "completed").Execution); !strings.Contains(got, `result: {"amount":5}`) {
+	if got := command(t, dir, "workflow", "show", run.Execution); !strings.Contains(got, `result: {"amount":5}`) {
 		t.Error(got)
 	}
 	if got := command(t, dir, "executions", "list"); got != "" {

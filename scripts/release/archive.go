@@ -110,7 +110,7 @@ func create(path string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// documents are the files beside the program in every archive.
+// documents returns the other files of every archive.
 func (r *release) documents() ([]file, error) {
 	files := []file{
 		{name: "LICENSE", path: filepath.Join(r.root, "LICENSE"), mode: 0o644},

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// writeDesktop writes an archive for each system without a sandbox of its own. Beside the program is
-// the image that "sandpiper serve" loads into a container engine.
+// writeDesktop writes an archive for each system without a sandbox. It contains the program and the
+// image that "sandpiper serve" loads into a container engine.
 func writeDesktop(ctx context.Context, r *release) error {
 	for _, t := range others {
 		image := filepath.Join(r.dir, "sandpiper-image.tar")

@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// release is what all files are made from.
+// release is the input of all files.
 type release struct {
 	version  string // such as 1.2.3
 	root     string // of the repository

@@ -18,7 +18,7 @@ import (
 var wheelArch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
 // writeWheels writes a wheel for each architecture: the Python client with the program in it,
-// and the command sandpiper-mcp. glibc 2.17 is what the embedded Python needs.
+// and the command sandpiper-mcp. The embedded Python needs glibc 2.17.
 func writeWheels(ctx context.Context, r *release) error {
 	version := pep440(r.version)
 	for _, t := range linux {

@@ -33,7 +33,7 @@ class Case(unittest.TestCase):
     def setUpClass(cls) -> None:
         if not os.environ.get("SANDPIPER") or not SERVERS:
             raise unittest.SkipTest("set SANDPIPER and EXAMPLE_SERVERS")
-        temporary = tempfile.TemporaryDirectory()
+        temporary = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         cls.addClassCleanup(temporary.cleanup)
         cls.dir = Path(temporary.name)
         cls.config = cls.dir / "sandpiper.yaml"

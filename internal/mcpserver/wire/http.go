@@ -132,6 +132,9 @@ func (r *Protected) handler() http.Handler {
 // handlers for it and for older revisions; each rejects the requests of the other.
 const stateless = "2026-07-28"
 
+// Revisions returns the supported revisions of MCP, the newest first.
+func Revisions() []string { return mcp.SupportedProtocolVersions() }
+
 // HTTP serves MCP in all revisions at one URL, and the HTTP+SSE transport of 2024-11-05 at
 // another.
 type HTTP struct {

@@ -114,8 +114,9 @@ def mime_type(data):
 
 def _is_package(value):
     """Report whether value is of one of PACKAGES, or may contain figures of matplotlib."""
-    package = getattr(type(value), "__module__", None)
-    if isinstance(value, (list, tuple)):
+    kind = type(value)  # isinstance would ask a placeholder of a dry run for its type
+    package = getattr(kind, "__module__", None)
+    if issubclass(kind, (list, tuple)):
         return "matplotlib.figure" in sys.modules
     return isinstance(package, str) and package.partition(".")[0] in PACKAGES
 
