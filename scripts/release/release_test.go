@@ -72,7 +72,7 @@ func TestInstall(t *testing.T) {
 	t.Run("image", func(t *testing.T) {
 		podman := newPodman(t)
 		execute(t, podman, "load", "-i", filepath.Join(dir, "sandpiper_0.9.0-rc.1_image.tar"))
-		if got := execute(t, podman, "run", "--rm", "--network", "none", "--security-opt", "seccomp=../../packaging/seccomp.json", "localhost/sandpiper:0.9.0-rc.1", "exec", "-c", "2**100"); got != power {
+		if got := execute(t, podman, "run", "--rm", "--network", "none", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--security-opt", "seccomp=../../packaging/seccomp.json", "localhost/sandpiper:0.9.0-rc.1", "exec", "-c", "2**100"); got != power {
 			t.Errorf("exec prints %q", got)
 		}
 	})
