@@ -69,7 +69,7 @@ func (f hostFacts) remedy(err error) (layer, remedy string) {
 			"(see docs/hosts.md), or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
 	case denied && f.filtered:
 		return "user namespace", "this process runs under a seccomp filter that blocks unshare or mount, as in a Docker container: " +
-			"start the container with --security-opt seccomp=FILE, where FILE is packaging/seccomp.json of Sandpiper's sources, or unconfined (and --security-opt apparmor=unconfined with Docker)"
+			"start the container with --security-opt no-new-privileges --security-opt seccomp=FILE, where FILE is packaging/seccomp.json of Sandpiper's sources, or unconfined (and --security-opt apparmor=unconfined with Docker)"
 	case step == "namespaces" && denied:
 		return "user namespace", "the kernel denied a user namespace, as it does inside chroot(2): use pivot_root or a container instead, " +
 			"or check for a security module that denies it"
