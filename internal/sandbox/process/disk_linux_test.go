@@ -34,17 +34,34 @@ func (h *host) dir(spec sandbox.Spec) string {
 // On a busy machine several executions end before their writes are measured: 57 MB were
 // seen. Without the quota it would be 256 MB.
 func TestQuotaHoldsAcrossShortExecutions(t *testing.T) {
-	h, b, spec := quotaHost(t, 32)
+	attempts := 1
+	for n := 0; n < attempts; n++ {
+		h := newHost(t)
+		if err := mountExt4(t, h.cfg.Roots["workspaces"]); err != nil {
+			t.Logf("other programs that free space can disturb this test: %v", err)
+			attempts = 5
+		}
+		b, spec := h.withQuota(32)
+		if endsShortExecution(t, h, b, spec) {
+			return
+		}
+	}
+	t.Error("none was ended")
+}
+
+// endsShortExecution reports whether one of 64 executions that write 4 MiB each is ended by the quota.
+func endsShortExecution(t *testing.T, h *host, b *Backend, spec sandbox.Spec) bool {
+	t.Helper()
 	for n := range 64 {
 		out := h.run(b, spec, fmt.Sprintf(`open("/workspace/%d", "wb").write(bytes(4 << 20))`, n))
 		if out.Status == sandbox.OverLimit && out.Limit == sandbox.LimitDisk {
 			if u, _, err := usage(t.Context(), h.dir(spec)); err != nil || u > 96<<20 {
 				t.Errorf("%d bytes are used, %v", u, err)
 			}
-			return
+			return true
 		}
 	}
-	t.Error("none was ended")
+	return false
 }
 
 func TestWorkspaceOverQuotaMayShrink(t *testing.T) {
