@@ -20,8 +20,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// A release for a system without a sandbox has an image of Sandpiper for Linux beside the
-// program, which serve runs in a container.
+// A release for a system without a sandbox includes an image of Sandpiper for Linux, which
+// serve runs in a container.
 
 const (
 	imageFile   = "sandpiper-image.tar" // in the format of docker save

@@ -63,7 +63,7 @@ func (s *served) request(method, params string) string {
 	return ""
 }
 
-// A connected client is told of a workflow that another process exports, and calls it as a tool.
+// A connected client is notified of a workflow that another process exports, and calls it as a tool.
 func TestExportedWorkflowIsATool(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

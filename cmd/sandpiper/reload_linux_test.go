@@ -115,7 +115,7 @@ http: {tokens: {alice: %s}}
 tenants: {alice: {servers: [calculator]}}
 sandbox: {max_timeout: 20s}
 recent_code: none
-`, alices), "the configuration was reloaded")
+`, alices), "needs a restart: recent_code") // the last line
 	if log := d.log.String(); !strings.Contains(log, `applied="http.tokens.bob, sandbox.max_timeout, tenants.alice"`) || !strings.Contains(log, "needs a restart: recent_code") {
 		t.Errorf("the log:\n%s", log)
 	}

@@ -57,6 +57,7 @@ func (o *output) lost() error {
 }
 
 func (a *app) root() *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:   "sandpiper",
 		Short: "Run Python in a sandbox, from the command line or as an MCP server",
@@ -67,14 +68,18 @@ included; nothing else needs to be installed.`,
   sandpiper exec --file sales.csv -c 'read_file("sales.csv").count("\n")'
   sandpiper serve`,
 		Args:          commandsOnly,
-		Version:       buildVersion(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				return a.runVersion()
+			}
+			return cmd.Help()
+		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "print the versions of the program, of Python and of MCP")
 	root.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and trusted files in the working directory)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
-	root.SetVersionTemplate(thisProgram().String())
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(), a.stateCommand(), a.taskCommand(), a.workflowCommand(), a.toolsCommand(), a.serversCommand(), a.sessionCommand(), a.executionsCommand(), a.schedulesCommand(),

@@ -71,7 +71,7 @@ func thisProgram() programInfo {
 	return b
 }
 
-// String is what version and --version print.
+// String returns the output of version and --version.
 func (b programInfo) String() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "sandpiper %s (%s)\n", b.Version, b.Platform)

@@ -289,7 +289,7 @@ func (s *Server) signal(ctx context.Context, c call) (redact.Message, error) {
 func (s *Server) answerElsewhere(ctx context.Context, c call, id string, raw json.RawMessage) (m redact.Message, ok bool, err error) {
 	open, err := s.cfg.Runner.BackgroundQuestions(ctx, c.home, id)
 	if err != nil || len(raw) == 0 || string(raw) == "null" {
-		return m, false, nil // resuming says why
+		return m, false, nil // resuming returns the reason
 	}
 	answer, err := answerTo(open, raw)
 	if err != nil {

@@ -19,7 +19,7 @@ func (s *Server) HasTool(name string) bool {
 }
 
 // exports returns the exported workflows of a caller as tools. An error is logged: the other tools
-// remain usable. A caller without a home has none; its calls say why.
+// remain usable. A caller without a home has none; its calls return the reason.
 func (s *Server) exports(ctx context.Context, caller string) (tools []wire.Tool) {
 	h, err := s.acquire(ctx, caller)
 	if err != nil {

@@ -86,7 +86,7 @@ func (r *Run) addLost(ctx context.Context, h *home.Home) error {
 	if err != nil {
 		return err
 	}
-	if !now.Ended.IsZero() { // meanwhile
+	if !now.Ended.IsZero() { // since it was read
 		r.Run = now
 		return nil
 	}

@@ -43,8 +43,8 @@ func (b Builder) NewOutput(maxReply int, maxTotal int64, cancel context.CancelCa
 	}
 }
 
-// AddOutcome sets the value of a completed execution or the texts of a failed one, and what either
-// wrote to stderr.
+// AddOutcome sets the value of a completed execution or the texts of a failed one, and the stderr
+// of both.
 func (b Builder) AddOutcome(ctx context.Context, r *Result, o sandbox.Outcome) error {
 	switch {
 	case r.Success() && b.Internal:

@@ -32,7 +32,7 @@ var refusals = []struct {
 
 const useToolsHint = "use the tools of connected servers to reach anything outside: search_tools finds them"
 
-// refusalHint returns the alternative to what the sandbox refused, "" if the exception has another
+// refusalHint returns the alternative to a refused operation, "" if the exception has another
 // reason.
 func refusalHint(out sandbox.Outcome) string {
 	for _, r := range refusals {

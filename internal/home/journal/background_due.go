@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// touch tells Config.Due when the next one is due. It is called in the transaction, so that the
+// touch passes the time of the next due one to Config.Due. It is called in the transaction, so that the
 // calls of several processes have the order of their transactions.
 func (b *Background) touch(ctx context.Context, tx *store.Tx) error {
 	if b.log.cfg.Due == nil {

@@ -126,7 +126,7 @@ func New(cfg Config) (*Store, error) {
 	return &Store{cfg: cfg, aead: aead}, err
 }
 
-// AddSearch tells s that a search for a text returned these tools, best first.
+// AddSearch notes the tools that a search for a text returned, best first.
 func (s *Store) AddSearch(text string, shown []tool.Ref) {
 	if s == nil || text == "" || len(shown) == 0 {
 		return
@@ -140,7 +140,7 @@ func (s *Store) AddSearch(text string, shown []tool.Ref) {
 	}
 }
 
-// AddCall tells s that a tool was called. It is recorded for the latest search that returned the
+// AddCall notes a call of a tool. It is recorded for the latest search that returned the
 // tool, once.
 func (s *Store) AddCall(ref tool.Ref) {
 	if s == nil {

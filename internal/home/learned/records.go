@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
 
-// record says that a tool was called after searches with the same words.
+// record describes the calls of a tool after searches with the same words.
 type record struct {
 	content
 	id              int64 // 0 if it is not stored
@@ -85,7 +85,7 @@ func (s *Store) words(ctx context.Context, called []call) map[string][]string {
 	return all
 }
 
-// tokens are those of private values, and what replaces values without a token.
+// tokens matches the tokens of private values, and the replacements of values without a token.
 var tokens = regexp.MustCompile(`\[~*[A-Z][A-Z0-9_]*_[a-z0-9]+\]`)
 
 // Limits of what one loop of searches and calls can change.

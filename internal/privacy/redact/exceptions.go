@@ -156,7 +156,7 @@ type Explained struct {
 	Shown string // why a model is shown it; "" if it is replaced
 }
 
-// Explain returns the values in a text with the reasons, and what resembles one. It stores
+// Explain returns the values in a text with the reasons, and the near misses. It stores
 // nothing.
 func (e *Exit) Explain(ctx context.Context, text string) ([]Explained, []detect.NearMiss, error) {
 	active, err := e.active()

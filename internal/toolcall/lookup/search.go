@@ -63,7 +63,7 @@ type Hit struct {
 	Explanation *Explanation `json:"explanation,omitempty"` // of a tool, if Query.Explain is set
 }
 
-// Explanation says where the rank of a tool comes from.
+// Explanation lists the parts of the score of a tool.
 type Explanation struct {
 	Score float64  `json:"score"`           // the best tool has about 1 or more
 	Used  float64  `json:"used"`            // the part of it that is due to any use of the tool

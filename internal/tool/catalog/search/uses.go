@@ -79,7 +79,7 @@ func (u *Uses) All() []Use {
 	return u.all
 }
 
-// Boost is what the score of a tool gains from use.
+// Boost is the gain of a score from use.
 type Boost struct {
 	Used  float64  // because the tenant uses it
 	Words float64  // because similar words led to it

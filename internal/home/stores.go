@@ -1,0 +1,219 @@
+package home
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+)
+
+// sessions opens the log of the sessions, which is encrypted with a key of the tenant.
+func (t *Homes) sessions(r *parts, p paths) (*session.Log, error) {
+	key, err := t.deriveKey("sessions", r.id, "the session logs")
+	if err != nil {
+		return nil, err
+	}
+	cfg := session.Config{DB: r.db, Customer: r.id.String(), Projection: p.sessionProjection, Lock: p.sessionLock, Key: key}
+	if t.cfg.Redact != nil {
+		cfg.Redact = func(ctx context.Context, session, text string) (string, error) {
+			return t.cfg.Redact(ctx, r.id, r.vault, session, text)
+		}
+	}
+	return session.New(cfg)
+}
+
+// skills opens the skills, whose tests are encrypted with a key of the tenant.
+func (t *Homes) skills(r *parts, p paths) (*skill.Store, error) {
+	key, err := t.deriveKey("skill tests", r.id, "the tests of skills")
+	if err != nil {
+		return nil, err
+	}
+	return skill.New(skill.Config{DB: r.db, Projection: p.skillProjection, Lock: p.skillLock, Key: key,
+		Reserve: func(ctx context.Context, bytes int64) (func(), error) { return r.files.Reserve(ctx, bytes, 1) }})
+}
+
+// deriveKey returns a key of a tenant for the data of one kind; what is its name in errors.
+func (t *Homes) deriveKey(kind string, id tenant.ID, what string) ([]byte, error) {
+	key, err := t.layout.key().DeriveKey(kind+"\x00"+id.String(), true)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "open %s: %s", what, fault.Message(err)).WithHint("%s", fault.Hint(err))
+	}
+	return key, nil
+}
+
+// recentCode opens the code of recent executions, which is encrypted with a key of the tenant.
+func (t *Homes) recentCode(id tenant.ID, db *store.DB) (*recent.Store, error) {
+	key, err := t.deriveKey("recent", id, "the code of recent executions")
+	if err != nil {
+		return nil, err
+	}
+	return recent.New(recent.Config{DB: db, Key: key, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
+}
+
+// usedTools opens the records of used tools, whose words are encrypted with a key of the tenant.
+func (t *Homes) usedTools(r *parts) (*learned.Store, error) {
+	key, err := t.deriveKey("used tools", r.id, "the records of used tools")
+	if err != nil {
+		return nil, err
+	}
+	cfg := learned.Config{DB: r.db, Key: key, Age: t.cfg.Learn, Log: t.cfg.Log}
+	if t.cfg.Redact != nil {
+		cfg.Redact = func(ctx context.Context, text string) (string, error) {
+			return t.cfg.Redact(ctx, r.id, r.vault, "", text)
+		}
+	}
+	return learned.New(cfg)
+}
+
+// states opens the saved states, which are encrypted with a key of the tenant; room is as in
+// state.Config.
+func (t *Homes) states(id tenant.ID, db *store.DB, room func(int64) error) (*state.Store, error) {
+	key, err := t.deriveKey("state", id, "the states")
+	if err != nil {
+		return nil, err
+	}
+	return state.New(state.Config{DB: db, Key: key, Room: room})
+}
+
+// workflows opens the workflows and their runs, likewise.
+func (t *Homes) workflows(id tenant.ID, db *store.DB, room func(int64) error) (*workflow.Store, error) {
+	key, err := t.deriveKey("workflows", id, "the workflows")
+	if err != nil {
+		return nil, err
+	}
+	changed := func() {
+		if err := t.layout.of(id).touchWorkflows(); err != nil {
+			t.cfg.Log.Warn("note the change of a workflow", "tenant", id.String(), "error", err)
+		}
+	}
+	return workflow.New(workflow.Config{DB: db, Key: key, Room: room, Changed: changed})
+}
+
+// schedules opens the schedules. Those that an agent has created are encrypted with a key of the
+// tenant; due is as in schedule.Config.
+func (t *Homes) schedules(id tenant.ID, db *store.DB, l *journal.Log, due func(time.Time) error) (*schedule.Store, error) {
+	key, err := t.deriveKey("schedules", id, "the schedules")
+	if err != nil {
+		return nil, err
+	}
+	return schedule.New(schedule.Config{DB: db, Key: key, Executions: l.Background(), Due: due})
+}
+
+func openDatabase(ctx context.Context, path string) (*store.DB, error) {
+	return store.Open(ctx, path, migrations)
+}
+
+func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
+	p := t.layout.of(r.id)
+	if r.use, err = p.lockUse(r.id); err != nil {
+		return err
+	}
+	if err := errors.Join(p.writeUID(r.id), p.make()); err != nil {
+		return err
+	}
+	if r.tier, err = p.readTier(); err != nil {
+		return err
+	}
+	r.settings = t.settings(r.id, r.tier)
+	if err := t.MakeModules(r.settings.Modules); err != nil {
+		return err
+	}
+	if r.uid, err = t.assignUID(ctx, p); err != nil {
+		return err
+	}
+	if err := p.checkDatabase(); err != nil {
+		return restorable(r.id, err)
+	}
+	if r.db, err = openDatabase(ctx, p.db); err != nil {
+		return restorable(r.id, err)
+	}
+	if err := t.openStores(r, p); err != nil {
+		return err
+	}
+	return t.openWorkspace(ctx, r, p)
+}
+
+// openStores opens what is kept in the database of a tenant.
+func (t *Homes) openStores(r *parts, p paths) (err error) {
+	if r.skills, err = t.skills(r, p); err != nil {
+		return err
+	}
+	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Due: func(at time.Time) error { return t.layout.due().set(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
+	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
+	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log, Refused: func(n quota.Name) { t.cfg.RecordRefusal(r.id.String(), string(n)) }})
+	if t.cfg.Vault != nil {
+		r.vault = t.cfg.Vault(r.id, r.db)
+	}
+	if r.sessions, err = t.sessions(r, p); err != nil {
+		return err
+	}
+	if r.streams, err = t.streams(r, p); err != nil {
+		return err
+	}
+	if r.recent, err = t.recentCode(r.id, r.db); err != nil {
+		return err
+	}
+	if t.cfg.Learn > 0 {
+		if r.learned, err = t.usedTools(r); err != nil {
+			return err
+		}
+	}
+	room := func(bytes int64) error { return r.files.CheckReserve(bytes) }
+	if r.states, err = t.states(r.id, r.db, room); err != nil {
+		return err
+	}
+	if r.workflows, err = t.workflows(r.id, r.db, room); err != nil {
+		return err
+	}
+	if t.cfg.Process != nil {
+		due := func(at time.Time) error { return t.layout.scheduled().set(r.id, at) }
+		if r.schedules, err = t.schedules(r.id, r.db, r.journal, due); err != nil {
+			return err
+		}
+	}
+	if t.cfg.Approvals != nil {
+		r.approvals, err = t.cfg.Approvals(r.id, r.db)
+	}
+	return err
+}
+
+// openWorkspace opens the workspace of a tenant, with its mount points.
+func (t *Homes) openWorkspace(ctx context.Context, r *parts, p paths) (err error) {
+	mounts := map[string]string{skillsMount: p.skillProjection, sessionsMount: p.sessionProjection}
+	if key := r.settings.Modules; key != "" {
+		mounts[serversMount], _ = t.Modules(key)
+	}
+	cfg := workspace.Config{Dir: p.workspace, Quota: r.settings.Quota, Mounts: mounts, Refused: func(key string) { t.cfg.RecordRefusal(r.id.String(), key) }}
+	if r.uid != selfUID() {
+		cfg.Owner = r.uid
+	}
+	cfg.Staging = p.staging()
+	if r.files, err = workspace.Open(cfg); err != nil {
+		return err
+	}
+	moved, err := r.files.PrepareMounts(ctx, slices.Sorted(maps.Keys(mounts))...)
+	if err == nil {
+		t.refresh(ctx, r)
+	}
+	for _, m := range moved {
+		t.cfg.Log.Warn("renamed an entry that blocked a mount point", "tenant", r.id.String(), "from", m.From, "to", m.To)
+	}
+	return err
+}
