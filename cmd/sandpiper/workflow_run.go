@@ -161,11 +161,14 @@ func (a *app) runWorkflowList(ctx context.Context) error {
 			return a.writeJSON(map[string]any{"count": len(all), "workflows": all})
 		}
 		for _, w := range all {
-			about := w.Description
+			about, kind := w.Description, ""
+			if w.Exported {
+				kind = " (a tool)"
+			}
 			if w.Problem != "" {
 				about = "wrong: " + w.Problem
 			}
-			a.printf("%s  %s\n", w.Name, visibleName(firstLineOf(about)))
+			a.printf("%s%s  %s\n", w.Name, kind, visibleName(firstLineOf(about)))
 		}
 		return nil
 	})
