@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,10 +17,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // serverName matches the names that a person may give to a server.
-var serverName = regexp.MustCompile(`^[\pL\pN@][\pL\pN._/@-]{0,99}$`)
+var serverName = lazyregexp.New(`^[\pL\pN@][\pL\pN._/@-]{0,99}$`)
 
 func (a *app) serversAddCommand() *cobra.Command {
 	var s config.Server
@@ -40,7 +40,7 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 			if s.Headers, err = pairs("--header", headers, ":"); err != nil {
 				return err
 			}
-			if s.Name = args[0]; !serverName.MatchString(s.Name) {
+			if s.Name = args[0]; !serverName().MatchString(s.Name) {
 				return usagef("the name of a server is %.60q; use up to 100 letters, digits, \".\", \"_\", \"-\", \"/\" and \"@\", for example github", s.Name)
 			}
 			if first := args[1]; len(args) == 2 && (strings.HasPrefix(first, "https://") || strings.HasPrefix(first, "http://")) {
