@@ -76,13 +76,14 @@ func TestDocuments(t *testing.T) {
 // pageEnv returns the environment of the commands of a page, besides its own HOME.
 func pageEnv(t *testing.T) []string {
 	t.Helper()
-	out, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS").Output()
+	names := []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "CGO_ENABLED"}
+	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME")}
 	for i, value := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
-		env = append(env, []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"}[i]+"="+value)
+		env = append(env, names[i]+"="+value)
 	}
 	return env
 }
