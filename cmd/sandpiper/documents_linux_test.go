@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -76,12 +77,13 @@ func TestDocuments(t *testing.T) {
 // pageEnv returns the environment of the commands of a page, besides its own HOME.
 func pageEnv(t *testing.T) []string {
 	t.Helper()
-	names := []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "CGO_ENABLED"}
+	names := []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"}
 	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME")}
+	// Without cgo go install finds in the cache what the other tests have built.
+	env := []string{"CGO_ENABLED=0", "XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME")}
 	for i, value := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
 		env = append(env, names[i]+"="+value)
 	}
@@ -91,7 +93,7 @@ func pageEnv(t *testing.T) []string {
 func runPage(t *testing.T, page, text, servers string, env []string) {
 	home := t.TempDir()
 	bin := filepath.Join(home, "go", "bin") // of go install
-	s := startShell(t, home, map[string]string{"/home/me": home}, append(env, "GOBIN="+bin, "PATH="+bin+":"+servers+":"+os.Getenv("PATH")))
+	s := startShell(t, home, map[string]string{"/home/me": home}, slices.Concat(env, []string{"GOBIN=" + bin, "PATH=" + bin + ":" + servers + ":" + os.Getenv("PATH")}))
 	got := consoleBlock.ReplaceAllStringFunc(text, func(part string) string {
 		b := consoleBlock.FindStringSubmatch(part)
 		if b[1] == "not run" {
