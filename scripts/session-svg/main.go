@@ -1,5 +1,5 @@
 // Command session-svg draws the first console block of README.md as a terminal, in docs/session.svg. TestDocuments
-// keeps the block equal to what its commands print, and TestSessionIsUpToDate the picture equal to the block:
+// compares the block with the output of its commands, and TestSessionIsUpToDate the picture with the block:
 //
 //	go run ./scripts/session-svg
 package main
