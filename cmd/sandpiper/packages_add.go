@@ -83,6 +83,9 @@ func (a *app) runPackagesAdd(ctx context.Context, more preset) error {
 		cfg.Requirements = mergedPackages(cfg.Requirements, more.packages)
 		cfg.LockFile = filepath.Join(filepath.Dir(path), packages.LockName)
 		if text, err = config.SetPackages(path, old, cfg.Requirements, a.preloadOf(more)); err != nil {
+		if len(old) == 0 {
+			text = append([]byte(config.SchemaLine), text...)
+		}
 			return err
 		}
 		installed, err = a.addPackages(ctx, cfg, in)
@@ -96,6 +99,9 @@ func (a *app) runPackagesAdd(ctx context.Context, more preset) error {
 		record.Dir = filepath.Dir(path)
 	}
 	if err := record.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
+	if err := writeSchema(path, text, record.Replace); err != nil {
+		return err
+	}
 		return err
 	}
 	if a.json {

@@ -86,7 +86,11 @@ func (a *app) runServersAdd(ctx context.Context, s config.Server) error {
 		if slices.ContainsFunc(entries, func(e config.Entry) bool { return e.Name == s.Name }) {
 			return nil, fault.New(fault.Invalid, "there is a server %q in %s already", s.Name, path).WithHint("remove it first, or choose another name")
 		}
-		return config.AddServers(path, text, []config.Server{s})
+		added, err := config.AddServers(path, text, []config.Server{s})
+		if len(text) == 0 {
+			added = append([]byte(config.SchemaLine), added...)
+		}
+		return added, err
 	})
 	if err == nil {
 		a.warnSecrets(s)
@@ -164,6 +168,9 @@ func (a *app) editServers(ctx context.Context, done string, change func(path str
 		record.Dir = filepath.Dir(path)
 	}
 	if err := record.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
+		return err
+	}
+	if err := writeSchema(path, text, record.Replace); err != nil {
 		return err
 	}
 	d, err := a.daemon(options{quiet: true})
