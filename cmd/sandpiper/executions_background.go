@@ -238,7 +238,7 @@ func (a *app) runExecutionsListBackground(ctx context.Context) error {
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(all), "executions": all})
+			return writeList(a, "executions", all)
 		}
 		for _, b := range all {
 			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), stateText(b))

@@ -42,6 +42,19 @@ func (a *app) writeJSON(v any) error {
 	return err
 }
 
+// writeList writes a list: an object with the items under key, or with --json-lines a line for each.
+func writeList[T any](a *app, key string, all []T) error {
+	if !a.jsonLines {
+		return a.writeJSON(map[string]any{"count": len(all), key: all})
+	}
+	for _, one := range all {
+		if err := a.writeJSON(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // encode returns v as a line of JSON without escapes for HTML.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer

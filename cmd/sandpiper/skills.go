@@ -142,7 +142,7 @@ func (a *app) runSkillsSearch(ctx context.Context, q skill.Query) error {
 			d.Runner.MarkStale(ctx, home, "", &found[i])
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(found), "skills": found})
+			return writeList(a, "skills", found)
 		}
 		for _, m := range found {
 			a.printf("%s\n", strings.TrimRight(fmt.Sprintf("%-24s %s", visibleName(m.Name), visibleName(m.Description)), " "))

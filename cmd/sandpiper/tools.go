@@ -82,6 +82,9 @@ func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 		if err != nil {
 			return err
 		}
+		if f, ok := found.(lookup.Found); ok && a.jsonLines {
+			return writeList(a, "tools", f.Tools)
+		}
 		if a.json {
 			return a.writeJSON(found)
 		}
