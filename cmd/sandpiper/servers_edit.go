@@ -55,7 +55,7 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 	f.StringArrayVar(&env, "env", nil, "a variable of the program: `NAME=VALUE`")
 	f.StringArrayVar(&headers, "header", nil, "a header for the URL: `'NAME: VALUE'`")
 	f.StringVar(&s.Category, "category", "", "`CATEGORY` of its tools")
-	f.StringVar(&s.Transport, "type", "", "`TRANSPORT`: stdio, http or sse")
+	enumFlag(f, &s.Transport, "type", "", "`TRANSPORT`: stdio, http or sse", "stdio", "http", "sse")
 	f.BoolVar(&s.Trusted, "trusted", false, "trust the server's annotations of its tools")
 	f.BoolVar(&s.Review, "review", false, "quarantine its tools until you accept them with sandpiper tools accept")
 	return c

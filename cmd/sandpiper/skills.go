@@ -20,7 +20,7 @@ type saveOptions struct {
 }
 
 func (a *app) skillsCommand() *cobra.Command {
-	return a.ofTenant(group("skills", "List, find, save, test and delete Python modules that code can import",
+	return a.ofTenant(group("skills", "Save, find, test and delete Python modules that code can import",
 		&cobra.Command{
 			Use: "list", Short: "List saved skills",
 			Long: `List prints each saved skill with its description. A skill is stale when a tool that
