@@ -22,7 +22,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
-	code := a.report(ctx, root.ExecuteContext(ctx))
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		a.addCompletions(root)
+	}
+	c, err := root.ExecuteContextC(ctx)
+	code := a.report(ctx, a.suggest(ctx, c, err))
 	if err := out.lost(); err != nil && code == exitOK {
 		fmt.Fprintln(stderr, styleFor(stderr).red("error:"), "the output could not be written:", err)
 		return exitFailed
