@@ -158,7 +158,7 @@ func (a *app) runWorkflowList(ctx context.Context) error {
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(all), "workflows": all})
+			return writeList(a, "workflows", all)
 		}
 		for _, w := range all {
 			about, kind := w.Description, ""
@@ -232,7 +232,7 @@ func (a *app) runWorkflowHistory(ctx context.Context, name string, limit int) er
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(all), "runs": all})
+			return writeList(a, "runs", all)
 		}
 		for _, r := range all {
 			a.printRun(r)
