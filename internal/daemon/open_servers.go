@@ -17,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // serversConfig of openServers. All fields are required, but Embeddings.
@@ -59,7 +60,7 @@ type serverSet struct {
 
 func newServerSet(c *config.Config) (s serverSet, err error) {
 	for _, one := range c.Servers {
-		s.configured = append(s.configured, catalog.Configured{Name: one.Name, Category: one.Category, Identity: identity(one), Review: one.Review, Trusted: one.Trusted || one.OpenAPI != nil && !one.Project, Local: one.Local != nil})
+		s.configured = append(s.configured, catalog.Configured{Name: one.Name, Category: one.Category, Identity: identity(one), Review: one.Review, Trusted: one.Trusted || one.OpenAPI != nil && !one.Project, Local: one.Local != nil || one.Network != nil})
 		s.upstream = append(s.upstream, upstreamServer(one, c.Lookup))
 	}
 	for _, path := range c.Catalogs {
@@ -74,7 +75,7 @@ func newServerSet(c *config.Config) (s serverSet, err error) {
 
 func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstream.Server {
 	return upstream.Server{
-		Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI, Local: s.Local,
+		Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI, Local: s.Local, Network: s.Network,
 		Client: client(s.OAuth), ClientCredentials: s.OAuth.Machine, Identity: identity(s), Revision: revision(s, lookup),
 		Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
 	}
@@ -110,6 +111,7 @@ func newUpstream(c serversConfig, v *servers) error {
 	v.own = &ownServers{
 		shared: v.Set, none: none, logins: c.Data.homes.Logins, sets: map[ownKey]*ownSet{}, server: v.configured, resolve: secrets.Resolve, config: own, log: c.Log.Logger,
 		credentials: func(id tenant.ID, server string) map[string]string { return c.Data.settings(id).Credentials[server] },
+		network:     func(id tenant.ID) *network.Rules { return c.Data.settings(id).Network },
 		lookup:      func(name string) (string, bool) { return lookupIn(*v.lookup.Load(), name) },
 	}
 	return nil
@@ -136,6 +138,9 @@ func identity(s config.Server) string {
 	is := []any{s.Command, s.Args, s.Dir, s.URL, s.Transport}
 	if s.OpenAPI != nil { // the address of the API, not the content of its document
 		is = []any{s.OpenAPI.Document, s.OpenAPI.URL, s.OpenAPI.Server, s.OpenAPI.Variables, s.OpenAPI.Include, s.OpenAPI.Exclude}
+	}
+	if s.Network != nil {
+		is = append(is, "network")
 	}
 	if s.Local != nil { // each program has its own
 		is = append(is, "local", program())

@@ -279,6 +279,7 @@ func (e *executor) program(ctx context.Context) (p sandbox.Program, err error) {
 	p = sandbox.Program{
 		ID: x.id, Code: code, Privacy: e.privacy.Mode() != redact.Off && !x.internal,
 		Restricted: cfg.Restricted && !x.internal, Preflight: names && cfg.Tools != nil && !x.internal && !x.record.Replays(), DryRun: e.req.DryRun, DescribeTables: !x.internal,
+		Network: e.settings.Network && cfg.Tools != nil && !x.internal,
 	}
 	p.MeasureCPU = e.home.Quotas.Limits(quota.CPU)
 	p.Seed, p.Clock = x.seed, x.record.ClockReadings()
