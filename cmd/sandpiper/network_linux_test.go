@@ -173,11 +173,14 @@ attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
 	for i, want := range []string{
 		"the path /admin is not allowed", "the method PUT is not allowed", "the host evil.example is not allowed; the hosts are localhost",
 		"the host 169.254.169.254 is not allowed", "the host 169.254.169.254 is not allowed", "the header X-A has a line break", "policy says block",
-		"URLError: <urlopen error", "", "only HTTP requests",
+		"URLError: <urlopen error", "ConnectionError: only HTTP requests", "only HTTP requests",
 	} {
 		if !strings.Contains(got[i], want) {
 			t.Errorf("%d: got %q, want %q", i, got[i], want)
 		}
+	}
+	if r := s.call("", "import aiohttp"); !strings.Contains(r.Hint, "use fetch(url)") {
+		t.Errorf("hint %q", r.Hint)
 	}
 	if len(a.calls) != 1 {
 		t.Errorf("the API got %v", a.calls)

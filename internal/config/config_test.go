@@ -333,8 +333,6 @@ func TestErrorsStateThePosition(t *testing.T) {
 		{name: "a network that is a mapping", yaml: "sandbox:\n  allow_network_access: {a: b}", kind: fault.Invalid, want: "line 2: sandbox.allow_network_access must be false, true or a list of hosts"},
 		{name: "a key of a request", yaml: "network:\n  allow:\n    - {hosts: a.example}", kind: fault.Invalid, want: `line 2: entry 1 of network.allow has no key "hosts"; did you mean "host"?`},
 		{name: "a host that is no name", yaml: "network:\n  allow: [{host: a.example}, {host: 'a b'}]", kind: fault.Invalid, want: `line 2: network.allow: entry 2 has host "a b", which is not a host name`},
-		{name: "a secret in the file", yaml: "network: {allow: [{host: a.example, secret: {header: X-Key, value: abc}}]}", kind: fault.Invalid, want: `entry 1 of network.allow secret value must be a reference`},
-		{name: "a secret without a header", yaml: "network: {allow: [{host: a.example, secret: {value: '${A}'}}]}", kind: fault.Invalid, want: `entry 1 of network.allow secret has no header`},
 		{name: "a port", yaml: "network: {allow: [{host: a.example, port: 0}]}", kind: fault.Invalid, want: `entry 1 of network.allow port must be a number from 1 to 65535`},
 		{name: "a server of that name", yaml: "servers: {network: {command: x}}\nnetwork: {allow: [{host: a.example}]}", kind: fault.Invalid, want: `server network has the name of the server that network.allow adds`},
 	} {

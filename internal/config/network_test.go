@@ -93,3 +93,16 @@ func TestProjectCannotAllowRequests(t *testing.T) {
 		t.Errorf("%+v %q", c.Network, c.Warnings)
 	}
 }
+
+func TestSecretsOfRequestsAreReferences(t *testing.T) {
+	for text, want := range map[string]string{
+		"{header: X-Key, value: abc}": "line 1: entry 1 of network.allow secret value must be a reference, ${NAME} or ${file:PATH}",
+		"{value: '${A}'}":             "line 1: entry 1 of network.allow secret has no header",
+		"{header: X-Key}":             "line 1: entry 1 of network.allow secret has no value",
+	} {
+		src, _ := sources(t, map[string]string{"work/sandpiper.yaml": "network: {allow: [{host: a.example, secret: " + text + "}]}"})
+		if _, err := config.Load(src); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "abc") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

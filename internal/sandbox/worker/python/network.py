@@ -15,6 +15,7 @@ from .errors import ToolError
 _SERVER = "network"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_REDIRECTS = 10
+_ONLY_HTTP = "only HTTP requests can be sent from here, without a proxy: use fetch(url)"
 _PRIVATE = {"authorization", "cookie"}  # not sent to another host after a redirect
 _BODY = {"content-type", "content-length", "content-encoding"}
 _CONNECTION = {"accept-encoding", "connection", "content-length", "expect", "keep-alive", "proxy-connection", "te", "transfer-encoding"}
@@ -174,7 +175,7 @@ def exchange(servers, method, url, pairs, body, timeout):
 
 
 class Connection:
-    """A connected socket: a request that is written to it is sent when the response is read."""
+    """A connected socket: a request that is written to it is sent when it is complete, and its response can be read."""
 
     family, type, proto = 2, 1, 6
 
@@ -184,7 +185,8 @@ class Connection:
         self._scheme = "http"
         self._timeout = None
         self._request = bytearray()
-        self._response = []  # files with the rest of the response
+        self._size = None  # of the complete request, once its headers are written
+        self._response = self._error = None  # files with the rest of the response
 
     def connect(self, address):
         self._address = address[:2]
@@ -200,6 +202,10 @@ class Connection:
 
     def sendall(self, data, flags=0):
         self._request += data
+        if self._size is None and (end := self._request.find(b"\r\n\r\n")) >= 0:
+            self._size = end + 4 + _length(self._request[:end])
+        if self._size is not None and len(self._request) >= self._size:  # here, libraries expect that a host cannot be reached
+            self._exchange()
 
     def send(self, data, flags=0):
         self.sendall(data)
@@ -207,8 +213,11 @@ class Connection:
 
     def recv(self, size, flags=0):
         if self._request:
-            self._response = self._exchange(bytes(self._request))
-            self._request.clear()
+            self._exchange()
+        if self._error is not None:  # httpcore reads after an error
+            raise self._error
+        if self._response is None:  # the other end would be the first to write
+            raise ConnectionError(_ONLY_HTTP)
         while self._response:
             if data := self._response[0].read(size):
                 return data
@@ -274,7 +283,16 @@ class Connection:
     def __exit__(self, *_):
         self.close()
 
-    def _exchange(self, request):
+    def _exchange(self):
+        request, self._size = bytes(self._request), None
+        self._request.clear()
+        try:
+            self._response = self._answer(request)
+        except OSError as e:
+            self._error = e
+            raise
+
+    def _answer(self, request):
         method, target, pairs, body = _parse(request)
         host, port = self._address
         at = f"[{host}]" if ":" in host else host
@@ -302,13 +320,24 @@ class _Reader(io.RawIOBase):
         return self._connection.recv_into(buffer)
 
 
+def _length(head):
+    """Return the size of the body after the headers; infinity if they do not have it."""
+    for line in bytes(head).lower().split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name == b"transfer-encoding":
+            return float("inf")  # it ends when the response is read
+        if name == b"content-length":
+            return int(value)
+    return 0
+
+
 def _parse(request):
     """Return method, target, headers and body of a request."""
     head, _, body = request.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1.") or words[0] == "CONNECT":
-        raise ConnectionError("only HTTP requests can be sent from here, without a proxy: use fetch(url)")
+        raise ConnectionError(_ONLY_HTTP)
     pairs = []
     for line in lines:
         name, _, value = line.partition(":")
