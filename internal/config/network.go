@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -131,6 +132,6 @@ func (c *Config) addNetwork() error {
 		rules = &network.Rules{}
 		c.Allow = c.Allow.Without(network.ServerName)
 	}
-	c.Servers = append(c.Servers, Server{Name: network.ServerName, Category: "web", Network: rules, Trusted: true})
+	c.Servers = append(c.Servers, Server{Name: network.ServerName, Category: "web", Network: rules, Trusted: true, Timeout: 5 * time.Minute, Concurrency: 64})
 	return nil
 }

@@ -95,8 +95,7 @@ func (c *Client) Tools(_ context.Context, server string) (tools []tool.Definitio
 	return definitions(server), nil, nil
 }
 
-// Call sends the request of a call. The error is a *tool.Failure if the request was not sent,
-// otherwise it is unknown whether the host has acted on it.
+// Call sends the request of a call. The error is a *tool.Failure unless the response cannot be used.
 func (c *Client) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
 	q, err := c.cfg.Rules.request(call)
 	if err != nil {
@@ -191,17 +190,20 @@ func (c *Client) Close() {
 // methods are the methods of the tools, which have their names in lower case.
 var methods = []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
 
+// reads reports whether a method changes nothing (RFC 9110, section 9.2.1).
+func reads(method string) bool { return method == "GET" || method == "HEAD" || method == "OPTIONS" }
+
 // definitions returns a tool for each method, so that policy can distinguish them.
 func definitions(server string) (all []tool.Definition) {
 	yes, no := true, false
 	for _, m := range methods {
-		reads := m == "GET" || m == "HEAD" || m == "OPTIONS"
+		read := reads(m)
 		d := tool.Definition{
 			Ref: tool.Ref{Server: server, Tool: strings.ToLower(m)}, Input: inputSchema, Output: outputSchema,
 			Description: "Send an HTTP " + m + " request to a host that the operator allows. In code, fetch(url, method) is easier.",
-			Hints:       tool.Hints{ReadOnly: &reads, Destructive: &no, OpenWorld: &yes},
+			Hints:       tool.Hints{ReadOnly: &read, Destructive: &no, OpenWorld: &yes},
 		}
-		if !reads && m != "POST" && m != "PATCH" { // RFC 9110, section 9.2.2
+		if !read && m != "POST" && m != "PATCH" { // RFC 9110, section 9.2.2
 			d.Hints.Idempotent = &yes
 		}
 		if m == "DELETE" {

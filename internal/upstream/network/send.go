@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -169,12 +170,12 @@ func headersOf(h http.Header, decoded bool) [][2]string {
 }
 
 // failed returns the error of a request that was not sent, or that was sent and not answered.
-func failed(ref tool.Ref, sent bool, format string, args ...any) error {
-	e := fault.New(fault.Unavailable, format, args...)
-	if sent && ref.Tool != "get" && ref.Tool != "head" && ref.Tool != "options" {
-		return e.WithHint("the request was sent: it is unknown whether it took effect")
+func failed(ref tool.Ref, sent bool, format string, args ...any) *tool.Failure {
+	f := &tool.Failure{Ref: ref, Message: fmt.Sprintf(format, args...), Unknown: sent && !reads(strings.ToUpper(ref.Tool))}
+	if f.Unknown {
+		f.Message += ". The request was sent: it is unknown whether it took effect"
 	}
-	return &tool.Failure{Ref: ref, Message: e.Message}
+	return f
 }
 
 // sendError describes the error of a request.
@@ -189,11 +190,9 @@ func sendError(ctx context.Context, ref tool.Ref, q request, sent bool, err erro
 	case private:
 		return refuse(ref, "address", "%s resolves to an address that is not public. The operator can list it in addresses of its network.allow rule", q.url.Hostname())
 	case q.timeout > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		e := failed(ref, sent, "%s did not respond completely within %s", host, q.timeout.Round(time.Millisecond))
-		if f, ok := errors.AsType[*tool.Failure](e); ok {
-			f.Data = json.RawMessage(`{"timeout":true}`)
-		}
-		return e
+		f := failed(ref, sent, "%s did not respond completely within %s", host, q.timeout.Round(time.Millisecond))
+		f.Data = json.RawMessage(`{"timeout":true}`)
+		return f
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case isDNS:
