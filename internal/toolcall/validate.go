@@ -10,9 +10,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
-// validator checks the arguments against the tool's schema, and that the upstream would make the call. It passes on canonical
-// bytes, so that all later callers see the same arguments: decoded once, strictly,
-// and encoded in the order of the caller, on which some servers depend.
+// validator checks the arguments against the tool's schema, and asks the upstream whether it
+// would make the call. It passes on canonical bytes, so that all later callers see the same
+// arguments: decoded once, strictly, and encoded in the order of the caller, on which some
+// servers depend.
 type validator struct {
 	next  layer
 	check tool.Checker // of the upstream; nil if it has none
