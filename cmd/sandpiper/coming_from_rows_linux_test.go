@@ -180,7 +180,7 @@ var comingFrom = map[string]map[string]check{
 		"execution.skills_dir":           loads("execution: {skills_dir: ./skills}", "", nil, func(dir string, c *config.Config, _ string) bool { return c.SkillsDir == dir+"/skills" }),
 		"execution.sandbox_type":         all(loads("execution: {sandbox_type: microsandbox}", "", nil, hasWarning("microsandbox is not available")), refuses("execution: {sandbox_type: docker}", "sandbox_type docker")),
 		"execution.sandbox_image":        loads("execution: {sandbox_image: python}", "", nil, func(_ string, _ *config.Config, warnings string) bool { return warnings == "" }),
-		"execution.allow_network_access": all(loads("execution: {allow_network_access: false}", "", nil, func(_ string, _ *config.Config, warnings string) bool { return warnings == "" }), refuses("execution: {allow_network_access: true}", "no network")),
+		"execution.allow_network_access": all(loads("execution: {allow_network_access: false}", "", nil, func(_ string, _ *config.Config, warnings string) bool { return warnings == "" }), loads("execution: {allow_network_access: true}", "", nil, hasWarning("config.yaml line 1: sandbox.allow_network_access lets code send requests to every public host", "network.allow"))),
 		"guardrails.enabled":             loads("guardrails: {enabled: false}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Guardrails.Off }),
 		"guardrails.strict_mode":         loads("guardrails: {strict_mode: true}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Guardrails.Check.Strict }),
 		"guardrails.security_checks":     loads("guardrails: {security_checks: false}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Guardrails.Check.SkipInput }),

@@ -130,6 +130,8 @@ func target(s config.Server) string {
 	switch {
 	case s.OpenAPI != nil:
 		return "openapi " + s.OpenAPI.Document
+	case s.Network != nil:
+		return "requests to " + strings.Join(s.Network.Hosts(), ", ")
 	case s.Command != "":
 		return strings.Join(append([]string{s.Command}, s.Args...), " ")
 	}

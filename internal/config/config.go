@@ -36,6 +36,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/task/model"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // Config is the merged configuration.
@@ -48,6 +49,7 @@ type Config struct {
 	RecentCode time.Duration      // how long the code of executions is kept; 0 means 24 hours, negative keeps none
 	Inactive   time.Duration      // time without use after which `tenant clean` deletes a tenant; 0 means never
 	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
+	Network    *network.Rules     // requests that code may send; nil means none
 	Admit      admit.Config       // zero fields mean the defaults of admit
 	Background Background         // executions without a caller
 	Schedules  []Schedule         // in the order of the file
@@ -196,6 +198,9 @@ func Load(src Sources) (*Config, error) {
 		return nil, err
 	}
 	if err := d.readTenants(c, raw, project); err != nil {
+		return nil, err
+	}
+	if err := c.addNetwork(); err != nil {
 		return nil, err
 	}
 	if c.Restricted && c.ServersDir != "" {

@@ -329,8 +329,12 @@ func TestErrorsStateThePosition(t *testing.T) {
 		{name: "a sandbox type", yaml: "sandbox_type: docker", kind: fault.Unavailable, want: "line 1: sandbox_type docker selects"},
 		{name: "several mistakes", yaml: "profil: lean\nsandbox: {timout: 1s}\npii: {mode: of}", kind: fault.Invalid,
 			want: `line 1: there is no key "profil"; did you mean "profile"? sandpiper.yaml line 2: there is no key "sandbox.timout"; did you mean "sandbox.timeout"? sandpiper.yaml line 3: pii.mode is "of"`},
-		{name: "a network", yaml: "sandbox:\n  allow_network_access: true", kind: fault.Unavailable, want: "line 2: allow_network_access is not available"},
-		{name: "some network", yaml: "sandbox: {allow_network_access: [a.example]}", kind: fault.Unavailable, want: "allow_network_access is not available"},
+		{name: "a network of numbers", yaml: "sandbox:\n  allow_network_access: [2130706433]", kind: fault.Invalid, want: "line 2: sandbox.allow_network_access"},
+		{name: "a network that is a mapping", yaml: "sandbox:\n  allow_network_access: {a: b}", kind: fault.Invalid, want: "line 2: sandbox.allow_network_access must be false, true or a list of hosts"},
+		{name: "a key of a request", yaml: "network:\n  allow:\n    - {hosts: a.example}", kind: fault.Invalid, want: `line 2: entry 1 of network.allow has no key "hosts"; did you mean "host"?`},
+		{name: "a host that is no name", yaml: "network:\n  allow: [{host: a.example}, {host: 'a b'}]", kind: fault.Invalid, want: `line 2: network.allow: entry 2 has host "a b", which is not a host name`},
+		{name: "a port", yaml: "network: {allow: [{host: a.example, port: 0}]}", kind: fault.Invalid, want: `entry 1 of network.allow port must be a number from 1 to 65535`},
+		{name: "a server of that name", yaml: "servers: {network: {command: x}}\nnetwork: {allow: [{host: a.example}]}", kind: fault.Invalid, want: `server network has the name of the server that network.allow adds`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			files := make(map[string]string)
@@ -435,8 +439,7 @@ logging: {level: INFO}
 
 func TestSeedFileWithOtherSandboxIsRejected(t *testing.T) {
 	for name, text := range map[string]string{
-		"docker":  "execution: {sandbox_type: docker}",
-		"network": "execution: {allow_network_access: true, workspace_dir: x}",
+		"docker": "execution: {sandbox_type: docker}",
 	} {
 		src, _ := sources(t, map[string]string{"work/config.yaml": text})
 		if got, err := config.Load(src); fault.KindOf(err) != fault.Unavailable {

@@ -122,7 +122,7 @@ func networks(_ *draft, s setting) error {
 		return nil
 	}
 	return fault.New(fault.Unavailable, "%s: %s is not available: code in the sandbox has no network", s.from, s.key).
-		WithHint("remove it, or write []; code reaches what is elsewhere through the tools of servers")
+		WithHint("remove it, or write []; network.allow lists the hosts to which code may send requests")
 }
 
 // blocked reads patterns that code and arguments must not contain.

@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // draft is a Config under construction.
@@ -22,6 +23,8 @@ type draft struct {
 	dirs  dirs
 	env   map[string]string
 	given map[string]setting // the effective setting of each key
+
+	anyNetwork *network.Rules // of allow_network_access
 }
 
 // applyAll applies the settings of l, and returns all errors, including those of l.
@@ -76,7 +79,7 @@ func knownKey(key string) bool {
 }
 
 // keys contains the parser of each key.
-var keys = joined(httpKeys, guardrailKeys, workspaceKeys, quotaKeys, taskKeys, map[string]func(d *draft, s setting) error{
+var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys, taskKeys, map[string]func(d *draft, s setting) error{
 	"profile": func(d *draft, s setting) error {
 		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
 	},
@@ -177,11 +180,12 @@ var families = map[string]func(d *draft, s setting, name string) error{
 
 // structured keys have lists or mappings as values.
 var structured = map[string]bool{"servers": true, "schedules": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "tasks.prices": true, "sandbox.packages": true, "sandbox.preload": true, "sandbox.package_layers": true, "http.tls.client_scopes": true, "http.tls.acme.hosts": true,
+	"network.allow": true, "sandbox.allow_network_access": true, "execution.allow_network_access": true,
 	"pii.flows": true, "pii.exceptions": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are keys that contain other keys.
-var sections = map[string]bool{"sandbox": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "background": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
+var sections = map[string]bool{"sandbox": true, "network": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "background": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 
@@ -255,6 +259,7 @@ func within(section string) []string {
 
 // finish applies defaults and checks keys that depend on each other.
 func (d *draft) finish() (*Config, error) {
+	d.useAnyNetwork()
 	if err := d.checkPackageLayer(); err != nil {
 		return nil, err
 	}

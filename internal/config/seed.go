@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -153,24 +155,14 @@ func (l *loader) logLevel(text, from, dir string) {
 // microsandbox is the sandbox of the seed systems.
 const microsandbox = "microsandbox"
 
-// refused rejects settings that select another sandbox or enable the network.
+// refused rejects settings that select another sandbox.
 // Microsandbox, which every seed file selects, is a warning.
 func refused(s setting) error {
-	switch s.key[strings.LastIndexByte(s.key, '.')+1:] {
-	case "sandbox_type":
-		if s.text == "process" || s.text == microsandbox {
-			return nil
-		}
-		return fault.New(fault.Unavailable, "%s: sandbox_type %s selects a sandbox that is not available in this version", s.from, s.text).
-			WithHint("remove it; Sandpiper runs code in its own sandbox (sandbox.backend: process) and needs no server")
-	case "allow_network_access":
-		if s.kind == "" && (s.text == "false" || s.text == "") {
-			return nil
-		}
-		return fault.New(fault.Unavailable, "%s: allow_network_access is not available: code in the sandbox has no network", s.from).
-			WithHint("remove allow_network_access; put the data into the workspace instead")
+	if s.key[strings.LastIndexByte(s.key, '.')+1:] != "sandbox_type" || s.text == "process" || s.text == microsandbox {
+		return nil
 	}
-	return nil
+	return fault.New(fault.Unavailable, "%s: sandbox_type %s selects a sandbox that is not available in this version", s.from, s.text).
+		WithHint("remove it; Sandpiper runs code in its own sandbox (sandbox.backend: process) and needs no server")
 }
 
 // wantsMicrosandbox reports whether s selects microsandbox.
@@ -234,6 +226,11 @@ func (l *loader) seed(settings []setting) {
 			l.directory(&l.skills, s)
 		case s.key == "execution.workspace_dir" && s.text != "":
 			l.unusedWorkspace(s)
+		case s.key == "execution.allow_network_access":
+			if no, ok := s.node.(*ast.BoolNode); s.node != nil && (!ok || no.Value) {
+				s.key = "sandbox.allow_network_access"
+				l.add(s)
+			}
 		case seedIdle[section] != "":
 			if !idle[section] {
 				l.warn(s.from + ": " + section + " has no effect: " + seedIdle[section])

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
@@ -29,6 +30,7 @@ type Server struct {
 	Headers      map[string]string
 	OpenAPI      *openapi.Source // an API instead of an MCP server; nil for a server
 	Local        upstream.Local  // a server in this process, which no file contains
+	Network      *network.Rules  // requests of code instead of a server, from network.allow
 	Transport    string          // stdio, http or sse; "" means automatic
 	OAuth        OAuth           // for a server with a URL
 	Category     string          // "" means inferred

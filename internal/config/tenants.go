@@ -11,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/glob"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // Tenants are the tiers and the tenants with settings of their own. It is safe for
@@ -20,6 +21,7 @@ type Tenants struct {
 	tiers   []*tier // in the order of the file
 	own     map[tenant.ID]*block
 	project func(*Config) error // applies a project's settings to those of a tenant
+	network bool                // some tenant may send requests
 
 	mu       sync.Mutex
 	combined map[combination]*Config
@@ -59,7 +61,7 @@ var tenantKeys = map[string]bool{
 	"workspace.results_age": true, "workspace.results_max_mb": true, "approvals.timeout": true, "guardrails.max_output_bytes": true,
 	"quotas.executions_per_minute": true, "quotas.cpu_seconds_per_day": true, "quotas.calls_per_day": true, "quotas.model_tokens_per_day": true,
 	"inactive": true, "pii.mode": true, "pii.restore": true, "pii.names": true, "pii.addresses": true, "pii.flows": true, "pii.exceptions": true,
-	"pii.tokens": true, "pii.tokens_per_hour": true, "pii.queries_per_hour": true,
+	"network.allow": true, "pii.tokens": true, "pii.tokens_per_hour": true, "pii.queries_per_hour": true,
 }
 
 // Tier returns the tier of a tenant, "" if it has none. assigned is the tier that
@@ -216,6 +218,9 @@ func (t *Tenants) merge(blocks ...*block) (*draft, error) {
 	var err error
 	if d.Allow, err = catalog.NewAllow(servers, tools); err != nil {
 		return nil, err
+	}
+	if t.network && d.Network == nil {
+		d.Allow = d.Allow.Without(network.ServerName)
 	}
 	return d, nil
 }

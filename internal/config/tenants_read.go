@@ -19,6 +19,7 @@ func (d *draft) readTenants(c *Config, raw Config, project func(*Config) error) 
 		return nil
 	}
 	t := &Tenants{raw: raw, own: map[tenant.ID]*block{}, project: project, combined: map[combination]*Config{}}
+	t.network = raw.Network != nil || mentionsNetwork(d.given["tiers"], d.given["tenants"])
 	c.Tenants = t
 	if err := t.readTiers(d.given["tiers"]); err != nil {
 		return err

@@ -254,7 +254,7 @@ func (d *Daemon) openServer() error {
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
 		Background: d.background, Schedules: d, KeepBackground: d.cfg.Background.Keep,
 		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Flows: d.Flows, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
-		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Telemetry: d.metrics.Recorder,
+		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Network: d.networkHosts, Telemetry: d.metrics.Recorder,
 	})
 	if err != nil {
 		return err

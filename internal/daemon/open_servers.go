@@ -18,6 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // serversConfig of openServers. All fields are required, but Embeddings.
@@ -75,7 +76,7 @@ func newServerSet(c *config.Config) (s serverSet, err error) {
 
 // catalogServer returns a server as the catalog needs it.
 func catalogServer(s config.Server) catalog.Configured {
-	return catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Review: s.Review, Trusted: s.Trusted || s.OpenAPI != nil && !s.Project, Local: s.Local != nil}
+	return catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Review: s.Review, Trusted: s.Trusted || s.OpenAPI != nil && !s.Project, Local: s.Local != nil || s.Network != nil}
 }
 
 // ListedTools returns the trusted definitions of a server from its last listing on disk. It
@@ -89,7 +90,7 @@ const catalogDir = "catalog"
 
 func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstream.Server {
 	return upstream.Server{
-		Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI, Local: s.Local,
+		Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI, Local: s.Local, Network: s.Network,
 		Client: client(s.OAuth), ClientCredentials: s.OAuth.Machine, Identity: identity(s), Revision: revision(s, lookup),
 		Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
 	}
@@ -125,6 +126,7 @@ func newUpstream(c serversConfig, v *servers) error {
 	v.own = &ownServers{
 		shared: v.Set, none: none, logins: c.Data.homes.Logins, sets: map[ownKey]*ownSet{}, server: v.configured, resolve: secrets.Resolve, config: own, log: c.Log.Logger,
 		credentials: func(id tenant.ID, server string) map[string]string { return c.Data.settings(id).Credentials[server] },
+		network:     func(id tenant.ID) *network.Rules { return c.Data.settings(id).Network },
 		lookup:      func(name string) (string, bool) { return lookupIn(*v.lookup.Load(), name) },
 	}
 	return nil
@@ -151,6 +153,9 @@ func identity(s config.Server) string {
 	is := []any{s.Command, s.Args, s.Dir, s.URL, s.Transport}
 	if s.OpenAPI != nil { // the address of the API, not the content of its document
 		is = []any{s.OpenAPI.Document, s.OpenAPI.URL, s.OpenAPI.Server, s.OpenAPI.Variables, s.OpenAPI.Include, s.OpenAPI.Exclude}
+	}
+	if s.Network != nil {
+		is = append(is, "network")
 	}
 	if s.Local != nil { // each program has its own
 		is = append(is, "local", program())

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -14,9 +15,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
-// ownServers holds the connections of tenants with credentials or a login of their own: one for
+// ownServers holds the connections of tenants with credentials, a login or rules of requests of their own: one for
 // each tenant and server, which no other tenant uses. Their servers are started and stopped like
 // the shared ones.
 type ownServers struct {
@@ -26,6 +28,7 @@ type ownServers struct {
 	// none.
 	credentials func(id tenant.ID, server string) map[string]string
 	logins      func(tenant.ID) *secret.Store             // of a tenant
+	network     func(tenant.ID) *network.Rules            // of a tenant; nil means that it may send no requests
 	server      func(name string) (upstream.Server, bool) // as configured now
 	lookup      func(name string) (value string, ok bool) // of a variable that credentials refer to
 	resolve     func(context.Context, string) (string, error)
@@ -46,6 +49,7 @@ type ownKey struct {
 type ownSet struct {
 	set      *upstream.Set
 	revision string // of the server and the credentials; "" after release
+	network  *network.Rules
 
 	mu          sync.Mutex
 	credentials map[string]string
@@ -53,10 +57,16 @@ type ownSet struct {
 
 // of returns the Set that a tenant's requests to a server go to.
 func (o *ownServers) of(id tenant.ID, server string) *upstream.Set {
-	if id.IsZero() || o.credentials(id, server) == nil && !upstream.HasLogin(o.logins(id), server) {
+	if id.IsZero() || !o.hasOwn(id, server) {
 		return o.shared
 	}
 	return o.open(id, server)
+}
+
+// hasOwn reports whether a tenant does not use the shared connection to a server.
+func (o *ownServers) hasOwn(id tenant.ID, server string) bool {
+	return o.credentials(id, server) != nil || upstream.HasLogin(o.logins(id), server) ||
+		server == network.ServerName && o.network(id) != o.network(tenant.ID{})
 }
 
 // open returns a tenant's own Set with a server. It never returns the shared one, whose
@@ -70,10 +80,13 @@ func (o *ownServers) open(id tenant.ID, server string) *upstream.Set {
 		return o.none
 	}
 	known = withCredentials(known, given, o.lookup)
+	if known.Network != nil {
+		known.Network = cmp.Or(o.network(id), &network.Rules{})
+	}
 	key := ownKey{id, server}
 	own := o.sets[key]
 	if own == nil {
-		own = &ownSet{credentials: given, revision: known.Revision}
+		own = &ownSet{credentials: given, revision: known.Revision, network: known.Network}
 		cfg := o.config
 		cfg.Servers, cfg.Resolve, cfg.Logins = []upstream.Server{known}, own.resolver(o.resolve), o.logins(id)
 		var err error
@@ -83,14 +96,14 @@ func (o *ownServers) open(id tenant.ID, server string) *upstream.Set {
 		}
 		o.sets[key] = own
 	}
-	if own.revision != known.Revision {
+	if own.revision != known.Revision || own.network != known.Network {
 		own.mu.Lock()
 		own.credentials = given
 		own.mu.Unlock()
 		if err := own.set.Update([]upstream.Server{known}); err != nil {
 			o.log.Error("change the server of a tenant", "server", server, "tenant", id.String(), "error", err)
 		}
-		own.revision = known.Revision
+		own.revision, own.network = known.Revision, known.Network
 	}
 	return own.set
 }
@@ -140,7 +153,7 @@ func (o *ownServers) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for key, own := range o.sets {
-		if own.revision == "" || o.credentials(key.tenant, key.server) != nil || upstream.HasLogin(o.logins(key.tenant), key.server) {
+		if own.revision == "" || o.hasOwn(key.tenant, key.server) {
 			continue
 		}
 		if err := own.set.Update(nil); err != nil {

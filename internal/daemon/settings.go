@@ -79,8 +79,12 @@ func (d *Daemon) executionSettings(id tenant.ID) execution.Settings {
 	return execution.Settings{
 		Limits: c.Limits, WorkspaceDisk: c.Workspace.Quota.Bytes, WorkspaceFiles: c.Workspace.Quota.Files,
 		OutputBytes: int64(c.Guardrails.MaxOutput), Interpreters: c.Sessions.PerTenant, PackageLayer: c.PackageLayer,
+		Network: len(c.Network.Hosts()) > 0,
 	}
 }
+
+// networkHosts returns the hosts to which code of a tenant may send requests.
+func (d *Daemon) networkHosts(id tenant.ID) []string { return d.data.settings(id).Network.Hosts() }
 
 // concurrent returns how many executions a tenant may run at once.
 func (d *Daemon) concurrent(owner string) int {

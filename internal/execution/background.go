@@ -242,7 +242,7 @@ func (r *Runner) startAs(ctx context.Context, h *home.Home, id string, req Reque
 	}
 	x := newRun(id)
 	x.background.Store(b)
-	if err := x.startRecord(h, req); err != nil {
+	if err := r.startRecord(x, h, req); err != nil {
 		return nil, err
 	}
 	if err := beginWorkflow(ctx, h, x, req); err != nil {

@@ -279,6 +279,7 @@ func (e *executor) program(ctx context.Context) (p sandbox.Program, err error) {
 	p = sandbox.Program{
 		ID: x.id, Code: code, Privacy: e.privacy.Mode() != redact.Off && !x.internal,
 		Restricted: cfg.Restricted && !x.internal, Preflight: names && cfg.Tools != nil && !x.internal && !x.record.Replays(), DryRun: e.req.DryRun, DescribeTables: !x.internal,
+		Network: e.allowsNetwork(),
 	}
 	p.MeasureCPU = e.home.Quotas.Limits(quota.CPU)
 	p.Seed, p.Clock = x.seed, x.record.ClockReadings()
@@ -346,5 +347,10 @@ func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome s
 func (e *executor) limits() reply.Limits {
 	s := e.settings
 	l := s.Limits
-	return reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: e.sandboxLimits(), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes}
+	return reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: e.sandboxLimits(), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
+}
+
+// allowsNetwork reports whether the code may send HTTP requests.
+func (e *executor) allowsNetwork() bool {
+	return e.settings.Network && e.r.cfg.Tools != nil && !e.run.internal
 }

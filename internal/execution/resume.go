@@ -16,6 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // storedRequest is the part of the record that is needed to run an execution again.
@@ -28,6 +29,14 @@ type storedRequest struct {
 // code needs no record.
 var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "_state", "ask", "resource", "prompt", "step", "sleep_", "wait_for"}
 
+// networkWords occur in code that may send HTTP requests.
+var networkWords = []string{"fetch", "http", "url", "requests", "socket"}
+
+// needsRecord reports whether code of a tenant may reach anything outside its sandbox, or ask.
+func (r *Runner) needsRecord(id tenant.ID, code string) bool {
+	return containsAny(code, hostWords) || containsAny(code, networkWords) && r.settings(id).Network
+}
+
 // concurrencyWords occur in code that may do several things concurrently. Concurrent
 // code without any of them is only compared too strictly with its record.
 var concurrencyWords = []string{"parallel", "hread", "async", "await", "aio", "concurrent", "multiprocessing", "skills", "spawn"}
@@ -38,7 +47,7 @@ func containsAny(code string, words []string) bool {
 
 // startRecord starts the record of an execution that may be resumed. That of a step of a
 // session is for the session's log, and a dry run has no effects.
-func (x *run) startRecord(home *home.Home, req Request) (err error) {
+func (r *Runner) startRecord(x *run, home *home.Home, req Request) (err error) {
 	switch {
 	case req.Replay != nil && !req.Replay.repeatCalls:
 		x.record, err = home.Journal.ReplaySession(x.id, req.Replay.record)
@@ -46,7 +55,7 @@ func (x *run) startRecord(home *home.Home, req Request) (err error) {
 	case req.SessionID != "":
 		x.record = home.Journal.NewSessionRecord(x.id)
 		return nil
-	case req.DryRun || !containsAny(req.Code, hostWords):
+	case req.DryRun || !r.needsRecord(home.ID(), req.Code):
 		return nil
 	}
 	k := storedRequest{req, make([]byte, seedBytes)}

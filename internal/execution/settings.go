@@ -10,12 +10,13 @@ type Settings struct {
 	OutputBytes    int64  // output of an execution; 0 means 64 MiB
 	Interpreters   int    // live interpreters; 0 means 8
 	PackageLayer   string // see sandbox.Spec
+	Network        bool   // code may send requests, by tools of the server network
 }
 
 // settings returns the limits of a tenant's executions.
 func (r *Runner) settings(id tenant.ID) Settings {
 	c := r.cfg
-	s := Settings{c.Limits, c.Sandbox.WorkspaceDisk, c.Sandbox.WorkspaceFiles, c.OutputBytes, c.Sessions.PerTenant, ""}
+	s := Settings{Limits: c.Limits, WorkspaceDisk: c.Sandbox.WorkspaceDisk, WorkspaceFiles: c.Sandbox.WorkspaceFiles, OutputBytes: c.OutputBytes, Interpreters: c.Sessions.PerTenant}
 	if c.Settings != nil {
 		s = c.Settings(id)
 	}

@@ -22,7 +22,7 @@ func (r *Runner) Start(ctx context.Context, home *home.Home, req Request) (*Exec
 	}
 	x := newRun(newID())
 	x.session = req.SessionID
-	if err := x.startRecord(home, req); err != nil {
+	if err := r.startRecord(x, home, req); err != nil {
 		return nil, err
 	}
 	if err := beginWorkflow(ctx, home, x, req); err != nil {

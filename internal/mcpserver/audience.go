@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // audience is everything that the list of tools and their descriptions depend on.
@@ -22,7 +23,11 @@ type audience struct {
 	servers string // modules, separated by spaces
 
 	packages string // names, separated by commas
+	network  string // hosts, separated by commas; "" means none
 }
+
+// maxHosts is how many hosts the description of execute_code names.
+const maxHosts = 8
 
 // profile returns the profile of a tenant.
 func (s *Server) profile(id tenant.ID) Profile {
@@ -42,6 +47,15 @@ func (s *Server) audience(p Profile, v catalog.Viewer) audience {
 	if s.cfg.Find != nil {
 		all, seen := s.cfg.Find.Modules(), s.cfg.Find.For(v).Modules()
 		servers = slices.DeleteFunc(slices.Clone(servers), func(name string) bool { return slices.Contains(all, name) && !slices.Contains(seen, name) })
+	}
+	if s.cfg.Network != nil {
+		if hosts := s.cfg.Network(v.Tenant); len(hosts) > 0 && slices.Contains(servers, network.ServerName) {
+			a.network = strings.Join(hosts[:min(maxHosts, len(hosts))], ", ")
+			if len(hosts) > maxHosts {
+				a.network += ", …"
+			}
+		}
+		servers = slices.DeleteFunc(slices.Clone(servers), func(name string) bool { return name == network.ServerName }) // fetch is described
 	}
 	a.servers = strings.Join(servers, " ")
 	if s.cfg.Packages != nil {

@@ -17,13 +17,13 @@ import (
 // available names and the form of the answer. In the lean profile help() lists the
 // globals.
 const (
-	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: no network" + noPackages + ". Files in /workspace persist, variables only with a session_id. " +
+	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: " + noNetwork + noPackages + ". Files in /workspace persist, variables only with a session_id. " +
 		"Filter and compute over data here, and return a summary: `result` (else the last expression) and what is printed. " +
 		"error_source is \"code\" if the code wrote the error.\n" +
 		"Globals, described by help(): read_file write_file list_files delete_file save_skill load_skill list_skills " +
 		"filter_by_field summarize_list aggregate_stats format_output checkpoint progress show; ask(question, json_schema=None) asks the person; " +
 		"json re math statistics collections datetime date timedelta. Saved functions: `from skills.NAME import f`."
-	aboutExecuteLean = "Run Python 3.14 with " + wholeLibrary + ", without network. Files in /workspace persist, variables with a session_id. " +
+	aboutExecuteLean = "Run Python 3.14 with " + wholeLibrary + ", " + withoutNetwork + ". Files in /workspace persist, variables with a session_id. " +
 		"Return a summary: `result` (else the last expression) and prints. help() lists globals."
 )
 
@@ -36,9 +36,13 @@ const (
 // The available library, unrestricted and restricted. An import error lists all
 // modules, so they are not listed here.
 const (
-	noPackages   = ", no packages"
-	wholeLibrary = "its standard library"
-	safeLibrary  = "a safe part of its standard library (no os, sys, open, __dunder__)"
+	noPackages = ", no packages"
+	// The network, and what is available of it if the tenant may send requests.
+	noNetwork      = "no network"
+	withoutNetwork = "without network"
+	aboutNetwork   = " but fetch(url, method, headers=, json=, data=) and HTTP libraries, to "
+	wholeLibrary   = "its standard library"
+	safeLibrary    = "a safe part of its standard library (no os, sys, open, __dunder__)"
 )
 
 func (s *Server) executeTool(a audience) builtin {
@@ -52,6 +56,11 @@ func (s *Server) executeTool(a audience) builtin {
 	if a.packages != "" && !s.cfg.Runner.Restricted() {
 		about = strings.Replace(about, wholeLibrary, wholeLibrary+" and "+a.packages, 1)
 		about = strings.Replace(about, noPackages, "", 1)
+	}
+	if a.network != "" {
+		for _, none := range []string{noNetwork, withoutNetwork} {
+			about = strings.Replace(about, none, none+aboutNetwork+a.network, 1)
+		}
 	}
 	if s.cfg.Runner.AsksModel() && a.profile != Lean {
 		about += "\nask_llm(prompt, data=None, json_schema=None) asks a language model about data too large to return."

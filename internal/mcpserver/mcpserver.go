@@ -93,6 +93,8 @@ type Config struct {
 	// Packages returns the names of the packages that code of a tenant may import; nil
 	// means none.
 	Packages func(tenant.ID) []string
+	// Network returns the hosts to which code of a tenant may send requests; nil means none.
+	Network func(tenant.ID) []string
 	// Servers returns the modules of the connected servers, for execute_code's description;
 	// nil means none.
 	Servers func() []string

@@ -168,6 +168,9 @@ type Program struct {
 	// Privacy adds tokenize_pii and detokenize_pii to the globals. They are the
 	// calls "tokenize" and "detokenize" of the Host.
 	Privacy bool
+	// Network adds fetch to the globals, and sends the requests of HTTP libraries by it. They are
+	// calls of the tools of the server "network": "call_tool" of the Host.
+	Network bool
 	// Restricted code must pass the check of docs/restricted.md before it runs; else
 	// the status is Refused. It is a guardrail; isolation does not depend on it.
 	Restricted bool

@@ -139,12 +139,21 @@ type Caller interface {
 	Call(ctx context.Context, c Call) (Result, error)
 }
 
-// Failure is an error that a tool reported.
+// Checker is an optional ability of a Caller: it refuses calls that it would not make before
+// anything else is decided about them.
+type Checker interface {
+	// Check returns an error for a call that would be refused, and otherwise where it is sent, in
+	// the words of the configuration; "" if that is the server itself.
+	Check(ctx context.Context, c Call) (destination string, err error)
+}
+
+// Failure is an error that a tool reported, or with which a call was refused.
 type Failure struct {
 	Ref
 	Message string          // as the tool reported it
 	Data    json.RawMessage // structured content of the error; nil if there is none
 	Unknown bool            `json:",omitempty"` // the outcome of the call cannot be known
+	Refused string          `json:",omitempty"` // name of the rule of Sandpiper by which the call was not made; "" if it was made
 	Answer  Result          // the complete result, to forward; empty if there was none
 }
 

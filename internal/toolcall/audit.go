@@ -47,7 +47,7 @@ func (w auditor) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	a.outcome = cmp.Or(a.outcome, outcomeRefused)
 	span.Update(func(f *telemetry.Facts) { f.Server, f.Tool, f.BytesOut = known.Server, known.Tool, size(a.Result) })
 	span.End(a.outcome)
-	w.record(resolved, known, a)
+	w.record(resolved, known, a, err)
 	return a.Result, err
 }
 
@@ -61,15 +61,19 @@ func size(res tool.Result) int {
 
 // record writes the call to the audit log, with the parts of its name that the catalog
 // contains: the names that code passes are arbitrary and must not reach the log.
-func (w auditor) record(c call, known tool.Ref, a answer) {
+func (w auditor) record(c call, known tool.Ref, a answer, err error) {
 	made := a.outcome != outcomeRefused && a.outcome != outcomeReplayed && a.outcome != outcomePlanned
 	if (!made || c.tool.TrustedHints.Reads()) && w.harmless.Add(1) > maxHarmlessLines {
 		return
 	}
-	w.stack.cfg.Audit(audit.Line{
-		Kind: audit.ToolCall, Tenant: w.owner.Home.ID(), Execution: c.Execution, Session: c.Session,
-		Server: known.Server, Tool: known.Tool, Outcome: a.outcome, Duration: a.duration,
-	})
+	line := audit.Line{Tenant: w.owner.Home.ID(), Execution: c.Execution, Session: c.Session, Server: known.Server, Tool: known.Tool}
+	if failed, ok := errors.AsType[*tool.Failure](err); ok && failed.Refused != "" {
+		block := line
+		block.Kind, block.Decision, block.Rule = audit.Decision, string(policy.Block), failed.Refused
+		w.stack.cfg.Audit(block)
+	}
+	line.Kind, line.Destination, line.Outcome, line.Duration = audit.ToolCall, a.destination, a.outcome, a.duration
+	w.stack.cfg.Audit(line)
 }
 
 // sender sends the call to the server.
@@ -120,7 +124,7 @@ func outcomeOf(err error) journal.Outcome {
 	if err == nil || errors.Is(err, errAnswerBlocked) {
 		return journal.Answered
 	}
-	if _, own := errors.AsType[*tool.Failure](err); own {
+	if f, own := errors.AsType[*tool.Failure](err); own && !f.Unknown {
 		return journal.Failed
 	}
 	return journal.Unknown

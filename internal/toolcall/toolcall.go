@@ -121,6 +121,8 @@ type answer struct {
 	outcome  string        // one of audit.go, or a journal.Outcome; "" if the call was refused
 	duration time.Duration // of the server's part
 	recorded bool          // the record has the answer, or will have it
+	// destination is where the call is sent, in the words of the configuration; "" for the server itself.
+	destination string
 }
 
 // layer is one feature around a call. An error of a call that was made is returned with
@@ -143,7 +145,8 @@ func (s *Stack) rules() rules { return rules{s, s.cfg.Policy(), s.cfg.Guard()} }
 func (s *Stack) For(o Owner) tool.Caller {
 	began := s.rules()
 	// Innermost: whatever reaches it is sent to the server.
-	var c layer = sender{s.upstream(o), o.Forward, o.Home.ID(), s}
+	to := s.upstream(o)
+	var c layer = sender{to, o.Forward, o.Home.ID(), s}
 	// Records only calls that a server has answered.
 	c = useRecorder{c, o.Home.Learned}
 	// Infers the result type from actual results, and decides how they are decoded.
@@ -168,7 +171,8 @@ func (s *Stack) For(o Owner) tool.Caller {
 	// Before replay, since the occurrence number counts replayed calls as well.
 	c = &occurrenceCounter{next: c}
 	// Before everything that reads arguments.
-	c = validator{c, o.Plan, s}
+	check, _ := to.(tool.Checker)
+	c = validator{c, check, o.Plan, s}
 	// Before validation, which a token may fail where its value passes.
 	c = redactor{c, o.Exit}
 	// Outermost: resolves the tool for all others, and audits refused calls too.
@@ -184,6 +188,14 @@ type tenantCaller struct {
 // Call implements tool.Caller.
 func (t tenantCaller) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	return t.of(t.id, c.Server).Call(ctx, c)
+}
+
+// Check implements tool.Checker.
+func (t tenantCaller) Check(ctx context.Context, c tool.Call) (string, error) {
+	if check, ok := t.of(t.id, c.Server).(tool.Checker); ok {
+		return check.Check(ctx, c)
+	}
+	return "", nil
 }
 
 func (s *Stack) upstream(o Owner) tool.Caller {

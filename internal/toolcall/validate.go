@@ -10,11 +10,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
-// validator checks the arguments against the tool's schema. It passes on canonical
-// bytes, so that all later callers see the same arguments: decoded once, strictly,
-// and encoded in the order of the caller, on which some servers depend.
+// validator checks the arguments against the tool's schema, and asks the upstream whether it
+// would make the call. It passes on canonical bytes, so that all later callers see the same
+// arguments: decoded once, strictly, and encoded in the order of the caller, on which some
+// servers depend.
 type validator struct {
 	next  layer
+	check tool.Checker // of the upstream; nil if it has none
 	plan  *Plan
 	stack *Stack
 }
@@ -41,7 +43,16 @@ func (v validator) handle(ctx context.Context, c call) (answer, error) {
 	if err != nil {
 		return answer{}, fault.Wrap(fault.Invalid, err, "the arguments of %s cannot be encoded as JSON", c.Ref)
 	}
-	return v.next.handle(ctx, c)
+	if v.check == nil {
+		return v.next.handle(ctx, c)
+	}
+	destination, err := v.check.Check(ctx, c.Call)
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := v.next.handle(ctx, c)
+	a.destination = destination
+	return a, err
 }
 
 // maxProblems limits the problems that one error lists.

@@ -321,7 +321,7 @@ func (v *server) markToolsRequested() bool {
 		return false
 	}
 	c.toolsRequested = true
-	return v.set.cfg.ToolsChanged != nil && v.OpenAPI == nil // an API reports changes of its document itself
+	return v.set.cfg.ToolsChanged != nil && v.OpenAPI == nil && v.Network == nil // an API reports changes of its document itself
 }
 
 // notifyToolsChanged calls Config.ToolsChanged in the background: one call at a time, at

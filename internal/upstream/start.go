@@ -34,6 +34,9 @@ func (v *server) connect(ctx context.Context) (*connection, error) {
 	if v.Local != nil {
 		return v.connectLocal(ctx)
 	}
+	if v.Network != nil {
+		return v.openNetwork(), nil
+	}
 	env, err := v.resolveValues(ctx, "environment variable", v.Env)
 	if err != nil {
 		return nil, err

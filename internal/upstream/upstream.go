@@ -3,7 +3,8 @@
 //
 // A server is a local program that speaks MCP over stdio, a URL that speaks MCP over
 // HTTP, an MCP server in this process, or an HTTP API described by an OpenAPI document,
-// whose operations become tools.
+// whose operations become tools. The requests of code to hosts that the operator allows are
+// those of a server too, with a tool for each method.
 // A server is stopped, starting, ready or failed. A failed server is retried after a
 // delay that doubles; a call during the delay fails immediately. A program that crashes
 // after it has served calls is restarted by the next call. Servers do not block each
@@ -11,7 +12,8 @@
 //
 // Subpackages: process runs programs, mcp speaks the protocol and is the only one that
 // imports the SDK, oauth obtains tokens for servers over HTTP, openapi calls described
-// APIs, sanitize makes foreign text safe to display.
+// APIs, network sends the requests of code, spool keeps large answers, sanitize makes foreign
+// text safe to display.
 //
 // A Set is safe for concurrent use. It does not evaluate policy, validate arguments,
 // detect personal data, write the journal or keep a catalog: wrappers and packages above
@@ -33,12 +35,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/spool"
 )
 
-// Server is the configuration of one server. It has a Command, a URL, an OpenAPI source or a
-// Local.
+// Server is the configuration of one server. It has a Command, a URL, an OpenAPI source, a
+// Local or a Network.
 type Server struct {
 	Name              string
 	Command           string            // program name on PATH, or a path
@@ -49,6 +53,7 @@ type Server struct {
 	Headers           map[string]string // values go through Config.Resolve
 	OpenAPI           *openapi.Source   // an HTTP API instead of an MCP server; its strings go through Config.Resolve
 	Local             Local             // an MCP server in this process
+	Network           *network.Rules    // requests of code instead of a server; the values of its secrets go through Config.Resolve
 	Transport         string            // "stdio", "http" or "sse"; "" means stdio for a Command, otherwise streamable HTTP with SSE as fallback
 	Client            Client            // OAuth client for a URL; its ID, Secret and Key go through Config.Resolve
 	ClientCredentials bool              // obtain tokens with the client credentials of Client, without an interactive login
@@ -126,7 +131,7 @@ type Listing struct {
 type Set struct {
 	cfg         Config
 	listChanges mcp.ListChanges
-	spool       *mcp.Spool
+	spool       *spool.Spool
 	resolved    bool // there are no references, so that servers can be checked before they are started
 
 	run     func(f func(context.Context)) // runs f in a goroutine of background
@@ -153,7 +158,7 @@ func New(cfg Config) (*Set, error) {
 	}
 	s := &Set{cfg: cfg, retired: map[*server]bool{}}
 	if cfg.Spool != "" {
-		s.spool = &mcp.Spool{Dir: cfg.Spool, Max: cmp.Or(cfg.SpoolBytes, 1<<30)}
+		s.spool = &spool.Spool{Dir: cfg.Spool, Max: cmp.Or(cfg.SpoolBytes, 1<<30)}
 	}
 	if s.cfg.Resolve == nil {
 		s.cfg.Resolve = func(_ context.Context, value string) (string, error) { return value, nil }
@@ -183,6 +188,19 @@ func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		r, err := on.Call(ctx, sent)
 		return v.redact.redactResult(r), err
 	})
+}
+
+// Check implements tool.Checker.
+func (s *Set) Check(_ context.Context, c tool.Call) (destination string, err error) {
+	v, done := s.use(c.Server)
+	if v == nil {
+		return "", nil
+	}
+	defer done()
+	if v.Network == nil {
+		return "", nil
+	}
+	return v.Network.Check(c)
 }
 
 // List returns the description of a server and all its tools.
@@ -287,4 +305,5 @@ func (s *Set) names() []string {
 }
 
 var _ tool.Caller = (*Set)(nil)
+var _ tool.Checker = (*Set)(nil)
 var _ json.Marshaler = Phase(0)

@@ -143,10 +143,13 @@ func (v *server) storeWithoutSecrets(store func(context.Context, []byte) (json.R
 var errTimeout = errors.New("call timed out")
 
 // isBroken reports whether err makes the connection unusable. A connection to an API is
-// broken only if no operation can be called.
+// broken only if no operation can be called, and requests of code have none.
 func (c *connection) isBroken(err error) bool {
-	if _, described := c.session.(apiSession); described {
+	switch c.session.(type) {
+	case apiSession:
 		return errors.Is(err, openapi.ErrDown)
+	case networkSession:
+		return false
 	}
 	if errors.Is(err, mcp.ErrClosed) || errors.Is(err, mcp.ErrSessionExpired) || errors.Is(err, mcp.ErrOtherHost) {
 		return true

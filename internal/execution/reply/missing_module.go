@@ -29,8 +29,9 @@ var seedModules = map[string]string{
 	"plugins":                   "a module of your own must be in /workspace; instead of the framework's plugins the operator adds an MCP server to servers:, or a hook to guardrails.hooks, in the configuration",
 }
 
-// missingModuleHint returns the hint for a missing module; "" for one of Sandpiper's own.
-func missingModuleHint(message string) string {
+// missingModuleHint returns the hint for a missing module; "" for one of Sandpiper's own. network
+// means that code may send HTTP requests.
+func missingModuleHint(message string, network bool) string {
 	if m := noName.FindStringSubmatch(message); m != nil {
 		return seedHint(m[2] + "." + m[1])
 	}
@@ -42,6 +43,8 @@ func missingModuleHint(message string) string {
 		return "no connected server has this module: search_tools finds those that exist; the operator can add servers to servers: in the configuration"
 	case seedModules[m[1]] != "":
 		return seedHint(m[1] + m[2])
+	case networkPackages[m[1]] && network:
+		return "use fetch(url) or urllib.request, which reach the hosts that the operator allows, or ask the operator to run `sandpiper packages add`"
 	case networkPackages[m[1]]:
 		return "there is no network in the sandbox, so this package cannot work; " + useToolsHint
 	}

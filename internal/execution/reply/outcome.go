@@ -64,6 +64,7 @@ type Limits struct {
 	Sandbox     sandbox.Limits
 	MaxMemoryMB int // largest memory that a request can set
 	OutputBytes int64
+	Network     bool // code may send HTTP requests
 }
 
 // Explain fills the result's Error, ErrorType, Limit and Hint from an outcome.
@@ -116,7 +117,7 @@ func (g Limits) explainException(r *Result, out sandbox.Outcome) {
 	r.ErrorType = cmp.Or(exceptionType(out.ErrorType), "Exception")
 	r.Error = cmp.Or(out.Error, r.ErrorType)
 	if r.ErrorType == "ModuleNotFoundError" || r.ErrorType == "ImportError" {
-		r.Hint = missingModuleHint(out.Error)
+		r.Hint = missingModuleHint(out.Error, g.Network)
 	}
 	if hint := refusalHint(out); out.Limit == "" && hint != "" {
 		r.Hint = hint

@@ -36,6 +36,7 @@ func (c *Catalog) For(v Viewer) *Snapshot {
 type Allow struct {
 	servers, tools []glob.Pattern  // nil means all
 	exact          map[string]bool // names of tools; nil means all
+	without        string          // a server that is not selected; "" means none
 	key            string          // equal for equal patterns
 }
 
@@ -65,6 +66,16 @@ func NewAllow(servers, tools []string) (*Allow, error) {
 	}
 	a.key = keyOf(a.servers) + "\n" + keyOf(a.tools)
 	return a, nil
+}
+
+// Without returns an Allow for what a selects, except for a server.
+func (a *Allow) Without(server string) *Allow {
+	b := Allow{}
+	if a != nil {
+		b = *a
+	}
+	b.without, b.key = server, a.Key()+"\nwithout "+server
+	return &b
 }
 
 // parsePatterns keeps the difference between no list and an empty one, which allows nothing.
@@ -98,6 +109,9 @@ func (a *Allow) Key() string {
 
 // Server reports whether a server is selected: its name, and a tool that it may have.
 func (a *Allow) Server(name string) bool {
+	if a != nil && a.without == name && name != "" {
+		return false
+	}
 	if a != nil && a.exact != nil {
 		for tool := range a.exact {
 			if strings.HasPrefix(tool, name+".") {
@@ -112,6 +126,9 @@ func (a *Allow) Server(name string) bool {
 
 // Tool reports whether a tool is selected.
 func (a *Allow) Tool(ref tool.Ref) bool {
+	if a != nil && a.without == ref.Server && ref.Server != "" {
+		return false
+	}
 	if a != nil && a.exact != nil {
 		return a.exact[ref.String()]
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/spool"
 )
 
 // interceptor filters messages between a connection and the SDK. It takes the results of
@@ -26,7 +27,7 @@ import (
 // requests.
 type interceptor struct {
 	max            int
-	spool          *Spool // nil: answers over max are refused
+	spool          *spool.Spool // nil: answers over max are refused
 	invalidMessage func(string)
 	listChanges    *ListChanges
 	log            *slog.Logger
@@ -55,7 +56,7 @@ type request struct {
 	progress  chan progress   // contains the latest only; nil without a listener
 	answered  chan<- struct{} // closed with the answer; nil if the SDK waits for it
 	large     bool            // an answer that is too large for memory is accepted
-	file      *spooled        // contains answer if it is too large for memory
+	file      *spool.File     // contains answer if it is too large for memory
 
 	ask           func(context.Context, tool.Question) (tool.Reply, error) // nil if the caller cannot answer questions
 	ctx           context.Context                                          // of the request; the goroutine that reads questions has no other way to it

@@ -26,13 +26,14 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/spool"
 )
 
 // Config of a Session.
 type Config struct {
-	Client, Version string // client name and version. Required
-	MaxMessage      int    // maximum bytes of one message in memory; 0 means 32 MiB
-	Spool           *Spool // stores larger answers to calls that accept them; nil refuses them
+	Client, Version string       // client name and version. Required
+	MaxMessage      int          // maximum bytes of one message in memory; 0 means 32 MiB
+	Spool           *spool.Spool // stores larger answers to calls that accept them; nil refuses them
 	// InitializeFirst sends initialize before server/discover, for servers known to ignore
 	// server/discover or to exit on it: see Info.Legacy.
 	InitializeFirst bool

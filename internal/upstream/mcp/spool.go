@@ -7,24 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
-	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/spool"
 )
-
-// Spool stores messages that are too large for memory, in files without a name. It may be
-// shared by several sessions.
-type Spool struct {
-	Dir string // parent of the files, created when needed; "" means the system's temporary directory
-	Max int64  // bytes of all files together
-
-	used atomic.Int64
-}
 
 // message collects the bytes of an incoming message. Up to the limit of the interceptor it
 // is in memory; a longer one is written to a spooled file if a request accepts it, and
@@ -33,15 +22,7 @@ type message struct {
 	t    *interceptor
 	data []byte // the message; its beginning if it is too large for memory
 	tail []byte // its end if it is too large for memory, otherwise nil
-	file *spooled
-}
-
-// spooled is an unlinked file of a Spool.
-type spooled struct {
-	spool *Spool
-	f     *os.File
-	size  int64
-	data  []byte // its content, once mapped
+	file *spool.File
 }
 
 // Write implements io.Writer and returns no error.
@@ -55,7 +36,7 @@ func (m *message) Write(p []byte) (int, error) {
 	}
 	if m.tail == nil {
 		if m.t.acceptsLarge() {
-			m.file = m.t.spool.create()
+			m.file = m.t.spool.Create()
 			m.spoolPart(m.data)
 		}
 		m.data, m.tail = bytes.Clone(m.data[:min(peekSize, len(m.data))]), bytes.Clone(m.data[max(0, len(m.data)-peekSize):])
@@ -77,7 +58,7 @@ func (m *message) spoolPart(p []byte) {
 	}
 	if _, err := m.file.Write(p); err != nil {
 		m.t.log.Warn("an answer of an upstream server could not be stored", "error", err)
-		m.file.close()
+		m.file.Close()
 		m.file = nil
 	}
 }
@@ -85,7 +66,7 @@ func (m *message) spoolPart(p []byte) {
 // discard releases the file of a message that is not processed.
 func (m *message) discard() {
 	if m.file != nil {
-		m.file.close()
+		m.file.Close()
 		m.file = nil
 	}
 }
@@ -99,56 +80,6 @@ func (m *message) readLine(r *bufio.Reader) error {
 			return err
 		}
 	}
-}
-
-// create returns a new file, or nil if there can be none.
-func (s *Spool) create() *spooled {
-	if s == nil {
-		return nil
-	}
-	if s.Dir != "" && os.MkdirAll(s.Dir, 0o700) != nil {
-		return nil
-	}
-	f, err := os.CreateTemp(s.Dir, "answer-")
-	if err != nil {
-		return nil
-	}
-	_ = os.Remove(f.Name()) // the space is released when the file is closed, at the latest by a crash
-	file := &spooled{spool: s, f: f}
-	runtime.SetFinalizer(file, (*spooled).close) // for a message that is abandoned half read
-	return file
-}
-
-var errSpoolFull = errors.New("large answers together exceed the limit")
-
-// Write implements io.Writer.
-func (s *spooled) Write(p []byte) (int, error) {
-	if s.spool.used.Add(int64(len(p))) > s.spool.Max {
-		s.spool.used.Add(-int64(len(p)))
-		return 0, errSpoolFull
-	}
-	s.size += int64(len(p))
-	return s.f.Write(p)
-}
-
-// content returns the content of the file, which is valid until close. The kernel reads it
-// when it is needed and may drop it from memory at any time.
-func (s *spooled) content() (data []byte, err error) {
-	if s.data == nil && s.size > 0 {
-		s.data, err = mapFile(s.f, int(s.size))
-	}
-	return s.data, err
-}
-
-// close releases the file and its content.
-func (s *spooled) close() {
-	runtime.SetFinalizer(s, nil)
-	if s.data != nil {
-		unmapFile(s.data)
-	}
-	_ = s.f.Close() // an error changes nothing: the content is discarded
-	s.spool.used.Add(-s.size)
-	s.data, s.size = nil, 0
 }
 
 // acceptsLarge reports whether a pending request accepts an answer that is too large for
@@ -170,7 +101,7 @@ func (t *interceptor) receiveLarge(m *message, id int64) [][]byte {
 	if m.file == nil {
 		return t.refuseLarge(m, id)
 	}
-	data, err := m.file.content()
+	data, err := m.file.Content()
 	if err != nil {
 		return t.refuseLarge(m, id)
 	}
@@ -216,7 +147,7 @@ func (t *interceptor) closeFile(a *request) {
 	defer t.mu.Unlock()
 	if a.file != nil {
 		a.answer = nil
-		a.file.close()
+		a.file.Close()
 		a.file = nil
 	}
 }
@@ -243,15 +174,15 @@ func (t *interceptor) storeLarge(ctx context.Context, c tool.Call, answer json.R
 	if err != nil {
 		return tool.Result{}, err
 	}
-	file := t.spool.create()
+	file := t.spool.Create()
 	if file == nil {
 		return tool.Result{}, ErrTooLarge
 	}
-	defer file.close()
+	defer file.Close()
 	if err := rawjson.UnquoteTo(file, text); err != nil {
 		return tool.Result{}, fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}
-	data, err := file.content()
+	data, err := file.Content()
 	if err != nil {
 		return tool.Result{}, fmt.Errorf("%w: %w", ErrTooLarge, err)
 	}

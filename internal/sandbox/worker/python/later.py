@@ -116,7 +116,7 @@ class _Finder:
         if loader is None and name not in _pending:
             return None
         _pending.discard(name)
-        spec = importlib.machinery.PathFinder.find_spec(name, _LIBRARY)
+        spec = importlib.machinery.PathFinder.find_spec(name, path if "." in name else _LIBRARY)
         if spec and loader:
             spec.loader = loader(name, spec.origin)
         return spec
@@ -155,6 +155,8 @@ _ADJUSTMENTS = {
     "multiprocessing": _adjust_multiprocessing,
     "selectors": _adjust_selectors,
     "socket": unavailable.wrap_socket,
+    "ssl": unavailable.wrap_ssl,
+    "httpx._transports.default": unavailable.wrap_httpx,
     "subprocess": unavailable.wrap_popen,
 }
 _LOADERS = dict.fromkeys(_ADJUSTMENTS, _Adjusting) | {"asyncio": _Asyncio}

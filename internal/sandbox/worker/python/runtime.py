@@ -230,6 +230,16 @@ class _Interpreter:
         args = {"prompt": prompt, "data": _loads(convert.dumps(data, 1 << 20).decode()), "schema": _loads(convert.dumps(json_schema, 1 << 16).decode())}
         return self.channel.call("ask_llm", args)["value"]
 
+    def fetch(self, url, method="GET", headers=None, json=None, data=None, timeout=30):
+        """Send an HTTP request to a host that the operator allows, and return the response.
+
+        json is sent as JSON; data is text, bytes or a form. The response has status, ok, headers, text,
+        content, json() and raise_for_status(). Libraries such as urllib.request work too.
+        """
+        from . import network
+
+        return network.fetch(self.servers, url, method, headers, json, data, timeout)
+
     def checkpoint(self, step, context=None):
         """Record a step in the session's log; it is on disk when this returns."""
         if isinstance(step, bool) or not isinstance(step, (int, float, str)):
@@ -319,6 +329,10 @@ class _Interpreter:
         g, new = self.globals, request.pop("vars")
         if "privacy" in request:
             self._offer_privacy()
+        unavailable.servers = None
+        if "network" in request:
+            self._offer({"fetch": self.fetch})
+            unavailable.servers = self.servers
         passes = [privacy.Tokens(request.pop("tokens"), request.pop("numbers", ())).restore_constants] if "tokens" in request else []
         if restricted:
             passes.append(lambda tree: restricted.check(tree, g.keys() | new.keys()))
@@ -385,8 +399,10 @@ class _Interpreter:
         return self.skills.guard
 
     def _offer_privacy(self):
-        """Add the privacy helpers to the globals, to skills and to help(), once."""
-        helpers = {"tokenize_pii": self.privacy.tokenize_pii, "detokenize_pii": self.privacy.detokenize_pii}
+        self._offer({"tokenize_pii": self.privacy.tokenize_pii, "detokenize_pii": self.privacy.detokenize_pii})
+
+    def _offer(self, helpers):
+        """Add helpers to the globals, to skills and to help(), once."""
         if not helpers.keys() <= self.ready.keys():
             self.ready.update(helpers)
             self.globals.update(helpers)

@@ -9,7 +9,10 @@ import errno
 import os
 
 NETWORK = "no network here: use a tool of a server (search_tools finds one)"
+HTTP = "only HTTP requests to hosts that the operator allows: use fetch(url)"
 PROGRAMS = "programs other than Python cannot be started here: write it in Python, or use a tool of a server"
+
+servers = None  # sends HTTP requests, if they are allowed
 
 _SHELL = "/bin/sh"
 _MISSING = (errno.ENOENT, errno.EACCES, errno.EPERM)
@@ -21,9 +24,41 @@ def install():
 
 
 def wrap_socket(socket):
-    """Wrap the functions of module socket, which fail."""
+    """Wrap the functions of module socket, which fail unless HTTP requests are allowed."""
+    _wrap_new(socket)
     _wrap_init(socket)
     _wrap_lookup(socket)
+
+
+def _wrap_new(socket):
+    new = socket.socket.__new__
+
+    def __new__(cls, family=-1, type=-1, proto=-1, fileno=None):
+        stream = type == -1 or type & 0xF == socket.SOCK_STREAM
+        if servers is None or cls is not socket.socket or fileno is not None or family not in (-1, socket.AF_INET, socket.AF_INET6) or not stream:
+            return new(cls)
+        from . import network
+
+        return network.Connection(servers)
+
+    socket.socket.__new__ = __new__
+
+
+def wrap_ssl(ssl):
+    """Make the daemon, not the module, encrypt connections for HTTP requests."""
+    wrap = ssl.SSLContext.wrap_socket
+
+    def wrap_socket(self, sock, *args, **options):
+        return sock.start_tls() if hasattr(sock, "start_tls") else wrap(self, sock, *args, **options)
+
+    ssl.SSLContext.wrap_socket = wrap_socket
+
+
+def wrap_httpx(transports):
+    """Make the asynchronous transport of httpx work if HTTP requests are allowed."""
+    from . import network
+
+    network.wrap_httpx(transports)
 
 
 def _wrap_init(socket):
@@ -34,7 +69,7 @@ def _wrap_init(socket):
             init(self, family, type, proto, fileno)
         except OSError as e:
             if fileno is None and e.errno in (errno.EPERM, errno.EACCES):
-                e.strerror = NETWORK
+                e.strerror = NETWORK if servers is None else HTTP
             raise
 
     socket.socket.__init__ = __init__
@@ -44,6 +79,8 @@ def _wrap_lookup(socket):
     getaddrinfo = socket.getaddrinfo
 
     def lookup(host, port, family=0, type=0, proto=0, flags=0):
+        if servers is not None and host and str(port or 0).isdigit():  # the daemon resolves the name
+            return [(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host if isinstance(host, str) else host.decode(), int(port or 0)))]
         try:
             return getaddrinfo(host, port, family, type, proto, flags)
         except socket.gaierror as e:

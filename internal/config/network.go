@@ -1,0 +1,137 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
+)
+
+// networkKeys contains the parsers of the keys of requests.
+var networkKeys = map[string]func(d *draft, s setting) error{
+	"network.allow":                func(d *draft, s setting) error { return d.allowNetwork(s) },
+	"sandbox.allow_network_access": func(d *draft, s setting) error { return d.allowAnyNetwork(s) },
+}
+
+// allowNetwork reads the rules of requests. An empty list allows none.
+func (d *draft) allowNetwork(s setting) error {
+	var rules []network.Rule
+	if err := fillAll(&rules, requestKeys, s); err != nil {
+		return err
+	}
+	if d.Network = nil; len(rules) == 0 {
+		return nil
+	}
+	var err error
+	if d.Network, err = network.NewRules(rules); err != nil {
+		return fault.New(fault.Invalid, "%s: %s: %s", s.from, s.key, err)
+	}
+	return nil
+}
+
+// requestKeys are the keys of a rule.
+var requestKeys = parsers[network.Rule]{
+	"host":      func(r *network.Rule, n ast.Node) error { return scalar(&r.Host, n) },
+	"scheme":    func(r *network.Rule, n ast.Node) error { return scalar(&r.Scheme, n) },
+	"port":      func(r *network.Rule, n ast.Node) error { return port(&r.Port, n) },
+	"methods":   func(r *network.Rule, n ast.Node) error { return oneOrMore(&r.Methods, n) },
+	"paths":     func(r *network.Rule, n ast.Node) error { return oneOrMore(&r.Paths, n) },
+	"addresses": func(r *network.Rule, n ast.Node) error { return oneOrMore(&r.Addresses, n) },
+	"secret": func(r *network.Rule, n ast.Node) error {
+		r.Secret = &network.Secret{}
+		if err := secretKeys.fill(r.Secret, n); err != nil {
+			return err
+		}
+		if err := needs("header", r.Secret.Header); err != nil {
+			return err
+		}
+		return needs("value", r.Secret.Value)
+	},
+}
+
+var secretKeys = parsers[network.Secret]{
+	"header": func(s *network.Secret, n ast.Node) error { return scalar(&s.Header, n) },
+	"value":  func(s *network.Secret, n ast.Node) error { return secret(&s.Value, n) },
+}
+
+func port(to *int, n ast.Node) error {
+	if yaml.NodeToValue(n, to) != nil || *to < 1 || *to > 65535 {
+		return fmt.Errorf("must be a number from 1 to 65535")
+	}
+	return nil
+}
+
+// allowAnyNetwork reads a key of the seed systems: true allows every public host, a list its
+// hosts. It has no effect beside network.allow.
+func (d *draft) allowAnyNetwork(s setting) error {
+	hosts, all := []string{}, false
+	if err := truth(&all, s.node); err != nil && patterns(&hosts, s.node) != nil {
+		return fault.New(fault.Invalid, "%s: %s must be false, true or a list of hosts", s.from, s.key)
+	}
+	if all {
+		hosts = []string{"*"}
+	}
+	if d.anyNetwork = nil; len(hosts) == 0 {
+		return nil
+	}
+	var rules []network.Rule
+	for _, h := range hosts {
+		for _, scheme := range []string{"https", "http"} {
+			rules = append(rules, network.Rule{Host: h, Scheme: scheme, Methods: []string{"*"}})
+		}
+	}
+	var err error
+	if d.anyNetwork, err = network.NewRules(rules); err != nil {
+		return fault.New(fault.Invalid, "%s: %s: %s", s.from, s.key, err)
+	}
+	return nil
+}
+
+// useAnyNetwork makes allow_network_access effective, unless network.allow is given.
+func (d *draft) useAnyNetwork() {
+	if _, given := d.given["network.allow"]; given || d.anyNetwork == nil {
+		return
+	}
+	d.Network = d.anyNetwork
+	s := d.given["sandbox.allow_network_access"]
+	what := "these hosts"
+	if slices.Contains(d.Network.Hosts(), "*") {
+		what = "every public host"
+	}
+	d.Warnings = append(d.Warnings, s.from+": "+s.key+" lets code send requests to "+what+", with every method and all data that it has; list hosts, methods and paths in network.allow instead")
+}
+
+// mentionsNetwork reports whether a tier or a tenant has rules of its own.
+func mentionsNetwork(groups ...setting) bool {
+	isNetwork := func(m *ast.MappingValueNode) bool { return m.Key.GetToken().Value == "network" }
+	return slices.ContainsFunc(groups, func(s setting) bool {
+		return s.node != nil && slices.ContainsFunc(members(s.node), func(m *ast.MappingValueNode) bool {
+			return slices.ContainsFunc(members(m.Value), isNetwork)
+		})
+	})
+}
+
+// addNetwork adds the server of requests if some tenant may send them, and hides it from others.
+func (c *Config) addNetwork() error {
+	if c.Network == nil && (c.Tenants == nil || !c.Tenants.network) {
+		return nil
+	}
+	for _, s := range c.Servers {
+		if tool.ModuleNames([]string{s.Name})[s.Name] == network.ServerName {
+			return fault.New(fault.Invalid, "server %s has the name of the server that network.allow adds", s.Name).WithHint("give it another name, such as my_network")
+		}
+	}
+	rules := c.Network
+	if rules == nil {
+		rules = &network.Rules{}
+		c.Allow = c.Allow.Without(network.ServerName)
+	}
+	c.Servers = append(c.Servers, Server{Name: network.ServerName, Category: "web", Network: rules, Trusted: true, Timeout: 5 * time.Minute, Concurrency: 64})
+	return nil
+}

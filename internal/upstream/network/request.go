@@ -1,0 +1,175 @@
+package network
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// request is a request that a rule allows.
+type request struct {
+	method  string
+	url     *url.URL
+	headers http.Header
+	body    []byte
+	rule    rule
+	timeout time.Duration
+}
+
+// arguments are the arguments of a call.
+type arguments struct {
+	URL     string            `json:"url"`
+	Headers map[string]string `json:"headers"`
+	JSON    json.RawMessage   `json:"json"`
+	Text    *string           `json:"text"`
+	Base64  *string           `json:"base64"`
+	Timeout float64           `json:"timeout"` // seconds
+}
+
+// Check returns an error if no rule allows the request of a call, or the host of the rule that
+// does, as the operator wrote it.
+func (r *Rules) Check(c tool.Call) (destination string, err error) {
+	q, err := r.request(c)
+	if err != nil {
+		return "", err
+	}
+	return q.rule.Host, nil
+}
+
+// request returns the request of a call if a rule allows it.
+func (r *Rules) request(c tool.Call) (q request, err error) {
+	var a arguments
+	if err := json.Unmarshal(c.Args, &a); err != nil {
+		return q, refuse(c.Ref, "arguments", "the arguments are not those of a request")
+	}
+	q.method, q.timeout = strings.ToUpper(c.Tool), time.Duration(min(a.Timeout, 3600)*float64(time.Second))
+	var wrong string
+	if q.url, wrong = parseURL(a.URL); wrong != "" {
+		return q, refuse(c.Ref, "url", "the URL %s", wrong)
+	}
+	if q.rule, wrong = r.find(q.method, q.url); wrong != "" {
+		return q, refuse(c.Ref, "allow", "%s. The operator can allow it with network.allow", wrong)
+	}
+	if q.headers, wrong = parseHeaders(a.Headers, q.url); wrong != "" {
+		return q, refuse(c.Ref, "headers", "%s", wrong)
+	}
+	if wrong = q.parseBody(a); wrong != "" {
+		return q, refuse(c.Ref, "arguments", "%s", wrong)
+	}
+	return q, nil
+}
+
+// parseURL returns a URL with a canonical host, or what is wrong with it.
+func parseURL(text string) (u *url.URL, wrong string) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Opaque != "" || u.Host == "":
+		return nil, "is not valid: it must be https://HOST/PATH, with spaces and special characters as %XX"
+	case u.Scheme != "https" && u.Scheme != "http":
+		return nil, "must begin with https:// or http://"
+	case u.User != nil:
+		return nil, "contains a user or password: use a header"
+	}
+	host, err := canonicalHost(u.Hostname())
+	if err != nil {
+		return nil, "has a host that " + err.Error()
+	}
+	for _, segment := range strings.FieldsFunc(u.Path, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if segment == "." || segment == ".." { // servers and proxies resolve them differently
+			return nil, "has . or .. in its path: write the path without them"
+		}
+	}
+	port := u.Port()
+	if n, err := strconv.Atoi(port); port != "" && (err != nil || n < 1 || n > 65535) {
+		return nil, "has an invalid port"
+	}
+	u.Host, u.Fragment, u.RawFragment = host, "", ""
+	if a, err := netip.ParseAddr(host); err == nil && a.Is6() {
+		u.Host = "[" + host + "]"
+	}
+	if n, _ := strconv.Atoi(port); port != "" && n != (rule{Rule: Rule{Scheme: u.Scheme}}).port() {
+		u.Host += ":" + strconv.Itoa(n)
+	}
+	return u, ""
+}
+
+// ownHeaders belong to the connection or are derived from the request. Those that libraries send
+// with every request are ignored, others are refused.
+var ownHeaders = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Content-Length": true, "Accept-Encoding": true, "Proxy-Connection": true, "Expect": true, "Host": true,
+	"Transfer-Encoding": false, "Te": false, "Trailer": false, "Upgrade": false, "Proxy-Authorization": false, "Proxy-Authenticate": false, "Http2-Settings": false,
+}
+
+func isOwnHeader(name string) bool {
+	_, own := ownHeaders[http.CanonicalHeaderKey(name)]
+	return own
+}
+
+// parseHeaders returns the headers to send, or what is wrong with them.
+func parseHeaders(given map[string]string, u *url.URL) (h http.Header, wrong string) {
+	h = http.Header{}
+	size := 0
+	for name, value := range given {
+		size += len(name) + len(value)
+		key := http.CanonicalHeaderKey(name)
+		ignored, own := ownHeaders[key]
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			return nil, "the name of a header is not valid in HTTP"
+		case !httpguts.ValidHeaderFieldValue(value):
+			return nil, "the header " + key + " has a line break or another character that is not valid in HTTP"
+		case key == "Host" && !isHostOf(value, u):
+			return nil, "the header Host differs from the host of the URL"
+		case own && !ignored:
+			return nil, "the header " + key + " cannot be set: Sandpiper makes the connection"
+		case own:
+		case h[key] != nil:
+			return nil, "the header " + key + " is given twice"
+		default:
+			h.Set(key, value)
+		}
+	}
+	if len(given) > maxHeaders || size > maxHeaderBytes {
+		return nil, "the headers are too many or too large"
+	}
+	return h, ""
+}
+
+func isHostOf(value string, u *url.URL) bool {
+	return slices.Contains([]string{u.Host, u.Hostname(), u.Hostname() + ":" + strconv.Itoa(portOf(u)), "[" + u.Hostname() + "]:" + strconv.Itoa(portOf(u))}, strings.ToLower(value))
+}
+
+// parseBody sets the body, and returns what is wrong with it.
+func (q *request) parseBody(a arguments) (wrong string) {
+	given := 0
+	if a.JSON != nil {
+		q.body, given = a.JSON, given+1
+		if q.headers.Get("Content-Type") == "" {
+			q.headers.Set("Content-Type", "application/json")
+		}
+	}
+	if a.Text != nil {
+		q.body, given = []byte(*a.Text), given+1
+	}
+	if a.Base64 != nil {
+		var err error
+		if q.body, err = base64.StdEncoding.DecodeString(*a.Base64); err != nil {
+			return "base64 is not valid"
+		}
+		given++
+	}
+	if given > 1 {
+		return "json, text and base64 cannot be combined: a request has one body"
+	}
+	return ""
+}
