@@ -15,6 +15,7 @@ const (
 	maxNameWord = 32  // bytes
 	minLower    = 4   // letters of a given name in lower case
 	repeatedIn  = 512 // maximum distance in bytes of a part of a name from the whole
+	maxRepeated = 8   // places where a part of a name is examined, before and after it
 )
 
 // nameWord is a capitalized word.
@@ -315,9 +316,9 @@ func (p *pass) repeated(first, last nameWord, start, end int) {
 	}
 }
 
-// occurrences adds a name where it occurs alone in text[lo:hi].
+// occurrences adds the first places in text[lo:hi] where a name occurs alone.
 func (p *pass) occurrences(name string, lo, hi int) {
-	for {
+	for range maxRepeated {
 		i := strings.Index(p.text[lo:hi], name)
 		if i < 0 {
 			return
