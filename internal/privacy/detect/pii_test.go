@@ -304,6 +304,7 @@ var hostile = map[string]string{
 	"backslashes": `\n`,
 	"labels":      "Name: a\n",
 	"dear":        "Dear A B C ",
+	"persons":     "Ada Smith. Ada, ",
 	"hints":       "driver1 ",
 	"iban":        "DE89 3704 0044 0532 0130 01 ",
 	"wallets":     "1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN3 ",

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -15,7 +16,7 @@ const (
 	maxNameWord = 32  // bytes
 	minLower    = 4   // letters of a given name in lower case
 	repeatedIn  = 512 // maximum distance in bytes of a part of a name from the whole
-	maxRepeated = 8   // places where a part of a name is examined, before and after it
+	maxRepeated = 4   // places where a part of a name is examined, before and after it
 )
 
 // nameWord is a capitalized word.
@@ -325,12 +326,14 @@ func (p *pass) occurrences(name string, lo, hi int) {
 		}
 		i += lo
 		lo = i + len(name)
-		w, ok := p.capital(i)
-		if !ok || w.end != lo || p.is(i-1, tokens|high) || p.followsCapital(i) {
+		f := Finding{Type: Name, Start: p.base + i, End: p.base + lo, Score: proseScore}
+		if p.is(i-1, tokens|high) || slices.Contains(p.found[max(0, len(p.found)-4*maxRepeated):], f) || p.followsCapital(i) {
 			continue
 		}
-		if _, ok := p.next(w); !ok {
-			p.add(Name, i, lo, proseScore)
+		if w, ok := p.capital(i); !ok || w.end != lo {
+			continue
+		} else if _, ok := p.next(w); !ok {
+			p.found = append(p.found, f)
 		}
 	}
 }

@@ -48,11 +48,19 @@ func (p *pass) introduced(start, end int) bool {
 	return p.after(start, introductions)
 }
 
-// after reports whether one of the texts is directly before start.
+// after reports whether one of the texts, which are in lower case, is directly before start.
 func (p *pass) after(start int, texts []string) bool {
-	before := strings.ToLower(strings.TrimRight(p.text[max(0, start-24):start], " "))
+	before := strings.TrimRight(p.text[max(0, start-24):start], " ")
+	if before == "" {
+		return false
+	}
+	last := before[len(before)-1]
+	if class[last]&upper != 0 {
+		last |= 0x20
+	}
 	for _, t := range texts {
-		if rest, ok := strings.CutSuffix(before, t); ok && (rest == "" || class[rest[len(rest)-1]]&(alnum|high) == 0) {
+		at := len(before) - len(t)
+		if at >= 0 && t[len(t)-1] == last && strings.EqualFold(before[at:], t) && (at == 0 || class[before[at-1]]&(alnum|high) == 0) {
 			return true
 		}
 	}
