@@ -300,6 +300,7 @@ func TestErrorsStateThePosition(t *testing.T) {
 		{name: "a catalog that is no list", yaml: "catalog: x.json", kind: fault.Invalid, want: "catalog must be a list of files"},
 		{name: "a mode of privacy", yaml: "pii: {mode: strickt}", kind: fault.Invalid, want: `pii.mode is "strickt"; it must be off, egress or strict`},
 		{name: "a rule for names", yaml: "pii: {names: sometimes}", kind: fault.Invalid, want: `pii.names is "sometimes"; it must be evidence, always or never`},
+		{name: "names in prose", yaml: "pii: {prose_names: maybe}", kind: fault.Invalid, want: `pii.prose_names is "maybe"; it must be true or false`},
 		{name: "other addresses", yaml: "pii: {addresses: private}", kind: fault.Invalid, want: `pii.addresses is "private"; it must be public or all`},
 		{name: "a type that there is not", yaml: "pii: {flows: [{types: [MAIL], to: crm.*, decision: allow}]}", kind: fault.Invalid, want: `there is no type "MAIL"; did you mean EMAIL?`},
 		{name: "a flow without a decision", yaml: "pii: {flows: [{to: crm.*}]}", kind: fault.Invalid, want: `flow 1: decision "" is not valid`},

@@ -150,6 +150,7 @@ var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys
 	"pii.names": func(d *draft, s setting) error {
 		return oneOf((*string)(&d.PII.Scan.Names), s, string(detect.Evidence), string(detect.Always), string(detect.Never))
 	},
+	"pii.prose_names":      func(d *draft, s setting) error { return boolean(&d.PII.Scan.Prose, s) },
 	"pii.addresses":        func(d *draft, s setting) error { return oneOf(&d.PII.Addresses, s, "public", "all") },
 	"pii.key":              func(d *draft, s setting) error { return text(&d.PII.Key, s) },
 	"pii.flows":            func(d *draft, s setting) error { return fillAll(&d.PII.Flows, flowKeys, s) },

@@ -103,6 +103,7 @@ var projectKeys = map[string]merge{
 	"pii.names": func(c, p *Config, _ setting) bool {
 		return stricterOf((*string)(&c.PII.Scan.Names), string(p.PII.Scan.Names), string(detect.Never), string(detect.Evidence), string(detect.Always))
 	},
+	"pii.prose_names": func(c, p *Config, _ setting) bool { return once(&c.PII.Scan.Prose, p.PII.Scan.Prose) },
 	"pii.addresses": func(c, p *Config, _ setting) bool {
 		return stricterOf(&c.PII.Addresses, p.PII.Addresses, "public", "all")
 	},

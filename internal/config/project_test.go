@@ -173,15 +173,18 @@ func TestUserDirectoryIsNoProject(t *testing.T) {
 }
 
 func TestProjectCannotRedactLess(t *testing.T) {
-	for _, c := range []struct{ own, project, names, addresses string }{
-		{"", "{names: never, addresses: public}", "evidence", "public"},
-		{"", "{names: always, addresses: all}", "always", "all"},
-		{"pii: {names: always, addresses: all}\n", "{names: evidence, addresses: public}", "always", "all"},
-		{"pii: {names: never}\n", "{names: evidence}", "evidence", "public"},
+	for _, c := range []struct {
+		own, project, names, addresses string
+		prose                          bool
+	}{
+		{"", "{names: never, addresses: public}", "evidence", "public", false},
+		{"", "{names: always, addresses: all, prose_names: true}", "always", "all", true},
+		{"pii: {names: always, addresses: all, prose_names: true}\n", "{names: evidence, addresses: public, prose_names: false}", "always", "all", true},
+		{"pii: {names: never}\n", "{names: evidence}", "evidence", "public", false},
 	} {
 		got := trusted(t, map[string]string{ownFile: c.own, "work/sandpiper.yaml": "pii: " + c.project + "\n"})
-		if string(got.PII.Scan.Names) != c.names || got.PII.Addresses != c.addresses {
-			t.Errorf("%q with %q: %s, %s", c.own, c.project, got.PII.Scan.Names, got.PII.Addresses)
+		if string(got.PII.Scan.Names) != c.names || got.PII.Addresses != c.addresses || got.PII.Scan.Prose != c.prose {
+			t.Errorf("%q with %q: %s, %s, %t", c.own, c.project, got.PII.Scan.Names, got.PII.Addresses, got.PII.Scan.Prose)
 		}
 	}
 }

@@ -60,7 +60,7 @@ var tenantKeys = map[string]bool{
 	"sandbox.tenant_concurrency": true, "sessions.per_tenant": true, "workspace.max_mb": true, "workspace.max_files": true,
 	"workspace.results_age": true, "workspace.results_max_mb": true, "approvals.timeout": true, "guardrails.max_output_bytes": true,
 	"quotas.executions_per_minute": true, "quotas.cpu_seconds_per_day": true, "quotas.calls_per_day": true, "quotas.model_tokens_per_day": true,
-	"inactive": true, "pii.mode": true, "pii.restore": true, "pii.names": true, "pii.addresses": true, "pii.flows": true, "pii.exceptions": true,
+	"inactive": true, "pii.mode": true, "pii.restore": true, "pii.names": true, "pii.prose_names": true, "pii.addresses": true, "pii.flows": true, "pii.exceptions": true,
 	"network.allow": true, "pii.tokens": true, "pii.tokens_per_hour": true, "pii.queries_per_hour": true,
 }
 

@@ -11,6 +11,7 @@ import (
 type Config struct {
 	Patterns []Pattern       // searched in every text; each costs time
 	Names    Names           // when a value under "name" is the name of a person; "" means Evidence
+	Prose    bool            // search names of persons in prose
 	Keys     map[string]Type // type of the whole value of a key; case and separators are ignored
 }
 
@@ -36,7 +37,7 @@ var typeName = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,31}$`)
 
 // New returns a Scanner with the built-in rules and those of cfg.
 func New(cfg Config) (*Scanner, error) {
-	s := &Scanner{keys: builtin()}
+	s := &Scanner{keys: builtin(), prose: cfg.Prose}
 	switch cfg.Names {
 	case "", Evidence:
 	case Always:

@@ -110,7 +110,7 @@ type evidenceSearch struct {
 
 // isEvidence reports whether candidate f is evidence for name.
 func (w *evidenceSearch) isEvidence(name, f Finding) bool {
-	return isPersonal(f.Type) && !f.overlaps(name)
+	return isPersonal(f.Type) && !(f.Type == Name && f.Score == proseScore) && !f.overlaps(name)
 }
 
 // ends reports whether the record of a name ends at text[at].

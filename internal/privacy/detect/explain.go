@@ -83,6 +83,10 @@ func (p *pass) evidence(f Finding, value string) []string {
 		return p.keyEvidence(f, value)
 	case JWT:
 		return []string{"the first part is a JSON object with \"alg\""}
+	case Name:
+		if f.Score == proseScore {
+			return p.nameEvidence(f)
+		}
 	case PrivateKey:
 		return []string{"the line -----BEGIN … PRIVATE KEY-----", "a body of at least 40 characters in base64"}
 	case URLCredentials:

@@ -62,6 +62,7 @@ type Scanner struct {
 	keys     map[string]keyHint
 	tails    tails
 	patterns []pattern
+	prose    bool // search names in prose
 }
 
 // Scan returns the findings in text, in order, without overlaps.
@@ -138,6 +139,10 @@ func (s *Scanner) scanBlock(found []Finding, text string, lo, from int) []Findin
 	hi := min(len(text), lo+block)
 	p.anchors(max(lo, from)-left, hi-left)
 	p.operator(lo-left, hi-left)
+	if s.prose {
+		p.names = lexicon()
+		p.prose(max(lo, from)-left, hi-left)
+	}
 	return p.found
 }
 
@@ -147,6 +152,7 @@ type pass struct {
 	text  string
 	base  int // position of text in the whole
 	found []Finding
+	names map[string]wordKind // if names in prose are searched
 
 	hintAt int // 1 + the position whose hint is hintIs
 	hintIs hint

@@ -223,11 +223,12 @@ func long(size int) string {
 
 func FuzzScan(f *testing.F) {
 	for _, seed := range []string{"a@b.co", "+1 415-555-0132", "https://u:p@h/", "é4111 1111 1111 1111", "2001:db8::1", "-----BEGIN PRIVATE KEY-----\n" + strings.Repeat("abcd1234", 9),
-		`{"name": "Ada Lovelace", "phones": ["5551234567"]}`, `\"address\": \"12 Main St\"`, "token = ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek", "Dear Ünal Öz,", "dl A123*4*5"} {
+		`{"name": "Ada Lovelace", "phones": ["5551234567"]}`, `\"address\": \"12 Main St\"`, "token = ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek", "Dear Ünal Öz,", "dl A123*4*5", "Hi Kevin, Ada van Lovelace met J. É. Öz"} {
 		f.Add(seed, uint16(3))
 	}
-	s := scanner(f)
+	rules := []*detect.Scanner{scanner(f), proseScanner(f)}
 	f.Fuzz(func(t *testing.T, text string, pad uint16) {
+		s := rules[pad%2]
 		checkSpans(t, text, s.Scan(text))
 		checkSpans(t, text, s.Value("phone", text))
 		padded := strings.Repeat("x 1,", int(pad)) + text + strings.Repeat(" y@", 3000) + text
@@ -303,6 +304,7 @@ var hostile = map[string]string{
 	"backslashes": `\n`,
 	"labels":      "Name: a\n",
 	"dear":        "Dear A B C ",
+	"persons":     "Ada Smith. Ada, ",
 	"hints":       "driver1 ",
 	"iban":        "DE89 3704 0044 0532 0130 01 ",
 	"wallets":     "1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN3 ",
