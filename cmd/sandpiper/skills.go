@@ -46,13 +46,10 @@ it uses has changed since it was saved; the change is printed below it.`,
 func (a *app) skillsSearchCommand() *cobra.Command {
 	var q skill.Query
 	c := &cobra.Command{
-		Use: "search [QUERY]", Short: "Find skills by their purpose and tags",
-		Example: "  sandpiper skills search 'mean of a column' --tag csv",
-		Args:    cobra.MaximumNArgs(1),
+		Use: "search [QUERY...]", Short: "Find skills by their purpose and tags",
+		Example: "  sandpiper skills search mean of a column --tag csv",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				q.Text = args[0]
-			}
+			q.Text = strings.Join(args, " ")
 			return a.runSkillsSearch(cmd.Context(), q)
 		},
 	}
