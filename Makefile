@@ -3,7 +3,7 @@
 
 export CGO_ENABLED = 0
 
-.PHONY: build release packages test lint bench job-tokens search-eval soak chaos load noisy tenants release-check
+.PHONY: build release packages test lint bench job-tokens search-eval soak chaos load noisy tenants release-check site
 
 build: # the program, as ./sandpiper
 	go build -o sandpiper ./cmd/sandpiper
@@ -14,6 +14,9 @@ release: # the same, as one file of a release: without debug data, local paths a
 
 packages: # every file of a release, in dist/VERSION
 	go run -C scripts/release . -version $(VERSION)
+
+site: # the documentation as HTML, in dist/site
+	go run -C scripts/site . -out dist/site
 
 test:
 	go test ./...

@@ -21,7 +21,7 @@ const rootName = "sandpiper"
 // packages of lower layers, its own subpackages, its parent and its siblings below
 // that parent, and nothing else: each layer can be understood without those above.
 var layers = [][]string{
-	{"fault", "clock", "rawjson", "logtest", "longtest"},
+	{"fault", "clock", "rawjson", "lazyregexp", "logtest", "longtest"},
 	{"calendar", "store", "telemetry", "httpserver"},
 	{"tool", "audit", "clientconfig", "access"},
 	{"privacy", "policy", "sandbox", "upstream"},

@@ -25,8 +25,10 @@ type httpTransport struct {
 
 func newHTTP(url, token string) *httpTransport {
 	// A separate connection pool: connections to a killed daemon must not be
-	// reused for another one at the same port.
-	return &httpTransport{url: url, token: token, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	// reused for another one at the same port. One that is idle for longer than the
+	// server allows is closed while the next request is sent.
+	t := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: http.DefaultTransport.(*http.Transport).IdleConnTimeout}
+	return &httpTransport{url: url, token: token, client: &http.Client{Transport: t}}
 }
 
 func (h *httpTransport) request(ctx context.Context, method string, params any) (json.RawMessage, error) {

@@ -39,7 +39,8 @@ type app struct {
 	stdout, stderr io.Writer
 	config         string        // --config
 	untrusted      bool          // the warning about untrusted files was printed
-	json           bool          // --json
+	json           bool          // --json or --json-lines
+	jsonLines      bool          // --json-lines
 	tenant         string        // --tenant; "" for a command without that flag
 	lines          *bufio.Reader // of stdin, once a question was asked
 	reading        chan input    // receives the line that is being read; nil if none is

@@ -170,6 +170,9 @@ func (a *app) showApprovals(ctx context.Context, exit *redact.Exit, list []appro
 		all = append(all, newApprovalJSON(r))
 	}
 	if a.json {
+		if a.jsonLines {
+			return writeList(a, "approvals", all)
+		}
 		return a.writeJSON(map[string]any{"success": true, "count": len(all), "approvals": all})
 	}
 	for i, r := range list {

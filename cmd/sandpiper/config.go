@@ -1,10 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 )
 
@@ -27,7 +32,9 @@ file, a variable or a flag. Other keys have their defaults. Secrets are hidden.`
 		&cobra.Command{
 			Use: "schema", Short: "Print the JSON Schema of sandpiper.yaml",
 			Long: `Schema prints the JSON Schema of sandpiper.yaml, for completion in an editor. Editors
-with the YAML language server read it from a file that the first line names:
+with the YAML language server, such as VS Code with its YAML extension, read it from a
+file that the first line names. init, servers add and packages add write both when
+they create a configuration file:
 
   # yaml-language-server: $schema=./sandpiper.schema.json`,
 			Example: `  sandpiper config schema >sandpiper.schema.json`,
@@ -40,6 +47,25 @@ with the YAML language server read it from a file that the first line names:
 				return err
 			},
 		})
+}
+
+// writeSchema writes the JSON Schema of this version beside a configuration file whose first line
+// refers to it.
+func writeSchema(path string, text []byte, write func(clientconfig.Change) error) error {
+	if !strings.HasPrefix(string(text), config.SchemaLine) {
+		return nil
+	}
+	schema, err := config.JSONSchema()
+	if err != nil {
+		return err
+	}
+	schema = append(schema, '\n')
+	file := filepath.Join(filepath.Dir(path), config.SchemaFile)
+	old, err := os.ReadFile(file)
+	if err == nil && bytes.Equal(old, schema) {
+		return nil
+	}
+	return write(clientconfig.Change{Path: file, Old: old, New: schema, Mode: 0o644})
 }
 
 func (a *app) runConfigCheck() error {

@@ -72,7 +72,7 @@ func (a *app) runExecutionsList(ctx context.Context) error {
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(all), "executions": all})
+			return writeList(a, "executions", all)
 		}
 		for _, c := range all {
 			a.printf("%s  %s  %s%s\n", c.ID, c.Changed.Local().Format("2006-01-02 15:04:05"), c.Why, progressText(c))

@@ -34,9 +34,6 @@ execution.`,
 			if len(args) > 0 {
 				o.script = args[0]
 			}
-			if restart != string(journal.ResumeOnRestart) && restart != string(journal.ReportOnRestart) {
-				return usagef("--on-restart %.40q does not exist: use resume or report", restart)
-			}
 			return a.runExecutionsRun(cmd.Context(), o, description, journal.OnRestart(restart), background)
 		},
 	}
@@ -44,7 +41,7 @@ execution.`,
 	f.BoolVar(&background, "background", false, "print the id and return at once")
 	f.StringVarP(&o.code, "code", "c", "", "run `CODE`")
 	f.StringVar(&description, "task", "", "solve the task described by `TEXT` instead of running code")
-	f.StringVar(&restart, "on-restart", restart, "what to do if the daemon ends: `resume` or report")
+	enumFlag(f, &restart, "on-restart", restart, "what to do if the daemon ends: `resume` or report", string(journal.ResumeOnRestart), string(journal.ReportOnRestart))
 	durationFlag(f, &o.timeout, "timeout", 0, "stop the code after this running time (default 1h)")
 	f.IntVar(&o.memory, "memory", 0, "memory in `MB` that the code may use (default 500)")
 	f.StringVar(&o.vars, "context", "", "`JSON` object whose keys become variables")
@@ -238,7 +235,7 @@ func (a *app) runExecutionsListBackground(ctx context.Context) error {
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(all), "executions": all})
+			return writeList(a, "executions", all)
 		}
 		for _, b := range all {
 			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), stateText(b))

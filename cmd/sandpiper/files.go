@@ -51,6 +51,9 @@ func (a *app) filesCommand() *cobra.Command {
 
 func (a *app) runFilesList(ctx context.Context, path string) error {
 	return a.withHome(ctx, func(home *home.Home) error {
+		if a.jsonLines {
+			return a.streamFiles(ctx, home, path)
+		}
 		l, err := home.Workspace.List(ctx, path)
 		if err != nil {
 			return err
@@ -68,6 +71,17 @@ func (a *app) runFilesList(ctx context.Context, path string) error {
 		}
 		return nil
 	})
+}
+
+// streamFiles prints the files in path as they are found, without the limit of a list.
+func (a *app) streamFiles(ctx context.Context, home *home.Home, path string) error {
+	incomplete, err := home.Workspace.Each(ctx, path, func(name string) error {
+		return a.writeJSON(map[string]string{"name": name})
+	})
+	if err == nil && incomplete {
+		a.warn("the list is incomplete: some directories cannot be read")
+	}
+	return err
 }
 
 func (a *app) runFilesCat(ctx context.Context, name string) error {

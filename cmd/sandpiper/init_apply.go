@@ -25,6 +25,9 @@ func (a *app) applyInit(ctx context.Context, p *initPlan, ask bool) error {
 			return err
 		}
 		a.printDone("wrote %s", p.short(p.path))
+		if err := writeSchema(p.path, p.text, func(c clientconfig.Change) error { _, err := p.record.Write(c); return err }); err != nil {
+			return err
+		}
 	}
 	if err := a.writeEnvFile(p); err != nil {
 		return err

@@ -100,7 +100,7 @@ func (p *initPlan) compare() error {
 		return nil
 	}
 	if p.text, err = config.AddServers(p.path, p.old, p.added); err == nil && p.old == nil {
-		p.text = append([]byte("# MCP servers that code may import: docs/servers.md\n"), p.text...)
+		p.text = append([]byte(config.SchemaLine+"# MCP servers that code may import: docs/servers.md\n"), p.text...)
 	}
 	if err != nil {
 		snippet, _ := config.AddServers(p.path, nil, p.added)

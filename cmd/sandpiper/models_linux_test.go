@@ -78,7 +78,7 @@ func TestModels(t *testing.T) {
 	search := func() { wantParts(t, m.run(t, exitOK, "tools", "search", "customer payment"), "invoice") }
 	search()
 	wantParts(t, m.run(t, exitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm", "the embedding model minilm is not installed; install it with `sandpiper models add minilm")
-	wantParts(t, m.run(t, exitUsage, "models", "add", "minilm"), "accepts 2 arg(s), received 1")
+	wantParts(t, m.run(t, exitUsage, "models", "add", "minilm"), "an argument is missing: sandpiper models add NAME SOURCE")
 	wantParts(t, m.run(t, exitUsage, "models", "add", "MiniLM", files), `"MiniLM" is not a name of a model`)
 	wantParts(t, m.run(t, exitOK, "models", "add", "minilm", files), "minilm is installed, ")
 	wantParts(t, m.run(t, exitOK, "models", "list", "--json"), `[{"name":"minilm","bytes":`)

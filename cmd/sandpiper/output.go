@@ -42,6 +42,19 @@ func (a *app) writeJSON(v any) error {
 	return err
 }
 
+// writeList writes a list: an object with the items under key, or with --json-lines a line for each.
+func writeList[T any](a *app, key string, all []T) error {
+	if !a.jsonLines {
+		return a.writeJSON(map[string]any{"count": len(all), key: all})
+	}
+	for _, one := range all {
+		if err := a.writeJSON(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // encode returns v as a line of JSON without escapes for HTML.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
@@ -59,15 +72,19 @@ func errorText(err error) string {
 	return fault.Message(err)
 }
 
+// toolOrCommand matches a tool followed by the command that does the same.
+var toolOrCommand = regexp.MustCompile("[a-z]+(?:_[a-z]+)+, or (`sandpiper [^`]+`),")
+
 var definitionCall = regexp.MustCompile(`get_tool_definition\("([^"]*)"\)`)
 
 // withFlagNames replaces the parameters of execute_code in a message by the names
 // of the flags, and other tools by commands.
 func withFlagNames(message string) string {
+	message = toolOrCommand.ReplaceAllString(message, "$1")
 	message = definitionCall.ReplaceAllString(message, "`sandpiper tools get $1`")
 	return strings.NewReplacer("search_tools(query)", "`sandpiper tools search`", "search_tools", "`sandpiper tools search`", "get_tool_definition", "`sandpiper tools get`",
 		"list_servers", "`sandpiper servers list`", "read_workspace_file", "`sandpiper files cat`", "list_workspace_files", "`sandpiper files ls`", "list_skills", "`sandpiper skills list`",
-		"resume_execution, or `sandpiper executions resume`,", "`sandpiper executions resume`", "resume_execution", "`sandpiper executions resume`",
+		"resume_execution", "`sandpiper executions resume`",
 		"execute_code and dry_run", "`sandpiper exec --dry-run`", "max_memory_mb", "max_memory_mb", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -46,14 +47,11 @@ and openpyxl.`,
 		Example: `  sandpiper packages add pandas matplotlib
   sandpiper packages add --preset data`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, ok := presets[name]
-			if name != "" && !ok {
-				return usagef("--preset is %.40q; it must be data", name)
-			}
+			p := presets[name]
 			return a.runPackagesAdd(cmd.Context(), preset{slices.Concat(args, p.packages), p.preload})
 		},
 	}
-	c.Flags().StringVar(&name, "preset", "", "add a list of packages: data")
+	enumFlag(c.Flags(), &name, "preset", "", "add a list of packages: data", slices.Sorted(maps.Keys(presets))...)
 	return c
 }
 
@@ -85,6 +83,9 @@ func (a *app) runPackagesAdd(ctx context.Context, more preset) error {
 		if text, err = config.SetPackages(path, old, cfg.Requirements, a.preloadOf(more)); err != nil {
 			return err
 		}
+		if len(old) == 0 {
+			text = append([]byte(config.SchemaLine), text...)
+		}
 		installed, err = a.addPackages(ctx, cfg, in)
 		return err
 	})
@@ -96,6 +97,9 @@ func (a *app) runPackagesAdd(ctx context.Context, more preset) error {
 		record.Dir = filepath.Dir(path)
 	}
 	if err := record.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
+		return err
+	}
+	if err := writeSchema(path, text, record.Replace); err != nil {
 		return err
 	}
 	if a.json {

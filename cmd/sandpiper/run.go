@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -21,7 +22,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
-	code := a.report(ctx, root.ExecuteContext(ctx))
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		a.addCompletions(root)
+	}
+	c, err := root.ExecuteContextC(ctx)
+	code := a.report(ctx, a.suggest(ctx, c, err))
 	if err := out.lost(); err != nil && code == exitOK {
 		fmt.Fprintln(stderr, styleFor(stderr).red("error:"), "the output could not be written:", err)
 		return exitFailed
@@ -61,12 +66,9 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "sandpiper",
 		Short: "Run Python in a sandbox, from the command line or as an MCP server",
-		Long: `Sandpiper runs Python code in a sandbox for hostile code: no network, no files
-except one workspace, limited time and memory. It is one program with CPython
-included; nothing else needs to be installed.`,
-		Example: `  sandpiper exec -c 'sum(range(10))'
-  sandpiper exec --file sales.csv -c 'read_file("sales.csv").count("\n")'
-  sandpiper serve`,
+		Long: `Sandpiper runs Python code in a sandbox for hostile code, with the tools of MCP
+servers as functions. It is one program with CPython included.`,
+		Example:       quickStart,
 		Args:          commandsOnly,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -80,12 +82,22 @@ included; nothing else needs to be installed.`,
 	root.Flags().BoolVar(&version, "version", false, "print the versions of the program, of Python and of MCP")
 	root.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and trusted files in the working directory)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
+	root.PersistentFlags().BoolFunc("json-lines", "print JSON, and lists with a line for each item", func(text string) (err error) {
+		a.jsonLines, err = strconv.ParseBool(text)
+		a.json = a.json || a.jsonLines
+		return err
+	})
 	root.SetFlagErrorFunc(flagError)
-	root.CompletionOptions.HiddenDefaultCmd = false
-	for _, c := range []*cobra.Command{a.execCommand(), a.serveCommand(), a.filesCommand(), a.skillsCommand(), a.stateCommand(), a.taskCommand(), a.workflowCommand(), a.toolsCommand(), a.serversCommand(), a.sessionCommand(), a.executionsCommand(), a.schedulesCommand(),
-		a.piiCommand(), a.policyCommand(), a.approvalsCommand(), a.auditCommand(), a.statsCommand(), a.tenantCommand(), a.backupCommand(), a.restoreCommand(), a.initCommand(), a.configCommand(), a.trustCommand(), a.packagesCommand(), a.modelsCommand(), a.doctorCommand(), a.benchCommand(), a.versionCommand()} {
-		root.AddCommand(c)
-	}
+	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
+	ofCommand := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if c == root {
+			printHelp(a.stdout, root)
+			return
+		}
+		ofCommand(c, args)
+	})
+	a.addCommands(root)
 	checkUsage(root)
 	return root
 }
@@ -95,12 +107,14 @@ included; nothing else needs to be installed.`,
 func checkUsage(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(cmd *cobra.Command, args []string) error {
-			if err := check(cmd, args); err != nil && strings.HasSuffix(err.Error(), "?") { // it has a suggestion
+			err := check(cmd, args)
+			switch {
+			case err == nil:
+				return nil
+			case strings.HasSuffix(err.Error(), "?"): // it has a suggestion
 				return usage{err}
-			} else if err != nil {
-				return usage{fmt.Errorf("%w; see sandpiper %s", err, strings.TrimPrefix(cmd.CommandPath()+" --help", "sandpiper "))}
 			}
-			return nil
+			return usage{fmt.Errorf("%s; see %s --help", argumentsText(cmd, args, check, err), cmd.CommandPath())}
 		}
 	}
 	for _, sub := range c.Commands() {

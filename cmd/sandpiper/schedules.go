@@ -52,7 +52,7 @@ func (a *app) runSchedulesList(ctx context.Context) error {
 		}
 		list := mcpserver.Schedules(all)
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(list), "schedules": list})
+			return writeList(a, "schedules", list)
 		}
 		for i, s := range list {
 			a.printf("%-24s %-20s %-24s next %s%s\n", s.Name, s.When, s.Runs, schedulesTime(s.Next), lastRun(s))

@@ -70,7 +70,7 @@ sandbox.`,
 			return a.runServe(cmd.Context(), flags, addr)
 		},
 	}
-	c.Flags().StringVar(&profile, "profile", "", "tools to offer: lean, standard, full or passthrough")
+	enumFlag(c.Flags(), &profile, "profile", "", "tools to offer: lean, standard, full or passthrough", "lean", "standard", "full", "passthrough")
 	c.Flags().StringVar(&dir, "dir", "", "use `DIR` as the working directory, including its project configuration if trusted")
 	c.Flags().BoolVar(&container, "container", runtime.GOOS != "linux", "run the image beside the program with docker, podman or nerdctl; the default on macOS and Windows")
 	c.Flags().StringVar(&addr, "http", "", "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:8765")

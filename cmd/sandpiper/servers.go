@@ -84,6 +84,9 @@ func (a *app) runServersList() error {
 				servers = append(servers, listedServer{Name: e.Name, Target: target(e.Server), State: "disabled"})
 			}
 		}
+		if a.jsonLines {
+			return writeList(a, "servers", servers)
+		}
 		if a.json {
 			return a.writeJSON(map[string]any{"servers": append([]listedServer{}, servers...), "daemons": append([]daemon.Instance{}, daemons...)})
 		}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -18,10 +17,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // serverName matches the names that a person may give to a server.
-var serverName = regexp.MustCompile(`^[\pL\pN@][\pL\pN._/@-]{0,99}$`)
+var serverName = lazyregexp.New(`^[\pL\pN@][\pL\pN._/@-]{0,99}$`)
 
 func (a *app) serversAddCommand() *cobra.Command {
 	var s config.Server
@@ -40,7 +40,7 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 			if s.Headers, err = pairs("--header", headers, ":"); err != nil {
 				return err
 			}
-			if s.Name = args[0]; !serverName.MatchString(s.Name) {
+			if s.Name = args[0]; !serverName().MatchString(s.Name) {
 				return usagef("the name of a server is %.60q; use up to 100 letters, digits, \".\", \"_\", \"-\", \"/\" and \"@\", for example github", s.Name)
 			}
 			if first := args[1]; len(args) == 2 && (strings.HasPrefix(first, "https://") || strings.HasPrefix(first, "http://")) {
@@ -55,7 +55,7 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 	f.StringArrayVar(&env, "env", nil, "a variable of the program: `NAME=VALUE`")
 	f.StringArrayVar(&headers, "header", nil, "a header for the URL: `'NAME: VALUE'`")
 	f.StringVar(&s.Category, "category", "", "`CATEGORY` of its tools")
-	f.StringVar(&s.Transport, "type", "", "`TRANSPORT`: stdio, http or sse")
+	enumFlag(f, &s.Transport, "type", "", "`TRANSPORT`: stdio, http or sse", "stdio", "http", "sse")
 	f.BoolVar(&s.Trusted, "trusted", false, "trust the server's annotations of its tools")
 	f.BoolVar(&s.Review, "review", false, "quarantine its tools until you accept them with sandpiper tools accept")
 	return c
@@ -86,7 +86,11 @@ func (a *app) runServersAdd(ctx context.Context, s config.Server) error {
 		if slices.ContainsFunc(entries, func(e config.Entry) bool { return e.Name == s.Name }) {
 			return nil, fault.New(fault.Invalid, "there is a server %q in %s already", s.Name, path).WithHint("remove it first, or choose another name")
 		}
-		return config.AddServers(path, text, []config.Server{s})
+		added, err := config.AddServers(path, text, []config.Server{s})
+		if len(text) == 0 {
+			added = append([]byte(config.SchemaLine), added...)
+		}
+		return added, err
 	})
 	if err == nil {
 		a.warnSecrets(s)
@@ -164,6 +168,9 @@ func (a *app) editServers(ctx context.Context, done string, change func(path str
 		record.Dir = filepath.Dir(path)
 	}
 	if err := record.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
+		return err
+	}
+	if err := writeSchema(path, text, record.Replace); err != nil {
 		return err
 	}
 	d, err := a.daemon(options{quiet: true})

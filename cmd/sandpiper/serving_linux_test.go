@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -34,7 +32,7 @@ func TestServingTranscript(t *testing.T) {
 	}
 	at := accesstest.Start(t)
 	d := serveHTTP(t, "", fmt.Sprintf(`http: {oidc: {issuer: %q, resource: "https://mcp.example.com/mcp", audience: sandpiper, claim: customer_uid}}`, at.URL))
-	b := startShell(t, map[string]string{"https://mcp.example.com": "http://" + d.addr, "https://id.example.com": at.URL}, []string{
+	b := startShell(t, t.TempDir(), map[string]string{"https://mcp.example.com": "http://" + d.addr, "https://id.example.com": at.URL}, []string{
 		"EXPIRED=" + at.TokenFor(accesstest.Audience, -time.Minute, "customer_A", "execute"),
 		"BILLING=" + at.TokenFor("billing", time.Hour, "customer_A", "execute"),
 	})
@@ -80,82 +78,4 @@ func awaitKey(t *testing.T, d *daemonProcess, at *accesstest.Provider) {
 			}
 		}
 	}
-}
-
-// shell is a bash that runs the commands of a page.
-type shell struct {
-	t      *testing.T
-	in     io.Writer
-	out    *bufio.Reader
-	there  *strings.Replacer // from the addresses on the page to the real ones
-	public *strings.Replacer
-}
-
-func startShell(t *testing.T, addresses map[string]string, env []string) *shell {
-	t.Helper()
-	s := &shell{t: t}
-	var there, public []string
-	for on, real := range addresses {
-		there, public = append(there, on, real), append(public, real, on)
-	}
-	s.there, s.public = strings.NewReplacer(there...), strings.NewReplacer(public...)
-	cmd := exec.CommandContext(t.Context(), "bash", "--norc")
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(env, "PATH="+os.Getenv("PATH"), "HOME="+cmd.Dir, "LC_ALL=C")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = cmd.Stdout
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		_ = cmd.Wait()
-	})
-	s.in, s.out = in, bufio.NewReader(out)
-	return s
-}
-
-// repeat runs the commands of a block, and returns the block with what they print now.
-func (s *shell) repeat(block string) string {
-	var b strings.Builder
-	lines := strings.Split(block, "\n")
-	for i := 0; i < len(lines); i++ {
-		first, is := strings.CutPrefix(lines[i], "$ ")
-		if !is {
-			if strings.HasPrefix(lines[i], "```") {
-				b.WriteString(lines[i] + "\n")
-			}
-			continue // what it printed before
-		}
-		b.WriteString(lines[i] + "\n")
-		command := first
-		for ; i+1 < len(lines) && strings.HasPrefix(lines[i+1], "> "); i++ {
-			b.WriteString(lines[i+1] + "\n")
-			command += "\n" + strings.TrimPrefix(lines[i+1], "> ")
-		}
-		if said := strings.TrimRight(s.run(command), "\n"); said != "" {
-			b.WriteString(said + "\n")
-		}
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// run runs a command and returns what it prints, with the addresses of the page.
-func (s *shell) run(command string) string {
-	s.t.Helper()
-	if _, err := fmt.Fprintf(s.in, "%s\nprintf '\\001'\n", s.there.Replace(command)); err != nil {
-		s.t.Fatal(err)
-	}
-	said, err := s.out.ReadString(1)
-	if err != nil {
-		s.t.Fatalf("%s: %v: %s", command, err, said)
-	}
-	return s.public.Replace(strings.TrimSuffix(said, "\x01"))
 }

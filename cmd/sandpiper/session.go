@@ -36,7 +36,7 @@ func (a *app) runSessionList(ctx context.Context) error {
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(list), "sessions": list})
+			return writeList(a, "sessions", list)
 		}
 		for _, s := range list {
 			at := ""

@@ -20,7 +20,7 @@ type saveOptions struct {
 }
 
 func (a *app) skillsCommand() *cobra.Command {
-	return a.ofTenant(group("skills", "List, find, save, test and delete Python modules that code can import",
+	return a.ofTenant(group("skills", "Save, find, test and delete Python modules that code can import",
 		&cobra.Command{
 			Use: "list", Short: "List saved skills",
 			Long: `List prints each saved skill with its description. A skill is stale when a tool that
@@ -142,7 +142,7 @@ func (a *app) runSkillsSearch(ctx context.Context, q skill.Query) error {
 			d.Runner.MarkStale(ctx, home, "", &found[i])
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(found), "skills": found})
+			return writeList(a, "skills", found)
 		}
 		for _, m := range found {
 			a.printf("%s\n", strings.TrimRight(fmt.Sprintf("%-24s %s", visibleName(m.Name), visibleName(m.Description)), " "))

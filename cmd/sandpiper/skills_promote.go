@@ -74,7 +74,7 @@ func (a *app) runSkillsRecent(ctx context.Context) error {
 			all = append(all, recentExecution{c.Execution, c.Session, c.Ended, c.Code})
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(all), "executions": all})
+			return writeList(a, "executions", all)
 		}
 		for _, x := range all {
 			a.printf("%s  %s  %s\n", x.Execution, x.Ended.Local().Format(time.DateTime), visibleName(firstLine(x.Code)))

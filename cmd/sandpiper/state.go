@@ -62,7 +62,7 @@ func (a *app) runStateList(ctx context.Context) error {
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(all), "states": all})
+			return writeList(a, "states", all)
 		}
 		for _, s := range all {
 			a.printf("%-32s %8d bytes  version %-6d %s\n", visibleName(s.Name), s.Size, s.Version, s.Updated.Local().Format(time.DateTime))

@@ -146,7 +146,7 @@ func (a *app) runKeyList(ctx context.Context, uid string) error {
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(all), "keys": all})
+			return writeList(a, "keys", all)
 		}
 		for _, k := range all {
 			a.printf("%s  %-24s %-20s %s\n", k.ID, visibleName(k.Tenant.String()), visibleName(k.Name), keyState(k))

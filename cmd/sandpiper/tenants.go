@@ -112,6 +112,12 @@ lines. A token in http.tokens remains valid: its next request creates an empty t
 
 func (a *app) runTenantList(ctx context.Context) error {
 	return a.withDaemon(func(d *daemon.Daemon) error {
+		if a.jsonLines {
+			return d.Tenants.Each(ctx, func(e home.Entry) error {
+				e.Tier = d.TierOf(e.ID, e.Tier)
+				return a.writeJSON(e)
+			})
+		}
 		all, err := d.Tenants.List(ctx)
 		if err != nil {
 			return err
@@ -120,7 +126,7 @@ func (a *app) runTenantList(ctx context.Context) error {
 			all[i].Tier = d.TierOf(e.ID, e.Tier)
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(all), "tenants": all})
+			return writeList(a, "tenants", all)
 		}
 		for _, e := range all {
 			a.printf("%-32s last used %s%s%s\n", visibleName(e.ID.String()), e.Used.Format(time.DateTime), tierText(e.Tier), suspensionText(e.Suspension))

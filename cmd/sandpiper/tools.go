@@ -52,7 +52,7 @@ tools have never been listed, and exits with 1 if that was not possible for one.
 		},
 	}
 	c.Flags().StringVar(&q.Category, "category", "", "only tools of `CATEGORY`")
-	c.Flags().StringVar(&q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: brief, name, summary or full")
+	enumFlag(c.Flags(), &q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: brief, name, summary or full", "brief", "name", "summary", "full")
 	c.Flags().BoolVar(&q.Explain, "explain", false, "show the score of each tool, and what it gains from use by the tenant")
 	c.Flags().IntVar(&q.Limit, "max", 0, "at most `N` tools (default 10, and 20 with --detail brief)")
 	return a.ofTenant(c)
@@ -81,6 +81,9 @@ func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 		found, err := d.Find.WithSkills(home.Skills).WithUses(home.Learned).Answer(ctx, q)
 		if err != nil {
 			return err
+		}
+		if f, ok := found.(lookup.Found); ok && a.jsonLines {
+			return writeList(a, "tools", f.Tools)
 		}
 		if a.json {
 			return a.writeJSON(found)

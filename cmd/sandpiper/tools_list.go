@@ -51,8 +51,8 @@ type listResult struct {
 	err    error
 }
 
-// listServers lists the tools of servers concurrently. At intervals it prints the names of
-// the servers for which it still waits.
+// listServers lists the tools of servers concurrently. On a terminal it shows the names of the
+// servers for which it still waits.
 func (a *app) listServers(ctx context.Context, d *daemon.Daemon, names []string) map[string]listResult {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -70,24 +70,27 @@ func (a *app) listServers(ctx context.Context, d *daemon.Daemon, names []string)
 		defer close(done)
 		wg.Wait()
 	}()
-	began, tick := time.Now(), time.NewTicker(waitingInterval)
+	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for {
+	for began := time.Now(); ; {
 		select {
 		case <-done:
+			if isTerminal(a.stderr) && time.Since(began) > time.Second {
+				fmt.Fprint(a.stderr, "\r\x1b[K")
+			}
 			return all
 		case <-tick.C:
+			if !isTerminal(a.stderr) {
+				continue
+			}
 			mu.Lock()
 			waiting := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, ok := all[name]; return ok })
 			mu.Unlock()
-			line := fmt.Sprintf("waiting for the tools of %s (%s)", visibleName(strings.Join(waiting, ", ")), time.Since(began).Round(time.Second))
-			fmt.Fprintln(a.stderr, styleFor(a.stderr).dim(line))
+			line := fmt.Sprintf("waiting for %s (%s)", visibleName(strings.Join(waiting, ", ")), time.Since(began).Round(time.Second))
+			fmt.Fprintf(a.stderr, "\r%s\x1b[K", styleFor(a.stderr).dim(strings.TrimSpace(fit(line, 76))))
 		}
 	}
 }
-
-// waitingInterval is the interval of the messages of listServers.
-const waitingInterval = 3 * time.Second
 
 // changeSummary describes the difference between the old and the new list of tools, with
 // "; " before each part.

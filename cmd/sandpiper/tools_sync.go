@@ -45,6 +45,9 @@ func (a *app) runToolsSync(ctx context.Context, names []string) error {
 // showSync prints the results of listing servers.
 func (a *app) showSync(servers lookup.Servers, all map[string]listResult) error {
 	if a.json {
+		if a.jsonLines {
+			return writeList(a, "servers", servers.Servers)
+		}
 		return a.writeJSON(servers)
 	}
 	for _, s := range servers.Servers {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +57,9 @@ func flagError(c *cobra.Command, err error) error {
 	}
 	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		f := e.GetFlag()
+		if c, ok := f.Value.(*enum); ok {
+			return usagef("--%s is %.60q; it must be %s", f.Name, e.GetValue(), c.allowed(e.GetValue()))
+		}
 		if allowed := allowedValues(f.Value.Type()); allowed != "" {
 			return usagef("--%s is %.60q; it must be %s", f.Name, e.GetValue(), allowed)
 		}
@@ -109,6 +113,64 @@ func (d *duration) String() string {
 }
 
 func (*duration) Type() string { return "duration" }
+
+// enum is the value of a flag that is one of some words.
+type enum struct {
+	at     *string
+	values []string
+}
+
+// enumFlag adds a flag whose value is one of some words.
+func enumFlag(f *pflag.FlagSet, at *string, name, fallback, about string, values ...string) {
+	*at = fallback
+	f.Var(&enum{at, values}, name, about)
+}
+
+func (c *enum) Set(text string) error {
+	if !slices.Contains(c.values, text) {
+		return errors.New("unknown value") // which flagError replaces
+	}
+	*c.at = text
+	return nil
+}
+
+// allowed lists the words, and suggests one that is similar to text.
+func (c *enum) allowed(text string) string {
+	list := c.values[len(c.values)-1]
+	if len(c.values) > 1 {
+		list = strings.Join(c.values[:len(c.values)-1], ", ") + " or " + list
+	}
+	if near := fault.Nearest(text, c.values, 1); near != nil && len(c.values) > 1 {
+		list += "; did you mean " + near[0] + "?"
+	}
+	return list
+}
+
+func (c *enum) String() string {
+	if c.at == nil { // the zero value, which pflag compares defaults with
+		return ""
+	}
+	return *c.at
+}
+
+func (*enum) Type() string { return "string" }
+
+// argumentsText describes an error of the number of arguments of c, which check has found.
+func argumentsText(c *cobra.Command, args []string, check cobra.PositionalArgs, err error) string {
+	_, want, _ := strings.Cut(c.Use, " ")
+	if c.HasSubCommands() || c.Name() == "help" {
+		return err.Error()
+	}
+	if want == "" {
+		return fmt.Sprintf("%s takes no arguments, not %.60q", c.CommandPath(), args[0])
+	}
+	for more := 1; more <= 2; more++ {
+		if check(c, append(slices.Clone(args), make([]string, more)...)) == nil {
+			return fmt.Sprintf("an argument is missing: %s %s", c.CommandPath(), want)
+		}
+	}
+	return fmt.Sprintf("too many arguments: %s %s", c.CommandPath(), want)
+}
 
 // commandsOnly rejects arguments of a command that only has subcommands.
 func commandsOnly(cmd *cobra.Command, args []string) error {

@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) workflowCommand() *cobra.Command {
-	return a.ofTenant(group("workflow", "Check, run and save workflows: steps in YAML that are compiled to Python",
+	return a.ofTenant(group("workflow", "Check, run and save workflows: steps in YAML, compiled to Python",
 		a.workflowCheckCommand(),
 		a.workflowRunCommand(),
 		&cobra.Command{
@@ -82,9 +82,6 @@ to list their tools. It exits with 1 if it finds errors.`,
   sandpiper workflow check orders.yaml --graph=svg > orders.svg`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.graph != "" && o.graph != "mermaid" && o.graph != "svg" {
-				return usagef("--graph is %q; it must be mermaid or svg", o.graph)
-			}
 			if (o.python || o.graph != "") && len(args) > 1 || o.python && o.graph != "" {
 				return usagef("--python and --graph print one thing of one FILE")
 			}
@@ -92,7 +89,7 @@ to list their tools. It exits with 1 if it finds errors.`,
 		},
 	}
 	c.Flags().BoolVar(&o.python, "python", false, "print the Python to which the workflow is compiled")
-	c.Flags().StringVar(&o.graph, "graph", "", "print the steps and their order as `FORMAT`: mermaid or svg")
+	enumFlag(c.Flags(), &o.graph, "graph", "", "print the steps and their order as `FORMAT`: mermaid or svg", "mermaid", "svg")
 	c.Flags().Lookup("graph").NoOptDefVal = "mermaid"
 	return c
 }

@@ -158,14 +158,17 @@ func (a *app) runWorkflowList(ctx context.Context) error {
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(all), "workflows": all})
+			return writeList(a, "workflows", all)
 		}
 		for _, w := range all {
-			about := w.Description
+			about, kind := w.Description, ""
+			if w.Exported {
+				kind = " (a tool)"
+			}
 			if w.Problem != "" {
 				about = "wrong: " + w.Problem
 			}
-			a.printf("%s  %s\n", w.Name, visibleName(firstLineOf(about)))
+			a.printf("%s%s  %s\n", w.Name, kind, visibleName(firstLineOf(about)))
 		}
 		return nil
 	})
@@ -229,7 +232,7 @@ func (a *app) runWorkflowHistory(ctx context.Context, name string, limit int) er
 			return err
 		}
 		if a.json {
-			return a.writeJSON(map[string]any{"count": len(all), "runs": all})
+			return writeList(a, "runs", all)
 		}
 		for _, r := range all {
 			a.printRun(r)

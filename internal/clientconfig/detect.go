@@ -1,9 +1,10 @@
 package clientconfig
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // span is the position of a secret in a value. label is the end of its variable's name,
@@ -16,7 +17,7 @@ type span struct {
 // Parts and words of the name of a secret. Ambiguous values count as secrets: an
 // unnecessary variable does less harm than a secret in a file.
 var (
-	secretPart  = regexp.MustCompile(`(?i)token|secret|passw|passphrase|credential|api_?key|access_?key|private_?key|cookie|webhook|signature|connection_?string`)
+	secretPart  = lazyregexp.New(`(?i)token|secret|passw|passphrase|credential|api_?key|access_?key|private_?key|cookie|webhook|signature|connection_?string`)
 	secretWords = []string{"key", "keys", "auth", "authorization", "session", "dsn", "pwd", "pass", "pat", "jwt", "bearer", "sig", "creds", "connection", "private", "code"}
 	// A value is not a secret if it is a number and its name has one of countWords, a
 	// path and one of pathWords, or a URL and one of urlWords.
@@ -31,21 +32,21 @@ var (
 const maxValue = 4 << 10
 
 var (
-	scheme   = regexp.MustCompile(`^(?i:bearer|basic|token|apikey|api-key|digest)\s+`)
-	digits   = regexp.MustCompile(`^[0-9]+$`)
-	pathLike = regexp.MustCompile(`^(?:~|\.{1,2})?[/\\]|^~$|^[A-Za-z]:[/\\]`)
-	urlLike  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+	scheme   = lazyregexp.New(`^(?i:bearer|basic|token|apikey|api-key|digest)\s+`)
+	digits   = lazyregexp.New(`^[0-9]+$`)
+	pathLike = lazyregexp.New(`^(?:~|\.{1,2})?[/\\]|^~$|^[A-Za-z]:[/\\]`)
+	urlLike  = lazyregexp.New(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 	// assignment matches a name before its value in a longer text: TOKEN=x,
 	// "token": "x", Authorization: Bearer x, ?key=x, --token x. assigned matches
 	// that value.
-	assignment = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_.-]*)["']?\s*[=:]\s*|--?([A-Za-z][A-Za-z0-9_.-]*)\s+`)
-	assigned   = regexp.MustCompile(`^["']?(?:(?i:bearer|basic|token|digest)\s+)?([^\s"'&;,}]+)`)
-	userinfo   = regexp.MustCompile(`://([^\s/:@]*):([^\s/]+)@|://([^\s/:@]{12,})@`)
+	assignment = lazyregexp.New(`([A-Za-z_][A-Za-z0-9_.-]*)["']?\s*[=:]\s*|--?([A-Za-z][A-Za-z0-9_.-]*)\s+`)
+	assigned   = lazyregexp.New(`^["']?(?:(?i:bearer|basic|token|digest)\s+)?([^\s"'&;,}]+)`)
+	userinfo   = lazyregexp.New(`://([^\s/:@]*):([^\s/]+)@|://([^\s/:@]{12,})@`)
 	// knownToken matches tokens with a prefix that identifies their issuer.
-	knownToken = regexp.MustCompile(`\b(?:gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[\w-]{12,}|sk-[\w-]{12,}|[rsp]k_(?:live|test)_\w{8,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{8,}|AKIA[A-Z0-9]{12,}|ASIA[A-Z0-9]{12,}|AIza[\w-]{20,}|ya29\.[\w.-]+|hf_\w{12,}|npm_\w{16,}|pypi-[\w-]{16,}|dop_v1_\w+|SG\.[\w.-]{16,}|ntn_\w{12,}|secret_\w{12,}|lin_api_\w+|figd_[\w-]+|tvly-[\w-]+|pplx-\w+|fc-\w{16,}|BSA\w{16,}|nvapi-[\w-]+|shp[a-z]{2}_\w+|sntrys_\w+|sntryu_\w+|phc_\w+|phx_\w+|dapi\w{16,}|eyJ[\w-]{8,}\.[\w-]*(?:\.[\w-]*)?|whsec_\w+|AGE-SECRET-KEY-\w+)`)
-	longWord   = regexp.MustCompile(`[A-Za-z0-9_-]{20,}={0,2}`)
-	uuid       = regexp.MustCompile(`[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}`)
-	hexWord    = regexp.MustCompile(`^[0-9a-fA-F]{32,}$`)
+	knownToken = lazyregexp.New(`\b(?:gh[oprsu]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[\w-]{12,}|sk-[\w-]{12,}|[rsp]k_(?:live|test)_\w{8,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{8,}|AKIA[A-Z0-9]{12,}|ASIA[A-Z0-9]{12,}|AIza[\w-]{20,}|ya29\.[\w.-]+|hf_\w{12,}|npm_\w{16,}|pypi-[\w-]{16,}|dop_v1_\w+|SG\.[\w.-]{16,}|ntn_\w{12,}|secret_\w{12,}|lin_api_\w+|figd_[\w-]+|tvly-[\w-]+|pplx-\w+|fc-\w{16,}|BSA\w{16,}|nvapi-[\w-]+|shp[a-z]{2}_\w+|sntrys_\w+|sntryu_\w+|phc_\w+|phx_\w+|dapi\w{16,}|eyJ[\w-]{8,}\.[\w-]*(?:\.[\w-]*)?|whsec_\w+|AGE-SECRET-KEY-\w+)`)
+	longWord   = lazyregexp.New(`[A-Za-z0-9_-]{20,}={0,2}`)
+	uuid       = lazyregexp.New(`[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}`)
+	hexWord    = lazyregexp.New(`^[0-9a-fA-F]{32,}$`)
 )
 
 // secretsIn returns the secrets in a value, in order. name is that of the variable,
@@ -60,13 +61,13 @@ func secretsIn(name, value string) []span {
 	if isSecret(name, value) {
 		_, rest := cutScheme(value)
 		found := span{len(value) - len(rest), len(value), label(name, "TOKEN")}
-		if !reference.MatchString(value) {
+		if !reference().MatchString(value) {
 			return []span{found}
 		}
 		return betweenReferences(value, found)
 	}
 	var found []span
-	for _, m := range userinfo.FindAllStringSubmatchIndex(value, -1) {
+	for _, m := range userinfo().FindAllStringSubmatchIndex(value, -1) {
 		if m[4] >= 0 {
 			found = append(found, betweenReferences(value, span{m[4], m[5], "PASSWORD"})...)
 		} else {
@@ -74,16 +75,16 @@ func secretsIn(name, value string) []span {
 		}
 	}
 	found = append(found, namedSecrets(value)...)
-	for _, m := range knownToken.FindAllStringIndex(value, -1) {
+	for _, m := range knownToken().FindAllStringIndex(value, -1) {
 		found = append(found, span{m[0], m[1], label(name, "TOKEN")})
 	}
-	for _, m := range longWord.FindAllStringIndex(value, -1) {
-		if !pathLike.MatchString(value) && isRandom(value[m[0]:m[1]]) {
+	for _, m := range longWord().FindAllStringIndex(value, -1) {
+		if !pathLike().MatchString(value) && isRandom(value[m[0]:m[1]]) {
 			found = append(found, span{m[0], m[1], label(name, "TOKEN")})
 		}
 	}
-	if urlLike.MatchString(value) {
-		for _, m := range uuid.FindAllStringIndex(value, -1) {
+	if urlLike().MatchString(value) {
+		for _, m := range uuid().FindAllStringIndex(value, -1) {
 			found = append(found, span{m[0], m[1], "TOKEN"})
 		}
 	}
@@ -93,12 +94,12 @@ func secretsIn(name, value string) []span {
 // namedSecrets returns the secrets that follow their names in the value.
 func namedSecrets(value string) (found []span) {
 	at := 0
-	for _, m := range assignment.FindAllStringSubmatchIndex(value, -1) {
+	for _, m := range assignment().FindAllStringSubmatchIndex(value, -1) {
 		name := value[max(m[2], m[4]):max(m[3], m[5])]
 		if m[0] < at || !isSecret(name, "any") { // no value with this name is a secret
 			continue
 		}
-		v := assigned.FindStringSubmatchIndex(value[m[1]:])
+		v := assigned().FindStringSubmatchIndex(value[m[1]:])
 		if v == nil || !isSecret(name, value[m[1]+v[2]:m[1]+v[3]]) {
 			continue // the value may be the name of the next one
 		}
@@ -117,7 +118,7 @@ func disjoint(value string, all []span) (out []span) {
 		}
 		return b.to - a.to
 	})
-	refs := reference.FindAllStringIndex(value, -1)
+	refs := reference().FindAllStringIndex(value, -1)
 	for _, s := range all {
 		if n := len(out); n > 0 && s.from < out[n-1].to {
 			out[n-1].to = max(out[n-1].to, s.to)
@@ -133,7 +134,7 @@ func disjoint(value string, all []span) (out []span) {
 // betweenReferences returns the parts of a span between references.
 func betweenReferences(value string, s span) (out []span) {
 	at := s.from
-	for _, r := range reference.FindAllStringIndex(value, -1) {
+	for _, r := range reference().FindAllStringIndex(value, -1) {
 		if r[1] <= s.from || r[0] >= s.to {
 			continue
 		}
@@ -157,15 +158,15 @@ func isSecret(name, value string) bool {
 	}
 	_, rest := cutScheme(value)
 	switch {
-	case name == "" || !secretPart.MatchString(name) && !secretPart.MatchString(envName(name)) && !has(secretWords):
+	case name == "" || !secretPart().MatchString(name) && !secretPart().MatchString(envName(name)) && !has(secretWords):
 		return false
 	case rest == "" || slices.Contains(plainValues, strings.ToLower(value)):
 		return false
-	case digits.MatchString(value) && has(countWords):
+	case digits().MatchString(value) && has(countWords):
 		return false
-	case pathLike.MatchString(value) && (has(pathWords) || strings.Count(value, `\`) > 1):
+	case pathLike().MatchString(value) && (has(pathWords) || strings.Count(value, `\`) > 1):
 		return false
-	case urlLike.MatchString(value) && (has(urlWords) || has([]string{"dsn", "connection"})) && !strings.Contains(strings.ToLower(name), "webhook"):
+	case urlLike().MatchString(value) && (has(urlWords) || has([]string{"dsn", "connection"})) && !strings.Contains(strings.ToLower(name), "webhook"):
 		return false
 	}
 	return true
@@ -173,7 +174,7 @@ func isSecret(name, value string) bool {
 
 // cutScheme splits a value after its authentication scheme.
 func cutScheme(value string) (string, string) {
-	at := len(scheme.FindString(value))
+	at := len(scheme().FindString(value))
 	return value[:at], value[at:]
 }
 
@@ -189,10 +190,10 @@ func label(name, fallback string) string {
 // isRandom reports whether a word looks generated: it often changes between digits, upper
 // and lower case. A UUID does not count, as it usually is an identifier.
 func isRandom(w string) bool {
-	if uuid.MatchString(w) {
+	if uuid().MatchString(w) {
 		return false
 	}
-	if hexWord.MatchString(w) {
+	if hexWord().MatchString(w) {
 		return strings.ContainsAny(w, "0123456789")
 	}
 	const other, upper, lower, digit = 0, 1, 2, 3

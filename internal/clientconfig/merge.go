@@ -79,7 +79,7 @@ func equivalent(env Env, a, b Server) bool {
 
 // expand replaces the references to variables that are set.
 func (e Env) expand(value string) string {
-	return reference.ReplaceAllStringFunc(value, func(ref string) string {
+	return reference().ReplaceAllStringFunc(value, func(ref string) string {
 		if set, ok := e.Lookup(ref[2 : len(ref)-1]); ok {
 			return set
 		}
@@ -91,7 +91,7 @@ func (e Env) expand(value string) string {
 // authentication scheme before them.
 func isReference(value string) bool {
 	_, rest := cutScheme(value)
-	return rest != "" && reference.ReplaceAllString(rest, "") == ""
+	return rest != "" && reference().ReplaceAllString(rest, "") == ""
 }
 
 // sameDir reports whether the working directories are equal, or neither is

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // reader fills a Server from an entry of any client. The clients have different
@@ -154,12 +155,12 @@ func (r *reader) notes() {
 func (r *reader) note(sentence string) { r.server.Notes = append(r.server.Notes, sentence) }
 
 // opencodeVariable matches a reference to a variable of opencode.
-var opencodeVariable = regexp.MustCompile(`\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
+var opencodeVariable = lazyregexp.New(`\{env:([A-Za-z_][A-Za-z0-9_]*)\}`)
 
 // text translates the references in a value.
 func (r *reader) text(value string) string {
 	if r.from.File.Client.ID == "opencode" {
-		value = opencodeVariable.ReplaceAllString(value, "$${$1}")
+		value = opencodeVariable().ReplaceAllString(value, "$${$1}")
 	}
 	out, err := r.translate(value)
 	if err != nil && r.reason == "" {

@@ -3,9 +3,10 @@ package clientconfig
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // redact replaces the secrets of servers by references and returns all variables
@@ -34,7 +35,7 @@ func FindSecrets(env Env, s Server) (Server, []string) {
 	s.From = []Origin{{}}
 	var back []string // pairs of a reference to a variable, and the one that it replaces
 	s.replaceAll(func(text string) string {
-		return stored.ReplaceAllStringFunc(text, func(ref string) string {
+		return stored().ReplaceAllStringFunc(text, func(ref string) string {
 			name := fmt.Sprintf("${_REFERENCE_%d}", len(back))
 			back = append(back, name, ref)
 			return name
@@ -54,7 +55,7 @@ func FindSecrets(env Env, s Server) (Server, []string) {
 }
 
 // stored matches a reference to a file or a keyring, which only sandpiper.yaml has.
-var stored = regexp.MustCompile(`\$\{(?:file|keyring):[^}]*\}`)
+var stored = lazyregexp.New(`\$\{(?:file|keyring):[^}]*\}`)
 
 // replaceAll replaces each text of s that may refer to variables.
 func (s *Server) replaceAll(f func(string) string) {
@@ -93,7 +94,7 @@ func (r *redactor) addReferences(s *Server) {
 		}
 	}
 	for _, text := range texts {
-		for _, ref := range reference.FindAllString(text, -1) {
+		for _, ref := range reference().FindAllString(text, -1) {
 			v := r.variable(ref[2 : len(ref)-1])
 			v.addServer(s.Name)
 			for _, in := range s.inputs {

@@ -4,17 +4,18 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 var (
-	reference  = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`) // in the syntax of sandpiper.yaml
-	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	bareName   = regexp.MustCompile(`\$([A-Za-z_][A-Za-z0-9_]*)`) // $NAME, supported by Gemini CLI only
+	reference  = lazyregexp.New(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`) // in the syntax of sandpiper.yaml
+	identifier = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	bareName   = lazyregexp.New(`\$([A-Za-z_][A-Za-z0-9_]*)`) // $NAME, supported by Gemini CLI only
 )
 
-func isIdentifier(s string) bool { return identifier.MatchString(s) }
+func isIdentifier(s string) bool { return identifier().MatchString(s) }
 
 // translate replaces the references in the client's syntax.
 func (r *reader) translate(value string) (string, error) {
@@ -25,7 +26,7 @@ func (r *reader) translate(value string) (string, error) {
 	for {
 		before, rest, found := strings.Cut(value, "${")
 		if r.from.File.Client.ID == "gemini" {
-			before = bareName.ReplaceAllString(before, "$${$1}")
+			before = bareName().ReplaceAllString(before, "$${$1}")
 		}
 		b.WriteString(before)
 		if !found {

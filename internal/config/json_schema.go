@@ -20,6 +20,14 @@ type schemaNode struct {
 	Description string                 `json:"description,omitempty"`
 }
 
+// SchemaFile is the name of the JSON Schema that is written beside a generated configuration file, so
+// that editors need no network. SchemaLine is the first line of that file, which the YAML language
+// server reads.
+const (
+	SchemaFile = "sandpiper.schema.json"
+	SchemaLine = "# yaml-language-server: $schema=./" + SchemaFile + "\n"
+)
+
 // JSONSchema returns the JSON Schema of a configuration file. It is made from the table of keys; the
 // type of a value is found by letting its parser read examples.
 func JSONSchema() ([]byte, error) {

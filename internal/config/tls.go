@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // TLS configures the encryption of connections of clients, and client certificates.
@@ -32,7 +33,7 @@ type ACME struct {
 // Enabled reports whether connections are encrypted.
 func (t TLS) Enabled() bool { return t.Cert != "" || len(t.ACME.Domains) > 0 }
 
-var domainName = regexp.MustCompile(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])$`)
+var domainName = lazyregexp.New(`^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])$`)
 
 func acmeDomains(to *[]string, s setting) error {
 	const what = "a domain in lower case, such as mcp.example.com, without a wildcard"
@@ -40,7 +41,7 @@ func acmeDomains(to *[]string, s setting) error {
 		return err
 	}
 	for _, name := range *to {
-		if len(name) > 253 || !domainName.MatchString(name) {
+		if len(name) > 253 || !domainName().MatchString(name) {
 			return fault.New(fault.Invalid, "%s: %s contains %.60q; each item must be %s", s.from, s.key, name, what)
 		}
 	}

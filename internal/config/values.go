@@ -18,7 +18,11 @@ func wrong(s setting, allowed string, args ...any) error {
 
 func oneOf(to *string, s setting, allowed ...string) error {
 	if !slices.Contains(allowed, s.text) {
-		return wrong(s, "%s", strings.Join(allowed[:len(allowed)-1], ", ")+" or "+allowed[len(allowed)-1])
+		text := strings.Join(allowed[:len(allowed)-1], ", ") + " or " + allowed[len(allowed)-1]
+		if near := fault.Nearest(s.text, allowed, 1); near != nil {
+			text += "; did you mean " + near[0] + "?"
+		}
+		return wrong(s, "%s", text)
 	}
 	*to = s.text
 	return nil

@@ -12,10 +12,11 @@ import (
 
 // OpenModels returns the local models of a data directory, which it creates if it is missing.
 func OpenModels(dir string) (local.Store, error) {
-	return models(dir), home.Prepare(dir)
+	return Models(dir), home.Prepare(dir)
 }
 
-func models(dir string) local.Store { return local.Store(dataDir(dir).sub("models")) }
+// Models returns the store of models in a data directory, which it neither checks nor creates.
+func Models(dir string) local.Store { return local.Store(dataDir(dir).sub("models")) }
 
 // openEmbedding opens search by embeddings; nil if no model is configured. The model is
 // first called in the background.
@@ -25,7 +26,7 @@ func openEmbedding(c Config, log *slog.Logger) (*embedding.Index, error) {
 		return nil, nil
 	}
 	cfg.Resolve = (&secret.References{Lookup: c.Lookup}).Resolve
-	cfg.Dir = string(models(c.DataDir))
+	cfg.Dir = string(Models(c.DataDir))
 	m, err := model.New(cfg)
 	if err != nil {
 		return nil, err

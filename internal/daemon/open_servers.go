@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
@@ -59,7 +60,7 @@ type serverSet struct {
 
 func newServerSet(c *config.Config) (s serverSet, err error) {
 	for _, one := range c.Servers {
-		s.configured = append(s.configured, catalog.Configured{Name: one.Name, Category: one.Category, Identity: identity(one), Review: one.Review, Trusted: one.Trusted || one.OpenAPI != nil && !one.Project, Local: one.Local != nil})
+		s.configured = append(s.configured, catalogServer(one))
 		s.upstream = append(s.upstream, upstreamServer(one, c.Lookup))
 	}
 	for _, path := range c.Catalogs {
@@ -72,6 +73,20 @@ func newServerSet(c *config.Config) (s serverSet, err error) {
 	return s, nil
 }
 
+// catalogServer returns a server as the catalog needs it.
+func catalogServer(s config.Server) catalog.Configured {
+	return catalog.Configured{Name: s.Name, Category: s.Category, Identity: identity(s), Review: s.Review, Trusted: s.Trusted || s.OpenAPI != nil && !s.Project, Local: s.Local != nil}
+}
+
+// ListedTools returns the trusted definitions of a server from its last listing on disk. It
+// creates nothing.
+func ListedTools(dir string, s config.Server) ([]tool.Definition, error) {
+	return catalog.ListedTools(dataDir(dir).sub(catalogDir), catalogServer(s))
+}
+
+// catalogDir is the directory of the catalog in the data directory.
+const catalogDir = "catalog"
+
 func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstream.Server {
 	return upstream.Server{
 		Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI, Local: s.Local,
@@ -83,7 +98,7 @@ func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstrea
 func openCatalog(c serversConfig, now serverSet) (*catalog.Catalog, error) {
 	return catalog.Open(catalog.Config{
 		Servers: now.configured, Static: now.static,
-		Dir: c.Data.sub("catalog"), Embeddings: c.Embeddings, Log: c.Log.Logger,
+		Dir: c.Data.sub(catalogDir), Embeddings: c.Embeddings, Log: c.Log.Logger,
 		Allow: c.Data.allow,
 	})
 }

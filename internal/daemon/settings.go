@@ -139,5 +139,8 @@ func (d *Daemon) CheckTier(tier string) error {
 	if len(tiers) == 0 {
 		return e.WithHint("the configuration has none: add it below tiers:")
 	}
+	if near := fault.Nearest(tier, tiers, 1); near != nil {
+		return e.WithHint("did you mean %s?", near[0])
+	}
 	return e.WithHint("tiers in the configuration are %s", strings.Join(tiers, ", "))
 }

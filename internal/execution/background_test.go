@@ -109,6 +109,25 @@ func TestSignalBeforeWaitIsKept(t *testing.T) {
 	}
 }
 
+// A failed execution can be resumed, and then receives the signals that were sent to it before.
+func TestSignalsOutliveFailure(t *testing.T) {
+	l := newRestarts(t)
+	failing := callFind + "\ncrash"
+	s, h := l.restart(t, map[string]string{"# servers, wait_for": failing})
+	id := dispatch(t, s, h, "# servers, wait_for", journal.ResumeOnRestart)
+	if err := s.Signal(t.Context(), h, id, "a", json.RawMessage("7")); err != nil {
+		t.Fatal(err)
+	}
+	runDue(t, s, h)
+	if e, _ := entry(t, h, id); e.Outcome != journal.Unsuccessful {
+		t.Fatalf("%+v", e)
+	}
+	s, h = l.restart(t, map[string]string{"# servers, wait_for": callFind + "\n" + wait(`"event":"a"`)})
+	if r := s.resume(t, h, id); string(r.Value) != `{"value":7}` || l.called.Load() != 1 {
+		t.Errorf("%+v after %d calls", r, l.called.Load())
+	}
+}
+
 func TestForegroundExecutionContinuesInBackground(t *testing.T) {
 	l := newRestarts(t)
 	s, h := l.restart(t, nil)

@@ -37,14 +37,27 @@ type Suspension struct {
 
 // List returns the tenants that have data, by id.
 func (t *Homes) List(ctx context.Context) ([]Entry, error) {
+	var all []Entry
+	err := t.Each(ctx, func(e Entry) error {
+		all = append(all, e)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.ID.String(), b.ID.String()) })
+	return all, nil
+}
+
+// Each calls f with each tenant that has data, in no order.
+func (t *Homes) Each(ctx context.Context, f func(Entry) error) error {
 	dirs, err := os.ReadDir(t.layout.private())
 	if err != nil {
-		return nil, dirFault(err)
+		return dirFault(err)
 	}
-	var all []Entry
 	for _, d := range dirs {
 		if err := ctx.Err(); err != nil {
-			return nil, err
+			return err
 		}
 		id, ok := t.layout.idOf(d.Name())
 		if !ok {
@@ -54,13 +67,14 @@ func (t *Homes) List(ctx context.Context) ([]Entry, error) {
 		if fault.KindOf(err) == fault.NotFound { // it was deleted in between
 			continue
 		}
-		if err != nil {
-			return nil, err
+		if err == nil {
+			err = f(e)
 		}
-		all = append(all, e)
+		if err != nil {
+			return err
+		}
 	}
-	slices.SortFunc(all, func(a, b Entry) int { return strings.Compare(a.ID.String(), b.ID.String()) })
-	return all, nil
+	return nil
 }
 
 // Find returns the entry of a tenant that has data.

@@ -16,15 +16,16 @@ const testVersion = "v0.9.0-rc.1"
 
 // TestInstall builds a release for this machine and starts the program from every kind of file.
 func TestInstall(t *testing.T) {
-	require(t, "debootstrap", "dpkg", "npm", "podman", "python3")
+	require(t, "debootstrap", "dpkg", "npm", "podman", "python3", "rpm")
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
 	clone := newClone(t)
-	dir := build(t, clone)
+	const kinds = "archives,packages,npm,wheels,images,sbom,notes,formula"
 	arch := runtime.GOARCH
+	dir := build(t, clone, arch, kinds)
 	t.Run("same bytes", func(t *testing.T) {
-		again := build(t, newClone(t))
+		again := build(t, newClone(t), arch, kinds)
 		for _, name := range names(t, dir) {
 			a, err := sumOf(filepath.Join(dir, name))
 			b, err2 := sumOf(filepath.Join(again, name))
@@ -69,6 +70,19 @@ func TestInstall(t *testing.T) {
 			t.Errorf("after purge: %v", err)
 		}
 	})
+	t.Run("rpm", func(t *testing.T) {
+		root := t.TempDir()
+		files, err := filepath.Glob(filepath.Join(dir, "*.rpm"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		execute(t, "rpm", "--root", root, "--install", "--nodeps", files[0]) // the root has no other package
+		works(t, filepath.Join(root, "usr/bin/sandpiper"))
+		execute(t, "rpm", "--root", root, "--erase", "sandpiper")
+		if _, err := os.Lstat(filepath.Join(root, "usr/bin/sandpiper")); !os.IsNotExist(err) {
+			t.Errorf("after --erase: %v", err)
+		}
+	})
 	t.Run("image", func(t *testing.T) {
 		podman := newPodman(t)
 		execute(t, podman, "load", "-i", filepath.Join(dir, "sandpiper_0.9.0-rc.1_image.tar"))
@@ -94,6 +108,19 @@ func TestInstall(t *testing.T) {
 		serve.Env = append(os.Environ(), "PATH="+path, "XDG_CONFIG_HOME="+t.TempDir())
 		converse(t, serve)
 	})
+}
+
+// TestOtherArchitectures starts the programs of archives for processors that this machine emulates.
+func TestOtherArchitectures(t *testing.T) {
+	require(t, "qemu-aarch64-static")
+	if runtime.GOARCH != "amd64" {
+		t.Skip("needs amd64")
+	}
+	dir, to := build(t, newClone(t), "arm64", "archives"), t.TempDir()
+	execute(t, "tar", "-xzf", filepath.Join(dir, "sandpiper_0.9.0-rc.1_linux_arm64.tar.gz"), "-C", to, "--strip-components=1")
+	if got := execute(t, "qemu-aarch64-static", filepath.Join(to, "sandpiper"), "--version"); !strings.HasPrefix(got, "sandpiper "+testVersion+" ") || !strings.Contains(got, "linux/arm64") {
+		t.Errorf("--version prints %q", got)
+	}
 }
 
 const power = "1267650600228229401496703205376\n"
@@ -147,11 +174,11 @@ func newClone(t *testing.T) string {
 	return to
 }
 
-// build builds the release of a clone for this machine.
-func build(t *testing.T, clone string) string {
+// build builds some kinds of files of a release from a clone, for one architecture.
+func build(t *testing.T, clone, arch, kinds string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "files")
-	c := exec.Command("go", "run", ".", "-version", testVersion, "-dir", dir, "-arch", runtime.GOARCH, "-only", "archives,packages,npm,wheels,images,sbom,notes,formula")
+	c := exec.Command("go", "run", ".", "-version", testVersion, "-dir", dir, "-arch", arch, "-only", kinds)
 	c.Dir = filepath.Join(clone, "scripts/release")
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -11,7 +11,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// End stores the outcome of an execution that this process runs.
+// End stores the outcome of an execution that this process runs. Signals that the code has not
+// received are kept as long as the record, for a resume.
 func (b *Background) End(ctx context.Context, id string, o BackgroundOutcome, result []byte) error {
 	if len(result) > maxBackgroundBytes {
 		return fault.New(fault.Exhausted, "the result has %d bytes; at most %d are kept", len(result), maxBackgroundBytes)
@@ -35,7 +36,7 @@ func (b *Background) end(ctx context.Context, tx *store.Tx, id string, o Backgro
 	if err != nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE execution = ?", id); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE execution = ?1 AND NOT EXISTS (SELECT 1 FROM journal_executions WHERE execution = ?1)", id); err != nil {
 		return err
 	}
 	_, err = tx.ExecContext(ctx, "DELETE FROM journal_background WHERE state = 'ended' AND execution NOT IN (SELECT execution FROM journal_background WHERE state = 'ended' ORDER BY changed DESC LIMIT ?)", maxBackgroundEnded)
@@ -101,8 +102,7 @@ func (b *Background) Cancel(ctx context.Context, id string) error {
 		if err := b.end(ctx, tx, id, Cancelled, nil); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM journal_executions WHERE execution = ?", id)
-		return err
+		return deleteRecord(ctx, tx, id)
 	})
 }
 

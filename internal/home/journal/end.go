@@ -72,13 +72,18 @@ func (l *Log) record(ctx context.Context, ends map[string]State) error {
 
 func end(ctx context.Context, tx *store.Tx, id string, s State) error {
 	if s == "" {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE execution = ?", id); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, "DELETE FROM journal_executions WHERE execution = ?", id)
-		return err
+		return deleteRecord(ctx, tx, id)
 	}
 	_, err := tx.ExecContext(ctx, "UPDATE journal_executions SET state = ?, process = '', changed = ? WHERE execution = ?", string(s), time.Now().UnixMilli(), id)
+	return err
+}
+
+// deleteRecord deletes the record of an execution, and the signals that its code has not received.
+func deleteRecord(ctx context.Context, tx *store.Tx, id string) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE execution = ?", id); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM journal_executions WHERE execution = ?", id)
 	return err
 }
 

@@ -68,3 +68,11 @@ CREATE TABLE journal_signals (
 ) STRICT;
 CREATE INDEX journal_signals_execution ON journal_signals (execution, event);
 `
+
+// Queries for names, see home.Names: executions that can be resumed, background executions, and those of them that
+// have not ended; the latest first.
+const (
+	UnfinishedQuery       = "SELECT execution, state FROM journal_executions ORDER BY changed DESC LIMIT 200"
+	BackgroundQuery       = "SELECT execution, state FROM journal_background ORDER BY created DESC LIMIT 200"
+	ActiveBackgroundQuery = "SELECT execution, state FROM journal_background WHERE state != 'ended' ORDER BY created DESC LIMIT 200"
+)

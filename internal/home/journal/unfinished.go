@@ -219,7 +219,7 @@ func (r *Record) ClockReadings() []int64 {
 func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {
 	old, err := l.beyond(ctx, tx)
 	for _, id := range old {
-		if _, err := tx.ExecContext(ctx, "DELETE FROM journal_executions WHERE execution = ?", id); err != nil {
+		if err := deleteRecord(ctx, tx, id); err != nil {
 			return err
 		}
 	}

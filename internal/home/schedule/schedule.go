@@ -54,6 +54,9 @@ CREATE INDEX schedule_runs_of ON schedule_runs (schedule, number);
 CREATE INDEX schedule_runs_unfinished ON schedule_runs (state) WHERE state IN ('started', 'waiting');
 `
 
+// AgentQuery selects the schedules that an agent has created; see home.Names.
+const AgentQuery = "SELECT name, source FROM schedules WHERE source = 'agent' ORDER BY name"
+
 // Overlap tells what happens to a due time while an earlier run has not ended.
 type Overlap string
 

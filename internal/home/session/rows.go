@@ -46,6 +46,9 @@ CREATE TABLE session_files (
 ) STRICT, WITHOUT ROWID;
 `
 
+// NameQuery selects the sessions, the latest first; see home.Names.
+const NameQuery = "SELECT id, tasks || ' tasks' FROM sessions ORDER BY ended DESC LIMIT 200"
+
 // fit truncates fields beyond the limits.
 func (s *Step) fit() {
 	s.Result, s.Output = clip(s.Result), clip(s.Output)

@@ -59,6 +59,9 @@ CREATE TABLE skill_uses (
 const InstructionTables = `ALTER TABLE skills ADD COLUMN instructions TEXT NOT NULL DEFAULT '';
 `
 
+// NameQuery selects the skills with their descriptions; see home.Names.
+const NameQuery = "SELECT name, description FROM skills AS s WHERE version = (SELECT max(version) FROM skills WHERE name = s.name) ORDER BY name"
+
 // Config of a Store.
 type Config struct {
 	DB         *store.DB // with Tables in it. Required

@@ -36,6 +36,9 @@ CREATE TABLE states (
 ) STRICT;
 `
 
+// NameQuery selects the names of the values; see home.Names.
+const NameQuery = "SELECT name, size || ' bytes' FROM states ORDER BY name"
+
 // Limits of a tenant's values.
 const (
 	MaxName   = 200       // characters of a name

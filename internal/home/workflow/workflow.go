@@ -40,6 +40,13 @@ CREATE TABLE workflow_runs (
 CREATE INDEX workflow_runs_started ON workflow_runs (started);
 `
 
+// Queries for names, see home.Names: the saved workflows, the runs, and those that have not ended.
+const (
+	NameQuery    = "SELECT name, '' FROM workflows ORDER BY name"
+	RunQuery     = "SELECT execution, workflow || ', ' || state FROM workflow_runs ORDER BY started DESC LIMIT 200"
+	RunningQuery = "SELECT execution, workflow FROM workflow_runs WHERE ended = 0 ORDER BY started DESC LIMIT 200"
+)
+
 // Limits of a tenant.
 const (
 	MaxNames  = 500

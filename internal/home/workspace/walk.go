@@ -38,38 +38,55 @@ func (f *Files) Changed(ctx context.Context, subpath string, since time.Time) (L
 
 // find lists the files in subpath that changed since a time.
 func (f *Files) find(ctx context.Context, subpath string, since time.Time) (Listing, error) {
+	l := Listing{Files: []string{}}
+	missed, err := f.each(ctx, subpath, func(name string, e entry) error {
+		if e.changed.Before(since) {
+			return nil
+		}
+		if len(l.Files) == maxListed {
+			return errStop
+		}
+		l.Files = append(l.Files, name)
+		return nil
+	})
+	if errors.Is(err, errStop) {
+		missed, err = true, nil
+	}
+	l.Truncated = missed
+	slices.Sort(l.Files)
+	return l, err
+}
+
+// Each calls found with the name of each file that List would return without a limit, in no
+// order. It reports whether files are missing: too deep, or not readable.
+func (f *Files) Each(ctx context.Context, subpath string, found func(name string) error) (missed bool, err error) {
+	return f.each(ctx, subpath, func(name string, _ entry) error { return found(name) })
+}
+
+func (f *Files) each(ctx context.Context, subpath string, found func(string, entry) error) (missed bool, err error) {
 	p, err := clean(subpath)
 	if err != nil {
-		return Listing{}, err
+		return false, err
 	}
 	d, rel := f.locate(p)
 	start, err := d.openDir(rel)
 	if errors.Is(err, errNotDir) {
-		return Listing{}, fault.Wrap(fault.Invalid, err, "%.80q is not a directory", subpath)
+		return false, fault.Wrap(fault.Invalid, err, "%.80q is not a directory", subpath)
 	}
 	if err != nil {
-		return Listing{}, explain(subpath, err)
+		return false, explain(subpath, err)
 	}
 	defer start.Close()
 	prefix := ""
 	if p != "." {
 		prefix = p + "/"
 	}
-	return f.list(ctx, start, prefix, since)
-}
-
-func (f *Files) list(ctx context.Context, start *dir, prefix string, since time.Time) (Listing, error) {
-	l := Listing{Files: []string{}}
 	w := walk{start: start}
 	w.file = func(_ *dir, name string, e entry) error {
-		if !e.mode.IsRegular() || e.changed.Before(since) {
+		if !e.mode.IsRegular() {
 			return nil
 		}
-		if len(l.Files) == maxListed {
-			return errStop
-		}
-		l.Files = append(l.Files, strings.ToValidUTF8(prefix+w.path()+name, "\uFFFD"))
-		return nil
+		return found(strings.ToValidUTF8(prefix+w.path()+name, "\uFFFD"), e)
 	}
 	w.enter = func(name string) bool {
 		if _, mounted := f.mounts[path.Join(prefix, name)]; mounted && w.depth() == 1 {
@@ -79,13 +96,8 @@ func (f *Files) list(ctx context.Context, start *dir, prefix string, since time.
 		w.missed = w.missed || !fits
 		return fits
 	}
-	err := w.run(ctx)
-	if errors.Is(err, errStop) {
-		w.missed, err = true, nil
-	}
-	l.Truncated = w.missed
-	slices.Sort(l.Files)
-	return l, err
+	err = w.run(ctx)
+	return w.missed, err
 }
 
 // Usage is the disk usage of a workspace.

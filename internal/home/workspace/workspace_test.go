@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -383,4 +384,26 @@ func namesIn(t *testing.T, dir string) (names []string) {
 		names = append(names, e.Name())
 	}
 	return names
+}
+
+func TestEachFindsTheFilesOfAList(t *testing.T) {
+	f := open(t, workspace.Config{})
+	for _, name := range []string{"b/two", "a", "b/c/three"} {
+		write(t, f, name, name)
+	}
+	for _, dir := range []string{".", "b"} {
+		l, err := f.List(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		missed, err := f.Each(t.Context(), dir, func(name string) error {
+			got = append(got, name)
+			return nil
+		})
+		slices.Sort(got)
+		if diff := cmp.Diff(l.Files, got); diff != "" || missed || err != nil {
+			t.Errorf("%s, missed %v, %v:\n%s", dir, missed, err, diff)
+		}
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // NearMiss is text that resembles a value of a type and is not one.
@@ -18,25 +20,25 @@ type NearMiss struct {
 // resemble one.
 type shape struct {
 	typ    Type
-	expr   *regexp.Regexp
+	expr   func() *regexp.Regexp
 	reason func(p *pass, start, end int) string
 }
 
 var shapes = []shape{
-	{IBAN, regexp.MustCompile(`\b[A-Z]{2}[0-9]{2}(?: ?[0-9A-Z]{2,4}){3,8}\b`), ibanMiss},
-	{CreditCard, regexp.MustCompile(`\b[0-9](?:[ -]?[0-9]){11,18}\b`), cardMiss},
-	{SSN, regexp.MustCompile(`\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b`), func(*pass, int, int) string {
+	{IBAN, lazyregexp.New(`\b[A-Z]{2}[0-9]{2}(?: ?[0-9A-Z]{2,4}){3,8}\b`), ibanMiss},
+	{CreditCard, lazyregexp.New(`\b[0-9](?:[ -]?[0-9]){11,18}\b`), cardMiss},
+	{SSN, lazyregexp.New(`\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b`), func(*pass, int, int) string {
 		return "no such area, group or serial was issued, or it is published as an example"
 	}},
-	{IPAddress, regexp.MustCompile(`\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b`), quadMiss},
-	{Phone, regexp.MustCompile(`\b[0-9]{7,11}\b`), func(p *pass, start, _ int) string {
+	{IPAddress, lazyregexp.New(`\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b`), quadMiss},
+	{Phone, lazyregexp.New(`\b[0-9]{7,11}\b`), func(p *pass, start, _ int) string {
 		if w := p.hintWord(start); w != "" {
 			return fmt.Sprintf("the word %q before it denotes another number", w)
 		}
 		return "without a country code, groups or a word such as phone before it, digits are no telephone number"
 	}},
-	{APIKey, regexp.MustCompile(`[A-Za-z_][A-Za-z0-9_.-]{2,48}["']? *(?:=>|:=|=|:) *["']?[^\s"',;]{6,200}`), secretMiss},
-	{Name, regexp.MustCompile(`"name" *: *"[^"\n]{3,60}"`), func(*pass, int, int) string {
+	{APIKey, lazyregexp.New(`[A-Za-z_][A-Za-z0-9_.-]{2,48}["']? *(?:=>|:=|=|:) *["']?[^\s"',;]{6,200}`), secretMiss},
+	{Name, lazyregexp.New(`"name" *: *"[^"\n]{3,60}"`), func(*pass, int, int) string {
 		return "nothing else in the record indicates a person; pii.names: always does not require it"
 	}},
 }
@@ -47,7 +49,7 @@ const maxNearMisses = 100
 func (s *Scanner) nearMisses(text string, found []Finding) (all []NearMiss) {
 	p := &pass{s: s, text: text}
 	for _, c := range shapes {
-		for _, at := range c.expr.FindAllStringIndex(text, maxNearMisses) {
+		for _, at := range c.expr().FindAllStringIndex(text, maxNearMisses) {
 			f := Finding{Start: at[0], End: at[1]}
 			if slices.ContainsFunc(found, f.overlaps) || slices.ContainsFunc(all, func(m NearMiss) bool { return m.Start < f.End && f.Start < m.End }) {
 				continue

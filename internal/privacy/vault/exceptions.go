@@ -25,6 +25,9 @@ CREATE TABLE vault_exceptions (
 ) STRICT;
 `
 
+// ExceptionQuery selects the ids of exceptions; see home.Names.
+const ExceptionQuery = "SELECT id, trim(type || ' ' || tool || ' ' || key) FROM vault_exceptions ORDER BY created DESC"
+
 // Exception is a rule of the operator for values that are detected and not private. Fields
 // that are empty match everything. Only a keyed hash of a value is stored.
 type Exception struct {

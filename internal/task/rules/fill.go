@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/wording"
 )
 
@@ -192,7 +193,7 @@ func (f *filled) fillLists(all []parameter, text string, values []wording.Value,
 				continue
 			}
 			near := slices.ContainsFunc(v.Before, func(w string) bool { return shares(wording.Stems(p.name), wording.Stem(w)) })
-			next := last >= 0 && listed.MatchString(text[values[last].End:v.Start])
+			next := last >= 0 && listed().MatchString(text[values[last].End:v.Start])
 			if near || next || p.required && last < 0 {
 				list, last = append(list, literal(v.Text)), i
 				f.used[i] = true
@@ -206,7 +207,7 @@ func (f *filled) fillLists(all []parameter, text string, values []wording.Value,
 }
 
 // listed matches what is between two values of a list.
-var listed = regexp.MustCompile(`^(?:\s*,\s*(?:and\s+)?|\s+and\s+|\s+or\s+)$`)
+var listed = lazyregexp.New(`^(?:\s*,\s*(?:and\s+)?|\s+and\s+|\s+or\s+)$`)
 
 // shares reports whether a stem is one of a set, or the beginning of one.
 func shares(all map[string]bool, w string) bool {

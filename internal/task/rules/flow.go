@@ -2,10 +2,10 @@ package rules
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/wording"
 )
 
@@ -46,10 +46,10 @@ func (w *writer) pick(of []string, otherwise string) string {
 }
 
 // references begin a reference of a clause to the previous result: "its title", "the phone number".
-var references = regexp.MustCompile(`(?i)\b(?:its|the|this|their|his|her)\s+`)
+var references = lazyregexp.New(`(?i)\b(?:its|the|this|their|his|her)\s+`)
 
 // noun is the word after a reference.
-var noun = regexp.MustCompile(`^(?:[\p{L}-]+\s*){1,3}`)
+var noun = lazyregexp.New(`^(?:[\p{L}-]+\s*){1,3}`)
 
 // results are words for a whole result.
 var results = stemsOf("result answer total sum value output file content text it this data forecast weather contact event ticket calendar database")
@@ -59,9 +59,9 @@ var results = stemsOf("result answer total sum value output file content text it
 func phrase(p parameter, text string) []string {
 	name := wording.Stems(p.name)
 	var other []string
-	for _, m := range references.FindAllStringIndex(text, -1) {
+	for _, m := range references().FindAllStringIndex(text, -1) {
 		var of []string
-		for _, w := range wording.Words(noun.FindString(text[m[1]:])) {
+		for _, w := range wording.Words(noun().FindString(text[m[1]:])) {
 			if wording.IsFiller(w) || wording.IsVerb(wording.Stem(w)) {
 				break
 			}
@@ -84,7 +84,7 @@ func phrase(p parameter, text string) []string {
 }
 
 // people are words for a row or record as a whole.
-var people = regexp.MustCompile(`(?i)\b(?:this|the|that)\s+(?:first\s+|last\s+)?(?:person|contact|row|record|entry|customer)\b`)
+var people = lazyregexp.New(`(?i)\b(?:this|the|that)\s+(?:first\s+|last\s+)?(?:person|contact|row|record|entry|customer)\b`)
 
 // optionalFromResult returns optional arguments that the last result has, if the clause refers to
 // a record as a whole.
@@ -102,7 +102,7 @@ func (w *writer) optionalFromResult(best choice, c wording.Clause) (all []argume
 		}
 		if of := phrase(p, c.Text); of != nil && !kindWords[wording.Quoted][wording.Stem(p.name)] {
 			all = append(all, argument{p.name, w.pick(of, "")})
-		} else if people.MatchString(c.Text) {
+		} else if people().MatchString(c.Text) {
 			names = append(names, literal(p.name))
 		}
 	}
@@ -113,7 +113,7 @@ func (w *writer) optionalFromResult(best choice, c wording.Clause) (all []argume
 }
 
 // columns match "sum the amount column" and the like.
-var columns = regexp.MustCompile(`(?i)\b(sum|add up|total|average|mean|count|maximum|minimum|largest|smallest)\b.*?\b(?:the\s+)?(?:column\s+([\p{L}\d_-]+)|([\p{L}\d_-]+)\s+column)`)
+var columns = lazyregexp.New(`(?i)\b(sum|add up|total|average|mean|count|maximum|minimum|largest|smallest)\b.*?\b(?:the\s+)?(?:column\s+([\p{L}\d_-]+)|([\p{L}\d_-]+)\s+column)`)
 
 // functions of columns.
 var functions = map[string]string{
@@ -123,7 +123,7 @@ var functions = map[string]string{
 
 // compute adds a computation over the last result; false if the clause asks for none.
 func (w *writer) compute(c wording.Clause) bool {
-	m := columns.FindStringSubmatch(c.Text)
+	m := columns().FindStringSubmatch(c.Text)
 	if m == nil {
 		return false
 	}
@@ -137,7 +137,7 @@ func (w *writer) compute(c wording.Clause) bool {
 }
 
 var (
-	comparison = regexp.MustCompile(`(?i)\b(?:which|what|where|who|is)\b.*\b(warmer|hotter|colder|cooler|cheaper|dearer|larger|bigger|smaller|higher|lower|longer|shorter|older|younger|more \p{L}+|less \p{L}+)\b`)
+	comparison = lazyregexp.New(`(?i)\b(?:which|what|where|who|is)\b.*\b(warmer|hotter|colder|cooler|cheaper|dearer|larger|bigger|smaller|higher|lower|longer|shorter|older|younger|more \p{L}+|less \p{L}+)\b`)
 	least      = wording.Set("colder cooler cheaper smaller lower shorter younger")
 	measures   = map[string]string{"warmer": "temperature", "hotter": "temperature", "colder": "temperature", "cooler": "temperature", "cheaper": "price", "dearer": "price",
 		"larger": "size", "bigger": "size", "smaller": "size", "longer": "length", "shorter": "length", "older": "age", "younger": "age"}
@@ -146,7 +146,7 @@ var (
 // compare writes a program that calls one tool for each of several names, and returns the one with
 // the largest or smallest measure.
 func (w *writer) compare() (code string, ok bool) {
-	m := comparison.FindStringSubmatch(w.text)
+	m := comparison().FindStringSubmatch(w.text)
 	if m == nil {
 		return "", false
 	}

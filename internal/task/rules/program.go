@@ -3,9 +3,9 @@ package rules
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/wording"
 )
@@ -111,7 +111,7 @@ func (p *program) callCode(t task.Described, args []argument) string {
 	for i, a := range args {
 		if a.name == "" {
 			parts[i] = "**" + a.code
-		} else if identifier.MatchString(a.name) && !keywords[a.name] {
+		} else if identifier().MatchString(a.name) && !keywords[a.name] {
 			parts[i] = a.name + "=" + a.code
 		} else {
 			parts[i] = "**{" + literal(a.name) + ": " + a.code + "}"
@@ -145,7 +145,7 @@ func (p *program) importTool(t task.Described) string {
 }
 
 var (
-	identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	identifier = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	keywords   = wording.Set(`and as assert async await break class continue def del elif else except finally for from global if import in is
 		lambda nonlocal not or pass raise return try while with yield False None True`)
 )

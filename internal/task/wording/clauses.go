@@ -1,9 +1,10 @@
 package wording
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // Clause is a part of a task that asks for one thing.
@@ -14,14 +15,14 @@ type Clause struct {
 }
 
 // borders are the words that may separate two clauses. The second group begins the next one.
-var borders = regexp.MustCompile(`(?i)([.;?!]\s+|,?\s+and then\s+|,?\s+then\s+|,\s+and\s+|,\s+|\s+and\s+|:\s+)(\p{L}+)`)
+var borders = lazyregexp.New(`(?i)([.;?!]\s+|,?\s+and then\s+|,?\s+then\s+|,\s+and\s+|,\s+|\s+and\s+|:\s+)(\p{L}+)`)
 
 // Split splits a task into clauses. A clause without a verb belongs to the one before it, or at
 // the beginning to the one after it.
 func Split(text string, values []Value) []Clause {
 	cuts := []int{0}
 	for at := 0; at < len(text); {
-		m := borders.FindStringSubmatchIndex(text[at:])
+		m := borders().FindStringSubmatchIndex(text[at:])
 		if m == nil {
 			break
 		}

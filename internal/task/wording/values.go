@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // Kind is the form of a value in a text.
@@ -42,25 +44,25 @@ const months = `(?i:january|february|march|april|may|june|july|august|september|
 // first group is the value.
 var forms = []struct {
 	kind Kind
-	form *regexp.Regexp
+	form func() *regexp.Regexp
 }{
-	{Quoted, regexp.MustCompile(`"([^"]*)"|“([^”]*)”|(?:^|[\s(\[,:])'([^']*)'`)},
-	{WebAddress, regexp.MustCompile(`\bhttps?://[^\s,;]+`)},
-	{Email, regexp.MustCompile(`[\p{L}\d._%+-]+@[\p{L}\d-]+(?:\.[\p{L}\d-]+)+`)},
-	{Date, regexp.MustCompile(`\b\d{4}-\d{2}-\d{2}\b|\b` + months + ` \d{1,2}(?:st|nd|rd|th)?,? \d{4}\b|\b\d{1,2}(?:st|nd|rd|th|\.)? (?:of )?` + months + `,? \d{4}\b`)},
-	{Clock, regexp.MustCompile(`\b\d{1,2}:\d{2}\b`)},
-	{Phone, regexp.MustCompile(`\+\d[\d ()-]{6,}\d`)},
-	{File, regexp.MustCompile(`[\p{L}\d_~.-]*(?:/[\p{L}\d_.-]+)+|[\p{L}\d_-]+(?:\.[\p{L}\d_-]+)*\.[a-zA-Z][a-zA-Z0-9]{0,4}\b`)},
-	{Expression, regexp.MustCompile(`[(-]*\d[\d.]*\)*(?:\s*(?:\*\*|[-+*/%^])\s*[(-]*\d[\d.]*\)*)+`)},
-	{Number, regexp.MustCompile(`-?\b\d+(?:\.\d+)?\b`)},
-	{Proper, regexp.MustCompile(`\p{Lu}[\p{L}'-]*(?: (?:(?:de|da|do|van|von|of|the|la|le) )?\p{Lu}[\p{L}'-]*)*`)},
+	{Quoted, lazyregexp.New(`"([^"]*)"|“([^”]*)”|(?:^|[\s(\[,:])'([^']*)'`)},
+	{WebAddress, lazyregexp.New(`\bhttps?://[^\s,;]+`)},
+	{Email, lazyregexp.New(`[\p{L}\d._%+-]+@[\p{L}\d-]+(?:\.[\p{L}\d-]+)+`)},
+	{Date, lazyregexp.New(`\b\d{4}-\d{2}-\d{2}\b|\b` + months + ` \d{1,2}(?:st|nd|rd|th)?,? \d{4}\b|\b\d{1,2}(?:st|nd|rd|th|\.)? (?:of )?` + months + `,? \d{4}\b`)},
+	{Clock, lazyregexp.New(`\b\d{1,2}:\d{2}\b`)},
+	{Phone, lazyregexp.New(`\+\d[\d ()-]{6,}\d`)},
+	{File, lazyregexp.New(`[\p{L}\d_~.-]*(?:/[\p{L}\d_.-]+)+|[\p{L}\d_-]+(?:\.[\p{L}\d_-]+)*\.[a-zA-Z][a-zA-Z0-9]{0,4}\b`)},
+	{Expression, lazyregexp.New(`[(-]*\d[\d.]*\)*(?:\s*(?:\*\*|[-+*/%^])\s*[(-]*\d[\d.]*\)*)+`)},
+	{Number, lazyregexp.New(`-?\b\d+(?:\.\d+)?\b`)},
+	{Proper, lazyregexp.New(`\p{Lu}[\p{L}'-]*(?: (?:(?:de|da|do|van|von|of|the|la|le) )?\p{Lu}[\p{L}'-]*)*`)},
 }
 
 // Find returns the values in a text, in its order.
 func Find(text string) (all []Value) {
 	taken := make([]bool, len(text)+1)
 	for _, f := range forms {
-		for _, m := range f.form.FindAllStringSubmatchIndex(text, -1) {
+		for _, m := range f.form().FindAllStringSubmatchIndex(text, -1) {
 			start, end := m[0], m[1]
 			content := text[start:end]
 			for g := 2; g+1 < len(m); g += 2 { // the group that took part
@@ -103,10 +105,10 @@ func isProper(text string, start int, Words string) bool {
 	return !verbs[Stem(first)] && !fillers[strings.ToLower(first)] && (more || before == "" && len(strings.Fields(text)) <= 3)
 }
 
-var ordinal = regexp.MustCompile(`(\d)(?:st|nd|rd|th|\.)`)
+var ordinal = lazyregexp.New(`(\d)(?:st|nd|rd|th|\.)`)
 
 func isoDate(text string) string {
-	plain := strings.ReplaceAll(strings.ReplaceAll(ordinal.ReplaceAllString(text, "$1"), ",", ""), " of ", " ")
+	plain := strings.ReplaceAll(strings.ReplaceAll(ordinal().ReplaceAllString(text, "$1"), ",", ""), " of ", " ")
 	for _, layout := range []string{time.DateOnly, "January 2 2006", "2 January 2006"} {
 		if t, err := time.Parse(layout, capitalize(plain)); err == nil {
 			return t.Format(time.DateOnly)

@@ -1,8 +1,9 @@
 package wording
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // Set returns the words of a text as a set.
@@ -29,15 +30,15 @@ var verbs = func() map[string]bool {
 	return all
 }()
 
-var word = regexp.MustCompile(`[\p{L}\d]+`)
+var word = lazyregexp.New(`[\p{L}\d]+`)
 
 // Words returns the lower-case words of a text or a name: listIssues, list_issues and
 // "list issues" have the same ones.
 func Words(text string) []string {
-	return word.FindAllString(strings.ToLower(humps.ReplaceAllString(text, "$1 $2")), -1)
+	return word().FindAllString(strings.ToLower(humps().ReplaceAllString(text, "$1 $2")), -1)
 }
 
-var humps = regexp.MustCompile(`([a-z\d])([A-Z])`)
+var humps = lazyregexp.New(`([a-z\d])([A-Z])`)
 
 // Stem returns a word without its usual endings, enough to compare words of short texts.
 func Stem(w string) string {
@@ -77,7 +78,7 @@ func wordsBefore(text string) (all []string) {
 // firstWord returns the first word of a text if it is no filler and nothing but space is before it.
 func firstWord(text string) string {
 	text = strings.TrimLeft(text, " -")
-	if at := word.FindStringIndex(text); at != nil && at[0] == 0 && !IsFiller(text[:at[1]]) {
+	if at := word().FindStringIndex(text); at != nil && at[0] == 0 && !IsFiller(text[:at[1]]) {
 		return strings.ToLower(text[:at[1]])
 	}
 	return ""

@@ -178,10 +178,26 @@ func Hash(d tool.Definition) string {
 }
 
 // path returns the file of the listing of a server.
-func (c *Catalog) path(s Configured) string {
+func (c *Catalog) path(s Configured) string { return s.path(c.cfg.Dir) }
+
+func (s Configured) path(dir string) string {
 	sum := sha256.Sum256([]byte(s.Identity))
 	name := url.PathEscape(s.Name)
-	return filepath.Join(c.cfg.Dir, name[:min(len(name), 100)]+"-"+hex.EncodeToString(sum[:6])+".json")
+	return filepath.Join(dir, name[:min(len(name), 100)]+"-"+hex.EncodeToString(sum[:6])+".json")
+}
+
+// ListedTools returns the trusted definitions of a server from its last listing in the directory
+// of a Catalog, for the completion of a command line: without opening the Catalog, which creates
+// the directory. Of a tool that was never trusted it returns the name.
+func ListedTools(dir string, s Configured) (all []tool.Definition, err error) {
+	l, err := load(s.path(dir))
+	if l == nil || err != nil {
+		return nil, err
+	}
+	for _, t := range l.Tools {
+		all = append(all, t.Trusted)
+	}
+	return all, nil
 }
 
 // load returns nil for a server that was never listed.

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A console block of a page, and the comment before it: commands that the test runs first, or the reason why
+// the block is not run.
+var consoleBlock = regexp.MustCompile("(?ms)(?:^<!-- (setup|not run):(.*?)-->\n\n?)?^```console\n(.*?)^```$")
+
+// maxNotRun limits the console blocks that are marked as not run.
+const maxNotRun = 18
+
+// The console blocks of README.md and docs print what they show. UPDATE_SCRIPTS writes what they print to the
+// pages. A comment before a block changes that:
+//
+//	<!-- setup: COMMANDS -->    runs commands, which print nothing, before the block
+//	<!-- not run: REASON -->    leaves the block out
+//
+// In what a page shows, "…" is any text, on a line of its own any lines, and ids, times and durations may
+// differ.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("EXAMPLE_SERVERS") != "" {
+		t.Skip("the pages build programs")
+	}
+	needSandbox(t)
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	servers := exampleServers(t)
+	env := append(pageEnv(t), "REPOSITORY="+root)
+	notRun := 0
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := consoleBlock.FindAllStringSubmatch(string(text), -1)
+		run := 0
+		for _, b := range blocks {
+			if b[1] != "not run" {
+				run++
+			} else if strings.TrimSpace(b[2]) == "" {
+				t.Errorf("%s: a block is not run, without a reason", page)
+			}
+		}
+		notRun += len(blocks) - run
+		if run > 0 && filepath.Base(page) != "serving.md" { // TestServingTranscript
+			t.Run(filepath.Base(page), func(t *testing.T) {
+				t.Parallel()
+				runPage(t, page, string(text), servers, env)
+			})
+		}
+		if prompt := regexp.MustCompile("(?m)^```(|sh|bash|text)\n\\$ .*").FindString(string(text)); prompt != "" {
+			t.Errorf("%s: %q begins a block with a prompt that is not console", page, prompt)
+		}
+	}
+	if notRun > maxNotRun {
+		t.Errorf("%d console blocks are not run, which were at most %d", notRun, maxNotRun)
+	}
+}
+
+// pageEnv returns the environment of the commands of a page, besides its own HOME.
+func pageEnv(t *testing.T) []string {
+	t.Helper()
+	names := []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"}
+	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Without cgo go install finds in the cache what the other tests have built.
+	env := []string{"CGO_ENABLED=0", "XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME")}
+	for i, value := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
+		env = append(env, names[i]+"="+value)
+	}
+	return env
+}
+
+func runPage(t *testing.T, page, text, servers string, env []string) {
+	home := t.TempDir()
+	bin := filepath.Join(home, "go", "bin") // of go install
+	s := startShell(t, home, map[string]string{"/home/me": home}, slices.Concat(env, []string{"GOBIN=" + bin, "PATH=" + bin + ":" + servers + ":" + os.Getenv("PATH")}))
+	got := consoleBlock.ReplaceAllStringFunc(text, func(part string) string {
+		b := consoleBlock.FindStringSubmatch(part)
+		if b[1] == "not run" {
+			return part
+		}
+		if b[1] == "setup" {
+			if said := s.run(b[2]); said != "" {
+				t.Errorf("the setup printed:\n%s", said)
+			}
+		}
+		before, block, _ := strings.Cut(part, "```console\n")
+		return before + s.repeat("```console\n"+block)
+	})
+	if os.Getenv("UPDATE_SCRIPTS") != "" {
+		if err := os.WriteFile(page, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(strings.Split(text, "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("%s differs from what its commands print (+); UPDATE_SCRIPTS=1 updates it:\n%s", page, diff)
+	}
+}
