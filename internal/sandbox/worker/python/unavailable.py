@@ -9,6 +9,7 @@ import errno
 import os
 
 NETWORK = "no network here: use a tool of a server (search_tools finds one)"
+LOCAL = "no sockets between processes here: use multiprocessing.Queue or Pipe, or socket.socketpair"
 PROGRAMS = "programs other than Python cannot be started here: write it in Python, or use a tool of a server"
 
 _SHELL = "/bin/sh"
@@ -34,7 +35,7 @@ def _wrap_init(socket):
             init(self, family, type, proto, fileno)
         except OSError as e:
             if fileno is None and e.errno in (errno.EPERM, errno.EACCES):
-                e.strerror = NETWORK
+                e.strerror = LOCAL if family == socket.AF_UNIX else NETWORK
             raise
 
     socket.socket.__init__ = __init__
