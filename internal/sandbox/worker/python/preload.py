@@ -9,6 +9,7 @@ partial import is worse than none.
 import errno
 import importlib
 import mmap
+import os
 import resource
 import sys
 
@@ -21,8 +22,9 @@ _MOST = 1 << 40
 
 
 def add_path(path):
-    """Add the packages to sys.path, after the standard library and before the workspace."""
+    """Add the packages to sys.path, after the standard library and before the workspace, and to that of interpreters that code starts."""
     sys.path.append(path)
+    os.environ["PYTHONPATH"] = path  # joblib starts some
 
 
 def preload(names, report, off):
