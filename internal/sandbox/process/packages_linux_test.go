@@ -130,6 +130,13 @@ func TestPreloadDoesNotCountTowardsMemoryLimit(t *testing.T) {
 	}
 }
 
+func TestPythonStartedByCodeHasPackages(t *testing.T) {
+	h := newHost(t)
+	h.packages(map[string]string{"good.py": "there = 1\n"})
+	const code = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import good; print(good.there)'], capture_output=True, text=True).stdout"
+	wantResult(t, h.run(h.backend(nil), h.spec("a"), code), `"1\n"`)
+}
+
 func TestRestrictedCodeHasNoPackages(t *testing.T) {
 	h := newHost(t)
 	h.packages(map[string]string{"good.py": "there = 1\n"})
