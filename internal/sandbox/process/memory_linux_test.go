@@ -48,7 +48,7 @@ n`, "120", sandbox.Completed},
 		{"one allocation", `b"x" * 10**9`, "", sandbox.Raised},
 		{"many small ones", "held = []\nwhile True: held.append(bytearray(b'x') * 100_000)", "", ""},
 		{"growing gradually", "import time\nheld = []\nwhile True:\n    held.append(bytearray(b'x') * 10_000_000)\n    time.sleep(0.01)", "", ""},
-		{"a mapping that cannot be made", "import mmap\nmmap.mmap(-1, 600 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)", "", sandbox.Raised},
+		{"a mapping that cannot be made", "import mmap\nmmap.mmap(-1, 700 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)", "", sandbox.Raised},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := h.run(b, h.spec("a"), c.code)
@@ -73,7 +73,7 @@ func TestMemoryErrorLeavesInterpreterUsable(t *testing.T) {
 		code   string
 		status sandbox.Status
 	}{
-		{"held = b'x' * (300 << 20)\nmore = b'x' * (600 << 20)", sandbox.Raised},
+		{"held = b'x' * (300 << 20)\nmore = b'x' * (700 << 20)", sandbox.Raised},
 		{"len(held)", sandbox.Completed},
 		{"del held\nlen(b'x' * (400 << 20))", sandbox.Completed},
 	} {

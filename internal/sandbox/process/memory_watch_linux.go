@@ -44,7 +44,7 @@ const reserveFactor = 2
 // the limit it may not, and takes effect before the cgroup, which also counts memory of the kernel.
 func allowance(free, limit int64) int64 {
 	if free > limit/32 {
-		return free + limit/8
+		return free + limit/4
 	}
 	return free - limit/64
 }

@@ -122,7 +122,7 @@ func TestPreloadDoesNotCountTowardsMemoryLimit(t *testing.T) {
 	const code = "held = bytes(300 << 20)\nlen(held) >> 20"
 	ahead := h.backend(func(c *Config) { c.Preload = []string{"large"} })
 	wantResult(t, h.run(ahead, h.spec("a"), code), "300")
-	if out := h.run(ahead, h.spec("a"), "bytes(600 << 20)"); out.Limit != sandbox.LimitMemory {
+	if out := h.run(ahead, h.spec("a"), "bytes(700 << 20)"); out.Limit != sandbox.LimitMemory {
 		t.Errorf("the limit on memory is gone: %+v", out)
 	}
 	if out := h.run(h.backend(nil), h.spec("a"), "import large\n"+code); out.Limit != sandbox.LimitMemory {
