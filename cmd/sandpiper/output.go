@@ -85,7 +85,7 @@ func withFlagNames(message string) string {
 	return strings.NewReplacer("search_tools(query)", "`sandpiper tools search`", "search_tools", "`sandpiper tools search`", "get_tool_definition", "`sandpiper tools get`",
 		"list_servers", "`sandpiper servers list`", "read_workspace_file", "`sandpiper files cat`", "list_workspace_files", "`sandpiper files ls`", "list_skills", "`sandpiper skills list`",
 		"resume_execution", "`sandpiper executions resume`",
-		"execute_code and dry_run", "`sandpiper exec --dry-run`", "max_memory_mb", "max_memory_mb", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
+		"execute_code and dry_run", "`sandpiper exec --dry-run`", "sandbox.memory_mb", "sandbox.memory_mb", "max_memory_mb", "max_memory_mb", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
 }
 
 // fit pads or cuts text to a width.

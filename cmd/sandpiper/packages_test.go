@@ -143,6 +143,38 @@ func TestNotebookValuesAreShown(t *testing.T) {
 	}
 }
 
+// A file of 200 MB opens with the default limits, with and without preloading.
+func TestPandasReadsLargeFile(t *testing.T) {
+	dir, tell := withPackages(t, "packages")
+	tell("exec", "--timeout", "120s", "-c", `
+rows = "".join(f"{i},city{i % 500},2024-01-{i % 28 + 1:02d},{i % 100},{i * 0.37:.6f},{i * 1.13:.6f},{i * 2.71:.6f},{i * 3.14:.6f},{i * 7.77:.6f}\n" for i in range(20000))
+with open("large.csv", "w") as f:
+    f.write("id,city,when,qty,a,b,c,d,e\n")
+    for _ in range((200 << 20) // len(rows) + 1):
+        f.write(rows)`)
+	const code = `
+import threading
+import pandas as pd
+done = threading.Event()
+threads = [threading.Thread(target=done.wait) for _ in range(100)]
+for t in threads:
+    t.start()
+done.set()
+df = pd.read_csv("large.csv")
+[len(df) > 2_000_000, int(df.groupby("city").qty.max().max())]`
+	for _, preload := range []bool{true, false} {
+		if !preload {
+			if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte("sandbox: {packages: [pandas, matplotlib, pillow]}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got struct{ Result json.RawMessage }
+		if err := json.Unmarshal(tell("exec", "--json", "--timeout", "120s", "-c", code), &got); err != nil || string(got.Result) != "[true,99]" {
+			t.Errorf("preload %v: %s %v", preload, got.Result, err)
+		}
+	}
+}
+
 func decoded(t *testing.T, data string) image.Image {
 	t.Helper()
 	b, err := base64.StdEncoding.DecodeString(data)

@@ -101,7 +101,7 @@ func TestAnswers(t *testing.T) {
 		{"an exception", "stderr shown\nprint before\nraise KeyError 'x'", `{"success":false,"error":"'x'","error_type":"KeyError","error_source":"code","traceback":"Traceback (most recent call last):\nKeyError: 'x'","output":["before"],"stderr":"shown\n"` + tail},
 		{"an exception without words", "raise ValueError", `{"success":false,"error":"ValueError","error_type":"ValueError","error_source":"code","traceback":"Traceback (most recent call last):\nValueError: ","output":[]` + tail},
 		{"a crash", "crash", `{"success":false,"error":"The Python process died: the interpreter died","error_type":"crashed","error_source":"sandpiper","hint":"files in /workspace are intact; change code that calls into C (ctypes, deep recursion) or uses much memory, then run again","traceback":"","output":[]` + tail},
-		{"memory", "exceed memory", limit("memory", "Memory limit of 500 MB reached", "process the data in pieces, or set memory_mb up to 2048")},
+		{"memory", "exceed memory", limit("memory", "Memory limit of 500 MB reached", "process the data in pieces (read_csv with chunksize, or duckdb, which need not load a file), or set memory_mb up to 2048, whose default is the operator's sandbox.memory_mb")},
 		{"processes", "exceed processes", limit("processes", "Limit of 64 on processes and threads reached", "start fewer at once")},
 		{"open files", "exceed open_files", limit("open_files", "Limit of 100 on open files reached", "close files after use, for example with a with block")},
 		{"file size", "exceed file_size", limit("file_size", "File size limit of 1024 MB reached", "write several smaller files")},

@@ -143,7 +143,7 @@ type Mount struct {
 // Limits of one sandbox. Zero means the backend's default. The time limit is
 // absent: it is the caller's context, since its clock can pause.
 type Limits struct {
-	MemoryBytes    int64         // address space of each process, and memory of all processes together
+	MemoryBytes    int64         // memory in use by all processes together, with files in /tmp and /dev/shm
 	Processes      int           // processes and threads
 	OpenFiles      int           // descriptors of each process
 	FileBytes      int64         // size of one file

@@ -1,13 +1,16 @@
 package reply
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 )
 
-// noModule and noName match Python's errors for a missing module.
+// The errors of Python and pandas for a missing module.
 var (
 	noModule = regexp.MustCompile(`^No module named '([A-Za-z_][A-Za-z0-9_]*)((?:\.[A-Za-z0-9_]+)*)'`)
+	noPlots  = regexp.MustCompile(`^matplotlib is required for plotting`)
+	noExtra  = regexp.MustCompile("^(?:`Import ([A-Za-z0-9_.-]+)` failed|Missing optional dependency '([A-Za-z0-9_.-]+)')") // of pandas
 	noName   = regexp.MustCompile(`^cannot import name '([A-Za-z_][A-Za-z0-9_]*)' from '(client)'`)
 )
 
@@ -34,6 +37,12 @@ var seedModules = map[string]string{
 func missingModuleHint(message string, network bool) string {
 	if m := noName.FindStringSubmatch(message); m != nil {
 		return seedHint(m[2] + "." + m[1])
+	}
+	if noPlots.MatchString(message) {
+		return "return the numbers as a table instead, or ask the operator to run `sandpiper packages add matplotlib` (or --preset data); code cannot install packages"
+	}
+	if m := noExtra.FindStringSubmatch(message); m != nil {
+		return fmt.Sprintf("avoid it, or ask the operator to run `sandpiper packages add %s`; code cannot install packages", m[1]+m[2])
 	}
 	m := noModule.FindStringSubmatch(message)
 	switch {

@@ -150,10 +150,7 @@ func (g Limits) describeLimit(out sandbox.Outcome) (what, next string) {
 		if peak := out.Usage.MemoryPeak; peak > 0 {
 			what += fmt.Sprintf(" (%s used)", formatBytes(peak))
 		}
-		next = "process the data in pieces"
-		if l.MemoryBytes < int64(g.MaxMemoryMB)<<20 {
-			next += fmt.Sprintf(", or set memory_mb up to %d", g.MaxMemoryMB)
-		}
+		next = "process the data in pieces (read_csv with chunksize, or duckdb, which need not load a file), or " + g.moreMemory()
 	case sandbox.LimitProcesses:
 		what, next = "Limit"+withCount(" of ", int64(l.Processes))+" on processes and threads reached", "start fewer at once"
 	case sandbox.LimitOpenFiles:
@@ -174,6 +171,14 @@ func (g Limits) describeLimit(out sandbox.Outcome) (what, next string) {
 		what, next = "A limit was reached", "do less in one call"
 	}
 	return what, next
+}
+
+// moreMemory returns how to raise the memory limit.
+func (g Limits) moreMemory() string {
+	if g.Sandbox.MemoryBytes < int64(g.MaxMemoryMB)<<20 {
+		return fmt.Sprintf("set memory_mb up to %d, whose default is the operator's sandbox.memory_mb", g.MaxMemoryMB)
+	}
+	return "ask the operator to raise sandbox.max_memory_mb"
 }
 
 // formatBytes formats a number of bytes; "" for 0.

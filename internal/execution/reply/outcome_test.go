@@ -25,7 +25,17 @@ func TestOutcomesAreExplained(t *testing.T) {
 		want  Result
 	}{
 		{"a MemoryError", raised("MemoryError", "the code ran out of memory", "memory"), nil,
-			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, Limit: "memory", ErrorType: "MemoryError", Error: "Memory limit of 500 MB reached (498 MB used)", Hint: "process the data in pieces"}}},
+			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, Limit: "memory", ErrorType: "MemoryError", Error: "Memory limit of 500 MB reached (498 MB used)",
+				Hint: "process the data in pieces (read_csv with chunksize, or duckdb, which need not load a file), or ask the operator to raise sandbox.max_memory_mb"}}},
+		{"an array that does not fit", raised("_ArrayMemoryError", "the code ran out of memory: Unable to allocate 7.45 GiB for an array", "memory"), nil,
+			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, Limit: "memory", ErrorType: "_ArrayMemoryError", Error: "the code ran out of memory: Unable to allocate 7.45 GiB for an array",
+				Hint: "Memory limit of 500 MB reached (498 MB used); process the data in pieces (read_csv with chunksize, or duckdb, which need not load a file), or ask the operator to raise sandbox.max_memory_mb"}}},
+		{"plots without matplotlib", raised("ImportError", "matplotlib is required for plotting when the default backend \"matplotlib\" is selected.", ""), nil,
+			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, ErrorType: "ImportError", Error: "matplotlib is required for plotting when the default backend \"matplotlib\" is selected.",
+				Hint: "return the numbers as a table instead, or ask the operator to run `sandpiper packages add matplotlib` (or --preset data); code cannot install packages"}}},
+		{"an optional package of pandas", raised("ImportError", "`Import openpyxl` failed.  Use pip or conda to install the openpyxl package.", ""), nil,
+			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, ErrorType: "ImportError", Error: "`Import openpyxl` failed.  Use pip or conda to install the openpyxl package.",
+				Hint: "avoid it, or ask the operator to run `sandpiper packages add openpyxl`; code cannot install packages"}}},
 		{"an exception caused by a limit keeps its message", raised("OSError", "[Errno 24] Too many open files", "open_files"), nil,
 			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, Limit: "open_files", ErrorType: "OSError", Error: "[Errno 24] Too many open files",
 				Hint: "Limit of 256 on open files reached; close files after use, for example with a with block"}}},

@@ -15,6 +15,8 @@ var refusals = []struct {
 	hint    string
 }{
 	// These are the worker's errors for absent network and programs: see python/unavailable.py.
+	{regexp.MustCompile(`no sockets between processes here`), "", multiprocessingHint},
+	{regexp.MustCompile(`^EOFError$`), "multiprocessing/connection.py", multiprocessingHint},
 	{regexp.MustCompile(`no network here: use a tool|programs other than Python cannot be started here`), "", useToolsHint},
 	{regexp.MustCompile(`\[Errno -[235]\] `), "", "there is no network in the sandbox; " + useToolsHint},
 	{regexp.MustCompile(`^\[Errno 2\]`), "exec", "only Python can run in the sandbox, and no other program: write it in Python, or use a tool of a server"},
@@ -26,9 +28,14 @@ var refusals = []struct {
 	{regexp.MustCompile(`^\[Errno (38|95)\]`), "flock", "flock is not available in the sandbox: use fcntl.lockf, or replace a file atomically with os.replace"},
 	{regexp.MustCompile(`^\[Errno 38\]`), "poll", "epoll is not available in the sandbox: use select.poll, or selectors.DefaultSelector"},
 	{regexp.MustCompile(`^\[Errno 38\]`), "", "the sandbox does not have this system call: use another function"},
-	{regexp.MustCompile(`Os \{ code: 38, kind: Unsupported`), "", "this package needs a system call that the sandbox does not have, such as epoll: use another package, for example pandas instead of polars"},
+	{regexp.MustCompile(`Os \{ code: 38, kind: Unsupported`), "", "polars evaluates with epoll, which the sandbox does not have: use duckdb or pandas"},
+	{regexp.MustCompile(`^\[Errno 1\] Operation not permitted`), "mkfifo", "named pipes are not available in the sandbox: use os.pipe or multiprocessing.Pipe"},
+	{regexp.MustCompile(`^\[Errno 1\] Operation not permitted`), "sendmsg", "sendmsg and recvmsg are not available in the sandbox: use send, sendall and recv"},
+	{regexp.MustCompile(`^\[Errno 1\] Operation not permitted`), "recvmsg", "sendmsg and recvmsg are not available in the sandbox: use send, sendall and recv"},
 	{regexp.MustCompile(`^\[Errno 1\] Operation not permitted`), "", "the sandbox has no privileges: it cannot change users, priorities, devices, mounts or other processes, so do without it"},
 }
+
+const multiprocessingHint = "sockets between processes are not available in the sandbox, and neither are multiprocessing.Manager, Listener and forkserver: use Pool, Process, Queue, Pipe, shared_memory or socket.socketpair"
 
 const useToolsHint = "use the tools of connected servers to reach anything outside: search_tools finds them"
 

@@ -1,143 +1,151 @@
 package process
 
 import (
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// Without a cgroup, the daemon enforces the memory limit: it adds up the memory of all
-// processes of a running worker and kills the worker above its limit. RLIMIT_AS bounds
-// each process, the watch bounds the sum, and the sizes of /tmp and /dev/shm and the
-// limits on processes and descriptors bound the memory that it cannot see. Doctor
-// reports this as "soft".
+// The memory limit applies to memory in use, not to reserved address space. Three
+// mechanisms enforce it:
+//
+//   - RLIMIT_DATA makes an allocation fail, so that Python raises MemoryError. It counts
+//     private writable memory that is reserved and not used, and stacks of threads; the
+//     watch therefore raises the soft limit by what is not in use. Code can raise it up to the
+//     hard limit.
+//   - A cgroup bounds the memory of all processes. Without one, the watch measures it and
+//     kills the worker above the limit; doctor reports this as "soft".
+//   - The hard RLIMIT_DATA and RLIMIT_AS bound what one process can allocate between two
+//     measurements.
 
-const watchEvery = 50 * time.Millisecond
+const (
+	watchMost  = 50 * time.Millisecond // between two measurements
+	watchLeast = 5 * time.Millisecond
+	fastest    = 4 << 30 // bytes that code can allocate in a second
+	watchShare = 10      // a measurement takes one part in so many of the time, unless that is too long
+	watchBlind = 20      // measurements that may fail in a row
+)
 
-type softUsage struct {
+// fewProcesses of one worker keep their priority in a sandbox without a cgroup.
+const fewProcesses = 8
+
+// reservable is address space for what is not private writable memory: libraries, mapped files,
+// shared memory.
+const reservable = 4 << 30
+
+// reserveFactor times the memory limit is the hard RLIMIT_DATA.
+const reserveFactor = 2
+
+// allowance returns how much private memory a worker may add when some of its limit is free.
+// Programs allocate more than they fill, so an allocation may exceed what is free a little. Near
+// the limit it may not, and takes effect before the cgroup, which also counts memory of the kernel.
+func allowance(free, limit int64) int64 {
+	if free > limit/32 {
+		return free + limit/4
+	}
+	return free - limit/64
+}
+
+type memoryUsage struct {
 	peak int64
 	over bool
 }
 
-type softWatch struct {
-	done chan struct{}
-	wg   sync.WaitGroup
-	used softUsage
+type memoryWatch struct {
+	done  chan struct{}
+	wg    sync.WaitGroup
+	used  memoryUsage
+	blind int // measurements that have failed in a row
 }
 
-// watch starts watching w if it has no cgroup.
-func (b *Backend) watch(w *process, limits sandbox.Limits) *softWatch {
-	s := &softWatch{done: make(chan struct{})}
-	if w.group != nil || contains(b.cfg.Disabled, "cgroups") {
-		return s
+// watch starts watching the memory of w.
+func (b *Backend) watch(w *process, limits sandbox.Limits) *memoryWatch {
+	m := &memoryWatch{done: make(chan struct{})}
+	kills := w.group == nil && !contains(b.cfg.Disabled, "cgroups")
+	if !kills && contains(b.cfg.Disabled, "rlimits") {
+		return m
 	}
-	s.wg.Go(func() {
-		tick := time.NewTicker(watchEvery)
-		defer tick.Stop()
+	m.wg.Go(func() {
+		timer := time.NewTimer(watchInterval(limits.MemoryBytes, 0))
+		defer timer.Stop()
 		for {
 			select {
-			case <-s.done:
+			case <-m.done:
 				return
-			case <-tick.C:
-				if s.check(w.hostPID(), limits.MemoryBytes) {
+			case <-timer.C:
+				started := time.Now()
+				free := m.check(w, limits.MemoryBytes, kills)
+				if m.used.over {
 					w.kill()
 					return
 				}
+				timer.Reset(watchInterval(free, time.Since(started)))
 			}
 		}
 	})
-	return s
+	return m
 }
 
-func (s *softWatch) stop() softUsage {
-	close(s.done)
-	s.wg.Wait()
-	return s.used
+// watchInterval returns the time until the next measurement: that in which code can allocate the
+// memory that is free.
+func watchInterval(free int64, measured time.Duration) time.Duration {
+	d := time.Duration(float64(max(0, free)) / fastest * float64(time.Second))
+	return min(max(d, watchLeast, watchShare*measured), watchMost)
 }
 
-// check measures once and reports whether the limit is exceeded. The cheap sum of RSS
-// counts shared pages in every process; the exact sum of PSS is computed only if RSS
-// exceeds the limit.
-func (s *softWatch) check(pid int, limit int64) bool {
-	if pid <= 0 {
-		return false
-	}
-	pids := descendants(pid, nil)
-	used := sum(pids, rssOf)
-	if used > limit {
-		used = sum(pids, pssOf)
-	}
-	s.used.peak = max(s.used.peak, used)
-	s.used.over = used > limit
-	return s.used.over
+func (m *memoryWatch) stop() memoryUsage {
+	close(m.done)
+	m.wg.Wait()
+	return m.used
 }
 
-func sum(pids []int, of func(int) int64) int64 {
-	var total int64
-	for _, pid := range pids {
-		total += of(pid)
-	}
-	return total
-}
-
-// descendants returns pid and all its descendants. Orphans are included, since a
-// worker is pid 1 of its namespace.
-func descendants(pid int, found []int) []int {
-	found = append(found, pid)
-	tasks, _ := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
-	for _, t := range tasks {
-		b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/task/" + t.Name() + "/children")
-		for child := range strings.FieldsSeq(string(b)) {
-			if n, err := strconv.Atoi(child); err == nil {
-				found = descendants(n, found)
-			}
-		}
-	}
-	return found
-}
-
-func rssOf(pid int) int64 {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
-	if f := strings.Fields(string(b)); len(f) > 2 {
-		resident, _ := strconv.ParseInt(f[1], 10, 64)
-		return resident * int64(os.Getpagesize())
-	}
-	return 0
-}
-
-func pssOf(pid int) int64 {
-	b, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "Pss:" {
-			kb, _ := strconv.ParseInt(f[1], 10, 64)
-			return kb << 10
-		}
-	}
-	return rssOf(pid)
-}
-
-// hostPID returns the worker's process id in our pid namespace, or 0 if it is
-// gone. Use it only for reading; operations that must not hit a reused pid use the
-// pidfd.
-func (w *process) hostPID() int {
-	return pidOf(w.fd())
-}
-
-// pidOf returns the process id that a pidfd refers to, or 0 if the process is gone.
-func pidOf(pidfd int) int {
-	b, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(pidfd))
-	if err != nil {
+// check measures once, sets the soft RLIMIT_DATA and returns the memory that is free. With kills,
+// it counts all processes and files, and sets used.
+func (m *memoryWatch) check(w *process, limit int64, kills bool) (free int64) {
+	pid := w.hostPID()
+	own := memoryOf(pid)
+	if own.size == 0 { // it has ended, or no file can be opened, which code can achieve
+		m.blind++
+		m.used.over = kills && m.blind > watchBlind && !w.hasExited()
 		return 0
 	}
-	for line := range strings.Lines(string(b)) {
-		if pid, ok := strings.CutPrefix(line, "Pid:"); ok {
-			n, _ := strconv.Atoi(strings.TrimSpace(pid))
-			return max(0, n)
+	m.blind = 0
+	free = limit - (own.private - w.inherited.private)
+	if kills {
+		pids := descendants(pid, nil)
+		if len(pids) > fewProcesses {
+			yieldProcessors(pids)
 		}
+		used := memoryOfAll(pids, limit)
+		m.used.peak = max(m.used.peak, used)
+		m.used.over = used > limit
+		free = min(free, limit-used)
 	}
-	return 0
+	w.limitData(pid, own.data, allowance(free, limit))
+	return free
+}
+
+// yieldProcessors gives processes the lowest priority. With equal priorities a hundred of them
+// would delay the next measurement by seconds, in which they can allocate gigabytes.
+func yieldProcessors(pids []int) {
+	for _, pid := range pids {
+		_ = unix.Setpriority(unix.PRIO_PROCESS, pid, 19) // harmless if the pid is reused
+	}
+}
+
+// limitData sets the soft RLIMIT_DATA of a worker, whose private writable memory is data, so that
+// free bytes can be added.
+func (w *process) limitData(pid int, data, free int64) {
+	if contains(w.b.cfg.Disabled, "rlimits") {
+		return
+	}
+	hard := uint64(w.hardData)
+	set := unix.Rlimit{Cur: min(uint64(data+max(0, free)), hard), Max: hard}
+	var before unix.Rlimit
+	if unix.Prlimit(pid, unix.RLIMIT_DATA, &set, &before) == nil && w.hostPID() != pid {
+		_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &before, nil) // the worker has ended: it was another process
+	}
 }

@@ -118,16 +118,23 @@ func TestHangingPreloadModuleIsSkipped(t *testing.T) {
 
 func TestPreloadDoesNotCountTowardsMemoryLimit(t *testing.T) {
 	h := newHost(t)
-	h.packages(map[string]string{"large.py": "import mmap\nheld = mmap.mmap(-1, 400 << 20)\n"})
+	h.packages(map[string]string{"large.py": "held = b'x' * (400 << 20)\n"})
 	const code = "held = bytes(300 << 20)\nlen(held) >> 20"
 	ahead := h.backend(func(c *Config) { c.Preload = []string{"large"} })
 	wantResult(t, h.run(ahead, h.spec("a"), code), "300")
-	if out := h.run(ahead, h.spec("a"), "bytes(600 << 20)"); out.Limit != sandbox.LimitMemory {
+	if out := h.run(ahead, h.spec("a"), "bytes(700 << 20)"); out.Limit != sandbox.LimitMemory {
 		t.Errorf("the limit on memory is gone: %+v", out)
 	}
 	if out := h.run(h.backend(nil), h.spec("a"), "import large\n"+code); out.Limit != sandbox.LimitMemory {
 		t.Errorf("what code imports itself does not count: %+v", out)
 	}
+}
+
+func TestPythonStartedByCodeHasPackages(t *testing.T) {
+	h := newHost(t)
+	h.packages(map[string]string{"good.py": "there = 1\n"})
+	const code = "import subprocess, sys\nsubprocess.run([sys.executable, '-c', 'import good; print(good.there)'], capture_output=True, text=True).stdout"
+	wantResult(t, h.run(h.backend(nil), h.spec("a"), code), `"1\n"`)
 }
 
 func TestRestrictedCodeHasNoPackages(t *testing.T) {

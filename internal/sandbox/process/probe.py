@@ -56,8 +56,8 @@ result = {
         "setuid": call("setuid", 0),
         "bpf": call("syscall", 321, 0, None, 0),
     },
-    "limits": {n: resource.getrlimit(getattr(resource, "RLIMIT_" + n))[0] for n in ("AS", "NOFILE", "NPROC", "CPU", "FSIZE")},
-    "memory": outcome(lambda: bytearray(limit * 2)),
+    "limits": {n: resource.getrlimit(getattr(resource, "RLIMIT_" + n))[0] for n in ("AS", "DATA", "NOFILE", "NPROC", "CPU", "FSIZE")},
+    "memory": outcome(lambda: bytearray(limit * 3)),
     "processes": forks(),
     "env": sorted(os.environ),
 }

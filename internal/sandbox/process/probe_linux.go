@@ -218,7 +218,7 @@ func (p *probeResult) network() sandbox.Layer {
 }
 
 func (p *probeResult) rlimits() sandbox.Layer {
-	ok := p.in.Limits["AS"] == p.limits.MemoryBytes && p.in.Limits["NOFILE"] == int64(p.limits.OpenFiles) &&
+	ok := p.in.Limits["AS"] > 0 && p.in.Limits["DATA"] > 0 && p.in.Limits["NOFILE"] == int64(p.limits.OpenFiles) &&
 		p.in.Memory == "MemoryError" && p.in.Processes < p.limits.Processes
 	return layer("limits", ok, "allocating above %d MB: %s; %d of %d processes could be forked", p.limits.MemoryBytes>>20, describeErrno(p.in.Memory),
 		p.in.Processes, p.limits.Processes)

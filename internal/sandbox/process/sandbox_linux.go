@@ -3,6 +3,7 @@ package process
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"sync"
 	"syscall"
 	"time"
@@ -98,7 +99,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 const exitWait = time.Second
 
 // explain sets the cause of death of a worker that died without a Done frame.
-func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
+func (x *box) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcome {
 	exit := x.exitStatus()
 	if exit != nil {
 		out.Usage.CPU = max(out.Usage.CPU, time.Duration(exit.CPU*float64(time.Second)))
@@ -109,6 +110,8 @@ func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
 	case exit == nil: // its zygote died first
 		out.Error = "The Python process died"
 		return out
+	case syscall.WaitStatus(exit.Status).Signal() == syscall.SIGABRT && failedAllocation.MatchString(out.Stderr):
+		return x.overMemory(out)
 	case isCPULimit(syscall.WaitStatus(exit.Status), out.Usage.CPU, x.limits.CPU):
 		return over(out, sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
 	}
@@ -121,6 +124,9 @@ func (x *box) explain(out sandbox.Outcome, soft softUsage) sandbox.Outcome {
 	}
 	return out
 }
+
+// failedAllocation matches what programs in Rust and C++ write before they abort because an allocation failed.
+var failedAllocation = regexp.MustCompile(`memory allocation of \d+ bytes failed|std::bad_alloc`)
 
 func (x *box) overMemory(out sandbox.Outcome) sandbox.Outcome {
 	return over(out, sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+

@@ -30,7 +30,10 @@ type process struct {
 	exit    <-chan *zygoteAnswer // exit status from the zygote
 	group   *group
 	level   int // priority levels below the default; see shares
-	once    sync.Once
+
+	inherited memoryUse // from the zygote, which does not count towards the limit
+	hardData  int64     // the hard RLIMIT_DATA
+	once      sync.Once
 }
 
 // fork makes an unbound worker. With ahead it waits until the zygote has settled, and
@@ -120,8 +123,8 @@ type headerMount struct {
 	Target string `json:"target"`
 }
 
-// rlimits are set in this order: AS is last, since no further allocation may be
-// possible after it.
+// rlimits are set in this order: those of memory are last, since no further allocation may be
+// possible after them.
 type rlimits struct {
 	Core   int64 `json:"CORE"`
 	NoFile int64 `json:"NOFILE"`
@@ -131,6 +134,7 @@ type rlimits struct {
 	Lock   int64 `json:"MEMLOCK"`
 	Signal int64 `json:"SIGPENDING"`
 	NProc  int64 `json:"NPROC"`
+	Data   int64 `json:"DATA"`
 	AS     int64 `json:"AS"`
 }
 
@@ -148,10 +152,14 @@ const bindTimeout = 10 * time.Second
 // bind sends the worker the mounts and limits of spec and waits for its lockdown.
 func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	l := spec.Limits
+	pid := w.hostPID()
+	w.inherited = memoryOf(pid)
+	w.hardData = w.inherited.data + reserveFactor*l.MemoryBytes
 	h := header{
 		TmpBytes: tmpBytes(l.MemoryBytes), Landlock: w.b.landlock, Cwd: "/workspace",
 		RLimits: rlimits{Core: noCore, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
-			Signal: queuedSignals, NProc: int64(l.Processes), AS: l.MemoryBytes + w.zygote.preloaded},
+			Signal: queuedSignals, NProc: int64(l.Processes),
+			Data: w.hardData, AS: w.inherited.size + reserveFactor*l.MemoryBytes + reservable},
 	}
 	if w.b.ids.root {
 		h.UID = spec.UID
@@ -194,6 +202,7 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	if err := w.awaitLockdown(); err != nil {
 		return fmt.Errorf("locking down a worker: %w: %s", err, w.readStderr())
 	}
+	w.limitData(pid, w.inherited.data, allowance(l.MemoryBytes, l.MemoryBytes))
 	w.b.groups.start(w.group)
 	if err := w.channel.SetDeadline(time.Time{}); err != nil {
 		return err

@@ -36,10 +36,9 @@ type zygoteRequest struct {
 }
 
 type zygoteAnswer struct {
-	Op     string  `json:"op"`        // preloading, failed, ready, settled, forked, exit
-	Name   string  `json:"name"`      // of a module, for preloading and failed
-	Why    string  `json:"why"`       // for failed
-	Loaded int64   `json:"preloaded"` // bytes of address space, for ready
+	Op     string  `json:"op"`   // preloading, failed, ready, settled, forked, exit
+	Name   string  `json:"name"` // of a module, for preloading and failed
+	Why    string  `json:"why"`  // for failed
 	ID     uint64  `json:"id"`
 	Status int     `json:"status"` // wait status, for exit
 	CPU    float64 `json:"cpu"`    // seconds, for exit
@@ -55,8 +54,7 @@ type zygote struct {
 	settled chan struct{} // closed when the zygote is ready to fork in advance
 	ended   chan struct{} // closed when the zygote no longer answers
 
-	timeout   time.Duration // for the answer to a fork request
-	preloaded int64         // address space used by preloaded modules, added to the limit of its workers
+	timeout time.Duration // for the answer to a fork request
 
 	mu      sync.Mutex
 	next    uint64
@@ -155,7 +153,6 @@ func (z *zygote) begin(init zygoteInit, importTimeout time.Duration) error {
 		case err != nil:
 			return err
 		case a.Op == "ready":
-			z.preloaded = a.Loaded
 			return nil
 		case a.Op == "failed":
 			return &preloadError{a.Name, a.Why}

@@ -241,12 +241,11 @@ var zygoteEnv = []string{
 	// so that code can be replayed. Colliding keys, which a random seed prevents,
 	// affect only the execution that processes them.
 	"PYTHONHASHSEED=0",
-	// every thread's malloc arena would reserve 64 MiB of the address space that RLIMIT_AS bounds
+	// every thread's malloc arena would keep freed memory that counts towards the memory limit
 	"MALLOC_ARENA_MAX=2",
 }
 
-// packageEnv configures known packages: no threads, which a fork would lose and which
-// reserve address space; images instead of windows; a writable directory.
+// packageEnv configures known packages: no threads, which a fork would lose; images instead of windows; a writable directory.
 var packageEnv = []string{
 	"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1",
 	"MPLBACKEND=module://sandpiper.figures", "MPLCONFIGDIR=/tmp",

@@ -6,6 +6,7 @@ marked.
 """
 
 import errno
+import mmap
 import os
 import sys
 from collections import deque
@@ -53,6 +54,7 @@ _LIBRARY = os.path.dirname(os.__file__) + "/"
 _LIBRARIES = (_LIBRARY, "/packages/")
 
 _LIMITS = {
+    errno.ENOMEM: "memory",
     errno.EMFILE: "open_files",
     errno.ENFILE: "open_files",
     errno.EFBIG: "file_size",
@@ -61,6 +63,7 @@ _LIMITS = {
 }
 _FORKS = frozenset({"fork", "forkpty", "fork_exec", "_fork_exec", "posix_spawn", "posix_spawnp"})
 _THREAD = "can't start new thread"
+_STACK = 2 << 20  # of a thread; see zygote.py
 
 
 def describe(exc):
@@ -131,15 +134,23 @@ def limit(exc):
 
 
 def _limit(exc):
-    if isinstance(exc, MemoryError):
+    if isinstance(exc, MemoryError) or type_name(exc) == "OutOfMemoryException":  # the latter is DuckDB's
         return "memory"
     if isinstance(exc, BlockingIOError):
         return "processes" if exc.errno == errno.EAGAIN and _was_forking(exc.__traceback__) else ""
     if isinstance(exc, OSError):
         return _LIMITS.get(exc.errno, "")
     if isinstance(exc, RuntimeError) and _text(exc).startswith(_THREAD):
-        return "processes"
+        return "processes" if _has_memory(_STACK) else "memory"
     return ""
+
+
+def _has_memory(size):
+    try:
+        mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _was_forking(tb):

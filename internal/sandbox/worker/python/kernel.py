@@ -78,6 +78,14 @@ def raise_in(thread, kind):
     _set_async_exc(uint64(thread), _object(kind))
 
 
+def set_thread_stack(size):
+    """Set the size of the stacks of threads that do not choose one."""
+    attributes, at = buffer(bytes(64))  # a pthread_attr_t
+    for name, args in (("pthread_attr_init", ()), ("pthread_attr_setstacksize", (uint64(size),)), ("pthread_setattr_default_np", ())):
+        if e := _named(name)(uint64(at), *args):
+            raise OSError(e, os.strerror(e), name)
+
+
 def call(name, *args):
     """Call the kernel. Arguments are int, bytes (passed as a pointer) and None (NULL).
 

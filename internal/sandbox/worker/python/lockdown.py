@@ -126,7 +126,7 @@ def landlock(abi):
 
 
 def set_rlimits(limits):
-    for name, value in limits.items():  # in the order of the daemon; AS is last
+    for name, value in limits.items():  # in the order of the daemon; those of memory are last
         resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
 
 

@@ -10,6 +10,7 @@ import os
 
 NETWORK = "no network here: use a tool of a server (search_tools finds one)"
 HTTP = "only HTTP requests to hosts that the operator allows: use fetch(url)"
+LOCAL = "no sockets between processes here: use multiprocessing.Queue or Pipe, or socket.socketpair"
 PROGRAMS = "programs other than Python cannot be started here: write it in Python, or use a tool of a server"
 
 servers = None  # sends HTTP requests, if they are allowed
@@ -69,7 +70,7 @@ def _wrap_init(socket):
             init(self, family, type, proto, fileno)
         except OSError as e:
             if fileno is None and e.errno in (errno.EPERM, errno.EACCES):
-                e.strerror = NETWORK if servers is None else HTTP
+                e.strerror = LOCAL if family == socket.AF_UNIX else NETWORK if servers is None else HTTP
             raise
 
     socket.socket.__init__ = __init__

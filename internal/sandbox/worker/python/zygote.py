@@ -28,6 +28,7 @@ with forking.Skippable():
 
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
+_THREAD_STACK = 2 << 20  # RLIMIT_DATA counts whole stacks, which have 8 MiB where the host has the usual RLIMIT_STACK
 _QUIET = 0.05  # seconds in which the first worker has the processors for itself
 _SPECIALIZED = 5  # after this many rehearsals, a worker copies no fewer pages
 _REQUEST, _HEADER, _RIGHTS = 256, 1 << 14, _socket.CMSG_SPACE(16 * 4)  # bytes of a request, of a header, and of their descriptors
@@ -44,22 +45,22 @@ def main():
     for path in init["unmount"]:  # the roots of the mounts, which no forked process may see
         kernel.call("umount2", path.encode() + b"\0", 2)
     _drop_to(init["uid"])
+    kernel.set_thread_stack(_THREAD_STACK)
     first, second = (_program(init[k]) for k in ("filter_first", "filter_second"))
     rehearsal = runtime.warm()
     rest = later.import_steps()
     if init["packages"]:
         preload.add_path(init["packages"])
     lockdown.filter_(first, off)
-    if init["preload"]:  # packages import the modules, too, and their use of memory is measured
+    if init["preload"]:  # packages import the modules, too
         gc.enable()
         collections.deque(rest, 0)
-    preloaded = preload.preload(init["preload"], lambda message: control.send(json.dumps(message).encode()), off)
-    if preloaded is None:
+    if not preload.preload(init["preload"], lambda message: control.send(json.dumps(message).encode()), off):
         return
     interpreter = runtime.prepare()
     gc.freeze()  # of the objects until here; a collection takes longer than a fork
     gc.enable()
-    control.send(json.dumps({"op": "ready", "preloaded": preloaded}).encode())
+    control.send(b'{"op":"ready"}')
     worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], off, second)
     _Forker(control, off, worker).serve(settle(rest, rehearsal, files))
 
