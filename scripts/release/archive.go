@@ -114,6 +114,7 @@ func create(path string, write func(io.Writer) error) error {
 func (r *release) documents() ([]file, error) {
 	files := []file{
 		{name: "LICENSE", path: filepath.Join(r.root, "LICENSE"), mode: 0o644},
+		{name: "NOTICES", path: r.notices, mode: 0o644},
 		{name: "README.md", path: filepath.Join(r.root, "README.md"), mode: 0o644},
 		{name: "sandpiper.service", path: filepath.Join(r.root, "packaging/sandpiper.service"), mode: 0o644},
 		{name: "seccomp.json", path: filepath.Join(r.root, "packaging/seccomp.json"), mode: 0o644},

@@ -42,6 +42,7 @@ type release struct {
 	time     time.Time
 	programs map[target]string // paths of the built programs
 	extra    string            // directory with completions and manual pages
+	notices  string            // path of the licences of what is in the programs
 }
 
 // target is a system that programs are built for.
@@ -166,6 +167,9 @@ func (r *release) build(ctx context.Context, dir string, desktop bool) error {
 		if _, err := outputOf(c); err != nil {
 			return err
 		}
+	}
+	if err := r.writeNotices(ctx, dir); err != nil {
+		return err
 	}
 	r.extra = filepath.Join(dir, "extra")
 	c := command(ctx, r.root, "go", "test", "./cmd/sandpiper", "-count", "1", "-run", "^TestReference$", "-reference", r.extra)

@@ -41,6 +41,7 @@ func (r *release) writeNPMPackage(manifest map[string]any, program file) error {
 	files := []file{
 		{name: "package.json", content: string(text) + "\n", mode: 0o644},
 		{name: "LICENSE", path: filepath.Join(r.root, "LICENSE"), mode: 0o644},
+		{name: "NOTICES", path: r.notices, mode: 0o644},
 		{name: "README.md", path: filepath.Join(r.root, "README.md"), mode: 0o644},
 		program,
 	}

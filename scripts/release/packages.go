@@ -102,6 +102,7 @@ func (r *release) contents(tmp string, t target) (files.Contents, error) {
 	add(filepath.Join(tmp, "sandpiper.service"), "/usr/lib/systemd/system/sandpiper.service", 0o644)
 	add(filepath.Join(tmp, "sandpiper.conf"), "/usr/lib/sysusers.d/sandpiper.conf", 0o644)
 	add(filepath.Join(r.root, "LICENSE"), "/usr/share/doc/sandpiper/copyright", 0o644)
+	add(r.notices, "/usr/share/doc/sandpiper/NOTICES", 0o644)
 	add(filepath.Join(r.root, "README.md"), "/usr/share/doc/sandpiper/README.md", 0o644)
 	add(filepath.Join(r.extra, "completions/sandpiper.bash"), "/usr/share/bash-completion/completions/sandpiper", 0o644)
 	add(filepath.Join(r.extra, "completions/_sandpiper"), "/usr/share/zsh/site-functions/_sandpiper", 0o644)
