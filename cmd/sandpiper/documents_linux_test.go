@@ -92,6 +92,7 @@ func pageEnv(t *testing.T) []string {
 
 func runPage(t *testing.T, page, text, servers string, env []string) {
 	home := t.TempDir()
+	writeOwnFiles(t, home)
 	bin := filepath.Join(home, "go", "bin") // of go install
 	s := startShell(t, home, map[string]string{"/home/me": home}, slices.Concat(env, []string{"GOBIN=" + bin, "PATH=" + bin + ":" + servers + ":" + os.Getenv("PATH")}))
 	got := consoleBlock.ReplaceAllStringFunc(text, func(part string) string {
@@ -107,6 +108,10 @@ func runPage(t *testing.T, page, text, servers string, env []string) {
 		before, block, _ := strings.Cut(part, "```console\n")
 		return before + s.repeat("```console\n"+block)
 	})
+	checkOwnFiles(t, home)
+	if inOwnDirectory[filepath.Base(page)] {
+		checkInOwnDirectory(t, home, text)
+	}
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
 		if err := os.WriteFile(page, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
@@ -115,5 +120,54 @@ func runPage(t *testing.T, page, text, servers string, env []string) {
 	}
 	if diff := cmp.Diff(strings.Split(text, "\n"), strings.Split(got, "\n")); diff != "" {
 		t.Errorf("%s differs from what its commands print (+); UPDATE_SCRIPTS=1 updates it:\n%s", page, diff)
+	}
+}
+
+// ownFiles are files of clients in the home of a reader, which no page changes.
+var ownFiles = map[string]string{
+	".claude.json":     `{"mcpServers": {"github": {"command": "npx", "args": ["-y", "server-github"]}}}`,
+	".cursor/mcp.json": `{"mcpServers": {"notes": {"command": "notes-mcp"}}}`,
+}
+
+func writeOwnFiles(t *testing.T, home string) {
+	t.Helper()
+	for name, text := range ownFiles {
+		file := filepath.Join(home, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func checkOwnFiles(t *testing.T, home string) {
+	t.Helper()
+	for name, want := range ownFiles {
+		if got, err := os.ReadFile(filepath.Join(home, name)); err != nil || string(got) != want {
+			t.Errorf("the page changed ~/%s: %s %v", name, got, err)
+		}
+	}
+}
+
+// inOwnDirectory are the pages that a new reader follows first.
+var inOwnDirectory = map[string]bool{"README.md": true, "tutorial.md": true}
+
+var writtenID = regexp.MustCompile(`(?m)^[$>] .*(exec_[a-z2-7]{26}|\[[A-Z_]+_[a-z0-9]{16}\])`)
+
+// checkInOwnDirectory reports commands that use the reader's own configuration or data, or that contain an id,
+// which differs for each reader.
+func checkInOwnDirectory(t *testing.T, home, text string) {
+	t.Helper()
+	for _, name := range []string{".config/sandpiper/sandpiper.yaml", ".local/share/sandpiper"} {
+		if _, err := os.Stat(filepath.Join(home, name)); err == nil {
+			t.Errorf("the page writes ~/%s", name)
+		}
+	}
+	for _, block := range consoleBlock.FindAllStringSubmatch(text, -1) {
+		if id := writtenID.FindStringSubmatch(block[3]); id != nil {
+			t.Errorf("a command contains %s, which differs for each reader", id[1])
+		}
 	}
 }
