@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -39,8 +40,8 @@ func unattendedReply(q question.Question) tool.Reply {
 	if q.Approval == "" {
 		return tool.Reply{Action: tool.Cancel}
 	}
-	return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"approve":false,"reason":"` +
-		`there is no terminal to ask for approval; run the command at a terminal without --json, or allow this call in the policy"}`)}
+	return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"approve":false,"reason":"` + approval.NotAsked +
+		`: there is no terminal to ask for approval; run the command at a terminal without --json, or allow this call in the policy"}`)}
 }
 
 // field is a property of a question's schema, with the keywords that a prompt uses.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,5 +119,21 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	out, err = sandpiper(home, "exec", "-c", "from servers import crm; crm.upsert_contact(email='a@example.com')").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "there is no terminal to ask for approval") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+func TestDeclinedInitListsNoVariables(t *testing.T) {
+	home := t.TempDir()
+	writeTestFile(t, filepath.Join(home, ".cursor/mcp.json"), `{"mcpServers": {"x": {"command": "x", "env": {"X_TOKEN": "tok-of-x"}}}}`)
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+	p := newTerminal(t, home, "init")
+	p.waitFor("Write ")
+	p.types("n")
+	p.waitFor("Nothing was written.")
+	_ = p.cmd.Wait()
+	rest, _ := io.ReadAll(p.ours) // fails at the end of the terminal
+	if text := p.said.String() + string(rest); strings.Contains(text, "Set these") || !strings.Contains(text, "To add Sandpiper to a client") {
+		t.Errorf("init printed %s", text)
 	}
 }

@@ -165,8 +165,8 @@ func (a *app) printNotes(r reply.Result) {
 	}
 }
 
-// printValue prints the result: a string without quotes, other values as indented JSON,
-// and nothing for null.
+// printValue prints the result: a string without quotes, a table as Markdown, other values as
+// indented JSON, and nothing for null.
 func (a *app) printValue(r reply.Result) error {
 	var text string
 	switch {
@@ -176,12 +176,37 @@ func (a *app) printValue(r reply.Result) error {
 		a.printf("%s\n", visible(text))
 		return nil
 	}
+	if text, ok := tableText(r.Value); ok {
+		a.printf("%s\n", visible(text))
+		return nil
+	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, r.Value, "", "  "); err != nil {
 		return err
 	}
 	a.printf("%s\n", visible(b.String()))
 	return nil
+}
+
+// tableText returns the text of a described table, with its shape and the code that reads all of it.
+func tableText(value json.RawMessage) (string, bool) {
+	var t struct {
+		Table string   `json:"table"`
+		Shape []int    `json:"shape"`
+		Types []string `json:"types"`
+		Path  string   `json:"path"`
+		Next  string   `json:"next"`
+	}
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.DisallowUnknownFields()
+	if d.Decode(&t) != nil || t.Table == "" || len(t.Shape) != 2 || t.Types == nil {
+		return "", false
+	}
+	text := fmt.Sprintf("%s%d rows, %d columns", t.Table, t.Shape[0], t.Shape[1])
+	if t.Next != "" {
+		text += "; all of it: " + t.Next
+	}
+	return text, true
 }
 
 func (a *app) printFailure(r reply.Result) {

@@ -17,17 +17,18 @@ import (
 func (a *app) applyInit(ctx context.Context, p *initPlan, ask bool) error {
 	if len(p.added) > 0 {
 		if ask && !a.confirm(ctx, true, "Write %s?", p.short(p.path)) {
-			p.added = nil
+			p.added, p.declined = nil, true
 			a.printf("Nothing was written.\n")
 			return nil
+		}
+		// The schema comes first: undo reverts the last write first, and keeps the schema if the configuration stays.
+		if err := writeSchema(p.path, p.text, func(c clientconfig.Change) error { _, err := p.record.Write(c); return err }); err != nil {
+			return err
 		}
 		if _, err := p.record.Write(clientconfig.Change{Path: p.path, Old: p.old, New: p.text, Mode: 0o644}); err != nil {
 			return err
 		}
 		a.printDone("wrote %s", p.short(p.path))
-		if err := writeSchema(p.path, p.text, func(c clientconfig.Change) error { _, err := p.record.Write(c); return err }); err != nil {
-			return err
-		}
 	}
 	if err := a.writeEnvFile(p); err != nil {
 		return err

@@ -14,7 +14,9 @@ func (a *app) showNextSteps(p *initPlan) {
 	if len(p.found.Servers) == 0 {
 		a.showNoServers(p)
 	}
-	a.showVariables(p)
+	if !p.declined {
+		a.showVariables(p)
+	}
 	if p.options.here && len(p.added) > 0 {
 		a.printf("\nRun sandpiper trust to enable %s.\n", visibleName(p.short(p.path)))
 	}
@@ -30,7 +32,7 @@ func (a *app) showSnippets(p *initPlan) {
 	var snippets []string
 	files := map[string][]string{}
 	for _, c := range p.clients {
-		if c.snippet == "" || c.has || c.applied() {
+		if c.snippet == "" || c.has || c.applied() || p.options.dry && c.wanted && c.err == nil {
 			continue
 		}
 		if files[c.snippet] == nil {

@@ -26,6 +26,7 @@ type initPlan struct {
 	existing int      // number of servers in old
 	status   []string // of each server in found
 	added    []config.Server
+	declined bool // the user did not confirm the import
 	clients  []initClient
 	record   clientconfig.Record
 }
@@ -162,8 +163,9 @@ type initClient struct {
 	client  clientconfig.Client
 	file    clientconfig.File // no path: the client has no such file
 	snippet string
-	wanted  bool // named by --apply
-	has     bool // the file has an entry of Sandpiper
+	wanted  bool        // named by --apply
+	has     bool        // the file has an entry of Sandpiper
+	edits   []*fileEdit // of the changes, for --dry-run
 	changes []clientconfig.Change
 	changed []string // paths of the written files
 	copies  []string // of each written file, "" if it did not exist
@@ -191,7 +193,8 @@ func (p *initPlan) client(c clientconfig.Client) initClient {
 		return s.From.File.SameTable(file) && s.Reason == clientconfig.ReasonSandpiper
 	})
 	if t.wanted {
-		t.changes, t.err = p.clientChanges(t)
+		t.edits = p.clientEdits(t)
+		t.changes, t.err = changesOf(t.edits)
 	}
 	return t
 }
@@ -202,10 +205,9 @@ type fileEdit struct {
 	edit clientconfig.Edit
 }
 
-// clientChanges returns the changes of a client's files: Sandpiper is added to
+// clientEdits returns the edits of a client's files: Sandpiper is added to
 // one, and with --replace the imported servers are removed from all.
-func (p *initPlan) clientChanges(t initClient) ([]clientconfig.Change, error) {
-	var edits []*fileEdit
+func (p *initPlan) clientEdits(t initClient) (edits []*fileEdit) {
 	if !t.has {
 		put := map[string]clientconfig.Launch{entryName: p.launch(t.client)}
 		edits = append(edits, &fileEdit{t.file, clientconfig.Edit{Put: put}})
@@ -223,6 +225,11 @@ func (p *initPlan) clientChanges(t initClient) ([]clientconfig.Change, error) {
 			edits[j].edit.Drop = append(edits[j].edit.Drop, from.Name)
 		}
 	}
+	return edits
+}
+
+// changesOf applies edits to the content of their files, and writes nothing.
+func changesOf(edits []*fileEdit) ([]clientconfig.Change, error) {
 	var changes []clientconfig.Change
 	for _, e := range edits {
 		i := slices.IndexFunc(changes, func(c clientconfig.Change) bool { return c.Path == e.file.Path })

@@ -60,8 +60,37 @@ func (a *app) showPlan(p *initPlan) {
 			a.printf("  %s\n", s.green("+ "+visibleName(strings.TrimRight(line, "\r\n"))))
 		}
 	}
+	if p.options.dry {
+		a.showClientEdits(p)
+	}
 	if len(p.found.Servers)+len(p.found.Skipped) > 0 && !p.options.dry {
 		a.printf("\n")
+	}
+}
+
+// showClientEdits prints the entries that would be added to the files of clients and
+// removed from them. Those that are removed have names only, since they may contain secrets.
+func (a *app) showClientEdits(p *initPlan) {
+	s := styleFor(a.stdout)
+	for _, c := range p.clients {
+		switch {
+		case !c.wanted:
+			continue
+		case c.err != nil:
+			a.warn(c.client.Name + ": " + errorText(c.err))
+			continue
+		case len(c.edits) == 0:
+			a.printf("\n%s has Sandpiper already\n", c.client.Name)
+		}
+		for _, e := range c.edits {
+			a.printf("\nWould change %s (%s)\n", visibleName(p.short(e.file.Path)), c.client.Name)
+			for name, l := range e.edit.Put {
+				a.printf("  %s\n", s.green("+ "+visibleName(name+": "+strings.Join(append([]string{l.Command}, l.Args...), " "))))
+			}
+			for _, name := range e.edit.Drop {
+				a.printf("  %s\n", s.red("- "+visibleName(name)))
+			}
+		}
 	}
 }
 

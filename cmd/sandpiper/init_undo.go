@@ -1,7 +1,12 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 )
 
 // runInitUndo undoes all changes of init; with --dry-run it lists the copies.
@@ -17,7 +22,7 @@ func (a *app) runInitUndo(env clientconfig.Env, o initOptions) error {
 		}
 		return a.listCopies(copies)
 	}
-	all, err := p.record.Undo()
+	all, err := p.record.Undo(schemaInUse)
 	if err != nil {
 		return err
 	}
@@ -29,10 +34,18 @@ func (a *app) runInitUndo(env clientconfig.Env, o initOptions) error {
 	list := []undone{}
 	left := 0
 	for _, u := range all {
-		if u.Left == "" {
+		switch {
+		case u.Left == "":
 			a.printDone("%s %s", p.short(u.Path), u.Done)
-		} else if left++; !a.json {
-			a.warn(p.short(u.Path) + " was left unchanged: " + u.Left)
+		case u.Kept && (filepath.Ext(u.Path) == ".yaml" || filepath.Base(u.Path) == config.SchemaFile): // no file of a client
+			if !a.json {
+				a.printf("%s was kept: %s\n", visibleName(p.short(u.Path)), u.Left)
+			}
+		default:
+			left++
+			if !a.json {
+				a.warn(p.short(u.Path) + " was left unchanged: " + u.Left)
+			}
 		}
 		list = append(list, undone{u.Path, u.Done, u.Left})
 	}
@@ -46,6 +59,20 @@ func (a *app) runInitUndo(env clientconfig.Env, o initOptions) error {
 		return exit(exitFailed)
 	}
 	return err
+}
+
+// schemaInUse returns why a JSON Schema is kept: a configuration beside it refers to it.
+func schemaInUse(path string) string {
+	if filepath.Base(path) != config.SchemaFile {
+		return ""
+	}
+	files, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*.yaml")) // fails for a wrong pattern only
+	for _, file := range files {
+		if text, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(text), config.SchemaLine) {
+			return filepath.Base(file) + " refers to it"
+		}
+	}
+	return ""
 }
 
 func (a *app) listCopies(copies []string) error {

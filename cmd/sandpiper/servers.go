@@ -56,6 +56,7 @@ type listedServer struct {
 	// daemon has the server.
 	State       string       `json:"state,omitempty"`
 	Connections []connection `json:"connections,omitempty"`
+	unlisted    bool         // its tools were never listed
 }
 
 // connection is the state of a server in a daemon.
@@ -101,7 +102,7 @@ func (a *app) runServersList() error {
 func listServers(configured []config.Server, now *catalog.Snapshot, daemons []daemon.Instance) (all []listedServer) {
 	for _, s := range configured {
 		v, _ := now.Server(s.Name)
-		l := listedServer{Name: s.Name, Enabled: true, Project: s.Project, Target: target(s), Tools: v.Tools, Quarantined: v.Quarantined}
+		l := listedServer{Name: s.Name, Enabled: true, Project: s.Project, Target: target(s), Tools: v.Tools, Quarantined: v.Quarantined, unlisted: v.Listed.IsZero()}
 		for _, i := range daemons {
 			for _, state := range i.Servers {
 				if state.Name == s.Name {
@@ -144,8 +145,11 @@ func (a *app) printServers(servers []listedServer, path string) {
 		if s.Quarantined > 0 {
 			text += fmt.Sprintf(", %d quarantined", s.Quarantined)
 		}
-		if !s.Enabled {
+		switch {
+		case !s.Enabled:
 			text = ""
+		case s.State == "" && s.Tools == 0 && s.unlisted:
+			text = "not listed yet: run sandpiper tools sync " + s.Name
 		}
 		if s.Project {
 			text += ", of the project"

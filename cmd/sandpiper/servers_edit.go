@@ -197,7 +197,7 @@ func (a *app) requestReload(ctx context.Context, d *daemon.Daemon, path string) 
 		return a.writeJSON(map[string]any{"success": true, "file": path, "daemons": append([]daemon.Instance{}, all...)})
 	}
 	if len(all) == 0 {
-		a.printf("No daemon is running on %s; the next one uses the change.\n", visibleName(d.DataDir()))
+		a.printf("It applies from the next start of sandpiper serve.\n")
 	}
 	for _, i := range all {
 		switch {

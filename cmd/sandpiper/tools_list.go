@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,7 +63,7 @@ func (a *app) listServers(ctx context.Context, d *daemon.Daemon, names []string)
 			change, err := d.Servers.List(ctx, name)
 			mu.Lock()
 			defer mu.Unlock()
-			all[name] = listResult{change, err}
+			all[name] = listResult{change, withoutRetry(err)}
 		})
 	}
 	done := make(chan struct{})
@@ -90,6 +91,17 @@ func (a *app) listServers(ctx context.Context, d *daemon.Daemon, names []string)
 			fmt.Fprintf(a.stderr, "\r%s\x1b[K", styleFor(a.stderr).dim(strings.TrimSpace(fit(line, 76))))
 		}
 	}
+}
+
+// withoutRetry removes the time of the next attempt, which a command that ends does not make.
+func withoutRetry(err error) error {
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return err
+	}
+	changed := *e
+	changed.Message, _, _ = strings.Cut(e.Message, "; the next attempt is in ")
+	return &changed
 }
 
 // changeSummary describes the difference between the old and the new list of tools, with

@@ -196,12 +196,14 @@ type Undone struct {
 	Path string
 	Done string // a predicate: "restored"; "" if the file was left unchanged
 	Left string // why the file was left unchanged, and the remedy; "" otherwise
+	Kept bool   // keep returned a reason, or init made the file and it was changed since
 }
 
 // Undo undoes all changes, the last first. An unchanged file is restored from its
 // copy. In a file that was changed since, only our change is reverted; if the
-// same lines were changed, the file is left. Files that are left stay in the list.
-func (r Record) Undo() ([]Undone, error) {
+// same lines were changed, the file is left, and so is a file for which keep returns
+// a reason. Files that are left stay in the list.
+func (r Record) Undo(keep func(path string) (reason string)) ([]Undone, error) {
 	unlock, err := r.lock()
 	if err != nil {
 		return nil, err
@@ -213,8 +215,12 @@ func (r Record) Undo() ([]Undone, error) {
 	}
 	var all []Undone
 	for i, w := range slices.Backward(list) {
-		done, left := w.undo()
-		all = append(all, Undone{w.Path, done, left})
+		done, left := "", keep(w.Path)
+		kept := left != ""
+		if !kept {
+			done, left = w.undo()
+		}
+		all = append(all, Undone{w.Path, done, left, kept || left == changedSince})
 		if left != "" {
 			continue
 		}
@@ -226,6 +232,9 @@ func (r Record) Undo() ([]Undone, error) {
 	}
 	return all, nil
 }
+
+// changedSince is why a file that init made was left.
+const changedSince = "it was changed since; there was none before: edit or remove it by hand"
 
 // undo restores one file.
 func (w written) undo() (done, left string) {
@@ -239,7 +248,7 @@ func (w written) undo() (done, left string) {
 	case gone:
 		return "", "it was removed since; its original is " + w.Copy
 	case w.Copy == "" && hash(now) != w.After:
-		return "", "it was changed since; there was none before: edit or remove it by hand"
+		return "", changedSince
 	case w.Copy == "":
 		if os.Remove(w.Path) != nil {
 			return "", "it cannot be removed"

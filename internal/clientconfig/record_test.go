@@ -60,7 +60,7 @@ func read(t *testing.T, path string) string {
 // undo undoes the only change and returns the fields of its result.
 func undo(t *testing.T, r clientconfig.Record) string {
 	t.Helper()
-	all, err := r.Undo()
+	all, err := r.Undo(keepNone)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -84,7 +84,7 @@ func TestUndoRestoresUnchangedFileExactly(t *testing.T) {
 			t.Errorf("files after undo: %s", d)
 		}
 	}
-	if all, err := r.Undo(); len(all) != 0 || err != nil {
+	if all, err := r.Undo(keepNone); len(all) != 0 || err != nil {
 		t.Errorf("second undo: %+v, %v", all, err)
 	}
 }
@@ -157,7 +157,7 @@ func TestWriteLeavesFileThatWasChanged(t *testing.T) {
 	if read(t, c.Path) != other || len(left) != 1 || len(copies) != 0 {
 		t.Errorf("%s, %q, %q", read(t, c.Path), left, copies)
 	}
-	if all, err := r.Undo(); len(all) != 0 || err != nil {
+	if all, err := r.Undo(keepNone); len(all) != 0 || err != nil {
 		t.Errorf("the failed write is in the list: %+v, %v", all, err)
 	}
 	c.Path, c.Old = filepath.Join(env.Home, "appeared"), nil
@@ -182,7 +182,7 @@ func TestUndoRestoresSeveralWritesOfOneFile(t *testing.T) {
 	if err != nil || second == first || read(t, second) != text {
 		t.Fatalf("copies %s and %s, %v", first, second, err)
 	}
-	all, err := r.Undo()
+	all, err := r.Undo(keepNone)
 	if err != nil || len(all) != 2 || all[0].Left+all[1].Left != "" || read(t, path) != original {
 		t.Errorf("%+v, %v: %s", all, err, read(t, path))
 	}
@@ -208,7 +208,7 @@ func TestUndoRemovesFileThatDidNotExist(t *testing.T) {
 			t.Errorf("undo of %q: %q, want %q", tc.now, got, tc.want)
 		}
 		os.Remove(path)
-		if _, err := r.Undo(); err != nil {
+		if _, err := r.Undo(keepNone); err != nil {
 			t.Error(err)
 		}
 	}
@@ -269,7 +269,7 @@ func TestWriteRefusesUnwritablePaths(t *testing.T) {
 		}
 	}
 	write(t, filepath.Join(r.Dir, "init.json"), "{")
-	if _, err := r.Undo(); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
+	if _, err := r.Undo(keepNone); fault.KindOf(err) != fault.Invalid || fault.Hint(err) == "" {
 		t.Errorf("unreadable list: %v", err)
 	}
 }
@@ -300,7 +300,25 @@ func TestConcurrentWritesOfOneFile(t *testing.T) {
 	if succeeded != 1 {
 		t.Errorf("%d writes succeeded", succeeded)
 	}
-	if all, err := r.Undo(); len(all) != 1 || err != nil {
+	if all, err := r.Undo(keepNone); len(all) != 1 || err != nil {
 		t.Errorf("%+v, %v", all, err)
+	}
+}
+
+func keepNone(string) string { return "" }
+
+func TestUndoKeepsFileWithReason(t *testing.T) {
+	env := newEnv(t, "linux", nil)
+	r := newRecord(env)
+	path := filepath.Join(env.Home, "kept")
+	if _, err := r.Write(clientconfig.Change{Path: path, New: []byte("x"), Mode: 0o600}); err != nil {
+		t.Fatal(err)
+	}
+	all, err := r.Undo(func(string) string { return "it is in use" })
+	if err != nil || len(all) != 1 || !all[0].Kept || all[0].Left != "it is in use" || read(t, path) != "x" {
+		t.Fatal(all, err)
+	}
+	if all, err := r.Undo(keepNone); err != nil || len(all) != 1 || all[0].Kept || all[0].Left != "" {
+		t.Fatal(all, err) // it stayed in the list
 	}
 }

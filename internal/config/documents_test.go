@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"maps"
 	"os"
 	"path/filepath"
@@ -8,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // inDocuments are the configurations in a document: those blocks of YAML that begin
@@ -49,6 +53,7 @@ func TestDocumentExamplesLoad(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
+	schema := compileSchema(t)
 	n := 0
 	for _, f := range append(files, "../../README.md") {
 		for _, text := range inDocuments(t, f) {
@@ -56,11 +61,36 @@ func TestDocumentExamplesLoad(t *testing.T) {
 			if c, err := loads(t, text); err != nil || len(c.Warnings) > 0 {
 				t.Errorf("%s: %v %+v\n%s", f, err, c, text)
 			}
+			var value any
+			if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(value); err != nil {
+				t.Errorf("%s: %v\n%s", f, err, text)
+			}
 		}
 	}
 	if n < 15 {
 		t.Errorf("only %d examples were found", n)
 	}
+}
+
+// compileSchema compiles the JSON Schema of a configuration file.
+func compileSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	text, err := JSONSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource(SchemaFile, value); err != nil {
+		t.Fatal(err)
+	}
+	return c.MustCompile(SchemaFile)
 }
 
 func TestEveryKeyIsDocumented(t *testing.T) {

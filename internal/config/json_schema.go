@@ -80,8 +80,11 @@ func valueSchema(key string) *schemaNode {
 		d := draft{given: map[string]setting{}, env: map[string]string{}}
 		return keys[key](&d, setting{key: key, text: text, dir: "/"})
 	}
-	const impossible = "\x01"
+	const impossible, anyWord = "\x01", "word"
 	_, list, found := strings.Cut(fault.Message(accepts(impossible)), "; it must be ")
+	if accepts(anyWord) == nil { // a text: the message of its parser lists no values
+		return &schemaNode{Type: "string"}
+	}
 	if words := strings.FieldsFunc(strings.ReplaceAll(list, " or ", ", "), func(r rune) bool { return r == ',' || r == ' ' }); found && len(words) > 1 &&
 		!slices.ContainsFunc(words, func(w string) bool { return accepts(w) != nil }) {
 		if slices.Equal(words, []string{"true", "false"}) {
@@ -90,12 +93,17 @@ func valueSchema(key string) *schemaNode {
 		return &schemaNode{Enum: words}
 	}
 	switch {
-	case accepts(impossible) == nil:
-		return &schemaNode{Type: "string"}
 	case accepts("30s") == nil:
 		return &schemaNode{Type: []string{"string", "number"}, Description: "a time such as 30s"}
 	case accepts("100") == nil:
-		return &schemaNode{Type: []string{"integer", "string"}}
+		types := []string{"integer", "string"}
+		if accepts("0.5") == nil {
+			types[0] = "number"
+		}
+		if accepts("true") == nil {
+			types = append(types, "boolean")
+		}
+		return &schemaNode{Type: types}
 	}
 	return &schemaNode{Type: []string{"string", "number", "boolean"}}
 }

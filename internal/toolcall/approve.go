@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
@@ -102,8 +103,11 @@ func needsApproval(c tool.Call, r approval.Request) error {
 		WithHint("ask the user to review it with `sandpiper approvals show %s` and to run `sandpiper approvals approve %s`; then repeat the same call", r.ID, r.ID)
 }
 
-// declined is the message about a call that the person has declined.
+// declined is the message about a call that the person has declined, or could not be asked about.
 func declined(ref tool.Ref, r approval.Request) string {
+	if strings.HasPrefix(r.Note, approval.NotAsked) {
+		return ref.String() + " was not called: " + approval.Escape(r.Note)
+	}
 	message := ref.String() + " was not called: the user declined"
 	if r.Note != "" {
 		message += ": " + approval.Escape(r.Note)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -40,6 +41,9 @@ func (p *Plan) RequireApproval(ctx context.Context, store *approval.Store, ask A
 	case approval.Approved:
 		return store.Use(ctx, r.ID, q.Binding)
 	case approval.Denied:
+		if strings.HasPrefix(r.Note, approval.NotAsked) {
+			return fault.New(fault.Denied, "none of the plan's calls was made: %s", approval.Escape(r.Note))
+		}
 		why := ""
 		if r.Note != "" {
 			why = ": " + approval.Escape(r.Note)

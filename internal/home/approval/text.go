@@ -18,6 +18,9 @@ const Form = `{"type":"object","properties":{` +
 	`"reason":{"type":"string","title":"Reason","description":"The reason, which the caller receives","maxLength":1000}` +
 	`},"required":["approve"]}`
 
+// NotAsked begins the note of a denial if there was no way to ask a person.
+const NotAsked = "nobody could be asked"
+
 // ParseReply returns the answer in a reply to a question with Form. A dismissed question is a
 // denial.
 func ParseReply(r tool.Reply) Answer {

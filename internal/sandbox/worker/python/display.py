@@ -81,6 +81,8 @@ def _parts(value, depth=0):
 class Table:
     """A DataFrame, Series or table of pandas, polars or Arrow."""
 
+    levels = 0  # columns of the text that are the index
+
     @classmethod
     def of(cls, value):
         kind = _KINDS.get((type(value).__module__.partition(".")[0].lstrip("_"), type(value).__name__))
@@ -91,7 +93,7 @@ class Table:
         if len(self.types) < 2:  # a column that stands alone reads better as a list
             return self.value
         text, complete = self.markdown()
-        about = {"table": text, "shape": [self.rows, len(self.types)], "types": list(self.types.values())[:COLUMNS]}
+        about = {"table": text, "shape": [self.rows, len(self.types) - self.levels], "types": list(self.types.values())[:COLUMNS]}
         if not complete:
             try:
                 os.makedirs(os.path.dirname(name), exist_ok=True)
@@ -134,6 +136,7 @@ class _Pandas(Table):
         self.frame, self.rows = value, len(value)
         head = self._head(0)
         self.types = {str(n): str(t) for n, t in zip(head.columns, head.dtypes)}
+        self.levels = value.index.nlevels if self.index else 0
 
     def _head(self, rows):
         head = self.frame.head(rows)
