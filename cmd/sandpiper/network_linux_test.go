@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -95,16 +96,25 @@ func newNetwork(t *testing.T, more string) (*api, *served) {
 // auditLines returns the lines of the audit log of the daemon in dir that contain all words.
 func auditLines(t *testing.T, dir string, words ...string) (found []string) {
 	t.Helper()
-next:
+	has := func(line string) bool {
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) })
+	}
 	for _, line := range strings.Split(runIn(t, dir, 0, "audit", "tail", "-n", "5000", "--json"), "\n") {
-		for _, w := range words {
-			if !strings.Contains(line, w) {
-				continue next
-			}
+		if has(line) {
+			found = append(found, line)
 		}
-		found = append(found, line)
 	}
 	return found
+}
+
+// awaitAuditLines waits for n of the lines that auditLines returns: they are written in batches.
+func awaitAuditLines(t *testing.T, n int, dir string, words ...string) (found []string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if found = auditLines(t, dir, words...); len(found) >= n || time.Now().After(end) {
+			return found
+		}
+	}
 }
 
 func TestCodeSendsRequests(t *testing.T) {
@@ -185,7 +195,7 @@ attempt(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
 	if len(a.calls) != 1 {
 		t.Errorf("the API got %v", a.calls)
 	}
-	if lines := auditLines(t, s.cmd.Dir, `"kind":"decision"`, `"rule":"network:allow"`, `"decision":"block"`); len(lines) != 6 {
+	if lines := awaitAuditLines(t, 6, s.cmd.Dir, `"kind":"decision"`, `"rule":"network:allow"`, `"decision":"block"`); len(lines) != 6 {
 		t.Errorf("%d lines: %v", len(lines), lines)
 	}
 	if lines := auditLines(t, s.cmd.Dir, "evil"); len(lines) > 1 || len(lines) == 1 && lines[0] != "" {

@@ -111,7 +111,7 @@ func TestNotebookValuesAreShown(t *testing.T) {
 		{"```python\n" + figure + "ax\n```\nThat is a plot.", 1, `"[picture]"`},
 		{frame + "df.head(2)", 0, `{"table":"| id | city | x |\n| --- | --- | --- |\n| 0 | Bern | 0.5 |\n| 1 | a\\|b |  |\n","shape":[2,3],"types":["int64","str","float64"]}`},
 		{frame + "df.groupby('city').x.max()", 0, `{"table":"| city | x |\n| --- | --- |\n| Bern | 0.5 |\n| a\\|b |  |\n","shape":[2,1],`},
-		{frame + "df.groupby('city').x.agg(['count', 'sum'])", 0, `{"table":"| city | count | sum |\n| --- | --- | --- |\n| Bern | 1 | 0.5 |\n| a\\|b | 0 | 0 |\n","shape":[2,2],`},
+		{frame + "df.groupby('city').x.agg(['count', 'sum'])", 0, `{"table":"| city | count | sum |\n| --- | --- | --- |\n| Bern | 500 | 250 |\n| a\\|b | 0 | 0 |\n","shape":[2,2],`},
 		{frame + "[df.head(1), 1]", 0, `[[{"id":0,"city":"Bern","x":0.5}],1]`},
 		{frame + "df.id.head(2)", 0, `[0,1]`},
 	} {
