@@ -81,8 +81,8 @@ func valuesOf(c *cobra.Command, n int) values {
 	return all[n]
 }
 
-// complete answers the shell. Errors are ignored: a user who presses the tab key did not ask for
-// anything to be done.
+// complete returns the completions of a word. It ignores errors: a message in the middle of a
+// command line would not help.
 func (a *app) complete(ctx context.Context, v values, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	all, err := a.listValues(ctx, v, args, word)
 	if d, ok := errors.AsType[shellDirective](err); ok {

@@ -165,7 +165,7 @@ func tierNames(r request) ([]cobra.Completion, error) {
 	return r.cfg.Tenants.Tiers(), nil
 }
 
-// workspaceFiles returns the files and directories beside the word.
+// workspaceFiles returns the entries of the directory in which the word is.
 func workspaceFiles(r request) (all []cobra.Completion, err error) {
 	dir, _ := path.Split(r.word)
 	names, err := home.FileNames(r.cfg.DataDir, r.tenant, dir)
