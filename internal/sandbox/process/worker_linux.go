@@ -31,6 +31,7 @@ type process struct {
 	group   *group
 	level   int // priority levels below the default; see shares
 
+	settled   bool      // the zygote was, when it forked the worker
 	inherited memoryUse // from the zygote, which does not count towards the limit
 	hardData  int64     // the hard RLIMIT_DATA
 	once      sync.Once
@@ -63,7 +64,7 @@ func (b *Backend) forkFrom(z *zygote, ahead bool) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a cgroup: %w", err)
 	}
-	w := &process{b: b, zygote: z, group: g}
+	w := &process{b: b, zygote: z, group: g, settled: z.isSettled()}
 	theirs, err := w.openPipes()
 	defer closeAll(theirs) // without the group's descriptors, appended below
 	if err == nil {
@@ -126,16 +127,16 @@ type headerMount struct {
 // rlimits are set in this order: those of memory are last, since no further allocation may be
 // possible after them.
 type rlimits struct {
-	Core   int64 `json:"CORE"`
-	NoFile int64 `json:"NOFILE"`
-	FSize  int64 `json:"FSIZE"`
-	CPU    int64 `json:"CPU"`
-	MQ     int64 `json:"MSGQUEUE"`
-	Lock   int64 `json:"MEMLOCK"`
-	Signal int64 `json:"SIGPENDING"`
-	NProc  int64 `json:"NPROC"`
-	Data   int64 `json:"DATA"`
-	AS     int64 `json:"AS"`
+	Core   int64    `json:"CORE"`
+	NoFile int64    `json:"NOFILE"`
+	FSize  int64    `json:"FSIZE"`
+	CPU    int64    `json:"CPU"`
+	MQ     int64    `json:"MSGQUEUE"`
+	Lock   int64    `json:"MEMLOCK"`
+	Signal int64    `json:"SIGPENDING"`
+	NProc  int64    `json:"NPROC"`
+	Data   [2]int64 `json:"DATA"` // soft and hard
+	AS     int64    `json:"AS"`
 }
 
 // noCore is an RLIMIT_CORE that prevents core files and, unlike 0, also the start of
@@ -152,14 +153,14 @@ const bindTimeout = 10 * time.Second
 // bind sends the worker the mounts and limits of spec and waits for its lockdown.
 func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	l := spec.Limits
-	pid := w.hostPID()
-	w.inherited = memoryOf(pid)
+	w.inherited = w.measureInherited()
 	w.hardData = w.inherited.data + reserveFactor*l.MemoryBytes
 	h := header{
 		TmpBytes: tmpBytes(l.MemoryBytes), Landlock: w.b.landlock, Cwd: "/workspace",
 		RLimits: rlimits{Core: noCore, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
 			Signal: queuedSignals, NProc: int64(l.Processes),
-			Data: w.hardData, AS: w.inherited.size + reserveFactor*l.MemoryBytes + reservable},
+			Data: [2]int64{w.softData(w.inherited.data, allowance(l.MemoryBytes, l.MemoryBytes)), w.hardData},
+			AS:   w.inherited.size + reserveFactor*l.MemoryBytes + reservable},
 	}
 	if w.b.ids.root {
 		h.UID = spec.UID
@@ -202,7 +203,6 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	if err := w.awaitLockdown(); err != nil {
 		return fmt.Errorf("locking down a worker: %w: %s", err, w.readStderr())
 	}
-	w.limitData(pid, w.inherited.data, allowance(l.MemoryBytes, l.MemoryBytes))
 	w.b.groups.start(w.group)
 	if err := w.channel.SetDeadline(time.Time{}); err != nil {
 		return err

@@ -127,7 +127,8 @@ def landlock(abi):
 
 def set_rlimits(limits):
     for name, value in limits.items():  # in the order of the daemon; those of memory are last
-        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
+        soft, hard = value if type(value) is list else (value, value)
+        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (soft, hard))
 
 
 def filter_(program, off):
