@@ -153,7 +153,7 @@ func (a *app) runFilesPut(ctx context.Context, path, name string) error {
 		if err != nil {
 			return err
 		}
-		message := fmt.Sprintf("Written %d bytes to %s", n, name)
+		message := fmt.Sprintf("Written %s to %s", count(n, "byte"), name)
 		if a.json {
 			return a.writeJSON(map[string]any{"success": true, "message": message})
 		}

@@ -76,7 +76,7 @@ func (a *app) runSkillsRecord(ctx context.Context, o testOptions) error {
 		if a.json {
 			return a.writeJSON(map[string]any{"success": true, "skill": name, "test": number, "answers": len(made.Answers)})
 		}
-		a.printf("recorded test %d of %s with %d answers\n", number, name, len(made.Answers))
+		a.printf("recorded test %d of %s with %s\n", number, name, count(len(made.Answers), "answer"))
 		return nil
 	})
 }
