@@ -74,6 +74,18 @@ func (p *terminal) types(line string) {
 	}
 }
 
+func TestCommandShowsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"), []byte("servers:\n  slow: {command: sh, args: [-c, sleep 3]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newTerminal(t, home, "tools", "list")
+	p.waitFor("waiting for slow (1 s)")
+	p.waitFor("\r\x1b[K") // the line is removed
+	p.waitFor("slow")
+}
+
 func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)

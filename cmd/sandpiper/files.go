@@ -168,7 +168,9 @@ func isDir(path string) bool {
 
 func (a *app) runFilesPutTree(ctx context.Context, path, name string) error {
 	return a.withHome(ctx, func(home *home.Home) error {
+		stop := a.working("copying " + path)
 		done, err := a.putTree(ctx, home, path, name)
+		stop()
 		if err == nil && a.json {
 			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Written %s to %s in %s", count(done.bytes, "byte"), count(done.files, "file"), name)})
 		}

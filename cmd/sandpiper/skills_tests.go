@@ -153,7 +153,9 @@ func (a *app) testSkill(ctx context.Context, d *daemon.Daemon, home *home.Home, 
 	}
 	passed := len(tests) > 0
 	for _, t := range tests {
+		done := a.working("testing " + m.Name)
 		why, err := d.Runner.RunTest(ctx, home, t, o.live)
+		done()
 		if err != nil {
 			return nil, err
 		}

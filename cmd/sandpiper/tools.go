@@ -15,6 +15,7 @@ import (
 
 func (a *app) toolsCommand() *cobra.Command {
 	return group("tools", "Search and manage the tools of connected MCP servers",
+		a.toolsListCommand(),
 		a.toolsSearchCommand(),
 		a.toolsSelectCommand(),
 		a.toolsGetCommand(),
