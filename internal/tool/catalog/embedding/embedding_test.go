@@ -16,6 +16,8 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model/modeltest"
 )
@@ -286,6 +288,37 @@ func TestEmptySpaceHasNoSimilarities(t *testing.T) {
 	}
 	if log.String() != "" {
 		t.Error(log)
+	}
+}
+
+// Search continues without a local model whose file is truncated or damaged.
+func TestDamagedLocalModelIsReported(t *testing.T) {
+	files, models, dir := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := os.CopyFS(files, berttest.Files(1)); err != nil {
+		t.Fatal(err)
+	}
+	m, err := local.Store(models).Add(t.Context(), model.DefaultLocal, local.Source{From: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	installed := func(_ *embedding.Config, c *model.Config) { *c = model.Config{Provider: model.Local, Dir: models} }
+	x, _ := open(t, nil, dir, installed)
+	s := follow(x, texts...)
+	until(t, "all tools have vectors", known(x, 3))
+	if s.Similarities(t.Context(), "send mail", nil) == nil {
+		t.Fatalf("%+v", x.State())
+	}
+	if err := os.Truncate(m.Path, m.Bytes/2); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Similarities(t.Context(), "tell the weather", nil); n != nil || !strings.Contains(x.State().Reason, "truncated while in use") {
+		t.Errorf("%v, %+v", n, x.State())
+	}
+	x, _ = open(t, nil, dir, installed)
+	s = follow(x, texts...)
+	until(t, "the reason is known", func() bool { return x.State().Reason != "" })
+	if n := s.Similarities(t.Context(), "tell the weather", nil); n != nil || !strings.Contains(x.State().Reason, "damaged") {
+		t.Errorf("%v, %+v", n, x.State())
 	}
 }
 

@@ -132,7 +132,7 @@ func Open(path string) (*Model, error) {
 		_ = unmap()
 		return nil, err
 	}
-	m.identity, m.close = identity, unmap
+	m.identity, m.path, m.opened, m.close = identity, path, info, unmap
 	return m, nil
 }
 
