@@ -155,7 +155,7 @@ func (a *app) printNotes(r reply.Result) {
 		fmt.Fprintln(a.stderr, s.dim(visible(fmt.Sprintf(format, args...))))
 	}
 	for _, img := range r.Images {
-		note("[image: %s, %d bytes; use --json to get it]", img.MIME, len(img.Data))
+		note("%s", a.noteOfImage(img))
 	}
 	for _, path := range r.ImageFiles {
 		note("[image: %s]", path)

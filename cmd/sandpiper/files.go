@@ -18,7 +18,7 @@ import (
 func (a *app) filesCommand() *cobra.Command {
 	return a.ofTenant(group("files", "List, print and change the files in /workspace",
 		&cobra.Command{
-			Use: "ls [PATH]", Short: "List files, recursively",
+			Use: "ls [PATH]", Aliases: []string{"list"}, Short: "List files, recursively",
 			Example: "  sandpiper files ls\n  sandpiper files ls reports",
 			Args:    cobra.MaximumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
