@@ -69,6 +69,7 @@ func (a *app) runModelsAdd(ctx context.Context, name string, from local.Source) 
 		return a.writeJSON(m)
 	}
 	a.printf("%s is installed, %d MB in %s\n", m.Name, m.Bytes>>20, visibleName(m.Path))
+	a.printf("Search uses it with this in the configuration: search: {embeddings: {provider: local, model: %s}}\n", visibleName(m.Name))
 	return nil
 }
 
