@@ -190,7 +190,7 @@ func tmpBytes(memory int64) int64 { return memory / 2 }
 
 // Open implements sandbox.Backend.
 func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
-	spec.Limits = fill(spec.Limits, b.cfg.Defaults)
+	spec.Limits = spec.Limits.WithDefaults(b.cfg.Defaults)
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
@@ -211,33 +211,21 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 
 // Warm starts binding workers for spec before its first Open.
 func (b *Backend) Warm(spec sandbox.Spec) {
-	spec.Limits = fill(spec.Limits, b.cfg.Defaults)
+	spec.Limits = spec.Limits.WithDefaults(b.cfg.Defaults)
 	if b.check(spec) == nil {
 		b.pool.warm(spec)
 	}
 }
 
 func (b *Backend) check(spec sandbox.Spec) error {
-	if spec.Owner == "" {
-		return errors.New("sandbox: the spec has no owner")
+	if err := spec.Check(); err != nil {
+		return err
 	}
 	if spec.PackageLayer != "" { // all workers have the packages of the zygote
 		return fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
 	}
-	if spec.UID != 0 && spec.UID != os.Geteuid() && (!b.ids.root || spec.UID < FirstUID || spec.UID > LastUID) {
-		return fmt.Errorf("sandbox: cannot change to host uid %d", spec.UID)
-	}
-	workspace := false
-	for _, m := range spec.Mounts {
-		workspace = workspace || m.Target == "/workspace"
-		if m.Name == "" || m.Name == "." || m.Name == ".." || strings.Contains(m.Name, "/") {
-			return fmt.Errorf("sandbox: %q is not a single name below a root", m.Name) // "." would be the root, with the directories of all tenants
-		}
-	}
-	if !workspace {
-		return errors.New("sandbox: the spec has no mount at /workspace")
-	}
-	return nil
+	_, err := b.ids.tenant(spec.UID)
+	return err
 }
 
 // Close implements sandbox.Backend.

@@ -65,7 +65,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	if diskLimit != "" {
 		x.dead = true
 		x.w.kill()
-		return over(out, diskLimit, "The execution was ended: its workspace or the disk is full"), nil
+		return out.Over(diskLimit, "The execution was ended: its workspace or the disk is full"), nil
 	}
 	if err == nil && x.b.failedByDamage(out) {
 		x.dead = true
@@ -113,7 +113,7 @@ func (x *box) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcome {
 	case syscall.WaitStatus(exit.Status).Signal() == syscall.SIGABRT && failedAllocation.MatchString(out.Stderr):
 		return x.overMemory(out)
 	case isCPULimit(syscall.WaitStatus(exit.Status), out.Usage.CPU, x.limits.CPU):
-		return over(out, sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
+		return out.Over(sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
 	}
 	status := syscall.WaitStatus(exit.Status)
 	switch {
@@ -129,13 +129,8 @@ func (x *box) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcome {
 var failedAllocation = regexp.MustCompile(`memory allocation of \d+ bytes failed|std::bad_alloc`)
 
 func (x *box) overMemory(out sandbox.Outcome) sandbox.Outcome {
-	return over(out, sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
+	return out.Over(sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
 		"the execution was ended. Process the data in smaller pieces or raise memory_mb", x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))
-}
-
-func over(out sandbox.Outcome, limit, message string) sandbox.Outcome {
-	out.Status, out.Limit, out.ErrorType, out.Error, out.Result, out.Traceback = sandbox.OverLimit, limit, limit, message, nil, ""
-	return out
 }
 
 // isCPULimit reports whether the CPU limit ended a worker. The kernel measures the
