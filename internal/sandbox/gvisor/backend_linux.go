@@ -1,0 +1,227 @@
+package gvisor
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
+)
+
+// Backend opens sandboxes on gVisor.
+type Backend struct {
+	cfg        Config
+	program    program
+	tenantUIDs bool   // each tenant has its own host uid
+	dir        string // holds the root directory and a directory for each sandbox
+	lock       *flock.Flock
+	starter    starter
+	pool       *pool
+	running    atomic.Int64 // active Runs
+	next       atomic.Int64
+
+	ending context.Context // ends with Close
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup // starts, ends and refills
+
+	mu     sync.Mutex
+	closed bool
+	live   map[*guest]bool
+}
+
+// New starts the backend. It fails with fault.Unavailable and a hint if runsc is missing or too
+// old, or if this host does not allow a sandbox of it: New opens one.
+func New(ctx context.Context, cfg Config) (*Backend, error) {
+	cfg = cfg.withDefaults()
+	b := &Backend{cfg: cfg, tenantUIDs: process.HasTenantUIDs(), live: map[*guest]bool{}}
+	b.ending, b.cancel = context.WithCancel(context.Background())
+	b.pool = newPool(b)
+	var err error
+	if b.program, err = findProgram(ctx, cfg.Runsc); err != nil {
+		return nil, err
+	}
+	if err := b.claim("gvisor-" + strings.ToLower(rand.Text()[:6])); err != nil {
+		return nil, err
+	}
+	b.starter = newStarter()
+	if err = b.makeRoot(); err == nil {
+		err = b.try(ctx)
+	}
+	if err != nil {
+		b.Close()
+		return nil, fault.Wrap(fault.Unavailable, err, "no sandbox of %s (version %s) starts on this host, so nothing is executed", b.program.path, b.program.version).
+			WithHint("version %s works; %s", tested, install)
+	}
+	return b, nil
+}
+
+// maxPath is the longest path of a socket, less the names that runsc adds to its directory.
+const maxPath = 107 - len("/s1000000000/runsc-s1000000000.sock")
+
+// claim creates and locks the directory of this backend, and removes those of daemons that died.
+func (b *Backend) claim(name string) error {
+	b.dir = filepath.Join(b.cfg.State, name)
+	if len(b.dir) > maxPath { // runsc would create its sockets in /tmp
+		return fault.New(fault.Unavailable, "the path %s is too long for the sockets of runsc", b.dir).
+			WithHint("set data_dir to a path that is shorter by %d bytes", len(b.dir)-maxPath)
+	}
+	if err := os.MkdirAll(b.cfg.State, 0o700); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "creating the state directory %s", b.cfg.State)
+	}
+	left, _ := filepath.Glob(filepath.Join(b.cfg.State, "gvisor-*.lock"))
+	b.lock = flock.New(b.dir + ".lock")
+	if ok, err := b.lock.TryLock(); err != nil || !ok {
+		return fault.Wrap(fault.Unavailable, err, "writing to the state directory %s", b.cfg.State)
+	}
+	for _, file := range left {
+		l := flock.New(file)
+		if ok, _ := l.TryLock(); ok {
+			_ = os.RemoveAll(strings.TrimSuffix(file, ".lock"))
+			_ = os.Remove(file)
+			_ = l.Close()
+		}
+	}
+	return os.Mkdir(b.dir, 0o700)
+}
+
+// try opens a sandbox of an empty directory.
+func (b *Backend) try(ctx context.Context) error {
+	spec, clean, err := b.probeSpec()
+	if err != nil {
+		return err
+	}
+	defer clean()
+	g, err := b.start(ctx, spec)
+	if err == nil {
+		g.end()
+	}
+	return err
+}
+
+// probeSpec returns a spec with an empty directory below the root "workspaces".
+func (b *Backend) probeSpec() (sandbox.Spec, func(), error) {
+	dir, err := os.MkdirTemp(b.cfg.Roots["workspaces"], "_probe-")
+	if err != nil {
+		return sandbox.Spec{}, nil, err
+	}
+	spec := sandbox.Spec{
+		Owner: "(probe)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: filepath.Base(dir)}},
+		Limits: sandbox.Limits{MemoryBytes: 128 << 20, Processes: 32}.Or(b.cfg.Defaults),
+	}
+	if b.tenantUIDs {
+		spec.UID = process.LastUID
+		err = os.Chown(dir, process.LastUID, process.LastUID)
+	}
+	return spec, func() { _ = os.RemoveAll(dir) }, err
+}
+
+// Open implements sandbox.Backend.
+func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	spec.Limits = spec.Limits.Or(b.cfg.Defaults)
+	if err := b.check(spec); err != nil {
+		return nil, err
+	}
+	g, err := b.pool.take(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	return &box{b: b, g: g, limits: spec.Limits}, nil
+}
+
+// Warm starts sandboxes for spec before its first Open.
+func (b *Backend) Warm(spec sandbox.Spec) {
+	spec.Limits = spec.Limits.Or(b.cfg.Defaults)
+	if b.check(spec) == nil {
+		b.pool.warm(spec)
+	}
+}
+
+func (b *Backend) check(spec sandbox.Spec) error {
+	if spec.UID != 0 && spec.UID != os.Geteuid() && (!b.tenantUIDs || spec.UID < process.FirstUID || spec.UID > process.LastUID) {
+		return fmt.Errorf("sandbox: cannot change to host uid %d", spec.UID)
+	}
+	return spec.Check()
+}
+
+// Drain waits until no program runs, or ctx ends.
+func (b *Backend) Drain(ctx context.Context) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for b.running.Load() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Close implements sandbox.Backend.
+func (b *Backend) Close() error {
+	live, closed := b.close()
+	if closed {
+		return nil
+	}
+	b.cancel()
+	b.pool.close()
+	for _, g := range live {
+		g.end()
+	}
+	b.tasks.Wait()
+	close(b.starter)
+	err := os.RemoveAll(b.dir)
+	_ = os.Remove(b.lock.Path())
+	return errors.Join(err, b.lock.Close())
+}
+
+// close lets no further sandbox start, and returns those that exist.
+func (b *Backend) close() (live []*guest, closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return nil, true
+	}
+	b.closed = true
+	return slices.Collect(maps.Keys(b.live)), false
+}
+
+// begin lets Close wait for the start of a sandbox, until tasks.Done.
+func (b *Backend) begin() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return errClosed
+	}
+	b.tasks.Add(1)
+	return nil
+}
+
+// register lets Close end a sandbox that has started.
+func (b *Backend) register(g *guest) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return errClosed
+	}
+	b.live[g] = true
+	return nil
+}
+
+func (b *Backend) forget(g *guest) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.live, g)
+}

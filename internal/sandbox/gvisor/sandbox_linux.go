@@ -1,0 +1,100 @@
+package gvisor
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// box is one open sandbox.
+type box struct {
+	b      *Backend
+	g      *guest
+	limits sandbox.Limits
+
+	mu     sync.Mutex
+	number uint32
+	dead   bool
+}
+
+// Close kills the sandbox and ends a Run.
+func (x *box) Close() error {
+	x.g.end()
+	x.b.pool.refill()
+	return nil
+}
+
+// Run implements sandbox.Sandbox.
+func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.dead {
+		return sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the interpreter of this sandbox has ended"}, nil
+	}
+	x.number++
+	started := time.Now()
+	x.b.running.Add(1)
+	defer x.b.running.Add(-1)
+	watch := x.g.watchMemory(x.limits.MemoryBytes)
+	var before time.Duration
+	if p.MeasureCPU {
+		before = x.g.sentry.cpuTime()
+	}
+	out, err := x.g.conn.Run(ctx, x.number, p, host)
+	if p.MeasureCPU { // before the sandbox is killed
+		out.Usage.CPU = max(x.g.sentry.cpuTime()-before, 0)
+	}
+	watch.stop(x.g)
+	out.Usage.Wall = time.Since(started)
+	out.Usage.MemoryPeak = watch.peak
+	if err == nil && out.Status.Reusable() {
+		return out, nil
+	}
+	x.dead = true
+	unexplained := err == nil && out.Status == sandbox.Crashed && out.Error == ""
+	died := unexplained && (watch.over || x.g.exitsWithin(exitWait))
+	x.g.kill()
+	switch {
+	case died:
+		out = x.explain(out, watch.over)
+	case unexplained:
+		out.Error = "The code closed the channel of its own interpreter"
+	}
+	return out, err
+}
+
+// exitWait bounds the wait for the exit of runsc after the channel closed. If it still runs,
+// the code closed the channel.
+const exitWait = 2 * time.Second
+
+// explain sets the cause of death of a worker that died without a Done frame.
+func (x *box) explain(out sandbox.Outcome, overMemory bool) sandbox.Outcome {
+	if overMemory {
+		return over(out, sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
+			"the execution was ended. Process the data in smaller pieces or raise memory_mb", x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))
+	}
+	switch code := x.g.cmd.ProcessState.ExitCode(); {
+	case code == signalled+int(syscall.SIGXCPU):
+		return over(out, sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
+	case code > signalled:
+		signal := syscall.Signal(code - signalled)
+		out.Error = fmt.Sprintf("The Python process was killed by signal %d (%s)", code-signalled, signal)
+	case code >= 0:
+		out.Error = fmt.Sprintf("The Python process exited with status %d before the code was done (os._exit, or a closed channel)", code)
+	default:
+		out.Error = "The sandbox died"
+	}
+	return out
+}
+
+// signalled plus its number is the exit status of runsc for a worker killed by a signal.
+const signalled = 128
+
+func over(out sandbox.Outcome, limit, message string) sandbox.Outcome {
+	out.Status, out.Limit, out.ErrorType, out.Error, out.Result, out.Traceback = sandbox.OverLimit, limit, limit, message, nil, ""
+	return out
+}
