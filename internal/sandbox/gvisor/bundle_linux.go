@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -117,7 +118,7 @@ func (b *Backend) uid(spec sandbox.Spec) int {
 // default: code runs without /proc and /sys.
 func (b *Backend) sharedMounts(l sandbox.Limits) []ociMount {
 	var mounts []ociMount
-	for _, dir := range []string{"/proc", "/sys", "/dev/pts"} {
+	for _, dir := range []string{"/proc", "/sys", "/dev/pts", "/dev/net"} {
 		mounts = append(mounts, ociMount{dir, "tmpfs", "tmpfs", []string{"ro", "nosuid", "nodev", "noexec", "size=4096"}})
 	}
 	for _, dir := range []string{"/tmp", "/dev/shm"} { // both count towards the memory limit and fit it together
@@ -143,17 +144,10 @@ func bind(from, to string, readOnly bool, options ...string) ociMount {
 	return ociMount{to, "bind", from, append([]string{"bind", access, "nosuid", "nodev"}, options...)}
 }
 
-// tenantMounts checks the directories and the mount points of spec. Code of the tenant that
-// runs now could exchange a mount point afterwards; the worker checks it again.
+// tenantMounts returns the mounts of spec.
 func (b *Backend) tenantMounts(spec sandbox.Spec) ([]ociMount, error) {
-	workspace := ""
-	for _, m := range spec.Mounts {
-		if m.Target == "/workspace" {
-			workspace = filepath.Join(b.cfg.Roots[m.Root], m.Name)
-		}
-	}
 	var mounts []ociMount
-	for _, m := range spec.Mounts {
+	for i, m := range spec.Mounts {
 		root, ok := b.cfg.Roots[m.Root]
 		if !ok {
 			return nil, fmt.Errorf("sandbox: there is no root %q", m.Root)
@@ -161,14 +155,19 @@ func (b *Backend) tenantMounts(spec sandbox.Spec) ([]ociMount, error) {
 		if err := isDirectory(root, m.Name); err != nil {
 			return nil, err
 		}
-		if below, ok := strings.CutPrefix(m.Target, "/workspace/"); ok {
-			if err := isDirectory(workspace, below); err != nil {
-				return nil, err
-			}
-		}
-		mounts = append(mounts, bind(filepath.Join(root, m.Name), m.Target, m.ReadOnly, "noexec"))
+		mounts = append(mounts, bind(filepath.Join(root, m.Name), mountedAt(m, i), m.ReadOnly, "noexec"))
 	}
 	return mounts, nil
+}
+
+// mountedAt returns where runsc mounts m, which is number i of its spec. A mount point in a
+// workspace can be exchanged by code of the tenant at any time, and runsc would follow a link: such
+// a mount is at another place until the worker binds it.
+func mountedAt(m sandbox.Mount, i int) string {
+	if strings.HasPrefix(m.Target, "/workspace/") {
+		return "/sys/" + strconv.Itoa(i)
+	}
+	return m.Target
 }
 
 // isDirectory fails unless name is a directory below dir, without links.

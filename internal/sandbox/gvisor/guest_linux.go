@@ -44,13 +44,20 @@ type guest struct {
 type header struct {
 	Packages string   `json:"packages"`
 	Preload  []string `json:"preload"`
-	Targets  []string `json:"targets"` // of mounts
-	UID      int      `json:"uid"`     // 0: it has its uid already
-	Mounts   []string `json:"mounts"`  // none: they are complete
+	Binds    []bindAt `json:"binds"`
+	UID      int      `json:"uid"`    // 0: it has its uid already
+	Mounts   []string `json:"mounts"` // none: they are complete
 	Cwd      string   `json:"cwd"`
 	RLimits  rlimits  `json:"rlimits"`
-	AS       int64    `json:"as"` // bytes that a process may add to its address space
+	AS       int64    `json:"as"`  // bytes that a process may add to its address space
+	CPU      int64    `json:"cpu"` // seconds
 	Filter   string   `json:"filter"`
+}
+
+// bindAt is a directory of the guest that the worker mounts at another place.
+type bindAt struct {
+	From string `json:"from"`
+	To   string `json:"to"`
 }
 
 // rlimits are those that a process of the guest can set. Those of queued signals and messages
@@ -59,7 +66,6 @@ type rlimits struct {
 	Core   int64 `json:"CORE"`
 	NoFile int64 `json:"NOFILE"`
 	FSize  int64 `json:"FSIZE"`
-	CPU    int64 `json:"CPU"`
 	Lock   int64 `json:"MEMLOCK"`
 	NProc  int64 `json:"NPROC"`
 }
@@ -180,15 +186,19 @@ func (b *Backend) header(spec sandbox.Spec) header {
 	l := spec.Limits
 	h := header{
 		Preload: append([]string{}, b.cfg.Preload...), Mounts: []string{}, Cwd: "/workspace",
-		RLimits: rlimits{Core: 1, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)), NProc: int64(l.Processes)},
+		RLimits: rlimits{Core: 1, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, NProc: int64(l.Processes)},
+		CPU:     max(1, int64(l.CPU/time.Second)),
 		AS:      l.MemoryBytes + l.MemoryBytes/4,
 		Filter:  base64.StdEncoding.EncodeToString(process.WorkerFilter()),
 	}
 	if b.cfg.Packages != "" {
 		h.Packages = keeper.PackagesDir
 	}
-	for _, m := range spec.Mounts {
-		h.Targets = append(h.Targets, m.Target)
+	h.Binds = []bindAt{}
+	for i, m := range spec.Mounts {
+		if at := mountedAt(m, i); at != m.Target {
+			h.Binds = append(h.Binds, bindAt{at, m.Target})
+		}
 	}
 	return h
 }

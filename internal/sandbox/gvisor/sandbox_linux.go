@@ -78,7 +78,7 @@ func (x *box) explain(out sandbox.Outcome, overMemory bool) sandbox.Outcome {
 			"the execution was ended. Process the data in smaller pieces or raise memory_mb", x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))
 	}
 	switch code := x.g.cmd.ProcessState.ExitCode(); {
-	case code == signalled+int(syscall.SIGXCPU):
+	case code == signalled+int(syscall.SIGXCPU), code == signalled+int(syscall.SIGKILL) && out.Usage.Wall >= x.limits.CPU:
 		return over(out, sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
 	case code > signalled:
 		signal := syscall.Signal(code - signalled)

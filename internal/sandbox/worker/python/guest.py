@@ -14,9 +14,10 @@ from . import kernel, lockdown, preload, runtime
 
 _CHANNEL = 3
 _THREAD_STACK = 2 << 20  # as in the zygote
+_BIND = 0x1000
 _PAGE, _PRIVATE_ANONYMOUS = 4096, 0x22
 _LOCKED_DOWN = b"\0\0\0\2S\0\0\0\0{}"  # frame S: the daemon may send code
-_WITHOUT = frozenset(("mount", "landlock"))  # the mounts are complete, and gVisor has no Landlock
+_WITHOUT = frozenset(("mount", "user", "landlock"))  # the mounts and the namespace exist then, and gVisor has no Landlock
 
 
 def main():
@@ -58,14 +59,28 @@ def _import(name):
 
 
 def _lock_down(header):
-    for target in header["targets"]:  # code of the same tenant may have exchanged one
-        if os.path.realpath(target) != target or not os.path.ismount(target):
-            raise PermissionError(f"{target} is not where it was mounted")
+    kernel.call("unshare", lockdown.NEWUSER | lockdown.NEWNS)
+    for bind in header["binds"]:
+        _bind(bind["from"].encode(), bind["to"])
     program = kernel.buffer(base64.b64decode(header["filter"]))
-    header["rlimits"]["AS"] = _address_space() + header["as"]  # the last one
+    cpu = header["cpu"]
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))  # gVisor sends SIGKILL, which has other causes, at the hard limit
+    header["rlimits"]["DATA"] = header["rlimits"]["AS"] = _address_space() + header["as"]  # the last ones
     lockdown.bind(header, (), _WITHOUT)
     lockdown.filter_(program, ())
     lockdown.probe(())
+
+
+def _bind(source, target):
+    """Mount source at target, without following links, which code of the tenant may have planted."""
+    at = os.open("/", os.O_PATH | os.O_DIRECTORY)
+    for name in target.strip("/").split("/"):
+        below = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=at)
+        os.close(at)
+        at = below
+    os.fchdir(at)
+    os.close(at)
+    kernel.call("mount", source, b".", None, _BIND, None)
 
 
 def _address_space():
