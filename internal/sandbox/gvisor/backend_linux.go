@@ -23,15 +23,14 @@ import (
 
 // Backend opens sandboxes on gVisor.
 type Backend struct {
-	cfg        Config
-	program    program
-	tenantUIDs bool   // each tenant has its own host uid
-	dir        string // holds the root directory and a directory for each sandbox
-	lock       *flock.Flock
-	starter    starter
-	pool       *pool
-	running    atomic.Int64 // active Runs
-	next       atomic.Int64
+	cfg     Config
+	program program
+	dir     string // holds the root directory and a directory for each sandbox
+	lock    *flock.Flock
+	starter starter
+	pool    *pool
+	running atomic.Int64 // active Runs
+	next    atomic.Int64
 
 	ending context.Context // ends with Close
 	cancel context.CancelFunc
@@ -46,7 +45,7 @@ type Backend struct {
 // old, or if this host does not allow a sandbox of it: New opens one.
 func New(ctx context.Context, cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
-	b := &Backend{cfg: cfg, tenantUIDs: process.HasTenantUIDs(), live: map[*guest]bool{}}
+	b := &Backend{cfg: cfg, live: map[*guest]bool{}}
 	b.ending, b.cancel = context.WithCancel(context.Background())
 	b.pool = newPool(b)
 	var err error
@@ -119,9 +118,9 @@ func (b *Backend) probeSpec() (sandbox.Spec, func(), error) {
 	}
 	spec := sandbox.Spec{
 		Owner: "(probe)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: filepath.Base(dir)}},
-		Limits: sandbox.Limits{MemoryBytes: 128 << 20, Processes: 32}.Or(b.cfg.Defaults),
+		Limits: sandbox.Limits{MemoryBytes: 128 << 20, Processes: 32}.WithDefaults(b.cfg.Defaults),
 	}
-	if b.tenantUIDs {
+	if process.NobodyUID() != 0 {
 		spec.UID = process.LastUID
 		err = os.Chown(dir, process.LastUID, process.LastUID)
 	}
@@ -130,7 +129,7 @@ func (b *Backend) probeSpec() (sandbox.Spec, func(), error) {
 
 // Open implements sandbox.Backend.
 func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
-	spec.Limits = spec.Limits.Or(b.cfg.Defaults)
+	spec.Limits = spec.Limits.WithDefaults(b.cfg.Defaults)
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
@@ -143,17 +142,21 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 
 // Warm starts sandboxes for spec before its first Open.
 func (b *Backend) Warm(spec sandbox.Spec) {
-	spec.Limits = spec.Limits.Or(b.cfg.Defaults)
+	spec.Limits = spec.Limits.WithDefaults(b.cfg.Defaults)
 	if b.check(spec) == nil {
 		b.pool.warm(spec)
 	}
 }
 
 func (b *Backend) check(spec sandbox.Spec) error {
-	if spec.UID != 0 && spec.UID != os.Geteuid() && (!b.tenantUIDs || spec.UID < process.FirstUID || spec.UID > process.LastUID) {
-		return fmt.Errorf("sandbox: cannot change to host uid %d", spec.UID)
+	if err := spec.Check(); err != nil {
+		return err
 	}
-	return spec.Check()
+	if spec.PackageLayer != "" { // all sandboxes have the packages of the backend
+		return fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
+	}
+	_, err := process.TenantUID(spec.UID)
+	return err
 }
 
 // Drain waits until no program runs, or ctx ends.

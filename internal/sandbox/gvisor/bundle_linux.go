@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,13 +81,17 @@ func (b *Backend) writeBundle(dir string, spec sandbox.Spec) error {
 	if err != nil {
 		return err
 	}
-	uid := b.uid(spec)
+	uid, err := process.TenantUID(spec.UID) // without ids for tenants, runsc maps only 0, to that of the daemon
+	if err != nil {
+		return err
+	}
+	_, _, env := keeper.ZygoteCommand(b.cfg.Packages != "")
 	s := ociSpec{
 		Version: "1.2.1", Hostname: "sandbox", Root: ociRoot{b.rootfs(), true},
 		Process: ociProcess{
 			User: ociUser{uid, uid},
 			Args: []string{"/python/bin/python3.14", "-P", "-s", "-B", "-X", "utf8", "-c", start},
-			Env:  keeper.Environment(b.cfg.Packages != ""), Cwd: "/", NoNewPrivileges: true,
+			Env:  env, Cwd: "/", NoNewPrivileges: true,
 			Capabilities: map[string][]string{"bounding": {}, "effective": {}, "inheritable": {}, "permitted": {}, "ambient": {}},
 			RLimits:      []ociRLimit{{"RLIMIT_MSGQUEUE", 0, 0}, {"RLIMIT_SIGPENDING", queuedSignals, queuedSignals}},
 		},
@@ -100,18 +105,6 @@ func (b *Backend) writeBundle(dir string, spec sandbox.Spec) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "config.json"), data, 0o600)
-}
-
-// uid returns the id of the worker, in the guest and for its files on the host. A rootless runsc
-// maps only 0, to the uid of the daemon.
-func (b *Backend) uid(spec sandbox.Spec) int {
-	switch {
-	case !b.tenantUIDs:
-		return 0
-	case spec.UID == 0:
-		return process.FirstUID
-	}
-	return spec.UID
 }
 
 // sharedMounts are the same in all sandboxes. Empty directories hide what runsc mounts by
@@ -192,8 +185,7 @@ func (b *Backend) rootfs() string { return filepath.Join(b.dir, "root") }
 
 // makeRoot writes it: the files of glibc and /etc, and empty mount points.
 func (b *Backend) makeRoot() error {
-	dirs := []string{"/tmp", "/dev/shm", "/dev/pts", "/workspace", "/python", keeper.PackagesDir, "/proc", "/sys", "/etc"}
-	dirs = append(dirs, keeper.HostData...)
+	dirs := slices.Concat(keeper.RootDirs, keeper.HostData, []string{keeper.PackagesDir, "/sys"})
 	for _, to := range b.cfg.Libraries {
 		dirs = append(dirs, path.Dir(to))
 	}

@@ -31,7 +31,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Defaults = c.Defaults.Or(sandbox.DefaultLimits())
+	c.Defaults = c.Defaults.WithDefaults(sandbox.DefaultLimits())
 	if c.Waiting == 0 {
 		c.Waiting = 2
 	}

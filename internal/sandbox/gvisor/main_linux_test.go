@@ -104,7 +104,7 @@ func (h *host) backend(change func(*Config)) *Backend {
 func (h *host) spec(owner string) sandbox.Spec {
 	h.t.Helper()
 	s := sandbox.Spec{Owner: owner, Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: owner}}}
-	if process.HasTenantUIDs() {
+	if process.NobodyUID() != 0 {
 		s.UID = process.FirstUID + int(owner[0])
 	}
 	h.own(s.UID, owner)

@@ -74,12 +74,12 @@ const exitWait = 2 * time.Second
 // explain sets the cause of death of a worker that died without a Done frame.
 func (x *box) explain(out sandbox.Outcome, overMemory bool) sandbox.Outcome {
 	if overMemory {
-		return over(out, sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
+		return out.Over(sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
 			"the execution was ended. Process the data in smaller pieces or raise memory_mb", x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))
 	}
 	switch code := x.g.cmd.ProcessState.ExitCode(); {
 	case code == signalled+int(syscall.SIGXCPU), code == signalled+int(syscall.SIGKILL) && out.Usage.Wall >= x.limits.CPU:
-		return over(out, sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
+		return out.Over(sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
 	case code > signalled:
 		signal := syscall.Signal(code - signalled)
 		out.Error = fmt.Sprintf("The Python process was killed by signal %d (%s)", code-signalled, signal)
@@ -93,8 +93,3 @@ func (x *box) explain(out sandbox.Outcome, overMemory bool) sandbox.Outcome {
 
 // signalled plus its number is the exit status of runsc for a worker killed by a signal.
 const signalled = 128
-
-func over(out sandbox.Outcome, limit, message string) sandbox.Outcome {
-	out.Status, out.Limit, out.ErrorType, out.Error, out.Result, out.Traceback = sandbox.OverLimit, limit, limit, message, nil, ""
-	return out
-}
