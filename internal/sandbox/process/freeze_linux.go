@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
 // A sandbox is frozen in one of two ways. A cgroup v2 freezes all its processes at
@@ -17,10 +19,7 @@ import (
 // cgroup v1 is not used: a process frozen by it does not die of SIGKILL, so a daemon
 // that is killed would leave its sandboxes behind.
 
-var (
-	errGone       = errors.New("sandbox: the interpreter has died")
-	errNotStopped = errors.New("sandbox: new processes are created faster than they can be stopped")
-)
+var errNotStopped = errors.New("sandbox: new processes are created faster than they can be stopped")
 
 // freezeState records how a box is frozen.
 type freezeState struct {
@@ -37,7 +36,7 @@ func (x *box) Freeze() error {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed || x.w.hasExited():
-		return errGone
+		return sandbox.ErrEnded
 	case s.group != nil || s.stopped != nil:
 		return nil
 	case x.w.group != nil && x.b.groups.canFreeze():
@@ -54,7 +53,7 @@ func (x *box) Thaw() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || x.w.hasExited() {
-		return errGone
+		return sandbox.ErrEnded
 	}
 	if s.group != nil {
 		g := s.group

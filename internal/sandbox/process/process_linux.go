@@ -18,6 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process/keeper"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
 
 // Backend opens sandboxes made of Linux kernel features.
@@ -30,13 +31,13 @@ type Backend struct {
 	pool      *pool
 	running   atomic.Int64 // active Runs
 	shares    *shares
+	quotas    *quota.Watch // nil if there are none
 	integrity integrity
 
 	mu     sync.Mutex
 	keeper *keeperHandle
 	zygote *zygote
 	unfit  map[string]string // modules that cannot be preloaded -> reason
-	disks  map[string]*disk  // by directory of a workspace
 	closed bool
 	tasks  sync.WaitGroup // background work on workers and refills
 }
@@ -47,6 +48,9 @@ func New(cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
 	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), unfit: map[string]string{}}
 	b.pool, b.shares = newPool(b), newShares(b)
+	if cfg.Usage != nil && !contains(cfg.Disabled, "disk") {
+		b.quotas = quota.New(quota.Config{Usage: cfg.Usage, Reserve: cfg.Reserve, Log: cfg.Log})
+	}
 	name := "sandpiper-" + strings.ToLower(rand.Text()[:12])
 	if err := b.claim(name); err != nil {
 		return nil, err
@@ -205,7 +209,11 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 		return nil, err
 	}
 	x := &box{b: b, w: w, limits: spec.Limits, owner: spec.Owner}
-	x.disk = b.joinDisk(x, spec)
+	for _, m := range spec.Mounts {
+		if m.Target == "/workspace" && !m.ReadOnly {
+			x.disk = b.quotas.Join(filepath.Join(b.cfg.Roots[m.Root], m.Name), x, spec.Limits)
+		}
+	}
 	return x, nil
 }
 
