@@ -19,6 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
 
 // Backend opens sandboxes on gVisor.
@@ -29,6 +30,7 @@ type Backend struct {
 	lock    *flock.Flock
 	starter starter
 	pool    *pool
+	quotas  *quota.Watch // nil if there are none
 	running atomic.Int64 // active Runs
 	next    atomic.Int64
 
@@ -48,6 +50,9 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	b := &Backend{cfg: cfg, live: map[*guest]bool{}}
 	b.ending, b.cancel = context.WithCancel(context.Background())
 	b.pool = newPool(b)
+	if cfg.Usage != nil {
+		b.quotas = quota.New(quota.Config{Usage: cfg.Usage, Reserve: cfg.Reserve, Log: cfg.Log})
+	}
 	var err error
 	if b.program, err = findProgram(ctx, cfg.Runsc); err != nil {
 		return nil, err
@@ -137,7 +142,13 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	if err != nil {
 		return nil, err
 	}
-	return &box{b: b, g: g, limits: spec.Limits}, nil
+	x := &box{b: b, g: g, limits: spec.Limits}
+	for _, m := range spec.Mounts {
+		if m.Target == "/workspace" && !m.ReadOnly {
+			x.disk = b.quotas.Join(filepath.Join(b.cfg.Roots[m.Root], m.Name), x, spec.Limits)
+		}
+	}
+	return x, nil
 }
 
 // Warm starts sandboxes for spec before its first Open.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
 
 // box is one open sandbox.
@@ -19,10 +20,15 @@ type box struct {
 	mu     sync.Mutex
 	number uint32
 	dead   bool
+
+	freeze freezeState
+	disk   *quota.Member // nil if its workspace has no limits
 }
 
 // Close kills the sandbox and ends a Run.
 func (x *box) Close() error {
+	x.freeze.close()
+	x.disk.Leave()
 	x.g.end()
 	x.b.pool.refill()
 	return nil
@@ -40,6 +46,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	x.b.running.Add(1)
 	defer x.b.running.Add(-1)
 	watch := x.g.watchMemory(x.limits.MemoryBytes)
+	x.disk.Begin()
 	var before time.Duration
 	if p.MeasureCPU {
 		before = x.g.sentry.cpuTime()
@@ -48,9 +55,15 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	if p.MeasureCPU { // before the sandbox is killed
 		out.Usage.CPU = max(x.g.sentry.cpuTime()-before, 0)
 	}
+	diskLimit := x.disk.Finish()
 	watch.stop(x.g)
 	out.Usage.Wall = time.Since(started)
 	out.Usage.MemoryPeak = watch.peak
+	if diskLimit != "" {
+		x.dead = true
+		x.g.kill()
+		return out.Over(diskLimit, "The execution was ended: its workspace or the disk is full"), nil
+	}
 	if err == nil && out.Status.Reusable() {
 		return out, nil
 	}
