@@ -24,15 +24,16 @@ import (
 
 // Backend opens sandboxes on gVisor.
 type Backend struct {
-	cfg     Config
-	program program
-	dir     string // holds the root directory and a directory for each sandbox
-	lock    *flock.Flock
-	starter starter
-	pool    *pool
-	quotas  *quota.Watch // nil if there are none
-	running atomic.Int64 // active Runs
-	next    atomic.Int64
+	cfg       Config
+	program   program
+	dir       string // holds the root directory and a directory for each sandbox
+	lock      *flock.Flock
+	starter   starter
+	pool      *pool
+	quotas    *quota.Watch // nil if there are none
+	integrity process.Integrity
+	running   atomic.Int64 // active Runs
+	next      atomic.Int64
 
 	ending context.Context // ends with Close
 	cancel context.CancelFunc
@@ -47,7 +48,7 @@ type Backend struct {
 // old, or if this host does not allow a sandbox of it: New opens one.
 func New(ctx context.Context, cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
-	b := &Backend{cfg: cfg, live: map[*guest]bool{}}
+	b := &Backend{cfg: cfg, live: map[*guest]bool{}, integrity: process.Integrity{Check: cfg.Intact}}
 	b.ending, b.cancel = context.WithCancel(context.Background())
 	b.pool = newPool(b)
 	if cfg.Usage != nil {
@@ -123,7 +124,7 @@ func (b *Backend) probeSpec() (sandbox.Spec, func(), error) {
 	}
 	spec := sandbox.Spec{
 		Owner: "(probe)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: filepath.Base(dir)}},
-		Limits: sandbox.Limits{MemoryBytes: 128 << 20, Processes: 32}.WithDefaults(b.cfg.Defaults),
+		Limits: sandbox.Limits{MemoryBytes: 256 << 20, Processes: 16}.WithDefaults(b.cfg.Defaults),
 	}
 	if process.NobodyUID() != 0 {
 		spec.UID = process.LastUID
@@ -138,7 +139,13 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
+	if !b.integrity.Intact(false) {
+		return nil, process.Damaged("no sandbox can be opened")
+	}
 	g, err := b.pool.take(ctx, spec)
+	if err != nil && ctx.Err() == nil && !b.integrity.Intact(true) {
+		err = process.Damaged("no sandbox can be opened")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
 
@@ -63,6 +64,11 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 		x.dead = true
 		x.g.kill()
 		return out.Over(diskLimit, "The execution was ended: its workspace or the disk is full"), nil
+	}
+	if err == nil && x.b.integrity.FailedByDamage(out) {
+		x.dead = true
+		x.g.kill()
+		return sandbox.Outcome{}, process.Damaged("the code failed; its effects until then are not undone")
 	}
 	if err == nil && out.Status.Reusable() {
 		return out, nil

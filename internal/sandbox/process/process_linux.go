@@ -32,7 +32,7 @@ type Backend struct {
 	running   atomic.Int64 // active Runs
 	shares    *shares
 	quotas    *quota.Watch // nil if there are none
-	integrity integrity
+	integrity Integrity
 
 	mu     sync.Mutex
 	keeper *keeperHandle
@@ -46,7 +46,7 @@ type Backend struct {
 // lacks or denies a required kernel feature.
 func New(cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
-	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), unfit: map[string]string{}}
+	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), unfit: map[string]string{}, integrity: Integrity{Check: cfg.Intact}}
 	b.pool, b.shares = newPool(b), newShares(b)
 	if cfg.Usage != nil && !contains(cfg.Disabled, "disk") {
 		b.quotas = quota.New(quota.Config{Usage: cfg.Usage, Reserve: cfg.Reserve, Log: cfg.Log})
@@ -198,12 +198,12 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
-	if !b.intact(false) {
-		return nil, damaged("no sandbox can be opened")
+	if !b.integrity.Intact(false) {
+		return nil, Damaged("no sandbox can be opened")
 	}
 	w, err := b.pool.take(ctx, spec)
-	if err != nil && ctx.Err() == nil && !b.intact(true) {
-		err = damaged("no sandbox can be opened")
+	if err != nil && ctx.Err() == nil && !b.integrity.Intact(true) {
+		err = Damaged("no sandbox can be opened")
 	}
 	if err != nil {
 		return nil, err

@@ -76,10 +76,10 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 		x.w.kill()
 		return out.Over(diskLimit, "The execution was ended: its workspace or the disk is full"), nil
 	}
-	if err == nil && x.b.failedByDamage(out) {
+	if err == nil && x.b.integrity.FailedByDamage(out) {
 		x.dead = true
 		x.w.kill()
-		return sandbox.Outcome{}, damaged("the code failed; its effects until then are not undone")
+		return sandbox.Outcome{}, Damaged("the code failed; its effects until then are not undone")
 	}
 	if err == nil && out.Status.Reusable() {
 		if out.Usage.MemoryPeak < x.limits.MemoryBytes*9/10 || !x.w.group.killed() {
