@@ -58,7 +58,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if b.program, err = findProgram(ctx, cfg.Runsc); err != nil {
 		return nil, err
 	}
-	if err := b.claim("gvisor-" + strings.ToLower(rand.Text()[:6])); err != nil {
+	if err := b.claim("gv-" + strings.ToLower(rand.Text()[:6])); err != nil {
 		return nil, err
 	}
 	b.starter = newStarter()
@@ -73,8 +73,8 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	return b, nil
 }
 
-// maxPath is the longest path of a socket, less the names that runsc adds to its directory.
-const maxPath = 107 - len("/s1000000000/runsc-s1000000000.sock")
+// maxPath is the longest path of a socket, less the names below the directory of the backend.
+const maxPath = 107 - len("/zzzzz/runsc-zzzzz.sock")
 
 // claim creates and locks the directory of this backend, and removes those of daemons that died.
 func (b *Backend) claim(name string) error {
@@ -86,7 +86,7 @@ func (b *Backend) claim(name string) error {
 	if err := os.MkdirAll(b.cfg.State, 0o700); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "creating the state directory %s", b.cfg.State)
 	}
-	left, _ := filepath.Glob(filepath.Join(b.cfg.State, "gvisor-*.lock"))
+	left, _ := filepath.Glob(filepath.Join(b.cfg.State, "gv-*.lock"))
 	b.lock = flock.New(b.dir + ".lock")
 	if ok, err := b.lock.TryLock(); err != nil || !ok {
 		return fault.Wrap(fault.Unavailable, err, "writing to the state directory %s", b.cfg.State)

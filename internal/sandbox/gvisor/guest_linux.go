@@ -77,7 +77,7 @@ var errClosed = errors.New("sandbox: the backend is closed")
 
 // start starts a sandbox for spec and waits until its worker is locked down.
 func (b *Backend) start(ctx context.Context, spec sandbox.Spec) (*guest, error) {
-	id := "s" + strconv.FormatInt(b.next.Add(1), 10)
+	id := strconv.FormatInt(b.next.Add(1), 36) // short: it is part of the path of a socket
 	g := &guest{b: b, dir: filepath.Join(b.dir, id), exited: make(chan struct{})}
 	if err := b.begin(); err != nil {
 		return nil, err

@@ -40,6 +40,12 @@ const (
 	tested = "v0.0.0-20260905035102-160fafc42237"
 )
 
+// Check fails as New does if there is no runsc at path, or on PATH, that is recent enough.
+func Check(ctx context.Context, path string) error {
+	_, err := findProgram(ctx, path)
+	return err
+}
+
 // findProgram returns the runsc at path, or on PATH, after testing that it has the flags.
 func findProgram(ctx context.Context, path string) (program, error) {
 	found, err := exec.LookPath(defaultName(path))

@@ -19,6 +19,12 @@ func New(context.Context, Config) (*Backend, error) {
 		WithHint("run Sandpiper on Linux (amd64 or arm64, glibc), for instance in a virtual machine; everything but execution works here")
 }
 
+// Check always fails.
+func Check(ctx context.Context, _ string) error {
+	_, err := New(ctx, Config{})
+	return err
+}
+
 // Open always fails.
 func (*Backend) Open(ctx context.Context, _ sandbox.Spec) (sandbox.Sandbox, error) {
 	_, err := New(ctx, Config{})
