@@ -17,9 +17,15 @@ import (
 )
 
 // scratch lives as long as the test binary.
-var scratch string
+var (
+	scratch string
+	ctx     = context.Background()
+)
 
 func TestMain(m *testing.M) {
+	if config := os.Getenv("GVISOR_TEST_DAEMON"); config != "" {
+		beDaemon(config)
+	}
 	os.Exit(func() int {
 		var err error
 		if scratch, err = os.MkdirTemp("", "gv-"); err != nil { // short: it holds sockets
@@ -31,7 +37,7 @@ func TestMain(m *testing.M) {
 }
 
 var interpreter = sync.OnceValues(func() (*python.Installation, error) {
-	return python.Install(context.Background(), python.Config{Dir: filepath.Join(scratch, "python"), Overlay: worker.Python()})
+	return python.Install(ctx, python.Config{Dir: filepath.Join(scratch, "python"), Overlay: worker.Python()})
 })
 
 // host is a place for backends and their tenants.
