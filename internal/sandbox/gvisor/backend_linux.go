@@ -29,6 +29,7 @@ type Backend struct {
 	dir       string // holds the root directory and a directory for each sandbox
 	lock      *flock.Flock
 	starter   starter
+	groups    *process.Cgroups
 	pool      *pool
 	quotas    *quota.Watch // nil if there are none
 	integrity process.Integrity
@@ -58,9 +59,11 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if b.program, err = findProgram(ctx, cfg.Runsc); err != nil {
 		return nil, err
 	}
-	if err := b.claim("gv-" + strings.ToLower(rand.Text()[:6])); err != nil {
+	name := "gv-" + strings.ToLower(rand.Text()[:6])
+	if err := b.claim(name); err != nil {
 		return nil, err
 	}
+	b.groups = process.OpenCgroups(name)
 	b.starter = newStarter()
 	if err = b.makeRoot(); err == nil {
 		err = b.try(ctx)
@@ -94,7 +97,9 @@ func (b *Backend) claim(name string) error {
 	for _, file := range left {
 		l := flock.New(file)
 		if ok, _ := l.TryLock(); ok {
-			_ = os.RemoveAll(strings.TrimSuffix(file, ".lock"))
+			dir := strings.TrimSuffix(file, ".lock")
+			process.RemoveCgroups(filepath.Base(dir))
+			_ = os.RemoveAll(dir)
 			_ = os.Remove(file)
 			_ = l.Close()
 		}
@@ -203,6 +208,7 @@ func (b *Backend) Close() error {
 	}
 	b.tasks.Wait()
 	close(b.starter)
+	b.groups.Close()
 	err := os.RemoveAll(b.dir)
 	_ = os.Remove(b.lock.Path())
 	return errors.Join(err, b.lock.Close())

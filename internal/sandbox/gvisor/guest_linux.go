@@ -35,6 +35,7 @@ type guest struct {
 	err     *os.File
 	exited  chan struct{} // closed when runsc and the sentry have ended
 
+	group  *process.Cgroup // nil if there are none
 	sentry *sentry
 	base   int64 // memory in use when the worker was locked down, which does not count towards the limit
 	once   sync.Once
@@ -102,6 +103,15 @@ func (b *Backend) start(ctx context.Context, spec sandbox.Spec) (*guest, error) 
 	return g, nil
 }
 
+// The limits of a cgroup are those of the spec and what runsc, the gofer and the sentry need. The
+// watch measures the guest alone, so it is usually first. Code that makes the host create as many
+// processes as the cgroup allows would end the sentry; RLIMIT_NPROC inside is lower.
+const (
+	ownMemory     = 160 << 20
+	ownProcesses  = 256 // including threads
+	hostProcesses = 4   // for each process inside
+)
+
 // run starts runsc.
 func (g *guest) run(id string, spec sandbox.Spec) error {
 	if err := os.Mkdir(g.dir, 0o700); err != nil {
@@ -115,13 +125,17 @@ func (g *guest) run(id string, spec sandbox.Spec) error {
 	if err != nil {
 		return err
 	}
+	l := spec.Limits
+	if g.group, err = g.b.groups.Take(l.MemoryBytes+ownMemory, ownProcesses+hostProcesses*l.Processes); err != nil {
+		return fmt.Errorf("creating a cgroup: %w", err)
+	}
 	args := g.b.program.command(g.dir, id)
 	g.cmd = &exec.Cmd{
 		Path: args[0], Args: args, Env: environment, Dir: "/",
 		Stdout: theirs[1], Stderr: theirs[2], ExtraFiles: theirs[:1],
 		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true},
 	}
-	return g.b.starter.start(g.cmd)
+	return g.b.starter.start(g.cmd, g.group)
 }
 
 // openFiles creates the channel and the pipes and returns the ends of the worker. Standard
@@ -264,6 +278,7 @@ func (g *guest) release() {
 	}
 	closeAll([]*os.File{g.channel, g.out, g.err})
 	g.sentry.close()
+	g.group.Put()
 	if err := os.RemoveAll(g.dir); err != nil {
 		g.b.cfg.Log.Warn("removing the files of a sandbox failed", "error", err)
 	}

@@ -3,10 +3,12 @@ package gvisor
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,7 @@ func TestKilledDaemonLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var names []string // of the daemons
 	rounds := 3
 	if longtest.Enabled() {
 		rounds = 20
@@ -67,6 +70,10 @@ func TestKilledDaemonLeavesNothing(t *testing.T) {
 				t.Fatalf("round %d: a process is left: %s", round, left)
 			}
 		}
+		dirs, _ := filepath.Glob(filepath.Join(h.cfg.State, "gv-??????"))
+		for _, dir := range dirs {
+			names = append(names, filepath.Base(dir))
+		}
 		if now := read("/proc/self/mountinfo"); now != mounts {
 			t.Fatalf("round %d: the host's mounts changed: %s", round, now)
 		}
@@ -75,6 +82,21 @@ func TestKilledDaemonLeavesNothing(t *testing.T) {
 	if files, _ := filepath.Glob(filepath.Join(h.cfg.State, "*")); len(files) > 0 {
 		t.Errorf("files are left in the state directory: %v", files)
 	}
+	if left := cgroupsOf(names); len(names) < rounds || len(left) > 0 {
+		t.Errorf("cgroups of the daemons %v are left: %v", names, left)
+	}
+}
+
+// cgroupsOf returns the cgroups with one of names.
+func cgroupsOf(names []string) []string {
+	var found []string
+	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() && slices.Contains(names, e.Name()) {
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
 }
 
 // killDaemon starts a daemon and kills it within half a second after its first sandbox.

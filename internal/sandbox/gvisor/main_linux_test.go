@@ -168,6 +168,37 @@ func TestRunReportsCauseOfDeath(t *testing.T) {
 	}
 }
 
+// Memory that the watch does not measure in time is limited by a cgroup.
+func TestCgroupLimitsMemory(t *testing.T) {
+	h := newHost(t)
+	b := h.backend(nil)
+	if version, why := b.groups.Version(); version == 0 {
+		if os.Geteuid() == 0 && os.Getenv("REQUIRE_ROOT") != "" {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	spec := h.spec("a")
+	spec.Limits.MemoryBytes = 100 << 20
+	s, err := b.Open(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.(*box).limits.MemoryBytes = 1 << 40 // of the watch
+	out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: `
+import os, time
+for _ in range(5):
+    if os.fork() == 0:
+        held = os.urandom(1 << 20) * 90
+        time.sleep(5)
+        os._exit(0)
+time.sleep(5)`}, noHost{})
+	if err != nil || out.Status != sandbox.OverLimit || out.Limit != sandbox.LimitMemory {
+		t.Errorf("%v %+v", err, out)
+	}
+}
+
 // left describes what b has not released, other than the sandboxes of its pool.
 func left(b *Backend) string {
 	b.mu.Lock()

@@ -182,10 +182,15 @@ func (p *probeResult) seccomp() sandbox.Layer {
 
 func (p *probeResult) memory() sandbox.Layer {
 	ended := strings.HasPrefix(p.kills, string(sandbox.OverLimit))
-	l := layer("memory of all processes", ended, "the daemon measures and kills; four processes above the limit: %s", p.kills)
+	version, why := p.b.groups.Version()
+	if version > 0 {
+		return layer("memory of all processes", ended, "the daemon measures and kills, with cgroup v%d above it; four processes above the limit: %s", version, p.kills)
+	}
+	l := layer("memory of all processes", ended, "no cgroup (%s): the daemon measures and kills; four processes above the limit: %s", why, p.kills)
 	if ended {
 		l.State = "soft"
 	}
+	l.Remedy = "start sandpiper where cgroups are delegated: systemd-run --user --scope -p Delegate=yes sandpiper …, or as root"
 	return l
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 )
 
 // program is a runsc that was found to have what the backend needs.
@@ -25,7 +26,7 @@ type program struct {
 var flags = []string{
 	"--platform=systrap", // no requirements to the host; ptrace is slower, and kvm needs /dev/kvm
 	"--network=none",
-	"--ignore-cgroups",              // the daemon places runsc in a cgroup
+	"--ignore-cgroups",              // as root, the daemon places runsc in a cgroup
 	"--overlay2=none",               // files of the workspace are those of the host
 	"--gofer-network-namespace=new", // the default leaves a mount
 	"--host-uds=none", "--host-fifo=none", "--directfs=true",
@@ -146,8 +147,9 @@ func newStarter() starter {
 	return s
 }
 
-func (s starter) start(cmd *exec.Cmd) error {
+// start starts cmd in a cgroup, which may be nil.
+func (s starter) start(cmd *exec.Cmd, group *process.Cgroup) error {
 	done := make(chan error)
-	s <- func() { done <- cmd.Start() }
+	s <- func() { done <- group.Start(cmd) }
 	return <-done
 }

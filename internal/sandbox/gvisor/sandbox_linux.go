@@ -75,11 +75,12 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	}
 	x.dead = true
 	unexplained := err == nil && out.Status == sandbox.Crashed && out.Error == ""
-	died := unexplained && (watch.over || x.g.exitsWithin(exitWait))
+	overMemory := watch.over || x.g.group.Killed()
+	died := unexplained && (overMemory || x.g.exitsWithin(exitWait))
 	x.g.kill()
 	switch {
 	case died:
-		out = x.explain(out, watch.over)
+		out = x.explain(out, overMemory)
 	case unexplained:
 		out.Error = "The code closed the channel of its own interpreter"
 	}
