@@ -99,6 +99,9 @@ func (b *Backend) start(ctx context.Context, spec sandbox.Spec) (*guest, error) 
 		g.end()
 		return nil, err
 	}
+	if text := g.writtenStderr(); text != "" {
+		b.cfg.Log.Warn("a sandbox wrote messages when it started; a module of sandbox.preload may have failed", "stderr", text)
+	}
 	g.conn = worker.New(g.channel, g.out, g.err, worker.Limits{ResultBytes: spec.Limits.ResultBytes})
 	return g, nil
 }
@@ -223,6 +226,15 @@ func (g *guest) readStderr() string {
 	_ = g.err.SetReadDeadline(time.Now().Add(2 * time.Second))
 	b, _ := io.ReadAll(io.LimitReader(g.err, 16<<10))
 	return strings.TrimSpace(string(b))
+}
+
+// writtenStderr returns what is in the pipe now, which is not of the code.
+func (g *guest) writtenStderr() string {
+	buf, n := make([]byte, 16<<10), 0
+	if c, err := g.err.SyscallConn(); err == nil {
+		_ = c.Control(func(fd uintptr) { n, _ = unix.Read(int(fd), buf) }) // it does not block
+	}
+	return strings.TrimSpace(string(buf[:max(n, 0)]))
 }
 
 func (g *guest) hasExited() bool {

@@ -3,6 +3,7 @@ package gvisor
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
@@ -218,4 +220,28 @@ func left(b *Backend) string {
 		return fmt.Sprintf("%d sandboxes and %d entries in the directory for %d waiting sandboxes", live, len(entries), waiting)
 	}
 	return ""
+}
+
+func TestPackagesAndPreload(t *testing.T) {
+	h := newHost(t)
+	packages := h.own(0, "packages")
+	if err := os.Chmod(packages, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"present.py": "here = True\n", "broken.py": "1/0\n"} {
+		if err := os.WriteFile(filepath.Join(packages, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log logtest.Log
+	b := h.backend(func(c *Config) {
+		c.Packages, c.Preload, c.Log = packages, []string{"present", "broken"}, slog.New(slog.NewTextHandler(&log, nil))
+	})
+	out := h.run(b, h.spec("a"), "import sys\nloaded = [n in sys.modules for n in ('present', 'broken')]\nimport present\n[loaded, present.here]")
+	if string(out.Result) != "[[true,false],true]" || out.Stderr != "" {
+		t.Errorf("%+v", out)
+	}
+	if text := log.String(); !strings.Contains(text, "preloading broken: ZeroDivisionError") {
+		t.Errorf("the log has no warning: %s", text)
+	}
 }

@@ -28,6 +28,7 @@ type pool struct {
 	opening int                 // Opens that start a sandbox
 	filling bool
 	closed  bool
+	idle    *time.Timer // ends sandboxes that waited too long
 }
 
 type recentSpec struct {
@@ -43,7 +44,11 @@ const (
 	recentFor      = 2 * time.Minute
 )
 
-func newPool(b *Backend) *pool { return &pool{b: b, ready: map[string][]*guest{}} }
+func newPool(b *Backend) *pool {
+	p := &pool{b: b, ready: map[string][]*guest{}}
+	p.idle = time.AfterFunc(recentFor, p.refill)
+	return p
+}
 
 // specKey identifies the specs that a waiting sandbox fits: all fields and the mounted
 // directories. A directory that was replaced under its name is another one.
@@ -110,6 +115,7 @@ func (p *pool) pick(key string) (g *guest, closed bool) {
 func (p *pool) remember(key string, spec sandbox.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.idle.Reset(recentFor + time.Second)
 	p.recent = slices.DeleteFunc(p.recent, func(r recentSpec) bool { return r.key == key })
 	p.recent = append(p.recent, recentSpec{key, spec, time.Now()})
 	p.forgetOld()
@@ -179,6 +185,7 @@ func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
+	p.idle.Stop()
 	for key := range p.ready {
 		p.forget(key)
 	}

@@ -75,38 +75,3 @@ func TestPoolSkipsADeadSandbox(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
-
-// One execution, from Open to Close, with a waiting sandbox.
-func BenchmarkWaiting(b *testing.B) {
-	h := newHost(b)
-	backend := h.backend(nil)
-	spec := h.spec("a")
-	h.run(backend, spec, "1")
-	for b.Loop() {
-		b.StopTimer()
-		awaitWaiting(b, backend, spec, 2)
-		b.StartTimer()
-		s, err := backend.Open(b.Context(), spec)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if out, err := s.Run(b.Context(), sandbox.Program{ID: "b", Code: "1+1"}, noHost{}); err != nil || string(out.Result) != "2" {
-			b.Fatal(out, err)
-		}
-		b.StopTimer()
-		s.Close()
-		b.StartTimer()
-	}
-}
-
-// One execution after another, with no time for the pool.
-func BenchmarkSaturated(b *testing.B) {
-	h := newHost(b)
-	backend := h.backend(nil)
-	spec := h.spec("a")
-	b.RunParallel(func(p *testing.PB) {
-		for p.Next() {
-			h.run(backend, spec, "1+1")
-		}
-	})
-}
