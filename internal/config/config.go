@@ -42,7 +42,8 @@ import (
 // Config is the merged configuration.
 type Config struct {
 	Profile    string           // lean, standard, full or passthrough
-	Backend    string           // auto or process
+	Backend    string           // auto, process or gvisor
+	Runsc      string           // gVisor's program, for the backend gvisor; "" means runsc on PATH
 	Limits     execution.Limits // defaults applied
 	Restricted bool             // allow a subset of Python
 	Workspace  Workspace

@@ -84,8 +84,9 @@ var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys
 		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
 	},
 	"sandbox.backend": func(d *draft, s setting) error {
-		return oneOf(&d.Backend, s, "auto", "process")
+		return oneOf(&d.Backend, s, "auto", "process", "gvisor")
 	},
+	"sandbox.runsc":              func(d *draft, s setting) error { return directory(&d.Runsc, d, s) },
 	"sandbox.timeout":            func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
 	"sandbox.max_timeout":        func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },
 	"sandbox.memory_mb":          func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
@@ -193,7 +194,6 @@ var sections = map[string]bool{"sandbox": true, "network": true, "workspace": tr
 // plannedValues are values of keys that are not implemented yet, and what each will do.
 var plannedValues = map[string]map[string]string{
 	"sandbox.backend": {
-		"gvisor":       "each sandbox will run on a second kernel, gVisor's runsc",
 		"microvm":      "each sandbox will run in a virtual machine of its own, by QEMU and KVM",
 		"microsandbox": "each sandbox will run in a virtual machine of its own, by microsandbox",
 	},

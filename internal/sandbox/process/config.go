@@ -68,9 +68,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Defaults = fill(c.Defaults, sandbox.Limits{
-		MemoryBytes: 500 << 20, Processes: 128, OpenFiles: 256, FileBytes: 1 << 30, CPU: 600 * time.Second, ResultBytes: 64 << 20,
-	})
+	c.Defaults = c.Defaults.WithDefaults(sandbox.DefaultLimits())
 	for _, f := range []struct {
 		field *int
 		value int
@@ -89,26 +87,4 @@ func (c Config) withDefaults() Config {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c
-}
-
-// fill returns l with its zero fields set from d.
-func fill(l, d sandbox.Limits) sandbox.Limits {
-	for _, f := range []struct{ field, value *int64 }{
-		{&l.MemoryBytes, &d.MemoryBytes}, {&l.FileBytes, &d.FileBytes}, {&l.ResultBytes, &d.ResultBytes}, {&l.WorkspaceDisk, &d.WorkspaceDisk},
-		{&l.WorkspaceFiles, &d.WorkspaceFiles},
-	} {
-		if *f.field == 0 {
-			*f.field = *f.value
-		}
-	}
-	if l.Processes == 0 {
-		l.Processes = d.Processes
-	}
-	if l.OpenFiles == 0 {
-		l.OpenFiles = d.OpenFiles
-	}
-	if l.CPU == 0 {
-		l.CPU = d.CPU
-	}
-	return l
 }

@@ -38,6 +38,20 @@ func hostIDs() idMaps {
 	return m
 }
 
+// tenant returns the id in the sandbox's user namespace of a tenant with host id uid, or
+// with none if uid is 0.
+func (m idMaps) tenant(uid int) (int, error) {
+	switch {
+	case m.root && uid == 0:
+		return FirstUID, nil
+	case m.root && uid >= FirstUID && uid <= LastUID:
+		return uid, nil
+	case uid == 0 || uid == os.Geteuid():
+		return 0, nil
+	}
+	return 0, fmt.Errorf("sandbox: cannot change to host uid %d", uid)
+}
+
 // mapped reports whether all ids from first to last exist in the user
 // namespace that the map file describes.
 func mapped(file string, first, last int) bool {

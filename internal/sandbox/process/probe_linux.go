@@ -84,7 +84,7 @@ func (b *Backend) runProbe(ctx context.Context) (*probeResult, error) {
 	}
 	defer os.Remove(canary)
 	vars, _ := json.Marshal(map[string]any{"canary": canary, "limit": spec.Limits.MemoryBytes})
-	p := &probeResult{b: b, limits: fill(spec.Limits, b.cfg.Defaults), group: b.groups.version}
+	p := &probeResult{b: b, limits: spec.Limits.WithDefaults(b.cfg.Defaults), group: b.groups.version}
 	pid := x.w.hostPID()
 	p.status = procStatus(fmt.Sprintf("/proc/%d/status", pid))
 	p.shared = sharedNamespaces(pid)

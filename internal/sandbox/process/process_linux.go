@@ -18,6 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process/keeper"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
 
 // Backend opens sandboxes made of Linux kernel features.
@@ -30,13 +31,13 @@ type Backend struct {
 	pool      *pool
 	running   atomic.Int64 // active Runs
 	shares    *shares
-	integrity integrity
+	quotas    *quota.Watch // nil if there are none
+	integrity Integrity
 
 	mu     sync.Mutex
 	keeper *keeperHandle
 	zygote *zygote
 	unfit  map[string]string // modules that cannot be preloaded -> reason
-	disks  map[string]*disk  // by directory of a workspace
 	closed bool
 	tasks  sync.WaitGroup // background work on workers and refills
 }
@@ -45,8 +46,11 @@ type Backend struct {
 // lacks or denies a required kernel feature.
 func New(cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
-	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), unfit: map[string]string{}}
+	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), unfit: map[string]string{}, integrity: Integrity{Check: cfg.Intact}}
 	b.pool, b.shares = newPool(b), newShares(b)
+	if cfg.Usage != nil && !contains(cfg.Disabled, "disk") {
+		b.quotas = quota.New(quota.Config{Usage: cfg.Usage, Reserve: cfg.Reserve, Log: cfg.Log})
+	}
 	name := "sandpiper-" + strings.ToLower(rand.Text()[:12])
 	if err := b.claim(name); err != nil {
 		return nil, err
@@ -190,54 +194,46 @@ func tmpBytes(memory int64) int64 { return memory / 2 }
 
 // Open implements sandbox.Backend.
 func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
-	spec.Limits = fill(spec.Limits, b.cfg.Defaults)
+	spec.Limits = spec.Limits.WithDefaults(b.cfg.Defaults)
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
-	if !b.intact(false) {
-		return nil, damaged("no sandbox can be opened")
+	if !b.integrity.Intact(false) {
+		return nil, Damaged("no sandbox can be opened")
 	}
 	w, err := b.pool.take(ctx, spec)
-	if err != nil && ctx.Err() == nil && !b.intact(true) {
-		err = damaged("no sandbox can be opened")
+	if err != nil && ctx.Err() == nil && !b.integrity.Intact(true) {
+		err = Damaged("no sandbox can be opened")
 	}
 	if err != nil {
 		return nil, err
 	}
 	x := &box{b: b, w: w, limits: spec.Limits, owner: spec.Owner}
-	x.disk = b.joinDisk(x, spec)
+	for _, m := range spec.Mounts {
+		if m.Target == "/workspace" && !m.ReadOnly {
+			x.disk = b.quotas.Join(filepath.Join(b.cfg.Roots[m.Root], m.Name), x, spec.Limits)
+		}
+	}
 	return x, nil
 }
 
 // Warm starts binding workers for spec before its first Open.
 func (b *Backend) Warm(spec sandbox.Spec) {
-	spec.Limits = fill(spec.Limits, b.cfg.Defaults)
+	spec.Limits = spec.Limits.WithDefaults(b.cfg.Defaults)
 	if b.check(spec) == nil {
 		b.pool.warm(spec)
 	}
 }
 
 func (b *Backend) check(spec sandbox.Spec) error {
-	if spec.Owner == "" {
-		return errors.New("sandbox: the spec has no owner")
+	if err := spec.Check(); err != nil {
+		return err
 	}
 	if spec.PackageLayer != "" { // all workers have the packages of the zygote
 		return fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
 	}
-	if spec.UID != 0 && spec.UID != os.Geteuid() && (!b.ids.root || spec.UID < FirstUID || spec.UID > LastUID) {
-		return fmt.Errorf("sandbox: cannot change to host uid %d", spec.UID)
-	}
-	workspace := false
-	for _, m := range spec.Mounts {
-		workspace = workspace || m.Target == "/workspace"
-		if m.Name == "" || m.Name == "." || m.Name == ".." || strings.Contains(m.Name, "/") {
-			return fmt.Errorf("sandbox: %q is not a single name below a root", m.Name) // "." would be the root, with the directories of all tenants
-		}
-	}
-	if !workspace {
-		return errors.New("sandbox: the spec has no mount at /workspace")
-	}
-	return nil
+	_, err := b.ids.tenant(spec.UID)
+	return err
 }
 
 // Close implements sandbox.Backend.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
 
 // box is one sandbox: a bound worker and its owner.
@@ -22,19 +23,27 @@ type box struct {
 	number uint32
 	dead   bool
 
-	freeze    freezeState
-	disk      *disk  // nil if its workspace has no limits
-	diskLimit string // the disk limit that it exceeded; set before the kill
+	freeze freezeState
+	disk   *quota.Member // nil if its workspace has no limits
 }
 
 // Close kills the worker and ends a Run.
 func (x *box) Close() error {
 	x.freeze.close()
-	x.disk.leave(x)
+	x.disk.Leave()
 	x.w.end()
 	x.b.pool.refill()
 	return nil
 }
+
+// Processes, HasExited and Kill implement quota.Sandbox.
+func (x *box) Processes() []int { return x.w.pids() }
+
+// HasExited reports whether the worker has died. Its cgroup may then have a new worker.
+func (x *box) HasExited() bool { return x.w.hasExited() }
+
+// Kill kills the worker.
+func (x *box) Kill() { x.w.kill() }
 
 // Run implements sandbox.Sandbox.
 func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
@@ -49,7 +58,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	defer x.b.running.Add(-1)
 	defer x.b.shares.begin(x.owner, x.w)()
 	watch := x.b.watch(x.w, x.limits)
-	x.disk.begin(x)
+	x.disk.Begin()
 	var before time.Duration
 	if p.MeasureCPU {
 		before = x.w.cpuTime()
@@ -58,19 +67,19 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	if p.MeasureCPU { // before the worker is killed
 		out.Usage.CPU = max(x.w.cpuTime()-before, 0)
 	}
-	diskLimit := x.disk.finish(x)
+	diskLimit := x.disk.Finish()
 	soft := watch.stop()
 	out.Usage.Wall = time.Since(started)
 	out.Usage.MemoryPeak = max(x.w.group.peakBytes(), soft.peak)
 	if diskLimit != "" {
 		x.dead = true
 		x.w.kill()
-		return over(out, diskLimit, "The execution was ended: its workspace or the disk is full"), nil
+		return out.Over(diskLimit, "The execution was ended: its workspace or the disk is full"), nil
 	}
-	if err == nil && x.b.failedByDamage(out) {
+	if err == nil && x.b.integrity.FailedByDamage(out) {
 		x.dead = true
 		x.w.kill()
-		return sandbox.Outcome{}, damaged("the code failed; its effects until then are not undone")
+		return sandbox.Outcome{}, Damaged("the code failed; its effects until then are not undone")
 	}
 	if err == nil && out.Status.Reusable() {
 		if out.Usage.MemoryPeak < x.limits.MemoryBytes*9/10 || !x.w.group.killed() {
@@ -113,7 +122,7 @@ func (x *box) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcome {
 	case syscall.WaitStatus(exit.Status).Signal() == syscall.SIGABRT && failedAllocation.MatchString(out.Stderr):
 		return x.overMemory(out)
 	case isCPULimit(syscall.WaitStatus(exit.Status), out.Usage.CPU, x.limits.CPU):
-		return over(out, sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
+		return out.Over(sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
 	}
 	status := syscall.WaitStatus(exit.Status)
 	switch {
@@ -129,13 +138,8 @@ func (x *box) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcome {
 var failedAllocation = regexp.MustCompile(`memory allocation of \d+ bytes failed|std::bad_alloc`)
 
 func (x *box) overMemory(out sandbox.Outcome) sandbox.Outcome {
-	return over(out, sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
+	return out.Over(sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
 		"the execution was ended. Process the data in smaller pieces or raise memory_mb", x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))
-}
-
-func over(out sandbox.Outcome, limit, message string) sandbox.Outcome {
-	out.Status, out.Limit, out.ErrorType, out.Error, out.Result, out.Traceback = sandbox.OverLimit, limit, limit, message, nil, ""
-	return out
 }
 
 // isCPULimit reports whether the CPU limit ended a worker. The kernel measures the

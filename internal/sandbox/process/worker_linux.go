@@ -162,12 +162,7 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 			Data: [2]int64{w.softData(w.inherited.data, allowance(l.MemoryBytes, l.MemoryBytes)), w.hardData},
 			AS:   w.inherited.size + reserveFactor*l.MemoryBytes + reservable},
 	}
-	if w.b.ids.root {
-		h.UID = spec.UID
-		if h.UID == 0 {
-			h.UID = FirstUID
-		}
-	}
+	h.UID, _ = w.b.ids.tenant(spec.UID) // Open has checked it
 	if l.MemoryBytes == w.b.cfg.Defaults.MemoryBytes {
 		h.TmpBytes = 0 // the zygote mounted it with this size
 	}

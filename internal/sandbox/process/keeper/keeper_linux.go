@@ -163,7 +163,20 @@ func (k *keeper) bindOne(m Mount) (int, error) {
 	if !ok {
 		return -1, errors.New("no such root")
 	}
-	dir, err := unix.Openat2(root, m.Name, &unix.OpenHow{
+	attr := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
+	if !k.off("noexec") {
+		attr |= unix.MOUNT_ATTR_NOEXEC
+	}
+	if m.ReadOnly {
+		attr |= unix.MOUNT_ATTR_RDONLY
+	}
+	return CloneBeneath(root, m.Name, attr)
+}
+
+// CloneBeneath returns a detached copy of the mount of the directory name in root, which may
+// not be a link.
+func CloneBeneath(root int, name string, attr uint64) (int, error) {
+	dir, err := unix.Openat2(root, name, &unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})
@@ -171,18 +184,11 @@ func (k *keeper) bindOne(m Mount) (int, error) {
 		return -1, fmt.Errorf("openat2: %w", err)
 	}
 	defer unix.Close(dir)
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
-	if !k.off("noexec") {
-		attr.Attr_set |= unix.MOUNT_ATTR_NOEXEC
-	}
-	if m.ReadOnly {
-		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
-	}
-	return cloneTree(dir, "", attr)
+	return CloneTree(dir, "", unix.MountAttr{Attr_set: attr, Propagation: unix.MS_PRIVATE})
 }
 
-// cloneTree returns a detached copy of the mount at path below dir, with attr.
-func cloneTree(dir int, path string, attr unix.MountAttr) (int, error) {
+// CloneTree returns a detached copy of the mount at path below dir, with attr.
+func CloneTree(dir int, path string, attr unix.MountAttr) (int, error) {
 	const flags = unix.AT_EMPTY_PATH | unix.AT_RECURSIVE
 	fd, err := unix.OpenTree(dir, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|flags)
 	if err != nil {
@@ -201,14 +207,7 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 	if len(fds) != 2 {
 		return -1, errors.New("a zygote needs two descriptors")
 	}
-	const python, dir = "/python/bin/python3.14", "/python"
-	// -P and -s equal -I except that the environment is read, which is set below.
-	args := []string{"python3", "-P", "-s", "-B", "-X", "utf8", "-c",
-		"import gc, sys; gc.disable(); sys.path.insert(0, '" + dir + "'); from sandpiper import zygote; sys.path.remove('" + dir + "'); zygote.main()"}
-	env := zygoteEnv
-	if k.init.Packages != "" {
-		env = slices.Concat(env, packageEnv)
-	}
+	python, args, env := ZygoteCommand(k.init.Packages != "")
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return -1, fmt.Errorf("opening /dev/null: %w", err)
@@ -231,6 +230,18 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 	default:
 	}
 	return pidfd, nil
+}
+
+// ZygoteCommand returns the program of a zygote in the private root, its arguments and its environment.
+func ZygoteCommand(packages bool) (program string, args, env []string) {
+	const dir = "/python"
+	// -P and -s equal -I except that the environment is read, which is set below.
+	args = []string{"python3", "-P", "-s", "-B", "-X", "utf8", "-c",
+		"import gc, sys; gc.disable(); sys.path.insert(0, '" + dir + "'); from sandpiper import zygote; sys.path.remove('" + dir + "'); zygote.main()"}
+	if env = zygoteEnv; packages {
+		env = slices.Concat(env, packageEnv)
+	}
+	return dir + "/bin/python3.14", args, env
 }
 
 // zygoteEnv is the environment of a zygote.

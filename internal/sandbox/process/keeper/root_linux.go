@@ -18,20 +18,23 @@ const PackagesDir = "/packages"
 // The private root is a small read-only tmpfs: the interpreter, the files of
 // glibc that it needs, five devices, and empty mount points.
 
-var rootDirs = []string{"/tmp", "/dev/shm", "/workspace", "/python", "/proc", "/etc"}
+// RootDirs are the directories of the private root.
+var RootDirs = []string{"/tmp", "/dev/shm", "/workspace", "/python", "/proc", "/etc"}
 
-var rootFiles = map[string]string{
+// RootFiles are its files, with their content.
+var RootFiles = map[string]string{
 	"/etc/passwd":        "root:x:0:0:root:/:/\nsandbox:x:65534:65534:sandbox:/workspace:/\n",
 	"/etc/group":         "root:x:0:\nsandbox:x:65534:\n",
 	"/etc/hosts":         "127.0.0.1 localhost\n",
 	"/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 }
 
-var rootDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
+// RootDevices are its devices.
+var RootDevices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"}
 
-// hostData is mounted if the host has it: zones for zoneinfo, and the locale of LANG,
+// HostData is mounted if the host has it: zones for zoneinfo, and the locale of LANG,
 // without which locale.setlocale(LC_ALL, "") fails.
-var hostData = []string{"/usr/share/zoneinfo", "/usr/lib/locale/C.utf8"}
+var HostData = []string{"/usr/share/zoneinfo", "/usr/lib/locale/C.utf8"}
 
 const (
 	noWrite = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
@@ -64,13 +67,13 @@ func sources(init Init) []source {
 // privateTree returns the files of the host that the interpreter needs.
 func privateTree(init Init) []source {
 	var s []source
-	for _, dir := range hostData {
+	for _, dir := range HostData {
 		s = append(s, source{from: dir, to: dir, attr: noWrite | unix.MOUNT_ATTR_NOEXEC, optional: true})
 	}
 	for from, to := range init.Libraries {
 		s = append(s, source{from: from, to: to, attr: noWrite, file: true})
 	}
-	for _, dev := range rootDevices {
+	for _, dev := range RootDevices {
 		s = append(s, source{from: dev, to: dev, attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC, file: true})
 	}
 	return s
@@ -101,7 +104,7 @@ func buildRoot(init Init) error {
 		if trees[i] = -1; s.link != "" {
 			continue
 		}
-		fd, err := cloneTree(unix.AT_FDCWD, s.from, unix.MountAttr{Attr_set: s.attr, Propagation: unix.MS_PRIVATE})
+		fd, err := CloneTree(unix.AT_FDCWD, s.from, unix.MountAttr{Attr_set: s.attr, Propagation: unix.MS_PRIVATE})
 		if err != nil && !s.optional {
 			return fmt.Errorf("%s: %w", s.from, err)
 		}
@@ -126,12 +129,12 @@ func buildRoot(init Init) error {
 			return fmt.Errorf("mounting %s: %w", s.to, err)
 		}
 	}
-	return pivot()
+	return Pivot()
 }
 
 // populate makes the mount points and files in the current directory.
 func populate(list []source) error {
-	dirs := append([]string(nil), rootDirs...)
+	dirs := append([]string(nil), RootDirs...)
 	for _, s := range list {
 		if s.file || s.link != "" {
 			dirs = append(dirs, path.Dir(s.to))
@@ -144,7 +147,7 @@ func populate(list []source) error {
 			return err
 		}
 	}
-	for name, content := range rootFiles {
+	for name, content := range RootFiles {
 		if err := os.WriteFile("."+name, []byte(content), 0o444); err != nil {
 			return err
 		}
@@ -163,9 +166,9 @@ func populate(list []source) error {
 	return nil
 }
 
-// pivot makes the current directory the root, unmounts the host's tree, and makes the
+// Pivot makes the current directory the root, unmounts the host's tree, and makes the
 // new root read-only.
-func pivot() error {
+func Pivot() error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot_root: %w", err)
 	}

@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/gvisor"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
+)
+
+// backendMaker starts the sandbox.
+type backendMaker struct {
+	cfg   Config
+	roots map[string]string // of the tenants' data
+	log   *slog.Logger
+}
+
+// make starts the sandbox, and logs if that fails.
+func (m backendMaker) make(ctx context.Context) (sandbox.Backend, error) {
+	start := m.cfg.Backend
+	switch {
+	case start != nil:
+	case m.cfg.Config.Backend == "gvisor":
+		start = m.gVisor
+	default:
+		start = m.process
+	}
+	b, err := start(ctx)
+	if err != nil && ctx.Err() == nil {
+		m.log.Warn("the sandbox does not work; executions are refused; run sandpiper doctor", "error", err)
+	}
+	return b, err
+}
+
+// process starts the process backend.
+func (m backendMaker) process(ctx context.Context) (sandbox.Backend, error) {
+	in, err := m.install(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := process.New(process.Config{
+		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
+		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
+		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
+	})
+	if err != nil {
+		return nil, errors.Join(err, in.release())
+	}
+	return processBackend{b, in}, nil
+}
+
+// gVisor starts the gvisor backend.
+func (m backendMaker) gVisor(ctx context.Context) (sandbox.Backend, error) {
+	in, err := m.install(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := gvisor.New(ctx, gvisor.Config{
+		Runsc:  m.cfg.Runsc,
+		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
+		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
+		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
+	})
+	if err != nil {
+		return nil, errors.Join(err, in.release())
+	}
+	return gVisorBackend{b, in}, nil
+}
+
+// install installs CPython and the packages if necessary.
+func (m backendMaker) install(ctx context.Context) (*installation, error) {
+	installed, err := python.Install(ctx, python.Config{
+		Dir: filepath.Join(m.cfg.CacheDir, "python"), Overlay: worker.Python(), Progress: m.cfg.Installing, Log: m.log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	libraries, err := installed.SystemLibraries()
+	if err != nil {
+		return nil, errors.Join(err, installed.Close())
+	}
+	in := &installation{python: installed, libraries: libraries, layer: m.layer(ctx)}
+	if in.layer != nil {
+		m.addLibraries(libraries, in.layer, installed)
+	}
+	return in, nil
+}
+
+// usage measures the disk usage of a workspace.
+func usage(ctx context.Context, dir string) (bytes, files int64, err error) {
+	u, err := workspace.Measure(ctx, dir)
+	return u.Bytes, u.Files + u.Dirs, err
+}
+
+// installation is what backends run code with. It is locked until release.
+type installation struct {
+	python    *python.Installation
+	libraries map[string]string // of the host
+	layer     *python.Layer     // nil without packages
+}
+
+// packages returns the directory of the packages, or "".
+func (in *installation) packages() string {
+	if in.layer == nil {
+		return ""
+	}
+	return in.layer.Dir()
+}
+
+func (in *installation) intact(thorough bool) bool {
+	return in.python.Intact(thorough) && (in.layer == nil || in.layer.Intact(thorough))
+}
+
+func (in *installation) release() error {
+	if in.layer == nil {
+		return in.python.Close()
+	}
+	return errors.Join(in.layer.Close(), in.python.Close())
+}
+
+type processBackend struct {
+	*process.Backend
+	*installation
+}
+
+// Close implements sandbox.Backend.
+func (b processBackend) Close() error { return errors.Join(b.Backend.Close(), b.release()) }
+
+type gVisorBackend struct {
+	*gvisor.Backend
+	*installation
+}
+
+// Close implements sandbox.Backend.
+func (b gVisorBackend) Close() error { return errors.Join(b.Backend.Close(), b.release()) }
