@@ -110,7 +110,7 @@ func (b *Backend) writeBundle(dir string, spec sandbox.Spec) error {
 // sharedMounts are the same in all sandboxes. Empty directories hide what runsc mounts by
 // default: code runs without /proc and /sys.
 func (b *Backend) sharedMounts(l sandbox.Limits) []ociMount {
-	var mounts []ociMount
+	mounts := []ociMount{{"/dev", "tmpfs", "tmpfs", []string{"ro", "nosuid", "noexec"}}} // runsc fills it with devices
 	for _, dir := range []string{"/proc", "/sys", "/dev/pts", "/dev/net"} {
 		mounts = append(mounts, ociMount{dir, "tmpfs", "tmpfs", []string{"ro", "nosuid", "nodev", "noexec", "size=4096"}})
 	}

@@ -208,16 +208,16 @@ func left(b *Backend) string {
 	b.mu.Unlock()
 	b.pool.mu.Lock()
 	defer b.pool.mu.Unlock()
+	waiting, starting := 0, 0
 	if b.pool.filling {
-		return "the pool starts a sandbox"
+		starting = 1
 	}
-	waiting := 0
 	for _, list := range b.pool.ready {
 		waiting += len(list)
 	}
 	entries, _ := os.ReadDir(b.dir)
-	if live != waiting || len(entries) != waiting+1 {
-		return fmt.Sprintf("%d sandboxes and %d entries in the directory for %d waiting sandboxes", live, len(entries), waiting)
+	if live > waiting+starting || len(entries) > waiting+starting+1 { // and the root directory
+		return fmt.Sprintf("%d sandboxes and %d entries in the directory for %d waiting sandboxes and %d that are started", live, len(entries), waiting, starting)
 	}
 	return ""
 }

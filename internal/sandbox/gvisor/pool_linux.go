@@ -28,7 +28,7 @@ type pool struct {
 	opening int                 // Opens that start a sandbox
 	filling bool
 	closed  bool
-	idle    *time.Timer // ends sandboxes that waited too long
+	timer   *time.Timer // for the next refill, which also ends sandboxes that waited too long
 }
 
 type recentSpec struct {
@@ -44,9 +44,13 @@ const (
 	recentFor      = 2 * time.Minute
 )
 
+// refillAfter delays a refill after an Open, since most code ends within that time. Closing a
+// sandbox starts it at once.
+const refillAfter = 20 * time.Millisecond
+
 func newPool(b *Backend) *pool {
 	p := &pool{b: b, ready: map[string][]*guest{}}
-	p.idle = time.AfterFunc(recentFor, p.refill)
+	p.timer = time.AfterFunc(recentFor, p.refill)
 	return p
 }
 
@@ -76,7 +80,7 @@ func (p *pool) take(ctx context.Context, spec sandbox.Spec) (*guest, error) {
 		}
 	}
 	p.remember(key, spec)
-	p.refill()
+	p.timer.Reset(refillAfter)
 	return g, nil
 }
 
@@ -115,7 +119,6 @@ func (p *pool) pick(key string) (g *guest, closed bool) {
 func (p *pool) remember(key string, spec sandbox.Spec) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.idle.Reset(recentFor + time.Second)
 	p.recent = slices.DeleteFunc(p.recent, func(r recentSpec) bool { return r.key == key })
 	p.recent = append(p.recent, recentSpec{key, spec, time.Now()})
 	p.forgetOld()
@@ -141,7 +144,11 @@ func (p *pool) refill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forgetOld()
-	if p.filling || p.closed || p.opening > 0 || int(p.b.running.Load()) >= runtime.GOMAXPROCS(0) {
+	if p.closed {
+		return
+	}
+	p.timer.Reset(recentFor + time.Second)
+	if p.filling || p.opening > 0 || int(p.b.running.Load()) >= runtime.GOMAXPROCS(0) {
 		return
 	}
 	for i := len(p.recent) - 1; i >= 0; i-- {
@@ -185,7 +192,7 @@ func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
-	p.idle.Stop()
+	p.timer.Stop()
 	for key := range p.ready {
 		p.forget(key)
 	}
