@@ -323,6 +323,7 @@ func (d *Daemon) prepareOnce() {
 	d.schedules.start()
 	if !d.isPassthrough() {
 		d.Warm()
+		d.Servers.buildIndex()
 		return
 	}
 	if len(d.cfg.Servers) == 0 {
