@@ -36,7 +36,7 @@ for p in (pid, *range(2, 50)):
     if p == os.getpid(): continue
     try: result = open(f"/proc/{p}/fd/{fd}").read()
     except OSError: pass`)}},
-		{Name: "a sibling by pidfd", Promise: isolated, Layers: layers("pid"), Steps: []Step{
+		{Name: "a sibling by pidfd", Promise: isolated, Layers: layers("pid seccomp"), Steps: []Step{
 			alice(`result = os.getpid()`),
 			mallory(`
 if results["alice"] != os.getpid(): result = pidfd(results["alice"])`)}},
