@@ -25,6 +25,7 @@ type Backend struct {
 	cfg       Config
 	ids       idMaps
 	landlock  int // ABI version of this kernel; 0 without Landlock
+	programs  []string
 	groups    *cgroups
 	lock      *flock.Flock
 	pool      *pool
@@ -45,7 +46,7 @@ type Backend struct {
 // lacks or denies a required kernel feature.
 func New(cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
-	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), unfit: map[string]string{}}
+	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), programs: programs(cfg.Libraries), unfit: map[string]string{}}
 	b.pool, b.shares = newPool(b), newShares(b)
 	name := "sandpiper-" + strings.ToLower(rand.Text()[:12])
 	if err := b.claim(name); err != nil {
@@ -90,6 +91,18 @@ func landlockABI() int {
 		return 0
 	}
 	return int(v)
+}
+
+// programs returns what code may execute, as paths inside: the interpreter, and glibc's
+// loader, which the kernel executes with it.
+func programs(libraries map[string]string) []string {
+	list := []string{keeper.Python}
+	for _, inside := range libraries {
+		if strings.HasPrefix(filepath.Base(inside), "ld-linux") {
+			list = append(list, inside)
+		}
+	}
+	return list
 }
 
 // currentZygote returns the zygote, after starting or replacing it if necessary.

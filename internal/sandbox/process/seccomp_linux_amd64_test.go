@@ -21,11 +21,11 @@ var instead = map[int][]int{
 	unix.SYS_CHMOD: {unix.SYS_FCHMODAT}, unix.SYS_ACCESS: {unix.SYS_FACCESSAT}, unix.SYS_READLINK: {unix.SYS_READLINKAT},
 	unix.SYS_RENAME: {unix.SYS_RENAMEAT}, unix.SYS_RMDIR: {unix.SYS_UNLINKAT}, unix.SYS_UNLINK: {unix.SYS_UNLINKAT},
 	unix.SYS_LINK: {unix.SYS_LINKAT}, unix.SYS_SYMLINK: {unix.SYS_SYMLINKAT}, unix.SYS_CHOWN: {unix.SYS_FCHOWNAT}, unix.SYS_LCHOWN: {unix.SYS_FCHOWNAT},
-	unix.SYS_UTIMES: {unix.SYS_UTIMENSAT},
+	unix.SYS_UTIMES:   {unix.SYS_UTIMENSAT},
 	unix.SYS_GETDENTS: {unix.SYS_GETDENTS64},
-	unix.SYS_VFORK: {unix.SYS_CLONE}, unix.SYS_GETPGRP: {unix.SYS_GETPGID},
+	unix.SYS_VFORK:    {unix.SYS_CLONE}, unix.SYS_GETPGRP: {unix.SYS_GETPGID},
 	unix.SYS_POLL: {unix.SYS_PPOLL}, unix.SYS_SELECT: {unix.SYS_PSELECT6}, unix.SYS_PAUSE: {unix.SYS_PPOLL},
-	unix.SYS_PIPE:    {unix.SYS_PIPE2}, unix.SYS_DUP2: {unix.SYS_DUP3},
+	unix.SYS_PIPE: {unix.SYS_PIPE2}, unix.SYS_DUP2: {unix.SYS_DUP3},
 	unix.SYS_ALARM: {unix.SYS_SETITIMER}, unix.SYS_TIME: {unix.SYS_CLOCK_GETTIME},
 }
 

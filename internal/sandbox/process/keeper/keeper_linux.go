@@ -171,10 +171,7 @@ func (k *keeper) bindOne(m Mount) (int, error) {
 		return -1, fmt.Errorf("openat2: %w", err)
 	}
 	defer unix.Close(dir)
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV, Propagation: unix.MS_PRIVATE}
-	if !k.off("noexec") {
-		attr.Attr_set |= unix.MOUNT_ATTR_NOEXEC
-	}
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | noExec(k.init), Propagation: unix.MS_PRIVATE}
 	if m.ReadOnly {
 		attr.Attr_set |= unix.MOUNT_ATTR_RDONLY
 	}
@@ -201,7 +198,7 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 	if len(fds) != 2 {
 		return -1, errors.New("a zygote needs two descriptors")
 	}
-	const python, dir = "/python/bin/python3.14", "/python"
+	const dir = "/python"
 	// -P and -s equal -I except that the environment is read, which is set below.
 	args := []string{"python3", "-P", "-s", "-B", "-X", "utf8", "-c",
 		"import gc, sys; gc.disable(); sys.path.insert(0, '" + dir + "'); from sandpiper import zygote; sys.path.remove('" + dir + "'); zygote.main()"}
@@ -219,12 +216,12 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 	if !k.off("net") {
 		attr.Cloneflags |= unix.CLONE_NEWNET
 	}
-	_, err = syscall.ForkExec(python, args, &syscall.ProcAttr{
+	_, err = syscall.ForkExec(Python, args, &syscall.ProcAttr{
 		Dir: "/", Env: env, Sys: attr,
 		Files: []uintptr{uintptr(null), uintptr(null), uintptr(fds[1]), uintptr(fds[0])},
 	})
 	if err != nil {
-		return -1, fmt.Errorf("starting %s: %w", python, err)
+		return -1, fmt.Errorf("starting %s: %w", Python, err)
 	}
 	select {
 	case k.started <- struct{}{}:
