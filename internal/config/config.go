@@ -43,6 +43,7 @@ import (
 type Config struct {
 	Profile    string           // lean, standard, full or passthrough
 	Backend    string           // auto or process
+	Namespaces string           // shared or own: of the network and IPC of workers
 	Limits     execution.Limits // defaults applied
 	Restricted bool             // allow a subset of Python
 	Workspace  Workspace

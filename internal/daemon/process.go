@@ -48,7 +48,7 @@ func (m backendMaker) process(ctx context.Context) (sandbox.Backend, error) {
 	cfg := process.Config{
 		Python: installed.Dir(), Libraries: libraries, Preload: m.cfg.Preload,
 		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
-		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
+		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve, OwnNamespaces: m.cfg.Namespaces == "own",
 	}
 	layer := m.layer(ctx)
 	if layer != nil {

@@ -171,7 +171,7 @@ func (b *Backend) keeperInit() keeper.Init {
 
 func (b *Backend) zygoteInit() zygoteInit {
 	init := zygoteInit{
-		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes),
+		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes), Own: b.cfg.OwnNamespaces,
 		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(lockdownRules(b.workerRules()))),
 	}
 	if b.landlock == 0 && !contains(init.Disabled, "landlock") {

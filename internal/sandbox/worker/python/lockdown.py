@@ -14,7 +14,7 @@ import struct
 
 from .kernel import attempt, buffer, call
 
-NEWNS, NEWUSER = 0x00020000, 0x10000000
+NEWNS, NEWUSER, NEWNET, NEWIPC = 0x00020000, 0x10000000, 0x40000000, 0x08000000
 NOSUID, NODEV, NOEXEC, REMOUNT = 2, 4, 8, 32
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 _MOVE_EMPTY_BOTH = 0x4 | 0x40  # MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH
@@ -31,9 +31,11 @@ _NET_ALL = 0b11
 _SCOPE_ALL = 0b11  # abstract unix sockets, signals
 
 
-def prepare(off, tmp_bytes):
-    """Give the process its own session, mount namespace and scratch space."""
+def prepare(off, tmp_bytes, own):
+    """Give the process its own session, mount namespace and scratch space; with own, its own network and IPC namespaces."""
     os.setsid()
+    if own:
+        call("unshare", NEWNET | NEWIPC)
     if "mount" not in off:
         call("unshare", NEWNS)
         mount_scratch(b"/tmp", tmp_bytes, off)
