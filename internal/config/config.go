@@ -44,6 +44,7 @@ type Config struct {
 	Profile    string           // lean, standard, full or passthrough
 	Backend    string           // auto, process or gvisor
 	Runsc      string           // gVisor's program, for the backend gvisor; "" means runsc on PATH
+	Namespaces string           // shared or own: of the network and IPC of workers
 	Limits     execution.Limits // defaults applied
 	Restricted bool             // allow a subset of Python
 	Workspace  Workspace

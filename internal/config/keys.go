@@ -87,6 +87,7 @@ var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys
 		return oneOf(&d.Backend, s, "auto", "process", "gvisor")
 	},
 	"sandbox.runsc":              func(d *draft, s setting) error { return directory(&d.Runsc, d, s) },
+	"sandbox.namespaces":         func(d *draft, s setting) error { return oneOf(&d.Namespaces, s, "shared", "own") },
 	"sandbox.timeout":            func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
 	"sandbox.max_timeout":        func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },
 	"sandbox.memory_mb":          func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
@@ -267,6 +268,7 @@ func (d *draft) finish() (*Config, error) {
 	c := d.Config
 	c.Profile = cmp.Or(c.Profile, "standard")
 	c.Backend = cmp.Or(c.Backend, "auto")
+	c.Namespaces = cmp.Or(c.Namespaces, "shared")
 	if err := c.PII.check(); err != nil {
 		return nil, err
 	}

@@ -64,6 +64,9 @@ var projectKeys = map[string]merge{
 		c.Admit.Queued = p.Admit.Queued
 		return true
 	},
+	"sandbox.namespaces": func(c, p *Config, _ setting) bool {
+		return stricterOf(&c.Namespaces, p.Namespaces, "shared", "own")
+	},
 	"sandbox.restricted":    restrict,
 	"guardrails.restricted": restrict,
 	"sessions.idle": func(c, p *Config, _ setting) bool {

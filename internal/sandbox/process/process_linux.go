@@ -26,6 +26,7 @@ type Backend struct {
 	cfg       Config
 	ids       idMaps
 	landlock  int // ABI version of this kernel; 0 without Landlock
+	programs  []string
 	groups    *cgroups
 	lock      *flock.Flock
 	pool      *pool
@@ -46,7 +47,7 @@ type Backend struct {
 // lacks or denies a required kernel feature.
 func New(cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
-	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), unfit: map[string]string{}, integrity: Integrity{Check: cfg.Intact}}
+	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), programs: programs(cfg.Libraries), unfit: map[string]string{}, integrity: Integrity{Check: cfg.Intact}}
 	b.pool, b.shares = newPool(b), newShares(b)
 	if cfg.Usage != nil && !contains(cfg.Disabled, "disk") {
 		b.quotas = quota.New(quota.Config{Usage: cfg.Usage, Reserve: cfg.Reserve, Log: cfg.Log})
@@ -94,6 +95,18 @@ func landlockABI() int {
 		return 0
 	}
 	return int(v)
+}
+
+// programs returns what code may execute, as paths inside: the interpreter, and glibc's
+// loader, which the kernel executes with it.
+func programs(libraries map[string]string) []string {
+	list := []string{keeper.Python}
+	for _, inside := range libraries {
+		if strings.HasPrefix(filepath.Base(inside), "ld-linux") {
+			list = append(list, inside)
+		}
+	}
+	return list
 }
 
 // currentZygote returns the zygote, after starting or replacing it if necessary.
@@ -162,7 +175,7 @@ func (b *Backend) keeperInit() keeper.Init {
 
 func (b *Backend) zygoteInit() zygoteInit {
 	init := zygoteInit{
-		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes),
+		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes), Own: b.cfg.OwnNamespaces,
 		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(lockdownRules(b.workerRules()))),
 	}
 	if b.landlock == 0 && !contains(init.Disabled, "landlock") {

@@ -116,6 +116,7 @@ type header struct {
 	Mounts   []headerMount `json:"mounts"`
 	TmpBytes int64         `json:"tmp_bytes"` // 0 means that of zygoteInit
 	Landlock int           `json:"landlock"`
+	Programs []string      `json:"programs"` // that code may execute
 	RLimits  rlimits       `json:"rlimits"`
 	Cwd      string        `json:"cwd"`
 }
@@ -156,7 +157,7 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	w.inherited = w.measureInherited()
 	w.hardData = w.inherited.data + reserveFactor*l.MemoryBytes
 	h := header{
-		TmpBytes: tmpBytes(l.MemoryBytes), Landlock: w.b.landlock, Cwd: "/workspace",
+		TmpBytes: tmpBytes(l.MemoryBytes), Landlock: w.b.landlock, Programs: w.b.programs, Cwd: "/workspace",
 		RLimits: rlimits{Core: noCore, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
 			Signal: queuedSignals, NProc: int64(l.Processes),
 			Data: [2]int64{w.softData(w.inherited.data, allowance(l.MemoryBytes, l.MemoryBytes)), w.hardData},

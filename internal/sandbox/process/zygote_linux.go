@@ -25,6 +25,7 @@ type zygoteInit struct {
 	Unmount      []string `json:"unmount"`
 	UID          int      `json:"uid"`
 	TmpBytes     int64    `json:"tmp_bytes"`
+	Own          bool     `json:"own_namespaces"`
 	FilterFirst  string   `json:"filter_first"`
 	FilterSecond string   `json:"filter_second"`
 	Packages     string   `json:"packages"` // mount point, or ""

@@ -124,6 +124,22 @@ func RunSingleLayer(t *testing.T, setup Setup) {
 	}
 }
 
+// RunOwnNamespaces tests that namespaces of each sandbox's own stop the attacks that they are for,
+// with all other layers of these disabled. setup opens backends that give each sandbox its own.
+func RunOwnNamespaces(t *testing.T, setup Setup) {
+	for _, c := range Cases() {
+		if !c.Own || !setup.can(c.Layers) {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			s := newScene(t, setup)
+			if p := s.play(t, setup.open(t, c.Layers), c, false); p.Success != "" {
+				t.Errorf("with %v disabled, namespaces of its own do not stop the attack: %s", c.Layers, p.Success)
+			}
+		})
+	}
+}
+
 func (s Setup) can(layers []string) bool {
 	return s.CanDisable == nil || !slices.ContainsFunc(layers, func(l string) bool { return !s.CanDisable(l) })
 }
