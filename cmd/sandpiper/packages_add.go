@@ -106,6 +106,11 @@ func (a *app) runPackagesAdd(ctx context.Context, more preset) error {
 	}
 	a.printDone("%s in %s", "added "+strings.Join(more.packages, ", "), path)
 	a.printf("A running daemon uses them after a restart.\n")
+	if slices.Contains(more.packages, "polars") {
+		if cfg, err := a.loadConfig(nil); err == nil && !cfg.Epoll {
+			a.printf("Polars needs sandbox: {epoll: true} in the configuration, with a risk that docs/packages.md describes.\n")
+		}
+	}
 	return nil
 }
 

@@ -45,6 +45,7 @@ type Config struct {
 	Backend    string           // auto, process or gvisor
 	Runsc      string           // gVisor's program, for the backend gvisor; "" means runsc on PATH
 	Namespaces string           // shared or own: of the network and IPC of workers
+	Epoll      bool             // allow epoll
 	Limits     execution.Limits // defaults applied
 	Restricted bool             // allow a subset of Python
 	Workspace  Workspace

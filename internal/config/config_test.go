@@ -90,7 +90,7 @@ func TestDefaults(t *testing.T) {
 func TestEveryKeyIsParsed(t *testing.T) {
 	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
 profile: lean   # few tools
-sandbox: {backend: gvisor, runsc: bin/runsc, namespaces: own, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
+sandbox: {backend: gvisor, runsc: bin/runsc, namespaces: own, epoll: true, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
   concurrency: 4, queue: 0, restricted: true, requirements: ../r.txt, wheels: wheels,
   packages: [pandas, "numpy==2.3.*"], preload: [pandas, matplotlib.pyplot], package_layer: all, package_layers: {all: {packages: [x]}}}
 sessions: {idle: 1h, per_tenant: 2, living: 3}
@@ -135,7 +135,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		t.Fatal(err)
 	}
 	want := &config.Config{
-		Profile: "lean", Backend: "gvisor", Runsc: filepath.Join(dir, "work/bin/runsc"), Namespaces: "own",
+		Profile: "lean", Backend: "gvisor", Runsc: filepath.Join(dir, "work/bin/runsc"), Namespaces: "own", Epoll: true,
 		Limits: execution.Limits{Timeout: 10 * time.Second, MaxTimeout: time.Minute,
 			MemoryMB: 200, MaxMemoryMB: 400, MinMemoryMB: 64},
 		Workspace:  config.Workspace{Quota: workspace.Quota{Bytes: 100 << 20, Files: 200}, Results: home.Results{Bytes: 5 << 20}},

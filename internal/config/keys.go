@@ -87,6 +87,7 @@ var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys
 		return oneOf(&d.Backend, s, "auto", "process", "gvisor")
 	},
 	"sandbox.runsc":              func(d *draft, s setting) error { return directory(&d.Runsc, d, s) },
+	"sandbox.epoll":              func(d *draft, s setting) error { return boolean(&d.Epoll, s) },
 	"sandbox.namespaces":         func(d *draft, s setting) error { return oneOf(&d.Namespaces, s, "shared", "own") },
 	"sandbox.timeout":            func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
 	"sandbox.max_timeout":        func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },

@@ -47,7 +47,7 @@ func (m backendMaker) process(ctx context.Context) (sandbox.Backend, error) {
 	b, err := process.New(process.Config{
 		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
 		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
-		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve, OwnNamespaces: m.cfg.Namespaces == "own",
+		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve, OwnNamespaces: m.cfg.Namespaces == "own", Epoll: m.cfg.Epoll,
 	})
 	if err != nil {
 		return nil, errors.Join(err, in.release())

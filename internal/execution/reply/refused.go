@@ -30,7 +30,7 @@ var refusals = []struct {
 	{regexp.MustCompile(`^\[Errno (38|95)\]`), "flock", "flock is not available in the sandbox: use fcntl.lockf, or replace a file atomically with os.replace"},
 	{regexp.MustCompile(`^\[Errno 38\]`), "poll", "epoll is not available in the sandbox: use select.poll, or selectors.DefaultSelector"},
 	{regexp.MustCompile(`^\[Errno 38\]`), "", "the sandbox does not have this system call: use another function"},
-	{regexp.MustCompile(`Os \{ code: 38, kind: Unsupported`), "", "polars evaluates with epoll, which the sandbox does not have: use duckdb or pandas"},
+	{regexp.MustCompile(`Os \{ code: 38, kind: Unsupported`), "", "polars evaluates with epoll, which the sandbox does not have: use duckdb or pandas; the operator can allow it with sandbox.epoll"},
 	{regexp.MustCompile(`^\[Errno 1\] Operation not permitted`), "mkfifo", "named pipes are not available in the sandbox: use os.pipe or multiprocessing.Pipe"},
 	{regexp.MustCompile(`^\[Errno 1\] Operation not permitted`), "sendmsg", "sendmsg and recvmsg are not available in the sandbox: use send, sendall and recv"},
 	{regexp.MustCompile(`^\[Errno 1\] Operation not permitted`), "recvmsg", "sendmsg and recvmsg are not available in the sandbox: use send, sendall and recv"},

@@ -55,6 +55,9 @@ type Config struct {
 	// OwnNamespaces gives each worker a network and an IPC namespace of its own, instead of
 	// those that the workers of a zygote share. It costs about a millisecond for each worker.
 	OwnNamespaces bool
+	// Epoll allows epoll, which Polars and other libraries in Rust need. Its watches use memory of
+	// the kernel that only a cgroup counts, and count against the limit of the worker's host user.
+	Epoll bool
 	// Log receives events of keepers, zygotes and workers; nil discards.
 	Log *slog.Logger
 	// Disabled lists isolation layers to leave out, so that a test can prove that an

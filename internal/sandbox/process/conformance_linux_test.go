@@ -81,6 +81,22 @@ func TestWorkersHaveOwnNamespaces(t *testing.T) {
 	}
 }
 
+func TestEpollOnRequest(t *testing.T) {
+	h := newHost(t)
+	const code = `
+import os, select
+watched, (r, w) = select.epoll(), os.pipe()
+watched.register(r, select.EPOLLIN)
+os.write(w, b"x")
+result = watched.poll(5) == [(r, select.EPOLLIN)]`
+	for _, allowed := range []bool{false, true} {
+		b := h.backend(func(c *Config) { c.Epoll = allowed })
+		if out := h.run(b, h.spec("a"), code); (string(out.Result) == "true") != allowed {
+			t.Errorf("allowed %v: %+v", allowed, out)
+		}
+	}
+}
+
 func TestCasesAreComplete(t *testing.T) { sandboxtest.TestCases(t) }
 
 // conformance returns the setup of the suite on h.

@@ -168,7 +168,7 @@ func (b *Backend) currentKeeper() *keeperHandle {
 func (b *Backend) keeperInit() keeper.Init {
 	init := keeper.Init{Python: b.cfg.Python, Libraries: b.cfg.Libraries, Packages: b.cfg.Packages, Roots: b.cfg.Roots, Disabled: b.cfg.Disabled}
 	if !contains(b.cfg.Disabled, "seccomp") {
-		init.Filter = filter(keeperRules())
+		init.Filter = filter(b.withEpoll(keeperRules()))
 	}
 	return init
 }
@@ -176,7 +176,8 @@ func (b *Backend) keeperInit() keeper.Init {
 func (b *Backend) zygoteInit() zygoteInit {
 	init := zygoteInit{
 		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes), Own: b.cfg.OwnNamespaces,
-		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(lockdownRules(b.workerRules()))),
+		FilterFirst:  encode(filter(b.withEpoll(bindingRules()))),
+		FilterSecond: encode(filter(lockdownRules(b.withEpoll(b.workerRules())))),
 	}
 	if b.landlock == 0 && !contains(init.Disabled, "landlock") {
 		init.Disabled = append(init.Disabled, "landlock")
@@ -199,6 +200,16 @@ func (b *Backend) workerRules() map[int]rule {
 		return killUnlistedRules()
 	}
 	return workerRules()
+}
+
+// withEpoll allows epoll in rules, if the configuration does.
+func (b *Backend) withEpoll(rules map[int]rule) map[int]rule {
+	if b.cfg.Epoll {
+		for _, nr := range slices.Concat(pollerCalls, oldPollerCalls) {
+			rules[nr] = rule{otherwise: allow}
+		}
+	}
+	return rules
 }
 
 // tmpBytes returns the size of /tmp and of /dev/shm. Both count towards the memory

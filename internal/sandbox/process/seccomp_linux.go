@@ -88,7 +88,7 @@ func workerRules() map[int]rule {
 	for _, nr := range refusedHere {
 		rules[nr] = rule{otherwise: refuse}
 	}
-	for _, nr := range slices.Concat(fallsBack, fallsBackHere) {
+	for _, nr := range slices.Concat(fallsBack, oldPollerCalls) {
 		rules[nr] = rule{otherwise: absent}
 	}
 	for nr, r := range checked {

@@ -44,8 +44,8 @@ var (
 		unix.SYS_MKNOD, unix.SYS_INOTIFY_INIT, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_MODIFY_LDT,
 		unix.SYS_USELIB, unix.SYS_USTAT, unix.SYS_SYSFS, unix.SYS__SYSCTL,
 	}
-	fallsBackHere = []int{unix.SYS_EPOLL_CREATE, unix.SYS_EPOLL_WAIT}
-	checkedHere   = map[int]rule{
+	oldPollerCalls = []int{unix.SYS_EPOLL_CREATE, unix.SYS_EPOLL_WAIT}
+	checkedHere    = map[int]rule{
 		unix.SYS_OPEN:  noSetID(2),
 		unix.SYS_MKDIR: noSetID(1),
 		unix.SYS_CHMOD: noSetID(1),

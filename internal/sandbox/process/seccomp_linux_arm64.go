@@ -15,7 +15,7 @@ var (
 		unix.SYS_SETRLIMIT:     "setrlimit64: resource, before glibc 2.28",
 		unix.SYS_RT_SIGSUSPEND: "pause: signal.pause, before glibc 2.26",
 	}
-	refusedHere   = []int{unix.SYS_KEXEC_FILE_LOAD}
-	fallsBackHere = []int{}
-	checkedHere   = map[int]rule{}
+	refusedHere    = []int{unix.SYS_KEXEC_FILE_LOAD}
+	oldPollerCalls = []int{}
+	checkedHere    = map[int]rule{}
 )

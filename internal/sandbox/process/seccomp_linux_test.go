@@ -144,7 +144,7 @@ func TestListsAreDisjoint(t *testing.T) {
 	seen := map[int]string{}
 	for name, list := range map[string][]int{
 		"allowed": slices.Collect(maps.Keys(allowed)), "allowedHere": slices.Collect(maps.Keys(allowedHere)),
-		"refused": refused, "refusedHere": refusedHere, "fallsBack": fallsBack, "fallsBackHere": fallsBackHere,
+		"refused": refused, "refusedHere": refusedHere, "fallsBack": fallsBack, "oldPollerCalls": oldPollerCalls,
 	} {
 		for _, nr := range list {
 			if other, ok := seen[nr]; ok {

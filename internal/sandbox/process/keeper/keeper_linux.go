@@ -256,7 +256,7 @@ var zygoteEnv = []string{
 // packageEnv configures known packages: no threads, which a fork would lose; images instead of windows; a writable directory.
 var packageEnv = []string{
 	"OPENBLAS_NUM_THREADS=1", "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1", "NUMEXPR_NUM_THREADS=1",
-	"MPLBACKEND=module://sandpiper.figures", "MPLCONFIGDIR=/tmp",
+	"MPLBACKEND=module://sandpiper.figures", "MPLCONFIGDIR=/tmp", "POLARS_TEMP_DIR=/tmp",
 }
 
 // reap waits for all children. When a zygote ends, the keeper as pid 1 becomes the
