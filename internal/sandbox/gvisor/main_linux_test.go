@@ -170,6 +170,18 @@ func TestRunReportsCauseOfDeath(t *testing.T) {
 	}
 }
 
+func TestMountInAWorkspaceKeepsItsFlags(t *testing.T) {
+	h := newHost(t)
+	spec := h.spec("a")
+	h.own(spec.UID, "a/skills")
+	h.own(spec.UID, "other")
+	spec.Mounts = append(spec.Mounts, sandbox.Mount{Target: "/workspace/skills", Root: "workspaces", Name: "other", ReadOnly: true})
+	out := h.run(h.backend(nil), spec, "import gc, os\n[os.statvfs(p).f_flag & 11 for p in ('/workspace', '/workspace/skills')] + [gc.isenabled()]")
+	if string(out.Result) != "[10,11,true]" { // nosuid and noexec; and read-only
+		t.Errorf("%s %s", out.Result, out.Error)
+	}
+}
+
 // Memory that the watch does not measure in time is limited by a cgroup.
 func TestCgroupLimitsMemory(t *testing.T) {
 	h := newHost(t)
