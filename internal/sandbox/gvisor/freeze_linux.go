@@ -1,49 +1,47 @@
 package gvisor
 
 import (
+	"context"
+	"fmt"
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/stop"
 )
 
-// A sandbox is frozen by SIGSTOP to all processes that the kernel of the host sees. The sentry
-// alone is not enough: its stub processes run code until the next system call.
+// A sandbox is frozen by the kernel of the guest, through runsc. SIGSTOP to its processes on the
+// host would be faster, but a stopped stub process makes the sentry kill the process of the guest.
 
-// freezeState records how a box is frozen.
+// freezeState records whether a box is frozen.
 type freezeState struct {
-	mu      sync.Mutex
-	closed  bool          // no further freeze is allowed
-	stopped *stop.Stopped // nil if it is not frozen
+	mu     sync.Mutex
+	closed bool // no further freeze is allowed
+	frozen bool
 }
 
 // Freeze implements sandbox.Freezer.
-func (x *box) Freeze() error {
+func (x *box) Freeze() error { return x.setFrozen(true, "pause") }
+
+// Thaw implements sandbox.Freezer.
+func (x *box) Thaw() error { return x.setFrozen(false, "resume") }
+
+func (x *box) setFrozen(frozen bool, command string) error {
 	s := &x.freeze
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case s.closed || x.HasExited():
 		return sandbox.ErrEnded
-	case s.stopped != nil:
+	case s.frozen == frozen:
 		return nil
 	}
-	var err error
-	s.stopped, err = stop.All(x.Processes)
-	return err
-}
-
-// Thaw implements sandbox.Freezer.
-func (x *box) Thaw() error {
-	s := &x.freeze
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || x.HasExited() {
-		return sandbox.ErrEnded
+	if out, err := x.b.program.control(context.Background(), x.g.dir, command, x.g.id); err != nil {
+		if x.HasExited() {
+			return sandbox.ErrEnded
+		}
+		return fmt.Errorf("sandbox: runsc %s: %w: %.200s", command, err, out)
 	}
-	s.stopped.Continue()
-	s.stopped = nil
+	s.frozen = frozen
 	return nil
 }
 
@@ -51,8 +49,6 @@ func (s *freezeState) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.stopped.Close()
-	s.stopped = nil
 }
 
 // Processes returns the processes on the host: the gofer and the sentry hold the files.

@@ -27,6 +27,7 @@ import (
 // guest is one container from start to end.
 type guest struct {
 	b       *Backend
+	id      string
 	dir     string // bundle and state of runsc
 	cmd     *exec.Cmd
 	channel *os.File // a socket
@@ -79,12 +80,12 @@ var errClosed = errors.New("sandbox: the backend is closed")
 // start starts a sandbox for spec and waits until its worker is locked down.
 func (b *Backend) start(ctx context.Context, spec sandbox.Spec) (*guest, error) {
 	id := strconv.FormatInt(b.next.Add(1), 36) // short: it is part of the path of a socket
-	g := &guest{b: b, dir: filepath.Join(b.dir, id), exited: make(chan struct{})}
+	g := &guest{b: b, id: id, dir: filepath.Join(b.dir, id), exited: make(chan struct{})}
 	if err := b.begin(); err != nil {
 		return nil, err
 	}
 	defer b.tasks.Done()
-	if err := g.run(id, spec); err != nil {
+	if err := g.run(spec); err != nil {
 		g.release()
 		return nil, err
 	}
@@ -116,7 +117,7 @@ const (
 )
 
 // run starts runsc.
-func (g *guest) run(id string, spec sandbox.Spec) error {
+func (g *guest) run(spec sandbox.Spec) error {
 	if err := os.Mkdir(g.dir, 0o700); err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (g *guest) run(id string, spec sandbox.Spec) error {
 	if g.group, err = g.b.groups.Take(l.MemoryBytes+ownMemory, ownProcesses+hostProcesses*l.Processes); err != nil {
 		return fmt.Errorf("creating a cgroup: %w", err)
 	}
-	args := g.b.program.command(g.dir, id)
+	args := g.b.program.command(g.dir, "run", "--bundle="+g.dir, fmt.Sprintf("--pass-fd=%d:%d", channelFD, channelFD), g.id)
 	g.cmd = &exec.Cmd{
 		Path: args[0], Args: args, Env: environment, Dir: "/",
 		Stdout: theirs[1], Stderr: theirs[2], ExtraFiles: theirs[:1],

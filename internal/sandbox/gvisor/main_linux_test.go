@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
@@ -170,6 +171,18 @@ func TestRunReportsCauseOfDeath(t *testing.T) {
 	}
 }
 
+func TestMountInAWorkspaceKeepsItsFlags(t *testing.T) {
+	h := newHost(t)
+	spec := h.spec("a")
+	h.own(spec.UID, "a/skills")
+	h.own(spec.UID, "other")
+	spec.Mounts = append(spec.Mounts, sandbox.Mount{Target: "/workspace/skills", Root: "workspaces", Name: "other", ReadOnly: true})
+	out := h.run(h.backend(nil), spec, "import gc, os\n[os.statvfs(p).f_flag & 11 for p in ('/workspace', '/workspace/skills')] + [gc.isenabled()]")
+	if string(out.Result) != "[10,11,true]" { // nosuid and noexec; and read-only
+		t.Errorf("%s %s", out.Result, out.Error)
+	}
+}
+
 // Memory that the watch does not measure in time is limited by a cgroup.
 func TestCgroupLimitsMemory(t *testing.T) {
 	h := newHost(t)
@@ -243,5 +256,51 @@ func TestPackagesAndPreload(t *testing.T) {
 	}
 	if text := log.String(); !strings.Contains(text, "preloading broken: ZeroDivisionError") {
 		t.Errorf("the log has no warning: %s", text)
+	}
+}
+
+// A program that starts processes is not disturbed by being frozen.
+func TestFreezeDisturbsNoProcess(t *testing.T) {
+	h := newHost(t)
+	s, err := h.backend(nil).Open(t.Context(), h.spec("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: `
+import os, time
+ends = []
+began = time.monotonic()
+while time.monotonic() < began + 4:
+    pid = os.fork()
+    if pid == 0:
+        for n in range(20): open(f"/workspace/{n}", "w").close()
+        os._exit(0)
+    ends.append(os.waitpid(pid, 0)[1])
+[any(ends), len(ends) > 5]`}, noHost{})
+		if err != nil || string(out.Result) != "[false,true]" {
+			t.Errorf("%v %+v", err, out)
+		}
+	}()
+	f := s.(sandbox.Freezer)
+	for n := 0; ; n++ {
+		select {
+		case <-done:
+			if n < 5 {
+				t.Errorf("frozen only %d times", n)
+			}
+			return
+		default:
+		}
+		if err := f.Freeze(); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Thaw(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond)
 	}
 }

@@ -3,7 +3,6 @@ package gvisor
 import (
 	"context"
 	"debug/buildinfo"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,7 +31,7 @@ var flags = []string{
 	"--host-uds=none", "--host-fifo=none", "--directfs=true",
 }
 
-// checkTime bounds each command that inspects runsc.
+// checkTime bounds each command of runsc that ends.
 const checkTime = 10 * time.Second
 
 const (
@@ -119,13 +118,18 @@ func (p program) output(ctx context.Context, args ...string) (string, error) {
 // environment of runsc: nothing of the daemon's.
 var environment = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
 
-// command returns the arguments that run the bundle in dir.
-func (p program) command(dir, id string) []string {
+// control runs a command for the container whose state is in dir.
+func (p program) control(ctx context.Context, dir string, command ...string) (string, error) {
+	return p.output(ctx, p.command(dir, command...)[1:]...)
+}
+
+// command returns the arguments of a command for the container whose state is in dir.
+func (p program) command(dir string, command ...string) []string {
 	args := append([]string{p.path, "--root=" + dir}, flags...)
 	if os.Geteuid() != 0 {
 		args = append(args, "--rootless")
 	}
-	return append(args, "run", "--bundle="+dir, fmt.Sprintf("--pass-fd=%d:%d", channelFD, channelFD), id)
+	return append(args, command...)
 }
 
 // channelFD is the descriptor of the channel in runsc and in the worker.

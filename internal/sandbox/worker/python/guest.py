@@ -6,6 +6,7 @@ It receives a header, one line of JSON, and then only frames.
 """
 
 import base64
+import gc
 import importlib
 import os
 import resource
@@ -30,6 +31,8 @@ def main():
         for name in header["preload"]:
             _import(name)
         interpreter = runtime.prepare()
+        gc.freeze()
+        gc.enable()  # it is off from the start of the interpreter, as in the zygote
         rehearsal.run()
         kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
         _lock_down(header)
