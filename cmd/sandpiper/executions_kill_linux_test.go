@@ -206,8 +206,8 @@ func TestClientListsInterruptedExecutions(t *testing.T) {
 	if all := p.listed(); len(all) != 0 {
 		t.Fatalf("%+v", all)
 	}
-	p.sendCode("from servers import crm\nimport os\ncrm.upsert_contact(email='a@example.com', name='Ada Lovelace')\n" +
-		"open('answered', 'w')\nwhile not os.path.exists('go'): pass\nresult = 'done'")
+	p.sendCode("from servers import crm\nimport os, time\ncrm.upsert_contact(email='a@example.com', name='Ada Lovelace')\n" +
+		"open('answered', 'w')\nwhile not os.path.exists('go'): time.sleep(0.01)\nresult = 'done'")
 	for answered := filepath.Join(p.home, "data", "sandpiper", "workspaces", "local", "answered"); !isRegular(answered); {
 		time.Sleep(5 * time.Millisecond)
 	}
@@ -285,7 +285,7 @@ func TestTenantListsOwnExecutionsOnly(t *testing.T) {
 
 // manySteps appends to a file in each step. The call at the end commits the last of them.
 const manySteps = `
-import os
+import os, time
 from servers import crm
 
 @step
@@ -296,7 +296,7 @@ def row(i):
 rows = [row(i) for i in range(300)]
 step('send', lambda: crm.upsert_contact(email='a@example.com', name='Ada Lovelace') and 0)
 open('answered', 'w')
-while not os.path.exists('go'): pass
+while not os.path.exists('go'): time.sleep(0.01)
 step('send', lambda: crm.upsert_contact(email='b@example.com', name='Bob') and 0)
 result = [sum(rows), read_file('rows').count('\n')]`
 

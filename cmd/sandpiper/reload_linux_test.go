@@ -92,11 +92,11 @@ result = [sure, "city" in get_weather(city="Oslo")]`)
 	running := make(chan execAnswer, 1)
 	go func() {
 		running <- alice.run("", `
-import os
+import os, time
 from servers.calculator import add
 from servers.weather import get_weather
 write_file("began", "")
-while not os.path.exists("go"): pass
+while not os.path.exists("go"): time.sleep(0.01)
 try:
     get_weather(city="Oslo")
     lost = "reached"

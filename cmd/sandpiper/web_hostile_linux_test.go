@@ -52,11 +52,11 @@ func TestClosedConnectionEndsItsCode(t *testing.T) {
 
 // lockHolder never ends; the kernel releases its lock when its process ends.
 const lockHolder = `
-import fcntl
+import fcntl, time
 held = open('held', 'w')
 fcntl.lockf(held, fcntl.LOCK_EX)
 progress(1, 2, 'on my way')
-while True: pass`
+while True: time.sleep(0.01)`
 
 func locked(t *testing.T, f *os.File) bool {
 	lock := syscall.Flock_t{Type: syscall.F_WRLCK}
@@ -320,7 +320,7 @@ func TestHangupEndsNoCall(t *testing.T) {
 	v := d.visit()
 	answer := make(chan string, 1)
 	go func() {
-		answer <- v.value("import os\nwrite_file('began', '')\nwhile not os.path.exists('go'): pass\n'done'")
+		answer <- v.value("import os, time\nwrite_file('began', '')\nwhile not os.path.exists('go'): time.sleep(0.01)\n'done'")
 	}()
 	for {
 		if _, err := os.Stat(filepath.Join(d.workspace("local"), "began")); err == nil {

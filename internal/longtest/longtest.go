@@ -1,5 +1,5 @@
 // Package longtest selects the tests that run. "go test ./..." tests every feature
-// once; with LONG_TESTS=1, as in .ci/run, the tests that only repeat features
+// once; with LONG_TESTS=1, as in parts of .ci/run, the tests that only repeat features
 // (more kills, all modes and protocol versions, whole corpora) run too.
 package longtest
 

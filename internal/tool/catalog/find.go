@@ -104,6 +104,9 @@ func (s *Snapshot) Rank(ctx context.Context, query string, most int) (found []Ra
 }
 
 func (s *Snapshot) find(q search.Query) (found []Ranked, total int) {
+	if len(s.Tools) == 0 { // an index, even of nothing, loads the lexicon
+		return nil, 0
+	}
 	hits := s.search().Search(q)
 	for _, h := range hits.Found {
 		found = append(found, Ranked{s.Tools[h.Doc], h.Score, q.Boosts[h.Doc]})
