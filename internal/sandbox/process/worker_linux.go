@@ -154,13 +154,11 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	l := spec.Limits
 	pid := w.hostPID()
 	w.inherited = memoryOf(pid)
-	w.hardData = w.inherited.data + reserveFactor*l.MemoryBytes
-	h := header{
-		TmpBytes: tmpBytes(l.MemoryBytes), Landlock: w.b.landlock, Cwd: "/workspace",
-		RLimits: rlimits{Core: noCore, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
-			Signal: queuedSignals, NProc: int64(l.Processes),
-			Data: w.hardData, AS: w.inherited.size + reserveFactor*l.MemoryBytes + reservable},
-	}
+	h := NewWorkerHeader(l)
+	h.Landlock = w.b.landlock
+	h.RLimits.Data += w.inherited.data
+	h.RLimits.AS += w.inherited.size
+	w.hardData = h.RLimits.Data
 	h.UID, _ = w.b.ids.tenant(spec.UID) // Open has checked it
 	if l.MemoryBytes == w.b.cfg.Defaults.MemoryBytes {
 		h.TmpBytes = 0 // the zygote mounted it with this size
@@ -168,7 +166,7 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	var mounts []keeper.Mount
 	for _, m := range spec.Mounts {
 		mounts = append(mounts, keeper.Mount{Root: m.Root, Name: m.Name, ReadOnly: m.ReadOnly})
-		h.Mounts = append(h.Mounts, headerMount{m.Target})
+		h.Mount(m.Target)
 	}
 	if err := w.b.groups.limit(w.group, l.MemoryBytes, l.Processes); err != nil {
 		return fmt.Errorf("setting the limits of a cgroup: %w", err)
@@ -222,15 +220,16 @@ func (w *process) sendHeader(body []byte, fds []int) error {
 	return err
 }
 
-var lockedDownFrame = []byte("\x00\x00\x00\x02S\x00\x00\x00\x00{}")
+// LockedDown is the first frame of a worker, after its lockdown.
+const LockedDown = "\x00\x00\x00\x02S\x00\x00\x00\x00{}"
 
 // awaitLockdown reads the frame that reports the lockdown.
 func (w *process) awaitLockdown() error {
-	got := make([]byte, len(lockedDownFrame))
+	got := make([]byte, len(LockedDown))
 	if _, err := io.ReadFull(w.channel, got); err != nil {
 		return err
 	}
-	if string(got) != string(lockedDownFrame) {
+	if string(got) != LockedDown {
 		return errors.New("unexpected first frame")
 	}
 	return nil
