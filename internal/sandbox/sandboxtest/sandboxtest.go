@@ -16,6 +16,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
@@ -38,6 +39,12 @@ type Setup struct {
 	Leftovers func(b sandbox.Backend) string
 	// CanDisable reports whether a layer can be disabled on this machine; nil means yes.
 	CanDisable func(layer string) bool
+	// Slowness multiplies the deadlines of steps, for a backend that emulates the processor; 0
+	// means 1.
+	Slowness int
+	// Without maps the name of each case and of each test of the contract that the backend does
+	// not pass to the reason. They are skipped.
+	Without map[string]string
 	// IsWeak reports whether a layer is weaker on this machine, so that it need not stop an
 	// attack alone; nil means no.
 	IsWeak func(layer string) bool
@@ -62,6 +69,7 @@ func Run(t *testing.T, setup Setup) {
 	s.waitForCleanup(t, b)
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
+			setup.skip(t, c.Name)
 			p := s.play(t, b, c, false)
 			p.check(t, c)
 			s.check(t, c)
@@ -105,6 +113,14 @@ func RunSingleLayer(t *testing.T, setup Setup) {
 				}
 			})
 		}
+	}
+}
+
+// skip skips a test that the backend does not pass.
+func (s Setup) skip(t *testing.T, name string) {
+	t.Helper()
+	if reason := s.Without[name]; reason != "" {
+		t.Skip(reason)
 	}
 }
 
@@ -152,10 +168,11 @@ func (s *scene) next(t *testing.T, b sandbox.Backend) {
 	}
 }
 
-func deadline(ctx context.Context, c Case) (context.Context, context.CancelFunc) {
+func (s Setup) deadline(ctx context.Context, c Case) (context.Context, context.CancelFunc) {
 	d := c.Time
 	if d == 0 {
 		d = defaultTime
 	}
+	d *= time.Duration(max(1, s.Slowness))
 	return context.WithTimeoutCause(ctx, d, sandbox.ErrTimeout)
 }
