@@ -42,7 +42,8 @@ import (
 // Config is the merged configuration.
 type Config struct {
 	Profile    string           // lean, standard, full or passthrough
-	Backend    string           // auto or process
+	Backend    string           // auto, process or microvm
+	MicroVM    MicroVM          // for the backend microvm
 	Limits     execution.Limits // defaults applied
 	Restricted bool             // allow a subset of Python
 	Workspace  Workspace

@@ -31,11 +31,7 @@ type draft struct {
 func (d *draft) applyAll(l *loader) error {
 	errs := l.errs
 	for _, s := range l.settings {
-		if wantsMicrosandbox(s) {
-			l.msb = append(l.msb, place(s.from, s.key))
-			continue
-		}
-		if err := d.apply(s); err != nil {
+		if err := d.apply(ofSeed(s)); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -84,8 +80,10 @@ var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys
 		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
 	},
 	"sandbox.backend": func(d *draft, s setting) error {
-		return oneOf(&d.Backend, s, "auto", "process")
+		return oneOf(&d.Backend, s, "auto", "process", "microvm")
 	},
+	"sandbox.microvm.kernel": func(d *draft, s setting) error { return directory(&d.MicroVM.Kernel, d, s) },
+	"sandbox.microvm.accel":  func(d *draft, s setting) error { return oneOf(&d.MicroVM.Accel, s, "kvm", "tcg") },
 	"sandbox.timeout":            func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
 	"sandbox.max_timeout":        func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },
 	"sandbox.memory_mb":          func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
@@ -186,16 +184,14 @@ var structured = map[string]bool{"servers": true, "schedules": true, "tiers": tr
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are keys that contain other keys.
-var sections = map[string]bool{"sandbox": true, "network": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "background": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
+var sections = map[string]bool{"sandbox": true, "sandbox.microvm": true, "network": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "background": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 
 // plannedValues are values of keys that are not implemented yet, and what each will do.
 var plannedValues = map[string]map[string]string{
 	"sandbox.backend": {
-		"gvisor":       "each sandbox will run on a second kernel, gVisor's runsc",
-		"microvm":      "each sandbox will run in a virtual machine of its own, by QEMU and KVM",
-		"microsandbox": "each sandbox will run in a virtual machine of its own, by microsandbox",
+		"gvisor": "each sandbox will run on a second kernel, gVisor's runsc",
 	},
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
@@ -23,7 +24,11 @@ type backendMaker struct {
 // make starts the sandbox, and logs if that fails.
 func (m backendMaker) make(ctx context.Context) (sandbox.Backend, error) {
 	start := m.cfg.Backend
-	if start == nil {
+	switch {
+	case start != nil:
+	case m.cfg.Config.Backend == "microvm":
+		start = m.microVM
+	default:
 		start = m.process
 	}
 	b, err := start(ctx)
@@ -33,8 +38,43 @@ func (m backendMaker) make(ctx context.Context) (sandbox.Backend, error) {
 	return b, err
 }
 
-// process installs CPython if necessary and starts the process backend.
+// process starts the process backend.
 func (m backendMaker) process(ctx context.Context) (sandbox.Backend, error) {
+	in, err := m.install(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := process.New(process.Config{
+		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
+		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
+		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
+	})
+	if err != nil {
+		return nil, errors.Join(err, in.release())
+	}
+	return processBackend{b, in}, nil
+}
+
+// microVM starts the microvm backend.
+func (m backendMaker) microVM(ctx context.Context) (sandbox.Backend, error) {
+	in, err := m.install(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := microvm.New(ctx, microvm.Config{
+		Kernel: m.cfg.MicroVM.Kernel, Accel: m.cfg.MicroVM.Accel,
+		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
+		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
+		MaxMemory: int64(m.cfg.Limits.MaxMemoryMB) << 20, Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
+	})
+	if err != nil {
+		return nil, errors.Join(err, in.release())
+	}
+	return microVMBackend{b, in}, nil
+}
+
+// install installs CPython and the packages if necessary.
+func (m backendMaker) install(ctx context.Context) (*installation, error) {
 	installed, err := python.Install(ctx, python.Config{
 		Dir: filepath.Join(m.cfg.CacheDir, "python"), Overlay: worker.Python(), Progress: m.cfg.Installing, Log: m.log,
 	})
@@ -45,25 +85,11 @@ func (m backendMaker) process(ctx context.Context) (sandbox.Backend, error) {
 	if err != nil {
 		return nil, errors.Join(err, installed.Close())
 	}
-	cfg := process.Config{
-		Python: installed.Dir(), Libraries: libraries, Preload: m.cfg.Preload,
-		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
-		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
+	in := &installation{python: installed, libraries: libraries, layer: m.layer(ctx)}
+	if in.layer != nil {
+		m.addLibraries(libraries, in.layer, installed)
 	}
-	layer := m.layer(ctx)
-	if layer != nil {
-		cfg.Packages = layer.Dir()
-		m.addLibraries(cfg.Libraries, layer, installed)
-	}
-	cfg.Intact = func(thorough bool) bool {
-		return installed.Intact(thorough) && (layer == nil || layer.Intact(thorough))
-	}
-	b, err := process.New(cfg)
-	w := withPython{b, installed, layer}
-	if err != nil {
-		return nil, errors.Join(err, w.release())
-	}
-	return w, nil
+	return in, nil
 }
 
 // usage measures the disk usage of a workspace.
@@ -72,19 +98,44 @@ func usage(ctx context.Context, dir string) (bytes, files int64, err error) {
 	return u.Bytes, u.Files + u.Dirs, err
 }
 
-// withPython keeps the installation and the packages locked while the backend is open.
-type withPython struct {
+// installation is what backends run code with. It is locked until release.
+type installation struct {
+	python    *python.Installation
+	libraries map[string]string // of the host
+	layer     *python.Layer     // nil without packages
+}
+
+// packages returns the directory of the packages, or "".
+func (in *installation) packages() string {
+	if in.layer == nil {
+		return ""
+	}
+	return in.layer.Dir()
+}
+
+func (in *installation) intact(thorough bool) bool {
+	return in.python.Intact(thorough) && (in.layer == nil || in.layer.Intact(thorough))
+}
+
+func (in *installation) release() error {
+	if in.layer == nil {
+		return in.python.Close()
+	}
+	return errors.Join(in.layer.Close(), in.python.Close())
+}
+
+type processBackend struct {
 	*process.Backend
-	python *python.Installation
-	layer  *python.Layer // nil without packages
+	*installation
 }
 
 // Close implements sandbox.Backend.
-func (w withPython) Close() error { return errors.Join(w.Backend.Close(), w.release()) }
+func (b processBackend) Close() error { return errors.Join(b.Backend.Close(), b.release()) }
 
-func (w withPython) release() error {
-	if w.layer == nil {
-		return w.python.Close()
-	}
-	return errors.Join(w.layer.Close(), w.python.Close())
+type microVMBackend struct {
+	*microvm.Backend
+	*installation
 }
+
+// Close implements sandbox.Backend.
+func (b microVMBackend) Close() error { return errors.Join(b.Backend.Close(), b.release()) }
