@@ -82,8 +82,8 @@ var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys
 	"sandbox.backend": func(d *draft, s setting) error {
 		return oneOf(&d.Backend, s, "auto", "process", "microvm")
 	},
-	"sandbox.microvm.kernel": func(d *draft, s setting) error { return directory(&d.MicroVM.Kernel, d, s) },
-	"sandbox.microvm.accel":  func(d *draft, s setting) error { return oneOf(&d.MicroVM.Accel, s, "kvm", "tcg") },
+	"sandbox.microvm.kernel":     func(d *draft, s setting) error { return directory(&d.MicroVM.Kernel, d, s) },
+	"sandbox.microvm.accel":      func(d *draft, s setting) error { return oneOf(&d.MicroVM.Accel, s, "kvm", "tcg") },
 	"sandbox.timeout":            func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
 	"sandbox.max_timeout":        func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },
 	"sandbox.memory_mb":          func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },

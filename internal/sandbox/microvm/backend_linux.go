@@ -128,15 +128,20 @@ func (b *Backend) openFiles() (err error) {
 		return err
 	}
 	for _, f := range []**os.File{&b.kernelFile, &b.initramfs, &b.snapshot} {
-		if *f, err = unnamed(b.cfg.State); err != nil {
-			return fault.Wrap(fault.Unavailable, err, "writing to the state directory %s", b.cfg.State)
+		fd, err := unix.MemfdCreate("microvm", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			return fmt.Errorf("memfd_create: %w", err)
 		}
+		*f = os.NewFile(uintptr(fd), "memfd")
 	}
 	if err := copyFile(b.kernelFile, b.kernel.path); err != nil { // QEMU's user may not be able to read it
 		return fault.Wrap(fault.Unavailable, err, "reading the kernel of guests")
 	}
 	if err := writeInitramfs(b.initramfs, b.cfg, b.kernel); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "writing the initramfs of guests to %s", b.cfg.State)
+		return fault.Wrap(fault.Unavailable, err, "writing the initramfs of guests")
+	}
+	if err := errors.Join(seal(b.kernelFile), seal(b.initramfs)); err != nil {
+		return err
 	}
 	info, err := b.initramfs.Stat()
 	if err != nil {
@@ -144,19 +149,6 @@ func (b *Backend) openFiles() (err error) {
 	}
 	b.memory = (b.cfg.MaxMemory + guestMemory + 3*info.Size() + 1<<20 - 1) >> 20 << 20
 	return nil
-}
-
-// unnamed creates a file that has no name, and so is never left behind. QEMU may read it.
-func unnamed(dir string) (*os.File, error) {
-	fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err == nil {
-		return os.NewFile(uintptr(fd), "unnamed"), unix.Fchmod(fd, 0o644)
-	}
-	f, err := os.CreateTemp(dir, socketPrefix)
-	if err != nil {
-		return nil, err
-	}
-	return f, errors.Join(os.Remove(f.Name()), f.Chmod(0o644))
 }
 
 func copyFile(to *os.File, from string) error {
@@ -208,7 +200,13 @@ func (b *Backend) boot(ctx context.Context) error {
 	if err := v.save(deadline, b.snapshot); err != nil {
 		return failed(err)
 	}
-	return nil
+	return seal(b.snapshot)
+}
+
+// seal makes a memfd read-only. All guests use it, and a guest may have taken over its QEMU.
+func seal(f *os.File) error {
+	_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
+	return err
 }
 
 // save writes the state of the guest to a file.

@@ -179,7 +179,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	}
 	if err == nil && out.Status.Reusable() {
 		now := x.usage()
-		if out.Usage.MemoryPeak = now.Memory; p.MeasureCPU {
+		if out.Usage.MemoryPeak = max(0, now.Memory); p.MeasureCPU {
 			out.Usage.CPU = seconds(now.CPU - before.CPU)
 		}
 		return out, nil
@@ -242,11 +242,11 @@ func (x *box) explain(out sandbox.Outcome, before guestMessage) sandbox.Outcome 
 		out.Error = "The code closed the channel of its own interpreter"
 		return out
 	}
-	if x.exit == nil {
+	if x.exit == nil { // the code ended it, or QEMU failed
 		out.Error = "The virtual machine ended"
 		return out
 	}
-	out.Usage.CPU, out.Usage.MemoryPeak = seconds(x.exit.CPU-before.CPU), x.exit.Memory
+	out.Usage.CPU, out.Usage.MemoryPeak = seconds(x.exit.CPU-before.CPU), max(0, x.exit.Memory)
 	if x.exit.Killed {
 		return process.OverMemory(out, x.limits)
 	}
@@ -258,6 +258,11 @@ func (x *box) Freeze() error { return x.vm.monitor.do(x.vm.soon(), nil, "stop", 
 
 // Thaw implements sandbox.Freezer. The guest's clock stood still.
 func (x *box) Thaw() error {
+	select {
+	case <-x.exited:
+		return errGuestEnded
+	default:
+	}
 	if err := x.vm.monitor.do(x.vm.soon(), nil, "cont", nil); err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ type Config struct {
 	Preload []string
 	// Roots are the directories that mounts may name, by key. Required for "workspaces".
 	Roots map[string]string
-	// State is the directory of the snapshot and the initramfs, which have no names.
+	// State is a directory for sockets, which have names only while they are connected.
 	// Required.
 	State string
 	// Defaults for limits that a Spec leaves at zero; zero fields mean those of

@@ -67,8 +67,13 @@ func TestKilledDaemonLeavesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewScanner(out)
-		for lines.Scan() && lines.Text() != step {
+		reached := false
+		for !reached && lines.Scan() {
 			t.Log(lines.Text())
+			reached = lines.Text() == step
+		}
+		if !reached {
+			t.Errorf("the daemon ended before %s", step)
 		}
 		time.Sleep(100 * time.Millisecond) // into the step
 		_ = cmd.Process.Kill()

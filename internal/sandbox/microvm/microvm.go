@@ -10,7 +10,7 @@
 // In the guest runs guest.py, and below it the same zygote and worker as in the process
 // backend, with the same lockdown. At its start the backend boots one guest until its zygote
 // is warm, and takes a snapshot; each sandbox is a restored copy, with a new random state
-// and the current time. The snapshot, the initramfs and all sockets are files without a name,
+// and the current time. The snapshot and the initramfs are sealed memory, and no socket has a name,
 // so that nothing is left of a daemon that is killed; its processes are killed with it.
 //
 // A Backend is safe for concurrent use. It has no queue, and keeps no guests in advance.
