@@ -191,4 +191,14 @@ func TestRunInVirtualMachine(t *testing.T) {
 	if out := h.run(b, spec, "[bytes(50 << 20) for _ in range(20)]"); out.Limit != sandbox.LimitMemory {
 		t.Errorf("memory: %s %s %s", out.Status, out.Limit, out.Error)
 	}
+	report := b.Probe(t.Context())
+	for _, l := range report.Layers {
+		t.Logf("%s: %s: %s", l.Name, l.State, l.Detail)
+		if l.State == "failed" {
+			t.Errorf("%s: %s", l.Name, l.Detail)
+		}
+	}
+	if first := report.Layers[0]; !report.Working || first.State != "soft" || !strings.Contains(first.Detail, "NOT AN ISOLATION BOUNDARY") {
+		t.Errorf("working is %t, the first layer %+v", report.Working, first)
+	}
 }
