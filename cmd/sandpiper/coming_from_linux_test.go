@@ -83,7 +83,7 @@ func migrate(t *testing.T) *migrated {
 	writeAll(t, agentic, firstSeed)
 	writeAll(t, second, secondSeed)
 	config := fmt.Sprintf("mcp_servers:\n  weather: {command: %q}\n", filepath.Join(servers, "weather"))
-	writeAll(t, second, map[string]string{"config.yaml": strings.Replace(secondSeed["config.yaml"], "mcp_servers: []\n", config, 1)})
+	writeAll(t, second, map[string]string{"config.yaml": strings.NewReplacer("mcp_servers: []\n", config, "microsandbox", "process").Replace(secondSeed["config.yaml"])}) // few machines that test have KVM
 
 	m := &migrated{dir: second}
 	m.first = connect(t, first, fmt.Sprintf("servers: {calculator: {command: %q}}\n", filepath.Join(servers, "calculator")), "2025-11-25", "{}")

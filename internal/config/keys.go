@@ -31,11 +31,7 @@ type draft struct {
 func (d *draft) applyAll(l *loader) error {
 	errs := l.errs
 	for _, s := range l.settings {
-		if wantsMicrosandbox(s) {
-			l.msb = append(l.msb, place(s.from, s.key))
-			continue
-		}
-		if err := d.apply(s); err != nil {
+		if err := d.apply(ofSeed(s)); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -84,11 +80,13 @@ var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys
 		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
 	},
 	"sandbox.backend": func(d *draft, s setting) error {
-		return oneOf(&d.Backend, s, "auto", "process", "gvisor")
+		return oneOf(&d.Backend, s, "auto", "process", "gvisor", "microvm")
 	},
 	"sandbox.runsc":              func(d *draft, s setting) error { return directory(&d.Runsc, d, s) },
 	"sandbox.epoll":              func(d *draft, s setting) error { return boolean(&d.Epoll, s) },
 	"sandbox.namespaces":         func(d *draft, s setting) error { return oneOf(&d.Namespaces, s, "shared", "own") },
+	"sandbox.microvm.kernel":     func(d *draft, s setting) error { return directory(&d.MicroVM.Kernel, d, s) },
+	"sandbox.microvm.accel":      func(d *draft, s setting) error { return oneOf(&d.MicroVM.Accel, s, "kvm", "tcg") },
 	"sandbox.timeout":            func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
 	"sandbox.max_timeout":        func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },
 	"sandbox.memory_mb":          func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
@@ -189,17 +187,9 @@ var structured = map[string]bool{"servers": true, "schedules": true, "tiers": tr
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are keys that contain other keys.
-var sections = map[string]bool{"sandbox": true, "network": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "background": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
+var sections = map[string]bool{"sandbox": true, "sandbox.microvm": true, "network": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "background": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
-
-// plannedValues are values of keys that are not implemented yet, and what each will do.
-var plannedValues = map[string]map[string]string{
-	"sandbox.backend": {
-		"microvm":      "each sandbox will run in a virtual machine of its own, by QEMU and KVM",
-		"microsandbox": "each sandbox will run in a virtual machine of its own, by microsandbox",
-	},
-}
 
 // apply applies one setting, replacing an earlier one of the same key.
 func (d *draft) apply(s setting) error {
@@ -226,10 +216,6 @@ func (d *draft) apply(s setting) error {
 	}
 	if s.kind != "" {
 		return fault.New(fault.Invalid, "%s: %s is a %s; it must be a single value", s.from, s.key, s.kind)
-	}
-	if about, ok := plannedValues[s.key][s.text]; ok {
-		return fault.New(fault.Unavailable, "%s: %s %s is not available yet in this version; %s", s.from, s.key, s.text, about).
-			WithHint("set %s to process, which relies on the host's kernel; if that is not enough, run Sandpiper in a virtual machine", s.key)
 	}
 	d.given[s.key] = s
 	return parse(d, s)

@@ -44,6 +44,9 @@ var projectKeys = map[string]merge{
 		return true
 	},
 
+	"sandbox.backend": func(c, p *Config, _ setting) bool {
+		return stricterOf(&c.Backend, p.Backend, "auto", "process", "microvm")
+	},
 	"sandbox.timeout":               func(c, p *Config, _ setting) bool { return atMost(&c.Limits.Timeout, 0, p.Limits.Timeout) },
 	"sandbox.max_timeout":           lowerTime,
 	"guardrails.max_execution_time": lowerTime,

@@ -339,13 +339,16 @@ mcp_servers: []
 		filepath.Base(c.Log.File) != "code-execution-mcp.log" {
 		t.Errorf("%+v", c)
 	}
+	if c.Backend != "microvm" {
+		t.Errorf("the backend is %s", c.Backend)
+	}
 	var said []string
 	for _, w := range c.Warnings {
-		if strings.Contains(w, "microsandbox") {
+		if strings.Contains(w, "MSB_") {
 			said = append(said, w)
 		}
 	}
-	want := []string{"execution.sandbox_type (config.yaml line 2), MSB_SERVER_URL (.env line 1), MSB_API_KEY (.env line 2): microsandbox is not available; code runs in Sandpiper's own sandbox (sandbox.backend: process), which needs no server"}
+	want := []string{"MSB_SERVER_URL (.env line 1), MSB_API_KEY (.env line 2): no effect, since Sandpiper starts sandboxes itself and needs no server (sandbox.backend: microvm runs each in a virtual machine)"}
 	if d := cmp.Diff(want, said); d != "" {
 		t.Error(d)
 	}

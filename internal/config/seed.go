@@ -155,8 +155,7 @@ func (l *loader) logLevel(text, from, dir string) {
 // microsandbox is the sandbox of the seed systems.
 const microsandbox = "microsandbox"
 
-// refused rejects settings that select another sandbox.
-// Microsandbox, which every seed file selects, is a warning.
+// refused rejects settings that select a sandbox that does not exist here.
 func refused(s setting) error {
 	if s.key[strings.LastIndexByte(s.key, '.')+1:] != "sandbox_type" || s.text == "process" || s.text == microsandbox {
 		return nil
@@ -165,15 +164,18 @@ func refused(s setting) error {
 		WithHint("remove it; Sandpiper runs code in its own sandbox (sandbox.backend: process) and needs no server")
 }
 
-// wantsMicrosandbox reports whether s selects microsandbox.
-func wantsMicrosandbox(s setting) bool {
-	return s.text == microsandbox && s.key[strings.LastIndexByte(s.key, '.')+1:] == "sandbox_type"
+// ofSeed returns the setting that s of a seed file means: microsandbox runs code in virtual machines.
+func ofSeed(s setting) setting {
+	if s.text == microsandbox && s.key[strings.LastIndexByte(s.key, '.')+1:] == "sandbox_type" {
+		s.key, s.text = "sandbox.backend", "microvm"
+	}
+	return s
 }
 
-// replaced adds one warning that names the replacement of microsandbox.
-func (c *Config) replaced(wanted []string) {
-	if len(wanted) > 0 {
-		c.warn(strings.Join(wanted, ", ") + ": microsandbox is not available; code runs in Sandpiper's own sandbox (sandbox.backend: process), which needs no server")
+// replaced adds one warning for the settings of a server of microsandbox.
+func (c *Config) replaced(unused []string) {
+	if len(unused) > 0 {
+		c.warn(strings.Join(unused, ", ") + ": no effect, since Sandpiper starts sandboxes itself and needs no server (sandbox.backend: microvm runs each in a virtual machine)")
 	}
 }
 
@@ -215,8 +217,8 @@ func (l *loader) seed(settings []setting) {
 		}
 		section, _, _ := strings.Cut(s.key, ".")
 		switch {
-		case wantsMicrosandbox(s):
-			l.msb = append(l.msb, place(s.from, s.key))
+		case ofSeed(s) != s:
+			l.add(ofSeed(s))
 		case s.key == "mcp_servers":
 			s.key = "servers"
 			l.add(s)

@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/gvisor"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
@@ -28,6 +29,8 @@ func (m backendMaker) make(ctx context.Context) (sandbox.Backend, error) {
 	case start != nil:
 	case m.cfg.Config.Backend == "gvisor":
 		start = m.gVisor
+	case m.cfg.Config.Backend == "microvm":
+		start = m.microVM
 	default:
 		start = m.process
 	}
@@ -71,6 +74,24 @@ func (m backendMaker) gVisor(ctx context.Context) (sandbox.Backend, error) {
 		return nil, errors.Join(err, in.release())
 	}
 	return gVisorBackend{b, in}, nil
+}
+
+// microVM starts the microvm backend.
+func (m backendMaker) microVM(ctx context.Context) (sandbox.Backend, error) {
+	in, err := m.install(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := microvm.New(ctx, microvm.Config{
+		Kernel: m.cfg.MicroVM.Kernel, Accel: m.cfg.MicroVM.Accel,
+		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
+		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
+		MaxMemory: int64(m.cfg.Limits.MaxMemoryMB) << 20, Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
+	})
+	if err != nil {
+		return nil, errors.Join(err, in.release())
+	}
+	return microVMBackend{b, in}, nil
 }
 
 // install installs CPython and the packages if necessary.
@@ -139,3 +160,11 @@ type gVisorBackend struct {
 
 // Close implements sandbox.Backend.
 func (b gVisorBackend) Close() error { return errors.Join(b.Backend.Close(), b.release()) }
+
+type microVMBackend struct {
+	*microvm.Backend
+	*installation
+}
+
+// Close implements sandbox.Backend.
+func (b microVMBackend) Close() error { return errors.Join(b.Backend.Close(), b.release()) }

@@ -369,8 +369,9 @@ func (d *Daemon) Probe(ctx context.Context) sandbox.Report { return d.backend.Pr
 // sandbox returns the name of the backend, and an error if it does not work.
 func (d *Daemon) sandbox(ctx context.Context) (string, error) {
 	_, err := d.backend.wait(ctx)
-	if d.cfg.Config.Backend == "gvisor" {
-		return "gvisor", err
+	switch name := d.cfg.Config.Backend; name {
+	case "gvisor", "microvm":
+		return name, err
 	}
 	return "process", err
 }

@@ -88,7 +88,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 		// cgroups v1 kill only one process, and the code continued without it
 		x.dead = true
 		x.w.kill()
-		return x.overMemory(out), nil
+		return OverMemory(out, x.limits), nil
 	}
 	x.dead = true
 	unexplained := err == nil && out.Status == sandbox.Crashed && out.Error == ""
@@ -115,17 +115,21 @@ func (x *box) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcome {
 	}
 	switch {
 	case soft.over || x.w.group.killed():
-		return x.overMemory(out)
+		return OverMemory(out, x.limits)
 	case exit == nil: // its zygote died first
 		out.Error = "The Python process died"
 		return out
-	case syscall.WaitStatus(exit.Status).Signal() == syscall.SIGABRT && failedAllocation.MatchString(out.Stderr):
-		return x.overMemory(out)
-	case isCPULimit(syscall.WaitStatus(exit.Status), out.Usage.CPU, x.limits.CPU):
-		return out.Over(sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", x.limits.CPU))
 	}
-	status := syscall.WaitStatus(exit.Status)
+	return ExplainExit(out, syscall.WaitStatus(exit.Status), out.Usage.CPU, x.limits)
+}
+
+// ExplainExit sets the cause of death of a worker with a wait status that used CPU time.
+func ExplainExit(out sandbox.Outcome, status syscall.WaitStatus, cpu time.Duration, limits sandbox.Limits) sandbox.Outcome {
 	switch {
+	case status.Signal() == syscall.SIGABRT && failedAllocation.MatchString(out.Stderr):
+		return OverMemory(out, limits)
+	case isCPULimit(status, cpu, limits.CPU):
+		return out.Over(sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", limits.CPU))
 	case status.Signaled():
 		out.Error = fmt.Sprintf("The Python process was killed by signal %d (%s)", int(status.Signal()), status.Signal())
 	case status.Exited():
@@ -137,9 +141,10 @@ func (x *box) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcome {
 // failedAllocation matches what programs in Rust and C++ write before they abort because an allocation failed.
 var failedAllocation = regexp.MustCompile(`memory allocation of \d+ bytes failed|std::bad_alloc`)
 
-func (x *box) overMemory(out sandbox.Outcome) sandbox.Outcome {
+// OverMemory returns out as ended by its memory limit.
+func OverMemory(out sandbox.Outcome, limits sandbox.Limits) sandbox.Outcome {
 	return out.Over(sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
-		"the execution was ended. Process the data in smaller pieces or raise memory_mb", x.limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))
+		"the execution was ended. Process the data in smaller pieces or raise memory_mb", limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))
 }
 
 // isCPULimit reports whether the CPU limit ended a worker. The kernel measures the

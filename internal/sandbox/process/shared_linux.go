@@ -1,6 +1,11 @@
 package process
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
 
 // Other backends use the following of this package.
 
@@ -14,8 +19,33 @@ func NobodyUID() int { return hostIDs().zygote }
 // NewNamespaces returns the attributes of a process that is root and pid 1 in namespaces of its own.
 func NewNamespaces() *syscall.SysProcAttr { return keeperAttr(nil, hostIDs()) }
 
-// WorkerFilters returns the seccomp programs of a zygote's init message: before and after the
-// lockdown of a worker.
-func WorkerFilters() (first, second []byte) {
-	return filter(bindingRules()), filter(lockdownRules(workerRules()))
+// ZygoteInit is the first message to a zygote, and WorkerHeader the message that binds a worker.
+type (
+	ZygoteInit   = zygoteInit
+	WorkerHeader = header
+)
+
+// NewZygoteInit returns the message for a zygote whose workers have the uids of TenantUID, with all
+// layers of isolation; memory is the limit that workers have by default.
+func NewZygoteInit(memory int64) ZygoteInit {
+	return ZygoteInit{
+		Disabled: []string{}, Unmount: []string{}, Preload: []string{}, UID: hostIDs().zygote, TmpBytes: tmpBytes(memory),
+		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(lockdownRules(workerRules()))),
+	}
 }
+
+// NewWorkerHeader returns the message for a worker with limits, to whose address space and private
+// memory the sizes of the zygote must be added.
+func NewWorkerHeader(l sandbox.Limits) WorkerHeader {
+	return WorkerHeader{
+		TmpBytes: tmpBytes(l.MemoryBytes), Cwd: "/workspace",
+		RLimits: rlimits{Core: noCore, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
+			Signal: queuedSignals, NProc: int64(l.Processes), Data: [2]int64{reserveFactor * l.MemoryBytes, reserveFactor * l.MemoryBytes}, AS: reserveFactor*l.MemoryBytes + reservable},
+	}
+}
+
+// Mount adds a directory to h. Its descriptor is sent with the message.
+func (h *header) Mount(target string) { h.Mounts = append(h.Mounts, headerMount{target}) }
+
+// Tail keeps the last bytes written to it.
+type Tail = tail

@@ -156,13 +156,10 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	l := spec.Limits
 	w.inherited = w.measureInherited()
 	w.hardData = w.inherited.data + reserveFactor*l.MemoryBytes
-	h := header{
-		TmpBytes: tmpBytes(l.MemoryBytes), Landlock: w.b.landlock, Programs: w.b.programs, Cwd: "/workspace",
-		RLimits: rlimits{Core: noCore, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
-			Signal: queuedSignals, NProc: int64(l.Processes),
-			Data: [2]int64{w.softData(w.inherited.data, allowance(l.MemoryBytes, l.MemoryBytes)), w.hardData},
-			AS:   w.inherited.size + reserveFactor*l.MemoryBytes + reservable},
-	}
+	h := NewWorkerHeader(l)
+	h.Landlock, h.Programs = w.b.landlock, w.b.programs
+	h.RLimits.Data = [2]int64{w.softData(w.inherited.data, allowance(l.MemoryBytes, l.MemoryBytes)), w.hardData}
+	h.RLimits.AS += w.inherited.size
 	h.UID, _ = w.b.ids.tenant(spec.UID) // Open has checked it
 	if l.MemoryBytes == w.b.cfg.Defaults.MemoryBytes {
 		h.TmpBytes = 0 // the zygote mounted it with this size
@@ -170,7 +167,7 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	var mounts []keeper.Mount
 	for _, m := range spec.Mounts {
 		mounts = append(mounts, keeper.Mount{Root: m.Root, Name: m.Name, ReadOnly: m.ReadOnly})
-		h.Mounts = append(h.Mounts, headerMount{m.Target})
+		h.Mount(m.Target)
 	}
 	if err := w.b.groups.limit(w.group, l.MemoryBytes, l.Processes); err != nil {
 		return fmt.Errorf("setting the limits of a cgroup: %w", err)
@@ -223,15 +220,16 @@ func (w *process) sendHeader(body []byte, fds []int) error {
 	return err
 }
 
-var lockedDownFrame = []byte("\x00\x00\x00\x02S\x00\x00\x00\x00{}")
+// LockedDown is the first frame of a worker, after its lockdown.
+const LockedDown = "\x00\x00\x00\x02S\x00\x00\x00\x00{}"
 
 // awaitLockdown reads the frame that reports the lockdown.
 func (w *process) awaitLockdown() error {
-	got := make([]byte, len(lockedDownFrame))
+	got := make([]byte, len(LockedDown))
 	if _, err := io.ReadFull(w.channel, got); err != nil {
 		return err
 	}
-	if string(got) != string(lockedDownFrame) {
+	if string(got) != LockedDown {
 		return errors.New("unexpected first frame")
 	}
 	return nil

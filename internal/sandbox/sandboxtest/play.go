@@ -52,7 +52,7 @@ func (s *scene) play(t *testing.T, b sandbox.Backend, c Case, oneUID bool) *Resu
 
 func (p *caseRunner) step(t *testing.T, step Step) {
 	t.Helper()
-	ctx, cancel := deadline(t.Context(), p.c)
+	ctx, cancel := p.s.setup.deadline(t.Context(), p.c)
 	defer cancel()
 	who := step.By
 	box := p.boxes[who]

@@ -42,6 +42,9 @@ type Setup struct {
 	// Exceptions are cases that the backend cannot pass, by name, with the reason. They run too: the
 	// host must be unchanged afterwards, and the next execution must work.
 	Exceptions map[string]string
+	// Slowness multiplies the deadlines of steps, for a backend that emulates the processor; 0
+	// means 1.
+	Slowness int
 	// IsWeak reports whether a layer is weaker on this machine, so that it need not stop an
 	// attack alone; nil means no.
 	IsWeak func(layer string) bool
@@ -184,10 +187,11 @@ func (s *scene) next(t *testing.T, b sandbox.Backend) {
 	}
 }
 
-func deadline(ctx context.Context, c Case) (context.Context, context.CancelFunc) {
+func (s Setup) deadline(ctx context.Context, c Case) (context.Context, context.CancelFunc) {
 	d := c.Time
 	if d == 0 {
 		d = defaultTime
 	}
+	d *= time.Duration(max(1, s.Slowness))
 	return context.WithTimeoutCause(ctx, d, sandbox.ErrTimeout)
 }

@@ -1,0 +1,366 @@
+//go:build amd64
+
+package microvm
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm/launcher"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
+)
+
+// Backend opens sandboxes in virtual machines.
+type Backend struct {
+	cfg        Config
+	qemu       string // paths of programs
+	virtiofsd  string
+	kvmGroup   []int // the group that owns /dev/kvm
+	kernel     kernel
+	kernelFile *os.File
+	initramfs  *os.File
+	snapshot   *os.File
+	memory     int64       // of a guest
+	programs   fingerprint // of what the snapshot was made with
+	starter    *starter
+
+	mu     sync.Mutex
+	boxes  map[*box]bool
+	closed bool
+}
+
+const (
+	qemuName = "qemu-system-x86_64"
+	// guestMemory is what a guest needs besides the memory of code and three times its
+	// initramfs: Linux keeps the unpacked files in at most half of the memory, and while it
+	// unpacks them also the archive.
+	guestMemory = 192 << 20
+)
+
+// virtiofsdPaths are the places of virtiofsd, which is in no PATH.
+var virtiofsdPaths = []string{"/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd", "/usr/lib/virtiofsd"}
+
+const installHint = "on Debian: apt-get install qemu-system-x86 virtiofsd linux-image-cloud-amd64 (Debian 12 has virtiofsd in qemu-system-common)"
+
+// New boots a guest and takes its snapshot. It fails with fault.Unavailable and a hint if this
+// host lacks a program, the kernel of the guest or KVM, or if the guest does not start.
+func New(ctx context.Context, cfg Config) (_ *Backend, err error) {
+	b := &Backend{cfg: cfg.withDefaults(), starter: newStarter(), boxes: map[*box]bool{}}
+	defer func() {
+		if err != nil {
+			b.Close()
+		}
+	}()
+	if err := b.findPrograms(); err != nil {
+		return nil, err
+	}
+	if err := b.checkAccel(); err != nil {
+		return nil, err
+	}
+	if err := b.openFiles(); err != nil {
+		return nil, err
+	}
+	if err := b.boot(ctx); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Backend) findPrograms() (err error) {
+	if b.qemu, err = exec.LookPath(qemuName); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "sandbox.backend microvm needs %s, which is not installed", qemuName).WithHint(installHint)
+	}
+	for _, at := range virtiofsdPaths {
+		if _, err := os.Stat(at); err == nil {
+			b.virtiofsd = at
+			break
+		}
+	}
+	if b.virtiofsd == "" {
+		return fault.New(fault.Unavailable, "sandbox.backend microvm needs virtiofsd, which is not in %v", virtiofsdPaths).WithHint(installHint)
+	}
+	b.kernel, err = findKernel(b.cfg.Kernel)
+	return err
+}
+
+// checkAccel checks that KVM can be used, or warns that it is not.
+func (b *Backend) checkAccel() error {
+	if b.cfg.Accel == TCG {
+		b.cfg.Log.Warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of guests, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
+		return nil
+	}
+	const hint = "load the module kvm_intel or kvm_amd on a machine whose processor has virtualization (in a virtual machine: nested), and add the user of Sandpiper to the group kvm"
+	f, err := os.OpenFile(b.cfg.kvm, os.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "sandbox.backend microvm needs KVM: %v", err).WithHint(hint)
+	}
+	defer f.Close()
+	const getAPIVersion, version = 0xAE00, 12 // KVM_GET_API_VERSION
+	if got, err := unix.IoctlRetInt(int(f.Fd()), getAPIVersion); err != nil || got != version {
+		return fault.New(fault.Unavailable, "sandbox.backend microvm needs KVM with API version %d; %s has %d", version, b.cfg.kvm, got).WithHint(hint)
+	}
+	if info, err := f.Stat(); err == nil {
+		b.kvmGroup = []int{int(info.Sys().(*syscall.Stat_t).Gid)}
+	}
+	return nil
+}
+
+// openFiles opens the kernel and makes the initramfs.
+func (b *Backend) openFiles() (err error) {
+	if err := os.MkdirAll(b.cfg.State, 0o700); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "creating the state directory %s", b.cfg.State)
+	}
+	removeOldSockets(b.cfg.State)
+	if b.programs, err = fingerprintOf(b.qemu, b.virtiofsd, b.kernel.path); err != nil {
+		return err
+	}
+	for _, f := range []**os.File{&b.kernelFile, &b.initramfs, &b.snapshot} {
+		fd, err := unix.MemfdCreate("microvm", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			return fmt.Errorf("memfd_create: %w", err)
+		}
+		*f = os.NewFile(uintptr(fd), "memfd")
+	}
+	if err := copyFile(b.kernelFile, b.kernel.path); err != nil { // QEMU's user may not be able to read it
+		return fault.Wrap(fault.Unavailable, err, "reading the kernel of guests")
+	}
+	if err := writeInitramfs(b.initramfs, b.cfg, b.kernel); err != nil {
+		return fault.Wrap(fault.Unavailable, err, "writing the initramfs of guests")
+	}
+	if err := errors.Join(seal(b.kernelFile), seal(b.initramfs)); err != nil {
+		return err
+	}
+	info, err := b.initramfs.Stat()
+	if err != nil {
+		return err
+	}
+	b.memory = (b.cfg.MaxMemory + guestMemory + 3*info.Size() + 1<<20 - 1) >> 20 << 20
+	return nil
+}
+
+func copyFile(to *os.File, from string) error {
+	f, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.Copy(to, f)
+	return err
+}
+
+// removeOldSockets removes what a daemon left that was killed during connect.
+func removeOldSockets(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, socketPrefix+"*"))
+	for _, name := range left {
+		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > time.Minute {
+			_ = os.RemoveAll(name)
+		}
+	}
+}
+
+// boot boots a guest until its zygote is warm, and takes the snapshot.
+func (b *Backend) boot(ctx context.Context) error {
+	failed := func(err error) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return fault.Wrap(fault.Unavailable, err, "the guest of sandbox.backend microvm does not start: %v", err).
+			WithHint("check that %s boots on this machine; if it is slow, free some memory or processors", b.kernel.path)
+	}
+	v, err := b.startVM(start{})
+	if err != nil {
+		return failed(err)
+	}
+	defer v.close()
+	defer context.AfterFunc(ctx, v.kill)()
+	deadline := time.Now().Add(b.cfg.bootTimeout)
+	ready, err := v.answer(deadline, "ready")
+	if err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = fmt.Errorf("no interpreter was ready within %s: %w", b.cfg.bootTimeout, err)
+		}
+		return failed(err)
+	}
+	for name, why := range ready.Unfit {
+		b.cfg.Log.Warn("skipping a module of sandbox.preload; code can still import it", "module", name, "why", why)
+	}
+	if err := v.save(deadline, b.snapshot); err != nil {
+		return failed(err)
+	}
+	return seal(b.snapshot)
+}
+
+// seal makes a memfd read-only. All guests use it, and a guest may have taken over its QEMU.
+func seal(f *os.File) error {
+	_, err := unix.FcntlInt(f.Fd(), unix.F_ADD_SEALS, unix.F_SEAL_SEAL|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_WRITE)
+	return err
+}
+
+// save writes the state of the guest to a file.
+func (v *vm) save(deadline time.Time, to *os.File) error {
+	if err := v.monitor.do(deadline, nil, "migrate-set-parameters", map[string]any{"max-bandwidth": int64(1) << 40}); err != nil {
+		return err
+	}
+	if err := v.monitor.pass(deadline, "snapshot", to); err != nil {
+		return err
+	}
+	if err := v.monitor.do(deadline, nil, "migrate", map[string]any{"uri": "fd:snapshot"}); err != nil {
+		return err
+	}
+	for {
+		var state struct {
+			Status string `json:"status"`
+			Error  string `json:"error-desc"`
+		}
+		if err := v.monitor.do(deadline, &state, "query-migrate", nil); err != nil {
+			return err
+		}
+		switch state.Status {
+		case "completed":
+			return nil
+		case "failed":
+			return errors.New("QEMU migrate: " + state.Error)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Open implements sandbox.Backend.
+func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
+	spec.Limits = spec.Limits.WithDefaults(b.cfg.Defaults)
+	uid, err := b.check(spec)
+	if err != nil {
+		return nil, err
+	}
+	if !b.intact() {
+		return nil, fault.Wrap(fault.Unavailable, sandbox.ErrDamaged, "no sandbox can be opened: the interpreter, QEMU or the kernel of guests has changed on disk")
+	}
+	x := &box{b: b, limits: spec.Limits, usages: make(chan guestMessage, 1), exited: make(chan struct{})}
+	b.mu.Lock()
+	closed := b.closed
+	if !closed {
+		b.boxes[x] = true
+	}
+	b.mu.Unlock()
+	if closed {
+		return nil, fault.New(fault.Unavailable, "the sandbox is closed")
+	}
+	if err := x.open(ctx, spec, uid); err != nil {
+		x.Close()
+		if ctx.Err() != nil {
+			err = fault.Wrap(fault.Unavailable, context.Cause(ctx), "no sandbox opened in time").
+				WithHint("run it again in a moment; if that does not help, run `sandpiper doctor`")
+		}
+		return nil, err
+	}
+	return x, nil
+}
+
+// check returns the uid of the tenant of a spec.
+func (b *Backend) check(spec sandbox.Spec) (int, error) {
+	if err := spec.Check(); err != nil {
+		return 0, err
+	}
+	if spec.PackageLayer != "" { // all guests have the packages of the snapshot
+		return 0, fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
+	}
+	for _, m := range spec.Mounts {
+		if b.cfg.Roots[m.Root] == "" {
+			return 0, fmt.Errorf("sandbox: no such root %q", m.Root)
+		}
+	}
+	if spec.Limits.MemoryBytes > b.cfg.MaxMemory {
+		return 0, fmt.Errorf("sandbox: a memory limit of %d MB: guests have %d MB", spec.Limits.MemoryBytes>>20, b.cfg.MaxMemory>>20)
+	}
+	return process.TenantUID(spec.UID)
+}
+
+func (b *Backend) exports(spec sandbox.Spec) []launcher.Export {
+	var list []launcher.Export
+	for _, m := range spec.Mounts {
+		list = append(list, launcher.Export{Root: b.cfg.Roots[m.Root], Name: m.Name, ReadOnly: m.ReadOnly})
+	}
+	return list
+}
+
+// intact reports whether the snapshot still belongs to the programs on disk: another QEMU
+// could misread it.
+func (b *Backend) intact() bool {
+	now, err := fingerprintOf(b.qemu, b.virtiofsd, b.kernel.path)
+	return err == nil && now == b.programs && (b.cfg.Intact == nil || b.cfg.Intact(false))
+}
+
+// fingerprint identifies versions of files.
+type fingerprint string
+
+func fingerprintOf(files ...string) (fingerprint, error) {
+	text := ""
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil {
+			return "", err
+		}
+		text += fmt.Sprintln(name, info.Size(), info.ModTime().UnixNano(), info.Sys().(*syscall.Stat_t).Ino)
+	}
+	return fingerprint(text), nil
+}
+
+// Drain waits until no sandbox is open, or ctx ends.
+func (b *Backend) Drain(ctx context.Context) {
+	for tick := time.NewTicker(drainInterval); ; {
+		b.mu.Lock()
+		open := len(b.boxes)
+		b.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+const drainInterval = 100 * time.Millisecond
+
+// Close implements sandbox.Backend.
+func (b *Backend) Close() error {
+	b.mu.Lock()
+	boxes, closed := b.boxes, b.closed
+	b.boxes, b.closed = map[*box]bool{}, true
+	b.mu.Unlock()
+	if closed {
+		return nil
+	}
+	for x := range boxes {
+		_ = x.Close()
+	}
+	b.starter.close()
+	for _, f := range []*os.File{b.kernelFile, b.initramfs, b.snapshot} {
+		if f != nil {
+			f.Close()
+		}
+	}
+	return nil
+}
+
+// newSeed returns random bytes for a guest.
+func newSeed() []byte {
+	seed := make([]byte, 64)
+	_, _ = rand.Read(seed) // never fails
+	return seed
+}
