@@ -18,11 +18,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
-var update = flag.Bool("update", false, "write the output of the examples into their READMEs")
+var update = flag.Bool("update", false, "write the output of the examples into their READMEs, with LONG_TESTS=1 of all forms")
 
+// TestExamples runs each example in one of its three forms, and as a long test in all.
 func TestExamples(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("examples run in the sandbox, which needs Linux")
@@ -32,7 +34,11 @@ func TestExamples(t *testing.T) {
 	if err != nil || len(dirs) != 7 {
 		t.Fatalf("the examples are %q, %v", dirs, err)
 	}
-	for _, dir := range dirs {
+	for n, dir := range dirs {
+		forms := []string{"", "go", "python"}
+		if !longtest.Enabled() {
+			forms = forms[n%3 : n%3+1]
+		}
 		t.Run(dir, func(t *testing.T) {
 			t.Parallel()
 			env := env
@@ -42,7 +48,7 @@ func TestExamples(t *testing.T) {
 				modules := wiretest.Installed(t, "@modelcontextprotocol/server-filesystem", "@modelcontextprotocol/server-memory")
 				env = append(slices.Clip(env), "MCP_CLIENTS="+string(modules), "npm_config_offline=true")
 			}
-			check(t, dir, env)
+			check(t, dir, forms, env)
 		})
 	}
 	t.Run("orders", func(t *testing.T) { // the first command of the project's README
@@ -77,9 +83,9 @@ func build(t *testing.T) []string {
 // console is a session in a README; its groups are the example, the form and the output.
 var console = regexp.MustCompile("(?s)```console\n\\$ examples/run (\\w+)([^\n]*)\n(.*?)```")
 
-// check runs the forms of an example. A session for Go is also that of the Python program, unless that
+// check runs forms of an example. A session for Go is also that of the Python program, unless that
 // has its own.
-func check(t *testing.T, dir string, env []string) {
+func check(t *testing.T, dir string, run, env []string) {
 	readme := filepath.Join(dir, "README.md")
 	text, err := os.ReadFile(readme)
 	if err != nil {
@@ -97,7 +103,7 @@ func check(t *testing.T, dir string, env []string) {
 	if forms := slices.Sorted(maps.Keys(want)); !slices.Equal(forms, []string{"", "go"}) && !slices.Equal(forms, []string{"", "go", "python"}) {
 		t.Fatalf("%s has sessions of the forms %q", readme, forms)
 	}
-	for _, form := range []string{"", "go", "python"} {
+	for _, form := range run {
 		got := runExample(t, dir, form, env)
 		expected, own := want[form]
 		if !own {

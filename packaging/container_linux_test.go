@@ -17,7 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 )
 
-// image is the root directory of a container: the program and the files of glibc.
+// image is the root directory of a container: the files of glibc. The program is mounted.
 type image struct{ root string }
 
 // newImage builds an image as the Containerfile does. Without crun, root or Debian it skips the
@@ -39,13 +39,7 @@ func newImage(t *testing.T) image {
 	for path := range strings.Lines(string(libc)) {
 		i.copy(t, strings.TrimSpace(path))
 	}
-	for program, source := range map[string]string{"sandpiper": "../cmd/sandpiper", "calls": "./testdata/calls"} {
-		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(i.root, "usr/local/bin", program), source)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
+	programs(t)
 	return i
 }
 
@@ -118,6 +112,7 @@ func (i image) container(t *testing.T, unconfined bool, args ...string) *exec.Cm
 		},
 		"mounts": []object{
 			{"destination": "/proc", "type": "proc", "source": "proc"},
+			{"destination": "/usr/local/bin", "type": "bind", "source": programs(t), "options": []string{"bind", "ro"}},
 			tmpfs("/dev", "mode=755"), tmpfs("/tmp", "nodev,mode=1777"), tmpfs("/data", "nodev,mode=700,uid=65532,gid=65532"),
 		},
 	})

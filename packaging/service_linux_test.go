@@ -13,6 +13,39 @@ import (
 	"time"
 )
 
+// built is the directory of the programs, "" until a test needs them.
+var built string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
+
+// programs builds sandpiper and calls once for all tests, and returns their directory. It
+// builds without -trimpath, which would compile all dependencies again.
+func programs(t *testing.T) string {
+	t.Helper()
+	if built != "" {
+		return built
+	}
+	dir, err := os.MkdirTemp("/var/tmp", "sandpiper-packaging-")
+	if err == nil {
+		built, err = dir, os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", dir, "../cmd/sandpiper", "./testdata/calls")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return built
+}
+
 // need skips the test if a program is missing, or fails it if variable is set.
 func need(t *testing.T, variable, program string) {
 	t.Helper()
@@ -123,11 +156,6 @@ func TestService(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(m.dir) })
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(m.dir, "bin/sandpiper"), "../cmd/sandpiper")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
 	unit := strings.Replace(readUnit(t), "WatchdogSec=30", "WatchdogSec=1", 1)
 	doctor := regexp.MustCompile(`(?m)^ExecStart=.*$`).ReplaceAllString(unit, "ExecStart=/usr/local/bin/sandpiper doctor --json\nStandardOutput=file:/results/doctor")
 	doctor = regexp.MustCompile(`(?m)^(Type=notify|Restart=.*|WatchdogSec=.*)$`).ReplaceAllString(doctor, "")
@@ -136,7 +164,7 @@ func TestService(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.boot(map[string]string{
-		"/usr/local/bin":                        filepath.Join(m.dir, "bin"),
+		"/usr/local/bin":                        programs(t),
 		"/etc/sandpiper/sandpiper.yaml":         m.write("sandpiper.yaml", "http: {sse: false}\n"),
 		"/etc/sysusers.d/sandpiper.conf":        m.write("sysusers", "u sandpiper - Sandpiper /var/lib/sandpiper\n"),
 		"/etc/systemd/system/sandpiper.service": m.write("service", unit),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"os"
@@ -74,6 +75,18 @@ func (p *terminal) types(line string) {
 	}
 }
 
+func TestCommandShowsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"), []byte("servers:\n  slow: {command: sh, args: [-c, sleep 3]}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newTerminal(t, home, "tools", "list")
+	p.waitFor("waiting for slow (1 s)")
+	p.waitFor("\r\x1b[K") // the line is removed
+	p.waitFor("slow")
+}
+
 func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
@@ -135,5 +148,30 @@ func TestDeclinedInitListsNoVariables(t *testing.T) {
 	rest, _ := io.ReadAll(p.ours) // fails at the end of the terminal
 	if text := p.said.String() + string(rest); strings.Contains(text, "Set these") || !strings.Contains(text, "To add Sandpiper to a client") {
 		t.Errorf("init printed %s", text)
+	}
+}
+
+func TestExecSavesImagesAtTheTerminal(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	home := t.TempDir()
+	if err := os.WriteFile(filepath.Join(home, "image-1.png"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+	p := newTerminal(t, home, "exec", "-c", `import base64; show(base64.b64decode("`+pixel+`"))`)
+	p.waitFor("[image: image/png, 70 bytes, saved as image-2.png]")
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	want, err := base64.StdEncoding.DecodeString(pixel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(home, "image-2.png")); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := os.ReadFile(filepath.Join(home, "image-1.png")); err != nil || string(got) != "mine" {
+		t.Errorf("the existing file is %q, %v", got, err)
 	}
 }

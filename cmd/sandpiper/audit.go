@@ -61,7 +61,7 @@ func (a *app) runAuditVerify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := verifyAudit(ctx, cfg.DataDir)
+	r, err := a.verifyAudit(ctx, cfg.DataDir)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (a *app) runAuditVerify(ctx context.Context) error {
 }
 
 // verifyAudit verifies the log. Without a log it needs no key.
-func verifyAudit(ctx context.Context, dataDir string) (r audit.Report, err error) {
+func (a *app) verifyAudit(ctx context.Context, dataDir string) (r audit.Report, err error) {
 	if _, err := os.Stat(daemon.AuditDir(dataDir)); errors.Is(err, fs.ErrNotExist) {
 		return audit.Report{}, nil
 	}
@@ -88,6 +88,7 @@ func verifyAudit(ctx context.Context, dataDir string) (r audit.Report, err error
 	if err != nil {
 		return r, err
 	}
+	defer a.working("verifying the audit log")()
 	return audit.Verify(ctx, cfg)
 }
 

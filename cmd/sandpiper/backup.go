@@ -52,6 +52,7 @@ func (a *app) runBackup(ctx context.Context, file string, o transferOptions) err
 			return err
 		}
 		var b daemon.Backup
+		done := a.working("writing the backup")
 		err := createFile(file, func(w io.Writer) (err error) {
 			if len(recipients) == 0 {
 				b, err = d.Backup(ctx, w)
@@ -66,6 +67,7 @@ func (a *app) runBackup(ctx context.Context, file string, o transferOptions) err
 			}
 			return encrypted.Close()
 		})
+		done()
 		if err := d.RecordBackup(ctx, "created", tenant.ID{}, err); err != nil {
 			return err
 		}
@@ -151,12 +153,25 @@ func (a *app) backupFile(path string, o transferOptions) daemon.BackupFile {
 	}}
 }
 
+// restoring calls working until stop is called, but not while file asks for a passphrase.
+func (a *app) restoring(file daemon.BackupFile) (asking daemon.BackupFile, stop func()) {
+	done, decrypt := a.working("restoring"), file.Decrypt
+	file.Decrypt = func(content io.ReaderAt, size int64) (io.ReaderAt, int64, error) {
+		done()
+		defer func() { done = a.working("restoring") }()
+		return decrypt(content, size)
+	}
+	return file, func() { done() }
+}
+
 func (a *app) runRestore(ctx context.Context, file daemon.BackupFile, key string) error {
 	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
 	}
+	file, stop := a.restoring(file)
 	done, err := daemon.Restore(ctx, cfg.DataDir, file, key)
+	stop()
 	if err != nil {
 		return err
 	}
@@ -173,7 +188,9 @@ func (a *app) runRestoreTenant(ctx context.Context, file daemon.BackupFile, uid 
 		return err
 	}
 	return a.withDaemon(func(d *daemon.Daemon) error {
+		file, stop := a.restoring(file)
 		done, err := d.RestoreTenant(ctx, file, id, replace)
+		stop()
 		if err := d.RecordBackup(ctx, "restored", id, err); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
@@ -17,19 +18,20 @@ import (
 func TestPassthrough(t *testing.T) {
 	modules := wiretest.Installed(t, ".bin/mcp-inspector", ".bin/mcp-server-everything", ".bin/mcp-server-filesystem", ".bin/mcp-server-memory")
 	binary := build(t)
-	for name, way := range map[string]struct {
+	for _, way := range longtest.Rows([]struct {
+		name  string
 		args  []string
 		reach func(t *testing.T, home, config string) server
 	}{
-		"over stdio": {nil, func(_ *testing.T, home, config string) server {
+		{"over stdio", nil, func(_ *testing.T, home, config string) server {
 			return server{Command: binary, Args: []string{"serve", "--profile", "passthrough", "--config", config}, Env: map[string]string{
 				"XDG_CACHE_HOME": filepath.Join(home, "cache"), "XDG_DATA_HOME": filepath.Join(home, "data"), "XDG_CONFIG_HOME": filepath.Join(home, "config"),
 			}}
 		}},
-		"over HTTP of 2025-11-25": {[]string{"--protocol-era", "legacy"}, passthroughHTTP(binary)},
-		"over HTTP of 2026-07-28": {[]string{"--protocol-era", "modern"}, passthroughHTTP(binary)},
-	} {
-		t.Run(name, func(t *testing.T) {
+		{"over HTTP of 2025-11-25", []string{"--protocol-era", "legacy"}, passthroughHTTP(binary)},
+		{"over HTTP of 2026-07-28", []string{"--protocol-era", "modern"}, passthroughHTTP(binary)},
+	}, 2) {
+		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
 			home := t.TempDir()
 			config := filepath.Join(home, "sandpiper.yaml")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
@@ -24,18 +25,19 @@ func TestClients(t *testing.T) {
 		return func(c clientSetup) mcpClient { return inspector{c, args} }
 	}
 	theMCPorter := func(c clientSetup) mcpClient { return mcporter{c} }
-	for name, way := range map[string]struct {
+	for _, way := range longtest.Rows([]struct {
+		name  string
 		use   func(clientSetup) mcpClient
 		reach func(t *testing.T, home, binary, profile string) server
 	}{
-		"inspector over stdio":            {theInspector(), stdioServer},
-		"inspector over HTTP, 2025-11-25": {theInspector("--protocol-era", "legacy"), httpServer},
-		"inspector over HTTP, 2026-07-28": {theInspector("--protocol-era", "modern"), httpServer},
-		"inspector over events":           {theInspector(), sseServer},
-		"mcporter over stdio":             {theMCPorter, stdioServer},
-		"mcporter over HTTP":              {theMCPorter, httpServer},
-	} {
-		t.Run(name, func(t *testing.T) {
+		{"inspector over stdio", theInspector(), stdioServer},
+		{"inspector over HTTP, 2025-11-25", theInspector("--protocol-era", "legacy"), httpServer},
+		{"inspector over HTTP, 2026-07-28", theInspector("--protocol-era", "modern"), httpServer},
+		{"inspector over events", theInspector(), sseServer},
+		{"mcporter over stdio", theMCPorter, stdioServer},
+		{"mcporter over HTTP", theMCPorter, httpServer},
+	}, 2, 4) {
+		t.Run(way.name, func(t *testing.T) {
 			t.Parallel()
 			home := t.TempDir()
 			servers := map[string]server{}
@@ -134,10 +136,10 @@ func listTools(t *testing.T, c mcpClient) {
 	}
 }
 
-// callTools calls each tool in a typical order. Each call has its own daemon, so the
+// callTools calls tools in a typical order, each of them in a long test. Each call has its own daemon, so the
 // calls also test that data persists.
 func callTools(t *testing.T, c mcpClient) {
-	for _, step := range []struct {
+	for _, step := range longtest.Rows([]struct {
 		tool, args string
 		failed     bool
 		want       string // see covers
@@ -166,7 +168,7 @@ func callTools(t *testing.T, c mcpClient) {
 			`{"success": true, "result": 42}`},
 		{"get_execution_stats", `{}`, false,
 			`{"workspace": {"path": "/workspace", "file_count": 1}, "skills": {"count": 1}, "limits": {"default_timeout_seconds": 30, "default_memory_mb": 500}, "sandbox": {"backend": "process", "working": true}}`},
-	} {
+	}, 0, 2, 4, 5, 7) {
 		answer, failed := c.call(t, "standard", step.tool, step.args)
 		if failed != step.failed {
 			t.Errorf("%s %s: is an error: %t, want %t", step.tool, step.args, failed, step.failed)

@@ -85,6 +85,7 @@ var argumentValues = map[string][]values{
 	"tools get":         {toolNames},
 	"tools login":       {serverNames},
 	"tools logout":      {serverNames},
+	"tools list":        {serverNames},
 	"tools sync":        {serverNames},
 	"trust":             {localDirs},
 	"workflow cancel":   {named(workflow.RunningQuery)},

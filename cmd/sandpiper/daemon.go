@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -22,6 +23,8 @@ type options struct {
 	quiet  bool              // no log on stderr, except at debug level
 	tenant tenant.ID         // see daemon.Config
 	model  string            // replaces the model of tasks; "" means the configured one
+	// dataDir replaces the data directory; "" means the configured one.
+	dataDir string
 
 	reloads <-chan os.Signal // see daemon.Config
 }
@@ -40,6 +43,7 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 	if o.output != nil { // the command is about to run code
 		a.warnOfPackages(cfg)
 	}
+	cfg.DataDir = cmp.Or(o.dataDir, cfg.DataDir)
 	log := a.stderr
 	if o.quiet && cfg.Log.Level > slog.LevelDebug {
 		log = nil

@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,7 +22,8 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:   "doctor",
 		Short: "Test and report the isolation on this machine",
 		Long: `Doctor starts a sandbox and tests every layer of isolation from the inside. For each
-layer that is not enforced it prints a remedy for this machine.
+layer that is not enforced it prints a remedy for this machine. It does not create the data
+directory.
 
 The exit code is 0 if code can be executed, and 1 if not.`,
 		Args: cobra.NoArgs,
@@ -27,7 +32,15 @@ The exit code is 0 if code can be executed, and 1 if not.`,
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
-	d, err := a.daemon(options{quiet: true})
+	cfg, err := a.loadConfig(nil)
+	if err != nil {
+		return err
+	}
+	dir := temporaryDataDir(cfg.DataDir)
+	if dir != "" {
+		defer os.RemoveAll(dir)
+	}
+	d, err := a.daemon(options{quiet: true, dataDir: dir})
 	if err != nil {
 		return err
 	}
@@ -45,6 +58,25 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return exit(exitFailed)
 	}
 	return err
+}
+
+// temporaryDataDir creates a directory to use in place of a data directory that does not exist, since
+// doctor must not create that. It is in the next parent that exists, so that it has the same file
+// system. It returns "" if the data directory exists, or if nothing can be created there, which
+// opening the data directory reports.
+func temporaryDataDir(dir string) string {
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return ""
+	}
+	parent := filepath.Dir(dir)
+	for !isDir(parent) && parent != filepath.Dir(parent) {
+		parent = filepath.Dir(parent)
+	}
+	temporary, err := os.MkdirTemp(parent, ".sandpiper-doctor-")
+	if err != nil {
+		return ""
+	}
+	return temporary
 }
 
 // diagnosis is the output of doctor.

@@ -43,7 +43,7 @@ func TestExamplesSaveTokens(t *testing.T) {
 	}
 	needSandbox(t)
 	servers := exampleServers(t)
-	for _, e := range longtest.Rows(examples, 1, 3) {
+	for _, e := range longtest.Rows(examples, 1) {
 		t.Run(e.name, func(t *testing.T) {
 			dir, said := t.TempDir(), t.TempDir()
 			if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "examples", e.name))); err != nil {

@@ -155,7 +155,7 @@ func (a *app) printNotes(r reply.Result) {
 		fmt.Fprintln(a.stderr, s.dim(visible(fmt.Sprintf(format, args...))))
 	}
 	for _, img := range r.Images {
-		note("[image: %s, %d bytes; use --json to get it]", img.MIME, len(img.Data))
+		note("%s", a.noteOfImage(img))
 	}
 	for _, path := range r.ImageFiles {
 		note("[image: %s]", path)
@@ -202,7 +202,7 @@ func tableText(value json.RawMessage) (string, bool) {
 	if d.Decode(&t) != nil || t.Table == "" || len(t.Shape) != 2 || t.Types == nil {
 		return "", false
 	}
-	text := fmt.Sprintf("%s%d rows, %d columns", t.Table, t.Shape[0], t.Shape[1])
+	text := fmt.Sprintf("%s%s, %s", t.Table, count(t.Shape[0], "row"), count(t.Shape[1], "column"))
 	if t.Next != "" {
 		text += "; all of it: " + t.Next
 	}

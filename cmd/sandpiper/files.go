@@ -18,7 +18,7 @@ import (
 func (a *app) filesCommand() *cobra.Command {
 	return a.ofTenant(group("files", "List, print and change the files in /workspace",
 		&cobra.Command{
-			Use: "ls [PATH]", Short: "List files, recursively",
+			Use: "ls [PATH]", Aliases: []string{"list"}, Short: "List files, recursively",
 			Example: "  sandpiper files ls\n  sandpiper files ls reports",
 			Args:    cobra.MaximumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
@@ -153,7 +153,7 @@ func (a *app) runFilesPut(ctx context.Context, path, name string) error {
 		if err != nil {
 			return err
 		}
-		message := fmt.Sprintf("Written %d bytes to %s", n, name)
+		message := fmt.Sprintf("Written %s to %s", count(n, "byte"), name)
 		if a.json {
 			return a.writeJSON(map[string]any{"success": true, "message": message})
 		}
@@ -168,7 +168,9 @@ func isDir(path string) bool {
 
 func (a *app) runFilesPutTree(ctx context.Context, path, name string) error {
 	return a.withHome(ctx, func(home *home.Home) error {
+		stop := a.working("copying " + path)
 		done, err := a.putTree(ctx, home, path, name)
+		stop()
 		if err == nil && a.json {
 			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Written %s to %s in %s", count(done.bytes, "byte"), count(done.files, "file"), name)})
 		}

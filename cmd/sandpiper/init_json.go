@@ -12,6 +12,7 @@ type initJSON struct {
 	Success   bool               `json:"success"`
 	Config    string             `json:"config"`
 	Written   bool               `json:"written"`
+	Lines     string             `json:"would_write,omitempty"` // to the configuration, in a dry run
 	Servers   []initServerJSON   `json:"servers"`
 	Skipped   []initSkippedJSON  `json:"left_out"`
 	Problems  []initProblemJSON  `json:"problems"`
@@ -59,6 +60,16 @@ type initClientJSON struct {
 	Backups []string `json:"backups,omitempty"`
 	Error   string   `json:"error,omitempty"`
 	Hint    string   `json:"hint,omitempty"`
+
+	Changes []initChangeJSON `json:"would_change,omitempty"` // in a dry run
+}
+
+// initChangeJSON is the change of a file. Servers that are removed have names only, since they may
+// contain secrets.
+type initChangeJSON struct {
+	File   string              `json:"file"`
+	Add    map[string][]string `json:"add,omitempty"` // name -> command line
+	Remove []string            `json:"remove,omitempty"`
 }
 
 type initOriginJSON struct {
@@ -73,7 +84,10 @@ func originJSON(o clientconfig.Origin) initOriginJSON {
 }
 
 func (p *initPlan) json() initJSON {
-	out := initJSON{true, p.path, len(p.added) > 0 && !p.options.dry, []initServerJSON{}, []initSkippedJSON{}, []initProblemJSON{}, []initVariableJSON{}, []initClientJSON{}}
+	out := initJSON{true, p.path, len(p.added) > 0 && !p.options.dry, "", []initServerJSON{}, []initSkippedJSON{}, []initProblemJSON{}, []initVariableJSON{}, []initClientJSON{}}
+	if p.options.dry && len(p.added) > 0 {
+		out.Lines = addedLines(p.old, p.text)
+	}
 	for i, s := range p.found.Servers {
 		server := initServerJSON{s.Name, p.status[i], nil, s.Command, s.Args, s.Env, s.URL, s.Headers, s.Notes}
 		for _, o := range s.From {
@@ -93,6 +107,9 @@ func (p *initPlan) json() initJSON {
 	for _, c := range p.clients {
 		client := initClientJSON{ID: c.client.ID, File: c.file.Path, Snippet: c.snippet, Has: c.has, Applied: c.applied(),
 			Backups: slices.DeleteFunc(slices.Clone(c.copies), func(path string) bool { return path == "" })}
+		if p.options.dry {
+			client.Changes = changesJSON(c)
+		}
 		if c.err != nil {
 			out.Success = false
 			client.Error, client.Hint = fault.Message(c.err), fault.Hint(c.err)
@@ -100,4 +117,15 @@ func (p *initPlan) json() initJSON {
 		out.Clients = append(out.Clients, client)
 	}
 	return out
+}
+
+func changesJSON(c initClient) (changes []initChangeJSON) {
+	for _, e := range c.edits {
+		change := initChangeJSON{e.file.Path, map[string][]string{}, e.edit.Drop}
+		for name, l := range e.edit.Put {
+			change.Add[name] = append([]string{l.Command}, l.Args...)
+		}
+		changes = append(changes, change)
+	}
+	return changes
 }

@@ -69,7 +69,7 @@ func (a *app) runToolsLogin(ctx context.Context, server string, o loginOptions) 
 	if a.json {
 		return a.writeJSON(map[string]any{"success": true, "server": server, "tool_count": of.Tools})
 	}
-	a.printf("logged in to %s: %d tools%s\n", visibleName(server), of.Tools, changeSummary(change))
+	a.printf("logged in to %s: %s%s\n", visibleName(server), count(of.Tools, "tool"), changeSummary(change))
 	return nil
 }
 

@@ -39,10 +39,10 @@ Nothing else is downloaded. Daemons that run use the model from their next start
 			RunE: func(*cobra.Command, []string) error { return a.runModelsList() },
 		},
 		&cobra.Command{
-			Use: "remove NAME", Short: "Remove an installed model",
-			Long: "Remove deletes the model NAME. Its vectors remain, in case it is installed again. Daemons that run use it until they end.",
+			Use: "remove NAME", Short: "Remove an installed model and its vectors",
+			Long: "Remove deletes the model NAME and the vectors of tools that it made. Daemons that run search with keywords from then on.",
 			Args: cobra.ExactArgs(1),
-			RunE: func(_ *cobra.Command, args []string) error { return a.runModelsRemove(args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return a.runModelsRemove(cmd.Context(), args[0]) },
 		})
 }
 
@@ -69,6 +69,7 @@ func (a *app) runModelsAdd(ctx context.Context, name string, from local.Source) 
 		return a.writeJSON(m)
 	}
 	a.printf("%s is installed, %d MB in %s\n", m.Name, m.Bytes>>20, visibleName(m.Path))
+	a.printf("Search uses it with this in the configuration: search: {embeddings: {provider: local, model: %s}}\n", visibleName(m.Name))
 	return nil
 }
 
@@ -113,10 +114,17 @@ func (a *app) runModelsList() error {
 	return nil
 }
 
-func (a *app) runModelsRemove(name string) error {
-	store, err := a.models()
+func (a *app) runModelsRemove(ctx context.Context, name string) error {
+	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
 	}
-	return store.Remove(name)
+	vectors, err := daemon.RemoveModel(ctx, cfg.DataDir, name)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{"success": true, "vectors_bytes": vectors})
+	}
+	return nil
 }

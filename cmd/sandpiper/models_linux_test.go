@@ -2,10 +2,12 @@ package main
 
 import (
 	"archive/zip"
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
 )
@@ -93,9 +96,84 @@ func TestModels(t *testing.T) {
 	wantParts(t, m.run(t, exitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm", "the model file is damaged", "install it again with `sandpiper models add`")
 	m.run(t, exitOK, "models", "add", "minilm", files)
 	wantParts(t, m.run(t, exitOK, "tools", "sync"), "3 of 3 tools")
+	// Another name with the same model keeps its vectors; a damaged model has none that are known.
+	m.run(t, exitOK, "models", "add", "same", files)
+	wantParts(t, m.run(t, exitOK, "models", "remove", "same", "--json"), `{"success":true,"vectors_bytes":0}`)
+	wantVectors(t, m, 1)
 	m.run(t, exitOK, "models", "remove", "minilm")
+	wantVectors(t, m, 0)
 	wantParts(t, m.run(t, exitFailed, "models", "remove", "minilm"), "no model minilm is installed")
 	search()
+}
+
+// wantVectors checks the number of models with vectors.
+func wantVectors(t *testing.T, m localModel, want int) {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(m.data, "catalog", "vectors", "*.vectors"))
+	if err != nil || len(all) != want {
+		t.Errorf("%d models have vectors, want %d: %v", len(all), want, err)
+	}
+}
+
+// TestRemoveModelInUse removes the model that a running daemon uses.
+func TestRemoveModelInUse(t *testing.T) {
+	t.Parallel()
+	m := newLocalModel(t)
+	files := filepath.Join(m.dir, "published")
+	if err := os.CopyFS(files, berttest.Files(1)); err != nil {
+		t.Fatal(err)
+	}
+	m.run(t, exitOK, "models", "add", "minilm", files)
+	m.run(t, exitOK, "tools", "sync")
+	daemon := m.command("serve")
+	in, err := daemon.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := daemon.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		in.Close()
+		if err := daemon.Wait(); err != nil {
+			t.Error(err)
+		}
+	}()
+	lines := bufio.NewScanner(out)
+	send := func(request string) string {
+		t.Helper()
+		if _, err := io.WriteString(in, request+"\n"); err != nil {
+			t.Fatal(err)
+		}
+		for lines.Scan() {
+			if strings.Contains(lines.Text(), `"id":`) {
+				return lines.Text()
+			}
+		}
+		t.Fatal(lines.Err())
+		return ""
+	}
+	call := func(tool, args string) string {
+		return send(fmt.Sprintf(`{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": %q, "arguments": %s}}`, tool, args))
+	}
+	send(`{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}`)
+	for end := time.Now().Add(time.Minute); !strings.Contains(call("search_tools", `{"query": "qqq"}`), "publish"); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the daemon does not use the model: " + call("get_execution_stats", `{}`))
+		}
+	}
+	m.run(t, exitOK, "models", "remove", "minilm")
+	wantVectors(t, m, 0)
+	if answer := call("search_tools", `{"query": "another qqq"}`); strings.Contains(answer, "publish") {
+		t.Errorf("the removed model was used: %s", answer)
+	}
+	wantParts(t, call("search_tools", `{"query": "customer payment"}`), "invoice")
+	wantParts(t, call("get_execution_stats", `{}`), "the embedding model minilm is not installed")
+	wantVectors(t, m, 0)
 }
 
 // TestKilledModelsAddLeavesNothing kills the command while it downloads.

@@ -311,3 +311,39 @@ result = [a, p.json()["body"], form, size, refused, h, again, dict(s.cookies), K
 		t.Errorf("got  %s %s\nwant %s", got.Result, got.Error, want)
 	}
 }
+
+// Tenants of one daemon have their own rules and secrets, which a reload changes.
+func TestTenantsHaveTheirOwnSecrets(t *testing.T) {
+	t.Parallel()
+	needSandbox(t)
+	a := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, strings.TrimPrefix(r.Header.Get("Authorization"), "secret of ")[:1])
+	}))
+	t.Cleanup(a.Close)
+	_, port, _ := strings.Cut(strings.TrimPrefix(a.URL, "http://"), ":")
+	const alice, bob, carol = "alices-token-alices-token-alices-1", "bobs-token-bobs-token-bobs-token-1", "carols-token-carols-token-carols-1"
+	keys := t.TempDir()
+	rule := func(name string) string {
+		if err := os.WriteFile(filepath.Join(keys, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("{network: {allow: [{host: localhost, scheme: http, port: %s, addresses: [127.0.0.0/8, '::1'], secret: {header: Authorization, value: \"secret of ${file:%s/%s}\"}}]}}", port, keys, name)
+	}
+	rule("Dora")
+	config := fmt.Sprintf("http: {tokens: {alice: %s, bob: %s, carol: %s}}\ntenants:\n  alice: %s\n  bob: %s\n", alice, bob, carol, rule("Anna"), rule("Bert"))
+	d := serveHTTP(t, "", config)
+	code := fmt.Sprintf("try:\n    result = fetch('http://localhost:%s/').text\nexcept Exception as e:\n    result = type(e).__name__", port)
+	check := func(want map[string]string) {
+		t.Helper()
+		for range 3 {
+			for token, want := range want {
+				if got := d.visit("Authorization", "Bearer "+token).run("", code); string(got.Result) != want {
+					t.Errorf("%s: %s %s, want %s", token[:4], got.Result, got.Error, want)
+				}
+			}
+		}
+	}
+	check(map[string]string{alice: `"A"`, bob: `"B"`, carol: `"NameError"`})
+	d.reload(strings.ReplaceAll(strings.Replace(config, "Anna", "Dora", 1), "  bob: ", "  carol: "), "the configuration was reloaded")
+	check(map[string]string{alice: `"D"`, bob: `"NameError"`, carol: `"B"`})
+}

@@ -117,7 +117,9 @@ func (a *app) withPackages(ctx context.Context, args []string, f func(layer, *py
 
 func (a *app) runPackagesLock(ctx context.Context, args []string) error {
 	return a.withPackages(ctx, args, func(l layer, in *python.Installation) error {
+		done := a.working("resolving the packages")
 		lock, err := packages.Resolve(ctx, l.Config, in)
+		done()
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -112,10 +111,9 @@ func (a *app) runPackagesAdd(ctx context.Context, more preset) error {
 
 // addPackages locks and installs the packages of cfg, and returns their directory.
 func (a *app) addPackages(ctx context.Context, cfg packages.Config, in *python.Installation) (dir string, err error) {
-	if isTerminal(a.stderr) {
-		fmt.Fprintln(a.stderr, "Resolving the packages.")
-	}
+	done := a.working("resolving the packages")
 	lock, err := packages.Resolve(ctx, cfg, in)
+	done()
 	if err != nil {
 		return "", err
 	}

@@ -234,7 +234,7 @@ func (a *app) printExplanation(e explanation) {
 		a.printf("  %-6s %s%s, %s%s\n", l.Fits, visibleName(l.Rule), visibleName(place), l.Decision, visibleName(reason))
 	}
 	for _, b := range e.Budgets {
-		a.printf("  %s: %d calls per %s\n", visibleName(b.Budget), b.Calls, b.Per)
+		a.printf("  %s: %s per %s\n", visibleName(b.Budget), count(b.Calls, "call"), b.Per)
 	}
 	if len(e.Budgets) > 0 {
 		a.printf("  The current counts are known to the running daemons only.\n")

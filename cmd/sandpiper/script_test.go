@@ -95,6 +95,7 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CACHE_HOME", os.Getenv("XDG_CACHE_HOME"))
+			e.Setenv("RUNSC", runsc(t))
 			e.Setenv("SERVERS", servers)
 			e.Setenv("API", api.URL)
 			e.Setenv("API_DOCUMENT", document)
@@ -113,6 +114,8 @@ func TestScripts(t *testing.T) {
 			switch cond {
 			case "sandbox":
 				return sandboxWorks(t), nil
+			case "runsc":
+				return runsc(t) != "", nil
 			case "long":
 				return longtest.Enabled(), nil
 			}
@@ -274,6 +277,17 @@ func (a *address) Write(p []byte) (int, error) {
 		}
 	}
 	return len(p), nil
+}
+
+// runsc returns the path of gVisor's program, which RUNSC names or which is on PATH, or "". In CI
+// it fails the test if there is none.
+func runsc(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath(cmp.Or(os.Getenv("RUNSC"), "runsc"))
+	if err != nil && os.Getenv("REQUIRE_GVISOR") != "" {
+		t.Errorf("gVisor's runsc is required: %v", err)
+	}
+	return path
 }
 
 // sandboxWorks reports whether code can be executed on this machine. In CI it fails the

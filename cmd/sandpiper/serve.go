@@ -83,6 +83,9 @@ func (a *app) runServe(ctx context.Context, flags map[string]string, addr string
 	if err != nil {
 		return err
 	}
+	if err := limitCapabilities(startCapabilities); err != nil {
+		return fmt.Errorf("remove capabilities: %w", err)
+	}
 	reloads := make(chan os.Signal, 1) // before the daemon starts, so that a closed terminal does not end it
 	signal.Notify(reloads, syscall.SIGHUP)
 	defer signal.Stop(reloads)
@@ -130,6 +133,9 @@ func (a *app) serveStdio(ctx context.Context, d *daemon.Daemon) error {
 	if isTerminal(a.stdin) {
 		a.warn("sandpiper serve expects MCP messages on standard input, which is a terminal; MCP clients start this command themselves. Press Ctrl-D to exit.")
 	}
+	if err := limitCapabilities(servingCapabilities); err != nil {
+		return fmt.Errorf("remove capabilities: %w", err)
+	}
 	return d.Serve(ctx, a.stdin, a.rawOutput())
 }
 
@@ -137,6 +143,9 @@ func (a *app) serveHTTP(ctx context.Context, d *daemon.Daemon, addr string) erro
 	ln, err := d.Listen(ctx, addr)
 	if err != nil {
 		return err
+	}
+	if err := limitCapabilities(servingCapabilities); err != nil {
+		return fmt.Errorf("remove capabilities: %w", err)
 	}
 	fmt.Fprintf(a.stderr, "MCP at %s://%s/mcp\n", d.Scheme(), ln.Addr())
 	defer a.notify(ctx)()

@@ -141,7 +141,7 @@ func target(s config.Server) string {
 
 func (a *app) printServers(servers []listedServer, path string) {
 	for _, s := range servers {
-		text := fmt.Sprintf("%d tools", s.Tools)
+		text := count(s.Tools, "tool")
 		if s.Quarantined > 0 {
 			text += fmt.Sprintf(", %d quarantined", s.Quarantined)
 		}

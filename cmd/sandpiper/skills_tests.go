@@ -76,7 +76,7 @@ func (a *app) runSkillsRecord(ctx context.Context, o testOptions) error {
 		if a.json {
 			return a.writeJSON(map[string]any{"success": true, "skill": name, "test": number, "answers": len(made.Answers)})
 		}
-		a.printf("recorded test %d of %s with %d answers\n", number, name, len(made.Answers))
+		a.printf("recorded test %d of %s with %s\n", number, name, count(len(made.Answers), "answer"))
 		return nil
 	})
 }
@@ -153,7 +153,9 @@ func (a *app) testSkill(ctx context.Context, d *daemon.Daemon, home *home.Home, 
 	}
 	passed := len(tests) > 0
 	for _, t := range tests {
+		done := a.working("testing " + m.Name)
 		why, err := d.Runner.RunTest(ctx, home, t, o.live)
+		done()
 		if err != nil {
 			return nil, err
 		}

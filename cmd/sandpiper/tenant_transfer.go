@@ -92,6 +92,7 @@ func (a *app) runTenantExport(ctx context.Context, uid string, o transferOptions
 			return err
 		}
 		var done home.Transferred
+		stop := a.working("exporting")
 		err = createFile(o.out, func(w io.Writer) error {
 			encrypted, err := age.Encrypt(w, recipients...)
 			if err != nil {
@@ -102,6 +103,7 @@ func (a *app) runTenantExport(ctx context.Context, uid string, o transferOptions
 			}
 			return encrypted.Close()
 		})
+		stop()
 		return a.reportTransfer(ctx, d, id, "exported", done, err)
 	})
 }
@@ -130,7 +132,9 @@ func (a *app) runTenantImport(ctx context.Context, file string, o transferOption
 		if err != nil {
 			return decryptFault(file, "tenant export", err)
 		}
+		stop := a.working("importing")
 		done, err := d.Tenants.Import(ctx, plain, as)
+		stop()
 		if err == nil && o.tier != "" {
 			err = d.SetTier(done.Tenant, o.tier)
 		}

@@ -9,12 +9,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 func (a *app) toolsCommand() *cobra.Command {
 	return group("tools", "Search and manage the tools of connected MCP servers",
+		a.toolsListCommand(),
 		a.toolsSearchCommand(),
 		a.toolsSelectCommand(),
 		a.toolsGetCommand(),
@@ -34,6 +37,7 @@ it is accepted.`,
 		},
 		a.toolsCallCommand(),
 		a.toolsAcceptCommand(),
+		a.toolsForgetCommand(),
 		a.toolsLoginCommand(),
 		a.toolsLogoutCommand(),
 	)
@@ -69,6 +73,38 @@ func (a *app) toolsGetCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&category, "category", "", "category of the tool: `CATEGORY`")
 	return a.ofTenant(c)
+}
+
+func (a *app) toolsForgetCommand() *cobra.Command {
+	return a.ofTenant(&cobra.Command{
+		Use: "forget", Short: "Delete what searches have learned from the use of tools",
+		Long: `Forget deletes the records of a tenant that make a tool rank higher in searches like those after
+which it was called. A daemon that runs uses deleted records for up to ten seconds.`,
+		Example: "  sandpiper tools forget --tenant acme",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runToolsForget(cmd.Context()) },
+	})
+}
+
+func (a *app) runToolsForget(ctx context.Context) error {
+	return a.withHome(ctx, func(home *home.Home) error {
+		f, err := home.ForgetSearches(ctx)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.writeJSON(struct {
+				Success bool `json:"success"`
+				learned.Forgotten
+			}{true, f})
+		}
+		if f.Records == 0 {
+			a.printf("Nothing was stored.\n")
+			return nil
+		}
+		a.printf("Deleted %s of %s.\n", count(f.Records, "record"), count(f.Uses, "use"))
+		return nil
+	})
 }
 
 func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {

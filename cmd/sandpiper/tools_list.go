@@ -3,17 +3,74 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
+
+func (a *app) toolsListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list [SERVER...]", Short: "List the tools of servers",
+		Long: `List lists the tools of the given servers, or of all, as they were last listed; sync asks
+the servers again. It first lists the tools of servers whose tools have never been listed.`,
+		Example: "  sandpiper tools list\n  sandpiper tools list github --json-lines",
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runToolsList(cmd.Context(), args) },
+	}
+}
+
+type listedTool struct {
+	Server      string `json:"server"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
+	State       string `json:"state,omitempty"` // why it cannot be called; empty if it can
+}
+
+func (a *app) runToolsList(ctx context.Context, servers []string) error {
+	return a.withTools(ctx, func(_ *daemon.Daemon, now *catalog.Snapshot) error {
+		for _, name := range servers {
+			if s, ok := now.Server(name); !ok || s.Name != name {
+				return fault.New(fault.NotFound, "there is no server %q in the configuration", name)
+			}
+		}
+		var all []listedTool
+		for _, t := range now.Tools {
+			if len(servers) == 0 || slices.Contains(servers, t.Server) {
+				all = append(all, listedTool{t.Server, t.Definition.Tool, t.Description, toolState(t)})
+			}
+		}
+		if a.json {
+			return writeList(a, "tools", append([]listedTool{}, all...))
+		}
+		for _, t := range all {
+			text, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
+			if t.State != "" {
+				text = strings.TrimSpace("(" + t.State + ") " + text)
+			}
+			a.printf("%s\n", strings.TrimSpace(fit(visibleName(t.Server+"."+t.Name+"  "+text), 120)))
+		}
+		return nil
+	})
+}
+
+// toolState returns why a tool cannot be called, or "".
+func toolState(t catalog.Tool) string {
+	switch {
+	case t.New:
+		return "waiting for review"
+	case t.Quarantined != nil:
+		return "quarantined"
+	case !t.Connected:
+		return "not connected"
+	}
+	return ""
+}
 
 // withTools calls f with a daemon and its catalog. It first lists the tools of servers
 // whose tools have never been listed.
@@ -66,31 +123,14 @@ func (a *app) listServers(ctx context.Context, d *daemon.Daemon, names []string)
 			all[name] = listResult{change, withoutRetry(err)}
 		})
 	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		wg.Wait()
-	}()
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for began := time.Now(); ; {
-		select {
-		case <-done:
-			if isTerminal(a.stderr) && time.Since(began) > time.Second {
-				fmt.Fprint(a.stderr, "\r\x1b[K")
-			}
-			return all
-		case <-tick.C:
-			if !isTerminal(a.stderr) {
-				continue
-			}
-			mu.Lock()
-			waiting := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, ok := all[name]; return ok })
-			mu.Unlock()
-			line := fmt.Sprintf("waiting for %s (%s)", visibleName(strings.Join(waiting, ", ")), time.Since(began).Round(time.Second))
-			fmt.Fprintf(a.stderr, "\r%s\x1b[K", styleFor(a.stderr).dim(strings.TrimSpace(fit(line, 76))))
-		}
-	}
+	defer a.workingOn(func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		waiting := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, ok := all[name]; return ok })
+		return "waiting for " + strings.Join(waiting, ", ")
+	})()
+	wg.Wait()
+	return all
 }
 
 // withoutRetry removes the time of the next attempt, which a command that ends does not make.

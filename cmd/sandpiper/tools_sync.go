@@ -62,7 +62,7 @@ func (a *app) showSync(servers lookup.Servers, all map[string]listResult) error 
 			}
 			continue
 		}
-		a.printf("%-20s %d tools%s\n", visibleName(s.Name), s.Tools, changeSummary(of.change))
+		a.printf("%-20s %s%s\n", visibleName(s.Name), count(s.Tools, "tool"), changeSummary(of.change))
 	}
 	if m := servers.SemanticSearch; m != nil {
 		a.printf("semantic search: %d of %d tools are indexed with %s\n", m.Known, m.Tools, visibleName(m.Model))

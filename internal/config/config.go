@@ -42,7 +42,9 @@ import (
 // Config is the merged configuration.
 type Config struct {
 	Profile    string           // lean, standard, full or passthrough
-	Backend    string           // auto, process or microvm
+	Backend    string           // auto, process, gvisor or microvm
+	Runsc      string           // gVisor's program, for the backend gvisor; "" means runsc on PATH
+	Namespaces string           // shared or own: of the network and IPC of workers
 	MicroVM    MicroVM          // for the backend microvm
 	Limits     execution.Limits // defaults applied
 	Restricted bool             // allow a subset of Python

@@ -66,7 +66,7 @@ func TestDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &config.Config{
-		Profile: "standard", Backend: "auto",
+		Profile: "standard", Backend: "auto", Namespaces: "shared",
 		Limits: execution.Limits{Timeout: 30 * time.Second, MaxTimeout: 300 * time.Second,
 			MemoryMB: 500, MaxMemoryMB: 2048, MinMemoryMB: 64},
 		Workspace: config.Workspace{
@@ -90,7 +90,7 @@ func TestDefaults(t *testing.T) {
 func TestEveryKeyIsParsed(t *testing.T) {
 	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
 profile: lean   # few tools
-sandbox: {backend: process, microvm: {kernel: boot/vmlinuz, accel: tcg}, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
+sandbox: {backend: gvisor, runsc: bin/runsc, microvm: {kernel: boot/vmlinuz, accel: tcg}, namespaces: own, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
   concurrency: 4, queue: 0, restricted: true, requirements: ../r.txt, wheels: wheels,
   packages: [pandas, "numpy==2.3.*"], preload: [pandas, matplotlib.pyplot], package_layer: all, package_layers: {all: {packages: [x]}}}
 sessions: {idle: 1h, per_tenant: 2, living: 3}
@@ -135,7 +135,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		t.Fatal(err)
 	}
 	want := &config.Config{
-		Profile: "lean", Backend: "process", MicroVM: config.MicroVM{Kernel: filepath.Join(dir, "work/boot/vmlinuz"), Accel: "tcg"},
+		Profile: "lean", Backend: "gvisor", Runsc: filepath.Join(dir, "work/bin/runsc"), Namespaces: "own", MicroVM: config.MicroVM{Kernel: filepath.Join(dir, "work/boot/vmlinuz"), Accel: "tcg"},
 		Limits: execution.Limits{Timeout: 10 * time.Second, MaxTimeout: time.Minute,
 			MemoryMB: 200, MaxMemoryMB: 400, MinMemoryMB: 64},
 		Workspace:  config.Workspace{Quota: workspace.Quota{Bytes: 100 << 20, Files: 200}, Results: home.Results{Bytes: 5 << 20}},
@@ -257,8 +257,7 @@ func TestErrorsStateThePosition(t *testing.T) {
 		{name: "packages as a mapping", yaml: "sandbox: {packages: {pandas: 2}}", kind: fault.Invalid, want: "sandbox.packages must be a list"},
 		{name: "a number as a package", yaml: "sandbox: {packages: [7]}", kind: fault.Invalid, want: `sandbox.packages contains "7"`},
 		{name: "no module", yaml: "sandbox: {preload: ['import os']}", kind: fault.Invalid, want: `sandbox.preload contains "import os"; each item must be the name of a module`},
-		{name: "a backend", yaml: "sandbox: {backend: docker}", kind: fault.Invalid, want: `sandbox.backend is "docker"; it must be auto, process or microvm`},
-		{name: "a backend to come", yaml: "sandbox: {backend: gvisor}", kind: fault.Unavailable, want: "not available yet in this version; each sandbox will run on a second kernel"},
+		{name: "a backend", yaml: "sandbox: {backend: docker}", kind: fault.Invalid, want: `sandbox.backend is "docker"; it must be auto, process, gvisor or microvm`},
 		{name: "an accelerator", yaml: "sandbox: {backend: microvm, microvm: {accel: xen}}", kind: fault.Invalid, want: `sandbox.microvm.accel is "xen"; it must be kvm or tcg`},
 		{name: "a duration", yaml: "sandbox: {timeout: soon}", kind: fault.Invalid, want: `sandbox.timeout is "soon"; it must be a time of at most 24h, such as 30s or 5m`},
 		{name: "a negative duration", environ: "SANDPIPER_SANDBOX_MAX_TIMEOUT=-1s", kind: fault.Invalid, want: `SANDPIPER_SANDBOX_MAX_TIMEOUT: sandbox.max_timeout is "-1s"`},

@@ -80,8 +80,10 @@ var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys
 		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
 	},
 	"sandbox.backend": func(d *draft, s setting) error {
-		return oneOf(&d.Backend, s, "auto", "process", "microvm")
+		return oneOf(&d.Backend, s, "auto", "process", "gvisor", "microvm")
 	},
+	"sandbox.runsc":              func(d *draft, s setting) error { return directory(&d.Runsc, d, s) },
+	"sandbox.namespaces":         func(d *draft, s setting) error { return oneOf(&d.Namespaces, s, "shared", "own") },
 	"sandbox.microvm.kernel":     func(d *draft, s setting) error { return directory(&d.MicroVM.Kernel, d, s) },
 	"sandbox.microvm.accel":      func(d *draft, s setting) error { return oneOf(&d.MicroVM.Accel, s, "kvm", "tcg") },
 	"sandbox.timeout":            func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
@@ -188,13 +190,6 @@ var sections = map[string]bool{"sandbox": true, "sandbox.microvm": true, "networ
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 
-// plannedValues are values of keys that are not implemented yet, and what each will do.
-var plannedValues = map[string]map[string]string{
-	"sandbox.backend": {
-		"gvisor": "each sandbox will run on a second kernel, gVisor's runsc",
-	},
-}
-
 // apply applies one setting, replacing an earlier one of the same key.
 func (d *draft) apply(s setting) error {
 	if err := refused(s); err != nil {
@@ -220,10 +215,6 @@ func (d *draft) apply(s setting) error {
 	}
 	if s.kind != "" {
 		return fault.New(fault.Invalid, "%s: %s is a %s; it must be a single value", s.from, s.key, s.kind)
-	}
-	if about, ok := plannedValues[s.key][s.text]; ok {
-		return fault.New(fault.Unavailable, "%s: %s %s is not available yet in this version; %s", s.from, s.key, s.text, about).
-			WithHint("set %s to process, which relies on the host's kernel; if that is not enough, run Sandpiper in a virtual machine", s.key)
 	}
 	d.given[s.key] = s
 	return parse(d, s)
@@ -263,6 +254,7 @@ func (d *draft) finish() (*Config, error) {
 	c := d.Config
 	c.Profile = cmp.Or(c.Profile, "standard")
 	c.Backend = cmp.Or(c.Backend, "auto")
+	c.Namespaces = cmp.Or(c.Namespaces, "shared")
 	if err := c.PII.check(); err != nil {
 		return nil, err
 	}
@@ -270,6 +262,9 @@ func (d *draft) finish() (*Config, error) {
 		return nil, err
 	}
 	c.Warnings = d.Warnings
+	if c.MicroVM.Accel == "tcg" && c.Backend == "microvm" {
+		c.warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of sandboxes, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
+	}
 	if err := d.atMost("sandbox.timeout", "sandbox.max_timeout", c.Limits.Timeout > 0 && c.Limits.Timeout > c.Limits.WithDefaults().MaxTimeout); err != nil {
 		return nil, err
 	}

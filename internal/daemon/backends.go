@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/gvisor"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
@@ -26,6 +27,8 @@ func (m backendMaker) make(ctx context.Context) (sandbox.Backend, error) {
 	start := m.cfg.Backend
 	switch {
 	case start != nil:
+	case m.cfg.Config.Backend == "gvisor":
+		start = m.gVisor
 	case m.cfg.Config.Backend == "microvm":
 		start = m.microVM
 	default:
@@ -47,12 +50,30 @@ func (m backendMaker) process(ctx context.Context) (sandbox.Backend, error) {
 	b, err := process.New(process.Config{
 		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
 		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
-		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
+		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve, OwnNamespaces: m.cfg.Namespaces == "own",
 	})
 	if err != nil {
 		return nil, errors.Join(err, in.release())
 	}
 	return processBackend{b, in}, nil
+}
+
+// gVisor starts the gvisor backend.
+func (m backendMaker) gVisor(ctx context.Context) (sandbox.Backend, error) {
+	in, err := m.install(ctx)
+	if err != nil {
+		return nil, err
+	}
+	b, err := gvisor.New(ctx, gvisor.Config{
+		Runsc:  m.cfg.Runsc,
+		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
+		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
+		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
+	})
+	if err != nil {
+		return nil, errors.Join(err, in.release())
+	}
+	return gVisorBackend{b, in}, nil
 }
 
 // microVM starts the microvm backend.
@@ -131,6 +152,14 @@ type processBackend struct {
 
 // Close implements sandbox.Backend.
 func (b processBackend) Close() error { return errors.Join(b.Backend.Close(), b.release()) }
+
+type gVisorBackend struct {
+	*gvisor.Backend
+	*installation
+}
+
+// Close implements sandbox.Backend.
+func (b gVisorBackend) Close() error { return errors.Join(b.Backend.Close(), b.release()) }
 
 type microVMBackend struct {
 	*microvm.Backend

@@ -32,6 +32,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/gvisor"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
@@ -322,6 +323,7 @@ func (d *Daemon) prepareOnce() {
 	d.schedules.start()
 	if !d.isPassthrough() {
 		d.Warm()
+		d.Servers.buildIndex()
 		return
 	}
 	if len(d.cfg.Servers) == 0 {
@@ -330,17 +332,32 @@ func (d *Daemon) prepareOnce() {
 	d.Servers.start()
 }
 
+// checkBackend fails if the configured backend needs a program that this machine does not have:
+// that is no reason to serve with another isolation, or without execution.
+func (d *Daemon) checkBackend(ctx context.Context) error {
+	if d.cfg.Config.Backend != "gvisor" || d.cfg.Backend != nil || d.isPassthrough() {
+		return nil
+	}
+	return gvisor.Check(ctx, d.cfg.Runsc)
+}
+
 func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(mcpserver.Passthrough) }
 
 // Serve serves MCP over two streams until the client disconnects or ctx ends, then ends
 // running calls within a limited time.
 func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	if err := d.checkBackend(ctx); err != nil {
+		return err
+	}
 	d.prepare()
 	return d.server.ServeStdio(ctx, in, out)
 }
 
 // ServeTenant is Serve for a client that is a tenant.
 func (d *Daemon) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, out io.Writer) error {
+	if err := d.checkBackend(ctx); err != nil {
+		return err
+	}
 	d.prepare()
 	return d.server.ServeTenant(ctx, id, in, out)
 }
@@ -352,8 +369,8 @@ func (d *Daemon) Probe(ctx context.Context) sandbox.Report { return d.backend.Pr
 // sandbox returns the name of the backend, and an error if it does not work.
 func (d *Daemon) sandbox(ctx context.Context) (string, error) {
 	_, err := d.backend.wait(ctx)
-	if d.cfg.Config.Backend == "microvm" {
-		return "microvm", err
+	if name := d.cfg.Config.Backend; name == "gvisor" || name == "microvm" {
+		return name, err
 	}
 	return "process", err
 }

@@ -30,6 +30,9 @@ func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) 
 // ServeHTTP serves MCP over HTTP until ctx ends, then ends running calls within a
 // limited time. It closes ln.
 func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
+	if err := d.checkBackend(ctx); err != nil {
+		return errors.Join(err, ln.Close())
+	}
 	h := d.cfg.HTTP
 	callers := &callers{now: func() config.HTTP { return d.now().HTTP }, refused: d.tokenRefused, log: d.log.Logger}
 	edge, err := d.openTLS(d.log.Logger)

@@ -103,6 +103,11 @@ func (h *Home) MountsWith(modules string) []sandbox.Mount {
 	return mounts
 }
 
+// ForgetSearches deletes which tools were called after which searches, also if Learned is nil.
+func (h *Home) ForgetSearches(ctx context.Context) (learned.Forgotten, error) {
+	return learned.Forget(ctx, h.parts.db)
+}
+
 // Retain returns another reference to the home, which is released separately.
 func (h *Home) Retain() *Home { return h.share() }
 

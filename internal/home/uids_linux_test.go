@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 func ownerOf(t *testing.T, path string) int {
@@ -98,7 +99,8 @@ func TestOpenRejectsDirectoryOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestPackageAsUnprivilegedUser runs the other tests of this package as an unprivileged user.
+// TestPackageAsUnprivilegedUser runs the other tests of this package as an unprivileged user; those
+// that take seconds and do not depend on the user only as a long test.
 func TestPackageAsUnprivilegedUser(t *testing.T) {
 	asRoot(t)
 	dir, err := os.MkdirTemp("", "ordinary")
@@ -120,7 +122,11 @@ func TestPackageAsUnprivilegedUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), copied, "-test.v")
+	args := []string{"-test.v"}
+	if !longtest.Enabled() {
+		args = append(args, "-test.skip", "^(TestOpensEverySchema|TestImportRefusesChangedDatabase|TestBackupDuringWritesIsConsistent|TestKillLosesNoAcknowledgedWrite)$")
+	}
+	c := exec.CommandContext(t.Context(), copied, args...)
 	c.Dir, c.Env = dir, []string{"TMPDIR=" + dir}
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	out, err := c.CombinedOutput()

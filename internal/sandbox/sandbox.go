@@ -108,6 +108,9 @@ const MaxClockReadings = 10_000
 // ErrTimeout is the cancellation cause that makes an ended Run a TimedOut.
 var ErrTimeout = errors.New("time limit reached")
 
+// ErrEnded is returned by Freeze and Thaw if the interpreter has died.
+var ErrEnded = errors.New("sandbox: the interpreter has died")
+
 // ErrDamaged is returned by a backend whose interpreter or packages were deleted
 // or changed while it ran. Only a new backend can open sandboxes.
 var ErrDamaged = errors.New("the interpreter or its packages were deleted or changed on disk")

@@ -55,7 +55,7 @@ func missingModuleHint(message string, network bool) string {
 	case networkPackages[m[1]] && network:
 		return "use fetch(url) or urllib.request, which reach the hosts that the operator allows, or ask the operator to run `sandpiper packages add`"
 	case networkPackages[m[1]]:
-		return "there is no network in the sandbox, so this package cannot work; " + useToolsHint
+		return "this package cannot work, since " + networkHint
 	}
 	if strings.HasSuffix(message, "of the standard library that is not installed") {
 		return "avoid it: this Python does not include it, and no package provides it"

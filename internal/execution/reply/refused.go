@@ -17,8 +17,10 @@ var refusals = []struct {
 	// These are the worker's errors for absent network and programs: see python/unavailable.py.
 	{regexp.MustCompile(`no sockets between processes here`), "", multiprocessingHint},
 	{regexp.MustCompile(`^EOFError$`), "multiprocessing/connection.py", multiprocessingHint},
-	{regexp.MustCompile(`no network here: use a tool|programs other than Python cannot be started here`), "", useToolsHint},
-	{regexp.MustCompile(`\[Errno -[235]\] `), "", "there is no network in the sandbox; " + useToolsHint},
+	{regexp.MustCompile(`no network here: use a tool`), "", networkHint},
+	{regexp.MustCompile(`^name 'fetch' is not defined`), "", networkHint},
+	{regexp.MustCompile(`programs other than Python cannot be started here`), "", useToolsHint},
+	{regexp.MustCompile(`\[Errno -[235]\] `), "", networkHint},
 	{regexp.MustCompile(`^\[Errno 2\]`), "exec", "only Python can run in the sandbox, and no other program: write it in Python, or use a tool of a server"},
 	{regexp.MustCompile(`^\[Errno 2\]`), "posix_spawn", "only Python can run in the sandbox, and no other program: write it in Python, or use a tool of a server"},
 	{regexp.MustCompile(`^\[Errno (2|13|20)\].*: '/(proc|sys)\b`), "", "/proc and /sys do not exist in the sandbox: use the modules os, platform and resource"},
@@ -38,6 +40,9 @@ var refusals = []struct {
 const multiprocessingHint = "sockets between processes are not available in the sandbox, and neither are multiprocessing.Manager, Listener and forkserver: use Pool, Process, Queue, Pipe, shared_memory or socket.socketpair"
 
 const useToolsHint = "use the tools of connected servers to reach anything outside: search_tools finds them"
+
+// networkHint is for code that has no network.
+const networkHint = "network access is off: use the tools of connected servers, which search_tools finds, or ask the operator to allow hosts with network.allow in the configuration"
 
 // refusalHint returns the alternative to a refused operation, "" if the exception has another
 // reason.

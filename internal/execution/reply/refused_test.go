@@ -9,7 +9,7 @@ import (
 
 func TestRefusedOperationsHaveAnAlternative(t *testing.T) {
 	for _, tc := range []struct{ kind, message, call, want string }{
-		{"gaierror", "[Errno -2] Name or service not known", `gethostbyname("example.com")`, "there is no network"},
+		{"gaierror", "[Errno -2] Name or service not known", `gethostbyname("example.com")`, "network access is off"},
 		{"URLError", "<urlopen error [Errno -2] no network here: use a tool of a server (search_tools finds one)>", "urlopen(u)", "use the tools of connected servers"},
 		{"FileNotFoundError", "[Errno 2] No such file or directory: '/proc/cpuinfo'", `open("/proc/cpuinfo")`, "/proc and /sys do not exist"},
 		{"FileNotFoundError", "[Errno 2] No such file or directory: '/home/ada/x.csv'", `open("/home/ada/x.csv")`, "the files of the host are not visible"},

@@ -91,6 +91,27 @@ func TestCallIsRecordedForTheLatestSearchThatReturnedTheTool(t *testing.T) {
 	}
 }
 
+func TestForgetDeletesAllRecords(t *testing.T) {
+	t.Parallel()
+	d, other := newTenant(t), newTenant(t)
+	for _, d := range []*tenant{d, other} {
+		d.do(t, func(s *learned.Store) {
+			s.AddSearch("file a bug", []tool.Ref{list, create})
+			s.AddCall(create)
+			s.AddCall(list)
+		})
+	}
+	if f, err := learned.Forget(t.Context(), d.db); err != nil || f != (learned.Forgotten{Records: 2, Uses: 2}) {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if f, err := learned.Forget(t.Context(), d.db); err != nil || f != (learned.Forgotten{}) {
+		t.Errorf("the second time: %+v, %v", f, err)
+	}
+	if len(d.uses(t)) != 0 || len(other.uses(t)) != 2 {
+		t.Errorf("%+v; another tenant has %+v", d.uses(t), other.uses(t))
+	}
+}
+
 func TestCallLongAfterASearchIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	d := newTenant(t)

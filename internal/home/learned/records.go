@@ -197,6 +197,27 @@ func (s *Store) readAll(ctx context.Context, tx *store.Tx) (all []record, err er
 	return all, rows.Err()
 }
 
+// Forgotten is what Forget deleted.
+type Forgotten struct {
+	Records int `json:"records"` // each is a tool and the words of searches for it
+	Uses    int `json:"uses"`    // calls that the records counted
+}
+
+// Forget deletes all records in the database of a tenant, also damaged ones. A Store, which may be in
+// another process, uses those that it has read for up to readEvery, and may write those of the last
+// moment.
+func Forget(ctx context.Context, db *store.DB) (Forgotten, error) {
+	var f Forgotten
+	err := db.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(searches), 0) FROM tool_uses").Scan(&f.Records, &f.Uses); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "DELETE FROM tool_uses")
+		return err
+	})
+	return f, err
+}
+
 // Rekey encrypts the records of s for the store to, which has the same database and another key. It
 // returns the number of damaged records, which remain damaged.
 func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {

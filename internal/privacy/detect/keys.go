@@ -28,9 +28,11 @@ func builtin() map[string]keyHint {
 	put(keyHint{typ: Name, accepts: titleCase, score: 0.6, evidence: personKey}, "patient employee passenger guest attendee applicant resident nurse physician cardholder beneficiary spouse")
 	put(keyHint{accepts: anything, evidence: personKey}, `dob dateofbirth birthdate birthday gender salary jobtitle nationality maritalstatus login username employeeid employeeno employeenumber
 		patientid patientno patientnumber studentid passengerid mrn hiredate`)
-	put(keyHint{accepts: anything, evidence: roleKey}, `patients employees passengers guests attendees applicants residents nurses physicians beneficiaries person persons people customer customers contact contacts
-		student students teacher teachers doctor doctors donor donors candidate candidates subscriber subscribers user users member members author authors owner owners
-		assignee assignees reporter reporters reviewer reviewers creator manager managers staff colleague colleagues`)
+	put(keyHint{typ: Name, accepts: listedName, score: 0.6, evidence: roleKey}, `person customer contact student teacher doctor donor candidate subscriber user member author owner
+		assignee reporter reviewer creator manager colleague`)
+	put(keyHint{typ: Name, accepts: listedName, score: 0.6}, "client buyer seller sender recipient requester approver instructor")
+	put(keyHint{accepts: anything, evidence: roleKey}, `patients employees passengers guests attendees applicants residents nurses physicians beneficiaries persons people customers contacts
+		students teachers doctors donors candidates subscribers users members authors owners assignees reporters reviewers managers staff colleagues`)
 	put(keyHint{typ: Address, accepts: addressLike, score: 0.7}, `address addr streetaddress addressline addressline1 addressline2 address1 address2 homeaddress mailingaddress postaladdress
 		billingaddress shippingaddress deliveryaddress residentialaddress customeraddress formattedaddress fulladdress`)
 	put(keyHint{typ: Address, accepts: streetLike, score: 0.7}, "street street1 street2 streetname streetline1 addressstreet strasse calle rue")

@@ -39,6 +39,21 @@ func titleCase(v string) bool {
 	return n >= 2 && n <= 4 && nameLike(v) && !strings.Contains(v, ",")
 }
 
+// listedName reports whether v looks like a name and begins with a given name that is in the
+// lists. A customer can be a company, and an owner a team.
+func listedName(v string) bool {
+	if !titleCase(v) {
+		return false
+	}
+	words := strings.Fields(v)
+	end := fold(words[len(words)-1])
+	if end == "doe" || end == "mustermann" { // of nobody
+		return false
+	}
+	first, last := lexicon()[fold(words[0])], lexicon()[end]
+	return first&given != 0 && (last == 0 || last&surname != 0) && last&thing == 0
+}
+
 // addressLike reports whether v can be a postal address: words, with a number or a
 // comma between them.
 func addressLike(v string) bool {

@@ -23,6 +23,7 @@ func TestTableUsesHeader(t *testing.T) {
 		"a key alone":        {"name\nAda Lovelace\n", ""},
 		"code":               {"def f(name, email):\n    print(name, email)\n", ""},
 		"numbers":            {"ssn,n\n123456789,5\n", "123456789"},
+		"customers":          {"id,customer,n\n1,Anna Schmidt,2\n2,Tech Data,7\n3,Bob Miller,9\n", "Anna Schmidt|Bob Miller"},
 		"nothing":            {"", ""},
 		"a first line only":  {"name,email\n", ""},
 		"labels in cells": {"| Field | Value | From |\n|---|---|---|\n| Surname: | Lovelace | data |\n| Full name (as in your passport): | Ada Lovelace | form |\n" +

@@ -144,7 +144,7 @@ func closeDescriptors() error {
 // setLimits sets limits that the process cannot raise. RLIMIT_AS is not among them: the runtime
 // reserves address space that it does not use. RLIMIT_DATA counts what is writable.
 func setLimits(memory, cpu uint64) error {
-	return errors.Join(limit(unix.RLIMIT_CORE, 0), limit(unix.RLIMIT_FSIZE, 0), limit(unix.RLIMIT_CPU, cpu), limit(unix.RLIMIT_DATA, memory))
+	return errors.Join(limit(unix.RLIMIT_CORE, 0), limit(unix.RLIMIT_FSIZE, 0), limit(unix.RLIMIT_CPU, cpu), limit(unix.RLIMIT_DATA, memory+stacks()))
 }
 
 func limit(resource int, value uint64) error {

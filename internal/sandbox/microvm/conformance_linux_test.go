@@ -14,8 +14,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/sandboxtest"
 )
 
-// without lists the cases that this backend does not pass. Doctor reports the causes.
-var without = map[string]string{
+// exceptions are the cases that this backend does not pass. Doctor reports the causes.
+var exceptions = map[string]string{
 	"disk in unnamed files": "virtiofs has no unnamed files, so the attack cannot begin",
 }
 
@@ -46,9 +46,9 @@ func TestConformance(t *testing.T) {
 			}
 			return dir(name)
 		},
-		Leftovers: func(sandbox.Backend) string { return leftovers(h) },
-		Slowness:  20, // of TCG
-		Without:   without,
+		Leftovers:  func(sandbox.Backend) string { return leftovers(h) },
+		Slowness:   20, // of TCG
+		Exceptions: exceptions,
 	})
 }
 

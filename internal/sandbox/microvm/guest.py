@@ -222,7 +222,7 @@ class Sandbox:
         channel.close()
         header = request["header"]
         header["landlock"] = call("landlock_create_ruleset", None, 0, 1)
-        header["rlimits"]["DATA"] += data
+        header["rlimits"]["DATA"] = [limit + data for limit in header["rlimits"]["DATA"]]
         header["rlimits"]["AS"] += size
         socket.send_fds(ours, [json.dumps(header).encode()], mounts)
         for fd in mounts:

@@ -61,9 +61,14 @@ func BenchmarkLive(b *testing.B) {
 
 // BenchmarkSaturated runs four callers per -cpu. It reports the CPU time and the page
 // faults of one execution, by process.
-func BenchmarkSaturated(b *testing.B) {
+func BenchmarkSaturated(b *testing.B) { saturated(b, nil) }
+
+// BenchmarkOwnNamespaces is BenchmarkSaturated with namespaces of each worker's own.
+func BenchmarkOwnNamespaces(b *testing.B) { saturated(b, func(c *Config) { c.OwnNamespaces = true }) }
+
+func saturated(b *testing.B, change func(*Config)) {
 	h := newHost(b)
-	backend := h.backend(nil)
+	backend := h.backend(change)
 	spec := h.spec("a")
 	h.run(backend, spec, "1+1")
 	zygote := backend.zygoteNow()

@@ -52,6 +52,9 @@ type Config struct {
 	// 0 means one hour and 10,000 forks.
 	ZygoteAge   time.Duration
 	ZygoteForks int
+	// OwnNamespaces gives each worker a network and an IPC namespace of its own, instead of
+	// those that the workers of a zygote share. It costs about a millisecond for each worker.
+	OwnNamespaces bool
 	// Log receives events of keepers, zygotes and workers; nil discards.
 	Log *slog.Logger
 	// Disabled lists isolation layers to leave out, so that a test can prove that an

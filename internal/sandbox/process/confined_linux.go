@@ -2,7 +2,6 @@ package process
 
 import (
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,13 +16,12 @@ func ConfinedFilter() []byte { return filter(confinedRules()) }
 // is allowed. Known ones are refused with EPERM, others are absent.
 func confinedRules() map[int]rule {
 	rules := map[int]rule{}
-	for _, nr := range slices.Concat(allowed, allowedHere, refused, refusedHere, pollerCalls) {
-		rules[nr] = rule{otherwise: refuse}
+	for nr, r := range workerRules() {
+		if r.otherwise != absent {
+			rules[nr] = rule{otherwise: refuse}
+		}
 	}
-	for nr := range checked {
-		rules[nr] = rule{otherwise: refuse}
-	}
-	for nr := range checkedHere {
+	for _, nr := range pollerCalls {
 		rules[nr] = rule{otherwise: refuse}
 	}
 	for _, nr := range confinedCalls {

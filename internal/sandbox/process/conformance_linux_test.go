@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -42,6 +43,42 @@ func TestAttacksSucceedWithoutLayers(t *testing.T) {
 func TestEachLayerAloneStopsTheAttack(t *testing.T) {
 	longtest.Skip(t)
 	sandboxtest.RunSingleLayer(t, conformance(newHost(t)))
+}
+
+func TestOwnNamespacesStopTheAttack(t *testing.T) {
+	h := newHost(t)
+	h.cfg.OwnNamespaces = true
+	sandboxtest.RunOwnNamespaces(t, conformance(h))
+}
+
+func TestWorkersHaveOwnNamespaces(t *testing.T) {
+	h := newHost(t)
+	for _, own := range []bool{false, true} {
+		b := h.backend(func(c *Config) { c.OwnNamespaces = own })
+		if out := h.run(b, h.spec("a"), "6*7"); string(out.Result) != "42" {
+			t.Errorf("%+v", out)
+		}
+		for _, name := range []string{"net", "ipc"} {
+			want := 1
+			for limit := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // workers are forked in the background
+				pids := append(b.pool.waitingPIDs(), pidOf(b.zygoteNow().pidfd))
+				if own {
+					want = len(pids)
+				}
+				different := map[string]bool{}
+				for _, pid := range pids {
+					link, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
+					different[link] = true
+				}
+				if len(pids) > 2 && len(different) == want {
+					break
+				}
+				if time.Now().After(limit) {
+					t.Fatalf("own %v: a zygote and %d workers have %d %s namespaces, want %d", own, len(pids)-1, len(different), name, want)
+				}
+			}
+		}
+	}
 }
 
 func TestCasesAreComplete(t *testing.T) { sandboxtest.TestCases(t) }

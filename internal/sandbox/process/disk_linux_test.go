@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -201,34 +200,12 @@ for pid in pids: os.waitpid(pid, 0)`)
 	if out.Limit != sandbox.LimitDisk {
 		b.Fatalf("%+v", out)
 	}
-	d := backend.diskOf(h.dir(spec))
-	bytes, files, err := usage(b.Context(), d.dir)
+	bytes, files, err := usage(b.Context(), h.dir(spec))
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.ReportMetric(float64(max(bytes, d.last.total().bytes)-2048<<20)/(1<<20), "MB-over")
-	b.ReportMetric(float64(max(files, d.last.total().files)-100_000), "files-over")
+	b.ReportMetric(float64(bytes-2048<<20)/(1<<20), "MB-over")
+	b.ReportMetric(float64(files-100_000), "files-over")
 	backend.Close()
-	_ = os.RemoveAll(d.dir)
-}
-
-func TestShortExecutionsAreNotMeasuredEachTime(t *testing.T) {
-	for _, c := range []struct {
-		measured, began time.Duration // ago
-		due             bool
-	}{
-		{2 * time.Second, 0, false},
-		{2 * time.Second, 2 * diskGrace, true},
-		{diskPeriod / 2, time.Minute, false},
-		{2 * diskStale, 0, true},
-	} {
-		now := time.Now()
-		d := &disk{last: diskUse{at: now.Add(-c.measured)}}
-		if got := d.due(&diskWatch{began: now.Add(-c.began)}); got != c.due {
-			t.Errorf("measured %v ago, code runs for %v: due is %v", c.measured, c.began, got)
-		}
-	}
-	if !new(disk).due(&diskWatch{began: time.Now()}) {
-		t.Error("the first measurement is not due at once")
-	}
+	_ = os.RemoveAll(h.dir(spec))
 }

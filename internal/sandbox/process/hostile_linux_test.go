@@ -19,7 +19,7 @@ import (
 // hostileCode prepares a workspace and leaves a thread that exchanges a
 // directory and a link without end.
 const hostileCode = `
-import ctypes, fcntl, os, threading
+import fcntl, os, shutil, threading
 os.symlink(canary, "data.json"); os.symlink(os.path.dirname(canary), "out"); os.symlink("/proc/self/root" + canary, "proc"); os.symlink("loop", "loop")
 for name in ("closed", "closed/inner"): os.mkdir(name)
 open("closed/inner/file", "w").write("x"); os.chmod("closed/inner", 0); os.chmod("closed", 0)
@@ -32,9 +32,11 @@ locked = open("locked.json", "w+"); locked.write("{}"); locked.flush(); fcntl.lo
 hidden = open("hidden", "wb"); hidden.write(bytes(1 << 20)); hidden.flush(); os.unlink("hidden")
 os.ftruncate(sparse := os.open("sparse", os.O_CREAT | os.O_RDWR), 1 << 29)
 os.mkdir("swap"); open("swap/canary", "w").write("inside"); os.symlink(os.path.dirname(canary), "other")
-libc = ctypes.CDLL(None)
 def swap():
-    while True: libc.renameat2(-100, b"swap", -100, b"other", 2)
+    while True:
+        for old, new in (("swap", "dir"), ("other", "swap"), ("swap", "other"), ("dir", "swap")):
+            try: os.rename(old, new)
+            except OSError: shutil.rmtree(new, ignore_errors=True); os.rename(old, new) # a tool had created it
 threading.Thread(target=swap, daemon=True).start()
 None
 `

@@ -16,39 +16,41 @@ import (
 // often an import fails.
 const checkInterval = 10 * time.Second
 
-// integrity is the state of the interpreter's files.
-type integrity struct {
+// Integrity is the state of the interpreter's files. Other backends use it too.
+type Integrity struct {
+	// Check is Intact of Config; nil disables the check.
+	Check func(thorough bool) bool
+
 	mu      sync.Mutex
 	damaged bool
 	checked time.Time
 }
 
-// intact reports whether the interpreter and the packages are unchanged. After it
-// returns false once, the backend stays unusable.
-func (b *Backend) intact(thorough bool) bool {
-	f := &b.integrity
+// Intact reports whether the interpreter and the packages are unchanged. After it
+// returns false once, it stays false and the backend unusable.
+func (f *Integrity) Intact(thorough bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if b.cfg.Intact == nil || f.damaged {
+	if f.Check == nil || f.damaged {
 		return !f.damaged
 	}
 	if thorough = thorough && time.Since(f.checked) >= checkInterval; thorough {
 		f.checked = time.Now()
 	}
-	f.damaged = !b.cfg.Intact(thorough)
+	f.damaged = !f.Check(thorough)
 	return !f.damaged
 }
 
-// failedByDamage reports whether code may have failed because files of the interpreter
+// FailedByDamage reports whether code may have failed because files of the interpreter
 // are missing.
-func (b *Backend) failedByDamage(out sandbox.Outcome) bool {
+func (f *Integrity) FailedByDamage(out sandbox.Outcome) bool {
 	failed := out.Status == sandbox.Raised && (out.ErrorType == "ModuleNotFoundError" || out.ErrorType == "ImportError")
-	return failed && !b.intact(true)
+	return failed && !f.Intact(true)
 }
 
-// damaged returns the error of an operation that needs the files; effect describes the
+// Damaged returns the error of an operation that needs the files; effect describes the
 // result.
-func damaged(effect string) error {
+func Damaged(effect string) error {
 	return fault.Wrap(fault.Unavailable, sandbox.ErrDamaged, "files of Python or of its packages were deleted or changed in cache_dir: %s", effect).
 		WithHint("run the code again: they are being reinstalled")
 }

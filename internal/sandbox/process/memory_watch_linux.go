@@ -136,14 +136,29 @@ func yieldProcessors(pids []int) {
 	}
 }
 
-// limitData sets the soft RLIMIT_DATA of a worker, whose private writable memory is data, so that
-// free bytes can be added.
+// measureInherited returns the memory of w, which has not run any code. Workers that were forked
+// after their zygote had settled have nearly the same, so one of them is measured.
+func (w *process) measureInherited() memoryUse {
+	if use := w.zygote.inherited.Load(); use != nil && w.settled {
+		return *use
+	}
+	use := memoryOf(w.hostPID())
+	if w.settled && use.size > 0 {
+		w.zygote.inherited.Store(&use)
+	}
+	return use
+}
+
+// softData returns the soft RLIMIT_DATA of a worker, whose private writable memory is data, so
+// that free bytes can be added.
+func (w *process) softData(data, free int64) int64 { return min(data+max(0, free), w.hardData) }
+
+// limitData sets the soft RLIMIT_DATA as softData returns it.
 func (w *process) limitData(pid int, data, free int64) {
 	if contains(w.b.cfg.Disabled, "rlimits") {
 		return
 	}
-	hard := uint64(w.hardData)
-	set := unix.Rlimit{Cur: min(uint64(data+max(0, free)), hard), Max: hard}
+	set := unix.Rlimit{Cur: uint64(w.softData(data, free)), Max: uint64(w.hardData)}
 	var before unix.Rlimit
 	if unix.Prlimit(pid, unix.RLIMIT_DATA, &set, &before) == nil && w.hostPID() != pid {
 		_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &before, nil) // the worker has ended: it was another process

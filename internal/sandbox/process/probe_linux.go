@@ -213,8 +213,12 @@ func (p *probeResult) landlock() sandbox.Layer {
 func (p *probeResult) network() sandbox.Layer {
 	inherited := contains(p.shared, "net")
 	interfaces, _ := net.Interfaces()
-	return layer("network", !inherited && p.in.Calls["socket"] != "", "its own namespace, lo down (the host has %d interfaces); socket: %s",
-		len(interfaces), describeErrno(p.in.Calls["socket"]))
+	of := "of the workers of a zygote"
+	if p.b.cfg.OwnNamespaces {
+		of = "of each worker"
+	}
+	return layer("network", !inherited && p.in.Calls["socket"] != "", "a namespace %s, lo down (the host has %d interfaces); socket: %s",
+		of, len(interfaces), describeErrno(p.in.Calls["socket"]))
 }
 
 func (p *probeResult) rlimits() sandbox.Layer {

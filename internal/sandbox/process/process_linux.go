@@ -18,6 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process/keeper"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
 
 // Backend opens sandboxes made of Linux kernel features.
@@ -25,18 +26,19 @@ type Backend struct {
 	cfg       Config
 	ids       idMaps
 	landlock  int // ABI version of this kernel; 0 without Landlock
+	programs  []string
 	groups    *cgroups
 	lock      *flock.Flock
 	pool      *pool
 	running   atomic.Int64 // active Runs
 	shares    *shares
-	integrity integrity
+	quotas    *quota.Watch // nil if there are none
+	integrity Integrity
 
 	mu     sync.Mutex
 	keeper *keeperHandle
 	zygote *zygote
 	unfit  map[string]string // modules that cannot be preloaded -> reason
-	disks  map[string]*disk  // by directory of a workspace
 	closed bool
 	tasks  sync.WaitGroup // background work on workers and refills
 }
@@ -45,8 +47,11 @@ type Backend struct {
 // lacks or denies a required kernel feature.
 func New(cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
-	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), unfit: map[string]string{}}
+	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), programs: programs(cfg.Libraries), unfit: map[string]string{}, integrity: Integrity{Check: cfg.Intact}}
 	b.pool, b.shares = newPool(b), newShares(b)
+	if cfg.Usage != nil && !contains(cfg.Disabled, "disk") {
+		b.quotas = quota.New(quota.Config{Usage: cfg.Usage, Reserve: cfg.Reserve, Log: cfg.Log})
+	}
 	name := "sandpiper-" + strings.ToLower(rand.Text()[:12])
 	if err := b.claim(name); err != nil {
 		return nil, err
@@ -90,6 +95,18 @@ func landlockABI() int {
 		return 0
 	}
 	return int(v)
+}
+
+// programs returns what code may execute, as paths inside: the interpreter, and glibc's
+// loader, which the kernel executes with it.
+func programs(libraries map[string]string) []string {
+	list := []string{keeper.Python}
+	for _, inside := range libraries {
+		if strings.HasPrefix(filepath.Base(inside), "ld-linux") {
+			list = append(list, inside)
+		}
+	}
+	return list
 }
 
 // currentZygote returns the zygote, after starting or replacing it if necessary.
@@ -158,7 +175,7 @@ func (b *Backend) keeperInit() keeper.Init {
 
 func (b *Backend) zygoteInit() zygoteInit {
 	init := zygoteInit{
-		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes),
+		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes), Own: b.cfg.OwnNamespaces,
 		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(lockdownRules(b.workerRules()))),
 	}
 	if b.landlock == 0 && !contains(init.Disabled, "landlock") {
@@ -194,18 +211,22 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 	if err := b.check(spec); err != nil {
 		return nil, err
 	}
-	if !b.intact(false) {
-		return nil, damaged("no sandbox can be opened")
+	if !b.integrity.Intact(false) {
+		return nil, Damaged("no sandbox can be opened")
 	}
 	w, err := b.pool.take(ctx, spec)
-	if err != nil && ctx.Err() == nil && !b.intact(true) {
-		err = damaged("no sandbox can be opened")
+	if err != nil && ctx.Err() == nil && !b.integrity.Intact(true) {
+		err = Damaged("no sandbox can be opened")
 	}
 	if err != nil {
 		return nil, err
 	}
 	x := &box{b: b, w: w, limits: spec.Limits, owner: spec.Owner}
-	x.disk = b.joinDisk(x, spec)
+	for _, m := range spec.Mounts {
+		if m.Target == "/workspace" && !m.ReadOnly {
+			x.disk = b.quotas.Join(filepath.Join(b.cfg.Roots[m.Root], m.Name), x, spec.Limits)
+		}
+	}
 	return x, nil
 }
 

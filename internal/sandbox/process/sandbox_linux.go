@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
 
 // box is one sandbox: a bound worker and its owner.
@@ -22,19 +23,27 @@ type box struct {
 	number uint32
 	dead   bool
 
-	freeze    freezeState
-	disk      *disk  // nil if its workspace has no limits
-	diskLimit string // the disk limit that it exceeded; set before the kill
+	freeze freezeState
+	disk   *quota.Member // nil if its workspace has no limits
 }
 
 // Close kills the worker and ends a Run.
 func (x *box) Close() error {
 	x.freeze.close()
-	x.disk.leave(x)
+	x.disk.Leave()
 	x.w.end()
 	x.b.pool.refill()
 	return nil
 }
+
+// Processes, HasExited and Kill implement quota.Sandbox.
+func (x *box) Processes() []int { return x.w.pids() }
+
+// HasExited reports whether the worker has died. Its cgroup may then have a new worker.
+func (x *box) HasExited() bool { return x.w.hasExited() }
+
+// Kill kills the worker.
+func (x *box) Kill() { x.w.kill() }
 
 // Run implements sandbox.Sandbox.
 func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
@@ -49,7 +58,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	defer x.b.running.Add(-1)
 	defer x.b.shares.begin(x.owner, x.w)()
 	watch := x.b.watch(x.w, x.limits)
-	x.disk.begin(x)
+	x.disk.Begin()
 	var before time.Duration
 	if p.MeasureCPU {
 		before = x.w.cpuTime()
@@ -58,7 +67,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	if p.MeasureCPU { // before the worker is killed
 		out.Usage.CPU = max(x.w.cpuTime()-before, 0)
 	}
-	diskLimit := x.disk.finish(x)
+	diskLimit := x.disk.Finish()
 	soft := watch.stop()
 	out.Usage.Wall = time.Since(started)
 	out.Usage.MemoryPeak = max(x.w.group.peakBytes(), soft.peak)
@@ -67,10 +76,10 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 		x.w.kill()
 		return out.Over(diskLimit, "The execution was ended: its workspace or the disk is full"), nil
 	}
-	if err == nil && x.b.failedByDamage(out) {
+	if err == nil && x.b.integrity.FailedByDamage(out) {
 		x.dead = true
 		x.w.kill()
-		return sandbox.Outcome{}, damaged("the code failed; its effects until then are not undone")
+		return sandbox.Outcome{}, Damaged("the code failed; its effects until then are not undone")
 	}
 	if err == nil && out.Status.Reusable() {
 		if out.Usage.MemoryPeak < x.limits.MemoryBytes*9/10 || !x.w.group.killed() {

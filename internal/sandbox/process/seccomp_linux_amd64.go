@@ -7,15 +7,38 @@ const (
 	foreignBit = 0x40000000 // numbers of the x32 ABI
 )
 
-// The calls that exist only on this architecture.
+// The calls that exist only on this architecture; see allowed.
 var (
-	allowedHere = []int{
-		unix.SYS_STAT, unix.SYS_LSTAT, unix.SYS_NEWFSTATAT, unix.SYS_ACCESS, unix.SYS_READLINK, unix.SYS_RENAME,
-		unix.SYS_RMDIR, unix.SYS_LINK, unix.SYS_UNLINK, unix.SYS_SYMLINK, unix.SYS_CHOWN, unix.SYS_LCHOWN,
-		unix.SYS_UTIME, unix.SYS_UTIMES, unix.SYS_FUTIMESAT, unix.SYS_GETDENTS,
-		unix.SYS_FORK, unix.SYS_VFORK, unix.SYS_GETPGRP, unix.SYS_ARCH_PRCTL, unix.SYS_GETRLIMIT, unix.SYS_SETRLIMIT,
-		unix.SYS_POLL, unix.SYS_SELECT, unix.SYS_EVENTFD,
-		unix.SYS_PIPE, unix.SYS_DUP2, unix.SYS_PAUSE, unix.SYS_ALARM, unix.SYS_TIME,
+	allowedHere = map[int]string{
+		unix.SYS_OPEN:       "open: the loader and readers of files, before glibc 2.26; mimalloc",
+		unix.SYS_MKDIR:      "mkdir: os.mkdir",
+		unix.SYS_CHMOD:      "chmod: os.chmod",
+		unix.SYS_STAT:       "__xstat64: os.stat, before glibc 2.33",
+		unix.SYS_LSTAT:      "__lxstat64: os.lstat, before glibc 2.33",
+		unix.SYS_NEWFSTATAT: "__fxstatat64 __xstat64: os.stat",
+		unix.SYS_ACCESS:     "access syscall: os.access, mimalloc; the loader",
+		unix.SYS_READLINK:   "readlink realpath: os.readlink, os.path.realpath",
+		unix.SYS_RENAME:     "rename: os.rename",
+		unix.SYS_RMDIR:      "rmdir: os.rmdir",
+		unix.SYS_LINK:       "sem_open: multiprocessing.Lock",
+		unix.SYS_UNLINK:     "unlink: os.unlink",
+		unix.SYS_SYMLINK:    "symlink: os.symlink",
+		unix.SYS_CHOWN:      "chown: os.chown",
+		unix.SYS_LCHOWN:     "lchown: os.chown(follow_symlinks=False)",
+		unix.SYS_UTIMES:     "utimes: sqlite3",
+		unix.SYS_GETDENTS:   "readdir64: os.scandir, before glibc 2.28",
+		unix.SYS_VFORK:      "vfork: subprocess",
+		unix.SYS_GETPGRP:    "getpgrp: os.getpgrp",
+		unix.SYS_ARCH_PRCTL: "__libc_start_main: every start of a program",
+		unix.SYS_GETRLIMIT:  "getrlimit64 sysconf: resource, os.sysconf, before glibc 2.28",
+		unix.SYS_SETRLIMIT:  "setrlimit64: resource, before glibc 2.28",
+		unix.SYS_POLL:       "poll: select.poll",
+		unix.SYS_SELECT:     "select: select.select, before glibc 2.34",
+		unix.SYS_PIPE:       "pipe: os.pipe",
+		unix.SYS_DUP2:       "dup2: os.dup2, subprocess",
+		unix.SYS_PAUSE:      "pause: signal.pause",
+		unix.SYS_ALARM:      "alarm: signal.alarm",
+		unix.SYS_TIME:       "time: where it is not in the vDSO",
 	}
 	refusedHere = []int{
 		unix.SYS_MKNOD, unix.SYS_INOTIFY_INIT, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_MODIFY_LDT,
@@ -24,7 +47,6 @@ var (
 	fallsBackHere = []int{unix.SYS_EPOLL_CREATE, unix.SYS_EPOLL_WAIT}
 	checkedHere   = map[int]rule{
 		unix.SYS_OPEN:  noSetID(2),
-		unix.SYS_CREAT: noSetID(1),
 		unix.SYS_MKDIR: noSetID(1),
 		unix.SYS_CHMOD: noSetID(1),
 	}

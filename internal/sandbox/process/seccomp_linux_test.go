@@ -2,8 +2,10 @@ package process
 
 import (
 	"encoding/binary"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/net/bpf"
@@ -140,13 +142,16 @@ func TestFilterOfAConfinedProcess(t *testing.T) {
 
 func TestListsAreDisjoint(t *testing.T) {
 	seen := map[int]string{}
-	for name, list := range map[string][]int{"allowed": allowed, "allowedHere": allowedHere, "refused": refused, "refusedHere": refusedHere, "fallsBack": fallsBack, "fallsBackHere": fallsBackHere} {
+	for name, list := range map[string][]int{
+		"allowed": slices.Collect(maps.Keys(allowed)), "allowedHere": slices.Collect(maps.Keys(allowedHere)),
+		"refused": refused, "refusedHere": refusedHere, "fallsBack": fallsBack, "fallsBackHere": fallsBackHere,
+	} {
 		for _, nr := range list {
 			if other, ok := seen[nr]; ok {
 				t.Errorf("system call %d is in %s and in %s", nr, other, name)
 			}
 			seen[nr] = name
-			if _, ok := checked[nr]; ok {
+			if _, ok := checked[nr]; ok && !strings.HasPrefix(name, "allowed") {
 				t.Errorf("system call %d is in %s and is checked", nr, name)
 			}
 		}
@@ -198,10 +203,8 @@ func TestFilterChecksArguments(t *testing.T) {
 		{"chmod to set-group-id", unix.SYS_FCHMODAT, []uint64{0, 0, 0o2755}, refuse},
 		{"fchmodat2 to set-user-id", sysFchmodat2, []uint64{0, 0, 0o4755}, refuse},
 		{"lock", unix.SYS_FLOCK, []uint64{3, unix.LOCK_EX}, absent},
-		{"reading what is cached", unix.SYS_PREADV2, []uint64{3, 0x7000, 1, 0, 0, unix.RWF_NOWAIT}, notSup},
-		{"reading with high priority", unix.SYS_PREADV2, []uint64{3, 0x7000, 1, 0, 0, unix.RWF_HIPRI}, allow},
-		{"exchanging names", unix.SYS_RENAMEAT2, []uint64{0, 0, 0, 0, unix.RENAME_EXCHANGE}, allow},
-		{"leaving a whiteout", unix.SYS_RENAMEAT2, []uint64{0, 0, 0, 0, unix.RENAME_WHITEOUT | unix.RENAME_NOREPLACE}, refuse},
+		{"reading what is cached", unix.SYS_PREADV2, []uint64{3, 0x7000, 1, 0, 0, unix.RWF_NOWAIT}, absent},
+		{"leaving a whiteout", unix.SYS_RENAMEAT2, []uint64{0, 0, 0, 0, unix.RENAME_WHITEOUT | unix.RENAME_NOREPLACE}, absent},
 		{"returning memory", unix.SYS_MADVISE, []uint64{0, 0, unix.MADV_DONTNEED}, allow},
 		{"merging pages", unix.SYS_MADVISE, []uint64{0, 0, unix.MADV_MERGEABLE}, refuse},
 		{"preallocation", unix.SYS_FALLOCATE, nil, notSup},

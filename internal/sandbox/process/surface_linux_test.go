@@ -2,6 +2,10 @@ package process
 
 import (
 	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process/keeper"
 )
 
 // What the restrictions on files, sockets and epoll must leave working.
@@ -102,4 +107,27 @@ func TestWorkerHasRaisedOOMScore(t *testing.T) {
 	if keeper := score(b.currentKeeper().cmd.Process.Pid); keeper >= oomScoreAdj {
 		t.Errorf("the keeper, whose end ends everything, has oom_score_adj %d", keeper)
 	}
+}
+
+// The keeper and zygotes, which no Landlock limits since they mount, can execute the
+// interpreter and the files of glibc only.
+func TestKeeperExecutesOnlyTheInterpreter(t *testing.T) {
+	h := newHost(t)
+	h.packages(map[string]string{"present.py": "here = True\n"})
+	b := h.backend(nil)
+	executable := append(slices.Collect(maps.Values(h.cfg.Libraries)), "/python", keeper.PackagesDir)
+	for name, pid := range map[string]int{"keeper": b.currentKeeper().cmd.Process.Pid, "zygote": pidOf(b.zygoteNow().pidfd)} {
+		for line := range strings.Lines(read(fmt.Sprintf("/proc/%d/mountinfo", pid))) {
+			f := strings.Fields(line) // id, parent, device, root, mount point, options
+			if !slices.Contains(strings.Split(f[5], ","), "noexec") && !slices.Contains(executable, f[4]) {
+				t.Errorf("the %s can execute files of the mount at %s: %s", name, f[4], f[5])
+			}
+		}
+	}
+	_ = filepath.WalkDir(h.cfg.Python, func(path string, e fs.DirEntry, err error) error {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 && !strings.HasSuffix(path, "/bin/python3.14") {
+			t.Errorf("the interpreter's directory has another program: %s", path)
+		}
+		return err
+	})
 }

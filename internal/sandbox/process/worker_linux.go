@@ -31,6 +31,7 @@ type process struct {
 	group   *group
 	level   int // priority levels below the default; see shares
 
+	settled   bool      // the zygote was, when it forked the worker
 	inherited memoryUse // from the zygote, which does not count towards the limit
 	hardData  int64     // the hard RLIMIT_DATA
 	once      sync.Once
@@ -63,7 +64,7 @@ func (b *Backend) forkFrom(z *zygote, ahead bool) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a cgroup: %w", err)
 	}
-	w := &process{b: b, zygote: z, group: g}
+	w := &process{b: b, zygote: z, group: g, settled: z.isSettled()}
 	theirs, err := w.openPipes()
 	defer closeAll(theirs) // without the group's descriptors, appended below
 	if err == nil {
@@ -115,6 +116,7 @@ type header struct {
 	Mounts   []headerMount `json:"mounts"`
 	TmpBytes int64         `json:"tmp_bytes"` // 0 means that of zygoteInit
 	Landlock int           `json:"landlock"`
+	Programs []string      `json:"programs"` // that code may execute
 	RLimits  rlimits       `json:"rlimits"`
 	Cwd      string        `json:"cwd"`
 }
@@ -126,16 +128,16 @@ type headerMount struct {
 // rlimits are set in this order: those of memory are last, since no further allocation may be
 // possible after them.
 type rlimits struct {
-	Core   int64 `json:"CORE"`
-	NoFile int64 `json:"NOFILE"`
-	FSize  int64 `json:"FSIZE"`
-	CPU    int64 `json:"CPU"`
-	MQ     int64 `json:"MSGQUEUE"`
-	Lock   int64 `json:"MEMLOCK"`
-	Signal int64 `json:"SIGPENDING"`
-	NProc  int64 `json:"NPROC"`
-	Data   int64 `json:"DATA"`
-	AS     int64 `json:"AS"`
+	Core   int64    `json:"CORE"`
+	NoFile int64    `json:"NOFILE"`
+	FSize  int64    `json:"FSIZE"`
+	CPU    int64    `json:"CPU"`
+	MQ     int64    `json:"MSGQUEUE"`
+	Lock   int64    `json:"MEMLOCK"`
+	Signal int64    `json:"SIGPENDING"`
+	NProc  int64    `json:"NPROC"`
+	Data   [2]int64 `json:"DATA"` // soft and hard
+	AS     int64    `json:"AS"`
 }
 
 // noCore is an RLIMIT_CORE that prevents core files and, unlike 0, also the start of
@@ -152,13 +154,12 @@ const bindTimeout = 10 * time.Second
 // bind sends the worker the mounts and limits of spec and waits for its lockdown.
 func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	l := spec.Limits
-	pid := w.hostPID()
-	w.inherited = memoryOf(pid)
-	h := NewWorkerHeader(l)
+	w.inherited = w.measureInherited()
+	w.hardData = w.inherited.data + reserveFactor*l.MemoryBytes
+	h := NewWorkerHeader(l, w.b.programs)
 	h.Landlock = w.b.landlock
-	h.RLimits.Data += w.inherited.data
+	h.RLimits.Data = [2]int64{w.softData(w.inherited.data, allowance(l.MemoryBytes, l.MemoryBytes)), w.hardData}
 	h.RLimits.AS += w.inherited.size
-	w.hardData = h.RLimits.Data
 	h.UID, _ = w.b.ids.tenant(spec.UID) // Open has checked it
 	if l.MemoryBytes == w.b.cfg.Defaults.MemoryBytes {
 		h.TmpBytes = 0 // the zygote mounted it with this size
@@ -195,7 +196,6 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	if err := w.awaitLockdown(); err != nil {
 		return fmt.Errorf("locking down a worker: %w: %s", err, w.readStderr())
 	}
-	w.limitData(pid, w.inherited.data, allowance(l.MemoryBytes, l.MemoryBytes))
 	w.b.groups.start(w.group)
 	if err := w.channel.SetDeadline(time.Time{}); err != nil {
 		return err

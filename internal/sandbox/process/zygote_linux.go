@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,7 @@ type zygoteInit struct {
 	Unmount      []string `json:"unmount"`
 	UID          int      `json:"uid"`
 	TmpBytes     int64    `json:"tmp_bytes"`
+	Own          bool     `json:"own_namespaces"`
 	FilterFirst  string   `json:"filter_first"`
 	FilterSecond string   `json:"filter_second"`
 	Packages     string   `json:"packages"` // mount point, or ""
@@ -55,6 +57,8 @@ type zygote struct {
 	ended   chan struct{} // closed when the zygote no longer answers
 
 	timeout time.Duration // for the answer to a fork request
+
+	inherited atomic.Pointer[memoryUse] // of a worker that was forked after the zygote had settled
 
 	mu      sync.Mutex
 	next    uint64
@@ -256,6 +260,15 @@ func (z *zygote) awaitSettled() {
 	select {
 	case <-z.settled:
 	case <-z.ended:
+	}
+}
+
+func (z *zygote) isSettled() bool {
+	select {
+	case <-z.settled:
+		return true
+	default:
+		return false
 	}
 }
 

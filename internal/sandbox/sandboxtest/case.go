@@ -15,9 +15,12 @@ type Case struct {
 	// states why no test shows that.
 	Layers   []string
 	NotShown string
-	Steps    []Step
-	Limits   sandbox.Limits
-	Time     time.Duration // deadline of each step; 0 means 30 seconds, which no step may reach
+	// Own reports that network and IPC namespaces of each sandbox's own stop the attack too; see
+	// RunOwnNamespaces.
+	Own    bool
+	Steps  []Step
+	Limits sandbox.Limits
+	Time   time.Duration // deadline of each step; 0 means 30 seconds, which no step may reach
 	// Ends are further allowed endings of the last step, as "status" or "status:limit". Always
 	// allowed, unless Must is set, are completion without a result and an OSError or
 	// MemoryError.

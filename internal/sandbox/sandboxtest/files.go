@@ -246,7 +246,7 @@ try: os.setxattr(name, "user.note", b"1"); result = "set"
 except OSError as e:
     if e.errno != errno.EOPNOTSUPP: raise
     os.mkdir("/workspace/d"); os.setxattr("/workspace/d", "user.note", b"1"); result = "set"`)},
-		{Name: "execute a copied program", Promise: noPrograms, Layers: layers("noexec"),
+		{Name: "execute a copied program", Promise: noPrograms, Layers: layers("noexec landlock"),
 			Steps: single(copied + `
 pid = os.fork()
 if pid == 0:
@@ -265,6 +265,17 @@ for loader in glob.glob("/lib*/ld-linux*") + glob.glob("/lib/*/ld-linux*"):
             try: os.execve(loader, ["loader", path, "-S", "-c", "import os; os._exit(42)"], home)
             finally: os._exit(1)
         if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 42: result = path`)},
+		{Name: "execute a program other than the interpreter", Promise: "Code can execute only the interpreter.", Layers: layers("landlock"),
+			Steps: single(`
+import glob
+paths = [p for p in glob.glob("/lib*/**/libc.so.6", recursive=True) + glob.glob("/usr/lib*/**/libc.so.6", recursive=True) if os.access(p, os.X_OK)]
+if not paths: impossible("the C library is not executable on this host")
+for path in paths:
+    pid = os.fork()
+    if pid == 0:
+        try: os.execve(path, ["libc"], {})
+        finally: os._exit(1)
+    if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0: result = path`)},
 		{Name: "map a written file as machine code", Promise: noPrograms, Layers: layers("noexec"),
 			Steps: single(copied + `
 import mmap

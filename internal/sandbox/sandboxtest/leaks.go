@@ -51,7 +51,7 @@ result = pid == host["pid"] and pid`)},
 found = []
 for pid in range(1, 70_000):
     if pid == os.getpid(): continue
-    try: os.close(pidfd(pid)); found.append(pid)
+    try: os.getsid(pid); found.append(pid)
     except OSError: pass
     if len(found) > 5: break
 result = found`)},

@@ -36,11 +36,11 @@ for p in (pid, *range(2, 50)):
     if p == os.getpid(): continue
     try: result = open(f"/proc/{p}/fd/{fd}").read()
     except OSError: pass`)}},
-		{Name: "a sibling by pidfd", Promise: isolated, Layers: layers("pid"), Steps: []Step{
+		{Name: "a sibling by pidfd", Promise: isolated, Layers: layers("pid seccomp"), Steps: []Step{
 			alice(`result = os.getpid()`),
 			mallory(`
 if results["alice"] != os.getpid(): result = pidfd(results["alice"])`)}},
-		{Name: "a sibling's abstract socket", Promise: isolated, Layers: layers("seccomp landlock"), Steps: []Step{
+		{Name: "a sibling's abstract socket", Promise: isolated, Layers: layers("seccomp landlock"), Own: true, Steps: []Step{
 			alice(`
 try:
     server = socket.socket(socket.AF_UNIX); server.bind("\0sandboxtest.alice"); server.listen()
@@ -52,17 +52,17 @@ try:
     server = socket.socket(); server.bind(("127.0.0.1", 7777)); server.listen()
 except OSError: pass`),
 			mallory(`result = str(socket.create_connection(("127.0.0.1", 7777), 1))`)}},
-		{Name: "a sibling's System V memory", Promise: isolated, Layers: layers("seccomp"), Steps: []Step{
+		{Name: "a sibling's System V memory", Promise: isolated, Layers: layers("seccomp"), Own: true, Steps: []Step{
 			alice(`
 try: shared = kernel("shmget", 0x5A5A01, 4096, 0o1666)
 except OSError: pass`),
 			mallory(`result = kernel("shmget", 0x5A5A01, 4096, 0) >= 0`)}},
-		{Name: "a sibling's System V semaphores and queues", Promise: isolated, Layers: layers("seccomp"), Steps: []Step{
+		{Name: "a sibling's System V semaphores and queues", Promise: isolated, Layers: layers("seccomp"), Own: true, Steps: []Step{
 			alice(`
 try: shared = kernel("semget", 0x5A5A02, 1, 0o1666), kernel("msgget", 0x5A5A03, 0o1666)
 except OSError: pass`),
 			mallory(`result = kernel("semget", 0x5A5A02, 1, 0) >= 0 and kernel("msgget", 0x5A5A03, 0) >= 0`)}},
-		{Name: "a sibling's message queue", Promise: isolated, Layers: layers("seccomp rlimits landlock"), Steps: []Step{
+		{Name: "a sibling's message queue", Promise: isolated, Layers: layers("seccomp rlimits landlock"), Own: true, Steps: []Step{
 			alice(`
 os.umask(0)
 try: queue = kernel("mq_open", b"sandboxtest.alice", 0o100 | 2, 0o666, None)

@@ -31,7 +31,11 @@ func planted() []Case {
 import threading
 os.mkdir("/workspace/skills"); os.symlink("/etc", "/workspace/other")
 def swap():
-    while True: kernel("renameat2", -100, b"/workspace/skills", -100, b"/workspace/other", 2)
+    while True:
+        try: kernel("renameat2", -100, b"/workspace/skills", -100, b"/workspace/other", 2)
+        except OSError:
+            for old, new in (("skills", "dir"), ("other", "skills"), ("skills", "other"), ("dir", "skills")):
+                os.rename("/workspace/" + old, "/workspace/" + new)
 threading.Thread(target=swap, daemon=True).start()
 result = {"note": "swapping"}`},
 			{By: "mallory/2", Mounts: skills, MayNotOpen: true, Repeat: 25, Code: findMisplaced},

@@ -81,16 +81,29 @@ func (f *Finder) Brief(ctx context.Context, q Query) (Brief, error) {
 	if err != nil {
 		return Brief{}, err
 	}
+	if n := len(r.now.Tools); len(r.best) == 0 && len(r.starting) == 0 && q.Category == "" && 0 < n && n <= q.Limit {
+		r.best, r.hint = everyTool(r.now), "no tool has words of the query: these are all tools"
+	}
 	b := Brief{Query: q.Text, Count: r.total, Servers: Groups{}, Hint: r.hint}
 	if utf8.RuneCountInString(q.Text) > maxEcho {
 		b.Query = string([]rune(q.Text)[:maxEcho-1]) + "…"
 	}
 	lines := make([]line, len(r.best))
 	for i, m := range r.best {
-		lines[i] = m.line(ctx, r.now, i < described)
+		lines[i] = m.line(ctx, r.now, i < described && r.total > 0)
 		lines[i].unclear = !shareWord(q.Text, lines[i].name)
 	}
 	return b.fill(lines), nil
+}
+
+// everyTool returns all tools of a small catalog that can be called: their names cost less than another search.
+func everyTool(now *catalog.Snapshot) (all []match) {
+	for _, t := range now.Tools {
+		if t.Callable() {
+			all = append(all, match{tool: catalog.Ranked{Tool: t}})
+		}
+	}
+	return all
 }
 
 // line is one line of a Brief, in its forms.

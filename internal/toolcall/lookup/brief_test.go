@@ -139,6 +139,27 @@ func TestBriefDescribesTheFirstFive(t *testing.T) {
 	}
 }
 
+// If no tool of a small catalog matches, their names are the answer.
+func TestBriefListsAllOfFewTools(t *testing.T) {
+	few := map[string][]tool.Definition{"calendar": nil, "tickets": nil}
+	for _, name := range []string{"add_event", "list_events"} {
+		few["calendar"] = append(few["calendar"], tool.Definition{Ref: tool.Ref{Server: "calendar", Tool: name}, Input: json.RawMessage("true")})
+	}
+	few["tickets"] = []tool.Definition{{Ref: tool.Ref{Server: "tickets", Tool: "create"}, Input: json.RawMessage("true")}}
+	f := openFinder(t, few, 1)
+	got, err := f.Brief(t.Context(), lookup.Query{Text: "zebra"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"query":"zebra","count":0,"servers":{"calendar":["add_event","list_events"],"tickets":["create"]},"hint":"no tool has words of the query: these are all tools"}`
+	if text := strings.TrimSpace(encode(t, got)); text != want {
+		t.Errorf("got %s\nwant %s", text, want)
+	}
+	if got, err = openFinder(t, few, 10).Brief(t.Context(), lookup.Query{Text: "zebra"}); err != nil || len(got.Servers) > 0 {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
 func TestBriefSaysHowToConnect(t *testing.T) {
 	t.Parallel()
 	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Static: []catalog.Static{

@@ -142,7 +142,7 @@ func (c *check) addMissing(line int, name, format string, args ...any) {
 func (c *check) exists(server, function string, byName bool) bool {
 	probe := check{now: c.now, errs: c.errs, seen: map[string]bool{}}
 	switch v, ok := probe.server(server, 0); {
-	case ok && !v.Connected:
+	case ok && (!v.Connected || c.failed(v)):
 		return false
 	case ok && function != "":
 		probe.tool(v, function, byName, 0)
@@ -159,6 +159,8 @@ func (c *check) checkImport(i Import) {
 	case !ok:
 	case !v.Connected:
 		c.addUnconnected(v, i.Line)
+	case i.Function == "" && c.failed(v):
+		c.addUnlisted(v, i.Line)
 	case i.Function == "":
 	case i.Function != "*":
 		c.tool(v, i.Function, false, i.Line)
@@ -169,6 +171,10 @@ func (c *check) checkImport(i Import) {
 
 // unlisted reports whether a server has not listed its tools.
 func unlisted(v catalog.Server) bool { return v.Listed.IsZero() && v.Tools == 0 }
+
+// failed reports whether a server has not listed its tools because of an error: its module would be
+// empty.
+func (c *check) failed(v catalog.Server) bool { return unlisted(v) && c.errs[v.Name] != nil }
 
 func (c *check) addUnlisted(v catalog.Server, line int) {
 	c.addMissing(line, v.Module, "server %s has not listed its tools: %s", v.Name, c.reason(v.Name))
@@ -232,10 +238,11 @@ func (c *check) reason(server string) string {
 	if err == nil {
 		return "they have not been requested yet"
 	}
-	if hint := fault.Hint(err); hint != "" {
-		return fault.Message(err) + "; " + hint
+	hint := fault.Hint(err)
+	if hint == "" {
+		hint = fmt.Sprintf("the operator can correct its entry in servers: in the configuration, and try it with `sandpiper tools sync %s`", server)
 	}
-	return fault.Message(err)
+	return fault.Message(err) + "; " + hint
 }
 
 func (c *check) tools(v catalog.Server, name string) string {

@@ -163,10 +163,7 @@ func (k *keeper) bindOne(m Mount) (int, error) {
 	if !ok {
 		return -1, errors.New("no such root")
 	}
-	attr := uint64(unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV)
-	if !k.off("noexec") {
-		attr |= unix.MOUNT_ATTR_NOEXEC
-	}
+	attr := unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | noExec(k.init)
 	if m.ReadOnly {
 		attr |= unix.MOUNT_ATTR_RDONLY
 	}
@@ -241,7 +238,7 @@ func ZygoteCommand(packages bool) (program string, args, env []string) {
 	if env = zygoteEnv; packages {
 		env = slices.Concat(env, packageEnv)
 	}
-	return dir + "/bin/python3.14", args, env
+	return Python, args, env
 }
 
 // zygoteEnv is the environment of a zygote.

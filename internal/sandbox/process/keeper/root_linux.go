@@ -15,6 +15,9 @@ const RootsDir = "/.roots"
 // PackagesDir is the mount point of packages.
 const PackagesDir = "/packages"
 
+// Python is the interpreter.
+const Python = "/python/bin/python3.14"
+
 // The private root is a small read-only tmpfs: the interpreter, the files of
 // glibc that it needs, five devices, and empty mount points.
 
@@ -59,9 +62,17 @@ func sources(init Init) []source {
 		s = append(s, source{from: init.Packages, to: PackagesDir, attr: noWrite})
 	}
 	for key, dir := range init.Roots {
-		s = append(s, source{from: dir, to: path.Join(RootsDir, key), attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV})
+		s = append(s, source{from: dir, to: path.Join(RootsDir, key), attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | noExec(init)})
 	}
 	return s
+}
+
+// noExec returns the attribute of mounts that have nothing to execute.
+func noExec(init Init) uint64 {
+	if slices.Contains(init.Disabled, "noexec") {
+		return 0
+	}
+	return unix.MOUNT_ATTR_NOEXEC
 }
 
 // privateTree returns the files of the host that the interpreter needs.
@@ -129,7 +140,7 @@ func buildRoot(init Init) error {
 			return fmt.Errorf("mounting %s: %w", s.to, err)
 		}
 	}
-	return Pivot()
+	return pivot(noExec(init))
 }
 
 // populate makes the mount points and files in the current directory.
@@ -166,9 +177,9 @@ func populate(list []source) error {
 	return nil
 }
 
-// Pivot makes the current directory the root, unmounts the host's tree, and makes the
-// new root read-only.
-func Pivot() error {
+// pivot makes the current directory the root, unmounts the host's tree, and makes the
+// new root read-only, with attr.
+func pivot(attr uint64) error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot_root: %w", err)
 	}
@@ -178,8 +189,7 @@ func Pivot() error {
 	if err := unix.Chdir("/"); err != nil {
 		return err
 	}
-	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
-	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &attr); err != nil {
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/", 0, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | attr}); err != nil {
 		return fmt.Errorf("making the root read-only: %w", err)
 	}
 	return nil

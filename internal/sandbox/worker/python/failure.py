@@ -1,8 +1,7 @@
 """Describes an exception to a reader who sees only the user's code.
 
-The traceback starts at the first user frame, omits frames of the runtime, shows
-standard library files by their path in the library, and is bounded; omissions are
-marked.
+The module `stack`, which formats tracebacks, is imported on first use: its imports take
+longer than the first execution of a process.
 """
 
 import errno
@@ -10,48 +9,16 @@ import mmap
 import os
 import sys
 from collections import deque
-from itertools import islice
 
-from . import later
-from .restrict import Refused
+from .errors import Refused
 
-
-class _Plain:
-    """The section for tracebacks of a theme without colors."""
-
-    def __getattr__(self, name):
-        return ""
-
-
-class _Theme:
-    traceback = _Plain()
-
-    def __getattr__(self, name):
-        dir(_colorize)
-        return getattr(_colorize.get_theme(force_no_color=True), name)
-
-
-def _get_theme(*, force_no_color=False, **options):
-    """Replace _colorize.get_theme until something else of that module is used, which takes as long to import as all others here."""
-    if force_no_color:
-        return _Theme()
-    dir(_colorize)  # executes the module
-    return _colorize.get_theme(**options)
-
-
-_colorize = later.defer("_colorize", get_theme=_get_theme)
-import traceback  # noqa: E402 - it imports _colorize
-
-clear_frames = traceback.clear_frames
 _ERROR_CHARS = 8_000
-_TRACEBACK_CHARS = 8_000
-_FRAMES = 40  # shown from each end of a stack
 _LIBRARY_FRAMES = 4  # shown of a run of consecutive library frames
 
 _ours = (os.path.dirname(__file__) + "/", "<frozen importlib")
 _generated = "/dev/null/"
 _LIBRARY = os.path.dirname(os.__file__) + "/"
-_LIBRARIES = (_LIBRARY, "/packages/")
+LIBRARIES = (_LIBRARY, "/packages/")
 
 _LIMITS = {
     errno.ENOMEM: "memory",
@@ -114,7 +81,9 @@ def message(exc):
 def _with_suggestion(exc, text):
     """Return text with the similar name that a traceback suggests, if there is one."""
     try:
-        suggested = str(traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0))
+        from . import stack
+
+        suggested = stack.message(exc)
     except MemoryError:
         raise
     except Exception:
@@ -161,55 +130,28 @@ def _was_forking(tb):
 
 
 def stack_text(exc):
+    """Return the traceback of exc; only its last line if no memory or descriptor is left for more."""
     try:
-        shown = traceback.TracebackException(type(exc), exc, exc.__traceback__, limit=0, compact=True)
-        _fill(shown, exc)
-        return _cut_middle("".join(shown.format()), _TRACEBACK_CHARS)
+        from . import stack
+
+        return stack.text(exc)
     except MemoryError:
         raise
     except Exception:
         return f"{type_name(exc)}: {_clip(message(exc), _ERROR_CHARS)}\n"
 
 
-class _Stack(traceback.StackSummary):
-    """A stack in which an entry at line 0 marks omitted calls."""
-
-    def format_frame_summary(self, frame, **options):
-        if frame.lineno == 0:
-            return f"  {frame.filename}\n"
-        return super().format_frame_summary(frame, **options)
-
-
-def _fill(shown, exc):
-    """Set the visible stack of each exception to show."""
-    todo = [(shown, exc)]
-    while todo:
-        shown, exc = todo.pop()
-        shown.stack = _Stack(_frames(exc.__traceback__))
-        if shown.__cause__ is not None:
-            todo.append((shown.__cause__, exc.__cause__))
-        if shown.__context__ is not None:
-            todo.append((shown.__context__, exc.__context__))
-        if shown.exceptions:
-            todo += zip(shown.exceptions, exc.exceptions)
+def clear_frames(tb):
+    """Forget the local variables of all frames of tb, as traceback.clear_frames does."""
+    while tb is not None:
+        try:
+            tb.tb_frame.clear()
+        except RuntimeError:  # the frame is running
+            pass
+        tb = tb.tb_next
 
 
-def _frames(tb):
-    """Return the first and the last visible frames of tb."""
-    first, last, n = [], deque(maxlen=_FRAMES), 0
-    for frame in _visible(tb):
-        n += 1
-        if n <= _FRAMES:
-            first.append(frame)
-        else:
-            last.append(frame)
-    frames = [_summary(t) for t in first]
-    if n > 2 * _FRAMES:
-        frames.append(traceback.FrameSummary(f"… {n - 2 * _FRAMES} more calls …", 0, "", line=""))
-    return frames + [_summary(t) for t in last]
-
-
-def _visible(tb):
+def visible_frames(tb):
     """Yield the traceback entries from the first user frame on, without the runtime and long library runs."""
     while tb is not None and _place(tb) != "user":
         tb = tb.tb_next
@@ -233,24 +175,9 @@ def _place(tb):
     name = tb.tb_frame.f_code.co_filename
     if name.startswith(_ours):
         return "user" if _is_handwritten(name) else "runtime"
-    if name.startswith((*_LIBRARIES, "<frozen ")):
+    if name.startswith((*LIBRARIES, "<frozen ")):
         return "library"
     return "user"
-
-
-def _summary(tb):
-    code = tb.tb_frame.f_code
-    line, end_line, column, end_column = next(islice(code.co_positions(), tb.tb_lasti // 2, None), (None,) * 4)
-    name = code.co_filename
-    summary = traceback.FrameSummary(
-        name, tb.tb_lineno, code.co_name, lookup_line=False,
-        end_lineno=end_line, colno=column, end_colno=end_column,
-    )
-    summary.line  # read and cached now, under the name that linecache knows
-    for library in _LIBRARIES:
-        if name.startswith(library):
-            summary.filename = name[len(library) :]
-    return summary
 
 
 def _text(value):
@@ -262,13 +189,3 @@ def _text(value):
 
 def _clip(text, n):
     return text if len(text) <= n else f"{text[:n]}… ({len(text)} characters)"
-
-
-def _cut_middle(text, n):
-    if len(text) <= n:
-        return text
-    half = n // 2
-    head = text[:half].rpartition("\n")[0]
-    tail = text[-half:].partition("\n")[2]
-    left = len(text) - len(head) - len(tail)
-    return f"{head}\n  … {left} characters left out …\n{tail}"

@@ -9,7 +9,7 @@ import json
 import os
 import re
 
-from . import convert, pages as pictures
+from . import convert
 from .errors import FormError
 
 _MAX_BYTES = 8 << 20
@@ -114,6 +114,8 @@ class Form:
         """
         if self.kind != "pdf":
             raise ValueError(f"{self.file} is no PDF; only a PDF has pages")
+        from . import pages as pictures
+
         return pictures.draw(self.file, self._filled or base64.b64decode(self._data), pages, dpi)
 
     def _check_filled(self):

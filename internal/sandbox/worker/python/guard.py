@@ -24,7 +24,7 @@ import types
 import weakref
 
 from . import allowed, restrict
-from .restrict import RestrictedError
+from .errors import Refused, RestrictedError
 
 _READY = ("json", "re", "math", "statistics", "collections")  # globals that are modules
 
@@ -40,7 +40,7 @@ class Guard:
     def check(self, tree, known):
         """Raise Refused if tree, the code of an execution, uses a forbidden name."""
         if found := restrict.check(tree, known, self.names_of):
-            raise restrict.Refused(restrict.explain(found))
+            raise Refused(restrict.explain(found))
 
     def enter(self, namespace):
         """Install the guard for code that runs in namespace; return its builtins."""

@@ -2,8 +2,8 @@
 
 They are most modules and take most of the time. A worker that was forked before imports
 a missing one when code does, with the same result: `_Finder` adjusts to the sandbox
-those that need it. Two that are visible before, in the globals of code and in `traceback`,
-are deferred: empty until something looks up one of their names.
+those that need it. Two that are visible before, in the globals of code and after a failure
+in `traceback`, are deferred: empty until something looks up one of their names.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from . import convert, forking, unavailable
 # or keeps a descriptor.
 _missing = f"""
 random statistics dataclasses inspect _colorize fractions decimal ipaddress pathlib uuid socket selectors
-{__package__}.guard {__package__}.replay
+{__package__}.stack {__package__}.guard {__package__}.replay {__package__}.literals {__package__}.examine
 asyncio multiprocessing abc argparse array base64 bisect calendar collections.abc concurrent.futures contextlib copy csv
 dataclasses decimal difflib enum fnmatch fractions functools glob hashlib heapq hmac html inspect io ipaddress itertools
 keyword linecache locale logging numbers operator os.path pathlib pickle pprint queue random secrets shlex shutil signal

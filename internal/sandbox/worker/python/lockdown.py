@@ -14,7 +14,7 @@ import struct
 
 from .kernel import attempt, buffer, call
 
-NEWNS, NEWUSER = 0x00020000, 0x10000000
+NEWNS, NEWUSER, NEWNET, NEWIPC = 0x00020000, 0x10000000, 0x40000000, 0x08000000
 NOSUID, NODEV, NOEXEC, REMOUNT = 2, 4, 8, 32
 AT_FDCWD, AT_EMPTY_PATH = -100, 0x1000
 _MOVE_EMPTY_BOTH = 0x4 | 0x40  # MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH
@@ -25,15 +25,17 @@ _CAP_LAST = 40
 _CAP_SYS_ADMIN, _CAP_SETUID, _CAP_SETGID, _CAP_SETPCAP = 21, 7, 6, 8
 
 # Landlock rights, by the ABI version that added them.
-_FS_READ = 0b1101  # execute, read file, read directory
+_FS_EXECUTE, _FS_READ = 0b1, 0b1100  # read: files and directories
 _FS_ALL = {1: 0x1FFF, 2: 0x3FFF, 3: 0x7FFF, 4: 0x7FFF, 5: 0xFFFF}
 _NET_ALL = 0b11
 _SCOPE_ALL = 0b11  # abstract unix sockets, signals
 
 
-def prepare(off, tmp_bytes):
-    """Give the process its own session, mount namespace and scratch space."""
+def prepare(off, tmp_bytes, own):
+    """Give the process its own session, mount namespace and scratch space; with own, its own network and IPC namespaces."""
     os.setsid()
+    if own:
+        call("unshare", NEWNET | NEWIPC)
     if "mount" not in off:
         call("unshare", NEWNS)
         mount_scratch(b"/tmp", tmp_bytes, off)
@@ -66,7 +68,7 @@ def bind(header, mounts, off):
     if "no_new_privs" not in off:
         call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if "landlock" not in off:
-        landlock(header["landlock"])
+        landlock(header["landlock"], header["programs"])
     if "rlimits" not in off:
         set_rlimits(header["rlimits"])
 
@@ -108,15 +110,16 @@ def drop_capabilities(off, keep):
     call("capset", struct.pack("Ii", 0x20080522, 0), struct.pack("6I", low, low, 0, 0, 0, 0))
 
 
-def landlock(abi):
-    """Allow reading everywhere and writing in three directories; deny connecting and signalling."""
+def landlock(abi, programs):
+    """Allow reading everywhere, writing in three directories and executing programs; deny connecting and signalling."""
     handled = _FS_ALL[min(abi, 5)]
     attr = struct.pack("QQQ", handled, _NET_ALL if abi >= 4 else 0, _SCOPE_ALL if abi >= 6 else 0)
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     ruleset = call("landlock_create_ruleset", attr, size, 0)
+    write = handled & ~_FS_EXECUTE
     for path, rights in (
-        ("/", _FS_READ), ("/workspace", handled), ("/tmp", handled), ("/dev/shm", handled),
-        ("/dev/null", 0b110 | handled & 0x4000),
+        ("/", _FS_READ), ("/workspace", write), ("/tmp", write), ("/dev/shm", write),
+        ("/dev/null", 0b110 | handled & 0x4000), *((program, _FS_EXECUTE) for program in programs),
     ):
         fd = os.open(path, os.O_PATH)
         call("landlock_add_rule", ruleset, 1, struct.pack("=Qi", rights, fd), 0)
@@ -127,7 +130,8 @@ def landlock(abi):
 
 def set_rlimits(limits):
     for name, value in limits.items():  # in the order of the daemon; those of memory are last
-        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (value, value))
+        soft, hard = value if type(value) is list else (value, value)
+        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (soft, hard))
 
 
 def filter_(program, off):

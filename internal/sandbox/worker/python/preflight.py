@@ -7,7 +7,7 @@ run. A name that the code may rebind is ignored.
 
 import ast
 
-from .restrict import Refused
+from .errors import Refused
 
 _PACKAGE = "servers"
 _INNER = ("aio",)  # submodules of a server with the same tools

@@ -12,27 +12,13 @@ kernel isolates the sandbox and does not depend on it.
 import ast
 
 from . import allowed
+from .errors import Refused, RestrictedError
 
 _SHOWN = 3  # findings named in one message
 _SILENT = frozenset({ast.Constant, ast.Load, ast.Store, ast.Del})  # nodes that hold no name
 _TEXT = frozenset({"type_comment", "str"})  # fields whose text is not a name
 _ATTRIBUTES = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _FILES = frozenset({"os", "pathlib", "shutil", "glob", "tempfile", "os.path", "codecs", "zipfile", "tarfile", "sqlite3"})
-
-
-class RestrictedError(Exception):
-    """Restricted code used a forbidden name; the message states the name, the line and a replacement."""
-
-
-# Like ToolError, it is shown without a module.
-RestrictedError.__module__ = "builtins"
-
-
-class Refused(RestrictedError):
-    """The code was refused before it ran."""
-
-
-Refused.__name__ = "RestrictedError"
 
 
 def check(tree, known, names_of):

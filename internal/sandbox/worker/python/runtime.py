@@ -24,7 +24,7 @@ import sys
 import time
 import types
 
-from . import convert, data, examine, failure, files, forms, help_text, later, limits, literals, output, plan, preflight, privacy, servers, show, skills, states, steps, unavailable, waits
+from . import convert, data, failure, files, forms, help_text, later, limits, output, plan, preflight, privacy, servers, show, skills, states, steps, unavailable, waits
 from .channel import Channel, frame
 from .errors import QuotaError, StateConflict, ToolError
 

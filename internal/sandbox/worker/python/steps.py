@@ -7,7 +7,6 @@ depends only on the state before the step, so that code after it draws the same 
 the function ran or not.
 """
 
-import contextlib
 import functools
 from _contextvars import ContextVar
 from _thread import allocate_lock
@@ -54,14 +53,9 @@ class Steps:
         """Begin an execution; recorded tells whether the daemon records its steps."""
         self._root, self._recorded = _Scope(0), recorded
 
-    @contextlib.contextmanager
     def scope(self, number):
-        """Return a context whose code, and threads that it starts, belong to the step of that number."""
-        token = self._scope.set(_Scope(number))
-        try:
-            yield
-        finally:
-            self._scope.reset(token)
+        """Let the code of a with statement, and threads that it starts, belong to the step of that number."""
+        return self._scope.set(_Scope(number))
 
     def _current(self):
         return self._scope.get() or self._root

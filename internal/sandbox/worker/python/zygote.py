@@ -61,7 +61,7 @@ def main():
     gc.freeze()  # of the objects until here; a collection takes longer than a fork
     gc.enable()
     control.send(b'{"op":"ready"}')
-    worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], off, second)
+    worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], init["own_namespaces"], off, second)
     _Forker(control, off, worker).serve(settle(rest, rehearsal, files))
 
 
@@ -195,7 +195,7 @@ def _descriptors(rights):
     return [fd for _, _, some in rights for fd in memoryview(some).cast("i")]
 
 
-def _worker(rehearsal, interpreter, tmp_bytes, off, second, fds, ahead):
+def _worker(rehearsal, interpreter, tmp_bytes, own, off, second, fds, ahead):
     """Run one worker; fds are its channel, stdout, stderr and cgroups."""
     channel, out, err, *groups = fds
     os.dup2(err, 2)  # for the reason of a failure
@@ -207,7 +207,7 @@ def _worker(rehearsal, interpreter, tmp_bytes, off, second, fds, ahead):
         os.dup2(out, 1)
         os.dup2(channel, _CHANNEL, inheritable=False)  # it is a higher one: 3 is the zygote's socket
         kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
-        lockdown.prepare(off, tmp_bytes)
+        lockdown.prepare(off, tmp_bytes, own)
         if ahead:
             rehearsal.run()
         sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, _CHANNEL)

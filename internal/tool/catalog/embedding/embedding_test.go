@@ -16,6 +16,8 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model/modeltest"
 )
@@ -286,6 +288,82 @@ func TestEmptySpaceHasNoSimilarities(t *testing.T) {
 	}
 	if log.String() != "" {
 		t.Error(log)
+	}
+}
+
+// install installs a local model in a directory, and returns the change of a configuration that uses it.
+func install(t *testing.T, models string) (local.Model, func(*embedding.Config, *model.Config)) {
+	t.Helper()
+	files := t.TempDir()
+	if err := os.CopyFS(files, berttest.Files(1)); err != nil {
+		t.Fatal(err)
+	}
+	m, err := local.Store(models).Add(t.Context(), model.DefaultLocal, local.Source{From: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, func(_ *embedding.Config, c *model.Config) { *c = model.Config{Provider: model.Local, Dir: models} }
+}
+
+// The vectors of a model that is removed while an Index creates them are deleted, and not created again.
+func TestRemoveVectorsOfModelInUse(t *testing.T) {
+	models, dir := t.TempDir(), t.TempDir()
+	_, use := install(t, models)
+	x, _ := open(t, nil, dir, use)
+	many := make([]string, 20_000)
+	for i := range many {
+		many[i] = fmt.Sprint("does thing number ", i)
+	}
+	follow(x, many...)
+	stored := func() int {
+		all, err := filepath.Glob(filepath.Join(dir, "*.vectors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	until(t, "vectors are stored", func() bool { return stored() == 1 })
+	sum, err := local.Store(models).Checksum(model.DefaultLocal)
+	if err == nil {
+		err = local.Store(models).Remove(model.DefaultLocal)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		bytes, err := embedding.RemoveVectors(t.Context(), dir, model.LocalIdentity(sum))
+		if err != nil || (bytes > 0) != (i == 0) || stored() != 0 {
+			t.Errorf("removal %d of %d bytes: %v; %d files remain", i+1, bytes, err, stored())
+		}
+	}
+	follow(x, texts...)
+	until(t, "the model is missed", func() bool { return strings.Contains(x.State().Reason, "is not installed") })
+	if n := stored(); n != 0 {
+		t.Errorf("%d files were created again", n)
+	}
+}
+
+// Search continues without a local model whose file is truncated or damaged.
+func TestDamagedLocalModelIsReported(t *testing.T) {
+	models, dir := t.TempDir(), t.TempDir()
+	m, use := install(t, models)
+	x, _ := open(t, nil, dir, use)
+	s := follow(x, texts...)
+	until(t, "all tools have vectors", known(x, 3))
+	if s.Similarities(t.Context(), "send mail", nil) == nil {
+		t.Fatalf("%+v", x.State())
+	}
+	if err := os.Truncate(m.Path, m.Bytes/2); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Similarities(t.Context(), "tell the weather", nil); n != nil || !strings.Contains(x.State().Reason, "truncated while in use") {
+		t.Errorf("%v, %+v", n, x.State())
+	}
+	x, _ = open(t, nil, dir, use)
+	s = follow(x, texts...)
+	until(t, "the reason is known", func() bool { return x.State().Reason != "" })
+	if n := s.Similarities(t.Context(), "tell the weather", nil); n != nil || !strings.Contains(x.State().Reason, "damaged") {
+		t.Errorf("%v, %+v", n, x.State())
 	}
 }
 

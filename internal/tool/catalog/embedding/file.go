@@ -3,6 +3,7 @@ package embedding
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -13,6 +14,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
@@ -44,6 +48,37 @@ const (
 func fileOf(dir, identity string) vectorFile {
 	sum := sha256.Sum256([]byte(identity))
 	return vectorFile{filepath.Join(dir, hex.EncodeToString(sum[:8])+".vectors")}
+}
+
+// RemoveVectors deletes the vectors of a model, which nothing uses any more, and returns the size of
+// their file. It waits for an Index that is about to notice that.
+func RemoveVectors(ctx context.Context, dir, identity string) (bytes int64, err error) {
+	f := fileOf(dir, identity)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	unlock, err := f.lock(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
+	info, err := os.Stat(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err = errors.Join(err, os.Remove(f.path)); err != nil {
+		return 0, storeError(err)
+	}
+	return info.Size(), nil
+}
+
+// lock waits for the lock of a writer.
+func (f vectorFile) lock(ctx context.Context) (unlock func(), err error) {
+	lock := flock.New(f.path+".lock", flock.SetPermissions(0o600))
+	if ok, err := lock.TryLockContext(ctx, 200*time.Millisecond); !ok {
+		return nil, storeError(err)
+	}
+	return func() { _ = lock.Unlock() }, nil
 }
 
 // recordSize returns the size of a record: key, float32 numbers and CRC-32.

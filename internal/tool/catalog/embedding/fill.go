@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
@@ -63,11 +61,11 @@ func (x *Index) fill(ctx context.Context, s *Space) error {
 	if err != nil || len(missing) == 0 {
 		return err
 	}
-	lock := flock.New(file.path+".lock", flock.SetPermissions(0o600))
-	if ok, err := lock.TryLockContext(ctx, 200*time.Millisecond); !ok {
-		return storeError(err)
+	unlock, err := file.lock(ctx)
+	if err != nil {
+		return err
 	}
-	defer lock.Unlock()
+	defer unlock()
 	missing, dimensions, err := s.load(file) // another process may have filled it
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ class _Package(_Module):
 
     def __getattr__(self, name: str) -> _Any:
         if name == "__all__":
-            return sorted(self._tools)
+            return sorted(_tools_of(self))
         if name in self._files:
             return getattr(_importlib.import_module(self.__name__ + "." + self._files[name]), name)
         if name in self._tools or name in self._parts:
@@ -40,7 +40,14 @@ class _Package(_Module):
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted(self._tools | self._parts)
+        return sorted(_tools_of(self) | self._parts)
+
+
+def _tools_of(package: _Any) -> _Any:
+    """Return the names of the tools. If the server could not list any, the error says why."""
+    if not package._tools:
+        _has_more(package)
+    return package._tools
 
 
 def _has_more(package: _Any) -> bool:
@@ -78,7 +85,7 @@ class _AsyncModule(_Module):
     def __getattr__(self, name: str) -> _Any:
         package = _importlib.import_module(self.__name__.rpartition(".")[0])
         if name == "__all__":
-            return sorted(package._tools)
+            return sorted(_tools_of(package))
         tool = getattr(package, name)
         if name not in package._tools:
             raise AttributeError(f"{package.__name__} has no tool {name!r}; dir({package.__name__}) lists its tools", name=name, obj=self)
@@ -87,7 +94,7 @@ class _AsyncModule(_Module):
         return function
 
     def __dir__(self) -> list[str]:
-        return sorted(_importlib.import_module(self.__name__.rpartition(".")[0])._tools)
+        return sorted(_tools_of(_importlib.import_module(self.__name__.rpartition(".")[0])))
 
 
 def _as_coroutine_function(function: _Callable[..., _Any]) -> _Callable[..., _Coroutine[_Any, _Any, _Any]]:

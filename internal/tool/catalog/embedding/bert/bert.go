@@ -15,6 +15,8 @@ package bert
 
 import (
 	"math"
+	"os"
+	"runtime"
 	"runtime/debug"
 	"sync"
 )
@@ -64,6 +66,8 @@ type Model struct {
 	layers    []layer
 	scratch   sync.Pool // *scratch
 	identity  string
+	path      string
+	opened    os.FileInfo // of the file when it was opened
 	close     func() error
 }
 
@@ -101,17 +105,27 @@ func newScratch(cfg Config) *scratch {
 // Embed returns the vector of a text, which is not normalised. It calls between before each
 // layer, and returns its error.
 func (m *Model) Embed(text string, between func() error) (vector []float32, err error) {
-	// If another program truncates the file, reading the map faults.
+	// If another program truncates the file, reading the map faults, or returns zeros in its last
+	// page. An emulator of another processor may report the fault without its address.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		p := recover()
-		if _, faulted := p.(interface{ Addr() uintptr }); faulted {
+		_, isError := p.(runtime.Error)
+		_, hasAddress := p.(interface{ Addr() uintptr })
+		switch {
+		case hasAddress, (isError || p == nil && err == nil) && m.truncated():
 			vector, err = nil, damaged(nil, "it was truncated while in use")
-		} else if p != nil {
+		case p != nil:
 			panic(p)
 		}
 	}()
 	return m.embed(text, between)
+}
+
+// truncated reports whether the model file is shorter than when it was opened.
+func (m *Model) truncated() bool {
+	now, err := os.Stat(m.path)
+	return err == nil && os.SameFile(now, m.opened) && now.Size() < m.opened.Size()
 }
 
 func (m *Model) embed(text string, between func() error) ([]float32, error) {

@@ -3,6 +3,7 @@ package bert_test
 import (
 	"bytes"
 	"crypto/sha256"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -91,20 +92,56 @@ func TestOpenRejectsDamagedFile(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
+	large := filepath.Join(t.TempDir(), "model")
+	if err := errors.Join(os.WriteFile(large, whole, 0o600), os.Truncate(large, 1<<30)); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := bert.Open(large); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "too large") {
+		t.Errorf("%v, %v", m, err)
+	}
 }
 
-// Reading the map of a file that another program truncated must not end the process.
+// Reading the map of a file that another program truncated must not end the process, wherever the
+// rest of the file ends.
 func TestEmbedReportsTruncatedFile(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("files are not mapped on this system")
 	}
+	for _, rest := range []float64{0, .1, .3, .5, .7, .9, 1} {
+		m, path := open(t, berttest.Files(1))
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, int64(rest*float64(info.Size()-1))); err != nil {
+			t.Fatal(err)
+		}
+		if v, err := m.Embed("list issues", always); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "truncated while in use") {
+			t.Errorf("%.0f%% of the file: %v, %v", 100*rest, v, err)
+		}
+	}
+}
+
+// A model whose file was replaced or removed is still usable.
+func TestEmbedUsesReplacedFile(t *testing.T) {
+	t.Parallel()
 	m, path := open(t, berttest.Files(1))
-	if err := os.Truncate(path, 0); err != nil {
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, []byte("short"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := m.Embed("list issues", always); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "truncated while in use") {
-		t.Errorf("%v, %v", v, err)
+	if err := os.Rename(other, path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Embed("list issues", always); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Embed("list issues", always); err != nil {
+		t.Error(err)
 	}
 }
 

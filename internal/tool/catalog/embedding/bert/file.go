@@ -132,8 +132,28 @@ func Open(path string) (*Model, error) {
 		_ = unmap()
 		return nil, err
 	}
-	m.identity, m.close = identity, unmap
+	m.identity, m.path, m.opened, m.close = identity, path, info, unmap
 	return m, nil
+}
+
+// Checksum returns the checksum at the end of a model file, which is that of its model if the file is
+// not damaged.
+func Checksum(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return "", err
+	}
+	sum := make([]byte, sha256.Size)
+	if info.Size() < sha256.Size {
+		return "", nil
+	}
+	_, err = f.ReadAt(sum, info.Size()-sha256.Size)
+	return hex.EncodeToString(sum), err
 }
 
 // verify returns the checksum of a model file, which it compares with the one at the end.

@@ -64,13 +64,49 @@ func (s Store) Open(name string) (*bert.Model, error) {
 	}
 	m, err := bert.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.Wrap(fault.Unavailable, err, "the embedding model %s is not installed", name).
-			WithHint("install it with `sandpiper models add %s DIRECTORY|WHEEL|URL`", name)
+		return nil, notInstalled(name, err)
 	}
 	if err != nil && fault.KindOf(err) == fault.Internal {
 		return nil, fault.Wrap(fault.Unavailable, err, "the embedding model %s cannot be read", name).WithHint("check the permissions of %s", path)
 	}
 	return m, err
+}
+
+// CheckInstalled returns an error if no model has the name, and reads no file.
+func (s Store) CheckInstalled(name string) error {
+	path, err := s.path(name)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return notInstalled(name, err)
+	}
+	return nil
+}
+
+func notInstalled(name string, cause error) error {
+	return fault.Wrap(fault.Unavailable, cause, "the embedding model %s is not installed", name).
+		WithHint("install it with `sandpiper models add %s DIRECTORY|WHEEL|URL`", name)
+}
+
+// Checksum returns the checksum that a model file states, which it does not verify.
+func (s Store) Checksum(name string) (string, error) {
+	path, err := s.path(name)
+	if err != nil {
+		return "", err
+	}
+	sum, err := bert.Checksum(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", unknown(name, err)
+	}
+	if err != nil {
+		return "", s.broken(err)
+	}
+	return sum, nil
+}
+
+func unknown(name string, cause error) error {
+	return fault.Wrap(fault.NotFound, cause, "no model %s is installed", name).WithHint("`sandpiper models list` lists the models")
 }
 
 // List returns the installed models by name.
@@ -93,7 +129,7 @@ func (s Store) List() ([]Model, error) {
 	return all, nil
 }
 
-// Remove removes an installed model. Processes that have opened it can still use it.
+// Remove removes an installed model.
 func (s Store) Remove(name string) error {
 	path, err := s.path(name)
 	if err != nil {
@@ -101,7 +137,7 @@ func (s Store) Remove(name string) error {
 	}
 	err = os.Remove(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fault.Wrap(fault.NotFound, err, "no model %s is installed", name).WithHint("`sandpiper models list` lists the models")
+		return unknown(name, err)
 	}
 	if err != nil {
 		return s.broken(err)

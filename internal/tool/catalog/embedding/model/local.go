@@ -20,9 +20,13 @@ const (
 	yieldMost   = 100 * time.Millisecond // before each layer
 )
 
+// LocalIdentity returns the identity of the local model whose file has a checksum.
+func LocalIdentity(checksum string) string { return "local " + checksum }
+
 // localModel is a model in this process, which the first use opens.
 type localModel struct {
 	open    func() (*bert.Model, error)
+	check   func() error // returns an error if the model is no longer installed
 	queries atomic.Int32 // running
 
 	mu     sync.Mutex
@@ -40,25 +44,32 @@ func (e *Embedder) runLocally() error {
 	if err := store.Check(e.cfg.Model); err != nil {
 		return err
 	}
-	m := &localModel{open: func() (*bert.Model, error) { return store.Open(e.cfg.Model) }}
+	m := &localModel{
+		open:  func() (*bert.Model, error) { return store.Open(e.cfg.Model) },
+		check: func() error { return store.CheckInstalled(e.cfg.Model) },
+	}
 	e.embed, e.close = m.embed, m.close
 	e.identity = func() (string, error) {
 		b, err := m.get()
 		if err != nil {
 			return "", err
 		}
-		return "local " + b.Identity(), nil
+		return LocalIdentity(b.Identity()), nil
 	}
 	return nil
 }
 
 // get opens the model on the first call. A model that is replaced on disk is used from the next start,
-// as the vectors of tools and those of queries must come from the same one.
+// as the vectors of tools and those of queries must come from the same one. One that is removed is
+// not used, so that its vectors can be deleted.
 func (m *localModel) get() (*bert.Model, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.model != nil || time.Since(m.failed) < reopenAfter {
-		return m.model, m.err
+	if m.model != nil {
+		return m.model, m.check()
+	}
+	if time.Since(m.failed) < reopenAfter {
+		return nil, m.err
 	}
 	if m.model, m.err = m.open(); m.err != nil {
 		m.failed = time.Now()

@@ -111,3 +111,29 @@ func TestUnusableLocalModelIsReported(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A model that is removed is not used, although it is open, so that its vectors can be deleted.
+func TestRemovedLocalModelIsNotUsed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	install(t, dir, 1)
+	e := embedder(t, model.Config{Provider: model.Local, Model: model.DefaultLocal, Dir: dir})
+	before, err := e.EmbedOne(t.Context(), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := local.Store(dir).Remove(model.DefaultLocal); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.EmbedOne(t.Context(), "x"); fault.KindOf(err) != fault.Unavailable || fault.Message(err) != "the embedding model minilm is not installed" {
+		t.Errorf("%v", err)
+	}
+	install(t, dir, 1)
+	if after, err := e.EmbedOne(t.Context(), "x"); err != nil || dot(before, after) < 1-1e-5 {
+		t.Errorf("%v", err)
+	}
+	sum, err := local.Store(dir).Checksum(model.DefaultLocal)
+	if identity, err2 := e.Identity(); err != nil || err2 != nil || identity != model.LocalIdentity(sum) {
+		t.Errorf("the identity is %s, the checksum %s, %v, %v", identity, sum, err, err2)
+	}
+}

@@ -1,4 +1,4 @@
-package process
+package quota
 
 import (
 	"bufio"
@@ -16,14 +16,14 @@ import (
 // deletedFiles are the files without a name that processes of sandboxes hold open.
 type deletedFiles struct {
 	open    space
-	holders []*box
+	holders []*Member
 	dev     uint64
 	seen    map[uint64]bool // inodes
 }
 
 // findDeletedFiles adds up the deleted files in the file system of dir that processes
 // of boxes have open or use as working directory or root.
-func findDeletedFiles(ctx context.Context, dir string, boxes []*box) (*deletedFiles, error) {
+func findDeletedFiles(ctx context.Context, dir string, boxes []*Member) (*deletedFiles, error) {
 	h := &deletedFiles{seen: map[uint64]bool{}}
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -35,7 +35,7 @@ func findDeletedFiles(ctx context.Context, dir string, boxes []*box) (*deletedFi
 		if err := forEachTask(ctx, x, own.task); err != nil {
 			return h, err
 		}
-		if len(own.seen) == 0 || x.w.hasExited() { // its cgroup may already have a new worker
+		if len(own.seen) == 0 || x.HasExited() {
 			continue
 		}
 		h.holders = append(h.holders, x)
@@ -46,8 +46,8 @@ func findDeletedFiles(ctx context.Context, dir string, boxes []*box) (*deletedFi
 
 // forEachTask calls f with the /proc directory of each thread in a sandbox. A thread
 // that ends during the call is not an error.
-func forEachTask(ctx context.Context, x *box, f func(task string) error) error {
-	for _, pid := range x.w.pids() {
+func forEachTask(ctx context.Context, x *Member, f func(task string) error) error {
+	for _, pid := range x.Processes() {
 		tasks := "/proc/" + strconv.Itoa(pid) + "/task/"
 		threads, _ := os.ReadDir(tasks)
 		for _, t := range threads {
@@ -94,7 +94,7 @@ func (h *deletedFiles) count(link string) {
 // addMapped counts deleted files that are mapped and no longer open. Only root can
 // read their size: each counts as the largest allowed file, but together they count
 // at most the space that is missing from the file system and not found elsewhere.
-func (d *disk) addMapped(ctx context.Context, use *diskUse, origin diskUse, kind int64, boxes []*box) error {
+func (d *disk) addMapped(ctx context.Context, use *diskUse, origin diskUse, kind int64, boxes []*Member) error {
 	hidden := space{1 << 62, 1 << 62}
 	if kind == unix.EXT4_SUPER_MAGIC || kind == unix.XFS_SUPER_MAGIC { // these report exact free space
 		if origin.at.IsZero() {
@@ -110,7 +110,7 @@ func (d *disk) addMapped(ctx context.Context, use *diskUse, origin diskUse, kind
 		if err := forEachTask(ctx, x, func(task string) error { return m.task(ctx, task) }); err != nil {
 			return err
 		}
-		if n := int64(len(m.found)); n > 0 && !x.w.hasExited() {
+		if n := int64(len(m.found)); n > 0 && !x.HasExited() {
 			use.holders = append(use.holders, x)
 			use.held.files += n
 			use.held.bytes += min(max(0, hidden.bytes), n*x.limits.FileBytes)

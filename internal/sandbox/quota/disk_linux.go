@@ -1,8 +1,7 @@
-package process
+package quota
 
 import (
 	"context"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -43,16 +42,16 @@ const (
 
 // disk is the usage of one workspace, and the open sandboxes that can write there.
 type disk struct {
-	b    *Backend
+	cfg  Config
 	dir  string
 	kind int64 // of its file system, from statfs
 
 	freezeMu sync.Mutex // held while sandboxes are frozen and while running sandboxes change
 
 	mu      sync.Mutex
-	boxes   map[*box]bool // value: code is running
-	running int           // active Runs
-	watch   *diskWatch    // while running > 0
+	boxes   map[*Member]bool // value: code is running
+	running int              // active Runs
+	watch   *diskWatch       // while running > 0
 	quota   space
 	limits  space         // quota, or the usage if that is higher: such a workspace may shrink but not grow
 	fresh   bool          // limits are unknown before the first measurement
@@ -83,66 +82,29 @@ type diskUse struct {
 	available int64 // bytes free for users other than root
 	tree      space // files with a name
 	held      space // deleted files held by processes
-	holders   []*box
+	holders   []*Member
 }
 
 func (u diskUse) total() space { return u.tree.plus(u.held) }
 
-// joinDisk adds a sandbox to the watch of its workspace. It returns nil if there is no
-// limit to enforce.
-func (b *Backend) joinDisk(x *box, spec sandbox.Spec) *disk {
-	if b.cfg.Usage == nil || contains(b.cfg.Disabled, "disk") || spec.Limits.WorkspaceDisk == 0 && spec.Limits.WorkspaceFiles == 0 && b.cfg.Reserve == 0 {
-		return nil
-	}
-	for _, m := range spec.Mounts {
-		if m.Target == "/workspace" && !m.ReadOnly {
-			return b.diskOf(filepath.Join(b.cfg.Roots[m.Root], m.Name)).join(x)
-		}
-	}
-	return nil
-}
-
-// diskOf returns the disk of a directory. Disks are kept, since the next execution
-// starts from the last measurement.
-func (b *Backend) diskOf(dir string) *disk {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	d := b.disks[dir]
-	if d == nil {
-		if b.disks == nil {
-			b.disks = map[string]*disk{}
-		}
-		d = &disk{b: b, dir: dir, boxes: map[*box]bool{}}
-		b.disks[dir] = d
-	}
-	return d
-}
-
-func (d *disk) join(x *box) *disk {
+func (d *disk) join(x *Member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.boxes) == 0 {
 		d.origin = diskUse{}
 	}
 	d.boxes[x] = false
-	return d
 }
 
 // leave removes a sandbox that is being closed.
-func (d *disk) leave(x *box) {
-	if d == nil {
-		return
-	}
+func (d *disk) leave(x *Member) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.boxes, x)
 }
 
 // begin starts watching x before its Run.
-func (d *disk) begin(x *box) {
-	if d == nil {
-		return
-	}
+func (d *disk) begin(x *Member) {
 	d.freezeMu.Lock()
 	defer d.freezeMu.Unlock()
 	d.mu.Lock()
@@ -166,10 +128,7 @@ func orUnlimited(limit int64) int64 {
 }
 
 // finish stops watching x after its Run. It returns the limit that x exceeded, or "".
-func (d *disk) finish(x *box) string {
-	if d == nil {
-		return ""
-	}
+func (d *disk) finish(x *Member) string {
 	d.freezeMu.Lock()
 	d.mu.Lock()
 	if _, open := d.boxes[x]; open {
@@ -183,11 +142,11 @@ func (d *disk) finish(x *box) string {
 		close(watch.stop)
 		<-watch.done
 	}
-	if x.diskLimit == "" && d.suspicious(d.now()) {
+	if x.limit == "" && d.suspicious(d.now()) {
 		use, err := d.measureFor(diskQuick)
-		x.diskLimit = d.verdict(use, err, use.total())
+		x.limit = d.verdict(use, err, use.total())
 	}
-	return x.diskLimit
+	return x.limit
 }
 
 // loop checks the limits until w stops.
@@ -268,7 +227,7 @@ func (d *disk) checkFrozen(from space) string {
 	d.freezeMu.Lock()
 	defer d.freezeMu.Unlock()
 	d.mu.Lock()
-	var running []*box
+	var running []*Member
 	for x, runs := range d.boxes {
 		if runs {
 			running = append(running, x)
@@ -281,7 +240,7 @@ func (d *disk) checkFrozen(from space) string {
 	}
 	for _, x := range running {
 		defer func() { _ = x.Thaw() }()
-		if err := x.Freeze(); err != nil && err != errGone {
+		if err := x.Freeze(); err != nil && err != sandbox.ErrEnded {
 			return sandbox.LimitDisk
 		}
 	}
@@ -290,7 +249,7 @@ func (d *disk) checkFrozen(from space) string {
 	d.frozen = time.Now()
 	d.mu.Unlock()
 	if err != nil {
-		d.b.cfg.Log.Warn("measuring a workspace under heavy writes failed; killing its executions", "error", err)
+		d.cfg.Log.Warn("measuring a workspace under heavy writes failed; killing its executions", "error", err)
 		return sandbox.LimitDisk
 	}
 	return d.verdict(use, nil, from)
@@ -314,7 +273,7 @@ func (d *disk) verdict(use diskUse, err error, from space) string {
 	switch total := use.total(); {
 	case total.bytes > limits.bytes, total.files > limits.files:
 		return sandbox.LimitDisk
-	case err == nil && d.b.cfg.Reserve > 0 && use.available < d.b.cfg.Reserve && total.bytes > from.bytes+diskSlack:
+	case err == nil && d.cfg.Reserve > 0 && use.available < d.cfg.Reserve && total.bytes > from.bytes+diskSlack:
 		return sandbox.LimitHostDisk
 	}
 	return ""
@@ -328,13 +287,13 @@ func (d *disk) kill(limit string) {
 	defer d.mu.Unlock()
 	for _, x := range d.last.holders {
 		if _, open := d.boxes[x]; open {
-			x.w.kill()
+			x.Kill()
 		}
 	}
 	for x, runs := range d.boxes {
 		if runs {
-			x.diskLimit = limit
-			x.w.kill()
+			x.limit = limit
+			x.Kill()
 		}
 	}
 	d.last.at = time.Time{} // their deleted files are freed
@@ -364,7 +323,7 @@ func (d *disk) suspicious(now diskUse) bool {
 		return false // the first measurement is due anyway
 	}
 	gone, left := d.last.free.minus(now.free), d.limits.minus(d.last.total())
-	if reserve := d.b.cfg.Reserve; reserve > 0 {
+	if reserve := d.cfg.Reserve; reserve > 0 {
 		left.bytes = min(left.bytes, max(d.last.available-reserve, 16*diskSlack))
 	}
 	return gone.bytes > 0 && gone.bytes >= left.bytes || gone.files > 0 && gone.files >= left.files
@@ -394,7 +353,7 @@ func (d *disk) measure(ctx context.Context) (diskUse, error) {
 	use := d.now()
 	began := time.Now()
 	d.mu.Lock()
-	var boxes []*box
+	var boxes []*Member
 	for x := range d.boxes {
 		boxes = append(boxes, x)
 	}
@@ -403,7 +362,7 @@ func (d *disk) measure(ctx context.Context) (diskUse, error) {
 	h, err := findDeletedFiles(ctx, d.dir, boxes)
 	use.held, use.holders = h.open, h.holders
 	if err == nil {
-		use.tree.bytes, use.tree.files, err = d.b.cfg.Usage(ctx, d.dir)
+		use.tree.bytes, use.tree.files, err = d.cfg.Usage(ctx, d.dir)
 	}
 	if err == nil {
 		err = d.addMapped(ctx, &use, origin, kind, boxes)
