@@ -140,7 +140,7 @@ func buildRoot(init Init) error {
 			return fmt.Errorf("mounting %s: %w", s.to, err)
 		}
 	}
-	return pivot(noExec(init))
+	return Pivot(noExec(init))
 }
 
 // populate makes the mount points and files in the current directory.
@@ -177,9 +177,9 @@ func populate(list []source) error {
 	return nil
 }
 
-// pivot makes the current directory the root, unmounts the host's tree, and makes the
+// Pivot makes the current directory the root, unmounts the host's tree, and makes the
 // new root read-only, with attr.
-func pivot(attr uint64) error {
+func Pivot(attr uint64) error {
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot_root: %w", err)
 	}
