@@ -45,7 +45,7 @@ var projectKeys = map[string]merge{
 	},
 
 	"sandbox.backend": func(c, p *Config, _ setting) bool {
-		return stricterOf(&c.Backend, p.Backend, "auto", "process", "microvm")
+		return stricterOf(&c.Backend, p.Backend, "auto", "process", "gvisor", "microvm")
 	},
 	"sandbox.timeout":               func(c, p *Config, _ setting) bool { return atMost(&c.Limits.Timeout, 0, p.Limits.Timeout) },
 	"sandbox.max_timeout":           lowerTime,

@@ -70,11 +70,9 @@ func (x *box) open(ctx context.Context, spec sandbox.Spec, uid int) error {
 	defer context.AfterFunc(ctx, v.kill)()
 	r := openRequest{
 		Op: "open", Seed: newSeed(), Time: time.Now().UnixNano(), Memory: spec.Limits.MemoryBytes, Processes: spec.Limits.Processes,
-		Header: process.NewWorkerHeader(spec.Limits),
+		Header: process.NewWorkerHeader(spec.Limits, process.Programs(x.b.cfg.Libraries)),
 	}
-	r.Header.UID, r.Header.Programs = uid, process.Programs(x.b.cfg.Libraries)
-	// RLIMIT_DATA is fixed here, so that it must leave room for memory that is reserved and not used.
-	r.Header.RLimits.Data = [2]int64{spec.Limits.MemoryBytes * 5 / 4, spec.Limits.MemoryBytes * 5 / 4}
+	r.Header.UID = uid
 	for _, m := range spec.Mounts {
 		if m.Target == "/workspace" {
 			x.workspace = filepath.Join(x.b.cfg.Roots[m.Root], m.Name)

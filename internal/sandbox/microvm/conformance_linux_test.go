@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/sandboxtest"
 )
 
-// exceptions are the cases that this backend cannot pass. Doctor reports the causes.
+// exceptions are the cases that this backend does not pass. Doctor reports the causes.
 var exceptions = map[string]string{
 	"disk in unnamed files": "virtiofs has no unnamed files, so the attack cannot begin",
 }

@@ -126,7 +126,7 @@ func (b *Backend) qemuConfig(restored bool) launcher.Config {
 		"-machine", "pc,memory-backend=ram,accel=" + b.cfg.Accel, "-cpu", processor, "-smp", "1", "-m", size,
 		"-object", "memory-backend-memfd,id=ram,share=on,size=" + size, // virtiofsd maps it
 		"-kernel", fdPath(fdKernel), "-initrd", fdPath(fdInitramfs),
-		"-append", "console=ttyS0 quiet loglevel=3 panic=-1 cgroup_no_v1=all PYTHONHASHSEED=0 PYTHON_COLORS=0",
+		"-append", "console=ttyS0 quiet loglevel=3 panic=-1 no_timer_check cgroup_no_v1=all PYTHONHASHSEED=0 PYTHON_COLORS=0",
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-chardev", socket("monitor", fdMonitor), "-mon", "chardev=monitor,mode=control",
 		"-device", "virtio-serial-pci,disable-legacy=on",

@@ -47,7 +47,7 @@ type Backend struct {
 // lacks or denies a required kernel feature.
 func New(cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
-	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), programs: Programs(cfg.Libraries), unfit: map[string]string{}, integrity: Integrity{Check: cfg.Intact}}
+	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), programs: programs(cfg.Libraries), unfit: map[string]string{}, integrity: Integrity{Check: cfg.Intact}}
 	b.pool, b.shares = newPool(b), newShares(b)
 	if cfg.Usage != nil && !contains(cfg.Disabled, "disk") {
 		b.quotas = quota.New(quota.Config{Usage: cfg.Usage, Reserve: cfg.Reserve, Log: cfg.Log})
@@ -97,9 +97,9 @@ func landlockABI() int {
 	return int(v)
 }
 
-// Programs returns what code may execute, as paths inside: the interpreter, and glibc's
+// programs returns what code may execute, as paths inside: the interpreter, and glibc's
 // loader, which the kernel executes with it.
-func Programs(libraries map[string]string) []string {
+func programs(libraries map[string]string) []string {
 	list := []string{keeper.Python}
 	for _, inside := range libraries {
 		if strings.HasPrefix(filepath.Base(inside), "ld-linux") {

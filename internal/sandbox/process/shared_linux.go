@@ -34,13 +34,17 @@ func NewZygoteInit(memory int64) ZygoteInit {
 	}
 }
 
-// NewWorkerHeader returns the message for a worker with limits, to whose address space and private
-// memory the sizes of the zygote must be added.
-func NewWorkerHeader(l sandbox.Limits) WorkerHeader {
+// Programs returns what code may execute, as paths inside.
+func Programs(libraries map[string]string) []string { return programs(libraries) }
+
+// NewWorkerHeader returns the message for a worker with limits that may execute programs. The sizes of
+// the zygote must be added to its limits on address space and private memory.
+func NewWorkerHeader(l sandbox.Limits, programs []string) WorkerHeader {
 	return WorkerHeader{
-		TmpBytes: tmpBytes(l.MemoryBytes), Cwd: "/workspace",
+		TmpBytes: tmpBytes(l.MemoryBytes), Programs: programs, Cwd: "/workspace",
 		RLimits: rlimits{Core: noCore, NoFile: int64(l.OpenFiles), FSize: l.FileBytes, CPU: max(1, int64(l.CPU/time.Second)),
-			Signal: queuedSignals, NProc: int64(l.Processes), Data: [2]int64{reserveFactor * l.MemoryBytes, reserveFactor * l.MemoryBytes}, AS: reserveFactor*l.MemoryBytes + reservable},
+			Signal: queuedSignals, NProc: int64(l.Processes),
+			Data: [2]int64{allowance(l.MemoryBytes, l.MemoryBytes), reserveFactor * l.MemoryBytes}, AS: reserveFactor*l.MemoryBytes + reservable},
 	}
 }
 

@@ -156,8 +156,8 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	l := spec.Limits
 	w.inherited = w.measureInherited()
 	w.hardData = w.inherited.data + reserveFactor*l.MemoryBytes
-	h := NewWorkerHeader(l)
-	h.Landlock, h.Programs = w.b.landlock, w.b.programs
+	h := NewWorkerHeader(l, w.b.programs)
+	h.Landlock = w.b.landlock
 	h.RLimits.Data = [2]int64{w.softData(w.inherited.data, allowance(l.MemoryBytes, l.MemoryBytes)), w.hardData}
 	h.RLimits.AS += w.inherited.size
 	h.UID, _ = w.b.ids.tenant(spec.UID) // Open has checked it

@@ -96,7 +96,7 @@ func buildRoot(c Config) error {
 	if err := unix.Mount("proc", "proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mounting proc: %w", err)
 	}
-	return keeper.Pivot(0)
+	return keeper.Pivot(unix.MOUNT_ATTR_NOEXEC)
 }
 
 // sources clones everything that the private root contains.
