@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 )
 
 // A sandbox is frozen by the kernel of the guest, through runsc. SIGSTOP to its processes on the
@@ -51,8 +50,8 @@ func (s *freezeState) close() {
 	s.closed = true
 }
 
-// Processes returns the processes on the host: the gofer and the sentry hold the files.
-func (x *box) Processes() []int { return process.Descendants(x.g.cmd.Process.Pid) }
+// Processes returns the process that holds the files: the sentry opens them itself (--directfs).
+func (x *box) Processes() []int { return []int{x.g.sentry.pid} }
 
 // HasExited reports whether the sandbox has ended.
 func (x *box) HasExited() bool { return x.g.sentry.hasExited() }

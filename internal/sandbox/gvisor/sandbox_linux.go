@@ -47,6 +47,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	x.b.running.Add(1)
 	defer x.b.running.Add(-1)
 	watch := x.g.watchMemory(x.limits.MemoryBytes)
+	x.disk.Prepare()
 	x.disk.Begin()
 	var before time.Duration
 	if p.MeasureCPU {

@@ -66,6 +66,20 @@ func (m *Member) Leave() {
 	}
 }
 
+// Prepare measures the workspace, for a bounded time, if it has not been measured. The quota does not
+// apply to what a workspace has at the first measurement, which should not be slower than the code.
+func (m *Member) Prepare() {
+	if m == nil {
+		return
+	}
+	m.disk.mu.Lock()
+	measured := !m.disk.last.at.IsZero()
+	m.disk.mu.Unlock()
+	if !measured {
+		_, _ = m.disk.measureFor(diskQuick)
+	}
+}
+
 // Begin starts watching a sandbox before its Run.
 func (m *Member) Begin() {
 	if m != nil {
