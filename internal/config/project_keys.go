@@ -44,8 +44,11 @@ var projectKeys = map[string]merge{
 		return true
 	},
 
-	"sandbox.backend": func(c, p *Config, _ setting) bool {
-		return stricterOf(&c.Backend, p.Backend, "auto", "process", "gvisor", "microvm")
+	"sandbox.backend": func(c, p *Config, _ setting) bool { // the strongest; sandbox_type of a former system selects it
+		if p.Backend == "microvm" {
+			c.Backend = p.Backend
+		}
+		return c.Backend == p.Backend
 	},
 	"sandbox.timeout":               func(c, p *Config, _ setting) bool { return atMost(&c.Limits.Timeout, 0, p.Limits.Timeout) },
 	"sandbox.max_timeout":           lowerTime,
