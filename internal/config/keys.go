@@ -263,9 +263,6 @@ func (d *draft) finish() (*Config, error) {
 		return nil, err
 	}
 	c.Warnings = d.Warnings
-	if c.MicroVM.Accel == "tcg" && c.Backend == "microvm" {
-		c.warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of sandboxes, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
-	}
 	if err := d.atMost("sandbox.timeout", "sandbox.max_timeout", c.Limits.Timeout > 0 && c.Limits.Timeout > c.Limits.WithDefaults().MaxTimeout); err != nil {
 		return nil, err
 	}

@@ -33,6 +33,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/gvisor"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
@@ -335,10 +336,16 @@ func (d *Daemon) prepareOnce() {
 // checkBackend fails if the configured backend needs a program that this machine does not have:
 // that is no reason to serve with another isolation, or without execution.
 func (d *Daemon) checkBackend(ctx context.Context) error {
-	if d.cfg.Config.Backend != "gvisor" || d.cfg.Backend != nil || d.isPassthrough() {
+	if d.cfg.Backend != nil || d.isPassthrough() {
 		return nil
 	}
-	return gvisor.Check(ctx, d.cfg.Runsc)
+	switch d.cfg.Config.Backend {
+	case "gvisor":
+		return gvisor.Check(ctx, d.cfg.Runsc)
+	case "microvm":
+		return microvm.Check(microvm.Config{Kernel: d.cfg.MicroVM.Kernel, Accel: d.cfg.MicroVM.Accel})
+	}
+	return nil
 }
 
 func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(mcpserver.Passthrough) }

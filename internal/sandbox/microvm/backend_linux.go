@@ -79,6 +79,16 @@ func New(ctx context.Context, cfg Config) (_ *Backend, err error) {
 	return b, nil
 }
 
+// Check fails if this machine lacks a program, the kernel or the processor that New needs. It
+// boots no guest.
+func Check(cfg Config) error {
+	b := &Backend{cfg: cfg.withDefaults()}
+	if err := b.findPrograms(); err != nil {
+		return err
+	}
+	return b.checkAccel()
+}
+
 func (b *Backend) findPrograms() (err error) {
 	if b.qemu, err = exec.LookPath(qemuName); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "sandbox.backend microvm needs %s, which is not installed", qemuName).WithHint(installHint)
