@@ -19,7 +19,7 @@ func (r Restorer) Args(ctx context.Context, ref tool.Ref, args json.RawMessage) 
 	if active, err := r.scope.active(); !active || !json.Valid(args) {
 		return args, err
 	}
-	text := string(args)
+	text := decodeEscapes(string(args))
 	places, holder := tokensIn(text)
 	values, err := r.open(ctx, places, holder)
 	if err != nil {

@@ -2,7 +2,10 @@ package redact
 
 import (
 	"sort"
+	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // literal is a string or number of a JSON text: src[start:end], including quotes.
@@ -107,4 +110,44 @@ func (l literal) place() place {
 // literalAt returns the index of the first literal that ends after a position.
 func literalAt(lits []place, at int) int {
 	return sort.Search(len(lits), func(i int) bool { return lits[i].end > at })
+}
+
+// decodeEscapes returns valid JSON with the same values, in which letters outside of ASCII are not
+// escaped: rules find "Zoë" and not "Zo\u00eb".
+func decodeEscapes(src string) string {
+	if !strings.Contains(src, `\u`) {
+		return src
+	}
+	var b strings.Builder
+	for i := 0; i < len(src); i++ {
+		if src[i] != '\\' {
+			b.WriteByte(src[i])
+			continue
+		}
+		r, size := escapedRune(src[i:]), len(`\u0000`)
+		if utf16.IsSurrogate(r) {
+			r, size = utf16.DecodeRune(r, escapedRune(src[i+size:])), 2*size
+		}
+		if r < utf8.RuneSelf || r == utf8.RuneError { // it stays escaped, as half of a pair does
+			b.WriteString(src[i : i+2])
+			i++
+			continue
+		}
+		b.WriteRune(r)
+		i += size - 1
+	}
+	return b.String()
+}
+
+// escapedRune returns the code unit of an escape at the beginning of JSON text, -1 if there is none.
+func escapedRune(src string) rune {
+	digits, ok := strings.CutPrefix(src, `\u`)
+	if !ok || len(digits) < 4 {
+		return -1
+	}
+	n, err := strconv.ParseUint(digits[:4], 16, 32)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -504,6 +505,23 @@ func TestFlowDeniesKnownValue(t *testing.T) {
 	}
 	if _, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "find"}, args); err != nil {
 		t.Error(err)
+	}
+}
+
+// Python escapes letters outside of ASCII. The server receives the same values.
+func TestFlowDeniesEscapedName(t *testing.T) {
+	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{Types: []detect.Type{detect.Name}, To: "web.*", Decision: redact.Deny}}})
+	args := json.RawMessage(`{"full_name":"Zo\u00eb Br\u00fcckner","note":"\\u00eb \ud83d\ude00 \ud83d \u0007\u2028\n"}`)
+	if _, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "web", Tool: "search"}, args); fault.KindOf(err) != fault.Denied {
+		t.Errorf("the call was not denied: %v", err)
+	}
+	got, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, args)
+	if err != nil || r.crossings[len(r.crossings)-1].Types["NAME"] != 1 {
+		t.Fatalf("recorded %+v, %v", r.crossings, err)
+	}
+	var before, after any
+	if errors.Join(json.Unmarshal(args, &before), json.Unmarshal(got, &after)) != nil || !reflect.DeepEqual(before, after) {
+		t.Errorf("the server receives %s", got)
 	}
 }
 
