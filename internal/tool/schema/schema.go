@@ -94,10 +94,31 @@ func (x *Schema) Check(args map[string]any, open ...[]string) []Problem {
 		}
 		all = append(all, x.problems(leaf)...)
 	}
+	all = append(all, x.misspelled(args, all)...)
 	slices.SortFunc(all, func(a, b Problem) int {
 		return strings.Compare(a.Argument+"\x00"+a.Message, b.Argument+"\x00"+b.Message)
 	})
 	return slices.Compact(all)
+}
+
+// misspelled returns the arguments that the schema allows and does not name, with a name like that of
+// a missing one.
+func (x *Schema) misspelled(args map[string]any, wrong []Problem) (all []Problem) {
+	var missing, reported []string
+	for _, p := range wrong {
+		if reported = append(reported, p.Argument); p.Message == isMissing {
+			missing = append(missing, p.Argument)
+		}
+	}
+	for name := range args {
+		if slices.Contains(x.names, name) || slices.Contains(reported, name) {
+			continue
+		}
+		if near := fault.Nearest(name, missing, 1); near != nil {
+			all = append(all, Problem{name, fmt.Sprintf("there is no such argument; did you mean %s?", near[0])})
+		}
+	}
+	return all
 }
 
 // affects reports whether an error is at or below an open path or, for alternatives,
@@ -132,13 +153,16 @@ func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
 	return all
 }
 
+// isMissing is the message about a missing argument.
+const isMissing = "is missing"
+
 func (x *Schema) problems(e *jsonschema.ValidationError) []Problem {
 	at := formatPath(e.InstanceLocation)
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		var all []Problem
 		for _, name := range k.Missing {
-			all = append(all, Problem{join(at, name), "is missing"})
+			all = append(all, Problem{join(at, name), isMissing})
 		}
 		return all
 	case *kind.AdditionalProperties:

@@ -56,6 +56,19 @@ func TestCheckMessages(t *testing.T) {
 	}
 }
 
+func TestMisspelledArgumentOfOpenSchema(t *testing.T) {
+	const open = `{"properties": {"path": {"type": "string"}, "mode": {}}, "required": ["path"]}`
+	for args, want := range map[string]string{
+		`{"pth": "a"}`:              "argument path: is missing; argument pth: there is no such argument; did you mean path?",
+		`{"comment": "a"}`:          "argument path: is missing",
+		`{"path": "a", "pth": "b"}`: "",
+	} {
+		if got := check(t, open, args); got != want {
+			t.Errorf("%s\n got %s\nwant %s", args, got, want)
+		}
+	}
+}
+
 func TestUnusableSchemaAcceptsEverything(t *testing.T) {
 	for _, raw := range []string{
 		"", "no JSON", "17", `{"type": "nonsense"}`, `{"$ref": "https://example.com/schema.json"}`, `{"$ref": "#/missing"}`,
