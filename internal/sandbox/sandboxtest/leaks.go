@@ -14,7 +14,7 @@ func leaks() []Case {
 			Steps: single(`
 secret = host["secret_backwards"][::-1]
 known = {"PATH", "HOME", "TMPDIR", "LANG", "TZ", "USER", "LOGNAME", "PYTHONDONTWRITEBYTECODE", "PYTHONUTF8", "PYTHONHASHSEED", "MALLOC_ARENA_MAX", "LC_CTYPE"}
-known |= {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "MPLBACKEND", "MPLCONFIGDIR", "PYTHONPATH"}  # with packages
+known |= {"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "MPLBACKEND", "MPLCONFIGDIR", "POLARS_TEMP_DIR", "PYTHONPATH"}  # with packages
 result = sorted(set(os.environ) - known) or [k for k, v in os.environ.items() if secret in v]`)},
 		{Name: "the environment in C", Promise: "Code cannot read the environment of the daemon.", NotShown: alwaysOn,
 			Steps: single(`
