@@ -11,14 +11,17 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 )
 
 func (a *app) configCommand() *cobra.Command {
 	return group("config", "Check and show the configuration",
 		&cobra.Command{
 			Use: "check", Short: "Check the configuration",
-			Long: `Check reads the configuration from all sources, as serve does, and reports all errors
-and warnings. It starts nothing.`,
+			Long: `Check reads the configuration from all sources and compiles it as serve does: policy,
+guardrails, hooks, privacy, schedules, servers, models and certificates. It reports
+errors and warnings, and starts nothing. Schedules are not looked up in the data
+directory: sandpiper schedules list reports one whose skill or workflow is missing.`,
 			Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return a.runConfigCheck() },
 		},
@@ -73,10 +76,14 @@ func (a *app) runConfigCheck() error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, cfg.Warnings...)})
+	warnings, err := daemon.Check(cfg)
+	if err != nil {
+		return err
 	}
-	for _, w := range cfg.Warnings {
+	if a.json {
+		return a.writeJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, warnings...)})
+	}
+	for _, w := range warnings {
 		a.warn(w)
 	}
 	if len(cfg.Files) == 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -38,13 +37,13 @@ const (
 	statusAnother = "another" // sandpiper.yaml has another server with that name
 )
 
-// newInitPlan returns a plan with paths only.
+// newInitPlan returns a plan without paths.
 func newInitPlan(o initOptions, env clientconfig.Env) (*initPlan, error) {
 	dir := config.UserDir(os.Environ())
 	if dir == "" {
 		return nil, fault.New(fault.Invalid, "the configuration directory is unknown").WithHint("set HOME or XDG_CONFIG_HOME")
 	}
-	return &initPlan{env: env, options: o, path: filepath.Join(dir, "sandpiper.yaml"), record: clientconfig.Record{Dir: dir}}, nil
+	return &initPlan{env: env, options: o, record: clientconfig.Record{Dir: dir}}, nil
 }
 
 // planInit reads all configuration and writes nothing.
@@ -53,12 +52,9 @@ func (a *app) planInit(o initOptions, env clientconfig.Env) (*initPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case o.here:
-		p.path = filepath.Join(env.Dir, "sandpiper.yaml")
-	case a.config != "":
-		if p.path, err = filepath.Abs(a.config); err != nil {
-			return nil, fmt.Errorf("find the working directory: %w", err)
+	if p.path = filepath.Join(env.Dir, "sandpiper.yaml"); !o.here {
+		if p.path, err = config.File(config.Sources{Dir: env.Dir, File: a.config, Environ: os.Environ()}); err != nil {
+			return nil, err
 		}
 	}
 	p.found = clientconfig.Find(env, o.here)

@@ -42,6 +42,9 @@ func flagError(c *cobra.Command, err error) error {
 	help := "; see " + c.CommandPath() + " --help"
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := e.GetSpecifiedName()
+		if c.Name() == "add" && strings.Contains(c.Use, " -- ") {
+			help = "; if it is a flag of the server's program, write -- before the program: " + c.CommandPath() + " NAME -- COMMAND [ARG...]"
+		}
 		if e.GetSpecifiedShortnames() != "" {
 			return usagef("there is no flag -%s%s", name, help)
 		}

@@ -228,6 +228,7 @@ type setting struct {
 	kind string   // "", or "mapping" or "list" instead of a single value
 	node ast.Node // of a structured key, instead of text
 	from string   // "sandpiper.yaml line 3", "SANDPIPER_PROFILE", "--profile"
+	top  string   // of a file: where the section is that contains it
 	dir  string   // base of relative paths
 }
 
@@ -308,14 +309,10 @@ func (l *loader) warn(sentence string) { l.warnings = append(l.warnings, sentenc
 
 // find returns the configuration file to read, "" for none.
 func (l *loader) find() (string, error) {
-	named, from := l.src.File, "--config"
-	if named == "" {
-		named, from = l.env["SANDPIPER_CONFIG"], "SANDPIPER_CONFIG"
-	}
-	if named != "" {
-		path := absolute(named, l.src.Dir, l.env)
+	if path, from := l.named(); path != "" {
 		if _, err := os.Stat(path); err != nil {
-			return "", fault.Wrap(fault.NotFound, err, "there is no configuration file %s (%s)", path, from)
+			return "", fault.Wrap(fault.NotFound, err, "there is no configuration file %s (%s)", path, from).
+				WithHint("correct the path, or create the file with sandpiper init or sandpiper servers add")
 		}
 		return path, nil
 	}
@@ -325,6 +322,19 @@ func (l *loader) find() (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// named returns the path of the configuration file that a flag or variable names, and which of them;
+// "" if none does.
+func (l *loader) named() (path, from string) {
+	named, from := l.src.File, "--config"
+	if named == "" {
+		named, from = l.env["SANDPIPER_CONFIG"], "SANDPIPER_CONFIG"
+	}
+	if named == "" {
+		return "", ""
+	}
+	return absolute(named, l.src.Dir, l.env), from
 }
 
 func regular(path string) bool {

@@ -250,7 +250,7 @@ func TestErrorsStateThePosition(t *testing.T) {
 	}{
 		{name: "a misspelt key", yaml: "profile: lean\nsandbox:\n  timout: 30s", kind: fault.Invalid, want: `sandpiper.yaml line 3: there is no key "sandbox.timout"; did you mean "sandbox.timeout"?`},
 		{name: "a key in no section", yaml: "timeout: 30s", kind: fault.Invalid, want: `line 1: there is no key "timeout"; did you mean "sandbox.timeout"?`},
-		{name: "a misspelt section", yaml: "sandbx: {memory_mb: 3}", kind: fault.Invalid, want: `did you mean "sandbox.memory_mb"?`},
+		{name: "a misspelt section", yaml: "sandbx: {memory_mb: 3}", kind: fault.Invalid, want: `line 1: there is no key "sandbx"; did you mean "sandbox"?`},
 		{name: "a misspelt variable", environ: "SANDPIPER_PROFIL=lean", kind: fault.Invalid, want: `there is no variable SANDPIPER_PROFIL; did you mean SANDPIPER_PROFILE?`},
 		{name: "a misspelt variable in .env", dotenv: "\nSANDPIPER_LOG_LEVLE=info", kind: fault.Invalid, want: `.env line 2: there is no variable SANDPIPER_LOG_LEVLE; did you mean SANDPIPER_LOG_LEVEL?`},
 		{name: "a profile", yaml: "profile: big", kind: fault.Invalid, want: `line 1: profile is "big"; it must be lean, standard, full or passthrough`},

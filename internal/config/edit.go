@@ -12,14 +12,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// File returns the path of the user's own configuration file: that of Sources.File or
-// SANDPIPER_CONFIG, which must exist, or else sandpiper.yaml in the user's configuration directory,
-// which may not.
+// File returns the path of the user's own configuration file, which may not exist: that of
+// Sources.File or SANDPIPER_CONFIG, or else sandpiper.yaml in the user's configuration directory.
 func File(src Sources) (string, error) {
 	l := &loader{src: src, env: environment(src.Environ)}
-	path, err := l.find()
-	if err != nil || path != "" {
-		return path, err
+	if path, _ := l.named(); path != "" {
+		return path, nil
 	}
 	dir := directories(l.env).config
 	if dir == "" {
@@ -69,7 +67,7 @@ func edit(path string, text []byte, name string, want func([]Entry) []Entry, cha
 		return nil, err
 	}
 	if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == name }) {
-		return nil, fault.New(fault.NotFound, "there is no server %q in %s", name, path)
+		return nil, noServer(path, name, entries)
 	}
 	at, ok := find(text, name)
 	if !ok {
@@ -86,6 +84,22 @@ func edit(path string, text []byte, name string, want func([]Entry) []Entry, cha
 		return nil, uneditable(path, name)
 	}
 	return out, nil
+}
+
+// noServer reports a missing entry, with the names of others.
+func noServer(path, name string, entries []Entry) error {
+	e := fault.New(fault.NotFound, "there is no server %q in %s", name, path)
+	var names []string
+	for _, one := range entries {
+		names = append(names, one.Name)
+	}
+	if near := fault.Nearest(name, names, 1); near != nil {
+		return e.WithHint("did you mean %s?", near[0])
+	}
+	if len(names) == 0 {
+		return e.WithHint("it has no servers; sandpiper servers add adds one")
+	}
+	return e.WithHint("its servers are %s", strings.Join(names, ", "))
 }
 
 func uneditable(path, name string) error {

@@ -142,6 +142,9 @@ func (f *flattener) member(key string, v *ast.MappingValueNode) {
 		if f.list[i].key == name { // report the line of the key
 			f.list[i].from = f.at(v.Key)
 		}
+		if key == "" {
+			f.list[i].top = f.at(v.Key)
+		}
 	}
 }
 

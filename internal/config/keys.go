@@ -31,9 +31,11 @@ type draft struct {
 func (d *draft) applyAll(l *loader) error {
 	errs := l.errs
 	for _, s := range l.settings {
-		if err := d.apply(ofSeed(s)); err != nil {
-			errs = append(errs, err)
+		err := d.apply(ofSeed(s))
+		if n := len(errs); err == nil || n > 0 && fault.Message(err) == fault.Message(errs[n-1]) { // of the same unknown section
+			continue
 		}
+		errs = append(errs, err)
 	}
 	return joinErrors(errs)
 }
@@ -231,6 +233,9 @@ func unknown(s setting) error {
 			return fault.New(fault.Invalid, "%s: %s must map names to values, such as NAME: VALUE", s.from, s.key)
 		}
 		return fault.New(fault.Invalid, "%s: %s must contain keys such as %s", s.from, s.key, strings.Join(within(s.key), ", "))
+	}
+	if section, _, nested := strings.Cut(s.key, "."); nested && s.top != "" && !knownKey(section) && len(within(section)) == 0 {
+		s.key, s.from = section, s.top
 	}
 	return fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(s.key, keys))
 }

@@ -57,15 +57,20 @@ func RemoveModel(ctx context.Context, dir, name string) (vectors int64, err erro
 // openEmbedding opens search by embeddings; nil if no model is configured. The model is
 // first called in the background.
 func openEmbedding(c Config, log *slog.Logger) (*embedding.Index, error) {
+	m, err := newEmbedder(c)
+	if m == nil || err != nil {
+		return nil, err
+	}
+	return embedding.New(embedding.Config{Dir: dataDir(c.DataDir).vectorsDir(), Model: m, Timeout: c.Search.Timeout, Log: log}), nil
+}
+
+// newEmbedder returns the configured model, nil if there is none.
+func newEmbedder(c Config) (*model.Embedder, error) {
 	cfg := c.Search.Embeddings
 	if cfg.Provider == "" {
 		return nil, nil
 	}
 	cfg.Resolve = (&secret.References{Lookup: c.Lookup}).Resolve
 	cfg.Dir = string(Models(c.DataDir))
-	m, err := model.New(cfg)
-	if err != nil {
-		return nil, err
-	}
-	return embedding.New(embedding.Config{Dir: dataDir(c.DataDir).vectorsDir(), Model: m, Timeout: c.Search.Timeout, Log: log}), nil
+	return model.New(cfg)
 }

@@ -1,0 +1,52 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
+)
+
+// Check returns the errors with which New or ServeHTTP refuse a configuration, and the warnings that
+// New logs. It compiles the same parts, but neither opens the data directory nor starts anything.
+func Check(c *config.Config) (warnings []string, err error) {
+	d := &Daemon{cfg: Config{Config: *c}, data: &data{dataDir: dataDir(c.DataDir)}}
+	s, err := d.newState(c)
+	if err != nil {
+		return nil, err
+	}
+	servers, err := newServerSet(c)
+	if err != nil {
+		return nil, err
+	}
+	warnings = append(warnings, c.Warnings...)
+	var all policy.Inventory
+	for _, one := range servers.configured {
+		all.Servers = append(all.Servers, one.Name)
+	}
+	for _, f := range s.policy.Findings(all) {
+		warnings = append(warnings, f.String())
+	}
+	_, key := vault.OpenMaster(context.Background(), c.PII.Key, c.DataDir)
+	_, tls := d.openTLS(nil)
+	return warnings, errors.Join(key, tls, checkModels(d.cfg))
+}
+
+// checkModels creates the models of search and tasks, and calls none.
+func checkModels(c Config) error {
+	m, err := newEmbedder(c)
+	if err != nil {
+		return err
+	}
+	if m != nil {
+		defer m.Close()
+	}
+	if _, _, err = newTasks(c, &execution.Tools{}); err != nil {
+		return err
+	}
+	_, err = newAsker(c)
+	return err
+}
