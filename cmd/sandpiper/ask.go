@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
@@ -40,8 +41,15 @@ func unattendedReply(q question.Question) tool.Reply {
 	if q.Approval == "" {
 		return tool.Reply{Action: tool.Cancel}
 	}
-	return tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"approve":false,"reason":"` + approval.NotAsked +
-		`: there is no terminal to ask for approval; run the command at a terminal without --json, or allow this call in the policy"}`)}
+	reason := approval.NotAsked + ": there is no terminal to ask for approval; run the command at a terminal without --json, or allow this call in the policy"
+	if q.From != "" {
+		reason += fmt.Sprintf(" of sandpiper.yaml: policy: {rules: [{tool: %q, decision: allow}]}", q.From)
+	}
+	content, err := json.Marshal(map[string]any{"approve": false, "reason": reason})
+	if err != nil { // strings only
+		panic(err)
+	}
+	return tool.Reply{Action: tool.Accept, Content: content}
 }
 
 // field is a property of a question's schema, with the keywords that a prompt uses.
@@ -97,29 +105,44 @@ func (a *app) askFields(ctx context.Context, q question.Question) (json.RawMessa
 	return body, err == nil
 }
 
-// askApproval asks whether a call may be made. Every answer except yes denies it.
+// askApproval asks whether a call may be made, until the answer is yes or begins with no. The end of
+// the input denies it.
 func (a *app) askApproval(ctx context.Context, q question.Question) (json.RawMessage, bool) {
 	s := styleFor(a.stderr)
-	fmt.Fprintf(a.stderr, "%s\n%s ", visible(q.Text), s.dim("approve (yes | no, with a reason):"))
-	line, ok := a.readLine(ctx)
-	if !ok {
-		return nil, false
+	prompt := "approve (yes | no, with a reason):"
+	if q.From != "" { // the text above may be longer than the screen
+		prompt = visibleName(q.From) + ": " + prompt
 	}
-	content := map[string]any{"approve": true}
-	if (field{Type: "boolean"}).value(line) != true {
-		content = map[string]any{"approve": false, "reason": denialReason(line)}
+	fmt.Fprintln(a.stderr, visible(q.Text))
+	for {
+		fmt.Fprintf(a.stderr, "%s ", s.dim(prompt))
+		line, ok := a.readLine(ctx)
+		if !ok {
+			return nil, false
+		}
+		if answer := parseApproval(line); answer != nil {
+			body, err := json.Marshal(answer)
+			return body, err == nil
+		}
+		prompt = "type yes, or no and a reason:"
 	}
-	body, err := json.Marshal(content)
-	return body, err == nil
 }
 
-// denialReason returns the text after "no", or the whole line.
-func denialReason(line string) string {
-	word, reason, _ := strings.Cut(line, " ")
-	if word = strings.ToLower(strings.Trim(word, ",.;:")); word == "no" || word == "n" {
-		line = reason
+// parseApproval returns the content of an answer; nil if the line neither is yes nor begins with no.
+// Yes with a condition is no answer, since nobody would apply the condition.
+func parseApproval(line string) map[string]any {
+	end := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsLetter(r) })
+	if end < 0 {
+		end = len(line)
 	}
-	return strings.TrimSpace(line)
+	rest := strings.TrimLeft(line[end:], " ,.;:!")
+	switch word := strings.ToLower(line[:end]); {
+	case rest == "" && (word == "yes" || word == "y"):
+		return map[string]any{"approve": true}
+	case word == "no" || word == "n":
+		return map[string]any{"approve": false, "reason": rest}
+	}
+	return nil
 }
 
 func askerLabel(q question.Question) string {

@@ -97,9 +97,13 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	}
 	code := upsert("a@example.com", "b@example.com", "c@example.com", "d@example.com")
 	p := newTerminal(t, home, "exec", "-c", code)
-	const prompt = "approve (yes | no, with a reason):"
+	const prompt = "crm.upsert_contact: approve (yes | no, with a reason):"
 	p.waitFor(`"email": "a@example.com"`)
 	p.waitFor(prompt)
+	for _, unclear := range []string{"yse", "", "maybe", "yes, but only this one"} {
+		p.types(unclear)
+		p.waitFor("type yes, or no and a reason:")
+	}
 	p.types("yes")
 	p.waitFor(`"email": "b@example.com"`)
 	p.waitFor(prompt)
@@ -159,10 +163,13 @@ func TestExecSavesImagesAtTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-	p := newTerminal(t, home, "exec", "-c", `import base64; show(base64.b64decode("`+pixel+`"))`)
+	p := newTerminal(t, home, "exec", "-c", `import base64; result = "[picture]"; show(base64.b64decode("`+pixel+`"))`)
 	p.waitFor("[image: image/png, 70 bytes, saved as image-2.png]")
 	if err := p.cmd.Wait(); err != nil {
 		t.Error(err)
+	}
+	if rest, _ := io.ReadAll(p.ours); strings.Contains(p.said.String()+string(rest), "[picture]") { // fails at the end of the terminal
+		t.Error("the image is reported twice")
 	}
 	want, err := base64.StdEncoding.DecodeString(pixel)
 	if err != nil {

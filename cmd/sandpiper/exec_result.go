@@ -88,6 +88,7 @@ func (a *app) printResult(ctx context.Context, r reply.Result) error {
 		}
 		return exitCodeOf(r)
 	}
+	a.explainMissing(&r)
 	a.printNotes(r)
 	a.printPlan(r)
 	if r.Success() {
@@ -173,6 +174,9 @@ func (a *app) printValue(r reply.Result) error {
 	case len(r.Value) == 0 || string(r.Value) == "null":
 		return nil
 	case json.Unmarshal(r.Value, &text) == nil:
+		if text == "[picture]" && len(r.Images)+len(r.ImageFiles) > 0 { // printNotes has reported it
+			return nil
+		}
 		a.printf("%s\n", visible(text))
 		return nil
 	}
@@ -219,6 +223,9 @@ func (a *app) printFailure(r reply.Result) {
 		message = withFlagNames(message)
 	}
 	if trace := strings.TrimRight(r.Traceback, "\n"); trace != "" {
+		if text, _, ok := strings.Cut(message, " (<code>, line "); ok && strings.HasSuffix(trace, text) {
+			message = text // of a syntax error, whose line is in the traceback
+		}
 		trace = strings.TrimSuffix(trace, message) // it is printed once, as the error
 		fmt.Fprintln(a.stderr, strings.TrimRight(visible(trace), "\n"))
 	}

@@ -145,16 +145,20 @@ func (a *app) printServers(servers []listedServer, path string) {
 		if s.Quarantined > 0 {
 			text += fmt.Sprintf(", %d quarantined", s.Quarantined)
 		}
+		unlisted := s.Enabled && s.State == "" && s.Tools == 0 && s.unlisted
 		switch {
 		case !s.Enabled:
 			text = ""
-		case s.State == "" && s.Tools == 0 && s.unlisted:
-			text = "not listed yet: run sandpiper tools sync " + s.Name
+		case unlisted:
+			text = "not listed yet"
 		}
 		if s.Project {
 			text += ", of the project"
 		}
 		a.printf("%-20s %-18s %-24s %s\n", visibleName(s.Name), strings.ReplaceAll(cmp.Or(s.State, "no daemon"), "_", " "), text, visibleName(s.Target))
+		if unlisted {
+			a.printf("  sandpiper tools sync %s lists its tools, or prints why it cannot\n", visibleName(s.Name))
+		}
 		for _, c := range s.Connections {
 			if c.State == s.State && c.Reason == "" {
 				continue

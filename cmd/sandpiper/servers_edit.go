@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -43,10 +44,8 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 			if s.Name = args[0]; !serverName().MatchString(s.Name) {
 				return usagef("the name of a server is %.60q; use up to 100 letters, digits, \".\", \"_\", \"-\", \"/\" and \"@\", for example github", s.Name)
 			}
-			if first := args[1]; len(args) == 2 && (strings.HasPrefix(first, "https://") || strings.HasPrefix(first, "http://")) {
-				s.URL = first
-			} else {
-				s.Command, s.Args = first, args[2:]
+			if err := setTarget(&s, args[1], args[2:]); err != nil {
+				return err
 			}
 			return a.runServersAdd(cmd.Context(), s)
 		},
@@ -59,6 +58,37 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 	f.BoolVar(&s.Trusted, "trusted", false, "trust the server's annotations of its tools")
 	f.BoolVar(&s.Review, "review", false, "quarantine its tools until you accept them with sandpiper tools accept")
 	return c
+}
+
+// schemeless matches an address without a scheme, such as localhost:3000/mcp.
+var schemeless = lazyregexp.New(`^[\pL\pN-]+(\.[\pL\pN-]+)*(:[0-9]+(/|$)|\.\pL+/)`)
+
+// setTarget sets the URL of a server, or its command and arguments.
+func setTarget(s *config.Server, first string, rest []string) error {
+	isURL := strings.HasPrefix(first, "https://") || strings.HasPrefix(first, "http://")
+	switch _, err := os.Stat(first); {
+	case isURL && len(rest) > 0:
+		return usagef("%.60q is after the URL; a URL has no arguments", rest[0])
+	case isURL:
+		s.URL = first
+	case len(rest) == 0 && strings.Contains(first, "://"):
+		return usagef("the URL of a server is %.200q; it must begin with https:// or http://", first)
+	case len(rest) == 0 && err != nil && schemeless().MatchString(first):
+		return usagef("%.200q is neither a URL nor a program; write http://%[2]s or https://%[2]s", first, first)
+	default:
+		s.Command, s.Args = first, rest
+	}
+	return nil
+}
+
+// warnCommand warns that the program of an added server is not installed.
+func (a *app) warnCommand(s config.Server) {
+	if s.Command == "" || s.Env["PATH"] != "" || strings.ContainsAny(s.Command, `/\$`) {
+		return
+	}
+	if _, err := exec.LookPath(s.Command); err != nil {
+		a.warn(fmt.Sprintf("there is no program %s on PATH; %s cannot start without it", s.Command, s.Name))
+	}
 }
 
 // pairs parses NAME=VALUE or NAME: VALUE.
@@ -94,6 +124,7 @@ func (a *app) runServersAdd(ctx context.Context, s config.Server) error {
 	})
 	if err == nil {
 		a.warnSecrets(s)
+		a.warnCommand(s)
 	}
 	return err
 }
@@ -197,7 +228,7 @@ func (a *app) requestReload(ctx context.Context, d *daemon.Daemon, path string) 
 		return a.writeJSON(map[string]any{"success": true, "file": path, "daemons": append([]daemon.Instance{}, all...)})
 	}
 	if len(all) == 0 {
-		a.printf("It applies from the next start of sandpiper serve.\n")
+		a.printf("It applies at once to commands such as exec, and to sandpiper serve from its next start.\n")
 	}
 	for _, i := range all {
 		switch {
@@ -206,10 +237,18 @@ func (a *app) requestReload(ctx context.Context, d *daemon.Daemon, path string) 
 		case i.Error != "":
 			a.warn(describeDaemon(i))
 		case !slices.Contains(i.Files, path):
-			a.printf("%s, but was started with other files\n", visibleName(describeDaemon(i)))
+			a.warn(describeDaemon(i) + otherFiles(i.Files, path))
 		default:
 			a.printf("%s\n", visibleName(describeDaemon(i)))
 		}
 	}
 	return nil
+}
+
+// otherFiles describes the files of a daemon that was started without the file at path.
+func otherFiles(files []string, path string) string {
+	if len(files) == 0 {
+		return " uses no configuration file; restart it with --config " + path
+	}
+	return fmt.Sprintf(" uses %s instead; restart it with --config %s, or repeat this command with --config and its file", strings.Join(files, ", "), path)
 }

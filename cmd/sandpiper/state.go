@@ -98,6 +98,9 @@ func (a *app) runStateSet(ctx context.Context, d state.Draft, text string) error
 		}
 	}
 	if err := d.Check(); err != nil {
+		if quoted, _ := json.Marshal(text); text != "-" && len(text) < 60 && !json.Valid([]byte(text)) { // a string can be encoded
+			err = fault.Wrap(fault.Invalid, err, "%s", fault.Message(err)).WithHint("write text in quotes: '%s'", quoted)
+		}
 		return err
 	}
 	return a.withHome(ctx, func(home *home.Home) error {

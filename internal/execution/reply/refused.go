@@ -24,7 +24,7 @@ var refusals = []struct {
 	{regexp.MustCompile(`^\[Errno 2\]`), "exec", "only Python can run in the sandbox, and no other program: write it in Python, or use a tool of a server"},
 	{regexp.MustCompile(`^\[Errno 2\]`), "posix_spawn", "only Python can run in the sandbox, and no other program: write it in Python, or use a tool of a server"},
 	{regexp.MustCompile(`^\[Errno (2|13|20)\].*: '/(proc|sys)\b`), "", "/proc and /sys do not exist in the sandbox: use the modules os, platform and resource"},
-	{regexp.MustCompile(`^\[Errno (2|13|20)\].*: '(/(home|root|Users|mnt|media|opt|srv|var|data|content|kaggle)\b|~|[A-Za-z]:\\)`), "",
+	{regexp.MustCompile(`^(\[Errno (2|13|20)\].*|Access denied: path outside workspace): '(/(home|root|Users|mnt|media|opt|srv|var|data|content|kaggle)\b|~|[A-Za-z]:\\)`), "",
 		"the files of the host are not visible: code sees /workspace only, to which write_workspace_file or the user (`sandpiper files put`) add files"},
 	{regexp.MustCompile(`^\[Errno 30\]`), "", "only /workspace, which is kept, and /tmp, which is deleted after the execution, are writable"},
 	{regexp.MustCompile(`^\[Errno (38|95)\]`), "flock", "flock is not available in the sandbox: use fcntl.lockf, or replace a file atomically with os.replace"},
