@@ -83,8 +83,9 @@ func (a *app) runServe(ctx context.Context, flags map[string]string, addr string
 	if err != nil {
 		return err
 	}
-	if err := limitCapabilities(startCapabilities); err != nil {
-		return fmt.Errorf("remove capabilities: %w", err)
+	limit := a.capabilityLimit(flags)
+	if err := limit(startCapabilities); err != nil {
+		return err
 	}
 	reloads := make(chan os.Signal, 1) // before the daemon starts, so that a closed terminal does not end it
 	signal.Notify(reloads, syscall.SIGHUP)
@@ -100,9 +101,9 @@ func (a *app) runServe(ctx context.Context, flags map[string]string, addr string
 	// process.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if addr != "" {
-		err = a.serveHTTP(ctx, d, addr)
+		err = a.serveHTTP(ctx, d, addr, limit)
 	} else {
-		err = a.serveStdio(ctx, d)
+		err = a.serveStdio(ctx, d, limit)
 	}
 	if closing := d.Close(); err == nil && closing != nil {
 		err = fmt.Errorf("stop: %w", closing)
@@ -129,23 +130,38 @@ func (a *app) rawOutput() io.Writer {
 	return a.stdout
 }
 
-func (a *app) serveStdio(ctx context.Context, d *daemon.Daemon) error {
+// capabilityLimit returns limitCapabilities, or a function without effect if the configured
+// sandboxes need the capabilities of root: runsc and QEMU are started with them.
+func (a *app) capabilityLimit(flags map[string]string) func(keep uint64) error {
+	cfg, err := a.loadConfig(flags)
+	if err == nil && (cfg.Backend == "gvisor" || cfg.Backend == "microvm") {
+		return func(uint64) error { return nil }
+	}
+	return func(keep uint64) error {
+		if err := limitCapabilities(keep); err != nil {
+			return fmt.Errorf("remove capabilities: %w", err)
+		}
+		return nil
+	}
+}
+
+func (a *app) serveStdio(ctx context.Context, d *daemon.Daemon, limit func(uint64) error) error {
 	if isTerminal(a.stdin) {
 		a.warn("sandpiper serve expects MCP messages on standard input, which is a terminal; MCP clients start this command themselves. Press Ctrl-D to exit.")
 	}
-	if err := limitCapabilities(servingCapabilities); err != nil {
-		return fmt.Errorf("remove capabilities: %w", err)
+	if err := limit(servingCapabilities); err != nil {
+		return err
 	}
 	return d.Serve(ctx, a.stdin, a.rawOutput())
 }
 
-func (a *app) serveHTTP(ctx context.Context, d *daemon.Daemon, addr string) error {
+func (a *app) serveHTTP(ctx context.Context, d *daemon.Daemon, addr string, limit func(uint64) error) error {
 	ln, err := d.Listen(ctx, addr)
 	if err != nil {
 		return err
 	}
-	if err := limitCapabilities(servingCapabilities); err != nil {
-		return fmt.Errorf("remove capabilities: %w", err)
+	if err := limit(servingCapabilities); err != nil {
+		return err
 	}
 	fmt.Fprintf(a.stderr, "MCP at %s://%s/mcp\n", d.Scheme(), ln.Addr())
 	defer a.notify(ctx)()
