@@ -31,6 +31,7 @@ const (
 	// diskQuick bounds an urgent measurement, diskFrozen one while code is frozen, which
 	// happens at most once per diskThaw.
 	diskQuick  = 100 * time.Millisecond
+	diskFirst  = 2 * time.Second // of a measurement before code runs
 	diskFrozen = 20 * time.Second
 	diskThaw   = time.Second
 	// diskStale is the age of the last measurement above which the next one is urgent, and

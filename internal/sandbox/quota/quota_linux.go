@@ -76,7 +76,7 @@ func (m *Member) Prepare() {
 	measured := !m.disk.last.at.IsZero()
 	m.disk.mu.Unlock()
 	if !measured {
-		_, _ = m.disk.measureFor(diskQuick)
+		_, _ = m.disk.measureFor(diskFirst)
 	}
 }
 
