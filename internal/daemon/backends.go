@@ -94,6 +94,21 @@ func (m backendMaker) microVM(ctx context.Context) (sandbox.Backend, error) {
 	return microVMBackend{b, in}, nil
 }
 
+// checkBackend fails if the configured backend needs a program that this machine does not have:
+// that is no reason to serve with another isolation, or without execution.
+func (d *Daemon) checkBackend(ctx context.Context) error {
+	if d.cfg.Backend != nil || d.isPassthrough() {
+		return nil
+	}
+	switch d.cfg.Config.Backend {
+	case "gvisor":
+		return gvisor.Check(ctx, d.cfg.Runsc)
+	case "microvm":
+		return microvm.Check(microvm.Config{Kernel: d.cfg.MicroVM.Kernel, Accel: d.cfg.MicroVM.Accel})
+	}
+	return nil
+}
+
 // install installs CPython and the packages if necessary.
 func (m backendMaker) install(ctx context.Context) (*installation, error) {
 	installed, err := python.Install(ctx, python.Config{

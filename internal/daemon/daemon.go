@@ -32,8 +32,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/gvisor"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
@@ -331,21 +329,6 @@ func (d *Daemon) prepareOnce() {
 		d.log.Warn("the profile passthrough lists the tools of servers, but no server is configured; see docs/passthrough.md")
 	}
 	d.Servers.start()
-}
-
-// checkBackend fails if the configured backend needs a program that this machine does not have:
-// that is no reason to serve with another isolation, or without execution.
-func (d *Daemon) checkBackend(ctx context.Context) error {
-	if d.cfg.Backend != nil || d.isPassthrough() {
-		return nil
-	}
-	switch d.cfg.Config.Backend {
-	case "gvisor":
-		return gvisor.Check(ctx, d.cfg.Runsc)
-	case "microvm":
-		return microvm.Check(microvm.Config{Kernel: d.cfg.MicroVM.Kernel, Accel: d.cfg.MicroVM.Accel})
-	}
-	return nil
 }
 
 func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(mcpserver.Passthrough) }

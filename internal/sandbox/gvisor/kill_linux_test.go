@@ -36,7 +36,7 @@ func beDaemon(config string) {
 			panic(err)
 		}
 		fmt.Println("opened")
-		go s.Run(ctx, sandbox.Program{ID: "endless", Code: "import os\nos.fork()\nwhile True: pass"}, noHost{})
+		go s.Run(ctx, sandbox.Program{ID: "endless", Code: "import os\nos.fork()\nwhile True: pass"}, sandbox.NoHost{})
 	}
 }
 

@@ -143,7 +143,7 @@ func (h *host) run(b *Backend, spec sandbox.Spec, code string) sandbox.Outcome {
 		h.t.Fatal(err)
 	}
 	defer s.Close()
-	out, err := s.Run(h.t.Context(), sandbox.Program{ID: "test", Code: code}, noHost{})
+	out, err := s.Run(h.t.Context(), sandbox.Program{ID: "test", Code: code}, sandbox.NoHost{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ for _ in range(5):
         held = os.urandom(1 << 20) * 90
         time.sleep(5)
         os._exit(0)
-time.sleep(5)`}, noHost{})
+time.sleep(5)`}, sandbox.NoHost{})
 	if err != nil || out.Status != sandbox.OverLimit || out.Limit != sandbox.LimitMemory {
 		t.Errorf("%v %+v", err, out)
 	}
@@ -280,7 +280,7 @@ while time.monotonic() < began + 4:
         for n in range(20): open(f"/workspace/{n}", "w").close()
         os._exit(0)
     ends.append(os.waitpid(pid, 0)[1])
-[any(ends), len(ends) > 5]`}, noHost{})
+[any(ends), len(ends) > 5]`}, sandbox.NoHost{})
 		if err != nil || string(out.Result) != "[false,true]" {
 			t.Errorf("%v %+v", err, out)
 		}

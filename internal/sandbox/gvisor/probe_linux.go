@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -90,7 +89,7 @@ func (b *Backend) runProbe(ctx context.Context) (*probeResult, error) {
 	defer os.Remove(canary)
 	vars, _ := json.Marshal(map[string]any{"canary": canary, "limit": spec.Limits.MemoryBytes})
 	p := &probeResult{b: b, limits: spec.Limits, host: hostRelease()}
-	out, err := s.Run(ctx, sandbox.Program{ID: "probe", Code: probeCode, Vars: vars}, noHost{})
+	out, err := s.Run(ctx, sandbox.Program{ID: "probe", Code: probeCode, Vars: vars}, sandbox.NoHost{})
 	if err != nil {
 		return nil, err
 	}
@@ -100,29 +99,10 @@ func (b *Backend) runProbe(ctx context.Context) (*probeResult, error) {
 	if err := json.Unmarshal(out.Result, &p.in); err != nil {
 		return nil, err
 	}
-	out, err = s.Run(ctx, sandbox.Program{ID: "probe", Code: memoryCode, Vars: vars}, noHost{})
+	out, err = s.Run(ctx, sandbox.Program{ID: "probe", Code: sandbox.MemoryProbe, Vars: vars}, sandbox.NoHost{})
 	p.kills = string(out.Status) + " " + out.Limit
 	return p, err
 }
-
-// memoryCode allocates twice the limit in four processes, each well below it.
-const memoryCode = `
-import os, time
-for i in range(4):
-    if os.fork() == 0:
-        held = b"x" * (limit // 2)
-        time.sleep(2)
-        os._exit(0)
-time.sleep(1.5)
-`
-
-// noHost is a Host without methods.
-type noHost struct{}
-
-func (noHost) Call(context.Context, string, []byte) ([]byte, error) {
-	return nil, errors.New("the probe makes no calls")
-}
-func (noHost) Output([]byte) error { return nil }
 
 func hostRelease() string {
 	var u unix.Utsname
@@ -135,29 +115,21 @@ func (p *probeResult) layers() []sandbox.Layer {
 	ids := in.PID == 1 && slices.Equal(in.IDs, []int{65534, 65534})
 	limits := in.Limits["AS"] > 0 && in.Limits["NOFILE"] == int64(p.limits.OpenFiles) && in.Memory == "MemoryError" && in.Processes < p.limits.Processes
 	return []sandbox.Layer{
-		layer("runsc", true, "%s, version %s, platform systrap", p.b.program.path, p.b.program.version),
-		layer("second kernel", in.Release != p.host, "code sees kernel %s, the host has %s", in.Release, p.host),
-		layer("private root", in.Outside != "", "reading a file of the host: %s; visible: %s", describe(in.Outside), strings.Join(in.Root, " ")),
-		layer("identity", ids, "code is pid %d and has the ids %v", in.PID, in.IDs),
+		sandbox.Tested("runsc", true, "%s, version %s, platform systrap", p.b.program.path, p.b.program.version),
+		sandbox.Tested("second kernel", in.Release != p.host, "code sees kernel %s, the host has %s", in.Release, p.host),
+		sandbox.Tested("private root", in.Outside != "", "reading a file of the host: %s; visible: %s", sandbox.Attempted(in.Outside), strings.Join(in.Root, " ")),
+		sandbox.Tested("identity", ids, "code is pid %d and has the ids %v", in.PID, in.IDs),
 		p.seccomp(),
-		layer("network", in.Calls["socket"] != "", "gVisor has none; socket: %s", describe(in.Calls["socket"])),
-		layer("limits", limits, "allocating above %d MB: %s; %d of %d processes could be forked", p.limits.MemoryBytes>>20, describe(in.Memory), in.Processes, p.limits.Processes),
+		sandbox.Tested("network", in.Calls["socket"] != "", "gVisor has none; socket: %s", sandbox.Attempted(in.Calls["socket"])),
+		sandbox.Tested("limits", limits, "allocating above %d MB: %s; %d of %d processes could be forked", p.limits.MemoryBytes>>20, sandbox.Attempted(in.Memory), in.Processes, p.limits.Processes),
 		p.memory(),
 		p.uid(),
-		limitation("landlock", in.Device == "", "gVisor does not have it: writing to /dev/zero: %s. The devices are those of gVisor: %s", describe(in.Device), strings.Join(in.Devices, " ")),
+		limitation("landlock", in.Device == "", "gVisor does not have it: writing to /dev/zero: %s. The devices are those of gVisor: %s", sandbox.Attempted(in.Device), strings.Join(in.Devices, " ")),
 		limitation("number of files in /tmp", in.Files > 20_000, "%d could be created; their memory counts towards the memory limit", in.Files),
-		limitation("unnamed files", in.Unnamed != "", "O_TMPFILE: %s", describe(in.Unnamed)),
-		limitation("priority", in.Priority == "", "raising it after lowering it: %s; it has no effect outside of the sandbox", describe(in.Priority)),
+		limitation("unnamed files", in.Unnamed != "", "O_TMPFILE: %s", sandbox.Attempted(in.Unnamed)),
+		limitation("priority", in.Priority == "", "raising it after lowering it: %s; it has no effect outside of the sandbox", sandbox.Attempted(in.Priority)),
 		{Name: "share of the processors", State: "missing", Detail: "a tenant that runs more programs gets more processor time"},
 	}
-}
-
-func layer(name string, ok bool, detail string, args ...any) sandbox.Layer {
-	l := sandbox.Layer{Name: name, State: "enforced", Required: true, Detail: fmt.Sprintf(detail, args...)}
-	if !ok {
-		l.State = "failed"
-	}
-	return l
 }
 
 // limitation is a layer that gVisor lacks if differs is set.
@@ -174,19 +146,19 @@ func (p *probeResult) seccomp() sandbox.Layer {
 	var tried []string
 	for call, name := range p.in.Calls {
 		ok = ok && name != ""
-		tried = append(tried, call+": "+describe(name))
+		tried = append(tried, call+": "+sandbox.Attempted(name))
 	}
 	slices.Sort(tried)
-	return layer("seccomp", ok, "allow list inside; %s", strings.Join(tried, ", "))
+	return sandbox.Tested("seccomp", ok, "allow list inside; %s", strings.Join(tried, ", "))
 }
 
 func (p *probeResult) memory() sandbox.Layer {
 	ended := strings.HasPrefix(p.kills, string(sandbox.OverLimit))
 	version, why := p.b.groups.Version()
 	if version > 0 {
-		return layer("memory of all processes", ended, "the daemon measures and kills, with cgroup v%d above it; four processes above the limit: %s", version, p.kills)
+		return sandbox.Tested("memory of all processes", ended, "the daemon measures and kills, with cgroup v%d above it; four processes above the limit: %s", version, p.kills)
 	}
-	l := layer("memory of all processes", ended, "no cgroup (%s): the daemon measures and kills; four processes above the limit: %s", why, p.kills)
+	l := sandbox.Tested("memory of all processes", ended, "no cgroup (%s): the daemon measures and kills; four processes above the limit: %s", why, p.kills)
 	if ended {
 		l.State = "soft"
 	}
@@ -196,15 +168,8 @@ func (p *probeResult) memory() sandbox.Layer {
 
 func (p *probeResult) uid() sandbox.Layer {
 	if process.NobodyUID() != 0 {
-		return layer("own uid", true, "files of each tenant have their own host uid, from %d; runsc itself runs as root", process.FirstUID)
+		return sandbox.Tested("own uid", true, "files of each tenant have their own host uid, from %d; runsc itself runs as root", process.FirstUID)
 	}
 	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "all tenants share the daemon's host uid; gVisor isolates them",
 		Remedy: "run as root to give each tenant its own uid"}
-}
-
-func describe(name string) string {
-	if name == "" {
-		return "succeeded"
-	}
-	return name
 }

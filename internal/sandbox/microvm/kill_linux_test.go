@@ -39,7 +39,7 @@ func beDaemon(text string) {
 		var s sandbox.Sandbox
 		if s, err = b.Open(context.Background(), k.Spec); err == nil {
 			fmt.Println("run")
-			_, err = s.Run(context.Background(), sandbox.Program{ID: "test", Code: "while True: pass"}, noHost{})
+			_, err = s.Run(context.Background(), sandbox.Program{ID: "test", Code: "while True: pass"}, sandbox.NoHost{})
 		}
 	}
 	fmt.Println(err)

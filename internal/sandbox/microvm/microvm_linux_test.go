@@ -127,20 +127,12 @@ func (h *host) run(b *Backend, spec sandbox.Spec, code string) sandbox.Outcome {
 		h.t.Fatal(err)
 	}
 	defer s.Close()
-	out, err := s.Run(h.t.Context(), sandbox.Program{ID: "test", Code: code}, noHost{})
+	out, err := s.Run(h.t.Context(), sandbox.Program{ID: "test", Code: code}, sandbox.NoHost{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	return out
 }
-
-// noHost is a Host without methods.
-type noHost struct{}
-
-func (noHost) Call(context.Context, string, []byte) ([]byte, error) {
-	return nil, errors.New("this test makes no calls")
-}
-func (noHost) Output([]byte) error { return nil }
 
 func TestRunInVirtualMachine(t *testing.T) {
 	h := newHost(t)
@@ -156,7 +148,7 @@ func TestRunInVirtualMachine(t *testing.T) {
 	number := 0
 	run := func(code string) sandbox.Outcome {
 		number++
-		out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code}, noHost{})
+		out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code}, sandbox.NoHost{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -100,7 +99,7 @@ func (p *probeResult) run(ctx context.Context, spec sandbox.Spec, in *attempts) 
 	v := s.(*box).vm
 	p.programs = map[string]confinement{"QEMU": confinementOf(v.qemu), "virtiofsd": confinementOf(v.sharing)}
 	vars, _ := json.Marshal(map[string]any{"canary": "/proc/1/cmdline"})
-	out, err := s.Run(ctx, sandbox.Program{ID: "probe", Code: probeCode, Vars: vars}, silent{})
+	out, err := s.Run(ctx, sandbox.Program{ID: "probe", Code: probeCode, Vars: vars}, sandbox.NoHost{})
 	if err == nil && out.Status != sandbox.Completed {
 		err = fmt.Errorf("the probe ended with status %s: %s %s", out.Status, out.Error, out.Traceback)
 	}
@@ -110,7 +109,7 @@ func (p *probeResult) run(ctx context.Context, spec sandbox.Spec, in *attempts) 
 	if err != nil || p.memory.Status != "" {
 		return err
 	}
-	p.memory, err = s.Run(ctx, sandbox.Program{ID: "probe", Code: memoryCode}, silent{})
+	p.memory, err = s.Run(ctx, sandbox.Program{ID: "probe", Code: memoryCode}, sandbox.NoHost{})
 	return err
 }
 
@@ -124,14 +123,6 @@ for i in range(4):
         os._exit(0)
 time.sleep(60)
 `
-
-// silent is a Host without methods.
-type silent struct{}
-
-func (silent) Call(context.Context, string, []byte) ([]byte, error) {
-	return nil, errors.New("the probe makes no calls")
-}
-func (silent) Output([]byte) error { return nil }
 
 // confinement is what the kernel reports of a process on the host.
 type confinement struct {
@@ -157,14 +148,6 @@ func confinementOf(p *child) confinement {
 	return c
 }
 
-func layer(name string, ok bool, detail string, args ...any) sandbox.Layer {
-	l := sandbox.Layer{Name: name, State: "enforced", Required: true, Detail: fmt.Sprintf(detail, args...)}
-	if !ok {
-		l.State = "failed"
-	}
-	return l
-}
-
 func (p *probeResult) layers() []sandbox.Layer {
 	list := []sandbox.Layer{p.machine()}
 	for _, name := range slices.Sorted(maps.Keys(p.programs)) {
@@ -179,7 +162,7 @@ func (p *probeResult) machine() sandbox.Layer {
 		return sandbox.Layer{Name: "virtual machine", State: "soft", Detail: "sandbox.microvm.accel is tcg: the processor is emulated, WHICH IS NOT AN ISOLATION BOUNDARY; " + detail,
 			Remedy: "use tcg for tests only: set sandbox.microvm.accel to kvm"}
 	}
-	return layer("virtual machine", p.in.Kernel == p.b.kernel.version, "KVM; %s", detail)
+	return sandbox.Tested("virtual machine", p.in.Kernel == p.b.kernel.version, "KVM; %s", detail)
 }
 
 func (p *probeResult) program(name string) sandbox.Layer {
@@ -189,13 +172,13 @@ func (p *probeResult) program(name string) sandbox.Layer {
 		ok = ok && c.status[set] != "" && strings.Trim(c.status[set], "0") == ""
 	}
 	uid, _, _ := strings.Cut(c.status["Uid"], "\t")
-	return layer(name, ok, "uid %s; namespaces shared with the daemon: %v; capabilities %s; NoNewPrivs %s; Seccomp %s",
+	return sandbox.Tested(name, ok, "uid %s; namespaces shared with the daemon: %v; capabilities %s; NoNewPrivs %s; Seccomp %s",
 		uid, c.shared, c.status["CapEff"], c.status["NoNewPrivs"], c.status["Seccomp"])
 }
 
 func (p *probeResult) network() sandbox.Layer {
-	return layer("network", p.in.Calls["socket"] != "" && p.in.Calls["vsock"] != "", "the guest has no network device; socket: %s; socket to the host: %s",
-		described(p.in.Calls["socket"]), described(p.in.Calls["vsock"]))
+	return sandbox.Tested("network", p.in.Calls["socket"] != "" && p.in.Calls["vsock"] != "", "the guest has no network device; socket: %s; socket to the host: %s",
+		sandbox.Attempted(p.in.Calls["socket"]), sandbox.Attempted(p.in.Calls["vsock"]))
 }
 
 func (p *probeResult) guest() sandbox.Layer {
@@ -203,29 +186,29 @@ func (p *probeResult) guest() sandbox.Layer {
 	var tried []string
 	for _, name := range slices.Sorted(maps.Keys(p.in.Calls)) {
 		ok = ok && p.in.Calls[name] != ""
-		tried = append(tried, name+": "+described(p.in.Calls[name]))
+		tried = append(tried, name+": "+sandbox.Attempted(p.in.Calls[name]))
 	}
-	return layer("lockdown in the guest", ok, "visible: %s; %s", strings.Join(p.in.Root, " "), strings.Join(tried, ", "))
+	return sandbox.Tested("lockdown in the guest", ok, "visible: %s; %s", strings.Join(p.in.Root, " "), strings.Join(tried, ", "))
 }
 
 func (p *probeResult) randomness() sandbox.Layer {
-	return layer("random state", p.in.Random != "" && p.in.Random != p.other.Random, "two guests of the snapshot drew %.8s… and %.8s…", p.in.Random, p.other.Random)
+	return sandbox.Tested("random state", p.in.Random != "" && p.in.Random != p.other.Random, "two guests of the snapshot drew %.8s… and %.8s…", p.in.Random, p.other.Random)
 }
 
 func (p *probeResult) limits() sandbox.Layer {
-	return layer("memory of all processes", p.memory.Limit == sandbox.LimitMemory, "cgroup v2 of the guest, whose memory is fixed; four processes above the limit: %s %s", p.memory.Status, p.memory.Limit)
+	return sandbox.Tested("memory of all processes", p.memory.Limit == sandbox.LimitMemory, "cgroup v2 of the guest, whose memory is fixed; four processes above the limit: %s %s", p.memory.Status, p.memory.Limit)
 }
 
 func (p *probeResult) uid() sandbox.Layer {
 	if process.NobodyUID() != 0 {
-		return layer("own uid", true, "virtiofsd of each tenant has its own host uid, from %d, QEMU another one", process.FirstUID)
+		return sandbox.Tested("own uid", true, "virtiofsd of each tenant has its own host uid, from %d, QEMU another one", process.FirstUID)
 	}
 	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "QEMU and virtiofsd of all tenants have the daemon's host uid; namespaces isolate them",
 		Remedy: "run as root to give each tenant its own uid"}
 }
 
 func (p *probeResult) unnamed() sandbox.Layer {
-	l := sandbox.Layer{Name: "unnamed files", State: "missing", Detail: "virtiofs has none in the workspace (O_TMPFILE: " + described(p.in.Unnamed) + "); /tmp has them"}
+	l := sandbox.Layer{Name: "unnamed files", State: "missing", Detail: "virtiofs has none in the workspace (O_TMPFILE: " + sandbox.Attempted(p.in.Unnamed) + "); /tmp has them"}
 	if p.in.Unnamed == "" {
 		l.State, l.Detail = "enforced", "O_TMPFILE works in the workspace"
 	}
@@ -233,10 +216,3 @@ func (p *probeResult) unnamed() sandbox.Layer {
 }
 
 var processors = sandbox.Layer{Name: "share of the processors", State: "soft", Detail: "each guest has one processor; guests of all tenants compete equally"}
-
-func described(errName string) string {
-	if errName == "" {
-		return "succeeded"
-	}
-	return errName
-}

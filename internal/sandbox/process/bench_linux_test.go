@@ -49,7 +49,7 @@ func BenchmarkLive(b *testing.B) {
 			var times []time.Duration
 			for b.Loop() {
 				start := time.Now()
-				if _, err := s.Run(b.Context(), sandbox.Program{ID: "b", Code: "1+1"}, noHost{}); err != nil {
+				if _, err := s.Run(b.Context(), sandbox.Program{ID: "b", Code: "1+1"}, sandbox.NoHost{}); err != nil {
 					b.Fatal(err)
 				}
 				times = append(times, time.Since(start))

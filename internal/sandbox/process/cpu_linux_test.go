@@ -28,7 +28,7 @@ func TestCPUTimeIsMeasured(t *testing.T) {
 		"a child":         {"p = os.fork()\nif p == 0:\n    burn(0.4)\n    os._exit(0)\nos.waitpid(p, 0)", 380 * time.Millisecond, 600 * time.Millisecond},
 		"a zombie":        {"p = os.fork()\nif p == 0:\n    burn(0.4)\n    os._exit(0)\ntime.sleep(1)", 380 * time.Millisecond, 600 * time.Millisecond},
 	} {
-		out, err := x.Run(t.Context(), sandbox.Program{ID: "test", Code: burn + c.code, MeasureCPU: true}, noHost{})
+		out, err := x.Run(t.Context(), sandbox.Program{ID: "test", Code: burn + c.code, MeasureCPU: true}, sandbox.NoHost{})
 		if err != nil || out.Status != sandbox.Completed {
 			t.Fatalf("%s: %+v %v", name, out, err)
 		}
@@ -39,7 +39,7 @@ func TestCPUTimeIsMeasured(t *testing.T) {
 	if out := runIn(t, x, burn+"burn(0.1)"); out.Usage.CPU != 0 {
 		t.Errorf("not asked for: %v", out.Usage.CPU)
 	}
-	out, err := x.Run(t.Context(), sandbox.Program{ID: "test", Code: burn + "burn(0.4)\nos._exit(0)", MeasureCPU: true}, noHost{})
+	out, err := x.Run(t.Context(), sandbox.Program{ID: "test", Code: burn + "burn(0.4)\nos._exit(0)", MeasureCPU: true}, sandbox.NoHost{})
 	if err != nil || out.Usage.CPU < 380*time.Millisecond {
 		t.Errorf("a worker that ended: %v %v", out.Usage.CPU, err)
 	}

@@ -30,7 +30,7 @@ while True: pass
 
 // firstOutput is a Host that sends its first output to a channel.
 type firstOutput struct {
-	noHost
+	sandbox.NoHost
 	output chan string
 }
 
@@ -244,7 +244,7 @@ func TestKilledWorkerEndsOneExecution(t *testing.T) {
 	if out := <-other; string(out.Result) != `"whole"` {
 		t.Errorf("the other: %+v", out)
 	}
-	if out, err := x.Run(t.Context(), sandbox.Program{Code: "1"}, noHost{}); err != nil || out.Status != sandbox.Crashed {
+	if out, err := x.Run(t.Context(), sandbox.Program{Code: "1"}, sandbox.NoHost{}); err != nil || out.Status != sandbox.Crashed {
 		t.Errorf("running again: %+v %v", out, err)
 	}
 }

@@ -71,7 +71,7 @@ func TestWorkspaceOverQuotaMayShrink(t *testing.T) {
 	}
 	defer box.Close()
 	run := func(code string) sandbox.Outcome {
-		out, err := box.Run(t.Context(), sandbox.Program{Code: code}, noHost{})
+		out, err := box.Run(t.Context(), sandbox.Program{Code: code}, sandbox.NoHost{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -246,7 +246,7 @@ func openBox(t *testing.T, b *Backend, h *host, owner string) *box {
 
 func runIn(t *testing.T, x *box, code string) sandbox.Outcome {
 	t.Helper()
-	out, err := x.Run(t.Context(), sandbox.Program{ID: "test", Code: code}, noHost{})
+	out, err := x.Run(t.Context(), sandbox.Program{ID: "test", Code: code}, sandbox.NoHost{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +255,7 @@ func runIn(t *testing.T, x *box, code string) sandbox.Outcome {
 
 // ear hears what is printed.
 type ear struct {
-	noHost
+	sandbox.NoHost
 	output []string
 }
 
@@ -301,7 +301,7 @@ func BenchmarkThawAndRun(b *testing.B) {
 		if err := x.Thaw(); err != nil {
 			b.Fatal(err)
 		}
-		if out, err := x.Run(b.Context(), sandbox.Program{Code: "1"}, noHost{}); err != nil || out.Status != sandbox.Completed {
+		if out, err := x.Run(b.Context(), sandbox.Program{Code: "1"}, sandbox.NoHost{}); err != nil || out.Status != sandbox.Completed {
 			b.Fatal(out, err)
 		}
 	}

@@ -56,7 +56,7 @@ func TestHostFileToolsOnChangingWorkspace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer box.Close()
-	out, err := box.Run(t.Context(), sandbox.Program{ID: "hostile", Code: hostileCode, Vars: []byte(`{"canary":"` + canary + `"}`)}, noHost{})
+	out, err := box.Run(t.Context(), sandbox.Program{ID: "hostile", Code: hostileCode, Vars: []byte(`{"canary":"` + canary + `"}`)}, sandbox.NoHost{})
 	if err != nil || out.Status != sandbox.Completed {
 		t.Fatalf("%v %s %s %s", err, out.Status, out.Error, out.Traceback)
 	}

@@ -34,7 +34,7 @@ func TestRunReturnsErrDamagedForDeletedFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer live.Close()
-	if out, err := live.Run(t.Context(), sandbox.Program{Code: "import nothing_of_that_name"}, noHost{}); err != nil || out.Status != sandbox.Raised {
+	if out, err := live.Run(t.Context(), sandbox.Program{Code: "import nothing_of_that_name"}, sandbox.NoHost{}); err != nil || out.Status != sandbox.Raised {
 		t.Errorf("with all files there: %+v %v", out, err)
 	}
 	b.integrity.mu.Lock()
@@ -46,7 +46,7 @@ func TestRunReturnsErrDamagedForDeletedFiles(t *testing.T) {
 	if !in.Intact(false) || in.Intact(true) {
 		t.Errorf("without one file: Intact(false) = %t, Intact(true) = %t", in.Intact(false), in.Intact(true))
 	}
-	out, err := live.Run(t.Context(), sandbox.Program{Code: "import wave"}, noHost{})
+	out, err := live.Run(t.Context(), sandbox.Program{Code: "import wave"}, sandbox.NoHost{})
 	if !errors.Is(err, sandbox.ErrDamaged) || fault.KindOf(err) != fault.Unavailable || fault.Hint(err) == "" {
 		t.Errorf("an import of a deleted module: %+v %v", out, err)
 	}

@@ -20,7 +20,7 @@ func TestManySandboxesAreOpenAtOnce(t *testing.T) {
 		}
 		defer s.Close()
 		if n%50 == 49 {
-			if out, err := s.Run(t.Context(), sandbox.Program{Code: "6*7"}, noHost{}); err != nil || string(out.Result) != "42" {
+			if out, err := s.Run(t.Context(), sandbox.Program{Code: "6*7"}, sandbox.NoHost{}); err != nil || string(out.Result) != "42" {
 				t.Fatalf("number %d: %+v %v", n, out, err)
 			}
 		}

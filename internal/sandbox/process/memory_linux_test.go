@@ -77,7 +77,7 @@ func TestMemoryErrorLeavesInterpreterUsable(t *testing.T) {
 		{"len(held)", sandbox.Completed},
 		{"del held\nlen(b'x' * (400 << 20))", sandbox.Completed},
 	} {
-		out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: c.code}, noHost{})
+		out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: c.code}, sandbox.NoHost{})
 		if err != nil || out.Status != c.status {
 			t.Fatalf("%s: %v %+v", c.code, err, out)
 		}

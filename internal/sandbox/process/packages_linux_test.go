@@ -147,7 +147,7 @@ func TestRestrictedCodeHasNoPackages(t *testing.T) {
 	}
 	defer s.Close()
 	for _, code := range []string{"import good", "from good import there", "exec('import good')"} {
-		out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code, Restricted: true}, noHost{})
+		out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code, Restricted: true}, sandbox.NoHost{})
 		if err != nil || out.ErrorType != "RestrictedError" {
 			t.Errorf("%s: %v %+v", code, err, out)
 		}

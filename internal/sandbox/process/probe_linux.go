@@ -88,7 +88,7 @@ func (b *Backend) runProbe(ctx context.Context) (*probeResult, error) {
 	pid := x.w.hostPID()
 	p.status = procStatus(fmt.Sprintf("/proc/%d/status", pid))
 	p.shared = sharedNamespaces(pid)
-	out, err := s.Run(ctx, sandbox.Program{ID: "probe", Code: probeCode, Vars: vars}, noHost{})
+	out, err := s.Run(ctx, sandbox.Program{ID: "probe", Code: probeCode, Vars: vars}, sandbox.NoHost{})
 	if err != nil {
 		return nil, err
 	}
@@ -98,29 +98,10 @@ func (b *Backend) runProbe(ctx context.Context) (*probeResult, error) {
 	if err := json.Unmarshal(out.Result, &p.in); err != nil {
 		return nil, err
 	}
-	out, err = s.Run(ctx, sandbox.Program{ID: "probe", Code: memoryCode, Vars: vars}, noHost{})
+	out, err = s.Run(ctx, sandbox.Program{ID: "probe", Code: sandbox.MemoryProbe, Vars: vars}, sandbox.NoHost{})
 	p.kills = string(out.Status) + " " + out.Limit
 	return p, err
 }
-
-// memoryCode allocates twice the limit in four processes, each well below it.
-const memoryCode = `
-import os, time
-for i in range(4):
-    if os.fork() == 0:
-        held = b"x" * (limit // 2)
-        time.sleep(2)
-        os._exit(0)
-time.sleep(1.5)
-`
-
-// noHost is a Host without methods.
-type noHost struct{}
-
-func (noHost) Call(context.Context, string, []byte) ([]byte, error) {
-	return nil, fmt.Errorf("the probe makes no calls")
-}
-func (noHost) Output([]byte) error { return nil }
 
 // probeSpec returns a spec with an empty directory below the root "workspaces".
 func (b *Backend) probeSpec() (sandbox.Spec, func(), error) {
@@ -158,23 +139,15 @@ func (p *probeResult) layers() []sandbox.Layer {
 	}
 }
 
-func layer(name string, ok bool, detail string, args ...any) sandbox.Layer {
-	l := sandbox.Layer{Name: name, State: "enforced", Required: true, Detail: fmt.Sprintf(detail, args...)}
-	if !ok {
-		l.State = "failed"
-	}
-	return l
-}
-
 func (p *probeResult) namespaces() sandbox.Layer {
 	if len(p.shared) > 0 {
-		return layer("namespaces", false, "shared with the daemon: %s", strings.Join(p.shared, ", "))
+		return sandbox.Tested("namespaces", false, "shared with the daemon: %s", strings.Join(p.shared, ", "))
 	}
-	return layer("namespaces", p.in.PID == 1, "user, mount, pid, net, ipc, uts and cgroup are separate; it is pid %d", p.in.PID)
+	return sandbox.Tested("namespaces", p.in.PID == 1, "user, mount, pid, net, ipc, uts and cgroup are separate; it is pid %d", p.in.PID)
 }
 
 func (p *probeResult) root() sandbox.Layer {
-	return layer("private root", p.in.Outside != "" && len(p.in.Root) < 12, "reading a file of the host: %s; visible: %s", describeErrno(p.in.Outside), strings.Join(p.in.Root, " "))
+	return sandbox.Tested("private root", p.in.Outside != "" && len(p.in.Root) < 12, "reading a file of the host: %s; visible: %s", sandbox.Attempted(p.in.Outside), strings.Join(p.in.Root, " "))
 }
 
 func (p *probeResult) capabilities() sandbox.Layer {
@@ -184,11 +157,11 @@ func (p *probeResult) capabilities() sandbox.Layer {
 			held = append(held, set+" "+p.status[set])
 		}
 	}
-	return layer("capabilities", len(held) == 0, "held: %s", joinOrNone(held))
+	return sandbox.Tested("capabilities", len(held) == 0, "held: %s", joinOrNone(held))
 }
 
 func (p *probeResult) noNewPrivs() sandbox.Layer {
-	return layer("no_new_privs", p.status["NoNewPrivs"] == "1", "NoNewPrivs is %s", p.status["NoNewPrivs"])
+	return sandbox.Tested("no_new_privs", p.status["NoNewPrivs"] == "1", "NoNewPrivs is %s", p.status["NoNewPrivs"])
 }
 
 func (p *probeResult) seccomp() sandbox.Layer {
@@ -196,9 +169,9 @@ func (p *probeResult) seccomp() sandbox.Layer {
 	var tried []string
 	for call, errName := range p.in.Calls {
 		ok = ok && errName != ""
-		tried = append(tried, call+": "+describeErrno(errName))
+		tried = append(tried, call+": "+sandbox.Attempted(errName))
 	}
-	return layer("seccomp", ok, "allow list; %s", strings.Join(tried, ", "))
+	return sandbox.Tested("seccomp", ok, "allow list; %s", strings.Join(tried, ", "))
 }
 
 func (p *probeResult) landlock() sandbox.Layer {
@@ -206,7 +179,7 @@ func (p *probeResult) landlock() sandbox.Layer {
 		return sandbox.Layer{Name: "landlock", State: "missing", Detail: "this kernel has no Landlock; the private root and seccomp are in force without it",
 			Remedy: "use kernel 5.13 or later with landlock among the security modules (lsm=landlock,…)"}
 	}
-	return layer("landlock", p.in.Device == "EACCES", "ABI %d; writing to a device: %s", p.b.landlock, describeErrno(p.in.Device))
+	return sandbox.Tested("landlock", p.in.Device == "EACCES", "ABI %d; writing to a device: %s", p.b.landlock, sandbox.Attempted(p.in.Device))
 }
 
 // network checks the network namespace and that socket fails.
@@ -217,23 +190,23 @@ func (p *probeResult) network() sandbox.Layer {
 	if p.b.cfg.OwnNamespaces {
 		of = "of each worker"
 	}
-	return layer("network", !inherited && p.in.Calls["socket"] != "", "a namespace %s, lo down (the host has %d interfaces); socket: %s",
-		of, len(interfaces), describeErrno(p.in.Calls["socket"]))
+	return sandbox.Tested("network", !inherited && p.in.Calls["socket"] != "", "a namespace %s, lo down (the host has %d interfaces); socket: %s",
+		of, len(interfaces), sandbox.Attempted(p.in.Calls["socket"]))
 }
 
 func (p *probeResult) rlimits() sandbox.Layer {
 	ok := p.in.Limits["AS"] > 0 && p.in.Limits["DATA"] > 0 && p.in.Limits["NOFILE"] == int64(p.limits.OpenFiles) &&
 		p.in.Memory == "MemoryError" && p.in.Processes < p.limits.Processes
-	return layer("limits", ok, "allocating above %d MB: %s; %d of %d processes could be forked", p.limits.MemoryBytes>>20, describeErrno(p.in.Memory),
+	return sandbox.Tested("limits", ok, "allocating above %d MB: %s; %d of %d processes could be forked", p.limits.MemoryBytes>>20, sandbox.Attempted(p.in.Memory),
 		p.in.Processes, p.limits.Processes)
 }
 
 func (p *probeResult) memory() sandbox.Layer {
 	ended := strings.HasPrefix(p.kills, string(sandbox.OverLimit))
 	if p.group > 0 {
-		return layer("memory of all processes", ended, "cgroup v%d; four processes above the limit: %s", p.group, p.kills)
+		return sandbox.Tested("memory of all processes", ended, "cgroup v%d; four processes above the limit: %s", p.group, p.kills)
 	}
-	l := layer("memory of all processes", ended, "no cgroup (%s): the daemon measures and kills; four processes above the limit: %s", p.b.groups.why, p.kills)
+	l := sandbox.Tested("memory of all processes", ended, "no cgroup (%s): the daemon measures and kills; four processes above the limit: %s", p.b.groups.why, p.kills)
 	if ended {
 		l.State = "soft"
 	}
@@ -243,7 +216,7 @@ func (p *probeResult) memory() sandbox.Layer {
 
 func (p *probeResult) processors() sandbox.Layer {
 	if p.b.groups.hasWeights {
-		return layer("share of the processors", true, "cgroup v%d: tenants have equal shares, however many programs they run", p.b.groups.version)
+		return sandbox.Tested("share of the processors", true, "cgroup v%d: tenants have equal shares, however many programs they run", p.b.groups.version)
 	}
 	return sandbox.Layer{Name: "share of the processors", State: "soft", Detail: "no cgroup with weights: the more programs a tenant runs, the lower their priority (nice, ioprio)",
 		Remedy: "start sandpiper where the cpu controller is delegated: systemd-run --user --scope -p Delegate=yes sandpiper …, or as root"}
@@ -251,17 +224,10 @@ func (p *probeResult) processors() sandbox.Layer {
 
 func (p *probeResult) uid() sandbox.Layer {
 	if p.b.ids.root {
-		return layer("own uid", true, "each tenant has its own host uid, from %d", FirstUID)
+		return sandbox.Tested("own uid", true, "each tenant has its own host uid, from %d", FirstUID)
 	}
 	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "all tenants share the daemon's host uid; namespaces isolate them",
 		Remedy: "run as root to give each tenant its own uid"}
-}
-
-func describeErrno(errName string) string {
-	if errName == "" {
-		return "succeeded"
-	}
-	return errName
 }
 
 func joinOrNone(list []string) string {

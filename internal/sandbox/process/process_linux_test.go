@@ -97,7 +97,7 @@ func (h *host) run(b *Backend, spec sandbox.Spec, code string) sandbox.Outcome {
 		h.t.Fatal(err)
 	}
 	defer s.Close()
-	out, err := s.Run(h.t.Context(), sandbox.Program{ID: "test", Code: code}, noHost{})
+	out, err := s.Run(h.t.Context(), sandbox.Program{ID: "test", Code: code}, sandbox.NoHost{})
 	if err != nil {
 		h.t.Fatal(err)
 	}

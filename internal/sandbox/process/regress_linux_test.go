@@ -272,7 +272,7 @@ func (p place) runInside(ctx context.Context, args []string) {
 	}
 	defer s.Close()
 	vars, _ := json.Marshal(map[string]any{"args": args})
-	out, err := s.Run(ctx, sandbox.Program{ID: "regress", Code: runInsideCode, Vars: vars}, noHost{})
+	out, err := s.Run(ctx, sandbox.Program{ID: "regress", Code: runInsideCode, Vars: vars}, sandbox.NoHost{})
 	if err != nil || out.Status != sandbox.Completed {
 		p.t.Errorf("inside: %v: %s: %s %s", err, out.Status, out.Error, out.Stderr)
 	}

@@ -63,7 +63,7 @@ func TestSandboxIsReusableAfterRefused(t *testing.T) {
 		code   string
 		status sandbox.Status
 	}{{"x = 1", sandbox.Completed}, {"import os", sandbox.Refused}, {"x", sandbox.Completed}, {"exec('import os')", sandbox.Raised}} {
-		o, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: row.code, Restricted: true}, noHost{})
+		o, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: row.code, Restricted: true}, sandbox.NoHost{})
 		if err != nil || o.Status != row.status {
 			t.Fatalf("%s: %+v, %v; want %s", row.code, o, err, row.status)
 		}
@@ -77,7 +77,7 @@ func restricted(t *testing.T, b *Backend, spec sandbox.Spec, code string) sandbo
 		t.Fatal(err)
 	}
 	defer s.Close()
-	o, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code, Restricted: true}, noHost{})
+	o, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code, Restricted: true}, sandbox.NoHost{})
 	if err != nil {
 		t.Fatal(err)
 	}

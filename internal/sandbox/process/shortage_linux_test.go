@@ -86,7 +86,7 @@ func TestBackendSurvivesAShortageOfDescriptors(t *testing.T) {
 	}
 	defer box.Close()
 	for _, s := range []sandbox.Sandbox{live, box} {
-		if out, err := s.Run(t.Context(), sandbox.Program{Code: "1+1"}, noHost{}); err != nil || out.Status != sandbox.Completed {
+		if out, err := s.Run(t.Context(), sandbox.Program{Code: "1+1"}, sandbox.NoHost{}); err != nil || out.Status != sandbox.Completed {
 			t.Errorf("%+v %v", out, err)
 		}
 	}

@@ -49,7 +49,7 @@ func (h *host) runEight(b *Backend) {
 				return
 			}
 			defer s.Close()
-			if out, err := s.Run(ctx, sandbox.Program{Code: "6*7"}, noHost{}); err != nil || string(out.Result) != "42" {
+			if out, err := s.Run(ctx, sandbox.Program{Code: "6*7"}, sandbox.NoHost{}); err != nil || string(out.Result) != "42" {
 				h.t.Errorf("%s: %+v %v", spec.Owner, out, err)
 			}
 		})

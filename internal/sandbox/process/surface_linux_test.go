@@ -91,7 +91,7 @@ func TestWorkerHasRaisedOOMScore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if out, err := s.Run(t.Context(), sandbox.Program{Code: "1"}, noHost{}); err != nil || out.Status != sandbox.Completed {
+	if out, err := s.Run(t.Context(), sandbox.Program{Code: "1"}, sandbox.NoHost{}); err != nil || out.Status != sandbox.Completed {
 		t.Fatal(out, err)
 	}
 	score := func(pid int) int {

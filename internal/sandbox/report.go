@@ -1,0 +1,49 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Backends make their reports with the following.
+
+// Tested returns a required layer that is enforced if a test of it passed.
+func Tested(name string, passed bool, detail string, args ...any) Layer {
+	l := Layer{Name: name, State: "enforced", Required: true, Detail: fmt.Sprintf(detail, args...)}
+	if !passed {
+		l.State = "failed"
+	}
+	return l
+}
+
+// Attempted describes the result of a system call by the name of its error, "" for success.
+func Attempted(errName string) string {
+	if errName == "" {
+		return "succeeded"
+	}
+	return errName
+}
+
+// NoHost is a Host without methods, for code of a probe.
+type NoHost struct{}
+
+// Call implements Host.
+func (NoHost) Call(context.Context, string, []byte) ([]byte, error) {
+	return nil, errors.New("the probe makes no calls")
+}
+
+// Output implements Host.
+func (NoHost) Output([]byte) error { return nil }
+
+// MemoryProbe is code that allocates twice the variable limit in four processes, each well
+// below it.
+const MemoryProbe = `
+import os, time
+for i in range(4):
+    if os.fork() == 0:
+        held = b"x" * (limit // 2)
+        time.sleep(2)
+        os._exit(0)
+time.sleep(1.5)
+`
