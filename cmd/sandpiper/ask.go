@@ -129,7 +129,7 @@ func (a *app) askApproval(ctx context.Context, q question.Question) (json.RawMes
 }
 
 // parseApproval returns the content of an answer; nil if the line neither is yes nor begins with no.
-// Yes with a condition is no answer, since nobody would apply the condition.
+// It rejects yes with a condition, which would not be applied.
 func parseApproval(line string) map[string]any {
 	end := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsLetter(r) })
 	if end < 0 {

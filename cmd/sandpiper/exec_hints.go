@@ -18,7 +18,7 @@ var noFile = regexp.MustCompile(`(?:No such file or directory: '([^']+)'|^File n
 var noServer = regexp.MustCompile(`there is no server "([^"]+)"`)
 
 // explainMissing replaces the hint of an error, if the file that the code did not find exists on this
-// machine, or the server is disabled. A model is told neither: it can change neither.
+// machine, or the server is disabled. A model gets neither hint, since it can change neither.
 func (a *app) explainMissing(r *reply.Result) {
 	if m := noFile.FindStringSubmatch(r.Error); m != nil {
 		if path := m[1] + m[2] + m[3]; isOwnFile(path) {

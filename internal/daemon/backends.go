@@ -134,7 +134,7 @@ func usage(ctx context.Context, dir string) (bytes, files int64, err error) {
 	return u.Bytes, u.Files + u.Dirs, err
 }
 
-// installation is what backends run code with. It is locked until release.
+// installation has the files with which backends run code. It is locked until release.
 type installation struct {
 	python    *python.Installation
 	libraries map[string]string // of the host

@@ -197,7 +197,7 @@ func (s *Store) readAll(ctx context.Context, tx *store.Tx) (all []record, err er
 	return all, rows.Err()
 }
 
-// Forgotten is what Forget deleted.
+// Forgotten counts the deletions of Forget.
 type Forgotten struct {
 	Records int `json:"records"` // each is a tool and the words of searches for it
 	Uses    int `json:"uses"`    // calls that the records counted

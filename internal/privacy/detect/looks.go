@@ -47,7 +47,7 @@ func listedName(v string) bool {
 	}
 	words := strings.Fields(v)
 	end := fold(words[len(words)-1])
-	if end == "doe" || end == "mustermann" { // of nobody
+	if end == "doe" || end == "mustermann" { // placeholders
 		return false
 	}
 	first, last := lexicon()[fold(words[0])], lexicon()[end]

@@ -91,7 +91,7 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(float64(kB)/1024/4, "MB")
 }
 
-// BenchmarkDataJob is the data job of sandpiper bench with a waiting sandbox, beside a new process
+// BenchmarkDataJob is the data job of sandpiper bench with a waiting sandbox, compared with a new process
 // of the same interpreter.
 func BenchmarkDataJob(b *testing.B) {
 	h := newHost(b)

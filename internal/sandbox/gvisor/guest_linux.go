@@ -107,7 +107,7 @@ func (b *Backend) start(ctx context.Context, spec sandbox.Spec) (*guest, error) 
 	return g, nil
 }
 
-// The limits of a cgroup are those of the spec and what runsc, the gofer and the sentry need. The
+// The limits of a cgroup are those of the spec plus the needs of runsc, the gofer and the sentry. The
 // watch measures the guest alone, so it is usually first. Code that makes the host create as many
 // processes as the cgroup allows would end the sentry; RLIMIT_NPROC inside is lower.
 const (

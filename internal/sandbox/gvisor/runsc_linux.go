@@ -15,7 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 )
 
-// program is a runsc that was found to have what the backend needs.
+// program is a runsc with the version and the flags that the backend needs.
 type program struct {
 	path    string
 	version string

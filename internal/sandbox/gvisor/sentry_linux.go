@@ -57,7 +57,7 @@ func findMemory(dir string) string {
 	return ""
 }
 
-// memory returns the memory of the guest, with what its kernel needs for it; 0 if it has ended.
+// memory returns the memory of the guest, including that of its kernel; 0 if it has ended.
 func (s *sentry) memory() int64 {
 	var st unix.Stat_t
 	if unix.Stat(s.memfd, &st) != nil {

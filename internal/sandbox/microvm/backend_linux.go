@@ -34,7 +34,7 @@ type Backend struct {
 	initramfs  *os.File
 	snapshot   *os.File
 	memory     int64       // of a guest
-	programs   fingerprint // of what the snapshot was made with
+	programs   fingerprint // of the programs that made the snapshot
 	starter    *starter
 
 	mu     sync.Mutex
@@ -44,7 +44,7 @@ type Backend struct {
 
 const (
 	qemuName = "qemu-system-x86_64"
-	// guestMemory is what a guest needs besides the memory of code and three times its
+	// guestMemory is the memory of a guest besides the memory of code and three times its
 	// initramfs: Linux keeps the unpacked files in at most half of the memory, and while it
 	// unpacks them also the archive.
 	guestMemory = 192 << 20

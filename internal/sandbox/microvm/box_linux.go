@@ -217,7 +217,7 @@ func (x *box) endChannel() {
 	}
 }
 
-// usage asks the guest for what its worker has used. The zero value means unknown.
+// usage asks the guest for the usage of its worker. The zero value means unknown.
 func (x *box) usage() (m guestMessage) {
 	if x.vm.tell(map[string]string{"op": "usage"}) != nil {
 		return m

@@ -36,7 +36,7 @@ type attempts struct {
 	Random  string            `json:"random"`
 }
 
-// probeResult is what was seen of two guests, from inside and outside.
+// probeResult has the observations of two guests, from inside and outside.
 type probeResult struct {
 	b         *Backend
 	in, other attempts
@@ -124,7 +124,7 @@ for i in range(4):
 time.sleep(60)
 `
 
-// confinement is what the kernel reports of a process on the host.
+// confinement describes the isolation of a process on the host, as the kernel reports it.
 type confinement struct {
 	shared []string // namespaces that it has in common with this process
 	status map[string]string

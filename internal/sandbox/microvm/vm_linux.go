@@ -41,13 +41,13 @@ type guestMessage struct {
 	Killed bool              `json:"killed"` // because of the memory limit
 }
 
-// maxGuestMessage bounds a line, and maxAnswers the lines that nobody has asked for.
+// maxGuestMessage bounds a line, and maxAnswers the number of unread lines.
 const (
 	maxGuestMessage = 64 << 10
 	maxAnswers      = 16
 )
 
-// start is what startVM needs.
+// start has the parameters of startVM.
 type start struct {
 	snapshot *os.File // nil to boot
 	uid      int      // of the exports
@@ -174,7 +174,7 @@ func (v *vm) listen() {
 		select {
 		case v.answers <- m:
 		default:
-			return // it sends what nobody has asked for
+			return // it sends unrequested messages
 		}
 	}
 }

@@ -87,8 +87,8 @@ func Run(t *testing.T, setup Setup) {
 	t.Run("contract", func(t *testing.T) { contract(t, s, b) })
 }
 
-// exceptionTime is the deadline of a case that the backend cannot pass: some wait for what does not
-// happen.
+// exceptionTime is the deadline of a case that the backend cannot pass: some wait for
+// an event that does not happen.
 const exceptionTime = 5 * time.Second
 
 // RunUnprotected tests that each attack succeeds with exactly its layers disabled. It skips an
