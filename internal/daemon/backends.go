@@ -85,7 +85,7 @@ func (m backendMaker) microVM(ctx context.Context) (sandbox.Backend, error) {
 	b, err := microvm.New(ctx, microvm.Config{
 		Kernel: m.cfg.MicroVM.Kernel, Accel: m.cfg.MicroVM.Accel,
 		Python: in.python.Dir(), Libraries: in.libraries, Packages: in.packages(), Intact: in.intact, Preload: m.cfg.Preload,
-		Roots: m.roots, State: dataDir(m.cfg.DataDir).sub("run"), Log: m.log,
+		Roots: m.roots, Log: m.log,
 		MaxMemory: int64(m.cfg.Limits.MaxMemoryMB) << 20, Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
 	})
 	if err != nil {

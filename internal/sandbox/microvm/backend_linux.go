@@ -3,6 +3,7 @@
 package microvm
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -21,6 +23,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm/launcher"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 )
 
 // Backend opens sandboxes in virtual machines.
@@ -36,6 +39,7 @@ type Backend struct {
 	memory     int64       // of a guest
 	programs   fingerprint // of the programs that made the snapshot
 	starter    *starter
+	quotas     *quota.Watch // nil if there are none
 
 	mu     sync.Mutex
 	boxes  map[*box]bool
@@ -49,9 +53,6 @@ const (
 	// unpacks them also the archive.
 	guestMemory = 192 << 20
 )
-
-// virtiofsdPaths are the places of virtiofsd, which is in no PATH.
-var virtiofsdPaths = []string{"/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd", "/usr/lib/virtiofsd"}
 
 const installHint = "on Debian: apt-get install qemu-system-x86 virtiofsd linux-image-cloud-amd64 (Debian 12 has virtiofsd in qemu-system-common)"
 
@@ -74,7 +75,13 @@ func New(ctx context.Context, cfg Config) (_ *Backend, err error) {
 		return nil, err
 	}
 	if err := b.boot(ctx); err != nil {
-		return nil, err
+		return nil, cmp.Or(context.Cause(ctx), err)
+	}
+	if err := b.try(ctx); err != nil {
+		return nil, cmp.Or(context.Cause(ctx), err)
+	}
+	if b.cfg.Usage != nil {
+		b.quotas = quota.New(quota.Config{Usage: b.cfg.Usage, Reserve: b.cfg.Reserve, Log: b.cfg.Log})
 	}
 	return b, nil
 }
@@ -93,14 +100,14 @@ func (b *Backend) findPrograms() (err error) {
 	if b.qemu, err = exec.LookPath(qemuName); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "sandbox.backend microvm needs %s, which is not installed", qemuName).WithHint(installHint)
 	}
-	for _, at := range virtiofsdPaths {
+	for _, at := range b.cfg.virtiofsd {
 		if _, err := os.Stat(at); err == nil {
 			b.virtiofsd = at
 			break
 		}
 	}
 	if b.virtiofsd == "" {
-		return fault.New(fault.Unavailable, "sandbox.backend microvm needs virtiofsd, which is not in %v", virtiofsdPaths).WithHint(installHint)
+		return fault.New(fault.Unavailable, "sandbox.backend microvm needs virtiofsd, which is not in %v", b.cfg.virtiofsd).WithHint(installHint)
 	}
 	b.kernel, err = findKernel(b.cfg.Kernel)
 	return err
@@ -130,10 +137,6 @@ func (b *Backend) checkAccel() error {
 
 // openFiles opens the kernel and makes the initramfs.
 func (b *Backend) openFiles() (err error) {
-	if err := os.MkdirAll(b.cfg.State, 0o700); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "creating the state directory %s", b.cfg.State)
-	}
-	removeOldSockets(b.cfg.State)
 	if b.programs, err = fingerprintOf(b.qemu, b.virtiofsd, b.kernel.path); err != nil {
 		return err
 	}
@@ -148,7 +151,7 @@ func (b *Backend) openFiles() (err error) {
 		return fault.Wrap(fault.Unavailable, err, "reading the kernel of guests")
 	}
 	if err := writeInitramfs(b.initramfs, b.cfg, b.kernel); err != nil {
-		return fault.Wrap(fault.Unavailable, err, "writing the initramfs of guests")
+		return fault.Wrap(fault.Unavailable, err, "writing the initramfs of guests: %v", err).WithHint("%s", fault.Hint(err))
 	}
 	if err := errors.Join(seal(b.kernelFile), seal(b.initramfs)); err != nil {
 		return err
@@ -171,24 +174,11 @@ func copyFile(to *os.File, from string) error {
 	return err
 }
 
-// removeOldSockets removes what a daemon left that was killed during connect.
-func removeOldSockets(dir string) {
-	left, _ := filepath.Glob(filepath.Join(dir, socketPrefix+"*"))
-	for _, name := range left {
-		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > time.Minute {
-			_ = os.RemoveAll(name)
-		}
-	}
-}
-
 // boot boots a guest until its zygote is warm, and takes the snapshot.
 func (b *Backend) boot(ctx context.Context) error {
 	failed := func(err error) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
 		return fault.Wrap(fault.Unavailable, err, "the guest of sandbox.backend microvm does not start: %v", err).
-			WithHint("check that %s boots on this machine; if it is slow, free some memory or processors", b.kernel.path)
+			WithHint("check that %s boots on this machine and that the imports of sandbox.preload are quick; if the machine is slow, free some memory or processors", b.kernel.path)
 	}
 	v, err := b.startVM(start{})
 	if err != nil {
@@ -211,6 +201,20 @@ func (b *Backend) boot(ctx context.Context) error {
 		return failed(err)
 	}
 	return seal(b.snapshot)
+}
+
+// try opens a sandbox, whose workspace is the interpreter. Not everything that sandboxes need is
+// needed to boot.
+func (b *Backend) try(ctx context.Context) error {
+	roots := b.cfg.Roots
+	defer func() { b.cfg.Roots = roots }()
+	b.cfg.Roots = map[string]string{"python": filepath.Dir(b.cfg.Python)}
+	s, err := b.Open(ctx, sandbox.Spec{Owner: "(try)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "python", Name: filepath.Base(b.cfg.Python), ReadOnly: true}}})
+	if err != nil {
+		return fault.Wrap(fault.Unavailable, err, "no sandbox of sandbox.backend microvm opens on this machine: %v", err).
+			WithHint("check that %s works, and that %s has virtio-serial, virtiofs, PCI hot-plugging, cgroups v2 and Landlock", b.virtiofsd, b.kernel.path)
+	}
+	return s.Close()
 }
 
 // seal makes a memfd read-only. All guests use it, and a guest may have taken over its QEMU.
@@ -256,7 +260,8 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 		return nil, err
 	}
 	if !b.intact() {
-		return nil, fault.Wrap(fault.Unavailable, sandbox.ErrDamaged, "no sandbox can be opened: the interpreter, QEMU or the kernel of guests has changed on disk")
+		return nil, fault.Wrap(fault.Unavailable, sandbox.ErrDamaged, "no sandbox can be opened: the interpreter, QEMU or the kernel of guests has changed on disk").
+			WithHint("run the code again: a new guest boots")
 	}
 	x := &box{b: b, limits: spec.Limits, usages: make(chan guestMessage, 1), exited: make(chan struct{})}
 	b.mu.Lock()
@@ -304,6 +309,12 @@ func (b *Backend) exports(spec sandbox.Spec) []launcher.Export {
 		list = append(list, launcher.Export{Root: b.cfg.Roots[m.Root], Name: m.Name, ReadOnly: m.ReadOnly})
 	}
 	return list
+}
+
+// workspace returns the directory of /workspace on the host.
+func (b *Backend) workspace(spec sandbox.Spec) string {
+	i := slices.IndexFunc(spec.Mounts, func(m sandbox.Mount) bool { return m.Target == "/workspace" })
+	return filepath.Join(b.cfg.Roots[spec.Mounts[i].Root], spec.Mounts[i].Name)
 }
 
 // intact reports whether the snapshot still belongs to the programs on disk: another QEMU

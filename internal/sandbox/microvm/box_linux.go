@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -16,16 +15,17 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
 // box is one sandbox: a guest with a worker.
 type box struct {
-	b         *Backend
-	limits    sandbox.Limits
-	workspace string // directory on the host
-	vm        *vm
-	conn      *worker.Conn
+	b      *Backend
+	limits sandbox.Limits
+	vm     *vm
+	conn   *worker.Conn
+	disk   *quota.Member // nil if its workspace has no limits
 
 	mu     sync.Mutex // one Run
 	number uint32
@@ -36,6 +36,9 @@ type box struct {
 	exit    *guestMessage     // how; nil if the guest did not report it
 	closing sync.Mutex
 	closed  bool
+
+	freezing sync.Mutex
+	frozen   bool
 }
 
 // openRequest is the message to guest.py that makes a restored guest a sandbox.
@@ -62,6 +65,9 @@ func (x *box) open(ctx context.Context, spec sandbox.Spec, uid int) error {
 	x.closing.Lock()
 	x.vm = v
 	closed := x.closed
+	if !closed {
+		x.disk = x.b.quotas.Join(x.b.workspace(spec), x, x.limits)
+	}
 	x.closing.Unlock()
 	if closed {
 		v.close()
@@ -74,9 +80,6 @@ func (x *box) open(ctx context.Context, spec sandbox.Spec, uid int) error {
 	}
 	r.Header.UID = uid
 	for _, m := range spec.Mounts {
-		if m.Target == "/workspace" {
-			x.workspace = filepath.Join(x.b.cfg.Roots[m.Root], m.Name)
-		}
 		r.Header.Mount(m.Target)
 		r.Mounts = append(r.Mounts, mountRequest{m.ReadOnly})
 	}
@@ -86,7 +89,7 @@ func (x *box) open(ctx context.Context, spec sandbox.Spec, uid int) error {
 	if err := v.tell(r); err != nil {
 		return v.explain(err)
 	}
-	if err := v.monitor.do(v.soon(), nil, "device_add", map[string]any{"driver": "vhost-user-fs-pci", "id": "shared", "chardev": "sharing", "tag": "shared"}); err != nil {
+	if err := v.attachShared(); err != nil {
 		return v.explain(err)
 	}
 	if err := v.awaitLockdown(); err != nil {
@@ -142,6 +145,7 @@ func (x *box) Close() error {
 		return nil
 	}
 	x.closed = true
+	x.disk.Leave()
 	if x.vm != nil {
 		x.vm.close()
 	}
@@ -163,14 +167,15 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	}
 	x.number++
 	started := time.Now()
-	disk := x.watchDisk()
+	x.disk.Prepare()
+	x.disk.Begin()
 	before := guestMessage{}
 	if p.MeasureCPU {
 		before = x.usage()
 	}
 	out, err := x.conn.Run(ctx, x.number, p, host)
 	out.Usage.Wall = time.Since(started)
-	if limit := disk.finish(); limit != "" {
+	if limit := x.disk.Finish(); limit != "" {
 		x.dead = true
 		x.vm.kill()
 		return out.Over(limit, "The execution was ended: its workspace or the disk is full"), nil
@@ -252,17 +257,54 @@ func (x *box) explain(out sandbox.Outcome, before guestMessage) sandbox.Outcome 
 }
 
 // Freeze implements sandbox.Freezer.
-func (x *box) Freeze() error { return x.vm.monitor.do(x.vm.soon(), nil, "stop", nil) }
+func (x *box) Freeze() error { return x.setFrozen(true, "stop") }
 
-// Thaw implements sandbox.Freezer. The guest's clock stood still.
-func (x *box) Thaw() error {
+// Thaw implements sandbox.Freezer.
+func (x *box) Thaw() error { return x.setFrozen(false, "cont") }
+
+func (x *box) setFrozen(frozen bool, command string) error {
+	x.freezing.Lock()
+	defer x.freezing.Unlock()
+	switch {
+	case x.hasEnded():
+		return sandbox.ErrEnded
+	case x.frozen == frozen:
+		return nil
+	}
+	err := x.vm.monitor.do(x.vm.soon(), nil, command, nil)
+	if err == nil && !frozen { // its clock stood still
+		err = x.vm.tell(map[string]any{"op": "clock", "time": time.Now().UnixNano()})
+	}
+	if err != nil && x.hasEnded() {
+		return sandbox.ErrEnded
+	}
+	x.frozen = frozen
+	return err
+}
+
+// hasEnded reports whether the worker or the guest has ended.
+func (x *box) hasEnded() bool {
 	select {
 	case <-x.exited:
-		return errGuestEnded
+	case <-x.vm.qemu.done:
 	default:
+		return false
 	}
-	if err := x.vm.monitor.do(x.vm.soon(), nil, "cont", nil); err != nil {
-		return err
-	}
-	return x.vm.tell(map[string]any{"op": "clock", "time": time.Now().UnixNano()})
+	return true
 }
+
+// Processes returns the process that has the files of the workspace open.
+func (x *box) Processes() []int { return []int{x.vm.sharing.cmd.Process.Pid} }
+
+// HasExited reports whether that process has ended.
+func (x *box) HasExited() bool {
+	select {
+	case <-x.vm.sharing.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Kill ends the guest without waiting.
+func (x *box) Kill() { x.vm.kill() }

@@ -37,9 +37,6 @@ type Config struct {
 	Preload []string
 	// Roots are the directories that mounts may name, by key. Required for "workspaces".
 	Roots map[string]string
-	// State is a directory for sockets, which have names only while they are connected.
-	// Required.
-	State string
 	// Defaults for limits that a Spec leaves at zero; zero fields mean those of
 	// sandbox.DefaultLimits.
 	Defaults sandbox.Limits
@@ -54,21 +51,30 @@ type Config struct {
 	// Log receives events of guests; nil discards.
 	Log *slog.Logger
 
-	bootTimeout time.Duration // 0 means 30 s with KVM and 5 min with TCG
-	stepTimeout time.Duration // of a restored guest; 0 means 10 s with KVM and 2 min with TCG
-	kvm         string        // path of the device; "" means /dev/kvm
+	bootTimeout   time.Duration // 0 means 1 min with KVM and 5 min with TCG
+	importTimeout time.Duration // of one module of Preload; 0 means half of bootTimeout
+	stepTimeout   time.Duration // of a restored guest; 0 means 10 s with KVM and 2 min with TCG
+	kvm           string        // path of the device; "" means /dev/kvm
+	virtiofsd     []string      // possible paths of the program; nil means virtiofsdPaths
 }
+
+// virtiofsdPaths are the places of virtiofsd, which is in no PATH.
+var virtiofsdPaths = []string{"/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd", "/usr/lib/virtiofsd"}
 
 func (c Config) withDefaults() Config {
 	c.Defaults = c.Defaults.WithDefaults(sandbox.DefaultLimits())
 	c.MaxMemory = max(c.MaxMemory, c.Defaults.MemoryBytes)
 	c.Accel = cmp.Or(c.Accel, KVM)
-	boot, step := 30*time.Second, 10*time.Second
+	boot, step := time.Minute, 10*time.Second
 	if c.Accel == TCG {
-		boot, step = 10*boot, 12*step
+		boot, step = 5*boot, 12*step
 	}
 	c.bootTimeout, c.stepTimeout = cmp.Or(c.bootTimeout, boot), cmp.Or(c.stepTimeout, step)
+	c.importTimeout = cmp.Or(c.importTimeout, c.bootTimeout/2)
 	c.kvm = cmp.Or(c.kvm, "/dev/kvm")
+	if c.virtiofsd == nil {
+		c.virtiofsd = virtiofsdPaths
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}

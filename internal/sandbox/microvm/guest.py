@@ -138,7 +138,12 @@ def settle(config):
     ours.send(json.dumps(config["init"]).encode())
     module, op = None, None
     while op != "settled":
-        data = receive(ours)
+        ours.settimeout(module and config["import_seconds"])
+        try:
+            data = receive(ours)
+        except TimeoutError:
+            end(pid)
+            raise Unfit(module, "its import took longer than %.3g seconds" % config["import_seconds"]) from None
         if not data:
             _, status = os.waitpid(pid, 0)
             if module is None:
@@ -151,10 +156,14 @@ def settle(config):
         elif op == "ready":
             module = None
         elif op == "failed":
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            end(pid)
             raise Unfit(message["name"], message["why"])
     return ours
+
+
+def end(pid):
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def exec_zygote(config, control):

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process/keeper"
 )
@@ -33,6 +34,7 @@ type guestConfig struct {
 	Args    []string           `json:"args"`
 	Env     []string           `json:"env"`
 	Init    process.ZygoteInit `json:"init"`
+	Import  float64            `json:"import_seconds"` // bounds the import of one module of Init.Preload
 }
 
 // writeInitramfs writes a cpio archive with the interpreter, the packages and the modules of
@@ -42,7 +44,7 @@ func writeInitramfs(f io.Writer, c Config, k kernel) error {
 	program, args, env := keeper.ZygoteCommand(c.Packages != "")
 	g := guestConfig{
 		Seed: newSeed(), Dirs: keeper.RootDirs, Devices: keeper.RootDevices, Program: program, Args: args, Env: env,
-		Init: process.NewZygoteInit(c.Defaults.MemoryBytes),
+		Init: process.NewZygoteInit(c.Defaults.MemoryBytes), Import: c.importTimeout.Seconds(),
 	}
 	g.Init.Preload = append(g.Init.Preload, c.Preload...)
 	a.dir("/shared")
@@ -90,9 +92,13 @@ func writeInitramfs(f io.Writer, c Config, k kernel) error {
 	return a.err
 }
 
+// maxInitramfs bounds the archive, of which each guest has a copy in memory.
+const maxInitramfs = 1 << 30
+
 // archive writes a cpio archive in the format "newc". The first error stops it.
 type archive struct {
 	w    *bufio.Writer
+	size int64
 	dirs map[string]bool
 	next int // inode
 	err  error
@@ -145,13 +151,23 @@ func (a *archive) copy(from, to string) {
 	if a.err != nil {
 		return
 	}
+	info, err := os.Stat(from)
+	if err != nil {
+		a.err = err
+		return
+	}
+	if a.size += info.Size(); a.size > maxInitramfs {
+		a.err = fault.New(fault.Unavailable, "the interpreter and its packages are larger than %d MB; guests of sandbox.backend microvm have a copy of them in memory", maxInitramfs>>20).
+			WithHint("remove some of sandbox.packages, or remove sandbox.backend")
+		return
+	}
 	content, err := os.ReadFile(from)
 	if err != nil {
 		a.err = err
 		return
 	}
 	mode := 0o444
-	if info, err := os.Stat(from); err == nil && info.Mode()&0o111 != 0 {
+	if info.Mode()&0o111 != 0 {
 		mode = 0o555
 	}
 	a.file(to, mode, content)

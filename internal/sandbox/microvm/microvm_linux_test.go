@@ -72,7 +72,7 @@ func newHost(t testing.TB) *host {
 	}
 	h := &host{t: t, roots: t.TempDir()}
 	h.cfg = Config{
-		Accel: TCG, Kernel: os.Getenv("MICROVM_KERNEL"), Python: in.Dir(), Libraries: libs, State: filepath.Join(h.roots, "state"),
+		Accel: TCG, Kernel: os.Getenv("MICROVM_KERNEL"), Python: in.Dir(), Libraries: libs,
 		Roots: map[string]string{"workspaces": filepath.Join(h.roots, "workspaces")}, Usage: usage, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	if err := os.Mkdir(h.cfg.Roots["workspaces"], 0o755); err != nil {

@@ -26,6 +26,7 @@ type vm struct {
 	channel *os.File
 	stdout  *os.File
 	stderr  *os.File
+	shared  *os.File          // socket to the launcher of virtiofsd
 	answers chan guestMessage // closed when the guest has ended
 	step    time.Duration     // bounds a step that takes milliseconds on an idle machine
 }
@@ -86,11 +87,9 @@ func (b *Backend) startVM(s start) (_ *vm, err error) {
 		theirs = append(theirs, again)
 	}
 	if s.snapshot != nil {
-		var connection *os.File
-		if v.sharing, connection, err = b.share(s); err != nil {
+		if v.sharing, v.shared, err = b.share(s); err != nil {
 			return nil, err
 		}
-		theirs = append(theirs, connection)
 	}
 	if v.qemu, err = b.starter.start(b.qemuConfig(s.snapshot != nil), theirs...); err != nil {
 		return nil, err
@@ -109,7 +108,6 @@ const (
 	fdKernel
 	fdInitramfs
 	fdSnapshot
-	fdSharing
 )
 
 // qemuConfig returns the command line of QEMU. A restored guest must have the devices of the
@@ -135,7 +133,7 @@ func (b *Backend) qemuConfig(restored bool) launcher.Config {
 		args = append(args, "-chardev", socket(name, fdControl+i), "-device", "virtserialport,chardev="+name+",name="+name)
 	}
 	if restored {
-		args = append(args, "-incoming", "fd:"+strconv.Itoa(fdSnapshot), "-chardev", socket("sharing", fdSharing))
+		args = append(args, "-incoming", "fd:"+strconv.Itoa(fdSnapshot))
 	}
 	c := launcher.Config{Args: args, UID: process.NobodyUID(), OpenFiles: 1024}
 	if b.cfg.Accel == KVM {
@@ -239,7 +237,7 @@ func (v *vm) kill() {
 func (v *vm) close() {
 	v.qemu.kill()
 	v.sharing.kill()
-	for _, f := range []*os.File{v.control, v.channel, v.stdout, v.stderr} {
+	for _, f := range []*os.File{v.control, v.channel, v.stdout, v.stderr, v.shared} {
 		if f != nil {
 			f.Close()
 		}

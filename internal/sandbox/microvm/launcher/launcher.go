@@ -23,7 +23,11 @@ type Config struct {
 	Caps    []int    // capabilities that it keeps
 	Devices []string // of the host, besides /dev/null and /dev/urandom
 	// Exports are the directories below /export: 0, 1, and so on.
-	Exports   []Export
+	Exports []Export
+	// Sharing reports that the program serves a socket. SharingFD is a connected socket: the
+	// launcher sends a connection to the program over it, and replaces it by the listening
+	// socket. Nothing outside of the network namespace can connect to that.
+	Sharing   bool
 	OpenFiles uint64 // RLIMIT_NOFILE
 	Files     int    // descriptors that it inherits, after ConfigFD
 }
@@ -33,6 +37,9 @@ type Export struct {
 	Root, Name string
 	ReadOnly   bool
 }
+
+// SharingFD is the descriptor of a program with Config.Sharing.
+const SharingFD = ConfigFD + 1
 
 // ExportDir is the parent of the exports.
 const ExportDir = "/export"

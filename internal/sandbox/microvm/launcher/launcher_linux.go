@@ -36,6 +36,11 @@ func run() error {
 	if err := unix.CloseRange(uint(ConfigFD+1+c.Files), ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close_range: %w", err)
 	}
+	if c.Sharing {
+		if err := listen(); err != nil {
+			return fmt.Errorf("listening: %w", err)
+		}
+	}
 	if err := buildRoot(c); err != nil {
 		return err
 	}
@@ -46,6 +51,32 @@ func run() error {
 		return err
 	}
 	return fmt.Errorf("%s: %w", c.Args[0], unix.Exec(c.Args[0], c.Args, []string{"PATH=/usr/bin", "LANG=C.UTF-8", "TMPDIR=/tmp"}))
+}
+
+// listen implements Config.Sharing.
+func listen() error {
+	var fds [2]int
+	for i := range fds {
+		var err error
+		if fds[i], err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err != nil {
+			return err
+		}
+		defer unix.Close(fds[i])
+	}
+	at := &unix.SockaddrUnix{Name: "@sharing"} // a name in the network namespace
+	if err := unix.Bind(fds[0], at); err != nil {
+		return err
+	}
+	if err := unix.Listen(fds[0], 1); err != nil {
+		return err
+	}
+	if err := unix.Connect(fds[1], at); err != nil {
+		return err
+	}
+	if err := unix.Sendmsg(SharingFD, []byte{0}, unix.UnixRights(fds[1]), nil, unix.MSG_NOSIGNAL); err != nil {
+		return err
+	}
+	return unix.Dup3(fds[0], SharingFD, 0)
 }
 
 // hostDirs have the program, its libraries and its data. Some are symbolic links to others.
