@@ -35,8 +35,10 @@ type Backend struct {
 	kernel     kernel
 	kernelFile *os.File
 	initramfs  *os.File
-	snapshot   *os.File
-	memory     int64       // of a guest
+	snapshot   *os.File // the devices of a guest
+	memory     *os.File // of that guest
+	pages      []extent // of memory that are not zero
+	memorySize int64
 	programs   fingerprint // of the programs that made the snapshot
 	starter    *starter
 	quotas     *quota.Watch // nil if there are none
@@ -140,12 +142,10 @@ func (b *Backend) openFiles() (err error) {
 	if b.programs, err = fingerprintOf(b.qemu, b.virtiofsd, b.kernel.path); err != nil {
 		return err
 	}
-	for _, f := range []**os.File{&b.kernelFile, &b.initramfs, &b.snapshot} {
-		fd, err := unix.MemfdCreate("microvm", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-		if err != nil {
-			return fmt.Errorf("memfd_create: %w", err)
+	for _, f := range []**os.File{&b.kernelFile, &b.initramfs, &b.snapshot, &b.memory} {
+		if *f, err = newMemfd(); err != nil {
+			return err
 		}
-		*f = os.NewFile(uintptr(fd), "memfd")
 	}
 	if err := copyFile(b.kernelFile, b.kernel.path); err != nil { // QEMU's user may not be able to read it
 		return fault.Wrap(fault.Unavailable, err, "reading the kernel of guests")
@@ -160,7 +160,7 @@ func (b *Backend) openFiles() (err error) {
 	if err != nil {
 		return err
 	}
-	b.memory = (b.cfg.MaxMemory + guestMemory + 3*info.Size() + 1<<20 - 1) >> 20 << 20
+	b.memorySize = (b.cfg.MaxMemory + guestMemory + 3*info.Size() + 1<<20 - 1) >> 20 << 20
 	return nil
 }
 
@@ -180,7 +180,12 @@ func (b *Backend) boot(ctx context.Context) error {
 		return fault.Wrap(fault.Unavailable, err, "the guest of sandbox.backend microvm does not start: %v", err).
 			WithHint("check that %s boots on this machine and that the imports of sandbox.preload are quick; if the machine is slow, free some memory or processors", b.kernel.path)
 	}
-	v, err := b.startVM(start{})
+	memory, err := b.newMemory()
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	v, err := b.startVM(start{memory: memory})
 	if err != nil {
 		return failed(err)
 	}
@@ -200,7 +205,7 @@ func (b *Backend) boot(ctx context.Context) error {
 	if err := v.save(deadline, b.snapshot); err != nil {
 		return failed(err)
 	}
-	return seal(b.snapshot)
+	return errors.Join(seal(b.snapshot), b.keepMemory(memory))
 }
 
 // try opens a sandbox, whose workspace is the interpreter. Not everything that sandboxes need is
@@ -223,7 +228,7 @@ func seal(f *os.File) error {
 	return err
 }
 
-// save writes the state of the guest to a file.
+// save stops the guest, and writes the state of its devices to a file.
 func (v *vm) save(deadline time.Time, to *os.File) error {
 	if err := v.monitor.do(deadline, nil, "migrate-set-parameters", map[string]any{"max-bandwidth": int64(1) << 40}); err != nil {
 		return err
@@ -371,7 +376,7 @@ func (b *Backend) Close() error {
 		_ = x.Close()
 	}
 	b.starter.close()
-	for _, f := range []*os.File{b.kernelFile, b.initramfs, b.snapshot} {
+	for _, f := range []*os.File{b.kernelFile, b.initramfs, b.snapshot, b.memory} {
 		if f != nil {
 			f.Close()
 		}

@@ -58,7 +58,12 @@ type mountRequest struct {
 
 // open restores a guest and waits until its worker is locked down.
 func (x *box) open(ctx context.Context, spec sandbox.Spec, uid int) error {
-	v, err := x.b.startVM(start{snapshot: x.b.snapshot, uid: uid, exports: x.b.exports(spec)})
+	memory, err := x.b.restoreMemory()
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	v, err := x.b.startVM(start{memory: memory, snapshot: x.b.snapshot, uid: uid, exports: x.b.exports(spec)})
 	if err != nil {
 		return err
 	}

@@ -50,52 +50,75 @@ const (
 
 // start has the parameters of startVM.
 type start struct {
+	memory   *os.File
 	snapshot *os.File // nil to boot
 	uid      int      // of the exports
 	exports  []launcher.Export
 }
 
 // startVM starts a guest. The caller closes it.
-func (b *Backend) startVM(s start) (_ *vm, err error) {
+func (b *Backend) startVM(s start) (*vm, error) {
 	v := &vm{answers: make(chan guestMessage, maxAnswers), step: b.cfg.stepTimeout}
+	err := b.startProcesses(v, s)
+	if err == nil {
+		err = v.begin(s.snapshot != nil)
+	}
+	if err != nil {
+		v.close()
+		return nil, v.explain(err)
+	}
+	return v, nil
+}
+
+// startProcesses starts the processes of v, which then have the other ends of its sockets.
+func (b *Backend) startProcesses(v *vm, s start) (err error) {
 	var monitor *os.File
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {
 			f.Close()
 		}
-		if err != nil {
-			v.close()
-		}
 	}()
 	for _, ours := range []**os.File{&monitor, &v.control, &v.channel, &v.stdout, &v.stderr} {
 		var other *os.File
 		if *ours, other, err = socketPair(); err != nil {
-			return nil, err
+			return err
 		}
 		theirs = append(theirs, other)
 	}
 	v.monitor = newQMP(monitor)
-	for _, f := range []*os.File{b.kernelFile, b.initramfs, s.snapshot} {
+	for _, f := range []*os.File{s.memory, b.kernelFile, b.initramfs, s.snapshot} {
 		if f == nil {
 			continue
 		}
 		again, err := reopen(f)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		theirs = append(theirs, again)
 	}
 	if s.snapshot != nil {
 		if v.sharing, v.shared, err = b.share(s); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if v.qemu, err = b.starter.start(b.qemuConfig(s.snapshot != nil), theirs...); err != nil {
-		return nil, err
+		return err
 	}
 	go v.listen()
-	return v, v.monitor.do(v.soon(), nil, "qmp_capabilities", nil)
+	return nil
+}
+
+// begin lets QEMU boot the guest, or restore it from the snapshot.
+func (v *vm) begin(restored bool) error {
+	if err := v.monitor.do(v.soon(), nil, "qmp_capabilities", nil); err != nil {
+		return err
+	}
+	memory := []any{map[string]any{"capability": "x-ignore-shared", "state": true}}
+	if err := v.monitor.do(v.soon(), nil, "migrate-set-capabilities", map[string]any{"capabilities": memory}); err != nil || !restored {
+		return err
+	}
+	return v.monitor.do(v.soon(), nil, "migrate-incoming", map[string]any{"uri": "fd:" + strconv.Itoa(fdSnapshot)})
 }
 
 // The descriptors of QEMU, in the order of startVM.
@@ -105,6 +128,7 @@ const (
 	fdChannel
 	fdStdout
 	fdStderr
+	fdMemory
 	fdKernel
 	fdInitramfs
 	fdSnapshot
@@ -113,7 +137,7 @@ const (
 // qemuConfig returns the command line of QEMU. A restored guest must have the devices of the
 // booted one.
 func (b *Backend) qemuConfig(restored bool) launcher.Config {
-	size := strconv.FormatInt(b.memory>>20, 10) + "M"
+	size := strconv.FormatInt(b.memorySize>>20, 10) + "M"
 	processor := "host"
 	if b.cfg.Accel == TCG {
 		processor = "max"
@@ -122,9 +146,10 @@ func (b *Backend) qemuConfig(restored bool) launcher.Config {
 		b.qemu, "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none",
 		"-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny",
 		"-machine", "pc,memory-backend=ram,accel=" + b.cfg.Accel, "-cpu", processor, "-smp", "1", "-m", size,
-		"-object", "memory-backend-memfd,id=ram,share=on,size=" + size, // virtiofsd maps it
+		"-object", "memory-backend-file,id=ram,share=on,size=" + size + ",mem-path=" + fdPath(fdMemory),
 		"-kernel", fdPath(fdKernel), "-initrd", fdPath(fdInitramfs),
-		"-append", "console=ttyS0 quiet loglevel=3 panic=-1 no_timer_check cgroup_no_v1=all PYTHONHASHSEED=0 PYTHON_COLORS=0",
+		// init_on_free leaves zeros in memory that was freed until the snapshot, which need not be kept.
+		"-append", "console=ttyS0 quiet loglevel=3 panic=-1 no_timer_check init_on_free=1 cgroup_no_v1=all PYTHONHASHSEED=0 PYTHON_COLORS=0",
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-chardev", socket("monitor", fdMonitor), "-mon", "chardev=monitor,mode=control",
 		"-device", "virtio-serial-pci,disable-legacy=on",
@@ -133,7 +158,7 @@ func (b *Backend) qemuConfig(restored bool) launcher.Config {
 		args = append(args, "-chardev", socket(name, fdControl+i), "-device", "virtserialport,chardev="+name+",name="+name)
 	}
 	if restored {
-		args = append(args, "-incoming", "fd:"+strconv.Itoa(fdSnapshot))
+		args = append(args, "-incoming", "defer")
 	}
 	c := launcher.Config{Args: args, UID: process.NobodyUID(), OpenFiles: 1024}
 	if b.cfg.Accel == KVM {
