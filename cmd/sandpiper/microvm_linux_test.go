@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"strings"
@@ -11,15 +12,7 @@ import (
 // emulated, since few machines that test have KVM. MICROVM_KERNEL is the path of a kernel that
 // is not in /boot.
 func TestSecondSeedRunsInVirtualMachine(t *testing.T) {
-	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
-		if os.Getenv("REQUIRE_MICROVM") != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	if os.Getenv("REQUIRE_MICROVM") == "" && os.Getenv("MICROVM_KERNEL") == "" {
-		t.Skip("MICROVM_KERNEL names no kernel")
-	}
+	requireMicroVM(t)
 	dir := t.TempDir()
 	writeAll(t, dir, secondSeed)
 	if out, err := sandpiper(dir, "trust", "--yes").CombinedOutput(); err != nil {
@@ -41,4 +34,39 @@ func TestSecondSeedRunsInVirtualMachine(t *testing.T) {
 	run("NOT AN ISOLATION BOUNDARY", emulated, "exec", "-c", "1+1")
 	run("guest of Linux", emulated, "exec", "-c", "import platform\nwrite_file('a.txt', 'guest of ' + platform.system())\nread_file('a.txt')")
 	run("The microvm sandbox works", emulated, "doctor")
+}
+
+func requireMicroVM(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
+		if os.Getenv("REQUIRE_MICROVM") != "" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	if os.Getenv("REQUIRE_MICROVM") == "" && os.Getenv("MICROVM_KERNEL") == "" {
+		t.Skip("MICROVM_KERNEL names no kernel")
+	}
+}
+
+// Packages of the package index, native code too, work in virtual machines and are in the snapshot.
+// The version of NumPy is that of testdata/packages_numpy.
+func TestNumPyInVirtualMachine(t *testing.T) {
+	requireMicroVM(t)
+	_, tell := withPackages(t, "packages_numpy")
+	t.Setenv("SANDPIPER_SANDBOX_BACKEND", "microvm")
+	t.Setenv("SANDPIPER_SANDBOX_MICROVM_ACCEL", "tcg")
+	t.Setenv("SANDPIPER_SANDBOX_MICROVM_KERNEL", os.Getenv("MICROVM_KERNEL"))
+	t.Setenv("SANDPIPER_SANDBOX_MAX_TIMEOUT", "300s")
+	t.Setenv("SANDPIPER_SANDBOX_TIMEOUT", "300s")
+	out := tell("exec", "--json", "-c", `import sys
+there = "numpy" in sys.modules
+import numpy as np
+a = np.arange(12.0).reshape(3, 4)
+np.save("a.npy", a)
+[there, round(float(np.linalg.det(a @ a.T + np.eye(3)))), np.load("a.npy").sum()]`)
+	var got struct{ Result json.RawMessage }
+	if err := json.Unmarshal(out, &got); err != nil || strings.Join(strings.Fields(string(got.Result)), "") != "[true,2427,66.0]" {
+		t.Errorf("%v %s", err, out)
+	}
 }
