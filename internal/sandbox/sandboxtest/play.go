@@ -1,6 +1,7 @@
 package sandboxtest
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -52,11 +53,11 @@ func (s *scene) play(t *testing.T, b sandbox.Backend, c Case, oneUID bool) *Resu
 
 func (p *caseRunner) step(t *testing.T, step Step) {
 	t.Helper()
-	ctx, cancel := p.s.setup.deadline(t.Context(), p.c)
-	defer cancel()
 	who := step.By
 	box := p.boxes[who]
 	if box == nil {
+		ctx, cancel := p.s.setup.deadline(t.Context(), defaultTime)
+		defer cancel()
 		var err error
 		if box, err = p.b.Open(ctx, p.spec(step)); err != nil {
 			if !step.MayNotOpen {
@@ -66,6 +67,8 @@ func (p *caseRunner) step(t *testing.T, step Step) {
 		}
 		p.boxes[who] = box
 	}
+	ctx, cancel := p.s.setup.deadline(t.Context(), cmp.Or(p.c.Time, defaultTime))
+	defer cancel()
 	out := p.run(ctx, t, box, step)
 	p.Outcomes = append(p.Outcomes, out)
 	if step.End || step.Repeat > 0 {
