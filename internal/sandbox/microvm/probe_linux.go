@@ -157,7 +157,7 @@ func (p *probeResult) layers() []sandbox.Layer {
 }
 
 func (p *probeResult) machine() sandbox.Layer {
-	detail := fmt.Sprintf("the guest runs Linux %s with %d MB; a sandbox opened in %d ms", p.in.Kernel, p.b.memorySize>>20, p.opened.Milliseconds())
+	detail := fmt.Sprintf("the guest runs Linux %s with %d MB; numbers of files and processes are equal in all guests; a sandbox opened in %d ms", p.in.Kernel, p.b.memorySize>>20, p.opened.Milliseconds())
 	if p.b.cfg.Accel == TCG {
 		return sandbox.Layer{Name: "virtual machine", State: "soft", Detail: "sandbox.microvm.accel is tcg: the processor is emulated, WHICH IS NOT AN ISOLATION BOUNDARY; " + detail,
 			Remedy: "use tcg for tests only: set sandbox.microvm.accel to kvm"}
