@@ -211,8 +211,8 @@ func Load(src Sources) (*Config, error) {
 		c.ServersDir = ""
 		c.warn("SERVERS_DIR has no effect with sandbox.restricted: its modules could give restricted code access to any module")
 	}
-	if c.MicroVM.Accel == "tcg" && c.Backend == "microvm" {
-		c.warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of sandboxes, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
+	if err := c.checkEmulation(); err != nil {
+		return nil, err
 	}
 	c.Given = shown(d.given)
 	c.Sections, c.Keys = sectionHashes(d.given), keyHashes(d.given)

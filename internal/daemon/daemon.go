@@ -11,6 +11,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -163,7 +164,7 @@ func (d *Daemon) build() (err error) {
 	d.data.importSkills(d.cfg.Tenant)
 	d.backend = newLayeredBackend(d.cfg, d.Tenants.Roots(), log)
 	if d.cfg.Warm {
-		d.backend.startAll()
+		_, _ = d.backend.own.start()
 	}
 	if err := d.openTools(modules); err != nil {
 		return err
@@ -298,9 +299,10 @@ func (d *Daemon) closeRunner() error {
 // DataDir returns the data directory.
 func (d *Daemon) DataDir() string { return d.cfg.DataDir }
 
-// Warm starts the sandbox and lists the servers' tools, in the background.
+// Warm starts the sandbox and lists the servers' tools, in the background. The sandboxes of other
+// tenants start when they are opened: most commands run one piece of code.
 func (d *Daemon) Warm() {
-	d.backend.startAll()
+	_, _ = d.backend.own.start()
 	d.Servers.start()
 }
 
@@ -321,7 +323,8 @@ func (d *Daemon) prepareOnce() {
 	d.background.Start()
 	d.schedules.start()
 	if !d.isPassthrough() {
-		d.Warm()
+		d.backend.startAll()
+		d.Servers.start()
 		d.Servers.buildIndex()
 		return
 	}
@@ -336,7 +339,7 @@ func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(mcpserver
 // Serve serves MCP over two streams until the client disconnects or ctx ends, then ends
 // running calls within a limited time.
 func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	if err := d.checkBackend(ctx); err != nil {
+	if err := d.checkBackends(ctx); err != nil {
 		return err
 	}
 	d.prepare()
@@ -345,7 +348,7 @@ func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // ServeTenant is Serve for a client that is a tenant.
 func (d *Daemon) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, out io.Writer) error {
-	if err := d.checkBackend(ctx); err != nil {
+	if err := d.checkBackends(ctx); err != nil {
 		return err
 	}
 	d.prepare()
@@ -354,16 +357,42 @@ func (d *Daemon) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 
 // Probe reports the isolation in force by attacking it. It waits until the sandbox is
 // ready.
-func (d *Daemon) Probe(ctx context.Context) sandbox.Report { return d.backend.Probe(ctx) }
+func (d *Daemon) Probe(ctx context.Context) sandbox.Report { return d.backend.own.Probe(ctx) }
 
-// sandbox returns the name of the backend, and an error if it does not work.
-func (d *Daemon) sandbox(ctx context.Context) (string, error) {
-	_, err := d.backend.wait(ctx)
-	switch name := d.cfg.Config.Backend; name {
-	case "gvisor", "microvm":
-		return name, err
+// SandboxReport is the report of a kind of sandbox that the settings of some tenants or rules select.
+type SandboxReport struct {
+	sandbox.Report
+	By string `json:"selected_by"` // the first such setting
+}
+
+// ProbeOthers does the same as Probe for the other kinds of sandboxes in use.
+func (d *Daemon) ProbeOthers(ctx context.Context) (all []SandboxReport) {
+	by := d.cfg.SandboxesInUse()
+	delete(by, d.cfg.Sandbox())
+	for _, e := range d.cfg.EnvironmentsInUse() {
+		if by[e.Sandbox] == "" {
+			continue
+		}
+		l, err := d.backend.find(e)
+		if err != nil { // the daemon is closed
+			continue
+		}
+		r := SandboxReport{l.Probe(ctx), by[e.Sandbox]}
+		r.Backend = cmp.Or(r.Backend, string(e.Sandbox))
+		all = append(all, r)
+		delete(by, e.Sandbox)
 	}
-	return "process", err
+	return all
+}
+
+// sandbox returns the name of a tenant's backend, and an error if it does not work.
+func (d *Daemon) sandbox(ctx context.Context, id tenant.ID) (string, error) {
+	e := d.data.settings(id).Environment()
+	l, err := d.backend.find(e)
+	if err == nil {
+		_, err = l.wait(ctx)
+	}
+	return string(e.Sandbox), err
 }
 
 // Stats returns the usage and limits of one tenant, and the state of the sandbox.
