@@ -115,7 +115,10 @@ func (d *Daemon) checkBackends(ctx context.Context) error {
 		case policy.MicroVM:
 			err = microvm.Check(microvm.Config{Kernel: d.cfg.MicroVM.Kernel, Accel: d.cfg.MicroVM.Accel})
 		}
-		if err != nil {
+		switch {
+		case err != nil && s == d.cfg.Sandbox():
+			return err
+		case err != nil:
 			return fault.Wrap(fault.KindOf(err), err, "%s: %s", used[s], fault.Message(err)).WithHint("%s", fault.Hint(err))
 		}
 	}
