@@ -11,7 +11,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -353,46 +352,6 @@ func (d *Daemon) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 	}
 	d.prepare()
 	return d.server.ServeTenant(ctx, id, in, out)
-}
-
-// Probe reports the isolation in force by attacking it. It waits until the sandbox is
-// ready.
-func (d *Daemon) Probe(ctx context.Context) sandbox.Report { return d.backend.own.Probe(ctx) }
-
-// SandboxReport is the report of a kind of sandbox that the settings of some tenants or rules select.
-type SandboxReport struct {
-	sandbox.Report
-	By string `json:"selected_by"` // the first such setting
-}
-
-// ProbeOthers does the same as Probe for the other kinds of sandboxes in use.
-func (d *Daemon) ProbeOthers(ctx context.Context) (all []SandboxReport) {
-	by := d.cfg.SandboxesInUse()
-	delete(by, d.cfg.Sandbox())
-	for _, e := range d.cfg.EnvironmentsInUse() {
-		if by[e.Sandbox] == "" {
-			continue
-		}
-		l, err := d.backend.find(e)
-		if err != nil { // the daemon is closed
-			continue
-		}
-		r := SandboxReport{l.Probe(ctx), by[e.Sandbox]}
-		r.Backend = cmp.Or(r.Backend, string(e.Sandbox))
-		all = append(all, r)
-		delete(by, e.Sandbox)
-	}
-	return all
-}
-
-// sandbox returns the name of a tenant's backend, and an error if it does not work.
-func (d *Daemon) sandbox(ctx context.Context, id tenant.ID) (string, error) {
-	e := d.data.settings(id).Environment()
-	l, err := d.backend.find(e)
-	if err == nil {
-		_, err = l.wait(ctx)
-	}
-	return string(e.Sandbox), err
 }
 
 // Stats returns the usage and limits of one tenant, and the state of the sandbox.
