@@ -42,7 +42,7 @@ import (
 // Config is the merged configuration.
 type Config struct {
 	Profile    string           // lean, standard, full or passthrough
-	Backend    string           // auto, process, gvisor or microvm
+	Backend    string           // auto, process, gvisor or microvm; see Sandbox
 	Runsc      string           // gVisor's program, for the backend gvisor; "" means runsc on PATH
 	Namespaces string           // shared or own: of the network and IPC of workers
 	Epoll      bool             // allow epoll

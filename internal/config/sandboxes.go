@@ -74,12 +74,17 @@ func (c *Config) each(f func(key string, one *Config)) {
 	}
 }
 
-// isolatingRules returns the rules of the policy that require a sandbox, each with a name.
+// isolatingRules returns the rules of the policy that require a sandbox, with their numbers and
+// names as Name.
 func (c *Config) isolatingRules() (rules []policy.Rule) {
 	add := func(prefix string, all []policy.Rule) {
 		for i, r := range all {
 			if r.Sandbox != "" {
-				r.Name = prefix + cmp.Or(r.Name, fmt.Sprintf("rule %d", i+1))
+				number := fmt.Sprintf("%srule %d", prefix, i+1)
+				if r.Name != "" {
+					number += " (" + r.Name + ")"
+				}
+				r.Name = number
 				rules = append(rules, r)
 			}
 		}

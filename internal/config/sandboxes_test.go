@@ -61,7 +61,7 @@ policy:
 		t.Error(d)
 	}
 	src, _ = sources(t, map[string]string{"work/sandpiper.yaml": "policy: {rules: [{server: x, decision: ask}, {server: bank, sandbox: gvisor}, {name: secret, server: vault, sandbox: microvm}]}"})
-	if d := cmp.Diff(map[policy.Sandbox]string{"process": "sandbox.backend", "gvisor": "rule 2 of the policy", "microvm": "secret of the policy"}, load(t, src).SandboxesInUse()); d != "" {
+	if d := cmp.Diff(map[policy.Sandbox]string{"process": "sandbox.backend", "gvisor": "rule 2 of the policy", "microvm": "rule 3 (secret) of the policy"}, load(t, src).SandboxesInUse()); d != "" {
 		t.Error(d)
 	}
 }

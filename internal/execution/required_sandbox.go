@@ -28,8 +28,10 @@ func (e *executor) requiredSandbox(ctx context.Context) (required policy.Require
 		return required, "", err
 	}
 	for _, v := range tools.Catalog.For(catalog.Viewer{Tenant: e.home.ID(), Subset: e.req.Subset}).Servers {
-		one := tools.Calls.MayRequire(e.home.ID(), v.Name)
-		if !required.Sandbox.Satisfies(one.Sandbox) && w.nameServer(v) {
+		if !w.nameServer(v) {
+			continue
+		}
+		if one := tools.Calls.MayRequire(e.home.ID(), v.Name); !required.Sandbox.Satisfies(one.Sandbox) {
 			required, module = one, v.Module
 		}
 	}
@@ -98,7 +100,7 @@ func (w *words) addSkills(ctx context.Context, e *executor) error {
 			return nil
 		}
 		found, err := e.home.Skills.Find(ctx, left[i].Name, 0)
-		if err != nil {
+		if err != nil && fault.KindOf(err) != fault.NotFound { // it may have been deleted now
 			return err
 		}
 		left = slices.Delete(left, i, i+1)
