@@ -177,17 +177,23 @@ func New(cfg Config) (*Set, error) {
 // Call implements tool.Caller. It calls a tool and starts its server if necessary.
 // Progress is reported on the calling goroutine.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	return withSession(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx callContext, on session) (tool.Result, error) {
+	sent := false
+	r, err := withSession(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx callContext, on session) (tool.Result, error) {
 		v := ctx.server
 		if v.markToolsRequested() { // the list may have changed since the last connection
 			defer v.notifyToolsChanged()
 		}
-		sent := c
-		sent.Ask = v.pauseWhileAsking(ctx.limit, c.Ask)
-		sent.Store = v.storeWithoutSecrets(c.Store)
-		r, err := on.Call(ctx, sent)
+		own := c
+		own.Ask = v.pauseWhileAsking(ctx.limit, c.Ask)
+		own.Store = v.storeWithoutSecrets(c.Store)
+		r, err := on.Call(ctx, own)
+		sent = sent || !tool.IsNotSent(err)
 		return v.redact.redactResult(r), err
 	})
+	if err != nil && !sent {
+		err = &tool.NotSent{Err: err}
+	}
+	return r, err
 }
 
 // Check implements tool.Checker.
