@@ -135,7 +135,7 @@ func TestServersCommandsChangeARunningDaemon(t *testing.T) {
 		}
 	}
 	runIn(t, dir, 0, "servers", "disable", "calculator")
-	if r := s.call("s", "result = add(a=x, b=2)"); !strings.Contains(r.Error, `there is no server "calculator"`) {
+	if r := s.call("s", "result = add(a=x, b=2)"); !strings.Contains(r.Error, "server calculator is disabled by the operator") {
 		t.Errorf("after disable: %+v", r)
 	}
 	runIn(t, dir, 0, "servers", "enable", "calculator")

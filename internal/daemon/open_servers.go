@@ -57,9 +57,11 @@ type serverSet struct {
 	configured []catalog.Configured
 	static     []catalog.Static
 	upstream   []upstream.Server
+	disabled   []string
 }
 
 func newServerSet(c *config.Config) (s serverSet, err error) {
+	s.disabled = c.Disabled
 	for _, one := range c.Servers {
 		s.configured = append(s.configured, catalogServer(one))
 		s.upstream = append(s.upstream, upstreamServer(one, c.Lookup))
@@ -98,7 +100,7 @@ func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstrea
 
 func openCatalog(c serversConfig, now serverSet) (*catalog.Catalog, error) {
 	return catalog.Open(catalog.Config{
-		Servers: now.configured, Static: now.static,
+		Servers: now.configured, Static: now.static, Disabled: now.disabled,
 		Dir: c.Data.sub(catalogDir), Embeddings: c.Embeddings, Log: c.Log.Logger,
 		Allow: c.Data.allow,
 	})

@@ -63,7 +63,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { home.Release(context.Background()); homes.Close() })
-	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(dir, "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}, {Name: "silent"}},
+	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(dir, "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}, {Name: "silent"}}, Disabled: []string{"erp", "crm"},
 		Static: []catalog.Static{{Categories: map[string]catalog.StaticCategory{"x": {Tools: map[string]catalog.StaticTool{"post": {Server: "mail"}}}}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -163,6 +163,7 @@ func TestInvalidCallIsNeitherSentNorRecorded(t *testing.T) {
 	for c, want := range map[[2]string]string{
 		{"crm", "send"}:  "crm.send is quarantined: its definition has changed since it was trusted",
 		{"crm", "sned"}:  `server crm has no tool "sned"; did you mean send?`,
+		{"erp", "send"}:  "server erp is disabled by the operator",
 		{"cmr", "send"}:  `there is no server "cmr"; did you mean crm?`,
 		{"mail", "post"}: "server mail is known from a catalog only",
 		{"mail", "x"}:    "server mail is known from a catalog only",
