@@ -224,7 +224,7 @@ func TestServersListHasStates(t *testing.T) {
 	s.cmd.Process.Kill()
 	second.cmd.Process.Kill()
 	find(`^calculator +no daemon +3 tools`)
-	find(`^broken +no daemon +not listed yet +`)
+	find(`^broken +failed +0 tools +no-such-program\n  last failed at 2.*: server "broken" cannot be started: program "no-such-program" not found; install it`)
 }
 
 // A project may add servers; it cannot replace, disable or remove those of the person.

@@ -91,7 +91,10 @@ type Config struct {
 	// ToolsChanged is called when the tools of a server have changed or may have changed:
 	// also after the first call over a connection on which they were not listed. It may
 	// call the Set, but not Close; nil ignores changes.
-	ToolsChanged    func(ctx context.Context, server string)
+	ToolsChanged func(ctx context.Context, server string)
+	// Started is called after each attempt to start a server, with its error, and when a connection
+	// has failed; nil means not. It must not call the Set.
+	Started         func(s Server, err error)
 	DocumentCache   string        // directory for copies of downloaded OpenAPI documents; "" keeps none
 	Client, Version string        // client name and version sent to servers; "" means sandpiper, and no version
 	MaxResponse     int           // bytes of one response in memory; 0 means 32 MiB

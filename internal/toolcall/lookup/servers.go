@@ -62,9 +62,9 @@ func (f *Finder) Servers() Servers {
 			s.Import, s.State = "from servers import "+v.Module, upstream.Stopped.String()
 		}
 		if state, ok := states[v.Name]; ok {
-			s.State, s.Reason = state.State.String(), state.Reason
+			s.State, s.Reason, s.Hint = state.State.String(), state.Reason, state.Hint
 			if state.Reason != "" {
-				s.Stderr, s.Hint = state.Stderr, state.Hint
+				s.Stderr = state.Stderr
 			}
 		}
 		all.Servers = append(all.Servers, s)
