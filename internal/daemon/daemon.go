@@ -11,6 +11,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -354,16 +355,24 @@ func (d *Daemon) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 
 // Probe reports the isolation in force by attacking it. It waits until the sandbox is
 // ready.
-func (d *Daemon) Probe(ctx context.Context) sandbox.Report { return d.backend.Probe(ctx) }
+func (d *Daemon) Probe(ctx context.Context) sandbox.Report {
+	r := d.backend.Probe(ctx)
+	r.Backend = cmp.Or(r.Backend, d.backendName()) // one that does not start does not name itself
+	return r
+}
 
 // sandbox returns the name of the backend, and an error if it does not work.
 func (d *Daemon) sandbox(ctx context.Context) (string, error) {
 	_, err := d.backend.wait(ctx)
+	return d.backendName(), err
+}
+
+func (d *Daemon) backendName() string {
 	switch name := d.cfg.Config.Backend; name {
 	case "gvisor", "microvm":
-		return name, err
+		return name
 	}
-	return "process", err
+	return "process"
 }
 
 // Stats returns the usage and limits of one tenant, and the state of the sandbox.

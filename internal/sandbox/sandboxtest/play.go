@@ -52,13 +52,11 @@ func (s *scene) play(t *testing.T, b sandbox.Backend, c Case, oneUID bool) *Resu
 
 func (p *caseRunner) step(t *testing.T, step Step) {
 	t.Helper()
-	ctx, cancel := p.s.setup.deadline(t.Context(), p.c)
-	defer cancel()
 	who := step.By
 	box := p.boxes[who]
 	if box == nil {
 		var err error
-		if box, err = p.b.Open(ctx, p.spec(step)); err != nil {
+		if box, err = p.b.Open(t.Context(), p.spec(step)); err != nil {
 			if !step.MayNotOpen {
 				p.Failure = fmt.Sprintf("open a sandbox for %s: %v", who, err)
 			}
@@ -66,6 +64,8 @@ func (p *caseRunner) step(t *testing.T, step Step) {
 		}
 		p.boxes[who] = box
 	}
+	ctx, cancel := p.s.setup.deadline(t.Context(), p.c)
+	defer cancel()
 	out := p.run(ctx, t, box, step)
 	p.Outcomes = append(p.Outcomes, out)
 	if step.End || step.Repeat > 0 {
