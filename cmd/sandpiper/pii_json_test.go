@@ -8,8 +8,8 @@ import (
 
 // The decoded text and the lengths do not depend on the pieces in which a text arrives.
 func TestEscapedLettersInPieces(t *testing.T) {
-	source := `{"a": "\u00eb\\u00eb \" \u0022\u005c\n\ud83d\ude00 \ud83d x\u00`
-	want := `{"a": "ë\\u00eb \" \u0022\u005c\n😀 \ud83d x\u00`
+	source := `{"a": "\u00eb\nface\\u00eb \" \u0022\u005c\n\ud83d\ude00 \ud83d x\u00`
+	want := `{"a": "ë\nface\\u00eb \" \u0022\u005c\n😀 \ud83d x\u00`
 	for size := 1; size <= len(source); size++ {
 		var e escapedLetters
 		var got strings.Builder

@@ -107,7 +107,7 @@ func backslash(text string) (string, int) {
 // the decoded text and the size of the escape, or 0.
 func UnicodeEscape(text string) (string, int) {
 	r, ok := digits(text, 2, 4)
-	if !ok {
+	if !ok || !strings.HasPrefix(text, `\u`) {
 		return "", 0
 	}
 	if !utf16.IsSurrogate(rune(r)) {
