@@ -51,8 +51,10 @@ func (d failures) find(server, identity string) (f Failure, ok bool) {
 
 // noteStart records whether a server could be started.
 func (v *servers) noteStart(s upstream.Server, wrong error) {
-	err := remove(v.failures.path(s.Name, s.Identity))
-	if wrong != nil {
+	var err error
+	if wrong == nil {
+		err = remove(v.failures.path(s.Name, s.Identity))
+	} else {
 		err = v.failures.put(s.Name, s.Identity, Failure{time.Now().UTC().Truncate(time.Second), fault.Message(wrong), fault.Hint(wrong)})
 	}
 	if err != nil {
