@@ -108,14 +108,25 @@ type findingPrinter struct {
 	json bool
 	line int // number of the current line
 	past int // bytes of the current line that were read
+	read int // bytes of the scanned text that were read
+
+	letters *escapedLetters // nil unless the text is JSON
 }
 
 // scan reads in to its end, without keeping the whole text in memory.
 func (t *findingPrinter) scan(ctx context.Context, in io.Reader, s *detect.Scanner) error {
 	stream, buf := s.Stream(), make([]byte, 64<<10)
+	text := bufio.NewReaderSize(in, len(buf))
+	if beginsAsJSON(text) {
+		t.letters = &escapedLetters{}
+	}
 	for ctx.Err() == nil {
-		n, err := in.Read(buf)
-		if werr := t.printAll(stream.Write(string(buf[:n]))); werr != nil {
+		n, err := text.Read(buf)
+		piece := string(buf[:n])
+		if t.letters != nil {
+			piece = t.letters.decode(piece, errors.Is(err, io.EOF))
+		}
+		if werr := t.printAll(stream.Write(piece)); werr != nil {
 			return werr
 		}
 		if errors.Is(err, io.EOF) {
@@ -143,15 +154,26 @@ func (t *findingPrinter) printAll(text string, found []detect.Finding) error {
 
 // advance counts the lines and bytes of text.
 func (t *findingPrinter) advance(text string) {
+	t.read += len(text)
 	t.line += strings.Count(text, "\n")
 	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
 		t.past, text = 0, text[i+1:]
 	}
-	t.past += len(text)
+	t.past += t.sourceBytes(t.read-len(text), t.read)
+}
+
+// sourceBytes returns the number of bytes in the source of the text from start to end.
+func (t *findingPrinter) sourceBytes(start, end int) int {
+	n := end - start
+	if t.letters != nil {
+		n += t.letters.longer(start, end)
+	}
+	return n
 }
 
 func (t *findingPrinter) print(f detect.Finding) error {
-	j := findingJSON{File: t.file, Line: t.line, Start: t.past, End: t.past + f.End - f.Start, Type: f.Type, Score: f.Score}
+	length := t.sourceBytes(t.read, t.read+f.End-f.Start)
+	j := findingJSON{File: t.file, Line: t.line, Start: t.past, End: t.past + length, Type: f.Type, Score: f.Score}
 	if !t.json {
 		_, err := fmt.Fprintf(t.out, "%s:%d:%d-%d %s %.2f\n", visibleName(j.File), j.Line, j.Start, j.End, j.Type, j.Score)
 		return err

@@ -209,7 +209,7 @@ func (d *Daemon) openTools(modules *modules) (err error) {
 		return err
 	}
 	d.closing.add(d.Servers.close)
-	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.own.states, AwaitTools: d.Servers.Know, Embeddings: d.Meaning, Handwritten: d.Servers.functions, Untrusted: d.cfg.Untrusted})
+	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.states, AwaitTools: d.Servers.Know, Embeddings: d.Meaning, Handwritten: d.Servers.functions, Untrusted: d.cfg.Untrusted})
 	d.calls = toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, UpstreamOf: func(id tenant.ID, server string) tool.Caller { return d.Servers.own.of(id, server) }, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.markText,
 		Policy: d.Policy, Guard: d.guard, Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,

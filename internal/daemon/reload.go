@@ -114,7 +114,7 @@ func (v *servers) replace(ctx context.Context, c *config.Config, next serverSet,
 		return nil
 	}
 	v.now = next
-	v.Catalog.Update(next.configured, next.static, swap)
+	v.Catalog.Update(next.configured, next.static, next.disabled, swap)
 	v.mu.Lock()
 	for _, name := range slices.Concat(r.Removed, r.Changed) {
 		delete(v.listing, name) // a request to the old server

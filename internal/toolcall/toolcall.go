@@ -271,6 +271,9 @@ func checkCallable(now *catalog.Snapshot, ref tool.Ref) error {
 
 func notFound(now *catalog.Snapshot, ref tool.Ref) error {
 	v, ok := now.Server(ref.Server)
+	if err := now.DisabledError(ref.Server); !ok && err != nil {
+		return err
+	}
 	if !ok {
 		return fault.New(fault.NotFound, "there is no server %.80q%s", ref.Server, didYouMean(now.NearestServers(ref.Server, 3)))
 	}

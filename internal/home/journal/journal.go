@@ -51,7 +51,7 @@ type Outcome string
 
 const (
 	Answered Outcome = "answered"
-	Failed   Outcome = "failed"  // the tool answered with an error
+	Failed   Outcome = "failed"  // the tool answered with an error, or the call was not sent
 	Unknown  Outcome = "unknown" // no answer arrived: the call may have taken effect
 )
 
