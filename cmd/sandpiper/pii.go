@@ -23,7 +23,8 @@ func (a *app) piiCommand() *cobra.Command {
 		Long: `Scan reads each FILE, or standard input for -, and prints one line per finding: its
 position, its type and the confidence of the rule, from 0 to 1. It never prints the
 value. Positions are byte offsets in the UTF-8 line; the end of a finding that
-spans lines, such as a private key, is beyond the end of its first line.
+spans lines, such as a private key, is beyond the end of its first line. A name that only
+the heading of its column in a table shows to be one is found by sanitize, not by scan.
 
 With --jsonl every line of a FILE is a JSON object with "id" and "text"; the output
 is one line per object, with the positions in its text.`,
@@ -38,7 +39,7 @@ is one line per object, with the positions in its text.`,
 		a.ofTenant(&cobra.Command{
 			Use: "sanitize [TEXT|-]", Short: "Replace personal data and secrets by tokens",
 			Long: `Sanitize prints TEXT, or standard input, with tokens such as [EMAIL_…] in place of the
-findings of scan and of values in the vault. Models receive the same tokens; the
+findings of scan, of names in columns of tables and of values in the vault. Models receive the same tokens; the
 vault stores the values.`,
 			Example: "  sandpiper pii sanitize \"call Ada at 212-555-0123\"\n  sandpiper pii sanitize < notes.txt > notes.clean.txt",
 			Args:    cobra.MaximumNArgs(1),
