@@ -29,16 +29,22 @@ func TestExamples(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("examples run in the sandbox, which needs Linux")
 	}
-	env := build(t)
 	dirs, err := filepath.Glob("0*")
 	if err != nil || len(dirs) != 7 {
 		t.Fatalf("the examples are %q, %v", dirs, err)
 	}
+	forms, packages := map[string][]string{}, []string{"../cmd/sandpiper", "./servers/..."}
 	for n, dir := range dirs {
-		forms := []string{"", "go", "python"}
+		forms[dir] = []string{"", "go", "python"}
 		if !longtest.Enabled() {
-			forms = forms[n%3 : n%3+1]
+			forms[dir] = forms[dir][n%3 : n%3+1]
 		}
+		if slices.Contains(forms[dir], "go") {
+			packages = append(packages, "./"+dir)
+		}
+	}
+	env := build(t, packages)
+	for _, dir := range dirs {
 		t.Run(dir, func(t *testing.T) {
 			t.Parallel()
 			env := env
@@ -48,7 +54,7 @@ func TestExamples(t *testing.T) {
 				modules := wiretest.Installed(t, "@modelcontextprotocol/server-filesystem", "@modelcontextprotocol/server-memory")
 				env = append(slices.Clip(env), "MCP_CLIENTS="+string(modules), "npm_config_offline=true")
 			}
-			check(t, dir, forms, env)
+			check(t, dir, forms[dir], env)
 		})
 	}
 	t.Run("orders", func(t *testing.T) { // the first command of the project's README
@@ -61,11 +67,11 @@ func TestExamples(t *testing.T) {
 	})
 }
 
-// build builds the programs of all examples, and returns the environment to run them.
-func build(t *testing.T) []string {
+// build builds programs of the examples, and returns the environment to run them.
+func build(t *testing.T, packages []string) []string {
 	t.Helper()
 	bin, home := t.TempDir(), t.TempDir()
-	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin, "../cmd/sandpiper", "./...").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", slices.Concat([]string{"build", "-ldflags=-s -w", "-o", bin}, packages)...).CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	env := append(os.Environ(), "EXAMPLES_BIN="+bin, "HOME="+home, "XDG_CACHE_HOME="+home+"/cache", "XDG_CONFIG_HOME="+home+"/config")

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // TestAzureVariablesOfAnotherProgramSendNothing runs tasks and searches with the variables of an
 // Azure resource in the environment, in a project and in Sandpiper's own .env, and records what
-// the resource receives.
+// the resource receives: in a long test in each of six ways.
 func TestAzureVariablesOfAnotherProgramSendNothing(t *testing.T) {
 	needSandbox(t)
 	var mu sync.Mutex
@@ -34,7 +36,7 @@ func TestAzureVariablesOfAnotherProgramSendNothing(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	for _, test := range []struct {
+	for _, test := range longtest.Rows([]struct {
 		name, own, dotenv, project string
 		environ                    []string
 		want                       string // part of a path that must be requested; "" if none may be
@@ -45,7 +47,7 @@ func TestAzureVariablesOfAnotherProgramSendNothing(t *testing.T) {
 		{name: "other ones in .env", own: calculator, dotenv: strings.ReplaceAll(variables, azure.URL, "http://127.0.0.1:1"), environ: strings.Fields(variables)},
 		{name: "in .env", own: calculator, dotenv: variables, want: "chat embed"},
 		{name: "in the environment, and selected", own: calculator + "tasks: {model: azure}\nsearch: {embeddings: azure}\n", environ: strings.Fields(variables), want: "chat embed"},
-	} {
+	}, 0, 1, 4) {
 		t.Run(test.name, func(t *testing.T) {
 			received = nil
 			dir := t.TempDir()

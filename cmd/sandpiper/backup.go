@@ -87,7 +87,8 @@ func (a *app) reportBackup(file string, b daemon.Backup) error {
 			return err
 		}
 	} else {
-		a.printf("%s has %s, with %s of %s.\n", file, count(b.Tenants, "tenant"), count(b.Files, "file"), count(b.Bytes, "byte"))
+		a.printf("%s has %s, with %s of %s in workspaces.\nThe master key and the configuration are not in it: keep copies of them elsewhere.\n",
+			file, count(b.Tenants, "tenant"), count(b.Files, "file"), count(b.Bytes, "byte"))
 	}
 	for _, m := range b.Missing {
 		a.warn(fmt.Sprintf("tenant %s is not in the backup: %s", visibleName(m.Tenant.String()), m.Error))
@@ -116,7 +117,7 @@ An encrypted backup needs --identity or --passphrase-file, or asks for the passp
 
 The whole file is verified first: one that is truncated, altered, of a newer Sandpiper, or written
 with another master key changes nothing.`,
-		Example: "  sandpiper restore sandpiper-2026-11-23.tar --key /secure/sandpiper.key\n  sandpiper restore sandpiper-2026-11-23.tar --tenant customer_A --replace",
+		Example: "  sandpiper restore sandpiper-2026-11-23.tar --key /secure/sandpiper.key\n  XDG_DATA_HOME=/elsewhere sandpiper restore sandpiper-2026-11-23.tar --key /secure/sandpiper.key\n  sandpiper restore sandpiper-2026-11-23.tar --tenant customer_A --replace",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {

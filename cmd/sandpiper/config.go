@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,10 +21,10 @@ func (a *app) configCommand() *cobra.Command {
 			Use: "check", Short: "Check the configuration",
 			Long: `Check reads the configuration from all sources and compiles it as serve does: policy,
 guardrails, hooks, privacy, schedules, servers, models and certificates. It reports
-errors and warnings, and starts nothing. Schedules are not looked up in the data
-directory: sandpiper schedules list reports one whose skill or workflow is missing.`,
+errors and warnings, and starts nothing. If the data directory exists, it warns of
+schedules whose tenant, skill or workflow is not there.`,
 			Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.runConfigCheck() },
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.runConfigCheck(cmd.Context()) },
 		},
 		&cobra.Command{
 			Use: "show", Short: "Show the settings and where each is set",
@@ -71,7 +72,7 @@ func writeSchema(path string, text []byte, write func(clientconfig.Change) error
 	return write(clientconfig.Change{Path: file, Old: old, New: schema, Mode: 0o644})
 }
 
-func (a *app) runConfigCheck() error {
+func (a *app) runConfigCheck(ctx context.Context) error {
 	cfg, err := a.loadConfig(nil)
 	if err != nil {
 		return err
@@ -80,6 +81,7 @@ func (a *app) runConfigCheck() error {
 	if err != nil {
 		return err
 	}
+	warnings = append(warnings, checkSchedules(ctx, *cfg)...)
 	if a.json {
 		return a.writeJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, warnings...)})
 	}
@@ -93,6 +95,22 @@ func (a *app) runConfigCheck() error {
 		a.printDone("%s is valid", file)
 	}
 	return nil
+}
+
+// checkSchedules returns what is wrong with the schedules, if there is a data directory.
+func checkSchedules(ctx context.Context, cfg config.Config) (warnings []string) {
+	if _, err := os.Stat(cfg.DataDir); err != nil || len(cfg.Schedules) == 0 {
+		return nil
+	}
+	d, err := daemon.New(daemon.Config{Config: cfg, Version: buildVersion()})
+	if err != nil {
+		return []string{"schedules: the data directory cannot be opened: " + errorText(err)}
+	}
+	defer d.Close()
+	for _, err := range d.ScheduleErrors(ctx) {
+		warnings = append(warnings, errorText(err))
+	}
+	return warnings
 }
 
 func (a *app) runConfigShow() error {

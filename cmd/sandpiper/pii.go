@@ -23,7 +23,8 @@ func (a *app) piiCommand() *cobra.Command {
 		Long: `Scan reads each FILE, or standard input for -, and prints one line per finding: its
 position, its type and the confidence of the rule, from 0 to 1. It never prints the
 value. Positions are byte offsets in the UTF-8 line; the end of a finding that
-spans lines, such as a private key, is beyond the end of its first line.
+spans lines, such as a private key, is beyond the end of its first line. A name that only
+the heading of its column in a table shows to be one is found by sanitize, not by scan.
 
 With --jsonl every line of a FILE is a JSON object with "id" and "text"; the output
 is one line per object, with the positions in its text.`,
@@ -38,7 +39,7 @@ is one line per object, with the positions in its text.`,
 		a.ofTenant(&cobra.Command{
 			Use: "sanitize [TEXT|-]", Short: "Replace personal data and secrets by tokens",
 			Long: `Sanitize prints TEXT, or standard input, with tokens such as [EMAIL_…] in place of the
-findings of scan and of values in the vault. Models receive the same tokens; the
+findings of scan, of names in columns of tables and of values in the vault. Models receive the same tokens; the
 vault stores the values.`,
 			Example: "  sandpiper pii sanitize \"call Ada at 212-555-0123\"\n  sandpiper pii sanitize < notes.txt > notes.clean.txt",
 			Args:    cobra.MaximumNArgs(1),
@@ -108,14 +109,25 @@ type findingPrinter struct {
 	json bool
 	line int // number of the current line
 	past int // bytes of the current line that were read
+	read int // bytes of the scanned text that were read
+
+	letters *escapedLetters // nil unless the text is JSON
 }
 
 // scan reads in to its end, without keeping the whole text in memory.
 func (t *findingPrinter) scan(ctx context.Context, in io.Reader, s *detect.Scanner) error {
 	stream, buf := s.Stream(), make([]byte, 64<<10)
+	text := bufio.NewReaderSize(in, len(buf))
+	if beginsAsJSON(text) {
+		t.letters = &escapedLetters{}
+	}
 	for ctx.Err() == nil {
-		n, err := in.Read(buf)
-		if werr := t.printAll(stream.Write(string(buf[:n]))); werr != nil {
+		n, err := text.Read(buf)
+		piece := string(buf[:n])
+		if t.letters != nil {
+			piece = t.letters.decode(piece, errors.Is(err, io.EOF))
+		}
+		if werr := t.printAll(stream.Write(piece)); werr != nil {
 			return werr
 		}
 		if errors.Is(err, io.EOF) {
@@ -143,15 +155,26 @@ func (t *findingPrinter) printAll(text string, found []detect.Finding) error {
 
 // advance counts the lines and bytes of text.
 func (t *findingPrinter) advance(text string) {
+	t.read += len(text)
 	t.line += strings.Count(text, "\n")
 	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
 		t.past, text = 0, text[i+1:]
 	}
-	t.past += len(text)
+	t.past += t.sourceBytes(t.read-len(text), t.read)
+}
+
+// sourceBytes returns the number of bytes in the source of the text from start to end.
+func (t *findingPrinter) sourceBytes(start, end int) int {
+	n := end - start
+	if t.letters != nil {
+		n += t.letters.longer(start, end)
+	}
+	return n
 }
 
 func (t *findingPrinter) print(f detect.Finding) error {
-	j := findingJSON{File: t.file, Line: t.line, Start: t.past, End: t.past + f.End - f.Start, Type: f.Type, Score: f.Score}
+	length := t.sourceBytes(t.read, t.read+f.End-f.Start)
+	j := findingJSON{File: t.file, Line: t.line, Start: t.past, End: t.past + length, Type: f.Type, Score: f.Score}
 	if !t.json {
 		_, err := fmt.Fprintf(t.out, "%s:%d:%d-%d %s %.2f\n", visibleName(j.File), j.Line, j.Start, j.End, j.Type, j.Score)
 		return err

@@ -217,6 +217,9 @@ func (a *app) printExplanation(e explanation) {
 	if e.Reason != "" {
 		a.printf("  %s\n", visibleName(e.Reason))
 	}
+	if r := e.Requires; r != nil {
+		a.printf("  Code that calls it must run in the sandbox %s, by %s.\n", r.Sandbox, visibleName(r.By()))
+	}
 	note := e.annotationsNote()
 	if e.NotConnected != "" {
 		note = e.NotConnected
@@ -231,7 +234,7 @@ func (a *app) printExplanation(e explanation) {
 		if l.At != "" {
 			place = " (" + l.At + ")"
 		}
-		a.printf("  %-6s %s%s, %s%s\n", l.Fits, visibleName(l.Rule), visibleName(place), l.Decision, visibleName(reason))
+		a.printf("  %-6s %s%s, %s%s\n", l.Fits, visibleName(l.Rule), visibleName(place), ruleEffect(l), visibleName(reason))
 	}
 	for _, b := range e.Budgets {
 		a.printf("  %s: %s per %s\n", visibleName(b.Budget), count(b.Calls, "call"), b.Per)
@@ -239,6 +242,17 @@ func (a *app) printExplanation(e explanation) {
 	if len(e.Budgets) > 0 {
 		a.printf("  The current counts are known to the running daemons only.\n")
 	}
+}
+
+// ruleEffect returns what a rule decides and requires.
+func ruleEffect(l policy.RuleResult) string {
+	switch {
+	case l.Sandbox == "":
+		return string(l.Decision)
+	case l.Decision == "":
+		return "sandbox " + string(l.Sandbox)
+	}
+	return string(l.Decision) + ", sandbox " + string(l.Sandbox)
 }
 
 // annotationsNote describes the annotations of the tool and whether they are trusted.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -130,12 +131,14 @@ func (a *app) rawOutput() io.Writer {
 	return a.stdout
 }
 
-// capabilityLimit returns limitCapabilities, or a function without effect if the configured
-// sandboxes need the capabilities of root: runsc and QEMU are started with them.
+// capabilityLimit returns limitCapabilities, or a function without effect if sandboxes in
+// use need the capabilities of root: runsc and QEMU are started with them.
 func (a *app) capabilityLimit(flags map[string]string) func(keep uint64) error {
 	cfg, err := a.loadConfig(flags)
-	if err == nil && (cfg.Backend == "gvisor" || cfg.Backend == "microvm") {
-		return func(uint64) error { return nil }
+	if err == nil {
+		if used := cfg.SandboxesInUse(); used[policy.GVisor] != "" || used[policy.MicroVM] != "" {
+			return func(uint64) error { return nil }
+		}
 	}
 	return func(keep uint64) error {
 		if err := limitCapabilities(keep); err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 func (a *app) serversCommand() *cobra.Command {
@@ -27,7 +26,8 @@ func (a *app) serversCommand() *cobra.Command {
 			Use: "list", Short: "List the configured servers, their state, and the daemons that use them",
 			Long: `List prints the configured servers with the state of their connections in the running
 daemons: connected, connecting, failed with the reason, or not connected, as before the
-first use. Tenants with credentials of their own have other connections, which are not
+first use. Without a connection it prints the last failure of any command or daemon,
+until the server works again. Tenants with credentials of their own have other connections, which are not
 listed. Tools of a server that waits for review are accepted with sandpiper tools accept.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.runServersList() },
@@ -56,7 +56,9 @@ type listedServer struct {
 	// daemon has the server.
 	State       string       `json:"state,omitempty"`
 	Connections []connection `json:"connections,omitempty"`
-	unlisted    bool         // its tools were never listed
+	// LastFailure is nil if the last attempt of any process to use the server succeeded.
+	LastFailure *daemon.Failure `json:"last_failure,omitempty"`
+	unlisted    bool            // its tools were never listed
 }
 
 // connection is the state of a server in a daemon.
@@ -71,7 +73,7 @@ func (a *app) runServersList() error {
 		if err != nil {
 			return err
 		}
-		servers := listServers(d.Configured(), d.Servers.Catalog.Now(), daemons)
+		servers := listServers(d, daemons)
 		path, text, err := a.serversFile()
 		if err != nil {
 			return err
@@ -99,8 +101,9 @@ func (a *app) runServersList() error {
 	})
 }
 
-func listServers(configured []config.Server, now *catalog.Snapshot, daemons []daemon.Instance) (all []listedServer) {
-	for _, s := range configured {
+func listServers(d *daemon.Daemon, daemons []daemon.Instance) (all []listedServer) {
+	now := d.Servers.Catalog.Now()
+	for _, s := range d.Configured() {
 		v, _ := now.Server(s.Name)
 		l := listedServer{Name: s.Name, Enabled: true, Project: s.Project, Target: target(s), Tools: v.Tools, Quarantined: v.Quarantined, unlisted: v.Listed.IsZero()}
 		for _, i := range daemons {
@@ -110,6 +113,9 @@ func listServers(configured []config.Server, now *catalog.Snapshot, daemons []da
 				}
 			}
 		}
+		if f, ok := d.LastFailure(s); ok {
+			l.LastFailure = &f
+		}
 		l.State = l.state(v.Unreviewed || v.Quarantined > 0)
 		all = append(all, l)
 	}
@@ -118,12 +124,23 @@ func listServers(configured []config.Server, now *catalog.Snapshot, daemons []da
 
 // state returns the state that matters most to the operator.
 func (l *listedServer) state(review bool) string {
-	for _, state := range []string{"failed", "waiting_for_review", "connecting", "connected", "not_connected"} {
-		if review && state == "waiting_for_review" || slices.ContainsFunc(l.Connections, func(c connection) bool { return c.State == state }) {
+	for _, state := range []string{"failed", "waiting_for_review", "connecting", "connected"} {
+		if review && state == "waiting_for_review" || l.isIn(state) {
 			return state
 		}
 	}
+	if l.LastFailure != nil {
+		return "failed"
+	}
+	if l.isIn("not_connected") {
+		return "not_connected"
+	}
 	return ""
+}
+
+// isIn reports whether a server is in a state in some daemon.
+func (l *listedServer) isIn(state string) bool {
+	return slices.ContainsFunc(l.Connections, func(c connection) bool { return c.State == state })
 }
 
 // target describes what a server connects to, with references to secrets as written.
@@ -165,6 +182,9 @@ func (a *app) printServers(servers []listedServer, path string) {
 			}
 			a.printf("  %s\n", visibleName(describeConnection(c)))
 		}
+		if f := s.LastFailure; f != nil && !s.isIn("failed") {
+			a.printf("  %s\n", visibleName(describeFailure(*f)))
+		}
 	}
 	if len(servers) == 0 {
 		a.printf("no server is configured in %s; add one with sandpiper servers add\n", visibleName(path))
@@ -180,10 +200,19 @@ func describeConnection(c connection) string {
 	if c.Reason != "" {
 		text += ": " + c.Reason
 	}
-	if c.Hint != "" {
-		text += "; " + c.Hint
+	return withHint(text, c.Hint)
+}
+
+// describeFailure describes the last failure of a server.
+func describeFailure(f daemon.Failure) string {
+	return withHint(fmt.Sprintf("last failed at %s: %s", f.At.Local().Format(time.DateTime), f.Reason), f.Hint)
+}
+
+func withHint(text, hint string) string {
+	if hint == "" {
+		return text
 	}
-	return text
+	return text + "; " + hint
 }
 
 // describeDaemon describes the last reload of a daemon.

@@ -135,7 +135,7 @@ func TestServersCommandsChangeARunningDaemon(t *testing.T) {
 		}
 	}
 	runIn(t, dir, 0, "servers", "disable", "calculator")
-	if r := s.call("s", "result = add(a=x, b=2)"); !strings.Contains(r.Error, `there is no server "calculator"`) {
+	if r := s.call("s", "result = add(a=x, b=2)"); !strings.Contains(r.Error, "server calculator is disabled by the operator") {
 		t.Errorf("after disable: %+v", r)
 	}
 	runIn(t, dir, 0, "servers", "enable", "calculator")
@@ -224,7 +224,7 @@ func TestServersListHasStates(t *testing.T) {
 	s.cmd.Process.Kill()
 	second.cmd.Process.Kill()
 	find(`^calculator +no daemon +3 tools`)
-	find(`^broken +no daemon +not listed yet +`)
+	find(`^broken +failed +0 tools +no-such-program\n  last failed at 2.*: server "broken" cannot be started: program "no-such-program" not found; install it`)
 }
 
 // A project may add servers; it cannot replace, disable or remove those of the person.

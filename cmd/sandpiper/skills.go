@@ -120,12 +120,14 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 	if draft, err = d.Runner.CheckSkill(ctx, home, "", draft, nil); err != nil {
 		return err
 	}
-	if _, err := home.Skills.Save(ctx, draft); err != nil {
+	saved, err := home.Skills.Save(ctx, draft)
+	if err != nil {
 		return err
 	}
 	if a.json {
 		return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Skill '%s' saved", o.name)})
 	}
+	a.printf("saved %s, version %d\n", saved.Name, saved.Version)
 	return nil
 }
 

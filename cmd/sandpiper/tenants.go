@@ -158,6 +158,7 @@ func suspensionText(s *home.Suspension) string {
 type tenantReport struct {
 	home.Entry
 	Tier       string `json:"tier,omitempty"` // in effect
+	Sandbox    string `json:"sandbox"`        // in which its code runs, unless policy requires a stronger one
 	Files      int64  `json:"files"`
 	Bytes      int64  `json:"bytes"`
 	Skills     int    `json:"skills"`
@@ -176,6 +177,7 @@ func (a *app) runTenantShow(ctx context.Context, uid string) error {
 		if r.Tier, err = d.Tier(h.ID()); err != nil {
 			return err
 		}
+		r.Sandbox = string(d.Settings(h.ID()).Sandbox())
 		use, err := h.Workspace.Usage(ctx)
 		if err != nil {
 			return err
@@ -193,7 +195,7 @@ func (a *app) runTenantShow(ctx context.Context, uid string) error {
 		}
 		a.printf("tenant       %s\n", visibleName(e.ID.String()))
 		a.printf("last used    %s%s\n", e.Used.Format(time.DateTime), suspensionText(e.Suspension))
-		a.printf("tier         %s\n", cmp.Or(r.Tier, "none"))
+		a.printf("tier         %s\nsandbox      %s\n", cmp.Or(r.Tier, "none"), r.Sandbox)
 		a.printf("workspace    %s, %s\n", count(r.Files, "file"), count(r.Bytes, "byte"))
 		a.printf("skills       %d\nsessions     %d\nunfinished   %s\n", r.Skills, r.Sessions, count(r.Unfinished, "execution"))
 		return nil

@@ -42,7 +42,7 @@ import (
 // Config is the merged configuration.
 type Config struct {
 	Profile    string           // lean, standard, full or passthrough
-	Backend    string           // auto, process, gvisor or microvm
+	Backend    string           // auto, process, gvisor or microvm; see Sandbox
 	Runsc      string           // gVisor's program, for the backend gvisor; "" means runsc on PATH
 	Namespaces string           // shared or own: of the network and IPC of workers
 	Epoll      bool             // allow epoll
@@ -211,8 +211,8 @@ func Load(src Sources) (*Config, error) {
 		c.ServersDir = ""
 		c.warn("SERVERS_DIR has no effect with sandbox.restricted: its modules could give restricted code access to any module")
 	}
-	if c.MicroVM.Accel == "tcg" && c.Backend == "microvm" {
-		c.warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of sandboxes, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
+	if err := c.checkEmulation(); err != nil {
+		return nil, err
 	}
 	c.Given = shown(d.given)
 	c.Sections, c.Keys = sectionHashes(d.given), keyHashes(d.given)

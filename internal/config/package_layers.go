@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -43,15 +42,8 @@ func (c *Config) PackageLayerNames() []string {
 
 // PackageLayersInUse returns the sorted names of the layers of all tenants.
 func (c *Config) PackageLayersInUse() []string {
-	used := map[string]bool{cmp.Or(c.PackageLayer, DefaultPackageLayer): true}
-	if t := c.Tenants; t != nil {
-		for _, one := range t.tiers {
-			used[one.config.PackageLayer] = true
-		}
-		for id := range t.own {
-			used[t.combine(id, "").PackageLayer] = true
-		}
-	}
+	used := map[string]bool{}
+	c.each(func(_ string, one *Config) { used[one.Environment().Layer] = true })
 	return slices.Sorted(maps.Keys(used))
 }
 

@@ -18,6 +18,7 @@ var ruleKeys = parsers[policy.Rule]{
 	"tenant":   func(r *policy.Rule, n ast.Node) error { return oneOrMore(&r.Tenants, n) },
 	"when":     func(r *policy.Rule, n ast.Node) error { return nonEmpty(&r.When, n) },
 	"decision": func(r *policy.Rule, n ast.Node) error { return scalar((*string)(&r.Decision), n) },
+	"sandbox":  func(r *policy.Rule, n ast.Node) error { return nonEmpty((*string)(&r.Sandbox), n) },
 	"reason":   func(r *policy.Rule, n ast.Node) error { return scalar(&r.Reason, n) },
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
@@ -44,11 +45,13 @@ var projectKeys = map[string]merge{
 		return true
 	},
 
-	"sandbox.backend": func(c, p *Config, _ setting) bool { // the strongest; sandbox_type of a former system selects it
-		if p.Backend == "microvm" {
-			c.Backend = p.Backend
+	"sandbox.backend": func(c, p *Config, _ setting) bool { // sandbox_type of a former system sets it too
+		emulated := p.Sandbox() == policy.MicroVM && c.MicroVM.Accel == "tcg"
+		if p.Sandbox() != c.Sandbox() && (emulated || !p.Sandbox().Satisfies(c.Sandbox())) {
+			return false
 		}
-		return c.Backend == p.Backend
+		c.Backend = p.Backend
+		return true
 	},
 	"sandbox.timeout":               func(c, p *Config, _ setting) bool { return atMost(&c.Limits.Timeout, 0, p.Limits.Timeout) },
 	"sandbox.max_timeout":           lowerTime,

@@ -56,7 +56,7 @@ const DefaultTier = "default"
 
 // tenantKeys are the keys that a tier or a tenant may set.
 var tenantKeys = map[string]bool{
-	"profile": true, "sandbox.package_layer": true, "sandbox.timeout": true, "sandbox.max_timeout": true, "sandbox.memory_mb": true, "sandbox.max_memory_mb": true,
+	"profile": true, "sandbox.backend": true, "sandbox.package_layer": true, "sandbox.timeout": true, "sandbox.max_timeout": true, "sandbox.memory_mb": true, "sandbox.max_memory_mb": true,
 	"sandbox.tenant_concurrency": true, "sessions.per_tenant": true, "workspace.max_mb": true, "workspace.max_files": true,
 	"workspace.results_age": true, "workspace.results_max_mb": true, "approvals.timeout": true, "guardrails.max_output_bytes": true,
 	"quotas.executions_per_minute": true, "quotas.cpu_seconds_per_day": true, "quotas.calls_per_day": true, "quotas.model_tokens_per_day": true,

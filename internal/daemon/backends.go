@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/gvisor"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm"
@@ -17,9 +22,10 @@ import (
 
 // backendMaker starts the sandbox.
 type backendMaker struct {
-	cfg   Config
-	roots map[string]string // of the tenants' data
-	log   *slog.Logger
+	cfg     Config
+	sandbox policy.Sandbox    // its kind
+	roots   map[string]string // of the tenants' data
+	log     *slog.Logger
 }
 
 // make starts the sandbox, and logs if that fails.
@@ -27,9 +33,9 @@ func (m backendMaker) make(ctx context.Context) (sandbox.Backend, error) {
 	start := m.cfg.Backend
 	switch {
 	case start != nil:
-	case m.cfg.Config.Backend == "gvisor":
+	case m.sandbox == policy.GVisor:
 		start = m.gVisor
-	case m.cfg.Config.Backend == "microvm":
+	case m.sandbox == policy.MicroVM:
 		start = m.microVM
 	default:
 		start = m.process
@@ -94,17 +100,41 @@ func (m backendMaker) microVM(ctx context.Context) (sandbox.Backend, error) {
 	return microVMBackend{b, in}, nil
 }
 
-// checkBackend fails if the configured backend needs a program that this machine does not have:
-// that is no reason to serve with another isolation, or without execution.
-func (d *Daemon) checkBackend(ctx context.Context) error {
+// checkBackends fails if a sandbox in use needs a program that this machine does not have: that is no
+// reason to serve with another isolation, or without execution for some tenants.
+func (d *Daemon) checkBackends(ctx context.Context) error {
 	if d.cfg.Backend != nil || d.isPassthrough() {
 		return nil
 	}
-	switch d.cfg.Config.Backend {
-	case "gvisor":
-		return gvisor.Check(ctx, d.cfg.Runsc)
-	case "microvm":
-		return microvm.Check(microvm.Config{Kernel: d.cfg.MicroVM.Kernel, Accel: d.cfg.MicroVM.Accel})
+	used := d.cfg.SandboxesInUse()
+	for _, s := range slices.Sorted(maps.Keys(used)) {
+		var err error
+		switch s {
+		case policy.GVisor:
+			err = gvisor.Check(ctx, d.cfg.Runsc)
+		case policy.MicroVM:
+			err = microvm.Check(microvm.Config{Kernel: d.cfg.MicroVM.Kernel, Accel: d.cfg.MicroVM.Accel})
+		}
+		switch {
+		case err != nil && s == d.cfg.Sandbox():
+			return err
+		case err != nil:
+			return fault.Wrap(fault.KindOf(err), err, "%s: %s", used[s], fault.Message(err)).WithHint("%s", fault.Hint(err))
+		}
+	}
+	return nil
+}
+
+// checkReloadedSandboxes fails if a configuration selects a kind of sandbox that nothing used when the
+// daemon started: it was not checked, and the daemon may have given up the capabilities that it needs.
+func (d *Daemon) checkReloadedSandboxes(c *config.Config) error {
+	started := d.cfg.SandboxesInUse()
+	used := c.SandboxesInUse()
+	for _, s := range slices.Sorted(maps.Keys(used)) {
+		if _, ok := started[s]; !ok {
+			return fault.New(fault.Unavailable, "%s selects the sandbox %s, which nothing used when Sandpiper started", used[s], s).
+				WithHint("restart Sandpiper")
+		}
 	}
 	return nil
 }

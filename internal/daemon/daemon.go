@@ -163,7 +163,7 @@ func (d *Daemon) build() (err error) {
 	d.data.importSkills(d.cfg.Tenant)
 	d.backend = newLayeredBackend(d.cfg, d.Tenants.Roots(), log)
 	if d.cfg.Warm {
-		d.backend.startAll()
+		_, _ = d.backend.own.start()
 	}
 	if err := d.openTools(modules); err != nil {
 		return err
@@ -209,7 +209,7 @@ func (d *Daemon) openTools(modules *modules) (err error) {
 		return err
 	}
 	d.closing.add(d.Servers.close)
-	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.own.states, AwaitTools: d.Servers.Know, Embeddings: d.Meaning, Handwritten: d.Servers.functions, Untrusted: d.cfg.Untrusted})
+	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.states, AwaitTools: d.Servers.Know, Embeddings: d.Meaning, Handwritten: d.Servers.functions, Untrusted: d.cfg.Untrusted})
 	d.calls = toolcall.New(toolcall.Config{
 		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, UpstreamOf: func(id tenant.ID, server string) tool.Caller { return d.Servers.own.of(id, server) }, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.markText,
 		Policy: d.Policy, Guard: d.guard, Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
@@ -298,9 +298,10 @@ func (d *Daemon) closeRunner() error {
 // DataDir returns the data directory.
 func (d *Daemon) DataDir() string { return d.cfg.DataDir }
 
-// Warm starts the sandbox and lists the servers' tools, in the background.
+// Warm starts the sandbox and lists the servers' tools, in the background. The sandboxes of other
+// tenants start when they are opened: most commands run one piece of code.
 func (d *Daemon) Warm() {
-	d.backend.startAll()
+	_, _ = d.backend.own.start()
 	d.Servers.start()
 }
 
@@ -321,7 +322,8 @@ func (d *Daemon) prepareOnce() {
 	d.background.Start()
 	d.schedules.start()
 	if !d.isPassthrough() {
-		d.Warm()
+		d.backend.startAll()
+		d.Servers.start()
 		d.Servers.buildIndex()
 		return
 	}
@@ -336,7 +338,7 @@ func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(mcpserver
 // Serve serves MCP over two streams until the client disconnects or ctx ends, then ends
 // running calls within a limited time.
 func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	if err := d.checkBackend(ctx); err != nil {
+	if err := d.checkBackends(ctx); err != nil {
 		return err
 	}
 	d.prepare()
@@ -345,25 +347,11 @@ func (d *Daemon) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // ServeTenant is Serve for a client that is a tenant.
 func (d *Daemon) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, out io.Writer) error {
-	if err := d.checkBackend(ctx); err != nil {
+	if err := d.checkBackends(ctx); err != nil {
 		return err
 	}
 	d.prepare()
 	return d.server.ServeTenant(ctx, id, in, out)
-}
-
-// Probe reports the isolation in force by attacking it. It waits until the sandbox is
-// ready.
-func (d *Daemon) Probe(ctx context.Context) sandbox.Report { return d.backend.Probe(ctx) }
-
-// sandbox returns the name of the backend, and an error if it does not work.
-func (d *Daemon) sandbox(ctx context.Context) (string, error) {
-	_, err := d.backend.wait(ctx)
-	switch name := d.cfg.Config.Backend; name {
-	case "gvisor", "microvm":
-		return name, err
-	}
-	return "process", err
 }
 
 // Stats returns the usage and limits of one tenant, and the state of the sandbox.

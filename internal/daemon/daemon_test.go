@@ -144,7 +144,7 @@ func TestDaemonWithoutSandboxRefusesExecutions(t *testing.T) {
 	if got := s.ask(call("list_workspace_files", `{}`)); !strings.Contains(got, `\"count\":0`) {
 		t.Errorf("list: %s", got)
 	}
-	want := sandbox.Report{Layers: []sandbox.Layer{{Name: "backend", State: "failed", Required: true,
+	want := sandbox.Report{Backend: "process", Layers: []sandbox.Layer{{Name: "backend", State: "failed", Required: true,
 		Detail: "this machine cannot isolate code", Remedy: "move to another"}}}
 	if diff := cmp.Diff(want, d.Probe(t.Context())); diff != "" {
 		t.Error(diff)

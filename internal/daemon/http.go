@@ -30,7 +30,7 @@ func (d *Daemon) Listen(ctx context.Context, addr string) (net.Listener, error) 
 // ServeHTTP serves MCP over HTTP until ctx ends, then ends running calls within a
 // limited time. It closes ln.
 func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
-	if err := d.checkBackend(ctx); err != nil {
+	if err := d.checkBackends(ctx); err != nil {
 		return errors.Join(err, ln.Close())
 	}
 	h := d.cfg.HTTP
@@ -91,7 +91,7 @@ func (d *Daemon) foreignID(caller tenant.ID, f wire.Foreign) {
 }
 
 func (d *Daemon) health() *health {
-	h := &health{data: d.data, http: d.cfg.HTTP, sandbox: d.backend.lazyBackend, log: d.log.Logger}
+	h := &health{data: d.data, http: d.cfg.HTTP, sandbox: d.backend.own, log: d.log.Logger}
 	if d.isPassthrough() {
 		h.sandbox = nil
 	}

@@ -11,68 +11,95 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// layeredBackend opens each sandbox with a package layer. Every layer has a backend of its
-// own, and so another root directory, zygote and workers: no file and no preloaded module of
-// a layer exists in the processes of another.
-//
-// The embedded backend is that of the daemon's own layer.
+// layeredBackend opens each sandbox with a kind of isolation and a package layer. Every such
+// environment has a backend of its own, and so another root directory, zygote and workers: no file
+// and no preloaded module of a layer exists in the processes of another.
 type layeredBackend struct {
-	*lazyBackend
 	maker backendMaker
+	own   *lazyBackend // of the daemon's own environment
 
 	mu     sync.Mutex
-	layers map[string]*lazyBackend // by name; the embedded one also has the name ""
+	config *config.Config // that add was last called with
+	all    map[config.Environment]*lazyBackend
 	closed bool
 }
 
-// newLayeredBackend returns a backend with the layers of all tenants. None is started.
+// newLayeredBackend returns a backend with the environments of all tenants. None is started.
 func newLayeredBackend(cfg Config, roots map[string]string, log *slog.Logger) *layeredBackend {
-	b := &layeredBackend{maker: backendMaker{cfg: cfg, roots: roots, log: log}, layers: map[string]*lazyBackend{}}
+	b := &layeredBackend{maker: backendMaker{cfg: cfg, roots: roots, log: log}, all: map[config.Environment]*lazyBackend{}}
 	b.add(&cfg.Config)
-	b.lazyBackend = b.layers[cmp.Or(cfg.PackageLayer, config.DefaultPackageLayer)]
-	b.layers[""] = b.lazyBackend
+	b.own = b.all[cfg.Environment()]
 	return b
 }
 
-// add adds the layers that a configuration uses and b does not have. None is started.
+// add adds the environments that a configuration uses and b does not have. None is started.
 func (b *layeredBackend) add(c *config.Config) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, name := range c.PackageLayersInUse() {
-		if b.layers[name] != nil || b.closed {
-			continue
-		}
-		m, layer := b.maker, c.Layer(name)
-		if m.cfg.Packages, m.cfg.Preload = layer.Config, layer.Preload; len(c.PackageLayers) > 0 {
-			m.log = m.log.With("package_layer", name)
-		}
-		b.layers[name] = newLazyBackend(m.make)
+	b.config = c
+	for _, e := range c.EnvironmentsInUse() {
+		b.makeLocked(e)
 	}
 }
 
-// startAll starts all layers in the background, the daemon's own first.
+// makeLocked returns the backend of an environment, which it adds if necessary; nil if b is closed.
+func (b *layeredBackend) makeLocked(e config.Environment) *lazyBackend {
+	if b.all[e] != nil || b.closed {
+		return b.all[e]
+	}
+	m, layer := b.maker, b.config.Layer(e.Layer)
+	m.sandbox = e.Sandbox
+	m.cfg.Packages, m.cfg.Preload = layer.Config, layer.Preload
+	if len(b.config.PackageLayers) > 0 {
+		m.log = m.log.With("package_layer", e.Layer)
+	}
+	if len(b.config.SandboxesInUse()) > 1 {
+		m.log = m.log.With("sandbox", string(e.Sandbox))
+	}
+	b.all[e] = newLazyBackend(m.make)
+	return b.all[e]
+}
+
+// startAll starts all environments in the background, the daemon's own first.
 func (b *layeredBackend) startAll() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, name := range slices.Sorted(maps.Keys(b.layers)) {
-		_, _ = b.layers[name].start()
+	_, _ = b.own.start()
+	for _, l := range b.all {
+		_, _ = l.start()
 	}
+}
+
+// find returns the backend of an environment. The settings of a tenant and of its tier may form one
+// that no other tenant has, of a sandbox and a layer that are in use.
+func (b *layeredBackend) find(e config.Environment) (*lazyBackend, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.all[e]
+	if l == nil && b.config.SandboxesInUse()[e.Sandbox] != "" && slices.Contains(b.config.PackageLayersInUse(), e.Layer) {
+		l = b.makeLocked(e)
+	}
+	if l == nil { // weaker isolation, or other packages, would be worse than none
+		return nil, fault.New(fault.Unavailable, "the sandbox %.40q with the package layer %.40q is not available", string(e.Sandbox), e.Layer)
+	}
+	return l, nil
 }
 
 // Open implements sandbox.Backend.
 func (b *layeredBackend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox, error) {
-	b.mu.Lock()
-	l := b.layers[spec.PackageLayer]
-	b.mu.Unlock()
-	if l == nil { // a sandbox with other packages would be worse than none
-		return nil, fault.New(fault.Unavailable, "the package layer %.40q is not available", spec.PackageLayer)
+	own := b.maker.cfg.Environment()
+	e := config.Environment{Sandbox: cmp.Or(policy.Sandbox(spec.Backend), own.Sandbox), Layer: cmp.Or(spec.PackageLayer, own.Layer)}
+	l, err := b.find(e)
+	if err != nil {
+		return nil, err
 	}
-	spec.PackageLayer = ""
+	spec.Backend, spec.PackageLayer = string(e.Sandbox), ""
 	return l.Open(ctx, spec)
 }
 
@@ -80,7 +107,7 @@ func (b *layeredBackend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.S
 func (b *layeredBackend) Close() error {
 	b.mu.Lock()
 	b.closed = true
-	all := maps.Clone(b.layers)
+	all := maps.Clone(b.all)
 	b.mu.Unlock()
 	var errs []error
 	for _, l := range all {

@@ -141,7 +141,7 @@ func (l *lazyBackend) Probe(ctx context.Context) sandbox.Report {
 	b, err := l.wait(ctx)
 	if err != nil {
 		return sandbox.Report{Layers: []sandbox.Layer{{
-			Name: "backend", State: "failed", Required: true, Detail: fault.Message(err), Remedy: fault.Hint(err),
+			Name: "backend", State: "failed", Required: true, Detail: err.Error(), Remedy: fault.Hint(err), // with the cause: the report is for the operator
 		}}}
 	}
 	if p, ok := b.(sandbox.Prober); ok {

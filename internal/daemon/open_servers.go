@@ -34,7 +34,7 @@ type serversConfig struct {
 
 // openServers opens the catalog. It connects to no server.
 func openServers(c serversConfig) (*servers, error) {
-	v := &servers{tenants: func() *config.Tenants { return c.Data.now().Tenants }, failed: c.Failed, quarantined: c.Quarantined, audit: c.Data.audit, log: c.Log.Logger, listing: map[string]*listing{}, unlisted: map[string]bool{}, written: make(chan struct{})}
+	v := &servers{tenants: func() *config.Tenants { return c.Data.now().Tenants }, failed: c.Failed, quarantined: c.Quarantined, audit: c.Data.audit, log: c.Log.Logger, failures: failures(c.Data.sub("failures")), listing: map[string]*listing{}, unlisted: map[string]bool{}, written: make(chan struct{})}
 	v.lookup.Store(&c.Lookup)
 	ctx, cancel := context.WithCancel(context.Background())
 	v.cancel, v.spawn = cancel, func(f func(context.Context)) { v.work.Go(func() { f(ctx) }) }
@@ -57,9 +57,11 @@ type serverSet struct {
 	configured []catalog.Configured
 	static     []catalog.Static
 	upstream   []upstream.Server
+	disabled   []string
 }
 
 func newServerSet(c *config.Config) (s serverSet, err error) {
+	s.disabled = c.Disabled
 	for _, one := range c.Servers {
 		s.configured = append(s.configured, catalogServer(one))
 		s.upstream = append(s.upstream, upstreamServer(one, c.Lookup))
@@ -98,7 +100,7 @@ func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstrea
 
 func openCatalog(c serversConfig, now serverSet) (*catalog.Catalog, error) {
 	return catalog.Open(catalog.Config{
-		Servers: now.configured, Static: now.static,
+		Servers: now.configured, Static: now.static, Disabled: now.disabled,
 		Dir: c.Data.sub(catalogDir), Embeddings: c.Embeddings, Log: c.Log.Logger,
 		Allow: c.Data.allow,
 	})
@@ -106,7 +108,7 @@ func openCatalog(c serversConfig, now serverSet) (*catalog.Catalog, error) {
 
 func newUpstream(c serversConfig, v *servers) error {
 	secrets := &secret.References{Lookup: func(name string) (string, bool) { return lookupIn(*v.lookup.Load(), name) }}
-	cfg := upstream.Config{Version: c.Version, Resolve: secrets.Resolve, ToolsChanged: v.changed, DocumentCache: c.Data.sub("documents"), Spool: c.Data.sub("spool"),
+	cfg := upstream.Config{Version: c.Version, Resolve: secrets.Resolve, ToolsChanged: v.changed, DocumentCache: c.Data.sub("documents"), Spool: c.Data.sub("spool"), Started: v.noteStart,
 		Logins: c.Data.logins(), Redact: c.Log.redact, Log: c.Log.Logger}
 	for _, s := range v.now.upstream {
 		known, _ := v.Catalog.Now().Server(s.Name)
@@ -122,7 +124,7 @@ func newUpstream(c serversConfig, v *servers) error {
 		return err
 	}
 	own := cfg
-	own.Logins, own.ToolsChanged = nil, nil
+	own.Logins, own.ToolsChanged, own.Started = nil, nil, nil
 	v.own = &ownServers{
 		shared: v.Set, none: none, logins: c.Data.homes.Logins, sets: map[ownKey]*ownSet{}, server: v.configured, resolve: secrets.Resolve, config: own, log: c.Log.Logger,
 		credentials: func(id tenant.ID, server string) map[string]string { return c.Data.settings(id).Credentials[server] },

@@ -34,6 +34,9 @@ func (d *Daemon) Reload(ctx context.Context, c *config.Config) (Reloaded, error)
 	defer d.reloading.Unlock()
 	last := d.now()
 	r := Reloaded{refuses: d.cfg.HTTP.Authenticated() && !c.HTTP.Authenticated()}
+	if err := d.checkReloadedSandboxes(c); err != nil {
+		return Reloaded{}, err
+	}
 	changed := c.ChangedKeys(last)
 	r.Restart = c.KeepFixed(last, d.cfg.HTTP.Authenticated())
 	r.Applied = slices.DeleteFunc(changed, r.isNotApplied)
@@ -111,7 +114,7 @@ func (v *servers) replace(ctx context.Context, c *config.Config, next serverSet,
 		return nil
 	}
 	v.now = next
-	v.Catalog.Update(next.configured, next.static, swap)
+	v.Catalog.Update(next.configured, next.static, next.disabled, swap)
 	v.mu.Lock()
 	for _, name := range slices.Concat(r.Removed, r.Changed) {
 		delete(v.listing, name) // a request to the old server

@@ -91,12 +91,8 @@ func (s *schedules) pass(ctx context.Context, now time.Time) {
 func (s *schedules) reload(ctx context.Context, c *config.Config, now time.Time) {
 	s.from, s.configured = c, map[tenant.ID]time.Time{}
 	for _, one := range c.Schedules {
-		id := one.Tenant
-		if id.IsZero() {
-			id = s.d.cfg.Tenant
-		}
-		s.configured[id] = now
-		if err := s.d.checkSchedule(ctx, id, one); err != nil {
+		s.configured[s.d.scheduleTenant(one)] = now
+		if err := s.d.checkSchedule(ctx, one); err != nil {
 			s.d.log.Error(fault.Message(err), "hint", fault.Hint(err))
 		}
 	}
@@ -140,17 +136,62 @@ func (s *schedules) handle(ctx context.Context, id tenant.ID, now time.Time, con
 	return next
 }
 
+// ScheduleErrors returns the errors of the configured schedules whose tenant, skill or workflow does not
+// exist. It creates no tenant.
+func (d *Daemon) ScheduleErrors(ctx context.Context) (all []error) {
+	for _, s := range d.now().Schedules {
+		if err := d.findSchedule(ctx, s); err != nil {
+			all = append(all, err)
+		}
+	}
+	return all
+}
+
+// findSchedule is checkSchedule without creating the tenant.
+func (d *Daemon) findSchedule(ctx context.Context, s config.Schedule) error {
+	id := d.scheduleTenant(s)
+	if err := d.CheckTenant(id); err != nil {
+		return scheduleError(s, err)
+	}
+	has, err := d.Tenants.Exists(id)
+	if err == nil && !has {
+		err = fault.New(fault.NotFound, "tenant %q has no skills and workflows yet", id)
+	}
+	if err != nil {
+		return scheduleError(s, err)
+	}
+	return d.checkScheduleOf(ctx, s, func(ctx context.Context) (*home.Home, error) { return d.Tenants.AcquireSuspended(ctx, id) })
+}
+
+// scheduleTenant returns the tenant for which a configured schedule runs.
+func (d *Daemon) scheduleTenant(s config.Schedule) tenant.ID {
+	if s.Tenant.IsZero() {
+		return d.cfg.Tenant
+	}
+	return s.Tenant
+}
+
 // checkSchedule reports that a configured schedule names a skill or workflow that does not exist.
-func (d *Daemon) checkSchedule(ctx context.Context, id tenant.ID, s config.Schedule) error {
-	h, err := d.Tenants.Acquire(ctx, id)
+func (d *Daemon) checkSchedule(ctx context.Context, s config.Schedule) error {
+	return d.checkScheduleOf(ctx, s, func(ctx context.Context) (*home.Home, error) { return d.Tenants.Acquire(ctx, d.scheduleTenant(s)) })
+}
+
+// checkScheduleOf is checkSchedule for the tenant that acquire opens.
+func (d *Daemon) checkScheduleOf(ctx context.Context, s config.Schedule, acquire func(context.Context) (*home.Home, error)) error {
+	h, err := acquire(ctx)
 	if err != nil {
 		return fault.Wrap(fault.KindOf(err), err, "%s: schedules: %s", s.At, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
 	defer func() { _ = h.Release(context.WithoutCancel(ctx)) }()
 	if err := d.checkTarget(ctx, h, s.Spec); err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s: schedules: schedule %q runs %s: %s", s.At, s.Name, s.Target(), fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return scheduleError(s, err)
 	}
 	return nil
+}
+
+// scheduleError adds the place, the name and the target of a schedule to an error.
+func scheduleError(s config.Schedule, err error) error {
+	return fault.Wrap(fault.KindOf(err), err, "%s: schedules: schedule %q runs %s: %s", s.At, s.Name, s.Target(), fault.Message(err)).WithHint("%s", fault.Hint(err))
 }
 
 // checkTarget reports that what a schedule runs does not exist, or does not take its inputs.
@@ -165,11 +206,7 @@ func (d *Daemon) checkTarget(ctx context.Context, h *home.Home, s schedule.Spec)
 // checkSchedules reports the first configured schedule that cannot run.
 func (d *Daemon) checkSchedules(ctx context.Context, c *config.Config) error {
 	for _, s := range c.Schedules {
-		id := s.Tenant
-		if id.IsZero() {
-			id = d.cfg.Tenant
-		}
-		if err := d.checkSchedule(ctx, id, s); err != nil {
+		if err := d.checkSchedule(ctx, s); err != nil {
 			return err
 		}
 	}

@@ -30,6 +30,8 @@ type servers struct {
 	audit   *audit.Log
 	log     *slog.Logger
 
+	failures failures
+
 	failed      func(server string, err error) // as in serversConfig
 	quarantined func(server, tool string)
 
@@ -187,6 +189,9 @@ func (v *servers) request(ctx context.Context, name string, l *listing) {
 	got, err := v.listWith(ctx, name)
 	if err == nil {
 		l.change, err = v.storeListing(ctx, name, got)
+	}
+	if ctx.Err() == nil {
+		v.noteListing(name, err)
 	}
 	if l.err = err; err != nil {
 		if ctx.Err() == nil {

@@ -78,7 +78,7 @@ func (d *Daemon) executionSettings(id tenant.ID) execution.Settings {
 	c := d.data.settings(id)
 	return execution.Settings{
 		Limits: c.Limits, WorkspaceDisk: c.Workspace.Quota.Bytes, WorkspaceFiles: c.Workspace.Quota.Files,
-		OutputBytes: int64(c.Guardrails.MaxOutput), Interpreters: c.Sessions.PerTenant, PackageLayer: c.PackageLayer,
+		OutputBytes: int64(c.Guardrails.MaxOutput), Interpreters: c.Sessions.PerTenant, Sandbox: c.Sandbox(), PackageLayer: c.PackageLayer,
 		Network: len(c.Network.Hosts()) > 0,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
@@ -61,7 +62,7 @@ func (e *executor) applyPlan(ctx context.Context, p *plan.Plan) (res reply.Resul
 		}
 		return notRun(ctx, err)
 	}
-	caller := e.r.cfg.Tools.Calls.For(toolcall.Owner{Home: e.home, Subset: p.Subset, Exit: e.exit, Run: p.Record(), Approved: true})
+	caller := e.r.cfg.Tools.Calls.For(toolcall.Owner{Home: e.home, Subset: p.Subset, Exit: e.exit, Run: p.Record(), Sandbox: policy.NoCode, Approved: true})
 	var results []any
 	res, results, e.run.resumable, wrong = p.Apply(ctx, caller)
 	res.Elapsed = time.Since(began)

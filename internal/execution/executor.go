@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
@@ -29,6 +30,8 @@ type executor struct {
 	step *step // nil without a session, or before its turn has come
 	slot *queueSlot
 	exit *redact.Exit // nil before the sandbox is open
+	// sandbox is the kind of the open sandbox; "" before.
+	sandbox policy.Sandbox
 
 	// What the tenant may do; the execution keeps it when another configuration is loaded.
 	settings Settings
@@ -180,17 +183,24 @@ func (e *executor) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 
 // newSandbox opens a sandbox within Config.OpenWait.
 func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
+	required, _, err := e.requiredSandbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	kind := policy.Requirement{Sandbox: e.settings.Sandbox}.Stronger(required).Sandbox
 	wait, cancel := context.WithTimeout(ctx, e.r.cfg.OpenWait)
 	defer cancel()
 	box, err := e.r.cfg.Backend.Open(wait, sandbox.Spec{
 		Owner:        e.home.ID().String(),
 		UID:          e.home.UID(),
 		Mounts:       e.mounts(wait),
+		Backend:      string(kind),
 		PackageLayer: e.settings.PackageLayer,
 		Limits:       e.sandboxLimits(),
 	})
 	switch {
 	case err == nil:
+		e.sandbox = kind
 		return box, nil
 	case ctx.Err() != nil: // cancelled
 		return nil, err

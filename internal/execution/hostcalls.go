@@ -132,7 +132,7 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 		h.only = catalog.NewAllowExactly(e.req.Tools)
 	}
 	if h.tools != nil {
-		owner := toolcall.Owner{Home: e.home, Subset: e.req.Subset, Only: h.only, Exit: e.exit, Run: e.run.record, Plan: h.dry.Calls(), OnInjection: h.flagInjection}
+		owner := toolcall.Owner{Home: e.home, Subset: e.req.Subset, Only: h.only, Exit: e.exit, Run: e.run.record, Plan: h.dry.Calls(), Sandbox: e.sandbox, OnInjection: h.flagInjection}
 		h.asker = h.tools.Calls.Requester(owner, e.run.id, e.req.SessionID)
 		h.asker.Dry = e.req.DryRun
 		h.caller = h.tools.Calls.For(owner)

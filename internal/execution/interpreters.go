@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -66,6 +67,7 @@ type interpreter struct {
 	// What the tenant could do when it was started; see step.mayNotKeep.
 	subset    string // of the servers, chosen by its caller
 	selection string
+	sandbox   policy.Sandbox
 	layer     string // of packages
 	mode      redact.Mode
 	limits    sandbox.Limits

@@ -26,9 +26,10 @@ type Rebuild struct {
 
 // Replay is how a step of a session's log is rerun. RebuildSession creates it.
 type Replay struct {
-	turn        *interpreter // of the session, which RebuildSession holds; nil means that the execution waits for it
-	record      []byte       // from which calls are answered
-	repeatCalls bool         // calls are made instead
+	turn        *interpreter   // of the session, which RebuildSession holds; nil means that the execution waits for it
+	record      []byte         // from which calls are answered
+	repeatCalls bool           // calls are made instead
+	session     []session.Step // all steps, whose code selects the sandbox of the interpreter
 }
 
 // Rebuilt describes how a session was rebuilt. It contains values that are not redacted.
@@ -75,7 +76,7 @@ func (r *Runner) RebuildSession(ctx context.Context, h *home.Home, o Rebuild) (*
 			b.note("%s ended its interpreter and is skipped (%.200s)", s.ID(), s.Result)
 			continue
 		}
-		if err := r.rebuildStep(ctx, h, b, s, o, turn); err != nil {
+		if err := r.rebuildStep(ctx, h, b, s, o, &Replay{turn: turn, session: steps}); err != nil {
 			return nil, err
 		}
 	}
@@ -83,8 +84,8 @@ func (r *Runner) RebuildSession(ctx context.Context, h *home.Home, o Rebuild) (*
 }
 
 // rebuildStep replays one step and compares the result with the log.
-func (r *Runner) rebuildStep(ctx context.Context, h *home.Home, b *Rebuilt, s session.Step, o Rebuild, turn *interpreter) (err error) {
-	how := &Replay{turn: turn, repeatCalls: o.RepeatCalls && s.Recorded != session.Complete}
+func (r *Runner) rebuildStep(ctx context.Context, h *home.Home, b *Rebuilt, s session.Step, o Rebuild, how *Replay) (err error) {
+	how.repeatCalls = o.RepeatCalls && s.Recorded != session.Complete
 	if how.record, err = h.Sessions.Record(ctx, o.Session, s.Number); err != nil {
 		return err
 	}

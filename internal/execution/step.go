@@ -64,6 +64,9 @@ func (s *step) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 		live, s.replaced = false, true
 	}
 	if live {
+		if err := s.checkSandbox(ctx, in); err != nil {
+			return nil, err
+		}
 		s.state, s.req.MemoryMB = reply.SessionLive, in.memoryMB
 		if asked != 0 && asked != in.memoryMB {
 			return nil, fault.New(fault.Invalid, "memory_mb is %d, but the interpreter of session %q was started with %d", asked, s.req.SessionID, in.memoryMB).
@@ -99,7 +102,7 @@ func (s *step) start(ctx context.Context) error {
 	s.interpreter.box, s.interpreter.memoryMB = box, s.req.MemoryMB
 	s.interpreter.subset, s.interpreter.selection = s.req.Subset, s.selection()
 	s.interpreter.mode, s.interpreter.limits = s.privacy.Mode(), s.sandboxLimits()
-	s.interpreter.layer = s.settings.PackageLayer
+	s.interpreter.sandbox, s.interpreter.layer = s.sandbox, s.settings.PackageLayer
 	return nil
 }
 
@@ -117,12 +120,12 @@ func otherSubset(session, has, asked string) error {
 }
 
 // mayNotKeep reports whether the tenant's settings have changed in a way that a live interpreter
-// cannot follow: its modules are of other servers and tools, it has other packages, it has values in
-// place of tokens or the reverse, or its limits are too high.
+// cannot follow: its modules are of other servers and tools, its sandbox is too weak, it has other
+// packages, it has values in place of tokens or the reverse, or its limits are too high.
 func (s *step) mayNotKeep(in *interpreter) bool {
 	above := func(started, now int64) bool { return now != 0 && (started == 0 || started > now) }
 	now := s.sandboxLimits()
-	return in.selection != s.selection() || in.layer != s.settings.PackageLayer || in.mode != s.privacy.Mode() || in.memoryMB > s.settings.Limits.MaxMemoryMB ||
+	return in.selection != s.selection() || !in.sandbox.Satisfies(s.settings.Sandbox) || in.layer != s.settings.PackageLayer || in.mode != s.privacy.Mode() || in.memoryMB > s.settings.Limits.MaxMemoryMB ||
 		above(in.limits.WorkspaceDisk, now.WorkspaceDisk) || above(in.limits.WorkspaceFiles, now.WorkspaceFiles)
 }
 

@@ -93,6 +93,9 @@ func serverRequest(method string, ask func(context.Context, *host, serverArgs) (
 			if err := toolcall.CheckServer(h.now(), tool.Ref{Server: a.Server, Tool: requestNames[method]}); err != nil {
 				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
 			}
+			if err := h.asker.CheckSandbox(ctx, tool.Ref{Server: a.Server, Tool: requestNames[method]}, a.forPolicy(method)); err != nil {
+				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
+			}
 			answer, err := h.callServerOnce(ctx, method, a, func() (any, error) { return ask(ctx, h, a) })
 			if err != nil {
 				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
@@ -146,6 +149,17 @@ type serverArgs struct {
 	URI    string            `json:"uri"`
 	Name   string            `json:"name"`
 	Args   map[string]string `json:"args"`
+}
+
+// forPolicy returns the arguments that policy evaluates for a method; see toolcall.Requester.
+func (a serverArgs) forPolicy(method string) map[string]any {
+	switch method {
+	case "read_resource":
+		return map[string]any{"uri": a.URI}
+	case "get_prompt":
+		return map[string]any{"name": a.Name, "arguments": a.Args}
+	}
+	return nil
 }
 
 type callToolArgs struct {

@@ -102,9 +102,9 @@ type Config struct {
 	Revision func() string
 	// Passthrough lists the servers' tools; required by the profile passthrough.
 	Passthrough *passthrough.Face
-	// Sandbox returns the name of the backend, and an error if it does not work.
+	// Sandbox returns the name of a tenant's backend, and an error if it does not work.
 	// Required.
-	Sandbox func(context.Context) (backend string, err error)
+	Sandbox func(context.Context, tenant.ID) (backend string, err error)
 	// Audit receives a line for each request state of another tenant; nil means no call.
 	Audit func(audit.Line)
 	// Access is called at the end of each request; nil means not.

@@ -126,7 +126,7 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	face.Version, face.Python, face.Tenant, face.Tenants, face.Runner = "v1.2.3", "3.14.6", tenant.Local, homes, runner
 	face.Privacy = cmp.Or(face.Privacy, rules)
 	face.Find, face.Servers = finder(t, filepath.Join(data, "catalog")), func() []string { return manyServers }
-	face.Sandbox = func(context.Context) (string, error) { return "fake", nil }
+	face.Sandbox = func(context.Context, tenant.ID) (string, error) { return "fake", nil }
 	var s *mcpserver.Server
 	if face.Flows, err = workflow.New(workflow.Config{Runner: runner, IsTool: func(name string) bool { return s.HasTool(name) }}); err != nil {
 		t.Fatal(err)

@@ -148,7 +148,7 @@ func (s *Server) Stats(ctx context.Context, home *home.Home) (Stats, error) {
 	if st.Model, err = modelUse(ctx, home); err != nil {
 		return Stats{}, err
 	}
-	st.Sandbox = s.sandbox(ctx)
+	st.Sandbox = s.sandbox(ctx, home.ID())
 	if st.Sandbox.Working {
 		st.Capabilities = append([]string{"sandboxed_execution"}, st.Capabilities...)
 	}
@@ -188,8 +188,8 @@ func (s *Server) listTokens(id tenant.ID) int64 {
 	return int64(n)
 }
 
-func (s *Server) sandbox(ctx context.Context) StatsSandbox {
-	name, err := s.cfg.Sandbox(ctx)
+func (s *Server) sandbox(ctx context.Context, id tenant.ID) StatsSandbox {
+	name, err := s.cfg.Sandbox(ctx, id)
 	if err != nil {
 		return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Restricted(), Error: sentence(err)}
 	}

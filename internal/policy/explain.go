@@ -8,16 +8,18 @@ import (
 // Explanation is a decision with the rules and budgets that were considered.
 type Explanation struct {
 	Decision
-	Rules   []RuleResult  `json:"looked_at"`
-	Budgets []BudgetState `json:"budgets"`
+	Requires *Requirement  `json:"requires,omitempty"` // the sandbox of code that makes the call
+	Rules    []RuleResult  `json:"looked_at"`
+	Budgets  []BudgetState `json:"budgets"`
 }
 
 // RuleResult is the result of one rule for a call.
 type RuleResult struct {
 	Rule     string  `json:"rule"`
 	At       string  `json:"at,omitempty"`
-	Decision Verdict `json:"decision"`
-	Fits     string  `json:"fits"` // yes, no, or unsure
+	Decision Verdict `json:"decision,omitempty"`
+	Sandbox  Sandbox `json:"sandbox,omitempty"` // that the rule requires
+	Fits     string  `json:"fits"`              // yes, no, or unsure
 	Why      string  `json:"why,omitempty"`
 }
 
@@ -38,16 +40,25 @@ func (p *Policy) Explain(ctx context.Context, c Call) (Explanation, error) {
 	defer e.close()
 	x := Explanation{Rules: []RuleResult{}, Budgets: []BudgetState{}}
 	x.Decision = p.judge(&c, func(yield func(*rule, fit) bool) {
+		decided := false
 		for _, r := range p.rules {
-			how, err := r.fits(ctx, e)
-			x.Rules = append(x.Rules, RuleResult{r.label, r.At, r.Rule.Decision, fitNames[how], why(how, err)})
-			if !yield(r, how) {
-				return
+			if decided && r.Sandbox == "" { // of those after the one that decides, only these matter
+				continue
 			}
+			how, err := r.fits(ctx, e)
+			x.Rules = append(x.Rules, RuleResult{r.label, r.At, r.Rule.Decision, r.Sandbox, fitNames[how], why(how, err)})
+			decided = decided || r.decides() && !yield(r, how)
 		}
 	})
 	if e.argsErr != nil {
 		return Explanation{}, e.argsErr
+	}
+	required, err := p.Requires(ctx, c)
+	if err != nil {
+		return Explanation{}, err
+	}
+	if required.Sandbox != "" {
+		x.Requires = &required
 	}
 	if x.Verdict != Block {
 		x.Decision = x.Decision.Stricter(p.checkBudgets(&c))

@@ -52,6 +52,9 @@ func (p *Policy) checkRule(i int, inv Inventory) string {
 	if text := inv.checkMatches(r.scope, servers); text != "" {
 		return text
 	}
+	if r.Sandbox != "" { // also counts after a rule that decides
+		return r.checkUndecided()
+	}
 	var covering []string
 	for _, server := range servers {
 		j := slices.IndexFunc(p.rules[:i], func(earlier *rule) bool { return earlier.covers(r, server) })
@@ -113,7 +116,7 @@ func firstFew(names []string) string {
 // covers reports whether the rule decides all calls of a server that a later rule
 // applies to.
 func (r *rule) covers(later *rule, server string) bool {
-	if r.when != nil || r.scope.server != nil && !r.scope.server.Match(server) {
+	if !r.decides() || r.when != nil || r.scope.server != nil && !r.scope.server.Match(server) {
 		return false
 	}
 	tools := later.scope.tools

@@ -3,8 +3,9 @@
 //
 // A Rule selects calls by tool, server, tenant and a CEL condition, and has a
 // verdict; the first rule that matches decides, and the default if none does. What
-// cannot be decided makes a decision stricter, never looser. A Budget limits the
-// number of calls, whatever the rules decide.
+// cannot be decided makes a decision stricter, never looser. A rule may also require
+// the sandbox of the code that makes a call; the strongest requirement of all rules that
+// match counts. A Budget limits the number of calls, whatever the rules decide.
 //
 // A Policy is immutable except for its counters, which are in memory, and safe for
 // concurrent use. The package judges one call at a time. It makes no calls, asks for
@@ -80,9 +81,12 @@ type Policy struct {
 	rules   []*rule
 	byTool  map[string][]*rule // rules that name only tools without *, by "server.tool"; in order
 	general []*rule            // all other rules, in order
-	budgets []*budget
-	prefix  string // of the labels of rules and budgets
-	project *Policy
+	// isolating are the rules that require a sandbox, in order. Those of them without a
+	// verdict are neither in byTool nor in general.
+	isolating []*rule
+	budgets   []*budget
+	prefix    string // of the labels of rules and budgets
+	project   *Policy
 
 	used *counters
 }
@@ -142,8 +146,14 @@ func (p *Policy) compile() error {
 	return nil
 }
 
-// index adds a rule to byTool or general.
+// index adds a rule to the lists that are searched for a call.
 func (p *Policy) index(r *rule) {
+	if r.Sandbox != "" {
+		p.isolating = append(p.isolating, r)
+	}
+	if !r.decides() {
+		return
+	}
 	names, ok := r.scope.literalTools()
 	if !ok {
 		p.general = append(p.general, r)

@@ -11,14 +11,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/glob"
 )
 
-// Rule is a verdict for the calls that match its Scope and its condition.
+// Rule is a verdict for the calls that match its Scope and its condition, or the sandbox that
+// they require, or both.
 type Rule struct {
 	Name string // in messages and the audit log; "" means "rule" and its number
 	Scope
-	When     string // a condition in CEL; "" means always
-	Decision Verdict
-	Reason   string // for the caller; may be ""
-	At       string // file and line, for messages
+	When     string  // a condition in CEL; "" means always
+	Decision Verdict // "" if there is a Sandbox: then the rule decides nothing
+	Sandbox  Sandbox // in which code must run to make the calls: GVisor or MicroVM; "" means any
+	Reason   string  // for the caller; may be ""
+	At       string  // file and line, for messages
 }
 
 // Scope selects calls by patterns, in which * matches any characters, also none.
@@ -63,8 +65,11 @@ func (r Rule) compile(index int) (*rule, error) {
 		c.label = r.Name
 		number += " (" + r.Name + ")"
 	}
-	if err == nil && strictness[r.Decision] == 0 {
+	if err == nil && strictness[r.Decision] == 0 && (r.Decision != "" || r.Sandbox == "") {
 		err = invalidVerdict(r.Decision)
+	}
+	if err == nil {
+		err = r.checkSandbox()
 	}
 	if err == nil {
 		c.scope, err = r.Scope.compile()
@@ -158,6 +163,9 @@ func (s scope) match(c *Call, fullName string) fit {
 	}
 	return matches
 }
+
+// decides reports whether the rule has a verdict.
+func (r *rule) decides() bool { return r.Rule.Decision != "" }
 
 func (r *rule) decision() Decision { return Decision{r.Decision, r.label, r.Reason} }
 

@@ -126,6 +126,9 @@ type Spec struct {
 	// Mounts are the directories that code sees; the one with target
 	// "/workspace" is required.
 	Mounts []Mount
+	// Backend names the kind of sandbox, for a backend with several; "" means the default. Open fails
+	// for a kind that the backend does not have.
+	Backend string
 	// PackageLayer names the packages that code may import, for a backend with several
 	// layers; "" means the default. Open fails for a layer that the backend does not have.
 	PackageLayer string

@@ -288,6 +288,41 @@ func TestCloseReportsFailedSync(t *testing.T) {
 	}
 }
 
+func TestSyncReportsFailure(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.db")
+	db := open(t, path, first)
+	if err := errors.Join(insertDeferred(t, db, "later"), db.Sync()); err != nil {
+		t.Fatal(err)
+	}
+	err := db.View(t.Context(), func(tx *store.Tx) error { // this read prevents a checkpoint
+		var n int
+		if err := tx.QueryRowContext(t.Context(), "SELECT count(*) FROM notes").Scan(&n); err != nil {
+			return err
+		}
+		value(t, db, "SELECT text FROM notes") // opens a second connection
+		replaceLog(t, path)
+		if err := insertDeferred(t, db, "newer"); err != nil {
+			return err
+		}
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if err := db.Sync(); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Message(err), "the disk failed") {
+					t.Errorf("synced with %v", err)
+				}
+			})
+		}
+		all.Wait()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Sync(); err != nil { // by a checkpoint, which nothing prevents
+		t.Error(err)
+	}
+}
+
 // A log that cannot be synced is checkpointed into the database.
 func TestFailedSyncIsFollowedByCheckpoint(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
@@ -404,7 +439,7 @@ func BenchmarkOpenExisting(b *testing.B) {
 // BenchmarkUpdate measures write transactions of one caller and of 16 at a time.
 func BenchmarkUpdate(b *testing.B) {
 	for _, callers := range []int{1, 16} {
-		for _, name := range []string{"synced", "deferred"} {
+		for _, name := range []string{"synced", "deferred", "deferred, then synced"} {
 			b.Run(fmt.Sprintf("%s/callers=%d", name, callers), func(b *testing.B) {
 				db, err := store.Open(b.Context(), filepath.Join(b.TempDir(), "t.db"), []store.Migration{first})
 				if err != nil {
@@ -412,8 +447,13 @@ func BenchmarkUpdate(b *testing.B) {
 				}
 				defer db.Close()
 				update := db.Update
-				if name == "deferred" {
+				switch name {
+				case "deferred":
 					update = db.UpdateDeferredSync
+				case "deferred, then synced":
+					update = func(ctx context.Context, f func(*store.Tx) error) error {
+						return errors.Join(db.UpdateDeferredSync(ctx, f), db.Sync())
+					}
 				}
 				b.ResetTimer()
 				var left atomic.Int64

@@ -29,6 +29,36 @@ type syncer struct {
 	err    error       // of the last sync
 	closed bool
 	runs   sync.WaitGroup
+
+	turn    sync.Mutex // held by the sync that runs
+	waiting sync.Mutex
+	group   *syncGroup // of callers of now that the next sync serves; nil if there are none
+}
+
+// syncGroup shares one sync.
+type syncGroup struct {
+	done bool
+	err  error
+}
+
+// now syncs what has been committed. Callers that wait for a running sync share the next one.
+func (s *syncer) now() error {
+	s.waiting.Lock()
+	if s.group == nil {
+		s.group = &syncGroup{}
+	}
+	g := s.group
+	s.waiting.Unlock()
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if g.done {
+		return g.err
+	}
+	s.waiting.Lock()
+	s.group = nil // commits from here on need another sync
+	s.waiting.Unlock()
+	g.done, g.err = true, s.attempt()
+	return g.err
 }
 
 // scheduleSync schedules a sync after syncDelay unless one is scheduled.
@@ -50,8 +80,13 @@ func (s *syncer) run() {
 	defer s.runs.Done()
 	s.mu.Lock()
 	s.due = nil // later writes need another sync
-	err := s.err
 	s.mu.Unlock()
+	_ = s.attempt()
+}
+
+// attempt syncs the log, and schedules another attempt if that fails.
+func (s *syncer) attempt() error {
+	err := s.failed()
 	if err == nil {
 		err = s.sync()
 	}
@@ -61,13 +96,14 @@ func (s *syncer) run() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err = nil; err == nil {
-		return
+		return nil
 	}
 	s.err = fault.Wrap(fault.Unavailable, err, "the disk failed while the database was written; changes of the last moments may be lost").
 		WithHint("check the disk of the data directory")
 	if s.due == nil && !s.closed {
 		s.schedule(retryDelay)
 	}
+	return s.err
 }
 
 func (s *syncer) sync() error {

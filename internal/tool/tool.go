@@ -8,6 +8,7 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 )
 
 // Ref names one tool of one server: the tool by its MCP name, the server by its
@@ -135,7 +136,8 @@ type Reply struct {
 // for concurrent use.
 type Caller interface {
 	// Call returns the result of the tool. The error is a *Failure if the tool
-	// reported one; any other error means that there is no result.
+	// reported one; any other error means that there is no result. It is a *NotSent, with
+	// the reason, if the call was certainly not sent.
 	Call(ctx context.Context, c Call) (Result, error)
 }
 
@@ -158,6 +160,21 @@ type Failure struct {
 }
 
 func (f *Failure) Error() string { return f.Ref.String() + ": " + f.Message }
+
+// NotSent is the error of a call of which certainly nothing was sent to its server: it has had no
+// effect.
+type NotSent struct{ Err error }
+
+func (e *NotSent) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *NotSent) Unwrap() error { return e.Err }
+
+// IsNotSent reports whether err is that of a call that was not sent.
+func IsNotSent(err error) bool {
+	_, ok := errors.AsType[*NotSent](err)
+	return ok
+}
 
 // Kind is the type of a Part.
 type Kind string

@@ -124,7 +124,7 @@ func outcomeOf(err error) journal.Outcome {
 	if err == nil || errors.Is(err, errAnswerBlocked) {
 		return journal.Answered
 	}
-	if f, own := errors.AsType[*tool.Failure](err); own && !f.Unknown {
+	if f, own := errors.AsType[*tool.Failure](err); own && !f.Unknown || tool.IsNotSent(err) {
 		return journal.Failed
 	}
 	return journal.Unknown

@@ -145,7 +145,7 @@ func (r recorder) begin(ctx context.Context, c call) (func(context.Context, jour
 	}
 	waited := ctx
 	return func(ctx context.Context, o journal.Outcome, res tool.Result, err error) error {
-		if waited.Err() != nil && o == journal.Unknown { // interrupted; the code does not see the answer
+		if waited.Err() != nil && (o == journal.Unknown || tool.IsNotSent(err)) { // interrupted; the code does not see the answer
 			return r.run.Done(ctx, c.Number, o, nil)
 		}
 		a := journalAnswer(c, res, err)

@@ -197,6 +197,26 @@ func TestReplayDoesNotRepeatUnknownCalls(t *testing.T) {
 	}
 }
 
+func TestReplayMakesCallsThatWereNotSent(t *testing.T) {
+	c := newRestarts(t)
+	first := c.first(t)
+	ctx, kill := context.WithCancel(t.Context())
+	c.answer = func(tool.Call) (tool.Result, error) {
+		kill() // while the call waits for its server
+		return tool.Result{}, &tool.NotSent{Err: ctx.Err()}
+	}
+	if _, err := first.Call(ctx, call("crm", "send", `{"to":"ann"}`)); err == nil {
+		t.Fatal("it was answered")
+	}
+	c.answer = func(tool.Call) (tool.Result, error) { return text(`"now"`), nil }
+	for want := 1; want >= 0; want-- { // the second replay finds the answer
+		res, err := c.resume(t).Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
+		if err != nil || res.Text() != `"now"` || len(c.calls) != want {
+			t.Errorf("%q, %v after %d calls, want %d", res.Text(), err, len(c.calls), want)
+		}
+	}
+}
+
 // The begin of a call is synced before the call is made. Its end is synced later, and lost with
 // the power: the log of the database then ends with the begin.
 func TestReplayDoesNotRepeatCallsWithLostEnd(t *testing.T) {

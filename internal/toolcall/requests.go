@@ -66,14 +66,14 @@ type Requester struct {
 
 	stack              rules
 	home               *home.Home
-	viewer             catalog.Viewer
+	owner              Owner
 	execution, session string
 	auditLines         atomic.Int64 // lines written to the audit log
 }
 
 // Requester returns the Requester of an owner's execution; execution is "" outside of one.
 func (s *Stack) Requester(o Owner, execution, session string) *Requester {
-	return &Requester{stack: s.rules(), home: o.Home, viewer: o.viewer(), execution: execution, session: session}
+	return &Requester{stack: s.rules(), home: o.Home, owner: o, execution: execution, session: session}
 }
 
 // Resource calls read if policy allows reading the resource.
@@ -90,7 +90,7 @@ func (a *Requester) Prompt(ctx context.Context, server, name string, args map[st
 }
 
 func (a *Requester) ask(ctx context.Context, ref tool.Ref, args map[string]any, do func() error) error {
-	now := a.stack.cfg.Catalog.For(a.viewer)
+	now := a.stack.cfg.Catalog.For(a.owner.viewer())
 	v, known := now.Server(ref.Server)
 	if err := CheckServer(now, ref); err != nil {
 		return err

@@ -96,6 +96,9 @@ type Owner struct {
 	Exit   *redact.Exit    // redacts and restores values at the boundary to servers; required
 	Run    *journal.Record // record of the execution; nil if it is not recorded
 	Plan   *Plan           // collects calls that may change something instead of making them; nil unless this is a dry run
+	// Sandbox is that of the code that makes the calls; policy.NoCode if no code makes them. The
+	// zero value satisfies no requirement.
+	Sandbox policy.Sandbox
 	// Approved means that the user has approved all calls already.
 	Approved bool
 	// Forward keeps Part.Raw, for answers that are forwarded in the server's form.
@@ -166,6 +169,8 @@ func (s *Stack) For(o Owner) tool.Caller {
 	if o.Run != nil {
 		c = replayer{c, o.Run, s}
 	}
+	// Before replay: code in a weaker sandbox does not get recorded answers either.
+	c = isolator{c, o, began}
 	// Results are recorded unchanged, and checked on every replay.
 	c = screener{c, o, began}
 	// Before replay, since the occurrence number counts replayed calls as well.
@@ -266,6 +271,9 @@ func checkCallable(now *catalog.Snapshot, ref tool.Ref) error {
 
 func notFound(now *catalog.Snapshot, ref tool.Ref) error {
 	v, ok := now.Server(ref.Server)
+	if err := now.DisabledError(ref.Server); !ok && err != nil {
+		return err
+	}
 	if !ok {
 		return fault.New(fault.NotFound, "there is no server %.80q%s", ref.Server, didYouMean(now.NearestServers(ref.Server, 3)))
 	}

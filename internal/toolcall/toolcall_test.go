@@ -63,7 +63,7 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { home.Release(context.Background()); homes.Close() })
-	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(dir, "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}, {Name: "silent"}},
+	cat, err := catalog.Open(catalog.Config{Dir: filepath.Join(dir, "catalog"), Servers: []catalog.Configured{{Name: "crm", Trusted: true}, {Name: "silent"}}, Disabled: []string{"erp", "crm"},
 		Static: []catalog.Static{{Categories: map[string]catalog.StaticCategory{"x": {Tools: map[string]catalog.StaticTool{"post": {Server: "mail"}}}}}}})
 	if err != nil {
 		t.Fatal(err)
@@ -113,20 +113,24 @@ func TestCallIsRecordedBeforeAndAfter(t *testing.T) {
 	r.Caller.Call(t.Context(), call("crm", "send", `{"to":"bob"}`))
 	r.answer = func(tool.Call) (tool.Result, error) { return tool.Result{}, errors.New("the connection broke") }
 	r.Caller.Call(t.Context(), call("crm", "send", `{"to":"eve"}`))
+	r.answer = func(tool.Call) (tool.Result, error) {
+		return tool.Result{}, &tool.NotSent{Err: errors.New("the server is not installed")}
+	}
+	r.Caller.Call(t.Context(), call("crm", "send", `{"to":"dan"}`))
 	r.Caller.Call(t.Context(), call("crm", "read", `{}`)) // only reads: not recorded
 	entries, err := r.home.Journal.List(t.Context(), 10)
 	var outcomes []string
 	for _, e := range entries {
 		outcomes = append(outcomes, string(e.Outcome))
 	}
-	if got := strings.Join(outcomes, " "); err != nil || got != "unknown failed answered" {
+	if got := strings.Join(outcomes, " "); err != nil || got != "failed unknown failed answered" {
 		t.Errorf("recorded %s, %v", got, err)
 	}
 	var want []audit.Line
-	for _, outcome := range []string{"answered", "failed", "unknown"} {
+	for _, outcome := range []string{"answered", "failed", "unknown", "failed"} {
 		want = append(want, audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "send", Outcome: outcome})
 	}
-	want = append(want, audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "read", Outcome: "unknown"})
+	want = append(want, audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "read", Outcome: "failed"})
 	if diff := cmp.Diff(want, r.lines, cmpopts.IgnoreFields(audit.Line{}, "Duration"), cmp.Comparer(func(a, b tenant.ID) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}
@@ -159,6 +163,7 @@ func TestInvalidCallIsNeitherSentNorRecorded(t *testing.T) {
 	for c, want := range map[[2]string]string{
 		{"crm", "send"}:  "crm.send is quarantined: its definition has changed since it was trusted",
 		{"crm", "sned"}:  `server crm has no tool "sned"; did you mean send?`,
+		{"erp", "send"}:  "server erp is disabled by the operator",
 		{"cmr", "send"}:  `there is no server "cmr"; did you mean crm?`,
 		{"mail", "post"}: "server mail is known from a catalog only",
 		{"mail", "x"}:    "server mail is known from a catalog only",

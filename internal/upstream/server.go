@@ -149,6 +149,7 @@ func (v *server) startInBackground() bool {
 		defer cancel()
 		defer context.AfterFunc(v.ended, cancel)()
 		c, err := v.start(ctx)
+		v.notifyStarted(err)
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		v.starting, v.since = nil, time.Now()
@@ -252,9 +253,18 @@ func (v *server) recordDisconnect(c *connection, err error) {
 	case v.conn != nil || v.starting != nil || v.isEnding(): // outdated
 	case hungUp && c.used && c.child != nil:
 		v.reason, v.retryAt, v.since = reason, time.Time{}, time.Now()
+		v.notifyStarted(reason) // before the next start
 	case hungUp && c.used:
 	default:
 		v.recordFailure(reason)
+		v.notifyStarted(reason)
+	}
+}
+
+// notifyStarted calls Config.Started, unless the server is being stopped.
+func (v *server) notifyStarted(err error) {
+	if v.set.cfg.Started != nil && !v.isEnding() {
+		v.set.cfg.Started(v.Server, err)
 	}
 }
 

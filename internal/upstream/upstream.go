@@ -91,7 +91,10 @@ type Config struct {
 	// ToolsChanged is called when the tools of a server have changed or may have changed:
 	// also after the first call over a connection on which they were not listed. It may
 	// call the Set, but not Close; nil ignores changes.
-	ToolsChanged    func(ctx context.Context, server string)
+	ToolsChanged func(ctx context.Context, server string)
+	// Started is called after each attempt to start a server, with its error, and when a connection
+	// has failed; nil means not. It must not call the Set.
+	Started         func(s Server, err error)
 	DocumentCache   string        // directory for copies of downloaded OpenAPI documents; "" keeps none
 	Client, Version string        // client name and version sent to servers; "" means sandpiper, and no version
 	MaxResponse     int           // bytes of one response in memory; 0 means 32 MiB
@@ -177,17 +180,23 @@ func New(cfg Config) (*Set, error) {
 // Call implements tool.Caller. It calls a tool and starts its server if necessary.
 // Progress is reported on the calling goroutine.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	return withSession(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx callContext, on session) (tool.Result, error) {
+	sent := false
+	r, err := withSession(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx callContext, on session) (tool.Result, error) {
 		v := ctx.server
 		if v.markToolsRequested() { // the list may have changed since the last connection
 			defer v.notifyToolsChanged()
 		}
-		sent := c
-		sent.Ask = v.pauseWhileAsking(ctx.limit, c.Ask)
-		sent.Store = v.storeWithoutSecrets(c.Store)
-		r, err := on.Call(ctx, sent)
+		own := c
+		own.Ask = v.pauseWhileAsking(ctx.limit, c.Ask)
+		own.Store = v.storeWithoutSecrets(c.Store)
+		r, err := on.Call(ctx, own)
+		sent = sent || !tool.IsNotSent(err)
 		return v.redact.redactResult(r), err
 	})
+	if err != nil && !sent {
+		err = &tool.NotSent{Err: err}
+	}
+	return r, err
 }
 
 // Check implements tool.Checker.

@@ -51,7 +51,7 @@ type Outcome string
 
 const (
 	Answered Outcome = "answered"
-	Failed   Outcome = "failed"  // the tool answered with an error
+	Failed   Outcome = "failed"  // the tool answered with an error, or the call was not sent
 	Unknown  Outcome = "unknown" // no answer arrived: the call may have taken effect
 )
 
@@ -195,18 +195,14 @@ func (l *Log) wait(ctx context.Context, w *write) error {
 	}
 }
 
-// commitBatch commits the pending changes.
+// commitBatch commits the pending changes. Those of the next batch are committed while it syncs.
 func (l *Log) commitBatch(ctx context.Context) {
 	l.mu.Lock()
 	n := min(maxBatch, len(l.pending))
 	batch := l.pending[:n:n]
 	l.pending = l.pending[n:]
 	l.mu.Unlock()
-	update := l.cfg.DB.UpdateDeferredSync
-	if slices.ContainsFunc(batch, func(w *write) bool { return !w.deferred }) {
-		update = l.cfg.DB.Update
-	}
-	err := update(ctx, func(tx *store.Tx) error {
+	err := l.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
 		for _, w := range batch {
 			if err := w.apply(ctx, tx); err != nil {
 				return err
@@ -214,12 +210,21 @@ func (l *Log) commitBatch(ctx context.Context) {
 		}
 		return nil
 	})
-	for _, w := range batch {
-		w.done <- err
-	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.writing = len(l.pending) > 0; l.writing {
 		close(l.pending[0].turn)
+	}
+	l.mu.Unlock()
+	inSync := slices.DeleteFunc(slices.Clone(batch), func(w *write) bool {
+		if w.deferred {
+			w.done <- err
+		}
+		return w.deferred
+	})
+	if err == nil && len(inSync) > 0 {
+		err = l.cfg.DB.Sync()
+	}
+	for _, w := range inSync {
+		w.done <- err
 	}
 }

@@ -174,8 +174,8 @@ func (r *Record) Begin(ctx context.Context, c tool.Call) error {
 }
 
 // Done records the outcome of a call that began, before the code gets the answer. The outcome
-// is committed when Done returns, and synced within 50 milliseconds. With a nil answer it
-// stays unknown in a replay.
+// is committed when Done returns, and synced within 50 milliseconds. With a nil answer, a replay
+// makes a call that failed again, since it has had no effect; any other stays unknown.
 func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) error {
 	r.mu.Lock()
 	e := r.open[number]
@@ -183,8 +183,12 @@ func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) err
 		r.mu.Unlock()
 		return fault.New(fault.Internal, "call %d is not open", number)
 	}
-	if a != nil {
+	switch {
+	case a != nil:
 		r.setAnswer(e, *a)
+	case o == Failed:
+		e.state = asked
+		r.mark(e)
 	}
 	return r.commit(ctx, endChange(e.id, o), true)
 }

@@ -157,7 +157,7 @@ func TestMarkHidesUntrustedDefinitions(t *testing.T) {
 	if diff := cmp.Diff([]string{"github.list_issues: the server no longer has it"}, m.Stale); diff != "" {
 		t.Error(diff)
 	}
-	c.Update(nil, nil, func() {})
+	c.Update(nil, nil, nil, func() {})
 	m.Mark(c.Now())
 	if diff := cmp.Diff([]string{"github.list_issues: its server is not connected"}, m.Stale); diff != "" {
 		t.Error(diff)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -99,7 +100,7 @@ func ownLists[T any](ctx context.Context, f *Face, all map[string][]T, servers [
 }
 
 func (f *Face) owner(home *home.Home) toolcall.Owner {
-	return toolcall.Owner{Home: home, Subset: f.viewer.Subset}
+	return toolcall.Owner{Home: home, Subset: f.viewer.Subset, Sandbox: policy.NoCode}
 }
 
 // Close cancels requests to servers and waits for them.

@@ -30,6 +30,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,6 +92,9 @@ func (b *Backend) Open(ctx context.Context, spec sandbox.Spec) (sandbox.Sandbox,
 func validate(spec sandbox.Spec) error {
 	if spec.Owner == "" {
 		return errors.New("fake: the spec has no owner")
+	}
+	if !slices.Contains([]string{"", "process", "gvisor", "microvm"}, spec.Backend) { // it stands in for all
+		return errors.New("fake: there is no backend " + spec.Backend)
 	}
 	if spec.PackageLayer != "" {
 		return errors.New("fake: there are no package layers")

@@ -175,6 +175,9 @@ func (b *Backend) check(spec sandbox.Spec) error {
 	if err := spec.Check(); err != nil {
 		return err
 	}
+	if spec.Backend != "" && spec.Backend != "gvisor" {
+		return fmt.Errorf("sandbox: this backend is not %q", spec.Backend)
+	}
 	if spec.PackageLayer != "" { // all sandboxes have the packages of the backend
 		return fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
 	}

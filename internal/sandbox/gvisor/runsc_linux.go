@@ -53,7 +53,7 @@ func findProgram(ctx context.Context, path string) (program, error) {
 		found, err = filepath.Abs(found)
 	}
 	if err != nil {
-		return program{}, fault.Wrap(fault.Unavailable, err, "sandbox.backend is gvisor, and gVisor's program %s was not found, so nothing is executed", defaultName(path)).
+		return program{}, fault.Wrap(fault.Unavailable, err, "gVisor's program %s was not found, so nothing is executed in the sandbox gvisor", defaultName(path)).
 			WithHint("%s", install)
 	}
 	p := program{path: found}

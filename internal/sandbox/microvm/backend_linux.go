@@ -294,6 +294,9 @@ func (b *Backend) check(spec sandbox.Spec) (int, error) {
 	if err := spec.Check(); err != nil {
 		return 0, err
 	}
+	if spec.Backend != "" && spec.Backend != "microvm" {
+		return 0, fmt.Errorf("sandbox: this backend is not %q", spec.Backend)
+	}
 	if spec.PackageLayer != "" { // all guests have the packages of the snapshot
 		return 0, fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
 	}

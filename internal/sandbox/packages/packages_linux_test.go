@@ -46,6 +46,7 @@ func TestMain(m *testing.M) {
 		if in, err = python.Install(context.Background(), python.Config{Dir: dir}); err != nil {
 			panic(err)
 		}
+		defer in.Close()
 		return m.Run()
 	}())
 }

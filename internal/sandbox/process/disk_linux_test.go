@@ -1,12 +1,15 @@
 package process
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -88,6 +91,21 @@ func TestWorkspaceOverQuotaMayShrink(t *testing.T) {
 	}
 	if out := run(`open("/workspace/b", "wb").write(bytes(10 << 20)); time.sleep(20)`); out.Limit != sandbox.LimitDisk {
 		t.Errorf("writing again: %+v", out)
+	}
+}
+
+// What code has written before the first measurement would count as there before. The first one is slow here.
+func TestQuotaAppliesToFirstWrites(t *testing.T) {
+	h := newHost(t)
+	var first sync.Once
+	h.cfg.Usage = func(ctx context.Context, dir string) (bytes, files int64, err error) {
+		first.Do(func() { <-time.After(300 * time.Millisecond) })
+		return usage(ctx, dir)
+	}
+	b, spec := h.withQuota(1)
+	out := h.run(b, spec, `open("/workspace/a", "wb").write(bytes(10 << 20)); import time; time.sleep(10)`)
+	if out.Limit != sandbox.LimitDisk {
+		t.Errorf("%s %s", out.Status, out.Error)
 	}
 }
 

@@ -253,6 +253,9 @@ func (b *Backend) check(spec sandbox.Spec) error {
 	if err := spec.Check(); err != nil {
 		return err
 	}
+	if spec.Backend != "" && spec.Backend != "process" {
+		return fmt.Errorf("sandbox: this backend is not %q", spec.Backend)
+	}
 	if spec.PackageLayer != "" { // all workers have the packages of the zygote
 		return fmt.Errorf("sandbox: this backend has no package layer %q", spec.PackageLayer)
 	}

@@ -190,7 +190,7 @@ func (p place) write(name string, content []byte) {
 
 // withAdded copies an installed Python and adds what is in from to its library,
 // where it is found however a test starts another interpreter.
-func withAdded(t *testing.T, python, from, to string) string {
+func withAdded(t testing.TB, python, from, to string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "python")
 	if err := os.CopyFS(dir, os.DirFS(python)); err != nil {

@@ -58,6 +58,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	defer x.b.running.Add(-1)
 	defer x.b.shares.begin(x.owner, x.w)()
 	watch := x.b.watch(x.w, x.limits)
+	x.disk.Prepare()
 	x.disk.Begin()
 	var before time.Duration
 	if p.MeasureCPU {

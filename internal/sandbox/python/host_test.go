@@ -230,16 +230,18 @@ func TestInstallReportsFullDisk(t *testing.T) {
 	if !inNamespace(t) {
 		return
 	}
+	python.InstallWhole()
+	dir := ""
 	for _, limit := range []string{"size=12m", "size=45m", "size=300m,nr_inodes=500"} { // while extracting, while compiling, too many files
-		dir := fileSystem(t, 0, limit)
+		dir = fileSystem(t, 0, limit)
 		_, err := python.Install(t.Context(), python.Config{Dir: dir})
 		wantFault(t, err, fault.Exhausted, "disk is full", dir, "60 MB", "XDG_CACHE_HOME")
 		if left := entries(t, dir); len(left) > 0 {
 			t.Errorf("%s: left behind: %v", limit, left)
 		}
-		remount(t, dir, 0, "size=64m,nr_inodes=5000")
-		install(t, python.Config{Dir: dir})
 	}
+	remount(t, dir, 0, "size=64m,nr_inodes=5000")
+	install(t, python.Config{Dir: dir})
 }
 
 func TestInstallInReadOnlyDir(t *testing.T) {

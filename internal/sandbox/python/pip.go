@@ -28,22 +28,49 @@ var pipRunner string
 
 // RunPip runs pip with args outside of any sandbox, with the daemon's environment and
 // pip's own configuration files. pip can resolve, download and write files; it cannot
-// start programs (except keyring), so no package is built.
+// start programs (except keyring), so no package is built. The first run unpacks pip and compiles
+// its modules for later ones, until Close.
 func (i *Installation) RunPip(ctx context.Context, dir string, args []string, stdout, stderr io.Writer) (err error) {
-	at, err := os.MkdirTemp("", "sandpiper-pip-")
+	at, err := i.pip.unpack()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(at)) }()
-	if err := writePip(at); err != nil {
-		return err
-	}
-	cmd := exec.CommandContext(ctx, filepath.Join(i.dir, executable), append([]string{"-I", "-B", "-X", "utf8", "-c", pipRunner, at}, args...)...)
+	cmd := exec.CommandContext(ctx, filepath.Join(i.dir, executable), append([]string{"-I", "-X", "utf8", "-c", pipRunner, at}, args...)...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PIP_DISABLE_PIP_VERSION_CHECK=1", "PIP_NO_INPUT=1", "PIP_NO_COLOR=1")
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = time.Second
 	return cmd.Run()
+}
+
+// maxPipAge bounds the use of a directory with pip: a host may remove temporary files after days.
+const maxPipAge = time.Hour
+
+// removeOldPips removes the directories that killed processes have left.
+func removeOldPips() {
+	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "sandpiper-pip-*"))
+	for _, dir := range left {
+		if info, err := os.Lstat(dir); err == nil && info.IsDir() && time.Since(info.ModTime()) > 24*maxPipAge {
+			_ = os.RemoveAll(dir)
+		}
+	}
+}
+
+func (p *unpackedPip) unpack() (dir string, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dir != "" && time.Since(p.from) < maxPipAge {
+		return p.dir, nil
+	}
+	removeOldPips()
+	if dir, err = os.MkdirTemp("", "sandpiper-pip-"); err != nil {
+		return "", err
+	}
+	if err := writePip(dir); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	p.dir, p.from = dir, time.Now()
+	return dir, nil
 }
 
 // writePip writes the package pip to dir.

@@ -25,9 +25,13 @@
 package python
 
 import (
+	"errors"
 	"io/fs"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"sync"
+	"time"
 )
 
 // Version of the embedded CPython.
@@ -57,6 +61,14 @@ type Installation struct {
 	repaired []string
 	release  func() error
 	intact   func(thorough bool) bool
+	pip      unpackedPip
+}
+
+// unpackedPip is the directory with pip, "" before its first run.
+type unpackedPip struct {
+	mu   sync.Mutex
+	dir  string
+	from time.Time // when it was unpacked
 }
 
 // Intact reports whether the installation has not been replaced since it was
@@ -110,4 +122,15 @@ func (l *Layer) Dir() string { return l.dir }
 func (l *Layer) Close() error { return l.release() }
 
 // Close releases the installation, so that other processes may remove it. It is idempotent.
-func (i *Installation) Close() error { return i.release() }
+func (i *Installation) Close() error { return errors.Join(i.pip.remove(), i.release()) }
+
+func (p *unpackedPip) remove() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.dir == "" {
+		return nil
+	}
+	err := os.RemoveAll(p.dir)
+	p.dir = ""
+	return err
+}

@@ -20,7 +20,7 @@ type Case struct {
 	Own    bool
 	Steps  []Step
 	Limits sandbox.Limits
-	Time   time.Duration // deadline of each step in its sandbox; 0 means 30 seconds, which no step may reach
+	Time   time.Duration // deadline of each step; 0 means 30 seconds, which no step may reach
 	// Ends are further allowed endings of the last step, as "status" or "status:limit". Always
 	// allowed, unless Must is set, are completion without a result and an OSError or
 	// MemoryError.

@@ -62,6 +62,12 @@ func invalidSpecs(t *testing.T, s *scene, b sandbox.Backend) {
 		t.Error("a spec without an owner was opened")
 	}
 	spec = good
+	spec.Backend = "absent"
+	if box, err := b.Open(t.Context(), spec); err == nil {
+		box.Close()
+		t.Error("a spec for another backend was opened")
+	}
+	spec = good
 	spec.PackageLayer = "absent"
 	if box, err := b.Open(t.Context(), spec); err == nil {
 		box.Close()

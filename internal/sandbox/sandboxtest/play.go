@@ -1,7 +1,6 @@
 package sandboxtest
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -56,10 +55,8 @@ func (p *caseRunner) step(t *testing.T, step Step) {
 	who := step.By
 	box := p.boxes[who]
 	if box == nil {
-		ctx, cancel := p.s.setup.deadline(t.Context(), defaultTime)
-		defer cancel()
 		var err error
-		if box, err = p.b.Open(ctx, p.spec(step)); err != nil {
+		if box, err = p.b.Open(t.Context(), p.spec(step)); err != nil {
 			if !step.MayNotOpen {
 				p.Failure = fmt.Sprintf("open a sandbox for %s: %v", who, err)
 			}
@@ -67,7 +64,7 @@ func (p *caseRunner) step(t *testing.T, step Step) {
 		}
 		p.boxes[who] = box
 	}
-	ctx, cancel := p.s.setup.deadline(t.Context(), cmp.Or(p.c.Time, defaultTime))
+	ctx, cancel := p.s.setup.deadline(t.Context(), p.c)
 	defer cancel()
 	out := p.run(ctx, t, box, step)
 	p.Outcomes = append(p.Outcomes, out)

@@ -187,7 +187,11 @@ func (s *scene) next(t *testing.T, b sandbox.Backend) {
 	}
 }
 
-func (s Setup) deadline(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+func (s Setup) deadline(ctx context.Context, c Case) (context.Context, context.CancelFunc) {
+	d := c.Time
+	if d == 0 {
+		d = defaultTime
+	}
 	d *= time.Duration(max(1, s.Slowness))
 	return context.WithTimeoutCause(ctx, d, sandbox.ErrTimeout)
 }

@@ -165,6 +165,7 @@ func (s *Snapshot) only(a *Allow) *Snapshot {
 		part.Servers = append(part.Servers, v)
 	}
 	part.Core = slices.DeleteFunc(slices.Clone(s.Core), func(name string) bool { _, ok := part.servers[name]; return !ok })
+	part.Disabled = slices.DeleteFunc(slices.Clone(s.Disabled), func(name string) bool { return !a.Server(name) })
 	part.derive()
 	part.nameSet = s.nameSet
 	return part

@@ -135,7 +135,7 @@ func TestUpdateSwapsWhileNobodyLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	swapped := false
-	c.Update([]catalog.Configured{{Name: "new"}}, nil, func() {
+	c.Update([]catalog.Configured{{Name: "new"}}, nil, nil, func() {
 		swapped = true
 		if c.Looks() {
 			t.Error("a viewer sees the servers of one configuration with the selection of another")

@@ -35,6 +35,7 @@ type Config struct {
 	Dir        string           // directory of the listings, created if missing; required
 	Servers    []Configured     // in the configuration; see Update
 	Static     []Static         // static catalogs; see Update
+	Disabled   []string         // names of servers that the operator has disabled; see Update
 	Embeddings *embedding.Index // nil means keyword search only; closed by the caller
 	// Allow returns what selects the tools for a viewer: a tool is visible if all of them select
 	// it. nil selects everything for everyone.
@@ -138,10 +139,10 @@ type Change struct {
 	Modules                     bool     // generated modules have changed
 }
 
-// Update replaces the servers and the static catalogs, and calls swap, which replaces what
+// Update replaces the servers, the static catalogs and the disabled servers, and calls swap, which replaces what
 // Config.Allow reads: no viewer sees the servers of one configuration with the selection of another.
 // Stored listings of new servers are read.
-func (c *Catalog) Update(servers []Configured, static []Static, swap func()) {
+func (c *Catalog) Update(servers []Configured, static []Static, disabled []string, swap func()) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	c.allowing.Lock()
@@ -149,7 +150,7 @@ func (c *Catalog) Update(servers []Configured, static []Static, swap func()) {
 	swap()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cfg.Servers, c.cfg.Static, c.listings = servers, static, map[string]*listing{}
+	c.cfg.Servers, c.cfg.Static, c.cfg.Disabled, c.listings = servers, static, disabled, map[string]*listing{}
 	c.read()
 }
 

@@ -18,7 +18,8 @@ type Snapshot struct {
 	Servers []Server // by name
 	Tools   []Tool   // by server, then by name
 
-	Core []string // core servers of static catalogs
+	Core     []string // core servers of static catalogs
+	Disabled []string // servers that the operator has disabled, by name
 
 	described map[string]string // category -> description in a static catalog
 	byRef     map[tool.Ref]int
@@ -97,6 +98,12 @@ func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
 		return strings.Compare(a.Definition.Tool, b.Definition.Tool)
 	})
 	s.buildLookups()
+	for _, name := range slices.Sorted(slices.Values(cfg.Disabled)) {
+		if _, known := s.servers[name]; !known {
+			s.Disabled = append(s.Disabled, name)
+		}
+	}
+	s.Disabled = slices.Compact(s.Disabled)
 	s.nameSet = sync.OnceValue(s.names)
 	if cfg.Embeddings != nil {
 		s.space = cfg.Embeddings.NewSpace(s.embeddingTexts)
@@ -197,6 +204,27 @@ func (s *Snapshot) Server(name string) (Server, bool) {
 		}
 	}
 	return Server{}, false
+}
+
+// DisabledServer returns the name of a disabled server, "" if no disabled server has this name or Python
+// name.
+func (s *Snapshot) DisabledServer(name string) string {
+	for _, d := range s.Disabled {
+		if d == name || tool.ModuleNames([]string{d})[d] == name {
+			return d
+		}
+	}
+	return ""
+}
+
+// DisabledError returns the error of a use of a disabled server, nil if none has this name or Python name.
+func (s *Snapshot) DisabledError(name string) error {
+	disabled := s.DisabledServer(name)
+	if disabled == "" {
+		return nil
+	}
+	return fault.New(fault.NotFound, "server %s is disabled by the operator", disabled).
+		WithHint("the operator can enable it with `sandpiper servers enable %s`", disabled)
 }
 
 // Find finds one tool.

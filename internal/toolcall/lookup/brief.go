@@ -82,7 +82,7 @@ func (f *Finder) Brief(ctx context.Context, q Query) (Brief, error) {
 		return Brief{}, err
 	}
 	if n := len(r.now.Tools); len(r.best) == 0 && len(r.starting) == 0 && q.Category == "" && 0 < n && n <= q.Limit {
-		r.best, r.hint = everyTool(r.now), "no tool has words of the query: these are all tools"
+		r.best, r.hint = everyTool(r.now), joinHints(disabledHint(r.now, q.Text), "no tool has words of the query: these are all tools")
 	}
 	b := Brief{Query: q.Text, Count: r.total, Servers: Groups{}, Hint: r.hint}
 	if utf8.RuneCountInString(q.Text) > maxEcho {

@@ -283,7 +283,7 @@ func (f *Finder) Categories() Categories {
 		c.Categories[name] = Category{of.Description, of.Tools}
 	}
 	for _, s := range f.Servers().Servers {
-		if s.State != NotConnected && s.State != upstream.Failed.String() && !slices.Contains(c.Core, s.Name) {
+		if s.State != NotConnected && s.State != Disabled && s.State != upstream.Failed.String() && !slices.Contains(c.Core, s.Name) {
 			c.Core = append(c.Core, s.Name)
 		}
 	}

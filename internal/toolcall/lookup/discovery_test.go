@@ -152,6 +152,46 @@ func TestInvalidQueriesReturnHints(t *testing.T) {
 	}
 }
 
+func TestDisabledServersAreReported(t *testing.T) {
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub"}}, Disabled: []string{"git-lab", "git-hub"}, Allow: func(v catalog.Viewer) []*catalog.Allow {
+		if v.Subset == "" {
+			return nil
+		}
+		only, err := catalog.NewAllow([]string{"git-hub"}, nil)
+		if err != nil {
+			t.Error(err)
+		}
+		return []*catalog.Allow{only}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c, "List the issues of a repository.")
+	all := lookup.New(lookup.Config{Catalog: c})
+	const disabled = "server git-lab is disabled by the operator"
+	for _, f := range []*lookup.Finder{all, all.For(catalog.Viewer{Subset: "some"})} {
+		want := f == all // others do not learn which servers there are
+		for _, server := range []string{"git-lab", "git_lab"} {
+			if _, err := f.ServerTools(t.Context(), server); (fault.Message(err) == disabled) != want || want != strings.Contains(fault.Hint(err), "`sandpiper servers enable git-lab`") {
+				t.Errorf("%v, %s", err, fault.Hint(err))
+			}
+		}
+		for text, named := range map[string]bool{"issues of Git-Lab": true, "git-lab": true, "issues": false} {
+			found, err := f.Search(t.Context(), lookup.Query{Text: text})
+			brief, wrong := f.Brief(t.Context(), lookup.Query{Text: text})
+			for _, hint := range []string{found.Hint, brief.Hint} {
+				if err != nil || wrong != nil || strings.HasPrefix(hint, disabled) != (named && want) {
+					t.Errorf("%q: %q, %v, %v", text, hint, err, wrong)
+				}
+			}
+		}
+		listed := slices.ContainsFunc(f.Servers().Servers, func(s lookup.Server) bool { return s.Name == "git-lab" && s.State == lookup.Disabled })
+		if listed != want || len(f.Servers().Servers) > 2 || slices.Contains(f.Categories().Core, "git-lab") {
+			t.Errorf("%+v", f.Servers())
+		}
+	}
+}
+
 // The tools of one server may be known while another one is still being started.
 func TestFirstSearchWaitsForServers(t *testing.T) {
 	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: []catalog.Configured{{Name: "git-hub"}, {Name: "down"}, {Name: "early"}, {Name: "slow"}}})

@@ -176,5 +176,8 @@ func (f *Finder) serverModules(now *catalog.Snapshot, server string) (hits []Hit
 }
 
 func unknownServer(now *catalog.Snapshot, name string) error {
+	if err := now.DisabledError(name); err != nil {
+		return err
+	}
 	return fault.New(fault.NotFound, "there is no server %.80q", name).WithHint("%s", serversHint(now, name))
 }

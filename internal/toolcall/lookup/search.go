@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -170,8 +171,20 @@ func (f *Finder) search(ctx context.Context, q Query) (r results, err error) {
 	case len(r.best) == 0:
 		r.hint = f.emptyHint(r.now, q)
 	}
-	r.hint = joinHints(cut, r.hint)
+	r.hint = joinHints(joinHints(cut, disabledHint(r.now, q.Text)), r.hint)
 	return r, nil
+}
+
+// disabledHint returns the hint for a query that names a disabled server.
+func disabledHint(now *catalog.Snapshot, query string) string {
+	for _, word := range strings.FieldsFunc(query, func(r rune) bool { return r != '-' && r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+		for _, name := range now.Disabled {
+			if strings.EqualFold(word, name) {
+				return "server " + name + " is disabled by the operator, so its tools are missing"
+			}
+		}
+	}
+	return ""
 }
 
 func joinHints(a, b string) string {

@@ -32,7 +32,7 @@ type Server struct {
 	Title       string   `json:"title,omitempty"`
 	Import      string   `json:"import,omitempty"`
 	Category    string   `json:"category"`
-	State       string   `json:"state"`
+	State       string   `json:"state"` // of an upstream.Phase, NotConnected or Disabled
 	Reason      string   `json:"reason,omitempty"`
 	Hint        string   `json:"hint,omitempty"`
 	Stderr      []string `json:"stderr,omitempty"` // its last lines, if it failed
@@ -40,8 +40,11 @@ type Server struct {
 	Quarantined int      `json:"held,omitempty"` // tools whose definition changed since they were trusted
 }
 
-// NotConnected is the state of a server that only a static catalog lists.
-const NotConnected = "not connected"
+// States of servers without a connection.
+const (
+	NotConnected = "not connected" // only a static catalog lists it
+	Disabled     = "disabled"      // by the operator
+)
 
 // Servers lists all servers.
 func (f *Finder) Servers() Servers {
@@ -52,18 +55,22 @@ func (f *Finder) Servers() Servers {
 		}
 	}
 	all := Servers{Servers: []Server{}}
-	for _, v := range f.now().Servers {
+	now := f.now()
+	for _, v := range now.Servers {
 		s := Server{Name: v.Name, Title: v.Title, Category: v.Category, State: NotConnected, Tools: v.Tools, Quarantined: v.Quarantined}
 		if v.Connected {
 			s.Import, s.State = "from servers import "+v.Module, upstream.Stopped.String()
 		}
 		if state, ok := states[v.Name]; ok {
-			s.State, s.Reason = state.State.String(), state.Reason
+			s.State, s.Reason, s.Hint = state.State.String(), state.Reason, state.Hint
 			if state.Reason != "" {
-				s.Stderr, s.Hint = state.Stderr, state.Hint
+				s.Stderr = state.Stderr
 			}
 		}
 		all.Servers = append(all.Servers, s)
+	}
+	for _, name := range now.Disabled {
+		all.Servers = append(all.Servers, Server{Name: name, State: Disabled})
 	}
 	all.SemanticSearch = f.SemanticSearch()
 	if all.Untrusted = f.cfg.Untrusted; len(all.Untrusted) > 0 {

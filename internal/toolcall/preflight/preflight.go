@@ -186,7 +186,11 @@ func (c *check) addUnconnected(v catalog.Server, line int) {
 
 func (c *check) server(name string, line int) (catalog.Server, bool) {
 	v, ok := c.now.Server(name)
-	if !ok {
+	switch disabled := c.now.DisabledServer(name); {
+	case ok:
+	case disabled != "":
+		c.addMissing(line, name, "server %s is disabled by the operator, and cannot be used until it is enabled with `sandpiper servers enable %[1]s`", disabled)
+	default:
 		c.addMissing(line, name, "there is no server %.80q%s", name, c.servers(name))
 	}
 	return v, ok

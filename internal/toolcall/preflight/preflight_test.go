@@ -18,9 +18,10 @@ import (
 func snapshot(t *testing.T) *catalog.Snapshot {
 	t.Helper()
 	c, err := catalog.Open(catalog.Config{
-		Dir:     t.TempDir(),
-		Servers: []catalog.Configured{{Name: "git-hub", Identity: "a"}, {Name: "silent", Identity: "b"}},
-		Static:  []catalog.Static{{Categories: map[string]catalog.StaticCategory{"mail": {Tools: map[string]catalog.StaticTool{"send": {Server: "post"}}}}}},
+		Dir:      t.TempDir(),
+		Disabled: []string{"git-lab"},
+		Servers:  []catalog.Configured{{Name: "git-hub", Identity: "a"}, {Name: "silent", Identity: "b"}},
+		Static:   []catalog.Static{{Categories: map[string]catalog.StaticCategory{"mail": {Tools: map[string]catalog.StaticTool{"send": {Server: "post"}}}}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -54,6 +55,7 @@ func TestCheckFindsErrors(t *testing.T) {
 		`{}`: "",
 		`{"imports":[{"server":"git_hub","function":"list_issues","line":1},{"server":"git_hub","line":1}]}`:                      "",
 		`{"imports":[{"server":"github","function":"x","line":1},{"server":"github","function":"y","line":2}]}`:                   `line 1: there is no server "github"; did you mean git_hub?`,
+		`{"imports":[{"server":"git_lab","function":"x","line":1}]}`:                                                              "line 1: server git-lab is disabled by the operator, and cannot be used until it is enabled with `sandpiper servers enable git-lab`",
 		`{"imports":[{"server":"zzzzzzzzz","line":1}]}`:                                                                           `line 1: there is no server "zzzzzzzzz"; there are git_hub, silent`,
 		`{"imports":[{"server":"git_hub","function":"list_isues","line":1}]}`:                                                     `line 1: server git-hub has no tool "list_isues"; did you mean list_issues?`,
 		`{"imports":[{"server":"git_hub","function":"frobnicate","line":1}]}`:                                                     `line 1: server git-hub has no tool "frobnicate"; dir(servers.git_hub) lists them, search_tools finds others`,

@@ -46,7 +46,10 @@ func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		case !a.declinedOwn:
 			r, err = s.interceptor.storeLarge(ctx, c, data)
 		}
-		return a.noteDeclined(c.Ref, r, err)
+		if r, err = a.noteDeclined(c.Ref, r, err); err != nil && a.notSent() {
+			err = &tool.NotSent{Err: err}
+		}
+		return r, err
 	}
 }
 

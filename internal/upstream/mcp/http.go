@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync"
@@ -147,8 +148,15 @@ func (w *httpLink) send(r *http.Request) (*http.Response, error) {
 		release()
 		return nil, err
 	}
+	a, _ := ctx.Value(requestKey{}).(*request)
+	if id != 0 && a != nil {
+		sent = sent.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { a.sent.Store(true) }}))
+	}
 	res, err := w.sendAuthorized(sent)
 	if err != nil {
+		if id != 0 && a != nil {
+			a.refused.Store(true)
+		}
 		release()
 		return nil, err
 	}

@@ -66,7 +66,12 @@ type request struct {
 	rounds        int                                                      // number of intermediate results
 	declined      error                                                    // why a question was declined; nil if none was
 	declinedOwn   bool                                                     // whether it certainly belonged to this call
+	sent          atomic.Bool                                              // any part of it may have been sent
+	refused       atomic.Bool                                              // an attempt to send it failed before
 }
+
+// notSent reports whether certainly no part of the request was sent.
+func (a *request) notSent() bool { return a.refused.Load() && !a.sent.Load() }
 
 // forTenant reports whether the request may contain data of a tenant; tools/list does
 // not.

@@ -59,13 +59,16 @@ func (s *streams) call(ctx context.Context, a *request, params *sdk.CallToolPara
 	id := s.lastCallID.Add(1)
 	line, err := encodeCall(id, params)
 	if err != nil {
+		a.refused.Store(true)
 		return err
 	}
 	answered := make(chan struct{})
 	s.interceptor.registerCall(id, a, answered)
 	if err := s.enqueue(ctx, line); err != nil {
+		a.refused.Store(true)
 		return err
 	}
+	a.sent.Store(true)
 	for {
 		select {
 		case p := <-a.progress:

@@ -81,7 +81,7 @@ func backslash(text string) (string, int) {
 	case 'x':
 		return bytesOf(text, `\x`)
 	case 'u':
-		return unicodeEscape(text)
+		return UnicodeEscape(text)
 	case 'U':
 		if r, ok := digits(text, 2, 8); ok && utf8.ValidRune(rune(r)) {
 			return string(rune(r)), 10
@@ -103,10 +103,11 @@ func backslash(text string) (string, int) {
 	}
 }
 
-// unicodeEscape decodes \u, including surrogate pairs.
-func unicodeEscape(text string) (string, int) {
+// UnicodeEscape decodes the \u escape at the start of text, including a surrogate pair. It returns
+// the decoded text and the size of the escape, or 0.
+func UnicodeEscape(text string) (string, int) {
 	r, ok := digits(text, 2, 4)
-	if !ok {
+	if !ok || !strings.HasPrefix(text, `\u`) {
 		return "", 0
 	}
 	if !utf16.IsSurrogate(rune(r)) {

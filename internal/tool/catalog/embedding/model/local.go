@@ -33,6 +33,7 @@ type localModel struct {
 	model  *bert.Model // nil until it is open
 	err    error       // of the last attempt to open it
 	failed time.Time   // of that attempt
+	closed bool
 }
 
 // runLocally configures an Embedder that runs a model in this process.
@@ -65,6 +66,9 @@ func (e *Embedder) runLocally() error {
 func (m *localModel) get() (*bert.Model, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.closed {
+		return nil, fault.New(fault.Unavailable, "the embedding model is closed")
+	}
 	if m.model != nil {
 		return m.model, m.check()
 	}
@@ -126,10 +130,11 @@ func sleep(ctx context.Context, d time.Duration) {
 func (m *localModel) close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.closed = true
 	if m.model == nil {
 		return nil
 	}
 	err := m.model.Close()
-	m.model, m.err, m.failed = nil, fault.New(fault.Unavailable, "the embedding model is closed"), time.Now()
+	m.model = nil
 	return err
 }

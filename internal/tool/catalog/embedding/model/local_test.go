@@ -112,6 +112,20 @@ func TestUnusableLocalModelIsReported(t *testing.T) {
 	}
 }
 
+// Nothing would close a model that is opened after Close.
+func TestClosedLocalModelIsNotOpened(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	install(t, dir, 1)
+	e := embedder(t, model.Config{Provider: model.Local, Model: model.DefaultLocal, Dir: dir})
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.EmbedOne(t.Context(), "x"); fault.Message(err) != "the embedding model is closed" {
+		t.Errorf("%v", err)
+	}
+}
+
 // A model that is removed is not used, although it is open, so that its vectors can be deleted.
 func TestRemovedLocalModelIsNotUsed(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+)
+
+// Sandbox returns the kind of sandbox in which code runs, unless policy requires a stronger one.
+func (c *Config) Sandbox() policy.Sandbox {
+	if c.Backend == "auto" || c.Backend == "" {
+		return policy.Process
+	}
+	return policy.Sandbox(c.Backend)
+}
+
+// Environment is what code of some tenants runs in.
+type Environment struct {
+	Sandbox policy.Sandbox
+	Layer   string // of packages
+}
+
+// Environment returns what code runs in, unless policy requires a stronger sandbox.
+func (c *Config) Environment() Environment {
+	return Environment{c.Sandbox(), cmp.Or(c.PackageLayer, DefaultPackageLayer)}
+}
+
+// EnvironmentsInUse returns the sorted environments of the daemon, of all tiers and of the tenants
+// with settings of their own, and those that rules of the policy may require instead.
+func (c *Config) EnvironmentsInUse() []Environment {
+	used := map[Environment]bool{}
+	c.each(func(_ string, one *Config) {
+		e := one.Environment()
+		used[e] = true
+		for _, r := range c.isolatingRules() {
+			if !e.Sandbox.Satisfies(r.Sandbox) {
+				used[Environment{r.Sandbox, e.Layer}] = true
+			}
+		}
+	})
+	return slices.SortedFunc(maps.Keys(used), func(a, b Environment) int {
+		return cmp.Or(strings.Compare(a.Layer, b.Layer), cmp.Compare(a.Sandbox, b.Sandbox))
+	})
+}
+
+// SandboxesInUse returns the kinds of sandboxes in use, each with the first setting that selects it,
+// such as tiers.pro.
+func (c *Config) SandboxesInUse() map[policy.Sandbox]string {
+	used := map[policy.Sandbox]string{}
+	c.each(func(key string, one *Config) { used[one.Sandbox()] = cmp.Or(used[one.Sandbox()], key) })
+	for _, r := range c.isolatingRules() {
+		used[r.Sandbox] = cmp.Or(used[r.Sandbox], r.Name+" of the policy")
+	}
+	return used
+}
+
+// each calls f with the configuration of the daemon, of each tier, and of each tenant with settings of
+// its own, and with their keys.
+func (c *Config) each(f func(key string, one *Config)) {
+	f("sandbox.backend", c)
+	if c.Tenants == nil {
+		return
+	}
+	for _, one := range c.Tenants.tiers {
+		f("tiers."+one.name, one.config)
+	}
+	for id := range c.Tenants.own {
+		f("tenants."+id.String(), c.Tenants.combine(id, ""))
+	}
+}
+
+// isolatingRules returns the rules of the policy that require a sandbox, with their numbers and
+// names as Name.
+func (c *Config) isolatingRules() (rules []policy.Rule) {
+	add := func(prefix string, all []policy.Rule) {
+		for i, r := range all {
+			if r.Sandbox != "" {
+				number := fmt.Sprintf("%srule %d", prefix, i+1)
+				if r.Name != "" {
+					number += " (" + r.Name + ")"
+				}
+				r.Name = number
+				rules = append(rules, r)
+			}
+		}
+	}
+	add("", c.Policy.Rules)
+	if p := c.Policy.Project; p != nil {
+		add("project ", p.Rules)
+	}
+	return rules
+}
+
+// checkEmulation warns of virtual machines without isolation, and rejects them where a rule of the
+// policy requires gvisor, for which virtual machines otherwise suffice.
+func (c *Config) checkEmulation() error {
+	used := c.SandboxesInUse()
+	if c.MicroVM.Accel != "tcg" || used[policy.MicroVM] == "" {
+		return nil
+	}
+	c.warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of sandboxes, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
+	for _, r := range c.isolatingRules() {
+		if r.Sandbox == policy.GVisor {
+			return fault.New(fault.Invalid, "%s of the policy requires the sandbox gvisor, for which microvm (%s) would suffice, but sandbox.microvm.accel is tcg, which is not an isolation boundary", r.Name, used[policy.MicroVM]).
+				WithHint("remove sandbox.microvm.accel, so that virtual machines use KVM")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
+)
+
+// Failure is the last failure to connect to a server or to list its tools.
+type Failure struct {
+	At     time.Time `json:"at"`
+	Reason string    `json:"reason"`
+	Hint   string    `json:"hint,omitempty"` // remedy
+}
+
+// failures is the directory with the last failure of each server, of any process. The file of a server is
+// removed when the server works again.
+type failures string
+
+// path returns the file of a server. A server whose command or address was changed has another one.
+func (d failures) path(server, identity string) string {
+	sum := sha256.Sum256([]byte(server + "\x00" + identity))
+	return filepath.Join(string(d), hex.EncodeToString(sum[:12])+".json")
+}
+
+func (d failures) put(server, identity string, f Failure) error {
+	b, err := json.Marshal(f)
+	if err == nil {
+		err = os.MkdirAll(string(d), 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(d.path(server, identity), b)
+}
+
+func (d failures) find(server, identity string) (f Failure, ok bool) {
+	b, err := os.ReadFile(d.path(server, identity))
+	return f, err == nil && json.Unmarshal(b, &f) == nil
+}
+
+// noteStart records whether a server could be started.
+func (v *servers) noteStart(s upstream.Server, wrong error) {
+	var err error
+	if wrong == nil {
+		err = remove(v.failures.path(s.Name, s.Identity))
+	} else {
+		err = v.failures.put(s.Name, s.Identity, Failure{time.Now().UTC().Truncate(time.Second), fault.Message(wrong), fault.Hint(wrong)})
+	}
+	if err != nil {
+		v.log.Warn("the last failure of a server was not recorded", "server", s.Name, "error", err)
+	}
+}
+
+// noteListing records whether the tools of a server could be listed.
+func (v *servers) noteListing(name string, wrong error) {
+	s, ok := v.configured(name)
+	if !ok {
+		return
+	}
+	isFailed := func(s upstream.State) bool { return s.Name == name && s.State == upstream.Failed }
+	if wrong == nil || !slices.ContainsFunc(v.Set.States(), isFailed) { // otherwise noteStart has recorded it
+		v.noteStart(s, wrong)
+	}
+}
+
+// LastFailure returns the last failure of a server that has not worked since.
+func (d *Daemon) LastFailure(s config.Server) (Failure, bool) {
+	return d.Servers.failures.find(s.Name, identity(s))
+}
+
+// states returns the states of the servers as a tenant uses them. The hint of one that is not connected
+// is its last failure.
+func (v *servers) states(id tenant.ID) []upstream.State {
+	all := v.own.states(id)
+	for i, state := range all {
+		if state.State != upstream.Stopped || v.own.of(id, state.Name) != v.Set {
+			continue
+		}
+		s, _ := v.configured(state.Name)
+		if f, ok := v.failures.find(s.Name, s.Identity); ok {
+			all[i].Hint = "its last start failed at " + f.At.Format(time.RFC3339) + ": " + f.Reason
+		}
+	}
+	return all
+}
