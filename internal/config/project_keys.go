@@ -46,7 +46,8 @@ var projectKeys = map[string]merge{
 	},
 
 	"sandbox.backend": func(c, p *Config, _ setting) bool { // sandbox_type of a former system sets it too
-		emulated := p.Sandbox() == policy.MicroVM && c.MicroVM.Accel == "tcg"
+		// The operator's accel: tcg, for tests, lets a project choose an emulated processor, but not in place of gvisor.
+		emulated := p.Sandbox() == policy.MicroVM && c.MicroVM.Accel == "tcg" && c.Sandbox() != policy.Process
 		if p.Sandbox() != c.Sandbox() && (emulated || !p.Sandbox().Satisfies(c.Sandbox())) {
 			return false
 		}

@@ -79,6 +79,7 @@ func TestProjectCanOnlyStrengthenSandbox(t *testing.T) {
 		{"gvisor", "auto", "gvisor", "gvisor", true},
 		{"microvm", "gvisor", "microvm", "gvisor", true},
 		{"gvisor, microvm: {accel: tcg}", "microvm", "gvisor", "gvisor", true}, // emulated, so not stronger
+		{"auto, microvm: {accel: tcg}", "microvm", "microvm", "gvisor", false},
 	} {
 		c := trusted(t, map[string]string{
 			ownFile:               "sandbox: {backend: " + tc.own + "}\ntiers: {hard: {sandbox: {backend: gvisor}}}\n",
