@@ -42,7 +42,7 @@ func (a *app) filesCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "rm FILE...", Short: "Delete files",
+			Use: "rm FILE...", Short: "Delete files", SuggestFor: []string{"delete", "remove"},
 			Args: cobra.MinimumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return a.runFilesRemove(cmd.Context(), args) },
 		},
