@@ -75,7 +75,7 @@ func (a *app) runApprovalsList(ctx context.Context, o approvalsOptions) error {
 			return err
 		}
 		if len(list) == 0 && !a.json {
-			a.printf("no call or plan needs approval\n")
+			a.printEmpty(0, "no call or plan needs approval")
 			return nil
 		}
 		return a.showApprovals(ctx, exit, list, maxArgumentText)

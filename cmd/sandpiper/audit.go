@@ -130,7 +130,9 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 			return err
 		}
 	}
+	n := 0
 	err = audit.Tail(ctx, audit.Config{Dir: daemon.AuditDir(cfg.DataDir)}, opts, func(r audit.Record) error {
+		n++
 		if a.json {
 			return a.writeJSON(r)
 		}
@@ -139,6 +141,9 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 	})
 	if o.follow && ctx.Err() != nil { // interrupted by the user
 		return nil
+	}
+	if err == nil && o.last > 0 {
+		a.printEmpty(n, "the audit log in %s is empty; executions and calls of tools add lines", daemon.AuditDir(cfg.DataDir))
 	}
 	return err
 }

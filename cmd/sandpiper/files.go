@@ -63,6 +63,11 @@ func (a *app) runFilesList(ctx context.Context, path string) error {
 				"success": true, "path": path, "files": l.Files, "count": len(l.Files), "truncated": l.Truncated,
 			})
 		}
+		if path == "." {
+			a.printEmpty(len(l.Files), "the workspace is empty; copy a file into it with sandpiper files put")
+		} else {
+			a.printEmpty(len(l.Files), "%s is empty", path)
+		}
 		for _, name := range l.Files {
 			a.printf("%s\n", visibleName(name))
 		}
