@@ -74,6 +74,9 @@ func (a *app) runExec(ctx context.Context, o execOptions) error {
 		if err != nil {
 			return err
 		}
+		if !a.json {
+			explainSession(ctx, home, req.SessionID, &result)
+		}
 		return a.printResult(ctx, result)
 	})
 }

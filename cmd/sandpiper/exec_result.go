@@ -89,6 +89,9 @@ func (a *app) printResult(ctx context.Context, r reply.Result) error {
 		return exitCodeOf(r)
 	}
 	a.explainMissing(&r)
+	if r.Error == noInput {
+		r.Error = withFlagNames(r.Error)
+	}
 	a.printNotes(r)
 	a.printPlan(r)
 	if r.Success() {
