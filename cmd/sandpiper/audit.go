@@ -184,6 +184,9 @@ func recordLine(r audit.Record) string {
 	add("by %s", r.Rule)
 	add("%s", r.Outcome)
 	add("%s", r.Section)
+	if r.Kind == audit.Configuration && r.Section == "" {
+		add("%s", "all sections")
+	}
 	if r.Count > 0 && r.Kind == audit.Execution {
 		add("%s", count(int(r.Count), "call"))
 	} else if r.Count > 1 {
