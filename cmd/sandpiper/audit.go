@@ -143,7 +143,11 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 		return nil
 	}
 	if err == nil && o.last > 0 {
-		a.printEmpty(n, "the audit log in %s is empty; executions and calls of tools add lines", daemon.AuditDir(cfg.DataDir))
+		of := ""
+		if o.tenant != "" {
+			of = " of tenant " + o.tenant
+		}
+		a.printEmpty(n, "the audit log in %s has no lines%s; executions and calls of tools add them", daemon.AuditDir(cfg.DataDir), of)
 	}
 	return err
 }

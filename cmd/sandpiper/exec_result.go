@@ -229,8 +229,9 @@ func (a *app) printFailure(r reply.Result) {
 		if text, _, ok := strings.Cut(message, " (<code>, line "); ok && strings.HasSuffix(trace, text) {
 			message = text // of a syntax error, whose line is in the traceback
 		}
-		trace = withoutException(trace, message, r.ErrorType) // it is printed once, as the error
-		fmt.Fprintln(a.stderr, strings.TrimRight(visible(trace), "\n"))
+		if trace = withoutException(trace, message, r.ErrorType); trace != "" { // it is printed once, as the error
+			fmt.Fprintln(a.stderr, strings.TrimRight(visible(trace), "\n"))
+		}
 	}
 	fmt.Fprintln(a.stderr, s.red("error:"), visible(message))
 	if r.Hint != "" {
