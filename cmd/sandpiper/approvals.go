@@ -74,10 +74,7 @@ func (a *app) runApprovalsList(ctx context.Context, o approvalsOptions) error {
 		if err != nil {
 			return err
 		}
-		if len(list) == 0 && !a.json {
-			a.printf("no call or plan needs approval\n")
-			return nil
-		}
+		a.printEmpty(len(list), "no call or plan needs approval")
 		return a.showApprovals(ctx, exit, list, maxArgumentText)
 	})
 }

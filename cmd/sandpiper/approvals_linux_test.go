@@ -266,8 +266,8 @@ func TestSuspendedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 			if calls := p.serverCalls(); len(calls) != 1 || !strings.Contains(calls[0], "ada@example.com") {
 				t.Errorf("the server was called with %q", calls)
 			}
-			if out, _, _ := p.sandpiper("approvals", "list"); out != "no call or plan needs approval\n" {
-				t.Error(out)
+			if out, errs, _ := p.sandpiper("approvals", "list"); out != "" || errs != "no call or plan needs approval\n" {
+				t.Error(out, errs)
 			}
 			out, _, _ := p.sandpiper("audit", "tail", "-n", "50")
 			for _, want := range []string{

@@ -130,7 +130,9 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 			return err
 		}
 	}
+	n := 0
 	err = audit.Tail(ctx, audit.Config{Dir: daemon.AuditDir(cfg.DataDir)}, opts, func(r audit.Record) error {
+		n++
 		if a.json {
 			return a.writeJSON(r)
 		}
@@ -139,6 +141,13 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 	})
 	if o.follow && ctx.Err() != nil { // interrupted by the user
 		return nil
+	}
+	if err == nil && o.last > 0 {
+		of := ""
+		if o.tenant != "" {
+			of = " of tenant " + o.tenant
+		}
+		a.printEmpty(n, "the audit log in %s has no lines%s; executions and calls of tools add them", daemon.AuditDir(cfg.DataDir), of)
 	}
 	return err
 }
@@ -179,6 +188,9 @@ func recordLine(r audit.Record) string {
 	add("by %s", r.Rule)
 	add("%s", r.Outcome)
 	add("%s", r.Section)
+	if r.Kind == audit.Configuration && r.Section == "" {
+		add("%s", "all sections")
+	}
 	if r.Count > 0 && r.Kind == audit.Execution {
 		add("%s", count(int(r.Count), "call"))
 	} else if r.Count > 1 {

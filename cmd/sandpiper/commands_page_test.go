@@ -20,7 +20,7 @@ func TestCommandsPage(t *testing.T) {
 
 Generated from the program, which has the same with ` + "`sandpiper COMMAND --help`" + `, examples included. Every command has ` + "`--json`, `--config FILE` and `--help`" + `;
 with ` + "`--json-lines`" + ` a list is a line of JSON for each item. ` + "`sandpiper completion bash`, `zsh`, `fish` or `powershell`" + ` prints a script that completes commands, flags, and
-the names of servers, tools, skills, sessions and files.
+the names of servers, tools, skills, sessions and files. What is empty, and what to do, is printed to standard error instead of an empty list.
 
 Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the code raised an exception, 4 it reached a limit.
 

@@ -13,8 +13,9 @@ import (
 func (a *app) execCommand() *cobra.Command {
 	var o execOptions
 	c := &cobra.Command{
-		Use:   "exec [FILE|-] [-c CODE]",
-		Short: "Run Python in the sandbox",
+		Use:        "exec [FILE|-] [-c CODE]",
+		SuggestFor: []string{"run", "python"},
+		Short:      "Run Python in the sandbox",
 		Long: `Exec runs Python code from a file, from standard input or from -c, and prints its
 output and its result: the variable result, or the last expression.
 
@@ -72,6 +73,9 @@ func (a *app) runExec(ctx context.Context, o execOptions) error {
 		result, err := a.execute(ctx, d, home, req)
 		if err != nil {
 			return err
+		}
+		if !a.json {
+			explainSession(ctx, home, req.SessionID, &result)
 		}
 		return a.printResult(ctx, result)
 	})

@@ -1,16 +1,21 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
 // noFile matches the errors of open, read_file and paths outside of the workspace.
 var noFile = regexp.MustCompile(`(?:No such file or directory: '([^']+)'|^File not found: (.+)|path outside workspace: '([^']+)')$`)
+
+// noInput is the error of input().
+const noInput = "input() is not available: pass values as context_vars"
 
 // explainMissing replaces the hint of an error, if the file that the code did not find exists on this
 // machine. A model does not get the hint, since it cannot copy the file.
@@ -35,11 +40,23 @@ func isOwnFile(path string) bool {
 		return false
 	}
 	working, _ := os.Getwd() // "" contains nothing
-	home, _ := os.UserHomeDir()
-	for _, dir := range []string{working, home} {
+	own, _ := os.UserHomeDir()
+	for _, dir := range []string{working, own} {
 		if rel, err := filepath.Rel(dir, absolute); dir != "" && err == nil && filepath.IsLocal(rel) {
 			return true
 		}
 	}
 	return false
+}
+
+// explainSession adds a hint to an unknown name in a session that has earlier steps, which may have
+// defined it.
+func explainSession(ctx context.Context, home *home.Home, id string, r *reply.Result) {
+	if id == "" || r.ErrorType != "NameError" || r.Hint != "" {
+		return
+	}
+	s, err := home.Sessions.Find(ctx, id)
+	if err == nil && len(s.Tasks) > 1 { // the last one is this execution
+		r.Hint = fmt.Sprintf("`sandpiper session resume %s -c CODE` runs code with the variables of earlier commands", id)
+	}
 }

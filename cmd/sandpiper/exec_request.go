@@ -3,8 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -40,6 +43,9 @@ func (a *app) loadCode(o execOptions) (string, error) {
 		return readCode(a.stdin, "standard input")
 	}
 	f, err := openInput(o.script)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(o.script) != ".py" {
+		return "", fmt.Errorf("%w; to run code use -c", err)
+	}
 	if err != nil {
 		return "", err
 	}

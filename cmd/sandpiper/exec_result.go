@@ -89,6 +89,9 @@ func (a *app) printResult(ctx context.Context, r reply.Result) error {
 		return exitCodeOf(r)
 	}
 	a.explainMissing(&r)
+	if r.Error == noInput {
+		r.Error = withFlagNames(r.Error)
+	}
 	a.printNotes(r)
 	a.printPlan(r)
 	if r.Success() {
@@ -226,11 +229,29 @@ func (a *app) printFailure(r reply.Result) {
 		if text, _, ok := strings.Cut(message, " (<code>, line "); ok && strings.HasSuffix(trace, text) {
 			message = text // of a syntax error, whose line is in the traceback
 		}
-		trace = strings.TrimSuffix(trace, message) // it is printed once, as the error
-		fmt.Fprintln(a.stderr, strings.TrimRight(visible(trace), "\n"))
+		if trace = withoutException(trace, message, r.ErrorType); trace != "" { // it is printed once, as the error
+			fmt.Fprintln(a.stderr, strings.TrimRight(visible(trace), "\n"))
+		}
 	}
 	fmt.Fprintln(a.stderr, s.red("error:"), visible(message))
 	if r.Hint != "" {
 		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(withFlagNames(r.Hint)))
 	}
+}
+
+// withoutException removes the exception from the end of a traceback, where the name of its type
+// has its module. Its message there can differ from the given one, which replaces that of an exit or
+// a limit; then it must be one line.
+func withoutException(trace, message, errorType string) string {
+	before, ok := strings.CutSuffix(trace, message)
+	start := strings.LastIndexByte(before, '\n') + 1
+	module := before[start:]
+	if !ok {
+		name, _, _ := strings.Cut(before[start:], ": ")
+		module, ok = strings.CutSuffix(name, errorType)
+	}
+	if ok && (module == "" || strings.HasSuffix(module, ".") && !strings.ContainsAny(module, " \t")) {
+		return before[:start]
+	}
+	return trace
 }

@@ -74,6 +74,7 @@ func (a *app) runExecutionsList(ctx context.Context) error {
 		if a.json {
 			return writeList(a, "executions", all)
 		}
+		a.printEmpty(len(all), "no execution can be resumed; sandpiper executions list --background lists background executions")
 		for _, c := range all {
 			a.printf("%s  %s  %s%s\n", c.ID, c.Changed.Local().Format("2006-01-02 15:04:05"), c.Why, progressText(c))
 		}

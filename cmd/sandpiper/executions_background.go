@@ -237,6 +237,7 @@ func (a *app) runExecutionsListBackground(ctx context.Context) error {
 		if a.json {
 			return writeList(a, "executions", all)
 		}
+		a.printEmpty(len(all), "there are no background executions; start one with sandpiper executions run")
 		for _, b := range all {
 			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), stateText(b))
 		}

@@ -42,7 +42,7 @@ func (a *app) filesCommand() *cobra.Command {
 			},
 		},
 		&cobra.Command{
-			Use: "rm FILE...", Short: "Delete files",
+			Use: "rm FILE...", Short: "Delete files", SuggestFor: []string{"delete", "remove"},
 			Args: cobra.MinimumNArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return a.runFilesRemove(cmd.Context(), args) },
 		},
@@ -62,6 +62,11 @@ func (a *app) runFilesList(ctx context.Context, path string) error {
 			return a.writeJSON(map[string]any{
 				"success": true, "path": path, "files": l.Files, "count": len(l.Files), "truncated": l.Truncated,
 			})
+		}
+		if path == "." {
+			a.printEmpty(len(l.Files), "the workspace is empty; copy a file into it with sandpiper files put")
+		} else {
+			a.printEmpty(len(l.Files), "%s is empty", path)
 		}
 		for _, name := range l.Files {
 			a.printf("%s\n", visibleName(name))

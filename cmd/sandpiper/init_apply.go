@@ -87,7 +87,7 @@ func (a *app) writeEnvFile(p *initPlan) error {
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	count := 0
+	n := 0
 	for _, v := range p.found.Variables {
 		if v.File == "" || v.Set || setsVariable(old, v.Name) {
 			continue
@@ -101,9 +101,9 @@ func (a *app) writeEnvFile(p *initPlan) error {
 			continue
 		}
 		text += v.Name + "=" + quote + v.Reveal() + quote + "\n"
-		count++
+		n++
 	}
-	if count == 0 {
+	if n == 0 {
 		return nil
 	}
 	if err := os.Chmod(path, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) { // before it contains a secret
@@ -112,7 +112,7 @@ func (a *app) writeEnvFile(p *initPlan) error {
 	if _, err := p.record.Write(clientconfig.Change{Path: path, Old: old, New: []byte(text), Mode: 0o600}); err != nil {
 		return err
 	}
-	a.printDone("wrote %d values to %s; keep it out of version control", count, p.short(path))
+	a.printDone("wrote %s to %s; keep it out of version control", count(n, "value"), p.short(path))
 	return nil
 }
 

@@ -32,6 +32,14 @@ func (a *app) hint(sentence string) {
 	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("hint:"), visible(sentence))
 }
 
+// printEmpty prints the reason and the next step for a list of n items, if it is empty. It prints to
+// stderr, so that a program that reads the list gets no item. For JSON it prints nothing.
+func (a *app) printEmpty(n int, format string, args ...any) {
+	if n == 0 && !a.json {
+		fmt.Fprintln(a.stderr, styleFor(a.stderr).dim(visibleName(fmt.Sprintf(format, args...))))
+	}
+}
+
 // writeJSON writes v as one line.
 func (a *app) writeJSON(v any) error {
 	b, err := encode(v)

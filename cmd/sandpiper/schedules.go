@@ -54,6 +54,7 @@ func (a *app) runSchedulesList(ctx context.Context) error {
 		if a.json {
 			return writeList(a, "schedules", list)
 		}
+		a.printEmpty(len(list), "there are no schedules; add one to schedules: in the configuration")
 		for i, s := range list {
 			a.printf("%-24s %-20s %-24s next %s%s\n", s.Name, s.When, s.Runs, schedulesTime(s.Next), lastRun(s))
 			if all[i].Damaged != nil {

@@ -186,9 +186,7 @@ func (a *app) printServers(servers []listedServer, path string) {
 			a.printf("  %s\n", visibleName(describeFailure(*f)))
 		}
 	}
-	if len(servers) == 0 {
-		a.printf("no server is configured in %s; add one with sandpiper servers add\n", visibleName(path))
-	}
+	a.printEmpty(len(servers), "no server is configured in %s; add one with sandpiper servers add", path)
 }
 
 // describeConnection describes the state of a server in a daemon, with the reason of a failure.

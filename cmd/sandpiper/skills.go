@@ -143,6 +143,11 @@ func (a *app) runSkillsSearch(ctx context.Context, q skill.Query) error {
 		if a.json {
 			return writeList(a, "skills", found)
 		}
+		empty := "no skill was found; sandpiper skills list lists all"
+		if q.Text == "" && len(q.Tags) == 0 {
+			empty = "there are no skills; save one with sandpiper skills save"
+		}
+		a.printEmpty(len(found), "%s", empty)
 		for _, m := range found {
 			a.printf("%s\n", strings.TrimRight(fmt.Sprintf("%-24s %s", visibleName(m.Name), visibleName(m.Description)), " "))
 			for _, why := range m.Stale {

@@ -76,6 +76,7 @@ func (a *app) runSkillsRecent(ctx context.Context) error {
 		if a.json {
 			return writeList(a, "executions", all)
 		}
+		a.printEmpty(len(all), "no execution of the last 24 hours can become a skill; run code with sandpiper exec first")
 		for _, x := range all {
 			a.printf("%s  %s  %s\n", x.Execution, x.Ended.Local().Format(time.DateTime), visibleName(firstLine(x.Code)))
 		}

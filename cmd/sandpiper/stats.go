@@ -40,7 +40,11 @@ func (a *app) runStats(ctx context.Context) error {
 	row("timeout", "%g s, at most %g s", st.Limits.DefaultTimeout, st.Limits.MaxTimeout)
 	row("memory", "%d MB, at most %d MB", st.Limits.DefaultMemory, st.Limits.MaxMemory)
 	if t := st.Tokens; t != nil && t.Definitions > 0 {
-		row("tools", "%d in %d categories; listing them directly takes %d tokens", st.Registry.TotalTools, len(st.Registry.Categories), t.Definitions)
+		categories := "1 category"
+		if n := len(st.Registry.Categories); n != 1 {
+			categories = fmt.Sprintf("%d categories", n)
+		}
+		row("tools", "%d in %s; listing them directly takes %d tokens", st.Registry.TotalTools, categories, t.Definitions)
 	}
 	if t := st.Tokens; t != nil && t.ToolCalls > 0 {
 		row("calls", "%d by code; %d tokens of arguments and results stayed in the sandbox", t.ToolCalls, t.Inside)

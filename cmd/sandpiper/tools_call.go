@@ -77,7 +77,13 @@ func explainCall(r *reply.Result, now *catalog.Snapshot, ref tool.Ref) {
 		r.Error, r.Hint = text, fmt.Sprintf("`sandpiper tools get %s` prints its input schema", ref)
 		return
 	}
-	if _, ok := now.Find(ref); ok || strings.Contains(r.Error, "did you mean") {
+	if _, ok := now.Find(ref); ok {
+		if !strings.Contains(r.Error, ref.String()) {
+			r.Error = ref.String() + ": " + r.Error // which the server wrote
+		}
+		return
+	}
+	if strings.Contains(r.Error, "did you mean") {
 		return
 	}
 	var names []string

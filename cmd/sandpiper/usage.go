@@ -16,8 +16,11 @@ import (
 
 // unknownCommand is the error for a word that is not a subcommand of c, with similar ones.
 func unknownCommand(c *cobra.Command, word string) error {
-	var names, deeper []string
+	var names, meant, deeper []string
 	for _, sub := range c.Commands() {
+		if slices.Contains(sub.SuggestFor, word) {
+			meant = []string{sub.Name()}
+		}
 		if sub.IsAvailableCommand() {
 			names = append(names, sub.Name())
 		}
@@ -29,8 +32,11 @@ func unknownCommand(c *cobra.Command, word string) error {
 	}
 	path := c.CommandPath()
 	var near string
-	if found := fault.Nearest(word, names, 1); found != nil {
-		near = fmt.Sprintf("; did you mean %s %s?", path, found[0])
+	if meant == nil {
+		meant = fault.Nearest(word, names, 1)
+	}
+	if meant != nil {
+		near = fmt.Sprintf("; did you mean %s %s?", path, meant[0])
 	} else if len(deeper) > 0 {
 		near = "; did you mean " + strings.Join(deeper[:min(3, len(deeper))], " or ") + "?"
 	}
@@ -39,6 +45,11 @@ func unknownCommand(c *cobra.Command, word string) error {
 
 // flagError describes an error of the flags of c.
 func flagError(c *cobra.Command, err error) error {
+	if c.HasSubCommands() { // a flag after an unknown command is not the mistake
+		if err := c.ValidateArgs(c.Flags().Args()); err != nil {
+			return err
+		}
+	}
 	help := "; see " + c.CommandPath() + " --help"
 	if e, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		name := e.GetSpecifiedName()

@@ -160,6 +160,7 @@ func (a *app) runWorkflowList(ctx context.Context) error {
 		if a.json {
 			return writeList(a, "workflows", all)
 		}
+		a.printEmpty(len(all), "there are no workflows; save one with sandpiper workflow save")
 		for _, w := range all {
 			about, kind := w.Description, ""
 			if w.Exported {

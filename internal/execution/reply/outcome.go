@@ -148,7 +148,11 @@ func (g Limits) describeLimit(out sandbox.Outcome) (what, next string) {
 	case sandbox.LimitMemory:
 		what = "Memory limit" + withAmount(" of ", formatBytes(l.MemoryBytes)) + " reached"
 		if peak := out.Usage.MemoryPeak; peak > 0 {
-			what += fmt.Sprintf(" (%s used)", formatBytes(peak))
+			used := "used"
+			if out.Status == sandbox.Raised { // the allocation that failed is not included
+				used = "were in use when more was asked for"
+			}
+			what += fmt.Sprintf(" (%s %s)", formatBytes(peak), used)
 		}
 		next = "process the data in pieces (read_csv with chunksize, or duckdb, which need not load a file), or " + g.moreMemory()
 	case sandbox.LimitProcesses:

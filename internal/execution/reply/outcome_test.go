@@ -25,11 +25,11 @@ func TestOutcomesAreExplained(t *testing.T) {
 		want  Result
 	}{
 		{"a MemoryError", raised("MemoryError", "the code ran out of memory", "memory"), nil,
-			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, Limit: "memory", ErrorType: "MemoryError", Error: "Memory limit of 500 MB reached (498 MB used)",
+			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, Limit: "memory", ErrorType: "MemoryError", Error: "Memory limit of 500 MB reached (498 MB were in use when more was asked for)",
 				Hint: "process the data in pieces (read_csv with chunksize, or duckdb, which need not load a file), or ask the operator to raise sandbox.max_memory_mb"}}},
 		{"an array that does not fit", raised("_ArrayMemoryError", "the code ran out of memory: Unable to allocate 7.45 GiB for an array", "memory"), nil,
 			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, Limit: "memory", ErrorType: "_ArrayMemoryError", Error: "the code ran out of memory: Unable to allocate 7.45 GiB for an array",
-				Hint: "Memory limit of 500 MB reached (498 MB used); process the data in pieces (read_csv with chunksize, or duckdb, which need not load a file), or ask the operator to raise sandbox.max_memory_mb"}}},
+				Hint: "Memory limit of 500 MB reached (498 MB were in use when more was asked for); process the data in pieces (read_csv with chunksize, or duckdb, which need not load a file), or ask the operator to raise sandbox.max_memory_mb"}}},
 		{"plots without matplotlib", raised("ImportError", "matplotlib is required for plotting when the default backend \"matplotlib\" is selected.", ""), nil,
 			Result{Status: sandbox.Raised, Failure: Failure{Source: FromCode, ErrorType: "ImportError", Error: "matplotlib is required for plotting when the default backend \"matplotlib\" is selected.",
 				Hint: "return the numbers as a table instead, or ask the operator to run `sandpiper packages add matplotlib` (or --preset data); code cannot install packages"}}},

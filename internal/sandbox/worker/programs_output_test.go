@@ -59,6 +59,7 @@ var raisings = []program{
 	{"an exception of the user's", "class Oops(Exception): pass\nraise Oops('because')", "", raised("Oops", "because", "Oops: because")},
 	{"an exception without a message", "raise ValueError", "", raised("ValueError", "ValueError")},
 	{"KeyError", "{}['k']", "", raised("KeyError", "'k'")},
+	{"ImportError with a suggestion", "from json import dmps", "", raised("ImportError", "cannot import name 'dmps' from 'json'", "Did you mean: 'dumps'?")},
 	{"NameError with a suggestion", "lenght = 1\nlength", "", raised("NameError", "name 'length' is not defined", "Did you mean: 'lenght'?")},
 	{"through the library", "json.loads('{')", "", raised("JSONDecodeError", "Expecting property name", `File "<code>", line 1`, `File "json/decoder.py"`, "!/lib/python3")},
 	{"a chain", "try: 1/0\nexcept Exception as e: raise ValueError('second') from e", "", raised("ValueError", "second", "ZeroDivisionError", "direct cause", "second")},

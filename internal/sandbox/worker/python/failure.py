@@ -67,10 +67,11 @@ def message(exc):
         code = exc.code
         return code if isinstance(code, str) else f"the code exited with status {_text(code)}"
     text = _text(exc)
-    if isinstance(exc, (NameError, AttributeError)):
+    if isinstance(exc, ModuleNotFoundError):
+        if exc.name in sys.stdlib_module_names:
+            return text + ", a module of the standard library that is not installed"
+    elif isinstance(exc, (NameError, AttributeError, ImportError)):
         return _with_suggestion(exc, text) or type_name(exc)
-    if isinstance(exc, ModuleNotFoundError) and exc.name in sys.stdlib_module_names:
-        return text + ", a module of the standard library that is not installed"
     if isinstance(exc, MemoryError):
         return "the code ran out of memory" + (f": {text}" if text else "")
     if isinstance(exc, KeyboardInterrupt):
