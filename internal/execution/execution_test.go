@@ -380,7 +380,7 @@ func TestStartReturnsErrorForInvalidRequest(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newSetup(t, execution.Config{OpenWait: 3 * time.Second}, fake.Config{OpenDelay: time.Hour}, admit.Config{})
 			x := s.start(t, t.Context(), home, execution.Request{Code: "result 1"})
-			if e, err := x.Next(t.Context()); fault.KindOf(err) != fault.Unavailable {
+			if e, err := x.Next(t.Context()); fault.KindOf(err) != fault.Unavailable || fault.Message(err) != "no sandbox could be opened within 3s" {
 				t.Errorf("%+v, %v", e, err)
 			}
 		})

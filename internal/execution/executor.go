@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -204,6 +205,9 @@ func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 		return box, nil
 	case ctx.Err() != nil: // cancelled
 		return nil, err
+	}
+	if wait.Err() != nil {
+		return nil, e.publicError(err, fmt.Sprintf("no sandbox could be opened within %s", e.r.cfg.OpenWait))
 	}
 	return nil, e.publicError(err, "no sandbox could be opened")
 }
