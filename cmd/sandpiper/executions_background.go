@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
@@ -64,9 +65,12 @@ func (a *app) runExecutionsRun(ctx context.Context, o execOptions, description s
 		if err != nil {
 			return err
 		}
-		a.hintDaemon(d)
+		running := a.hintDaemon(d)
 		switch {
 		case !background:
+			if !running {
+				a.note("Waiting for a daemon to run " + id + "; Ctrl-C leaves it queued, and `sandpiper executions watch " + id + "` shows it later")
+			}
 			return a.watch(ctx, d, h, id)
 		case a.json:
 			return a.writeJSON(map[string]any{"execution_id": id, "state": journal.Queued})
@@ -76,12 +80,20 @@ func (a *app) runExecutionsRun(ctx context.Context, o execOptions, description s
 	})
 }
 
-// hintDaemon says so if no daemon serves the data directory.
-func (a *app) hintDaemon(d *daemon.Daemon) {
-	if all, err := d.Instances(); err == nil && len(all) == 0 {
-		a.warn("no daemon is running, so that nothing runs in the background")
-		a.hint("start `sandpiper serve`, or an MCP client that does")
+// noDaemon reports whether no daemon serves the data directory.
+func noDaemon(d *daemon.Daemon) bool {
+	all, err := d.Instances()
+	return err == nil && len(all) == 0
+}
+
+// hintDaemon reports whether a daemon serves the data directory, and says so if none does.
+func (a *app) hintDaemon(d *daemon.Daemon) bool {
+	if !noDaemon(d) {
+		return true
 	}
+	a.warn("no daemon is running, so that nothing runs in the background")
+	a.hint("start `sandpiper serve --http 127.0.0.1:8765` in another terminal, or an MCP client that starts Sandpiper")
+	return false
 }
 
 func (a *app) executionsWatchCommand() *cobra.Command {
@@ -135,7 +147,7 @@ func (a *app) watch(ctx context.Context, d *daemon.Daemon, h *home.Home, id stri
 // showChange prints what is new about a background execution.
 func (a *app) showChange(last, b mcpserver.Background, show func(execution.Progress)) {
 	if b.State != last.State || !b.Due.Equal(last.Due) {
-		a.hint(stateText(b))
+		a.note(stateText(b))
 	}
 	if b.Progress != nil && show != nil && (last.Progress == nil || *last.Progress != *b.Progress) {
 		show(*b.Progress)
@@ -188,6 +200,19 @@ func questionText(b mcpserver.Background) string {
 	return fmt.Sprintf("%s%s; `sandpiper executions answer %s` answers", visibleName(firstLineOf(q.Text)), more, b.ID)
 }
 
+// approvalAnswered describes the answer to the approval that an execution waits for; "" if there is none
+// yet.
+func approvalAnswered(ctx context.Context, h *home.Home, b mcpserver.Background) string {
+	if len(b.Questions) == 0 || b.Questions[0].Approval == "" {
+		return ""
+	}
+	r, err := h.Approvals.Find(ctx, b.Questions[0].Approval)
+	if err != nil || r.State == approval.Open {
+		return ""
+	}
+	return fmt.Sprintf("approval %s is %s; it continues when a daemon runs", r.ID, r.State)
+}
+
 func (a *app) executionsSignalCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "signal ID EVENT [JSON]", Short: "Send an event to code that waits for it with wait_for",
@@ -238,7 +263,11 @@ func (a *app) runExecutionsListBackground(ctx context.Context) error {
 			return writeList(a, "executions", all)
 		}
 		for _, b := range all {
-			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), stateText(b))
+			text := stateText(b)
+			if answer := approvalAnswered(ctx, h, b); answer != "" {
+				text = b.State + ": " + answer
+			}
+			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), text)
 		}
 		return nil
 	})
