@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -200,17 +201,22 @@ func questionText(b mcpserver.Background) string {
 	return fmt.Sprintf("%s%s; `sandpiper executions answer %s` answers", visibleName(firstLineOf(q.Text)), more, b.ID)
 }
 
-// approvalAnswered describes the answer to the approval that an execution waits for; "" if there is none
-// yet.
-func approvalAnswered(ctx context.Context, h *home.Home, b mcpserver.Background) string {
-	if len(b.Questions) == 0 || b.Questions[0].Approval == "" {
+// approvalAnswered removes the questions of b whose approval was answered. If none is left, it describes the
+// last answer.
+func approvalAnswered(ctx context.Context, h *home.Home, b *mcpserver.Background) (text string) {
+	var open []question.Question
+	for _, q := range b.Questions {
+		r, err := h.Approvals.Find(ctx, q.Approval)
+		if q.Approval == "" || err != nil || r.State == approval.Open {
+			open = append(open, q)
+			continue
+		}
+		text = fmt.Sprintf("approval %s is %s; it continues when a daemon runs", r.ID, r.State)
+	}
+	if b.Questions = open; len(open) > 0 {
 		return ""
 	}
-	r, err := h.Approvals.Find(ctx, b.Questions[0].Approval)
-	if err != nil || r.State == approval.Open {
-		return ""
-	}
-	return fmt.Sprintf("approval %s is %s; it continues when a daemon runs", r.ID, r.State)
+	return text
 }
 
 func (a *app) executionsSignalCommand() *cobra.Command {
@@ -263,8 +269,9 @@ func (a *app) runExecutionsListBackground(ctx context.Context) error {
 			return writeList(a, "executions", all)
 		}
 		for _, b := range all {
+			answer := approvalAnswered(ctx, h, &b)
 			text := stateText(b)
-			if answer := approvalAnswered(ctx, h, b); answer != "" {
+			if answer != "" {
 				text = b.State + ": " + answer
 			}
 			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), text)
