@@ -96,11 +96,11 @@ func (a *app) runApprovalsShow(ctx context.Context, o approvalsOptions, ids []st
 // runApprovalsAnswer answers requests. An error in one does not prevent the answers of
 // the others.
 func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approve bool, ids []string) error {
-	return a.withApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
 		var done []approval.Request
 		var failed error
 		for _, id := range ids {
-			r, err := s.Answer(ctx, id, approval.Answer{Approve: approve, By: approval.CommandLine, Note: o.reason})
+			r, err := h.Approvals.Answer(ctx, id, approval.Answer{Approve: approve, By: approval.CommandLine, Note: o.reason})
 			if err == nil {
 				done = append(done, r)
 				continue
@@ -111,13 +111,21 @@ func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approv
 			failed = err
 		}
 		if a.json && failed == nil {
-			return a.showApprovals(ctx, exit, done, 0)
+			return a.showApprovals(ctx, d.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}), done, 0)
 		}
+		waiting := false
 		for _, r := range done {
 			if a.json { // the only output is the error
 				break
 			}
 			a.printf("%s %s: %s\n", r.ID, r.State, visibleName(approvalSubject(r)))
+			if b, err := d.DescribeBackground(ctx, h, r.Execution); err == nil && !b.Ended && noDaemon(d) {
+				a.note(r.Execution + " continues when a daemon runs")
+				waiting = true
+			}
+		}
+		if waiting {
+			a.hintDaemon(d)
 		}
 		return failed
 	})
@@ -225,9 +233,17 @@ func approvalStatus(r approval.Request, now time.Time) string {
 	if r.State == approval.Open {
 		return fmt.Sprintf("asked %s ago, until %s", age, r.Expires.Local().Format("2006-01-02 15:04:05"))
 	}
-	by := ""
-	if r.By != "" {
-		by = " by the " + strings.ReplaceAll(r.By, "_", " ")
+	if r.State == approval.Denied && strings.HasPrefix(r.Note, approval.NotAsked) {
+		return fmt.Sprintf("asked %s ago, %s: %s", age, r.State, visibleName(r.Note))
 	}
-	return fmt.Sprintf("asked %s ago, %s%s", age, r.State, by)
+	state, used := r.State, ""
+	if state == approval.Used {
+		state, used = approval.Approved, ", used"
+	}
+	return fmt.Sprintf("asked %s ago, %s%s%s", age, state, answeredBy[r.By], used)
+}
+
+// answeredBy describes the source of an answer.
+var answeredBy = map[string]string{
+	approval.Client: " in the MCP client", approval.CommandLine: " at the command line", approval.WebPage: " on the web page", approval.Program: " by the program",
 }

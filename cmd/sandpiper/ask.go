@@ -31,9 +31,9 @@ func (a *app) ask(ctx context.Context, q question.Question, closed <-chan struct
 		}
 	}()
 	if content, ok := a.askFields(ctx, q); ok {
-		return tool.Reply{Action: tool.Accept, Content: content}
+		return tool.Reply{Action: tool.Accept, Content: content, By: approval.CommandLine}
 	}
-	return tool.Reply{Action: tool.Decline}
+	return tool.Reply{Action: tool.Decline, By: approval.CommandLine}
 }
 
 // unattendedReply is the reply without a terminal.

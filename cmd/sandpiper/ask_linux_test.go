@@ -132,10 +132,17 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 		t.Errorf("the server was called with %s, %v", b, err)
 	}
 
+	if all := command(t, home, "approvals", "list", "--all"); strings.Count(all, "approved at the command line, used") != 2 || strings.Count(all, "denied at the command line") != 2 {
+		t.Error(all)
+	}
+
 	// without a terminal, the error names the remedy
 	out, err = sandpiper(home, "exec", "-c", "from servers import crm; crm.upsert_contact(email='a@example.com')").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "there is no terminal to ask for approval") {
 		t.Errorf("%v: %s", err, out)
+	}
+	if all := command(t, home, "approvals", "list", "--all"); !strings.Contains(all, "denied: nobody could be asked: there is no terminal") {
+		t.Error(all)
 	}
 }
 

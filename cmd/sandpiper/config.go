@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,8 @@ func (a *app) configCommand() *cobra.Command {
 			Long: `Check reads the configuration from all sources and compiles it as serve does: policy,
 guardrails, hooks, privacy, schedules, servers, models and certificates. It reports
 errors and warnings, and starts nothing. If the data directory exists, it warns of
-schedules whose tenant, skill or workflow is not there.`,
+schedules whose tenant, skill or workflow is not there, and of policy rules that match
+no tool of the servers that have listed their tools before.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.runConfigCheck(cmd.Context()) },
 		},
@@ -81,7 +83,11 @@ func (a *app) runConfigCheck(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	warnings = append(warnings, checkSchedules(ctx, *cfg)...)
+	for _, w := range checkData(ctx, *cfg) {
+		if !slices.Contains(warnings, w) {
+			warnings = append(warnings, w)
+		}
+	}
 	if a.json {
 		return a.writeJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, warnings...)})
 	}
@@ -97,16 +103,20 @@ func (a *app) runConfigCheck(ctx context.Context) error {
 	return nil
 }
 
-// checkSchedules returns what is wrong with the schedules, if there is a data directory.
-func checkSchedules(ctx context.Context, cfg config.Config) (warnings []string) {
-	if _, err := os.Stat(cfg.DataDir); err != nil || len(cfg.Schedules) == 0 {
+// checkData returns what is wrong with the schedules, and with the policy for the tools that are known,
+// if there is a data directory.
+func checkData(ctx context.Context, cfg config.Config) (warnings []string) {
+	if _, err := os.Stat(cfg.DataDir); err != nil || len(cfg.Schedules)+len(cfg.Policy.Rules)+len(cfg.Policy.Budgets) == 0 {
 		return nil
 	}
 	d, err := daemon.New(daemon.Config{Config: cfg, Version: buildVersion()})
 	if err != nil {
-		return []string{"schedules: the data directory cannot be opened: " + errorText(err)}
+		return []string{"schedules and policy were not checked: the data directory cannot be opened: " + errorText(err)}
 	}
 	defer d.Close()
+	for _, f := range d.Findings() {
+		warnings = append(warnings, f.String())
+	}
 	for _, err := range d.ScheduleErrors(ctx) {
 		warnings = append(warnings, errorText(err))
 	}

@@ -85,7 +85,12 @@ func TestApprovalOfBackgroundCall(t *testing.T) {
 		t.Errorf("%v %s", err, out)
 	}
 	s.kill()
-	command(t, dir, "approvals", "approve", approval)
+	if out, err := sandpiper(dir, "approvals", "approve", approval).CombinedOutput(); err != nil || !strings.Contains(string(out), id+" continues when a daemon runs\n") {
+		t.Errorf("%v %s", err, out)
+	}
+	if out := command(t, dir, "executions", "list", "--background"); !strings.HasSuffix(out, "approval "+approval+" is approved; it continues when a daemon runs") {
+		t.Error(out)
+	}
 	serve(t, dir)
 	command(t, dir, "executions", "watch", id)
 	if diff := cmp.Diff(map[int]int{1: 1}, entered(t, ledger)); diff != "" {

@@ -11,7 +11,9 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
@@ -64,9 +66,12 @@ func (a *app) runExecutionsRun(ctx context.Context, o execOptions, description s
 		if err != nil {
 			return err
 		}
-		a.hintDaemon(d)
+		running := a.hintDaemon(d)
 		switch {
 		case !background:
+			if !running {
+				a.note("Waiting for a daemon to run " + id + "; Ctrl-C leaves it queued, and `sandpiper executions watch " + id + "` shows it later")
+			}
 			return a.watch(ctx, d, h, id)
 		case a.json:
 			return a.writeJSON(map[string]any{"execution_id": id, "state": journal.Queued})
@@ -76,12 +81,20 @@ func (a *app) runExecutionsRun(ctx context.Context, o execOptions, description s
 	})
 }
 
-// hintDaemon says so if no daemon serves the data directory.
-func (a *app) hintDaemon(d *daemon.Daemon) {
-	if all, err := d.Instances(); err == nil && len(all) == 0 {
-		a.warn("no daemon is running, so that nothing runs in the background")
-		a.hint("start `sandpiper serve`, or an MCP client that does")
+// noDaemon reports whether no daemon serves the data directory.
+func noDaemon(d *daemon.Daemon) bool {
+	all, err := d.Instances()
+	return err == nil && len(all) == 0
+}
+
+// hintDaemon reports whether a daemon serves the data directory, and says so if none does.
+func (a *app) hintDaemon(d *daemon.Daemon) bool {
+	if !noDaemon(d) {
+		return true
 	}
+	a.warn("no daemon is running, so that nothing runs in the background")
+	a.hint("start `sandpiper serve --http 127.0.0.1:8765` in another terminal, or an MCP client that starts Sandpiper")
+	return false
 }
 
 func (a *app) executionsWatchCommand() *cobra.Command {
@@ -135,7 +148,7 @@ func (a *app) watch(ctx context.Context, d *daemon.Daemon, h *home.Home, id stri
 // showChange prints what is new about a background execution.
 func (a *app) showChange(last, b mcpserver.Background, show func(execution.Progress)) {
 	if b.State != last.State || !b.Due.Equal(last.Due) {
-		a.hint(stateText(b))
+		a.note(stateText(b))
 	}
 	if b.Progress != nil && show != nil && (last.Progress == nil || *last.Progress != *b.Progress) {
 		show(*b.Progress)
@@ -186,6 +199,24 @@ func questionText(b mcpserver.Background) string {
 		more = fmt.Sprintf(" (and %d more)", n)
 	}
 	return fmt.Sprintf("%s%s; `sandpiper executions answer %s` answers", visibleName(firstLineOf(q.Text)), more, b.ID)
+}
+
+// approvalAnswered removes the questions of b whose approval was answered. If none is left, it describes the
+// last answer.
+func approvalAnswered(ctx context.Context, h *home.Home, b *mcpserver.Background) (text string) {
+	var open []question.Question
+	for _, q := range b.Questions {
+		r, err := h.Approvals.Find(ctx, q.Approval)
+		if q.Approval == "" || err != nil || r.State == approval.Open {
+			open = append(open, q)
+			continue
+		}
+		text = fmt.Sprintf("approval %s is %s; it continues when a daemon runs", r.ID, r.State)
+	}
+	if b.Questions = open; len(open) > 0 {
+		return ""
+	}
+	return text
 }
 
 func (a *app) executionsSignalCommand() *cobra.Command {
@@ -239,7 +270,12 @@ func (a *app) runExecutionsListBackground(ctx context.Context) error {
 		}
 		a.printEmpty(len(all), "there are no background executions; start one with sandpiper executions run")
 		for _, b := range all {
-			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), stateText(b))
+			answer := approvalAnswered(ctx, h, &b)
+			text := stateText(b)
+			if answer != "" {
+				text = b.State + ": " + answer
+			}
+			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), text)
 		}
 		return nil
 	})

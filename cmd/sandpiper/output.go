@@ -40,6 +40,11 @@ func (a *app) printEmpty(n int, format string, args ...any) {
 	}
 }
 
+// note prints a sentence or a state to stderr.
+func (a *app) note(sentence string) {
+	fmt.Fprintln(a.stderr, visible(sentence))
+}
+
 // writeJSON writes v as one line.
 func (a *app) writeJSON(v any) error {
 	b, err := encode(v)
@@ -93,7 +98,7 @@ func withFlagNames(message string) string {
 	return strings.NewReplacer("ask the operator to ", "", "the operator can ", "you can ", "the operator raises", "you raise", "the operator allows", "you allow",
 		"an operator accepts", "you accept", "default is the operator's", "default is",
 		"search_tools(query)", "`sandpiper tools search`", "search_tools", "`sandpiper tools search`", "get_tool_definition", "`sandpiper tools get`",
-		"list_servers", "`sandpiper servers list`", "read_workspace_file", "`sandpiper files cat`", "list_workspace_files", "`sandpiper files ls`", "list_skills", "`sandpiper skills list`",
+		"list_servers", "`sandpiper servers list`", "read_workspace_file", "`sandpiper files cat`", "list_workspace_files", "`sandpiper files ls`", "list_skills", "`sandpiper skills list`", "with delete_file", "with `sandpiper files rm`",
 		"resume_execution", "`sandpiper executions resume`",
 		"execute_code and dry_run", "`sandpiper exec --dry-run`", "sandbox.memory_mb", "sandbox.memory_mb", "max_memory_mb", "max_memory_mb", "timeout_seconds", "--timeout", "memory_mb", "--memory", "context_vars", "--context", "session_id", "--session", "dry_run", "--dry-run").Replace(message)
 }

@@ -20,7 +20,7 @@ func (a *app) schedulesCommand() *cobra.Command {
 			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args[0]) },
 		}
 	}
-	return a.ofTenant(group("schedules", "List, pause, resume and run schedules",
+	c := group("schedules", "List, pause, resume and run schedules",
 		&cobra.Command{
 			Use: "list", Short: "List schedules with their next and last run",
 			Long: `List shows the schedules of the configuration and those that an agent has created with
@@ -41,7 +41,21 @@ schedule's time zone.`,
 which a running daemon starts. Its due times stay the same.`, a.runSchedulesRun),
 		named("delete", "Delete a schedule that an agent has created",
 			"Delete deletes a schedule. A run that was started continues.", a.runSchedulesDelete),
-	))
+	)
+	c.Long = `List, pause, resume and run schedules. A schedule is created under schedules: in
+sandpiper.yaml, or by an agent with create_schedule. A daemon runs it when it is due:
+
+  schedules:
+    - name: morning_report
+      cron: "30 8 * * mon-fri"   # or every: 10m
+      run: {skill: report}       # or {workflow: NAME}`
+	c.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && (args[0] == "add" || args[0] == "create") {
+			return usagef("%q is not a command of %s: a schedule is created under schedules: in sandpiper.yaml", args[0], cmd.CommandPath())
+		}
+		return commandsOnly(cmd, args)
+	}
+	return a.ofTenant(c)
 }
 
 func (a *app) runSchedulesList(ctx context.Context) error {

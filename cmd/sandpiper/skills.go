@@ -24,7 +24,8 @@ func (a *app) skillsCommand() *cobra.Command {
 		&cobra.Command{
 			Use: "list", Short: "List saved skills",
 			Long: `List prints each saved skill with its description. A skill is stale when a tool that
-it uses has changed since it was saved; the change is printed below it.`,
+it uses has changed since it was saved, and unavailable while the server of a tool is
+disabled, missing or not connected; the reason is printed below it.`,
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return a.runSkillsSearch(cmd.Context(), skill.Query{}) },
 		},
@@ -150,6 +151,9 @@ func (a *app) runSkillsSearch(ctx context.Context, q skill.Query) error {
 		a.printEmpty(len(found), "%s", empty)
 		for _, m := range found {
 			a.printf("%s\n", strings.TrimRight(fmt.Sprintf("%-24s %s", visibleName(m.Name), visibleName(m.Description)), " "))
+			for _, why := range m.Unavailable {
+				a.printf("%-24s unavailable: %s\n", "", visibleName(withFlagNames(why)))
+			}
 			for _, why := range m.Stale {
 				a.printf("%-24s stale: %s\n", "", visibleName(why))
 			}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -82,6 +83,9 @@ func readFile(path string) ([]byte, error) {
 	return data, err
 }
 
+// keyTwice matches the parser's message for a repeated key.
+var keyTwice = regexp.MustCompile(`^mapping key ("[^"]*") already defined at \[([0-9]+):`)
+
 // syntax shortens an error of the parser to one line. The full error quotes the source,
 // which may contain secrets.
 func syntax(path string, err error) error {
@@ -89,7 +93,14 @@ func syntax(path string, err error) error {
 	if !errors.As(err, &e) || e.GetToken() == nil {
 		return fault.Wrap(fault.Invalid, err, "%s is not YAML", path)
 	}
-	return fault.New(fault.Invalid, "%s line %d is not YAML: %s", filepath.Base(path), e.GetToken().Position.Line, e.GetMessage())
+	at, text := fmt.Sprintf("%s line %d", filepath.Base(path), e.GetToken().Position.Line), e.GetMessage()
+	if m := keyTwice.FindStringSubmatch(text); m != nil {
+		return fault.New(fault.Invalid, "%s: the key %.60s is in line %s already; merge the two into one", at, m[1], m[2])
+	}
+	if strings.Contains(text, "not allowed in this context") {
+		text += "; check the indentation of this line and of the one before it"
+	}
+	return fault.New(fault.Invalid, "%s is not YAML: %s", at, text)
 }
 
 // flattener converts nested YAML to settings with dotted keys.

@@ -21,6 +21,13 @@ var networkKeys = map[string]func(d *draft, s setting) error{
 
 // allowNetwork reads the rules of requests. An empty list allows none.
 func (d *draft) allowNetwork(s setting) error {
+	if seq, ok := s.node.(*ast.SequenceNode); ok {
+		for _, n := range seq.Values {
+			if host, ok := n.(*ast.StringNode); ok {
+				return fault.New(fault.Invalid, "%s: %s contains %.60q; write {host: %[3]s}", s.from, s.key, host.Value)
+			}
+		}
+	}
 	var rules []network.Rule
 	if err := fillAll(&rules, requestKeys, s); err != nil {
 		return err

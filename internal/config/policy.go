@@ -47,7 +47,14 @@ func ordered[T any](to *[]T, p parsers[T], s setting, place func(*T, string)) er
 		at := fmt.Sprintf("%s line %d", file, line)
 		var one T
 		if err := p.fill(&one, n); err != nil {
-			return fault.New(fault.Invalid, "%s: entry %d of %s %s", at, i+1, s.key, err)
+			entry := fmt.Sprintf("entry %d of %s", i+1, s.key)
+			for _, m := range members(n) {
+				var name string
+				if m.Key.GetToken().Value == "name" && scalar(&name, m.Value) == nil {
+					entry += fmt.Sprintf(" (%.60q)", name)
+				}
+			}
+			return fault.New(fault.Invalid, "%s: %s %s", at, entry, err)
 		}
 		place(&one, at)
 		*to = append(*to, one)

@@ -46,8 +46,8 @@ func TestWrongSchedules(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{name: a, cron: "61 * * * *", run: {skill: s}}`, `sandpiper.yaml line 2: schedules: cron "61 * * * *" has "61" as minute: "61" must be from 0 to 59; use five fields`},
 		{`{name: a, cron: "0 9 * * *", time_zone: Mars/Base, run: {skill: s}}`, `line 2: schedules: time_zone "Mars/Base" does not exist; use a name of the IANA database`},
-		{`{name: a, cron: "0 9 * * *", timezone: UTC, run: {skill: s}}`, `line 2: entry 1 of schedules has no key "timezone"; did you mean "time_zone"?`},
-		{`{name: a, every: 0s, run: {skill: s}}`, `line 2: entry 1 of schedules every is "0s"; it must be a time from 1s to 366d`},
+		{`{name: a, cron: "0 9 * * *", timezone: UTC, run: {skill: s}}`, `line 2: entry 1 of schedules ("a") has no key "timezone"; did you mean "time_zone"?`},
+		{`{name: a, every: 0s, run: {skill: s}}`, `line 2: entry 1 of schedules ("a") every is "0s"; it must be a time from 1s to 366d`},
 		{`{name: a, every: 1h, run: {skil: s}}`, `run has no key "skil"; did you mean "skill"?`},
 		{`{name: a, every: 1h, run: {skill: s, workflow: s}}`, `line 2: schedules: schedule "a" must run either a skill or a workflow; set run to`},
 		{`{name: a, every: 1h}`, `line 2: schedules: schedule "a" must run either a skill or a workflow; set run to`},

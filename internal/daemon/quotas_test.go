@@ -44,7 +44,7 @@ func TestQuotaOfExecutions(t *testing.T) {
 	}
 	for transport, ask := range transports {
 		got := ask(t, url, aliceToken, execute)
-		for _, want := range []string{`the quota executions_per_minute is used up: 3 of 3; try again in`, `\"quota\":\"executions_per_minute\"`, `\"used\":3`, `\"allowed\":3`, `\"retry_after_seconds\":`} {
+		for _, want := range []string{`the quota executions_per_minute is used up (3 of 3); try again in`, `\"quota\":\"executions_per_minute\"`, `\"used\":3`, `\"allowed\":3`, `\"retry_after_seconds\":`} {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: no %s in %s", transport, want, got)
 			}
@@ -82,7 +82,7 @@ func TestQuotaOfCalls(t *testing.T) {
 			switch got := ask(t, url, aliceToken, call("echo", `{}`)); {
 			case strings.Contains(got, "echo answers"):
 				answered++
-			case strings.Contains(got, "good.echo was not called: the quota calls_per_day is used up: 4 of 4; try again in 2"):
+			case strings.Contains(got, "good.echo was not called: the quota calls_per_day is used up (4 of 4); try again in 2"):
 				refused++
 			default:
 				t.Error(got)

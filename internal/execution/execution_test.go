@@ -107,7 +107,7 @@ func TestAnswers(t *testing.T) {
 		{"file size", "exceed file_size", limit("file_size", "File size limit of 1024 MB reached", "write several smaller files")},
 		{"cpu", "exceed cpu_time", limit("cpu_time", "CPU time limit of 60 seconds reached", "do less in one call")},
 		{"result size", "exceed result_size", limit("result_size", "The result is larger than the limit of 64 MB", "return a summary and write the rest to a file in /workspace")},
-		{"disk", "exceed disk", limit("disk", "The execution was ended: the workspace quota is reached: 12.0 KB and 2 files and directories are used; more was in deleted files that the code held open, and is free again", "delete files that are not needed with delete_file, or write less")},
+		{"disk", "exceed disk", limit("disk", "The execution was ended: the workspace quota is reached: 12.0 KB and 2 files and directories are used; more was in deleted files that the code held open, and is free again", "delete files that are not needed with delete_file, or write less; the operator can raise workspace.max_mb")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			res := newSetup(t, limits, fake.Config{}, admit.Config{}).run(t, newHome(t, "a"), tc.code)

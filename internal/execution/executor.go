@@ -19,6 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // executor runs one execution from the queue to its end. Only the execution's goroutine
@@ -361,7 +362,11 @@ func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome s
 func (e *executor) limits() reply.Limits {
 	s := e.settings
 	l := s.Limits
-	return reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: e.sandboxLimits(), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
+	all := reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: e.sandboxLimits(), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
+	if t := e.r.cfg.Tools; t != nil {
+		all.Disabled = t.Catalog.For(catalog.Viewer{Tenant: e.home.ID(), Subset: e.req.Subset}).DisabledError
+	}
+	return all
 }
 
 // allowsNetwork reports whether the code may send HTTP requests.

@@ -135,7 +135,7 @@ func (u *usedSkills) list() []string {
 	return slices.Clone(u.names)
 }
 
-// useSkill records that the code imports a skill, and warns if that is stale.
+// useSkill records that the code imports a skill, and warns if that is stale or a server of it is not there.
 func (h *host) useSkill(ctx context.Context, name string) error {
 	if !h.run.skills.add(name) {
 		return nil
@@ -148,6 +148,9 @@ func (h *host) useSkill(ctx context.Context, name string) error {
 		h.run.record.AddSkill(name, found.Metadata.CodeHash)
 	}
 	h.r.MarkStale(ctx, h.home, h.req.Subset, &found.Metadata)
+	if why := found.Metadata.Unavailable; len(why) > 0 {
+		h.run.warn(fmt.Sprintf("skill %s uses tools that cannot be called now: %s", name, strings.Join(why, "; ")))
+	}
 	if why := found.Metadata.Stale; len(why) > 0 {
 		h.run.warn(fmt.Sprintf("skill %s is stale, since tools that it uses have changed: %s; check it, and save it again", name, strings.Join(why, "; ")))
 	}

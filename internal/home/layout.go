@@ -277,7 +277,12 @@ func (l layout) fault(err error) error {
 	case errors.Is(err, syscall.ENOTDIR):
 		return fault.Wrap(fault.Invalid, err, "the data directory %s cannot be created: a part of the path is a file", l.root)
 	}
-	return fault.Wrap(fault.Unavailable, err, "the data directory %s cannot be used", l.root)
+	reason := "" // of the operating system
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		reason = ": " + number.Error()
+	}
+	return fault.Wrap(fault.Unavailable, err, "the data directory %s cannot be used%s", l.root, reason).
+		WithHint("set data_dir in the configuration to another directory")
 }
 
 // dirFault returns an error for a tenant; it names no path.

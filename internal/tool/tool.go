@@ -130,6 +130,7 @@ const (
 type Reply struct {
 	Action  Action          `json:"action"`
 	Content json.RawMessage `json:"content,omitempty"` // for Accept: an object that fits the schema
+	By      string          `json:"-"`                 // source of the answer to an approval; "" means the MCP client
 }
 
 // Caller calls tools: an upstream, or a wrapper around another Caller. It is safe

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // The errors of Python and pandas for a missing module.
@@ -11,6 +13,7 @@ var (
 	noModule = regexp.MustCompile(`^No module named '([A-Za-z_][A-Za-z0-9_]*)((?:\.[A-Za-z0-9_]+)*)'`)
 	noPlots  = regexp.MustCompile(`^matplotlib is required for plotting`)
 	noExtra  = regexp.MustCompile("^(?:`Import ([A-Za-z0-9_.-]+)` failed|Missing optional dependency '([A-Za-z0-9_.-]+)')") // of pandas
+	noServer = regexp.MustCompile(`^(?:No module named 'servers\.([A-Za-z_][A-Za-z0-9_]*)|cannot import name '([A-Za-z_][A-Za-z0-9_]*)' from 'servers')`)
 	noName   = regexp.MustCompile(`^cannot import name '([A-Za-z_][A-Za-z0-9_]*)' from '(client)'`)
 )
 
@@ -32,9 +35,13 @@ var seedModules = map[string]string{
 	"plugins":                   "a module of your own must be in /workspace; instead of the framework's plugins the operator adds an MCP server to servers:, or a hook to guardrails.hooks, in the configuration",
 }
 
-// missingModuleHint returns the hint for a missing module; "" for one of Sandpiper's own. network
-// means that code may send HTTP requests.
-func missingModuleHint(message string, network bool) string {
+// missingModuleHint returns the hint for a missing module; "" for one of Sandpiper's own.
+func (g Limits) missingModuleHint(message string) string {
+	if m := noServer.FindStringSubmatch(message); m != nil && g.Disabled != nil {
+		if err := g.Disabled(m[1] + m[2]); err != nil {
+			return fault.Message(err) + "; " + fault.Hint(err)
+		}
+	}
 	if m := noName.FindStringSubmatch(message); m != nil {
 		return seedHint(m[2] + "." + m[1])
 	}
@@ -52,7 +59,7 @@ func missingModuleHint(message string, network bool) string {
 		return "no connected server has this module: search_tools finds those that exist; the operator can add servers to servers: in the configuration"
 	case seedModules[m[1]] != "":
 		return seedHint(m[1] + m[2])
-	case networkPackages[m[1]] && network:
+	case networkPackages[m[1]] && g.Network:
 		return "use fetch(url) or urllib.request, which reach the hosts that the operator allows, or ask the operator to run `sandpiper packages add`"
 	case networkPackages[m[1]]:
 		return "this package cannot work, since " + networkHint

@@ -64,7 +64,8 @@ type Limits struct {
 	Sandbox     sandbox.Limits
 	MaxMemoryMB int // largest memory that a request can set
 	OutputBytes int64
-	Network     bool // code may send HTTP requests
+	Network     bool                      // code may send HTTP requests
+	Disabled    func(server string) error // returns an error for a disabled server; nil means none is
 }
 
 // Explain fills the result's Error, ErrorType, Limit and Hint from an outcome.
@@ -117,7 +118,7 @@ func (g Limits) explainException(r *Result, out sandbox.Outcome) {
 	r.ErrorType = cmp.Or(exceptionType(out.ErrorType), "Exception")
 	r.Error = cmp.Or(out.Error, r.ErrorType)
 	if r.ErrorType == "ModuleNotFoundError" || r.ErrorType == "ImportError" {
-		r.Hint = missingModuleHint(out.Error, g.Network)
+		r.Hint = g.missingModuleHint(out.Error)
 	}
 	if hint := refusalHint(out); out.Limit == "" && hint != "" {
 		r.Hint = hint

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -24,7 +25,7 @@ const NotAsked = "nobody could be asked"
 // ParseReply returns the answer in a reply to a question with Form. A dismissed question is a
 // denial.
 func ParseReply(r tool.Reply) Answer {
-	a := Answer{By: Client}
+	a := Answer{By: cmp.Or(r.By, Client)}
 	var form struct {
 		Approve bool
 		Reason  string

@@ -98,19 +98,21 @@ func (e *Exceeded) Unwrap() error { return e.err }
 
 func (s Status) exceeded() error {
 	seconds := RetrySeconds(s.Retry)
-	return &Exceeded{s, fault.New(fault.Exhausted, "the quota %s is used up: %d of %d", s.Name, s.Used, s.Limit).
-		WithHint("try again in %s; the operator can raise the quota", spell(time.Duration(seconds)*time.Second)).WithQuota(string(s.Name))}
+	return &Exceeded{s, fault.New(fault.Exhausted, "the quota %s is used up (%d of %d)", s.Name, s.Used, s.Limit).
+		WithHint("try again in %s; the operator can raise quotas.%s", spell(time.Duration(seconds)*time.Second), s.Name).WithQuota(string(s.Name))}
 }
 
 // RetrySeconds returns whole seconds, rounded up and at least 1.
 func RetrySeconds(d time.Duration) int64 { return max(int64(math.Ceil(d.Seconds())), 1) }
 
-// spell returns a duration in its largest unit of which there are two, rounded up.
+// spell returns a duration in its largest unit of which there are two, rounded up. Hours have minutes,
+// so that a day and a step is not called 25 hours.
 func spell(d time.Duration) string {
 	unit, name := time.Second, "second"
 	switch {
 	case d >= 2*time.Hour:
-		unit, name = time.Hour, "hour"
+		minutes := (d + time.Minute - 1) / time.Minute
+		return fmt.Sprintf("%d hours and %d minutes", minutes/60, minutes%60)
 	case d >= 2*time.Minute:
 		unit, name = time.Minute, "minute"
 	}

@@ -60,7 +60,7 @@ func TestQuotaIsAvailableAgainAfterItsPeriod(t *testing.T) {
 		over.Retry <= 30*time.Second || over.Retry > 32*time.Second {
 		t.Fatalf("%+v", err)
 	}
-	if got := fault.Message(err) + "; " + fault.Hint(err); !strings.HasPrefix(got, "the quota executions_per_minute is used up: 3 of 3; try again in 31 seconds") {
+	if got := fault.Message(err) + "; " + fault.Hint(err); !strings.HasPrefix(got, "the quota executions_per_minute is used up (3 of 3); try again in 31 seconds") {
 		t.Error(got)
 	}
 	w.pass(over.Retry - time.Millisecond)

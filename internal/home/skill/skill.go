@@ -85,9 +85,10 @@ type Metadata struct {
 	Updated     time.Time `json:"updated"`
 	CodeHash    string    `json:"code_hash"` // SHA-256, hexadecimal
 	Tools       Tools     `json:"tools,omitempty"`
-	Stale       []string  `json:"stale,omitempty"`     // how the tools have changed: see Mark
-	Uses        int       `json:"uses,omitempty"`      // executions that imported any version
-	Successes   int       `json:"successes,omitempty"` // of them, those that succeeded
+	Stale       []string  `json:"stale,omitempty"`       // how the tools have changed: see Mark
+	Unavailable []string  `json:"unavailable,omitempty"` // tools whose server is disabled, missing or not connected
+	Uses        int       `json:"uses,omitempty"`        // executions that imported any version
+	Successes   int       `json:"successes,omitempty"`   // of them, those that succeeded
 	LastUsed    time.Time `json:"last_used,omitzero"`
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
@@ -87,12 +88,16 @@ func (m *Metadata) Complete(now *catalog.Snapshot) (changed bool) {
 	return changed
 }
 
-// Mark sets Stale: how the tools of the skill have changed since it was saved. A tool that was
-// not known then is not compared.
+// Mark sets Stale: how the tools of the skill have changed since it was saved, and Unavailable: the
+// tools whose server is not there now. A tool that was not known when the skill was saved is not compared.
 func (m *Metadata) Mark(now *catalog.Snapshot) {
-	m.Stale = nil
+	m.Stale, m.Unavailable = nil, nil
 	for _, t := range m.Tools {
 		if t.Hash == "" {
+			continue
+		}
+		if why := unavailable(now, t.Server); why != "" {
+			m.Unavailable = append(m.Unavailable, t.String()+": "+why)
 			continue
 		}
 		if why := t.changes(now); why != "" {
@@ -101,14 +106,25 @@ func (m *Metadata) Mark(now *catalog.Snapshot) {
 	}
 }
 
+// unavailable says why a server cannot be used and what to do; "" if it is connected.
+func unavailable(now *catalog.Snapshot, server string) string {
+	if err := now.DisabledError(server); err != nil {
+		return fault.Message(err) + "; " + fault.Hint(err)
+	}
+	switch v, ok := now.Server(server); {
+	case !ok:
+		return "there is no server " + server + "; the operator can add it to servers: in the configuration"
+	case !v.Connected:
+		return "server " + server + " is known from a catalog only and not connected; the operator can add it to servers: in the configuration"
+	}
+	return ""
+}
+
 // changes describes how the tool differs from the one in the catalog; "" if it does not.
 func (t Tool) changes(now *catalog.Snapshot) string {
 	found, ok := now.Find(t.Ref)
 	if !ok {
-		switch v, ok := now.Server(t.Server); {
-		case !ok || !v.Connected:
-			return "its server is not connected"
-		case v.Listed.IsZero(): // as after an import of the tenant elsewhere
+		if v, _ := now.Server(t.Server); v.Listed.IsZero() { // as after an import of the tenant elsewhere
 			return ""
 		}
 		return "the server no longer has it"

@@ -3,6 +3,7 @@ package skill_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -159,8 +160,12 @@ func TestMarkHidesUntrustedDefinitions(t *testing.T) {
 	}
 	c.Update(nil, nil, nil, func() {})
 	m.Mark(c.Now())
-	if diff := cmp.Diff([]string{"github.list_issues: its server is not connected"}, m.Stale); diff != "" {
-		t.Error(diff)
+	if want := []string{"github.list_issues: there is no server github; the operator can add it to servers: in the configuration"}; m.Stale != nil || !slices.Equal(m.Unavailable, want) {
+		t.Errorf("without the server: stale %q, unavailable %q", m.Stale, m.Unavailable)
+	}
+	m.Mark(&catalog.Snapshot{Disabled: []string{"github"}})
+	if want := []string{"github.list_issues: server github is disabled by the operator; the operator can enable it with `sandpiper servers enable github`"}; m.Stale != nil || !slices.Equal(m.Unavailable, want) {
+		t.Errorf("of a disabled server: stale %q, unavailable %q", m.Stale, m.Unavailable)
 	}
 }
 

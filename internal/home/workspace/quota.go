@@ -159,14 +159,19 @@ func nearlyFull(free int64) error {
 
 // refuse counts a refusal and returns its error.
 func (f *Files) refuse(u Usage, more amount) *fault.Error {
-	q, key := f.cfg.Quota, "workspace.max_mb"
-	if q.Bytes == 0 || u.Bytes+more.bytes <= q.Bytes && q.Files > 0 && u.Files+u.Dirs+more.files > q.Files {
-		key = "workspace.max_files"
-	}
 	if f.cfg.Refused != nil {
-		f.cfg.Refused(key)
+		f.cfg.Refused(f.quotaKey(u, more))
 	}
 	return f.overQuota(u, more)
+}
+
+// quotaKey returns the key of the quota that is reached.
+func (f *Files) quotaKey(u Usage, more amount) string {
+	q := f.cfg.Quota
+	if q.Bytes == 0 || u.Bytes+more.bytes <= q.Bytes && q.Files > 0 && u.Files+u.Dirs+more.files > q.Files {
+		return "workspace.max_files"
+	}
+	return "workspace.max_mb"
 }
 
 func (f *Files) overQuota(u Usage, more amount) *fault.Error {
@@ -192,7 +197,7 @@ func (f *Files) overQuota(u Usage, more amount) *fault.Error {
 			fmt.Fprintf(&message, "%.80q (%s)", l.Name, bytesText(l.Bytes))
 		}
 	}
-	return fault.New(fault.Exhausted, "%s", message.String()).WithHint("delete files that are not needed with delete_file, or write less")
+	return fault.New(fault.Exhausted, "%s", message.String()).WithHint("delete files that are not needed with delete_file, or write less; the operator can raise %s", f.quotaKey(u, more))
 }
 
 // File is a file of a Usage.

@@ -243,6 +243,11 @@ func markInferred(s json.RawMessage) json.RawMessage {
 }
 
 func (f *Finder) unknownTool(now *catalog.Snapshot, name, category string) error {
+	if server, _, ok := strings.Cut(name, "."); ok {
+		if err := now.DisabledError(server); err != nil {
+			return err
+		}
+	}
 	err := fault.New(fault.NotFound, "there is no tool %.100q", name)
 	if category != "" {
 		err = fault.New(fault.NotFound, "there is no tool %.100q in the category %.60q", name, category)
