@@ -44,6 +44,7 @@ func (m tests) Run() int {
 	}
 	buildServers = goBuild(filepath.Join(dir, "servers"), "../../examples/servers/...")
 	buildSandpiper = goBuild(filepath.Join(dir, "sandpiper"), ".")
+	limitProcess = func(uint64) error { return nil }
 	// Most tests wait for other programs. The command line takes precedence, as it is
 	// parsed later.
 	flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))

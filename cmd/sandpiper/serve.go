@@ -141,12 +141,15 @@ func (a *app) capabilityLimit(flags map[string]string) func(keep uint64) error {
 		}
 	}
 	return func(keep uint64) error {
-		if err := limitCapabilities(keep); err != nil {
+		if err := limitProcess(keep); err != nil {
 			return fmt.Errorf("remove capabilities: %w", err)
 		}
 		return nil
 	}
 }
+
+// limitProcess is a variable for tests that serve in their own process, which starts other programs later.
+var limitProcess = limitCapabilities
 
 func (a *app) serveStdio(ctx context.Context, d *daemon.Daemon, limit func(uint64) error) error {
 	if isTerminal(a.stdin) {

@@ -168,7 +168,7 @@ func (f *Files) refuse(u Usage, more amount) *fault.Error {
 // quotaKey returns the key of the quota that is reached.
 func (f *Files) quotaKey(u Usage, more amount) string {
 	q := f.cfg.Quota
-	if q.Bytes == 0 || u.Bytes+more.bytes <= q.Bytes && q.Files > 0 && u.Files+u.Dirs+more.files > q.Files {
+	if q.Files > 0 && (q.Bytes == 0 || u.Bytes+more.bytes <= q.Bytes && u.Files+u.Dirs+more.files > q.Files) {
 		return "workspace.max_files"
 	}
 	return "workspace.max_mb"
