@@ -87,7 +87,7 @@ func noDaemon(d *daemon.Daemon) bool {
 	return err == nil && len(all) == 0
 }
 
-// hintDaemon reports whether a daemon serves the data directory, and says so if none does.
+// hintDaemon reports whether a daemon serves the data directory, and prints a warning if none does.
 func (a *app) hintDaemon(d *daemon.Daemon) bool {
 	if !noDaemon(d) {
 		return true

@@ -19,7 +19,7 @@ func (c *Config) Sandbox() policy.Sandbox {
 	return policy.Sandbox(c.Backend)
 }
 
-// Environment is what code of some tenants runs in.
+// Environment is a kind of sandbox with a package layer.
 type Environment struct {
 	Sandbox policy.Sandbox
 	Layer   string // of packages

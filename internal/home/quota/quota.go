@@ -112,7 +112,14 @@ func spell(d time.Duration) string {
 	switch {
 	case d >= 2*time.Hour:
 		minutes := (d + time.Minute - 1) / time.Minute
-		return fmt.Sprintf("%d hours and %d minutes", minutes/60, minutes%60)
+		switch text := fmt.Sprintf("%d hours", minutes/60); minutes % 60 {
+		case 0:
+			return text
+		case 1:
+			return text + " and 1 minute"
+		default:
+			return fmt.Sprintf("%s and %d minutes", text, minutes%60)
+		}
 	case d >= 2*time.Minute:
 		unit, name = time.Minute, "minute"
 	}

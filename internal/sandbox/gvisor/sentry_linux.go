@@ -23,20 +23,8 @@ type sentry struct {
 	status string
 }
 
-// findTime bounds the search for the sentry.
-const findTime = time.Second
-
-// findSentry finds the sentry among the descendants of runsc. While a process that was started
-// with it ends, the kernel may leave others out of the list of children, so it looks again.
-func findSentry(runsc int) (s *sentry, err error) {
-	for end := time.Now().Add(findTime); ; time.Sleep(5 * time.Millisecond) {
-		if s, err = lookForSentry(runsc); s != nil || time.Now().After(end) {
-			return s, err
-		}
-	}
-}
-
-func lookForSentry(runsc int) (*sentry, error) {
+// findSentry finds the sentry among the descendants of runsc.
+func findSentry(runsc int) (*sentry, error) {
 	for _, pid := range process.Descendants(runsc) {
 		proc := "/proc/" + strconv.Itoa(pid)
 		line, _ := os.ReadFile(proc + "/cmdline")
