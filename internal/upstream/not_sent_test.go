@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,19 +51,19 @@ func TestCallsOfAServerThatIsGoneAreNotSent(t *testing.T) {
 
 // A connection that breaks after the request was written leaves its outcome unknown.
 func TestCallsWithoutAnAnswerMayHaveBeenSent(t *testing.T) {
-	calls := 0
+	var calls atomic.Int32
 	site := serve(t, func(w http.ResponseWriter, _ *http.Request, m request) bool {
 		if m.Method != "tools/call" {
 			return false
 		}
-		calls++
+		calls.Add(1)
 		panic(http.ErrAbortHandler)
 	})
 	s := at(t, site, brokenServer(t, "good"))
 	_, err := call(t.Context(), s, "site", "echo", "")
 	wantNotSent(t, "MCP over HTTP", err, false)
-	if calls != 1 {
-		t.Errorf("%d calls", calls)
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d calls", n)
 	}
 	_, err = call(t.Context(), s, "good", "crash", "")
 	wantNotSent(t, "a program that exits", err, false)
