@@ -80,11 +80,15 @@ func (d *Daemon) LastFailure(s config.Server) (Failure, bool) {
 }
 
 // states returns the states of the servers as a tenant uses them. The hint of one that is not connected
-// is its last failure.
+// is its last failure. One that will be started for a request to list its tools is starting.
 func (v *servers) states(id tenant.ID) []upstream.State {
 	all := v.own.states(id)
 	for i, state := range all {
 		if state.State != upstream.Stopped || v.own.of(id, state.Name) != v.Set {
+			continue
+		}
+		if v.isListing(state.Name) {
+			all[i].State = upstream.Starting
 			continue
 		}
 		s, _ := v.configured(state.Name)

@@ -13,8 +13,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
 // Another process stores the tools of a server, and has not written its modules yet.
@@ -53,5 +55,23 @@ func TestKnowWritesWhatAnotherProcessListed(t *testing.T) {
 	})
 	if err != nil || !found {
 		t.Errorf("the module of the server has no tool: %v", err)
+	}
+}
+
+// A request that no longer waits says that the server is starting, even before the start has begun.
+func TestServerThatWillBeStartedIsStarting(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d, err := New(Config{Config: config.Config{DataDir: filepath.Join(dir, "data"), CacheDir: filepath.Join(dir, "cache"), Servers: []config.Server{{Name: "crm", Command: "sleep", Args: []string{"60"}}}}, Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	d.Servers.Know(t.Context())
+	late, cancel := context.WithCancel(t.Context())
+	cancel()
+	d.Servers.Know(late, "crm")
+	if states := d.Servers.states(tenant.ID{}); len(states) != 1 || states[0].State != upstream.Starting {
+		t.Errorf("%+v", states)
 	}
 }

@@ -177,6 +177,12 @@ func (v *servers) List(ctx context.Context, name string) (catalog.Change, error)
 	}
 }
 
+func (v *servers) isListing(name string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.listing[name] != nil
+}
+
 func (v *servers) request(ctx context.Context, name string, l *listing) {
 	defer close(l.done)
 	defer func() {

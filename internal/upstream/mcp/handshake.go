@@ -140,12 +140,25 @@ func (h *handshake) decide(m envelope) {
 	case h.sdkInitialize != 0:
 		h.deliverResult()
 	case !h.streams.interceptor.isPending(h.discoverID): // the server has answered it
+	case !newerOnly && m.Error != nil && h.deferred == nil: // it may have read both, and its answer to server/discover follows
+		time.AfterFunc(discoverTimeout, func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.failDiscover()
+		})
 	case !newerOnly:
-		h.ignoresDiscover = true
-		go h.streams.deliver(h.streams.interceptor.fail(h.discoverID, errNoDiscover))
+		h.failDiscover()
 	case h.deferred != nil:
 		_ = h.streams.enqueue(context.Background(), h.deferred)
 		h.deferred = nil
+	}
+}
+
+// failDiscover ends the SDK's server/discover without an answer, unless there is one. The caller holds mu.
+func (h *handshake) failDiscover() {
+	if h.streams.interceptor.isPending(h.discoverID) {
+		h.ignoresDiscover = true
+		go h.streams.deliver(h.streams.interceptor.fail(h.discoverID, errNoDiscover))
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 type slowServer struct {
 	start   time.Duration
 	answers map[string]string
+	late    bool // it answers server/discover after the next request
 
 	read []string // methods
 }
@@ -39,12 +40,14 @@ const (
 	newerOnly   = `"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28"],"requested":"2025-11-25"}}`
 	olderOnly   = `"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2025-06-18"],"requested":"2025-11-25"}}`
 	unknown     = `"error":{"code":-32601,"message":"unknown method"}`
+	duplicate   = `"error":{"code":0,"message":"duplicate \"initialize\" received"}`
 	noKey       = `"error":{"code":-32000,"message":"API_KEY is not set"}`
 )
 
 func (s *slowServer) serve(in io.Reader, out io.WriteCloser) {
 	defer out.Close()
 	time.Sleep(s.start) // fake time
+	held := ""
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		var r struct {
 			ID     json.RawMessage `json:"id"`
@@ -64,9 +67,16 @@ func (s *slowServer) serve(in io.Reader, out io.WriteCloser) {
 		if answer == "exit" {
 			return
 		}
+		line := ""
 		if answer != "" {
-			fmt.Fprintf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,%s}\n", r.ID, answer)
+			line = fmt.Sprintf("{\"jsonrpc\":\"2.0\",\"id\":%s,%s}\n", r.ID, answer)
 		}
+		if s.late && r.Method == "server/discover" {
+			held = line
+			continue
+		}
+		io.WriteString(out, line+held)
+		held = ""
 	}
 }
 
@@ -114,6 +124,10 @@ func TestHandshakeOverStreams(t *testing.T) {
 		},
 		"a server of both eras that needs 20 s": {
 			server:   slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered, "initialize": initialized}},
+			protocol: "2026-07-28", took: 20 * time.Second, read: []string{"server/discover", "initialize"},
+		},
+		"a server that takes initialize as the second and answers it first": {
+			server:   slowServer{start: 20 * time.Second, answers: map[string]string{"server/discover": discovered, "initialize": duplicate}, late: true},
 			protocol: "2026-07-28", took: 20 * time.Second, read: []string{"server/discover", "initialize"},
 		},
 		"an older server that needs 20 s": {
@@ -227,7 +241,7 @@ func TestHandshakeOverStreamsFails(t *testing.T) {
 			check: func(err error) bool { return errors.Is(err, context.DeadlineExceeded) },
 		},
 		"a server that refuses to initialize": {
-			server: slowServer{start: 7 * time.Second, answers: map[string]string{"initialize": noKey}}, took: 7 * time.Second,
+			server: slowServer{start: 7 * time.Second, answers: map[string]string{"initialize": noKey}}, took: 12 * time.Second,
 			check: func(err error) bool { r, ok := errors.AsType[*mcp.ServerError](err); return ok && r.Code == -32000 },
 		},
 		"a server that speaks no version that we know": {
