@@ -177,6 +177,15 @@ func IsNotSent(err error) bool {
 	return ok
 }
 
+// Unanswered is the error of a call that was sent, or may have been, and had no answer: it may have
+// taken effect.
+type Unanswered struct{ Err error }
+
+func (e *Unanswered) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *Unanswered) Unwrap() error { return e.Err }
+
 // Kind is the type of a Part.
 type Kind string
 

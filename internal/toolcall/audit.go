@@ -97,6 +97,9 @@ func (s sender) handle(ctx context.Context, c call) (answer, error) {
 	}
 	a := answer{Result: res, outcome: string(outcomeOf(err)), duration: time.Since(began)}
 	span.End(a.outcome)
+	if _, own := errors.AsType[*tool.Failure](err); !own && a.outcome == string(journal.Unknown) {
+		err = &tool.Unanswered{Err: err}
+	}
 	return a, err
 }
 

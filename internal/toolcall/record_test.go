@@ -179,6 +179,25 @@ func (c *restarts) interrupt(t *testing.T, caller tool.Caller, of tool.Call) {
 	c.answer = func(tool.Call) (tool.Result, error) { return text(`"now"`), nil }
 }
 
+func TestCallThatMayHaveTakenEffectIsUnanswered(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{fault.New(fault.Exhausted, "did not respond within 1m0s"), true},
+		{context.Canceled, true},
+		{&tool.NotSent{Err: context.Canceled}, false},
+		{&tool.Failure{Message: "no such person"}, false},
+	} {
+		c := newRestarts(t)
+		c.answer = func(tool.Call) (tool.Result, error) { return tool.Result{}, test.err }
+		_, err := c.first(t).Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
+		if _, unanswered := errors.AsType[*tool.Unanswered](err); err == nil || unanswered != test.want {
+			t.Errorf("%v: %#v", test.err, err)
+		}
+	}
+}
+
 func TestReplayDoesNotRepeatUnknownCalls(t *testing.T) {
 	c := newRestarts(t)
 	c.interrupt(t, c.first(t), call("crm", "send", `{"to":"ann"}`))

@@ -56,7 +56,10 @@ func stateOf(err error) (state, message string) {
 		return reply.CallDone, ""
 	}
 	f, own := errors.AsType[*tool.Failure](err)
+	_, unanswered := errors.AsType[*tool.Unanswered](err)
 	switch {
+	case unanswered:
+		return reply.CallUnknown, fault.Message(err)
 	case !own:
 		return reply.CallFailed, fault.Message(err)
 	case f.Unknown:

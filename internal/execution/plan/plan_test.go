@@ -83,6 +83,7 @@ func TestApplyStopsAtFirstCallThatIsNotDone(t *testing.T) {
 	}{
 		{"failure", &tool.Failure{Message: "no such row"}, reply.CallFailed, "call 2 of the plan, s.t, failed: no such row; made before it and not undone: 1; not made: 1"},
 		{"unknown outcome", &tool.Failure{Message: "no answer", Unknown: true}, reply.CallUnknown, "call 2 of the plan, s.t, may have been made: no answer; made before it and not undone: 1; not made: 1"},
+		{"no answer", &tool.Unanswered{Err: fault.New(fault.Exhausted, "did not respond within 1m0s")}, reply.CallUnknown, "call 2 of the plan, s.t, may have been made: did not respond within 1m0s; made before it and not undone: 1; not made: 1"},
 		{"refusal", fault.New(fault.Denied, "policy says block"), reply.CallFailed, "call 2 of the plan, s.t, failed: policy says block; made before it and not undone: 1; not made: 1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
