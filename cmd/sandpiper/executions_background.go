@@ -66,14 +66,11 @@ func (a *app) runExecutionsRun(ctx context.Context, o execOptions, description s
 		if err != nil {
 			return err
 		}
-		running := a.hintDaemon(d)
-		switch {
-		case !background:
-			if !running {
-				a.note("Waiting for a daemon to run " + id + "; Ctrl-C leaves it queued, and `sandpiper executions watch " + id + "` shows it later")
-			}
+		if !background {
 			return a.watch(ctx, d, h, id)
-		case a.json:
+		}
+		a.hintDaemon(d)
+		if a.json {
 			return a.writeJSON(map[string]any{"execution_id": id, "state": journal.Queued})
 		}
 		a.printf("%s\n", id)
@@ -132,6 +129,9 @@ func (a *app) watch(ctx context.Context, d *daemon.Daemon, h *home.Home, id stri
 			}
 			a.printf("%s\n", b.State)
 			return nil
+		}
+		if last.State == "" && !a.hintDaemon(d) {
+			a.note("Waiting for a daemon to run " + id + "; Ctrl-C ends only this command, and `sandpiper executions watch " + id + "` shows it later")
 		}
 		if !a.json {
 			a.showChange(last, b, show)

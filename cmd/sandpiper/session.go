@@ -44,7 +44,7 @@ func (a *app) runSessionList(ctx context.Context) error {
 			if s.Checkpoint != nil {
 				at = "  at " + visibleName(string(s.Checkpoint.Step))
 			}
-			a.printf("%-24s %s %4d tasks%s\n", visibleName(s.ID), s.Ended.Format("2006-01-02 15:04:05"), s.Tasks, at)
+			a.printf("%-24s %s %10s%s\n", visibleName(s.ID), s.Ended.Format("2006-01-02 15:04:05"), count(s.Tasks, "task"), at)
 		}
 		return nil
 	})

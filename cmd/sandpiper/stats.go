@@ -54,14 +54,14 @@ func (a *app) runStats(ctx context.Context) error {
 		if t.Estimated {
 			note = " (partly estimated)"
 		}
-		row("tokens", "%d spent in %d conversations, %d if tools were called directly: %.1f %% saved%s", t.Spent, t.Conversations, t.Direct, 100*t.Saved, note)
+		row("tokens", "%d spent in %s, %d if tools were called directly: %.1f %% saved%s", t.Spent, count(t.Conversations, "conversation"), t.Direct, 100*t.Saved, note)
 	}
 	if m := st.Model; m != nil {
 		cost := ""
 		if m.Cost > 0 {
 			cost = fmt.Sprintf(", cost %.4g", m.Cost)
 		}
-		row("model", "%s in %d hours: %d tokens sent, %d received%s", count(m.Requests, "request"), m.Hours, m.Input, m.Output, cost)
+		row("model", "%s in %s: %d tokens sent, %d received%s", count(m.Requests, "request"), count(m.Hours, "hour"), m.Input, m.Output, cost)
 	}
 	verdict := "works"
 	if !st.Sandbox.Working {

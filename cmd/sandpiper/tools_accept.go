@@ -60,7 +60,7 @@ func (a *app) runToolsAccept(ctx context.Context, server string, o acceptOptions
 	now := d.Servers.Catalog.Now()
 	held, ok := now.Server(server)
 	if !ok {
-		return fault.New(fault.NotFound, "there is no server %q", server)
+		return now.NotConfigured(server)
 	}
 	if held.Connected && held.Listed.IsZero() {
 		return fault.New(fault.Unavailable, "server %q has not listed its tools yet, so that there is nothing to accept", server).WithHint("`sandpiper tools sync %s` lists them", server)

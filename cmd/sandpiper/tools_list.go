@@ -36,7 +36,7 @@ func (a *app) runToolsList(ctx context.Context, servers []string) error {
 	return a.withTools(ctx, func(_ *daemon.Daemon, now *catalog.Snapshot) error {
 		for _, name := range servers {
 			if s, ok := now.Server(name); !ok || s.Name != name {
-				return fault.New(fault.NotFound, "there is no server %q in the configuration", name)
+				return now.NotConfigured(name)
 			}
 		}
 		var all []listedTool

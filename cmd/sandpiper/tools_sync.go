@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
@@ -18,7 +17,7 @@ func (a *app) runToolsSync(ctx context.Context, names []string) error {
 	now := d.Servers.Catalog.Now()
 	for _, name := range names {
 		if s, ok := now.Server(name); !ok || s.Name != name || !s.Connected {
-			return fault.New(fault.NotFound, "there is no server %q in the configuration", name)
+			return now.NotConfigured(name)
 		}
 	}
 	if len(names) == 0 {
@@ -57,8 +56,10 @@ func (a *app) showSync(servers lookup.Servers, all map[string]listResult) error 
 		}
 		if of.err != nil {
 			a.printf("%-20s failed: %s\n", visibleName(s.Name), visibleName(errorText(of.err)))
-			for _, line := range s.Stderr {
-				a.printf("%-20s | %s\n", "", visibleName(line))
+			if len(s.Stderr) > 3 { // the reason contains the last three lines
+				for _, line := range s.Stderr {
+					a.printf("%-20s | %s\n", "", visibleName(line))
+				}
 			}
 			continue
 		}

@@ -227,6 +227,14 @@ func (s *Snapshot) DisabledError(name string) error {
 		WithHint("the operator can enable it with `sandpiper servers enable %s`", disabled)
 }
 
+// NotConfigured returns the error of a use of a server that is not in the configuration, or is disabled there.
+func (s *Snapshot) NotConfigured(name string) error {
+	if err := s.DisabledError(name); err != nil {
+		return err
+	}
+	return fault.New(fault.NotFound, "there is no server %q in the configuration", name).WithHint("`sandpiper servers list` lists the servers")
+}
+
 // Find finds one tool.
 func (s *Snapshot) Find(ref tool.Ref) (Tool, bool) {
 	i, ok := s.byRef[ref]
