@@ -111,7 +111,7 @@ func (d *Daemon) checkBackends(ctx context.Context) error {
 		var err error
 		switch s {
 		case policy.GVisor:
-			err = gvisor.Check(ctx, d.cfg.Runsc)
+			err = gvisor.Check(ctx, gvisor.Config{Runsc: d.cfg.Runsc, State: dataDir(d.cfg.DataDir).sub("run")})
 		case policy.MicroVM:
 			err = microvm.Check(microvm.Config{Kernel: d.cfg.MicroVM.Kernel, Accel: d.cfg.MicroVM.Accel})
 		}

@@ -59,7 +59,7 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if b.program, err = findProgram(ctx, cfg.Runsc); err != nil {
 		return nil, err
 	}
-	name := "gv-" + strings.ToLower(rand.Text()[:6])
+	name := newName()
 	if err := b.claim(name); err != nil {
 		return nil, err
 	}
@@ -79,12 +79,23 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 // maxPath is the longest path of a socket, less the names below the directory of the backend.
 const maxPath = 107 - len("/zzzzz/runsc-zzzzz.sock")
 
+// checkPath fails if the path of the directory of a backend is too long.
+func checkPath(dir string) error {
+	if len(dir) > maxPath { // runsc would create its sockets in /tmp
+		return fault.New(fault.Unavailable, "the path %s is too long for the sockets of runsc", dir).
+			WithHint("set data_dir to a path that is shorter by %d bytes", len(dir)-maxPath)
+	}
+	return nil
+}
+
+// newName returns the name of the directory of a backend.
+func newName() string { return "gv-" + strings.ToLower(rand.Text()[:6]) }
+
 // claim creates and locks the directory of this backend, and removes those of daemons that died.
 func (b *Backend) claim(name string) error {
 	b.dir = filepath.Join(b.cfg.State, name)
-	if len(b.dir) > maxPath { // runsc would create its sockets in /tmp
-		return fault.New(fault.Unavailable, "the path %s is too long for the sockets of runsc", b.dir).
-			WithHint("set data_dir to a path that is shorter by %d bytes", len(b.dir)-maxPath)
+	if err := checkPath(b.dir); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(b.cfg.State, 0o700); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "creating the state directory %s", b.cfg.State)

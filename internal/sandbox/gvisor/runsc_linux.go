@@ -40,10 +40,13 @@ const (
 	tested = "v0.0.0-20260905035102-160fafc42237"
 )
 
-// Check fails as New does if there is no runsc at path, or on PATH, that is recent enough.
-func Check(ctx context.Context, path string) error {
-	_, err := findProgram(ctx, path)
-	return err
+// Check fails as New does if there is no runsc that is recent enough, or if the path of the state
+// directory is too long. It opens no sandbox.
+func Check(ctx context.Context, cfg Config) error {
+	if _, err := findProgram(ctx, cfg.Runsc); err != nil {
+		return err
+	}
+	return checkPath(filepath.Join(cfg.State, newName()))
 }
 
 // findProgram returns the runsc at path, or on PATH, after testing that it has the flags.

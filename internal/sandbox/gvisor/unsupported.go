@@ -20,8 +20,8 @@ func New(context.Context, Config) (*Backend, error) {
 }
 
 // Check always fails.
-func Check(ctx context.Context, _ string) error {
-	_, err := New(ctx, Config{})
+func Check(ctx context.Context, cfg Config) error {
+	_, err := New(ctx, cfg)
 	return err
 }
 
