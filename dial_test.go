@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 const secret = "a-token-of-32-characters-or-more"
@@ -53,6 +54,7 @@ func serve(t *testing.T) string {
 }
 
 func TestDial(t *testing.T) {
+	longtest.SkipSlow(t)
 	url := serve(t)
 	c, err := sandpiper.Dial(t.Context(), url, secret)
 	if err != nil {

@@ -12,11 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // A program of another module needs nothing but this package: no program in PATH and no
 // configuration.
 func TestProgramOfAnotherModule(t *testing.T) {
+	longtest.SkipSlow(t)
 	if noSandbox != nil {
 		t.Skip("code cannot be executed here:", noSandbox)
 	}

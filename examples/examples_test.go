@@ -26,6 +26,7 @@ var update = flag.Bool("update", false, "write the output of the examples into t
 
 // TestExamples runs each example in one of its three forms, and as a long test in all.
 func TestExamples(t *testing.T) {
+	longtest.SkipSlow(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("examples run in the sandbox, which needs Linux")
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // image is the root directory of a container: the files of glibc. The program is mounted.
@@ -154,6 +155,7 @@ const token = "token-in-a-container"
 
 // Everything works in a container as docs/deploy.md starts it.
 func TestContainerUnderProfile(t *testing.T) {
+	longtest.SkipSlow(t)
 	i := newImage(t)
 	t.Run("doctor", func(t *testing.T) {
 		checkReport(t, []byte(output(t, i.container(t, false, "sandpiper", "doctor", "--json"))))

@@ -17,6 +17,7 @@ import (
 // Azure resource in the environment, in a project and in Sandpiper's own .env, and records what
 // the resource receives: in a long test in each of six ways.
 func TestAzureVariablesOfAnotherProgramSendNothing(t *testing.T) {
+	longtest.SkipSlow(t)
 	needSandbox(t)
 	var mu sync.Mutex
 	var received []string

@@ -8,11 +8,14 @@ import (
 	"testing"
 
 	"filippo.io/age"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // A backup is encrypted to a recipient or with a passphrase, and restored with the identity or the
 // passphrase only.
 func TestEncryptedBackupIsRestored(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	dir := t.TempDir()
 	text := bytes.Repeat([]byte("of the customer\n"), 20_000)

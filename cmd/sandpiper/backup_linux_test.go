@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
@@ -35,6 +36,7 @@ func expectIntact(t *testing.T, data string) {
 // skills, sessions, tokens, an execution that waits for an approval, and the audit log. The backup has
 // no private key.
 func TestBackupOfRunningDaemonIsRestoredElsewhere(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	a := newApprovalClient(t, "2025-11-25", `{}`, "")
 	a.sendCall("save_skill", `{"name":"double","code":"def run(x): return 2*x","description":"Doubles"}`, "")
@@ -212,6 +214,7 @@ func TestKilledBackupAndRestore(t *testing.T) {
 // Files that are truncated, altered, of something else, of a newer version or of another key change
 // nothing, for the whole directory and for one tenant.
 func TestRestoreRefusesOtherFiles(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	home, run := backupHome(t)
 	data, file := filepath.Join(home, "data", "sandpiper"), filepath.Join(home, "backup.tar")

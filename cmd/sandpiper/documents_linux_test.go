@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // A console block of a page, and the comment before it: commands that the test runs first, or the reason why
@@ -62,6 +64,9 @@ func TestDocuments(t *testing.T) {
 		if run > 0 && filepath.Base(page) != "serving.md" { // TestServingTranscript
 			t.Run(filepath.Base(page), func(t *testing.T) {
 				t.Parallel()
+				if filepath.Base(page) != "README.md" {
+					longtest.SkipSlow(t)
+				}
 				runPage(t, page, string(text), servers, env)
 			})
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
 )
 
@@ -100,6 +101,7 @@ except forms.Error as e:
 
 // TestTwoThousandFieldsAreFilledIn fills in a form with 2,000 fields, and reports a problem in the last.
 func TestTwoThousandFieldsAreFilledIn(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	b := formtest.NewBuilder()
 	for i := range 2000 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // writeWheel writes the wheel of a package with one module.
@@ -98,6 +100,7 @@ sorted(os.listdir("/packages")) if os.path.exists("/packages") else [], found
 // no preloaded module and no worker of a tenant, also while both run code, and a live session
 // loses them with the tier.
 func TestPackageLayersIsolateTenants(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	tokens := map[string]string{"free1": "0123456789-of-free1", "bare1": "0123456789-of-bare1", "pro1": "0123456789-of-pro1", "pro2": "0123456789-of-pro2"}

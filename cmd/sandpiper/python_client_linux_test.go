@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 const pythonClient = "../../clients/python"
@@ -29,6 +31,7 @@ func python3(t *testing.T) string {
 // TestPythonClient runs the tests of the Python client with this program, and the
 // servers of the examples.
 func TestPythonClient(t *testing.T) {
+	longtest.SkipSlow(t)
 	needSandbox(t)
 	python := python3(t)
 	program, servers := selfAsSandpiper(t), exampleServers(t)

@@ -89,6 +89,7 @@ func lastRuns(t *testing.T, dir string) []mcpserver.Schedule {
 // Two daemons have the same schedules. One is killed when the first runs have begun, and a third
 // one starts: each run has its effect once, unless its call was in flight when the daemon was killed.
 func TestTwoDaemonsRunEachScheduleOnceDespiteAKill(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	const count = 40

@@ -117,6 +117,8 @@ func TestScripts(t *testing.T) {
 				return sandboxWorks(t), nil
 			case "runsc":
 				return runsc(t) != "", nil
+			case "slow":
+				return longtest.Slow(), nil
 			case "long":
 				return longtest.Enabled(), nil
 			}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // resumeSession calls the tool resume_session.
@@ -23,6 +25,7 @@ func (s *served) resumeSession(session string) execAnswer {
 // TestResumedSessionRepeatsNoCall kills a daemon and rebuilds the session's variables with the tool
 // and with the command. The server counts the calls.
 func TestResumedSessionRepeatsNoCall(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := books(t)

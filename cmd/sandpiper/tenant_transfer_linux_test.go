@@ -94,6 +94,7 @@ func firstToken(t *testing.T, text string) string {
 // An altered file, one of another recipient and one that is no export create nothing, and an export
 // never replaces a file.
 func TestImportRefusesAlteredFile(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	home := t.TempDir()
 	run := func(args ...string) (string, int) {

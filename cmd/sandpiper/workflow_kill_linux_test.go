@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
@@ -21,6 +22,7 @@ type workflowStats struct{ kills, resumed, continued, fresh, once, unknown, happ
 // reports that its outcome is unknown and it was made at most once. A run that waits for the signal is
 // continued by the next daemon, any other one by resume_execution.
 func TestNoStepIsRepeatedAfterKills(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	var all workflowStats

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // idleWorkflow computes until a file exists, and then makes a call.
@@ -47,6 +49,7 @@ func killIdle(t *testing.T, dir string) string {
 
 // A run that is killed before it has made a call is interrupted, and can be resumed.
 func TestRunKilledBeforeItsFirstCallIsResumed(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := books(t)

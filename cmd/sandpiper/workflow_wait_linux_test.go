@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
@@ -110,6 +111,7 @@ func checkPaid(t *testing.T, dir, ledger string) {
 // A workflow waits for a signal without a process while its daemon is killed and the workflow
 // deleted, and continues in another daemon. That one is killed while a person is asked.
 func TestWorkflowWaitsAcrossKills(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := payBooks(t, "")
@@ -208,6 +210,7 @@ outputs: {slow: "${{ steps.slow.error }}", hangs: "${{ steps.hangs.error }}", tw
 // A step whose time is over has failed, also for a run that is continued: it does not run again. The time
 // in which a run waits does not count.
 func TestStepTimeout(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := books(t)

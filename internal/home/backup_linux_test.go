@@ -20,6 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -99,6 +100,7 @@ func expectIntact(t *testing.T, path string) {
 // Two tenants are backed up again and again while another Homes, as that of another process,
 // writes their data. Each backup has what was acknowledged before it, and is consistent.
 func TestBackupDuringWritesIsConsistent(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	ts, root := machine(t, workspace.Quota{})
 	a := acquire(t, ts, "customer_A")

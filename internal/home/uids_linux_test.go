@@ -102,6 +102,7 @@ func TestOpenRejectsDirectoryOfAnotherUser(t *testing.T) {
 // TestPackageAsUnprivilegedUser runs the other tests of this package as an unprivileged user; those
 // that take seconds and do not depend on the user only as a long test.
 func TestPackageAsUnprivilegedUser(t *testing.T) {
+	longtest.SkipSlow(t)
 	asRoot(t)
 	dir, err := os.MkdirTemp("", "ordinary")
 	if err != nil {

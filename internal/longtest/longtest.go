@@ -1,4 +1,5 @@
-// Package longtest selects the tests that run. "go test ./..." tests every feature
+// Package longtest selects the tests that run. "go test ./..." runs those that are quick,
+// in a few minutes. With REQUIRE_SANDBOX=process, as in .ci/run, every feature is tested
 // once; with LONG_TESTS=1, as in parts of .ci/run, the tests that only repeat features
 // (more kills, all modes and protocol versions, whole corpora) run too.
 package longtest
@@ -18,6 +19,17 @@ func Skip(t testing.TB) {
 		t.Skip("a long test: set LONG_TESTS=1 to run it")
 	}
 }
+
+// SkipSlow skips a test that takes many seconds of processor time, unless every feature is tested.
+func SkipSlow(t testing.TB) {
+	t.Helper()
+	if !Slow() {
+		t.Skip("a slow test: set REQUIRE_SANDBOX=process to run it")
+	}
+}
+
+// Slow reports whether slow tests run.
+func Slow() bool { return Enabled() || os.Getenv("REQUIRE_SANDBOX") != "" }
 
 // Rows returns all rows of a test table if long tests run, and otherwise the rows
 // at the indices in short.

@@ -63,6 +63,7 @@ type place struct {
 // test if one of them is not installed.
 func newPlace(t *testing.T, servers ...string) place {
 	t.Helper()
+	longtest.SkipSlow(t)
 	modules := ""
 	if len(servers) == 0 || slices.ContainsFunc(servers, func(s string) bool { return s == "everything" || s == "files" || s == "memory" }) {
 		modules = string(wiretest.Installed(t, ".bin/mcp-server-everything", ".bin/mcp-server-filesystem", ".bin/mcp-server-memory"))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -97,6 +98,7 @@ func checkRecord(t *testing.T, file string) {
 }
 
 func TestExampleServersDescribeThemselves(t *testing.T) {
+	longtest.SkipSlow(t)
 	s, _ := examples(t)
 	got := map[string]string{}
 	for _, server := range []string{"calculator", "weather", "filesystem", "database", "sheets", "crm"} {

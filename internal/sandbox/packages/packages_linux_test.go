@@ -496,6 +496,7 @@ func blockInstall(dir string) int {
 }
 
 func TestInstallAfterKilledInstall(t *testing.T) {
+	longtest.SkipSlow(t)
 	p := newFixture(t)
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), stagingDirVar+"="+p.dir)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
@@ -26,6 +27,7 @@ func (h *host) ownPython() *python.Installation {
 }
 
 func TestRunReturnsErrDamagedForDeletedFiles(t *testing.T) {
+	longtest.SkipSlow(t)
 	h := newHost(t)
 	in := h.ownPython()
 	b := h.backend(nil)
@@ -56,6 +58,7 @@ func TestRunReturnsErrDamagedForDeletedFiles(t *testing.T) {
 }
 
 func TestOpenReturnsErrDamagedForDeletedInterpreter(t *testing.T) {
+	longtest.SkipSlow(t)
 	h := newHost(t)
 	h.ownPython()
 	b := h.backend(nil)

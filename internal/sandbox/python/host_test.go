@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
@@ -227,6 +228,7 @@ func remount(t *testing.T, dir string, flags uintptr, options string) {
 }
 
 func TestInstallReportsFullDisk(t *testing.T) {
+	longtest.SkipSlow(t)
 	if !inNamespace(t) {
 		return
 	}

@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
 func TestPipIsUnpackedOnce(t *testing.T) {
+	longtest.SkipSlow(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	unpacked := func() []string {

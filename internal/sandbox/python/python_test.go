@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
@@ -292,6 +293,7 @@ for line in open("/proc/self/maps"):
 }
 
 func TestInstallIsReproducible(t *testing.T) {
+	longtest.SkipSlow(t)
 	a := sharedInstall(t)
 	python.InstallWhole()
 	defer python.InstallPart()
