@@ -22,7 +22,7 @@ import (
 func (a *app) toolsCallCommand() *cobra.Command {
 	var args string
 	c := &cobra.Command{
-		Use: "call SERVER.TOOL", Short: "Call a tool",
+		Use: "call SERVER.TOOL [--args JSON]", Short: "Call a tool",
 		Long: `Call calls one tool by code in the sandbox, so that policy, approvals, privacy, budgets
 and the audit log apply as to any code. It prints the result and exits with 3 if the
 tool failed or the call was refused.`,
