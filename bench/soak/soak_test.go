@@ -74,6 +74,8 @@ func TestGrowing(t *testing.T) {
 		"noise":                 {memory, func(i int) float64 { return float64(100+i%2*30) * mb }, false},
 		"only at the beginning": {memory, func(i int) float64 { return float64(20+min(i, 10)*8) * mb }, false},
 		"a slow leak":           {memory, func(i int) float64 { return float64(100+i/3) * mb }, true},
+		"a wave":                {memory, func(i int) float64 { return float64(100+(i+25)/20%2*60) * mb }, false},
+		"a leak under a wave":   {memory, func(i int) float64 { return float64(100+i/3+(i+5)/20%2*60) * mb }, true},
 		"a spike":               {memory, func(i int) float64 { return float64(100+i/99*900) * mb }, false},
 		"a mount a minute":      {mounts, func(i int) float64 { return float64(100 + i/12) }, true},
 		"one mount":             {mounts, func(i int) float64 { return float64(100 + i/50) }, false},
