@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -44,6 +45,7 @@ type app struct {
 	tenant         string        // --tenant; "" for a command without that flag
 	lines          *bufio.Reader // of stdin, once a question was asked
 	reading        chan input    // receives the line that is being read; nil if none is
+	installing     atomic.Bool   // installProgress is writing a line
 }
 
 // group returns a command that only has subcommands.

@@ -87,6 +87,7 @@ func (a *app) installProgress(title string) func(stage string, done, total int) 
 	var once sync.Once
 	return func(stage string, done, total int) {
 		once.Do(func() { fmt.Fprintln(a.stderr, title) })
+		a.installing.Store(done < total)
 		end := "\r"
 		if done == total {
 			end = "\n"

@@ -48,7 +48,9 @@ func (a *app) runDoctor(ctx context.Context) error {
 		return err
 	}
 	defer d.Close()
+	done := a.working("testing the sandbox")
 	r, err := a.diagnose(ctx, d)
+	done()
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // working shows on a terminal what is being done, from the first second on, until done is
-// called. Nothing else may be printed meanwhile.
+// called. Nothing else may be printed meanwhile but by installProgress.
 func (a *app) working(text string) (done func()) {
 	return a.workingOn(func() string { return text })
 }
@@ -32,6 +32,9 @@ func (a *app) workingOn(text func() string) (done func()) {
 				}
 				return
 			case <-tick.C:
+				if a.installing.Load() {
+					continue
+				}
 				line := fmt.Sprintf("%s (%d s)", visibleName(text()), n)
 				fmt.Fprintf(a.stderr, "\r%s\x1b[K", styleFor(a.stderr).dim(strings.TrimSpace(fit(line, 76))))
 			}
