@@ -53,7 +53,7 @@ func TestRun(t *testing.T) {
 func TestGrowing(t *testing.T) {
 	// value of one gauge over time, all others flat
 	series := func(gauge int, at func(i int) float64) *Result {
-		r := &Result{}
+		r := &Result{Operations: map[string]int{"sum": 50_000, "file": 50_000}}
 		for i := range 100 {
 			s := make(Sample, len(gauges))
 			for j := range s {
@@ -64,7 +64,7 @@ func TestGrowing(t *testing.T) {
 		}
 		return r
 	}
-	memory, mounts := 0, 5
+	memory, mounts, disk := 0, 5, 8
 	for name, c := range map[string]struct {
 		gauge int
 		at    func(i int) float64
@@ -78,6 +78,8 @@ func TestGrowing(t *testing.T) {
 		"a leak under a wave":   {memory, func(i int) float64 { return float64(100+i/3+(i+5)/20%2*60) * mb }, true},
 		"a spike":               {memory, func(i int) float64 { return float64(100+i/99*900) * mb }, false},
 		"a mount a minute":      {mounts, func(i int) float64 { return float64(100 + i/12) }, true},
+		"records":               {disk, func(i int) float64 { return float64(100+i) * mb }, false},
+		"more than records":     {disk, func(i int) float64 { return float64(100+3*i) * mb }, true},
 		"one mount":             {mounts, func(i int) float64 { return float64(100 + i/50) }, false},
 	} {
 		grown := series(c.gauge, c.at).Growing()
