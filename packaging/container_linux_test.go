@@ -256,6 +256,7 @@ func (i image) serve(t *testing.T) {
 
 // The profile refuses calls that nothing in the container needs.
 func TestProfileRefusesOtherCalls(t *testing.T) {
+	longtest.SkipSlow(t)
 	i := newImage(t)
 	confined, open := output(t, i.container(t, false, "calls")), output(t, i.container(t, true, "calls"))
 	seen, already := 0, 0

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // migrated are the files of a user of the seed systems, and daemons that were started with them.
@@ -29,6 +30,7 @@ type check func(t *testing.T, m *migrated)
 // TestComingFromTheSeeds checks each row of each table of docs/coming-from.md, by its section
 // and first cell.
 func TestComingFromTheSeeds(t *testing.T) {
+	longtest.SkipSlow(t)
 	needSandbox(t)
 	rows, m := comingFromRows(t), migrate(t)
 	for section, names := range rows {
