@@ -7,6 +7,7 @@ package secrettest
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,10 +44,10 @@ func start(t *testing.T, stdin, name string, args ...string) *bufio.Reader {
 	return bufio.NewReader(out)
 }
 
-// busConfig configures a session bus that starts no installed services.
+// busConfig configures a session bus in a directory. It starts no installed services.
 const busConfig = `<busconfig>
 	<type>session</type>
-	<listen>unix:tmpdir=/tmp</listen>
+	<listen>unix:path=%s/bus</listen>
 	<auth>EXTERNAL</auth>
 	<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy>
 </busconfig>`
@@ -59,8 +60,13 @@ func Bus(t *testing.T) {
 		t.Setenv(name, home)
 	}
 	t.Setenv("DISPLAY", "")
+	dir, err := os.MkdirTemp("/tmp", "sandpiper-bus-") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	config := filepath.Join(home, "bus.conf")
-	if err := os.WriteFile(config, []byte(busConfig), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, busConfig, dir), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	out := start(t, "", "dbus-daemon", "--config-file="+config, "--nofork", "--print-address")
