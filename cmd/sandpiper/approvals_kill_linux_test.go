@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // restarts describes when an approval is answered: before or after its daemon is killed
@@ -33,6 +35,7 @@ func (p *approvalClient) approves(id string) {
 // A call that needs approval survives kill -9 of its daemon: earlier calls are not
 // repeated, the call is made once, and later calls need their own approval.
 func TestApprovalSurvivesDaemonRestart(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	for _, version := range testedVersions {
 		for when, restart := range restarts {
@@ -111,6 +114,7 @@ func (p *approvalClient) checkCalledOnce(addresses ...string) {
 
 // The answer to a form of the killed daemon applies to the call in that form.
 func TestFormIsAnsweredAfterDaemonRestart(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	p := newApprovalClient(t, "2026-07-28", formCapabilities["2026-07-28"], "")
 	p.sendCode(upsert("a@example.com", "b@example.com"))

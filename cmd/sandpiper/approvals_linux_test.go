@@ -283,6 +283,7 @@ func TestSuspendedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
 }
 
 func TestUnansweredApprovalExpires(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	p := newApprovalClient(t, "2025-11-25", `{"elicitation":{}}`, "approvals: {timeout: 5s}\n")
 	p.sendCode(upsert("a@example.com"))

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // terminal is a pseudo-terminal with a command.
@@ -76,6 +78,7 @@ func (p *terminal) types(line string) {
 }
 
 func TestCommandShowsWhatItWaitsFor(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	home := t.TempDir()
 	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"), []byte("servers:\n  slow: {command: sh, args: [-c, sleep 3]}\n"), 0o600); err != nil {

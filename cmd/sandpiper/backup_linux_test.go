@@ -174,6 +174,7 @@ func killAt(t *testing.T, c *exec.Cmd, pattern string) {
 // A killed backup leaves no file with its name. After a killed restore no command uses the
 // directory, until the restore is repeated.
 func TestKilledBackupAndRestore(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	home, run := backupHome(t)
 	data, file := filepath.Join(home, "data", "sandpiper"), filepath.Join(home, "backup.tar")
@@ -314,6 +315,7 @@ func tarOf(name string) []byte {
 // The error of a damaged database names commands that restore the tenant. Backups of the others
 // continue, and report what they lack.
 func TestDamagedTenantIsRestoredWithTheCommandsOfItsError(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	home, run := backupHome(t)
 	data, file := filepath.Join(home, "data", "sandpiper"), filepath.Join(home, "backup.tar")

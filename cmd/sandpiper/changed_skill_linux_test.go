@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 const chargeSkill = "from servers import ledger\n\ndef charge(n):\n    return ledger.add(n=n)\n"
@@ -22,6 +24,7 @@ func saveSkill(t *testing.T, dir, code string) {
 // is continued, with an error that names the skill, and makes no call. After the former code is saved
 // again, it can be resumed.
 func TestChangedSkillStopsAWaitingExecution(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := books(t)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 const askingCode = `
@@ -19,6 +21,7 @@ result = ask("How many?", {"type": "integer"})`
 // A person answers the questions of a background execution from other processes: on the command line,
 // also while no daemon runs, and in the client of another daemon.
 func TestQuestionIsAnsweredInAnotherProcess(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := books(t)
@@ -68,6 +71,7 @@ func TestQuestionIsAnsweredInAnotherProcess(t *testing.T) {
 // A call of a background execution that needs approval waits for `sandpiper approvals`, also across a
 // kill of its daemon.
 func TestApprovalOfBackgroundCall(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := books(t)
@@ -109,6 +113,7 @@ ledger.add(n=2)`
 // The daemon of an execution with on_restart report is killed. The next one reports it as interrupted,
 // once, and does not run it again.
 func TestKilledExecutionIsReported(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := books(t)

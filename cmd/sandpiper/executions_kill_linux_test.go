@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // tenWrites makes ten writing calls, each after a reading one. Their arguments depend on
@@ -301,6 +302,7 @@ step('send', lambda: crm.upsert_contact(email='b@example.com', name='Bob') and 0
 result = [sum(rows), read_file('rows').count('\n')]`
 
 func TestEndedStepsAreNotRepeatedAfterKill(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	p := newApprovalClient(t, "2025-11-25", `{}`, "policy: {rules: [{tool: 'crm.*', decision: allow}]}\n")
 	p.sendCode(manySteps)

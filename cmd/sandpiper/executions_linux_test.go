@@ -21,6 +21,7 @@ result = [first, sure, ledger.add(n=2)]`
 // TestQuestionSurvivesDaemonRestart asks a question in three kinds of clients, ends the
 // daemon in two ways, and answers the question in the next daemon.
 func TestQuestionSurvivesDaemonRestart(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	for _, version := range longtest.Rows([]string{"2025-11-25", "2026-07-28"}, 0) {

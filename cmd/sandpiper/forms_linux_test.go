@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
 )
 
@@ -270,6 +271,7 @@ result = {"review": f.review(), "values": f.values, "submit": f.action}`
 
 // TestFormWithoutPerson checks that a form with missing values, with nobody to ask, leaves no file.
 func TestFormWithoutPerson(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	s := newFormSession(t, "2025-11-25", `{}`, map[string]string{"permit.pdf": string(formtest.Application()), "plain.pdf": string(formtest.NewBuilder().Bytes())})
 	for code, want := range map[string][]string{

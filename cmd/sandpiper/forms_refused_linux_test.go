@@ -40,6 +40,7 @@ func badForms() map[string][]byte {
 // TestFormsThatCannotBeFilledIn checks that each problem is reported by name, all of them at once,
 // and leaves neither a file nor a change. Nobody can be asked.
 func TestFormsThatCannotBeFilledIn(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	files := map[string]string{"permit.pdf": string(formtest.Application()), "permit.html": formtest.HTMLApplication}
 	for problem, doc := range badForms() {

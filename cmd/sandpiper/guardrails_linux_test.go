@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
@@ -47,6 +48,7 @@ func checkEscaped(t *testing.T, name, text string) {
 }
 
 func TestServerTextIsMarkedAsData(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	for _, version := range testedVersions {

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
 )
 
@@ -69,6 +70,7 @@ func wantParts(t *testing.T, out string, wants ...string) {
 
 // TestModels installs a small model, uses, damages and removes it. Search works at all times.
 func TestModels(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	m := newLocalModel(t)
 	files := filepath.Join(m.dir, "published")

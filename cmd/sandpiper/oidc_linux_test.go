@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access/accesstest"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // Tokens of an OpenID provider identify tenants, in every revision; a client without a token
 // learns where to get one.
 func TestOpenIDTokensIdentifyTenants(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	at := accesstest.Start(t)

@@ -295,6 +295,7 @@ func (l *leakTest) sendBack() {
 // every byte sent to the client for them. With privacy off, each value must be found, which
 // validates the test.
 func TestPrivateValuesDoNotReachClient(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	for _, c := range longtest.Rows([]struct{ mode, version, only string }{

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
 )
 
@@ -97,6 +98,7 @@ var passthroughQuestions = []asked{
 // TestServerMetadataIsRedacted is TestPrivateValuesDoNotReachClient for descriptions and
 // other metadata of servers, and for clients without code mode.
 func TestServerMetadataIsRedacted(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	for _, c := range []struct {

@@ -12,11 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access/accesstest"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // The commands of docs/serving.md print what the page shows, with a real provider and daemon.
 // UPDATE_SCRIPTS writes what they print to the page.
 func TestServingTranscript(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		if os.Getenv("REQUIRE_CLIENTS") != "" {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // protocolTask is a task of the protocol, or an error.
@@ -69,6 +71,7 @@ func (p *formClient) awaitTask(id, status string) protocolTask {
 const declaresTaskSupport = `{"elicitation":{"form":{}},"extensions":{"io.modelcontextprotocol/tasks":{}}}`
 
 func TestLongCallsAreTasks(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	p := newApprovalClient(t, "2026-07-28", declaresTaskSupport, "policy: {rules: [{tool: 'crm.*', decision: allow}]}\n")
 	if m := p.callAsTask("1 + 1"); m.Result.Type != "complete" || m.Result.ID != "" {

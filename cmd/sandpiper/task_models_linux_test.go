@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/model/modeltest"
 )
@@ -90,6 +91,7 @@ func usefulAnswer(prompt string) string {
 }
 
 func TestTasksWithEachModel(t *testing.T) {
+	longtest.SkipSlow(t)
 	needSandbox(t)
 	for _, kind := range modelKinds {
 		t.Run(kind, func(t *testing.T) {
@@ -126,6 +128,7 @@ func TestTasksWithEachModel(t *testing.T) {
 // TestTasksEndWhateverTheModelReturns checks that a task ends with its attempts and their cost,
 // that no tool is called that was not selected, and that the key of the model stays in its file.
 func TestTasksEndWhateverTheModelReturns(t *testing.T) {
+	longtest.SkipSlow(t)
 	needSandbox(t)
 	for _, kind := range modelKinds {
 		t.Run(kind, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
@@ -67,6 +68,7 @@ func samplingConfig(t *testing.T, more string) string {
 // transport and in each era of the protocol: with requests during a call, and with requests in
 // answers.
 func TestTaskWithTheModelOfTheClient(t *testing.T) {
+	longtest.SkipSlow(t)
 	needSandbox(t)
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		for name, connect := range map[string]func(t *testing.T, c wiretest.Client, config string) *wiretest.Connection{

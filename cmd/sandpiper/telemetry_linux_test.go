@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry/telemetrytest"
 )
 
@@ -318,6 +319,7 @@ servers: {calculator: {command: %q, trusted: true}}
 }
 
 func TestTraceIncludesWaitForApproval(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	c := telemetrytest.New(t)

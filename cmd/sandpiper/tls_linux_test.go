@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access/accesstest"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // encrypted is a daemon with TLS and client certificates.
@@ -204,6 +205,7 @@ func TestTokenAndCertificateMustAgree(t *testing.T) {
 
 // A CA that is removed from the file is refused on connections that exist, and ends streams.
 func TestRemovedCAIsRefusedOnOpenConnections(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	e := serveEncrypted(t, "")
@@ -245,6 +247,7 @@ func TestRemovedCAIsRefusedOnOpenConnections(t *testing.T) {
 
 // A connection does not outlive its certificate.
 func TestCertificateThatExpiresIsRefusedOnItsConnection(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	e := serveEncrypted(t, "")

@@ -14,12 +14,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // These tests simulate hostile clients of a daemon process with its real sandbox. They
 // check that other clients are served, not how fast.
 
 func TestClosedConnectionEndsItsCode(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")

@@ -9,10 +9,12 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // A snapshot that is taken while lines are added is a complete log, and can be continued.
 func TestSnapshotDuringWritesIsIntact(t *testing.T) {
+	longtest.SkipSlow(t)
 	cfg := config(t)
 	cfg.MaxBytes = 4000
 	l, other := open(t, cfg), open(t, cfg) // as of two processes

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // state is all files of a log, by name.
@@ -159,6 +160,7 @@ func (s state) from(l line) line {
 }
 
 func TestVerifyFindsTamperingAfterLaterWrites(t *testing.T) {
+	longtest.SkipSlow(t)
 	for name, do := range ways {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
@@ -104,6 +105,7 @@ func (s session) greet() session {
 const listTools = `{"jsonrpc":"2.0","id":7,"method":"tools/list"}`
 
 func TestFirstListDoesNotWaitForHungServer(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	mute := scripted("never")
 	mute.Silent = true
@@ -334,6 +336,7 @@ func post(t *testing.T, url, method, params string) string {
 }
 
 func TestLargeListIsPaged(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	var all []string
 	for i := range 5000 {

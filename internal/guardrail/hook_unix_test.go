@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // script returns the command of a shell script.
@@ -125,6 +126,7 @@ func TestCommandHookMayIgnoreStdin(t *testing.T) {
 }
 
 func TestCommandHookLeavesNoProcess(t *testing.T) {
+	longtest.SkipSlow(t)
 	for name, text := range map[string]string{
 		"that answered": "sleep 600 & echo $! > %s; echo '{\"decision\":\"allow\"}'",
 		"that hangs":    "sleep 600 & echo $! > %s; wait",

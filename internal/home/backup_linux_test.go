@@ -403,6 +403,7 @@ func TestInterruptedReplacementIsRepeated(t *testing.T) {
 // Code that replaces its files by links, FIFOs and directories all the time neither stops a backup nor
 // makes it impossible to restore, and no file outside of the workspace gets into it.
 func TestBackupOfHostileWorkspaceIsRestorable(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	root, err := os.MkdirTemp("/dev/shm", "backup-") // where a name that is created again is listed again
 	if err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -170,6 +171,7 @@ func saveSome(ctx context.Context, root string) error {
 }
 
 func TestProcessesCreateDataDirectoryConcurrently(t *testing.T) {
+	longtest.SkipSlow(t)
 	for range 3 {
 		root := newRoot(t)
 		var all []*exec.Cmd

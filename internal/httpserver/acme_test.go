@@ -29,6 +29,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/httpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // pebble is Let's Encrypt's ACME server for tests.
@@ -207,6 +208,7 @@ func TestCertificatesFromACME(t *testing.T) {
 }
 
 func TestCertificatesFromACMEAreRenewed(t *testing.T) {
+	longtest.SkipSlow(t)
 	p := startPebble(t)
 	url := p.serve(t, t.TempDir(), &logtest.Log{})
 	p.validate(t, url, 12)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
@@ -68,6 +69,7 @@ func TestUpdateWaitsForDescriptors(t *testing.T) {
 }
 
 func TestLongDescriptorShortageIsReported(t *testing.T) {
+	longtest.SkipSlow(t)
 	dir := t.TempDir()
 	db := open(t, filepath.Join(dir, "t.db"), first)
 	err := db.View(t.Context(), func(*store.Tx) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
@@ -176,6 +177,7 @@ func TestOpenIgnoresUnfinishedCommit(t *testing.T) {
 }
 
 func TestCommitIsCheckpointed(t *testing.T) {
+	longtest.SkipSlow(t)
 	type update = func(*store.DB, context.Context, func(*store.Tx) error) error
 	for name, write := range map[string]update{"Update": (*store.DB).Update, "UpdateDeferredSync": (*store.DB).UpdateDeferredSync} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
@@ -478,6 +479,7 @@ func BenchmarkUpdate(b *testing.B) {
 }
 
 func TestSurplusConnectionsAreClosed(t *testing.T) {
+	longtest.SkipSlow(t)
 	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
 	err := db.View(t.Context(), func(*store.Tx) error {
 		return db.View(t.Context(), func(*store.Tx) error { return insertDeferred(t, db, "text") })

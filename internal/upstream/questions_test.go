@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
@@ -183,6 +184,7 @@ func TestQuestionOfAbandonedCallIsDeclined(t *testing.T) {
 }
 
 func TestTimeoutStopsDuringQuestion(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	s := newAskingSet(t, upstream.Config{}, 5*time.Second, colour)
 	r, err := s.Call(t.Context(), asking("ask", func(ctx context.Context, _ tool.Question) (tool.Reply, error) {

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
 // A stopped program does not answer. It is killed after two timeouts and a ping, and a later call
 // restarts it.
 func TestHungProgramIsRestarted(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel() // takes seconds
 	server := brokenServer(t, "good")
 	server.Timeout = 2 * time.Second
@@ -52,6 +54,7 @@ func TestHungProgramIsRestarted(t *testing.T) {
 
 // A program that answers a ping is not killed, even if many calls of a tool time out.
 func TestSlowToolDoesNotRestartProgram(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel() // takes seconds
 	server := brokenServer(t, "good")
 	server.Timeout = time.Second

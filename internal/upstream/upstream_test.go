@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -294,6 +295,7 @@ func TestServerRequestsAreRefused(t *testing.T) {
 }
 
 func TestFallbackToOlderProtocol(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel() // takes seconds
 	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "dies of news"), brokenServer(t, "ignores news")}})
 	for _, name := range []string{"dies of news", "ignores news"} {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -42,6 +43,7 @@ None
 `
 
 func TestHostFileToolsOnChangingWorkspace(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)

@@ -3,12 +3,14 @@ package process
 import (
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
 // The zygote has a descriptor of each worker, so the descriptors that it receives for a
 // new one have every number up to some hundreds.
 func TestManySandboxesAreOpenAtOnce(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -77,6 +78,7 @@ func TestStoppedZygoteIsReplaced(t *testing.T) {
 }
 
 func TestStoppedKeeperIsReplaced(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -62,13 +63,16 @@ func Cases() []Case {
 }
 
 // Run tests that a backend keeps every promise, and after each attack that it serves the next
-// execution and has released all resources.
+// execution and has released all resources. Cases with a deadline of their own are slow.
 func Run(t *testing.T, setup Setup) {
 	b := setup.Open(t)
 	s := newScene(t, setup)
 	s.waitForCleanup(t, b)
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
+			if c.Time > 0 { // most last as long
+				longtest.SkipSlow(t)
+			}
 			reason, excepted := setup.Exceptions[c.Name]
 			if excepted {
 				c.Time = exceptionTime

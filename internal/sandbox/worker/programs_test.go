@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
@@ -80,6 +81,7 @@ func TestPrograms(t *testing.T) {
 
 // A worker that the zygote forked before it imported everything must behave as any other.
 func TestProgramsInTheFirstWorker(t *testing.T) {
+	longtest.SkipSlow(t)
 	own := []program{
 		{"little is imported", "import sys\n[m for m in ('asyncio', 'multiprocessing', 'subprocess', 'logging', 'csv', 'random', 'inspect', 'dataclasses', 'socket', 'selectors', 'pathlib', 'decimal', 'uuid') if m in sys.modules]", "", value(`[]`)},
 		{"statistics is a module", "import statistics as s\n[statistics is s, type(s).__name__, s.__name__, 'mean' in dir(s), s.mean([1, 2]), hasattr(s, 'nothing'), '__getattr__' in vars(s)]", "", value(`[true,"module","statistics",true,1.5,false,false]`)},
