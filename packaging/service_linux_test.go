@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // built is the directory of the programs, "" until a test needs them.
@@ -150,6 +152,7 @@ func (m machine) boot(files map[string]string) {
 // The unit runs under a real systemd: it becomes ready, executes code with full isolation, reloads,
 // answers the watchdog and stops.
 func TestService(t *testing.T) {
+	longtest.SkipSlow(t)
 	need(t, "REQUIRE_SYSTEMD", "systemd-nspawn")
 	m := machine{t, filepath.Join("/var/tmp", "sandpiper-"+strings.ToLower(t.Name())+time.Now().Format("150405.000"))}
 	if err := os.MkdirAll(filepath.Join(m.dir, "results"), 0o755); err != nil {

@@ -38,6 +38,7 @@ var examples = []struct {
 // mode it receives our tool definitions, the code and its result. The arguments that the
 // model of the direct client would write are not counted.
 func TestExamplesSaveTokens(t *testing.T) {
+	longtest.SkipSlow(t)
 	if runtime.GOOS != "linux" {
 		t.Skip("examples run in the sandbox, which needs Linux")
 	}

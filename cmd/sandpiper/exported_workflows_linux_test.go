@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // writeEntry is an exported workflow that writes an entry of the ledger.
@@ -170,6 +172,7 @@ func TestExportedWorkflowAsks(t *testing.T) {
 
 // Only the clients of a tenant see its exported workflows, and are notified of them.
 func TestExportedWorkflowsAreOfOneTenant(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	alice, bob := "0123456789-of-alice", "0123456789-of-bob--"

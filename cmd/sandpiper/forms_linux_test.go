@@ -122,6 +122,7 @@ func (s formSession) noValues() {
 // TestFillGovernmentForm fills in the form of an authority from a file of the workspace: the
 // model passes on tokens, the person answers the rest, and the PDF has the values.
 func TestFillGovernmentForm(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	s := newFormSession(t, "2025-11-25", `{"elicitation":{}}`, map[string]string{"permit.pdf": string(formtest.Application()), "letter.txt": letter, "family.csv": family})
 	if text := s.call("inspect_form", map[string]any{"file": "permit.pdf"}); !strings.Contains(text, `{"name":"sex","label":"Sex","type":"choice","page":1,"required":true,"options":[{"value":"Female"},{"value":"Male"},{"value":"Other"}]}`) {

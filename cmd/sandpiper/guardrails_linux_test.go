@@ -89,6 +89,7 @@ func TestPassthroughMarksServerTextAsData(t *testing.T) {
 }
 
 func TestGuardrailsOff(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	for config, want := range map[string][2]bool{ // image link unescaped, marked as data

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // hiddenKey is the secret of the API, which code must not see.
@@ -213,6 +215,7 @@ func TestDryRunPlansAPost(t *testing.T) {
 }
 
 func TestResumedExecutionDoesNotRepeatAPost(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	a, s := newNetwork(t, "")
 	dir := s.cmd.Dir

@@ -123,6 +123,7 @@ func TestTwoDaemonsRunEachScheduleOnceDespiteAKill(t *testing.T) {
 
 // A due time that passed while no daemon was running is run once, by one of two.
 func TestMissedRunAfterRestart(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := scheduled(t, 2, -20*time.Minute)
@@ -192,6 +193,7 @@ func (s *served) tool(name, args string) string {
 
 // An agent creates a schedule, which the person approves on the command line.
 func TestAgentCreatesASchedule(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := scheduled(t, 1, time.Minute)

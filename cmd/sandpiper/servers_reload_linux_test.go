@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // reloading starts a daemon with servers, and returns functions that replace them.
@@ -87,6 +89,7 @@ func TestLiveSessionSeesReloadedServers(t *testing.T) {
 }
 
 func TestReloadDuringExecution(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	s, reload := reloading(t, calculator+weather)
 	s.ask("s", `
@@ -118,6 +121,7 @@ func runIn(t *testing.T, dir string, want int, args ...string) string {
 }
 
 func TestServersCommandsChangeARunningDaemon(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	s, _ := reloading(t, calculator)
 	dir := s.cmd.Dir

@@ -16,6 +16,7 @@ import (
 // imported on another machine, which has another master key. There a person approves the call,
 // and the execution is resumed.
 func TestTenantMovesToAnotherMachine(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	a := newApprovalClient(t, "2025-11-25", `{}`, "")
 	a.sendCall("save_skill", `{"name":"double","code":"def run(x): return 2*x","description":"Doubles"}`, "")

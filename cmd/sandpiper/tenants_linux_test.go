@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // answer calls execute_code and returns the body of the response.
@@ -31,6 +33,7 @@ func (v *visitor) toolText(name, args string) string {
 // process is refused within a second, in every revision of the protocol, and its executions and
 // live interpreters end. Deleting it while the daemon runs leaves nothing of it.
 func TestTenantIsSuspendedAndDeletedWhileServed(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	upper, lower := "0123456789-of-upper", "0123456789-of-lower"

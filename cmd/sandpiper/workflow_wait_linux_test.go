@@ -138,6 +138,7 @@ func TestWorkflowWaitsAcrossKills(t *testing.T) {
 
 // A schedule runs the text that the workflow has when the run starts.
 func TestScheduleRunsWorkflow(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := payBooks(t, "schedules:\n  - {name: monthly, cron: \"@monthly\", run: {workflow: pay}, inputs: {first: 1}}\n")

@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
 // The trimmed module must have every file that Install reads, with the same content.
 func TestTrimKeepsWhatIsInstalled(t *testing.T) {
+	longtest.SkipSlow(t)
 	from, err := command("go", "list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
 		t.Fatal(err)

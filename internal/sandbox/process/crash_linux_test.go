@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -90,6 +91,7 @@ func beDaemon(config string) {
 }
 
 func TestKilledDaemonLeavesNothing(t *testing.T) {
+	longtest.SkipSlow(t)
 	h := newHost(t)
 	neighbour := h.backend(nil)
 	_, undisturbed := h.start(neighbour, "c", "import time\nprint(1)\ntime.sleep(3)\nresult = 'whole'")

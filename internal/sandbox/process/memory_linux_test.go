@@ -3,11 +3,13 @@ package process
 import (
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
 // The limit applies to memory in use, and an allocation that would exceed it raises MemoryError.
 func TestMemoryInUseIsLimited(t *testing.T) {
+	longtest.SkipSlow(t)
 	h := newHost(t)
 	b := h.backend(nil)
 	for _, c := range []struct {

@@ -119,6 +119,7 @@ func TestProbeReportsAllLayers(t *testing.T) {
 }
 
 func TestProbeReportsMissingLayer(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	h := newHost(t)
 	for _, off := range longtest.Rows([]string{"seccomp", "landlock", "net", "pid", "rlimits", "no_new_privs", "capabilities"}, 0, 3) {

@@ -59,6 +59,7 @@ func (h *host) runEight(b *Backend) {
 }
 
 func TestStoppedZygoteIsReplaced(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	h := newHost(t)
 	b := h.backend(nil)

@@ -245,6 +245,7 @@ func TestInstallReplacesDamagedTree(t *testing.T) {
 }
 
 func TestRetiredTreeIsRemovedWhenUnused(t *testing.T) {
+	longtest.SkipSlow(t)
 	dir := t.TempDir()
 	running := install(t, python.Config{Dir: dir})
 	name := filepath.Base(filepath.Dir(running.Dir()))

@@ -21,6 +21,7 @@ type Case struct {
 	Steps  []Step
 	Limits sandbox.Limits
 	Time   time.Duration // deadline of each step; 0 means 30 seconds, which no step may reach
+	Slow   bool          // takes seconds
 	// Ends are further allowed endings of the last step, as "status" or "status:limit". Always
 	// allowed, unless Must is set, are completion without a result and an OSError or
 	// MemoryError.

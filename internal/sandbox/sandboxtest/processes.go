@@ -26,7 +26,7 @@ try:
         made += 1
 except OSError: pass
 result = made if made >= 32 else 0`)},
-		{Name: "recursive fork bomb", Promise: bounded, Layers: layers("rlimits cgroups"), Limits: few, Steps: single(`
+		{Name: "recursive fork bomb", Slow: true, Promise: bounded, Layers: layers("rlimits cgroups"), Limits: few, Steps: single(`
 count, hold = tmp("count", b""), os.pipe()
 def bomb(depth):
     for _ in range(6):

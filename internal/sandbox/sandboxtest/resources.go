@@ -59,7 +59,7 @@ for folder in ("/tmp", "/dev/shm"):
         for _ in range(60): f.write(bytes(1 << 20))
 held = [os.urandom(1 << 20) for i in range(120)]
 time.sleep(1); result = "240 MB"`)},
-		{Name: "memory of many processes", Promise: memory, Layers: layers("cgroups"), Limits: small, Ends: ended, Steps: single(`
+		{Name: "memory of many processes", Slow: true, Promise: memory, Layers: layers("cgroups"), Limits: small, Ends: ended, Steps: single(`
 import array
 r, w = os.pipe()
 pids = []
@@ -197,7 +197,7 @@ result = Trap(note=1)`)},
 			Steps: single(`
 def f(): f()
 f()`)},
-		{Name: "recursion above the interpreter's limit", Promise: "A stack overflow affects only its own worker.", NotShown: byHost,
+		{Name: "recursion above the interpreter's limit", Slow: true, Promise: "A stack overflow affects only its own worker.", NotShown: byHost,
 			Ends: append([]string{"crashed", "raised:RecursionError"}, ended...), Must: true,
 			Steps: single(`
 sys.setrecursionlimit(10**9)

@@ -63,14 +63,15 @@ func Cases() []Case {
 }
 
 // Run tests that a backend keeps every promise, and after each attack that it serves the next
-// execution and has released all resources. Cases with a deadline of their own are slow.
+// execution and has released all resources. Cases that are slow or have a deadline of
+// their own run in slow tests only.
 func Run(t *testing.T, setup Setup) {
 	b := setup.Open(t)
 	s := newScene(t, setup)
 	s.waitForCleanup(t, b)
 	for _, c := range Cases() {
 		t.Run(c.Name, func(t *testing.T) {
-			if c.Time > 0 { // most last as long
+			if c.Slow || c.Time > 0 { // most last until their deadline
 				longtest.SkipSlow(t)
 			}
 			reason, excepted := setup.Exceptions[c.Name]
