@@ -63,6 +63,7 @@ func TestApprovalSurvivesDaemonRestart(t *testing.T) {
 // A denial survives kill -9 of its daemon: the question is not repeated, and the code
 // receives the denial.
 func TestDenialSurvivesDaemonRestart(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	for _, version := range testedVersions {
 		t.Run(version, func(t *testing.T) {
@@ -137,6 +138,7 @@ func TestFormIsAnsweredAfterDaemonRestart(t *testing.T) {
 // If the daemon is killed between the approval and the end of the call, the call is made
 // once, or it is reported as unknown and made at most once.
 func TestApprovedCallIsNotRepeatedAfterKill(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	for range kills(3) {
 		p := newApprovalClient(t, "2025-11-25", `{}`, "")

@@ -208,6 +208,7 @@ func (p *approvalClient) resumeExecution(id, more string) clientMessage {
 }
 
 func TestSuspendedExecutionIsApprovedAtTheCommandLine(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	for _, version := range testedVersions {
 		t.Run(version, func(t *testing.T) {
@@ -362,6 +363,7 @@ func (p *approvalClient) twoForms() []shownForm {
 }
 
 func TestTwoCallsWaitConcurrently(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	for _, version := range testedVersions {
 		capabilities := formCapabilities[version]

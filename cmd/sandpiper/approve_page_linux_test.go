@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // browser is a browser without scripts that opens pages of a daemon.
@@ -89,6 +91,7 @@ func (v *visitor) suspendedCall(email string) (execution, asked string) {
 // Nobody else can: not without a session, from another site, with another scope or as another
 // tenant.
 func TestPersonApprovesOnThePage(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	tokenA, tokenB := "0123456789-of-acme", "0123456789-of-other"

@@ -91,6 +91,7 @@ func TestCommandShowsWhatItWaitsFor(t *testing.T) {
 }
 
 func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	home := t.TempDir()

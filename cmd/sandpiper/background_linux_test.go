@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // command runs a command on the data directory and returns its output.
@@ -51,6 +53,7 @@ result = paid["amount"]`
 
 // The daemon is killed while the execution has no process. Of two others, one resumes it.
 func TestWaitingExecutionIsResumedOnceAfterKill(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := books(t)
@@ -86,6 +89,7 @@ result = "done"`
 
 // The daemon is killed while the code runs. Another daemon, which is running already, takes over.
 func TestBackgroundExecutionIsTakenOverAfterKill(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	dir, ledger := books(t)

@@ -39,6 +39,7 @@ type killStats struct{ kills, resumed, fresh, once, unknown, happened int }
 // each write was made exactly once, or it was reported as unknown and made at most once.
 // TEST_KILLS sets the number of kills; 10, as with LONG_TESTS, finds obvious errors.
 func TestNoWriteIsRepeatedAfterKills(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	kills := kills(10)

@@ -120,6 +120,7 @@ func awaitAuditLines(t *testing.T, n int, dir string, words ...string) (found []
 }
 
 func TestCodeSendsRequests(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	a, s := newNetwork(t, "")
 	r := s.call("", strings.NewReplacer("URL", a.url(), "PORT", a.url()[strings.LastIndexByte(a.url(), ':')+1:], "KEY", fmt.Sprintf("%q", hiddenKey)).Replace(codeOfRequests))

@@ -192,6 +192,7 @@ func (s *spaces) Read(p []byte) (int, error) {
 }
 
 func TestIdleConnectionsDoNotBlockOthers(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
 	d := serveHTTP(t, "", "")

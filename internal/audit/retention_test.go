@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
 // size of all files of a log.
@@ -196,6 +197,7 @@ func eachLine(t *testing.T, cfg audit.Config, name string, do func(s state, all 
 }
 
 func TestVerifyFindsChangeOfAnyLine(t *testing.T) {
+	longtest.SkipSlow(t)
 	whole := config(t)
 	whole.MaxBytes = 1200
 	for range 14 {

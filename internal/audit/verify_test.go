@@ -219,6 +219,7 @@ func (h hand) found(t *testing.T, cfg audit.Config, name string) {
 }
 
 func TestVerifyFindsChangeOfAnyByte(t *testing.T) {
+	longtest.SkipSlow(t)
 	cfg := config(t)
 	write(t, cfg, 2)
 	s := read(t, cfg)

@@ -19,6 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -184,6 +185,7 @@ func overwrite(path, content string) error {
 }
 
 func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel() // each change takes a second
 	data := filepath.Join(t.TempDir(), "data")
 	s := newServerIn(t, data, mcpserver.Standard, fake.New(fake.Config{}))

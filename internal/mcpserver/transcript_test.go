@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
@@ -30,6 +31,7 @@ var update = flag.Bool("update", false, "write the answers of the server to the 
 // transcript, in which "> " marks the client and "< " the server. Consecutive lines of the client are
 // sent together; then the test reads until the server has answered all calls in them.
 func TestTranscripts(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -31,6 +31,7 @@ func examples(t *testing.T) (s *upstream.Set, root string) {
 }
 
 func TestExampleServers(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	s, root := examples(t)
 	if err := os.Symlink("/etc", filepath.Join(root, "out")); err != nil {

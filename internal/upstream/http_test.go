@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -101,6 +102,7 @@ func TestHeadersAreSentWithEveryRequest(t *testing.T) {
 }
 
 func TestHTTPErrors(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	status := func(code int, kind, body string) func(http.ResponseWriter, request) {
 		return func(w http.ResponseWriter, _ request) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
@@ -106,6 +107,7 @@ func TestCallThatDoesNotEndIsCancelledAfterTheTimeout(t *testing.T) {
 }
 
 func TestCallThatWaitsForAStartGoesToTheNewServer(t *testing.T) {
+	longtest.SkipSlow(t)
 	t.Parallel()
 	hangs, works := brokenServer(t, "hangs"), askingServer(t, "hangs")
 	hangs.StartTimeout = time.Hour

@@ -293,6 +293,7 @@ func write(t *testing.T, path, text string) {
 }
 
 func TestResolveReportsMissingWheel(t *testing.T) {
+	longtest.SkipSlow(t)
 	p := newFixture(t)
 	p.wheel("elsewhere-1.0-cp314-cp314-win_amd64", "", file{name: "elsewhere.py"})
 	p.wheel("needy-1.0-py3-none-any", "absent>=3", file{name: "needy.py"})
@@ -339,6 +340,7 @@ func TestResolveNeverBuilds(t *testing.T) {
 }
 
 func TestInstallRejectsChangedWheel(t *testing.T) {
+	longtest.SkipSlow(t)
 	p := newFixture(t)
 	path := p.wheel("one-1.0-py3-none-any", "", file{name: "one.py", text: "honest = 1\n"})
 	p.lock()

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/model"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/model/modeltest"
@@ -196,6 +197,7 @@ func TestGenerateReportsAnswersWithoutAProgram(t *testing.T) {
 }
 
 func TestGenerateRetriesTemporaryErrors(t *testing.T) {
+	longtest.SkipSlow(t)
 	for name, failed := range map[string]modeltest.Reply{
 		"429":             {Status: 429, RetryAfter: "0", Code: "rate_limit_error"},
 		"500":             {Status: 500, RetryAfter: "0", Code: "api_error"},
@@ -337,6 +339,7 @@ func TestBudgetLimitsRequests(t *testing.T) {
 
 // Requests that fail midway count too, so that an endpoint cannot use up more than the budget.
 func TestBudgetCountsRepeatedRequests(t *testing.T) {
+	longtest.SkipSlow(t)
 	long := modeltest.Reply{Text: strings.Repeat("words ", 4000), Cut: true}
 	each(t, replies(long), func(t *testing.T, e *modeltest.Endpoint, cfg model.Config) {
 		cfg.Budget = 5000

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
@@ -58,6 +59,7 @@ func runModules(t *testing.T, servers []codegen.Server) {
 }
 
 func TestModulesOfHostileSchemasHaveAllowedSyntax(t *testing.T) {
+	longtest.SkipSlow(t)
 	for name, schema := range hostileSchemas() {
 		d := definition(schema)
 		d.Output = d.Input

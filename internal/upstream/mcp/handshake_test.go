@@ -20,6 +20,7 @@ import (
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
 )
@@ -264,6 +265,7 @@ func TestHandshakeOverStreamsFails(t *testing.T) {
 // TestSlowStartOverHTTP uses a server of the newer era that answers only after the timeout of
 // server/discover.
 func TestSlowStartOverHTTP(t *testing.T) {
+	longtest.SkipSlow(t)
 	s := sdk.NewServer(&sdk.Implementation{Name: "slow", Version: "1"}, nil)
 	newer := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, &sdk.StreamableHTTPOptions{Stateless: true})
 	var mu sync.Mutex
