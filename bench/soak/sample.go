@@ -34,7 +34,7 @@ var gauges = []gauge{
 	{"mounts of the host", "", 0, 2, 0},
 	{"mounts of the keepers", "", 0, 2, 0},
 	{"cgroups", "", 0.10, 8, 0},
-	{"disk", "MB", 0.10, 0, 1 << 10}, // the records of executions are kept
+	{"disk", "MB", 0.10, 8 * mb, 600}, // the records of executions are kept
 }
 
 // Sample has the values of all gauges at one moment.
