@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -67,8 +68,9 @@ func (a *app) runDoctor(ctx context.Context) error {
 
 // temporaryDataDir creates a directory to use in place of a data directory that does not exist, since
 // doctor must not create that. It is in the next parent that exists, so that it has the same file
-// system. It returns "" if the data directory exists, or if nothing can be created there, which
-// opening the data directory reports.
+// system. Its name is no longer than the default one, since sockets have short paths. It returns "" if
+// the data directory exists, or if nothing can be created there, which opening the data directory
+// reports.
 func temporaryDataDir(dir string) string {
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return ""
@@ -77,8 +79,8 @@ func temporaryDataDir(dir string) string {
 	for !isDir(parent) && parent != filepath.Dir(parent) {
 		parent = filepath.Dir(parent)
 	}
-	temporary, err := os.MkdirTemp(parent, ".sandpiper-doctor-")
-	if err != nil {
+	temporary := filepath.Join(parent, ".sp-"+rand.Text()[:5])
+	if os.Mkdir(temporary, 0o700) != nil {
 		return ""
 	}
 	return temporary

@@ -37,13 +37,18 @@ func (NoHost) Call(context.Context, string, []byte) ([]byte, error) {
 func (NoHost) Output([]byte) error { return nil }
 
 // MemoryProbe is code that allocates twice the variable limit in four processes, each well
-// below it.
+// below it. It waits for a kill, which can take seconds on a busy machine.
 const MemoryProbe = `
 import os, time
 for i in range(4):
     if os.fork() == 0:
-        held = b"x" * (limit // 2)
-        time.sleep(2)
-        os._exit(0)
-time.sleep(1.5)
+        try:
+            held = b"x" * (limit // 2)
+            time.sleep(15)
+        finally:
+            os._exit(0)
+for i in range(150):
+    if os.waitpid(-1, os.WNOHANG)[0]:
+        break
+    time.sleep(0.1)
 `

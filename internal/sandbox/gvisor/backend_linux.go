@@ -83,7 +83,7 @@ const maxPath = 107 - len("/zzzzz/runsc-zzzzz.sock")
 func checkPath(dir string) error {
 	if len(dir) > maxPath { // runsc would create its sockets in /tmp
 		return fault.New(fault.Unavailable, "the path %s is too long for the sockets of runsc", dir).
-			WithHint("set data_dir to a path that is shorter by %d bytes", len(dir)-maxPath)
+			WithHint("set data_dir to a path of at most %d bytes", maxPath-len("/run/")-len(filepath.Base(dir)))
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func (p *probeResult) run(ctx context.Context, spec sandbox.Spec, in *attempts) 
 	p.opened = time.Since(began)
 	v := s.(*box).vm
 	p.programs = map[string]confinement{"QEMU": confinementOf(v.qemu), "virtiofsd": confinementOf(v.sharing)}
-	vars, _ := json.Marshal(map[string]any{"canary": "/proc/1/cmdline"})
+	vars, _ := json.Marshal(map[string]any{"canary": "/proc/1/cmdline", "limit": spec.Limits.MemoryBytes})
 	out, err := s.Run(ctx, sandbox.Program{ID: "probe", Code: probeCode, Vars: vars}, sandbox.NoHost{})
 	if err == nil && out.Status != sandbox.Completed {
 		err = fmt.Errorf("the probe ended with status %s: %s %s", out.Status, out.Error, out.Traceback)
@@ -109,20 +109,9 @@ func (p *probeResult) run(ctx context.Context, spec sandbox.Spec, in *attempts) 
 	if err != nil || p.memory.Status != "" {
 		return err
 	}
-	p.memory, err = s.Run(ctx, sandbox.Program{ID: "probe", Code: memoryCode}, sandbox.NoHost{})
+	p.memory, err = s.Run(ctx, sandbox.Program{ID: "probe", Code: sandbox.MemoryProbe, Vars: vars}, sandbox.NoHost{})
 	return err
 }
-
-// memoryCode allocates twice the limit of the probe in four processes, each below it.
-const memoryCode = `
-import os, time
-for i in range(4):
-    if os.fork() == 0:
-        held = b"x" * (64 << 20)
-        time.sleep(60)
-        os._exit(0)
-time.sleep(60)
-`
 
 // confinement describes the isolation of a process on the host, as the kernel reports it.
 type confinement struct {

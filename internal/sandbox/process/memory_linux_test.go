@@ -85,3 +85,12 @@ func TestMemoryErrorLeavesInterpreterUsable(t *testing.T) {
 		}
 	}
 }
+
+// Code that fails before the first measurement has used memory, also without a cgroup.
+func TestMemoryOfShortCodeIsMeasured(t *testing.T) {
+	h := newHost(t)
+	b := h.backend(func(c *Config) { c.Disabled = []string{"cgroups"} })
+	if out := h.run(b, h.spec("a"), "bytearray(1 << 40)"); out.Limit != sandbox.LimitMemory || out.Usage.MemoryPeak < 1<<20 {
+		t.Errorf("%+v", out)
+	}
+}
