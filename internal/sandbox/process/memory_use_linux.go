@@ -37,20 +37,21 @@ func kilobytes(s string) int64 { return max(0, number(strings.TrimSuffix(s, " kB
 // memoryOfAll returns the memory of a worker with all its processes, the worker first, and its
 // scratch files. The cheap sum counts shared pages in each process and mapped scratch files
 // twice; the exact one is computed only if the cheap one comes near limit, and only until it
-// exceeds limit.
-func memoryOfAll(pids []int, limit int64) int64 {
+// exceeds limit. It contains a share of what the worker has inherited of its zygote, which does
+// not count.
+func memoryOfAll(pids []int, limit, inherited int64) int64 {
 	files, devices := scratchFiles(pids[0])
-	used := files + sum(pids, func(pid int) int64 { return memoryOf(pid).resident })
-	if used <= limit/4*3 {
-		return used
+	cheap := files + sum(pids, func(pid int) int64 { return memoryOf(pid).resident })
+	if cheap <= limit/4*3 {
+		return cheap
 	}
-	used = files
+	used := files
 	for _, pid := range pids {
 		if used += exactMemory(pid, devices); used > limit {
 			break
 		}
 	}
-	return used
+	return min(used, cheap-inherited)
 }
 
 func sum(pids []int, of func(int) int64) int64 {

@@ -119,7 +119,7 @@ func (m *memoryWatch) check(w *process, limit int64, kills bool) (free int64) {
 		if len(pids) > fewProcesses {
 			yieldProcessors(pids)
 		}
-		used := memoryOfAll(pids, limit)
+		used := memoryOfAll(pids, limit, w.inherited.resident)
 		m.used.peak = max(m.used.peak, used)
 		m.used.over = used > limit
 		free = min(free, limit-used)

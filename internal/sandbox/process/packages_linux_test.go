@@ -121,7 +121,20 @@ func TestPreloadDoesNotCountTowardsMemoryLimit(t *testing.T) {
 	h.packages(map[string]string{"large.py": "held = b'x' * (400 << 20)\n"})
 	const code = "held = b'x' * (300 << 20)\nlen(held) >> 20" // in use: zeros would only be reserved
 	ahead := h.backend(func(c *Config) { c.Preload = []string{"large"} })
-	wantResult(t, h.run(ahead, h.spec("a"), code), "300")
+	s, err := ahead.Open(t.Context(), h.spec("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	out, err := s.Run(t.Context(), sandbox.Program{ID: "test", Code: code}, sandbox.NoHost{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantResult(t, out, "300")
+	w := s.(*box).w
+	if got := memoryOfAll([]int{w.hostPID()}, 500<<20, w.inherited.resident); got < 290<<20 || got > 330<<20 {
+		t.Errorf("%d MB are in use, want about 300", got>>20)
+	}
 	if out := h.run(ahead, h.spec("a"), "bytes(700 << 20)"); out.Limit != sandbox.LimitMemory {
 		t.Errorf("the limit on memory is gone: %+v", out)
 	}

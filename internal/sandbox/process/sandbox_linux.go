@@ -73,7 +73,7 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	out.Usage.Wall = time.Since(started)
 	out.Usage.MemoryPeak = max(x.w.group.peakBytes(), soft.peak)
 	if out.Usage.MemoryPeak == 0 && out.Limit == sandbox.LimitMemory { // before the first measurement
-		out.Usage.MemoryPeak = memoryOfAll(descendants(x.w.hostPID(), nil), x.limits.MemoryBytes)
+		out.Usage.MemoryPeak = memoryOfAll(descendants(x.w.hostPID(), nil), x.limits.MemoryBytes, x.w.inherited.resident)
 	}
 	if diskLimit != "" {
 		x.dead = true
