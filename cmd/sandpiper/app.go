@@ -39,7 +39,7 @@ type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	config         string        // --config
-	untrusted      bool          // the warning about untrusted files was printed
+	loaded         bool          // the configuration was loaded before
 	json           bool          // --json or --json-lines
 	jsonLines      bool          // --json-lines
 	tenant         string        // --tenant; "" for a command without that flag

@@ -11,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -96,20 +97,26 @@ func (a *app) installProgress(title string) func(stage string, done, total int) 
 	}
 }
 
-// loadConfig loads the configuration for the working directory. It warns once about files
-// that are not trusted.
+// loadConfig loads the configuration for the working directory. The first time, it enters the user
+// namespace with subordinate ids that the configuration asks for, and warns about files that are
+// not trusted.
 func (a *app) loadConfig(flags map[string]string) (*config.Config, error) {
 	cfg, err := daemon.Load(config.Sources{File: a.config, Flags: flags})
 	if err != nil {
 		return nil, err
 	}
-	if !a.untrusted && len(cfg.Untrusted) > 0 {
+	if cfg.SubordinateUIDs && !a.loaded {
+		if err := process.EnterSubordinate(); err != nil {
+			return nil, err
+		}
+	}
+	if !a.loaded && len(cfg.Untrusted) > 0 {
 		dir, err := os.Getwd()
 		if err != nil {
 			return nil, fmt.Errorf("find the working directory: %w", err)
 		}
 		a.warn("not read, because it is not trusted: " + strings.Join(cfg.Untrusted, ", ") + " in " + dir + "; sandpiper trust shows its effects")
 	}
-	a.untrusted = true
+	a.loaded = true
 	return cfg, nil
 }

@@ -60,6 +60,8 @@ type Config struct {
 	Sessions   execution.Sessions // live interpreters; zero fields mean the defaults of execution
 	Packages   packages.Config    // of the default package layer; LockFile and LayerDir are always set
 	Preload    []string           // modules imported in the zygote of the default package layer
+	// SubordinateUIDs gives the tenants of an ordinary user the ids of /etc/subuid.
+	SubordinateUIDs bool
 	// PackageLayers are further layers by name, and PackageLayer is the name of the layer
 	// that code may import from: one of them, DefaultPackageLayer or NoPackageLayer.
 	PackageLayers map[string]PackageLayer

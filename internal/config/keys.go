@@ -87,6 +87,7 @@ var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys
 	"sandbox.runsc":              func(d *draft, s setting) error { return directory(&d.Runsc, d, s) },
 	"sandbox.epoll":              func(d *draft, s setting) error { return boolean(&d.Epoll, s) },
 	"sandbox.namespaces":         func(d *draft, s setting) error { return oneOf(&d.Namespaces, s, "shared", "own") },
+	"sandbox.subordinate_uids":   func(d *draft, s setting) error { return boolean(&d.SubordinateUIDs, s) },
 	"sandbox.microvm.kernel":     func(d *draft, s setting) error { return directory(&d.MicroVM.Kernel, d, s) },
 	"sandbox.microvm.accel":      func(d *draft, s setting) error { return oneOf(&d.MicroVM.Accel, s, "kvm", "tcg") },
 	"sandbox.timeout":            func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },

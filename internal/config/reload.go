@@ -14,7 +14,7 @@ import (
 func (c *Config) fixed() map[string]any {
 	h := &c.HTTP
 	return map[string]any{
-		"sandbox.runsc": &c.Runsc, "sandbox.namespaces": &c.Namespaces, "sandbox.epoll": &c.Epoll, "sandbox.microvm": &c.MicroVM, "sandbox.restricted": &c.Restricted, "sandbox.concurrency": &c.Admit.Concurrent, "sandbox.queue": &c.Admit.Queued,
+		"sandbox.runsc": &c.Runsc, "sandbox.namespaces": &c.Namespaces, "sandbox.subordinate_uids": &c.SubordinateUIDs, "sandbox.epoll": &c.Epoll, "sandbox.microvm": &c.MicroVM, "sandbox.restricted": &c.Restricted, "sandbox.concurrency": &c.Admit.Concurrent, "sandbox.queue": &c.Admit.Queued,
 		"sandbox.packages": &c.Packages.Requirements, "sandbox.requirements": &c.Packages.RequirementsFile, "sandbox.wheels": &c.Packages.WheelDir, "sandbox.preload": &c.Preload,
 		"sessions.idle": &c.Sessions.Idle, "sessions.living": &c.Sessions.Live, "recent_code": &c.RecentCode, "background": &c.Background,
 		"data_dir": &c.DataDir, "cache_dir": &c.CacheDir, "log": &c.Log, "audit": &c.Audit, "telemetry": &c.Telemetry, "search": &c.Search, "tasks": &c.Tasks,

@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
@@ -54,7 +55,7 @@ func (d *data) open() (err error) {
 	}
 	d.process = journal.NewProcess(d.sub("processes"), func() ([]byte, error) { return d.derive("journal", "the journal", true) })
 	d.homes, err = home.Open(ctx, home.Config{
-		Root: cfg.DataDir, Quota: cfg.Workspace.Quota, Results: cfg.Workspace.Results, Modules: cfg.Modules.register(), Settings: d.homeSettings, RecentCode: cfg.RecentCode, KeepBackground: cfg.Background.Keep, Learn: d.keepUses(),
+		Root: cfg.DataDir, FirstUID: process.FirstUID, UIDs: process.TenantUIDs(), Quota: cfg.Workspace.Quota, Results: cfg.Workspace.Results, Modules: cfg.Modules.register(), Settings: d.homeSettings, RecentCode: cfg.RecentCode, KeepBackground: cfg.Background.Keep, Learn: d.keepUses(),
 		Vault: d.vault, Redact: d.redact, Approvals: d.approvals, Process: d.process, RecordTokens: cfg.Telemetry.Tokens, RecordRefusal: cfg.Telemetry.Refused, Log: cfg.Log,
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ func newHome(t testing.TB, name string, all ...*home.Homes) *home.Home {
 func newTenants(t testing.TB) *home.Homes {
 	t.Helper()
 	// Code is not stored: the timer of a write would belong to the bubble of a test.
-	all, err := home.Open(context.Background(), home.Config{Root: filepath.Join(t.TempDir(), "data"), UIDs: -1, RecentCode: -1})
+	all, err := home.Open(context.Background(), home.Config{Root: filepath.Join(t.TempDir(), "data"), RecentCode: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

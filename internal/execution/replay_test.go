@@ -50,7 +50,7 @@ func newRestarts(t *testing.T) *restarts {
 func (l *restarts) restart(t *testing.T, scripts map[string]string) (setup, *home.Home) {
 	t.Helper()
 	process := journal.NewProcess(filepath.Join(l.dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
-	all, err := home.Open(t.Context(), home.Config{Root: filepath.Join(l.dir, "data"), UIDs: -1, RecentCode: -1, Process: process, Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
+	all, err := home.Open(t.Context(), home.Config{Root: filepath.Join(l.dir, "data"), RecentCode: -1, Process: process, Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
 		return approval.New(approval.Config{DB: db, Tenant: id, Key: bytes.Repeat([]byte{1}, 32)})
 	}})
 	if err != nil {

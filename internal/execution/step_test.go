@@ -14,7 +14,7 @@ import (
 func TestStepSucceedsIfLogFails(t *testing.T) {
 	s := sessions(t, execution.Sessions{})
 	root := filepath.Join(t.TempDir(), "data")
-	all, err := home.Open(t.Context(), home.Config{Root: root, UIDs: -1, RecentCode: -1})
+	all, err := home.Open(t.Context(), home.Config{Root: root, RecentCode: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

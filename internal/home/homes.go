@@ -35,8 +35,8 @@ type Config struct {
 	Quota    workspace.Quota // of each workspace, checked before the host writes; zero means no limit
 	Results  Results         // retention of result files; zero means unlimited
 	Idle     int             // unused homes that stay open; 0 means 64, negative means none
-	FirstUID int             // as root, the first host uid for tenants; 0 means 200000
-	UIDs     int             // number of host uids; 0 means 65536
+	FirstUID int             // the first host uid for tenants
+	UIDs     int             // number of host uids; 0 means that tenants share that of the daemon
 	Modules  string          // key of the generated modules of all tenants; "" means none
 	Log      *slog.Logger    // nil means discard
 
@@ -68,12 +68,6 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Idle == 0 {
 		c.Idle = 64
-	}
-	if c.FirstUID == 0 {
-		c.FirstUID = 200_000
-	}
-	if c.UIDs == 0 {
-		c.UIDs = 65_536
 	}
 	if c.RecordRefusal == nil {
 		c.RecordRefusal = func(string, string) {}

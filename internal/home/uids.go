@@ -56,23 +56,18 @@ func (t *Homes) ownerUID(path string) (int, error) {
 	}
 	uid := ownerOf(fi)
 	switch {
-	case uid == selfUID() && t.separate():
+	case uid == selfUID() && t.cfg.UIDs > 0:
 		return 0, errNoOwner
 	case uid == selfUID(), selfUID() == 0:
 		return uid, nil
 	}
 	return 0, fault.New(fault.Denied, "the tenant's workspace belongs to another user").
-		WithHint("the data directory was used by root: run Sandpiper as root, or change the owner of the files with chown -R")
-}
-
-// separate reports whether each tenant gets its own uid.
-func (t *Homes) separate() bool {
-	return selfUID() == 0 && t.cfg.UIDs > 0 && mapped(t.cfg.FirstUID, t.cfg.FirstUID+t.cfg.UIDs-1)
+		WithHint("the data directory was used by root or with sandbox.subordinate_uids: use it in the same way again, or let root change the owner of its files with chown -R")
 }
 
 // free returns a uid that owns no workspace, or the daemon's if tenants share it.
 func (t *Homes) free() (int, error) {
-	if !t.separate() {
+	if t.cfg.UIDs == 0 {
 		return selfUID(), nil
 	}
 	entries, err := os.ReadDir(t.layout.workspaces())

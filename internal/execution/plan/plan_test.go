@@ -25,7 +25,7 @@ func newLog(t *testing.T) *journal.Log {
 	t.Helper()
 	dir := t.TempDir()
 	process := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
-	all, err := home.Open(t.Context(), home.Config{Root: filepath.Join(dir, "data"), UIDs: -1, Process: process})
+	all, err := home.Open(t.Context(), home.Config{Root: filepath.Join(dir, "data"), Process: process})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -142,9 +142,9 @@ func (b *Backend) probeSpec() (sandbox.Spec, func(), error) {
 		Owner: "(probe)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: filepath.Base(dir)}},
 		Limits: sandbox.Limits{MemoryBytes: 256 << 20, Processes: 16}.WithDefaults(b.cfg.Defaults),
 	}
-	if process.NobodyUID() != 0 {
-		spec.UID = process.LastUID
-		err = os.Chown(dir, process.LastUID, process.LastUID)
+	if ids := process.TenantUIDs(); ids > 0 {
+		spec.UID = process.FirstUID + ids - 1
+		err = os.Chown(dir, spec.UID, spec.UID)
 	}
 	return spec, func() { _ = os.RemoveAll(dir) }, err
 }

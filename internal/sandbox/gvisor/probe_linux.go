@@ -168,8 +168,8 @@ func (p *probeResult) memory() sandbox.Layer {
 
 func (p *probeResult) uid() sandbox.Layer {
 	if process.NobodyUID() != 0 {
-		return sandbox.Tested("own uid", true, "files of each tenant have their own host uid, from %d; runsc itself runs as root", process.FirstUID)
+		return sandbox.Tested("own uid", true, "files of each tenant have their own host uid, from %d; runsc itself runs as root", process.FirstHostUID())
 	}
 	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "all tenants share the daemon's host uid; gVisor isolates them",
-		Remedy: "run as root to give each tenant its own uid"}
+		Remedy: "set sandbox.subordinate_uids: true if /etc/subuid grants ids to this user, or run as root"}
 }

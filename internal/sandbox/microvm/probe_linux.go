@@ -72,8 +72,8 @@ func (b *Backend) probe(ctx context.Context) (*probeResult, error) {
 		Owner: "(probe)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: filepath.Base(dir)}},
 		Limits: sandbox.Limits{MemoryBytes: 128 << 20, Processes: 32},
 	}
-	if process.NobodyUID() != 0 {
-		spec.UID = process.LastUID
+	if ids := process.TenantUIDs(); ids > 0 {
+		spec.UID = process.FirstUID + ids - 1
 		if err := os.Chown(dir, spec.UID, spec.UID); err != nil {
 			return nil, err
 		}
@@ -190,10 +190,10 @@ func (p *probeResult) limits() sandbox.Layer {
 
 func (p *probeResult) uid() sandbox.Layer {
 	if process.NobodyUID() != 0 {
-		return sandbox.Tested("own uid", true, "virtiofsd of each tenant has its own host uid, from %d, QEMU another one", process.FirstUID)
+		return sandbox.Tested("own uid", true, "virtiofsd of each tenant has its own host uid, from %d, QEMU another one", process.FirstHostUID())
 	}
 	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "QEMU and virtiofsd of all tenants have the daemon's host uid; namespaces isolate them",
-		Remedy: "run as root to give each tenant its own uid"}
+		Remedy: "set sandbox.subordinate_uids: true if /etc/subuid grants ids to this user, or run as root"}
 }
 
 func (p *probeResult) unnamed() sandbox.Layer {

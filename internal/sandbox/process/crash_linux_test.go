@@ -97,7 +97,7 @@ func TestKilledDaemonLeavesNothing(t *testing.T) {
 	_, undisturbed := h.start(neighbour, "c", "import time\nprint(1)\ntime.sleep(3)\nresult = 'whole'")
 	h.spec("a")
 	h.spec("b")
-	if hostIDs().root { // beDaemon names no uid
+	if TenantUIDs() > 0 { // beDaemon names no uid
 		for _, owner := range []string{"a", "b"} {
 			_ = os.Chown(filepath.Join(h.cfg.Roots["workspaces"], owner), FirstUID, FirstUID)
 		}

@@ -75,10 +75,10 @@ func keeperAttr(off []string, ids idMaps) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{
 		UidMappings:                ids.uid,
 		GidMappings:                ids.gid,
-		GidMappingsEnableSetgroups: ids.root,
+		GidMappingsEnableSetgroups: ids.tenants > 0,
 		Pdeathsig:                  0, // it exits when the control socket closes; a death signal would depend on the starting thread
 	}
-	if ids.root {
+	if ids.tenants > 0 {
 		a.Credential = &syscall.Credential{Uid: 0, Gid: 0} // and no supplementary groups
 	}
 	for name, flag := range map[string]uintptr{

@@ -113,9 +113,9 @@ func (b *Backend) probeSpec() (sandbox.Spec, func(), error) {
 		Owner: "(probe)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: filepath.Base(dir)}},
 		Limits: sandbox.Limits{MemoryBytes: probeMemory, Processes: 32},
 	}
-	if b.ids.root {
-		spec.UID = LastUID
-		err = os.Chown(dir, LastUID, LastUID)
+	if b.ids.tenants > 0 {
+		spec.UID = FirstUID + b.ids.tenants - 1
+		err = os.Chown(dir, spec.UID, spec.UID)
 	}
 	return spec, func() { _ = os.RemoveAll(dir) }, err
 }
@@ -223,11 +223,11 @@ func (p *probeResult) processors() sandbox.Layer {
 }
 
 func (p *probeResult) uid() sandbox.Layer {
-	if p.b.ids.root {
-		return sandbox.Tested("own uid", true, "each tenant has its own host uid, from %d", FirstUID)
+	if p.b.ids.tenants > 0 {
+		return sandbox.Tested("own uid", true, "each tenant has its own host uid, from %d", FirstHostUID())
 	}
 	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "all tenants share the daemon's host uid; namespaces isolate them",
-		Remedy: "run as root to give each tenant its own uid"}
+		Remedy: "set sandbox.subordinate_uids: true if /etc/subuid grants ids to this user, or run as root"}
 }
 
 func joinOrNone(list []string) string {

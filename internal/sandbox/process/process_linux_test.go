@@ -80,7 +80,7 @@ func (h *host) spec(owner string) sandbox.Spec {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		h.t.Fatal(err)
 	}
-	if hostIDs().root {
+	if TenantUIDs() > 0 {
 		s.UID = FirstUID + int(owner[0])
 		if err := os.Chown(dir, s.UID, s.UID); err != nil {
 			h.t.Fatal(err)

@@ -10,11 +10,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// FirstUID and LastUID bound the host ids that a daemon running as root assigns to tenants.
-const (
-	FirstUID = 200_000
-	LastUID  = 265_535
-)
+// FirstUID is the first host id that a daemon running as root assigns to tenants.
+const FirstUID = 200_000
+
+// TenantUIDs returns 0.
+func TenantUIDs() int { return 0 }
+
+// EnterSubordinate always fails.
+func EnterSubordinate() error {
+	return fault.New(fault.Unavailable, "sandbox.subordinate_uids has no effect on %s: it requires Linux", runtime.GOOS).WithHint("remove the setting")
+}
 
 // Backend does not exist on this system.
 type Backend struct{}
