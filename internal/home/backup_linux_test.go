@@ -138,7 +138,7 @@ func TestBackupDuringWritesIsConsistent(t *testing.T) {
 	loop(func(n int64) error { // as code in a sandbox does
 		return os.WriteFile(growing, bytes.Repeat([]byte("y"), int(n%7)*100_000), 0o600)
 	})
-	other := open(t, home.Config{Root: root})
+	other := open(t, home.Config{Root: root, UIDs: -1})
 	for range 8 {
 		before := saved.Load()
 		archive := backup(t, other, a.ID(), b.ID())
@@ -200,7 +200,7 @@ func TestInterruptedRestoreIsRepeated(t *testing.T) {
 	if err := r.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(acquire(t, open(t, home.Config{Root: at}), "a"), "f"); got != "content" {
+	if got := read(acquire(t, open(t, home.Config{Root: at, UIDs: -1}), "a"), "f"); got != "content" {
 		t.Errorf("the file is %q", got)
 	}
 	if _, err := home.StartRestore(at); fault.KindOf(err) != fault.Invalid {
@@ -414,7 +414,7 @@ func TestBackupOfHostileWorkspaceIsRestorable(t *testing.T) {
 	if err := os.WriteFile(outside, []byte("of the host"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ts := open(t, home.Config{Root: filepath.Join(root, "data")})
+	ts := open(t, home.Config{Root: filepath.Join(root, "data"), UIDs: -1})
 	a := acquire(t, ts, "a")
 	dir := filepath.Join(root, "data", "workspaces", "a")
 	stop := make(chan struct{})

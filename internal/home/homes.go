@@ -36,7 +36,7 @@ type Config struct {
 	Results  Results         // retention of result files; zero means unlimited
 	Idle     int             // unused homes that stay open; 0 means 64, negative means none
 	FirstUID int             // the first host uid for tenants
-	UIDs     int             // number of host uids; 0 means that tenants share that of the daemon
+	UIDs     int             // number of host uids; tenants share that of the daemon if it is not positive
 	Modules  string          // key of the generated modules of all tenants; "" means none
 	Log      *slog.Logger    // nil means discard
 

@@ -21,12 +21,20 @@ import (
 
 func open(t testing.TB, cfg home.Config) *home.Homes {
 	t.Helper()
-	ts, err := home.Open(t.Context(), cfg)
+	ts, err := home.Open(t.Context(), withUIDs(cfg))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { ts.Close() })
 	return ts
+}
+
+// withUIDs gives each tenant its own uid if root runs the test and it does not set UIDs.
+func withUIDs(cfg home.Config) home.Config {
+	if os.Geteuid() == 0 && cfg.UIDs == 0 {
+		cfg.FirstUID, cfg.UIDs = 200_000, 65_536
+	}
+	return cfg
 }
 
 func id(t testing.TB, name string) tenant.ID {

@@ -102,7 +102,7 @@ func TestRestoredTenantIsWokenForItsWork(t *testing.T) {
 		copy(key, root)
 		process := journal.NewProcess(t.TempDir(), func() ([]byte, error) { return key, nil })
 		t.Cleanup(func() { process.Close() })
-		expectWoken(t, open(t, home.Config{Root: restore(t, archive, root), Process: process}), ada, until)
+		expectWoken(t, open(t, home.Config{Root: restore(t, archive, root), UIDs: -1, Process: process}), ada, until)
 	})
 	for _, replace := range []bool{false, true} {
 		if replace {

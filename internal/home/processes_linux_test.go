@@ -59,7 +59,7 @@ func process(t *testing.T, name, root string) *exec.Cmd {
 
 // saveForever saves skills and files, and prints each one that was acknowledged.
 func saveForever(ctx context.Context, root string) error {
-	ts, err := home.Open(ctx, home.Config{Root: root})
+	ts, err := home.Open(ctx, withUIDs(home.Config{Root: root}))
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 
 // saveSome saves in the homes of several tenants and exits.
 func saveSome(ctx context.Context, root string) error {
-	ts, err := home.Open(ctx, home.Config{Root: root, Idle: 1})
+	ts, err := home.Open(ctx, withUIDs(home.Config{Root: root, Idle: 1}))
 	if err != nil {
 		return err
 	}

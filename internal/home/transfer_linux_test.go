@@ -46,7 +46,7 @@ func machine(t *testing.T, q workspace.Quota) (*home.Homes, string) {
 	process := journal.NewProcess(filepath.Join(t.TempDir(), "processes"), func() ([]byte, error) { return key, nil })
 	t.Cleanup(func() { process.Close() })
 	return open(t, home.Config{
-		Root: root, Quota: q, Process: process, Learn: time.Hour,
+		Root: root, Quota: q, UIDs: -1, Process: process, Learn: time.Hour,
 		Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
 			return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
 		},
@@ -358,7 +358,7 @@ func TestImportRefusesChangedDatabase(t *testing.T) {
 			if err := errors.Join(err, db.Close()); err != nil {
 				t.Fatal(err)
 			}
-			again := open(t, home.Config{Root: root})
+			again := open(t, home.Config{Root: root, UIDs: -1})
 			if err := again.Suspend(id(t, "acme"), ""); err != nil {
 				t.Fatal(err)
 			}

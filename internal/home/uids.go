@@ -67,7 +67,7 @@ func (t *Homes) ownerUID(path string) (int, error) {
 
 // free returns a uid that owns no workspace, or the daemon's if tenants share it.
 func (t *Homes) free() (int, error) {
-	if t.cfg.UIDs == 0 {
+	if t.cfg.UIDs <= 0 {
 		return selfUID(), nil
 	}
 	entries, err := os.ReadDir(t.layout.workspaces())

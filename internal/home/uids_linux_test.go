@@ -32,7 +32,7 @@ func asRoot(t *testing.T) {
 func TestRootAssignsTenantUIDs(t *testing.T) {
 	asRoot(t)
 	root := newRoot(t)
-	ts := open(t, home.Config{Root: root, FirstUID: 200_000, UIDs: 10})
+	ts := open(t, home.Config{Root: root})
 	a, b := acquire(t, ts, "a"), acquire(t, ts, "b")
 	if a.UID() != 200_000 || b.UID() != 200_001 {
 		t.Errorf("uids %d and %d", a.UID(), b.UID())
@@ -48,7 +48,7 @@ func TestRootAssignsTenantUIDs(t *testing.T) {
 			t.Errorf("%s belongs to %d", path, got)
 		}
 	}
-	if again := acquire(t, open(t, home.Config{Root: root, FirstUID: 200_000, UIDs: 10}), "b"); again.UID() != b.UID() {
+	if again := acquire(t, open(t, home.Config{Root: root}), "b"); again.UID() != b.UID() {
 		t.Errorf("another daemon assigned uid %d to b", again.UID())
 	}
 }
@@ -56,7 +56,7 @@ func TestRootAssignsTenantUIDs(t *testing.T) {
 func TestWorkspaceOwnerChangesToTenantUID(t *testing.T) {
 	asRoot(t)
 	root := newRoot(t)
-	ts := open(t, home.Config{Root: root, FirstUID: 200_000, UIDs: 10})
+	ts := open(t, home.Config{Root: root})
 	ws := filepath.Join(root, "workspaces/a")
 	outside := filepath.Join(t.TempDir(), "roots")
 	err := errors.Join(os.MkdirAll(filepath.Join(ws, "d"), 0o755), os.WriteFile(filepath.Join(ws, "d/file"), []byte("restored"), 0o600),
@@ -89,11 +89,11 @@ func TestUIDsExhausted(t *testing.T) {
 func TestOpenRejectsDirectoryOfAnotherUser(t *testing.T) {
 	asRoot(t)
 	root := newRoot(t)
-	open(t, home.Config{Root: root, FirstUID: 200_000, UIDs: 10}).Close()
+	open(t, home.Config{Root: root}).Close()
 	if err := os.Chown(root, 65534, 65534); err != nil {
 		t.Fatal(err)
 	}
-	_, err := home.Open(t.Context(), home.Config{Root: root, FirstUID: 200_000, UIDs: 10})
+	_, err := home.Open(t.Context(), home.Config{Root: root})
 	if fault.Message(err) != "the data directory "+root+" belongs to another user" || fault.KindOf(err) != fault.Denied {
 		t.Errorf("got %v", err)
 	}
