@@ -99,12 +99,15 @@ type Growth struct {
 // Rule describes the rule of Growing. It compares low values since memory comes in waves: when
 // a zygote is replaced after 10,000 forks, the sessions that it forked keep its pages until they
 // end. A leak raises the low values too.
-const Rule = "the first tenth is ignored; a value grows if the lowest tenth of the last quarter ends above that of the first by more than the allowed growth"
+const Rule = "the first tenth, at least 90 s, is ignored; a value grows if the lowest tenth of the last quarter ends above that of the first by more than the allowed growth"
+
+// warmUp is how long callers open sessions before the first ones end.
+const warmUp = 90 * time.Second
 
 // Growing returns the gauges that grew.
 func (r *Result) Growing() (grown []Growth) {
 	for i, g := range gauges {
-		first, last := quarters(r.column(i))
+		first, last := r.quarters(i)
 		allowed := first*(1+g.share) + r.slack(g)
 		if last > allowed {
 			grown = append(grown, Growth{g.name, first, last, allowed})
@@ -130,10 +133,15 @@ func (r *Result) column(i int) []float64 {
 	return all
 }
 
-// quarters returns where the lowest tenth of the first and the last quarter ends, after the
-// warm-up.
-func quarters(all []float64) (first, last float64) {
-	all = all[(len(all)+9)/10:]
+// quarters returns where the lowest tenth of the first and the last quarter of gauge i ends,
+// after the warm-up.
+func (r *Result) quarters(i int) (first, last float64) {
+	all := r.column(i)
+	ignored := (len(all) + 9) / 10
+	if r.Every > 0 {
+		ignored = max(ignored, int(warmUp/r.Every))
+	}
+	all = all[min(ignored, len(all)):]
 	n := len(all) / 4
 	if n == 0 {
 		return 0, 0
@@ -183,7 +191,7 @@ func (r *Result) printGauges(w io.Writer) {
 		if g.unit == "MB" {
 			unit = mb
 		}
-		first, last := quarters(all)
+		first, last := r.quarters(i)
 		row := []string{g.name}
 		for _, v := range []float64{all[0], all[len(all)-1], slices.Max(all), first, last} {
 			row = append(row, fmt.Sprintf("%.0f %s", v/unit, g.unit))

@@ -54,6 +54,7 @@ type Result struct {
 	Skipped    int            // operations skipped because all callers were busy
 	Failures   int            // wrong results and errors, also while saturation was measured
 	Examples   []string       // of wrong results and errors
+	Every      time.Duration  // between two samples
 	Samples    []Sample
 	Left       []string // resources that the daemons left behind
 }
@@ -80,7 +81,7 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &soak{cfg: cfg, rig: rig.New(rig.Config{Binary: cfg.Binary, Dir: dir}), res: Result{Operations: map[string]int{}}}
+	s := &soak{cfg: cfg, rig: rig.New(rig.Config{Binary: cfg.Binary, Dir: dir}), res: Result{Operations: map[string]int{}, Every: cfg.Every}}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	if err := s.rig.Ready(ctx); err != nil {
 		return nil, err

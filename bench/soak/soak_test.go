@@ -53,7 +53,7 @@ func TestRun(t *testing.T) {
 func TestGrowing(t *testing.T) {
 	// value of one gauge over time, all others flat
 	series := func(gauge int, at func(i int) float64) *Result {
-		r := &Result{Operations: map[string]int{"sum": 50_000, "file": 50_000}}
+		r := &Result{Operations: map[string]int{"sum": 50_000, "file": 50_000}, Every: 5 * time.Second}
 		for i := range 100 {
 			s := make(Sample, len(gauges))
 			for j := range s {
@@ -70,17 +70,18 @@ func TestGrowing(t *testing.T) {
 		at    func(i int) float64
 		grown bool
 	}{
-		"flat":                  {memory, func(int) float64 { return 100 * mb }, false},
-		"noise":                 {memory, func(i int) float64 { return float64(100+i%2*30) * mb }, false},
-		"only at the beginning": {memory, func(i int) float64 { return float64(20+min(i, 10)*8) * mb }, false},
-		"a slow leak":           {memory, func(i int) float64 { return float64(100+i/3) * mb }, true},
-		"a wave":                {memory, func(i int) float64 { return float64(100+(i+25)/20%2*60) * mb }, false},
-		"a leak under a wave":   {memory, func(i int) float64 { return float64(100+i/3+(i+5)/20%2*60) * mb }, true},
-		"a spike":               {memory, func(i int) float64 { return float64(100+i/99*900) * mb }, false},
-		"a mount a minute":      {mounts, func(i int) float64 { return float64(100 + i/12) }, true},
-		"records":               {disk, func(i int) float64 { return float64(100+i) * mb }, false},
-		"more than records":     {disk, func(i int) float64 { return float64(100+3*i) * mb }, true},
-		"one mount":             {mounts, func(i int) float64 { return float64(100 + i/50) }, false},
+		"flat":                       {memory, func(int) float64 { return 100 * mb }, false},
+		"noise":                      {memory, func(i int) float64 { return float64(100+i%2*30) * mb }, false},
+		"only at the beginning":      {memory, func(i int) float64 { return float64(20+min(i, 10)*8) * mb }, false},
+		"sessions of a first minute": {memory, func(i int) float64 { return float64(100+min(i, 17)*4) * mb }, false},
+		"a slow leak":                {memory, func(i int) float64 { return float64(100+i/3) * mb }, true},
+		"a wave":                     {memory, func(i int) float64 { return float64(100+(i+25)/20%2*60) * mb }, false},
+		"a leak under a wave":        {memory, func(i int) float64 { return float64(100+i/2+(i+5)/20%2*60) * mb }, true},
+		"a spike":                    {memory, func(i int) float64 { return float64(100+i/99*900) * mb }, false},
+		"a mount a minute":           {mounts, func(i int) float64 { return float64(100 + i/12) }, true},
+		"records":                    {disk, func(i int) float64 { return float64(100+i) * mb }, false},
+		"more than records":          {disk, func(i int) float64 { return float64(100+3*i) * mb }, true},
+		"one mount":                  {mounts, func(i int) float64 { return float64(100 + i/50) }, false},
 	} {
 		grown := series(c.gauge, c.at).Growing()
 		if (len(grown) == 1) != c.grown || c.grown && grown[0].Name != gauges[c.gauge].name {
