@@ -9,7 +9,9 @@ import (
 	"testing"
 )
 
-// The package stays small: types, functions, constants and variables, without methods and fields.
+// The package stays small: types, functions, constants and variables, without methods and fields. A
+// feature has one type that a method of Client returns, and types of its data only where a map would
+// be read by every caller; what they leave out, Client.Call reaches.
 func TestFewExportedNames(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -30,7 +32,7 @@ func TestFewExportedNames(t *testing.T) {
 			}
 		}
 	}
-	if len(names) < 20 || len(names) >= 40 {
+	if len(names) < 20 || len(names) > 50 {
 		t.Errorf("%d names: %q", len(names), names)
 	}
 }

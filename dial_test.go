@@ -29,7 +29,7 @@ func serve(t *testing.T) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cmd := exec.CommandContext(t.Context(), program, "serve", "--profile", "full", "--http", "127.0.0.1:0")
-	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "SANDPIPER_HTTP_TOKEN="+secret)
+	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+t.TempDir(), "SANDPIPER_HTTP_TOKEN="+secret, "SANDPIPER_CONFIG="+allowing(t))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	said, err := cmd.StderrPipe()
 	if err != nil {
@@ -53,6 +53,16 @@ func serve(t *testing.T) string {
 	return ""
 }
 
+// allowing returns the path of a configuration whose policy allows schedules.
+func allowing(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "sandpiper.yaml")
+	if err := os.WriteFile(path, []byte(allowSchedules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func TestDial(t *testing.T) {
 	longtest.SkipSlow(t)
 	url := serve(t)
@@ -74,6 +84,13 @@ func TestDial(t *testing.T) {
 	if _, err := c.Execute(t.Context(), "1 / 0"); err == nil || !strings.Contains(err.Error(), "ZeroDivisionError") {
 		t.Error(err)
 	}
+	testAreas(t, c)
+	clean, _, err := c.Privacy().Sanitize(t.Context(), "ada@example.com")
+	if err != nil || !strings.HasPrefix(clean, "[EMAIL_") {
+		t.Errorf("%q, %v", clean, err)
+	}
+	_, err = c.Privacy().Restore(t.Context(), clean)
+	wantError(t, err, "pii.restore")
 	if _, err := c.Approvals().List(t.Context()); err == nil || !strings.Contains(err.Error(), "web page") {
 		t.Error(err)
 	}

@@ -277,3 +277,64 @@ func ExampleDial() {
 	}
 	fmt.Println(string(r.Value))
 }
+
+// A workflow is saved, and runs every morning. A person, or as here the policy, allows the schedule.
+func ExampleWorkflows() {
+	ctx := context.Background()
+	cfg, remove := temporary()
+	defer remove()
+	cfg.YAML = "policy: {rules: [{tool: sandpiper.create_schedule, decision: allow}]}"
+	c, err := sandpiper.Open(ctx, cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	err = c.Workflows().Save(ctx, `
+name: total
+steps:
+  - {name: sum, type: code_execution, config: {code: "result = sum(range(10))"}}
+outputs: {sum: "${{ steps.sum.result }}"}
+`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	r, err := c.Workflows().Run(ctx, "total", nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(r.Value))
+	s, err := c.Schedules().Create(ctx, sandpiper.Schedule{Name: "daily", Workflow: "total", Cron: "0 8 * * *", TimeZone: "UTC"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(s.State, s.Next.Format("15:04"))
+	// Output:
+	// {"sum":45}
+	// active 08:00
+}
+
+func ExampleBackground() {
+	ctx := context.Background()
+	cfg, remove := temporary()
+	defer remove()
+	c, err := sandpiper.Open(ctx, cfg)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer c.Close()
+
+	id, err := c.Background().Dispatch(ctx, sandpiper.BackgroundRequest{Code: "result = wait_for('paid')['amount'] * 2"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := c.Background().Signal(ctx, id, "paid", map[string]int{"amount": 21}); err != nil {
+		log.Fatal(err)
+	}
+	r, err := c.Background().Wait(ctx, id) // also in another program, with the id
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(string(r.Value))
+	// Output: 42
+}

@@ -3,13 +3,9 @@ package sandpiper
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -194,16 +190,6 @@ func (c *Client) RunTask(ctx context.Context, t TaskRequest) (*TaskResult, error
 	return r, r.err()
 }
 
-func (c *Client) execute(ctx context.Context, tool string, args map[string]any, progress func(float64, float64, string)) (*Result, error) {
-	r := &Result{}
-	images, err := c.callExecuting(ctx, tool, args, progress, r)
-	if err != nil {
-		return nil, err
-	}
-	r.Images = images
-	return r, r.err()
-}
-
 func (r *Result) err() error {
 	if r.Success {
 		return nil
@@ -211,95 +197,31 @@ func (r *Result) err() error {
 	return &ExecutionError{r}
 }
 
-// callExecuting calls a tool that runs code, and reads its answer into result, also that of code
-// that failed.
-func (c *Client) callExecuting(ctx context.Context, tool string, args map[string]any, progress func(float64, float64, string), result any) (images []Image, err error) {
-	answer, err := c.call(ctx, tool, args, progress)
+// Call calls a tool of Sandpiper itself, such as list_tool_categories, and returns its answer as JSON.
+// args marshal to a JSON object; nil means none. Errors are as of Execute. Tools.Call calls the tools
+// of servers.
+func (c *Client) Call(ctx context.Context, tool string, args any) (json.RawMessage, error) {
+	encoded, err := json.Marshal(args)
+	object := map[string]json.RawMessage{}
+	if err == nil {
+		err = json.Unmarshal(encoded, &object)
+	}
 	if err != nil {
+		return nil, fmt.Errorf("sandpiper: %s: the arguments must marshal to a JSON object: %w", tool, err)
+	}
+	given := map[string]any{}
+	for name, value := range object {
+		given[name] = value
+	}
+	var answer json.RawMessage
+	if _, err := c.callExecuting(ctx, tool, given, nil, &answer); err != nil {
 		return nil, err
 	}
-	text := textOf(answer)
-	var executed struct {
-		Output    json.RawMessage
-		ErrorType string `json:"error_type"`
-	}
-	_ = json.Unmarshal([]byte(text), &executed) // an answer that is not JSON is an error below
-	if answer.IsError && executed.Output == nil && executed.ErrorType == "" {
-		return nil, refusal(tool, text)
-	}
-	if err := json.Unmarshal([]byte(text), result); err != nil {
-		return nil, fmt.Errorf("sandpiper: %s: read the answer: %w", tool, err)
-	}
-	for _, part := range answer.Content {
-		if image, ok := part.(*mcp.ImageContent); ok {
-			images = append(images, Image{image.MIMEType, image.Data})
-		}
-	}
-	return images, nil
-}
-
-// do calls a tool of Sandpiper, and reads its answer into out, unless it is nil.
-func (c *Client) do(ctx context.Context, tool string, args map[string]any, out any) error {
-	answer, err := c.call(ctx, tool, args, nil)
-	if err != nil {
-		return err
-	}
-	text := textOf(answer)
-	switch {
-	case answer.IsError:
-		return refusal(tool, text)
-	case out == nil:
-		return nil
-	}
-	if err := json.Unmarshal([]byte(text), out); err != nil {
-		return fmt.Errorf("sandpiper: %s: read the answer: %w", tool, err)
-	}
-	return nil
-}
-
-func (c *Client) call(ctx context.Context, tool string, args map[string]any, progress func(float64, float64, string)) (*mcp.CallToolResult, error) {
-	if c.isClosed() {
-		return nil, ErrClosed
-	}
-	if args == nil {
-		args = map[string]any{}
-	}
-	params := &mcp.CallToolParams{Name: tool, Arguments: args}
-	if progress != nil {
-		token := strconv.FormatInt(c.tokens.Add(1), 10)
-		c.progress.Store(token, progress)
-		defer c.progress.Delete(token)
-		params.SetProgressToken(token)
-	}
-	answer, err := c.session.CallTool(ctx, params)
-	switch {
-	case err == nil && !(answer.IsError && c.isClosed()):
+	failed := Result{Success: true} // answers without the key
+	if err := json.Unmarshal(answer, &failed); err != nil || failed.Success {
 		return answer, nil
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("sandpiper: %s: %w", tool, context.Cause(ctx))
-	case c.isClosed() || c.embedded != nil && errors.Is(err, mcp.ErrConnectionClosed):
-		return nil, ErrClosed
 	}
-	return nil, fmt.Errorf("sandpiper: %s: %w", tool, err)
-}
-
-// textOf returns the first text of an answer.
-func textOf(answer *mcp.CallToolResult) string {
-	for _, part := range answer.Content {
-		if text, ok := part.(*mcp.TextContent); ok {
-			return text.Text
-		}
-	}
-	return ""
-}
-
-// refusal is the error of a request that Sandpiper has refused.
-func refusal(tool, text string) error {
-	var refused struct{ Error string }
-	if json.Unmarshal([]byte(text), &refused) != nil || refused.Error == "" {
-		refused.Error = text
-	}
-	return fmt.Errorf("sandpiper: %s: %s", tool, strings.TrimPrefix(refused.Error, tool+": "))
+	return answer, failed.err()
 }
 
 // failed is the error of an operation in this process, with its hint.

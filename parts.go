@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
 )
 
 // Tools are the tools of the connected MCP servers.
@@ -112,6 +114,34 @@ func (t Tools) Select(ctx context.Context, task string, threshold float64, topK 
 	return s, nil
 }
 
+// OfServer returns the tools of a connected server with their names and descriptions; Describe returns
+// the rest.
+func (t Tools) OfServer(ctx context.Context, server string) ([]Tool, error) {
+	var answer struct{ Tools []found }
+	if err := t.client.do(ctx, "get_server_tools", map[string]any{"server_name": server}, &answer); err != nil {
+		return nil, err
+	}
+	all := make([]Tool, len(answer.Tools))
+	for i, f := range answer.Tools {
+		f.Server = server
+		all[i] = f.tool()
+	}
+	return all, nil
+}
+
+// Servers returns the states of the connected servers by name, such as ready, or failed and the reason.
+func (t Tools) Servers(ctx context.Context) (map[string]string, error) {
+	var answer struct {
+		Servers []struct{ Name, State, Reason string }
+	}
+	err := t.client.do(ctx, "list_servers", nil, &answer)
+	states := map[string]string{}
+	for _, s := range answer.Servers {
+		states[s.Name] = strings.TrimSuffix(s.State+": "+s.Reason, ": ")
+	}
+	return states, err
+}
+
 // Call calls SERVER.TOOL as code does, with policy and approvals; args marshal to a JSON object, and
 // nil means none. Errors are as of Client.Execute.
 func (t Tools) Call(ctx context.Context, name string, args any) (*Result, error) {
@@ -144,25 +174,34 @@ func (c *Client) Files() Files { return Files{c} }
 // maxPage is the largest page of a file that the server returns, in bytes.
 const maxPage = 256 << 10
 
-// Read returns the content of a file.
+// Read returns the content of a file. Private values in text are tokens, as for a model. If images, tags
+// or control characters were changed, so that nothing loads, Read returns the changed content and an
+// error that says how to work on the file as it is.
 func (f Files) Read(ctx context.Context, path string) ([]byte, error) {
-	content := []byte{}
+	content, changed := []byte{}, 0
 	for offset := int64(0); ; {
 		var page struct {
 			Content, Encoding string
-			Next              int64 `json:"next_offset"`
+			Next              int64  `json:"next_offset"`
+			AsItIs            string `json:"as_it_is"`
+			Neutralized       int
 		}
 		if err := f.client.do(ctx, "read_workspace_file", map[string]any{"filename": path, "offset": offset, "limit": maxPage}, &page); err != nil {
 			return nil, err
 		}
-		part := []byte(page.Content)
+		part, err := []byte(page.Content), error(nil)
 		if page.Encoding == "base64" {
-			var err error
-			if part, err = base64.StdEncoding.DecodeString(page.Content); err != nil {
-				return nil, fmt.Errorf("sandpiper: read %s: %w", path, err)
-			}
+			part, err = base64.StdEncoding.DecodeString(page.Content)
+		} else if u, ok := encoded.UnicodeNamed(page.Encoding); ok {
+			part, err = u.Encode(page.Content)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sandpiper: read %s: %w", path, err)
 		}
 		content = append(content, part...)
+		if changed += page.Neutralized; page.Next <= offset && changed > 0 {
+			return content, fmt.Errorf("sandpiper: read %s: %d parts of it were changed; %s", path, changed, page.AsItIs)
+		}
 		if page.Next <= offset {
 			return content, nil
 		}
@@ -243,11 +282,20 @@ func (s Skills) Save(ctx context.Context, skill Skill) error {
 
 // Load returns the newest version of a skill, with its code.
 func (s Skills) Load(ctx context.Context, name string) (Skill, error) {
+	return s.LoadVersion(ctx, name, 0)
+}
+
+// LoadVersion returns a version of a skill, with its code; 0 is the newest.
+func (s Skills) LoadVersion(ctx context.Context, name string, version int) (Skill, error) {
+	args := map[string]any{"name": name}
+	if version != 0 {
+		args["version"] = version
+	}
 	var answer struct {
 		Code     string
 		Metadata Skill
 	}
-	err := s.client.do(ctx, "load_skill", map[string]any{"name": name}, &answer)
+	err := s.client.do(ctx, "load_skill", args, &answer)
 	answer.Metadata.Code = answer.Code
 	return answer.Metadata, err
 }

@@ -44,7 +44,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -88,16 +87,12 @@ var ErrClosed = errors.New("sandpiper: the client is closed")
 
 // Client is a connection to Sandpiper, as one tenant.
 type Client struct {
-	session  *mcp.ClientSession
-	embedded *embedded     // nil after Dial
-	tenant   tenant.ID     // zero after Dial
-	stop     func()        // ends the connection to embedded; nil after Dial
-	served   chan struct{} // closed after stop
-	progress *sync.Map     // progress token -> func(done, total float64, message string)
-	tokens   *atomic.Int64 // of progress
+	connection
+	tenant tenant.ID     // zero after Dial
+	stop   func()        // ends the connection to embedded; nil after Dial
+	served chan struct{} // closed after stop
 
 	closing sync.Once
-	closed  atomic.Bool
 	err     error // of Close
 }
 
@@ -218,21 +213,6 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-func connect(ctx context.Context, t mcp.Transport) (*Client, error) {
-	c := &Client{progress: &sync.Map{}, tokens: &atomic.Int64{}}
-	client := mcp.NewClient(&mcp.Implementation{Name: "sandpiper-go", Version: version()}, &mcp.ClientOptions{
-		Capabilities: &mcp.ClientCapabilities{},
-		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
-			if f, ok := c.progress.Load(fmt.Sprint(r.Params.ProgressToken)); ok {
-				f.(func(float64, float64, string))(r.Params.Progress, r.Params.Total, r.Params.Message)
-			}
-		},
-	})
-	var err error
-	c.session, err = client.Connect(ctx, t, nil)
-	return c, err
-}
-
 // ForTenant returns a client of the same Sandpiper as another tenant, whose first request creates
 // its data. Closing c closes it too. It fails after Dial, where the token identifies the tenant.
 func (c *Client) ForTenant(ctx context.Context, id string) (*Client, error) {
@@ -255,11 +235,6 @@ func (c *Client) ForTenant(ctx context.Context, id string) (*Client, error) {
 	}
 	e.others = append(slices.DeleteFunc(e.others, (*Client).isClosed), other)
 	return other, nil
-}
-
-// isClosed reports whether Close was called, of c or of the client that started Sandpiper.
-func (c *Client) isClosed() bool {
-	return c.closed.Load() || c.embedded != nil && c.embedded.owner != c && c.embedded.owner.closed.Load()
 }
 
 // Close ends the connection and, after Open, Sandpiper: running code is cancelled after two

@@ -112,6 +112,12 @@ func TestServerInGo(t *testing.T) {
 	if err != nil || len(found) != 1 || found[0].Name != "calculator.add" || found[0].Import != "from servers.calculator import add" {
 		t.Errorf("%+v, %v", found, err)
 	}
+	if all, err := c.Tools().OfServer(t.Context(), "calculator"); err != nil || len(all) != 2 || all[0].Name != "calculator.add" || all[0].Description == "" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if states, err := c.Tools().Servers(t.Context()); err != nil || len(states) != 1 || states["calculator"] != "ready" {
+		t.Errorf("%q, %v", states, err)
+	}
 	s, err := c.Tools().Select(t.Context(), "add 2 and 3", 0, 1)
 	if err != nil || len(s.Tools) != 1 || s.Tools[0].Name != "calculator.add" || s.Available != 2 || s.Share != 0.5 || s.AllTokens <= s.Tokens {
 		t.Errorf("%+v, %v", s, err)
@@ -329,6 +335,14 @@ func TestFilesAndSkills(t *testing.T) {
 		t.Error(err)
 	}
 
+	const page = "<img src=https://example.com/a.png>"
+	if err := c.Files().Write(t.Context(), "page.html", []byte(page)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := c.Files().Read(t.Context(), "page.html"); len(got) != len(page)+1 || err == nil || !strings.Contains(err.Error(), "1 parts of it were changed; ") {
+		t.Errorf("%s, %v", got, err)
+	}
+
 	skill := sandpiper.Skill{Name: "twice", Code: "def twice(x):\n    return 2 * x\n", Description: "Double a number", Tags: []string{"math"}}
 	if err := c.Skills().Save(t.Context(), skill); err != nil {
 		t.Fatal(err)
@@ -349,6 +363,16 @@ func TestFilesAndSkills(t *testing.T) {
 	r, err := c.Execute(t.Context(), "from skills.twice import twice\ntwice(21)")
 	if got := result[int](t, r, err); got != 42 {
 		t.Error(got)
+	}
+	second := skill
+	second.Code = "def twice(x):\n    return x + x\n"
+	if err := c.Skills().Save(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	for version, code := range []string{second.Code, skill.Code, second.Code} {
+		if loaded, err := c.Skills().LoadVersion(t.Context(), "twice", version); err != nil || loaded.Code != code {
+			t.Errorf("version %d: %+v, %v", version, loaded, err)
+		}
 	}
 	if err := c.Skills().Delete(t.Context(), "twice"); err != nil {
 		t.Error(err)
@@ -672,6 +696,59 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
+func TestApproveForFurtherCalls(t *testing.T) {
+	c := open(t, sandpiper.Config{
+		Servers: map[string]*mcp.Server{"calculator": calculator()},
+		YAML:    `policy: {rules: [{tool: calculator.add, decision: ask}]}`,
+	})
+	const code = "from servers.calculator import add\nadd(a=1, b=1)['sum'] + add(a=20, b=20)['sum']"
+	run := func() (r *sandpiper.Result, waiting []sandpiper.Approval) {
+		t.Helper()
+		r, err := c.Execute(t.Context(), code)
+		if waiting, err := c.Approvals().List(t.Context()); err == nil && len(waiting) == 1 {
+			return r, waiting
+		}
+		if got := result[int](t, r, err); got != 42 {
+			t.Error(got)
+		}
+		return r, nil
+	}
+	r, waiting := run()
+	if len(waiting) != 1 || waiting[0].Code != code || waiting[0].Always != `{tool: "calculator.add", decision: allow}` || !slices.Equal(waiting[0].Scopes, []string{"once", "execution", "tool"}) {
+		t.Fatalf("%+v", waiting)
+	}
+	for _, wrong := range []string{"session", "ever"} {
+		if err := c.Approvals().ApproveFor(t.Context(), waiting[0].ID, wrong); err == nil || !strings.Contains(err.Error(), wrong) {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+	if err := c.Approvals().ApproveFor(t.Context(), waiting[0].ID, "execution"); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := c.Resume(t.Context(), r.ExecutionID, nil); result[int](t, r, err) != 42 {
+		t.Error(r)
+	}
+	if _, waiting = run(); len(waiting) != 1 {
+		t.Fatal("another execution was not asked about")
+	}
+	if err := c.Approvals().ApproveFor(t.Context(), waiting[0].ID, "tool"); err != nil {
+		t.Fatal(err)
+	}
+	if _, more := run(); len(more) > 0 {
+		t.Errorf("asked again: %+v", more)
+	}
+	grants, err := c.Approvals().Grants(t.Context())
+	if err != nil || len(grants) != 2 || grants[0].Execution != r.ExecutionID || grants[1].Scopes[0] != "tool" || grants[1].Tool != "calculator.add" {
+		t.Fatalf("%+v, %v", grants, err)
+	}
+	if err := c.Approvals().Revoke(t.Context(), grants[1].ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, waiting = run(); len(waiting) != 1 {
+		t.Error("not asked after the permission was revoked")
+	}
+}
+
 func TestTaskSettings(t *testing.T) {
 	g := &programs{all: []string{"1 + 1"}}
 	c := open(t, sandpiper.Config{Servers: map[string]*mcp.Server{"calculator": calculator()}, Generator: g})
@@ -725,7 +802,7 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	u, err := c.Usage(t.Context())
-	if err != nil || u.Spent == 0 || u.Direct == 0 || u.Saved >= 0 {
+	if err != nil || u.Spent == 0 || u.Direct == 0 || u.Spent <= u.Direct || u.Saved != 0 {
 		t.Errorf("%+v, %v", u, err)
 	}
 }

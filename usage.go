@@ -6,7 +6,7 @@ import "context"
 type Usage struct {
 	Spent  int64   // on Sandpiper's tools, and their arguments and answers
 	Direct int64   // of a client that calls the tools itself: their definitions, arguments and answers
-	Saved  float64 // share of Direct; negative if Spent is greater
+	Saved  float64 // share of Direct; 0 if Spent is greater
 }
 
 // Usage returns the tokens spent and saved.

@@ -1,8 +1,9 @@
 // Package tenants measures the program as a service of many tenants over HTTP.
 //
-// Load compares the rate of a thousand tenants with that of one, under the same load.
-// Noisy measures a tenant while another one exceeds its quotas tenfold. Idle
-// measures the start and the memory of a daemon with ten thousand tenants. Each run has a
+// Load compares the rate of a thousand tenants with that of one, under the same load, and
+// Active the time of a call of tenants that call in turn. Noisy measures a tenant while
+// another one exceeds its quotas tenfold, and Outputs one while another one has large
+// outputs. Idle measures the start and the memory of a daemon with ten thousand tenants. Each run has a
 // directory of its own, and only one may be active at a time. An error is returned only if
 // the run is not possible; the problems that it finds are in its result.
 package tenants

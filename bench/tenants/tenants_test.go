@@ -41,6 +41,11 @@ func TestRuns(t *testing.T) {
 	if noisy.Beside.Failures > 0 || noisy.Floods["wrong tokens"].Refused == 0 || noisy.Floods["executions"].Accepted == 0 {
 		t.Errorf("B: %q; A: %+v", noisy.Beside.Examples, noisy.Floods)
 	}
+	active, err := Active(t.Context(), ActiveConfig{Config: cfg, Counts: []int{1, 20}, Rounds: 1, Duration: 2 * time.Second})
+	skip(err)
+	if len(active.Errors()) > 0 {
+		t.Error(active.Errors())
+	}
 	idle, err := Idle(t.Context(), IdleConfig{Config: cfg, Tenants: 20, Active: 2})
 	skip(err)
 	if len(idle.Many.Starts) != startCount || idle.Few.Memory == 0 || idle.Many.Memory == 0 {
@@ -103,6 +108,22 @@ func TestIdleProblems(t *testing.T) {
 		"growth":     {time.Second, 56 * mb, "56 MB, and with 100 tenants 50 MB"},
 	} {
 		r := &IdleResult{Few: few, Many: IdlePhase{Tenants: 9, Starts: []time.Duration{1, c.start}, Memory: c.memory}}
+		checkProblems(t, name, append(r.Errors(), r.Exceeded()...), c.want)
+	}
+}
+
+func TestActiveProblems(t *testing.T) {
+	took := func(d time.Duration) *Phase { return &Phase{Times: []time.Duration{d}} }
+	for name, c := range map[string]struct {
+		many *Phase
+		want string
+	}{
+		"half as slow again": {took(15), ""},
+		"more":               {took(16), "is 1.6 times that with 1,"},
+		"an error":           {&Phase{Times: []time.Duration{10}, Failures: 1, Examples: []string{"busy"}}, "busy"},
+		"nothing":            {&Phase{}, "0 errors and wrong results of 0"},
+	} {
+		r := &ActiveResult{ActiveConfig: ActiveConfig{Counts: []int{1, 9}}, Phases: []*Phase{took(10), c.many}}
 		checkProblems(t, name, append(r.Errors(), r.Exceeded()...), c.want)
 	}
 }

@@ -46,6 +46,7 @@ type app struct {
 	lines          *bufio.Reader // of stdin, once a question was asked
 	reading        chan input    // receives the line that is being read; nil if none is
 	installing     atomic.Bool   // installProgress is writing a line
+	line           *statusLine   // nil without a terminal
 }
 
 // group returns a command that only has subcommands.
@@ -98,9 +99,9 @@ func (a *app) explain(ctx context.Context, err error) (message, hint string, cod
 		if f.Kind == fault.Invalid {
 			code = exitUsage
 		}
-		return withFlagNames(f.Message), withFlagNames(f.Hint), code
+		return completed(a, withFlagNames(fault.Message(err))), completed(a, withFlagNames(fault.Hint(err))), code
 	}
 	// The error is not a fault, which hides its cause from remote clients. Here the
 	// cause concerns the user's own machine and files, so it is printed.
-	return err.Error(), "", exitFailed
+	return err.Error(), fault.Hint(err), exitFailed
 }

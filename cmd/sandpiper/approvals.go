@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,12 +13,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/preview"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 type approvalsOptions struct {
 	all    bool
 	reason string
+	scope  string // of an approval
+	yes    bool   // add a rule without asking
 }
 
 func (a *app) approvalsCommand() *cobra.Command {
@@ -26,13 +31,14 @@ func (a *app) approvalsCommand() *cobra.Command {
 		Use: "list", Short: "List the calls and plans that need your approval",
 		Long: `List shows the tool calls and plans that are suspended until you approve or deny
 them: their age and deadline, the tool, the policy rule, and the arguments as they
-will be sent. Long arguments are truncated; show prints them in full.`,
+will be sent. Of large arguments the beginning is shown; show prints all of them, and
+the code that asks.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runApprovalsList(cmd.Context(), o) },
 	}
 	list.Flags().BoolVar(&o.all, "all", false, "include recent requests that were answered or have expired")
 	show := &cobra.Command{
-		Use: "show ID...", Short: "Print requests with their full arguments",
+		Use: "show ID...", Short: "Print requests with their full arguments and the code that asks",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error { return a.runApprovalsShow(cmd.Context(), o, ids) },
 	}
@@ -41,11 +47,18 @@ will be sent. Long arguments are truncated; show prints them in full.`,
 		Long: `Approve allows a call once, exactly as it was shown, or all calls of a plan. An
 execution that waits for the approval continues at once. Otherwise the approved call
 is made when it is requested again: by resume_execution, sandpiper executions
-resume, or the same call.`,
-		Example: "  sandpiper approvals list\n  sandpiper approvals approve k7q2m9x4d3",
+resume, or the same call.
+
+With --for it also allows further calls of the tool, with any arguments: by the same
+execution, by the same session until its interpreter ends, or (tool) by all code and
+clients of the tenant, which adds a rule to its policy. The rule is shown first.
+Grants lists what was allowed, and revoke ends it.`,
+		Example: "  sandpiper approvals list\n  sandpiper approvals approve k7q2m9x4d3\n  sandpiper approvals approve k7q2m9x4d3 --for execution",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(cmd *cobra.Command, ids []string) error { return a.runApprovalsAnswer(cmd.Context(), o, true, ids) },
 	}
+	enumFlag(approve.Flags(), &o.scope, "for", "once", "allow only this call, or further calls of the tool too: by its `SCOPE`", "once", "execution", "session", "tool")
+	approve.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation of a rule")
 	deny := &cobra.Command{
 		Use: "deny ID...", Short: "Deny calls or plans",
 		Long: `Deny makes the call raise an error in the code, which may handle it and continue. A
@@ -57,7 +70,7 @@ denied plan is deleted.`,
 		},
 	}
 	deny.Flags().StringVar(&o.reason, "reason", "", "`TEXT` with the reason, which the code receives")
-	return a.ofTenant(group("approvals", "Approve or deny suspended tool calls", list, show, approve, deny))
+	return a.ofTenant(group("approvals", "Approve or deny suspended tool calls", append([]*cobra.Command{list, show, approve, deny}, grantCommands(a)...)...))
 }
 
 // withApprovals calls use with the approvals of the tenant and the exit that records
@@ -75,7 +88,7 @@ func (a *app) runApprovalsList(ctx context.Context, o approvalsOptions) error {
 			return err
 		}
 		a.printEmpty(len(list), "no call or plan needs approval")
-		return a.showApprovals(ctx, exit, list, maxArgumentText)
+		return a.showApprovals(ctx, exit, list, listLimits)
 	})
 }
 
@@ -89,18 +102,27 @@ func (a *app) runApprovalsShow(ctx context.Context, o approvalsOptions, ids []st
 			}
 			list = append(list, r)
 		}
-		return a.showApprovals(ctx, exit, list, 0)
+		return a.showApprovals(ctx, exit, list, preview.Limits{})
 	})
 }
 
 // runApprovalsAnswer answers requests. An error in one does not prevent the answers of
 // the others.
 func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approve bool, ids []string) error {
+	scope, err := grant.ParseScope(o.scope)
+	if err != nil {
+		return err
+	}
 	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
 		var done []approval.Request
 		var failed error
+		if scope == grant.Tool {
+			if err := confirmRules(ctx, a, h.Approvals, ids, o.yes); err != nil {
+				return err
+			}
+		}
 		for _, id := range ids {
-			r, err := h.Approvals.Answer(ctx, id, approval.Answer{Approve: approve, By: approval.CommandLine, Note: o.reason})
+			r, err := h.Approvals.Answer(ctx, id, approval.Answer{Approve: approve, By: approval.CommandLine, Note: o.reason, Scope: scope})
 			if err == nil {
 				done = append(done, r)
 				continue
@@ -111,14 +133,14 @@ func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approv
 			failed = err
 		}
 		if a.json && failed == nil {
-			return a.showApprovals(ctx, d.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}), done, 0)
+			return a.showApprovals(ctx, d.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}), done, preview.Limits{})
 		}
 		waiting := false
 		for _, r := range done {
 			if a.json { // the only output is the error
 				break
 			}
-			a.printf("%s %s: %s\n", r.ID, r.State, visibleName(approvalSubject(r)))
+			a.printf("%s %s%s: %s\n", r.ID, r.State, allowedFor[r.Scope], visibleName(approvalSubject(r)))
 			if b, err := d.DescribeBackground(ctx, h, r.Execution); err == nil && !b.Ended && noDaemon(d) {
 				a.note(r.Execution + " continues when a daemon runs")
 				waiting = true
@@ -131,8 +153,8 @@ func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approv
 	})
 }
 
-// maxArgumentText is the maximum length of a text in the arguments of list, in bytes.
-const maxArgumentText = 300
+// listLimits are those of the arguments in a list.
+var listLimits = preview.Limits{Text: 300, Rows: 5, Size: 4 << 10}
 
 // approvalJSON is a request in JSON.
 type approvalJSON struct {
@@ -144,19 +166,31 @@ type approvalJSON struct {
 	Server    string          `json:"server,omitempty"`
 	Tool      string          `json:"tool,omitempty"`
 	Arguments json.RawMessage `json:"arguments"`
+	Code      string          `json:"code,omitempty"`
+	CodeLeft  int             `json:"code_left,omitempty"` // bytes at its end that are not stored
+	Client    string          `json:"client,omitempty"`
+	Scopes    []string        `json:"may_be_for,omitempty"` // what approve --for accepts, while it is open
 	Rule      string          `json:"rule"`
 	Why       string          `json:"rule_reason,omitempty"`
 	Created   time.Time       `json:"created"`
 	Expires   time.Time       `json:"expires"`
 	Answered  *time.Time      `json:"answered,omitempty"`
 	By        string          `json:"answered_by,omitempty"`
+	For       grant.Scope     `json:"for,omitempty"` // what the answer allows beyond the call
 	Reason    string          `json:"reason,omitempty"`
 	Damaged   bool            `json:"damaged,omitempty"`
 }
 
 func newApprovalJSON(r approval.Request) approvalJSON {
 	s := approvalJSON{
-		r.ID, r.Kind, r.State, r.Execution, r.Session, r.Server, r.Tool, r.Shown, r.Rule, r.Reason, r.Created, r.Expires, nil, r.By, r.Note, r.Damaged,
+		ID: r.ID, Kind: r.Kind, State: r.State, Execution: r.Execution, Session: r.Session, Server: r.Server, Tool: r.Tool,
+		Arguments: r.Shown, Code: r.Origin.Code, CodeLeft: r.Origin.CodeLeft, Client: r.Origin.Client,
+		Rule: r.Rule, Why: r.Reason, Created: r.Created, Expires: r.Expires, By: r.By, For: r.Scope, Reason: r.Note, Damaged: r.Damaged,
+	}
+	if r.State == approval.Open {
+		for _, scope := range r.Scopes() {
+			s.Scopes = append(s.Scopes, cmp.Or(string(scope), "once"))
+		}
 	}
 	if !r.Answered.IsZero() {
 		s.Answered = &r.Answered
@@ -166,7 +200,7 @@ func newApprovalJSON(r approval.Request) approvalJSON {
 
 // showApprovals prints requests with all values, since the reader is the user and not a
 // model.
-func (a *app) showApprovals(ctx context.Context, exit *redact.Exit, list []approval.Request, most int) error {
+func (a *app) showApprovals(ctx context.Context, exit *redact.Exit, list []approval.Request, limits preview.Limits) error {
 	all := []approvalJSON{}
 	for _, r := range list {
 		if _, err := exit.RevealToPerson(ctx, string(r.Shown)); err != nil { // records it in the audit log
@@ -184,12 +218,13 @@ func (a *app) showApprovals(ctx context.Context, exit *redact.Exit, list []appro
 		if i > 0 {
 			a.printf("\n")
 		}
-		a.printApproval(r, most)
+		a.printApproval(r, limits)
 	}
 	return nil
 }
 
-func (a *app) printApproval(r approval.Request, most int) {
+// printApproval prints a request; without limits all of its arguments and its code.
+func (a *app) printApproval(r approval.Request, limits preview.Limits) {
 	s := styleFor(a.stdout)
 	a.printf("%s  %s  %s\n", r.ID, visibleName(approvalSubject(r)), s.dim(approvalStatus(r, time.Now())))
 	a.printf("    %s\n", s.dim(visibleName(approvalReason(r))))
@@ -197,10 +232,17 @@ func (a *app) printApproval(r approval.Request, most int) {
 		a.printf("    it is damaged or encrypted with another key, and cannot be answered\n")
 		return
 	}
-	text, cut := r.Indented(most)
+	text, left := r.Preview(limits)
 	a.printf("%s\n", text)
-	if cut {
-		a.printf("    %s\n", s.dim("truncated; see sandpiper approvals show "+r.ID))
+	if left {
+		a.printf("    %s\n", s.dim(completed(a, "not all is shown; see `sandpiper approvals show "+r.ID+"`")))
+	}
+	if limits == (preview.Limits{}) && r.Origin.Code != "" {
+		a.printf("    %s\n", s.dim("the code that asks:"))
+		a.printf("%s\n", preview.AllCode(r.Origin.Code))
+		if n := r.Origin.CodeLeft; n > 0 {
+			a.printf("    %s\n", s.dim(fmt.Sprintf("%s more of the code are not stored", count(n, "byte"))))
+		}
 	}
 }
 
@@ -224,6 +266,9 @@ func approvalReason(r approval.Request) string {
 	if r.Execution != "" {
 		reason += "; " + r.Execution
 	}
+	if r.Origin.Client != "" {
+		reason += "; " + r.Origin.Client
+	}
 	return reason
 }
 
@@ -240,7 +285,7 @@ func approvalStatus(r approval.Request, now time.Time) string {
 	if state == approval.Used {
 		state, used = approval.Approved, ", used"
 	}
-	return fmt.Sprintf("asked %s ago, %s%s%s", age, state, answeredBy[r.By], used)
+	return fmt.Sprintf("asked %s ago, %s%s%s%s", age, state, allowedFor[r.Scope], answeredBy[r.By], used)
 }
 
 // answeredBy describes the source of an answer.

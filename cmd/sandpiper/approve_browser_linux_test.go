@@ -105,7 +105,7 @@ func TestApprovalPageInBrowser(t *testing.T) {
 		t.Errorf("the style of the page is not applied: the background is %s", login.Background)
 	}
 	if form.Status != 200 || form.URL != "/approve/"+asked || !strings.Contains(form.Values, `"email": "ada@example.com"`) || !strings.Contains(form.Values, `<b>Ada</b>\u202e`) ||
-		!slices.Equal(form.Buttons, []string{"Deny", "Approve once", "Sign out"}) {
+		!slices.Equal(form.Buttons, []string{"Deny", "Approve", "Sign out"}) {
 		t.Errorf("after signing in: %+v", form)
 	}
 	if forged.Status != 403 || forged.Fetched == "" || !strings.Contains(forged.Text, "are not allowed") {
@@ -114,11 +114,11 @@ func TestApprovalPageInBrowser(t *testing.T) {
 	if strings.Contains(framed.Text, "crm") || strings.Contains(framed.Text, "Sign in") {
 		t.Errorf("a page of another site frames %s", framed.Text)
 	}
-	if !slices.Contains(after.Buttons, "Approve once") {
+	if !slices.Contains(after.Buttons, "Approve") {
 		t.Errorf("another site answered: %+v", after)
 	}
 	for _, s := range []sight{approved, again} {
-		if s.Status != 200 || !strings.Contains(s.Text, "Approved at") || !strings.Contains(s.Text, "ada@example.com") || slices.Contains(s.Buttons, "Approve once") {
+		if s.Status != 200 || !strings.Contains(s.Text, "Approved at") || !strings.Contains(s.Text, "ada@example.com") || slices.Contains(s.Buttons, "Approve") {
 			t.Errorf("after approving: %+v", s)
 		}
 	}
@@ -140,6 +140,33 @@ func TestApprovalPageInBrowser(t *testing.T) {
 	}
 	if got := state(run); !strings.Contains(got, "the user declined: not \\u003cher\\u003e") && !strings.Contains(got, "the user declined: not <her>") {
 		t.Errorf("the denied call: %s", got)
+	}
+	browser.judge(t, d, v, tokenA)
+}
+
+// judge lets a person judge a call with 1,000 contacts, and allow all calls of the execution.
+func (c chromium) judge(t *testing.T, d *daemonProcess, v *visitor, token string) {
+	t.Helper()
+	run, asked := v.suspend(`from servers import crm
+people = [{"email": f"c{i}@example.com", "name": f"Ada {i}", "segment": "gold"} for i in range(1000)]
+people[999]["notes"] = "<i>" * 500
+crm.upsert_many(contacts=people)["created"] + crm.upsert_many(contacts=[{"email": "z@example.com"}])["created"]`)
+	saw := c.visit(t, d, asked, browserStep{"do": "open"}, browserStep{"do": "sign in", "token": token}, screenshot(t, "judge", nil), browserStep{"do": "expand"},
+		screenshot(t, "judge-narrow", browserStep{"width": 360}), browserStep{"do": "approve", "for": "this execution"})
+	form, all, done := saw[1], saw[3], saw[5]
+	for _, want := range []string{"1,000 contacts; the first 10:", "… 990 more", `"c9@example.com"`, "Not all is shown above", "The code that asks", "people[999]", "with ANY arguments", `adds the rule {tool: "crm.upsert_many", decision: allow}`} {
+		if !strings.Contains(form.Text, want) {
+			t.Errorf("no %q in %s", want, form.Text)
+		}
+	}
+	if strings.Contains(form.Text, "c10@example.com") || !strings.Contains(all.Values, "c998@example.com") || !strings.Contains(all.Values, strings.Repeat("<i>", 500)) {
+		t.Errorf("all of it is %s", all.Values)
+	}
+	if done.Status != 200 || !strings.Contains(done.Text, "Approved at") || !strings.Contains(done.Text, "It also allows every other call") {
+		t.Errorf("approved: %+v", done)
+	}
+	if got := v.toolText("resume_execution", fmt.Sprintf(`{"execution_id":%q}`, run)); !strings.Contains(got, `\"result\":1001`) {
+		t.Errorf("the second call was not allowed: %s", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -78,7 +79,17 @@ func secretOf(t *testing.T, body string) string {
 // suspendedCall runs code whose call waits for approval, and returns the ids of both.
 func (v *visitor) suspendedCall(email string) (execution, asked string) {
 	v.t.Helper()
-	text := v.answer(fmt.Sprintf(`{"code":"from servers import crm\ncrm.upsert_contact(email='%s', name='<b>Ada</b>\\u202e')"}`, email))
+	return v.suspend(fmt.Sprintf("from servers import crm\ncrm.upsert_contact(email='%s', name='<b>Ada</b>\\u202e')", email))
+}
+
+// suspend runs code whose call waits for approval, and returns the ids of both.
+func (v *visitor) suspend(code string) (execution, asked string) {
+	v.t.Helper()
+	args, err := json.Marshal(map[string]string{"code": code})
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	text := v.answer(string(args))
 	id := regexp.MustCompile(`approval_id\\*":\\*"([0-9a-z]{10})`).FindStringSubmatch(text)
 	run := regexp.MustCompile(`exec_[a-z0-9]+`).FindString(text)
 	if id == nil || run == "" {
@@ -147,7 +158,7 @@ func TestPersonApprovesOnThePage(t *testing.T) {
 	}
 
 	status, form := p.signIn(path, tokenA)
-	for _, want := range []string{"ada@example.com", "upsert_contact", "acme", "&lt;b&gt;Ada&lt;/b&gt;", `\u202e`, "Time left", "Approve once"} {
+	for _, want := range []string{"ada@example.com", "upsert_contact", "acme", "&lt;b&gt;Ada&lt;/b&gt;", `\u202e`, "Time left", `value="approve">Approve<`, "The code that asks", "crm.upsert_contact(email=&#39;ada@example.com&#39;", "<dt>Client</dt><dd>t 1</dd>"} {
 		if status != http.StatusOK || !strings.Contains(form, want) {
 			t.Errorf("no %q: %d %s", want, status, form)
 		}
@@ -163,6 +174,8 @@ func TestPersonApprovesOnThePage(t *testing.T) {
 		"no secret":       {p, p.base, url.Values{"decision": {"approve"}}, http.StatusForbidden},
 		"wrong secret":    {p, p.base, url.Values{"decision": {"approve"}, "secret": {"x"}}, http.StatusForbidden},
 		"no decision":     {p, p.base, url.Values{"secret": {secret}}, http.StatusBadRequest},
+		"no such scope":   {p, p.base, url.Values{"decision": {"approve"}, "secret": {secret}, "for": {"ever"}}, http.StatusBadRequest},
+		"not offered":     {p, p.base, url.Values{"decision": {"approve"}, "secret": {secret}, "for": {"session"}}, http.StatusBadRequest},
 		"no session":      {d.browser(), p.base, url.Values{"decision": {"approve"}, "secret": {secret}}, http.StatusUnauthorized},
 		"another session": {other, p.base, url.Values{"decision": {"approve"}, "secret": {secret}}, http.StatusForbidden},
 		"in the address":  {p, p.base, url.Values{"x": {"y"}}, http.StatusForbidden},
@@ -176,7 +189,7 @@ func TestPersonApprovesOnThePage(t *testing.T) {
 		t.Fatalf("an attack answered: %s", out)
 	}
 	status, done, _ := p.do(path, p.base, url.Values{"decision": {"approve"}, "secret": {secret}})
-	if status != http.StatusOK || !strings.Contains(done, "Approved at") || !strings.Contains(done, "by the web page") || strings.Contains(done, "Approve once") {
+	if status != http.StatusOK || !strings.Contains(done, "Approved at") || !strings.Contains(done, "by the web page") || strings.Contains(done, `value="approve"`) {
 		t.Errorf("approved: %d %s", status, done)
 	}
 	if status, body, _ := p.do(path, p.base, url.Values{"decision": {"deny"}, "secret": {secret}}); status != http.StatusForbidden || !strings.Contains(body, "answered already") {

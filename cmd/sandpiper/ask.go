@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
@@ -19,6 +18,9 @@ import (
 // it was answered elsewhere. Without a terminal it returns unattendedReply.
 func (a *app) ask(ctx context.Context, q question.Question, closed <-chan struct{}) tool.Reply {
 	if a.json || !isTerminal(a.stdin) || !isTerminal(a.stderr) {
+		if q.Approval == "" {
+			a.warn(fmt.Sprintf("%s %.200q, and there is no terminal to answer at: the answer is None", askerLabel(q), q.Text))
+		}
 		return unattendedReply(q)
 	}
 	ctx, stop := context.WithCancel(ctx)
@@ -103,46 +105,6 @@ func (a *app) askFields(ctx context.Context, q question.Question) (json.RawMessa
 	}
 	body, err := json.Marshal(content)
 	return body, err == nil
-}
-
-// askApproval asks whether a call may be made, until the answer is yes or begins with no. The end of
-// the input denies it.
-func (a *app) askApproval(ctx context.Context, q question.Question) (json.RawMessage, bool) {
-	s := styleFor(a.stderr)
-	prompt := "approve (yes | no, with a reason):"
-	if q.From != "" { // the text above may be longer than the screen
-		prompt = visibleName(q.From) + ": " + prompt
-	}
-	fmt.Fprintln(a.stderr, visible(q.Text))
-	for {
-		fmt.Fprintf(a.stderr, "%s ", s.dim(prompt))
-		line, ok := a.readLine(ctx)
-		if !ok {
-			return nil, false
-		}
-		if answer := parseApproval(line); answer != nil {
-			body, err := json.Marshal(answer)
-			return body, err == nil
-		}
-		prompt = "type yes, or no and a reason:"
-	}
-}
-
-// parseApproval returns the content of an answer; nil if the line neither is yes nor begins with no.
-// It rejects yes with a condition, which would not be applied.
-func parseApproval(line string) map[string]any {
-	end := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsLetter(r) })
-	if end < 0 {
-		end = len(line)
-	}
-	rest := strings.TrimLeft(line[end:], " ,.;:!")
-	switch word := strings.ToLower(line[:end]); {
-	case rest == "" && (word == "yes" || word == "y"):
-		return map[string]any{"approve": true}
-	case word == "no" || word == "n":
-		return map[string]any{"approve": false, "reason": rest}
-	}
-	return nil
 }
 
 func askerLabel(q question.Question) string {

@@ -8,11 +8,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
@@ -53,14 +57,14 @@ func newTerminal(t *testing.T, dir string, args ...string) *terminal {
 	return p
 }
 
-// waitFor reads until a text appears, and discards the output before it.
-func (p *terminal) waitFor(text string) {
+// waitFor reads until a text appears, and returns the output before it.
+func (p *terminal) waitFor(text string) string {
 	p.t.Helper()
 	for b := make([]byte, 4096); ; {
-		if _, after, ok := strings.Cut(p.said.String(), text); ok {
+		if before, after, ok := strings.Cut(p.said.String(), text); ok {
 			p.said.Reset()
 			p.said.WriteString(after)
-			return
+			return before
 		}
 		n, err := p.ours.Read(b)
 		p.said.Write(b[:n])
@@ -74,6 +78,105 @@ func (p *terminal) types(line string) {
 	p.t.Helper()
 	if _, err := p.ours.WriteString(line + "\n"); err != nil {
 		p.t.Fatal(err)
+	}
+}
+
+func TestExecShowsThatCodeRuns(t *testing.T) {
+	longtest.SkipSlow(t)
+	t.Parallel()
+	const code = "import time\ntime.sleep(1.3)\nprogress(1, 4, 'rows')\ntime.sleep(0.2)\nprogress(2, 4, 'rows')\ntime.sleep(1.2)\nprint('out')\ntime.sleep(1.5)\n'end'"
+	p := newTerminal(t, t.TempDir(), "exec", "-c", code)
+	p.waitFor("\r\x1b[2mrunning (")
+	p.waitFor("\r\x1b[2m█████░░░░░░░░░░░░░░░ 25 % rows (")
+	p.waitFor("\r\x1b[2m██████████░░░░░░░░░░ 50 % rows (")
+	p.waitFor("\r\x1b[Kout\r\n") // the line is cleared for output
+	p.waitFor("50 % rows (")
+	p.waitFor("\r\x1b[Kend\r\n")
+	if _, err := p.ours.Read(make([]byte, 1)); err == nil {
+		t.Error("something follows the result")
+	}
+
+	var out, errs bytes.Buffer
+	cmd := sandpiper(t.TempDir(), "exec", "-c", "import time\nprogress(1, 2)\ntime.sleep(1.2)\n1")
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil || out.String() != "1\n" || errs.Len() > 0 {
+		t.Errorf("without a terminal: %v, %q, %q", err, &out, &errs)
+	}
+}
+
+// The person named the client: neither Enter nor keeping sandpiper.yaml leaves it out.
+func TestInitAddsToTheNamedClient(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(home, "config"))
+	if err := os.MkdirAll(filepath.Join(home, ".cursor"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(home, ".cursor", "mcp.json"), []byte(`{"mcpServers": {"x": {"url": "https://example.com/mcp"}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newTerminal(t, home, "init", "--apply", "claude-code")
+	p.waitFor("[Y/n]")
+	p.types("n")
+	p.waitFor(".claude.json (Claude Code)? [Y/n]")
+	p.types("")
+	p.waitFor("Claude Code: changed")
+	if got, err := os.ReadFile(filepath.Join(home, ".claude.json")); err != nil || !strings.Contains(string(got), `"serve"`) {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestExecutionTimeLeavesOutThePerson(t *testing.T) {
+	longtest.SkipSlow(t)
+	t.Parallel()
+	home := t.TempDir()
+	p := newTerminal(t, home, "exec", "--session", "s1", "-c", "ask('Which month?')")
+	p.waitFor("Which month?")
+	time.Sleep(5 * time.Second) // the machine may be slow
+	p.types("May")
+	p.waitFor("May") // echoed
+	p.waitFor("May")
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	out, err := sandpiper(home, "audit", "tail", "--json").CombinedOutput()
+	m := regexp.MustCompile(`"execution"[^\n]*"duration_ns":(\d+)`).FindSubmatch(out)
+	if m == nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if took, _ := strconv.ParseInt(string(m[1]), 10, 64); took > int64(4*time.Second) {
+		t.Errorf("the execution took %v", time.Duration(took))
+	}
+}
+
+// The command that shows all of a long call works when pasted: it names the configuration.
+func TestQuestionNamesTheConfiguration(t *testing.T) {
+	longtest.SkipSlow(t)
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "other.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, "servers: {crm: {command: %s/crm}}\n", exampleServers(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newTerminal(t, dir, "exec", "--config", file, "-c", `from servers.crm import upsert_many; upsert_many(contacts=[{"email": f"p{i}@example.com"} for i in range(50)])`)
+	p.waitFor("NOT ALL of the ")
+	shown := p.waitFor("no, with a reason):")
+	if !regexp.MustCompile("`sandpiper approvals show [a-z0-9]+ --config " + regexp.QuoteMeta(file) + "`").MatchString(shown) {
+		t.Errorf("no complete command in %s", shown)
+	}
+	p.types("no")
+}
+
+func TestProgressLine(t *testing.T) {
+	for want, p := range map[string]execution.Progress{
+		"████████████████████ 100 % all": {Done: 7, Total: 5, Message: "all"},
+		"░░░░░░░░░░░░░░░░░░░░ 0 %":       {Done: -1, Total: 5},
+		"7 pages":  {Done: 7, Message: "pages"},
+		"starting": {Message: "starting"},
+	} {
+		if got := progressLine(p); got != want {
+			t.Errorf("%+v is %q, want %q", p, got, want)
+		}
 	}
 }
 
@@ -101,12 +204,12 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	}
 	code := upsert("a@example.com", "b@example.com", "c@example.com", "d@example.com")
 	p := newTerminal(t, home, "exec", "-c", code)
-	const prompt = "crm.upsert_contact: approve (yes | no, with a reason):"
+	const prompt = "crm.upsert_contact: approve (yes | execution | always | no, with a reason):"
 	p.waitFor(`"email": "a@example.com"`)
 	p.waitFor(prompt)
-	for _, unclear := range []string{"yse", "", "maybe", "yes, but only this one"} {
+	for _, unclear := range []string{"yse", "", "maybe", "yes, but only this one", "execution, but only this one", "session"} {
 		p.types(unclear)
-		p.waitFor("type yes, or no and a reason:")
+		p.waitFor("type yes, execution, always, or no and a reason:")
 	}
 	p.types("yes")
 	p.waitFor(`"email": "b@example.com"`)
@@ -115,6 +218,8 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 	// the third is answered by another command while the prompt waits for a line
 	p.waitFor(`"email": "c@example.com"`)
 	p.waitFor("Approval ")
+	p.waitFor("The code that asks (exec_")
+	p.waitFor("    try: result.append(crm.upsert_contact(")
 	p.waitFor(prompt)
 	out, err := sandpiper(home, "approvals", "list").CombinedOutput()
 	if err != nil {
@@ -140,6 +245,42 @@ func TestExecAsksForApprovalAtTheTerminal(t *testing.T) {
 		t.Error(all)
 	}
 
+	// one answer for all calls of an execution, and one for all calls
+	both := upsert("e@example.com", "f@example.com")
+	p = newTerminal(t, home, "exec", "-c", both)
+	p.waitFor(`also every other call of "crm.upsert_contact" by this execution, with ANY arguments`)
+	p.waitFor(prompt)
+	p.types("execution")
+	p.waitFor("  1\r\n]")
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	p = newTerminal(t, home, "exec", "-c", both)
+	p.waitFor(prompt)
+	p.types("always")
+	p.waitFor(`This adds the rule {tool: "crm.upsert_contact", decision: allow}.`)
+	p.waitFor("Add the rule? [y/N]")
+	p.types("")
+	p.waitFor("type yes, execution, always, or no")
+	if grants := command(t, home, "approvals", "grants"); strings.Contains(grants, "always") {
+		t.Error("the rule was added without a confirmation:", grants)
+	}
+	p.types("always")
+	p.waitFor("Add the rule? [y/N]")
+	p.types("y")
+	p.waitFor("  1\r\n]")
+	if err := p.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if out, err := sandpiper(home, "exec", "-c", both).CombinedOutput(); err != nil || strings.Contains(string(out), "was not called") {
+		t.Errorf("asked again: %v: %s", err, out)
+	}
+	revoked := regexp.MustCompile(`(\S+)  crm.upsert_contact  always: `).FindStringSubmatch(command(t, home, "approvals", "grants"))
+	if revoked == nil {
+		t.Fatal("no rule is listed")
+	}
+	command(t, home, "approvals", "revoke", revoked[1])
+
 	// without a terminal, the error names the remedy
 	out, err = sandpiper(home, "exec", "-c", "from servers import crm; crm.upsert_contact(email='a@example.com')").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "there is no terminal to ask for approval") {
@@ -158,7 +299,7 @@ func TestDeclinedInitListsNoVariables(t *testing.T) {
 	p := newTerminal(t, home, "init")
 	p.waitFor("Write ")
 	p.types("n")
-	p.waitFor("Nothing was written.")
+	p.waitFor("was not written.")
 	_ = p.cmd.Wait()
 	rest, _ := io.ReadAll(p.ours) // fails at the end of the terminal
 	if text := p.said.String() + string(rest); strings.Contains(text, "Set these") || !strings.Contains(text, "To add Sandpiper to a client") {

@@ -123,7 +123,7 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 		return err
 	}
 	if o.tenant != "" {
-		if opts.Tenant, err = tenant.Parse(o.tenant); err != nil {
+		if opts.Tenant, err = tenant.ParseStored(o.tenant); err != nil {
 			return err
 		}
 		if err := a.checkInAudit(ctx, cfg.DataDir, opts.Tenant); err != nil {
@@ -136,7 +136,7 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 		if a.json {
 			return a.writeJSON(r)
 		}
-		_, err := fmt.Fprintln(a.stdout, visibleName(recordLine(r)))
+		_, err := fmt.Fprintln(a.stdout, completed(a, visibleName(recordLine(r))))
 		return err
 	})
 	if o.follow && ctx.Err() != nil { // interrupted by the user

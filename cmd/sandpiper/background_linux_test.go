@@ -100,7 +100,7 @@ func TestBackgroundExecutionIsTakenOverAfterKill(t *testing.T) {
 	}
 	serve(t, dir)
 	s.kill()
-	command(t, dir, "files", "put", dir+"/sandpiper.yaml", "go")
+	command(t, dir, "files", "put", dir+"/sandpiper.yaml", "--as", "go")
 	if got := command(t, dir, "executions", "watch", id); got != "done" {
 		t.Errorf("the result is %s", got)
 	}

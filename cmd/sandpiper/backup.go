@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -91,7 +92,7 @@ func (a *app) reportBackup(file string, b daemon.Backup) error {
 			file, count(b.Tenants, "tenant"), count(b.Files, "file"), count(b.Bytes, "byte"))
 	}
 	for _, m := range b.Missing {
-		a.warn(fmt.Sprintf("tenant %s is not in the backup: %s", visibleName(m.Tenant.String()), m.Error))
+		a.warn(fmt.Sprintf("tenant %s is not, or not completely, in the backup: %s", visibleName(cmp.Or(m.Tenant.String(), "?")), m.Error))
 	}
 	if len(b.Missing) > 0 {
 		return exit(exitFailed)
@@ -184,7 +185,7 @@ func (a *app) runRestore(ctx context.Context, file daemon.BackupFile, key string
 }
 
 func (a *app) runRestoreTenant(ctx context.Context, file daemon.BackupFile, uid string, replace bool) error {
-	id, err := tenant.Parse(uid)
+	id, err := tenant.ParseStored(uid)
 	if err != nil {
 		return err
 	}
@@ -197,7 +198,7 @@ func (a *app) runRestoreTenant(ctx context.Context, file daemon.BackupFile, uid 
 		}
 		e, err := d.Tenants.Find(id)
 		if err == nil && e.Suspension != nil {
-			a.warn(fmt.Sprintf("tenant %s is suspended; accept its requests with sandpiper tenant activate", visibleName(uid)))
+			a.warn(fmt.Sprintf("tenant %s is suspended; accept its requests with `sandpiper tenant activate`", visibleName(uid)))
 		}
 		return a.reportRestore(fmt.Sprintf("Tenant %s is restored", visibleName(uid)), done)
 	})

@@ -48,7 +48,7 @@ func TestEncryptedBackupIsRestored(t *testing.T) {
 	own, ownFile := identity("own")
 	_, otherFile := identity("other")
 	pass, wrong := write("pass", "a long passphrase\n"), write("wrong", "another one\n")
-	run(dir, 0, "files", "put", "-", "report.txt")
+	run(dir, 0, "files", "put", "-", "--as", "report.txt")
 	key := filepath.Join(dir, "data", "sandpiper", "key")
 	for _, c := range []struct {
 		name            string

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +153,15 @@ func backupHome(t *testing.T) (home string, run func(args ...string) (string, in
 // killAt starts a command and kills it when a file appears.
 func killAt(t *testing.T, c *exec.Cmd, pattern string) {
 	t.Helper()
+	killWhen(t, c, pattern+" existed", func() bool {
+		found, _ := filepath.Glob(pattern)
+		return len(found) > 0
+	})
+}
+
+// killWhen starts a command and kills it when a state is reached.
+func killWhen(t *testing.T, c *exec.Cmd, state string, reached func() bool) {
+	t.Helper()
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,15 +170,25 @@ func killAt(t *testing.T, c *exec.Cmd, pattern string) {
 	for {
 		select {
 		case err := <-ended:
-			t.Fatalf("it ended before %s existed: %v", pattern, err)
+			t.Fatalf("it ended before %s: %v", state, err)
 		case <-time.After(time.Millisecond):
 		}
-		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+		if reached() {
 			break
 		}
 	}
 	_ = c.Process.Kill()
 	<-ended
+}
+
+// writesUnnamed reports whether a process has written to a file of a directory that has no name.
+func writesUnnamed(pid int, dir string) bool {
+	open, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	return slices.ContainsFunc(open, func(fd string) bool {
+		to, _ := os.Readlink(fd)
+		fi, err := os.Stat(fd)
+		return strings.HasPrefix(to, filepath.Join(dir, "#")) && err == nil && fi.Size() > 0
+	})
 }
 
 // A killed backup leaves no file with its name. After a killed restore no command uses the
@@ -178,7 +198,8 @@ func TestKilledBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	home, run := backupHome(t)
 	data, file := filepath.Join(home, "data", "sandpiper"), filepath.Join(home, "backup.tar")
-	killAt(t, sandpiper(home, "backup", file), filepath.Join(home, ".new-backup.tar-*"))
+	c := sandpiper(home, "backup", file)
+	killWhen(t, c, "it wrote to a file without a name", func() bool { return writesUnnamed(c.Process.Pid, home) })
 	if _, err := os.Lstat(file); err == nil {
 		t.Error("a killed backup has its name")
 	}
@@ -343,13 +364,24 @@ func TestDamagedTenantIsRestoredWithTheCommandsOfItsError(t *testing.T) {
 	if code == 0 || !ok {
 		t.Fatal(out)
 	}
-	for command := range strings.SplitSeq(strings.TrimSpace(strings.ReplaceAll(commands, "FILE", file)), " && ") {
+	for command := range strings.SplitSeq(strings.Trim(strings.ReplaceAll(commands, "FILE", file), "`\n"), " && ") {
 		if out, code := run(strings.Fields(command)[1:]...); code != 0 {
 			t.Fatal(command, out)
 		}
 	}
 	if out, code := run("files", "ls", "--tenant", "acme"); code != 0 || !strings.Contains(out, "large") {
 		t.Error(out)
+	}
+	tier := filepath.Join(data, "private", "acme", "tier")
+	if err := os.Mkdir(tier, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out, code = run("backup", filepath.Join(home, "third.tar"))
+	if code != 1 || !strings.Contains(out, "has 1 tenant,") || !strings.Contains(out, "tenant acme is not, or not completely, in the backup: the file tier of the tenant cannot be read") {
+		t.Errorf("%d %s", code, out)
+	}
+	if out, code := run("tenant", "list"); code != 0 || !strings.Contains(out, "the file tier of the tenant cannot be read") || !strings.Contains(out, "Other") {
+		t.Errorf("%d %s", code, out)
 	}
 }
 

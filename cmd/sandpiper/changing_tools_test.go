@@ -119,6 +119,10 @@ result = [first, held, missing, change(), "greet" in dir(moody), search_tools("g
 		if r := s.call("", code); r.Success || !strings.Contains(r.Error, "nothing was run") || !strings.Contains(r.Error, want) {
 			t.Errorf("%s: %+v", code, r)
 		}
+		// The check does not read skills: their imports have the reason too.
+		if r := s.call("", fmt.Sprintf("save_skill('hidden', %q)\nfrom skills import hidden", code)); r.Success || !strings.Contains(r.Error, want) {
+			t.Errorf("in a skill, %s: %+v", code, r)
+		}
 	}
 }
 

@@ -1,12 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -94,29 +101,101 @@ func TestTypeScriptTasks(t *testing.T) {
 	}
 }
 
-// TestPythonTasks drives background executions, and calls that are answered by a task, with the
-// Python SDK. Its virtual environment python-sdk is next to the modules.
-func TestPythonTasks(t *testing.T) {
-	t.Parallel()
-	modules := wiretest.Installed(t)
-	python := filepath.Join(filepath.Dir(string(modules)), "python-sdk", "bin", "python")
+// pythonSDK returns the interpreter of the virtual environment python-sdk, next to the modules, with the
+// Python SDK.
+func pythonSDK(t *testing.T) string {
+	t.Helper()
+	python := filepath.Join(filepath.Dir(string(wiretest.Installed(t))), "python-sdk", "bin", "python")
 	if _, err := os.Stat(python); err != nil {
 		if os.Getenv("REQUIRE_CLIENTS") != "" {
 			t.Fatalf("the Python SDK is needed, and REQUIRE_CLIENTS is set: %v", err)
 		}
 		t.Skip(err)
 	}
-	needSandbox(t)
-	d := serveHTTP(t, build(t), "profile: full\nhttp: {token: "+webToken+"}\n")
-	cmd := exec.CommandContext(t.Context(), python, filepath.Join("testdata", "clients", "python_tasks.py"), d.url, webToken)
+	return python
+}
+
+// runPython runs a client of testdata and returns what it prints.
+func runPython(t *testing.T, python, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), python, append([]string{filepath.Join("testdata", "clients", name)}, args...)...)
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, said.String())
 	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestPythonTasks drives background executions, and calls that are answered by a task, with the
+// Python SDK.
+func TestPythonTasks(t *testing.T) {
+	t.Parallel()
+	python := pythonSDK(t)
+	needSandbox(t)
+	d := serveHTTP(t, build(t), "profile: full\nhttp: {token: "+webToken+"}\n")
+	out := runPython(t, python, "python_tasks.py", d.url, webToken)
 	const want = `{"asked": ["The code that is running asks: Which colour?"], "result": ["blue", null], "cancelled": "cancelled", "unknown": -32602, "call": "late", "tasks": ["working"]}`
-	if diff := cmp.Diff(want, strings.TrimSpace(string(out))); diff != "" {
+	if diff := cmp.Diff(want, out); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// TestPythonResumes loses the stream of a call after its first event. The Python SDK resumes it
+// with the id in that event, and logs nothing about any event.
+func TestPythonResumes(t *testing.T) {
+	t.Parallel()
+	python := pythonSDK(t)
+	needSandbox(t)
+	d := serveHTTP(t, build(t), "http: {token: "+webToken+"}\n")
+	target, err := url.Parse("http://" + d.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lost, resumed atomic.Int32
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.FlushInterval = -1
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Last-Event-Id") != "" {
+			resumed.Add(1)
+		}
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		if !bytes.Contains(body, []byte("time.sleep")) {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		lost.Add(1)
+		proxy.ServeHTTP(&firstEventOnly{ResponseWriter: w}, r)
+	}))
+	defer front.Close()
+	out := runPython(t, python, "python_resume.py", front.URL+"/mcp", webToken)
+	if diff := cmp.Diff(`{"result": "kept", "logged": []}`, out); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if lost.Load() != 1 || resumed.Load() == 0 {
+		t.Errorf("%d streams were lost and %d resumed", lost.Load(), resumed.Load())
+	}
+}
+
+// firstEventOnly aborts a response after its first event.
+type firstEventOnly struct {
+	http.ResponseWriter
+	wrote []byte
+}
+
+// Unwrap returns the writer for http.ResponseController.
+func (w *firstEventOnly) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Write implements io.Writer.
+func (w *firstEventOnly) Write(p []byte) (int, error) {
+	w.wrote = append(w.wrote, p...)
+	first, _, ended := bytes.Cut(w.wrote, []byte("\n\n"))
+	if !ended {
+		return len(p), nil
+	}
+	_, _ = w.ResponseWriter.Write(append(first, "\n\n"...))
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+	panic(http.ErrAbortHandler)
 }

@@ -153,7 +153,7 @@ var comingFrom = map[string]map[string]check{
 	},
 	"Classes": {
 		"load_config()":                runsPython("c = load_config()\nprint(c.execution.workspace_dir, c.servers_dir, c.skills_dir, c.mcp_servers)", "./workspace ./servers ./skills []"),
-		"ExecutionConfig":              runsPython("c = ExecutionConfig(workspace_dir='w', sandbox_type='microsandbox', sandbox_image='python')\nprint(c.workspace_dir)\ntry: ExecutionConfig(allow_network_access=True)\nexcept ValueError as e: print('no network' in str(e))", "w\nTrue"),
+		"ExecutionConfig":              runsPython("c = ExecutionConfig(workspace_dir='w', sandbox_type='microsandbox', sandbox_image='python')\nprint(c.workspace_dir)\ntry: ExecutionConfig(allow_network_access=True)\nexcept ValueError as e: print('network: {allow' in str(e))", "w\nTrue"),
 		"GuardrailConfig":              runsPython("print(SandboxExecutor(ExecutionConfig(), GuardrailConfig(max_execution_time=1)).execute('while True: pass').result.value)", "timeout"),
 		"SandboxExecutor":              runsPython("result, output, error = SandboxExecutor(...).execute(code='print(1)', task_description='Save initial state')\nprint(result.value, output, error)", "success 1 None"),
 		"FilesystemHelper":             runsPython("h = FilesystemHelper(...)\nprint(h.list_servers(), h.list_tools('calculator'))", "['calculator'] ['add', 'calculate', 'multiply']"),
@@ -161,6 +161,21 @@ var comingFrom = map[string]map[string]check{
 		"CodeGenerator":                runsPython("print(CodeGenerator().generate_imports({'calculator': ['add']}))", "['from servers.calculator import add']"),
 		"AgentHelper":                  runsPython("result, output, error = AgentHelper(FilesystemHelper(...), SandboxExecutor(...)).execute_task('Calculate 5 + 3', verbose=False)\nprint(result.value, '8' in output, error)", "success True None"),
 		"create_executor_for_customer": runsPython(customers, "{'step': 1} True"),
+	},
+	"Features": {
+		"tool discovery":                all(executes("import servers\nresult = dir(servers)", `"weather"`), prints("weather.get_weather", "tools", "list"), prints("weather.get_weather", "tools", "search", "weather")),
+		"tool selection for a task":     prints("calculator", "tools", "select", "Calculate 5 + 3"),
+		"state persistence":             executes("save_state('kept', 1)\nresult = get_state('kept')", `"result":1`),
+		"skills system":                 prints("double_number", "skills", "list"),
+		"type safety":                   executes("from servers.weather import get_weather\nresult = get_weather.__annotations__['city'].__name__", `"result":"str"`),
+		"guardrails":                    exists("docs/guardrails.md"),
+		"workflow system":               workflowRuns,
+		"form filling":                  executes("write_file('f.json', json.dumps({'type': 'object', 'properties': {'a': {'type': 'string'}}}))\nresult = forms.open('f.json').fill({'a': 'x'}).values", `"result":\{"a":"x"\}`),
+		"plugins":                       exists("docs/openapi.md"),
+		"hardware isolation":            loads("sandbox: {backend: microvm}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Backend == "microvm" }),
+		"session continuity":            all(sessionLog(`"session_id":"session_001"`), prints("session_001", "session", "list")),
+		"disk quota of a customer":      all(loads("workspace: {max_mb: 100}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Workspace.Quota.Bytes == 100<<20 }), prints("workspace", "tenant", "quota", "local")),
+		"cleanup of inactive customers": prints("No tenant is inactive", "tenant", "clean", "--inactive", "90d", "--yes"),
 	},
 	"Modules in code": {
 		"servers.calculator":        executes("from servers.calculator import add, multiply\nfrom servers.weather import get_weather\nresult = [add(5, 3), multiply(2, 3), get_weather(city='Paris')['city']]", `"result":\[8,6,"Paris"\]`),
@@ -188,7 +203,7 @@ var comingFrom = map[string]map[string]check{
 		"guardrails.max_memory_mb":       loads("guardrails: {max_memory_mb: 400}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Limits.MaxMemoryMB == 400 }),
 		"mcp_servers":                    prints(`weather +[0-9]+ tools`, "tools", "sync"),
 		"plugins":                        loads("execution: {}\nplugins: {a: 1}", "", nil, hasWarning("plugins has no effect: connect an MCP server")),
-		"workflows":                      loads("execution: {}\nworkflows: []", "", nil, hasWarning("workflows has no effect: write a workflow as code")),
+		"workflows":                      loads("execution: {}\nworkflows: []", "", nil, hasWarning("workflows has no effect: save its files with `sandpiper workflow save FILE`")),
 		"logging":                        loads("execution: {}\nlogging: {level: INFO}", "", nil, hasWarning("logging has no effect: write log:")),
 	},
 	"Variables": {
@@ -219,7 +234,7 @@ var comingFrom = map[string]map[string]check{
 		"plugins/":                   exists("docs/guardrails.md"),
 		"scripts/":                   executes("import servers; result = dir(servers)", `"result":\["calculator","station","weather"\]`),
 		"servers/":                   executes("import os\ntry: open('/workspace/servers/x', 'w')\nexcept OSError as e: result = sorted(os.listdir('/workspace/servers/calculator'))", `"result":\["__init__.py","tools.py"\]`),
-		"workspace/":                 all(prints("", "files", "put", "workspace", "."), executes("result = json.loads(read_file('state/results.json'))", `"result":\{"step":1,"result":8\}`)),
+		"workspace/":                 all(prints("", "files", "put", "workspace", "--as", "."), executes("result = json.loads(read_file('state/results.json'))", `"result":\{"step":1,"result":8\}`)),
 		"workspace/state/":           executes("import os\nos.makedirs('/workspace/state', exist_ok=True)\nwith open('/workspace/state/new.json', 'w') as f: f.write('1')\nresult = read_file('state/new.json')", `"result":"1"`),
 		"workspaces/{customer_uid}/": runsPython(customers, "{'step': 1} True"),
 		"sessions/":                  sessionLog(`"session_id":"session_001"`),
@@ -234,11 +249,14 @@ var comingFrom = map[string]map[string]check{
 		"checkpoint":  sessionLog(`"checkpoint":\{"step":3,"last_task":"task_\d+","context":"Working on data analysis","timestamp":"2`),
 	},
 	"Commands": {
-		"pip install -r requirements.txt":       exists("clients/python/pyproject.toml"), // installed by TestPythonClientInstalls
-		"msb server start --dev":                prints("The process sandbox works", "doctor"),
-		"msb --version":                         prints(`sandpiper .*\n`, "version"),
-		"lsmod | grep kvm":                      prints("namespaces +enforced", "doctor"),
-		"python scripts/generate_tool_files.py": prints(`weather +[0-9]+ tools`, "tools", "sync"),
+		"pip install -r requirements.txt":                 exists("clients/python/pyproject.toml"), // installed by TestPythonClientInstalls
+		"pip install -r requirements-dev.txt":             exists("Makefile"),
+		`curl -sSL https://get.microsandbox.dev | sh`:     exists("docs/install.md"),
+		"ruff check . black . pre-commit run --all-files": exists(".ci/run"),
+		"msb server start --dev":                          prints("The process sandbox works", "doctor"),
+		"msb --version":                                   prints(`sandpiper .*\n`, "version"),
+		"lsmod | grep kvm":                                prints("namespaces +enforced", "doctor"),
+		"python scripts/generate_tool_files.py":           prints(`weather +[0-9]+ tools`, "tools", "sync"),
 		"python examples/NN_NAME.py": all(exists("examples/01_basic_tool_call/README.md"), exists("examples/02_multi_tool_chain/README.md"), exists("examples/03_data_filtering/README.md"), exists("examples/04_control_flow/README.md"),
 			exists("examples/05_state_persistence/README.md"), exists("examples/06_skills/README.md"), exists("examples/07_filesystem_operations/README.md"), prints("Paris", "task", "run", "Get weather for Paris")),
 		"pytest": exists("clients/python/tests/test_compat.py"),
@@ -258,6 +276,14 @@ read = "print(json.load(open('/workspace/state/results.json')))"
 print(create_executor_for_customer("user_12345", config).execute(read).output, create_executor_for_customer("user_2", config).execute(read).output is None)
 `
 
+// workflowRuns checks, saves and runs a workflow.
+func workflowRuns(t *testing.T, m *migrated) {
+	writeAll(t, m.dir, map[string]string{"flow.yaml": "name: flow\nsteps:\n- {name: two, type: code_execution, config: {code: result = 1 + 1}}\n"})
+	prints("", "workflow", "check", "flow.yaml")(t, m)
+	prints("", "workflow", "save", "flow.yaml")(t, m)
+	prints("2", "workflow", "run", "flow.yaml")(t, m)
+}
+
 func restoresPII(t *testing.T, m *migrated) {
 	var got struct {
 		Text string `json:"sanitized_text"`
@@ -276,12 +302,12 @@ var tokenized = evaluates("sanitized, tokens = tokenize_pii('Contact john@exampl
 	`"result":\[true,1,true,true\]`)
 
 func unusedWorkspace(t *testing.T, m *migrated) {
-	cmd := sandpiper(m.first.cmd.Dir, "files", "put", "agentic/mcp-servers/code-execution-mcp/workspace", ".")
+	cmd := sandpiper(m.first.cmd.Dir, "files", "put", "agentic/mcp-servers/code-execution-mcp/workspace", "--as", ".")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	contains(t, string(out), `workspace of AGENTIC_SYSTEM_PATH has no effect.*sandpiper files put /.*/workspace \. copies`)
+	contains(t, string(out), `workspace of AGENTIC_SYSTEM_PATH has no effect.*sandpiper files put /.*/workspace --as \. copies`)
 	evaluates("result = json.loads(read_file('scan_results.json'))[0]", `"result":\{"severity":"high"\}`)(t, m)
 }
 

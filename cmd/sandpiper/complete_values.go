@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
@@ -29,6 +30,7 @@ import (
 var argumentValues = map[string][]values{
 	"approvals approve": {named(approval.OpenQuery)},
 	"approvals deny":    {named(approval.OpenQuery)},
+	"approvals revoke":  {named(grant.Query)},
 	"approvals show":    {named(approval.NameQuery)},
 	"backup":            {localFiles},
 	"exec":              {localFiles},
@@ -40,7 +42,8 @@ var argumentValues = map[string][]values{
 	"executions watch":  {named(journal.BackgroundQuery)},
 	"files cat":         {workspaceFiles},
 	"files ls":          {workspaceFiles},
-	"files put":         {localFiles, workspaceFiles},
+	"files get":         {workspaceFiles},
+	"files put":         {localFiles},
 	"files rm":          {workspaceFiles},
 	"models add":        {modelNames, localFiles},
 	"models remove":     {modelNames},

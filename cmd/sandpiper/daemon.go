@@ -54,7 +54,7 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 		cfg.Warnings = nil
 	}
 	return daemon.New(daemon.Config{
-		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installProgress(preparingPython), Output: o.output, Warm: o.warm, Served: o.served, Tenant: o.tenant,
+		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installProgress(preparingPython), Output: o.output, Warm: o.warm, Served: o.served, Tenant: o.tenant, ConfigFile: absoluteFile(cmp.Or(a.config, os.Getenv("SANDPIPER_CONFIG"))),
 		Load: func() (*config.Config, error) { return a.loadConfig(o.flags) }, Reloads: o.reloads,
 	})
 }
@@ -115,7 +115,7 @@ func (a *app) loadConfig(flags map[string]string) (*config.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find the working directory: %w", err)
 		}
-		a.warn("not read, because it is not trusted: " + strings.Join(cfg.Untrusted, ", ") + " in " + dir + "; sandpiper trust shows its effects")
+		a.warn("not read, because it is not trusted: " + strings.Join(cfg.Untrusted, ", ") + " in " + dir + "; `sandpiper trust` shows its effects")
 	}
 	a.loaded = true
 	return cfg, nil

@@ -20,7 +20,8 @@ import (
 )
 
 func (a *app) doctorCommand() *cobra.Command {
-	return &cobra.Command{
+	var data bool
+	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Test and report the isolation on this machine",
 		Long: `Doctor starts a sandbox and tests every layer of isolation from the inside. For each
@@ -29,10 +30,21 @@ directory.
 
 If tiers, tenants or rules of the policy select other sandboxes, these are tested too.
 
-The exit code is 0 if code can be executed in all of them, and 1 if not.`,
+The exit code is 0 if code can be executed in all of them, and 1 if not.
+
+With --data it checks the data directory instead: it reads every database and the audit log
+completely, and names the tenant and the remedy of what is damaged, with exit code 1. Daemons may
+use the data meanwhile.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if data {
+				return doctorData(cmd.Context(), a)
+			}
+			return a.runDoctor(cmd.Context())
+		},
 	}
+	c.Flags().BoolVar(&data, "data", false, "check the data directory instead")
+	return c
 }
 
 func (a *app) runDoctor(ctx context.Context) error {
@@ -120,6 +132,7 @@ func (a *app) diagnose(ctx context.Context, d *daemon.Daemon) (diagnosis, error)
 	}
 	for _, l := range layers {
 		s := newPackagesState(ctx, l)
+		s.Hint = completed(a, s.Hint)
 		switch {
 		case !s.Wanted:
 		case l.name == "" || l.name == config.DefaultPackageLayer:
@@ -152,7 +165,7 @@ func (a *app) printDiagnosis(r diagnosis) {
 	a.printf("\nPolicy: ")
 	a.printPolicy(r.Policy)
 	if len(r.Untrusted) > 0 {
-		a.printf("\n%s Not read, because it is not trusted: %s. sandpiper trust shows its effects.\n", styleFor(a.stdout).yellow("~"), visibleName(strings.Join(r.Untrusted, ", ")))
+		a.printf("\n%s Not read, because it is not trusted: %s. %s shows its effects.\n", styleFor(a.stdout).yellow("~"), visibleName(strings.Join(r.Untrusted, ", ")), asPasted(a, "`sandpiper trust`"))
 	}
 }
 

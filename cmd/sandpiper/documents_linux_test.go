@@ -159,7 +159,7 @@ func checkOwnFiles(t *testing.T, home string) {
 // inOwnDirectory are the pages that a new reader follows first.
 var inOwnDirectory = map[string]bool{"README.md": true, "tutorial.md": true}
 
-var writtenID = regexp.MustCompile(`(?m)^[$>] .*(exec_[a-z2-7]{26}|\[[A-Z_]+_[a-z0-9]{16}\])`)
+var writtenID = regexp.MustCompile(`(?m)^[$>] .*(exec_[a-z2-7]{26}|\[[A-Z_]+_[a-z0-9]{8,64}\])`)
 
 // checkInOwnDirectory reports commands that use the reader's own configuration or data, or that contain an id,
 // which differs for each reader.

@@ -85,7 +85,7 @@ func (a *app) runExec(ctx context.Context, o execOptions) error {
 func (a *app) putFiles(ctx context.Context, home *home.Home, files []string) error {
 	for _, path := range files {
 		if path == "-" {
-			return usagef("--file takes a path; for standard input use sandpiper files put - NAME first")
+			return usagef("--file takes a path; for standard input use sandpiper files put - --as NAME first")
 		}
 		if _, err := a.putFile(ctx, home, path, filepath.Base(path)); err != nil {
 			return err

@@ -10,11 +10,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 )
 
-// noteOfImage describes an image of a result. On a terminal it saves the image in the working directory.
+// noteOfImage describes an image of a result. A terminal that can shows it; on another one, it is saved in
+// the working directory.
 func (a *app) noteOfImage(img reply.Image) string {
 	about := fmt.Sprintf("%s, %d bytes", img.MIME, len(img.Data))
 	if !isTerminal(a.stdout) {
 		return fmt.Sprintf("[image: %s; use --json to get it]", about)
+	}
+	if p := imageProtocolOf(os.Getenv); p != "" {
+		if shown, err := terminalImage(p, img.Data); err == nil {
+			a.stdout.Write(shown)
+			return fmt.Sprintf("[image: %s; use --json to get it]", about)
+		}
 	}
 	path, err := saveImage(img)
 	if err != nil {

@@ -20,7 +20,7 @@ func (a *app) newRequest(o execOptions) (execution.Request, error) {
 	if err != nil {
 		return execution.Request{}, err
 	}
-	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory, SessionID: o.session, DryRun: o.dryRun}
+	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory, SessionID: o.session, DryRun: o.dryRun, Commands: commandsOf(a)}
 	if o.vars != "" {
 		if !json.Valid([]byte(o.vars)) {
 			return req, usagef("--context %.60q is not JSON; it must be an object such as '{\"name\": 1}'", o.vars)

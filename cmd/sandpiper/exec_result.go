@@ -28,15 +28,17 @@ func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *home.Home, re
 // waitForResult waits for the result of x, prints its progress and prompts for answers
 // to its questions.
 func (a *app) waitForResult(ctx context.Context, d *daemon.Daemon, home *home.Home, x *execution.Execution) (reply.Result, error) {
-	progress := a.progressPrinter()
+	running := startRunning(a)
+	defer func() { running.pause() }()
 	for {
 		e, err := x.Next(context.WithoutCancel(ctx)) // the end of ctx ends the execution, and its result reports that
 		switch {
 		case err != nil:
 			return reply.Result{}, err
 		case e.Progress != nil:
-			progress(*e.Progress)
+			running.show(*e.Progress)
 		case e.Questions != nil:
+			running.pause()
 			for _, q := range e.Questions {
 				closed := x.QuestionClosed(q.ID)
 				answer := a.ask(ctx, q, closed)
@@ -45,6 +47,7 @@ func (a *app) waitForResult(ctx context.Context, d *daemon.Daemon, home *home.Ho
 					x.RepeatQuestions()
 				}
 			}
+			running.resume()
 		case e.Done != nil:
 			return *e.Done, nil
 		}
@@ -60,29 +63,14 @@ func (a *app) outputPrinter() func([]byte) {
 	return func(item []byte) { a.printf("%s\n", visible(string(item))) }
 }
 
-// progressPrinter returns a function that prints the progress that code reports, on a
-// terminal.
-func (a *app) progressPrinter() func(execution.Progress) {
-	if a.json || !isTerminal(a.stderr) {
-		return func(execution.Progress) {}
-	}
-	s := styleFor(a.stderr)
-	return func(p execution.Progress) {
-		var amount string
-		switch {
-		case p.Total > 0:
-			amount = fmt.Sprintf("%.0f%%", 100*p.Done/p.Total)
-		case p.Done > 0:
-			amount = fmt.Sprintf("%g", p.Done)
-		}
-		fmt.Fprintln(a.stderr, s.dim(strings.TrimSpace(amount+" "+visibleName(p.Message))))
-	}
-}
-
 // printResult prints a result. It returns an error that carries the exit code, or the cause
 // of ctx without printing the failure; nil for success.
 func (a *app) printResult(ctx context.Context, r reply.Result) error {
 	if a.json {
+		r.Hint, r.Error, r.Traceback = completed(a, r.Hint), completed(a, r.Error), completed(a, r.Traceback)
+		if r.Session != nil {
+			r.Session.Note = completed(a, r.Session.Note)
+		}
 		if err := a.writeJSON(resultJSON{r.Answer(), r.Images}); err != nil {
 			return err
 		}
@@ -112,7 +100,7 @@ func (a *app) printResult(ctx context.Context, r reply.Result) error {
 func (a *app) printSuspended(r reply.Result) {
 	s := styleFor(a.stderr)
 	fmt.Fprintln(a.stderr, s.yellow("suspended:"), visible(r.Error))
-	fmt.Fprintf(a.stderr, "%s `sandpiper executions watch %[2]s` prints its result, `sandpiper executions signal %[2]s EVENT` sends a signal; a daemon must run\n", s.yellow("hint:"), r.ExecutionID)
+	a.hint(fmt.Sprintf("`sandpiper executions watch %[1]s` prints its result, `sandpiper executions signal %[1]s EVENT` sends a signal; a daemon must run", r.ExecutionID))
 }
 
 // resultJSON encodes a result as execute_code does, plus its images.
@@ -233,9 +221,9 @@ func (a *app) printFailure(r reply.Result) {
 			fmt.Fprintln(a.stderr, strings.TrimRight(visible(trace), "\n"))
 		}
 	}
-	fmt.Fprintln(a.stderr, s.red("error:"), visible(message))
+	fmt.Fprintln(a.stderr, s.red("error:"), visible(completed(a, message)))
 	if r.Hint != "" {
-		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(withFlagNames(r.Hint)))
+		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(completed(a, withFlagNames(r.Hint))))
 	}
 }
 

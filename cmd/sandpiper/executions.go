@@ -15,20 +15,27 @@ import (
 )
 
 func (a *app) executionsCommand() *cobra.Command {
+	var limits execution.ResumeLimits
+	resume := &cobra.Command{
+		Use: "resume ID", Short: "Resume an interrupted execution, or apply a plan",
+		Long: `Resume replays the code from its first line with the same id. Completed calls and
+answered questions return their recorded results: no call is made twice, and no
+question is asked twice. A call whose outcome is unknown raises an error. Code that had
+ended at a limit of time or memory gets the largest one that is allowed. With the id
+of a plan (printed by exec --dry-run), it asks you to approve the plan and makes its
+calls.`,
+		Example: "  sandpiper executions list\n  sandpiper executions resume exec_e25rjubtohqyskjqfnsornzl3p --timeout 60s",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runExecutionsResume(cmd.Context(), args[0], limits)
+		},
+	}
+	durationFlag(resume.Flags(), &limits.Timeout, "timeout", 0, "stop the code after this time")
+	resume.Flags().IntVar(&limits.MemoryMB, "memory", 0, "memory in `MB` that the code may use")
 	return a.ofTenant(group("executions", "Run code in the background; list and resume executions",
 		a.executionsRunCommand(), a.executionsWatchCommand(), a.executionsSignalCommand(), a.executionsAnswerCommand(), a.executionsCancelCommand(),
 		a.executionsListCommand(),
-		&cobra.Command{
-			Use: "resume ID", Short: "Resume an interrupted execution, or apply a plan",
-			Long: `Resume replays the code from its first line with the same id. Completed calls and
-answered questions return their recorded results: no call is made twice, and no
-question is asked twice. A call whose outcome is unknown raises an error. With the id
-of a plan (printed by exec --dry-run), it asks you to approve the plan and makes its
-calls.`,
-			Example: "  sandpiper executions list\n  sandpiper executions resume exec_e25rjubtohqyskjqfnsornzl3p",
-			Args:    cobra.ExactArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return a.runExecutionsResume(cmd.Context(), args[0]) },
-		},
+		resume,
 	))
 }
 
@@ -74,7 +81,7 @@ func (a *app) runExecutionsList(ctx context.Context) error {
 		if a.json {
 			return writeList(a, "executions", all)
 		}
-		a.printEmpty(len(all), "no execution can be resumed; sandpiper executions list --background lists background executions")
+		a.printEmpty(len(all), "no execution can be resumed; `sandpiper executions list --background` lists background executions")
 		for _, c := range all {
 			a.printf("%s  %s  %s%s\n", c.ID, c.Changed.Local().Format("2006-01-02 15:04:05"), c.Why, progressText(c))
 		}
@@ -82,9 +89,9 @@ func (a *app) runExecutionsList(ctx context.Context) error {
 	})
 }
 
-func (a *app) runExecutionsResume(ctx context.Context, id string) error {
+func (a *app) runExecutionsResume(ctx context.Context, id string, limits execution.ResumeLimits) error {
 	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
-		x, err := d.Runner.Resume(ctx, home, id)
+		x, err := d.Runner.Resume(ctx, home, id, limits)
 		if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.NotFound && f.Hint == "" {
 			err = f.WithHint("`sandpiper executions list` lists those that can be resumed; for an execution of a session use `sandpiper session resume`")
 		}

@@ -123,7 +123,7 @@ func TestKilledExecutionIsReported(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	s.kill()
-	command(t, dir, "files", "put", filepath.Join(dir, "sandpiper.yaml"), "go") // it would not wait again
+	command(t, dir, "files", "put", filepath.Join(dir, "sandpiper.yaml"), "--as", "go") // it would not wait again
 	serve(t, dir)
 	serve(t, dir)
 	out, err := sandpiper(dir, "executions", "watch", id).CombinedOutput()

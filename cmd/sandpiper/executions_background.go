@@ -111,13 +111,15 @@ const watchPoll = 200 * time.Millisecond
 
 func (a *app) watch(ctx context.Context, d *daemon.Daemon, h *home.Home, id string) error {
 	var last mcpserver.Background
-	show := a.progressPrinter()
+	running := startRunning(a)
+	defer running.pause()
 	for {
 		b, err := d.DescribeBackground(ctx, h, id)
 		if err != nil {
 			return err
 		}
 		if b.Ended {
+			running.pause()
 			if b.Reply != nil {
 				if !a.json {
 					a.printLines(newLines(last.Output, b.Reply.Output))
@@ -130,11 +132,12 @@ func (a *app) watch(ctx context.Context, d *daemon.Daemon, h *home.Home, id stri
 			a.printf("%s\n", b.State)
 			return nil
 		}
+		running.state.Store(&b.State)
 		if last.State == "" && !a.hintDaemon(d) {
 			a.note("Waiting for a daemon to run " + id + "; Ctrl-C ends only this command, and `sandpiper executions watch " + id + "` shows it later")
 		}
 		if !a.json {
-			a.showChange(last, b, show)
+			a.showChange(last, b, running.show)
 		}
 		last = b
 		select {
@@ -182,6 +185,8 @@ func stateText(b mcpserver.Background) string {
 	switch {
 	case len(b.Questions) > 0: // the hint is for a model
 		text += ": " + questionText(b)
+	case b.Error != "":
+		text += ": " + visibleName(b.Error)
 	case b.Hint != "":
 		text += ": " + b.Hint
 	}
@@ -268,14 +273,14 @@ func (a *app) runExecutionsListBackground(ctx context.Context) error {
 		if a.json {
 			return writeList(a, "executions", all)
 		}
-		a.printEmpty(len(all), "there are no background executions; start one with sandpiper executions run")
+		a.printEmpty(len(all), "there are no background executions; start one with `sandpiper executions run`")
 		for _, b := range all {
 			answer := approvalAnswered(ctx, h, &b)
 			text := stateText(b)
 			if answer != "" {
 				text = b.State + ": " + answer
 			}
-			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), text)
+			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), completed(a, text))
 		}
 		return nil
 	})

@@ -5,26 +5,19 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
 func (a *app) filesCommand() *cobra.Command {
 	return a.ofTenant(group("files", "List, print and change the files in /workspace",
-		&cobra.Command{
-			Use: "ls [PATH]", Aliases: []string{"list"}, Short: "List files, recursively",
-			Example: "  sandpiper files ls\n  sandpiper files ls reports",
-			Args:    cobra.MaximumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.runFilesList(cmd.Context(), append(args, ".")[0])
-			},
-		},
+		filesListCommand(a),
 		&cobra.Command{
 			Use: "cat FILE", Short: "Print a file",
 			Long:    "Cat prints the content of a file. On a terminal, control characters are escaped.",
@@ -32,15 +25,8 @@ func (a *app) filesCommand() *cobra.Command {
 			Args:    cobra.ExactArgs(1),
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runFilesCat(cmd.Context(), args[0]) },
 		},
-		&cobra.Command{
-			Use: "put PATH [NAME]", Short: "Copy a file or directory into the workspace",
-			Long:    "Put copies PATH, or standard input for -, into the workspace as NAME (default: the name of PATH). A directory is copied with all files below it; the NAME . means the workspace itself.",
-			Example: "  sandpiper files put ~/data/sales.csv\n  sandpiper files put ~/data reports\n  curl -s https://example.com/data.json | sandpiper files put - data.json",
-			Args:    cobra.RangeArgs(1, 2),
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.runFilesPut(cmd.Context(), args[0], append(args, "")[1])
-			},
-		},
+		filesPutCommand(a),
+		filesGetCommand(a),
 		&cobra.Command{
 			Use: "rm FILE...", Short: "Delete files", SuggestFor: []string{"delete", "remove"},
 			Args: cobra.MinimumNArgs(1),
@@ -49,40 +35,78 @@ func (a *app) filesCommand() *cobra.Command {
 	))
 }
 
-func (a *app) runFilesList(ctx context.Context, path string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
-		if a.jsonLines {
-			return a.streamFiles(ctx, home, path)
-		}
-		l, err := home.Workspace.List(ctx, path)
+func filesListCommand(a *app) *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use: "ls [PATH]", Aliases: []string{"list"}, Short: "List files, recursively",
+		Long:    "Ls lists the files in the workspace or in PATH. Results that were too large for an answer, in " + home.ResultsDir + ", are listed only with --all or if PATH names them.",
+		Example: "  sandpiper files ls\n  sandpiper files ls reports",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withHome(cmd.Context(), func(home *home.Home) error {
+				return listFiles(cmd.Context(), a, home, append(args, ".")[0], all)
+			})
+		},
+	}
+	cmd.Flags().BoolVarP(&all, "all", "a", false, "also list "+home.ResultsDir)
+	return cmd
+}
+
+func listFiles(ctx context.Context, a *app, home *home.Home, path string, all bool) error {
+	if a.jsonLines {
+		return streamFiles(ctx, a, home, path, all)
+	}
+	l, err := home.Workspace.List(ctx, path)
+	if err != nil {
+		return err
+	}
+	if all && path == "." {
+		more, err := listResults(ctx, home)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{
-				"success": true, "path": path, "files": l.Files, "count": len(l.Files), "truncated": l.Truncated,
-			})
-		}
-		if path == "." {
-			a.printEmpty(len(l.Files), "the workspace is empty; copy a file into it with sandpiper files put")
-		} else {
-			a.printEmpty(len(l.Files), "%s is empty", path)
-		}
-		for _, name := range l.Files {
-			a.printf("%s\n", visibleName(name))
-		}
-		if l.Truncated {
-			a.warn("the list is incomplete: there are more files")
-		}
-		return nil
-	})
+		l.Files, l.Truncated = append(more.Files, l.Files...), l.Truncated || more.Truncated
+		slices.Sort(l.Files)
+	}
+	if a.json {
+		return a.writeJSON(map[string]any{
+			"success": true, "path": path, "files": l.Files, "count": len(l.Files), "truncated": l.Truncated,
+		})
+	}
+	if path == "." {
+		a.printEmpty(len(l.Files), "the workspace is empty; copy a file into it with `sandpiper files put`")
+	} else {
+		a.printEmpty(len(l.Files), "%s is empty", path)
+	}
+	for _, name := range l.Files {
+		a.printf("%s\n", visibleName(name))
+	}
+	if l.Truncated {
+		a.warn("the list is incomplete: there are more files")
+	}
+	return nil
+}
+
+// listResults lists the directory of large results, which a list of the workspace omits.
+func listResults(ctx context.Context, h *home.Home) (workspace.Listing, error) {
+	l, err := h.Workspace.List(ctx, home.ResultsDir)
+	if fault.KindOf(err) == fault.NotFound {
+		return workspace.Listing{}, nil
+	}
+	return l, err
 }
 
 // streamFiles prints the files in path as they are found, without the limit of a list.
-func (a *app) streamFiles(ctx context.Context, home *home.Home, path string) error {
-	incomplete, err := home.Workspace.Each(ctx, path, func(name string) error {
-		return a.writeJSON(map[string]string{"name": name})
-	})
+func streamFiles(ctx context.Context, a *app, h *home.Home, path string, all bool) error {
+	print := func(name string) error { return a.writeJSON(map[string]string{"name": name}) }
+	incomplete, err := h.Workspace.Each(ctx, path, print)
+	if err == nil && all && path == "." {
+		var more bool
+		if more, err = h.Workspace.Each(ctx, home.ResultsDir, print); fault.KindOf(err) == fault.NotFound {
+			err = nil
+		}
+		incomplete = incomplete || more
+	}
 	if err == nil && incomplete {
 		a.warn("the list is incomplete: some directories cannot be read")
 	}
@@ -141,46 +165,6 @@ func fileContent(name string, data []byte) any {
 		m["content"], m["encoding"] = base64.StdEncoding.EncodeToString(data), "base64"
 	}
 	return m
-}
-
-func (a *app) runFilesPut(ctx context.Context, path, name string) error {
-	if name == "" && path == "-" {
-		return usagef("standard input needs a name: sandpiper files put - NAME")
-	}
-	if name == "" {
-		name = filepath.Base(path)
-	}
-	if isDir(path) {
-		return a.runFilesPutTree(ctx, path, name)
-	}
-	return a.withHome(ctx, func(home *home.Home) error {
-		n, err := a.putFile(ctx, home, path, name)
-		if err != nil {
-			return err
-		}
-		message := fmt.Sprintf("Written %s to %s", count(n, "byte"), name)
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "message": message})
-		}
-		return nil
-	})
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return path != "-" && err == nil && info.IsDir()
-}
-
-func (a *app) runFilesPutTree(ctx context.Context, path, name string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
-		stop := a.working("copying " + path)
-		done, err := a.putTree(ctx, home, path, name)
-		stop()
-		if err == nil && a.json {
-			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Written %s to %s in %s", count(done.bytes, "byte"), count(done.files, "file"), name)})
-		}
-		return err
-	})
 }
 
 // putFile copies a local file, or standard input, into the workspace.

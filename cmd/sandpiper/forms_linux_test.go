@@ -270,6 +270,24 @@ result = {"review": f.review(), "values": f.values, "submit": f.action}`
 	}
 }
 
+// TestFillJSONSchemaForm fills in a JSON Schema, from code and by the tool.
+func TestFillJSONSchemaForm(t *testing.T) {
+	t.Parallel()
+	const order = `{"type": "object", "required": ["customer"], "properties": {"customer": {"$ref": "#/$defs/person"}, "delivery": {"type": "string", "format": "date"}},
+		"$defs": {"person": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}}}`
+	s := newFormSession(t, "2025-11-25", `{}`, map[string]string{"order.json": order})
+	const code = `forms.open("order.json").fill({"customer": {"name": "Ada"}, "delivery": "2026-12-01"}, ask=False).save("filled.json")`
+	if text := s.call("execute_code", map[string]any{"code": code}); !strings.Contains(text, `"success":true`) {
+		t.Error(text)
+	}
+	text := s.call("fill_form", map[string]any{"file": "order.json", "data": map[string]any{"customer": map[string]any{"name": "Ada"}, "delivery": "2026-12-01"}, "save_as": "again.json"})
+	for _, name := range []string{"filled.json", "again.json"} {
+		if filled := s.file(name); !strings.Contains(filled, `"delivery": "2026-12-01"`) {
+			t.Errorf("%s is %q; fill_form: %s", name, filled, text)
+		}
+	}
+}
+
 // TestFormWithoutPerson checks that a form with missing values, with nobody to ask, leaves no file.
 func TestFormWithoutPerson(t *testing.T) {
 	longtest.SkipSlow(t)

@@ -67,7 +67,7 @@ func TestServerTextIsMarkedAsData(t *testing.T) {
 				checkEscaped(t, "an error", w.execute("from servers import people\npeople.fail()").raw)
 				checkEscaped(t, "a resource", w.execute("from servers.people import resources\nresult = resources.read('note://1')").raw)
 				checkEscaped(t, "a file", w.call("read_workspace_file", map[string]any{"filename": "v.txt"}))
-				checkEscaped(t, "a description", w.call("get_tool_definition", map[string]any{"tool_name": "people.described"}))
+				checkEscaped(t, "a description", w.call("get_tool_definition", map[string]any{"tool_name": "people.described", "schemas": true}))
 				// Code receives the unchanged value.
 				same := w.execute(fmt.Sprintf("from servers import people\nresult = people.records() == %s == read_file('v.txt')", asJSON(injection)))
 				if string(same.Result) != "true" {

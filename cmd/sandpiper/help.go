@@ -9,10 +9,10 @@ import (
 )
 
 // quickStart is printed by the help of the program.
-const quickStart = `  sandpiper init                                 import servers of other clients
-  sandpiper exec -c 'sum(range(10))'             run Python in the sandbox
-  sandpiper tools search create an issue         find a tool
-  claude mcp add sandpiper -- sandpiper serve    serve an MCP client`
+const quickStart = `  sandpiper init                           import servers of other clients
+  sandpiper exec -c 'sum(range(10))'       run Python in the sandbox
+  sandpiper tools search create an issue   find a tool
+  sandpiper init --apply claude-code       add Sandpiper to Claude Code`
 
 // addCommands adds the commands to the program, in groups. The help lists the names of those
 // without a group only.

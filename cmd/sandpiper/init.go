@@ -31,6 +31,7 @@ adds Sandpiper to clients. A copy of every changed file is saved first; --undo
 restores it.`,
 		Example: `  sandpiper init --dry-run
   sandpiper init
+  sandpiper init --apply claude-code
   sandpiper init --apply cursor,codex --replace
   sandpiper init --undo`,
 		Args: cobra.NoArgs,

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
@@ -18,9 +19,13 @@ func (a *app) applyInit(ctx context.Context, p *initPlan, ask bool) error {
 	if len(p.added) > 0 {
 		if ask && !a.confirm(ctx, true, "Write %s?", p.short(p.path)) {
 			p.added, p.declined = nil, true
-			a.printf("Nothing was written.\n")
-			return nil
+			a.printf("%s was not written.\n", p.short(p.path))
 		}
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	if len(p.added) > 0 {
 		// The schema comes first: undo reverts the last write first, and keeps the schema if the configuration stays.
 		if err := writeSchema(p.path, p.text, func(c clientconfig.Change) error { _, err := p.record.Write(c); return err }); err != nil {
 			return err
@@ -30,21 +35,57 @@ func (a *app) applyInit(ctx context.Context, p *initPlan, ask bool) error {
 		}
 		a.printDone("wrote %s", p.short(p.path))
 	}
-	if err := a.writeEnvFile(p); err != nil {
-		return err
+	if !p.declined {
+		if err := a.writeEnvFile(p); err != nil {
+			return err
+		}
 	}
 	for i := range p.clients {
 		c := &p.clients[i]
 		if !c.wanted {
 			continue
 		}
-		if len(c.changes) > 0 && ask && !a.confirm(ctx, false, "Change %s (%s)?", p.short(c.file.Path), c.client.Name) {
+		if len(c.changes) > 0 && ask && !a.confirm(ctx, true, "Change %s (%s)?", p.short(c.file.Path), c.client.Name) {
 			c.changes = nil
+			if ctx.Err() == nil {
+				a.warn("Sandpiper was not added to " + c.client.Name + ", since " + p.short(c.file.Path) + " was not to be changed")
+			}
 			continue
+		}
+		if ask && c.approved() && !a.confirm(ctx, true, "May %s call the tools of Sandpiper without asking (%s)? codex exec refuses them otherwise.", c.client.Name, clientconfig.Approval) {
+			if ctx.Err() != nil {
+				return nil
+			}
+			c.withoutApproval()
 		}
 		a.changeClient(p, c)
 	}
 	return nil
+}
+
+// hasAlready reports an existing entry of Sandpiper in a client, and the settings that it lacks.
+func (p *initPlan) hasAlready(c *initClient) string {
+	text := c.client.Name + " has Sandpiper already"
+	if c.refuses {
+		text += "; codex exec refuses its tools until its entry in " + p.short(c.file.Path) + " has the line " + clientconfig.Approval
+	}
+	return text
+}
+
+// approved reports whether the planned entry lets the client call the tools without asking.
+func (c *initClient) approved() bool {
+	return slices.ContainsFunc(c.edits, func(e *fileEdit) bool { return e.edit.Put[entryName].Approved })
+}
+
+// withoutApproval plans the entry again, so that the client asks before each call.
+func (c *initClient) withoutApproval() {
+	for _, e := range c.edits {
+		if l, ok := e.edit.Put[entryName]; ok {
+			l.Approved = false
+			e.edit.Put[entryName] = l
+		}
+	}
+	c.changes, c.err = changesOf(c.edits)
 }
 
 // changeClient writes the files of one client. An error is stored in c.
@@ -68,7 +109,7 @@ func (a *app) changeClient(p *initPlan, c *initClient) {
 	case c.err != nil && !a.json:
 		a.warn(c.client.Name + ": " + errorText(c.err))
 	case c.err == nil && len(c.changes) == 0 && c.has:
-		a.printDone("%s has Sandpiper already", c.client.Name)
+		a.printDone("%s", visibleName(p.hasAlready(c)))
 	}
 }
 

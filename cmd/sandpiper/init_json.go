@@ -70,6 +70,8 @@ type initChangeJSON struct {
 	File   string              `json:"file"`
 	Add    map[string][]string `json:"add,omitempty"` // name -> command line
 	Remove []string            `json:"remove,omitempty"`
+
+	Approved []string `json:"approved,omitempty"` // of the added servers: the client calls their tools without asking
 }
 
 type initOriginJSON struct {
@@ -121,9 +123,12 @@ func (p *initPlan) json() initJSON {
 
 func changesJSON(c initClient) (changes []initChangeJSON) {
 	for _, e := range c.edits {
-		change := initChangeJSON{e.file.Path, map[string][]string{}, e.edit.Drop}
+		change := initChangeJSON{File: e.file.Path, Add: map[string][]string{}, Remove: e.edit.Drop}
 		for name, l := range e.edit.Put {
 			change.Add[name] = append([]string{l.Command}, l.Args...)
+			if l.Approved {
+				change.Approved = append(change.Approved, name)
+			}
 		}
 		changes = append(changes, change)
 	}

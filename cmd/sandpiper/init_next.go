@@ -18,11 +18,11 @@ func (a *app) showNextSteps(p *initPlan) {
 		a.showVariables(p)
 	}
 	if p.options.here && len(p.added) > 0 {
-		a.printf("\nRun sandpiper trust to enable %s.\n", visibleName(p.short(p.path)))
+		a.printf("\n%s to enable %s.\n", asPasted(a, "Run `sandpiper trust`"), visibleName(p.short(p.path)))
 	}
 	a.showSnippets(p)
 	if slices.ContainsFunc(p.clients, func(c initClient) bool { return len(c.changed) > 0 }) {
-		a.printf("\nRestart the changed clients. sandpiper init --undo reverts all changes.\n")
+		a.printf("\nRestart the changed clients. %s reverts all changes.\n", asPasted(a, "`sandpiper init --undo`"))
 	}
 }
 
@@ -41,7 +41,7 @@ func (a *app) showSnippets(p *initPlan) {
 		files[c.snippet] = append(files[c.snippet], c.client.Name+": "+p.short(c.file.Path))
 	}
 	if len(snippets) > 0 {
-		a.printf("\nTo add Sandpiper to a client, run sandpiper init --apply CLIENT or copy this:\n")
+		a.printf("\nTo add Sandpiper to a client, run %s or copy this:\n", asPasted(a, "`sandpiper init --apply CLIENT`"))
 	}
 	s := styleFor(a.stdout)
 	for _, snippet := range snippets {
@@ -61,7 +61,10 @@ func (a *app) showNoServers(p *initPlan) {
 		a.printf("No servers to import. %s has %s.\n", visibleName(p.short(p.path)), count(p.existing, "server"))
 		return
 	}
-	if len(p.found.Clients) == 0 {
+	changed := slices.ContainsFunc(p.clients, func(c initClient) bool { return c.wanted && c.err == nil })
+	if len(p.found.Clients) == 0 && changed { // the file of a client that was named is new
+		a.printf("No servers to import.\n")
+	} else if len(p.found.Clients) == 0 {
 		a.printf("No client was found in %s (Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini CLI).\n", visibleName(p.env.Home))
 	} else {
 		var names []string
@@ -78,8 +81,8 @@ func (a *app) showNoServers(p *initPlan) {
       args: [-y, "@modelcontextprotocol/server-github"]
       env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}
 
-and run sandpiper tools sync. sandpiper exec and serve also work without servers.
-`, visibleName(p.short(p.path)))
+and run %s. sandpiper exec and serve also work without servers.
+`, visibleName(p.short(p.path)), asPasted(a, "`sandpiper tools sync`"))
 }
 
 // showVariables lists the variables that are not set.
@@ -109,7 +112,7 @@ func (a *app) showVariables(p *initPlan) {
 		a.printf("  %s  %s\n", fit(v.Name, width), s.dim(visibleName(text)))
 	}
 	if !p.options.envFile && slices.ContainsFunc(unset, func(v clientconfig.Variable) bool { return v.File != "" && p.currentFile(v.File) == v.File }) {
-		a.printf("%s\n", s.dim("  sandpiper init --env-file copies the values from the clients' files."))
+		a.printf("%s\n", s.dim("  "+asPasted(a, "`sandpiper init --env-file`")+" copies the values from the clients' files."))
 	}
 }
 

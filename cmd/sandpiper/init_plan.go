@@ -142,6 +142,7 @@ func (p *initPlan) launch(c clientconfig.Client) clientconfig.Launch {
 	if !p.options.here && p.path != filepath.Join(p.record.Dir, "sandpiper.yaml") {
 		l.Args = append(l.Args, "--config", p.path)
 	}
+	l.Approved = c.ID == "codex" && !p.options.here // other people use the file of a project
 	return l
 }
 
@@ -161,7 +162,8 @@ type initClient struct {
 	snippet string
 	wanted  bool        // named by --apply
 	has     bool        // the file has an entry of Sandpiper
-	edits   []*fileEdit // of the changes, for --dry-run
+	refuses bool        // codex exec refuses the tools of that entry
+	edits   []*fileEdit // of the changes
 	changes []clientconfig.Change
 	changed []string // paths of the written files
 	copies  []string // of each written file, "" if it did not exist
@@ -185,9 +187,11 @@ func (p *initPlan) client(c clientconfig.Client) initClient {
 	}
 	t.file = file
 	t.snippet = string(file.Snippet(entryName, p.launch(c)))
-	t.has = slices.ContainsFunc(p.found.Skipped, func(s clientconfig.Skipped) bool {
-		return s.From.File.SameTable(file) && s.Reason == clientconfig.ReasonSandpiper
-	})
+	for _, s := range p.found.Skipped {
+		if s.From.File.SameTable(file) && s.Reason == clientconfig.ReasonSandpiper {
+			t.has, t.refuses = true, clientconfig.LacksApproval(s.From)
+		}
+	}
 	if t.wanted {
 		t.edits = p.clientEdits(t)
 		t.changes, t.err = changesOf(t.edits)

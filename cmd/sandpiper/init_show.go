@@ -80,12 +80,15 @@ func (a *app) showClientEdits(p *initPlan) {
 			a.warn(c.client.Name + ": " + errorText(c.err))
 			continue
 		case len(c.edits) == 0:
-			a.printf("\n%s has Sandpiper already\n", c.client.Name)
+			a.printf("\n%s\n", visibleName(p.hasAlready(&c)))
 		}
 		for _, e := range c.edits {
 			a.printf("\nWould change %s (%s)\n", visibleName(p.short(e.file.Path)), c.client.Name)
 			for name, l := range e.edit.Put {
 				a.printf("  %s\n", s.green("+ "+visibleName(name+": "+strings.Join(append([]string{l.Command}, l.Args...), " "))))
+				if l.Approved {
+					a.printf("  %s\n", s.green("+ "+visibleName(name+": "+clientconfig.Approval)))
+				}
 			}
 			for _, name := range e.edit.Drop {
 				a.printf("  %s\n", s.red("- "+visibleName(name)))

@@ -82,7 +82,7 @@ func (a *app) login(ctx, waiting context.Context, d *daemon.Daemon, server strin
 		}
 		return d.Servers.List(ctx, server)
 	}
-	id, err := tenant.Parse(o.tenant)
+	id, err := tenant.ParseStored(o.tenant)
 	if err == nil {
 		err = d.CheckTenant(id)
 	}
@@ -143,7 +143,7 @@ func (a *app) runToolsLogout(ctx context.Context, server, uid string) error {
 	defer d.Close()
 	logout := d.Servers.Logout
 	if uid != "" {
-		id, err := tenant.Parse(uid)
+		id, err := tenant.ParseStored(uid)
 		if err != nil {
 			return err
 		}

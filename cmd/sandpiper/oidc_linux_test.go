@@ -25,7 +25,7 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 	res := d.visit().must(d.visit().call(t.Context(), "1"))
 	res.Body.Close()
 	const metadata = "https://mcp.example/.well-known/oauth-protected-resource/mcp"
-	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("WWW-Authenticate") != fmt.Sprintf("Bearer resource_metadata=%q", metadata) {
+	if res.StatusCode != http.StatusUnauthorized || res.Header.Get("WWW-Authenticate") != fmt.Sprintf(`Bearer scope="execute", resource_metadata=%q`, metadata) {
 		t.Errorf("without a token: %s, %q", res.Status, res.Header.Get("WWW-Authenticate"))
 	}
 	res = d.visit().must(http.Get("http://" + d.addr + strings.TrimPrefix(metadata, "https://mcp.example")))
@@ -67,7 +67,7 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 	}
 	refused := func(name, token, message string) {
 		t.Helper()
-		challenge := fmt.Sprintf(`Bearer error="invalid_token", error_description=%q, resource_metadata=%q`, message, metadata)
+		challenge := fmt.Sprintf(`Bearer error="invalid_token", error_description=%q, scope="execute", resource_metadata=%q`, message, metadata)
 		for version, v := range map[string]*visitor{"2026-07-28": a, "2025-11-25": older} {
 			res := v.must(v.send(t.Context(), `{"jsonrpc":"2.0","id":9,"method":"ping"}`, bearer(token)...))
 			res.Body.Close()

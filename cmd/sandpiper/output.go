@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // printf prints text for people. Arguments from outside the program must be
@@ -24,25 +26,25 @@ func (a *app) printDone(format string, args ...any) {
 
 // warn prints a warning to stderr.
 func (a *app) warn(sentence string) {
-	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("warning:"), visible(sentence))
+	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("warning:"), visible(completed(a, sentence)))
 }
 
 // hint prints a next step after a warning.
 func (a *app) hint(sentence string) {
-	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("hint:"), visible(sentence))
+	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("hint:"), visible(completed(a, sentence)))
 }
 
 // printEmpty prints the reason and the next step for a list of n items, if it is empty. It prints to
 // stderr, so that a program that reads the list gets no item. For JSON it prints nothing.
 func (a *app) printEmpty(n int, format string, args ...any) {
 	if n == 0 && !a.json {
-		fmt.Fprintln(a.stderr, styleFor(a.stderr).dim(visibleName(fmt.Sprintf(format, args...))))
+		fmt.Fprintln(a.stderr, styleFor(a.stderr).dim(completed(a, visibleName(fmt.Sprintf(format, args...)))))
 	}
 }
 
 // note prints a sentence or a state to stderr.
 func (a *app) note(sentence string) {
-	fmt.Fprintln(a.stderr, visible(sentence))
+	fmt.Fprintln(a.stderr, visible(completed(a, sentence)))
 }
 
 // writeJSON writes v as one line.
@@ -110,6 +112,31 @@ func fit(text string, width int) string {
 		return string([]rune(text)[:width-1]) + "…"
 	}
 	return text + strings.Repeat(" ", width-n)
+}
+
+// completed completes the commands in a text, so that they work when they are pasted: with the
+// configuration file and the tenant of this command. Its shell has the environment.
+func completed(a *app, text string) string {
+	return commandsOf(a).Complete(text)
+}
+
+func commandsOf(a *app) fault.Commands {
+	c := fault.Commands{Config: absoluteFile(a.config)}
+	if a.tenant != tenant.Local.String() {
+		c.Tenant = a.tenant
+	}
+	return c
+}
+
+// asPasted is completed for a text that has no backquotes when it is printed.
+func asPasted(a *app, text string) string { return strings.ReplaceAll(completed(a, text), "`", "") }
+
+// absoluteFile returns the path of a configuration file for another directory. "" remains.
+func absoluteFile(path string) string {
+	if absolute, err := filepath.Abs(path); err == nil && path != "" && path[0] != '~' {
+		return absolute
+	}
+	return path
 }
 
 // count returns a number with a noun in the singular or plural.

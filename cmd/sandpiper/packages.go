@@ -131,7 +131,7 @@ func (a *app) runPackagesLock(ctx context.Context, args []string) error {
 			}{l.name, l.LockFile, lock.Packages})
 		}
 		a.printPackages(lock)
-		a.printf("written to %s; `sandpiper packages install` installs them\n", visibleName(l.LockFile))
+		a.printf("written to %s; %s\n", visibleName(l.LockFile), completed(a, "`sandpiper packages install` installs them"))
 		return nil
 	})
 }
@@ -180,6 +180,7 @@ func (a *app) runPackagesList(ctx context.Context, args []string) error {
 	layers, err := layersOf(cfg, args)
 	for _, l := range layers {
 		s := newPackagesState(ctx, l)
+		s.Hint = completed(a, s.Hint)
 		if a.json {
 			if err := a.writeJSON(s); err != nil {
 				return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
 )
 
 func (a *app) piiCommand() *cobra.Command {
@@ -49,7 +50,7 @@ vault stores the values.`,
 			Use: "restore [TEXT|-]", Short: "Replace tokens by their values",
 			Long: `Restore prints TEXT, or standard input, with the values of the tokens that are in the
 vault. Each use is recorded in the audit log.`,
-			Example: "  sandpiper pii restore \"[EMAIL_k7q2m9x4d3w8n5rt]\"\n  sandpiper pii restore < answer.txt",
+			Example: "  sandpiper pii restore \"[EMAIL_k7q2m9x4]\"\n  sandpiper pii restore < answer.txt",
 			Args:    cobra.MaximumNArgs(1),
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIIRestore(cmd.Context(), args) },
 		}),
@@ -85,11 +86,22 @@ func (a *app) scanFile(ctx context.Context, out io.Writer, s *detect.Scanner, na
 		defer f.Close()
 		in = f
 	}
+	in = decodedInput(in)
 	if jsonl {
 		return scanRecords(ctx, in, out, s, name)
 	}
 	p := findingPrinter{out: out, file: name, json: a.json, line: 1}
 	return p.scan(ctx, in, s)
+}
+
+// decodedInput returns text in UTF-8 of an input whose byte order mark names UTF-16 or UTF-32.
+func decodedInput(in io.Reader) io.Reader {
+	b := bufio.NewReader(in)
+	head, _ := b.Peek(encoded.MaxMark) // an error is returned by the next read
+	if u, ok := encoded.UnicodeOf(head); ok {
+		return u.NewDecoder().Reader(b)
+	}
+	return b
 }
 
 // findingJSON is a finding in JSON.

@@ -122,7 +122,7 @@ func (a *app) runPIIAllowed(ctx context.Context) error {
 		if a.json {
 			return a.writeJSON(map[string]any{"exceptions": all})
 		}
-		a.printEmpty(len(all), "there are no exceptions; add one with sandpiper pii allow")
+		a.printEmpty(len(all), "there are no exceptions; add one with `sandpiper pii allow`")
 		return nil
 	})
 }

@@ -30,7 +30,7 @@ func (a *app) argumentOrStdin(args []string) (string, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
 	}
-	b, err := io.ReadAll(io.LimitReader(a.stdin, maxText+1))
+	b, err := io.ReadAll(io.LimitReader(decodedInput(a.stdin), maxText+1))
 	switch {
 	case err != nil:
 		return "", err

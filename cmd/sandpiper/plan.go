@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 )
@@ -26,6 +27,6 @@ func (a *app) printPlan(r reply.Result) {
 		fmt.Fprintln(a.stderr, s.yellow("note:"), visible(r.PlanEndsAt.Note))
 	}
 	if r.PlanID != "" {
-		fmt.Fprintln(a.stderr, s.dim("to approve and apply the plan within 24 hours: sandpiper executions resume "+r.PlanID))
+		fmt.Fprintln(a.stderr, s.dim("to approve and apply the plan within 24 hours: "+strings.Trim(completed(a, "`sandpiper executions resume "+r.PlanID+"`"), "`")))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // dryRun executes code as a dry run and returns its result.
@@ -70,6 +71,9 @@ func (p *approvalClient) applyPlan(id, answer string) (text string, r planResult
 	m := p.nextMessage()
 	switch {
 	case m.Method == "elicitation/create":
+		if answer == declines {
+			time.Sleep(readingTime)
+		}
 		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, answer))
 		return m.Params.Message, p.readPlanResult()
 	case len(m.Result.Requests) == 1:
@@ -127,7 +131,7 @@ func TestApprovedPlanIsAppliedOnce(t *testing.T) {
 func TestDeniedPlanMakesNoCall(t *testing.T) {
 	t.Parallel()
 	p := newApprovalClient(t, "2025-11-25", formCapabilities["2025-11-25"], "")
-	for _, answer := range []string{denies, declines, cancels} {
+	for _, answer := range []string{denies, declines} {
 		r := p.dryRun(dependentCalls)
 		_, done := p.applyPlan(r.ID, answer)
 		if done.Success || !strings.Contains(done.Error, "the user declined the plan") || len(p.serverCalls()) != 0 {
@@ -136,6 +140,13 @@ func TestDeniedPlanMakesNoCall(t *testing.T) {
 		if _, second := p.applyPlan(r.ID, approves); second.Success || len(p.serverCalls()) != 0 {
 			t.Errorf("a plan was applied after the answer %s: %+v", answer, second)
 		}
+	}
+	r := p.dryRun(dependentCalls)
+	if _, waits := p.applyPlan(r.ID, cancels); waits.ErrorType != "approval_required" || len(p.serverCalls()) != 0 {
+		t.Errorf("a client without a person: %+v", waits)
+	}
+	if _, done := p.applyPlan(r.ID, approves); !done.Success || len(p.serverCalls()) != 3 {
+		t.Errorf("after it: %+v", done)
 	}
 }
 

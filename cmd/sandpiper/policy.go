@@ -128,7 +128,7 @@ type explanation struct {
 }
 
 func (a *app) runPolicyExplain(ctx context.Context, s hypotheticalCall) error {
-	id, err := tenant.Parse(s.tenant)
+	id, err := tenant.ParseStored(s.tenant)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // recordingClient is a client that records every byte that it receives.
@@ -44,6 +45,7 @@ func (w *recordingClient) request(method string, params map[string]any) string {
 	}
 	switch {
 	case m.Result.Requests != nil:
+		time.Sleep(readingTime)
 		return w.request(method, declineParams(params, m.Result.State, m.Result.Requests))
 	case len(m.Result.Content) > 0:
 		return m.Result.Content[0].Text
@@ -75,6 +77,7 @@ func (w *recordingClient) await(ids ...int) map[int]string {
 	for len(answers) < len(ids) {
 		m := w.nextMessage()
 		if m.Method != "" {
+			time.Sleep(readingTime)
 			w.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, m.ID))
 		} else if id, err := strconv.Atoi(string(m.ID)); err == nil && slices.Contains(ids, id) {
 			answers[id] = w.out.Text()

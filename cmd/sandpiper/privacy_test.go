@@ -17,7 +17,7 @@ import (
 )
 
 // token matches a privacy token.
-var token = regexp.MustCompile(`\[[A-Z][A-Z0-9_]{1,31}_[0-9a-hjkmnp-tv-z]{16,64}\]`)
+var token = regexp.MustCompile(`\[[A-Z][A-Z0-9_]{1,31}_[0-9a-hjkmnp-tv-z]{8,64}\]`)
 
 // tokensIn returns the distinct tokens in a text.
 func tokensIn(text string) []string {

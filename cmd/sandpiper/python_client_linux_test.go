@@ -39,7 +39,7 @@ func TestPythonClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, module := range []string{"test_client", "test_compat"} {
+	for _, module := range []string{"test_client", "test_areas", "test_compat", "test_compat_lifetime"} {
 		t.Run(module, func(t *testing.T) {
 			t.Parallel()
 			cmd := exec.CommandContext(t.Context(), python, "-W", "error", "-m", "unittest", "-v", module)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
@@ -32,6 +33,7 @@ type clientMessage struct {
 	Params form
 	Result struct {
 		Content  []struct{ Text string }
+		IsError  bool
 		State    string                           `json:"requestState"`
 		Requests map[string]struct{ Params form } `json:"inputRequests"`
 	}
@@ -58,6 +60,12 @@ func connect(t *testing.T, home, text, version, capabilities string, args ...str
 	if err := os.WriteFile(filepath.Join(home, "sandpiper.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return connectTo(t, home, version, capabilities, args...)
+}
+
+// connectTo is connect with the configuration that is there.
+func connectTo(t *testing.T, home, version, capabilities string, args ...string) *formClient {
+	t.Helper()
 	s := &served{t: t, cmd: sandpiper(home, append([]string{"serve"}, args...)...)}
 	in, err := s.cmd.StdinPipe()
 	if err != nil {
@@ -76,7 +84,7 @@ func connect(t *testing.T, home, text, version, capabilities string, args ...str
 	s.in, s.out = in, bufio.NewScanner(io.TeeReader(out, p.heard))
 	s.out.Buffer(nil, 64<<20)
 	if version == "2026-07-28" {
-		p.meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `,"progressToken":"p"}`
+		p.meta = `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` + capabilities + `,"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},"progressToken":"p"}`
 		return p
 	}
 	p.meta = `,"_meta":{"progressToken":"p"}`
@@ -152,7 +160,9 @@ func TestServerQuestionReachesClient(t *testing.T) {
 		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"name":"Ada"}}}`, m.ID))
 		provided(t, p.nextMessage())
 		p.sendCall("execute_code", trigger, "")
-		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, p.nextMessage().ID))
+		m = p.nextMessage()
+		time.Sleep(readingTime)
+		p.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"decline"}}`, m.ID))
 		if text := p.nextMessage().Result.Content[0].Text; !strings.Contains(text, "User declined") {
 			t.Errorf("declined: %s", text)
 		}

@@ -56,7 +56,7 @@ func TestSubscriberIsNotifiedOfWrites(t *testing.T) {
 	if err := os.WriteFile(report, []byte("a,b\n1,2\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t.Context(), []string{"files", "put", report, "out/report.csv"}, strings.NewReader(""), io.Discard, io.Discard); got != exitOK {
+	if got := run(t.Context(), []string{"files", "put", report, "--as", "out/report.csv"}, strings.NewReader(""), io.Discard, io.Discard); got != exitOK {
 		t.Fatalf("files put ended with %d", got)
 	}
 	hear(told)

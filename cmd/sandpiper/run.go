@@ -15,8 +15,9 @@ import (
 
 // run executes one command line and returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	stdout, stderr, line := shareTerminal(stdout, stderr)
 	out := &output{Writer: stdout}
-	a := &app{stdin: stdin, stdout: out, stderr: stderr}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr, line: line}
 	root := a.root()
 	root.SetArgs(args)
 	root.SetIn(stdin)

@@ -65,6 +65,9 @@ func (a *app) runSchedulesList(ctx context.Context) error {
 			return err
 		}
 		list := mcpserver.Schedules(all)
+		if err := mcpserver.AddReasons(ctx, h, list); err != nil {
+			return err
+		}
 		if a.json {
 			return writeList(a, "schedules", list)
 		}
@@ -93,9 +96,18 @@ func lastRun(s mcpserver.Schedule) (text string) {
 	}
 	if s.Last != nil {
 		text += fmt.Sprintf("; last %s: %s %s", schedulesTime(s.Last.Due), s.Last.Outcome, s.Last.Execution)
+		if s.Last.Error != "" {
+			text += " (" + visibleName(s.Last.Error) + ")"
+		}
 	}
 	if s.Passed != nil {
 		text += fmt.Sprintf("; %s: %s", schedulesTime(s.Passed.Due), s.Passed.Outcome)
+		if s.Passed.Error != "" {
+			text += " (" + s.Passed.Error + ")"
+		}
+	}
+	if p := s.PutBack; p != nil {
+		text += fmt.Sprintf("; the clock was put back by %s at %s", (time.Duration(p.By) * time.Second).String(), schedulesTime(p.At))
 	}
 	if s.Waiting > 0 {
 		text += fmt.Sprintf("; %d waiting", s.Waiting)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/sandpiper-mcp/sandpiper/cmd/sandpiper/testdata/ledger"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/model/modeltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
@@ -26,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) {
 	upstreamtest.Main()
-	testscript.Main(tests{m}, map[string]func(){"sandpiper": main, "moody": moody, "ledger": ledger})
+	testscript.Main(tests{m}, map[string]func(){"sandpiper": main, "moody": moody, "ledger": ledger.Main})
 }
 
 // tests runs all tests with one unpacked Python.
@@ -89,6 +90,7 @@ func TestScripts(t *testing.T) {
 	}
 	api := openapitest.Serve(t, document, "sesame-open")
 	model := modeltest.Serve(t, scriptedModel)
+	shaped := shapes(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
@@ -100,6 +102,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("SERVERS", servers)
 			e.Setenv("API", api.URL)
 			e.Setenv("API_DOCUMENT", document)
+			e.Setenv("SHAPES", shaped)
 			e.Setenv("MODEL", model.URL)
 			e.Setenv("MODEL_KEY", modeltest.Key)
 			e.Setenv("GUARDED", oauthtest.New(t).URL)

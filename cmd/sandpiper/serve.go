@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 func (a *app) serveCommand() *cobra.Command {
@@ -46,7 +48,7 @@ sandbox.`,
   sandpiper serve --profile passthrough
   sandpiper serve --tenant customer_A
   sandpiper serve --http 127.0.0.1:8765
-  claude mcp add sandpiper -- sandpiper serve
+  sandpiper init --apply claude-code
   claude mcp add --transport http sandpiper http://127.0.0.1:8765/mcp`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,7 +82,7 @@ sandbox.`,
 
 // runServe serves over HTTP if addr is not empty, otherwise over stdio.
 func (a *app) runServe(ctx context.Context, flags map[string]string, addr string) error {
-	id, err := a.tenantID()
+	id, err := tenant.Parse(cmp.Or(a.tenant, tenant.Local.String())) // it may be a new one
 	if err != nil {
 		return err
 	}

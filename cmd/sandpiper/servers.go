@@ -46,12 +46,13 @@ calls. A project's file is edited by hand.`
 
 // listedServer is a configured server.
 type listedServer struct {
-	Name        string `json:"name"`
-	Enabled     bool   `json:"enabled"`
-	Project     bool   `json:"project,omitempty"` // added by a trusted file of the project
-	Target      string `json:"target"`            // command, URL or document, as written
-	Tools       int    `json:"tool_count"`
-	Quarantined int    `json:"quarantined,omitempty"`
+	Name        string   `json:"name"`
+	Enabled     bool     `json:"enabled"`
+	Project     bool     `json:"project,omitempty"` // added by a trusted file of the project
+	Target      string   `json:"target"`            // command, URL or document, as written
+	Tools       int      `json:"tool_count"`
+	Quarantined int      `json:"quarantined,omitempty"`
+	Notes       []string `json:"notes,omitempty"` // tools that were left out or changed, and why
 	// State is disabled, failed, waiting_for_review, connecting, connected or not_connected; "" if no
 	// daemon has the server.
 	State       string       `json:"state,omitempty"`
@@ -105,7 +106,7 @@ func listServers(d *daemon.Daemon, daemons []daemon.Instance) (all []listedServe
 	now := d.Servers.Catalog.Now()
 	for _, s := range d.Configured() {
 		v, _ := now.Server(s.Name)
-		l := listedServer{Name: s.Name, Enabled: true, Project: s.Project, Target: target(s), Tools: v.Tools, Quarantined: v.Quarantined, unlisted: v.Listed.IsZero()}
+		l := listedServer{Name: s.Name, Enabled: true, Project: s.Project, Target: target(s), Tools: v.Tools, Quarantined: v.Quarantined, Notes: v.Notes, unlisted: v.Listed.IsZero()}
 		for _, i := range daemons {
 			for _, state := range i.Servers {
 				if state.Name == s.Name {
@@ -176,6 +177,9 @@ func (a *app) printServers(servers []listedServer, path string) {
 		if unlisted {
 			a.printf("  sandpiper tools sync %s lists its tools, or prints why it cannot\n", visibleName(s.Name))
 		}
+		for _, note := range s.Notes {
+			a.printf("  %s\n", visibleName(note))
+		}
 		for _, c := range s.Connections {
 			if c.State == s.State && c.Reason == "" {
 				continue
@@ -186,7 +190,7 @@ func (a *app) printServers(servers []listedServer, path string) {
 			a.printf("  %s\n", visibleName(describeFailure(*f)))
 		}
 	}
-	a.printEmpty(len(servers), "no server is configured in %s; add one with sandpiper servers add", path)
+	a.printEmpty(len(servers), "no server is configured in %s; add one with `sandpiper servers add`", path)
 }
 
 // describeConnection describes the state of a server in a daemon, with the reason of a failure.

@@ -27,6 +27,7 @@ var serverName = lazyregexp.New(`^[\pL\pN@][\pL\pN._/@-]{0,99}$`)
 func (a *app) serversAddCommand() *cobra.Command {
 	var s config.Server
 	var env, headers []string
+	var replace bool
 	c := &cobra.Command{
 		Use: "add NAME URL | NAME -- COMMAND [ARG...]", Short: "Add a server to the configuration",
 		Long: `Add adds a server, which is started by its first use. Write secrets as references,
@@ -47,7 +48,7 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 			if err := setTarget(&s, args[1], args[2:]); err != nil {
 				return err
 			}
-			return a.runServersAdd(cmd.Context(), s)
+			return a.runServersAdd(cmd.Context(), s, replace)
 		},
 	}
 	f := c.Flags()
@@ -56,6 +57,7 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 	f.StringVar(&s.Category, "category", "", "`CATEGORY` of its tools")
 	enumFlag(f, &s.Transport, "type", "", "`TRANSPORT`: stdio, http or sse", "stdio", "http", "sse")
 	f.BoolVar(&s.Trusted, "trusted", false, "trust the server's annotations of its tools")
+	f.BoolVar(&replace, "replace", false, "replace the entry of a server with this name")
 	f.BoolVar(&s.Review, "review", false, "quarantine its tools until you accept them with sandpiper tools accept")
 	return c
 }
@@ -104,7 +106,7 @@ func pairs(flag string, all []string, separator string) (map[string]string, erro
 	return m, nil
 }
 
-func (a *app) runServersAdd(ctx context.Context, s config.Server) error {
+func (a *app) runServersAdd(ctx context.Context, s config.Server, replace bool) error {
 	err := a.editServers(ctx, "added "+s.Name, func(path string, text []byte) ([]byte, error) {
 		if s.Dir = filepath.Dir(path); text == nil {
 			text = []byte{}
@@ -114,7 +116,11 @@ func (a *app) runServersAdd(ctx context.Context, s config.Server) error {
 			return nil, err
 		}
 		if slices.ContainsFunc(entries, func(e config.Entry) bool { return e.Name == s.Name }) {
-			return nil, fault.New(fault.Invalid, "there is a server %q in %s already", s.Name, path).WithHint("remove it first, or choose another name")
+			if replace {
+				return config.ReplaceServer(path, text, s)
+			}
+			return nil, fault.New(fault.Invalid, "there is a server %q in %s already", s.Name, path).
+				WithHint("`%s` replaces it; or choose another name", addCommand(s))
 		}
 		added, err := config.AddServers(path, text, []config.Server{s})
 		if len(text) == 0 {
@@ -127,6 +133,41 @@ func (a *app) runServersAdd(ctx context.Context, s config.Server) error {
 		a.warnCommand(s)
 	}
 	return err
+}
+
+// addCommand returns the command that replaces the entry of a server by s, with references instead of secrets.
+func addCommand(s config.Server) string {
+	safe, _ := clientconfig.FindSecrets(clientconfig.Env{Lookup: os.LookupEnv},
+		clientconfig.Server{Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers})
+	s.Command, s.Args, s.Env, s.URL, s.Headers = safe.Command, safe.Args, safe.Env, safe.URL, safe.Headers
+	words := []string{"sandpiper", "servers", "add", s.Name, "--replace"}
+	for _, key := range slices.Sorted(maps.Keys(s.Env)) {
+		words = append(words, "--env", key+"="+s.Env[key])
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Headers)) {
+		words = append(words, "--header", key+": "+s.Headers[key])
+	}
+	if s.Category != "" {
+		words = append(words, "--category", s.Category)
+	}
+	if s.Transport != "" {
+		words = append(words, "--type", s.Transport)
+	}
+	if s.Trusted {
+		words = append(words, "--trusted")
+	}
+	if s.Review {
+		words = append(words, "--review")
+	}
+	if s.URL != "" {
+		words = append(words, s.URL)
+	} else {
+		words = append(append(words, "--", s.Command), s.Args...)
+	}
+	for i, w := range words {
+		words[i] = fault.ShellQuote(w)
+	}
+	return strings.Join(words, " ")
 }
 
 // warnSecrets warns about literal secrets of an added server, and prints how to refer to them.

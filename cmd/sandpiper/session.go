@@ -38,7 +38,7 @@ func (a *app) runSessionList(ctx context.Context) error {
 		if a.json {
 			return writeList(a, "sessions", list)
 		}
-		a.printEmpty(len(list), "there are no sessions; start one with sandpiper exec --session ID")
+		a.printEmpty(len(list), "there are no sessions; start one with `sandpiper exec --session ID`")
 		for _, s := range list {
 			at := ""
 			if s.Checkpoint != nil {

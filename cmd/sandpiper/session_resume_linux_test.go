@@ -45,7 +45,10 @@ func TestResumedSessionRepeatsNoCall(t *testing.T) {
 	}
 	s.kill()
 	s = serve(t, dir)
-	if r := s.resumeSession("books"); !r.Success || !strings.Contains(r.raw, `"tasks":3,"differs":[],"notes":[]`) {
+	if r := s.call("books", "found = 'total' in globals()"); !r.Success || r.Session.State != "restarted" {
+		t.Fatalf("%s", r.raw)
+	}
+	if r := s.resumeSession("books"); !r.Success || !strings.Contains(r.raw, `"tasks":4,"differs":[],"notes":[]`) {
 		t.Fatalf("%s", r.raw)
 	}
 	if r := s.call("books", "total"); string(r.Result) != "111" || r.Session.State != "living" {

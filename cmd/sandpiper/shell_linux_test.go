@@ -110,7 +110,7 @@ var varying = []struct {
 	{shown: regexp.MustCompile(`^…\n`), now: `(?:.*\n)*?`},
 	{shown: regexp.MustCompile(`^…`), now: `.*`},
 	{shown: regexp.MustCompile(`^(exec|plan)_[a-z2-7]{26}\b`), now: `(?:exec|plan)_[a-z2-7]{26}`, id: true},
-	{shown: regexp.MustCompile(`^[A-Z]_?[A-Z]+_[a-z0-9]{16}\b`), now: `[A-Z_]+_[a-z0-9]{16}`, id: true},
+	{shown: regexp.MustCompile(`^[A-Z]_?[A-Z]+_[a-z0-9]{8,16}\b`), now: `[A-Z_]+_[a-z0-9]{8,16}`, id: true},
 	{shown: regexp.MustCompile(`^[a-z][0-9][a-z0-9]{6,8}\b`), now: `[a-z0-9]{8,10}`, id: true},
 	{shown: regexp.MustCompile(`^[0-9a-f]{16,64}\b`), now: `[0-9a-f]{16,64}`, id: true},
 	{shown: regexp.MustCompile(`^\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\d(\.\d+)?Z?)?`), now: `\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d+)?Z?)?`},

@@ -126,7 +126,7 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 		return err
 	}
 	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Skill '%s' saved", o.name)})
+		return a.writeJSON(map[string]any{"success": true, "message": skill.Saved(o.name, code)})
 	}
 	a.printf("saved %s, version %d\n", saved.Name, saved.Version)
 	return nil

@@ -35,7 +35,7 @@ saved with its definitions and imports, and without the statements that only ran
 
 Without arguments, promote lists the executions whose code is stored.`,
 		Example: `  sandpiper skills promote
-  sandpiper skills promote exec_4k7q2m9x4d3w8n5rtzab6cdef2 --name high_risk --print
+  sandpiper skills promote exec_4k7q2m9x4zab6cdef2 --name high_risk --print
   sandpiper skills promote report/task_003 --name high_risk --description 'rows of high risk'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,7 +76,7 @@ func (a *app) runSkillsRecent(ctx context.Context) error {
 		if a.json {
 			return writeList(a, "executions", all)
 		}
-		a.printEmpty(len(all), "no execution of the last 24 hours can become a skill; run code with sandpiper exec first")
+		a.printEmpty(len(all), "no execution of the last 24 hours can become a skill; run code with `sandpiper exec` first")
 		for _, x := range all {
 			a.printf("%s  %s  %s\n", x.Execution, x.Ended.Local().Format(time.DateTime), visibleName(firstLine(x.Code)))
 		}

@@ -115,7 +115,7 @@ func (a *app) runSkillsTest(ctx context.Context, o testOptions) error {
 		if a.json {
 			err = a.writeJSON(map[string]any{"success": failed == 0, "tests": results})
 		} else if len(results) == 0 {
-			a.printf("no tests; `sandpiper skills test NAME --record` records one\n")
+			a.printf("%s\n", completed(a, "no tests; `sandpiper skills test NAME --record` records one"))
 		} else {
 			a.printf("%d passed, %d failed\n", len(results)-failed, failed)
 		}

@@ -64,7 +64,7 @@ func (a *app) runStateList(ctx context.Context) error {
 		if a.json {
 			return writeList(a, "states", all)
 		}
-		a.printEmpty(len(all), "there are no states; save one with sandpiper state set, or save_state in code")
+		a.printEmpty(len(all), "there are no states; save one with `sandpiper state set`, or save_state in code")
 		for _, s := range all {
 			a.printf("%-32s %8d bytes  version %-6d %s\n", visibleName(s.Name), s.Size, s.Version, s.Updated.Local().Format(time.DateTime))
 		}

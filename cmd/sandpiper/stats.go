@@ -54,7 +54,11 @@ func (a *app) runStats(ctx context.Context) error {
 		if t.Estimated {
 			note = " (partly estimated)"
 		}
-		row("tokens", "%d spent in %s, %d if tools were called directly: %.1f %% saved%s", t.Spent, count(t.Conversations, "conversation"), t.Direct, 100*t.Saved, note)
+		saved := "nothing saved yet"
+		if t.Saved > 0 {
+			saved = fmt.Sprintf("%.1f %% saved", 100*t.Saved)
+		}
+		row("tokens", "%d spent in %s, %d if tools were called directly: %s%s", t.Spent, count(t.Conversations, "conversation"), t.Direct, saved, note)
 	}
 	if m := st.Model; m != nil {
 		cost := ""

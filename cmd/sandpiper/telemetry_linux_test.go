@@ -190,6 +190,7 @@ func TestMetricsEndpointIsSeparate(t *testing.T) {
 	}
 	for at, token := range map[string]string{
 		d.metrics():                     toMCP, // the token of a tenant is not accepted here
+		d.metrics() + "?rebound":        toMetrics,
 		"http://" + d.addr + "/metrics": toMetrics,
 		strings.TrimSuffix(d.metrics(), "/metrics") + "/mcp": toMCP,
 	} {
@@ -198,6 +199,9 @@ func TestMetricsEndpointIsSeparate(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("Authorization", "Bearer "+token)
+		if r.URL.RawQuery == "rebound" { // by the DNS of a web page
+			r.Host = "attacker.example"
+		}
 		res, err := http.DefaultClient.Do(r)
 		if err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ func (f *uidFlag) Type() string { return "string" }
 
 // tenantID returns the tenant of the flag --tenant.
 func (a *app) tenantID() (tenant.ID, error) {
-	return tenant.Parse(cmp.Or(a.tenant, tenant.Local.String()))
+	return tenant.ParseStored(cmp.Or(a.tenant, tenant.Local.String()))
 }
 
 // acquire opens the home of the tenant, also of a suspended one. It does not create a tenant that

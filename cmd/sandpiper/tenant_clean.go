@@ -75,7 +75,7 @@ func inactive(d *daemon.Daemon, e home.Entry, o cleanOptions) bool {
 	if o.inactive != "" {
 		allowed = d.Settings(tenant.ID{}).Inactive
 	}
-	if allowed == 0 || e.ID == tenant.Local || e.Suspension != nil && !o.suspended {
+	if allowed == 0 || e.Error != "" || e.ID == tenant.Local || e.Suspension != nil && !o.suspended {
 		return false
 	}
 	return time.Since(e.Used) > allowed

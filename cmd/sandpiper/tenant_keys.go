@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -117,12 +117,7 @@ func parseTime(text string) (time.Duration, error) {
 	if text == "never" {
 		return 0, nil
 	}
-	d, err := time.ParseDuration(text)
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		var n int
-		n, err = strconv.Atoi(days)
-		d = time.Duration(n) * 24 * time.Hour
-	}
+	d, err := clock.ParseDuration(text)
 	if err != nil || d <= 0 || d > 100*365*24*time.Hour {
 		return 0, usagef("%q is not a time such as 90d or 12h, or never", text)
 	}
@@ -133,7 +128,7 @@ func (a *app) runKeyList(ctx context.Context, uid string) error {
 	var id tenant.ID
 	if uid != "" {
 		var err error
-		if id, err = tenant.Parse(uid); err != nil {
+		if id, err = tenant.ParseStored(uid); err != nil {
 			return err
 		}
 	}

@@ -40,7 +40,7 @@ the first whose patterns match, or the one named default.`,
 }
 
 func (a *app) runTenantTier(uid string) error {
-	id, err := tenant.Parse(uid)
+	id, err := tenant.ParseStored(uid)
 	if err != nil {
 		return err
 	}

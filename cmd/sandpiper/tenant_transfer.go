@@ -76,7 +76,7 @@ public: import only files that you received from somebody you trust.`,
 }
 
 func (a *app) runTenantExport(ctx context.Context, uid string, o transferOptions) error {
-	id, err := tenant.Parse(uid)
+	id, err := tenant.ParseStored(uid)
 	if err != nil {
 		return err
 	}
@@ -181,20 +181,29 @@ func createFile(path string, write func(io.Writer) error) error {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, fault.New(fault.Invalid, "%s exists already; nothing was written", path).WithHint("give another name"))
 	}
-	f, err := os.CreateTemp(dir, ".new-"+filepath.Base(path)+"-*")
+	f, link, err := createUnnamed(dir)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, err, "create a file in %s: %v", dir, err)
+		if f, err = os.CreateTemp(dir, ".new-"+filepath.Base(path)+"-*"); err != nil {
+			return fault.Wrap(fault.Invalid, err, "create a file in %s: %v", dir, err)
+		}
+		defer os.Remove(f.Name())
+		link = func(path string) error {
+			err := os.Link(f.Name(), path)
+			if err != nil && !errors.Is(err, fs.ErrExist) {
+				return os.Rename(f.Name(), path) // on file systems without hard links
+			}
+			return err
+		}
 	}
-	defer os.Remove(f.Name())
-	err = write(f)
-	if err == nil {
+	defer f.Close()
+	if err = write(f); err == nil {
 		err = f.Sync()
+	}
+	if err == nil {
+		err = link(path)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil && (errors.Is(err, fs.ErrExist) || os.Rename(f.Name(), path) != nil) {
-		return err // the rename is for file systems without hard links
 	}
 	return durable.SyncDir(dir)
 }

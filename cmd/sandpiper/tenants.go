@@ -58,6 +58,9 @@ and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.changeTenant(cmd.Context(), args[0], "created", func(ctx context.Context, d *daemon.Daemon, id tenant.ID) error {
+				if _, err := tenant.Parse(id.String()); err != nil {
+					return err
+				}
 				if err := d.CheckTier(tier); err != nil {
 					return err
 				}
@@ -129,7 +132,10 @@ func (a *app) runTenantList(ctx context.Context) error {
 			return writeList(a, "tenants", all)
 		}
 		for _, e := range all {
-			a.printf("%-32s last used %s%s%s\n", visibleName(e.ID.String()), e.Used.Format(time.DateTime), tierText(e.Tier), suspensionText(e.Suspension))
+			a.printf("%-32s last used %s%s%s\n", visibleName(cmp.Or(e.ID.String(), "?")), e.Used.Format(time.DateTime), tierText(e.Tier), suspensionText(e.Suspension))
+			if e.Error != "" {
+				a.warn(e.Error)
+			}
 		}
 		return nil
 	})
@@ -217,7 +223,7 @@ func (a *app) changeTenant(ctx context.Context, uid, outcome string, change func
 
 // changeTenantTo is changeTenant with a text for the new state that differs from the outcome.
 func (a *app) changeTenantTo(ctx context.Context, uid, outcome, state string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
-	id, err := tenant.Parse(uid)
+	id, err := tenant.ParseStored(uid)
 	if err != nil {
 		return err
 	}

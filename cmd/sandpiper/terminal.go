@@ -22,6 +22,9 @@ func fileOf(f any) (*os.File, bool) {
 	if o, ok := f.(*output); ok {
 		f = o.Writer
 	}
+	if b, ok := f.(*besideLine); ok {
+		f = b.Writer
+	}
 	at, ok := f.(*os.File)
 	return at, ok
 }

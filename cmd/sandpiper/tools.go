@@ -47,12 +47,15 @@ func (a *app) toolsSearchCommand() *cobra.Command {
 	var q lookup.Query
 	c := &cobra.Command{
 		Use: "search [QUERY...]", Short: "Find tools by what they do",
-		Long: `Search searches the tools of all servers, handwritten modules and saved skills. It first lists the tools of servers whose
+		Long: `Search searches the tools of all servers, handwritten modules and saved skills. Topics between commas, or in
+arguments with quotes, are searched one by one; the best tool for each comes first. Search first lists the tools of servers whose
 tools have never been listed, and warns if that was not possible for one. It exits with 1 if it then
 found nothing.`,
-		Example: "  sandpiper tools search create an issue\n  sandpiper tools search --explain create an issue\n  sandpiper tools search --category dev",
+		Example: "  sandpiper tools search create an issue\n  sandpiper tools search 'list orders' 'exchange rates'\n  sandpiper tools search --explain create an issue\n  sandpiper tools search --category dev",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			q.Text = strings.Join(args, " ")
+			if q.Text = strings.Join(args, " "); slices.ContainsFunc(args, func(a string) bool { return strings.Contains(strings.TrimSpace(a), " ") }) {
+				q.Text = lookup.JoinTopics(args...) // quoted: each is a topic
+			}
 			return a.runToolsSearch(cmd.Context(), q)
 		},
 	}
@@ -116,7 +119,7 @@ func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 		}
 		defer home.Release(context.WithoutCancel(ctx))
 		q.Listed = true
-		found, err := d.Find.WithSkills(home.Skills).WithUses(home.Learned).Answer(ctx, q)
+		found, err := lookup.WithShapes(d.Find.WithSkills(home.Skills).WithUses(home.Learned), home.Shapes).Answer(ctx, q)
 		if err != nil {
 			return err
 		}

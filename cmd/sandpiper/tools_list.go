@@ -49,9 +49,9 @@ func (a *app) runToolsList(ctx context.Context, servers []string) error {
 			return writeList(a, "tools", append([]listedTool{}, all...))
 		}
 		if len(now.Servers) == 0 {
-			a.printEmpty(0, "no server is configured; add one with sandpiper servers add")
+			a.printEmpty(0, "no server is configured; add one with `sandpiper servers add`")
 		} else {
-			a.printEmpty(len(all), "no tool was listed; sandpiper servers list prints the state of the servers")
+			a.printEmpty(len(all), "no tool was listed; `sandpiper servers list` prints the state of the servers")
 		}
 		for _, t := range all {
 			text, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")

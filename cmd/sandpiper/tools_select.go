@@ -42,7 +42,7 @@ func (a *app) runToolsSelect(ctx context.Context, q task.Query, uid string) erro
 		id, find := tenant.Local, d.Find
 		if uid != "" {
 			var err error
-			if id, err = tenant.Parse(uid); err == nil {
+			if id, err = tenant.ParseStored(uid); err == nil {
 				err = d.CheckTenant(id)
 			}
 			if err != nil {

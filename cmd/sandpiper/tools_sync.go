@@ -64,6 +64,9 @@ func (a *app) showSync(servers lookup.Servers, all map[string]listResult) error 
 			continue
 		}
 		a.printf("%-20s %s%s\n", visibleName(s.Name), count(s.Tools, "tool"), changeSummary(of.change))
+		for _, note := range s.Notes {
+			a.printf("%-20s %s\n", "", visibleName(note))
+		}
 	}
 	if m := servers.SemanticSearch; m != nil {
 		a.printf("semantic search: %d of %d tools are indexed with %s\n", m.Known, m.Tools, visibleName(m.Model))

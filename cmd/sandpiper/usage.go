@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -55,6 +56,9 @@ func flagError(c *cobra.Command, err error) error {
 		name := e.GetSpecifiedName()
 		if c.Name() == "add" && strings.Contains(c.Use, " -- ") {
 			help = "; if it is a flag of the server's program, write -- before the program: " + c.CommandPath() + " NAME -- COMMAND [ARG...]"
+		}
+		if strings.HasPrefix(c.CommandPath(), "sandpiper tenant ") && e.GetSpecifiedShortnames() != "" {
+			help = "; an id that begins with '-' follows --: " + c.CommandPath() + " -- -" + e.GetSpecifiedShortnames()
 		}
 		if e.GetSpecifiedShortnames() != "" {
 			return usagef("there is no flag -%s%s", name, help)
@@ -114,7 +118,7 @@ func (d *duration) Set(text string) error {
 		*d = duration(n * float64(time.Second))
 		return nil
 	}
-	parsed, err := time.ParseDuration(text)
+	parsed, err := clock.ParseDuration(text)
 	*d = duration(parsed)
 	return err
 }

@@ -99,6 +99,7 @@ type checkedFile struct {
 	File     string             `json:"file"`
 	Workflow string             `json:"workflow,omitempty"`
 	Findings []workflow.Finding `json:"findings"`
+	Parallel []workflow.Finding `json:"parallel,omitempty"` // what runs at the same time
 }
 
 func (a *app) runWorkflowCheck(ctx context.Context, files []string, o workflowCheckOptions) error {
@@ -123,14 +124,18 @@ func (a *app) runWorkflowCheck(ctx context.Context, files []string, o workflowCh
 			wrong = wrong || len(found) > 0
 			c := checkedFile{File: file, Findings: append([]workflow.Finding{}, found...)}
 			if p != nil {
-				c.Workflow = p.Workflow.Name
+				c.Workflow, c.Parallel = p.Workflow.Name, p.Parallel
 			}
 			all = append(all, c)
 			if !a.json {
 				a.printFindings(found)
 			}
-			if p != nil && o.python && !a.json {
+			switch {
+			case p == nil || a.json:
+			case o.python:
 				a.printf("%s", p.Code)
+			default:
+				a.printFindings(p.Parallel)
 			}
 		}
 		if a.json {

@@ -70,7 +70,7 @@ func workflowBooks(t *testing.T) (dir, ledger string) {
 	if err := os.WriteFile(form, []byte(`<form><label>Surname <input name="surname" required></label></form>`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command(t, dir, "files", "put", form, "permit.html")
+	command(t, dir, "files", "put", form, "--as", "permit.html")
 	return dir, ledger
 }
 

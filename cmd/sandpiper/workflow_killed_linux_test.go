@@ -57,7 +57,7 @@ func TestRunKilledBeforeItsFirstCallIsResumed(t *testing.T) {
 	if got := command(t, dir, "executions", "list"); !strings.Contains(got, id) {
 		t.Errorf("executions list: %s", got)
 	}
-	command(t, dir, "files", "put", filepath.Join(dir, "sandpiper.yaml"), "go")
+	command(t, dir, "files", "put", filepath.Join(dir, "sandpiper.yaml"), "--as", "go")
 	if got := command(t, dir, "workflow", "resume", id); !strings.Contains(got, `"n": 7`) {
 		t.Error(got)
 	}

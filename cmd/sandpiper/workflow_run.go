@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
@@ -160,7 +161,7 @@ func (a *app) runWorkflowList(ctx context.Context) error {
 		if a.json {
 			return writeList(a, "workflows", all)
 		}
-		a.printEmpty(len(all), "there are no workflows; save one with sandpiper workflow save")
+		a.printEmpty(len(all), "there are no workflows; save one with `sandpiper workflow save`")
 		for _, w := range all {
 			about, kind := w.Description, ""
 			if w.Exported {
@@ -248,8 +249,11 @@ func (a *app) printRun(r workflow.Run) {
 		version = " " + r.Version
 	}
 	why := ""
+	if r.Result != nil && r.Result.Error != "" {
+		why = ": " + visibleName(mcpserver.Reason(r.Result.ErrorType, r.Result.Error))
+	}
 	if r.Why != "" {
-		why = ": " + r.Why
+		why += ": " + r.Why
 	}
 	a.printf("%s  %s  %s%s  %s%s\n", r.Execution, r.Started.Local().Format(time.DateTime), visibleName(r.Workflow), visibleName(version), r.State, why)
 }

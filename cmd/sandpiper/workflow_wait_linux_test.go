@@ -224,7 +224,7 @@ func TestStepTimeout(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	run := awaitRun(t, dir, "completed")
-	const want = `result: {"slow":"it took longer than 0.5 s","hangs":"it took longer than 1 s","two":"2"}`
+	const want = `result: {"slow":"it took longer than 0.5 s","hangs":"it took longer than 1 s. It is unknown whether ledger.wait took effect: check that before you call it again","two":"2"}`
 	if got := command(t, dir, "workflow", "show", run.Execution); !strings.Contains(got, want) {
 		t.Error(got)
 	}

@@ -1,22 +1,24 @@
 package main
 
 import (
-	"fmt"
-	"os"
-	"strings"
 	"sync"
 	"time"
 )
 
 // working shows on a terminal what is being done, from the first second on, until done is
-// called. Nothing else may be printed meanwhile but by installProgress.
+// called.
 func (a *app) working(text string) (done func()) {
 	return a.workingOn(func() string { return text })
 }
 
 // workingOn is like working, with text that changes.
 func (a *app) workingOn(text func() string) (done func()) {
-	if a.json || !isTerminal(a.stderr) || os.Getenv("TERM") == "dumb" {
+	return showWorking(a, time.Now(), text)
+}
+
+// showWorking is workingOn for work that began at a time.
+func showWorking(a *app, began time.Time, text func() string) (done func()) {
+	if a.json || a.line == nil {
 		return func() {}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -24,19 +26,15 @@ func (a *app) workingOn(text func() string) (done func()) {
 		defer close(stopped)
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
-		for n := 1; ; n++ {
+		for {
 			select {
 			case <-stop:
-				if n > 1 {
-					fmt.Fprint(a.stderr, "\r\x1b[K")
-				}
+				a.line.clear()
 				return
 			case <-tick.C:
-				if a.installing.Load() {
-					continue
+				if !a.installing.Load() {
+					a.line.draw(lineOf(text(), time.Since(began)))
 				}
-				line := fmt.Sprintf("%s (%d s)", visibleName(text()), n)
-				fmt.Fprintf(a.stderr, "\r%s\x1b[K", styleFor(a.stderr).dim(strings.TrimSpace(fit(line, 76))))
 			}
 		}
 	}()

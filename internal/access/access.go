@@ -37,6 +37,16 @@ func ParseScope(name string) (Scope, error) {
 	return Scope(name), nil
 }
 
+// identified returns the tenant of a uid that an identity provider assigns. It is never tenant.Local, whose
+// files and settings are those of the operator.
+func identified(uid string) (tenant.ID, error) {
+	id, err := tenant.Parse(uid)
+	if err == nil && id == tenant.Local {
+		return tenant.ID{}, fault.New(fault.Denied, "the tenant %s is that of the operator", id)
+	}
+	return id, err
+}
+
 // Identity is the caller of a request.
 type Identity struct {
 	Tenant  tenant.ID

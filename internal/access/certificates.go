@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // Credentials are the token and the certificates of a request.
@@ -72,6 +71,9 @@ func (c *Certificates) Verify(chain []*x509.Certificate) (Identity, error) {
 	for _, other := range chain[1:] {
 		between.AddCert(other)
 	}
+	if !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageClientAuth) { // Verify accepts one without usages
+		return Identity{}, refuse(notForClients)
+	}
 	_, err := leaf.Verify(x509.VerifyOptions{Roots: c.Roots(), Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		return Identity{}, refuse(reasonOf(err, leaf))
@@ -87,7 +89,7 @@ func (c *Certificates) Verify(chain []*x509.Certificate) (Identity, error) {
 	if len(found) != 1 {
 		return Identity{}, refuse("the client certificate does not identify exactly one customer")
 	}
-	id, err := tenant.Parse(found[0])
+	id, err := identified(found[0])
 	if err != nil {
 		return Identity{}, refuse("the client certificate does not contain a valid customer uid")
 	}
@@ -119,6 +121,8 @@ func (c *Certificates) values(leaf *x509.Certificate) (all []string) {
 	return all
 }
 
+const notForClients = "the client certificate is not for the authentication of clients: clientAuth is not in its extended key usage"
+
 // reasonOf returns why a certificate is not valid.
 func reasonOf(err error, leaf *x509.Certificate) string {
 	var invalid x509.CertificateInvalidError
@@ -128,7 +132,7 @@ func reasonOf(err error, leaf *x509.Certificate) string {
 	case time.Now().Before(leaf.NotBefore):
 		return "the client certificate is not valid yet"
 	case errors.As(err, &invalid) && invalid.Reason == x509.IncompatibleUsage:
-		return "the client certificate is not for the authentication of clients"
+		return notForClients
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return "a certificate in the chain of the client certificate has expired"
 	}

@@ -90,6 +90,10 @@ func TestInvalidCertificatesAreRefused(t *testing.T) {
 		"with many intermediates":  {long, "too long"},
 		"expired":                  {changed(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), "has expired"},
 		"not valid yet":            {changed(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }), "not valid yet"},
+		"of the operator":          {[]*x509.Certificate{ca.Client(named("local")).Leaf}, "valid customer uid"},
+		"without a usage":          {changed(func(c *x509.Certificate) { c.ExtKeyUsage = nil }), "not for the authentication of clients"},
+		"for anything":             {changed(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageAny} }), "not for the authentication of clients"},
+		"with a leading hyphen":    {[]*x509.Certificate{ca.Client(named("-tenant")).Leaf}, "valid customer uid"},
 		"of a server":              {changed(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), "not for the authentication of clients"},
 		"unknown critical": {changed(func(c *x509.Certificate) {
 			c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Critical: true, Value: []byte{5, 0}}}

@@ -18,21 +18,14 @@ import (
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
-func algorithmNames() (names []string) {
-	for _, a := range algorithms {
-		names = append(names, string(a))
-	}
-	return names
-}
-
 // Ages of the keys of a provider.
 const (
 	freshKeys = 5 * time.Minute // after which they are read again, so that a key that was withdrawn is refused
 	staleKeys = time.Hour       // after which they are refused if they cannot be read again
 )
 
-// keySet verifies signatures with the keys of a provider. It implements oidc.KeySet. Unlike the
-// library's, it drops keys that the provider has withdrawn, and reads the keys at most every
+// keySet verifies signatures with the keys of a provider. Unlike the key set of
+// the library, it drops keys that the provider has withdrawn, and reads the keys at most every
 // retry, whatever keys tokens name.
 type keySet struct {
 	url    string

@@ -160,7 +160,7 @@ func scan(columns func(...any) error, more ...any) (key Key, err error) {
 	if err := json.Unmarshal([]byte(scopes), &key.Scopes); err != nil {
 		return Key{}, fault.Wrap(fault.Internal, err, "the database of keys is damaged: the scopes of key %s are not JSON", key.ID)
 	}
-	key.Tenant, err = tenant.Parse(uid)
+	key.Tenant, err = tenant.ParseStored(uid)
 	return key, err
 }
 

@@ -84,5 +84,8 @@ func explain(err error) error {
 		return fault.Wrap(fault.Unavailable, err, "the directory of the audit log cannot be created: a file has its name").
 			WithHint("move the file audit in the data directory away")
 	}
-	return fault.Wrap(fault.Unavailable, err, "the disk failed while the audit log was read or written")
+	if errors.Is(err, syscall.EIO) {
+		return fault.Wrap(fault.Unavailable, err, "the disk failed while the audit log was read or written").WithHint("check the disk of the data directory")
+	}
+	return fault.Wrap(fault.Unavailable, err, "the audit log cannot be read or written at the moment; try again")
 }

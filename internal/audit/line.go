@@ -48,7 +48,7 @@ type Line struct {
 	Server      string         `json:"server,omitempty"`
 	Tool        string         `json:"tool,omitempty"`
 	Types       map[string]int `json:"types,omitempty"`       // how many values of each type, as EMAIL
-	Tokens      []string       `json:"tokens,omitempty"`      // such as [EMAIL_k7q2m9x4d3w8n5rt], never their values
+	Tokens      []string       `json:"tokens,omitempty"`      // such as [EMAIL_k7q2m9x4], never their values
 	Destination string         `json:"destination,omitempty"` // a name: where values were sent
 	Decision    string         `json:"decision,omitempty"`    // a word, such as allow
 	Rule        string         `json:"rule,omitempty"`        // a name: the rule that decided
@@ -72,7 +72,7 @@ const (
 var (
 	word      = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 	typeName  = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,31}$`)
-	tokenForm = regexp.MustCompile(`^\[[A-Z][A-Z0-9_]{1,31}_[0-9a-hjkmnp-tv-z]{16,64}\]$`)
+	tokenForm = regexp.MustCompile(`^\[[A-Z][A-Z0-9_]{1,31}_[0-9a-hjkmnp-tv-z]{8,64}\]$`)
 )
 
 // check rejects fields that could hold a value, and truncates names. Errors quote only

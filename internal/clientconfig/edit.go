@@ -18,8 +18,9 @@ type Edit struct {
 
 // Launch is the command line with which a client starts a server.
 type Launch struct {
-	Command string
-	Args    []string
+	Command  string
+	Args     []string
+	Approved bool // the client calls its tools without asking; ignored in files of JSON
 }
 
 // Snippet returns a whole file with one server, to be copied by hand.

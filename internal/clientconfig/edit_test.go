@@ -51,6 +51,7 @@ var edits = []struct {
 		"# mine\nmodel = 'o'\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nA = \"\"\"\n[mcp_servers.no]\n\"\"\"\n\n# of tui\n[tui]\nn = 1 # end",
 		"# mine\nmodel = 'o'\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nA = \"\"\"\n[mcp_servers.no]\n\"\"\"\n\n# of tui\n[tui]\nn = 1 # end\n\n[mcp_servers.sandpiper]\ncommand = \"sandpiper\"\nargs = [\"serve\"]\n",
 		"# mine\nmodel = 'o'\n\n# of tui\n[tui]\nn = 1 # end\n\n[mcp_servers.sandpiper]\ncommand = \"sandpiper\"\nargs = [\"serve\"]\n"},
+	{"TOML with CRLF", inTOML, "a = 1\r\n", "a = 1\r\n\r\n[mcp_servers.sandpiper]\r\ncommand = \"sandpiper\"\r\nargs = [\"serve\"]\r\n", ""},
 	{"TOML inline tables", inTOML, "mcp_servers = {x = {command = \"x\"}}\n", "-", "-"},
 	{"invalid TOML", inTOML, "a = \n", "-", "-"},
 }
@@ -137,4 +138,17 @@ func FuzzEdit(f *testing.F) {
 			t.Errorf("%q became %q, and after the drop %q", text, with, without)
 		}
 	})
+}
+
+// codex exec refuses the tools of an entry without an approval mode. The entry has it only if the
+// person agreed.
+func TestApprovedEntryOfCodex(t *testing.T) {
+	approved := launch
+	approved.Approved = true
+	out, err := inTOML.Edit([]byte("model = \"o\"\r\n"), Edit{Put: map[string]Launch{"sandpiper": approved}})
+	const want = "model = \"o\"\r\n\r\n[mcp_servers.sandpiper]\r\ncommand = \"sandpiper\"\r\nargs = [\"serve\"]\r\n" +
+		"default_tools_approval_mode = \"approve\" # codex exec refuses the tools otherwise\r\n"
+	if d := cmp.Diff(want, string(out)); d != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, d)
+	}
 }

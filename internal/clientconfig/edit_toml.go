@@ -96,6 +96,13 @@ func tableTOML(table []string, l Launch, end string) string {
 	for i, arg := range l.Args {
 		args[i] = quoted(arg)
 	}
-	return "[" + strings.Join(header, ".") + "]" + end + "command = " + quoted(l.Command) + end +
+	text := "[" + strings.Join(header, ".") + "]" + end + "command = " + quoted(l.Command) + end +
 		"args = [" + strings.Join(args, ", ") + "]" + end
+	if l.Approved {
+		text += Approval + " # codex exec refuses the tools otherwise" + end
+	}
+	return text
 }
+
+// Approval is the setting of an entry with which Codex calls all its tools without asking.
+const Approval = `default_tools_approval_mode = "approve"`

@@ -185,3 +185,10 @@ func (e entry) server(env Env, project bool) (s Server, reason string) {
 	}
 	return s, ""
 }
+
+// LacksApproval reports whether an entry of Codex has no approval mode.
+func LacksApproval(o Origin) bool {
+	d, err := o.File.document()
+	fields := tableAt(d.root, append(slices.Clone(o.File.table), o.Name))
+	return err == nil && o.File.Client.ID == "codex" && fields != nil && fields["default_tools_approval_mode"] == nil
+}

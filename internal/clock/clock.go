@@ -18,6 +18,7 @@ type Clock struct {
 	expired func() // called once, in its own goroutine
 
 	mu        sync.Mutex
+	ran       time.Duration // before startedAt
 	remaining time.Duration
 	pauses    int
 	startedAt time.Time // zero while paused
@@ -74,8 +75,22 @@ func (c *Clock) Pause() {
 		return
 	}
 	c.timer.Stop()
+	c.ran += time.Since(c.startedAt)
 	c.remaining -= time.Since(c.startedAt)
 	c.startedAt = time.Time{}
+}
+
+// Restart sets what is left of the limit.
+func (c *Clock) Restart(limit time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.remaining = limit
+	if c.ended || c.startedAt.IsZero() {
+		return
+	}
+	c.ran += time.Since(c.startedAt)
+	c.startedAt = time.Now()
+	c.timer.Reset(limit)
 }
 
 // Remaining returns how much of the limit is left.
@@ -86,6 +101,16 @@ func (c *Clock) Remaining() time.Duration {
 		return c.remaining
 	}
 	return c.remaining - time.Since(c.startedAt)
+}
+
+// Ran returns how long the clock has run, without its pauses.
+func (c *Clock) Ran() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.startedAt.IsZero() {
+		return c.ran
+	}
+	return c.ran + time.Since(c.startedAt)
 }
 
 // Stop stops the clock for good; it does not expire.

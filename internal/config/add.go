@@ -10,7 +10,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -45,6 +44,9 @@ func EntriesIn(path string, text []byte) ([]Entry, error) {
 			one := Entry{Server: Server{Name: e.name, Dir: s.dir}}
 			if one.Disabled, err = one.fill(e.node, fmt.Sprintf("%s line %d", filepath.Base(path), e.line), s.dir); err != nil {
 				return nil, err
+			}
+			if !strings.HasPrefix(one.Dir, "~") {
+				one.Dir = absolute(one.Dir, s.dir, nil)
 			}
 			all = append(all, one)
 		}
@@ -122,8 +124,20 @@ func others(all []setting, except ...string) (list []string) {
 	return list
 }
 
-// insert adds the lines of servers after the last one in text.
+// insert adds the lines of servers after the last one in text, or their entries to those in braces.
 func insert(text []byte, more []Server, dir string) ([]byte, error) {
+	if f, root, ok := flowSection(text, "servers"); ok && len(more) > 0 {
+		var entries []string
+		for _, s := range more {
+			entries = append(entries, s.flow(dir, f.quoted))
+		}
+		if root {
+			entries = []string{flowValue("servers", f.quoted) + ": {" + strings.Join(entries, ", ") + "}"}
+		}
+		if out, ok := f.add(entries); ok {
+			return []byte(out), nil
+		}
+	}
 	end := "\n"
 	if bytes.Contains(text, []byte("\r\n")) {
 		end = "\r\n"
@@ -160,7 +174,7 @@ func insert(text []byte, more []Server, dir string) ([]byte, error) {
 // gap returns the line to insert servers before, their indentation, and whether the key
 // servers exists.
 func gap(text []byte, lines []string) (at, by int, there bool, err error) {
-	file, err := parser.ParseBytes(text, 0)
+	file, err := parseText(text)
 	if err != nil {
 		return 0, 0, false, err
 	}
@@ -194,9 +208,8 @@ func indentedBy(line string, by int) bool {
 	return strings.TrimSpace(text) != "" && len(line)-len(text) >= by
 }
 
-// yaml returns the entry of a server, without keys that have zero values.
-func (s Server) yaml(dir string) (string, error) {
-	var entry yaml.MapSlice
+// entry returns the settings of a server, without keys that have zero values.
+func (s Server) entry(dir string) (entry yaml.MapSlice) {
 	say := func(key string, value any, there bool) {
 		if there {
 			entry = append(entry, yaml.MapItem{Key: key, Value: value})
@@ -213,7 +226,17 @@ func (s Server) yaml(dir string) (string, error) {
 	say("trusted", true, s.Trusted)
 	say("review", true, s.Review)
 	say("timeout", s.Timeout.String(), s.Timeout > 0)
-	text, err := yaml.MarshalWithOptions(yaml.MapSlice{{Key: s.Name, Value: entry}}, yaml.Indent(2), yaml.IndentSequence(true))
+	return entry
+}
+
+// flow returns the entry of a server in braces.
+func (s Server) flow(dir string, quoted bool) string {
+	return flowValue(s.Name, quoted) + ": " + flowValue(s.entry(dir), quoted)
+}
+
+// yaml returns the entry of a server as a block.
+func (s Server) yaml(dir string) (string, error) {
+	text, err := yaml.MarshalWithOptions(yaml.MapSlice{{Key: s.Name, Value: s.entry(dir)}}, yaml.Indent(2), yaml.IndentSequence(true))
 	if err != nil {
 		return "", fmt.Errorf("write server %s: %w", s.Name, err)
 	}

@@ -2,13 +2,11 @@ package config
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -61,9 +59,6 @@ func listIn(all []setting, key string) (list []string) {
 	return list
 }
 
-// plainName matches what YAML reads as a string without quotes, also in a list.
-var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*$`)
-
 // setList sets a list of the block sandbox, and adds what is missing; nil if it cannot.
 func setList(text []byte, key string, list []string) []byte {
 	end := "\n"
@@ -76,8 +71,11 @@ func setList(text []byte, key string, list []string) []byte {
 			quoted[i] = strconv.Quote(name)
 		}
 	}
+	if f, root, ok := flowSection(text, "sandbox"); ok {
+		return f.setList(key, list, root)
+	}
 	line := key + ": [" + strings.Join(quoted, ", ") + "]" + end
-	file, err := parser.ParseBytes(text, 0)
+	file, err := parseText(text)
 	if err != nil {
 		return nil
 	}
@@ -110,6 +108,26 @@ func setList(text []byte, key string, list []string) []byte {
 		}
 	}
 	return []byte(strings.Join(slices.Replace(lines, at, stop, strings.Repeat(" ", column-1)+line), ""))
+}
+
+// setList sets a list of a section in braces; nil if it cannot.
+func (f flowText) setList(key string, list []string, root bool) []byte {
+	value := flowValue(list, f.quoted)
+	entry := flowValue(key, f.quoted) + ": " + value
+	if root {
+		entry = flowValue("sandbox", f.quoted) + ": {" + entry + "}"
+	} else if i := f.find(key); i >= 0 {
+		seq, ok := f.node.Values[i].Value.(*ast.SequenceNode)
+		if !ok || !seq.IsFlowStyle || seq.Start == nil || seq.End == nil {
+			return nil
+		}
+		return []byte(string(f.text[:f.at(seq.Start)]) + value + string(f.text[f.at(seq.End)+1:]))
+	}
+	out, ok := f.add([]string{entry})
+	if !ok {
+		return nil
+	}
+	return []byte(out)
 }
 
 // isItem reports whether a line is an item of a list, or the end of one, at an indentation.

@@ -14,12 +14,15 @@ func TestSetPackagesKeepsOtherBytes(t *testing.T) {
 	const list = "  packages: [pandas, \"numpy==2.*\"]\n"
 	const both = list + "  preload: [pandas]\n"
 	for text, want := range map[string]string{
-		"":                                       "sandbox:\n" + both,
-		"profile: lean":                          "profile: lean\nsandbox:\n" + both,
-		"sandbox:\n  # a\n  timeout: 5s # b\n":   "sandbox:\n" + both + "  # a\n  timeout: 5s # b\n",
-		"sandbox:\n  packages: [a]\nx: {}":       "sandbox:\n  preload: [pandas]\n" + list + "x: {}\n",
-		"sandbox: {timeout: 5s}\n":               "",
-		"sandbox:\n  packages: [pandas] # old\n": "sandbox:\n  preload: [pandas]\n" + list,
+		"":                                     "sandbox:\n" + both,
+		"profile: lean":                        "profile: lean\nsandbox:\n" + both,
+		"sandbox:\n  # a\n  timeout: 5s # b\n": "sandbox:\n" + both + "  # a\n  timeout: 5s # b\n",
+		"sandbox:\n  packages: [a]\nx: {}":     "sandbox:\n  preload: [pandas]\n" + list + "x: {}\n",
+		"sandbox: {timeout: 5s}\n":             "sandbox: {timeout: 5s, preload: [pandas], packages: [pandas, \"numpy==2.*\"]}\n",
+		"sandbox: {packages: [a], timeout: 5s}\n": "sandbox: {packages: [pandas, \"numpy==2.*\"], timeout: 5s, preload: [pandas]}\n",
+		`{"profile": "lean"}`:                     `{"profile": "lean", "sandbox": {"preload": ["pandas"], "packages": ["pandas", "numpy==2.*"]}}`,
+		"sandbox: {packages: *a}\n":               "",
+		"sandbox:\n  packages: [pandas] # old\n":  "sandbox:\n  preload: [pandas]\n" + list,
 		"sandbox:\n  packages:\n    - a\n    # b\n    - c\n  preload: [x]\nprofile: lean\n":  "sandbox:\n" + both + "profile: lean\n",
 		"sandbox:\n  packages:\n  - a\n  - b\n  preload:\n  - pandas\nservers: {}\n":         "sandbox:\n" + both + "servers: {}\n",
 		"sandbox:\n  packages: [\n    a,\n    b\n  ]\n  preload: [\n    c]\nprofile: lean\n": "sandbox:\n" + both + "profile: lean\n",
@@ -37,7 +40,7 @@ func TestSetPackagesKeepsOtherBytes(t *testing.T) {
 			t.Errorf("%q: %s", text, d)
 		}
 	}
-	if _, err := config.SetPackages("/x/sandpiper.yaml", []byte("sandbox: {timeout: 5s}\n"), names, nil); fault.Hint(err) == "" {
+	if _, err := config.SetPackages("/x/sandpiper.yaml", []byte("x: &a []\nsandbox: {packages: *a}\n"), names, nil); fault.Hint(err) == "" {
 		t.Errorf("got %v, want a hint", err)
 	}
 }

@@ -71,8 +71,6 @@ func TestAddServers(t *testing.T) {
 
 func TestAddServersRejectsOtherFormats(t *testing.T) {
 	for text, kind := range map[string]fault.Kind{
-		"servers: {a: {command: x}}\n":          fault.Unavailable,
-		"servers: {}\n":                         fault.Unavailable,
 		"servers:\n  files: {command: other}\n": fault.Unavailable,
 		"servers:\n- {name: a, command: x}\n":   fault.Unavailable,
 		"servers: [\n":                          fault.Invalid,

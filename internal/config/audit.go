@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 )
 
 // defaultAudit is the default retention of the audit log.
@@ -21,16 +22,11 @@ func days(to *time.Duration, s setting) error {
 		*to = 0
 		return nil
 	}
-	count := strings.TrimSuffix(s.text, "d")
-	n, err := time.ParseDuration(count + "h")
-	if count == s.text {
-		n, err = time.ParseDuration(s.text)
-		n /= 24
-	}
-	if err != nil || n <= 0 || n > 100*365*time.Hour {
+	v, err := clock.ParseDuration(s.text)
+	if err != nil || v <= 0 || v > 100*365*24*time.Hour {
 		return wrong(s, "a time such as 30d or 12h, or never")
 	}
-	*to = n * 24
+	*to = v
 	return nil
 }
 

@@ -15,6 +15,8 @@ package config
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"os"
@@ -28,6 +30,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
@@ -53,6 +56,7 @@ type Config struct {
 	RecentCode time.Duration      // how long the code of executions is kept; 0 means 24 hours, negative keeps none
 	Inactive   time.Duration      // time without use after which `tenant clean` deletes a tenant; 0 means never
 	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
+	MemoryMB   int                // of the daemon, for requests of one tenant; 0 means the default of memory
 	Network    *network.Rules     // requests that code may send; nil means none
 	Admit      admit.Config       // zero fields mean the defaults of admit
 	Background Background         // executions without a caller
@@ -123,6 +127,7 @@ type Log struct {
 // Approvals configures approvals.
 type Approvals struct {
 	Timeout time.Duration // lifetime of a question; 0 means the default of approval
+	Via     approval.Via  // where approvals are answered; "" means both
 }
 
 // HTTP configures serve --http.
@@ -169,7 +174,8 @@ func Load(src Sources) (*Config, error) {
 	env := environment(src.Environ)
 	l := &loader{src: src, env: env, dotenv: map[string]string{}}
 	l.collect()
-	d := draft{dirs: directories(env), env: env, given: make(map[string]setting)}
+	d := draft{dirs: directories(env), env: maps.Clone(l.dotenv), given: make(map[string]setting)}
+	maps.Copy(d.env, env)
 	d.Workspace = defaultWorkspace()
 	d.Audit, d.Search.Learn = defaultAudit, true
 	if err := d.applyAll(l); err != nil {
@@ -231,6 +237,7 @@ type setting struct {
 	node ast.Node // of a structured key, instead of text
 	from string   // "sandpiper.yaml line 3", "SANDPIPER_PROFILE", "--profile"
 	top  string   // of a file: where the section is that contains it
+	seed string   // the key of a seed's file that it replaces
 	dir  string   // base of relative paths
 }
 
@@ -312,14 +319,21 @@ func (l *loader) warn(sentence string) { l.warnings = append(l.warnings, sentenc
 // find returns the configuration file to read, "" for none.
 func (l *loader) find() (string, error) {
 	if path, from := l.named(); path != "" {
-		if _, err := os.Stat(path); err != nil {
+		if _, err := os.Stat(path); isUnreadable(err) {
+			return "", unreadable(path, err)
+		} else if err != nil {
 			return "", fault.Wrap(fault.NotFound, err, "there is no configuration file %s (%s)", path, from).
-				WithHint("correct the path, or create the file with sandpiper init or sandpiper servers add")
+				WithHint("correct the path, or create the file with `sandpiper init`")
 		}
 		return path, nil
 	}
 	if dir := directories(l.env).config; dir != "" {
-		if path := filepath.Join(dir, "sandpiper.yaml"); regular(path) {
+		path := filepath.Join(dir, "sandpiper.yaml")
+		info, err := os.Stat(path)
+		if isUnreadable(err) { // its policy may be stricter than the default one
+			return "", unreadable(path, err)
+		}
+		if err == nil && info.Mode().IsRegular() {
 			return path, nil
 		}
 	}
@@ -339,9 +353,14 @@ func (l *loader) named() (path, from string) {
 	return absolute(named, l.src.Dir, l.env), from
 }
 
-func regular(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
+// isUnreadable reports whether a file may exist although it was not found.
+func isUnreadable(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || fault.Inconclusive(err)
+}
+
+func unreadable(path string, err error) error {
+	return fault.Wrap(fault.Unavailable, err, "the configuration file %s cannot be read: %v", path, err).
+		WithHint("make it readable for the user that runs Sandpiper, or name another one with --config or SANDPIPER_CONFIG")
 }
 
 // flagOf returns the flag that sets key.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
@@ -127,7 +129,7 @@ policy:
         tenant != 'ops'
       decision: ask
   budgets: [{name: mails, tool: "mail.send*", tenant: [a, b], calls: 20, per: hour}]
-approvals: {timeout: 2h}
+approvals: {timeout: 2h, via: operator}
 workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, results_max_mb: 5}
 `})
 	got, err := config.Load(src)
@@ -143,7 +145,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		Admit:      admit.Config{Concurrent: 4, Queued: -1},
 		Restricted: true,
 		Sessions:   execution.Sessions{Idle: time.Hour, PerTenant: 2, Live: 3},
-		Approvals:  config.Approvals{Timeout: 2 * time.Hour},
+		Approvals:  config.Approvals{Timeout: 2 * time.Hour, Via: approval.ViaOperator},
 		DataDir:    filepath.Join(dir, "work/data"),
 		CacheDir:   filepath.Join(dir, "home/c"),
 		Workflows:  filepath.Join(dir, "work/flows"),
@@ -303,6 +305,7 @@ func TestErrorsStateThePosition(t *testing.T) {
 		{name: "a mode of privacy", yaml: "pii: {mode: strickt}", kind: fault.Invalid, want: `pii.mode is "strickt"; it must be off, egress or strict`},
 		{name: "a rule for names", yaml: "pii: {names: sometimes}", kind: fault.Invalid, want: `pii.names is "sometimes"; it must be evidence, always or never`},
 		{name: "names in prose", yaml: "pii: {prose_names: maybe}", kind: fault.Invalid, want: `pii.prose_names is "maybe"; it must be true or false`},
+		{name: "another way of approval", yaml: "approvals: {via: phone}", kind: fault.Invalid, want: `approvals.via is "phone"; it must be both, client or operator`},
 		{name: "other addresses", yaml: "pii: {addresses: private}", kind: fault.Invalid, want: `pii.addresses is "private"; it must be public or all`},
 		{name: "a type that there is not", yaml: "pii: {flows: [{types: [MAIL], to: crm.*, decision: allow}]}", kind: fault.Invalid, want: `there is no type "MAIL"; did you mean EMAIL?`},
 		{name: "a flow without a decision", yaml: "pii: {flows: [{to: crm.*}]}", kind: fault.Invalid, want: `flow 1: decision "" is not valid`},
@@ -429,9 +432,9 @@ logging: {level: INFO}
 		t.Errorf("log %+v", got.Log)
 	}
 	want := []string{
-		"config.yaml line 3: execution.workspace_dir has no effect: code has a workspace of its own; sandpiper files put " + filepath.Join(dir, "work", "workspace") + " . copies what is there, once",
+		"config.yaml line 3: execution.workspace_dir has no effect: code has a workspace of its own; sandpiper files put " + filepath.Join(dir, "work", "workspace") + " --as . copies what is there, once",
 		"config.yaml line 12: plugins has no effect: connect an MCP server in servers, or add a hook to guardrails.hooks",
-		"config.yaml line 13: workflows has no effect: write a workflow as code; save_state keeps the results of its steps",
+		"config.yaml line 13: workflows has no effect: save its files with `sandpiper workflow save FILE`, or put them in the directory that workflows names in sandpiper.yaml",
 		"config.yaml line 14: logging has no effect: write log: {level: …, file: …} instead",
 		`LOG_LEVEL: log.level is "trace"; it must be debug, info, warn or error; it is ignored`,
 	}
@@ -458,6 +461,31 @@ func TestUnreadableFileIsAnError(t *testing.T) {
 		if got, err := config.Load(src); err == nil {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+func TestHomeDirectoryInServers(t *testing.T) {
+	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
+servers:
+  home: {command: ./server, cwd: "~"}
+  below: {command: ~/bin/server, args: [~/kept], cwd: ~/work}
+  other: {command: ~root/server, cwd: ./~}
+catalog: [~/tools.json]
+`}, "HOME=/home/me")
+	c, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []config.Server{
+		{Name: "home", Command: "./server", Dir: "/home/me"},
+		{Name: "below", Command: "/home/me/bin/server", Args: []string{"~/kept"}, Dir: "/home/me/work"},
+		{Name: "other", Command: "~root/server", Dir: filepath.Join(dir, "work", "~")},
+	}
+	if d := cmp.Diff(want, c.Servers); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]string{"/home/me/tools.json"}, c.Catalogs); d != "" {
+		t.Error(d)
 	}
 }
 
@@ -592,5 +620,25 @@ func TestSeedDirectories(t *testing.T) {
 	src.Environ = append(src.Environ, "SANDPIPER_SANDBOX_RESTRICTED=true")
 	if c, err = config.Load(src); err != nil || c.ServersDir != "" || len(c.Warnings) != 2 {
 		t.Errorf("restricted: servers in %q; %v, %v", c.ServersDir, c.Warnings, err)
+	}
+}
+
+// TestTimesInDaysAndWeeks reads each kind of time in days and weeks.
+func TestTimesInDaysAndWeeks(t *testing.T) {
+	const day = 24 * time.Hour
+	src, _ := sources(t, map[string]string{"work/sandpiper.yaml": `
+approvals: {timeout: 1d}
+audit: {max_age: 2w}
+pii: {ttl: {default: 1d12h}}
+schedules: [{name: a, every: 2w, run: {skill: a}}]
+servers: {a: {command: a, timeout: 1d}}
+`})
+	cfg, err := config.Load(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []time.Duration{cfg.Approvals.Timeout, cfg.Audit.Age, cfg.PII.TTL[""], cfg.Schedules[0].Every, cfg.Servers[0].Timeout}
+	if want := []time.Duration{day, 14 * day, 36 * time.Hour, 14 * day, day}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -38,7 +37,41 @@ func RemoveServer(path string, text []byte, name string) ([]byte, error) {
 	return edit(path, text, name, func(all []Entry) []Entry {
 		return slices.DeleteFunc(all, func(e Entry) bool { return e.Name == name })
 	}, func(lines []string, at entryPlace) []string {
+		if f, _, ok := flowSection(text, "servers"); ok {
+			out, _ := f.remove(f.find(name))
+			return []string{out}
+		}
 		return slices.Delete(lines, at.first, at.end)
+	})
+}
+
+// ReplaceServer replaces the entry of a server in the text of a configuration file at path. All other
+// bytes are kept, also comments above the entry and after an entry in braces.
+func ReplaceServer(path string, text []byte, s Server) ([]byte, error) {
+	dir := filepath.Dir(path)
+	block, err := s.yaml(dir)
+	if err != nil {
+		return nil, err
+	}
+	return edit(path, text, s.Name, func(all []Entry) []Entry {
+		for i := range all {
+			if all[i].Name == s.Name {
+				all[i] = Entry{Server: s}
+			}
+		}
+		return all
+	}, func(lines []string, at entryPlace) []string {
+		if m, ok := at.value.(*ast.MappingNode); ok && m.IsFlowStyle && m.End != nil {
+			f := newFlowText(text)
+			_, entry, _ := strings.Cut(s.flow(dir, quotedKey(m)), ": ")
+			return []string{string(f.text[:f.at(m.Start)]) + entry + string(f.text[f.at(m.End)+1:])}
+		}
+		indent := strings.Repeat(" ", at.column-1)
+		var with []string
+		for line := range strings.Lines(block) {
+			with = append(with, indent+strings.TrimSuffix(line, "\n")+at.newline)
+		}
+		return slices.Replace(lines, at.first, at.end, with...)
 	})
 }
 
@@ -97,7 +130,7 @@ func noServer(path, name string, entries []Entry) error {
 		return e.WithHint("did you mean %s?", near[0])
 	}
 	if len(names) == 0 {
-		return e.WithHint("it has no servers; sandpiper servers add adds one")
+		return e.WithHint("it has no servers; `sandpiper servers add` adds one")
 	}
 	return e.WithHint("its servers are %s", strings.Join(names, ", "))
 }
@@ -110,13 +143,14 @@ func uneditable(path, name string) error {
 // entryPlace is where an entry is in a text.
 type entryPlace struct {
 	first, end int // its lines; end is the line after the last one
+	column     int // of its key, from 1
 	value      ast.Node
 	newline    string
 }
 
-// find finds the entry of a server in servers: written as a block.
+// find finds the entry of a server in servers: written as a block or in braces.
 func find(text []byte, name string) (p entryPlace, ok bool) {
-	file, err := parser.ParseBytes(text, 0)
+	file, err := parseText(text)
 	if err != nil || len(file.Docs) == 0 {
 		return p, false
 	}
@@ -131,10 +165,10 @@ func find(text []byte, name string) (p entryPlace, ok bool) {
 		}
 		for _, m := range members(top.Value) {
 			key := m.Key.GetToken()
-			if key.Value != name || key.Position.Line == top.Key.GetToken().Position.Line {
+			if key.Value != name {
 				continue
 			}
-			p.first, p.value = key.Position.Line-1, m.Value
+			p.first, p.value, p.column = key.Position.Line-1, m.Value, key.Position.Column
 			p.end = p.first + 1
 			for i := p.end; i < len(lines); i++ {
 				if blank := strings.TrimSpace(lines[i]) == ""; !blank && !indentedBy(lines[i], key.Position.Column) {
@@ -159,7 +193,7 @@ func (p entryPlace) setDisabled(lines []string, off bool) []string {
 	if m, ok := p.value.(*ast.MappingNode); ok {
 		flow = m.IsFlowStyle
 		if end := m.End; flow && off && end != nil && !slices.ContainsFunc(all, isDisabled) {
-			return insertAt(lines, end.Position.Line-1, end.Position.Column-1, ", disabled: true")
+			return insertAt(lines, end.Position.Line-1, end.Position.Column-1, ", "+flowValue("disabled", quotedKey(m))+": true")
 		}
 	}
 	if i := slices.IndexFunc(all, isDisabled); i >= 0 {

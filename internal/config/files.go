@@ -12,7 +12,9 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
+	yamltoken "github.com/goccy/go-yaml/token"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -42,7 +44,11 @@ func parseYAML(path string) ([]setting, error) {
 
 // settingsIn is parseYAML for a given text of the file at path.
 func settingsIn(path string, data []byte) ([]setting, error) {
-	file, err := parser.ParseBytes(data, 0)
+	tokens := lexer.Tokenize(strings.ReplaceAll(string(data), "\r\n", "\n")) // as in parseText
+	if line := tangled(tokens); line > 0 {
+		return nil, fault.New(fault.Invalid, "%s line %d: values are nested more than %d deep, or a mapping has more than %d keys", filepath.Base(path), line, maxNesting, maxKeys)
+	}
+	file, err := parser.Parse(tokens, 0)
 	if err != nil {
 		return nil, syntax(path, err)
 	}
@@ -54,6 +60,49 @@ func settingsIn(path string, data []byte) ([]setting, error) {
 		f.node("", doc.Body)
 	}
 	return f.list, f.err
+}
+
+// Limits of a file whose author may not be trusted yet: time and memory of the parser grow with
+// the square of each.
+const (
+	maxNesting = 64
+	maxKeys    = 10_000 // and documents
+)
+
+// tangled returns the line of the first token that exceeds a limit, 0 if there is none.
+func tangled(tokens yamltoken.Tokens) int {
+	type block struct{ column, keys int }
+	var open []block // by indentation
+	flow, entries, documents, line := 0, 0, 0, 0
+	for _, t := range tokens {
+		if t.Position.Line != line {
+			line, entries = t.Position.Line, 0
+			for len(open) > 0 && open[len(open)-1].column > t.Position.Column {
+				open = open[:len(open)-1]
+			}
+			if n := len(open); n == 0 || open[n-1].column < t.Position.Column {
+				open = append(open, block{t.Position.Column, 0})
+			}
+		}
+		switch t.Type {
+		case yamltoken.MappingStartType, yamltoken.SequenceStartType:
+			flow++
+		case yamltoken.MappingEndType, yamltoken.SequenceEndType:
+			flow--
+		case yamltoken.SequenceEntryType, yamltoken.MappingKeyType:
+			entries++
+		case yamltoken.DocumentHeaderType:
+			documents++
+		case yamltoken.MappingValueType:
+			if flow == 0 && entries == 0 {
+				open[len(open)-1].keys++
+			}
+		}
+		if flow+entries+len(open) > maxNesting || documents > maxKeys || open[len(open)-1].keys > maxKeys {
+			return line
+		}
+	}
+	return 0
 }
 
 // readFile reads a regular file. It checks the opened file, so that replacing the file

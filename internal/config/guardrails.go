@@ -121,7 +121,7 @@ func networks(_ *draft, s setting) error {
 	if seq, ok := s.node.(*ast.SequenceNode); ok && len(seq.Values) == 0 {
 		return nil
 	}
-	return fault.New(fault.Unavailable, "%s: %s is not available: code in the sandbox has no network", s.from, s.key).
+	return fault.New(fault.Unavailable, "%s: %s is not available: guardrails allow no networks", s.from, s.key).
 		WithHint("remove it, or write []; network.allow lists the hosts to which code may send requests")
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -21,7 +22,7 @@ import (
 type draft struct {
 	Config
 	dirs  dirs
-	env   map[string]string
+	env   map[string]string  // and variables of .env
 	given map[string]setting // the effective setting of each key
 
 	anyNetwork *network.Rules // of allow_network_access
@@ -76,6 +77,10 @@ func knownKey(key string) bool {
 	return false
 }
 
+func via(to *approval.Via, s setting) error {
+	return oneOf((*string)(to), s, string(approval.ViaBoth), string(approval.ViaClient), string(approval.ViaOperator))
+}
+
 // keys contains the parser of each key.
 var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys, taskKeys, map[string]func(d *draft, s setting) error{
 	"profile": func(d *draft, s setting) error {
@@ -103,6 +108,7 @@ var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys
 	"sandbox.package_layer":      func(d *draft, s setting) error { return text(&d.PackageLayer, s) }, // checkPackageLayer knows the names
 	"sandbox.concurrency":        func(d *draft, s setting) error { return whole(&d.Admit.Concurrent, s, 1, 4096) },
 	"sandbox.tenant_concurrency": func(d *draft, s setting) error { return whole(&d.Admit.PerOwner, s, 1, 4096) },
+	"limits.memory_mb":           func(d *draft, s setting) error { return whole(&d.MemoryMB, s, 1, 1<<20) },
 	"sandbox.queue":              func(d *draft, s setting) error { return queue(d, s) },
 	"sessions.idle":              func(d *draft, s setting) error { return duration(&d.Sessions.Idle, s) },
 	"sessions.per_tenant":        func(d *draft, s setting) error { return whole(&d.Sessions.PerTenant, s, 1, 4096) },
@@ -111,6 +117,7 @@ var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys
 	"background.timeout":         func(d *draft, s setting) error { return duration(&d.Background.Timeout, s) },
 	"background.running":         func(d *draft, s setting) error { return whole(&d.Background.Running, s, 1, 4096) },
 	"approvals.timeout":          func(d *draft, s setting) error { return duration(&d.Approvals.Timeout, s) },
+	"approvals.via":              func(d *draft, s setting) error { return via(&d.Approvals.Via, s) },
 	"data_dir":                   func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
 	"workflows":                  func(d *draft, s setting) error { return directory(&d.Workflows, d, s) },
 	"cache_dir":                  func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
@@ -190,7 +197,7 @@ var structured = map[string]bool{"servers": true, "schedules": true, "tiers": tr
 	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
 
 // sections are keys that contain other keys.
-var sections = map[string]bool{"sandbox": true, "sandbox.microvm": true, "network": true, "workspace": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "background": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
+var sections = map[string]bool{"sandbox": true, "sandbox.microvm": true, "network": true, "workspace": true, "limits": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "background": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
 	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
 	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
 
@@ -258,9 +265,18 @@ func (d *draft) finish() (*Config, error) {
 	if err := d.checkPackageLayer(); err != nil {
 		return nil, err
 	}
-	c := d.Config
+	if err := d.completeOIDC(); err != nil {
+		return nil, err
+	}
+	if err := d.completeTLS(); err != nil {
+		return nil, err
+	}
+	c := &d.Config
 	c.Profile = cmp.Or(c.Profile, "standard")
 	c.Backend = cmp.Or(c.Backend, "auto")
+	if b := d.given["sandbox.backend"]; b.seed != "" {
+		c.MicroVM.SeedSetting = b.from + ": " + b.seed
+	}
 	c.Namespaces = cmp.Or(c.Namespaces, "shared")
 	if err := c.PII.check(); err != nil {
 		return nil, err
@@ -268,7 +284,6 @@ func (d *draft) finish() (*Config, error) {
 	if err := d.consistent(); err != nil {
 		return nil, err
 	}
-	c.Warnings = d.Warnings
 	if err := d.atMost("sandbox.timeout", "sandbox.max_timeout", c.Limits.Timeout > 0 && c.Limits.Timeout > c.Limits.WithDefaults().MaxTimeout); err != nil {
 		return nil, err
 	}
@@ -276,12 +291,6 @@ func (d *draft) finish() (*Config, error) {
 		return nil, err
 	}
 	if err := d.enoughMemory(); err != nil {
-		return nil, err
-	}
-	if err := d.completeOIDC(); err != nil {
-		return nil, err
-	}
-	if err := d.completeTLS(); err != nil {
 		return nil, err
 	}
 	c.Limits = c.Limits.WithDefaults()
@@ -297,7 +306,7 @@ func (d *draft) finish() (*Config, error) {
 		return nil, fault.New(fault.Invalid, "no data directory: neither HOME nor data_dir and cache_dir are set").
 			WithHint("set data_dir and cache_dir, or HOME")
 	}
-	return &c, nil
+	return c, nil
 }
 
 // enoughMemory rejects limits that are too low for Python to start.

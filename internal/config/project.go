@@ -56,6 +56,9 @@ func Project(src Sources) ([]ProjectFile, error) {
 		}
 		f := ProjectFile{Path: filepath.Join(src.Dir, name), key: filepath.Join(dir, name), State: New}
 		f.data, err = readFile(f.Path)
+		if fault.Inconclusive(err) {
+			return nil, unreadable(f.Path, err)
+		}
 		if errors.Is(err, fs.ErrNotExist) || err != nil && name != "sandpiper.yaml" {
 			continue
 		}
@@ -64,7 +67,9 @@ func Project(src Sources) ([]ProjectFile, error) {
 				continue
 			}
 			f.Hash = hashOf(f.data)
-			f.judge(store, src.Assume)
+			if err := f.judge(store, src.Assume); err != nil {
+				return nil, err
+			}
 		}
 		all = append(all, f)
 	}
@@ -72,13 +77,16 @@ func Project(src Sources) ([]ProjectFile, error) {
 }
 
 // judge determines the trust state of f.
-func (f *ProjectFile) judge(store trustStore, assumed map[string]string) {
-	switch hash := store.hash(f.key); {
+func (f *ProjectFile) judge(store trustStore, assumed map[string]string) error {
+	switch hash, err := store.hash(f.key); {
+	case err != nil:
+		return err
 	case hash == f.Hash, assumed[f.Path] == f.Hash:
 		f.State = Trusted
 	case hash != "":
 		f.State = Changed
 	}
+	return nil
 }
 
 var (

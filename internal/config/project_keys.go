@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -45,13 +47,15 @@ var projectKeys = map[string]merge{
 		return true
 	},
 
-	"sandbox.backend": func(c, p *Config, _ setting) bool { // sandbox_type of a former system sets it too
+	"sandbox.backend": func(c, p *Config, s setting) bool { // sandbox_type of a former system sets it too
 		// The operator's accel: tcg, for tests, lets a project choose an emulated processor, but not in place of gvisor.
 		emulated := p.Sandbox() == policy.MicroVM && c.MicroVM.Accel == "tcg" && c.Sandbox() != policy.Process
 		if p.Sandbox() != c.Sandbox() && (emulated || !p.Sandbox().Satisfies(c.Sandbox())) {
 			return false
 		}
-		c.Backend = p.Backend
+		if c.Backend = p.Backend; s.seed != "" {
+			c.MicroVM.SeedSetting = s.from + ": " + s.seed
+		}
 		return true
 	},
 	"sandbox.timeout":               func(c, p *Config, _ setting) bool { return atMost(&c.Limits.Timeout, 0, p.Limits.Timeout) },
@@ -66,6 +70,7 @@ var projectKeys = map[string]merge{
 	"sandbox.tenant_concurrency": func(c, p *Config, _ setting) bool {
 		return atMost(&c.Admit.PerOwner, c.Admit.WithDefaults().PerOwner, p.Admit.PerOwner)
 	},
+	"limits.memory_mb": func(c, p *Config, _ setting) bool { return atMost(&c.MemoryMB, memory.PerOwner>>20, p.MemoryMB) },
 	"sandbox.queue": func(c, p *Config, _ setting) bool {
 		c.Admit.Queued = c.Admit.WithDefaults().Queued
 		if p.Admit.Queued > max(c.Admit.Queued, 0) {
@@ -105,6 +110,13 @@ var projectKeys = map[string]merge{
 	},
 	"approvals.timeout": func(c, p *Config, _ setting) bool {
 		return atMost(&c.Approvals.Timeout, 24*time.Hour, p.Approvals.Timeout)
+	},
+	"approvals.via": func(c, p *Config, _ setting) bool {
+		if now := cmp.Or(c.Approvals.Via, approval.ViaBoth); now != approval.ViaBoth && p.Approvals.Via != now {
+			return false
+		}
+		c.Approvals.Via = p.Approvals.Via
+		return true
 	},
 
 	"pii.mode": func(c, p *Config, _ setting) bool {

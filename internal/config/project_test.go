@@ -194,7 +194,7 @@ func TestTrustedProjectIsNeverLooser(t *testing.T) {
 		ownFile: `
 sandbox: {timeout: 10s, max_timeout: 60s, memory_mb: 200, max_memory_mb: 400, restricted: true, namespaces: own, concurrency: 2, queue: 3}
 sessions: {idle: 5m, per_tenant: 2, living: 3}
-approvals: {timeout: 1h}
+approvals: {timeout: 1h, via: operator}
 pii: {mode: strict, restore: deny, ttl: {default: 7d, EMAIL: 1d}, tokens: 10, keys: {staff: STAFF}}
 policy: {default: block, rules: [{tool: "crm.*", decision: ask}]}
 guardrails: {strict_mode: true, max_output_bytes: 1000, rate_limiting: 5, blocked_paths: [/etc]}
@@ -206,7 +206,7 @@ profile: full
 data_dir: here
 sandbox: {timeout: 20s, max_timeout: 600s, memory_mb: 300, max_memory_mb: 4096, restricted: false, namespaces: shared, concurrency: 99, queue: 99, preload: [os], packages: [x]}
 sessions: {idle: 2h, per_tenant: 20, living: 30}
-approvals: {timeout: 20h}
+approvals: {timeout: 20h, via: client}
 pii: {mode: off, restore: allow, ttl: {default: never, EMAIL: 30d, PHONE: 30d}, tokens: 100, keys: {staff: OTHER, ssn: EMAIL}, patterns: [{type: PHONE, pattern: x+}], flows: [{decision: allow}]}
 policy: {default: allow, rules: [{tool: "*.*", decision: allow}]}
 guardrails: {enabled: false, strict_mode: false, security_checks: false, content_filtering: false, neutralize: false, max_output_bytes: 2000, rate_limiting: false, blocked_paths: []}
@@ -224,7 +224,7 @@ servers:
 	if l := c.Limits; l.Timeout != 10*time.Second || l.MaxTimeout != time.Minute || l.MemoryMB != 200 || l.MaxMemoryMB != 400 || !c.Restricted || c.Namespaces != "own" || c.Admit.Concurrent != 2 || c.Admit.Queued != 3 {
 		t.Errorf("limits %+v, %+v, restricted %t", l, c.Admit, c.Restricted)
 	}
-	if s := c.Sessions; s.Idle != 5*time.Minute || s.PerTenant != 2 || s.Live != 3 || c.Approvals.Timeout != time.Hour {
+	if s := c.Sessions; s.Idle != 5*time.Minute || s.PerTenant != 2 || s.Live != 3 || c.Approvals.Timeout != time.Hour || c.Approvals.Via != "operator" {
 		t.Errorf("sessions %+v, approvals %+v", s, c.Approvals)
 	}
 	day := 24 * time.Hour
@@ -338,6 +338,9 @@ mcp_servers: []
 	if c.Limits.MaxTimeout != 200*time.Second || c.Limits.MaxMemoryMB != 512 || filepath.Base(c.ServersDir) != "servers" || filepath.Base(c.SkillsDir) != "skills" ||
 		filepath.Base(c.Log.File) != "code-execution-mcp.log" {
 		t.Errorf("%+v", c)
+	}
+	if got := c.MicroVM.SeedSetting; !strings.HasSuffix(got, ": execution.sandbox_type") && !strings.HasSuffix(got, ": sandbox_type") {
+		t.Errorf("the setting is %q", got)
 	}
 	if c.Backend != "microvm" {
 		t.Errorf("the backend is %s", c.Backend)

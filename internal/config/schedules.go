@@ -4,14 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/calendar"
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -78,13 +77,7 @@ func interval(to *time.Duration, n ast.Node) error {
 	if err := scalar(&text, n); err != nil {
 		return err
 	}
-	if number, isDays := strings.CutSuffix(text, "d"); isDays {
-		if count, err := strconv.Atoi(number); err == nil && count > 0 && count <= int(calendar.MaxEvery/(24*time.Hour)) {
-			*to = time.Duration(count) * 24 * time.Hour
-			return nil
-		}
-	}
-	v, err := time.ParseDuration(text)
+	v, err := clock.ParseDuration(text)
 	if err != nil || v < calendar.MinEvery || v > calendar.MaxEvery {
 		return fmt.Errorf("is %q; it must be a time from %s to %dd, such as 90s, 10m or 1d", text, calendar.MinEvery, int(calendar.MaxEvery.Hours()/24))
 	}

@@ -82,7 +82,7 @@ func (l *loader) unusedWorkspace(s setting) {
 		return
 	}
 	l.unused = append(l.unused, path)
-	l.warn(s.from + ": " + s.key + " has no effect: code has a workspace of its own; sandpiper files put " + path + " . copies what is there, once")
+	l.warn(s.from + ": " + s.key + " has no effect: code has a workspace of its own; sandpiper files put " + path + " --as . copies what is there, once")
 }
 
 // registry adds the tool catalog and skills in AGENTIC_SYSTEM_PATH, if they exist. The
@@ -167,7 +167,7 @@ func refused(s setting) error {
 // ofSeed returns the setting that s of a seed file means: microsandbox runs code in virtual machines.
 func ofSeed(s setting) setting {
 	if s.text == microsandbox && s.key[strings.LastIndexByte(s.key, '.')+1:] == "sandbox_type" {
-		s.key, s.text = "sandbox.backend", "microvm"
+		s.key, s.text, s.seed = "sandbox.backend", "microvm", s.key
 	}
 	return s
 }
@@ -193,7 +193,7 @@ var seedKeys = map[string]bool{
 // seedIdle are the seed's sections without effect.
 var seedIdle = map[string]string{
 	"plugins":   "connect an MCP server in servers, or add a hook to guardrails.hooks",
-	"workflows": "write a workflow as code; save_state keeps the results of its steps",
+	"workflows": "save its files with `sandpiper workflow save FILE`, or put them in the directory that workflows names in sandpiper.yaml",
 	"logging":   "write log: {level: …, file: …} instead",
 }
 

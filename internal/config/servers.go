@@ -2,7 +2,7 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
@@ -21,26 +22,27 @@ import (
 // Strings may contain ${NAME}, which is expanded when the server is started, so that
 // secrets stay in the environment.
 type Server struct {
-	Name         string
-	Command      string // program to start; "" for a server with a URL
-	Args         []string
-	Env          map[string]string
-	Dir          string // working directory, absolute
-	URL          string
-	Headers      map[string]string
-	OpenAPI      *openapi.Source // an API instead of an MCP server; nil for a server
-	Local        upstream.Local  // a server in this process, which no file contains
-	Network      *network.Rules  // requests of code instead of a server, from network.allow
-	Transport    string          // stdio, http or sse; "" means automatic
-	OAuth        OAuth           // for a server with a URL
-	Category     string          // "" means inferred
-	Timeout      time.Duration   // time limit of one call; 0 means the default
-	StartTimeout time.Duration   // time limit of a start; 0 means the default
-	Idle         time.Duration   // time without calls after which it is stopped; 0 means the default
-	Concurrency  int             // concurrent calls; 0 means the default
-	Trusted      bool            // its annotations count
-	Review       bool            // a person accepts its tools before they can be used
-	Project      bool            // added by a project file
+	Name            string
+	Command         string // program to start; "" for a server with a URL
+	Args            []string
+	Env             map[string]string
+	Dir             string // working directory, absolute
+	URL             string
+	Headers         map[string]string
+	OpenAPI         *openapi.Source // an API instead of an MCP server; nil for a server
+	Local           upstream.Local  // a server in this process, which no file contains
+	Network         *network.Rules  // requests of code instead of a server, from network.allow
+	Transport       string          // stdio, http or sse; "" means automatic
+	OAuth           OAuth           // for a server with a URL
+	Category        string          // "" means inferred
+	Timeout         time.Duration   // time limit of one call; 0 means the default
+	ProgressTimeout time.Duration   // time limit of one call that reports progress; 0 means the default
+	StartTimeout    time.Duration   // time limit of a start; 0 means the default
+	Idle            time.Duration   // time without calls after which it is stopped; 0 means the default
+	Concurrency     int             // concurrent calls; 0 means the default
+	Trusted         bool            // its annotations count
+	Review          bool            // a person accepts its tools before they can be used
+	Project         bool            // added by a project file
 }
 
 // String hides secrets.
@@ -52,27 +54,28 @@ func (s Server) GoString() string { return s.String() }
 // serverKeys contains the parsers of the keys of a server. Keys of other clients that do
 // not apply have no effect.
 var serverKeys = map[string]func(s *Server, n ast.Node, dir string) error{
-	"command":       func(s *Server, n ast.Node, _ string) error { return scalar(&s.Command, n) },
-	"args":          func(s *Server, n ast.Node, _ string) error { return list(&s.Args, n) },
-	"env":           func(s *Server, n ast.Node, _ string) error { return table(&s.Env, n) },
-	"cwd":           func(s *Server, n ast.Node, dir string) error { return path(&s.Dir, n, dir) },
-	"url":           func(s *Server, n ast.Node, _ string) error { return scalar(&s.URL, n) },
-	"headers":       func(s *Server, n ast.Node, _ string) error { return table(&s.Headers, n) },
-	"type":          func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
-	"transport":     func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
-	"oauth":         func(s *Server, n ast.Node, _ string) error { return s.OAuth.fill(n) },
-	"category":      func(s *Server, n ast.Node, _ string) error { return scalar(&s.Category, n) },
-	"timeout":       func(s *Server, n ast.Node, _ string) error { return span(&s.Timeout, n) },
-	"start_timeout": func(s *Server, n ast.Node, _ string) error { return span(&s.StartTimeout, n) },
-	"idle":          func(s *Server, n ast.Node, _ string) error { return span(&s.Idle, n) },
-	"concurrency":   func(s *Server, n ast.Node, _ string) error { return count(&s.Concurrency, n) },
-	"trusted":       func(s *Server, n ast.Node, _ string) error { return truth(&s.Trusted, n) },
-	"review":        func(s *Server, n ast.Node, _ string) error { return truth(&s.Review, n) },
-	"name":          nil,
-	"disabled":      nil,
-	"autoApprove":   nil,
-	"alwaysAllow":   nil,
-	"description":   nil,
+	"command":          func(s *Server, n ast.Node, _ string) error { return scalar(&s.Command, n) },
+	"args":             func(s *Server, n ast.Node, _ string) error { return list(&s.Args, n) },
+	"env":              func(s *Server, n ast.Node, _ string) error { return table(&s.Env, n) },
+	"cwd":              func(s *Server, n ast.Node, _ string) error { return scalar(&s.Dir, n) },
+	"url":              func(s *Server, n ast.Node, _ string) error { return scalar(&s.URL, n) },
+	"headers":          func(s *Server, n ast.Node, _ string) error { return table(&s.Headers, n) },
+	"type":             func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
+	"transport":        func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
+	"oauth":            func(s *Server, n ast.Node, _ string) error { return s.OAuth.fill(n) },
+	"category":         func(s *Server, n ast.Node, _ string) error { return scalar(&s.Category, n) },
+	"timeout":          func(s *Server, n ast.Node, _ string) error { return span(&s.Timeout, n) },
+	"progress_timeout": func(s *Server, n ast.Node, _ string) error { return span(&s.ProgressTimeout, n) },
+	"start_timeout":    func(s *Server, n ast.Node, _ string) error { return span(&s.StartTimeout, n) },
+	"idle":             func(s *Server, n ast.Node, _ string) error { return span(&s.Idle, n) },
+	"concurrency":      func(s *Server, n ast.Node, _ string) error { return count(&s.Concurrency, n) },
+	"trusted":          func(s *Server, n ast.Node, _ string) error { return truth(&s.Trusted, n) },
+	"review":           func(s *Server, n ast.Node, _ string) error { return truth(&s.Review, n) },
+	"name":             nil,
+	"disabled":         nil,
+	"autoApprove":      nil,
+	"alwaysAllow":      nil,
+	"description":      nil,
 }
 
 // servers reads the entries of servers.
@@ -89,6 +92,10 @@ func (d *draft) servers(s setting) error {
 		off, err := one.fill(v.node, at, s.dir)
 		if err != nil {
 			return err
+		}
+		one.Dir = homeOrDir(d, one.Dir, s.dir)
+		if strings.HasPrefix(one.Command, "~/") {
+			one.Command = homeOrDir(d, one.Command, s.dir)
 		}
 		d.Servers = slices.DeleteFunc(d.Servers, func(o Server) bool { return o.Name == name && o.OpenAPI == nil })
 		if off {
@@ -130,6 +137,9 @@ func named(s setting) (all []entry, err error) {
 		if e.name == "" {
 			return nil, fault.New(fault.Invalid, "%s: an entry of %s has no name", s.from, s.key)
 		}
+		if i := slices.IndexFunc(all, func(o entry) bool { return o.name == e.name }); i >= 0 {
+			return nil, fault.New(fault.Invalid, "%s: the server %s is in line %d already; give one of them another name", s.from, e.name, all[i].line)
+		}
 		all = append(all, e)
 	}
 	return all, nil
@@ -151,7 +161,9 @@ func (s *Server) fill(n ast.Node, at, dir string) (off bool, err error) {
 		case !ok:
 			return false, fault.New(fault.Invalid, "%s: server %s: there is no key %q; did you mean %q?", at, s.Name, key, nearestOf(key, serverKeys))
 		case key == "disabled":
-			off = e.Value.GetToken().Value == "true"
+			if err := truth(&off, e.Value); err != nil {
+				return false, fault.New(fault.Invalid, "%s: server %s: disabled %s", at, s.Name, err)
+			}
 		case parse != nil:
 			if err := parse(s, e.Value, dir); err != nil {
 				return false, fault.New(fault.Invalid, "%s: server %s: %s %s", at, s.Name, key, err)
@@ -165,12 +177,31 @@ func (s *Server) fill(n ast.Node, at, dir string) (off bool, err error) {
 		return off, fault.New(fault.Invalid, "%s: server %s has both command and url; remove one", at, s.Name)
 	case s.URL != "" && !strings.HasPrefix(s.URL, "http://") && !strings.HasPrefix(s.URL, "https://") && !strings.HasPrefix(s.URL, "${"):
 		return off, fault.New(fault.Invalid, "%s: server %s: url must begin with http:// or https://", at, s.Name)
+	case s.URL != "" && !strings.Contains(s.URL, "${") && !hasHost(s.URL):
+		return off, fault.New(fault.Invalid, "%s: server %s: url has no host", at, s.Name)
 	case s.Command != "" && !reflect.ValueOf(s.OAuth).IsZero():
 		return off, fault.New(fault.Invalid, "%s: server %s: oauth needs a url; pass credentials to a program in env", at, s.Name)
 	case s.Transport == "stdio" && s.URL != "" || s.Transport != "" && s.Transport != "stdio" && s.Command != "":
 		return off, fault.New(fault.Invalid, "%s: server %s: transport %s conflicts with its other keys", at, s.Name, s.Transport)
 	}
+	for name := range s.Headers {
+		if !isHeader(name) {
+			return off, fault.New(fault.Invalid, "%s: server %s: %.60q is no name of a header", at, s.Name, name)
+		}
+	}
 	return off, nil
+}
+
+func hasHost(raw string) bool {
+	u, err := url.Parse(raw)
+	return err == nil && u.Host != ""
+}
+
+// isHeader reports whether name is a token of HTTP.
+func isHeader(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune("\"(),/:;<=>?@[\\]{}", r)
+	})
 }
 
 func members(n ast.Node) []*ast.MappingValueNode {
@@ -207,6 +238,9 @@ func list(to *[]string, n ast.Node) error {
 }
 
 func table(to *map[string]string, n ast.Node) error {
+	if _, ok := n.(*ast.NullNode); !ok && n.Type() != ast.MappingType && n.Type() != ast.MappingValueType {
+		return fmt.Errorf("must be a mapping of names to texts, such as {NAME: value}")
+	}
 	*to = map[string]string{}
 	for _, v := range members(n) {
 		var s string
@@ -218,14 +252,9 @@ func table(to *map[string]string, n ast.Node) error {
 	return nil
 }
 
-func path(to *string, n ast.Node, dir string) error {
-	if err := scalar(to, n); err != nil {
-		return err
-	}
-	if !filepath.IsAbs(*to) {
-		*to = filepath.Join(dir, *to)
-	}
-	return nil
+// homeOrDir resolves a path relative to dir; ~ is the user's home directory.
+func homeOrDir(d *draft, path, dir string) string {
+	return absolute(path, dir, map[string]string{"HOME": d.dirs.home})
 }
 
 func span(to *time.Duration, n ast.Node) error {
@@ -233,7 +262,7 @@ func span(to *time.Duration, n ast.Node) error {
 	if err := scalar(&s, n); err != nil {
 		return err
 	}
-	v, err := time.ParseDuration(s)
+	v, err := clock.ParseDuration(s)
 	if err != nil || v <= 0 {
 		return fmt.Errorf("is %q; it must be a time such as 30s or 5m", s)
 	}
@@ -289,10 +318,10 @@ func (d *draft) catalogs(s setting) error {
 			continue
 		}
 		var p string
-		if err := path(&p, v, s.dir); err != nil {
+		if err := scalar(&p, v); err != nil {
 			return fault.New(fault.Invalid, "%s: an entry of catalog %s", s.from, err)
 		}
-		d.Catalogs = append(d.Catalogs, p)
+		d.Catalogs = append(d.Catalogs, homeOrDir(d, p, s.dir))
 	}
 	return nil
 }

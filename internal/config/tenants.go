@@ -58,8 +58,8 @@ const DefaultTier = "default"
 var tenantKeys = map[string]bool{
 	"profile": true, "sandbox.backend": true, "sandbox.package_layer": true, "sandbox.timeout": true, "sandbox.max_timeout": true, "sandbox.memory_mb": true, "sandbox.max_memory_mb": true,
 	"sandbox.tenant_concurrency": true, "sessions.per_tenant": true, "workspace.max_mb": true, "workspace.max_files": true,
-	"workspace.results_age": true, "workspace.results_max_mb": true, "approvals.timeout": true, "guardrails.max_output_bytes": true,
-	"quotas.executions_per_minute": true, "quotas.cpu_seconds_per_day": true, "quotas.calls_per_day": true, "quotas.model_tokens_per_day": true,
+	"workspace.results_age": true, "workspace.results_max_mb": true, "approvals.timeout": true, "approvals.via": true, "guardrails.max_output_bytes": true,
+	"limits.memory_mb": true, "quotas.executions_per_minute": true, "quotas.cpu_seconds_per_day": true, "quotas.calls_per_day": true, "quotas.model_tokens_per_day": true,
 	"inactive": true, "pii.mode": true, "pii.restore": true, "pii.names": true, "pii.prose_names": true, "pii.addresses": true, "pii.flows": true, "pii.exceptions": true,
 	"network.allow": true, "pii.tokens": true, "pii.tokens_per_hour": true, "pii.queries_per_hour": true,
 }

@@ -46,16 +46,20 @@ func (t trustStore) file(path string) string {
 }
 
 // hash returns the trusted hash of path, "" if it is not trusted. It ignores entries
-// that other users could have written.
-func (t trustStore) hash(path string) string {
+// that other users could have written. It fails if the entry may exist: without a trusted file the
+// settings could be less strict.
+func (t trustStore) hash(path string) (string, error) {
 	if t.dir == "" || !privately(t.dir) {
-		return ""
+		return "", nil
 	}
 	one, err := t.read(t.file(path))
-	if err != nil || one.Path != path {
-		return ""
+	if fault.Inconclusive(err) {
+		return "", fault.Wrap(fault.Unavailable, err, "the trust in %s cannot be read: %v", path, err)
 	}
-	return one.Hash
+	if err != nil || one.Path != path {
+		return "", nil
+	}
+	return one.Hash, nil
 }
 
 func (t trustStore) read(file string) (one trusted, err error) {

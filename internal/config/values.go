@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -30,7 +31,7 @@ func oneOf(to *string, s setting, allowed ...string) error {
 
 // duration reads "30s", or a number of seconds.
 func duration(to *time.Duration, s setting) error {
-	v, err := time.ParseDuration(s.text)
+	v, err := clock.ParseDuration(s.text)
 	if n, bad := strconv.ParseFloat(s.text, 64); bad == nil && n < 1e6 {
 		v, err = time.Duration(n*float64(time.Second)), nil
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -48,6 +49,7 @@ type Config struct {
 type Console struct {
 	cfg      Config
 	sessions sessions
+	attempts attempts
 	mux      *http.ServeMux
 }
 
@@ -62,7 +64,7 @@ func New(cfg Config) *Console {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Console{cfg: cfg, sessions: sessions{all: map[string]*session{}, now: cfg.Now}, mux: http.NewServeMux()}
+	c := &Console{cfg: cfg, sessions: newSessions(cfg.Now), attempts: newAttempts(cfg.Now), mux: http.NewServeMux()}
 	c.mux.HandleFunc("GET /approve/{id}", c.show)
 	c.mux.HandleFunc("POST /approve/{id}", c.answer)
 	c.mux.HandleFunc("POST /approve/{id}/login", c.login)
@@ -124,6 +126,8 @@ func (c *Console) message(w http.ResponseWriter, status int, title, detail strin
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, s *session, err error) {
 	status := http.StatusInternalServerError
 	switch fault.KindOf(err) {
+	case fault.Invalid:
+		status = http.StatusBadRequest
 	case fault.Denied:
 		status = http.StatusForbidden
 	case fault.NotFound:
@@ -168,10 +172,23 @@ func (c *Console) signedIn(w http.ResponseWriter, r *http.Request) (*session, te
 		c.message(w, http.StatusForbidden, "This token may not approve calls", `It does not have the scope "approve". Sign in with one that has it.`)
 		return nil, tenant.ID{}
 	}
+	if c.refusesSuspended(w, r, who.Tenant) {
+		return nil, tenant.ID{}
+	}
 	if s == nil {
-		s = c.sessions.start(w, r, "")
+		s = c.sessions.start(w, r, who.Tenant, "")
 	}
 	return s, who.Tenant
+}
+
+// refusesSuspended writes a page if a tenant is suspended: its requests are refused everywhere.
+func (c *Console) refusesSuspended(w http.ResponseWriter, r *http.Request, id tenant.ID) bool {
+	if e, err := c.cfg.Tenants.Find(id); err != nil || e.Suspension == nil { // other errors are those of the request
+		return false
+	}
+	c.sessions.end(w, r)
+	c.message(w, http.StatusForbidden, "This tenant is suspended", "Nobody can sign in until the operator of this server activates it.")
+	return true
 }
 
 // withApprovals calls use with the approvals of a tenant. It creates no tenant.
@@ -225,10 +242,15 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request) {
 		c.message(w, http.StatusBadRequest, "The form has no answer", "Nothing was answered. Open the link again.")
 		return
 	}
+	scope, err := grant.ParseScope(r.PostFormValue("for"))
+	if err != nil {
+		c.message(w, http.StatusBadRequest, "The form has an answer that does not exist", "Nothing was answered. Open the link again.")
+		return
+	}
 	var done approval.Request
-	err := c.withApprovals(r.Context(), id, r.PathValue("id"), func(h *home.Home) (err error) {
+	err = c.withApprovals(r.Context(), id, r.PathValue("id"), func(h *home.Home) (err error) {
 		done, err = h.Approvals.Answer(r.Context(), r.PathValue("id"),
-			approval.Answer{Approve: decision == "approve", By: approval.WebPage, Note: r.PostFormValue("reason")})
+			approval.Answer{Approve: decision == "approve", By: approval.WebPage, Note: r.PostFormValue("reason"), Scope: scope})
 		return err
 	})
 	if err != nil {

@@ -115,7 +115,7 @@ func (d *Daemon) tierOfCaller(caller string) string {
 	if d.now().Tenants == nil { // no tiers are configured
 		return ""
 	}
-	id, err := tenant.Parse(caller)
+	id, err := tenant.ParseStored(caller)
 	if err != nil {
 		return ""
 	}

@@ -2,9 +2,12 @@ package daemon
 
 import (
 	"context"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -15,7 +18,7 @@ func (d *data) approvals(id tenant.ID, db *store.DB) (*approval.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return approval.New(approval.Config{DB: db, Tenant: id, Key: key, Timeout: d.settings(id).Approvals.Timeout, Unknown: func(unknown string) {
+	return approval.New(approval.Config{DB: db, Tenant: id, Key: key, Timeout: d.settings(id).Approvals.Timeout, Via: func() approval.Via { return d.settings(id).Approvals.Via }, Unknown: func(unknown string) {
 		d.auditLater(audit.Line{Kind: audit.Access, Tenant: id, Approval: unknown, Outcome: "unknown_approval"})
 	}, Record: func(ctx context.Context, r approval.Request) error {
 		line := decisionLine(id, r)
@@ -27,6 +30,15 @@ func (d *data) approvals(id tenant.ID, db *store.DB) (*approval.Store, error) {
 	}})
 }
 
+// RevokeGrant deletes a permission for further calls that came with an approval, and records who did it.
+func RevokeGrant(ctx context.Context, d *Daemon, h *home.Home, id, by string) (grant.Grant, error) {
+	return h.Approvals.Grants.Revoke(ctx, strings.ToLower(strings.TrimSpace(id)), func(g grant.Grant) error {
+		return d.data.audit.Append(ctx, audit.Line{
+			Kind: audit.Decision, Tenant: h.ID(), Session: g.Session, Server: g.Server, Tool: g.Tool, Decision: "revoked", Approval: g.ID, By: by,
+		})
+	})
+}
+
 // decisionLine returns the audit line of a request: the question, or the answer and its
 // source.
 func decisionLine(id tenant.ID, r approval.Request) audit.Line {
@@ -36,6 +48,9 @@ func decisionLine(id tenant.ID, r approval.Request) audit.Line {
 	}
 	if r.State == approval.Open {
 		l.Decision = "ask"
+	}
+	if r.Scope != grant.Once {
+		l.Outcome = "for_" + string(r.Scope)
 	}
 	return l
 }

@@ -77,7 +77,7 @@ func (m backendMaker) gVisor(ctx context.Context) (sandbox.Backend, error) {
 		Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
 	})
 	if err != nil {
-		return nil, errors.Join(err, in.release())
+		return nil, errors.Join(notNow(err), in.release())
 	}
 	return gVisorBackend{b, in}, nil
 }
@@ -95,9 +95,32 @@ func (m backendMaker) microVM(ctx context.Context) (sandbox.Backend, error) {
 		MaxMemory: int64(m.cfg.Limits.MaxMemoryMB) << 20, Usage: usage, Reserve: m.cfg.Workspace.Quota.Reserve,
 	})
 	if err != nil {
-		return nil, errors.Join(err, in.release())
+		return nil, errors.Join(orProcess(notNow(err), m.cfg.MicroVM.SeedSetting), in.release())
 	}
 	return microVMBackend{b, in}, nil
+}
+
+// orProcess adds to the error of virtual machines that cannot start how a seed's file selects the usual
+// sandbox, if such a file selects them.
+func orProcess(err error, selected string) error {
+	if selected == "" {
+		return err
+	}
+	hint := selected + " selects virtual machines; `sandbox_type: process` there runs code in Sandpiper's own sandbox"
+	if more := fault.Hint(err); more != "" {
+		hint += "; or, for virtual machines: " + more
+	}
+	return fault.Wrap(fault.KindOf(err), err, "%s", fault.Message(err)).WithHint("%s", hint)
+}
+
+// notNow returns the error of a sandbox that may start later on this machine without the hint to change
+// its installation.
+func notNow(err error) error {
+	if !fault.Inconclusive(err) {
+		return err
+	}
+	return fault.Wrap(fault.Unavailable, err, "the sandbox did not start in time").
+		WithHint("the machine is busy: run it again in a moment; if that does not help, run `sandpiper doctor`")
 }
 
 // checkBackends fails if a sandbox in use needs a program that this machine does not have: that is no
@@ -117,7 +140,7 @@ func (d *Daemon) checkBackends(ctx context.Context) error {
 		}
 		switch {
 		case err != nil && s == d.cfg.Sandbox():
-			return err
+			return orProcess(err, d.cfg.MicroVM.SeedSetting)
 		case err != nil:
 			return fault.Wrap(fault.KindOf(err), err, "%s: %s", used[s], fault.Message(err)).WithHint("%s", fault.Hint(err))
 		}
@@ -151,9 +174,12 @@ func (m backendMaker) install(ctx context.Context) (*installation, error) {
 	if err != nil {
 		return nil, errors.Join(err, installed.Close())
 	}
-	in := &installation{python: installed, libraries: libraries, layer: m.layer(ctx)}
-	if in.layer != nil {
-		m.addLibraries(libraries, in.layer, installed)
+	in := &installation{python: installed, libraries: libraries}
+	if in.layer, err = m.layer(ctx); err == nil && in.layer != nil {
+		err = m.addLibraries(libraries, in.layer, installed)
+	}
+	if err != nil {
+		return nil, errors.Join(err, in.release())
 	}
 	return in, nil
 }

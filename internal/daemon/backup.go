@@ -44,12 +44,12 @@ var inBackup = map[string]bool{
 type Backup struct {
 	Tenants int `json:"tenants"`
 	workspace.Archived
-	Missing []MissingTenant `json:"missing,omitempty"` // tenants that are not in the backup
+	Missing []MissingTenant `json:"missing,omitempty"` // tenants that are not, or not completely, in the backup
 }
 
 // MissingTenant is a tenant that could not be backed up.
 type MissingTenant struct {
-	Tenant tenant.ID `json:"tenant"`
+	Tenant tenant.ID `json:"tenant"` // zero if its id is not known
 	Error  string    `json:"error"`
 }
 
@@ -74,6 +74,10 @@ func (d *Daemon) Backup(ctx context.Context, w io.Writer) (b Backup, err error) 
 		return b, err
 	}
 	for _, e := range all {
+		if e.Error != "" {
+			b.Missing = append(b.Missing, MissingTenant{e.ID, e.Error})
+			continue
+		}
 		if err := d.backUpTenant(ctx, tw, e.ID, &b); err != nil {
 			return b, err
 		}
@@ -102,8 +106,13 @@ func (d *Daemon) backUpTenant(ctx context.Context, tw *tar.Writer, id tenant.ID,
 		return nil
 	}
 	done, err := s.Write(ctx, tw)
-	if err = errors.Join(err, s.Close()); err != nil {
+	if err := errors.Join(tw.Flush(), ctx.Err(), s.Close()); err != nil { // not the fault of the tenant
 		return fmt.Errorf("back up tenant %q: %w", id, err)
+	}
+	if err != nil {
+		d.log.Error("a part of a tenant is not in the backup", "tenant", id.String(), "error", err)
+		b.Missing = append(b.Missing, MissingTenant{id, fault.Message(err)})
+		return nil
 	}
 	b.Tenants++
 	b.Files, b.Bytes, b.Skipped, b.Changed = b.Files+done.Files, b.Bytes+done.Bytes, b.Skipped+done.Skipped, b.Changed+done.Changed

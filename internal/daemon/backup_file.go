@@ -134,7 +134,7 @@ func (b *backupFile) close() error { return b.file.Close() }
 func (b *backupFile) readManifest() error {
 	foreign := func(err error) error {
 		return fault.Wrap(fault.Invalid, err, "%s is not a file of sandpiper backup; nothing was changed", b.file.Name()).
-			WithHint("files of tenant export are imported with sandpiper tenant import")
+			WithHint("files of tenant export are imported with `sandpiper tenant import`")
 	}
 	tr := tar.NewReader(io.NewSectionReader(b.content, 0, b.size+trailerSize))
 	h, err := tr.Next()

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync/atomic"
 
@@ -33,11 +34,25 @@ func (c *callers) accept(o config.OIDC) (resource *wire.Protected, err error) {
 		return nil, nil
 	}
 	c.openID, err = access.NewProvider(access.OIDC{Issuer: o.Issuer, Audience: o.Audience, Claim: o.Claim, Prefix: o.Prefix, Skew: o.Skew})
-	resource = &wire.Protected{URL: o.Resource, Issuers: []string{o.Issuer}, ScopePrefix: o.Prefix}
+	resource = &wire.Protected{URL: o.Resource, Issuers: []string{o.Issuer}, ScopePrefix: o.Prefix, First: o.Prefix + string(access.Execute)}
 	for _, s := range access.Scopes {
 		resource.Scopes = append(resource.Scopes, o.Prefix+string(s))
 	}
 	return resource, err
+}
+
+// loginAdvice returns how a client authenticates that looks for an authorization server here; "" if it
+// need not.
+func loginAdvice(h config.HTTP) string {
+	switch {
+	case h.OIDC.Issuer != "":
+		return fmt.Sprintf("this server issues no tokens: log in at %s, which /.well-known/oauth-protected-resource names", h.OIDC.Issuer)
+	case h.TLS.ClientCA != "" && !h.TLS.ClientOptional:
+		return "this server has no OAuth login: connect with a client certificate, which its operator issues"
+	case h.Authenticated():
+		return "this server has no OAuth login: configure the client to send the header Authorization: Bearer TOKEN, with a token or API key that its operator issues"
+	}
+	return ""
 }
 
 // tokenScopes are the scopes of a token in the configuration.

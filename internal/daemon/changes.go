@@ -14,6 +14,7 @@ import (
 	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // changes records changes of the configuration.
@@ -94,7 +95,11 @@ func (c changes) fingerprints() (map[string]string, error) {
 	all := map[string]string{}
 	maps.Copy(all, c.sections)
 	for section, file := range c.locks {
-		if lock, err := os.ReadFile(file); err == nil {
+		lock, err := os.ReadFile(file)
+		if fault.Inconclusive(err) {
+			return nil, err
+		}
+		if err == nil {
 			all[section] = string(lock)
 		}
 	}

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -22,7 +23,7 @@ func Check(c *config.Config) (warnings []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	warnings = append(warnings, c.Warnings...)
+	warnings = slices.Concat(warnings, c.Warnings, config.Unusable(c))
 	var all policy.Inventory
 	for _, one := range servers.configured {
 		all.Servers = append(all.Servers, one.Name)

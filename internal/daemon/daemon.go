@@ -28,6 +28,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -48,6 +49,7 @@ type Config struct {
 	config.Config        // required
 	Version       string // of this build; required
 	Served        bool   // to clients of other people, over HTTP
+	ConfigFile    string // see mcpserver.Config
 	// Tenant is the tenant of clients without a token. The zero ID means tenant.Local.
 	Tenant tenant.ID
 	// Stderr receives the log unless the configuration names a file; nil means discard.
@@ -102,6 +104,7 @@ type Daemon struct {
 	backend *layeredBackend
 	server  *mcpserver.Server
 
+	memory     *memory.Budget // for requests of tenants and their answers
 	background *background.Scheduler
 	schedules  *schedules
 	access     *accessLog // nil without one
@@ -140,8 +143,10 @@ func (d *Daemon) build() (err error) {
 	if d.log, err = openLog(d.cfg.Log, d.cfg.Stderr, d.cfg.Handler); err != nil {
 		return err
 	}
+	d.log.with.Config = d.cfg.ConfigFile
 	d.closing.add(d.log.close)
 	log := d.log.Logger
+	d.memory = newMemory(func(id tenant.ID) int { return d.data.settings(id).MemoryMB })
 	if err := d.openProtection(); err != nil { // before opening anything that it applies to
 		return err
 	}
@@ -211,7 +216,7 @@ func (d *Daemon) openTools(modules *modules) (err error) {
 	d.closing.add(d.Servers.close)
 	d.Find = lookup.New(lookup.Config{Catalog: d.Servers.Catalog, States: d.Servers.states, AwaitTools: d.Servers.Know, Embeddings: d.Meaning, Handwritten: d.Servers.functions, Untrusted: d.cfg.Untrusted})
 	d.calls = toolcall.New(toolcall.Config{
-		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, UpstreamOf: func(id tenant.ID, server string) tool.Caller { return d.Servers.own.of(id, server) }, AwaitTools: d.Servers.Know, OnTextResult: d.Servers.markText,
+		Catalog: d.Servers.Catalog, Upstream: d.Servers.Set, UpstreamOf: func(id tenant.ID, server string) tool.Caller { return d.Servers.own.of(id, server) }, AwaitTools: d.Servers.Know,
 		Policy: d.Policy, Guard: d.guard, Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 	})
 	return nil
@@ -246,15 +251,16 @@ func (d *Daemon) openServer() error {
 	}
 	d.closing.add(d.access.close)
 	d.server, err = mcpserver.New(mcpserver.Config{
-		Access: d.reportAccess(),
-		Key:    states, Audit: d.data.auditLater,
+		Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
+		Key: states, Audit: d.data.auditLater,
 		ProfileOf: func(id tenant.ID) mcpserver.Profile { return mcpserver.Profile(d.data.settings(id).Profile) },
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
 		Background: d.background, Schedules: d, KeepBackground: d.cfg.Background.Keep,
 		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Flows: d.Flows, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
-		Find: d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Network: d.networkHosts, Telemetry: d.metrics.Recorder,
+		Memory: d.memory,
+		Find:   d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Network: d.networkHosts, Telemetry: d.metrics.Recorder,
 	})
 	if err != nil {
 		return err
@@ -268,7 +274,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 	if d.cfg.Output != nil {
 		backend = outputTap{backend, d.cfg.Output}
 	}
-	tools := &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten}
+	tools := &execution.Tools{Catalog: d.Servers.Catalog, Calls: d.calls, Find: d.Find, Servers: d.Servers.Set, ServersOf: d.Servers.own.of, HandWritten: d.Servers.handwritten, Infer: inferrer(d.Servers)}
 	if d.Tasks, d.unattended, err = newTasks(d.cfg, tools); err != nil {
 		return err
 	}
@@ -279,7 +285,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 	d.Runner, err = execution.New(execution.Config{
 		Model: asker, Forms: form.New(form.Config{Log: d.log.Logger}), BackgroundTimeout: d.cfg.Background.Timeout,
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
-		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard,
+		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard, Memory: d.memory,
 		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 		Tools: tools,
 	})
@@ -309,6 +315,7 @@ func (d *Daemon) Warm() {
 func (d *Daemon) prepare() { d.prepared.Do(d.prepareOnce) }
 
 func (d *Daemon) prepareOnce() {
+	limitHeap()
 	d.Tenants.Watch(func(id tenant.ID) {
 		d.Runner.EndTenant(id)
 		d.Servers.own.end(id)

@@ -53,9 +53,13 @@ func (d *data) open() (err error) {
 	if d.master, err = vault.OpenMaster(ctx, cfg.PII.Key, cfg.DataDir); err != nil {
 		return err
 	}
+	uids, err := process.TenantUIDs()
+	if err != nil {
+		return err
+	}
 	d.process = journal.NewProcess(d.sub("processes"), func() ([]byte, error) { return d.derive("journal", "the journal", true) })
 	d.homes, err = home.Open(ctx, home.Config{
-		Root: cfg.DataDir, FirstUID: process.FirstUID, UIDs: process.TenantUIDs(), Quota: cfg.Workspace.Quota, Results: cfg.Workspace.Results, Modules: cfg.Modules.register(), Settings: d.homeSettings, RecentCode: cfg.RecentCode, KeepBackground: cfg.Background.Keep, Learn: d.keepUses(),
+		Root: cfg.DataDir, FirstUID: process.FirstUID, UIDs: uids, Quota: cfg.Workspace.Quota, Results: cfg.Workspace.Results, Modules: cfg.Modules.register(cfg.Tenant), Settings: d.homeSettings, RecentCode: cfg.RecentCode, KeepBackground: cfg.Background.Keep, Learn: d.keepUses(),
 		Vault: d.vault, Redact: d.redact, Approvals: d.approvals, Process: d.process, RecordTokens: cfg.Telemetry.Tokens, RecordRefusal: cfg.Telemetry.Refused, Log: cfg.Log,
 	})
 	if err != nil {

@@ -58,7 +58,7 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 	defer d.serving(nil, nil)
 	d.prepare()
 	cfg := httpserver.Config{MCP: face, TLS: edge.config, Metadata: face.Metadata(), Drain: face.Drain, Grace: h.Drain, Log: d.log.Logger, Connections: h.Connections, AddressConnections: h.PerAddress, Ready: d.health().check}
-	cfg.Pages, cfg.PagesPath = d.console(verify), console.Path
+	cfg.Pages, cfg.PagesPath, cfg.Login = d.console(verify), console.Path, loginAdvice(h)
 	if h.Events {
 		cfg.Events = face.Events()
 	}
@@ -92,6 +92,9 @@ func (d *Daemon) foreignID(caller tenant.ID, f wire.Foreign) {
 
 func (d *Daemon) health() *health {
 	h := &health{data: d.data, http: d.cfg.HTTP, sandbox: d.backend.own, log: d.log.Logger}
+	dir := d.data.dataDir
+	h.disk.dirs = []string{string(dir), dir.sub("private"), dir.sub("audit")}
+	h.chain = chainProbe{dir: dir, log: d.log.Logger, goes: d.data.homes.Go}
 	if d.isPassthrough() {
 		h.sandbox = nil
 	}

@@ -113,7 +113,7 @@ func (d instances) list() ([]Instance, error) {
 // isLocked takes a shared lock, so that concurrent checks do not mistake each other for the
 // daemon.
 func isLocked(path string) bool {
-	if _, err := os.Lstat(path); err != nil {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
 	l := flock.New(path, flock.SetFlag(os.O_RDONLY))

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
@@ -17,6 +18,7 @@ import (
 type logger struct {
 	*slog.Logger
 	file io.Closer                   // nil if the log is not written to a file
+	with fault.Commands              // in messages
 	exit atomic.Pointer[redact.Exit] // for text that belongs to no tenant; nil until the rules are known
 }
 
@@ -53,13 +55,13 @@ func (l *logger) close() error {
 func (l *logger) redact(text string) string {
 	exit := l.exit.Load()
 	if exit == nil { // before servers and tenants are opened
-		return text
+		return l.with.Complete(text)
 	}
 	clean, err := exit.Tokenize(context.Background(), "", text)
 	if err != nil {
 		return "[redacted]"
 	}
-	return clean
+	return l.with.Complete(clean)
 }
 
 // openLogFile opens the log file and creates its directory. A project's log file stays

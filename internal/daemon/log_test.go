@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
@@ -39,5 +41,21 @@ func TestProjectLogStaysInItsDirectory(t *testing.T) {
 	}
 	if found, err := os.ReadDir(outside); err != nil || len(found) > 0 {
 		t.Errorf("outside is %v, %v", found, err)
+	}
+}
+
+// Commands in the log are complete, like those in other messages.
+func TestCommandsInLogAreComplete(t *testing.T) {
+	var out strings.Builder
+	l, err := openLog(config.Log{}, &out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.with.Config = "/a b.yaml"
+	l.Warn("stale: run `sandpiper packages lock`", "hint", "run `sandpiper doctor`", "error", errors.New("see `sandpiper servers list`"))
+	for _, want := range []string{"packages lock", "doctor", "servers list"} {
+		if want = "`sandpiper " + want + " --config '/a b.yaml'`"; !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in %s", want, out.String())
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,16 +14,18 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
 
 // modules writes the Python modules that are generated from the catalog: one directory for
-// each different selection of servers and tools.
+// each different selection of servers and tools. One tenant has directories of its own.
 type modules struct {
-	hand   []codegen.Server             // handwritten modules
-	own    func() []codegen.Handwritten // their functions, read once
-	warned sync.Map                     // hidden modules and functions that were logged
+	inferred *inferred                    // in the modules of that tenant
+	hand     []codegen.Server             // handwritten modules
+	own      func() []codegen.Handwritten // their functions, read once
+	warned   sync.Map                     // hidden modules and functions that were logged
 
 	mu    sync.Mutex
 	keys  []string         // of the servers and handwritten modules: the current key, then earlier ones
@@ -36,27 +39,28 @@ type modules struct {
 
 // view is the directory of one selection.
 type view struct {
-	selection string           // identifies allow
+	selection string           // identifies allow and own
+	own       bool             // of the tenant of inferred
 	allow     []*catalog.Allow // all must select a tool
 	dir       *codegen.Dir     // nil until it was first written
 }
 
 func newModules(cfg Config, hand []codegen.Server, log *slog.Logger) *modules {
-	m := &modules{keys: []string{modulesKey(cfg.Servers, hand)}, hand: hand, log: log, views: map[string]*view{}, inUse: map[string]bool{}}
+	m := &modules{inferred: &inferred{tenant: cfg.Tenant}, keys: []string{modulesKey(cfg.Servers, hand)}, hand: hand, log: log, views: map[string]*view{}, inUse: map[string]bool{}}
 	m.own = sync.OnceValue(func() (all []codegen.Handwritten) {
 		for _, h := range hand {
 			all = append(all, h.Handwritten()...)
 		}
 		return all
 	})
-	m.register()
+	m.register(cfg.Tenant)
 	return m
 }
 
-// register returns the key of the directory with the modules of a selection. After the first
+// register returns the key of the directory with the modules of a tenant's selection. After the first
 // write, it writes the directory at once if it is new.
-func (m *modules) register(allow ...*catalog.Allow) string {
-	text := ""
+func (m *modules) register(id tenant.ID, allow ...*catalog.Allow) string {
+	text, own := "", id == m.inferred.tenant
 	for _, a := range allow {
 		text += a.Key()
 	}
@@ -67,9 +71,12 @@ func (m *modules) register(allow ...*catalog.Allow) string {
 		sum := sha256.Sum256([]byte(text))
 		key += "-" + hex.EncodeToString(sum[:8])
 	}
+	if own {
+		key, text = home.OwnModules(key, id), m.inferred.selection()+text
+	}
 	known := m.inUse[text] && m.views[key] != nil
 	if m.inUse[text] = true; m.views[key] == nil {
-		m.views[key] = &view{selection: text, allow: allow}
+		m.views[key] = &view{selection: text, own: own, allow: allow}
 	}
 	if !known && m.whole != nil {
 		for key, v := range m.views { // also those of earlier sets of servers
@@ -96,9 +103,6 @@ func (m *modules) replace(all []config.Server) {
 		maps.DeleteFunc(m.views, func(k string, _ *view) bool { return strings.HasPrefix(k, old) })
 	}
 	m.keys = m.keys[:min(len(m.keys), maxKeys)]
-	if m.views[key] == nil {
-		m.views[key] = &view{}
-	}
 }
 
 // forget stops updating the directories of selections until they are registered again. Code that has
@@ -106,8 +110,7 @@ func (m *modules) replace(all []config.Server) {
 func (m *modules) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	clear(m.inUse)
-	m.inUse[""] = true
+	maps.DeleteFunc(m.inUse, func(selection string, _ bool) bool { return selection != "" && selection != m.inferred.selection() })
 }
 
 // readHandwritten reads the handwritten modules of SERVERS_DIR.
@@ -120,7 +123,7 @@ func readHandwritten(dir string, log *slog.Logger) []codegen.Server {
 		log.Warn("SERVERS_DIR has no effect", "error", err)
 	}
 	for _, path := range ignored {
-		log.Warn("a file of SERVERS_DIR is ignored: code cannot import its name, or there is a directory of that name", "file", path)
+		log.Warn("a file of SERVERS_DIR is ignored: code cannot import its name, there is a directory of that name, or it is a link out of the directory", "file", path)
 	}
 	return hand
 }
@@ -155,6 +158,28 @@ func (m *modules) write(ctx context.Context, whole func() *catalog.Snapshot) {
 	}
 }
 
+// infer generates the modules of the tenant of h from what was inferred from results, if that has
+// changed. The caller holds servers.writing.
+func (m *modules) infer(ctx context.Context, h *home.Home) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	types, err := h.Shapes.Schemas(ctx)
+	if err != nil {
+		m.log.Error("read the inferred types of results", "error", err)
+		return
+	}
+	for key, v := range m.views {
+		if !v.own || !m.inUse[v.selection] {
+			continue
+		}
+		if err := m.inferred.write(m.homes, key, types); err != nil {
+			m.log.Error("write the inferred types of results", "error", err)
+		} else if m.whole != nil {
+			m.writeView(ctx, key, v, m.whole())
+		}
+	}
+}
+
 // isCurrent reports whether the modules were written from a snapshot.
 func (m *modules) isCurrent(now *catalog.Snapshot) bool {
 	m.mu.Lock()
@@ -175,6 +200,10 @@ func (m *modules) writeView(ctx context.Context, key string, v *view, whole *cat
 	for _, a := range v.allow {
 		now = now.Only(a)
 	}
+	var types map[string]map[string]json.RawMessage
+	if v.own {
+		types = m.inferred.read(m.homes, key, m.log)
+	}
 	var all []codegen.Server
 	for _, s := range now.Servers {
 		if !s.Connected {
@@ -182,11 +211,8 @@ func (m *modules) writeView(ctx context.Context, key string, v *view, whole *cat
 		}
 		g := codegen.Server{Name: s.Name, Module: s.Module, Title: s.Title, Description: s.Instructions, Resources: s.Resources, Prompts: s.Prompts}
 		for _, t := range now.Of(s.Name) {
-			if t.Text && t.Output == nil {
-				t.Output = codegen.TextSchema
-			}
 			if t.Quarantined == nil {
-				g.Tools = append(g.Tools, t.Definition)
+				g.Tools = append(g.Tools, codegen.Learned(t.Definition, types[s.Name][t.Definition.Tool]))
 			}
 		}
 		all = append(all, g)

@@ -1,9 +1,12 @@
 package daemon
 
 import (
+	"strings"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // notify sends a notice to clients.
@@ -22,9 +25,21 @@ func (d *Daemon) auditCall(l audit.Line) {
 
 // notifyOf notifies the tenant's clients of the event of a line, if a person should know it.
 func (d *Daemon) notifyOf(l audit.Line) {
-	if n, ok := noticeOf(l); ok {
-		d.notify(n)
+	n, ok := noticeOf(l)
+	if !ok {
+		return
 	}
+	if n.Body.Hint != "" {
+		var with fault.Commands
+		if l.Tenant != tenant.Local {
+			with.Tenant = l.Tenant.String()
+		}
+		if !d.cfg.Served { // its client and the operator are the same person
+			with.Config = d.cfg.ConfigFile
+		}
+		n.Body.Hint = strings.Trim(with.Complete("`"+n.Body.Hint+"`"), "`")
+	}
+	d.notify(n)
 }
 
 // noticeOf returns the notice of an audit line: a call that was denied, or that waits for a

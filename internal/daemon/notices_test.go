@@ -100,6 +100,24 @@ func TestNotices(t *testing.T) {
 	if got := other(alice); got["logger"] != "policy" {
 		t.Errorf("alice gets %v", got)
 	}
+	id, err := tenant.Parse("alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hers, err := d.Tenants.Acquire(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hers.Release(t.Context())
+	asked, err = hers.Approvals.Create(t.Context(), approval.Question{
+		Binding: approval.Binding{Kind: approval.Call, Ref: tool.Ref{Server: "good", Tool: "echo"}, Arguments: "y"}, Shown: json.RawMessage(`{}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := other(alice)["data"].(map[string]any); got["hint"] != "sandpiper approvals show "+asked.ID+" --tenant alice" {
+		t.Errorf("alice gets %v", got)
+	}
 }
 
 // A server that the tier of alice hides is neither in her log messages nor in her completions.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -62,7 +63,10 @@ type serverSet struct {
 
 func newServerSet(c *config.Config) (s serverSet, err error) {
 	s.disabled = c.Disabled
-	for _, one := range c.Servers {
+	for i, one := range c.Servers {
+		if slices.ContainsFunc(c.Servers[:i], func(o config.Server) bool { return o.Name == one.Name }) {
+			return s, fault.New(fault.Invalid, "there are two servers named %q, of which servers and catalog may have one each: give one of them another name", one.Name)
+		}
 		s.configured = append(s.configured, catalogServer(one))
 		s.upstream = append(s.upstream, upstreamServer(one, c.Lookup))
 	}
@@ -94,7 +98,7 @@ func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstrea
 	return upstream.Server{
 		Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI, Local: s.Local, Network: s.Network,
 		Client: client(s.OAuth), ClientCredentials: s.OAuth.Machine, Identity: identity(s), Revision: revision(s, lookup),
-		Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
+		Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, ProgressTimeout: s.ProgressTimeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
 	}
 }
 

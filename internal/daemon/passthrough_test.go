@@ -18,6 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/upstreamtest"
@@ -227,6 +228,26 @@ func TestServerRequestsAreForwardedToClient(t *testing.T) {
 	blind := serve(t, t.Context(), d).greet()
 	blind.say(call("ask", `{}`))
 	blind.until(`"isError":true`, `the caller of this tool cannot answer questions`)
+}
+
+// A call that waits for an approval is no error: clients give up after two of them. One of a tool with an output
+// schema is, since clients refuse a result that has no structured content.
+func TestPassedCallThatWaitsIsNoError(t *testing.T) {
+	script := scripted("plain", "typed")
+	script.Tools[1] = []byte(`{"name":"typed","inputSchema":{"type":"object"},"outputSchema":{"type":"object"}}`)
+	cfg := passingOn(t, t.TempDir(), map[string]upstreamtest.Script{"one": script})
+	cfg.Policy.Default = policy.Ask
+	d := start(t, cfg)
+	if _, err := d.Servers.List(t.Context(), "one"); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, t.Context(), d).greet()
+	s.say(call("plain", `{}`))
+	if text := s.until(`\"error_type\":\"approval_required\"`, `sandpiper approvals approve`); strings.Contains(text, `"isError":true`) {
+		t.Error(text)
+	}
+	s.say(call("typed", `{}`))
+	s.until(`\"error_type\":\"approval_required\"`, `"isError":true`)
 }
 
 func appears(t *testing.T, file string) {

@@ -83,6 +83,9 @@ func (d *Daemon) newRules(g config.Guardrails, pii config.PII, scanner *detect.S
 	return redact.New(redact.Config{
 		Filter: newFilter(g), Mode: cmp.Or(redact.Mode(pii.Mode), redact.Egress), Scanner: scanner, Flows: pii.Flows, Project: pii.Project, Exceptions: pii.Except,
 		Reveal: reveals(pii, d.cfg.Served), AllAddresses: pii.Addresses == "all",
+		Turn: func(ctx context.Context, id tenant.ID, bytes int) (func(), error) {
+			return d.memory.Turn(ctx, id.String(), int64(bytes))
+		},
 		Record:     func(ctx context.Context, t redact.Transfer) error { return d.data.recordTransfer(ctx, t) },
 		IsToolName: func(text string) bool { return d.Servers != nil && d.Servers.Catalog.Now().IsName(text) },
 	})

@@ -18,15 +18,15 @@ type health struct {
 	log     *slog.Logger
 
 	checking atomic.Bool // whether databases are checked in the background
+	files    bounded
+	disk     diskProbe
+	chain    chainProbe
 }
 
 // check returns the reason why the daemon is not ready. The message is public and
 // names no tenant.
 func (h *health) check(ctx context.Context) error {
-	if err := h.data.checkKeys(); err != nil {
-		return err
-	}
-	if err := h.data.homes.CheckDisk(); err != nil {
+	if err := h.files.run(ctx, h.data.homes.Go, h.checkFiles); err != nil {
 		return err
 	}
 	if err := h.checkDatabases(ctx); err != nil {
@@ -37,6 +37,16 @@ func (h *health) check(ctx context.Context) error {
 	}
 	_, err := h.sandbox.wait(ctx)
 	return err
+}
+
+// checkFiles checks everything but databases. A disk that hangs blocks it.
+func (h *health) checkFiles() error {
+	for _, check := range []func() error{h.data.checkKeys, h.data.homes.CheckDisk, h.disk.check, h.chain.check} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkDatabases returns an error if there is one tenant and its database is damaged, deleted or

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -43,7 +44,13 @@ func (s *schedules) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	s.all.Go(func() {
-		for ctx.Err() == nil {
+		for last := time.Now(); ctx.Err() == nil; {
+			now := time.Now()
+			_ = clock.PutBack() // remembers a step
+			if by := clock.Jump(last, now); by > 0 {
+				s.d.log.Warn("the clock was put back; schedules with intervals and sleep_for continue after the time that has elapsed", "by", by.Round(time.Second).String())
+			}
+			last = now
 			s.pass(ctx, time.Now().Round(0)) // without the monotonic clock, which stops while the machine is suspended
 			select {
 			case <-ctx.Done():

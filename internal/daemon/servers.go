@@ -10,8 +10,8 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
@@ -215,7 +215,7 @@ func (v *servers) request(ctx context.Context, name string, l *listing) {
 func (v *servers) storeListing(ctx context.Context, name string, got upstream.Listing) (catalog.Change, error) {
 	return v.store(ctx, name, catalog.Listing{
 		Title: got.Info.Title, Version: got.Info.Version, Instructions: got.Info.Instructions,
-		Resources: got.Info.Resources, Prompts: got.Info.Prompts, Legacy: got.Info.Legacy, Tools: got.Tools, Identity: got.Identity,
+		Resources: got.Info.Resources, Prompts: got.Info.Prompts, Legacy: got.Info.Legacy, Tools: got.Tools, Notes: got.Notes, Identity: got.Identity,
 	})
 }
 
@@ -240,6 +240,18 @@ func (v *servers) follow(ctx context.Context) {
 	v.modules.write(ctx, v.Catalog.Now)
 }
 
+// inferrer returns a function that writes the modules of a tenant with what was inferred from results
+// since it was last called.
+func inferrer(v *servers) func(context.Context, *home.Home) {
+	return func(ctx context.Context, h *home.Home) {
+		if v.modules.inferred.changed(h) {
+			v.writing.Lock()
+			defer v.writing.Unlock()
+			v.modules.infer(ctx, h)
+		}
+	}
+}
+
 // connected returns the module names of the configured servers.
 func (v *servers) connected() (names []string) {
 	for _, s := range v.Catalog.Now().Servers {
@@ -248,22 +260,6 @@ func (v *servers) connected() (names []string) {
 		}
 	}
 	return names
-}
-
-// markText records in the catalog and the module that a tool returns text.
-func (v *servers) markText(ref tool.Ref) {
-	if t, ok := v.Catalog.Now().Find(ref); !ok || t.Text {
-		return
-	}
-	v.spawn(func(ctx context.Context) {
-		v.writing.Lock()
-		defer v.writing.Unlock()
-		if err := v.Catalog.SetText(context.WithoutCancel(ctx), ref); err != nil {
-			v.log.Warn("recording the result type of a tool failed", "tool", ref.String(), "error", err)
-			return
-		}
-		v.modules.write(ctx, v.Catalog.Now)
-	})
 }
 
 // Know waits until the modules of some servers can be imported. It lists servers that

@@ -61,7 +61,7 @@ func (d *data) subsetModules(id tenant.ID, subset string) (modules, selection st
 	for _, a := range allow {
 		selection += a.Key() + "\n"
 	}
-	return d.cfg.Modules.register(allow...), selection
+	return d.cfg.Modules.register(id, allow...), selection
 }
 
 // homeSettings returns the settings of a tenant's data.
@@ -69,7 +69,7 @@ func (d *data) homeSettings(id tenant.ID, tier string) home.Settings {
 	c := d.now().For(id, tier)
 	return home.Settings{
 		Quota: c.Workspace.Quota, Results: c.Workspace.Results, Quotas: c.Quotas,
-		Modules: d.cfg.Modules.register(c.Allow), Selection: c.Allow.Key(),
+		Modules: d.cfg.Modules.register(id, c.Allow), Selection: c.Allow.Key(),
 	}
 }
 
@@ -88,7 +88,7 @@ func (d *Daemon) networkHosts(id tenant.ID) []string { return d.data.settings(id
 
 // concurrent returns how many executions a tenant may run at once.
 func (d *Daemon) concurrent(owner string) int {
-	id, err := tenant.Parse(owner)
+	id, err := tenant.ParseStored(owner)
 	if err != nil { // an owner within Sandpiper
 		return 0
 	}

@@ -88,12 +88,13 @@ func TestAnswerIsSentAfterARestart(t *testing.T) {
 	}
 }
 
-// The first event of a stream tells clients of 2025-11-25 when to reconnect.
+// The first event of a stream tells clients of 2025-11-25 its id and when to reconnect. It has no
+// name: clients know "message" only, and log any other as unknown.
 func TestFirstEventHasRetry(t *testing.T) {
 	url := serveTokens(t, daemon.Config{})
 	res := sendHTTP(t, "POST", url+"/mcp", call("list_skills", `{}`), ownerToken, connect(t, url, ownerToken)...)
 	body, err := io.ReadAll(res.Body)
-	if err != nil || !regexp.MustCompile(`^retry: 1500\nevent: prime\nid: [A-Z2-7]+_0\ndata: \n\nevent: message\n`).Match(body) {
+	if err != nil || !regexp.MustCompile(`^retry: 1500\nid: [A-Z2-7]+_0\ndata: \n\nevent: message\n`).Match(body) {
 		t.Errorf("%q %v", body, err)
 	}
 }

@@ -25,7 +25,7 @@ func (d *Daemon) CheckTenant(id tenant.ID) error {
 	if near := d.nearTenants(id); len(near) > 0 {
 		return e.WithHint("did you mean %s?", strings.Join(near, " or "))
 	}
-	return e.WithHint("sandpiper tenant list prints all; sandpiper tenant create %s creates it", id)
+	return e.WithHint("`sandpiper tenant list` prints all; `sandpiper tenant create %s` creates it", id)
 }
 
 // nearTenants returns tenants with similar ids that have data, a token or settings, for the operator.

@@ -80,7 +80,7 @@ func (e *executor) askToApply(ctx context.Context, r approval.Request) (tool.Rep
 	if err != nil {
 		return tool.Reply{}, err
 	}
-	q := question.Question{ID: r.ID, Approval: r.ID, Text: r.Text(tool.Hints{}), Schema: form.Schema}
+	q := question.Question{ID: r.ID, Approval: r.ID, Text: r.Text(tool.Hints{}), Asker: r.Asker(), Schema: form.Schema}
 	open, err := e.run.questions.Add(q, form, e.exit.Restorer().Variables)
 	if err != nil {
 		return tool.Reply{}, err

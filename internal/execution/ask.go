@@ -67,7 +67,7 @@ func (h *host) approve(ctx context.Context) func(context.Context, tool.Approval)
 		if err != nil {
 			return tool.Reply{}, err
 		}
-		reply, err := h.askPerson(ctx, asking, question.Question{Approval: a.ID, From: a.Ref.String(), Text: a.Text}, form)
+		reply, err := h.askPerson(ctx, asking, question.Question{Approval: a.ID, From: a.Ref.String(), Text: a.Text, Asker: a.Asker}, form)
 		elsewhere := asking.Err() != nil && ctx.Err() == nil // answered in another way
 		if again := ctx.Err() != nil && h.resumable(); err != nil && !elsewhere && !again {
 			err = errors.Join(err, h.home.Approvals.Withdraw(context.WithoutCancel(ctx), a.ID))
@@ -82,6 +82,9 @@ func (h *host) approve(ctx context.Context) func(context.Context, tool.Approval)
 func (h *host) askPerson(ctx, asking context.Context, q question.Question, form question.Form) (tool.Reply, error) {
 	var err error
 	if q.Text, err = h.exit.Tokens().Promote(ctx, q.Text); err != nil {
+		return tool.Reply{}, err
+	}
+	if q.Asker, err = h.exit.Tokens().Promote(ctx, q.Asker); err != nil {
 		return tool.Reply{}, err
 	}
 	schema, err := h.exit.Tokens().Promote(ctx, string(form.Schema))

@@ -58,7 +58,7 @@ func (r *Runner) AnswerBackground(ctx context.Context, h *home.Home, id string, 
 				WithHint("its open questions are %s", strings.Join(names, ", "))
 		case q.Approval != "":
 			return fault.New(fault.Invalid, "question %s is about an approval", name).
-				WithHint("run `sandpiper approvals approve %s`, or deny", q.Approval)
+				WithHint("%s", fault.Approve(q.Approval))
 		}
 		if err := q.Check(reply); err != nil {
 			return err

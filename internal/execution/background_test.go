@@ -2,8 +2,11 @@ package execution_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -173,6 +176,36 @@ func TestWaitForSecondsKeepsItsEnd(t *testing.T) {
 			t.Fatalf("the wait ends at %s, and before the restart at %s", e.Due, first.Due)
 		}
 	}
+}
+
+// An execution that began to wait in the future, because the clock was put back since, continues at
+// the recorded end of its wait.
+func TestWaitAfterClockIsPutBack(t *testing.T) {
+	l := newRestarts(t)
+	s, h := l.restart(t, nil)
+	began := time.Now()
+	r := s.run(t, h, wait(`"for":2.5`)+"\nresult 7\n# sleep_for")
+	if r.ErrorType != execution.TypeSuspended {
+		t.Fatalf("%+v", r)
+	}
+	db, err := sql.Open("sqlite", filepath.Join(l.dir, "data", "private", "a", "tenant.db"))
+	if err == nil {
+		_, err = db.Exec("UPDATE journal_background SET due = due + 3600000, changed = changed + 3600000")
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ends := time.Now().Add(time.Minute); time.Now().Before(ends); runDue(t, s, h) {
+		if e, r := entry(t, h, r.ExecutionID); e.State == journal.Ended {
+			if string(r.Value) != "7" || time.Since(began) < 2500*time.Millisecond {
+				t.Errorf("after %s: %+v", time.Since(began), r)
+			}
+			return
+		}
+	}
+	e, _ := entry(t, h, r.ExecutionID)
+	t.Errorf("%+v", e)
 }
 
 func TestWaitsWithoutRecordOrSenseAreRefused(t *testing.T) {

@@ -8,13 +8,15 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/preflight"
 )
 
-// examineCode examines the variable source and parts; see python/examine.py.
+// examineCode examines the variable source and parts; see python/examine.py. The names in offered are
+// those that code has in addition to this one.
 const examineCode = `from sandpiper import examine
-result = examine.examined(source, parts, globals())
+result = examine.examined(source, parts, globals() | dict.fromkeys(offered))
 `
 
 // Draft is code that is examined before it runs, with the parts that it was made of.
@@ -32,6 +34,7 @@ type Part struct {
 	Code   bool     `json:"code"`  // statements
 	Known  []string `json:"known"` // names that it can use beside the globals
 	Steps  []string `json:"steps"` // names that it may confuse with variables
+	Use    string   `json:"use"`   // "test" of a condition, "list" of what a loop is over; "" means any
 }
 
 // Examined are the errors in a draft.
@@ -49,6 +52,7 @@ type PartProblem struct {
 	Column  int    `json:"column"`
 	Message string `json:"message"`
 	Hint    string `json:"hint"`
+	Syntax  bool   `json:"syntax"` // the part is not Python
 }
 
 // CodeProblem is an error in a line of code.
@@ -67,7 +71,7 @@ func (r *Runner) Examine(ctx context.Context, h *home.Home, d Draft) (Examined, 
 	if err := checkGuard(ctx, r.cfg.Guard(), d.Code); err != nil {
 		return e, err
 	}
-	vars, err := json.Marshal(map[string]any{"source": d.Code, "parts": append([]Part{}, d.Parts...)})
+	vars, err := json.Marshal(map[string]any{"source": d.Code, "parts": append([]Part{}, d.Parts...), "offered": offered(r, h)})
 	if err != nil {
 		return e, fmt.Errorf("marshal the code: %w", err)
 	}
@@ -83,6 +87,19 @@ func (r *Runner) Examine(ctx context.Context, h *home.Home, d Draft) (Examined, 
 	}
 	e.Tools = r.examineTools(ctx, h, d, e.Uses)
 	return e, nil
+}
+
+// offered returns the functions that the worker offers to code of a tenant, and not to code of
+// Sandpiper: see _offer in python/runtime.py.
+func offered(r *Runner, h *home.Home) []string {
+	names := []string{}
+	if r.settings(h.ID()).Network && r.cfg.Tools != nil {
+		names = append(names, "fetch")
+	}
+	if r.cfg.Privacy.Of(h.ID()).Mode() != redact.Off {
+		names = append(names, "tokenize_pii", "detokenize_pii")
+	}
+	return names
 }
 
 // examineTools returns the errors in the uses of tools. It waits for the servers to list them.

@@ -19,6 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
@@ -43,6 +44,7 @@ type executor struct {
 
 // executor returns the executor of a run, with the settings that are in force now.
 func (r *Runner) executor(h *home.Home, x *run, req Request) *executor {
+	x.questions.Commands = req.Commands
 	return &executor{r: r, home: h, run: x, req: req, settings: r.settings(h.ID()), privacy: r.cfg.Privacy.Of(h.ID()), guard: r.cfg.Guard()}
 }
 
@@ -216,6 +218,7 @@ func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 // mounts returns the directories that the code sees. They are read-only for a dry run,
 // and while the workspace or the disk is full: delete_file can then free space.
 func (e *executor) mounts(ctx context.Context) []sandbox.Mount {
+	infer(ctx, e.r.cfg.Tools, e.home)
 	all := e.home.Mounts()
 	if e.hasSubset() {
 		modules, _ := e.r.cfg.SubsetModules(e.home.ID(), e.req.Subset)
@@ -316,14 +319,13 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	limit := clock.New(e.req.Timeout, func() { e.run.cancel(sandbox.ErrTimeout) })
 	defer limit.Stop()
 	host := newHost(e, out, limit)
-	began := time.Now()
 	limit.Resume()
 	outcome, err := box.Run(ctx, program, host)
 	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
 		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the worker reported a refusal that the host did not make"}
 	}
 	outcome = host.dry.AdjustOutcome(outcome)
-	res := reply.Result{Elapsed: time.Since(began), Usage: outcome.Usage}
+	res := reply.Result{Elapsed: limit.Ran(), Usage: outcome.Usage}
 	limit.Stop()
 	if err == nil {
 		if blocked := e.guardAfter(ctx, outcome, out.Items()); blocked != nil {
@@ -344,6 +346,8 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome sandbox.Outcome, host *host) error {
 	e.req.Tape.keepResult(outcome.Result)
 	e.limits().Explain(res, outcome, context.Cause(ctx))
+	host.failed.nameSource(res)
+	host.unknown.addTo(res)
 	res.ExplainDisk(ctx, e.home.Workspace)
 	b := e.builder()
 	err := b.AddOutcome(ctx, res, outcome)
@@ -372,4 +376,13 @@ func (e *executor) limits() reply.Limits {
 // allowsNetwork reports whether the code may send HTTP requests.
 func (e *executor) allowsNetwork() bool {
 	return e.settings.Network && e.r.cfg.Tools != nil && !e.run.internal
+}
+
+// originOf describes who makes the calls of an execution.
+func originOf(e *executor) tool.Origin {
+	o := tool.Origin{Code: e.req.Code, Client: e.req.Client}
+	if e.step != nil {
+		o.Interpreter = e.step.interpreter.id
+	}
+	return o
 }

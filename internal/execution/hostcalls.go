@@ -13,6 +13,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -53,6 +55,14 @@ var hostcalls = map[string]hostcall{
 	"delete_file": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a nameArgs) (any, error) { return nil, h.deleteFile(ctx, a.Name) })
 	},
+	"truncate_file": func(ctx context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a truncateArgs) (any, error) {
+			if h.dry != nil {
+				return nil, fault.New(fault.Denied, "a dry run cannot truncate files")
+			}
+			return nil, workspace.Truncate(ctx, h.home.Workspace, a.Name, a.Size)
+		})
+	},
 	"ask": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a askArgs) (any, error) { return h.ask(ctx, a) })
 	},
@@ -81,7 +91,7 @@ var hostcalls = map[string]hostcall{
 		return withArgs(args, func(a limitNumber) (any, error) { return h.awaitLimit(ctx, a) })
 	},
 	"limit_end": func(_ context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a limitNumber) (any, error) { return limitState{h.limits.end(a.Number, false)}, nil })
+		return withArgs(args, func(a limitNumber) (any, error) { return limitState{Expired: h.limits.end(a.Number, false)}, nil })
 	},
 	methodWait: func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(a waitArgs) (any, error) { return h.wait(ctx, a) })
@@ -115,11 +125,15 @@ type host struct {
 	forming chan struct{} // one element while a document is processed
 	busy    activity
 	limits  timeLimits
+	unknown unknownCalls
+	failed  failedCalls
+	serial  serialCalls
 }
 
 var (
 	_ sandbox.Host          = (*host)(nil)
 	_ sandbox.QuickCaller   = (*host)(nil)
+	_ sandbox.HoldingHost   = (*host)(nil)
 	_ sandbox.ClockRecorder = (*host)(nil)
 )
 
@@ -154,7 +168,7 @@ var quickMethods = map[string]bool{"load_skill": true, "list_skills": true, "sea
 
 // CallNow implements sandbox.QuickCaller.
 func (h *host) CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error) {
-	if !quickMethods[method] || h.run.record.Replays() || method == methodStepDone && h.run.record.StepsDue() { // a replayed call may wait for others
+	if !quickMethods[method] || len(args) > memory.Small || h.run.record.Replays() || method == methodStepDone && h.run.record.StepsDue() { // a replayed call may wait for others
 		return nil, false, nil
 	}
 	select {
@@ -163,12 +177,41 @@ func (h *host) CallNow(ctx context.Context, method string, args []byte) (result 
 	default:
 		return nil, false, nil
 	}
-	result, err = h.serve(ctx, method, args, hostcalls[method])
+	result, err = h.serve(memory.NewContext(ctx, nil), method, args, hostcalls[method]) // several may run at a time
 	return result, true, err
 }
 
 // Call implements sandbox.Host.
 func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, error) {
+	result, release, err := h.CallHeld(ctx, method, args)
+	release()
+	return result, err
+}
+
+// CallHeld implements sandbox.HoldingHost.
+func (h *host) CallHeld(ctx context.Context, method string, args []byte) (result []byte, release func(), err error) {
+	share := h.r.cfg.Memory.Open(h.home.ID().String())
+	defer func() {
+		if recover := recover(); recover != nil {
+			share.Release()
+			panic(recover)
+		}
+	}()
+	if len(args) > memory.Small {
+		err = share.Grow(ctx, argCopies*int64(len(args)))
+	}
+	if err == nil {
+		result, err = callInSlot(ctx, h, share, method, args)
+	}
+	return result, share.Release, err
+}
+
+// argCopies is how often the arguments of a call are in memory: in its frame, decoded, and as they
+// are restored and sent.
+const argCopies = 3
+
+func callInSlot(ctx context.Context, h *host, share *memory.Share, method string, args []byte) ([]byte, error) {
+	ctx = memory.NewContext(ctx, share)
 	call, ok := hostcalls[method]
 	if !ok && h.tools != nil {
 		call, ok = toolcalls[method]
@@ -192,16 +235,22 @@ func (h *host) Call(ctx context.Context, method string, args []byte) ([]byte, er
 type hostcall = func(ctx context.Context, h *host, args []byte) (any, error)
 
 // serve serves a call that has a slot.
-func (h *host) serve(ctx context.Context, method string, args []byte, call hostcall) ([]byte, error) {
+func (h *host) serve(ctx context.Context, method string, args []byte, call hostcall) (_ []byte, err error) {
 	if method != methodWait && method != methodLimitWait {
 		defer h.busy.begin()()
 	}
+	whole := ctx
 	ctx, done, err := h.limits.within(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer done()
-	make := func() (any, error) { return h.callOrReplay(ctx, method, args, call) }
+	defer func() {
+		logInternal(ctx, h, method, err)
+		h.unknown.add(err, whole.Err() != nil)
+		h.failed.add(err)
+		done(err)
+	}()
+	make := func() (any, error) { return callOrReplay(ctx, h, method, args, call) }
 	var answer any
 	if tape := h.req.Tape; tape != nil && tapedMethods[method] {
 		answer, err = tape.call(ctx, h.exit, method, args, make)
@@ -209,8 +258,14 @@ func (h *host) serve(ctx context.Context, method string, args []byte, call hostc
 		answer, err = make()
 	}
 	if err != nil {
+		err = withCommands(h.req.Commands, err)
 		h.cancelOnDivergence(err)
 		return nil, err
+	}
+	if raw, ok := answer.(json.RawMessage); ok {
+		if err := memory.FromContext(ctx).Answer(ctx, int64(len(raw))); err != nil {
+			return nil, err
+		}
 	}
 	if a, ok := answer.(toolAnswer); ok {
 		return a.encode()
@@ -218,8 +273,36 @@ func (h *host) serve(ctx context.Context, method string, args []byte, call hostc
 	return json.Marshal(answer)
 }
 
+// logInternal logs an error whose message refers to the log. The cause is redacted: it may contain
+// values of the code.
+func logInternal(ctx context.Context, h *host, method string, err error) {
+	cause := err
+	if f, ok := errors.AsType[*tool.Failure](err); ok {
+		cause = f.Cause
+	}
+	if cause == nil || fault.KindOf(cause) != fault.Internal || ctx.Err() != nil {
+		return
+	}
+	text, wrong := h.exit.Tokenize(context.WithoutCancel(ctx), "", cause.Error())
+	if wrong != nil {
+		text = "[redacted]"
+	}
+	h.r.cfg.Log.Error("a call of code failed", "execution", h.run.id, "method", method, "error", text)
+}
+
+// withCommands completes the commands in the message of a failed call, which the code may catch and print.
+func withCommands(c fault.Commands, err error) error {
+	f, ok := err.(*tool.Failure)
+	if !ok {
+		return err
+	}
+	completed := *f
+	completed.Message = c.Complete(f.Message)
+	return &completed
+}
+
 // callOrReplay makes a call, or returns the answer that is on record for it.
-func (h *host) callOrReplay(ctx context.Context, method string, args []byte, call hostcall) (any, error) {
+func callOrReplay(ctx context.Context, h *host, method string, args []byte, call hostcall) (any, error) {
 	if !replayedMethods[method] {
 		return call(ctx, h, args)
 	}
@@ -252,6 +335,11 @@ type nameArgs struct {
 
 // deleteFile deletes a workspace file for code whose workspace is full and therefore
 // read-only.
+type truncateArgs struct {
+	Name string `json:"name"`
+	Size int64  `json:"size"`
+}
+
 func (h *host) deleteFile(ctx context.Context, name string) error {
 	if h.dry != nil {
 		return fault.New(fault.Denied, "a dry run cannot delete files")

@@ -1,19 +1,92 @@
 package execution_test
 
 import (
+	"context"
+	"database/sql"
+	"errors"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
+
+// The message of an internal error refers to the log, which has the cause without private values.
+func TestInternalErrorsOfCallsAreLogged(t *testing.T) {
+	scanner, err := detect.New(detect.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log logtest.Log
+	broken := func(context.Context, tool.Call) (tool.Result, error) {
+		return tool.Result{}, errors.New("no connection of ada@example.com")
+	}
+	s := newSetup(t, execution.Config{Privacy: rules, Tools: tools(t, broken), Log: slog.New(slog.NewTextHandler(&log, nil))}, fake.Config{}, admit.Config{})
+	r := s.run(t, newHome(t, "a"), callFind)
+	if !strings.Contains(r.Error, "something went wrong inside Sandpiper; its log says what") {
+		t.Errorf("%+v", r)
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "execution="+r.ExecutionID+" method=call_tool error=\"no connection of [EMAIL_") {
+		t.Errorf("the log is %q", text)
+	}
+}
+
+// The internal errors of all calls are logged like those of tools.
+func TestInternalErrorsOfOtherCallsAreLogged(t *testing.T) {
+	root := filepath.Join(t.TempDir(), "data")
+	all, err := home.Open(t.Context(), home.Config{Root: root, RecentCode: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = all.Close() })
+	h := newHome(t, "a", all)
+	db, err := sql.Open("sqlite", filepath.Join(root, "private", "a", "tenant.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, table := range []string{"skills", "states"} {
+		if _, err := db.Exec("ALTER TABLE " + table + " RENAME TO lost_" + table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lost := modelFunc(func(context.Context, execution.Prompt) (execution.Completion, error) {
+		return execution.Completion{}, errors.New("a broken pipe")
+	})
+	var log logtest.Log
+	s := newSetup(t, execution.Config{Model: lost, Log: slog.New(slog.NewTextHandler(&log, nil))}, fake.Config{}, admit.Config{})
+	for method, args := range map[string]string{
+		"save_skill": `{"name": "x", "code": "x = 1"}`, "load_skill": `{"name": "x"}`, "list_skills": `{}`, "search_skills": `{"query": "x"}`, "use_skill": `{"name": "x"}`,
+		"save_state": `{"name": "n", "value": 1}`, "get_state": `{"name": "n"}`, "ask_llm": `{"prompt": "x"}`,
+	} {
+		before := len(log.String())
+		r := s.run(t, h, "call "+method+" "+args)
+		text := log.String()[before:]
+		if internal := strings.Contains(r.Error, "its log says what"); !internal || strings.Count(text, "a call of code failed") != 1 || !strings.Contains(text, "execution="+r.ExecutionID+" method="+method+" error=") {
+			t.Errorf("%s: %s, and the log has %q", method, r.Error, text)
+		}
+	}
+}
 
 func TestSkillsBelongToTenant(t *testing.T) {
 	all := newTenants(t)
 	a, b := newHome(t, "a", all), newHome(t, "b", all)
 	s := defaultSetup(t)
 	save := `call save_skill {"name": "double", "code": "def double(x): return 2 * x", "description": "twice", "tags": ["math"]}`
-	if r := s.run(t, a, save); !r.Success() || !strings.Contains(string(r.Value), `"message":"Skill 'double' saved"`) {
+	if r := s.run(t, a, save); !r.Success() || !strings.Contains(string(r.Value), `"message":"Skill 'double' saved: from skills import double; double(x)"`) {
 		t.Fatalf("%s %+v", r.Value, r)
 	}
 	for _, tc := range []struct{ name, code, want string }{

@@ -63,7 +63,8 @@ type interpreter struct {
 	sessionKey
 	turn     chan struct{} // a semaphore; its holder may use the fields below
 	box      sandbox.Sandbox
-	memoryMB int // its memory limit
+	id       string // of the live interpreter, to which a person may allow calls: unlike a session, it has no other one of its name
+	memoryMB int    // its memory limit
 	// What the tenant could do when it was started; see step.mayNotKeep.
 	subset    string // of the servers, chosen by its caller
 	selection string
@@ -71,6 +72,9 @@ type interpreter struct {
 	layer     string // of packages
 	mode      redact.Mode
 	limits    sandbox.Limits
+	// steps are the numbers of the steps of the log whose variables it has; nil if box is.
+	steps map[int]bool
+	fresh bool // it was started without the variables of earlier steps
 	// locals are the tokens that are known to the interpreter's code, in mode strict;
 	// nil if box is.
 	locals *redact.LocalTokens
@@ -218,6 +222,14 @@ func (s *interpreters) thaw(in *interpreter) bool {
 	return in.box != nil
 }
 
+// addStep records that the interpreter has the variables of a step. The caller has the turn.
+func (in *interpreter) addStep(number int) {
+	if in.steps == nil {
+		in.steps = map[int]bool{}
+	}
+	in.steps[number] = true
+}
+
 // end ends the interpreter. The caller has the turn.
 func (s *interpreters) end(in *interpreter) {
 	s.mu.Lock()
@@ -234,7 +246,7 @@ func (s *interpreters) closeSandbox(in *interpreter) {
 	if err := in.box.Close(); err != nil {
 		s.log.Error("close an interpreter", "error", err)
 	}
-	in.box, in.locals = nil, nil
+	in.box, in.locals, in.steps = nil, nil, nil
 }
 
 // reserveWait is how long a new interpreter waits for another to become idle: one that

@@ -3,6 +3,7 @@ package execution_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
@@ -205,6 +207,36 @@ func TestSuspendIsBounded(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// The suspended executions of a tenant do not count for others, and need no process while their record
+// is on disk. The message about the limit has the tenant's own number.
+func TestSuspendedExecutionsOfOtherTenantsDoNotCount(t *testing.T) {
+	t.Skip("One durable engine for everything that runs later or again")
+	all := newTenants(t)
+	s := newSetup(t, execution.Config{Tools: tools(t, func(context.Context, tool.Call) (tool.Result, error) { return tool.Result{}, nil })}, fake.Config{}, admit.Config{Concurrent: 200, Queued: 200})
+	suspend := func(home *home.Home) error {
+		x := s.start(t, t.Context(), home, execution.Request{Code: callFind + "\n" + askColour})
+		nextQuestions(t, x)
+		return s.Suspend(x)
+	}
+	var homes []*home.Home
+	for n := range 9 {
+		homes = append(homes, newHome(t, fmt.Sprintf("tenant-%d", n), all))
+	}
+	for n, h := range homes {
+		for i := range 8 {
+			if err := suspend(h); err != nil {
+				t.Fatalf("tenant %d, number %d: %v", n, i, err)
+			}
+		}
+	}
+	if err := suspend(homes[0]); err == nil || !strings.HasPrefix(fault.Message(err), "8 executions") {
+		t.Errorf("number 9 of one tenant: %v", err)
+	}
+	if open, _ := s.backend.Count(); open > 1 { // that of the last one, which is not suspended
+		t.Errorf("%d sandboxes are open", open)
+	}
 }
 
 func TestInvalidQuestionsAreRejected(t *testing.T) {

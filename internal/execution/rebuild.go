@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -52,7 +54,8 @@ func (b *Rebuilt) note(format string, args ...any) {
 }
 
 // RebuildSession replays the steps of a session's log in a new interpreter, so that the next step has
-// their variables. The calls of the code are answered from the record.
+// their variables. The calls of the code are answered from the record. A live interpreter that lacks
+// a step, as after a restart, is replaced; one that has all of them is not.
 func (r *Runner) RebuildSession(ctx context.Context, h *home.Home, o Rebuild) (*Rebuilt, error) {
 	steps, err := h.Sessions.Replay(ctx, o.Session)
 	if err != nil {
@@ -63,28 +66,57 @@ func (r *Runner) RebuildSession(ctx context.Context, h *home.Home, o Rebuild) (*
 		return nil, err
 	}
 	defer r.interpreters.release(turn)
+	var own map[int]bool // steps of the interpreter that is replaced
 	if r.interpreters.thaw(turn) {
-		return nil, fault.New(fault.Invalid, "session %q has a live interpreter, whose variables are intact", o.Session).
-			WithHint("continue with execute_code and this session_id")
+		own = turn.steps
+		if !slices.ContainsFunc(steps, func(s session.Step) bool { return !s.InterpreterLost && !own[s.Number] }) {
+			return nil, fault.New(fault.Invalid, "session %q has a live interpreter, whose variables are intact", o.Session).
+				WithHint("continue with execute_code and this session_id")
+		}
+		o.MemoryMB = orDefault(o.MemoryMB, turn.memoryMB)
+		r.interpreters.end(turn)
 	}
-	b := &Rebuilt{ID: o.Session, Differs: []Different{}, Notes: []string{}}
+	skip := map[int]error{}
+	for {
+		b, failed, err := replaySteps(ctx, r, h, steps, o, turn, skip)
+		if err == nil {
+			return b, nil
+		}
+		r.interpreters.end(turn) // it has a part of the variables
+		fresh := own[failed] || slices.ContainsFunc(steps, func(s session.Step) bool { return s.Number == failed && s.Fresh })
+		if busy := fault.KindOf(err) == fault.Exhausted; !fresh || busy || skip[failed] != nil || ctx.Err() != nil {
+			return nil, err
+		}
+		skip[failed] = err // it ran without the variables of earlier steps, and does something else with them
+	}
+}
+
+// replaySteps replays all steps but those to skip. If one fails, it returns its number.
+func replaySteps(ctx context.Context, r *Runner, h *home.Home, steps []session.Step, o Rebuild, turn *interpreter, skip map[int]error) (b *Rebuilt, failed int, err error) {
+	b = &Rebuilt{ID: o.Session, Differs: []Different{}, Notes: []string{}}
 	if len(steps) > 0 && steps[0].Number > 1 {
 		b.note("tasks before %s are no longer in the log: the variables that they set are missing", steps[0].ID())
 	}
 	for _, s := range steps {
+		if err := skip[s.Number]; err != nil {
+			b.note("%s ran without the variables of earlier tasks and is skipped: %.200s", s.ID(), fault.Message(err))
+			turn.addStep(s.Number)
+			continue
+		}
 		if s.InterpreterLost {
 			b.note("%s ended its interpreter and is skipped (%.200s)", s.ID(), s.Result)
 			continue
 		}
-		if err := r.rebuildStep(ctx, h, b, s, o, &Replay{turn: turn, session: steps}); err != nil {
-			return nil, err
+		if err := rebuildStep(ctx, h, b, s, o, r.Limits(h.ID()).MaxTimeout, &Replay{turn: turn, session: steps}); err != nil {
+			return nil, s.Number, err
 		}
+		turn.addStep(s.Number)
 	}
-	return b, nil
+	return b, 0, nil
 }
 
 // rebuildStep replays one step and compares the result with the log.
-func (r *Runner) rebuildStep(ctx context.Context, h *home.Home, b *Rebuilt, s session.Step, o Rebuild, how *Replay) (err error) {
+func rebuildStep(ctx context.Context, h *home.Home, b *Rebuilt, s session.Step, o Rebuild, timeout time.Duration, how *Replay) (err error) {
 	how.repeatCalls = o.RepeatCalls && s.Recorded != session.Complete
 	if how.record, err = h.Sessions.Record(ctx, o.Session, s.Number); err != nil {
 		return err
@@ -94,7 +126,7 @@ func (r *Runner) rebuildStep(ctx context.Context, h *home.Home, b *Rebuilt, s se
 	}
 	result, err := o.Run(ctx, Request{
 		Code: s.Code, Vars: s.Vars, SessionID: o.Session, Replay: how,
-		Subset: o.Subset, MemoryMB: o.MemoryMB, Timeout: r.Limits(h.ID()).MaxTimeout,
+		Subset: o.Subset, MemoryMB: o.MemoryMB, Timeout: timeout,
 	})
 	switch {
 	case err != nil:
@@ -119,7 +151,7 @@ func (r *Runner) rebuildStep(ctx context.Context, h *home.Home, b *Rebuilt, s se
 
 // diverged returns the error of a step whose replay was stopped before a call that is not on record.
 func diverged(s session.Step, result reply.Result) error {
-	const repeat = "`sandpiper session resume --repeat-calls` makes the calls of such tasks again"
+	const repeat = "`sandpiper session resume SESSION --repeat-calls` makes the calls of such tasks again"
 	why, hint := "", "it was stopped before this call: other data in /workspace, the time, random numbers or a changed skill can be why"
 	switch s.Recorded {
 	case session.NotRecorded:

@@ -60,6 +60,107 @@ func TestRebuildRepeatsNoCall(t *testing.T) {
 	}
 }
 
+// After a restart, the first call of a session gets a fresh interpreter. A rebuild gives it the
+// variables of the earlier tasks, and keeps those of the later ones.
+func TestRebuildOfFreshInterpreter(t *testing.T) {
+	l := newRestarts(t)
+	s, h := l.restart(t, nil)
+	s.call(t, h, "one", "set x 5\n"+callFind)
+	s.call(t, h, "one", "set y 1")
+	s, h = l.restart(t, map[string]string{"late": "get x"})
+	for _, code := range []string{"set y 2", "late", "set z 3"} {
+		if r := s.call(t, h, "one", code); code == "set y 2" && (r.Session.State != reply.SessionRestarted || !strings.Contains(r.Session.Note, "resume_session")) {
+			t.Fatalf("%+v", r.Session)
+		}
+	}
+	b, err := s.rebuild(t, h, "one", false)
+	if err != nil || b.Tasks != 5 || len(b.Notes) != 0 || len(b.Differs) != 1 || b.Differs[0].Task != "task_004" {
+		t.Fatalf("%+v, %v %s", b, err, fault.Hint(err))
+	}
+	if n := l.called.Load(); n != 1 {
+		t.Errorf("%d calls were made", n)
+	}
+	for name, want := range map[string]string{"x": "5", "y": "2", "z": "3"} {
+		if r := s.call(t, h, "one", "get "+name); string(r.Value) != want || r.Session.State != reply.SessionLive {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if _, err := s.rebuild(t, h, "one", false); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "live interpreter") {
+		t.Errorf("an intact session was rebuilt: %v", err)
+	}
+	if _, err := h.Sessions.Append(t.Context(), "one", session.Step{Code: "set x 6", Result: "null", Recorded: session.Complete}); err != nil { // by another process
+		t.Fatal(err)
+	}
+	if b, err := s.rebuild(t, h, "one", false); err != nil || b.Tasks != 9 {
+		t.Errorf("a task of another process: %+v, %v", b, err)
+	}
+	if r := s.call(t, h, "one", "get x"); string(r.Value) != "6" {
+		t.Errorf("x: %+v", r)
+	}
+}
+
+// A task that failed in the fresh interpreter, and would make calls with the variables that it
+// lacked, is skipped, also if that interpreter has ended too.
+func TestRebuildSkipsTaskOfFreshInterpreterThatDiverges(t *testing.T) {
+	t.Run("live", func(t *testing.T) { rebuildAfterDivergence(t, false) })
+	t.Run("ended", func(t *testing.T) { rebuildAfterDivergence(t, true) })
+}
+
+func rebuildAfterDivergence(t *testing.T, ended bool) {
+	l := newRestarts(t)
+	scripts := map[string]string{"task": "raise NameError x"}
+	s, h := l.restart(t, scripts)
+	s.call(t, h, "one", "set x 5")
+	s, h = l.restart(t, scripts)
+	s.call(t, h, "one", "task")
+	s.call(t, h, "one", "set y 2")
+	scripts["task"] = callFind
+	if ended {
+		s, h = l.restart(t, scripts)
+	}
+	b, err := s.rebuild(t, h, "one", false)
+	if err != nil || b.Tasks != 2 || len(b.Notes) != 1 || !strings.Contains(b.Notes[0], "task_002 ran without the variables of earlier tasks and is skipped: task_002 cannot be replayed") {
+		t.Fatalf("%+v, %v", b, err)
+	}
+	if r := s.call(t, h, "one", "get x"); string(r.Value) != "5" || l.called.Load() != 0 {
+		t.Errorf("%+v after %d calls", r, l.called.Load())
+	}
+	if r := s.call(t, h, "one", "get y"); string(r.Value) != "2" {
+		t.Errorf("%+v", r)
+	}
+	if _, err := s.rebuild(t, h, "one", false); fault.KindOf(err) != fault.Invalid || !strings.Contains(err.Error(), "live interpreter") {
+		t.Errorf("an intact session was rebuilt: %v", err)
+	}
+}
+
+// A rebuild that fails leaves no interpreter with a part of the variables, which the next one would
+// call intact.
+func TestFailedRebuildLeavesNoInterpreter(t *testing.T) {
+	l := newRestarts(t)
+	s, h := l.restart(t, nil)
+	s.call(t, h, "one", "set x 5")
+	s.call(t, h, "one", "set y 6")
+	s, h = l.restart(t, nil)
+	n := 0
+	_, err := s.RebuildSession(t.Context(), h, execution.Rebuild{Session: "one", Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
+		if n++; n == 2 {
+			return reply.Result{}, fault.New(fault.Exhausted, "busy")
+		}
+		x, err := s.Start(ctx, h, req)
+		if err != nil {
+			return reply.Result{}, err
+		}
+		return done(t, x), nil
+	}})
+	if fault.KindOf(err) != fault.Exhausted {
+		t.Fatal(err)
+	}
+	s.wantLive(t, 0)
+	if b, err := s.rebuild(t, h, "one", false); err != nil || b.Tasks != 2 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
 func TestRebuildStopsBeforeCallThatIsNotOnRecord(t *testing.T) {
 	l := newRestarts(t)
 	s, h := l.restart(t, map[string]string{"task": callFind})

@@ -47,11 +47,14 @@ func (h *host) callOnce(ctx context.Context, a journal.HostCall, call func() (an
 	if wrong != nil {
 		return nil, fault.Wrap(fault.Internal, wrong, "the answer to %s cannot be encoded as JSON", a)
 	}
-	record.SetAnswer(was.Number, answer)
-	if a.Method == methodAsk || a.Method == methodAskLLM { // synced at once: a replay must not ask or pay again
-		if err := record.Flush(ctx); err != nil {
-			return nil, err
-		}
+	if a.Method != methodAsk && a.Method != methodAskLLM {
+		record.SetAnswer(was.Number, answer)
+		return value, err
+	}
+	if wrong := record.SetAnswerNow(ctx, was.Number, answer); wrong != nil { // a replay must not ask or pay again
+		failed, _ := journal.NewAnswer(nil, wrong) // what the code sees
+		record.SetAnswer(was.Number, failed)
+		return nil, wrong
 	}
 	return value, err
 }

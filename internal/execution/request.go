@@ -31,8 +31,13 @@ type Request struct {
 	Tools []string `json:"tools,omitzero"`
 	// Description is the purpose of the code, for the session's log.
 	Description string `json:"description,omitempty"`
+	// Client is the name and version of the client that asks, which persons who approve calls see; "" means
+	// that it is not known.
+	Client string `json:"client,omitempty"`
 	// Workflow is the workflow from which the code was compiled; the zero value means none.
 	Workflow Workflow `json:"workflow,omitzero"`
+	// Commands completes the commands in the errors of calls, which the code may catch.
+	Commands fault.Commands `json:"commands,omitzero"`
 	// Background is set if no caller waits for the execution: its time limit is that of
 	// background executions.
 	Background bool `json:"background,omitempty"`

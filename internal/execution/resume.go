@@ -5,9 +5,12 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
@@ -81,9 +84,11 @@ func mayBeConcurrent(request []byte) bool {
 // process ended, is run again under its id from the first line: calls and questions
 // that have recorded answers receive those, and are not repeated. The error is NotFound
 // without a record, Unavailable if another live process has it, and Exhausted if the
-// record was too large to be stored.
-func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execution, error) {
-	x, err := r.resume(ctx, home, id)
+// record was too large to be stored. Code that runs again has the limits that are given, else the
+// recorded ones; if it had ended at one, it has the largest that the tenant may choose, because it
+// would end there again.
+func (r *Runner) Resume(ctx context.Context, home *home.Home, id string, limits ...ResumeLimits) (*Execution, error) {
+	x, err := r.resume(ctx, home, id, limits)
 	if r.cfg.Audit != nil && fault.KindOf(err) == fault.NotFound && idForm.MatchString(id) {
 		r.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: home.ID(), Execution: id, Outcome: "unknown_execution"})
 	}
@@ -93,7 +98,24 @@ func (r *Runner) Resume(ctx context.Context, home *home.Home, id string) (*Execu
 // idForm matches ids of executions and plans. Other text is not written to the audit log.
 var idForm = regexp.MustCompile(`^(exec|plan)_[a-z2-7]{26}$`)
 
-func (r *Runner) resume(ctx context.Context, home *home.Home, id string) (*Execution, error) {
+// ResumeLimits replace limits of an execution; zero keeps one.
+type ResumeLimits struct {
+	Timeout  time.Duration
+	MemoryMB int
+}
+
+// moreThan returns the limits for code that had ended in a state.
+func moreThan(ended journal.State, l Limits) (more ResumeLimits) {
+	switch ended {
+	case journal.State(sandbox.TimedOut):
+		more.Timeout = l.MaxTimeout
+	case journal.State(sandbox.OverLimit):
+		more.MemoryMB = l.MaxMemoryMB
+	}
+	return more
+}
+
+func (r *Runner) resume(ctx context.Context, home *home.Home, id string, limits []ResumeLimits) (*Execution, error) {
 	if x := r.registry.find(home.ID(), id); x != nil && !x.interrupted() {
 		x.bindTo(ctx)
 		return r.handle(x), nil
@@ -104,14 +126,17 @@ func (r *Runner) resume(ctx context.Context, home *home.Home, id string) (*Execu
 	if err := takeExecution(ctx, home); err != nil {
 		return nil, err
 	}
+	if plan.IsID(id) && slices.ContainsFunc(limits, func(l ResumeLimits) bool { return l != ResumeLimits{} }) {
+		return nil, fault.New(fault.Invalid, "a plan has no limits").WithHint("omit timeout_seconds and memory_mb")
+	}
 	if plan.IsID(id) {
 		return r.applyPlan(ctx, home, id)
 	}
-	return r.replay(ctx, home, id, nil)
+	return r.replay(ctx, home, id, nil, limits...)
 }
 
 // replay runs an execution again from its record.
-func (r *Runner) replay(ctx context.Context, home *home.Home, id string, b *background) (*Execution, error) {
+func (r *Runner) replay(ctx context.Context, home *home.Home, id string, b *background, limits ...ResumeLimits) (*Execution, error) {
 	record, request, err := home.Journal.OpenRecord(ctx, id, mayBeConcurrent)
 	if err != nil {
 		return nil, err
@@ -124,6 +149,9 @@ func (r *Runner) replay(ctx context.Context, home *home.Home, id string, b *back
 	var k storedRequest
 	if err = json.Unmarshal(request, &k); err == nil {
 		x.seed = k.Seed
+		for _, l := range append([]ResumeLimits{moreThan(record.Ended, r.limitsOf(home.ID(), k.Request))}, limits...) {
+			k.Request.Timeout, k.Request.MemoryMB = orDefault(l.Timeout, k.Request.Timeout), orDefault(l.MemoryMB, k.Request.MemoryMB)
+		}
 		k.Request, err = r.limitsOf(home.ID(), k.Request).check(k.Request)
 	}
 	var again *Execution
@@ -164,12 +192,26 @@ func (e *executor) endRecord(ctx context.Context) {
 		e.r.cfg.Log.Error("close the record of an execution", "execution", x.id, "error", err)
 	}
 	if x.resumable && x.err == nil && x.background.Load() == nil && x.result.ErrorType != TypeSuspended && x.result.ErrorType != reply.TypeDivergence {
-		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumeHint, "; ")
+		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumeHint(e, x), "; ")
 	}
 }
 
-// resumeHint is the hint for an execution that can be resumed.
-const resumeHint = "resume_execution, or `sandpiper executions resume`, reruns the code from its first line; answered calls return their recorded answers and are not repeated"
+// resumeHint returns the hint for an execution that can be resumed, with twice the limit that it
+// reached.
+func resumeHint(e *executor, x *run) string {
+	l := e.settings.Limits
+	flag, more := "", ""
+	switch r := x.result; {
+	case r.Status == sandbox.TimedOut && e.req.Timeout < l.MaxTimeout:
+		flag = fmt.Sprintf(" --timeout %gs", math.Ceil(min(2*e.req.Timeout, l.MaxTimeout).Seconds()))
+	case r.Limit == sandbox.LimitMemory && e.req.MemoryMB < l.MaxMemoryMB:
+		flag = fmt.Sprintf(" --memory %d", min(2*e.req.MemoryMB, l.MaxMemoryMB))
+	}
+	if flag != "" {
+		more = " and with more than this limit"
+	}
+	return fmt.Sprintf("resume_execution, or `sandpiper executions resume %s%s`, reruns the code from its first line%s; answered calls return their recorded answers and are not repeated", x.id, flag, more)
+}
 
 // Abandon ends an execution of the tenant for good: it cancels one that runs in this process, and
 // deletes the record. The error is NotFound if there is none, and Unavailable if another live

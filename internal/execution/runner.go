@@ -11,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
@@ -53,6 +54,7 @@ type Config struct {
 	Sessions    Sessions            // limits of live interpreters; zero fields take their defaults
 	RetainEnded int                 // ended executions retained for Attach; 0 means 64, negative none
 	RetainFor   time.Duration       // how long; 0 means one minute
+	Memory      *memory.Budget      // of the calls of code, by tenant; nil means no limit
 	Audit       func(audit.Line)    // receives a line when an execution has ended; nil means that there is no audit log
 	Telemetry   *telemetry.Recorder // nil records nothing
 	Log         *slog.Logger        // nil discards

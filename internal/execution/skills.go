@@ -78,7 +78,7 @@ func (h *host) saveSkill(ctx context.Context, a saveSkillArgs) (any, error) {
 		h.awaitServers(ctx, servers(a.Tools))
 		d.Tools = resolve(h.now(), a.Tools)
 	}
-	saved := savedMessage{fmt.Sprintf("Skill '%s' saved", a.Name)}
+	saved := savedMessage{skill.Saved(a.Name, a.Code)}
 	if h.dry != nil {
 		return saved, h.dry.SaveSkill(d)
 	}

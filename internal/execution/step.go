@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -99,7 +100,8 @@ func (s *step) start(ctx context.Context) error {
 		s.r.interpreters.end(s.interpreter)
 		return err
 	}
-	s.interpreter.box, s.interpreter.memoryMB = box, s.req.MemoryMB
+	s.interpreter.box, s.interpreter.memoryMB, s.interpreter.fresh = box, s.req.MemoryMB, old && s.req.Replay == nil
+	s.interpreter.id = rand.Text()
 	s.interpreter.subset, s.interpreter.selection = s.req.Subset, s.selection()
 	s.interpreter.mode, s.interpreter.limits = s.privacy.Mode(), s.sandboxLimits()
 	s.interpreter.sandbox, s.interpreter.layer = s.sandbox, s.settings.PackageLayer
@@ -170,15 +172,19 @@ func (s *step) log(res reply.Result, lost bool) string {
 	ctx, cancel := context.WithTimeout(context.Background(), logTimeout) // independent of the caller's context
 	defer cancel()
 	logged := session.Step{
-		Number: s.number, Description: s.req.Description, Code: s.req.Code, Vars: s.req.Vars, InterpreterLost: lost,
+		Number: s.number, Description: s.req.Description, Code: s.req.Code, Vars: s.req.Vars, InterpreterLost: lost, Fresh: s.interpreter.fresh,
 		Result: res.LogText(), Output: res.LogOutput(), Began: s.began, Files: s.files(ctx),
 	}
 	var err error
 	if !lost { // it is never replayed otherwise
 		logged.Record, logged.Recorded, err = s.calls()
 	}
+	number := 0
 	if err == nil {
-		_, err = s.home.Sessions.Append(ctx, s.req.SessionID, logged)
+		number, err = s.home.Sessions.Append(ctx, s.req.SessionID, logged)
+	}
+	if err == nil && !lost {
+		s.interpreter.addStep(number)
 	}
 	if err != nil {
 		s.r.cfg.Log.Error("append a step to a session's log", "error", err)

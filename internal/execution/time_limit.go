@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 const methodLimitWait = "limit_wait"
@@ -29,7 +31,8 @@ type begunLimit struct {
 	Number   int  `json:"number,omitempty"`
 	Recorded bool `json:"recorded,omitempty"`
 	Expired  bool `json:"expired,omitempty"`
-	Drew     int  `json:"drew"`
+	limitOutcome
+	Drew int `json:"drew"`
 }
 
 type limitNumber struct {
@@ -38,6 +41,12 @@ type limitNumber struct {
 
 type limitState struct {
 	Expired bool `json:"expired"`
+	limitOutcome
+}
+
+// limitOutcome names the calls of a function whose outcome is unknown since its time has expired.
+type limitOutcome struct {
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 // errTimeLimit is the cause that ends the calls of a function whose time is over.
@@ -53,11 +62,13 @@ type timeLimits struct {
 }
 
 type timeLimit struct {
-	clock   *clock.Clock
-	ctx     context.Context // of the calls of the function
-	cancel  context.CancelCauseFunc
-	over    chan struct{} // closed when the function has ended, or its time
-	expired bool          // guarded by timeLimits.mu until over
+	clock        *clock.Clock
+	ctx          context.Context // of the calls of the function
+	cancel       context.CancelCauseFunc
+	over         chan struct{} // closed when the function has ended, or its time
+	expired      bool          // guarded by timeLimits.mu until over
+	calls        sync.WaitGroup
+	limitOutcome // guarded by timeLimits.mu; complete when calls has ended
 }
 
 // beginLimit starts the clock of a function.
@@ -70,7 +81,9 @@ func (h *host) beginLimit(ctx context.Context, a limitArgs) (any, error) {
 		return nil, err
 	}
 	if s.Value != nil {
-		return begunLimit{Expired: true, Drew: s.Value.Drew}, nil
+		again := begunLimit{Expired: true, Drew: s.Value.Drew}
+		_ = json.Unmarshal(s.Value.JSON, &again.limitOutcome) // an older record has true
+		return again, nil
 	}
 	l := &h.limits
 	l.mu.Lock()
@@ -140,7 +153,12 @@ func (h *host) awaitLimit(ctx context.Context, a limitNumber) (any, error) {
 	}
 	select {
 	case <-one.over:
-		return limitState{one.expired}, nil
+		if one.expired { // its calls end with its time
+			one.calls.Wait()
+		}
+		h.limits.mu.Lock()
+		defer h.limits.mu.Unlock()
+		return limitState{one.expired, one.limitOutcome}, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -161,20 +179,25 @@ func (l *timeLimits) enterLocked(number, parent int) {
 	}
 }
 
-// within returns a context for a call, which also ends with the time of the functions that make it.
-func (l *timeLimits) within(ctx context.Context) (context.Context, func(), error) {
+// within returns a context for a call, which also ends with the time of the functions that make it,
+// and a function to be called with the error of the call.
+func (l *timeLimits) within(ctx context.Context) (context.Context, func(error), error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.all) == 0 {
-		return ctx, func() {}, nil
+		return ctx, func(error) {}, nil
 	}
 	within, cancel := context.WithCancelCause(ctx)
+	var limits []*timeLimit
 	stops := []func() bool{}
 	stop := func() {
 		for _, s := range stops {
 			s()
 		}
 		cancel(nil)
+		for _, one := range limits {
+			one.calls.Done()
+		}
 	}
 	for number := sandbox.StepOf(ctx); number != 0; number = l.parents[number] {
 		one := l.all[number]
@@ -186,6 +209,17 @@ func (l *timeLimits) within(ctx context.Context) (context.Context, func(), error
 			return nil, nil, fault.Wrap(fault.Unavailable, errTimeLimit, "the call was not made: the time limit of the function that makes it has expired")
 		}
 		stops = append(stops, context.AfterFunc(one.ctx, func() { cancel(errTimeLimit) }))
+		one.calls.Add(1)
+		limits = append(limits, one)
 	}
-	return within, stop, nil
+	return within, func(err error) {
+		if f, ok := errors.AsType[*tool.Failure](err); ok && f.Unknown {
+			l.mu.Lock()
+			for _, one := range limits {
+				one.Unknown = append(one.Unknown, f.Ref.String())
+			}
+			l.mu.Unlock()
+		}
+		stop()
+	}, nil
 }

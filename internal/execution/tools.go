@@ -8,8 +8,9 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -30,6 +31,16 @@ type Tools struct {
 	// HandWritten lists hand-written modules by package; the key "" means that the whole
 	// package is hand-written. Preflight does not check them. nil means none.
 	HandWritten func() map[string]map[string]bool
+	// Infer writes the types of results that were inferred for a tenant into its modules; nil means that
+	// they do not show them.
+	Infer func(context.Context, *home.Home)
+}
+
+// infer is Tools.Infer, if there are tools.
+func infer(ctx context.Context, t *Tools, h *home.Home) {
+	if t != nil && t.Infer != nil {
+		t.Infer(ctx, h)
+	}
 }
 
 // toolcalls maps the methods about tools to their implementations.
@@ -47,6 +58,9 @@ var toolcalls = map[string]hostcall{
 			}
 			return nil, nil
 		})
+	},
+	"why_missing": func(_ context.Context, h *host, args []byte) (any, error) {
+		return withArgs(args, func(a serverArgs) (any, error) { return whyMissing(h, a.Server, a.Name), nil })
 	},
 	"search_tools": func(ctx context.Context, h *host, args []byte) (any, error) {
 		return withArgs(args, func(q lookup.Query) (any, error) {
@@ -66,8 +80,8 @@ var toolcalls = map[string]hostcall{
 	"list_resource_templates": serverRequest("list_resource_templates", func(ctx context.Context, h *host, a serverArgs) (any, error) { return h.resources(ctx, a.Server, true) }),
 	"read_resource": serverRequest("read_resource", func(ctx context.Context, h *host, a serverArgs) (any, error) {
 		var read toolAnswer
-		err := h.asker.Resource(ctx, a.Server, a.URI, func() (err error) {
-			read.Parts, err = h.connections(a.Server).ReadResource(ctx, a.Server, a.URI)
+		err := h.asker.Resource(ctx, a.Server, a.URI, func(uri string) (err error) {
+			read.Parts, err = h.connections(a.Server).ReadResource(ctx, a.Server, uri)
 			return err
 		})
 		return read, err
@@ -77,8 +91,8 @@ var toolcalls = map[string]hostcall{
 	}),
 	"get_prompt": serverRequest("get_prompt", func(ctx context.Context, h *host, a serverArgs) (any, error) {
 		var said []upstream.Message
-		err := h.asker.Prompt(ctx, a.Server, a.Name, a.Args, func() (err error) {
-			said, err = h.connections(a.Server).GetPrompt(ctx, a.Server, a.Name, a.Args)
+		err := h.asker.Prompt(ctx, a.Server, a.Name, a.Args, func(args map[string]string) (err error) {
+			said, err = h.connections(a.Server).GetPrompt(ctx, a.Server, a.Name, args)
 			return err
 		})
 		return said, err
@@ -118,8 +132,8 @@ var requestNames = map[string]string{
 	"list_prompts": "prompts/list", "get_prompt": "prompts/get",
 }
 
-// toolFailure converts an error of a call into a ToolError of the code, unless the
-// execution itself ends.
+// toolFailure converts the error of a request that was not made into a ToolError of the code, unless
+// the execution itself ends.
 func toolFailure(ctx context.Context, of tool.Ref, err error) error {
 	if _, own := errors.AsType[*tool.Failure](err); err == nil || own || ctx.Err() != nil {
 		return err
@@ -127,11 +141,7 @@ func toolFailure(ctx context.Context, of tool.Ref, err error) error {
 	if _, ends := errors.AsType[*journal.Divergence](err); ends {
 		return err
 	}
-	text := fault.Message(err)
-	if hint := fault.Hint(err); hint != "" {
-		text += ": " + hint
-	}
-	return &tool.Failure{Ref: of, Message: text}
+	return toolcall.NotMade(of, err)
 }
 
 // resources lists the resource templates of a server, or its other resources.
@@ -172,10 +182,17 @@ type callToolArgs struct {
 // callTool calls a tool for the code. Every error is a ToolError that the code can catch.
 func (h *host) callTool(ctx context.Context, a callToolArgs) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
-	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.req.SessionID, Args: a.Args, References: a.References, Progress: h.toolProgress(ctx, ref), Ask: h.askForTool(ctx, ref), Approve: h.approve(ctx),
-		Store: h.storeLarge(ref), Starting: func() func() { return h.reportStarting(ctx, ref.Server) }}
+	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.req.SessionID, Args: a.Args, References: a.References, Progress: h.toolProgress(ctx, ref), Ask: h.askForTool(ctx, ref), Approve: h.approve(ctx), Origin: originOf(h.executor),
+		Hold: memory.FromContext(ctx).Answer, Store: h.storeLarge(ref), Starting: func() func() { return h.reportStarting(ctx, ref.Server) }}
 	h.run.calls.Add(1)
+	end := h.serial.begin(ref, h.clock)
 	res, err := h.caller.Call(ctx, c)
+	if slow := end(err); slow != "" {
+		h.run.warn(slow)
+	}
+	if res.Outcome == tool.Unknown && err == nil {
+		h.unknown.add(&tool.Failure{Ref: ref, Unknown: true}, false)
+	}
 	if res.Planned > 0 && err == nil {
 		return plannedAnswer{res.Planned, res.PlannedSchema}, nil
 	}
@@ -235,6 +252,7 @@ func (h *host) answerFrom(res tool.Result, err error) (any, error) {
 // returns the errors of those that fail. Starting a server has its own time limit; the
 // code's clock is paused.
 func (h *host) awaitServers(ctx context.Context, servers []string) map[string]error {
+	infer(ctx, h.tools, h.home)
 	now := h.now()
 	var visible, unlisted []string
 	for _, name := range servers {
@@ -280,7 +298,7 @@ func (h *host) now() *catalog.Snapshot { return h.tools.Catalog.For(h.viewer()) 
 
 // find returns the Finder of the tools that the code may use.
 func (h *host) find() *lookup.Finder {
-	f := h.tools.Find.For(h.viewer()).WithUses(h.home.Learned)
+	f := lookup.WithShapes(h.tools.Find.For(h.viewer()).WithUses(h.home.Learned), h.home.Shapes)
 	if h.only != nil {
 		return f
 	}
@@ -309,4 +327,17 @@ func (h *host) check(ctx context.Context, uses preflight.Uses) (any, error) {
 type toolStats struct {
 	received atomic.Int64 // bytes of tool results
 	refused  atomic.Bool  // preflight found errors
+}
+
+// whyMissing returns why code cannot import a server, or a function of it: "" if it can, or if a module
+// is handwritten.
+func whyMissing(h *host, server, function string) string {
+	uses := preflight.Uses{Imports: []preflight.Import{{Server: server, Function: function, Line: 1}}}
+	if hand := h.tools.HandWritten; hand != nil {
+		uses = uses.WithoutHandWritten(hand())
+	}
+	for _, f := range preflight.Find(h.now(), nil, h.tools.Calls.Schema, uses) {
+		return f.Text
+	}
+	return ""
 }

@@ -166,7 +166,7 @@ func TestElicitationEndsWithItsCall(t *testing.T) {
 		s := newSetup(t, execution.Config{Tools: servers}, fake.Config{}, admit.Config{Concurrent: 1})
 		x := s.start(t, t.Context(), home, execution.Request{Code: spawnFind + "\nsleep 3m", Timeout: 70 * time.Second})
 		nextQuestions(t, x)
-		if r := done(t, x); r.ErrorType != "timeout" || r.Elapsed != 130*time.Second {
+		if r := done(t, x); r.ErrorType != "timeout" || r.Elapsed != 70*time.Second {
 			t.Errorf("%+v", r)
 		}
 		if open, err := s.Questions(home, x.ID()); err != nil || len(open) > 0 {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -35,6 +36,8 @@ type waitArgs struct {
 	Until *float64 `json:"until,omitempty"`
 	For   *float64 `json:"for,omitempty"`
 	Alone bool     `json:"alone,omitempty"` // the code has no other thread
+
+	ends time.Time // of a wait for a number of seconds, also by the monotonic clock
 }
 
 func (a waitArgs) check() error {
@@ -49,6 +52,9 @@ func (a waitArgs) check() error {
 func (a waitArgs) until() time.Time {
 	if a.Until == nil {
 		return time.Time{}
+	}
+	if !a.ends.IsZero() {
+		return time.Now().Add(time.Until(a.ends))
 	}
 	return time.UnixMicro(int64(*a.Until * 1e6))
 }
@@ -141,6 +147,7 @@ func (h *host) wait(ctx context.Context, a waitArgs) (any, error) {
 		return nil, fault.New(fault.Invalid, "sleep_until, sleep_for and wait_for need an execution that can be resumed, and this is a step of a session or a dry run").
 			WithHint("run the code without session_id, or use time.sleep within the time limit")
 	}
+	span := a.For
 	a, err := h.deadline(ctx, a)
 	if err != nil {
 		return nil, err
@@ -155,6 +162,10 @@ func (h *host) wait(ctx context.Context, a waitArgs) (any, error) {
 	}
 	if was.Answer != nil {
 		return h.signalValue(ctx, was.Answer.Value, was.Answer.Err())
+	}
+	if span != nil {
+		now := time.Now()
+		a.ends = now.Add(clock.Left(a.until(), now, Seconds(*span)))
 	}
 	defer h.busy.wait(a)()
 	h.pause()
@@ -289,5 +300,5 @@ func (e *executor) explainWait() {
 	}
 	f := &x.result.Failure
 	f.ErrorType, f.Error = TypeSuspended, fmt.Sprintf("Execution waits %s, and continues then in the background", for_)
-	f.Hint = "get_background_task_status, or `sandpiper executions watch`, returns its state and its result; signal_execution, or `sandpiper executions signal`, sends a signal"
+	f.Hint = "get_background_task_status, or `sandpiper executions watch " + e.run.id + "`, returns its state and its result; signal_execution, or `sandpiper executions signal " + e.run.id + " EVENT`, sends a signal"
 }

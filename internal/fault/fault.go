@@ -11,6 +11,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"strconv"
 )
 
 // Kind classifies an error by its remedy. The zero value is Internal.
@@ -90,8 +91,11 @@ func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
-	if NoDescriptors(err) {
+	if shortageOf(err) != nil {
 		return Unavailable
+	}
+	if d := diskFault(err); d != nil {
+		return d.Kind
 	}
 	return Internal
 }
@@ -99,25 +103,32 @@ func KindOf(err error) Kind {
 // Message returns the message of err that is safe to show. For an error that is
 // not an Error the message is generic.
 func Message(err error) string {
+	s := shortageOf(err)
 	if e, ok := errors.AsType[*Error](err); ok {
-		if NoDescriptors(err) {
-			return withNoDescriptors(e.Message)
+		if s != nil {
+			return s.append(e.Message)
 		}
 		return e.Message
 	}
-	if NoDescriptors(err) {
-		return noDescriptors
+	if s != nil {
+		return s.message
+	}
+	if d := diskFault(err); d != nil {
+		return d.Message
 	}
 	return "something went wrong inside Sandpiper; its log says what"
 }
 
 // Hint returns the next step, or "".
 func Hint(err error) string {
-	if NoDescriptors(err) {
-		return noDescriptorsHint
+	if s := shortageOf(err); s != nil {
+		return s.hint
 	}
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Hint
+	}
+	if d := diskFault(err); d != nil {
+		return d.Hint
 	}
 	return ""
 }
@@ -128,4 +139,13 @@ func Quota(err error) string {
 		return e.Quota
 	}
 	return ""
+}
+
+// Quoted returns a text in quotes for a message, whole: a part of a private value would not be found
+// and replaced in it. A text above 1 KiB is described by its size.
+func Quoted(text string) string {
+	if len(text) > 1<<10 {
+		return fmt.Sprintf("(a text of %d bytes)", len(text))
+	}
+	return strconv.Quote(text)
 }

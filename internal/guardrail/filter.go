@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Filter rewrites text for display to a model. What a client would load, or a terminal
@@ -31,8 +32,14 @@ func NewFilter(fence, neutral bool) *Filter {
 // Bidi controls and tag characters, which reorder or hide other characters, are always
 // removed, by a nil Filter too.
 func (f *Filter) Apply(from, text string) string {
+	text, _ = f.Count(from, text)
+	return text
+}
+
+// Count is Apply, and returns how many images, tags and control characters it neutralized.
+func (f *Filter) Count(from, text string) (filtered string, neutralized int) {
 	if text == "" {
-		return text
+		return text, 0
 	}
 	if f == nil {
 		f = &Filter{}
@@ -43,7 +50,7 @@ func (f *Filter) Apply(from, text string) string {
 		marks = FindInjections(text)
 	}
 	if len(marks) == 0 && !numbered && !hasReordering(text) && !(f.neutral && needsNeutralizing(text)) {
-		return text
+		return text, 0
 	}
 	js, given := isJSON(text), text
 	if js && numbered {
@@ -55,18 +62,20 @@ func (f *Filter) Apply(from, text string) string {
 	whole := text
 	if hasReordering(text) { // first, because they may split what must be neutralized
 		text, marks = removeReordering(text, marks)
+		neutralized = utf8.RuneCountInString(whole) - utf8.RuneCountInString(text)
 	}
 	var e edits
 	if f.neutral {
 		e.neutralize(text, js)
+		neutralized += len(e)
 	}
 	if len(marks) > 0 {
 		e.fence(text, js, marks, from, f.boundary(text))
 	}
 	if len(e) == 0 && text == whole {
-		return given
+		return given, 0
 	}
-	return e.apply(text)
+	return e.apply(text), neutralized
 }
 
 // needsNeutralizing reports whether text may contain something to neutralize.

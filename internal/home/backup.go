@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,15 +21,22 @@ import (
 // Snapshot is a copy of a tenant's database, to be written to a backup with the tenant's files. The
 // tenant remains in use; it cannot be deleted until Close.
 type Snapshot struct {
-	homes *Homes
-	paths paths
-	dir   string
-	db    string // the copy; "" if the tenant has no database yet
-	used  time.Time
-	close func() error
+	dir     string
+	private []privateFile
+	db      string // the copy; "" if the tenant has no database yet
+	used    time.Time
+	files   *workspace.Files // nil if the tenant has no workspace yet
+	close   func() error
 }
 
-// Snapshot copies the database of a tenant as of one moment. It fails if the database is damaged.
+// privateFile is a small file of a private directory.
+type privateFile struct {
+	name    string // relative to the directory
+	content []byte
+}
+
+// Snapshot copies the database of a tenant as of one moment, reads its other private files, and opens
+// its workspace. It fails if one of them is damaged.
 func (t *Homes) Snapshot(ctx context.Context, id tenant.ID) (*Snapshot, error) {
 	e, err := t.Find(id)
 	if err != nil {
@@ -46,8 +54,18 @@ func (t *Homes) Snapshot(ctx context.Context, id tenant.ID) (*Snapshot, error) {
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	s := &Snapshot{homes: t, paths: p, dir: id.Dir(), used: e.Used, close: func() error { remove(); return lock.Close() }}
-	if err := s.copyDatabase(ctx, filepath.Join(dir, databaseEntry)); err != nil {
+	s := &Snapshot{dir: id.Dir(), used: e.Used, close: func() error { remove(); return lock.Close() }}
+	err = s.copyDatabase(ctx, p, filepath.Join(dir, databaseEntry))
+	if err == nil {
+		s.private, err = p.readPrivate()
+	}
+	if err == nil {
+		s.files, err = p.openWorkspace()
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if err != nil {
 		return nil, errors.Join(restorable(id, err), s.Close())
 	}
 	return s, nil
@@ -57,14 +75,47 @@ func (t *Homes) Snapshot(ctx context.Context, id tenant.ID) (*Snapshot, error) {
 // kept for clients that resume a stream, are not among them.
 var backedUp = []string{uidFile, tierFile, suspendedFile, databaseEntry}
 
-// Close deletes the copy.
-func (s *Snapshot) Close() error { return s.close() }
+// readPrivate reads what a backup has of a private directory, except the database.
+func (p paths) readPrivate() (all []privateFile, err error) {
+	names := slices.DeleteFunc(slices.Clone(backedUp), func(name string) bool { return name == databaseEntry })
+	logins, err := filesIn(p.logins)
+	if err != nil {
+		return nil, readFault(loginsDir, err)
+	}
+	for _, name := range logins {
+		names = append(names, path.Join(loginsDir, name))
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(p.private, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, readFault(name, err)
+		}
+		all = append(all, privateFile{name, b})
+	}
+	return all, nil
+}
 
-func (s *Snapshot) copyDatabase(ctx context.Context, to string) error {
-	if err := s.paths.checkDatabase(); err != nil {
+// readFault is the error of a private file of a tenant that cannot be read.
+func readFault(name string, err error) error {
+	return fault.Wrap(fault.Unavailable, err, "the file %s of the tenant cannot be read", name)
+}
+
+// Close deletes the copy.
+func (s *Snapshot) Close() error {
+	if s.files == nil {
+		return s.close()
+	}
+	return errors.Join(s.files.Close(), s.close())
+}
+
+func (s *Snapshot) copyDatabase(ctx context.Context, p paths, to string) error {
+	if err := p.checkDatabase(); err != nil {
 		return err
 	}
-	err := store.Snapshot(ctx, s.paths.db, to)
+	err := store.Snapshot(ctx, p.db, to)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -93,48 +144,53 @@ func checkCopy(ctx context.Context, path string) (p pending, err error) {
 // that of the last use.
 func (s *Snapshot) Write(ctx context.Context, tw *tar.Writer) (workspace.Archived, error) {
 	private := path.Join(privateDir, s.dir)
-	for _, name := range backedUp {
-		if name == databaseEntry {
-			continue
-		}
-		if err := writeIfExists(tw, path.Join(private, name), filepath.Join(s.paths.private, name)); err != nil {
+	for _, f := range s.private {
+		if err := writeEntry(tw, path.Join(private, f.name), f.content); err != nil {
 			return workspace.Archived{}, err
 		}
-	}
-	if err := WriteDir(tw, path.Join(private, loginsDir), s.paths.logins); err != nil {
-		return workspace.Archived{}, err
 	}
 	if s.db != "" {
 		if err := writeFileEntry(tw, path.Join(private, databaseEntry), s.db, s.used); err != nil {
 			return workspace.Archived{}, err
 		}
 	}
-	if _, err := os.Lstat(s.paths.workspace); errors.Is(err, fs.ErrNotExist) {
+	if s.files == nil {
 		return workspace.Archived{}, nil
 	}
 	at := path.Join(rootWorkspaces, s.dir) + "/"
 	if err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: at, Mode: 0o700}); err != nil {
 		return workspace.Archived{}, err
 	}
-	return s.homes.archiveWorkspace(ctx, tw, s.paths, at)
+	return s.files.Archive(ctx, tw, at, mountPoints...)
 }
 
 // WriteDir writes the files of a directory, without lock files, incomplete files and directories.
 // A missing directory has none.
 func WriteDir(tw *tar.Writer, name, dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	names, err := filesIn(dir)
+	if err != nil {
 		return dirFault(err)
 	}
-	for _, e := range entries {
-		if !e.Type().IsRegular() || e.Name() == "lock" || strings.HasSuffix(e.Name(), ".lock") || strings.HasPrefix(e.Name(), newPrefix) {
-			continue
-		}
-		if err := writeIfExists(tw, path.Join(name, e.Name()), filepath.Join(dir, e.Name())); err != nil {
+	for _, file := range names {
+		if err := writeIfExists(tw, path.Join(name, file), filepath.Join(dir, file)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// filesIn returns the names of the files that WriteDir writes.
+func filesIn(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() && e.Name() != "lock" && !strings.HasSuffix(e.Name(), ".lock") && !strings.HasPrefix(e.Name(), newPrefix) {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
 }
 
 // writeIfExists is writeFileEntry for a file that may be deleted at any time.

@@ -247,6 +247,72 @@ func TestRestoreRefusesHostileNames(t *testing.T) {
 	}
 }
 
+// A tenant that was imported or restored, and whose home was not opened since, can be backed up and
+// exported.
+func TestUnusedTenantIsBackedUp(t *testing.T) {
+	t.Parallel()
+	from, root := machine(t, workspace.Quota{})
+	a := acquire(t, from, "acme")
+	write(t, a, "f", "content")
+	a.Release(t.Context())
+	restored := open(t, withVault(restore(t, backup(t, from, a.ID()), root)))
+	imported, _ := machine(t, workspace.Quota{})
+	must(imported.Import(t.Context(), bytes.NewReader(exported(t, from, a.ID())), tenant.ID{}))(t)
+	for name, ts := range map[string]*home.Homes{"restored": restored, "imported": imported} {
+		for _, archive := range [][]byte{backup(t, ts, a.ID()), exported(t, ts, a.ID())} {
+			if !bytes.Contains(archive, []byte("content")) {
+				t.Errorf("%s: the archive lacks the file", name)
+			}
+		}
+	}
+}
+
+// A tenant with damaged files is listed with its error, and its Snapshot fails, so that nothing of it
+// gets into a backup.
+func TestDamagedTenantIsListedAndNotBackedUp(t *testing.T) {
+	t.Parallel()
+	for damage, name := range map[string]string{"tier": "tier", "suspended": "suspended", "database": "tenant.db", "logins": "logins", "workspace": "../../workspaces/a", "link": "../../workspaces/a", "uid": "uid"} {
+		t.Run(damage, func(t *testing.T) {
+			ts, root := machine(t, workspace.Quota{})
+			for _, uid := range []string{"a", "b"} {
+				acquire(t, ts, uid).Release(t.Context())
+			}
+			if err := ts.Close(); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(root, "private/a", name)
+			err := errors.Join(os.RemoveAll(path), os.MkdirAll(filepath.Dir(path), 0o700))
+			switch {
+			case damage == "logins" || damage == "workspace":
+				err = errors.Join(err, os.WriteFile(path, []byte("no directory"), 0o600))
+			case damage == "link":
+				err = errors.Join(err, os.Symlink("/etc", path))
+			default:
+				err = errors.Join(err, os.Mkdir(path, 0o700))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			ts = open(t, withVault(root))
+			all := must(ts.List(t.Context()))(t)
+			if len(all) != 2 || all[0].ID.String() != "a" || all[1].ID.String() != "b" {
+				t.Errorf("%+v", all)
+			}
+			if (damage == "tier" || damage == "suspended") != (all[0].Error != "") || all[1].Error != "" {
+				t.Errorf("%+v", all)
+			}
+			s, err := ts.Snapshot(t.Context(), id(t, "a"))
+			if err == nil {
+				s.Close()
+				t.Error("it is in the backup")
+			} else if kind := fault.KindOf(err); kind == fault.NotFound || kind == fault.Exhausted {
+				t.Error(kind, err)
+			}
+			backup(t, ts, id(t, "b"))
+		})
+	}
+}
+
 // A restore is not a use of a tenant, nor are checks and commands of the operator.
 func TestRestoreKeepsTimeOfLastUse(t *testing.T) {
 	t.Parallel()
@@ -317,7 +383,7 @@ func TestOneTenantIsRestored(t *testing.T) {
 	write(t, a, "later", "x")
 	write(t, b, "f", "new")
 	ctx, id := t.Context(), a.ID()
-	if _, err := ts.Restore(ctx, id, false, entries(archive)); fault.KindOf(err) != fault.Invalid || fault.Hint(err) != "suspend it with sandpiper tenant suspend customer_A, then replace its data with --replace" {
+	if _, err := ts.Restore(ctx, id, false, entries(archive)); fault.KindOf(err) != fault.Invalid || fault.Hint(err) != "suspend it with `sandpiper tenant suspend customer_A`, then replace its data with --replace" {
 		t.Errorf("an existing tenant: %v; %s", err, fault.Hint(err))
 	}
 	if _, err := ts.Restore(ctx, id, true, entries(archive)); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Hint(err), "tenant suspend customer_A") {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -29,14 +30,45 @@ func (t *Homes) Check(ctx context.Context, named []tenant.ID) (failed map[tenant
 	return failed, context.Cause(ctx)
 }
 
-// restorable returns the error of a home that cannot be opened because its database is damaged, with
-// the commands that restore it.
+// restorable returns the error of a home that cannot be opened. If a check has proved that its database
+// is damaged, and only then, the hint has the commands that restore it.
 func restorable(id tenant.ID, err error) error {
-	if err == nil || fault.KindOf(err) != fault.Internal {
+	if !errors.Is(err, store.ErrDamaged) {
 		return err
 	}
 	return fault.Wrap(fault.Internal, err, "%s", fault.Message(err)).
-		WithHint("the operator can restore the tenant from a backup: sandpiper tenant suspend %[1]s && sandpiper restore FILE --tenant %[1]s --replace && sandpiper tenant activate %[1]s", id)
+		WithHint("the operator can restore the tenant from a backup: `sandpiper tenant suspend %[1]s && sandpiper restore FILE --tenant %[1]s --replace && sandpiper tenant activate %[1]s`", id)
+}
+
+// Examine reads the databases of all tenants of a data directory completely, and calls f with each tenant
+// and what is wrong with its database. It creates, migrates and restores nothing.
+func Examine(ctx context.Context, root string, f func(tenant.ID, error)) error {
+	l, err := newLayout(root)
+	if err != nil {
+		return err
+	}
+	dirs, err := os.ReadDir(l.private())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return l.fault(err)
+	}
+	for _, d := range dirs {
+		id, ok, err := l.idOf(d.Name())
+		if err != nil {
+			return l.fault(err)
+		}
+		if !ok {
+			continue
+		}
+		p := l.of(id)
+		if err = p.checkDatabase(); err == nil {
+			err = store.Examine(ctx, p.db)
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		f(id, restorable(id, err))
+	}
+	return nil
 }
 
 func (t *Homes) isClosed() bool {
@@ -109,10 +141,14 @@ func (t *Homes) noteOpened(id tenant.ID, err error) {
 // checkDatabase returns an error if the database was deleted; otherwise an empty one would
 // replace it. The lock file of a projection is created after the database.
 func (p paths) checkDatabase() error {
-	_, err := os.Lstat(p.db)
-	_, once := os.Lstat(p.skillLock)
-	if !errors.Is(err, fs.ErrNotExist) || once != nil {
+	if _, err := os.Lstat(p.db); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return fault.New(fault.Internal, "the tenant's database is gone")
+	if _, once := os.Lstat(p.skillLock); once != nil {
+		if errors.Is(once, fs.ErrNotExist) {
+			once = nil
+		}
+		return dirFault(once)
+	}
+	return fault.Wrap(fault.Internal, store.ErrDamaged, "the tenant's database is gone")
 }

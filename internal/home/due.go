@@ -43,23 +43,31 @@ func (f dueFiles) set(id tenant.ID, at time.Time) error {
 	return os.Chtimes(path, at, at)
 }
 
-// before returns the tenants with work that is due.
+// clockStep is how far in the future a change of a file may be.
+const clockStep = time.Second
+
+// before returns the tenants with work that is due, and those whose file was changed in the future:
+// the clock was put back since, and intervals end earlier than the file says. The error names files
+// that cannot be read, whose tenants' work does not run; the others are returned too.
 func (f dueFiles) before(now time.Time) (ids []tenant.ID, err error) {
 	files, err := os.ReadDir(string(f))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	for _, one := range files {
-		fi, err := one.Info()
-		if err != nil || fi.ModTime().After(now) {
+		fi, wrong := one.Info()
+		if wrong != nil || fi.ModTime().After(now) && !changedOf(fi).After(now.Add(clockStep)) {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(string(f), one.Name()))
-		if err != nil {
+		text, wrong := os.ReadFile(filepath.Join(string(f), one.Name()))
+		if wrong != nil {
+			if !errors.Is(wrong, fs.ErrNotExist) {
+				err = errors.Join(err, wrong)
+			}
 			continue
 		}
-		id, err := tenant.Parse(string(text))
-		if err != nil || id.Dir() != one.Name() { // written by another program, or incompletely
+		id, wrong := tenant.ParseStored(string(text))
+		if wrong != nil || id.Dir() != one.Name() { // written by another program, or incompletely
 			continue
 		}
 		ids = append(ids, id)

@@ -27,7 +27,7 @@ func (t *Homes) Export(ctx context.Context, id tenant.ID, w io.Writer) (Transfer
 		return done, err
 	case e.Suspension == nil:
 		return done, fault.New(fault.Invalid, "tenant %q is active: an export has to contain one state of its data", id).
-			WithHint("suspend it first: sandpiper tenant suspend %s", id)
+			WithHint("suspend it first: `sandpiper tenant suspend %s`", id)
 	case e.Suspension.Deleting:
 		return done, errDeleting(id)
 	}
@@ -48,11 +48,16 @@ func (t *Homes) Export(ctx context.Context, id tenant.ID, w io.Writer) (Transfer
 	if done.Damaged, err = t.copyDatabase(ctx, id, p, db, m.Key); err != nil {
 		return done, err
 	}
+	files, err := p.openWorkspace()
+	if err != nil {
+		return done, err
+	}
+	defer files.Close()
 	tw := tar.NewWriter(w)
 	if err := errors.Join(writeJSONEntry(tw, manifestEntry, m), writeFileEntry(tw, databaseEntry, db, time.Time{})); err != nil {
 		return done, err
 	}
-	if done.Archived, err = t.archiveWorkspace(ctx, tw, p, filesPrefix); err != nil {
+	if done.Archived, err = files.Archive(ctx, tw, filesPrefix, mountPoints...); err != nil {
 		return done, err
 	}
 	return done, errors.Join(writeJSONEntry(tw, endEntry, done.Archived), tw.Close())
@@ -109,14 +114,12 @@ func copyFile(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-func (t *Homes) archiveWorkspace(ctx context.Context, tw *tar.Writer, p paths, prefix string) (workspace.Archived, error) {
-	mounts := map[string]string{skillsMount: p.skillProjection, sessionsMount: p.sessionProjection, serversMount: p.skillProjection}
-	files, err := workspace.Open(workspace.Config{Dir: p.workspace, Mounts: mounts})
-	if err != nil {
-		return workspace.Archived{}, err
-	}
-	defer files.Close()
-	return files.Archive(ctx, tw, prefix)
+// mountPoints are the entries of a workspace that an archive omits.
+var mountPoints = []string{skillsMount, sessionsMount, serversMount}
+
+// openWorkspace opens a workspace without its mounts, which exist only after the home was opened.
+func (p paths) openWorkspace() (*workspace.Files, error) {
+	return workspace.Open(workspace.Config{Dir: p.workspace})
 }
 
 func writeJSONEntry(tw *tar.Writer, name string, v any) error {
@@ -124,7 +127,11 @@ func writeJSONEntry(tw *tar.Writer, name string, v any) error {
 	if err != nil {
 		return err
 	}
-	err = tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(b))})
+	return writeEntry(tw, name, b)
+}
+
+func writeEntry(tw *tar.Writer, name string, b []byte) error {
+	err := tw.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: int64(len(b))})
 	if err == nil {
 		_, err = tw.Write(b)
 	}

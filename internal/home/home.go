@@ -10,6 +10,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
@@ -48,6 +49,7 @@ var migrations = []store.Migration{
 	{Number: 12, Name: "records of sessions", SQL: session.RecordTables},
 	{Number: 13, Name: "exceptions", SQL: vault.ExceptionTables},
 	{Number: 14, Name: "used tools", SQL: learned.Tables},
+	{Number: 15, Name: "origins and grants of approvals", SQL: approval.OriginTables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -176,7 +178,11 @@ func (t *Homes) open(ctx context.Context, id tenant.ID) (*parts, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openWait)
 	defer cancel()
 	r := &parts{id: id}
-	if err := t.fill(ctx, r); err != nil {
+	err := t.fill(ctx, r)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fault.Wrap(fault.Unavailable, err, "the tenant's data did not open within %s", openWait).WithHint("the machine is busy: try again in a moment")
+	}
+	if err != nil {
 		return nil, errors.Join(err, r.close())
 	}
 	return r, nil
@@ -185,7 +191,8 @@ func (t *Homes) open(ctx context.Context, id tenant.ID) (*parts, error) {
 // markUsed records the use of a tenant for Entry.Used, at most once in refreshEvery.
 func (t *Homes) markUsed(r *parts) {
 	now, last := time.Now(), r.used.Load()
-	if now.UnixNano()-last < int64(refreshEvery) || !r.used.CompareAndSwap(last, now.UnixNano()) {
+	if since := now.UnixNano() - last; since >= 0 && since < int64(refreshEvery) || // the clock may have been put back
+		!r.used.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
 	if err := os.Chtimes(r.use.Path(), now, now); err != nil {

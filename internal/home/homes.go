@@ -34,7 +34,7 @@ type Config struct {
 	Settings func(id tenant.ID, tier string) Settings
 	Quota    workspace.Quota // of each workspace, checked before the host writes; zero means no limit
 	Results  Results         // retention of result files; zero means unlimited
-	Idle     int             // unused homes that stay open; 0 means 64, negative means none
+	Idle     int             // unused homes that stay open while descriptors are free; 0 means 64 that take a quarter of the descriptors at most, negative means none
 	FirstUID int             // the first host uid for tenants
 	UIDs     int             // number of host uids; tenants share that of the daemon if it is not positive
 	Modules  string          // key of the generated modules of all tenants; "" means none
@@ -67,7 +67,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Idle == 0 {
-		c.Idle = 64
+		c.Idle = min(64, descriptorLimit()/4/9) // a home has nine
 	}
 	if c.RecordRefusal == nil {
 		c.RecordRefusal = func(string, string) {}
@@ -227,6 +227,7 @@ func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool,
 		return nil, false, err
 	}
 	if first {
+		closeIdleIfShort(t)
 		s.parts, s.err = t.open(ctx, id)
 		t.noteOpened(id, s.err)
 		t.mu.Lock()
@@ -348,6 +349,20 @@ func (t *Homes) evict(keep int) []*shared {
 		delete(t.homes, s.id)
 	}
 	return out
+}
+
+// closeIdleIfShort closes the unused homes if few descriptors are free: a home that is open keeps
+// nine, and other parts of the process need them too.
+func closeIdleIfShort(t *Homes) {
+	if !descriptorsShort() {
+		return
+	}
+	t.mu.Lock()
+	out := t.evict(0)
+	t.mu.Unlock()
+	if err := closeAll(out); err != nil {
+		t.cfg.Log.Warn("close unused homes", "error", err)
+	}
 }
 
 // Close closes the unused homes, and each other one when it is released. Later calls of Acquire

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -144,6 +145,8 @@ func (i *importing) readManifest(tr *tar.Reader) error {
 	}
 	if i.done.Tenant = i.from.Tenant; !i.as.IsZero() {
 		i.done.Tenant = i.as
+	} else if _, err := tenant.Parse(i.from.Tenant.String()); err != nil {
+		return fault.Wrap(fault.Invalid, err, "%s", fault.Message(err)).WithHint("import it under another id with --as")
 	}
 	return i.homes.layout.checkNew(i.done.Tenant, hintImport)
 }
@@ -198,6 +201,9 @@ func (i *importing) openDatabase(ctx context.Context) (err error) {
 	if err := i.checkDatabase(ctx, db); err != nil {
 		return err
 	}
+	if err := store.ForgetCommits(ctx, db); err != nil {
+		return err
+	}
 	from, err := exportStores(i.from.Tenant, db, i.from.Key)
 	if err != nil {
 		return err
@@ -238,6 +244,9 @@ func (i *importing) checkDatabase(ctx context.Context, db *store.DB) error {
 	if got != want {
 		return i.explain(errors.New("its database has other tables"))
 	}
+	if err := i.checkNames(ctx, db); err != nil {
+		return err
+	}
 	skills, err := skill.New(skill.Config{DB: db, Key: make([]byte, 32)}) // the key of tests is not used
 	if err != nil {
 		return err
@@ -249,4 +258,42 @@ func (i *importing) checkDatabase(ctx context.Context, db *store.DB) error {
 		}
 	}
 	return err
+}
+
+// names are the columns whose values identify something, and are printed.
+const names = `SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.type = 'TEXT'
+	AND c.name IN ('name', 'id', 'execution', 'session', 'schedule', 'workflow', 'server', 'tool', 'state', 'process')`
+
+// checkNames refuses names with control characters, since SQLite keeps even NUL in a text, and names
+// of files with a slash.
+func (i *importing) checkNames(ctx context.Context, db *store.DB) error {
+	return db.View(ctx, func(tx *store.Tx) error {
+		rows, err := tx.QueryContext(ctx, names)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		var all []string
+		for rows.Next() {
+			var table, column string
+			if err := rows.Scan(&table, &column); err != nil {
+				return err
+			}
+			all = append(all, fmt.Sprintf("SELECT 1 FROM %q WHERE instr(%[2]q, char(0)) > 0 OR %[2]q GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'", table, column))
+			if column == "process" { // the name of a lock file
+				all = append(all, fmt.Sprintf("SELECT 1 FROM %q WHERE instr(%[2]q, '/') > 0", table, column))
+			}
+		}
+		if err := rows.Err(); err != nil {
+			return err
+		}
+		var bad bool
+		if err := tx.QueryRowContext(ctx, "SELECT EXISTS ("+strings.Join(all, " UNION ALL ")+")").Scan(&bad); err != nil {
+			return err
+		}
+		if bad {
+			return i.explain(errors.New("a name in its database is not allowed"))
+		}
+		return nil
+	})
 }

@@ -22,7 +22,7 @@ func hintRestore(id tenant.ID, s *Suspension) string {
 	if s != nil {
 		return "replace its data with --replace"
 	}
-	return fmt.Sprintf("suspend it with sandpiper tenant suspend %s, then replace its data with --replace", id)
+	return fmt.Sprintf("suspend it with `sandpiper tenant suspend %s`, then replace its data with --replace", id)
 }
 
 // errExists is the error for a tenant that exists.

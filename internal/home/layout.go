@@ -50,6 +50,8 @@ const newPrefix = ".new-"
 //	projections/sessions/<id>/       session logs generated from it, mounted read-only
 //	projections/servers/<key>/       generated modules of the set of servers with that key
 //	projections/servers/<key>.lock   locked while they change
+//	projections/servers/<key>+<id>/  the same of one tenant, with types inferred from its results,
+//	projections/servers/<key>+<id>.types   which are these
 //	private/<id>/tenant.db     the database
 //	private/<id>/uid           the tenant's id, if it is not the directory's name
 //	private/<id>/use.lock      locked, shared, while a process has the home open; its time is the last use
@@ -152,6 +154,9 @@ func (l layout) prepare() error {
 	}
 	l.removeDeleted()
 	l.removeTransfers()
+	for _, dir := range []string{l.root, l.private(), filepath.Join(l.root, "audit")} {
+		removeUnfinished(dir, newPrefix)
+	}
 	return l.checkWritable()
 }
 
@@ -170,8 +175,11 @@ func (l layout) close() error {
 		return fault.New(fault.Denied, "the data directory %s belongs to another user", l.root).
 			WithHint("run Sandpiper as the owner of that directory, or give it a data directory of its own")
 	}
-	if fi.Mode().Perm()&0o077 == 0 || !l.isData() {
+	if fi.Mode().Perm()&0o077 == 0 {
 		return nil
+	}
+	if is, err := l.isData(); !is || err != nil {
+		return err
 	}
 	if err := os.Chmod(l.root, 0o700); err != nil {
 		return l.fault(err)
@@ -181,29 +189,33 @@ func (l layout) close() error {
 
 // isData reports whether the directory has a format file, or is empty except for incomplete
 // files.
-func (l layout) isData() bool {
+func (l layout) isData() (bool, error) {
 	entries, err := os.ReadDir(l.root)
 	if err != nil {
-		return false
+		return false, l.fault(err)
 	}
 	// This check follows ReadDir because another process may be creating the directory, and
 	// it creates this file first.
 	if _, err := os.Lstat(l.formatFile()); err == nil {
-		return true
+		return true, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return false, l.fault(err)
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), newPrefix) {
-			return false
+			return false, nil
 		}
 	}
-	return true
+	return true, nil
 }
 
 func (l layout) checkFormat() error {
-	if !l.isData() {
+	if is, err := l.isData(); err != nil {
+		return err
+	} else if !is {
 		if _, err := os.Lstat(l.restoring()); err == nil {
 			return fault.New(fault.Unavailable, "a backup is being restored to the data directory %s, or that was interrupted", l.root).
-				WithHint("if it was interrupted, restore it again: sandpiper restore FILE")
+				WithHint("if it was interrupted, restore it again: `sandpiper restore FILE`")
 		}
 		return fault.New(fault.Invalid, "the directory %s is not empty and is not a Sandpiper data directory", l.root).
 			WithHint("use an empty or new directory as the data directory")
@@ -277,12 +289,16 @@ func (l layout) fault(err error) error {
 	case errors.Is(err, syscall.ENOTDIR):
 		return fault.Wrap(fault.Invalid, err, "the data directory %s cannot be created: a part of the path is a file", l.root)
 	}
+	hint := "set data_dir in the configuration to another directory"
+	if fault.Inconclusive(err) { // it is not unsuitable
+		hint = "try again, and check the disk of the data directory"
+	}
 	reason := "" // of the operating system
 	if number, ok := errors.AsType[syscall.Errno](err); ok {
 		reason = ": " + number.Error()
 	}
 	return fault.Wrap(fault.Unavailable, err, "the data directory %s cannot be used%s", l.root, reason).
-		WithHint("set data_dir in the configuration to another directory")
+		WithHint("%s", hint)
 }
 
 // dirFault returns an error for a tenant; it names no path.

@@ -58,7 +58,7 @@ func TenantNames(root string) (ids []string, err error) {
 	}
 	dirs, err := os.ReadDir(l.private())
 	for _, d := range dirs {
-		if id, ok := l.idOf(d.Name()); ok {
+		if id, ok, _ := l.idOf(d.Name()); ok {
 			ids = append(ids, id.String())
 		}
 	}

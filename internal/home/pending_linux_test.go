@@ -2,7 +2,10 @@ package home_test
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -69,6 +72,22 @@ func expectWoken(t *testing.T, ts *home.Homes, id tenant.ID, until time.Time) {
 	}
 }
 
+// Work that was postponed in the future is due at once: the clock was put back since.
+func TestWorkIsDueAfterClockIsPutBack(t *testing.T) {
+	t.Parallel()
+	ts, _ := machine(t, workspace.Quota{})
+	a := id(t, "a")
+	now := time.Now()
+	if err := ts.PostponeDue(a, now.Add(2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	for before, want := range map[time.Duration]int{0: 0, time.Hour: 1} {
+		if ids := must(ts.Due(now.Add(-before)))(t); len(ids) != want {
+			t.Errorf("%s before: %v", before, ids)
+		}
+	}
+}
+
 func TestImportedTenantIsWokenForItsWork(t *testing.T) {
 	t.Parallel()
 	from, _ := machine(t, workspace.Quota{})
@@ -124,5 +143,27 @@ func TestRestoredTenantIsWokenForItsWork(t *testing.T) {
 			}
 		}
 		expectWoken(t, ts, ada, until)
+	}
+}
+
+// A file of due work that cannot be read is an error: else the work of its tenant would not run, and
+// nobody would know. The work of the others runs.
+func TestUnreadableDueWorkIsReported(t *testing.T) {
+	t.Parallel()
+	ts, root := machine(t, workspace.Quota{})
+	a, now := id(t, "a"), time.Now()
+	if err := ts.PostponeDue(a, now.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(root, "due", a.Dir()))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	if err := os.Mkdir(filepath.Join(filepath.Dir(found[0]), "unreadable"), 0o700); err != nil { // root reads any file
+		t.Fatal(err)
+	}
+	ids, err := ts.Due(now.Add(time.Minute))
+	if len(ids) != 1 || err == nil || !strings.Contains(err.Error(), "unreadable") {
+		t.Errorf("%v, %v", ids, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -88,7 +89,7 @@ func (t *Homes) lockForRestore(ctx context.Context, id tenant.ID, replace bool) 
 	}
 	if e.Suspension == nil {
 		return nil, nil, fault.New(fault.Invalid, "tenant %q is active: its data is not replaced", id).
-			WithHint("suspend it first: sandpiper tenant suspend %s", id)
+			WithHint("suspend it first: `sandpiper tenant suspend %s`", id)
 	}
 	last := e.Suspension
 	if last.Deleting {
@@ -224,7 +225,10 @@ func (x *extraction) finish(ctx context.Context) error {
 		return err
 	}
 	for _, dir := range x.tenants {
-		id, ok := x.layout.idOf(dir)
+		id, ok, err := x.layout.idOf(dir)
+		if err != nil {
+			return err
+		}
 		if !ok {
 			return fmt.Errorf("the directory %.80q belongs to no tenant", dir)
 		}
@@ -232,12 +236,19 @@ func (x *extraction) finish(ctx context.Context) error {
 		if err := p.setUsed(x.used[dir]); err != nil {
 			return err
 		}
-		if _, err := os.Lstat(p.db); err != nil {
+		_, err = os.Lstat(p.db)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // it has none yet
+		}
+		if err != nil {
+			return err
 		}
 		work, err := checkCopy(ctx, p.db)
 		if err := errors.Join(err, store.CheckIntegrity(ctx, p.db)); err != nil {
 			return fmt.Errorf("the database of tenant %q: %w", id, err)
+		}
+		if err := forgetCommits(ctx, p.db); err != nil {
+			return err
 		}
 		x.pending[id] = work
 		if err := durable.SyncDir(p.private); err != nil {
@@ -245,4 +256,14 @@ func (x *extraction) finish(ctx context.Context) error {
 		}
 	}
 	return errors.Join(durable.SyncDir(x.layout.private()), durable.SyncDir(x.layout.workspaces()))
+}
+
+// forgetCommits deletes the number of the last commit of a database from a backup: what is recorded of
+// this data directory is about other commits.
+func forgetCommits(ctx context.Context, path string) error {
+	db, err := openDatabase(ctx, path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(store.ForgetCommits(ctx, db), db.Close())
 }

@@ -3,12 +3,14 @@ package home_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
@@ -89,6 +92,7 @@ func fill(t *testing.T, h *home.Home) {
 	if _, err := h.Approvals.Create(t.Context(), mayI); err != nil {
 		t.Fatal(err)
 	}
+	fillGrant(t, h)
 	tokens, err := h.Vault.Tokenize(t.Context(), "report", []vault.Value{ada})
 	if err == nil {
 		_, err = h.Vault.Allow(t.Context(), vault.Exception{Type: detect.Email}, ada.Text)
@@ -100,6 +104,20 @@ func fill(t *testing.T, h *home.Home) {
 		if err := h.Workspace.Write(t.Context(), name, []byte(content)); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// fillGrant approves a request with an origin for all calls of its tool.
+func fillGrant(t *testing.T, h *home.Home) {
+	q := mayI
+	q.Execution, q.Arguments = "exec_4", rand.Text()
+	q.Origin = approval.Origin{Origin: tool.Origin{Code: "crm.send()", Client: "claude-code 2"}, Lasting: true}
+	r, err := h.Approvals.Create(t.Context(), q)
+	if err == nil {
+		_, err = h.Approvals.Answer(t.Context(), r.ID, approval.Answer{Approve: true, By: approval.CommandLine, Scope: grant.Tool})
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -302,6 +320,9 @@ func expect(t *testing.T, h *home.Home, schema int) {
 	expectValue(t, h)
 	expectRun(t, h)
 	expectApproval(t, h)
+	if schema >= 15 {
+		expectGrant(t, h)
+	}
 }
 
 var mayI = approval.Question{
@@ -312,8 +333,19 @@ var mayI = approval.Question{
 // expectApproval checks the request that fill created.
 func expectApproval(t *testing.T, h *home.Home) {
 	all, err := h.Approvals.List(t.Context(), true)
-	if err != nil || len(all) == 0 || !cmp.Equal(all[0].Question, mayI) {
+	if err != nil || !slices.ContainsFunc(all, func(r approval.Request) bool { return cmp.Equal(r.Question, mayI) }) {
 		t.Errorf("the approvals are now %+v, %v", all, err)
+	}
+}
+
+// expectGrant checks what fillGrant left.
+func expectGrant(t *testing.T, h *home.Home) {
+	all, err := h.Approvals.Grants.List(t.Context())
+	if err != nil || len(all) == 0 || all[0].Scope != grant.Tool || all[0].Ref != send || all[0].Schema != "s" || !all[0].Expires.IsZero() {
+		t.Fatalf("the grants are now %+v, %v", all, err)
+	}
+	if r, err := h.Approvals.Find(t.Context(), all[0].ID); err != nil || r.Origin.Code != "crm.send()" || r.Origin.Client != "claude-code 2" {
+		t.Errorf("the approval is now %+v, %v", r, err)
 	}
 }
 

@@ -3,10 +3,23 @@ package home
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
-// stale is the age from which a staging file is deleted as abandoned. A live one exists for less
+// removeUnfinished removes the incomplete files with a prefix that killed processes have left in a
+// directory.
+func removeUnfinished(dir, prefix string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		fi, err := e.Info()
+		if err == nil && fi.Mode().IsRegular() && strings.HasPrefix(e.Name(), prefix) && time.Since(fi.ModTime()) > stale {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// stale is the age from which an incomplete file is deleted as abandoned. A live one exists for less
 // than a millisecond.
 const stale = time.Minute
 
@@ -18,11 +31,6 @@ func (p paths) staging() string {
 	if mkdir(dir, 0o700) != nil {
 		return ""
 	}
-	left, _ := os.ReadDir(dir)
-	for _, e := range left {
-		if fi, err := e.Info(); err == nil && time.Since(fi.ModTime()) > stale {
-			_ = os.Remove(filepath.Join(dir, e.Name()))
-		}
-	}
+	removeUnfinished(dir, "")
 	return dir
 }

@@ -33,3 +33,29 @@ func TestAcquireDeletesOldStagingFiles(t *testing.T) {
 		t.Error("a staging file in use was deleted")
 	}
 }
+
+func TestOpenDeletesOldIncompleteFiles(t *testing.T) {
+	root := newRoot(t)
+	if err := open(t, home.Config{Root: root}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{root, filepath.Join(root, "private")} {
+		for name, age := range map[string]time.Duration{".new-old": time.Hour, ".new-fresh": 0} {
+			at := filepath.Join(dir, name)
+			if err := os.WriteFile(at, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(at, time.Now(), time.Now().Add(-age)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	open(t, home.Config{Root: root})
+	for _, dir := range []string{root, filepath.Join(root, "private")} {
+		_, old := os.Stat(filepath.Join(dir, ".new-old"))
+		_, fresh := os.Stat(filepath.Join(dir, ".new-fresh"))
+		if old == nil || fresh != nil {
+			t.Errorf("%s: the old file %v, the fresh one %v", dir, old, fresh)
+		}
+	}
+}

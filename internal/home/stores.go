@@ -200,7 +200,7 @@ func (t *Homes) openWorkspace(ctx context.Context, r *parts, p paths) (err error
 	if key := r.settings.Modules; key != "" {
 		mounts[serversMount], _ = t.Modules(key)
 	}
-	cfg := workspace.Config{Dir: p.workspace, Quota: r.settings.Quota, Mounts: mounts, Refused: func(key string) { t.cfg.RecordRefusal(r.id.String(), key) }}
+	cfg := workspace.Config{Dir: p.workspace, Quota: r.settings.Quota, Mounts: mounts, Unlisted: ResultsDir, Refused: func(key string) { t.cfg.RecordRefusal(r.id.String(), key) }}
 	if r.uid != selfUID() {
 		cfg.Owner = r.uid
 	}

@@ -26,6 +26,7 @@ type Entry struct {
 	Used       time.Time   `json:"used"`                 // when Acquire last opened it, to within refreshEvery
 	Tier       string      `json:"tier,omitempty"`       // as stored
 	Suspension *Suspension `json:"suspension,omitempty"` // nil if it is active
+	Error      string      `json:"error,omitempty"`      // why its data cannot be used
 }
 
 // Suspension is the reason why a tenant cannot be used.
@@ -49,7 +50,7 @@ func (t *Homes) List(ctx context.Context) ([]Entry, error) {
 	return all, nil
 }
 
-// Each calls f with each tenant that has data, in no order.
+// Each calls f with each tenant that has data, in no order. One whose data is damaged has an Error.
 func (t *Homes) Each(ctx context.Context, f func(Entry) error) error {
 	dirs, err := os.ReadDir(t.layout.private())
 	if err != nil {
@@ -59,18 +60,23 @@ func (t *Homes) Each(ctx context.Context, f func(Entry) error) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		id, ok := t.layout.idOf(d.Name())
-		if !ok {
-			continue
+		var e Entry
+		id, ok, err := t.layout.idOf(d.Name())
+		switch {
+		case ok:
+			e, err = t.Find(id)
+		case err != nil:
+			err = dirFault(err)
+		default:
+			err = checkUnnamed(t.layout, d.Name())
 		}
-		e, err := t.Find(id)
 		if fault.KindOf(err) == fault.NotFound { // it was deleted in between
 			continue
 		}
-		if err == nil {
-			err = f(e)
-		}
 		if err != nil {
+			e.Error = fault.Message(err)
+		}
+		if err := f(e); err != nil {
 			return err
 		}
 	}
@@ -101,14 +107,27 @@ func (t *Homes) Find(id tenant.ID) (Entry, error) {
 func errNoTenant(id tenant.ID) error { return fault.New(fault.NotFound, "tenant %q has no data", id) }
 
 // idOf returns the tenant of a directory in private/. A directory that another process is
-// creating or deleting has none.
-func (l layout) idOf(dir string) (tenant.ID, bool) {
+// creating or deleting has none. It fails if that could not be read.
+func (l layout) idOf(dir string) (id tenant.ID, ok bool, err error) {
 	uid := dir
-	if b, err := os.ReadFile(filepath.Join(l.private(), dir, uidFile)); err == nil {
+	b, err := os.ReadFile(filepath.Join(l.private(), dir, uidFile))
+	if fault.Inconclusive(err) {
+		return id, false, err
+	}
+	if err == nil {
 		uid = string(b)
 	}
-	id, err := tenant.Parse(uid)
-	return id, err == nil && id.Dir() == dir
+	id, err = tenant.ParseStored(uid)
+	return id, err == nil && id.Dir() == dir, nil
+}
+
+// checkUnnamed returns the error of a directory in private/ for which idOf finds no tenant. It is
+// NotFound unless the directory has the database of one.
+func checkUnnamed(l layout, dir string) error {
+	if _, err := os.Lstat(filepath.Join(l.private(), dir, databaseEntry)); err != nil {
+		return fault.Wrap(fault.NotFound, err, "the directory private/%s has no database", dir)
+	}
+	return fault.New(fault.Internal, "the directory private/%s has the data of a tenant, but its file %s is missing or damaged", dir, uidFile)
 }
 
 // uidFile contains the tenant's id, if it differs from the name of the directory.
@@ -208,7 +227,7 @@ func (p paths) suspension() (*Suspension, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, dirFault(err)
+		return nil, readFault(suspendedFile, err)
 	}
 	s := new(Suspension)
 	if json.Unmarshal(b, s) != nil {
@@ -229,7 +248,7 @@ func (p paths) checkActive(id tenant.ID) error {
 	case s.Deleting:
 		return errDeleting(id)
 	}
-	return fault.New(fault.Denied, "tenant %q is suspended", id).WithHint("ask the operator of this server: sandpiper tenant activate %s lifts it", id)
+	return fault.New(fault.Denied, "tenant %q is suspended", id).WithHint("ask the operator of this server: `sandpiper tenant activate %s` lifts it", id)
 }
 
 // lockUse creates the private directory and locks the tenant for use. It fails while the tenant is
@@ -275,7 +294,7 @@ func (t *Homes) Delete(ctx context.Context, id tenant.ID) error {
 	if err := t.shred(ctx, id, p); err != nil {
 		t.cfg.Log.Warn("shred the keys of a deleted tenant", "tenant", id.String(), "error", err)
 	}
-	if err := t.layout.remove(p); err != nil { // for the operator
+	if err := errors.Join(emptyModules(t.layout.projections(rootServers), id), t.layout.remove(p)); err != nil { // for the operator
 		return fmt.Errorf("delete the data of tenant %q: %w", id, err)
 	}
 	return errors.Join(t.layout.due().set(id, time.Time{}), t.layout.scheduled().set(id, time.Time{}))

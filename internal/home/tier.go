@@ -66,7 +66,10 @@ func (p paths) readTier() (string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
-	return strings.TrimSpace(string(b)), dirFault(err)
+	if err != nil {
+		return "", readFault(tierFile, err)
+	}
+	return strings.TrimSpace(string(b)), nil
 }
 
 // retireChanged retires the open home of a tenant whose tier has changed, so that it is opened

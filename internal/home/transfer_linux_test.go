@@ -16,6 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
@@ -114,6 +115,11 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 	tokens := must(h.Vault.Tokenize(t.Context(), "", []vault.Value{value}))(t)
 	q := approval.Question{Session: "chat-1", Rule: "destructive", Shown: []byte(`{"email":"ada@example.com"}`)}
 	q.Kind, q.Execution, q.Ref, q.Occurrence = approval.Call, "exec_1", tool.Ref{Server: "crm", Tool: "erase"}, 1
+	q.Origin = approval.Origin{Origin: tool.Origin{Code: "2 * 21"}, Lasting: true}
+	allowed := q
+	allowed.Occurrence++
+	r := must(h.Approvals.Create(t.Context(), allowed))(t)
+	must(h.Approvals.Answer(t.Context(), r.ID, approval.Answer{Approve: true, By: approval.CommandLine, Scope: grant.Tool}))(t)
 	return tokens[0], must(h.Approvals.Create(t.Context(), q))(t).ID
 }
 
@@ -156,7 +162,11 @@ func TestExportedTenantIsImportedElsewhere(t *testing.T) {
 			if done.Tenant != id(t, as) || done.Damaged != 0 || done.Skipped != 0 {
 				t.Errorf("%+v", done)
 			}
-			checkImported(t, acquire(t, to, as), root, token, asked)
+			imported := acquire(t, to, as)
+			checkImported(t, imported, root, token, asked)
+			if all := must(imported.Approvals.Grants.List(t.Context()))(t); len(all) > 0 {
+				t.Errorf("an archive allows calls here: %+v", all)
+			}
 			if _, err := to.Import(t.Context(), bytes.NewReader(archive), other); fault.KindOf(err) != fault.Invalid || !strings.Contains(fault.Message(err), "exists already") {
 				t.Errorf("the second import: %v", err)
 			}
@@ -219,8 +229,8 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 		t.Errorf("the token %s restores to %+v", token, values)
 	}
 	r := must(h.Approvals.Answer(t.Context(), asked, approval.Answer{Approve: true, By: approval.CommandLine}))(t)
-	if string(r.Shown) != `{"email":"ada@example.com"}` {
-		t.Errorf("the approval shows %s", r.Shown)
+	if string(r.Shown) != `{"email":"ada@example.com"}` || r.Origin.Code != "2 * 21" {
+		t.Errorf("the approval shows %s of %+v", r.Shown, r.Origin)
 	}
 }
 
@@ -347,6 +357,10 @@ func TestImportRefusesChangedDatabase(t *testing.T) {
 		"trigger": "CREATE TRIGGER t AFTER INSERT ON skills BEGIN DELETE FROM sessions; END",
 		"table":   "CREATE TABLE more (x)",
 		"skill":   "INSERT INTO skills (name, version, code, code_hash, description, tags, created, updated) VALUES ('../../x', 1, 'x', '', '', '[]', 0, 0)",
+		"NUL":     "INSERT INTO workflows (name, updated, size, encrypted) VALUES ('a' || char(0) || 'b', 0, 0, x'00')",
+		"process": "INSERT INTO journal_executions (execution, state, process, created, changed, bytes, request) VALUES ('exec_a', 'running', '../private/acme/use', 0, 0, 0, x'')",
+		"escape":  "INSERT INTO schedule_runs (schedule, due, handled, state, execution) VALUES ('a' || char(27) || '[2J', 0, 0, 'failed', '')",
+		"line":    "INSERT INTO states (name, updated, size, encrypted) VALUES ('a' || char(10) || 'b', 0, 0, x'00')",
 		"session": "INSERT INTO sessions (id, started, ended, changed, next, tasks, bytes) VALUES ('../../x', 0, 0, 1, 1, 0, 0)",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -374,6 +388,60 @@ func TestImportRefusesChangedDatabase(t *testing.T) {
 				t.Error("it was imported")
 			}
 		})
+	}
+}
+
+// The number of the last commit of an archive or a backup is not that of a commit here.
+func TestArchivesAndBackupsForgetCommits(t *testing.T) {
+	from, root := machine(t, workspace.Quota{})
+	acquire(t, from, "acme").Release(t.Context())
+	from.Close()
+	db := must(store.Open(context.Background(), filepath.Join(root, "private/acme/tenant.db"), home.Migrations))(t)
+	var err error
+	for _, change := range []string{"INSERT INTO states (name, updated, size, encrypted) VALUES ('x', 0, 0, x'00')", "UPDATE commits SET n = 7258118399999990000"} {
+		err = errors.Join(err, db.Update(t.Context(), func(tx *store.Tx) error { _, err := tx.ExecContext(t.Context(), change); return err }))
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, home.Config{Root: root, UIDs: -1})
+	archive, saved := exported(t, again, id(t, "acme")), backup(t, again, id(t, "acme"))
+	imported, restored := machine(t, workspace.Quota{})
+	must(imported.Import(t.Context(), bytes.NewReader(archive), tenant.ID{}))(t)
+	one, of := machine(t, workspace.Quota{})
+	must(one.Restore(t.Context(), id(t, "acme"), false, entries(saved)))(t)
+	for name, root := range map[string]string{"import": restored, "restore of a tenant": of, "restore of all": restore(t, saved, root)} {
+		db := must(store.Open(context.Background(), filepath.Join(root, "private/acme/tenant.db"), home.Migrations))(t)
+		var n int64
+		err = db.View(t.Context(), func(tx *store.Tx) error {
+			return tx.QueryRowContext(t.Context(), "SELECT coalesce(max(n), 0) FROM commits").Scan(&n)
+		})
+		if err := errors.Join(err, db.Close()); err != nil || n > time.Now().Add(time.Hour).UnixNano() {
+			t.Errorf("%s: the last commit is %d, %v", name, n, err)
+		}
+	}
+}
+
+// An archive does not make entries writable for other users of the machine, nor files that run as
+// their owner.
+func TestImportMasksPermissions(t *testing.T) {
+	from, _ := machine(t, workspace.Quota{})
+	h := acquire(t, from, "acme")
+	write(t, h, "dir/f", "x")
+	h.Release(t.Context())
+	archive := rewrite(t, exported(t, from, id(t, "acme")), func(h *tar.Header, b []byte) ([]*tar.Header, []byte) {
+		if strings.HasPrefix(h.Name, "files/dir") {
+			h.Mode = 0o7777
+		}
+		return []*tar.Header{h}, b
+	})
+	to, root := machine(t, workspace.Quota{})
+	must(to.Import(t.Context(), bytes.NewReader(archive), tenant.ID{}))(t)
+	for _, name := range []string{"dir", "dir/f"} {
+		fi := must(os.Stat(filepath.Join(root, "workspaces/acme", name)))(t)
+		if fi.Mode()&(0o022|os.ModeSetuid|os.ModeSetgid|os.ModeSticky) != 0 || fi.Mode().Perm() != 0o755 {
+			t.Errorf("%s has %v", name, fi.Mode())
+		}
 	}
 }
 

@@ -17,9 +17,8 @@ const watchEvery = time.Second
 // announce changes the modification time of the file that watch observes.
 func (l layout) announce() error { return durable.WriteFile(l.suspensions(), nil) }
 
-// Watch observes suspensions in the background, also by other processes, and deletes expired
-// answers, until Close. It calls
-// end for each suspended tenant with an open home; end must end all uses of that home. Close
+// Watch observes suspensions in the background, also by other processes, deletes expired answers, and
+// closes unused homes while descriptors are short, until Close. It calls end for each suspended tenant with an open home; end must end all uses of that home. Close
 // waits for it.
 func (t *Homes) Watch(end func(tenant.ID)) {
 	t.tasks.Go(func() { t.watch(end) })
@@ -36,6 +35,7 @@ func (t *Homes) watch(end func(tenant.ID)) {
 			return
 		case <-tick.C:
 		}
+		closeIdleIfShort(t)
 		fi, err := os.Lstat(t.layout.suspensions())
 		if err != nil || fi.ModTime().Equal(last) {
 			continue

@@ -126,7 +126,8 @@ func (g *gate) max(fd uintptr) int {
 		limit = math.MaxInt
 	}
 	if g.limits.descriptors > 0 && fd >= g.limits.descriptors {
-		g.scarceMax, g.scarceUntil = g.all.open, now.Add(scarceFor)
+		// Others hold the descriptors if few connections are open.
+		g.scarceMax, g.scarceUntil = max(g.all.open, int(min(g.limits.descriptors/64, 64))), now.Add(scarceFor)
 	}
 	if now.Before(g.scarceUntil) {
 		limit = min(limit, g.scarceMax)

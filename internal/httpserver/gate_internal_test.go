@@ -26,6 +26,17 @@ func TestConnectionsDoNotGrowAfterAShortage(t *testing.T) {
 	})
 }
 
+// While other parts of the process hold the descriptors, some connections are served.
+func TestShortageLeavesSomeConnections(t *testing.T) {
+	g := newGate(nil, limits{descriptors: 768})
+	for open, want := range map[int]bool{0: true, 11: true, 12: false} {
+		g.all.open, g.scarceUntil = open, time.Time{}
+		if got := open < g.max(800); got != want {
+			t.Errorf("one more than %d: %t, want %t", open, got, want)
+		}
+	}
+}
+
 // An evicted connection counts as leaving until its goroutine has closed it.
 func TestEvictedConnectionsLeave(t *testing.T) {
 	g := newGate(nil, limits{all: 1})

@@ -9,19 +9,17 @@ package httpserver
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -33,6 +31,9 @@ type Config struct {
 	// Metadata describes how to authenticate (RFC 9728), at
 	// /.well-known/oauth-protected-resource and below, to any web page; nil means none.
 	Metadata http.Handler
+	// Login is the answer to clients that look for an authorization server here, which is how they
+	// authenticate instead; "" means that such paths do not exist.
+	Login string
 	// Pages serves web pages to persons, at PagesPath and below; nil means none.
 	Pages     http.Handler
 	PagesPath string
@@ -54,11 +55,10 @@ type Config struct {
 	Descriptors int
 	// Headers is the time limit for request headers; 0 means 10 s.
 	Headers time.Duration
-	// Stalled is the time limit for a request body and for each write of a response;
-	// 0 means 30 s.
-	Stalled   time.Duration
-	BodyBytes int64        // total size of large request bodies read at one time; 0 means 256 MiB
-	Log       *slog.Logger // nil means discard
+	// Stalled is the time limit for each 256 KiB of a request body and for each write of a
+	// response; 0 means 30 s.
+	Stalled time.Duration
+	Log     *slog.Logger // nil means discard
 }
 
 func (c Config) withDefaults() Config {
@@ -86,9 +86,6 @@ func (c Config) withDefaults() Config {
 	if c.Stalled == 0 {
 		c.Stalled = 30 * time.Second
 	}
-	if c.BodyBytes == 0 {
-		c.BodyBytes = 256 << 20
-	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -98,7 +95,6 @@ func (c Config) withDefaults() Config {
 // Server serves MCP over HTTP.
 type Server struct {
 	cfg      Config
-	bodies   *semaphore.Weighted
 	origins  *http.CrossOriginProtection
 	stopping atomic.Bool
 	stops    time.Time // the end of Drain; set before stopping
@@ -110,7 +106,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("httpserver: a handler for MCP is required")
 	}
 	cfg = cfg.withDefaults()
-	return &Server{cfg: cfg, bodies: semaphore.NewWeighted(cfg.BodyBytes), origins: http.NewCrossOriginProtection()}, nil
+	return &Server{cfg: cfg, origins: http.NewCrossOriginProtection()}, nil
 }
 
 // Listen opens addr, "host:port"; port 0 means any free port. It refuses an address
@@ -200,7 +196,7 @@ func (s *Server) health() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("/", notFound)
-	return mux
+	return checkProbeHost(mux)
 }
 
 func notFound(w http.ResponseWriter, _ *http.Request) {
@@ -215,14 +211,26 @@ func (s *Server) handler() http.Handler {
 		mux.Handle("/sse", s.guard(s.cfg.Events))
 	}
 	if s.cfg.Metadata != nil {
-		mux.Handle("GET /.well-known/oauth-protected-resource/", s.cfg.Metadata)
-		mux.Handle("GET /.well-known/oauth-protected-resource", s.cfg.Metadata)
+		mux.Handle("/.well-known/oauth-protected-resource/", s.cfg.Metadata)
+		mux.Handle("/.well-known/oauth-protected-resource", s.cfg.Metadata)
+	}
+	if s.cfg.Login != "" {
+		for _, path := range []string{"/.well-known/", "/register", "/authorize", "/token"} {
+			mux.HandleFunc(path, s.refuseLogin)
+		}
 	}
 	if s.cfg.Pages != nil {
 		mux.Handle(s.cfg.PagesPath, s.guard(s.cfg.Pages))
 	}
 	mux.HandleFunc("/", notFound)
 	return mux
+}
+
+// refuseLogin answers a client of OAuth as an authorization server does, so that clients show the reason.
+func (s *Server) refuseLogin(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusNotFound)
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": "access_denied", "error_description": s.cfg.Login})
 }
 
 // ready is the readiness check for load balancers.
@@ -244,7 +252,7 @@ func (s *Server) retryAfter() string {
 	return strconv.Itoa(int(max(0, time.Until(s.stops))/time.Second) + 1)
 }
 
-// guard rejects cross-origin requests, and limits the time and memory of a request.
+// guard rejects cross-origin requests, and limits the time of a request.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.stopping.Load() {
@@ -261,9 +269,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		if r.Body != http.NoBody { // the deadline would end a stream without a body
 			_ = rc.SetReadDeadline(time.Now().Add(s.cfg.Stalled))
 		}
-		body := &body{ReadCloser: r.Body, s: s, rc: rc, request: r, expected: r.ContentLength}
-		defer body.release()
-		r.Body = body
+		r.Body = &body{ReadCloser: r.Body, rc: rc, stalled: s.cfg.Stalled}
 		limited := &writer{ResponseWriter: w, rc: rc, stalled: s.cfg.Stalled, timed: r.ProtoMajor > 1}
 		next.ServeHTTP(limited, r)
 		limited.begin() // what is buffered is sent when the handler has returned
@@ -271,11 +277,10 @@ func (s *Server) guard(next http.Handler) http.Handler {
 }
 
 // checkOrigin rejects cross-origin browser requests with any method, since a GET can
-// open a stream. A page may be opened by a link anywhere. On a loopback address it also rejects other host names, against DNS
-// rebinding.
+// open a stream. A page may be opened by a link anywhere.
 func (s *Server) checkOrigin(r *http.Request) error {
-	if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && isLoopback(at.String()) && !isLoopback(r.Host) {
-		return fmt.Errorf("the host name %.100q is not allowed on a loopback address", r.Host)
+	if err := checkHost(r); err != nil {
+		return err
 	}
 	if s.cfg.Pages != nil && strings.HasPrefix(r.URL.Path, s.cfg.PagesPath) && r.Method == http.MethodGet {
 		return nil
@@ -288,62 +293,29 @@ func (s *Server) checkOrigin(r *http.Request) error {
 	return nil
 }
 
-// isLoopback reports whether addr, "host" or "host:port", is a loopback address.
-func isLoopback(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = strings.Trim(addr, "[]")
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
-}
+// progress is the number of bytes of a body that must arrive within Config.Stalled.
+const progress = 256 << 10
 
-// smallBody is the size up to which a body does not count against BodyBytes.
-const smallBody = 64 << 10
-
-// body is a request body. A large one waits for its share of BodyBytes.
+// body is a request body. It has a deadline for its next part.
 type body struct {
 	io.ReadCloser
-	s        *Server
-	rc       *http.ResponseController
-	request  *http.Request
-	expected int64 // -1 if unknown
-	read     int64
-	reserved int64 // of BodyBytes
+	rc      *http.ResponseController
+	stalled time.Duration
+	read    int // since the deadline was set
 }
 
 func (b *body) Read(p []byte) (int, error) {
-	if b.reserved == 0 && (b.read > smallBody || b.expected > smallBody) {
-		if err := b.reserve(); err != nil {
-			return 0, err
-		}
-	}
 	n, err := b.ReadCloser.Read(p)
-	b.read += int64(n)
-	if err == io.EOF { // waiting for the response has no deadline
+	b.read += n
+	switch {
+	case err == io.EOF: // waiting for the response has no deadline
 		_ = b.rc.SetReadDeadline(time.Time{})
+	case b.read >= progress:
+		b.read = 0
+		_ = b.rc.SetReadDeadline(time.Now().Add(b.stalled))
 	}
 	return n, err
 }
-
-func (b *body) reserve() error {
-	need := b.expected
-	if need < 0 || need > unknownBody {
-		need = unknownBody
-	}
-	ctx, cancel := context.WithTimeout(b.request.Context(), b.s.cfg.Stalled)
-	defer cancel()
-	if err := b.s.bodies.Acquire(ctx, min(need, b.s.cfg.BodyBytes)); err != nil {
-		return fault.New(fault.Exhausted, "too many large requests at once")
-	}
-	b.reserved = min(need, b.s.cfg.BodyBytes)
-	return nil
-}
-
-// unknownBody is reserved for a body of unknown or larger size.
-const unknownBody = 32 << 20
-
-func (b *body) release() { b.s.bodies.Release(b.reserved) }
 
 // writer limits the time of each write to a client.
 type writer struct {

@@ -3,20 +3,20 @@ package mcpserver
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // answerTo parses the answer of resume_execution: a value for one question, or an object
 // of values by question id.
-func answerTo(open []question.Question, raw json.RawMessage) (question.Answer, error) {
+func answerTo(open []question.Question, raw json.RawMessage, via approval.Via) (question.Answer, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
 	}
-	open, err := answerable(open, raw)
+	open, err := answerable(open, raw, via)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func answerTo(open []question.Question, raw json.RawMessage) (question.Answer, e
 
 // answerable returns the open questions without approvals. It rejects an answer to an
 // approval, because prompt injection could cause it.
-func answerable(open []question.Question, raw json.RawMessage) ([]question.Question, error) {
+func answerable(open []question.Question, raw json.RawMessage, via approval.Via) ([]question.Question, error) {
 	asked, approvals := split(open)
 	if len(approvals) == 0 {
 		return asked, nil
@@ -59,7 +59,7 @@ func answerable(open []question.Question, raw json.RawMessage) ([]question.Quest
 		return asked, nil
 	}
 	return nil, fault.New(fault.Denied, "resume_execution cannot answer an approval; only the person can").
-		WithHint("ask them to run `sandpiper approvals approve %s` (or deny), then call resume_execution without an answer", strings.Join(approvals, " "))
+		WithHint("ask them to %s, then call resume_execution without an answer", via.Approve(approvals...))
 }
 
 // names reports whether all keys of an object are ids of questions.

@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
@@ -20,7 +21,9 @@ type audience struct {
 	profile Profile
 	limits  execution.Limits
 	mode    redact.Mode
-	servers string // modules, separated by spaces
+	servers string // the connected servers, as descriptions list them; "" means none
+	example string // the module of one of them
+	topics  string // words of their tools, separated by spaces
 
 	packages string // names, separated by commas
 	network  string // hosts, separated by commas; "" means none
@@ -43,25 +46,40 @@ func (s *Server) audience(p Profile, v catalog.Viewer) audience {
 		p = Standard
 	}
 	a := audience{profile: p, limits: s.cfg.Runner.Limits(v.Tenant), mode: s.cfg.Privacy.Of(v.Tenant).Mode()}
-	servers := s.servers()
+	now := lookup.Connected{Modules: s.servers()}
 	if s.cfg.Find != nil {
-		all, seen := s.cfg.Find.Modules(), s.cfg.Find.For(v).Modules()
-		servers = slices.DeleteFunc(slices.Clone(servers), func(name string) bool { return slices.Contains(all, name) && !slices.Contains(seen, name) })
+		all := lookup.ConnectedTo(s.cfg.Find)
+		now.Categories, now.Topics = all.Categories, lookup.ConnectedTo(s.cfg.Find.For(v)).Topics
+		seen := lookup.ConnectedTo(s.cfg.Find.For(v)).Modules
+		now.Modules = slices.DeleteFunc(slices.Clone(now.Modules), func(name string) bool { return slices.Contains(all.Modules, name) && !slices.Contains(seen, name) })
 	}
 	if s.cfg.Network != nil {
-		if hosts := s.cfg.Network(v.Tenant); len(hosts) > 0 && slices.Contains(servers, network.ServerName) {
+		if hosts := s.cfg.Network(v.Tenant); len(hosts) > 0 && slices.Contains(now.Modules, network.ServerName) {
 			a.network = strings.Join(hosts[:min(maxHosts, len(hosts))], ", ")
 			if len(hosts) > maxHosts {
 				a.network += ", …"
 			}
 		}
-		servers = slices.DeleteFunc(slices.Clone(servers), func(name string) bool { return name == network.ServerName }) // fetch is described
+		now.Modules = slices.DeleteFunc(slices.Clone(now.Modules), func(name string) bool { return name == network.ServerName }) // fetch is described
 	}
-	a.servers = strings.Join(servers, " ")
+	if len(now.Modules) > 0 {
+		a.servers, a.example = listServers(now.Modules, now.Categories), now.Modules[0]
+		a.topics = strings.Join(now.Topics[:min(maxTopics, len(now.Topics))], " ")
+	}
 	if s.cfg.Packages != nil {
 		a.packages = strings.Join(s.cfg.Packages(v.Tenant), ", ")
 	}
 	return a
+}
+
+// instructions describe the server to the model, in at most 150 tokens. Some clients show the
+// first sentence only.
+func instructions(a audience) string {
+	const data = " Process data there and return summaries, instead of reading it into the conversation. Files in /workspace and saved skills persist between calls."
+	if a.servers == "" {
+		return "execute_code runs Python in a sandbox." + data
+	}
+	return "execute_code runs Python that calls the tools of " + a.servers + "; search_tools finds them." + data
 }
 
 // servers returns the modules of the connected servers.
@@ -98,7 +116,7 @@ const maxLists = 1000
 
 // choose returns what a caller is offered, or an error for a choice that is not available.
 func (s *Server) choose(caller string, c wire.Choice) (wire.Selection, error) {
-	id, err := tenant.Parse(caller)
+	id, err := tenant.ParseStored(caller)
 	if err != nil {
 		return wire.Selection{}, err
 	}
@@ -120,6 +138,7 @@ func (s *Server) choose(caller string, c wire.Choice) (wire.Selection, error) {
 			least, known := s.smallest[tool]
 			return known && p.shows(least) && !(s.tokenTools[tool] && s.cfg.Privacy.Of(id).Mode() == redact.Off)
 		},
+		Instructions: func() string { return instructions(s.audience(p, catalog.Viewer{Tenant: id, Subset: c.Subset})) },
 		Tools: func() []wire.Tool {
 			return s.offered(s.audience(p, catalog.Viewer{Tenant: id, Subset: c.Subset}))
 		},

@@ -10,6 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -24,7 +25,7 @@ func (s *Server) backgroundTools() []builtin {
 		name: "dispatch_background_task", profile: Full,
 		about: "Start code, or a task in words, that outlives this call; returns an execution_id.",
 		params: []param{
-			{name: "code", kind: text},
+			{name: "code", kind: text, most: execution.MaxCodeBytes},
 			{name: "task_description", kind: text},
 			{name: "context_vars", kind: object},
 			{name: "timeout_seconds", kind: number},
@@ -78,7 +79,7 @@ func (s *Server) dispatch(ctx context.Context, c call) (redact.Message, error) {
 	if args.Code == "" && args.Task == "" {
 		return redact.Message{}, fault.New(fault.Invalid, "neither code nor task_description is given; pass one of them")
 	}
-	b := execution.BackgroundRequest{Request: execution.Request{Code: args.Code, Vars: args.Vars, Subset: c.Subset}, Task: args.Task}
+	b := execution.BackgroundRequest{Request: execution.Request{Code: args.Code, Vars: args.Vars, Subset: c.Subset, Client: c.Client, Commands: withoutPages(c.commands)}, Task: args.Task}
 	if args.Timeout != nil {
 		if b.Request.Timeout = execution.Seconds(*args.Timeout); b.Request.Timeout <= 0 {
 			return redact.Message{}, fault.New(fault.Invalid, "timeout_seconds is %g; it must be more than 0", *args.Timeout)
@@ -111,6 +112,7 @@ type Background struct {
 	Questions []question.Question `json:"questions,omitempty"`
 	Hint      string              `json:"hint,omitempty"`
 	Result    any                 `json:"result,omitempty"` // as of execute_code
+	Error     string              `json:"error,omitempty"`  // in a list, of one that has failed
 
 	Ended  bool          `json:"-"`
 	Reply  *reply.Result `json:"-"`
@@ -126,7 +128,7 @@ func (s *Server) Describe(ctx context.Context, h *home.Home, id string) (Backgro
 	if open, err := s.cfg.Runner.Questions(h, id); err == nil && e.State == journal.Active && e.Alive { // of this moment
 		e.Live = withQuestions(e.Live, open)
 	}
-	return s.describe(e), nil
+	return s.describe(e, approval.ViaOf(h.Approvals)), nil
 }
 
 // withQuestions replaces the questions in the stored progress of an execution that this process runs.
@@ -141,7 +143,7 @@ func withQuestions(live []byte, open []question.Question) []byte {
 	return b
 }
 
-func (s *Server) describe(e journal.BackgroundEntry) Background {
+func (s *Server) describe(e journal.BackgroundEntry, via approval.Via) Background {
 	b := Background{Success: true, ID: e.Execution, State: string(e.State), Created: e.Created, Changed: e.Changed, Ended: e.State == journal.Ended}
 	var request execution.BackgroundRequest
 	if json.Unmarshal(e.Request, &request) == nil {
@@ -150,14 +152,14 @@ func (s *Server) describe(e journal.BackgroundEntry) Background {
 	var live execution.Live
 	if e.Live != nil && !b.Ended && json.Unmarshal(e.Live, &live) == nil {
 		b.Progress, b.Output = live.Progress, live.Output
-		if b.Questions = live.Questions; e.State == journal.Active && len(live.Questions) > 0 {
-			b.State, b.Hint = "input_required", waiting(e.Execution, live.Questions).Error
+		if b.Questions = forModel(live.Questions); e.State == journal.Active && len(live.Questions) > 0 {
+			b.State, b.Hint = "input_required", waiting(e.Execution, live.Questions, via).Error
 		}
 	}
 	switch {
 	case e.State == journal.Waiting:
 		if b.Due = e.Due; e.Due.IsZero() {
-			b.Hint = "it waits for a signal: signal_execution, or `sandpiper executions signal`"
+			b.Hint = "it waits for a signal: signal_execution, or `sandpiper executions signal " + e.Execution + " EVENT`"
 		}
 	case b.Ended:
 		b.State = string(e.Outcome)
@@ -179,11 +181,13 @@ func orDay(d time.Duration) time.Duration {
 }
 
 // status returns the answer about a background execution, with the images of its result.
-func status(b Background) redact.Message {
+func status(b Background, commands fault.Commands) redact.Message {
+	b.Hint = commands.Complete(b.Hint)
 	m := redact.Message{Body: b}
 	if b.Reply != nil {
-		of := message(*b.Reply)
-		m.Images, m.Sources = of.Images, of.Sources
+		of := message(*b.Reply, commands)
+		b.Result = of.Body
+		m.Body, m.Images, m.Sources = b, of.Images, of.Sources
 	}
 	return m
 }
@@ -201,7 +205,7 @@ func (s *Server) backgroundStatus(ctx context.Context, c call) (redact.Message, 
 		return redact.Message{}, err
 	}
 	b, err := s.Describe(ctx, c.home, args.ID)
-	return status(b), err
+	return status(b, c.commands), err
 }
 
 const (
@@ -225,7 +229,7 @@ func (s *Server) waitForBackground(ctx context.Context, c call) (redact.Message,
 	for {
 		b, err := s.Describe(ctx, c.home, args.ID)
 		if err != nil || b.Ended || !time.Now().Before(ends) || b.State == "input_required" {
-			return status(b), err
+			return status(b, c.commands), err
 		}
 		if b.Progress != nil {
 			s.progress(ctx, c, *b.Progress)
@@ -254,7 +258,10 @@ func (s *Server) ListBackground(ctx context.Context, h *home.Home) ([]Background
 	entries, err := h.Background.List(ctx, mostListed)
 	all := []Background{}
 	for _, e := range entries {
-		b := s.describe(e)
+		b := s.describe(e, approval.ViaOf(h.Approvals))
+		if b.Failed && e.Outcome != journal.Cancelled && b.Reply != nil {
+			b.Error = Reason(b.Reply.ErrorType, b.Reply.Error)
+		}
 		b.Output, b.Result, b.Reply = nil, nil, nil
 		all = append(all, b)
 	}
@@ -291,7 +298,7 @@ func (s *Server) answerElsewhere(ctx context.Context, c call, id string, raw jso
 	if err != nil || len(raw) == 0 || string(raw) == "null" {
 		return m, false, nil // resuming returns the reason
 	}
-	answer, err := answerTo(open, raw)
+	answer, err := answerTo(open, raw, approval.ViaOf(c.home.Approvals))
 	if err != nil {
 		return m, false, err
 	}

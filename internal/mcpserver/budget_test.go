@@ -5,6 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -12,7 +15,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	toolpkg "github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form"
 )
 
@@ -31,7 +37,8 @@ func TestToolListTokenBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		cfg := execution.Config{Backend: fake.New(fake.Config{}), Restricted: true, Forms: form.New(form.Config{})} // needs the longer description
-		for _, tool := range listTools(t, newServerOf(t, t.TempDir(), mcpserver.Config{Profile: profile, Privacy: privacy}, cfg)) {
+		face := mcpserver.Config{Profile: profile, Privacy: privacy, Find: servers(t, nineteen)}
+		for _, tool := range listTools(t, newServerOf(t, t.TempDir(), face, cfg)) {
 			n := tokens.Count(tool.Name + "\n" + tool.Description + "\n" + string(tool.InputSchema))
 			t.Logf("%s: %4d %s", profile, n, tool.Name)
 			total += n
@@ -42,32 +49,71 @@ func TestToolListTokenBudget(t *testing.T) {
 	}
 }
 
+// servers returns a Finder of configured servers, by the names of their tools.
+func servers(t testing.TB, tools map[string]string) *lookup.Finder {
+	t.Helper()
+	var all []catalog.Configured
+	for _, name := range slices.Sorted(maps.Keys(tools)) {
+		all = append(all, catalog.Configured{Name: name, Category: []string{"dev", "crm", "data"}[len(all)%3]})
+	}
+	c, err := catalog.Open(catalog.Config{Dir: t.TempDir(), Servers: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, names := range tools {
+		var listing catalog.Listing
+		for tool := range strings.FieldsSeq(names) {
+			listing.Tools = append(listing.Tools, toolpkg.Definition{Ref: toolpkg.Ref{Server: name, Tool: tool}, Input: []byte(`{"type":"object"}`)})
+		}
+		if _, err := c.Put(t.Context(), name, listing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return lookup.New(lookup.Config{Catalog: c})
+}
+
+// nineteen are servers of a team.
+var nineteen = map[string]string{
+	"crm": "list_contacts get_contact create_deal list_deals", "github": "list_issues create_pull_request search_code", "notion": "search_pages create_page query_database",
+	"slack": "post_message list_channels", "gmail": "search_emails draft_email", "sentry": "list_errors resolve_error", "kubernetes": "list_pods get_logs",
+	"playwright": "take_screenshot click_element", "memory": "create_entities search_nodes", "firecrawl": "scrape_url map_site", "stripe": "list_invoices create_refund",
+	"shop": "list_orders get_customer update_stock", "weather": "get_forecast", "rates": "convert_currency", "calendar": "list_events create_event",
+	"jira": "list_tickets transition_ticket", "drive": "list_files share_file", "maps": "find_route geocode_address", "payments": "list_payments issue_payout",
+}
+
 type listed struct {
 	Name, Description string
 	InputSchema       json.RawMessage
+	Meta              map[string]any `json:"_meta"`
 }
 
 func listTools(t *testing.T, s *mcpserver.Server) []listed {
+	t.Helper()
+	var answer struct{ Result struct{ Tools []listed } }
+	line := ask(t, s, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`)
+	if err := json.Unmarshal(line, &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer.Result.Tools
+}
+
+// ask sends the first message of a connection and returns the answer.
+func ask(t *testing.T, s *mcpserver.Server, message string) []byte {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	ended := make(chan error, 1)
 	go func() { ended <- s.ServeStdio(t.Context(), inR, outW) }()
-	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
-	if _, err := io.WriteString(inW, list+"\n"); err != nil {
+	if _, err := io.WriteString(inW, message+"\n"); err != nil {
 		t.Fatal(err)
 	}
 	line, err := bufio.NewReader(outR).ReadBytes('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
-	var answer struct{ Result struct{ Tools []listed } }
-	if err := json.Unmarshal(line, &answer); err != nil {
-		t.Fatal(err)
-	}
 	inW.Close()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	return answer.Result.Tools
+	return line
 }

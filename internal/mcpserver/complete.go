@@ -80,7 +80,7 @@ func (s *Server) valuesFor(ctx context.Context, home *home.Home, c wire.Completi
 	if c.Template != "" {
 		from, ok := map[string]source{skillTemplate: skillNames, fileTemplate: fileNames}[c.Template]
 		if !ok {
-			return nil, fault.New(fault.Invalid, "there is no resource template %.80q: use %s or %s", c.Template, skillTemplate, fileTemplate)
+			return nil, fault.New(fault.Invalid, "there is no resource template %s: use %s or %s", fault.Quoted(c.Template), skillTemplate, fileTemplate)
 		}
 		return from(ctx, s, home, nil)
 	}
@@ -103,7 +103,7 @@ func (s *Server) valuesFor(ctx context.Context, home *home.Home, c wire.Completi
 			return values, nil
 		}
 	}
-	return nil, fault.New(fault.Invalid, "there is no tool %.80q whose arguments can be completed", c.Tool).
+	return nil, fault.New(fault.Invalid, "there is no tool %s whose arguments can be completed", fault.Quoted(c.Tool)).
 		WithHint("use the name of a listed tool, or SERVER.TOOL")
 }
 

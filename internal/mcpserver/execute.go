@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
@@ -18,11 +19,10 @@ import (
 // globals.
 const (
 	aboutExecute = "Run Python 3.14 with " + wholeLibrary + " in a sandbox: " + noNetwork + noPackages + ". Files in /workspace persist, variables only with a session_id. " +
-		"Filter and compute over data here, and return a summary: `result` (else the last expression) and what is printed. " +
-		"error_source is \"code\" if the code wrote the error.\n" +
-		"Globals, described by help(): read_file write_file list_files delete_file save_skill load_skill list_skills " +
-		"filter_by_field summarize_list aggregate_stats format_output checkpoint progress show; ask(question, json_schema=None) asks the person; " +
-		"json re math statistics collections datetime date timedelta. Saved functions: `from skills.NAME import f`."
+		"Filter and compute over data here and return a summary: `result` (else the last expression) and prints.\n" +
+		"Globals (see help()): read_file write_file list_files delete_file save_skill load_skill list_skills " +
+		"filter_by_field summarize_list aggregate_stats format_output checkpoint progress " + lastGlobal + "; ask(question, json_schema=None) asks the person. " +
+		"Saved functions: `from skills import NAME`."
 	aboutExecuteLean = "Run Python 3.14 with " + wholeLibrary + ", " + withoutNetwork + ". Files in /workspace persist, variables with a session_id. " +
 		"Return a summary: `result` (else the last expression) and prints. help() lists globals."
 )
@@ -42,6 +42,7 @@ const (
 	withoutNetwork = "without network"
 	aboutNetwork   = " but fetch(url, method, headers=, json=, data=) and HTTP libraries, to "
 	wholeLibrary   = "its standard library"
+	lastGlobal     = "show"
 	safeLibrary    = "a safe part of its standard library (no os, sys, open, __dunder__)"
 )
 
@@ -66,7 +67,7 @@ func (s *Server) executeTool(a audience) builtin {
 		about += "\nask_llm(prompt, data=None, json_schema=None) asks a language model about data too large to return."
 	}
 	if s.cfg.Runner.FillsForms() && a.profile != Lean {
-		about += "\nforms.open(file).fill(data).save(file) fills in PDF and HTML forms."
+		about = strings.Replace(about, lastGlobal, lastGlobal+" forms (PDF, HTML)", 1)
 	}
 	switch a.mode {
 	case redact.Egress:
@@ -75,11 +76,11 @@ func (s *Server) executeTool(a audience) builtin {
 		about += aboutTokensStrict
 	}
 	execute := builtin{
-		name: "execute_code", profile: Lean, about: about + aboutServers(a.profile, strings.Fields(a.servers)),
+		name: "execute_code", profile: Lean, about: about + aboutServers(a), load: true, find: a.topics,
 		longest: 100_000,
 		params: []param{
-			{name: "code", kind: text, required: true},
-			{name: "context_vars", kind: object},
+			{name: "code", kind: text, required: true, most: execution.MaxCodeBytes},
+			{name: "context_vars", kind: object, most: execution.MaxVarsBytes},
 			{name: "timeout_seconds", kind: number, fallback: l.Timeout.Seconds()},
 			{name: "memory_mb", kind: integer, fallback: l.MemoryMB},
 			{name: "session_id", kind: text, names: sessionIDs},
@@ -92,6 +93,18 @@ func (s *Server) executeTool(a audience) builtin {
 		execute.params = append(execute.params, param{name: "task_description", kind: text, about: "For the session's log"})
 	}
 	return execute
+}
+
+// aboutServers describes the connected servers in the description of execute_code.
+func aboutServers(a audience) string {
+	switch {
+	case a.servers == "":
+		return ""
+	case a.profile == Lean:
+		return "\nMCP tools are functions: search_tools, then `from servers." + a.example + " import TOOL`. Servers: " + a.servers + "." + aboutTopics(a.topics, maxLeanTokens)
+	}
+	return "\nMCP tools are functions, found by search_tools: `from servers." + a.example + " import TOOL`; failures raise ToolError. " +
+		"parallel(lambda: f(…), …) calls several at once. Servers: " + a.servers + "." + aboutTopics(a.topics, maxTopicTokens)
 }
 
 func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
@@ -110,7 +123,7 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun, Subset: c.Subset, Description: args.Task}
+	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun, Subset: c.Subset, Client: c.Client, Commands: withoutPages(c.commands), Description: args.Task}
 	// In a Request 0 means the default; from a client it is invalid.
 	limits := s.cfg.Runner.Limits(c.home.ID())
 	if args.Timeout != nil {
@@ -137,7 +150,7 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (redact.Message, error) {
 	done, suspended, err := s.followResult(ctx, c, x)
 	if done != nil {
-		return message(*done), nil
+		return message(*done, c.commands), nil
 	}
 	return suspended, err
 }
@@ -206,7 +219,13 @@ func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
 }
 
 // message converts a result to an answer.
-func message(r reply.Result) redact.Message {
+func message(r reply.Result, commands fault.Commands) redact.Message {
+	r.Hint, r.Error, r.Traceback = commands.Complete(r.Hint), commands.Complete(r.Error), commands.Complete(r.Traceback)
+	if r.Session != nil {
+		s := *r.Session
+		s.Note = commands.Complete(s.Note)
+		r.Session = &s
+	}
 	m := redact.Message{Body: r.Answer(), Failed: !r.Success(), Sources: strings.Join(r.FlaggedServers, " and ")}
 	for _, img := range r.Images {
 		m.Images = append(m.Images, redact.Image{MIME: img.MIME, Data: img.Data})

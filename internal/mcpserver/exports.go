@@ -86,7 +86,7 @@ func (s *Server) exported(e workflow.Export) builtin {
 
 // callerVersion changes with the exported workflows of a caller.
 func (s *Server) callerVersion(caller string) string {
-	id, err := tenant.Parse(caller)
+	id, err := tenant.ParseStored(caller)
 	if err != nil {
 		return ""
 	}

@@ -70,6 +70,9 @@ func (s *Server) writeFile(ctx context.Context, c call) (redact.Message, error) 
 	if err := cmp.Or(c.name(ctx, &args.Filename), c.values(ctx, &args.Content)); err != nil {
 		return redact.Message{}, err
 	}
+	if err := checkFileBack(ctx, c.home, c.exit(), args.Filename, args.Content); err != nil {
+		return redact.Message{}, err
+	}
 	if err := c.home.Workspace.Write(ctx, args.Filename, []byte(args.Content)); err != nil {
 		return redact.Message{}, err
 	}
@@ -81,7 +84,7 @@ type filePage struct {
 	Success  bool   `json:"success"`
 	Filename string `json:"filename"`
 	Content  string `json:"content"`
-	Encoding string `json:"encoding,omitempty"` // base64, if the page is not UTF-8
+	Encoding string `json:"encoding,omitempty"` // of the file, if its text is decoded; base64, if the page is not text
 	Size     int64  `json:"size"`               // of the whole file
 	Offset   int64  `json:"offset,omitempty"`
 	Next     int64  `json:"next_offset,omitempty"`
@@ -106,12 +109,24 @@ func (s *Server) readFile(ctx context.Context, c call) (redact.Message, error) {
 			return redact.Message{}, fault.New(fault.Invalid, "limit is %d; it must be between 1 and %d bytes", limit, maxPage)
 		}
 	}
+	if err := holdFile(ctx, c.home, args.Filename, limit); err != nil {
+		return redact.Message{}, err
+	}
 	p, err := c.home.Workspace.Read(ctx, args.Filename, toInt64(args.Offset), limit)
 	if err != nil {
 		return redact.Message{}, err
 	}
 	answer := filePage{
 		Success: true, Filename: args.Filename, Content: string(p.Content), Size: p.Size, Offset: p.Offset, Next: p.Next,
+	}
+	u, isWide, err := encodingOf(ctx, c.home.Workspace, args.Filename, p)
+	if err != nil {
+		return redact.Message{}, err
+	}
+	if isWide && !hidesPrivate(c.exit(), p) {
+		around, p, err := decodedPage(ctx, c.home.Workspace, args.Filename, u, p)
+		answer.Content, answer.Encoding, answer.Offset, answer.Next = redact.PagePlaceholder, u.Name, p.Offset, p.Next
+		return redact.Message{Body: answer, Page: &around}, err
 	}
 	if !utf8.Valid(p.Content) {
 		answer.Content, answer.Encoding = base64.StdEncoding.EncodeToString(p.Content), "base64"
@@ -124,10 +139,6 @@ func (s *Server) readFile(ctx context.Context, c call) (redact.Message, error) {
 	answer.Content = redact.PagePlaceholder
 	return redact.Message{Body: answer, Page: &around}, err
 }
-
-// margin is the context before and after a page that is scanned for values crossing
-// its ends. A private key is the longest.
-const margin = 20 << 10
 
 // pageContext returns a page with its context: the first line of the file, and whole
 // lines from margin bytes before the page.
@@ -153,9 +164,6 @@ func pageContext(ctx context.Context, home *home.Home, name string, p workspace.
 	text := before + string(p.Content)
 	return redact.Page{Text: text + strings.ToValidUTF8(string(all.Content[end:]), "?"), Start: len(before), End: len(text)}, nil
 }
-
-// header is the maximum length of a first line with column names.
-const header = 4 << 10
 
 // firstLine returns the first line of a file, which may have column names; "" if it is
 // longer than header.

@@ -73,7 +73,7 @@ func (s *Server) runForm(ctx context.Context, c call, code string, vars map[stri
 	if err != nil {
 		return redact.Message{}, fault.Wrap(fault.Invalid, err, "the arguments cannot be encoded as JSON")
 	}
-	x, err := s.cfg.Runner.Start(ctx, c.home, execution.Request{Code: code, Vars: encoded, Subset: c.Subset})
+	x, err := s.cfg.Runner.Start(ctx, c.home, execution.Request{Code: code, Vars: encoded, Subset: c.Subset, Client: c.Client})
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -82,5 +82,5 @@ func (s *Server) runForm(ctx context.Context, c call, code string, vars map[stri
 		return suspended, err
 	}
 	done.Traceback = "" // of this code, which the caller does not know
-	return message(*done), nil
+	return message(*done, c.commands), nil
 }

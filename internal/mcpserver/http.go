@@ -32,7 +32,7 @@ func (s *Server) HTTP(cfg HTTPConfig) *wire.HTTP {
 	face := wire.HTTPConfig{Rates: s.rates(cfg.Limited), Answers: s.answers, Resource: cfg.Resource, CallerConnections: cfg.TokenConnections, CallerRequests: cfg.TokenRequests}
 	if foreign := cfg.Foreign; foreign != nil {
 		face.Foreign = func(caller string, f wire.Foreign) {
-			if id, err := tenant.Parse(caller); err == nil {
+			if id, err := tenant.ParseStored(caller); err == nil {
 				foreign(id, f)
 			}
 		}

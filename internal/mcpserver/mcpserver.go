@@ -26,8 +26,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
@@ -86,7 +88,7 @@ type Config struct {
 	KeepBackground time.Duration
 	Flows          *workflow.Service // nil means that there are no workflows
 	Privacy        *redact.Rules     // required
-	// Key, of 32 bytes, encrypts the request state of 2026-07-28 clients; nil means a
+	// Key, of 32 bytes, authenticates the request state of 2026-07-28 clients; nil means a
 	// random key, so that no other Server accepts the state.
 	Key  []byte
 	Find *lookup.Finder // searches tools; nil means no tools
@@ -112,25 +114,52 @@ type Config struct {
 	// Linger and Grace limit running calls after the client disconnected and after a
 	// shutdown began; 0 means the defaults of wire.
 	Linger, Grace time.Duration
+	Memory        *memory.Budget      // of requests, by tenant; nil means no limit
 	Telemetry     *telemetry.Recorder // nil means no telemetry
 	Log           *slog.Logger        // nil means discard
+	// ConfigFile is the configuration file that the operator named, for commands in messages;
+	// "" means none. Callers that authenticate do not see it.
+	ConfigFile string
+}
+
+// approvePages is the path of the pages of approvals; see package console.
+const approvePages = "/approve/"
+
+// commands returns what commands in messages for a caller need.
+func (c Config) commands(caller, origin string, own bool) fault.Commands {
+	with := fault.Commands{Tenant: caller}
+	if caller == tenant.Local.String() {
+		with.Tenant = ""
+	}
+	if origin != "" {
+		with.Pages = origin + approvePages
+	}
+	if own {
+		with.Config = c.ConfigFile
+	}
+	return with
+}
+
+// withoutPages returns what the commands in the errors of code need: the link precedes them in its result.
+func withoutPages(c fault.Commands) fault.Commands {
+	c.Pages = ""
+	return c
 }
 
 // Server is the MCP server of a daemon.
 type Server struct {
 	cfg        Config
 	wire       *wire.Server
-	key        [32]byte           // encrypts request state
+	key        [32]byte           // authenticates request state
 	smallest   map[string]Profile // the smallest profile that lists each tool
 	tokenTools map[string]bool    // tools that need privacy
 	waiting    waitingTasks
+	recent     recentAnswers
+	shown      shownQuestions // of tasks
 
 	mu    sync.Mutex
 	lists map[audience][]wire.Tool
 }
-
-// instructions describe the server to the model.
-const instructions = "Process data with Python in execute_code and return summaries, instead of reading data into the conversation. Files in /workspace and saved skills persist between calls."
 
 // New checks cfg and returns a Server.
 func New(cfg Config) (*Server, error) {
@@ -156,7 +185,7 @@ func New(cfg Config) (*Server, error) {
 	if copy(s.key[:], cfg.Key) == 0 {
 		rand.Read(s.key[:])
 	}
-	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), AskScope: string(access.Approve), Linger: cfg.Linger, Grace: cfg.Grace, Log: cfg.Log}
+	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), AskScope: string(access.Approve), Linger: cfg.Linger, Grace: cfg.Grace, Memory: cfg.Memory, Log: cfg.Log}
 	face.Select, face.Access, face.Logs = s.choose, cfg.Access, s.logs()
 	full := s.audience(Full, catalog.Viewer{Tenant: cfg.Tenant})
 	full.mode = redact.Egress // some tenant may have tokens
@@ -169,7 +198,7 @@ func New(cfg Config) (*Server, error) {
 		for _, t := range s.privacyTools(full) {
 			s.tokenTools[t.name] = true
 		}
-		face.Instructions, face.Tools, face.Resources, face.Skills, face.Complete = instructions, s.of(full), s.resources(), s.skillFolders(), s.completer()
+		face.Tools, face.Resources, face.Skills, face.Complete = s.of(full), s.resources(), s.skillFolders(), s.completer()
 		face.Tasks = s.tasks()
 		face.ToolsVersion = func() string { return cfg.Revision() + " " + strings.Join(s.servers(), " ") }
 		if cfg.Flows != nil {
@@ -218,6 +247,9 @@ func (s *Server) Listing(p Profile) (all []Listed) {
 func (s *Server) of(a audience) []wire.Tool {
 	var listed []wire.Tool
 	for _, t := range s.tools(a) {
+		if a.profile == Lean && t.schema == nil {
+			t.schema = leanSchema(t.params)
+		}
 		if a.profile.shows(t.profile) {
 			listed = append(listed, t.wire(s))
 		}
@@ -236,6 +268,8 @@ type builtin struct {
 	hints   wire.Hints
 	scope   access.Scope // that a caller needs; "" means Execute
 	longest int          // maximum characters of an answer; 0 means the default
+	load    bool         // see wire.Tool.AlwaysLoad
+	find    string       // see wire.Tool.SearchHint
 	run     func(context.Context, call) (redact.Message, error)
 }
 
@@ -248,9 +282,10 @@ type call struct {
 	session *string       // session of the execution; "" without one
 	wrote   redact.ModelInput
 	// given answers the only question of a resumed execution; nil means no answer.
-	given   func([]question.Question) (question.Answer, error)
-	outcome *string // for telemetry
-	note    *string // for the model, about the arguments
+	given    func([]question.Question) (question.Answer, error)
+	outcome  *string        // for telemetry
+	commands fault.Commands // in messages
+	note     *string        // for the model, about the arguments
 }
 
 // exit returns the redaction for the call's tenant and session.
@@ -294,17 +329,25 @@ func (t builtin) wire(s *Server) wire.Tool {
 		args = schema(t.params)
 	}
 	return wire.Tool{
-		Name: t.name, Description: t.about, Schema: args, Hints: t.hints, MaxResultChars: t.longest,
+		Name: t.name, Description: t.about, Schema: args, Hints: t.hints, MaxResultChars: t.longest, AlwaysLoad: t.load, SearchHint: t.find,
 		Scope: string(cmp.Or(t.scope, access.Execute)),
 		Handle: func(ctx context.Context, c wire.Call) (redact.Redacted, error) {
 			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tenant: c.Caller, Tool: cmp.Or(t.label, t.name)})
 			outcome := "error"
 			defer func() { span.End(outcome) }()
+			if err := checkSizes(t.name, t.params, c.Arguments); err != nil {
+				return s.exitWithoutTenant().Redact(ctx, s.failed(t.name, err))
+			}
+			ctx, release := withShare(ctx, s.cfg.Memory, c.Caller)
+			defer release()
 			home, err := s.acquire(ctx, c.Caller)
 			if err != nil {
 				return s.exitWithoutTenant().Redact(ctx, s.failed(t.name, err))
 			}
-			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy.Of(home.ID()), session: new(sessionOf(c.Arguments)), outcome: &outcome, note: new(string)}
+			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy.Of(home.ID()), session: new(sessionOf(c.Arguments)), outcome: &outcome, note: new(string), commands: s.cfg.commands(c.Caller, c.Origin, c.Own)}
+			if approval.ViaOf(home.Approvals) == approval.ViaOperator {
+				answered.Ask, answered.Require, answered.Replies = nil, nil, nil
+			}
 			answered.wrote = redact.NewModelInput(c.Arguments, "context_vars") // its values are not the model's own text
 			span.Update(func(f *telemetry.Facts) { f.BytesIn = len(c.Arguments) })
 			defer func() { span.Update(func(f *telemetry.Facts) { f.Session = *answered.session }) }()
@@ -331,6 +374,14 @@ func (s *Server) serve(ctx context.Context, c call) (redacted redact.Redacted, e
 	if err != nil {
 		m = s.failed(c.tool.name, err)
 	}
+	switch b := m.Body.(type) {
+	case failure:
+		b.Error = c.commands.Complete(b.Error)
+		m.Body = b
+	case parked:
+		b.Error = c.commands.Complete(b.Error)
+		m.Body = b
+	}
 	m.Note, m.CountTokens = *c.note, true
 	redacted, err = c.exit().Redact(context.WithoutCancel(ctx), m)
 	if err != nil { // for example, tokens were not stored
@@ -339,6 +390,9 @@ func (s *Server) serve(ctx context.Context, c call) (redacted redact.Redacted, e
 		}
 	}
 	text, _, _, _ := redacted.Content()
+	if !m.Reveal {
+		s.recent.add(c.home.ID(), text)
+	}
 	c.home.Usage.AddModelText(*c.session, string(c.Arguments), text)
 	return redacted, nil
 }
@@ -357,7 +411,7 @@ func sessionOf(args json.RawMessage) string {
 
 // acquire opens the home of a caller; an empty caller is an error.
 func (s *Server) acquire(ctx context.Context, caller string) (*home.Home, error) {
-	id, err := tenant.Parse(caller)
+	id, err := tenant.ParseStored(caller)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func (s *Server) notice(n Notice) (wire.Notice, bool) {
 		return wire.Notice{}, false
 	}
 	return wire.Notice{Level: n.Level, Logger: n.Logger, Data: data, For: func(caller string) bool {
-		id, err := tenant.Parse(caller)
+		id, err := tenant.ParseStored(caller)
 		return err == nil && (id == n.Tenant || n.Tenant.IsZero() && s.maySee(id, n.Body.Server))
 	}}, true
 }
@@ -63,7 +63,7 @@ func (s *Server) logs() *wire.Logs {
 
 // currentNotices returns a notice for each server of the caller that does not work.
 func (s *Server) currentNotices(_ context.Context, caller string) (all []wire.Notice) {
-	id, err := tenant.Parse(caller)
+	id, err := tenant.ParseStored(caller)
 	if err != nil || s.cfg.Find == nil {
 		return nil
 	}

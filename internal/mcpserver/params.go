@@ -37,8 +37,10 @@ type param struct {
 	about    string   // for the model; empty if the name is sufficient
 	required bool     //
 	fallback any      // shown as the default; nil means none
+	most     int      // bytes of a text or JSON value; 0 means that the tool itself limits it
 	values   []string // allowed strings; nil means any
 	names    source   // values that exist, for completion; nil means values
+	rare     bool     // accepted, but not listed in the profile lean
 }
 
 // schema converts params to a JSON Schema, in the same order. It is short: other arguments are
@@ -64,6 +66,15 @@ func schema(params []param) json.RawMessage {
 	}
 	b.WriteByte('}')
 	return b.Bytes()
+}
+
+// leanSchema is the schema for the profile lean: without rare parameters and without defaults.
+func leanSchema(params []param) json.RawMessage {
+	listed := slices.DeleteFunc(slices.Clone(params), func(p param) bool { return p.rare })
+	for i := range listed {
+		listed[i].fallback = nil
+	}
+	return schema(listed)
 }
 
 func (p param) schema() []byte {
@@ -116,8 +127,9 @@ func decode(tool string, params []param, raw json.RawMessage, out any) (note str
 			return "", unknown(tool, params, g.name)
 		}
 	}
-	if note = convertAll(params, given); note != "" {
-		raw = joined(given)
+	present := slices.DeleteFunc(slices.Clone(given), func(g member) bool { return string(g.value) == "null" && !find(params, g.name).required })
+	if note = convertAll(params, present); note != "" || len(present) < len(given) {
+		given, raw = present, joined(present)
 	}
 	for _, p := range params {
 		if err := p.check(tool, given); err != nil {
@@ -198,7 +210,7 @@ func joined(all []member) json.RawMessage {
 
 func (p param) check(tool string, given []member) error {
 	value := memberValue(given, p.name)
-	if value == nil || string(value) == "null" {
+	if value == nil || string(value) == "null" && p.kind != anything { // whose value may be null
 		if p.required {
 			return fault.New(fault.Invalid, "%s needs %s, %s", tool, p.name, p.allowed())
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -25,8 +26,8 @@ func (s *Server) privacyTools(a audience) []builtin {
 		run:    s.sanitize,
 	}, {
 		name: "restore_pii", profile: Standard,
-		about:  "Show the values of tokens, if allowed; code accepts tokens.",
-		params: given,
+		about:  "Show token values if allowed; code accepts tokens.",
+		params: []param{{name: "text", kind: text}, {name: "execution_id", kind: text, rare: true}, {name: "filename", kind: text, rare: true}},
 		hints:  wire.Hints{ReadOnly: true},
 		run:    s.restore,
 	}}
@@ -52,9 +53,13 @@ func (s *Server) sanitize(ctx context.Context, c call) (redact.Message, error) {
 	}{clean, len(tokens), append([]string{}, slices.Sorted(maps.Keys(types))...)}}, nil
 }
 
-// restore is the only answer that contains values.
-func (s *Server) restore(_ context.Context, c call) (redact.Message, error) {
-	var args struct{ Text string }
+// restore is the only answer that contains values: those of the tokens in a text, in the last answer
+// about an execution or in a file, so that a model need not write them again.
+func (s *Server) restore(ctx context.Context, c call) (redact.Message, error) {
+	var args struct {
+		Text, Filename *string
+		Execution      *string `json:"execution_id"`
+	}
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
@@ -63,7 +68,70 @@ func (s *Server) restore(_ context.Context, c call) (redact.Message, error) {
 			WithHint("use the token itself in code, in files or as a tool argument: it is replaced by its value there; " +
 				"the operator can set pii.restore to allow. Its default, auto, allows it over stdio only")
 	}
+	var shown string
+	var err error
+	switch {
+	case args.Text != nil && args.Execution == nil && args.Filename == nil:
+		shown = *args.Text
+	case args.Text == nil && args.Execution != nil && args.Filename == nil:
+		shown, err = answerOf(ctx, s, c, *args.Execution)
+	case args.Text == nil && args.Execution == nil && args.Filename != nil:
+		shown, err = fileWithTokens(ctx, c, *args.Filename)
+	default:
+		err = fault.New(fault.Invalid, "restore_pii needs one of text, execution_id and filename")
+	}
 	return redact.Message{Reveal: true, Body: struct {
 		Text string `json:"restored_text"`
-	}{args.Text}}, nil
+	}{shown}}, err
+}
+
+// answerOf returns the output and result of an execution with tokens: of an answer that is kept in
+// memory, or of the stored result of a background execution, which also exists after a restart.
+func answerOf(ctx context.Context, s *Server, c call, execution string) (string, error) {
+	if text, ok := s.recent.find(c.home.ID(), execution); ok {
+		return text, nil
+	}
+	b, err := s.Describe(ctx, c.home, execution)
+	switch {
+	case fault.KindOf(err) == fault.NotFound:
+		return "", fault.New(fault.NotFound, "no answer about execution %.60q is kept: answers with tokens are, until the server ends, the last %d and %d KB together; those of background executions are as long as their results",
+			execution, maxRecent, maxTenantBytes>>10).
+			WithHint("write the tokens in text, or let code write the values to a file and name it in filename; running the code again returns the same tokens")
+	case err != nil:
+		return "", err
+	case b.Reply == nil:
+		return "", fault.New(fault.Invalid, "execution %.60q has no result to restore: it is %s", execution, b.State).
+			WithHint("wait for its end with wait_for_background_task")
+	}
+	redacted, err := c.exit().Redact(ctx, message(*b.Reply, c.commands))
+	if err != nil {
+		return "", err
+	}
+	answer, _, _, err := redacted.Content()
+	if err != nil {
+		return "", err
+	}
+	_, text, _ := shownIn(answer)
+	return text, nil
+}
+
+// fileWithTokens returns a file with its values replaced by tokens, so that restoring them is recorded.
+func fileWithTokens(ctx context.Context, c call, name string) (string, error) {
+	if err := c.name(ctx, &name); err != nil {
+		return "", err
+	}
+	if err := holdFile(ctx, c.home, name, maxPage); err != nil {
+		return "", err
+	}
+	p, err := c.home.Workspace.Read(ctx, name, 0, maxPage)
+	switch {
+	case err != nil:
+		return "", err
+	case p.Next != 0:
+		return "", fault.New(fault.Exhausted, "the file %s has %d bytes; restore_pii shows at most %d", name, p.Size, maxPage).
+			WithHint("let code write the part that the person asked for to a smaller file")
+	case !utf8.Valid(p.Content):
+		return "", fault.New(fault.Invalid, "the file %s is not UTF-8 text", name)
+	}
+	return c.exit().Tokenize(ctx, "", string(p.Content))
 }

@@ -6,9 +6,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -16,6 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -43,13 +47,35 @@ func (s *Server) suspend(ctx context.Context, c call, x *execution.Execution, op
 		return m, err
 	}
 	if c.Require == nil {
-		return redact.Message{Body: waiting(x.ID(), open), Failed: true}, nil
+		return redact.Message{Body: waiting(x.ID(), open, approval.ViaOf(c.home.Approvals))}, nil
 	}
 	questions, err := redactQuestions(ctx, c.exit(), open)
 	if err != nil {
 		return m, err
 	}
-	return redact.Message{Body: ""}, c.Require(questions, s.state(c.home.ID(), x.ID()))
+	expires, err := expiry(ctx, c, open)
+	if err != nil {
+		return m, err
+	}
+	return redact.Message{Body: ""}, c.Require(questions, s.state(c.home.ID(), x.ID(), expires))
+}
+
+// expiry returns when the last of some questions that are open now is closed.
+func expiry(ctx context.Context, c call, open []question.Question) (last time.Time, err error) {
+	for _, q := range open {
+		expires := time.Now().Add(question.TTL)
+		if q.Approval != "" {
+			asked, err := c.home.Approvals.Find(ctx, q.Approval)
+			if err != nil {
+				return last, err
+			}
+			expires = asked.Expires
+		}
+		if expires.After(last) {
+			last = expires
+		}
+	}
+	return last, nil
 }
 
 // clientQuestions are the questions shown to a client during its open call.
@@ -99,6 +125,9 @@ func (a *clientQuestions) put(open []question.Question) {
 	}
 }
 
+// errUnanswered is the error about a client that has returned a question without the answer of a person.
+var errUnanswered = errors.New("no person has answered")
+
 // one asks one question and passes the reply to the execution.
 func (a *clientQuestions) one(ctx context.Context, q question.Question, closed <-chan struct{}) error {
 	asking, stop := context.WithCancel(ctx)
@@ -120,6 +149,9 @@ func (a *clientQuestions) one(ctx context.Context, q question.Question, closed <
 	}
 	if err != nil {
 		return err
+	}
+	if replies[q.ID].Action == wire.Cancel {
+		return errUnanswered
 	}
 	_, err = a.server.cfg.Runner.Attach(ctx, a.call.home, a.x.ID(), answers(replies))
 	if fault.KindOf(err) == fault.NotFound { // the question was answered elsewhere
@@ -145,7 +177,7 @@ func redactQuestions(ctx context.Context, exit *redact.Exit, open []question.Que
 func redactQuestion(ctx context.Context, exit *redact.Exit, q question.Question) (one wire.Question, err error) {
 	one.ID, one.Schema = q.ID, q.Schema
 	if q.Approval != "" {
-		one.Text, err = exit.RevealToPerson(ctx, q.Text)
+		one.Text, err = exit.RevealToPerson(ctx, withAsker(q.Text, q.Asker))
 		return one, err
 	}
 	if one.Text, err = exit.Redact(ctx, asker(q)+" asks: "+printable(q.Text)); err != nil {
@@ -154,6 +186,25 @@ func redactQuestion(ctx context.Context, exit *redact.Exit, q question.Question)
 	schema, err := exit.Tokenize(ctx, "", string(q.Schema))
 	one.Schema = json.RawMessage(schema)
 	return one, err
+}
+
+// withAsker returns the text of an approval with the description of who asks.
+func withAsker(text, asker string) string {
+	if asker == "" {
+		return text
+	}
+	return text + "\n\n" + asker
+}
+
+// forModel returns questions as a model reads them: it fills in no form of an approval.
+func forModel(open []question.Question) []question.Question {
+	open = slices.Clone(open)
+	for i, q := range open {
+		if q.Approval != "" {
+			open[i].Schema = nil
+		}
+	}
+	return open
 }
 
 func asker(q question.Question) string {
@@ -181,6 +232,18 @@ func answers(replies map[string]wire.Reply) question.Answer {
 	return a
 }
 
+// personal returns the answers of a person in the replies to questions that the client had for a time,
+// and whether there are others.
+func personal(replies map[string]wire.Reply, shown time.Duration) (a question.Answer, more bool) {
+	given := map[string]wire.Reply{}
+	for id, r := range replies {
+		if r = r.After(shown); r.Action != wire.Cancel {
+			given[id] = r
+		}
+	}
+	return answers(given), len(given) < len(replies)
+}
+
 // parked is the answer of a suspended execution.
 type parked struct {
 	Success     bool                `json:"success"`
@@ -191,16 +254,11 @@ type parked struct {
 	Questions   []question.Question `json:"questions"`
 }
 
-func waiting(id string, open []question.Question) parked {
-	p := parked{ErrorType: reply.TypeApproval, Source: reply.FromSandpiper, ExecutionID: id, Questions: slices.Clone(open)}
+func waiting(id string, open []question.Question, via approval.Via) parked {
+	p := parked{ErrorType: reply.TypeApproval, Source: reply.FromSandpiper, ExecutionID: id, Questions: forModel(open)}
 	asked, approvals := split(open)
-	for i, q := range open {
-		if q.Approval != "" {
-			p.Questions[i].Schema = nil // only forms need it
-		}
-	}
 	if len(asked) > 0 {
-		p.Error = "the code waits for an answer from the person, and this client cannot show the question: ask them in your own words, then call resume_execution with their answer: {question id: answer} for several, {\"action\": \"decline\"} if they decline"
+		p.Error = "the code waits for an answer from the person, and this client did not show them the question, or they dismissed it: ask them in your own words, then call resume_execution with their answer: {question id: answer} for several, {\"action\": \"decline\"} if they decline"
 	}
 	if len(approvals) > 0 {
 		also := ""
@@ -211,8 +269,7 @@ func waiting(id string, open []question.Question) parked {
 		if plan.IsID(id) {
 			waits = "the plan waits for the person to approve it"
 		}
-		p.Error += waits + ", which you cannot do for them: tell them what it would do, and to run `sandpiper approvals approve " +
-			strings.Join(approvals, " ") + "` (or deny), then call resume_execution without an answer"
+		p.Error += waits + ", which you cannot do for them: tell them what it would do, and to " + via.Approve(approvals...) + ", then call resume_execution without an answer"
 	}
 	return p
 }
@@ -232,19 +289,27 @@ func split(open []question.Question) (asked []question.Question, approvals []str
 
 // answered continues an execution that an earlier answer asked about.
 func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
-	id, ok := s.opened(c.home.ID(), c.State)
+	id, asked, expires, ok := s.opened(c.home.ID(), c.State)
 	if !ok {
 		if s.cfg.Audit != nil {
 			s.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: c.home.ID(), Outcome: "unknown_state"})
 		}
 		return redact.Message{}, wire.ErrState
 	}
-	x, err := s.cfg.Runner.Attach(ctx, c.home, id, answers(c.Replies))
+	if !time.Now().Before(expires) { // calling again without it would run the code a second time
+		return redact.Message{}, fault.New(fault.NotFound, "the questions of execution %s have expired", id).
+			WithHint("call resume_execution with execution_id %q", id)
+	}
+	given, unanswered := personal(c.Replies, time.Since(asked))
+	if unanswered { // the client is not asked again
+		c.Ask, c.Require = nil, nil
+	}
+	x, err := s.cfg.Runner.Attach(ctx, c.home, id, given)
 	if kind := fault.KindOf(err); kind == fault.Invalid || kind == fault.NotFound { // ask the open questions again
 		x, err = s.cfg.Runner.Attach(ctx, c.home, id, nil)
 	}
 	if fault.KindOf(err) == fault.NotFound { // started by an earlier daemon
-		return s.again(ctx, c, id, func([]question.Question) (question.Answer, error) { return answers(c.Replies), nil })
+		return s.again(ctx, c, id, func([]question.Question) (question.Answer, error) { return given, nil })
 	}
 	if err != nil {
 		return redact.Message{}, err
@@ -252,19 +317,32 @@ func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
 	return s.follow(ctx, c, x)
 }
 
-// state returns the request state of an execution. It is authenticated and bound to its
-// tenant.
-func (s *Server) state(owner tenant.ID, id string) string { return id + "." + s.mac(owner, id) }
+// state returns the request state of an execution: its id, when its questions expire and the time now, at which the
+// client gets them. It is not secret, but authenticated, and bound to its tenant.
+func (s *Server) state(owner tenant.ID, id string, expires time.Time) string {
+	content := id + "." + strconv.FormatInt(expires.Unix(), 36) + "." + strconv.FormatInt(time.Now().UnixMilli(), 36)
+	return content + "." + s.mac(owner, content)
+}
 
-func (s *Server) mac(owner tenant.ID, id string) string {
+func (s *Server) mac(owner tenant.ID, content string) string {
 	mac := hmac.New(sha256.New, s.key[:])
-	mac.Write([]byte(owner.String() + "\x00" + id))
+	mac.Write([]byte(owner.String() + "\x00" + content))
 	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
 }
 
-func (s *Server) opened(owner tenant.ID, state string) (id string, ok bool) {
-	id, mac, _ := strings.Cut(state, ".")
-	return id, hmac.Equal([]byte(mac), []byte(s.mac(owner, id)))
+// opened returns the content of a request state; ok is false if it was not made for the tenant.
+func (s *Server) opened(owner tenant.ID, state string) (id string, asked, expires time.Time, ok bool) {
+	end := strings.LastIndexByte(state, '.')
+	if end < 0 || !hmac.Equal([]byte(state[end+1:]), []byte(s.mac(owner, state[:end]))) {
+		return "", asked, expires, false
+	}
+	id, times, _ := strings.Cut(state[:end], ".")
+	until, since, _ := strings.Cut(times, ".")
+	seconds, err := strconv.ParseInt(until, 36, 64)
+	if ms, err := strconv.ParseInt(since, 36, 64); err == nil { // absent in the state of an earlier version
+		asked = time.UnixMilli(ms)
+	}
+	return id, asked, time.Unix(seconds, 0), err == nil
 }
 
 func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
@@ -286,13 +364,15 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 		if m, ok, err := s.answerElsewhere(ctx, c, args.ID, args.Answer); ok || err != nil {
 			return m, err
 		}
-		return s.again(ctx, c, args.ID, func(open []question.Question) (question.Answer, error) { return answerTo(open, args.Answer) })
+		return s.again(ctx, c, args.ID, func(open []question.Question) (question.Answer, error) {
+			return answerTo(open, args.Answer, approval.ViaOf(c.home.Approvals))
+		})
 	}
 	open, err := s.cfg.Runner.Questions(c.home, args.ID)
 	if err != nil {
 		return redact.Message{}, err
 	}
-	answer, err := answerTo(open, args.Answer)
+	answer, err := answerTo(open, args.Answer, approval.ViaOf(c.home.Approvals))
 	if err != nil {
 		return redact.Message{}, err
 	}

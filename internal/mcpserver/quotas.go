@@ -13,7 +13,7 @@ func (s *Server) rates(limited func(tenant.ID) bool) func(context.Context, strin
 		return nil
 	}
 	return func(ctx context.Context, caller string) (rates []wire.Rate) {
-		id, err := tenant.Parse(caller)
+		id, err := tenant.ParseStored(caller)
 		if err != nil || !limited(id) {
 			return nil
 		}

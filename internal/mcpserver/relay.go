@@ -8,6 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -28,26 +29,16 @@ func (s *Server) relay() *wire.Relay {
 		"resources/list":           listing(s, (*passthrough.Face).Resources),
 		"resources/templates/list": listing(s, (*passthrough.Face).Templates),
 		"resources/read": passing(s, func(ctx context.Context, v visit, out *redact.Exit, p struct{ URI string }) (any, error) {
-			uri, err := valued(ctx, out.Restorer().Text, redact.ToServer, p.URI)
-			if err != nil {
-				return nil, err
-			}
-			c, err := v.face.Read(ctx, v.home, uri)
+			c, err := v.face.Read(ctx, v.home, out, p.URI)
 			return redact.Message{Body: c, Sources: c.From}, err
 		}),
 		"prompts/list": listing(s, (*passthrough.Face).Prompts),
 		"prompts/get": passing(s, func(ctx context.Context, v visit, out *redact.Exit, p named) (any, error) {
-			for k, v := range p.Arguments {
-				var err error
-				if p.Arguments[k], err = out.Restorer().Text(ctx, redact.ToServer, v); err != nil {
-					return nil, err
-				}
-			}
-			m, err := v.face.Prompt(ctx, v.home, p.Name, p.Arguments)
+			m, err := v.face.Prompt(ctx, v.home, out, p.Name, p.Arguments)
 			return redact.Message{Body: m, Sources: m.From}, err
 		}),
-		"completion/complete": passing(s, func(ctx context.Context, v visit, _ *redact.Exit, c passthrough.Completion) (any, error) {
-			return v.face.Complete(ctx, c)
+		"completion/complete": passing(s, func(ctx context.Context, v visit, out *redact.Exit, c passthrough.Completion) (any, error) {
+			return v.face.Complete(ctx, v.home, out, c)
 		}),
 	}
 	return &wire.Relay{Scope: string(access.Execute), Answers: answers, Versions: func() (v wire.Versions) {
@@ -75,6 +66,8 @@ type relayHandler = func(context.Context, wire.Request) (redact.Redacted, error)
 // passing parses the parameters for f, and redacts its result.
 func passing[P any](s *Server, f func(context.Context, visit, *redact.Exit, P) (any, error)) relayHandler {
 	return func(ctx context.Context, r wire.Request) (redact.Redacted, error) {
+		ctx, release := withShare(ctx, s.cfg.Memory, r.Caller)
+		defer release()
 		return s.visit(ctx, r.Caller, func(home *home.Home, out *redact.Exit) (any, error) {
 			var p P
 			if err := json.Unmarshal(r.Params, &p); err != nil {
@@ -109,6 +102,8 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, e
 		}
 		span.End(outcome)
 	}()
+	ctx, release := withShare(ctx, s.cfg.Memory, r.Caller)
+	defer release()
 	var p struct {
 		Name      string
 		Arguments json.RawMessage
@@ -117,12 +112,19 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, e
 		return redact.Redacted{}, err
 	}
 	return s.visitWith(ctx, r.Caller, redact.NewModelInput(p.Arguments), func(home *home.Home, out *redact.Exit) (any, error) {
+		if approval.ViaOf(home.Approvals) == approval.ViaOperator {
+			r.Ask = nil
+		}
 		a, err := s.face(home, r.Subset).Call(ctx, home, out, passthrough.Call{
-			Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, out, r), Ask: s.passQuestion(p.Name, out, r), Approve: s.passApproval(out, r),
+			Name: p.Name, Args: p.Arguments, Progress: s.passProgress(ctx, out, r), Ask: s.passQuestion(p.Name, out, r), Approve: s.passApproval(out, r), Client: r.Client,
 		})
 		if err != nil && !errors.Is(err, passthrough.ErrNoTool) {
 			s.complain(p.Name, err)
-			a, err = passthrough.Failure(sentence(err)), nil
+			text := s.cfg.commands(r.Caller, r.Origin, r.Own).Complete(sentence(err))
+			if w, ok := errors.AsType[*approval.Waiting](err); ok {
+				return redact.Message{Body: passthrough.Waiting(a, p.Name, w.ID, text)}, nil
+			}
+			a, err = passthrough.Failure(text), nil
 		}
 		return redact.Message{Body: a, Sources: a.From}, err
 	})
@@ -165,8 +167,7 @@ func (s *Server) passQuestion(name string, out *redact.Exit, r wire.Request) fun
 			s.cfg.Log.Debug("the client could not be asked", "error", err)
 			return passthrough.Reply{}, fault.Wrap(fault.Unavailable, err, "the client did not show it")
 		}
-		content, err := out.Restorer().Text(ctx, redact.ToServer, string(replies["q"].Content))
-		return passthrough.Reply{Action: passthrough.Action(replies["q"].Action), Content: json.RawMessage(content)}, err
+		return passthrough.Reply{Action: passthrough.Action(replies["q"].Action), Content: replies["q"].Content}, nil
 	}
 }
 
@@ -177,11 +178,14 @@ func (s *Server) passApproval(out *redact.Exit, r wire.Request) func(context.Con
 		return nil
 	}
 	return func(ctx context.Context, a passthrough.Approval) (passthrough.Reply, error) {
-		text, err := out.RevealToPerson(ctx, a.Text)
+		text, err := out.RevealToPerson(ctx, withAsker(a.Text, a.Asker))
 		if err != nil {
 			return passthrough.Reply{}, err
 		}
 		replies, err := r.Ask(ctx, []wire.Question{{ID: a.ID, Text: text, Schema: a.Schema}})
+		if err == nil && replies[a.ID].Action == wire.Cancel {
+			err = errUnanswered
+		}
 		if err != nil {
 			s.cfg.Log.Debug("the client could not be asked", "error", err)
 			return passthrough.Reply{}, fault.Wrap(fault.Unavailable, err, "the client did not show it")

@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill/folder"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
@@ -68,7 +69,12 @@ func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.Mode
 	v, err := f(home, out)
 	var redacted redact.Redacted
 	if err == nil {
-		redacted, err = out.Redact(kept, v)
+		m, ok := v.(redact.Message)
+		if !ok {
+			m.Body = v
+		}
+		m.Protocol = true
+		redacted, err = out.Redact(kept, m)
 	}
 	if err != nil {
 		err = refused(kept, out, err)
@@ -121,12 +127,12 @@ func parseAddress(uri string) (address, error) {
 	if rest, ok := strings.CutPrefix(uri, fileScheme); ok {
 		name, err := url.PathUnescape(rest)
 		if err != nil {
-			return address{}, fault.New(fault.Invalid, "%.80q is not a URI: %% must be followed by two hexadecimal digits", uri)
+			return address{}, fault.New(fault.Invalid, "%s is not a URI: %% must be followed by two hexadecimal digits", fault.Quoted(uri))
 		}
 		name = strings.TrimPrefix(name, "/")
 		return address{file: name}, workspace.CheckName(name)
 	}
-	return address{}, fault.New(fault.NotFound, "there is no resource %.80q: resources are %sNAME and %sPATH", uri, skillScheme, fileScheme)
+	return address{}, fault.New(fault.NotFound, "there is no resource %s: resources are %sNAME and %sPATH", fault.Quoted(uri), skillScheme, fileScheme)
 }
 
 // fileURI escapes all URI delimiters in a path.
@@ -139,6 +145,8 @@ func fileURI(path string) string {
 }
 
 func (s *Server) readResource(ctx context.Context, caller, uri string) (redact.Redacted, error) {
+	ctx, release := withShare(ctx, s.cfg.Memory, caller)
+	defer release()
 	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
 		uri, err := valued(ctx, out.Restorer().Name, redact.ToFile, uri)
 		if err != nil {
@@ -155,16 +163,13 @@ func (s *Server) readResource(ctx context.Context, caller, uri string) (redact.R
 			found, err := home.Skills.Find(ctx, a.skill, 0)
 			return wire.Content{URI: uri, MIME: pythonType, Text: &found.Code}, err
 		}
-		return readFile(ctx, home, uri, a.file)
+		return readFile(ctx, home, out, uri, a.file)
 	})
 }
 
-// brackets are the brackets of tokens, as clients escape them.
-var brackets = strings.NewReplacer("%5B", "[", "%5b", "[", "%5D", "]", "%5d", "]", "%7E", "~", "%7e", "~")
-
 // valued returns a URI with tokens replaced by values.
 func valued(ctx context.Context, inward func(ctx context.Context, to, text string) (string, error), to, uri string) (string, error) {
-	plain := brackets.Replace(uri)
+	plain := redact.UnescapeTokens(uri)
 	value, err := inward(ctx, to, plain)
 	if value == plain {
 		return uri, err
@@ -172,19 +177,26 @@ func valued(ctx context.Context, inward func(ctx context.Context, to, text strin
 	return value, err
 }
 
-func readFile(ctx context.Context, home *home.Home, uri, name string) (wire.Content, error) {
+func readFile(ctx context.Context, home *home.Home, out *redact.Exit, uri, name string) (wire.Content, error) {
+	if err := holdFile(ctx, home, name, maxResource); err != nil {
+		return wire.Content{}, err
+	}
 	p, err := home.Workspace.Read(ctx, name, 0, maxResource)
 	if err != nil {
 		return wire.Content{}, err
 	}
 	if p.Size > maxResource {
-		return wire.Content{}, fault.New(fault.Exhausted, "%.80q has %d bytes, and a resource is read whole, up to %d", name, p.Size, maxResource).
+		return wire.Content{}, fault.New(fault.Exhausted, "%s has %d bytes, and a resource is read whole, up to %d", fault.Quoted(name), p.Size, maxResource).
 			WithHint("read_workspace_file reads it in pages, and code in execute_code all of it")
 	}
 	c := wire.Content{URI: uri, MIME: contentType(name, p.Content)}
-	if utf8.Valid(p.Content) {
+	u, isWide := encoded.UnicodeOf(p.Content)
+	switch {
+	case isWide && !hidesPrivate(out, p):
+		c.Text = new(u.Decode(p.Content))
+	case utf8.Valid(p.Content):
 		c.Text = new(string(p.Content))
-	} else {
+	default:
 		c.Blob = p.Content
 	}
 	return c, nil
@@ -238,7 +250,7 @@ func (s *Server) listResources(ctx context.Context, caller, cursor string) (reda
 		if err != nil {
 			return nil, err
 		}
-		return pageOf(ctx, home, all, string(after)), nil
+		return pageOf(ctx, home, all, escapedURI(string(after))), nil
 	})
 }
 
@@ -285,7 +297,23 @@ func pageOf(ctx context.Context, home *home.Home, all []wire.Resource, after str
 		}
 	}
 	if end < len(all) {
-		l.Next = base64.RawURLEncoding.EncodeToString([]byte(all[end-1].URI))
+		l.Next = base64.RawURLEncoding.EncodeToString([]byte(plainURI(all[end-1].URI)))
 	}
 	return l
+}
+
+// plainURI returns the URI of a file with its path as it is, in which names are found and redacted.
+func plainURI(uri string) string {
+	if plain, err := url.PathUnescape(uri); err == nil && strings.HasPrefix(uri, fileScheme) {
+		return plain
+	}
+	return uri
+}
+
+// escapedURI is the reverse of plainURI.
+func escapedURI(uri string) string {
+	if path, ok := strings.CutPrefix(uri, fileScheme); ok {
+		return fileURI(path)
+	}
+	return uri
 }

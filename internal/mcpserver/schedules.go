@@ -3,10 +3,14 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -28,6 +32,13 @@ type Schedule struct {
 	Last      *ScheduleRun     `json:"last,omitempty"`
 	Passed    *ScheduleRun     `json:"skipped,omitempty"` // a due time after that of Last without a run
 	Waiting   int              `json:"waiting,omitempty"` // runs that wait for an earlier one
+	PutBack   *ClockPutBack    `json:"clock_put_back,omitempty"`
+}
+
+// ClockPutBack is the last time at which a schedule noticed that the clock had been put back.
+type ClockPutBack struct {
+	At time.Time `json:"at"`
+	By float64   `json:"by_seconds"` // at least
 }
 
 // ScheduleRun describes a run of a schedule.
@@ -36,6 +47,41 @@ type ScheduleRun struct {
 	Execution string    `json:"execution_id,omitempty"`
 	Outcome   string    `json:"outcome"` // started, completed, failed, cancelled, interrupted, unknown, skipped or missed
 	Ended     time.Time `json:"ended,omitzero"`
+	Error     string    `json:"error,omitempty"` // why it failed, added by AddReasons, or was not run
+}
+
+// AddReasons adds to the last run of each schedule why it failed, while its result is kept.
+func AddReasons(ctx context.Context, h *home.Home, list []Schedule) error {
+	for _, s := range list {
+		if s.Last == nil || s.Last.Execution == "" {
+			continue
+		}
+		e, err := h.Background.Find(ctx, s.Last.Execution)
+		if fault.KindOf(err) == fault.NotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		var r reply.Result
+		if e.State == journal.Ended && e.Outcome != journal.Succeeded && e.Outcome != journal.Cancelled && json.Unmarshal(e.Result, &r) == nil {
+			s.Last.Error = Reason(r.ErrorType, r.Error)
+		}
+	}
+	return nil
+}
+
+// Reason returns the first line of why an execution failed, with the type of the error.
+func Reason(kind, message string) string {
+	const most = 200 // bytes
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	if kind != "" && !strings.HasPrefix(line, kind) {
+		line = strings.TrimSuffix(kind+": "+line, ": ")
+	}
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most], "") + "…"
+	}
+	return line
 }
 
 // Schedules describes schedules.
@@ -70,9 +116,19 @@ func Schedules(all []schedule.Schedule) []Schedule {
 			one.Next = s.Next.In(zone)
 		}
 		one.Last, one.Passed = run(s.Last, zone), run(s.Passed, zone)
+		if p := s.PutBack; p != nil {
+			one.PutBack = &ClockPutBack{p.At.In(zone), p.By.Seconds()}
+		}
 		list = append(list, one)
 	}
 	return list
+}
+
+// notRun says why a due time has no execution, by outcome.
+var notRun = map[string]string{
+	schedule.Skipped: "the run before it had not ended",
+	schedule.Passed:  "no daemon was running",
+	"failed":         "its execution could not be created: the log of the daemon has the reason",
 }
 
 func run(r *schedule.Run, zone *time.Location) *ScheduleRun {
@@ -80,6 +136,9 @@ func run(r *schedule.Run, zone *time.Location) *ScheduleRun {
 		return nil
 	}
 	d := &ScheduleRun{Due: r.Due.In(zone), Execution: r.Execution, Outcome: r.State}
+	if r.Execution == "" {
+		d.Error = notRun[r.State]
+	}
 	if !r.Ended.IsZero() {
 		d.Ended = r.Ended.In(zone)
 	}
@@ -138,9 +197,9 @@ func (s *Server) createSchedule(ctx context.Context, c call) (redact.Message, er
 	}
 	spec := schedule.Spec{Name: args.Name, Skill: args.Skill, Workflow: args.Workflow, Cron: args.Cron, TimeZone: args.Zone, OnOverlap: args.Overlap, OnMissed: args.Missed}
 	if args.Every != "" {
-		every, err := time.ParseDuration(args.Every)
+		every, err := clock.ParseDuration(args.Every)
 		if err != nil {
-			return redact.Message{}, fault.New(fault.Invalid, "every is %.40q; it must be a time such as 90s, 10m or 24h", args.Every)
+			return redact.Message{}, fault.New(fault.Invalid, "every is %.40q; it must be a time such as 90s, 10m or 1d", args.Every)
 		}
 		spec.Every = every
 	}
@@ -155,7 +214,7 @@ func (s *Server) createSchedule(ctx context.Context, c call) (redact.Message, er
 	if err != nil {
 		return redact.Message{}, err
 	}
-	permit := tool.Call{Ref: createScheduleRef, Session: *c.session, Args: shown, Approve: s.askApproval(c)}
+	permit := tool.Call{Ref: createScheduleRef, Session: *c.session, Args: shown, Approve: s.askApproval(c), Origin: tool.Origin{Client: c.Client}}
 	made, err := s.cfg.Schedules.CreateSchedule(ctx, c.home, spec, permit)
 	if err != nil {
 		return redact.Message{}, err
@@ -170,7 +229,7 @@ func (s *Server) askApproval(c call) func(context.Context, tool.Approval) (tool.
 		return nil
 	}
 	return func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
-		text, err := c.exit().RevealToPerson(ctx, a.Text)
+		text, err := c.exit().RevealToPerson(ctx, withAsker(a.Text, a.Asker))
 		if err != nil {
 			return tool.Reply{}, err
 		}
@@ -187,7 +246,11 @@ func (s *Server) listSchedules(ctx context.Context, c call) (redact.Message, err
 		return redact.Message{}, err
 	}
 	all, err := s.cfg.Schedules.ListSchedules(ctx, c.home)
-	return redact.Message{Body: map[string]any{"success": true, "count": len(all), "schedules": Schedules(all)}}, err
+	list := Schedules(all)
+	if err == nil {
+		err = AddReasons(ctx, c.home, list)
+	}
+	return redact.Message{Body: map[string]any{"success": true, "count": len(all), "schedules": list}}, err
 }
 
 func (s *Server) deleteSchedule(ctx context.Context, c call) (redact.Message, error) {

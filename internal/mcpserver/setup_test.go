@@ -15,9 +15,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	toolpkg "github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -104,7 +106,13 @@ func newServerFor(t testing.TB, data string, profile mcpserver.Profile, cfg exec
 func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution.Config) *mcpserver.Server {
 	t.Helper()
 	process := journal.NewProcess(filepath.Join(data, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
-	homes, err := home.Open(t.Context(), home.Config{Root: data, Process: process})
+	master, err := vault.OpenMaster(t.Context(), "file", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	homes, err := home.Open(t.Context(), home.Config{Root: data, Process: process, Vault: func(id tenant.ID, db *store.DB) *vault.Vault {
+		return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +133,12 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	}
 	face.Version, face.Python, face.Tenant, face.Tenants, face.Runner = "v1.2.3", "3.14.6", tenant.Local, homes, runner
 	face.Privacy = cmp.Or(face.Privacy, rules)
-	face.Find, face.Servers = finder(t, filepath.Join(data, "catalog")), func() []string { return manyServers }
+	face.Servers = func() []string { return manyServers }
+	if face.Find == nil {
+		face.Find = finder(t, filepath.Join(data, "catalog"))
+	} else {
+		face.Servers = func() []string { return lookup.ConnectedTo(face.Find).Modules }
+	}
 	face.Sandbox = func(context.Context, tenant.ID) (string, error) { return "fake", nil }
 	var s *mcpserver.Server
 	if face.Flows, err = workflow.New(workflow.Config{Runner: runner, IsTool: func(name string) bool { return s.HasTool(name) }}); err != nil {

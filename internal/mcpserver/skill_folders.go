@@ -66,7 +66,7 @@ func (s *Server) getSkillFolder(ctx context.Context, caller, uri string) (redact
 		rest, ok := strings.CutPrefix(uri, skillScheme)
 		dir, ok2 := strings.CutSuffix(rest, "/"+folder.Manifest)
 		if !ok || !ok2 {
-			return nil, fault.New(fault.Invalid, "%.80q is not the URI of a skill: use %sNAME/%s", uri, skillScheme, folder.Manifest)
+			return nil, fault.New(fault.Invalid, "%s is not the URI of a skill: use %sNAME/%s", fault.Quoted(uri), skillScheme, folder.Manifest)
 		}
 		name, err := skillOf(ctx, home, dir)
 		if err != nil {
@@ -128,7 +128,7 @@ func readSkillFile(ctx context.Context, home *home.Home, uri string, a address) 
 			return skillContent(uri, file), nil
 		}
 	}
-	return wire.Content{}, fault.New(fault.NotFound, "skill %q has no file %.80q", a.folder, a.path)
+	return wire.Content{}, fault.New(fault.NotFound, "skill %q has no file %s", a.folder, fault.Quoted(a.path))
 }
 
 // skillOf returns the name of the skill whose folder has a name.
@@ -147,7 +147,7 @@ func skillOf(ctx context.Context, home *home.Home, dir string) (string, error) {
 			return m.Name, nil
 		}
 	}
-	return "", fault.New(fault.NotFound, "there is no skill %.80q", dir)
+	return "", fault.New(fault.NotFound, "there is no skill %s", fault.Quoted(dir))
 }
 
 // moduleOf returns the path of the module of a skill in the workspace.

@@ -12,7 +12,7 @@ func (s *Server) skillTools() []builtin {
 	name := param{name: "name", kind: text, required: true, names: skillNames}
 	return []builtin{{
 		name: "save_skill", profile: Standard,
-		about: "Save or replace functions for `from skills import name`.",
+		about: "Save or replace a function for `from skills import NAME`.",
 		params: []param{
 			{name: "name", kind: text, required: true, about: "An identifier", names: skillNames},
 			{name: "code", kind: text, required: true},
@@ -71,6 +71,11 @@ func (s *Server) saveSkill(ctx context.Context, c call) (redact.Message, error) 
 			return redact.Message{}, err
 		}
 	}
+	if before, err := c.home.Skills.Find(ctx, args.Name, 0); err == nil {
+		if err := checkBack(c.exit(), "the code of skill "+args.Name, before.Code, args.Code); err != nil {
+			return redact.Message{}, err
+		}
+	}
 	d := skill.Draft{Name: args.Name, Code: args.Code, Description: args.Description, Tags: args.Tags}
 	if d, err = s.cfg.Runner.CheckSkill(ctx, c.home, c.Subset, d, tokens); err != nil {
 		return redact.Message{}, err
@@ -78,7 +83,7 @@ func (s *Server) saveSkill(ctx context.Context, c call) (redact.Message, error) 
 	if _, err := c.home.Skills.Save(ctx, d); err != nil {
 		return redact.Message{}, err
 	}
-	return did("Skill '%s' saved", args.Name)
+	return did("%s", skill.Saved(args.Name, args.Code))
 }
 
 func (s *Server) loadSkill(ctx context.Context, c call) (redact.Message, error) {

@@ -15,7 +15,7 @@ func (s *Server) stateTools() []builtin {
 	return []builtin{{
 		name: "save_state", profile: Full,
 		about:  "Save a small JSON value by name. Code has save_state(name, value, version=None) too.",
-		params: []param{{name: "state_data", kind: anything, required: true}, name},
+		params: []param{{name: "state_data", kind: anything, required: true, most: state.MaxBytes}, name},
 		hints:  wire.Hints{Destructive: true, Idempotent: true},
 		run:    s.saveState,
 	}, {
@@ -42,8 +42,12 @@ func (s *Server) saveState(ctx context.Context, c call) (redact.Message, error) 
 	if err != nil {
 		return redact.Message{}, err
 	}
-	if _, err := c.home.States.Put(ctx, state.Draft{Name: args.Name, Value: value}); err != nil {
+	draft := state.Draft{Name: args.Name, Value: value}
+	if _, err := c.home.States.Put(ctx, draft); err != nil {
 		return redact.Message{}, err
+	}
+	if draft.Deletes() {
+		return did("State '%s' deleted", args.Name)
 	}
 	return did("State '%s' saved", args.Name)
 }

@@ -68,7 +68,7 @@ type StatsRegistry struct {
 type StatsTokens struct {
 	Direct        int64   `json:"direct"` // definitions, and data kept in the sandbox
 	Spent         int64   `json:"spent"`  // Sandpiper's tools, and their calls and answers
-	Saved         float64 `json:"saved"`  // share of Direct
+	Saved         float64 `json:"saved"`  // share of Direct; 0 while Spent is more
 	Definitions   int64   `json:"definitions"`
 	Inside        int64   `json:"inside"`
 	ToolCalls     int64   `json:"tool_calls"` // by code
@@ -163,20 +163,26 @@ func modelUse(ctx context.Context, home *home.Home) (*StatsModel, error) {
 	return &StatsModel{Requests: u.Requests, Input: u.Input, Output: u.Output, Cost: u.Cost, Hours: 24}, nil
 }
 
+// savedShare returns the share of direct that is saved: 0 if more was spent, as by a few calls of
+// a small catalog.
+func savedShare(direct, spent int64) float64 {
+	if spent >= direct {
+		return 0
+	}
+	return math.Round(1000*(1-float64(spent)/float64(direct))) / 1000
+}
+
 func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, error) {
 	r, err := home.Usage.Find(ctx, "")
 	if err != nil {
 		return nil, err
 	}
 	theirs, ours := s.cfg.Find.For(catalog.Viewer{Tenant: home.ID()}).Tokens(), s.listTokens(home.ID())
-	t := &StatsTokens{
+	return &StatsTokens{
 		Direct: r.Conversations*theirs + r.Saved, Spent: r.Conversations*ours + r.Spent, Definitions: theirs,
 		Inside: r.Saved, ToolCalls: r.Calls, Conversations: r.Conversations, Estimated: r.Estimated,
-	}
-	if t.Direct > 0 {
-		t.Saved = math.Round(1000*(1-float64(t.Spent)/float64(t.Direct))) / 1000
-	}
-	return t, nil
+		Saved: savedShare(r.Conversations*theirs+r.Saved, r.Conversations*ours+r.Spent),
+	}, nil
 }
 
 // listTokens counts the tokens of the tools that a tenant is offered.

@@ -8,10 +8,10 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -66,8 +66,9 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 		return t, err
 	}
 	exit := s.ownExit(h)
+	commands := s.cfg.commands(h.ID().String(), "", false)
 	t = wire.Task{ID: b.ID, Status: wire.TaskWorking, Created: b.Created, Changed: b.Changed}
-	text := b.Hint
+	text := commands.Complete(b.Hint)
 	if b.Progress != nil {
 		text = strings.TrimPrefix(text+"; "+b.Progress.Message, "; ")
 	}
@@ -79,7 +80,7 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 		t.Status = wire.TaskCancelled
 	case b.Ended && b.Reply != nil && b.State != string(journal.Interrupted):
 		t.Status = wire.TaskCompleted
-		m := message(*b.Reply)
+		m := message(*b.Reply, commands)
 		m.CountTokens = true
 		res, err := exit.Redact(ctx, m)
 		if err != nil {
@@ -88,9 +89,12 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 		t.Result = &res
 	case b.Ended:
 		t.Status, t.Failure = wire.TaskFailed, "the execution was "+b.State
-	case len(b.Questions) > 0 && asks:
-		t.Status = wire.TaskInput
-		if t.Questions, err = redactQuestions(ctx, exit, b.Questions); err != nil {
+	case len(b.Questions) > 0 && asks && approval.ViaOf(h.Approvals) != approval.ViaOperator:
+		open := s.shown.show(id, b.Questions)
+		if len(open) > 0 {
+			t.Status = wire.TaskInput
+		}
+		if t.Questions, err = redactQuestions(ctx, exit, open); err != nil {
 			return t, err
 		}
 	}
@@ -112,14 +116,10 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 	if err != nil {
 		return err
 	}
-	given := question.Answer{}
-	for qid, a := range answers(replies) {
-		for _, q := range open {
-			if q.ID == qid {
-				given[qid] = a
-			}
-		}
+	if approval.ViaOf(h.Approvals) == approval.ViaOperator {
+		return fault.New(fault.Denied, "questions are not answered by a client, since approvals.via is operator")
 	}
+	given := s.shown.personal(id, open, replies)
 	if len(given) == 0 {
 		return nil
 	}

@@ -114,7 +114,7 @@ func (t *runningTask) solve(ctx context.Context, args taskArgs) (redact.Message,
 		return redact.Message{}, err
 	}
 	of := task.Task{
-		Query: query, Home: t.call.home, Exit: t.call.modelExit(), Request: execution.Request{Subset: t.call.Subset, SessionID: args.Session},
+		Query: query, Home: t.call.home, Exit: t.call.modelExit(), Request: execution.Request{Subset: t.call.Subset, Client: t.call.Client, SessionID: args.Session},
 		Progress: func(message string) { t.server.progress(ctx, t.call, execution.Progress{Message: message}) },
 		Run:      t.run,
 	}
@@ -133,7 +133,7 @@ func (t *runningTask) solve(ctx context.Context, args taskArgs) (redact.Message,
 	}
 	m := redact.Message{Body: result, Failed: !result.Success}
 	if last := result.Last; last != nil {
-		m = message(*last)
+		m = message(*last, t.call.commands)
 		m.Body = result
 	}
 	return m, nil

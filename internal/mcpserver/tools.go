@@ -3,8 +3,6 @@ package mcpserver
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -18,22 +16,23 @@ func (s *Server) toolTools() []builtin {
 	if s.cfg.Find == nil {
 		return nil
 	}
-	category := param{name: "category", kind: text, names: categoryNames}
+	category := param{name: "category", kind: text, names: categoryNames, rare: true}
 	return []builtin{{
 		name: "search_tools", profile: Lean,
 		about: "Find tools by purpose.",
 		params: []param{
-			{name: "query", kind: text, required: true},
+			{name: "query", kind: textOrTexts, required: true},
 			category,
-			{name: "detail_level", kind: text, values: []string{lookup.Lines, lookup.Name, lookup.Summary, lookup.Full}, fallback: lookup.Lines},
-			{name: "max_results", kind: integer},
+			{name: "detail_level", kind: text, values: []string{lookup.Lines, lookup.Name, lookup.Summary, lookup.Full}},
+			{name: "max_results", kind: integer, rare: true},
 		},
 		hints: wire.Hints{ReadOnly: true, Idempotent: true},
+		load:  true,
 		run:   s.searchTools,
 	}, {
 		name: "get_tool_definition", profile: Lean,
 		about:  "Describe tools in full.",
-		params: []param{{name: "tool_name", kind: textOrTexts, required: true, about: "TOOL or SERVER.TOOL", names: toolNames}, category, {name: "schemas", kind: boolean}},
+		params: []param{{name: "tool_name", kind: textOrTexts, required: true, names: toolNames}, category, {name: "schemas", kind: boolean, rare: true}},
 		hints:  wire.Hints{ReadOnly: true, Idempotent: true},
 		run:    s.toolDefinition,
 	}, {
@@ -57,19 +56,20 @@ func (s *Server) toolTools() []builtin {
 
 // find returns the Finder of the caller.
 func (s *Server) find(c call) *lookup.Finder {
-	return s.cfg.Find.For(catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}).WithSkills(c.home.Skills).WithUses(c.home.Learned)
+	return lookup.WithShapes(s.cfg.Find.For(catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}).WithSkills(c.home.Skills).WithUses(c.home.Learned), c.home.Shapes)
 }
 
 func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error) {
 	var args struct {
-		Query, Category string
-		Detail          string   `json:"detail_level"`
-		Most            *float64 `json:"max_results"`
+		Query    lookup.Words
+		Category string
+		Detail   string   `json:"detail_level"`
+		Most     *float64 `json:"max_results"`
 	}
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	q := lookup.Query{Text: args.Query, Category: args.Category, Detail: cmp.Or(args.Detail, lookup.Lines), Limit: 20}
+	q := lookup.Query{Text: string(args.Query), Category: args.Category, Detail: cmp.Or(args.Detail, lookup.Lines), Limit: 20}
 	if args.Most != nil {
 		if q.Limit = int(toInt64(*args.Most)); q.Limit == 0 { // 0 means the default in a Query
 			return redact.Message{}, fault.New(fault.Invalid, "max_results is 0; it must be at least 1")
@@ -111,31 +111,4 @@ func (s *Server) serverTools(ctx context.Context, c call) (redact.Message, error
 	}
 	list, err := s.find(c).ServerTools(ctx, args.Server)
 	return redact.Message{Body: list}, err
-}
-
-// mostNamed is the maximum number of servers in the description of execute_code.
-const (
-	mostNamed     = 12
-	mostNamedLean = 4
-)
-
-// aboutServers describes the server modules.
-func aboutServers(p Profile, names []string) string {
-	switch {
-	case len(names) == 0:
-		return ""
-	case p == Lean:
-		return "\nMCP tools are functions: search_tools, then `from servers." + names[0] + " import TOOL`. Servers: " + some(names, mostNamedLean) + "."
-	}
-	return "\nMCP tools are functions, found by search_tools: `from servers." + names[0] + " import TOOL`; failures raise ToolError. " +
-		"parallel(lambda: f(…), …) calls several at once. Servers: " + some(names, mostNamed) + "."
-}
-
-// some lists the first names, and the number of the others.
-func some(names []string, most int) string {
-	list := strings.Join(names[:min(most, len(names))], ", ")
-	if more := len(names) - most; more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	return list
 }

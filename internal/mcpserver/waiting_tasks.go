@@ -79,7 +79,7 @@ func (s *Server) startTask(ctx context.Context, c call, args taskArgs) (redact.M
 
 // continueTask continues the task of an earlier answer with the answer of the client's model.
 func (s *Server) continueTask(ctx context.Context, c call) (redact.Message, error) {
-	id, ok := s.opened(c.home.ID(), c.State)
+	id, _, _, ok := s.opened(c.home.ID(), c.State) // an expired one has no task any more
 	if !ok || c.RequireSample == nil {
 		return redact.Message{}, wire.ErrState
 	}
@@ -111,7 +111,7 @@ func (w *waitingTask) advance(ctx context.Context, c call) (redact.Message, erro
 		w.abandon()
 		return redact.Message{}, err
 	}
-	return redact.Message{Body: ""}, c.RequireSample(prompt, w.server.state(w.owner, id))
+	return redact.Message{Body: ""}, c.RequireSample(prompt, w.server.state(w.owner, id, time.Now().Add(taskWait)))
 }
 
 // abandon ends a task whose client does not call again.

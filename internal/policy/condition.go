@@ -1,13 +1,17 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"regexp/syntax"
 	"strings"
 	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/overloads"
 	"cel.dev/cel-go/common/types"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -18,7 +22,7 @@ import (
 type condition struct {
 	program  cel.Program
 	partial  cel.Program // the same expression, for variables that are unknown
-	loops    bool        // its cost is not bounded by its length
+	loops    bool        // its cost is not bounded by its length and that of the arguments
 	usesTool bool        // it reads a variable tool.…
 	never    bool        // it is false for every call
 }
@@ -53,10 +57,15 @@ func compileCondition(text string) (*condition, error) {
 		return nil, fault.New(fault.Invalid, "has a condition (when) that is %s; it must be true or false", t)
 	}
 	c := &condition{}
+	var wrong error
 	ast.PostOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		c.loops = c.loops || e.Kind() == ast.ComprehensionKind
+		c.loops = c.loops || e.Kind() == ast.ComprehensionKind || joins(e)
+		wrong = cmp.Or(wrong, checkPattern(e))
 		c.usesTool = c.usesTool || e.Kind() == ast.IdentKind && strings.HasPrefix(e.AsIdent(), "tool.")
 	}))
+	if wrong != nil {
+		return nil, wrong
+	}
 	opts := []cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}
 	if c.loops { // tracking the cost triples the time of an evaluation
 		opts = append(opts, cel.CostLimit(maxCost), cel.InterruptCheckFrequency(interruptInterval))
@@ -73,6 +82,37 @@ func compileCondition(text string) (*condition, error) {
 	}
 	c.never = v == types.False
 	return c, nil
+}
+
+// joins reports whether an expression joins texts or lists.
+func joins(e ast.Expr) bool {
+	return e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Add
+}
+
+// maxPattern limits the instructions of a regular expression: the time for a text is proportional
+// to them, and is not interrupted.
+const maxPattern = 1000
+
+// checkPattern returns an error for the pattern of a call of matches that is not in the condition, or
+// too large.
+func checkPattern(e ast.Expr) error {
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != overloads.Matches {
+		return nil
+	}
+	args := e.AsCall().Args()
+	last := args[len(args)-1]
+	if last.Kind() != ast.LiteralKind {
+		return fault.New(fault.Invalid, "has a condition (when) with a pattern of matches that is no literal; write the pattern in the condition")
+	}
+	text, _ := last.AsLiteral().Value().(string)
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil // is reported by CEL
+	}
+	if prog, err := syntax.Compile(parsed.Simplify()); err == nil && len(prog.Inst) > maxPattern {
+		return fault.New(fault.Invalid, "has a condition (when) with the pattern %.60q of matches, which is too large; use a shorter one, with smaller repetitions", text)
+	}
+	return nil
 }
 
 // compileError reports up to three errors in an expression, with their locations.

@@ -78,6 +78,14 @@ type QuickCaller interface {
 	CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error)
 }
 
+// HoldingHost is an optional ability of a Host: a result takes memory that is limited until it
+// is sent.
+type HoldingHost interface {
+	// CallHeld is Call. release, which may be called several times and also after an error, tells
+	// that the result is not needed any more.
+	CallHeld(ctx context.Context, method string, args []byte) (result []byte, release func(), err error)
+}
+
 // ClockRecorder is an optional ability of a Host: it receives the clock readings
 // of code with a Seed, in nanoseconds since 1970, in the order read. Readings
 // arrive before the Call that the code made after them. Readings replayed from

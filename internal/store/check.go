@@ -94,9 +94,13 @@ func (d *DB) quickCheck(ctx context.Context) error {
 	return err
 }
 
-func damagedFault(err error) error {
-	return fault.Wrap(fault.Internal, err, "the database is damaged").
-		WithHint("restore it from a backup, or move its directory away to start with an empty database")
+// checkFiles fails if the database at path, or its write-ahead log, is missing or damaged. It
+// changes neither.
+func checkFiles(ctx context.Context, path string) error {
+	if err := errors.Join(checkFileExists(path), checkLog(path+"-wal")); err != nil {
+		return err
+	}
+	return checkEnd(ctx, path)
 }
 
 // checkFileExists fails if the database file at path is missing but its write-ahead
@@ -107,17 +111,17 @@ func checkFileExists(path string) error {
 		return nil
 	}
 	if fi, err := os.Lstat(path + "-wal"); err == nil && fi.Size() > 0 {
-		return fault.New(fault.Internal, "the database %s is missing, but its write-ahead log exists", filepath.Base(path)).
+		return proven(nil, "the database %s is missing, but its write-ahead log exists", filepath.Base(path)).
 			WithHint("restore both from a backup, or move their directory away to start with an empty database")
 	}
 	return nil
 }
 
-// Schema returns the definitions of all tables, indexes, triggers and views.
+// Schema returns the definitions of all tables, indexes, triggers and views, without those of this package.
 func (d *DB) Schema(ctx context.Context) (text string, err error) {
 	err = d.View(ctx, func(tx *Tx) error {
 		return tx.QueryRowContext(ctx, `SELECT coalesce(group_concat(type || char(10) || name || char(10) || coalesce(sql, ''), char(10)), '')
-			FROM (SELECT type, name, sql FROM sqlite_schema WHERE name <> 'sqlite_stat1' ORDER BY type, name)`).Scan(&text)
+			FROM (SELECT type, name, sql FROM sqlite_schema WHERE name <> 'sqlite_stat1' AND sql IS NOT ? ORDER BY type, name)`, commitsTable).Scan(&text)
 	})
 	return text, err
 }

@@ -46,8 +46,15 @@ func explain(err error) error {
 	if err == nil || isFault(err) {
 		return err
 	}
-	if extendedCode(err) == sqlite3.SQLITE_IOERR_SHMSIZE { // no space for the -shm file
+	switch extendedCode(err) {
+	case sqlite3.SQLITE_IOERR_SHMSIZE: // no space for the -shm file
 		return diskFullFault(err)
+	case sqlite3.SQLITE_IOERR_IN_PAGE: // a page of the -shm file has no space on the disk, or it cannot be read
+		return fault.Wrap(fault.Exhausted, err, "the disk of the database is full or failed").
+			WithHint("free space on the disk of the data directory, or check it; changes confirmed before are safe")
+	case sqlite3.SQLITE_IOERR_SHORT_READ:
+		return fault.Wrap(fault.Unavailable, err, "a file of the database is shorter than it has to be").
+			WithHint("stop other programs that change it, and check it with: `sandpiper doctor --data`")
 	}
 	switch code(err) {
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
@@ -62,7 +69,8 @@ func explain(err error) error {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return fault.Wrap(fault.Unavailable, err, "the database was busy for more than 5 seconds; try again")
 	case sqlite3.SQLITE_IOERR:
-		return fault.Wrap(fault.Unavailable, err, "the disk failed while the database was read or written")
+		return fault.Wrap(fault.Unavailable, err, "the disk failed while the database was read or written").
+			WithHint("check the disk of the data directory; changes confirmed before are safe")
 	}
 	return err
 }
@@ -87,4 +95,18 @@ func diskFullFault(err error) error {
 func readOnlyFault(err error) error {
 	return fault.Wrap(fault.Unavailable, err, "the database cannot be written: its file or directory is read-only").
 		WithHint("the data directory must belong to the user that runs Sandpiper and be writable")
+}
+
+// ErrDamaged is in the chain of an error if a check has proved that a database, or its log, is damaged
+// or incomplete.
+var ErrDamaged = errors.New("a check found damage")
+
+// proven returns the error of a database that a check has proved to be damaged.
+func proven(cause error, format string, args ...any) *fault.Error {
+	return fault.Wrap(fault.Internal, errors.Join(ErrDamaged, cause), format, args...)
+}
+
+func damagedFault(err error) error {
+	return proven(err, "the database is damaged").
+		WithHint("restore it from a backup, or move its directory away to start with an empty database")
 }

@@ -20,7 +20,7 @@ func Snapshot(ctx context.Context, from, to string) (err error) {
 	if from, err = filepath.Abs(from); err != nil {
 		return fault.Wrap(fault.Internal, err, "the working directory does not exist")
 	}
-	if err := errors.Join(checkFileExists(from), checkLog(from+"-wal")); err != nil {
+	if err := checkFiles(ctx, from); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(from); errors.Is(err, fs.ErrNotExist) {
@@ -33,6 +33,25 @@ func Snapshot(ctx context.Context, from, to string) (err error) {
 		return explain(err)
 	}
 	return explain(execute(ctx, to, "PRAGMA journal_mode = WAL")) // which the copy does not inherit
+}
+
+// Examine reports whether an existing database and its log are complete and undamaged. A missing database
+// is not damaged.
+func Examine(ctx context.Context, path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return fault.Wrap(fault.Internal, err, "the working directory does not exist")
+	}
+	if err := checkFiles(ctx, path); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return creationFault(err)
+	}
+	return CheckIntegrity(ctx, path)
 }
 
 // CheckIntegrity runs SQLite's integrity_check, which reads every page and index, on an existing

@@ -8,7 +8,7 @@
 // commit. A DB is safe for concurrent use, and any number of processes may open
 // one file.
 //
-// The package defines no tables. The packages that own tables provide their
+// Its only table holds the number of the last commit. The packages that own tables provide their
 // migrations and their SQL; the caller of Open combines the migrations.
 package store
 
@@ -17,11 +17,9 @@ import (
 	"database/sql"
 	"errors"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"modernc.org/sqlite"
@@ -44,6 +42,7 @@ type DB struct {
 	path        string
 	version     int // number of the last known migration
 	log         syncer
+	end         ender
 	checkpoints checkpointer
 	health      health
 	slots       chan struct{} // semaphore: one element for each connection in use
@@ -62,7 +61,7 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the working directory does not exist")
 	}
-	if err := errors.Join(checkFileExists(path), checkLog(path+"-wal")); err != nil {
+	if err := checkFiles(ctx, path); err != nil {
 		return nil, err
 	}
 	if err := create(path); err != nil {
@@ -77,7 +76,8 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 		return nil, fault.Wrap(fault.Internal, err, "the database path is not usable")
 	}
 	db := &DB{db: sql.OpenDB(connector), path: path, version: len(migrations), health: health{file: file}, slots: make(chan struct{}, connections), writer: make(chan struct{}, 1)}
-	db.log.path, db.log.checkpoint = path+"-wal", db.checkpointAll
+	db.log.path, db.log.checkpoint, db.log.end = path+"-wal", db.checkpointAll, &db.end
+	db.end.path = endPath(path)
 	db.db.SetMaxIdleConns(-1) // DB.idle is reused instead, with its prepared statements
 	if err := db.migrate(ctx, migrations); err != nil {
 		db.Close()
@@ -104,9 +104,13 @@ func (d *DB) Close() error {
 	d.checkpoints.close()
 	err := d.log.close() // may use the idle connection
 	d.mu.Lock()
+	again := d.closed
 	d.closed = true
 	d.mu.Unlock()
-	return explain(errors.Join(err, d.closeIdle(0), d.db.Close()))
+	if again {
+		return explain(err)
+	}
+	return explain(errors.Join(err, d.closeIdle(0), d.db.Close(), d.end.finish()))
 }
 
 // Update runs f in a write transaction. Only one write transaction runs at a time,
@@ -214,13 +218,4 @@ func create(path string) error {
 		return creationFault(err)
 	}
 	return creationFault(durable.SyncDir(filepath.Dir(path)))
-}
-
-// location returns an absolute path as an SQLite URI.
-func location(path string) string {
-	path = filepath.ToSlash(path)
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path // a drive letter
-	}
-	return (&url.URL{Scheme: "file", Path: path}).String()
 }

@@ -23,6 +23,7 @@ const retryDelay = 500 * time.Millisecond
 type syncer struct {
 	path       string
 	checkpoint func() error // moves the log into the database and syncs that
+	end        *ender
 
 	mu     sync.Mutex
 	due    *time.Timer // the scheduled sync; nil if everything is on disk
@@ -86,7 +87,7 @@ func (s *syncer) run() {
 
 // attempt syncs the log, and schedules another attempt if that fails.
 func (s *syncer) attempt() error {
-	err := s.failed()
+	n, err := s.end.committed(), s.failed()
 	if err == nil {
 		err = s.sync()
 	}
@@ -96,6 +97,7 @@ func (s *syncer) attempt() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err = nil; err == nil {
+		s.end.sync(n)
 		return nil
 	}
 	s.err = fault.Wrap(fault.Unavailable, err, "the disk failed while the database was written; changes of the last moments may be lost").

@@ -4,7 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // Tx is a transaction. Each connection prepares a query once and keeps the
@@ -13,7 +16,10 @@ import (
 // A context that has ended prevents the next statement; a statement that has begun
 // is completed. To watch a context, the driver starts a goroutine and
 // database/sql another, which takes longer than most statements.
-type Tx struct{ c *conn }
+type Tx struct {
+	c       *conn
+	changed bool // whether a statement may have changed something
+}
 
 // ExecContext runs one statement that returns no rows.
 func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
@@ -21,7 +27,12 @@ func (t *Tx) ExecContext(ctx context.Context, query string, args ...any) (sql.Re
 	if err != nil {
 		return nil, err
 	}
-	return s.ExecContext(context.WithoutCancel(ctx), args...)
+	result, err := s.ExecContext(context.WithoutCancel(ctx), args...)
+	if err == nil && !t.changed {
+		rows, err := result.RowsAffected()
+		t.changed = rows > 0 || err != nil
+	}
+	return result, err
 }
 
 // QueryContext runs one query.
@@ -30,6 +41,7 @@ func (t *Tx) QueryContext(ctx context.Context, query string, args ...any) (*sql.
 	if err != nil {
 		return nil, err
 	}
+	t.changed = t.changed || !strings.HasPrefix(query, "SELECT") // such as UPDATE … RETURNING
 	return s.QueryContext(context.WithoutCancel(ctx), args...)
 }
 
@@ -219,7 +231,7 @@ func (d *DB) tryBegin(ctx context.Context, k kind) (*conn, error) {
 // begin begins a transaction. Only that of a write waits for other connections.
 func (c *conn) begin(ctx context.Context, k kind) error {
 	if k == read {
-		_, err := (&Tx{c}).ExecContext(ctx, "BEGIN")
+		_, err := (&Tx{c: c}).ExecContext(ctx, "BEGIN")
 		return err
 	}
 	s, err := c.prepare(ctx, "BEGIN IMMEDIATE")
@@ -248,7 +260,7 @@ func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) (err error
 	if err != nil {
 		return explain(err)
 	}
-	tx, done := &Tx{c}, false
+	tx, done := &Tx{c: c}, false
 	defer func() {
 		if !done {
 			_, err := tx.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
@@ -260,14 +272,69 @@ func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) (err error
 			d.discard(c)
 		}
 	}()
-	if err := f(tx); err != nil {
+	var n int64
+	if err = f(tx); err == nil && k != read && tx.changed {
+		n, err = nextCommit(context.WithoutCancel(ctx), &d.end, c)
+	}
+	if err != nil {
 		return explain(err)
 	}
 	// A cancelled commit may have taken effect, so it is not cancelled.
 	_, err = tx.ExecContext(context.WithoutCancel(ctx), "COMMIT")
 	done = err == nil
+	if done && n > 0 {
+		d.end.commit(n)
+	}
+	if done && k == write {
+		d.end.sync(n)
+	}
 	if done && k != read {
 		d.scheduleCheckpoint()
 	}
 	return explain(err)
+}
+
+// nextCommit returns the number for the commit of a transaction on c, after it has stored it in the database.
+func nextCommit(ctx context.Context, w *ender, c *conn) (n int64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.last == 0 {
+		if w.last, err = lastCommit(ctx, c); err != nil {
+			return 0, err
+		}
+	}
+	n = max(time.Now().UnixNano(), w.last+1)
+	tx := &Tx{c: c}
+	stored, err := tx.ExecContext(ctx, "UPDATE commits SET n = CASE WHEN n < ? THEN max(n + 1, ?) ELSE ? END", int64(maxCommit), n, n) // another process may have stored a larger one
+	if err != nil {
+		return 0, err
+	}
+	if rows, err := stored.RowsAffected(); rows != 0 || err != nil {
+		return n, err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO commits VALUES (?)", n)
+	return n, err
+}
+
+// lastCommit returns the number of the last commit, and creates the table of it if it is missing.
+func lastCommit(ctx context.Context, c *conn) (n int64, err error) {
+	err = c.QueryRowContext(ctx, selectCommit).Scan(&n)
+	if code(err) == sqlite3.SQLITE_ERROR { // there is no such table
+		_, err = c.ExecContext(ctx, commitsTable+"; INSERT INTO commits VALUES (0)")
+	}
+	return validCommit(n), err
+}
+
+// ForgetCommits deletes the number of the last commit of a database from elsewhere, such as an import.
+func ForgetCommits(ctx context.Context, d *DB) error {
+	return d.Update(ctx, func(tx *Tx) error {
+		d.end.mu.Lock()
+		defer d.end.mu.Unlock()
+		if _, err := lastCommit(ctx, tx.c); err != nil { // creates the table
+			return err
+		}
+		d.end.last = 0
+		_, err := tx.ExecContext(ctx, "DELETE FROM commits")
+		return err
+	})
 }

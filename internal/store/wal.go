@@ -9,8 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"time"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // The format of a write-ahead log: https://www.sqlite.org/fileformat2.html#walformat
@@ -31,8 +29,8 @@ func checkLog(path string) error {
 			return err
 		}
 		if try == 5 {
-			return fault.New(fault.Internal, "the write-ahead log of the database is damaged before committed changes").
-				WithHint("restore the database and its -wal file from a backup, or keep only the readable part: sqlite3 tenant.db 'PRAGMA wal_checkpoint(TRUNCATE)'")
+			return proven(nil, "the write-ahead log of the database is damaged before committed changes").
+				WithHint("restore the database and its -wal file from a backup, or keep only the readable part: sqlite3 tenant.db 'PRAGMA wal_checkpoint(TRUNCATE)' && rm -f tenant.db.end")
 		}
 		<-time.After(20 * time.Millisecond)
 	}
@@ -47,7 +45,16 @@ func damagedLog(path string) (bool, error) {
 		return false, creationFault(err)
 	}
 	defer f.Close()
-	return scanLog(bufio.NewReaderSize(f, 1<<20))
+	before, after := make([]byte, walHeader), make([]byte, walHeader)
+	if _, err := f.ReadAt(before, 0); err != nil {
+		return false, ignoreEOF(err) // without frames
+	}
+	damaged, err := scanLog(bufio.NewReaderSize(f, 1<<20))
+	if err == nil && damaged { // or a process began to write the log from its start
+		_, err = f.ReadAt(after, 0)
+		damaged = bytes.Equal(before, after)
+	}
+	return damaged, ignoreEOF(err)
 }
 
 // checksum is SQLite's checksum over pairs of 32-bit words.

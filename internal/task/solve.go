@@ -336,6 +336,10 @@ func (w *work) run(ctx context.Context, code string) (*Attempt, error) {
 	if r.Success || final[done.ErrorType] {
 		return nil, nil
 	}
+	if len(done.Unknown) > 0 { // another program would make the calls again
+		r.Hint = "it was not repaired, because it is unknown whether " + strings.Join(done.Unknown, ", ") + " took effect: check that before you run it again"
+		return nil, nil
+	}
 	text := done.Error
 	if done.Traceback != "" {
 		text = done.Traceback

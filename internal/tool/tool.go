@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 )
 
 // Ref names one tool of one server: the tool by its MCP name, the server by its
@@ -60,6 +61,10 @@ func (h Hints) Reads() bool {
 	return h.ReadOnly != nil && *h.ReadOnly && (h.Destructive == nil || !*h.Destructive)
 }
 
+// Repeatable reports whether the hints declare that a second call like the first has no further
+// effect.
+func (h Hints) Repeatable() bool { return h.Reads() || h.Idempotent != nil && *h.Idempotent }
+
 // Call is one call of a tool.
 type Call struct {
 	Ref
@@ -69,6 +74,8 @@ type Call struct {
 	Args       json.RawMessage // a JSON object; nil means no arguments
 	SortedArgs json.RawMessage // Args with sorted keys, by which calls are compared; nil until they are validated
 	References []Reference     // references to results of earlier calls of a plan, in a dry run
+	Repeatable bool            // another call like it has no further effect
+	Origin     Origin          // what a person who approves the call is told about who makes it
 	// Progress receives the progress of the tool; nil discards it.
 	Progress func(done, total float64, message string)
 	// Starting is called when the call begins to wait for its server to start; the
@@ -78,6 +85,9 @@ type Call struct {
 	// description, an object that becomes Result.File. content is valid until it returns.
 	// nil means that such a result is refused.
 	Store func(ctx context.Context, content []byte) (json.RawMessage, error)
+	// Hold waits until there is memory for a result of so many bytes, at most, before it is
+	// read or copied. nil means that there is no limit.
+	Hold func(ctx context.Context, bytes int64) error
 	// Ask forwards a question of the server to the user (MCP elicitation). Calls may
 	// overlap and end with their context; Call returns after all of them have
 	// returned. nil means that questions are not supported.
@@ -92,6 +102,13 @@ type Call struct {
 	Trace map[string]string
 }
 
+// Origin describes who makes a call.
+type Origin struct {
+	Code        string `json:"code,omitempty"`        // Python that makes it; "" if none does
+	Client      string `json:"client,omitempty"`      // name and version by which the client introduced itself; "" if it is not known
+	Interpreter string `json:"interpreter,omitempty"` // ID of the live interpreter of a session; "" if there is none
+}
+
 // ComparableArgs returns the arguments in the form in which calls are compared:
 // with sorted keys once they are validated.
 func (c Call) ComparableArgs() json.RawMessage {
@@ -101,12 +118,21 @@ func (c Call) ComparableArgs() json.RawMessage {
 	return c.Args
 }
 
+// HoldResult calls Hold, if there is one.
+func (c Call) HoldResult(ctx context.Context, bytes int64) error {
+	if c.Hold == nil {
+		return nil
+	}
+	return c.Hold(ctx, bytes)
+}
+
 // Approval asks whether a call may be made. Its text contains the arguments without
 // redaction, so it may be shown to the user only.
 type Approval struct {
 	ID string
 	Ref
 	Question
+	Asker string // describes who makes the call, with its code, for the user only; "" if that is not known
 }
 
 // Question is a question of a server to the user during a call. Its texts come from
@@ -136,9 +162,9 @@ type Reply struct {
 // Caller calls tools: an upstream, or a wrapper around another Caller. It is safe
 // for concurrent use.
 type Caller interface {
-	// Call returns the result of the tool. The error is a *Failure if the tool
-	// reported one; any other error means that there is no result. It is a *NotSent, with
-	// the reason, if the call was certainly not sent.
+	// Call returns the result of the tool. The error is a *Failure if the tool or its
+	// server reported one; any other error means that there is no answer. It is a *NotSent,
+	// with the reason, if the call was certainly not sent, and a *NotKept if it was answered.
 	Call(ctx context.Context, c Call) (Result, error)
 }
 
@@ -150,15 +176,54 @@ type Checker interface {
 	Check(ctx context.Context, c Call) (destination string, err error)
 }
 
-// Failure is an error that a tool reported, or with which a call was refused.
+// Failure is an error that a tool reported, or with which a call was refused, or ended without an
+// answer.
 type Failure struct {
 	Ref
-	Message string          // as the tool reported it
-	Data    json.RawMessage // structured content of the error; nil if there is none
-	Unknown bool            `json:",omitempty"` // the outcome of the call cannot be known
-	Refused string          `json:",omitempty"` // name of the rule of Sandpiper by which the call was not made; "" if it was made
-	Answer  Result          // the complete result, to forward; empty if there was none
+	Message   string          // as the tool reported it, unless it is Local
+	Data      json.RawMessage // structured content of the error; nil if there is none
+	Unknown   bool            `json:",omitempty"` // the call was sent, and nothing shows whether it took effect
+	NotMade   bool            `json:",omitempty"` // the call was not sent: it had no effect
+	Local     bool            `json:",omitempty"` // Sandpiper reports it; the server has not answered
+	Withheld  bool            `json:",omitempty"` // the tool answered, and its answer was withheld
+	Refused   string          `json:",omitempty"` // name of the rule of Sandpiper by which the call was not made; "" if it was made
+	Cancelled bool            `json:",omitempty"` // the code stopped waiting for the answer
+	Retryable bool            `json:",omitempty"` // the same call may be made again, and may succeed then
+	Status    int             `json:",omitempty"` // of HTTP; 0 if there is none
+	Later     time.Duration   `json:",omitempty"` // after which the server accepts another call; 0 if it did not say
+	Answer    Result          // the complete result, to forward; empty if there was none
+	// Cause has the kind of the error; nil if the tool reported it, or if the Failure was read from a
+	// record.
+	Cause error `json:"-"`
 }
+
+// ErrCancelled is the cause with which the context of a call ends if the code that made it no longer
+// waits for the answer.
+var ErrCancelled = errors.New("the code no longer waits for the call")
+
+// Outcomes of a call that failed.
+const (
+	Failed  = "failed"   // the tool or its server answered with an error
+	Unknown = "unknown"  // nothing shows whether it took effect
+	NotMade = "not_made" // it was not sent
+	Made    = "made"     // the tool answered, and its answer was withheld
+)
+
+// Outcome returns the outcome of the call.
+func (f *Failure) Outcome() string {
+	switch {
+	case f.Unknown:
+		return Unknown
+	case f.NotMade, f.Refused != "":
+		return NotMade
+	case f.Withheld:
+		return Made
+	}
+	return Failed
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Cause }
 
 func (f *Failure) Error() string { return f.Ref.String() + ": " + f.Message }
 
@@ -177,14 +242,14 @@ func IsNotSent(err error) bool {
 	return ok
 }
 
-// Unanswered is the error of a call that was sent, or may have been, and had no answer: it may have
-// taken effect.
-type Unanswered struct{ Err error }
+// NotKept is the error of a call that its server answered with a result that cannot be kept: there
+// is no memory or place for it. The call has been made.
+type NotKept struct{ Err error }
 
-func (e *Unanswered) Error() string { return e.Err.Error() }
+func (e *NotKept) Error() string { return e.Err.Error() }
 
 // Unwrap returns the reason.
-func (e *Unanswered) Unwrap() error { return e.Err }
+func (e *NotKept) Unwrap() error { return e.Err }
 
 // Kind is the type of a Part.
 type Kind string
@@ -220,6 +285,8 @@ type Result struct {
 	// PlannedSchema is the schema of the result that a planned call would have; nil if unknown.
 	PlannedSchema json.RawMessage `json:"-"`
 	Meta          json.RawMessage `json:"-"` // _meta of MCP, an object; nil if there is none
+	// Outcome is that of a call whose result is an error of HTTP: Failed or Unknown; "" for others.
+	Outcome string `json:"outcome,omitempty"`
 }
 
 // Encode encodes the result as json.Marshal does, but copies the structured content, which

@@ -65,27 +65,6 @@ func (p Part) value(as Form) json.RawMessage {
 	return encode(p.Text)
 }
 
-// Evidence is the information that one result gives about the result type of its tool.
-type Evidence int
-
-const (
-	NoEvidence   Evidence = iota
-	TextEvidence          // one text that is not JSON
-)
-
-// Evidence classifies the result as evidence for the result type of its tool. An empty
-// text and a JSON text are no evidence.
-func (r Result) Evidence() Evidence {
-	if r.Structured != nil || len(r.Parts) != 1 || r.Parts[0].Kind != Text {
-		return NoEvidence
-	}
-	text := strings.TrimSpace(r.Parts[0].Text)
-	if text == "" || rawjson.ValidString(text) && !excludesJSON(r.Parts[0].MIME) {
-		return NoEvidence
-	}
-	return TextEvidence
-}
-
 // IsWrapped reports whether the structured content of a result without a declared
 // type is {"result": value}, in which FastMCP wraps values that are not objects. The
 // text of such a result is the value without the wrapper.

@@ -21,28 +21,6 @@ func read(as tool.Form, r tool.Result) tool.Result {
 	return r
 }
 
-func TestEvidence(t *testing.T) {
-	for name, c := range map[string]struct {
-		result tool.Result
-		want   tool.Evidence
-	}{
-		"words":             {text("it rains"), tool.TextEvidence},
-		"a Python repr":     {text("[{'a': 1}]"), tool.TextEvidence},
-		"CSV of one number": {tool.Result{Parts: []tool.Part{{Kind: tool.Text, Text: "42", MIME: "text/csv"}}}, tool.TextEvidence},
-		"an empty list":     {text("[]"), tool.NoEvidence},
-		"an object":         {text(`{"a": 1}`), tool.NoEvidence},
-		"null":              {text("null"), tool.NoEvidence},
-		"an empty text":     {text(" \n"), tool.NoEvidence},
-		"nothing":           {tool.Result{}, tool.NoEvidence},
-		"several texts":     {text("a", "b"), tool.NoEvidence},
-		"a structure":       {tool.Result{Structured: json.RawMessage(`{}`), Parts: text("empty").Parts}, tool.NoEvidence},
-	} {
-		if got := c.result.Evidence(); got != c.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
 func TestIsWrapped(t *testing.T) {
 	marked := json.RawMessage(`{"fastmcp":{"wrap_result":true}}`)
 	for name, c := range map[string]struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"strings"
 
@@ -17,8 +16,9 @@ import (
 )
 
 // callIfApproved makes the call if the user approves it. The user is shown exactly
-// the bytes that are sent, and approves exactly the tool that is called.
-func (d decider) callIfApproved(ctx context.Context, c call, decision policy.Decision) (answer, error) {
+// the bytes that are sent, and approves exactly the tool that is called. lasting means that
+// the user may allow further calls.
+func (d decider) callIfApproved(ctx context.Context, c call, decision policy.Decision, lasting bool) (answer, error) {
 	sum := sha256.Sum256(c.ComparableArgs())
 	q := approval.Question{
 		Binding: approval.Binding{
@@ -26,6 +26,7 @@ func (d decider) callIfApproved(ctx context.Context, c call, decision policy.Dec
 			Ref: c.Ref, Schema: catalog.Hash(c.tool.Definition), Arguments: hex.EncodeToString(sum[:]),
 		},
 		Session: c.Session, Rule: decision.Rule, Reason: decision.Reason, Shown: c.Args,
+		Origin: approval.Origin{Origin: c.Origin, Lasting: lasting},
 	}
 	for {
 		r, err := d.owner.Home.Approvals.Create(ctx, q)
@@ -62,7 +63,7 @@ func (d decider) awaitAnswer(ctx context.Context, c call, r approval.Request) (a
 // counts; the other question is withdrawn.
 func (d decider) askPerson(ctx context.Context, c call, r approval.Request) (approval.Request, error) {
 	if c.Approve == nil {
-		return r, needsApproval(c.Call, r)
+		return r, needsApproval(c.Call, r, approval.ViaOf(d.owner.Home.Approvals))
 	}
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -74,7 +75,7 @@ func (d decider) askPerson(ctx context.Context, c call, r approval.Request) (app
 			elsewhere <- r
 		}
 	}()
-	reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(c.tool.TrustedHints), Schema: json.RawMessage(approval.Form)}})
+	reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(c.tool.TrustedHints), Schema: approval.FormOf(r)}, Asker: r.Asker()})
 	if err == nil {
 		_, err = d.owner.Home.Approvals.Answer(ctx, r.ID, approval.ParseReply(reply))
 	}
@@ -91,16 +92,16 @@ func (d decider) askPerson(ctx context.Context, c call, r approval.Request) (app
 	case ctx.Err() != nil:
 		return r, context.Cause(ctx)
 	case fault.KindOf(err) == fault.Unavailable: // the client could not show it
-		return r, needsApproval(c.Call, r)
+		return r, needsApproval(c.Call, r, approval.ViaOf(d.owner.Home.Approvals))
 	}
 	return r, fault.Wrap(fault.KindOf(err), err, "%s was not called: approval could not be requested: %s", c.Ref, fault.Message(err))
 }
 
 // needsApproval returns the error for a caller that cannot ask; its hint states how
 // the user can approve the call.
-func needsApproval(c tool.Call, r approval.Request) error {
-	return fault.New(fault.Denied, "%s was not called: it needs approval %s", c.Ref, r.ID).
-		WithHint("ask the user to review it with `sandpiper approvals show %s` and to run `sandpiper approvals approve %s`; then repeat the same call", r.ID, r.ID)
+func needsApproval(c tool.Call, r approval.Request, via approval.Via) error {
+	return fault.Wrap(fault.Denied, &approval.Waiting{ID: r.ID}, "%s was not called: it needs approval %s", c.Ref, r.ID).
+		WithHint("ask the user to review it with `sandpiper approvals show %s` and to %s; then repeat the same call", r.ID, via.Approve(r.ID))
 }
 
 // declined is the message about a call that the person has declined, or could not be asked about.
@@ -124,7 +125,7 @@ func (d decider) useApproval(ctx context.Context, c call, b approval.Binding, r 
 		if err := d.owner.Home.Approvals.ConsumeDenial(ctx, r.ID); err != nil {
 			return err
 		}
-		return &tool.Failure{Ref: c.Ref, Message: declined(c.Ref, r)}
+		return &tool.Failure{Ref: c.Ref, Message: declined(c.Ref, r), NotMade: true, Local: true}
 	default:
 		return fault.New(fault.Denied, "%s was not called: approval %s is %s", c.Ref, r.ID, r.State)
 	}

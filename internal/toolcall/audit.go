@@ -45,6 +45,7 @@ func (w auditor) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		a, err = w.next.handle(ctx, resolved)
 	}
 	a.outcome = cmp.Or(a.outcome, outcomeRefused)
+	err = asFailure(resolved.Ref, a.outcome, err)
 	span.Update(func(f *telemetry.Facts) { f.Server, f.Tool, f.BytesOut = known.Server, known.Tool, size(a.Result) })
 	span.End(a.outcome)
 	w.record(resolved, known, a, err)
@@ -62,7 +63,7 @@ func size(res tool.Result) int {
 // record writes the call to the audit log, with the parts of its name that the catalog
 // contains: the names that code passes are arbitrary and must not reach the log.
 func (w auditor) record(c call, known tool.Ref, a answer, err error) {
-	made := a.outcome != outcomeRefused && a.outcome != outcomeReplayed && a.outcome != outcomePlanned
+	made := a.outcome != string(journal.NotMade) && a.outcome != outcomeRefused && a.outcome != outcomeReplayed && a.outcome != outcomePlanned
 	if (!made || c.tool.TrustedHints.Reads()) && w.harmless.Add(1) > maxHarmlessLines {
 		return
 	}
@@ -88,18 +89,25 @@ func (s sender) handle(ctx context.Context, c call) (answer, error) {
 	to := s.stack.cfg.Telemetry
 	ctx, span := to.Start(ctx, telemetry.Send, telemetry.Facts{Tenant: s.tenant.String(), Server: c.Server, Tool: c.Tool})
 	c.Trace = to.Outgoing(ctx)
+	c.Repeatable = c.tool.TrustedHints.Repeatable()
 	began := time.Now()
 	res, err := s.next.Call(ctx, c.Call)
+	if err == nil { // servers that do not know the size before they read have not waited
+		if err = c.HoldResult(ctx, int64(size(res))); err != nil {
+			err = &tool.NotKept{Err: err}
+		}
+	}
 	if !s.forward { // later steps must not copy or scan an unused value
 		for i := range res.Parts {
 			res.Parts[i].Raw = nil
 		}
 	}
-	a := answer{Result: res, outcome: string(outcomeOf(err)), duration: time.Since(began)}
-	span.End(a.outcome)
-	if _, own := errors.AsType[*tool.Failure](err); !own && a.outcome == string(journal.Unknown) {
-		err = &tool.Unanswered{Err: err}
+	if err = markCancelled(ctx, unanswered(c, err)); err != nil {
+		res = tool.Result{}
 	}
+	a := answer{Result: res, outcome: string(outcomeOf(err)), duration: time.Since(began)}
+	a.outcome = cmp.Or(res.Outcome, a.outcome)
+	span.End(a.outcome)
 	return a, err
 }
 
@@ -120,15 +128,4 @@ func (s rules) decide(ctx context.Context, c policy.Call) (policy.Decision, erro
 	span.Update(func(f *telemetry.Facts) { f.Rule = d.Rule })
 	span.End(outcome)
 	return d, err
-}
-
-// outcomeOf returns the outcome of a call that ended with err.
-func outcomeOf(err error) journal.Outcome {
-	if err == nil || errors.Is(err, errAnswerBlocked) {
-		return journal.Answered
-	}
-	if f, own := errors.AsType[*tool.Failure](err); own && !f.Unknown || tool.IsNotSent(err) {
-		return journal.Failed
-	}
-	return journal.Unknown
 }

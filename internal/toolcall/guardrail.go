@@ -73,6 +73,7 @@ type screener struct {
 func (s screener) handle(ctx context.Context, c call) (answer, error) {
 	a, err := s.next.handle(ctx, c)
 	failed, own := errors.AsType[*tool.Failure](err)
+	own = own && !failed.Local
 	g := s.stack.guard
 	if g == nil || err != nil && !own || a.outcome == "" || a.outcome == outcomePlanned { // no answer of a server
 		return a, err

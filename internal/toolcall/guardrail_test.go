@@ -3,6 +3,7 @@ package toolcall_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -94,6 +95,9 @@ func TestHookDecidesBeforeCall(t *testing.T) {
 		if (err == nil) != c.called || (len(r.calls) == 1) != c.called || (len(h.asked) == 1) != c.asked || err != nil && !strings.Contains(fault.Message(err), c.want) {
 			t.Errorf("%s: %v, %d calls, asked %d times", name, err, len(r.calls), len(h.asked))
 		}
+		if f, ok := errors.AsType[*tool.Failure](err); err != nil && (!ok || f.Outcome() != tool.NotMade) {
+			t.Errorf("%s: %#v", name, err)
+		}
 		want := guardrail.Event{Type: guardrail.BeforeCall, Tenant: "local", Execution: "exec_1", Server: "crm", Tool: "send", Arguments: json.RawMessage(`{"to":"ann"}`)}
 		if d := cmp.Diff(want, slices.Concat(h.asked, []guardrail.Event{want})[0]); d != "" {
 			t.Errorf("%s: %s", name, d)
@@ -111,6 +115,9 @@ func TestHookBlocksAnswerOfRecordedCall(t *testing.T) {
 		res, err := r.Caller.Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
 		if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err), "crm.send was called, but its answer was blocked: not yours") || !strings.Contains(fault.Hint(err), "took effect") || res.Text() != "" {
 			t.Errorf("%s: %q, %v", name, res.Text(), err)
+		}
+		if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Outcome() != tool.Made || f.Retryable {
+			t.Errorf("%s: %#v", name, err)
 		}
 		if entries, err := r.home.Journal.List(t.Context(), 10); err != nil || len(entries) != 1 || !fails && entries[0].Outcome != "answered" {
 			t.Errorf("%s: %+v, %v", name, entries, err)

@@ -56,8 +56,7 @@ func (p *Plan) add(c call) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.calls) == maxPlanned || p.bytes+len(c.Args) > maxPlannedBytes {
-		return 0, fault.New(fault.Exhausted, "%s was not planned: a plan has at most %d calls with %d MiB of arguments", c.Ref, maxPlanned, maxPlannedBytes>>20).
-			WithHint("do less in one execution")
+		return 0, errPlanFull(c)
 	}
 	p.bytes += len(c.Args)
 	p.calls = append(p.calls, Planned{c.Ref, c.Args, c.References, catalog.Hash(c.tool.Definition)})
@@ -110,8 +109,16 @@ type planner struct {
 	stack rules
 }
 
+func errPlanFull(c call) error {
+	return fault.New(fault.Exhausted, "%s was not planned: a plan has at most %d calls with %d MiB of arguments", c.Ref, maxPlanned, maxPlannedBytes>>20).
+		WithHint("do less in one execution")
+}
+
+// isPlanned reports whether a call in a dry run is recorded and not made.
+func isPlanned(c call) bool { return !c.tool.TrustedHints.Reads() || len(c.References) > 0 }
+
 func (p planner) handle(ctx context.Context, c call) (answer, error) {
-	if c.tool.TrustedHints.Reads() && len(c.References) == 0 {
+	if !isPlanned(c) {
 		return p.next.handle(ctx, c)
 	}
 	return p.add(ctx, c)

@@ -23,7 +23,8 @@ func (d decider) handle(ctx context.Context, c call) (answer, error) {
 	if err != nil {
 		return answer{}, fault.Wrap(fault.KindOf(err), err, "%s was not called: policy could not be evaluated: %s", c.Ref, fault.Message(err))
 	}
-	if decision, err = d.stack.applyGuards(ctx, d.owner.Home, c.Call, decision); err != nil {
+	decision, lasting, err := applyGrants(ctx, d.stack, d.owner, c, decision)
+	if err != nil {
 		return answer{}, err
 	}
 	asks := decision.Verdict == policy.Ask
@@ -33,7 +34,7 @@ func (d decider) handle(ctx context.Context, c call) (answer, error) {
 	case asks && d.owner.Plan != nil: // including read-only tools: the user has not approved them
 		return planner(d).add(ctx, c)
 	case asks && d.owner.Home.Approvals != nil:
-		return d.callIfApproved(ctx, c, decision)
+		return d.callIfApproved(ctx, c, decision, lasting)
 	}
 	return answer{}, d.stack.deny(c.Call, d.owner.Home, decision)
 }

@@ -1,10 +1,12 @@
 package toolcall
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -31,11 +33,12 @@ func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 		res, err := recordedResult(*was.Answer)
 		return answer{Result: res, outcome: outcomeReplayed}, err
 	}
-	if c.Number = was.Number; was.Begun && !repeatable(c.tool.TrustedHints) {
+	if c.Number = was.Number; was.Begun && !c.tool.TrustedHints.Repeatable() {
 		return answer{outcome: outcomeReplayed}, r.unknown(c.Call)
 	}
 	a, err := r.next.handle(ctx, c)
-	if ctx.Err() == nil && !a.recorded { // with an ended context the code does not see the answer
+	err = markCancelled(ctx, asFailure(c.Ref, cmp.Or(a.outcome, outcomeRefused), err))
+	if (ctx.Err() == nil || cancelled(ctx)) && !a.recorded { // with an ended context the code does not see the answer
 		set := func() { r.run.SetAnswer(c.Number, journalAnswer(c, a.Result, err)) }
 		if isLarge(a.Result) {
 			r.run.Later(set)
@@ -49,12 +52,9 @@ func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 // isLarge reports whether a result is so large that recording it delays the code.
 func isLarge(res tool.Result) bool { return size(res) >= 64<<10 }
 
-// repeatable reports whether a call whose outcome is unknown may be made again.
-func repeatable(h tool.Hints) bool { return h.Reads() || h.Idempotent != nil && *h.Idempotent }
-
 // unknown returns the failure of a call that may have been made in an earlier run.
 func (r replayer) unknown(c tool.Call) error {
-	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() + " took effect: Sandpiper stopped during the call. " +
+	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() + " took effect: the execution ended during the call, before its answer. " +
 		"It was not repeated; check whether it took effect before you call it again"}
 	r.run.SetAnswer(c.Number, journal.Answer{Failure: err})
 	return err
@@ -122,7 +122,7 @@ func (r recorder) handle(ctx context.Context, c call) (answer, error) {
 	}
 	a, err := r.next.handle(ctx, c)
 	end := func() {
-		if wrong := done(context.WithoutCancel(ctx), outcomeOf(err), a.Result, err); wrong != nil {
+		if wrong := done(context.WithoutCancel(ctx), journal.Outcome(a.outcome), a.Result, err); wrong != nil {
 			r.stack.cfg.Log.Error("record the end of a call", "tool", c.Ref.String(), "error", wrong)
 		}
 	}
@@ -145,7 +145,7 @@ func (r recorder) begin(ctx context.Context, c call) (func(context.Context, jour
 	}
 	waited := ctx
 	return func(ctx context.Context, o journal.Outcome, res tool.Result, err error) error {
-		if waited.Err() != nil && (o == journal.Unknown || tool.IsNotSent(err)) { // interrupted; the code does not see the answer
+		if f, ok := errors.AsType[*tool.Failure](err); waited.Err() != nil && ok && f.Local && !f.Withheld && !f.Cancelled { // interrupted; the code does not see the answer
 			return r.run.Done(ctx, c.Number, o, nil)
 		}
 		a := journalAnswer(c, res, err)

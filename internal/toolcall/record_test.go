@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -179,22 +182,68 @@ func (c *restarts) interrupt(t *testing.T, caller tool.Caller, of tool.Call) {
 	c.answer = func(tool.Call) (tool.Result, error) { return text(`"now"`), nil }
 }
 
-func TestCallThatMayHaveTakenEffectIsUnanswered(t *testing.T) {
+// The outcome of a call without an answer depends on its tool: "pay" may change something, "set" is
+// idempotent, "look" reads.
+func TestOutcomesOfCallsWithoutAnAnswer(t *testing.T) {
 	for _, test := range []struct {
-		err  error
-		want bool
+		err            error
+		pay, set, look string // outcomes
+		retryable      bool   // of "pay"
 	}{
-		{fault.New(fault.Exhausted, "did not respond within 1m0s"), true},
-		{context.Canceled, true},
-		{&tool.NotSent{Err: context.Canceled}, false},
-		{&tool.Failure{Message: "no such person"}, false},
+		{fault.New(fault.Exhausted, "did not respond within 1m0s"), tool.Unknown, tool.Failed, tool.Failed, false},
+		{context.Canceled, tool.Unknown, tool.Failed, tool.Failed, false},
+		{&tool.Failure{Message: "answered 502", Status: 502, Unknown: true}, tool.Unknown, tool.Failed, tool.Failed, false},
+		{&tool.NotSent{Err: fault.New(fault.Unavailable, "is not installed")}, tool.NotMade, tool.NotMade, tool.NotMade, true},
+		{&tool.NotSent{Err: fault.New(fault.Denied, "has no token")}, tool.NotMade, tool.NotMade, tool.NotMade, false},
+		{&tool.Failure{Message: "no such person"}, tool.Failed, tool.Failed, tool.Failed, false},
 	} {
 		c := newRestarts(t)
+		c.putTools(t)
+		var lines []audit.Line
+		c.stack = toolcall.New(toolcall.Config{Catalog: c.cat, Upstream: c.server, Audit: func(l audit.Line) { lines = append(lines, l) }})
 		c.answer = func(tool.Call) (tool.Result, error) { return tool.Result{}, test.err }
-		_, err := c.first(t).Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
-		if _, unanswered := errors.AsType[*tool.Unanswered](err); err == nil || unanswered != test.want {
-			t.Errorf("%v: %#v", test.err, err)
+		check := func(caller tool.Caller, name, want string) {
+			t.Helper()
+			_, err := caller.Call(t.Context(), call("crm", name, `{"to":"ann"}`))
+			f, ok := errors.AsType[*tool.Failure](err)
+			if !ok || f.Outcome() != want || f.Unknown != strings.Contains(f.Message, "unknown whether crm."+name+" took effect") {
+				t.Errorf("%v: %s: %#v", test.err, name, err)
+			}
+			if ok && f.Retryable != (test.retryable || name != "pay" && test.pay == tool.Unknown) {
+				t.Errorf("%v: %s: retryable: %t", test.err, name, f.Retryable)
+			}
 		}
+		first := c.first(t)
+		check(first, "look", test.look)
+		check(first, "set", test.set)
+		check(first, "pay", test.pay)
+		var got []string
+		for _, l := range lines {
+			got = append(got, l.Outcome)
+		}
+		entries, err := c.home.Journal.List(t.Context(), 10)
+		if d := cmp.Diff([]string{test.look, test.set, test.pay}, got); d != "" || err != nil || len(entries) != 2 || string(entries[0].Outcome) != test.pay || string(entries[1].Outcome) != test.set {
+			t.Errorf("%v: %s\n%+v, %v", test.err, d, entries, err)
+		}
+		again := c.resume(t)
+		check(again, "look", test.look)
+		check(again, "set", test.set)
+		check(again, "pay", test.pay)
+		if len(c.calls) != 0 {
+			t.Errorf("%v: the server was called again: %+v", test.err, c.calls)
+		}
+	}
+}
+
+func (c *restarts) putTools(t *testing.T) {
+	t.Helper()
+	yes := true
+	if _, err := c.cat.Put(t.Context(), "crm", catalog.Listing{Tools: []tool.Definition{
+		{Ref: tool.Ref{Server: "crm", Tool: "pay"}, Input: []byte(`true`)},
+		{Ref: tool.Ref{Server: "crm", Tool: "set"}, Input: []byte(`true`), Hints: tool.Hints{Idempotent: &yes}},
+		{Ref: tool.Ref{Server: "crm", Tool: "look"}, Input: []byte(`true`), Hints: tool.Hints{ReadOnly: &yes}},
+	}}); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -242,11 +291,13 @@ func TestReplayDoesNotRepeatCallsWithLostEnd(t *testing.T) {
 	c := newRestarts(t)
 	first := c.first(t)
 	log := filepath.Join(c.dir, "data", "private", "local", "tenant.db-wal")
-	var synced []byte
+	end := filepath.Join("data", "private", "local", "tenant.db.end")
+	var synced, atEnd []byte
 	c.answer = func(tool.Call) (tool.Result, error) {
-		var err error
-		synced, err = os.ReadFile(log)
-		return text(`"sent"`), err
+		var err1, err2 error
+		synced, err1 = os.ReadFile(log)
+		atEnd, err2 = os.ReadFile(filepath.Join(c.dir, end))
+		return text(`"sent"`), errors.Join(err1, err2)
 	}
 	if _, err := first.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil {
 		t.Fatal(err)
@@ -259,6 +310,9 @@ func TestReplayDoesNotRepeatCallsWithLostEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(filepath.Join(lost.dir, "data", "private", "local", "tenant.db-wal"), int64(len(synced))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(lost.dir, end), atEnd, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	again := lost.resume(t)
@@ -367,5 +421,47 @@ func BenchmarkRecorded(b *testing.B) {
 				b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
 			})
 		}
+	}
+}
+
+// A result that cannot be kept was answered: in the error, the journal and the audit log. The call is
+// not repeated, also if the execution ended while the result waited for memory.
+func TestCallWhoseAnswerCannotBeKeptIsNotRepeated(t *testing.T) {
+	for _, at := range []string{"held by the stack", "held by the server", "ended"} {
+		c := newRestarts(t)
+		c.putTools(t)
+		var lines []audit.Line
+		c.stack = toolcall.New(toolcall.Config{Catalog: c.cat, Upstream: c.server, Audit: func(l audit.Line) { lines = append(lines, l) }})
+		full := fault.New(fault.Exhausted, "the memory is used up")
+		c.answer = func(tool.Call) (tool.Result, error) { return text("paid"), nil }
+		if at == "held by the server" {
+			c.answer = func(tool.Call) (tool.Result, error) { return tool.Result{}, &tool.NotKept{Err: full} }
+		}
+		ctx, end := context.WithCancel(t.Context())
+		pay := call("crm", "pay", `{"to":"ann"}`)
+		pay.Hold = func(ctx context.Context, _ int64) error {
+			if at == "ended" {
+				end()
+			}
+			return full
+		}
+		check := func(caller tool.Caller) {
+			t.Helper()
+			_, err := caller.Call(ctx, pay)
+			f, ok := errors.AsType[*tool.Failure](err)
+			if want := "crm.pay was called, but its answer could not be kept: the memory is used up. The call took effect"; !ok || f.Outcome() != tool.Made || f.Retryable || !strings.Contains(f.Message, want) {
+				t.Errorf("%s: %#v", at, err)
+			}
+		}
+		check(c.first(t))
+		entries, err := c.home.Journal.List(t.Context(), 10)
+		if err != nil || len(entries) != 1 || entries[0].Outcome != journal.Answered || lines[0].Outcome != string(journal.Answered) {
+			t.Errorf("%s: %+v, %v, %+v", at, entries, err, lines)
+		}
+		ctx = t.Context()
+		if check(c.resume(t)); len(c.calls) != 0 {
+			t.Errorf("%s: the server was called again", at)
+		}
+		end()
 	}
 }

@@ -13,14 +13,19 @@ import (
 type redactor struct {
 	next layer
 	exit *redact.Exit
+	plan *Plan
 }
 
 func (p redactor) handle(ctx context.Context, c call) (answer, error) {
+	if p.plan != nil && isPlanned(c) && len(c.Args) > maxPlannedBytes { // before they are decoded
+		return answer{}, errPlanFull(c)
+	}
 	args, err := p.exit.Restorer().Args(ctx, c.Ref, c.Args)
 	if err != nil {
 		return answer{}, err
 	}
 	c.Args = args
+	c.Ask = p.decideAnswers(c)
 	from := p.exit.Ingester().From(c.Ref)
 	from.Sent(args)
 	a, err := p.next.handle(ctx, c)
@@ -29,6 +34,22 @@ func (p redactor) handle(ctx context.Context, c call) (answer, error) {
 	}
 	a.Result, err = from.Result(ctx, a.Result)
 	return a, err
+}
+
+// decideAnswers returns c.Ask, with the privacy rules for arguments applied to the answers, which
+// are sent to the server.
+func (p redactor) decideAnswers(c call) func(context.Context, tool.Question) (tool.Reply, error) {
+	if c.Ask == nil {
+		return nil
+	}
+	return func(ctx context.Context, q tool.Question) (tool.Reply, error) {
+		reply, err := c.Ask(ctx, q)
+		if err != nil || reply.Action != tool.Accept {
+			return tool.Reply{Action: reply.Action}, err
+		}
+		reply.Content, err = p.exit.Restorer().Args(ctx, c.Ref, reply.Content)
+		return reply, err
+	}
 }
 
 // redactFailure redacts the error message and data of a server.

@@ -21,6 +21,7 @@ import (
 const (
 	readResource = "resources/read"
 	getPrompt    = "prompts/get"
+	complete     = "completion/complete" // only privacy flows apply to it
 )
 
 // Find returns the tool or request that ref names, in the form that policy evaluates.
@@ -76,38 +77,64 @@ func (s *Stack) Requester(o Owner, execution, session string) *Requester {
 	return &Requester{stack: s.rules(), home: o.Home, owner: o, execution: execution, session: session}
 }
 
-// Resource calls read if policy allows reading the resource.
-func (a *Requester) Resource(ctx context.Context, server, uri string, read func() error) error {
-	return a.ask(ctx, tool.Ref{Server: server, Tool: readResource}, map[string]any{"uri": uri}, read)
+// Resource calls read with the URI that the server receives, if policy and privacy flows allow
+// reading the resource.
+func (a *Requester) Resource(ctx context.Context, server, uri string, read func(uri string) error) error {
+	ref := tool.Ref{Server: server, Tool: readResource}
+	return a.ask(ctx, ref, func() (_ map[string]any, err error) {
+		uri, err = a.owner.Exit.Restorer().URI(ctx, ref, uri)
+		return map[string]any{"uri": uri}, err
+	}, func() error { return read(uri) })
 }
 
-// Prompt calls get if policy allows fetching the prompt.
-func (a *Requester) Prompt(ctx context.Context, server, name string, args map[string]string, get func() error) error {
-	if args == nil {
-		args = map[string]string{}
+// Prompt calls get with the arguments that the server receives, if policy and privacy flows allow
+// fetching the prompt.
+func (a *Requester) Prompt(ctx context.Context, server, name string, args map[string]string, get func(args map[string]string) error) error {
+	ref := tool.Ref{Server: server, Tool: getPrompt}
+	return a.ask(ctx, ref, func() (_ map[string]any, err error) {
+		if args, err = a.texts(ctx, ref, map[string]string{"name": name}, args); args == nil {
+			args = map[string]string{}
+		}
+		return map[string]any{"name": name, "arguments": args}, err
+	}, func() error { return get(args) })
+}
+
+// Complete calls get with the values that the server receives, if privacy flows allow it. at
+// names the prompt or the resource template.
+func (a *Requester) Complete(ctx context.Context, server, at string, values map[string]string, get func(values map[string]string) error) error {
+	values, err := a.texts(ctx, tool.Ref{Server: server, Tool: complete}, map[string]string{"ref": at}, values)
+	if err != nil {
+		return err
 	}
-	return a.ask(ctx, tool.Ref{Server: server, Tool: getPrompt}, map[string]any{"name": name, "arguments": args}, get)
+	return get(values)
 }
 
-func (a *Requester) ask(ctx context.Context, ref tool.Ref, args map[string]any, do func() error) error {
+// texts decides about what names a request, which is sent as it is, and restores its arguments.
+func (a *Requester) texts(ctx context.Context, ref tool.Ref, name, args map[string]string) (map[string]string, error) {
+	r := a.owner.Exit.Restorer()
+	if _, err := r.Texts(ctx, ref, name); err != nil {
+		return nil, err
+	}
+	return r.Texts(ctx, ref, args)
+}
+
+// ask makes a request. open returns its arguments as the server receives them.
+func (a *Requester) ask(ctx context.Context, ref tool.Ref, open func() (map[string]any, error), do func() error) error {
 	now := a.stack.cfg.Catalog.For(a.owner.viewer())
 	v, known := now.Server(ref.Server)
 	if err := CheckServer(now, ref); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(args)
-	if err != nil {
-		return err
-	}
-	c := tool.Call{Ref: ref, Execution: a.execution, Session: a.session, Args: raw}
+	c := tool.Call{Ref: ref, Execution: a.execution, Session: a.session}
 	line := audit.Line{
 		Kind: audit.ToolCall, Tenant: a.home.ID(), Execution: c.Execution, Session: c.Session,
 		Server: v.Name, Tool: ref.Tool, Outcome: outcomeRefused,
 	}
+	var err error
 	if a.Dry && !v.Trusted {
 		err = fault.New(fault.Denied, "%s was not requested: a dry run contacts only trusted servers, and %q is not trusted", ref, ref.Server).
 			WithHint("run the code without dry_run, or ask the operator to set trusted: true for the server")
-	} else {
+	} else if c.Args, err = opened(open); err == nil {
 		err = a.checkAllowed(ctx, call{c, requestAsTool(v, ref)})
 	}
 	if err == nil {
@@ -117,13 +144,23 @@ func (a *Requester) ask(ctx context.Context, ref tool.Ref, args map[string]any, 
 	}
 	if err == nil {
 		began := time.Now()
-		err = do()
+		read := call{Call: c} // by the protocol, such a request changes nothing
+		read.tool.TrustedHints = requestAsTool(v, ref).Hints
+		err = unanswered(read, do())
 		line.Duration, line.Outcome = time.Since(began), string(outcomeOf(err))
 	}
 	if known && a.auditLines.Add(1) <= maxHarmlessLines { // code may name any server
 		a.stack.cfg.Audit(line)
 	}
 	return err
+}
+
+func opened(open func() (map[string]any, error)) (json.RawMessage, error) {
+	args, err := open()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(args)
 }
 
 // checkAllowed returns nil if the request may be made, and then counts it.

@@ -21,13 +21,13 @@ import (
 func requesterRig(t *testing.T, cfg policy.Config) (*rig, *toolcall.Requester) {
 	t.Helper()
 	r := policyRig(t, cfg)
-	return r, r.stack.Requester(toolcall.Owner{Home: r.home}, "exec_1", "s1")
+	return r, r.stack.Requester(toolcall.Owner{Home: r.home, Exit: open(t)}, "exec_1", "s1")
 }
 
 // read reads a resource of a server, and reports whether the server was contacted.
 func read(t *testing.T, a *toolcall.Requester, server, uri string) (asked bool, err error) {
 	t.Helper()
-	err = a.Resource(t.Context(), server, uri, func() error { asked = true; return nil })
+	err = a.Resource(t.Context(), server, uri, func(string) error { asked = true; return nil })
 	return asked, err
 }
 
@@ -49,7 +49,7 @@ func TestPolicyAppliesToResourcesAndPrompts(t *testing.T) {
 		}
 	}
 	asked := false
-	err := a.Prompt(t.Context(), "crm", "greet", map[string]string{"to": "all"}, func() error { asked = true; return nil })
+	err := a.Prompt(t.Context(), "crm", "greet", map[string]string{"to": "all"}, func(map[string]string) error { asked = true; return nil })
 	if asked || fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Message(err), "policy requires approval (rule 2)") {
 		t.Error(asked, err)
 	}
@@ -94,7 +94,7 @@ func TestDryRunContactsOnlyTrustedServers(t *testing.T) {
 	if asked || fault.KindOf(err) != fault.Denied || fault.Hint(err) == "" {
 		t.Error("a resource of another server:", asked, err)
 	}
-	err = a.Prompt(t.Context(), "shady", "greet", nil, func() error { asked = true; return nil })
+	err = a.Prompt(t.Context(), "shady", "greet", nil, func(map[string]string) error { asked = true; return nil })
 	if asked || fault.KindOf(err) != fault.Denied {
 		t.Error("a prompt of another server:", asked, err)
 	}
@@ -118,10 +118,10 @@ func TestAuditLinesOfResourceReadsAreBounded(t *testing.T) {
 func TestFailedReadReturnsServerError(t *testing.T) {
 	r, a := requesterRig(t, policy.Config{})
 	broken := errors.New("broken")
-	if err := a.Resource(t.Context(), "crm", "notes://1", func() error { return broken }); !errors.Is(err, broken) {
+	if err := a.Resource(t.Context(), "crm", "notes://1", func(string) error { return broken }); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if got := r.lines[len(r.lines)-1].Outcome; got != "unknown" {
+	if got := r.lines[len(r.lines)-1].Outcome; got != "failed" { // a read has no effect
 		t.Errorf("outcome %q", got)
 	}
 }

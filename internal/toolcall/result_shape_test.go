@@ -20,7 +20,8 @@ func (r *rig) value(t *testing.T, res tool.Result) string {
 	return string(v)
 }
 
-func TestToolKeepsOneResultType(t *testing.T) {
+// One sentence does not change the type of the tool's other results.
+func TestEachResultIsDecodedByItself(t *testing.T) {
 	r := newRig(t)
 	for i, c := range []struct{ answer, want string }{
 		{`[]`, `[]`},
@@ -28,22 +29,23 @@ func TestToolKeepsOneResultType(t *testing.T) {
 		{``, `""`},
 		{`null`, `"null"`},
 		{`42`, `"42"`},
-		{`[]`, `[]`}, // the first result does not decide
+		{`No results found.`, `"No results found."`},
+		{`[]`, `[]`},
 		{`[{'id': 1}]`, `"[{'id': 1}]"`},
-		{`[]`, `"[]"`},
-		{`{"id": 1}`, `"{\"id\": 1}"`},
+		{`{"id": 1}`, `{"id": 1}`},
 	} {
 		if got := r.value(t, text(c.answer)); got != c.want {
 			t.Errorf("answer %d, %s, is %s, not %s", i+1, c.answer, got, c.want)
 		}
 	}
-	structured := text(`{"id": 1}`)
+	structured := text("one")
 	structured.Structured = json.RawMessage(`{"id":1}`)
-	if got := r.value(t, structured); got != `"{\"id\": 1}"` {
+	if got := r.value(t, structured); got != `{"id":1}` {
 		t.Errorf("an answer with structured content is %s", got)
 	}
 	typ, _, err := r.home.Shapes.Find(t.Context(), tool.Ref{Server: "crm", Tool: "read"})
-	if got := string(typ.Schema()); err != nil || got != `{"type":"string"}` {
+	want := `{"items":{"properties":{"id":{"type":"integer"}},"required":["id"],"type":"object"},"properties":{"id":{"type":"integer"}},"required":["id"],"type":["array","object","string"]}`
+	if got := string(typ.Schema()); err != nil || got != want {
 		t.Errorf("its type is %s, %v", got, err)
 	}
 }

@@ -46,9 +46,6 @@ type Config struct {
 	// Guard returns the guardrails in force, which check arguments and results; nil, or a nil
 	// result, checks nothing.
 	Guard func() *guardrail.Guard
-	// OnTextResult is called when a tool's results are treated as text from now on;
-	// may be nil.
-	OnTextResult func(tool.Ref)
 	// Audit receives a line when a call ends or is refused, and for each policy
 	// decision other than allow; nil means that there is no audit log.
 	Audit     func(audit.Line)
@@ -153,7 +150,7 @@ func (s *Stack) For(o Owner) tool.Caller {
 	// Records only calls that a server has answered.
 	c = useRecorder{c, o.Home.Learned}
 	// Infers the result type from actual results, and decides how they are decoded.
-	c = shapeObserver{c, o.Home, s}
+	c = shapeObserver{c, o.Home}
 	// Records calls exactly as they are made, and no refused ones.
 	c = recorder{c, o.Home, o.Run, s}
 	// Counts only calls that are made, not those that wait for approval or are denied.
@@ -179,7 +176,7 @@ func (s *Stack) For(o Owner) tool.Caller {
 	check, _ := to.(tool.Checker)
 	c = validator{c, check, o.Plan, s}
 	// Before validation, which a token may fail where its value passes.
-	c = redactor{c, o.Exit}
+	c = redactor{c, o.Exit, o.Plan}
 	// Outermost: resolves the tool for all others, and audits refused calls too.
 	return auditor{c, o, s, new(atomic.Int64)}
 }

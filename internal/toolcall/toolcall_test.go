@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,13 +30,17 @@ import (
 type server struct {
 	home   *home.Home
 	answer func(tool.Call) (tool.Result, error)
-	calls  []tool.Call
-	open   []journal.Entry // the record, as it was during the last call
+
+	mu    sync.Mutex // calls may be concurrent
+	calls []tool.Call
+	open  []journal.Entry // the record, as it was during the last call
 }
 
 func (s *server) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	s.calls = append(s.calls, c)
-	s.open, _ = s.home.Journal.List(ctx, 10)
+	open, _ := s.home.Journal.List(ctx, 10)
+	s.mu.Lock()
+	s.calls, s.open = append(s.calls, c), open
+	s.mu.Unlock()
 	return s.answer(c)
 }
 
@@ -123,14 +128,14 @@ func TestCallIsRecordedBeforeAndAfter(t *testing.T) {
 	for _, e := range entries {
 		outcomes = append(outcomes, string(e.Outcome))
 	}
-	if got := strings.Join(outcomes, " "); err != nil || got != "failed unknown failed answered" {
+	if got := strings.Join(outcomes, " "); err != nil || got != "not_made unknown failed answered" {
 		t.Errorf("recorded %s, %v", got, err)
 	}
 	var want []audit.Line
-	for _, outcome := range []string{"answered", "failed", "unknown", "failed"} {
+	for _, outcome := range []string{"answered", "failed", "unknown", "not_made"} {
 		want = append(want, audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "send", Outcome: outcome})
 	}
-	want = append(want, audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "read", Outcome: "failed"})
+	want = append(want, audit.Line{Kind: audit.ToolCall, Tenant: tenant.Local, Execution: "exec_1", Server: "crm", Tool: "read", Outcome: "not_made"})
 	if diff := cmp.Diff(want, r.lines, cmpopts.IgnoreFields(audit.Line{}, "Duration"), cmp.Comparer(func(a, b tenant.ID) bool { return a == b })); diff != "" {
 		t.Error(diff)
 	}

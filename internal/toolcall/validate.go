@@ -29,12 +29,14 @@ func (v validator) handle(ctx context.Context, c call) (answer, error) {
 	if err != nil {
 		return answer{}, fault.New(fault.Invalid, "the arguments of %s: %s", c.Ref, err)
 	}
+	arguments := v.stack.Schema(c.tool.Definition)
+	ordered = arguments.Fill(ordered)
 	args := ordered.Map()
 	open, err := referencePaths(c.Call, args)
 	if err != nil {
 		return answer{}, err
 	}
-	if wrong := v.stack.Schema(c.tool.Definition).Check(args, open...); len(wrong) > 0 {
+	if wrong := arguments.Check(args, open...); len(wrong) > 0 {
 		return answer{}, invalidArguments(c.Call, wrong)
 	}
 	if c.Args, err = json.Marshal(ordered); err == nil {

@@ -75,6 +75,36 @@ func TestInvalidDocumentIsReported(t *testing.T) {
 	wantEcho(t, s, "good")
 }
 
+// The errors of several servers are shown together: those of one are a line of limited length, in which
+// nothing moves the cursor or reverses what follows.
+func TestDocumentCannotHideErrorsOfOtherServers(t *testing.T) {
+	const hostile = `\u001b[2J\u202e\n\nserver \"good\" failed`
+	for name, text := range map[string]string{
+		"path":      `"paths": {"/a` + hostile + `": {"get": {"operationId": "a", "parameters": 5}}}`,
+		"long path": `"paths": {"/` + strings.Repeat("a", 1<<20) + `": {"get": {"operationId": "a", "parameters": 5}}}`,
+		"reference": `"paths": {"/a": {"get": {"operationId": "a", "parameters": [{"$ref": "#/x` + hostile + `"}]}}}`,
+		"file":      `"paths": {"/a": {"$ref": "./x` + hostile + `"}}`,
+		"type":      `"paths": {"/a": {"get": {"operationId": "a", "parameters": [{"in": "x` + hostile + `", "name": "` + hostile + `"}]}}}`,
+		"scheme":    `"paths": {"/a` + hostile + `": {"get": 1, "post": 2}}, "security": [{"a` + hostile + `": []}]`,
+	} {
+		path := filepath.Join(t.TempDir(), "api.json")
+		text = `{"openapi": "3.1.0", "info": {"title": "x", "version": "1"}, "servers": [{"url": "https://api.example"}], ` + text + `}`
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path}}}})
+		_, err := s.List(t.Context(), "pets")
+		if err == nil {
+			t.Errorf("%s: the document is used", name)
+		}
+		for _, shown := range []string{fault.Message(err), fault.Hint(err), state(s, "pets").Reason} {
+			if len(shown) > 2000 || strings.ContainsAny(shown, "\n\x1b\u202e") {
+				t.Errorf("%s: %d bytes: %.300q", name, len(shown), shown)
+			}
+		}
+	}
+}
+
 func TestUnavailableAPIIsRetried(t *testing.T) {
 	down := httptest.NewServer(nil)
 	down.Close()

@@ -141,6 +141,8 @@ func (b *bad) handle(r request) {
 		b.reply(r.ID, `{}`)
 	case "tools/list":
 		b.tools(r)
+	case "resources/list", "resources/templates/list", "prompts/list":
+		b.others(r)
 	case "tools/call":
 		b.call(r)
 	case "":
@@ -164,6 +166,16 @@ func (b *bad) tools(r request) {
 	case "lists rubbish":
 		b.reply(r.ID, rubbish())
 		return
+	case "lists no list":
+		b.reply(r.ID, `{"tools":{"a":1}}`)
+		return
+	case "forgets its lists":
+		if r.Params.Cursor == "" {
+			b.reply(r.ID, `{"tools":[{"name":"a","inputSchema":{"type":"object"}}],"nextCursor":"2"}`)
+			return
+		}
+		b.others(r)
+		return
 	}
 	b.list++
 	extra := ""
@@ -171,6 +183,21 @@ func (b *bad) tools(r request) {
 		extra = `,{"name":"new","inputSchema":{"type":"object"}}`
 	}
 	b.reply(r.ID, `{"tools":[{"name":"echo","description":"says\u001b[31m it\u202e again","inputSchema":{"type":"object","maximum":12345678901234567890.10}}`+extra+`]}`)
+}
+
+// others answers requests for resources and prompts.
+func (b *bad) others(r request) {
+	member := map[string]string{"resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts"}[r.Method]
+	switch {
+	case b.kind == "lists no list":
+		b.reply(r.ID, fmt.Sprintf(`{%q:{"a":1}}`, member))
+	case b.kind == "lists rubbish":
+		b.reply(r.ID, fmt.Sprintf(`{%q:[7,{"uri":"","name":""},{"uri":"x:1","uriTemplate":"x:{a}","name":"one"}]}`, member))
+	case b.kind == "forgets its lists" && r.Params.Cursor == "":
+		b.reply(r.ID, fmt.Sprintf(`{%q:[{"uri":"x:1","uriTemplate":"x:{a}","name":"one"}],"nextCursor":"2"}`, member))
+	default:
+		b.send(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"unknown"}}`, r.ID)
+	}
 }
 
 // many returns 5,500 tools in pages of 500.

@@ -3,12 +3,9 @@ package upstream
 import (
 	"context"
 	"errors"
-	"net/http/httptrace"
 	"strings"
-	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
@@ -19,17 +16,6 @@ type apiSession struct{ *openapi.API }
 func (a apiSession) Info() Info {
 	i := a.API.Info()
 	return Info{Name: i.Title, Title: i.Title, Version: i.Version, Instructions: i.Description, Protocol: i.Protocol}
-}
-
-// Call implements session.
-func (a apiSession) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	var connected atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }})
-	r, err := a.API.Call(traced, c)
-	if err != nil && !connected.Load() {
-		err = &tool.NotSent{Err: err}
-	}
-	return r, err
 }
 
 // openDocument reads the OpenAPI document. No request is sent to the API.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,15 +15,30 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
-// errorf returns an error that names the server. Its text is sanitized and free of
-// secrets; the cause is dropped, since it may contain secrets.
+var errTimeout = errors.New("call timed out")
+
+// timedOut is the error of a call that took too long.
+type timedOut struct {
+	within time.Duration
+	last   *string // last message of its progress; nil if it has reported none
+}
+
+func (e *timedOut) Error() string { return errTimeout.Error() }
+
+// Is reports whether target is errTimeout.
+func (e *timedOut) Is(target error) bool { return target == errTimeout }
+
+// errorf returns an error that names the server. Its text is one line without control characters, so that
+// a server cannot change how the errors of others are shown, and free of secrets; the cause is dropped,
+// since it may contain secrets.
 func (v *server) errorf(kind fault.Kind, format string, args ...any) *fault.Error {
-	return fault.New(kind, "server %q %s", v.Name, sanitize.Truncate(v.redact.text(fmt.Sprintf(format, args...)), 4<<10))
+	return fault.New(kind, "server %q %s", v.Name, sanitize.Line(v.redact.text(fmt.Sprintf(format, args...)), 4<<10))
 }
 
 func (s *Set) unknownServer(name string) error {
@@ -79,7 +96,7 @@ var installHints = map[string]string{
 	"uvx":    "install uv, which includes it",
 	"uv":     "install uv",
 	"docker": "install Docker, or a compatible program",
-	"python": "install Python 3, or set command to python3",
+	"python": "install Python 3 or use python3",
 	"bunx":   "install Bun, which includes it",
 	"deno":   "install Deno",
 }
@@ -87,14 +104,19 @@ var installHints = map[string]string{
 // startError returns the displayable error of a failed start.
 func (v *server) startError(ctx context.Context, c *connection, err error) error {
 	switch {
+	case v.Dir != "" && !isDir(v.Dir):
+		return v.errorf(fault.Unavailable, "cannot be started: its cwd %q is not a directory", v.Dir).WithHint("correct cwd in the entry %s of servers, or create the directory", v.Name)
 	case errors.Is(err, process.ErrNotFound):
 		hint := installHints[strings.TrimSuffix(filepath.Base(v.Command), ".exe")]
 		if hint == "" {
-			hint = "install it, or set command to the full path of the program"
+			hint = "install it"
 		}
-		return v.errorf(fault.Unavailable, "cannot be started: program %q not found", v.Command).WithHint("%s", hint)
+		if info, err := os.Stat(v.Command); err == nil && info.Mode().IsRegular() && strings.ContainsAny(v.Command, `/\`) {
+			return v.errorf(fault.Unavailable, "cannot be started: %q is not executable", v.Command).WithHint("make it executable, or correct command in the entry %s of servers", v.Name)
+		}
+		return v.errorf(fault.Unavailable, "cannot be started: program %q not found", v.Command).WithHint("%s, or correct command in the entry %s of servers", hint, v.Name)
 	case errors.Is(err, fs.ErrPermission):
-		return v.errorf(fault.Unavailable, "cannot be started: %q is not executable", v.Command)
+		return v.errorf(fault.Unavailable, "cannot be started: %q is not executable", v.Command).WithHint("make it executable, or correct command in the entry %s of servers", v.Name)
 	case v.isEnding():
 		return v.shuttingDown()
 	case context.Cause(ctx) == errTimeout:
@@ -103,6 +125,22 @@ func (v *server) startError(ctx context.Context, c *connection, err error) error
 		return v.errorf(fault.Unavailable, "exited while starting (%s)%s", c.child.Status(), v.stderrTail(c))
 	}
 	return v.transportError(err, "connecting")
+}
+
+// lastProgress returns the last message of the progress as the end of an error message.
+func (e *timedOut) lastProgress() string {
+	switch {
+	case e.last == nil:
+		return ""
+	case *e.last == "":
+		return "; it had reported progress"
+	}
+	return fmt.Sprintf("; its last progress was %.200q", *e.last)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // stderrTail returns the last lines of stderr as the end of an error message.
@@ -133,6 +171,7 @@ func (v *server) disconnectError(c *connection, err error) error {
 func (v *server) callError(ctx context.Context, c *connection, doing string, err error) error {
 	failure, failed := errors.AsType[*tool.Failure](err)
 	own, isOwn := errors.AsType[*fault.Error](err)
+	timeout, late := errors.AsType[*timedOut](err)
 	switch {
 	case err == nil:
 		return nil
@@ -143,8 +182,8 @@ func (v *server) callError(ctx context.Context, c *connection, doing string, err
 		return &clean
 	case isOwn:
 		return v.prefixName(own)
-	case errors.Is(err, errTimeout):
-		return v.errorf(fault.Exhausted, "did not respond within %s while %s; the request was cancelled", v.Timeout, doing)
+	case late:
+		return v.errorf(fault.Exhausted, "did not respond within %s while %s%s", timeout.within, doing, timeout.lastProgress())
 	case ctx.Err() != nil:
 		return v.cancelled(ctx, doing)
 	case v.set.isClosing():
@@ -162,10 +201,37 @@ func (v *server) callError(ctx context.Context, c *connection, doing string, err
 	return v.responseError(err, doing)
 }
 
+// asAnswer adds to the displayable error of a call what the server has answered in HTTP or in the
+// protocol. err is the error of the session.
+func asAnswer(ref tool.Ref, err, displayed error) error {
+	f := tool.Failure{Ref: ref, Message: fault.Message(displayed), Cause: displayed}
+	if hint := fault.Hint(displayed); hint != "" {
+		f.Message += ": " + hint
+	}
+	status, answered := errors.AsType[*mcp.StatusError](err)
+	refusal, refused := errors.AsType[*mcp.ServerError](err)
+	switch {
+	case answered:
+		f.Status, f.Later = status.Code, status.RetryAfter
+		f.Unknown, f.Retryable = network.MayHaveEffect(status.Code), status.Code == http.StatusTooManyRequests
+	case refused:
+		f.Unknown = refusal.MayHaveEffect()
+	default:
+		return displayed
+	}
+	return &f
+}
+
+// isNotKept reports whether err is that of a call whose answer has arrived and cannot be kept.
+func isNotKept(err error) bool {
+	_, refused := errors.AsType[*tool.NotKept](err)
+	return refused || errors.Is(err, mcp.ErrTooLarge)
+}
+
 // prefixName adds the server's name to an error of a subpackage.
 func (v *server) prefixName(e *fault.Error) error {
 	named := v.errorf(e.Kind, "%s", e.Message)
-	named.Hint = v.redact.text(e.Hint)
+	named.Hint = sanitize.Line(v.redact.text(e.Hint), 4<<10)
 	return named
 }
 
@@ -202,9 +268,11 @@ func (v *server) transportError(err error, doing string) error {
 	own, isOwn := errors.AsType[*fault.Error](err)
 	switch {
 	case isOwn: // of package oauth
-		return v.errorf(own.Kind, "%s", own.Message).WithHint("%s", v.redact.text(own.Hint))
+		return v.prefixName(own)
 	case answered && (status.Code == 401 || status.Code == 403):
-		return v.errorf(fault.Denied, "%s while %s", status, doing).WithHint("check the credentials in its headers")
+		return v.errorf(fault.Denied, "%s while %s", status, doing).WithHint("check the credentials in the configuration of server %s", v.Name)
+	case answered && status.RetryAfter > 0:
+		return v.errorf(fault.Unavailable, "%s while %s; it asks to wait %d s", status, doing, int(status.RetryAfter.Seconds()))
 	case answered:
 		return v.errorf(fault.Unavailable, "%s while %s", status, doing)
 	case isDNS:
@@ -215,7 +283,9 @@ func (v *server) transportError(err error, doing string) error {
 		return v.errorf(fault.Unavailable, "returned an error while %s: %s", doing, refusal)
 	case errors.Is(err, mcp.ErrOtherHost):
 		return v.errorf(fault.Denied, "redirected to another host while %s, and credentials are not sent there", doing).WithHint("if the redirect is correct, configure the URL of that host")
-	case errors.Is(err, mcp.ErrClosed), errors.Is(err, mcp.ErrClosedEarly), errors.Is(err, mcp.ErrSessionExpired):
+	case errors.Is(err, mcp.ErrSessionExpired):
+		return v.errorf(fault.Unavailable, "does not know the session that it has just begun, while %s", doing)
+	case errors.Is(err, mcp.ErrClosed), errors.Is(err, mcp.ErrClosedEarly):
 		return v.errorf(fault.Unavailable, "closed the connection while %s", doing)
 	}
 	v.set.cfg.Log.Debug("an upstream server failed", "server", v.Name, "doing", doing, "error", v.redact.text(err.Error()))

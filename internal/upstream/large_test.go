@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -161,5 +162,32 @@ func TestLargeAnswerAfterDeclinedQuestionIsRefused(t *testing.T) {
 	stored, res, err := callForLarge(t, s, "site", "echo", "asks")
 	if failure, own := errors.AsType[*tool.Failure](err); !own || !strings.Contains(failure.Message, "a question of the server was declined") || stored != nil {
 		t.Errorf("%d bytes stored, %+v, %v", len(stored), res, err)
+	}
+}
+
+// The wait for memory begins when the server has answered, and is none of its time.
+func TestWaitForMemoryDoesNotCountAsTimeOfTheServer(t *testing.T) {
+	const limit = time.Second
+	web := serve(t, nil)
+	s := newAPISet(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: web.URL + "/mcp", Timeout: limit}}}, upstream.Server{Timeout: limit}, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, strings.Repeat("x", 1<<20))
+	})
+	for server, name := range map[string]string{"site": "echo", "pets": "get"} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel()
+			waited := false
+			_, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Server: server, Tool: name}, Hold: func(ctx context.Context, _ int64) error {
+				waited = true
+				select {
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				case <-time.After(limit * 3 / 2): // as long as others hold the memory
+					return nil
+				}
+			}})
+			if err != nil || !waited {
+				t.Errorf("waited is %v: %v", waited, err)
+			}
+		})
 	}
 }

@@ -2,12 +2,17 @@ package upstream_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
@@ -31,6 +36,17 @@ func TestCallsOfServersThatDoNotStartAreNotSent(t *testing.T) {
 	defer cancel()
 	_, err := call(ctx, s, "hangs", "echo", "")
 	wantNotSent(t, "cancelled while the server starts", err, true)
+}
+
+// The error of a server whose directory is missing names the entry, not the program.
+func TestMissingDirectoryOfAServerIsNamed(t *testing.T) {
+	server := brokenServer(t, "good")
+	server.Dir = filepath.Join(t.TempDir(), "gone")
+	_, err := call(t.Context(), open(t, upstream.Config{Servers: []upstream.Server{server}}), "good", "echo", "")
+	wantNotSent(t, "cwd", err, true)
+	if !strings.Contains(err.Error(), "cwd") || !strings.Contains(fault.Hint(err), "cwd") {
+		t.Errorf("%v / %s", err, fault.Hint(err))
+	}
 }
 
 func TestCallsOfAServerThatIsGoneAreNotSent(t *testing.T) {
@@ -70,4 +86,203 @@ func TestCallsWithoutAnAnswerMayHaveBeenSent(t *testing.T) {
 	pets := newAPISet(t, upstream.Config{}, upstream.Server{}, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	_, err = call(t.Context(), pets, "pets", "post", "")
 	wantNotSent(t, "API", err, false)
+}
+
+// unknownOutcome reports whether an error of a call leaves open whether the call took effect.
+func unknownOutcome(err error) bool {
+	f, answered := errors.AsType[*tool.Failure](err)
+	return err != nil && !tool.IsNotSent(err) && (!answered || f.Unknown)
+}
+
+func TestAPIResponsesThatLeaveTheOutcomeOpen(t *testing.T) {
+	for name, test := range map[string]struct {
+		status  int
+		header  string
+		body    string
+		unknown bool
+	}{
+		"bad request":          {status: 400},
+		"conflict":             {status: 409},
+		"too many":             {status: 429},
+		"request timeout":      {status: 408, unknown: true},
+		"error":                {status: 500, unknown: true},
+		"proxy":                {status: 502, unknown: true},
+		"overloaded":           {status: 503, unknown: true},
+		"moved after a form":   {status: 302, header: "/y", unknown: true},
+		"moved elsewhere":      {status: 302, header: "http://127.0.0.1:1/", unknown: true},
+		"result is missing":    {status: 303, header: "/missing", unknown: true},
+		"result is elsewhere":  {status: 303, header: "http://127.0.0.1:1/", unknown: true},
+		"no JSON":              {status: 200, body: "{", unknown: true},
+		"more than is allowed": {status: 200, body: `"` + strings.Repeat("x", 2<<20) + `"`, unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var posts atomic.Int32
+			s := newAPISet(t, upstream.Config{MaxResponse: 1 << 20}, upstream.Server{}, func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodGet {
+					w.WriteHeader(http.StatusNotFound)
+					return
+				}
+				posts.Add(1)
+				w.Header().Set("Content-Type", "application/json")
+				if test.header != "" {
+					w.Header().Set("Location", test.header)
+				}
+				w.WriteHeader(test.status)
+				fmt.Fprint(w, test.body)
+			})
+			_, err := call(t.Context(), s, "pets", "post", "")
+			if unknownOutcome(err) != test.unknown || err == nil || posts.Load() != 1 {
+				t.Errorf("%#v after %d requests", err, posts.Load())
+			}
+			if f, ok := errors.AsType[*tool.Failure](err); ok && test.header == "" && f.Status != test.status {
+				t.Errorf("status %d", f.Status)
+			}
+		})
+	}
+}
+
+// Requests for a token or a document are none of the operation.
+func TestAPICallsWithoutATokenAreNotSent(t *testing.T) {
+	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	defer tokens.Close()
+	var posts atomic.Int32
+	auth := openapi.Auth{Client: &openapi.ClientCredentials{TokenURL: tokens.URL, ID: "me", Secret: "sesame-open"}}
+	s := newAPISet(t, upstream.Config{}, upstream.Server{OpenAPI: &openapi.Source{Auth: auth}}, func(http.ResponseWriter, *http.Request) { posts.Add(1) })
+	_, err := call(t.Context(), s, "pets", "post", "")
+	wantNotSent(t, "without a token", err, true)
+	if posts.Load() != 0 {
+		t.Errorf("%d requests", posts.Load())
+	}
+}
+
+// A session that expires while a call is in progress, as the response to another one shows, does not
+// make the first call be sent again.
+func TestCallsInProgressAreNotRepeatedInANewSession(t *testing.T) {
+	var slow atomic.Int32
+	began, end := make(chan struct{}, 2), make(chan struct{})
+	web := serve(t, func(w http.ResponseWriter, r *http.Request, m request) bool {
+		if m.Method != "tools/call" || m.Params.Arguments["x"] != "slow" {
+			return false
+		}
+		slow.Add(1)
+		stream(w, "id: 1\ndata:\n\n") // a stream that can be resumed
+		began <- struct{}{}
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+		return true
+	})
+	s := at(t, web)
+	wantEcho(t, s, "site")
+	failed := make(chan error, 1)
+	go func() {
+		_, err := call(t.Context(), s, "site", "echo", "slow")
+		failed <- err
+	}()
+	<-began
+	web.sessions.Add(1) // the server forgets its sessions
+	wantEcho(t, s, "site")
+	close(end)
+	if err := <-failed; !unknownOutcome(err) || slow.Load() != 1 {
+		t.Errorf("after %d calls: %v", slow.Load(), err)
+	}
+}
+
+// The stream with the answer breaks, and the server has forgotten the session when the client resumes
+// the stream.
+func TestCallWhoseStreamCannotBeResumedIsNotRepeated(t *testing.T) {
+	var slow atomic.Int32
+	s := at(t, serve(t, func(w http.ResponseWriter, r *http.Request, m request) bool {
+		switch {
+		case r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") != "":
+			w.WriteHeader(http.StatusNotFound)
+			return true
+		case m.Method == "tools/call" && m.Params.Arguments["x"] == "slow":
+			slow.Add(1)
+			stream(w, "id: 1\nretry: 1\ndata:\n\n")
+			return true
+		}
+		return false
+	}))
+	wantEcho(t, s, "site")
+	if _, err := call(t.Context(), s, "site", "echo", "slow"); !unknownOutcome(err) || slow.Load() != 1 {
+		t.Errorf("after %d calls: %v", slow.Load(), err)
+	}
+}
+
+// In the transport of 2024-11-05 a call is accepted with status 202, and its answer is an event of a
+// stream, which ends here before it.
+func TestCallWhoseEventStreamEndsIsNotRepeated(t *testing.T) {
+	var slow atomic.Int32
+	out, lost := make(chan string, 10), make(chan struct{})
+	web := serve(t, func(w http.ResponseWriter, r *http.Request, m request) bool {
+		switch {
+		case r.Method == http.MethodGet:
+			stream(w, "event: endpoint\ndata: /messages\n\n")
+			for {
+				select {
+				case e := <-out:
+					stream(w, "event: message\ndata: "+e+"\n\n")
+				case <-lost:
+					return true
+				case <-r.Context().Done():
+					return true
+				}
+			}
+		case m.Method == "initialize":
+			out <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2024-11-05","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}}`, m.ID)
+		case m.Method == "tools/call":
+			slow.Add(1)
+			close(lost)
+		}
+		w.WriteHeader(http.StatusAccepted)
+		return true
+	})
+	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: web.URL + "/mcp", Transport: "sse"}}})
+	if _, err := call(t.Context(), s, "site", "echo", "slow"); !unknownOutcome(err) || slow.Load() != 1 {
+		t.Errorf("after %d calls: %v", slow.Load(), err)
+	}
+}
+
+func TestProtocolErrorsThatLeaveTheOutcomeOpen(t *testing.T) {
+	for code, unknown := range map[int]bool{-32700: false, -32600: false, -32601: false, -32602: false, -32603: true, -32000: true, -32001: true, 0: true, 17: false, -1: false} {
+		s := at(t, serve(t, func(w http.ResponseWriter, _ *http.Request, m request) bool {
+			if m.Method != "tools/call" {
+				return false
+			}
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"no"}}`, m.ID, code)
+			return true
+		}))
+		if _, err := call(t.Context(), s, "site", "echo", "x"); unknownOutcome(err) != unknown {
+			t.Errorf("%d: %#v", code, err)
+		}
+	}
+}
+
+// A gateway may describe its own failure as an error of the protocol, in answer to a call that the
+// server has executed.
+func TestProtocolErrorsWithAStatusThatLeavesTheOutcomeOpen(t *testing.T) {
+	for _, status := range []int{408, 499, 500, 502, 503, 504} {
+		for _, body := range []string{`{"jsonrpc":"2.0","id":%s,"error":{"code":504,"message":"no"}}`, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32600,"message":"no"}}`,
+			`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"no"}}`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"no %s"}}`, `{"jsonrpc":"2.0","id":%s,"result":{"content":[],"isError":true}}`} {
+			s := at(t, serve(t, func(w http.ResponseWriter, _ *http.Request, m request) bool {
+				if m.Method != "tools/call" || m.Params.Arguments["x"] == "hello" {
+					return false
+				}
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(status)
+				fmt.Fprintf(w, body, m.ID)
+				return true
+			}))
+			_, err := call(t.Context(), s, "site", "echo", "x")
+			f, answered := errors.AsType[*tool.Failure](err)
+			if !unknownOutcome(err) || !answered || f.Status != status || f.Later != 7*time.Second {
+				t.Errorf("%d with %s: %#v", status, body, err)
+			}
+			wantEcho(t, s, "site")
+		}
+	}
 }

@@ -80,6 +80,7 @@ func newServer(s *Set, c Server) *server {
 		}
 	}
 	set(&c.Timeout, time.Minute)
+	set(&c.ProgressTimeout, 5*c.Timeout)
 	set(&c.StartTimeout, time.Minute)
 	set(&c.Idle, 5*time.Minute)
 	if c.Concurrency == 0 {

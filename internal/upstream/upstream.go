@@ -58,13 +58,16 @@ type Server struct {
 	Client            Client            // OAuth client for a URL; its ID, Secret and Key go through Config.Resolve
 	ClientCredentials bool              // obtain tokens with the client credentials of Client, without an interactive login
 
-	Timeout      time.Duration // of a call, without waiting time before it is sent; 0 means 60 s
-	StartTimeout time.Duration // for becoming ready; 0 means 60 s
-	Idle         time.Duration // stopped after this time without a call; 0 means 5 min, negative means never
-	Concurrency  int           // concurrent calls; further calls wait; 0 means 8
-	Legacy       bool          // Info.Legacy of the last connection
-	Identity     string        // returned with listings; not used otherwise
-	Revision     string        // changes with what the references refer to, so that Update restarts the server; not used otherwise
+	Timeout time.Duration // of a call, without waiting time before it is sent; 0 means 60 s
+	// ProgressTimeout is that of a call whose server reports progress, which restarts Timeout; 0
+	// means five times Timeout.
+	ProgressTimeout time.Duration
+	StartTimeout    time.Duration // for becoming ready; 0 means 60 s
+	Idle            time.Duration // stopped after this time without a call; 0 means 5 min, negative means never
+	Concurrency     int           // concurrent calls; further calls wait; 0 means 8
+	Legacy          bool          // Info.Legacy of the last connection
+	Identity        string        // returned with listings; not used otherwise
+	Revision        string        // changes with what the references refer to, so that Update restarts the server; not used otherwise
 }
 
 // Local is an MCP server in this process. Its implementations are pointers, so that equal
@@ -180,23 +183,22 @@ func New(cfg Config) (*Set, error) {
 // Call implements tool.Caller. It calls a tool and starts its server if necessary.
 // Progress is reported on the calling goroutine.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	sent := false
+	var made attempts
 	r, err := withSession(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx callContext, on session) (tool.Result, error) {
 		v := ctx.server
 		if v.markToolsRequested() { // the list may have changed since the last connection
 			defer v.notifyToolsChanged()
 		}
 		own := c
+		own.Progress = ctx.keepAlive(c.Progress)
 		own.Ask = v.pauseWhileAsking(ctx.limit, c.Ask)
+		own.Hold = pauseWhileHolding(ctx.limit, c.Hold)
 		own.Store = v.storeWithoutSecrets(c.Store)
-		r, err := on.Call(ctx, own)
-		sent = sent || !tool.IsNotSent(err)
+		r, err := callWhenReady(ctx, on, own)
+		made.note(err)
 		return v.redact.redactResult(r), err
 	})
-	if err != nil && !sent {
-		err = &tool.NotSent{Err: err}
-	}
-	return r, err
+	return r, made.outcome(c.Ref, err)
 }
 
 // Check implements tool.Checker.
@@ -227,13 +229,17 @@ func (s *Set) List(ctx context.Context, server string) (Listing, error) {
 // ListResources returns all resources and resource templates of a server.
 func (s *Set) ListResources(ctx context.Context, server string) ([]Resource, error) {
 	return withMCPSession(ctx, s, server, "listing its resources", func(ctx callContext, on *mcp.Session) ([]Resource, error) {
-		return on.Resources(ctx)
+		all, skipped, err := on.Resources(ctx)
+		if skipped > 0 {
+			s.cfg.Log.Warn("resources of an upstream server are left out of its list: they have no URI, or there are too many", "server", server, "resources", skipped)
+		}
+		return all, err
 	})
 }
 
 // ReadResource returns the contents of a resource.
 func (s *Set) ReadResource(ctx context.Context, server, uri string) ([]tool.Part, error) {
-	return withMCPSession(ctx, s, server, "reading a resource", func(ctx callContext, on *mcp.Session) ([]tool.Part, error) {
+	return withMCPRequest(ctx, s, tool.Ref{Server: server, Tool: "resources/read"}, "reading a resource", func(ctx callContext, on *mcp.Session) ([]tool.Part, error) {
 		parts, err := on.ReadResource(ctx, uri)
 		return ctx.server.redact.redactResult(tool.Result{Parts: parts}).Parts, err
 	})
@@ -242,13 +248,17 @@ func (s *Set) ReadResource(ctx context.Context, server, uri string) ([]tool.Part
 // ListPrompts returns all prompts of a server.
 func (s *Set) ListPrompts(ctx context.Context, server string) ([]Prompt, error) {
 	return withMCPSession(ctx, s, server, "listing its prompts", func(ctx callContext, on *mcp.Session) ([]Prompt, error) {
-		return on.Prompts(ctx)
+		all, skipped, err := on.Prompts(ctx)
+		if skipped > 0 {
+			s.cfg.Log.Warn("prompts of an upstream server are left out of its list: they have no usable name, or there are too many", "server", server, "prompts", skipped)
+		}
+		return all, err
 	})
 }
 
 // GetPrompt returns the messages of a prompt.
 func (s *Set) GetPrompt(ctx context.Context, server, name string, args map[string]string) ([]Message, error) {
-	return withMCPSession(ctx, s, server, "getting a prompt", func(ctx callContext, on *mcp.Session) ([]Message, error) {
+	return withMCPRequest(ctx, s, tool.Ref{Server: server, Tool: "prompts/get"}, "getting a prompt", func(ctx callContext, on *mcp.Session) ([]Message, error) {
 		messages, err := on.GetPrompt(ctx, name, args)
 		for i, m := range messages {
 			messages[i].Part = ctx.server.redact.redactResult(tool.Result{Parts: []tool.Part{m.Part}}).Parts[0]

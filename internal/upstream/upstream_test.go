@@ -1,6 +1,7 @@
 package upstream_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -114,8 +115,8 @@ func TestBrokenServersAreReported(t *testing.T) {
 		"hangs":     {fault.Unavailable, []string{`server "hangs" was not ready after 300ms`}},
 		"crashes":   {fault.Unavailable, []string{`server "crashes" exited while starting (exit status 3); stderr: loading plugins | fatal: no configuration`}},
 		"missing":   {fault.Unavailable, []string{`server "missing" cannot be started: program "no-such-program"`, "install it"}},
-		"npx":       {fault.Unavailable, []string{`program "npx" not found`, "install Node.js"}},
-		"forbidden": {fault.Unavailable, []string{`server "forbidden" cannot be started`, `"/etc/passwd"`}},
+		"npx":       {fault.Unavailable, []string{`program "npx" not found`, "install Node.js", "or correct command in the entry npx of servers"}},
+		"forbidden": {fault.Unavailable, []string{`server "forbidden" cannot be started: "/etc/passwd" is not executable`, "entry forbidden of servers"}},
 		"talks":     {fault.Unavailable, []string{`server "talks" exited while starting (exit status 0)`}},
 		"refused":   {fault.Unavailable, []string{`server "refused" cannot be reached`, "connection refused"}},
 		"nowhere":   {fault.Unavailable, []string{`server "nowhere" cannot be reached: host "no-such-host.invalid" not found`}},
@@ -170,7 +171,7 @@ func TestToolErrorIsFailure(t *testing.T) {
 			Parts:      []tool.Part{{Kind: tool.Text, Text: "it is broken, [secret]", Raw: json.RawMessage(`{"type":"text","text":"it is broken, [secret]"}`)}},
 			Structured: json.RawMessage(`{"code":7}`),
 		}},
-		"refuse": {Message: "x must not be 5", Data: json.RawMessage(`{"y":1}`)},
+		"refuse": {Message: `x must not be 5: {"y":1}`, Data: json.RawMessage(`{"y":1}`)},
 	} {
 		want.Ref = tool.Ref{Server: "good", Tool: name}
 		_, err := call(t.Context(), s, "good", name, "5")
@@ -341,6 +342,45 @@ func TestListDropsInvalidTools(t *testing.T) {
 	l, err = s.List(t.Context(), "good")
 	if err != nil || l.Tools[0].Description != "says it again" || string(l.Tools[0].Input) != `{"type":"object","maximum":12345678901234567890.10}` {
 		t.Errorf("%+v %v", l, err)
+	}
+}
+
+// TestHalfListsAreErrors lists servers that send half a list, or no list: that is not a short or an empty one.
+func TestHalfListsAreErrors(t *testing.T) {
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "forgets its lists"), brokenServer(t, "lists no list"), brokenServer(t, "good")}})
+	lists := map[string]func(server string) (int, error){
+		"tools": func(server string) (int, error) { l, err := s.List(t.Context(), server); return len(l.Tools), err },
+		"resources": func(server string) (int, error) {
+			all, err := s.ListResources(t.Context(), server)
+			return len(all), err
+		},
+		"prompts": func(server string) (int, error) { all, err := s.ListPrompts(t.Context(), server); return len(all), err },
+	}
+	for of, list := range lists {
+		for server, want := range map[string]string{"forgets its lists": "unknown", "lists no list": "sent a malformed response"} {
+			if n, err := list(server); err == nil || !strings.Contains(fault.Message(err), want) {
+				t.Errorf("%s of %s: %d, %v", of, server, n, err)
+			}
+		}
+	}
+	for _, of := range []string{"resources", "prompts"} { // not supported at all
+		if n, err := lists[of]("good"); n != 0 || err != nil {
+			t.Errorf("%s: %d, %v", of, n, err)
+		}
+	}
+}
+
+// TestSkippedItemsAreLogged lists resources and prompts of which some cannot be used.
+func TestSkippedItemsAreLogged(t *testing.T) {
+	var log bytes.Buffer
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "lists rubbish")}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	resources, err := s.ListResources(t.Context(), "lists rubbish")
+	if err != nil || len(resources) != 2 || !strings.Contains(log.String(), "resources=4") {
+		t.Errorf("%+v %v\n%s", resources, err, &log)
+	}
+	prompts, err := s.ListPrompts(t.Context(), "lists rubbish")
+	if err != nil || len(prompts) != 1 || !strings.Contains(log.String(), "prompts=2") {
+		t.Errorf("%+v %v\n%s", prompts, err, &log)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
@@ -80,35 +82,120 @@ func withMCPSession[T any](ctx context.Context, s *Set, name, doing string, f fu
 	})
 }
 
+// withMCPRequest is withMCPSession for a request whose error tells what became of it, as that of a call does.
+func withMCPRequest[T any](ctx context.Context, s *Set, ref tool.Ref, doing string, f func(callContext, *mcp.Session) (T, error)) (T, error) {
+	var made attempts
+	answer, err := withMCPSession(ctx, s, ref.Server, doing, func(ctx callContext, on *mcp.Session) (T, error) {
+		answer, err := f(ctx, on)
+		made.note(err)
+		return answer, err
+	})
+	return answer, made.outcome(ref, err)
+}
+
+// attempts notes what became of the attempts of a request.
+type attempts struct {
+	sent bool  // one may have reached the server
+	last error // of the last one
+}
+
+func (a *attempts) note(err error) {
+	a.sent = a.sent || !tool.IsNotSent(err) && !errors.Is(err, mcp.ErrSessionExpired)
+	a.last = err
+}
+
+// outcome adds to the displayable error of a request whether it was sent, and what the server answered.
+func (a *attempts) outcome(ref tool.Ref, err error) error {
+	switch _, failed := errors.AsType[*tool.Failure](err); {
+	case err == nil, failed:
+		return err
+	case !a.sent:
+		return &tool.NotSent{Err: err}
+	case isNotKept(a.last):
+		return &tool.NotKept{Err: err}
+	}
+	return asAnswer(ref, a.last, err)
+}
+
 // withTimeout cancels f after the server's timeout.
 func withTimeout[T any](ctx context.Context, v *server, c *connection, f func(callContext, session) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	limit := clock.New(v.Timeout, func() { cancel(errTimeout) })
+	limit := clock.New(v.ProgressTimeout, func() { cancel(&timedOut{within: v.ProgressTimeout}) })
 	defer limit.Stop()
+	quiet := limit.Within(min(v.Timeout, v.ProgressTimeout), func() { cancel(&timedOut{within: v.Timeout}) })
 	limit.Resume()
-	answer, err := f(callContext{ctx, v, limit}, c.session)
-	if err != nil && context.Cause(ctx) == errTimeout {
-		err = errTimeout
+	var last atomic.Pointer[string]
+	answer, err := f(callContext{ctx, v, limit, quiet, &last}, c.session)
+	if late, ok := errors.AsType[*timedOut](context.Cause(ctx)); ok && err != nil {
+		late.last = last.Load()
+		err = late
 	}
 	return answer, err
 }
 
 // callContext is the context of a call. Its timeout is paused while a person answers a
-// question. It embeds a context because it is one.
+// question, and while the answer waits for memory. It embeds a context because it is one.
 type callContext struct {
 	context.Context
 	server *server
-	limit  *clock.Clock
+	limit  *clock.Clock // of the whole call
+	quiet  *clock.Clock // of the time without progress
+	last   *atomic.Pointer[string]
+}
+
+// remaining returns the time until the call is cancelled if nothing is heard of it.
+func (d callContext) remaining() time.Duration { return min(d.limit.Remaining(), d.quiet.Remaining()) }
+
+// keepAlive wraps report, which may be nil: each report restarts the limit of the time without progress.
+func (d callContext) keepAlive(report func(done, total float64, message string)) func(done, total float64, message string) {
+	return func(done, total float64, message string) {
+		d.quiet.Restart(d.server.Timeout)
+		d.last.Store(&message)
+		if report != nil {
+			report(done, total, message)
+		}
+	}
 }
 
 // Deadline implements context.Context. It assumes that the timeout is not paused again.
 func (d callContext) Deadline() (time.Time, bool) {
-	ours := time.Now().Add(d.limit.Remaining())
+	ours := time.Now().Add(d.remaining())
 	if theirs, ok := d.Context.Deadline(); ok && theirs.Before(ours) {
 		return theirs, true
 	}
 	return ours, true
+}
+
+// callWhenReady makes a call, and makes a repeatable one again when the server asks for that with 429 or
+// 503 and Retry-After, as long as the wait ends within the timeout.
+func callWhenReady(ctx callContext, on session, c tool.Call) (tool.Result, error) {
+	for {
+		r, err := on.Call(ctx, c)
+		wait := busyFor(err)
+		if wait == 0 || !c.Repeatable || wait >= ctx.remaining() {
+			return r, err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return r, err
+		}
+	}
+}
+
+// busyFor returns how long a server that has too much to do asks to wait; 0 if it does not.
+func busyFor(err error) time.Duration {
+	code, wait := 0, time.Duration(0)
+	if f, ok := errors.AsType[*tool.Failure](err); ok {
+		code, wait = f.Status, f.Later
+	} else if s, ok := errors.AsType[*mcp.StatusError](err); ok {
+		code, wait = s.Code, s.RetryAfter
+	}
+	if code != http.StatusTooManyRequests && code != http.StatusServiceUnavailable {
+		return 0
+	}
+	return wait
 }
 
 // pauseWhileAsking wraps ask: the timeout is paused while it runs, and secrets are
@@ -121,6 +208,18 @@ func (v *server) pauseWhileAsking(limit *clock.Clock, ask func(context.Context, 
 		limit.Pause()
 		defer limit.Resume()
 		return ask(ctx, tool.Question{Text: v.redact.text(q.Text), Schema: v.redact.json(q.Schema)})
+	}
+}
+
+// pauseWhileHolding wraps hold: the timeout is paused while the answer of the server waits for memory.
+func pauseWhileHolding(limit *clock.Clock, hold func(context.Context, int64) error) func(context.Context, int64) error {
+	if hold == nil {
+		return nil
+	}
+	return func(ctx context.Context, bytes int64) error {
+		limit.Pause()
+		defer limit.Resume()
+		return hold(ctx, bytes)
 	}
 }
 
@@ -139,8 +238,6 @@ func (v *server) storeWithoutSecrets(store func(context.Context, []byte) (json.R
 		return store(ctx, content)
 	}
 }
-
-var errTimeout = errors.New("call timed out")
 
 // isBroken reports whether err makes the connection unusable. A connection to an API is
 // broken only if no operation can be called, and requests of code have none.

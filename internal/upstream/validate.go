@@ -25,7 +25,7 @@ func validate(c Server) error {
 		return fault.New(fault.Invalid, "server %q needs either a command or a URL", c.Name)
 	case c.Network != nil && (c.Command != "" || c.URL != "" || c.OpenAPI != nil || c.Local != nil):
 		return fault.New(fault.Invalid, "server %q sends requests of code, which conflicts with command, url and openapi", c.Name)
-	case c.Concurrency < 0 || c.Timeout < 0 || c.StartTimeout < 0:
+	case c.Concurrency < 0 || c.Timeout < 0 || c.ProgressTimeout < 0 || c.StartTimeout < 0:
 		return fault.New(fault.Invalid, "server %q has a negative limit", c.Name)
 	case c.OpenAPI != nil || c.Local != nil || c.Network != nil:
 		return nil

@@ -15,9 +15,16 @@ func (c *compiler) code(s *Step, in *scope) string {
 	for _, f := range s.Arguments {
 		parameters = append(parameters, f.Name)
 	}
-	part := execution.Part{Source: s.Code, Code: true, Known: append([]string{"inputs"}, parameters...), Steps: in.visible()}
+	source := s.Code
+	if c.unparsable[place(c.file, s.CodePos)] || strings.TrimSpace(source) == "" {
+		source = "pass"
+	}
+	part := execution.Part{Source: s.Code, Code: true, Known: append([]string{"inputs"}, parameters...), Steps: in.mentioned(s.Code)}
 	c.expressions = append(c.expressions, Expression{part, c.file, s.CodePos})
-	assigns := slices.ContainsFunc(tokens(s.Code), func(t token) bool { return t.kind == nameToken && t.text == "result" })
+	assigns := false
+	for t := range eachToken(s.Code) {
+		assigns = assigns || t.kind == nameToken && t.text == "result"
+	}
 	name := c.name("run_" + s.Name)
 	c.write("")
 	c.write("def %s(%s):", name, strings.Join(parameters, ", "))
@@ -25,15 +32,14 @@ func (c *compiler) code(s *Step, in *scope) string {
 		if assigns {
 			c.write("result = None")
 		}
-		inside := false // of a string with several lines
-		for i, text := range strings.Split(strings.TrimRight(s.Code, " \t\n"), "\n") {
+		inside := linesInStrings(source)
+		for i, text := range strings.Split(strings.TrimRight(source, " \t\n"), "\n") {
 			at := Place{c.file, Pos{s.CodePos.Line + i, s.CodePos.Column}, s}
-			if inside {
-				c.lines = append(c.lines, line{text, at})
+			if inside[i] {
+				c.addLine(text, at)
 			} else {
 				c.writeAt(text, at)
 			}
-			inside = endsInString(s.Code, i)
 		}
 		if assigns {
 			c.write("return result")
@@ -43,41 +49,35 @@ func (c *compiler) code(s *Step, in *scope) string {
 	return name
 }
 
-// endsInString reports whether line i of Python ends inside a string.
-func endsInString(code string, i int) bool {
-	end := 0
-	for range i + 1 {
-		n := strings.IndexByte(code[end:], '\n')
-		if n < 0 {
-			return false
-		}
-		end += n + 1
-	}
-	for _, t := range tokens(code) {
-		if t.at < end-1 && t.at+len(t.text) >= end {
-			return t.kind == stringToken
+// linesInStrings returns the lines of Python that begin inside a string, from 0.
+func linesInStrings(code string) map[int]bool {
+	inside, i := map[int]bool{}, 0
+	for t := range eachToken(code) {
+		for range strings.Count(t.text, "\n") {
+			i++
+			if t.kind == stringToken {
+				inside[i] = true
+			}
 		}
 	}
-	return false
+	return inside
 }
 
 // block writes a list of steps inside another step and assigns the result of the last one.
 func (c *compiler) block(steps []*Step, in *scope, to string) {
 	inner := c.inner(in, steps)
 	c.list(steps, inner)
-	if len(steps) > 0 {
-		c.write("%s = %s", to, inner.steps[steps[len(steps)-1].Name].name)
-	}
+	c.write("%s = %s", to, inner.last(steps))
 }
 
 func (c *compiler) condition(s *Step, in *scope, v *variable) {
-	c.checkConstant(s.Test, true, "the steps of then in step "+s.Name+" are unreachable: if is always false")
-	hasElse := slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Name == "else" })
-	if hasElse {
-		c.checkConstant(s.Test, false, "the steps of else in step "+s.Name+" are unreachable: if is always true")
+	always := "the if of step " + s.Name + " is always true"
+	if slices.ContainsFunc(s.Blocks, func(b Block) bool { return b.Name == "else" }) {
+		always = "the steps of else in step " + s.Name + " are unreachable: if is always true"
 	}
+	c.checkConstant(s.Test, "", always, "the steps of then in step "+s.Name+" are unreachable: if is always false")
 	step := c.step
-	c.write("if %s:", c.python(s.Test, in))
+	c.write("if %s:", test(c, s.Test, in))
 	for _, name := range []string{"then", "else"} {
 		if name == "else" {
 			c.write("else:")
@@ -94,28 +94,44 @@ func (c *compiler) condition(s *Step, in *scope, v *variable) {
 	}
 }
 
-// checkConstant reports a test that always has one value.
-func (c *compiler) checkConstant(v *Value, value bool, message string) {
+// checkConstant reports a test that always has one value, with one of two messages. The sandbox
+// finds other constant tests.
+func (c *compiler) checkConstant(v *Value, hint, whenTrue, whenFalse string) {
 	if v == nil {
 		return
 	}
-	always := false
-	switch {
-	case v.Template == nil:
-		b, isBool := v.Plain.(bool)
-		always = isBool && b != value
-	case len(v.Template) == 1:
-		constants := map[string]bool{"True": true, "False": false, "None": false, "0": false, "1": true, `""`: false, "''": false, "[]": false, "{}": false}
-		is, known := constants[strings.TrimSpace(v.Template[0].Expr)]
-		always = known && is != value
+	is, known := v.Plain.(bool)
+	if len(v.Template) == 1 {
+		is, known = constants[v.Template[0].Expr]
 	}
-	if always {
-		c.add(v.Pos, "", "%s", message)
+	switch {
+	case known && is:
+		c.add(v.Pos, hint, "%s", whenTrue)
+	case known:
+		c.add(v.Pos, "", "%s", whenFalse)
+	}
+}
+
+// constants are expressions that are found to be constant without the sandbox.
+var constants = map[string]bool{"True": true, "False": false, "None": false, "0": false, "1": true, `""`: false, "''": false, "[]": false, "{}": false}
+
+// checkUntil reports an until that is always true or false.
+func checkUntil(c *compiler, s *Step) {
+	c.checkConstant(s.Until, "remove it", "loop "+s.Name+" ends after one iteration: until is always true", "loop "+s.Name+" is not ended by until, which is always false")
+}
+
+// checkOver reports a value of over that is no list.
+func checkOver(c *compiler, s *Step) {
+	v := s.Over
+	text := v.Template != nil && (len(v.Template) > 1 || v.Template[0].Expr == "")
+	if text || v.Template == nil && v.List == nil && v.Map == nil {
+		c.add(v.Pos, "write a list, or ${{ EXPRESSION }}", "over of loop %s is no list", s.Name)
 	}
 }
 
 func (c *compiler) parallel(s *Step, in *scope, v *variable) {
 	step := c.step
+	note(c, s.NamePos, "the %d branches of step %s run at the same time", len(s.Blocks), s.Name)
 	var branches []string
 	for i, b := range s.Blocks {
 		name := c.name(fmt.Sprintf("%s_%d", s.Name, i+1))
@@ -150,8 +166,9 @@ func (c *compiler) loop(s *Step, in *scope) string {
 				most = defaultIterations
 			}
 			c.checkVariable(s, in)
+			checkOver(c, s)
 			item.loop = s.As
-			c.write("for count, %s in enumerate(%s):", s.As, c.python(s.Over, in))
+			c.write("for count, %s in enumerate(%s):", s.As, iterable(c, s.Over, in))
 		}
 		c.within(func() { c.iteration(s, item, most) })
 		c.step = step
@@ -177,21 +194,25 @@ func (c *compiler) iteration(s *Step, item *scope, most int) {
 			c.write("raise RuntimeError(\"loop %s has more than %d iterations; raise max_iterations\")", s.Name, most)
 		})
 	}
-	steps := s.Blocks[0].Steps
+	var steps []*Step
+	if len(s.Blocks) > 0 {
+		steps = s.Blocks[0].Steps
+	}
 	inner := c.inner(item, steps)
 	c.list(steps, inner)
 	if s.Collect != nil {
 		c.write("collected.append(%s)", c.python(s.Collect, inner))
 	}
 	if s.Until != nil {
-		c.write("if %s:", c.python(s.Until, inner))
+		checkUntil(c, s)
+		c.write("if %s:", test(c, s.Until, inner))
 		c.within(func() {
 			if s.Over != nil {
 				c.write("break")
 			} else if s.Collect != nil {
 				c.write("return collected")
 			} else {
-				c.write("return %s", inner.steps[steps[len(steps)-1].Name].name)
+				c.write("return %s", inner.last(steps))
 			}
 		})
 	}
@@ -210,65 +231,91 @@ func (c *compiler) afterLoop(s *Step, most int) {
 // module returns the Python name of a server or a tool.
 func module(name string) string { return tool.ModuleNames([]string{name})[name] }
 
+// callee is a workflow that others call.
+type callee struct {
+	workflow *Workflow // nil if it cannot be called
+	findings []Finding
+	all      []string // names of those that exist
+	inputs   inputSchema
+}
+
 // subWorkflow writes the function of another workflow, and returns its call.
 func (c *compiler) subWorkflow(s *Step, in *scope) string {
-	w := c.find(s)
-	inputs := c.inputsOf(s, w)
-	if w == nil {
-		return "None"
+	if !isName(s.Target.Name) { // the reader reported it
+		return unused(c, s, in)
 	}
-	if c.compiled[w.Name] == "" {
-		c.subFunction(w)
+	of := c.find(s)
+	inputs := c.inputsOf(s, of)
+	if of.workflow == nil {
+		return unused(c, s, in)
 	}
-	return fmt.Sprintf("%s(%s)", c.compiled[w.Name], c.mapping(inputs, in))
+	name := s.Target.Name
+	if c.compiled[name] == "" {
+		c.subFunction(name, of.workflow)
+	}
+	return fmt.Sprintf("%s(%s)", c.compiled[name], layout(c, c.mapping(inputs, in)))
+}
+
+// unused checks the arguments of a step that cannot be called.
+func unused(c *compiler, s *Step, in *scope) string {
+	for _, f := range s.Arguments {
+		value(c, f.Value, in)
+	}
+	return "None"
 }
 
 // find returns the workflow that a step calls, or reports why it cannot be called.
-func (c *compiler) find(s *Step) *Workflow {
+func (c *compiler) find(s *Step) *callee {
 	name := s.Target.Name
 	if i := slices.Index(c.calls, name); i >= 0 {
 		c.add(s.Target.Pos, "", "workflows call each other: %s -> %s", strings.Join(c.calls[i:], " -> "), name)
-		return nil
+		return &callee{}
 	}
-	if c.lib.Workflow == nil {
-		c.add(s.Target.Pos, "", "there is no workflow %.60q", name)
-		return nil
+	of := c.callees[name]
+	if of == nil {
+		of = &callee{}
+		if c.lib.Workflow != nil {
+			of.workflow, of.findings, of.all = c.lib.Workflow(name)
+		}
+		if of.workflow != nil {
+			of.inputs = of.workflow.inputSchema()
+		}
+		c.callees[name] = of
 	}
-	w, findings, all := c.lib.Workflow(name)
 	switch {
-	case len(findings) > 0:
-		c.add(s.Target.Pos, "", "workflow %s has %d errors; the first: %s", name, len(findings), findings[0])
-		return nil
-	case w == nil:
-		c.add(s.Target.Pos, nearestOrNone(name, all, "there are none"), "there is no workflow %.60q", name)
+	case len(of.findings) > 0:
+		c.add(s.Target.Pos, "", "workflow %s has %d errors; the first: %s", name, len(of.findings), of.findings[0])
+	case of.workflow == nil:
+		c.add(s.Target.Pos, c.nearest(name, of.all, "there are none"), "there is no workflow %.60q", name)
 	}
-	return w
+	return of
 }
 
-// inputsOf returns the inputs of a call of w, with defaults, and reports wrong names.
-func (c *compiler) inputsOf(s *Step, w *Workflow) []Field {
+// inputsOf returns the inputs of a call, with defaults, and reports wrong names.
+func (c *compiler) inputsOf(s *Step, of *callee) []Field {
+	w := of.workflow
 	if w == nil {
-		for _, f := range s.Arguments {
-			c.python(f.Value, &scope{})
-		}
-		return nil
+		return s.Arguments
 	}
 	fields := slices.Clone(s.Arguments)
 	given := map[string]bool{}
 	for _, f := range fields {
 		given[f.Name] = true
-		if !slices.Contains(w.InputNames, f.Name) {
-			c.add(f.Pos, nearestOrNone(f.Name, w.InputNames, "it declares none"), "workflow %s has no input %.60q", w.Name, f.Name)
+		if _, declared := of.inputs.Properties[f.Name]; !declared {
+			c.add(f.Pos, c.nearest(f.Name, w.InputNames, "it declares none"), "workflow %s has no input %.60q", w.Name, f.Name)
 		}
 	}
-	schema := w.inputSchema()
+	required := map[string]bool{}
+	for _, name := range of.inputs.Required {
+		required[name] = true
+	}
 	for _, name := range w.InputNames {
-		property := schema.Properties[name]
+		property := of.inputs.Properties[name]
 		switch {
-		case given[name]:
+		case c.stopped(), given[name]:
 		case property.Default != nil:
 			fields = append(fields, Field{Name: name, Value: &Value{Plain: decoded(property.Default)}})
-		case slices.Contains(schema.Required, name):
+		case required[name]:
 			c.add(s.Target.Pos, "", "workflow %s needs the input %s", w.Name, name)
 		}
 	}
@@ -276,10 +323,10 @@ func (c *compiler) inputsOf(s *Step, w *Workflow) []Field {
 }
 
 // subFunction writes the function of a workflow, before everything else.
-func (c *compiler) subFunction(w *Workflow) {
+func (c *compiler) subFunction(as string, w *Workflow) {
 	lines, file, indent, step, durable := c.lines, c.file, c.indent, c.step, c.durable
 	c.lines, c.file, c.indent, c.step, c.durable = nil, w.File, 0, nil, false
-	c.calls = append(c.calls, w.Name)
+	c.calls = append(c.calls, as)
 	name := c.name("workflow_" + w.Name)
 	c.write("def %s(inputs):", name)
 	c.within(func() {
@@ -290,7 +337,7 @@ func (c *compiler) subFunction(w *Workflow) {
 	})
 	c.write("")
 	c.calls = c.calls[:len(c.calls)-1]
-	c.compiled[w.Name] = name
+	c.compiled[as] = name
 	c.functions = append(append(c.functions, line{}), c.lines...)
 	c.lines, c.file, c.indent, c.step, c.durable = lines, file, indent, step, durable
 }

@@ -2,11 +2,13 @@ package workflow
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
 )
 
 // Library finds what workflows refer to.
@@ -16,6 +18,9 @@ type Library struct {
 	Workflow func(name string) (found *Workflow, findings []Finding, all []string)
 	// Skills are the names of the skills; nil means that they are not checked.
 	Skills []string
+	// Skill returns the function of the skill with that name, if it is known; nil means that
+	// arguments of skills are not checked.
+	Skill func(name string) (pysource.Function, bool)
 }
 
 // Program is a compiled workflow.
@@ -25,6 +30,9 @@ type Program struct {
 	Lines    []Place // of the lines of Code
 	// Expressions are those of the files, for a check of their syntax and names.
 	Expressions []Expression
+	// Parallel lists the steps that run at the same time. A step of the list runs with others only if
+	// it says depends_on: [].
+	Parallel []Finding
 }
 
 // Place is where a line of code comes from.
@@ -44,21 +52,40 @@ type Expression struct {
 // maxCode limits the length of compiled code, as executions do.
 const maxCode = 1 << 20
 
-// Compile compiles a workflow. It returns no program if there are findings.
+// Compile compiles a workflow. It returns no program if there are findings. Its work and memory are
+// proportional to the workflow, to those that it calls, and to the code, which has at most 1 MiB.
 func Compile(w *Workflow, lib Library) (*Program, []Finding) {
-	c := newCompiler(w, lib)
-	c.program(w)
-	p := c.finish(w)
-	if len(c.found) == 0 && len(p.Code) > maxCode {
-		c.add(w.Pos, "divide it into several workflows", "its code would have %d bytes; at most %d are allowed", len(p.Code), maxCode)
-	}
-	if len(c.found) > 0 {
-		slices.SortStableFunc(c.found, func(a, b Finding) int {
-			return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
-		})
-		return nil, slices.CompactFunc(c.found, func(a, b Finding) bool { return a == b })
+	p, found, _ := compile(context.Background(), w, lib, nil)
+	if len(found) > 0 {
+		return nil, found
 	}
 	return p, nil
+}
+
+// compile compiles until the context ends. It returns a program beside findings too, so that the
+// others can be found, unless it is too long. Expressions and code that are not Python are omitted
+// from it.
+func compile(ctx context.Context, w *Workflow, lib Library, unparsable map[Place]bool) (*Program, []Finding, error) {
+	c := newCompiler(w, lib)
+	c.ended, c.unparsable = ctx.Err, unparsable
+	c.program(w)
+	p := c.finish(w)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	if c.size > maxCode {
+		p = nil
+		c.add(w.Pos, "divide it into several workflows", "its code would have more than the %d bytes that are allowed", maxCode)
+	}
+	return p, arranged(c.found), nil
+}
+
+// arranged returns findings in the order of the files, each once.
+func arranged(found []Finding) []Finding {
+	slices.SortStableFunc(found, func(a, b Finding) int {
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
+	})
+	return slices.CompactFunc(found, func(a, b Finding) bool { return a == b })
 }
 
 // line is a line of code.
@@ -69,16 +96,20 @@ type line struct {
 
 // compiler writes the code of one workflow and of those that it calls.
 type compiler struct {
+	findings
 	lib         Library
-	file        string
-	found       []Finding
+	callees     map[string]*callee
+	ended       func() error // not nil after the context has ended
+	size        int          // of all lines; those above maxCode are dropped
 	lines       []line
 	indent      int
 	step        *Step // whose lines are written
 	durable     bool  // steps are recorded one by one
 	taken       map[string]bool
 	helpers     map[string]bool
-	skills      map[string]string // their names in the code
+	skills      map[string]*skill
+	unparsable  map[Place]bool    // expressions and code
+	notes       []Finding         // about what runs in parallel
 	calls       []string          // names of the workflows that are being compiled, outermost first
 	compiled    map[string]string // functions of workflows
 	functions   []line            // of workflows
@@ -87,16 +118,28 @@ type compiler struct {
 }
 
 func newCompiler(w *Workflow, lib Library) *compiler {
-	c := &compiler{lib: lib, file: w.File, durable: true, taken: map[string]bool{}, helpers: map[string]bool{}, skills: map[string]string{}, compiled: map[string]string{}}
+	c := &compiler{
+		findings: findings{file: w.File}, lib: lib, ended: func() error { return nil }, durable: true,
+		callees: map[string]*callee{}, taken: map[string]bool{}, helpers: map[string]bool{}, skills: map[string]*skill{}, compiled: map[string]string{},
+	}
 	for _, name := range reservedNames {
 		c.taken[name] = true
 	}
 	return c
 }
 
-func (c *compiler) add(at Pos, hint, format string, args ...any) {
-	c.found = append(c.found, Finding{File: c.file, Pos: at, Message: fmt.Sprintf(format, args...), Hint: hint})
+// stopped reports whether more code would be in vain.
+func (c *compiler) stopped() bool { return c.size > maxCode || c.ended() != nil }
+
+// note records what runs in parallel.
+func note(c *compiler, at Pos, format string, args ...any) {
+	if len(c.notes) < maxFindings {
+		c.notes = append(c.notes, Finding{File: c.file, Pos: at, Message: fmt.Sprintf(format, args...)})
+	}
 }
+
+// place returns the place of an expression or of code.
+func place(file string, at Pos) Place { return Place{File: file, Pos: at} }
 
 // name returns a variable that is not used yet, similar to want.
 func (c *compiler) name(want string) string {
@@ -122,6 +165,9 @@ func (c *compiler) write(format string, args ...any) {
 }
 
 func (c *compiler) writeAt(text string, at Place) {
+	if c.stopped() {
+		return
+	}
 	if at.File == "" {
 		at = Place{File: c.file}
 		if c.step != nil {
@@ -135,7 +181,14 @@ func (c *compiler) writeAt(text string, at Place) {
 	} else {
 		text = strings.Repeat("    ", c.indent) + text
 	}
-	c.lines = append(c.lines, line{text, at})
+	c.addLine(text, at)
+}
+
+// addLine writes a line as it is.
+func (c *compiler) addLine(text string, at Place) {
+	if c.size += len(text) + 1; c.size <= maxCode {
+		c.lines = append(c.lines, line{text, at})
+	}
 }
 
 // within writes what body writes, indented.
@@ -156,7 +209,7 @@ func (c *compiler) program(w *Workflow) {
 
 // topScope returns the scope of the steps of a workflow.
 func (c *compiler) topScope(w *Workflow) *scope {
-	top := &scope{inputs: w.InputNames, hidden: map[string]string{}}
+	top := &scope{inputs: w.InputNames, anyInput: w.anyInput, hidden: map[string]string{}}
 	c.checkNames(w)
 	for _, s := range w.Steps {
 		for _, b := range s.Blocks {
@@ -191,8 +244,13 @@ func (c *compiler) inner(outer *scope, steps []*Step) *scope {
 // markErrors finds the steps to whose error a value refers, before their code is written.
 func (s *scope) markErrors(value *Value) {
 	value.expressions(func(p Part) {
-		for name, v := range s.steps {
-			v.wantsError = v.wantsError || strings.Contains(p.Expr, name) && strings.Contains(p.Expr, "error")
+		if !strings.Contains(p.Expr, "error") {
+			return
+		}
+		for _, r := range references(p.Expr, isSteps) {
+			if v := s.steps[r.name]; v != nil {
+				v.wantsError = true
+			}
 		}
 	})
 }
@@ -213,19 +271,20 @@ func (c *compiler) checkNames(w *Workflow) {
 		}
 		seen[s.Name] = s.NamePos
 	})
-	c.checkDepends(w.Steps, names(seen))
+	c.checkDepends(w.Steps, seen)
 }
 
-func (c *compiler) checkDepends(steps []*Step, everywhere []string) {
-	here := stepNames(steps)
+func (c *compiler) checkDepends(steps []*Step, everywhere map[string]Pos) {
+	here, list := indexOf(steps), stepNames(steps)
 	for _, s := range steps {
 		for _, r := range s.DependsOn {
-			switch {
-			case r.Name == "" || slices.Contains(here, r.Name):
-			case slices.Contains(everywhere, r.Name):
+			if _, found := here[r.Name]; found || !isName(r.Name) {
+				continue
+			}
+			if _, elsewhere := everywhere[r.Name]; elsewhere {
 				c.add(r.Pos, "name a step of the same list", "step %s depends on %s, which is in another list of steps", s.Name, r.Name)
-			default:
-				c.add(r.Pos, nearestOrNone(r.Name, here, ""), "there is no step %.60q", r.Name)
+			} else {
+				c.add(r.Pos, c.nearest(r.Name, list, ""), "there is no step %.60q", r.Name)
 			}
 		}
 		for _, b := range s.Blocks {
@@ -237,9 +296,9 @@ func (c *compiler) checkDepends(steps []*Step, everywhere []string) {
 // result returns the Python of the result of a workflow.
 func (c *compiler) result(w *Workflow, top *scope) string {
 	if len(w.Outputs) > 0 {
-		return c.mapping(w.Outputs, top)
+		return layout(c, c.mapping(w.Outputs, top))
 	}
-	return top.steps[w.Steps[len(w.Steps)-1].Name].name
+	return top.last(w.Steps)
 }
 
 // finish returns the program, with the helpers that the code uses.
@@ -258,7 +317,7 @@ func (c *compiler) finish(w *Workflow) *Program {
 	c.header()
 	c.lines = append(c.lines, c.functions...)
 	c.lines = append(c.lines, body...)
-	p := &Program{Workflow: w, Expressions: c.expressions}
+	p := &Program{Workflow: w, Expressions: c.expressions, Parallel: c.notes}
 	var code strings.Builder
 	for _, l := range c.lines {
 		code.WriteString(l.text + "\n")

@@ -13,9 +13,7 @@ const defaultIterations = 100_000
 func (c *compiler) list(steps []*Step, in *scope) {
 	segments := c.order(steps)
 	if len(segments) == 1 {
-		for _, level := range segments[0].levels {
-			c.level(level, in, "")
-		}
+		levelsOf(c, segments[0], in, "")
 		return
 	}
 	jump := c.name("jump")
@@ -28,28 +26,36 @@ func (c *compiler) list(steps []*Step, in *scope) {
 		}
 	}
 	for i, seg := range segments {
-		if i > 0 {
+		if seg.target != "" {
 			c.write("if %s == %s:", jump, pythonText(seg.target))
 			c.within(func() { c.write("%s = None", jump) })
 		}
-		for j, level := range seg.levels {
-			if i == 0 && j == 0 {
-				c.level(level, in, jump)
-				continue
-			}
-			c.write("if %s is None:", jump)
-			c.within(func() { c.level(level, in, jump) })
+		if i == 0 {
+			levelsOf(c, seg, in, jump)
+			continue
 		}
+		c.write("if %s is None:", jump)
+		c.within(func() { levelsOf(c, seg, in, jump) })
 	}
 }
 
-// level writes steps that run at the same time.
+func levelsOf(c *compiler, seg segment, in *scope, jump string) {
+	for _, level := range seg.levels {
+		if c.stopped() {
+			return
+		}
+		c.level(level, in, jump)
+	}
+}
+
+// level writes steps that run at the same time. A step with goto runs alone.
 func (c *compiler) level(level []*Step, in *scope, jump string) {
 	defer func() { c.step = nil }()
 	if len(level) == 1 {
 		c.single(level[0], in, jump)
 		return
 	}
+	note(c, level[0].NamePos, "steps %s run at the same time", strings.Join(stepNames(level), ", "))
 	var targets, thunks []string
 	for _, s := range level {
 		c.step = s
@@ -66,12 +72,6 @@ func (c *compiler) level(level []*Step, in *scope, jump string) {
 	}
 	c.step = nil
 	c.write(")")
-	for _, s := range level {
-		if s.OnError == Goto {
-			c.write("if %s is not None:", in.steps[s.Name].error)
-			c.within(func() { c.write("%s = %s", jump, pythonText(s.Goto.Name)) })
-		}
-	}
 }
 
 // keepsError reports whether the code of a step assigns the text of its error.
@@ -87,7 +87,7 @@ func (c *compiler) assigned(v *variable) string {
 // thunkOf returns a function without arguments that runs a step, and writes it if needed.
 func (c *compiler) thunkOf(s *Step, in *scope) string {
 	v := in.steps[s.Name]
-	if s.If == nil && s.OnError != Skip && s.OnError != Goto && s.Type != Condition && s.Type != Parallel {
+	if s.If == nil && s.OnError != Skip && s.Type != Condition && s.Type != Parallel {
 		return "lambda: " + c.call(s, in)
 	}
 	function := c.name("do_" + s.Name)
@@ -114,9 +114,9 @@ func (c *compiler) statements(s *Step, in *scope, jump string) {
 		c.write("%s = None", v.error)
 	}
 	if s.If != nil {
-		c.checkConstant(s.If, true, "step "+s.Name+" is unreachable: its if is always false")
+		c.checkConstant(s.If, "remove it", "the if of step "+s.Name+" is always true", "step "+s.Name+" is unreachable: its if is always false")
 		c.write("%s = None", v.name)
-		c.write("if %s:", c.python(s.If, in))
+		c.write("if %s:", test(c, s.If, in))
 		c.within(func() { c.guarded(s, in, jump) })
 		return
 	}
@@ -185,10 +185,13 @@ func limited(s *Step, work string) string {
 
 // call returns the expression that runs a step with its retries, and records it.
 func (c *compiler) call(s *Step, in *scope) string {
+	if c.stopped() {
+		return "None"
+	}
 	work := limited(s, c.work(s, in))
 	if s.Attempts > 1 {
-		c.helpers["retry"] = true
-		work = fmt.Sprintf("retry(%d, %s, %s)", s.Attempts, seconds(s), thunk(work))
+		c.helpers["repeat_step"] = true
+		work = fmt.Sprintf("repeat_step(%d, %s, %s)", s.Attempts, seconds(s), thunk(work))
 	}
 	if c.durable && s.Type != ToolCall && s.Type != Approval && s.Type != Wait { // calls and answers are on record themselves
 		return fmt.Sprintf("step(%s, %s)", pythonText(s.Name), thunk(work))
@@ -220,7 +223,7 @@ func (c *compiler) work(s *Step, in *scope) string {
 	case CodeExecution:
 		return c.code(s, in) + c.arguments(s.Arguments, in)
 	case Skill:
-		return c.skill(s) + c.arguments(s.Arguments, in)
+		return c.skill(s, c.arguments(s.Arguments, in))
 	case Loop:
 		return c.loop(s, in)
 	case Approval:
@@ -238,18 +241,32 @@ func (c *compiler) work(s *Step, in *scope) string {
 
 func (c *compiler) toolCall(s *Step, in *scope) string {
 	server, name := s.tool()
+	arguments := c.arguments(s.Arguments, in)
+	if server == "" || name == "" { // the reader reported it
+		return "None"
+	}
 	c.servers = true
-	return fmt.Sprintf("servers.%s.%s%s", module(server), module(name), c.arguments(s.Arguments, in))
+	return fmt.Sprintf("servers.%s.%s%s", module(server), module(name), arguments)
 }
 
-func (c *compiler) skill(s *Step) string {
-	if all := c.lib.Skills; all != nil && !slices.Contains(all, s.Target.Name) {
-		c.add(s.Target.Pos, nearestOrNone(s.Target.Name, all, "none is saved"), "there is no skill %.60q", s.Target.Name)
+func (c *compiler) skill(s *Step, arguments string) string {
+	name := s.Target.Name
+	if !isName(name) { // the reader reported it
+		return "None"
 	}
-	if c.skills[s.Target.Name] == "" {
-		c.skills[s.Target.Name] = c.name(s.Target.Name)
+	if all := c.lib.Skills; all != nil && !slices.Contains(all, name) {
+		c.add(s.Target.Pos, c.nearest(name, all, "none is saved"), "there is no skill %.60q", name)
 	}
-	return c.skills[s.Target.Name]
+	if c.skills[name] == nil {
+		c.skills[name] = &skill{as: c.name(name)}
+		if c.lib.Skill != nil {
+			c.skills[name].read(c.lib.Skill(name))
+		}
+	}
+	for _, f := range c.skills[name].check(s) {
+		c.add(f.Pos, f.Hint, "%s", f.Message)
+	}
+	return c.skills[name].as + arguments
 }
 
 func (c *compiler) approval(s *Step, in *scope) string {
@@ -267,13 +284,16 @@ func (c *compiler) approval(s *Step, in *scope) string {
 
 // wait returns the call of the function that the config names.
 func (c *compiler) wait(s *Step, in *scope) string {
-	call, timeout := "None", ""
+	call, timeout := "", ""
 	for _, f := range s.Arguments {
 		if f.Name == "timeout" {
 			timeout = ", timeout=" + c.python(f.Value, in)
 		} else {
 			call = f.Name + "(" + c.python(f.Value, in)
 		}
+	}
+	if call == "" { // the reader reported it
+		return "None"
 	}
 	return call + timeout + ")"
 }

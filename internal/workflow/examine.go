@@ -1,9 +1,7 @@
 package workflow
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -15,15 +13,22 @@ import (
 // Examine checks a program in a sandbox, with the tools that the tenant has. It reports the
 // positions in the files of its workflows.
 func (p *Program) Examine(ctx context.Context, r *execution.Runner, h *home.Home, subset string) ([]Finding, error) {
+	found, _, err := p.examine(ctx, r, h, subset)
+	return found, err
+}
+
+// examine is Examine. It also returns the places of expressions and code that are not Python: if
+// there are any, the uses of tools were not checked.
+func (p *Program) examine(ctx context.Context, r *execution.Runner, h *home.Home, subset string) (found []Finding, unparsable map[Place]bool, err error) {
 	d := execution.Draft{Code: p.Code, Subset: subset, Tools: p.Workflow.Guardrails.Tools}
 	for _, e := range p.Expressions {
 		d.Parts = append(d.Parts, e.Part)
 	}
 	e, err := r.Examine(ctx, h, d)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var found []Finding
+	unparsable = map[Place]bool{}
 	for _, problem := range e.Parts {
 		if problem.Part < 0 || problem.Part >= len(p.Expressions) {
 			continue // the sandbox is not trusted
@@ -34,6 +39,9 @@ func (p *Program) Examine(ctx context.Context, r *execution.Runner, h *home.Home
 			at.Column += of.Pos.Column - 1
 		}
 		found = append(found, Finding{File: of.File, Pos: at, Message: problem.Message, Hint: problem.Hint})
+		if problem.Syntax {
+			unparsable[place(of.File, of.Pos)] = true
+		}
 	}
 	if e.Error != nil {
 		place := p.place(e.Error.Line)
@@ -44,10 +52,7 @@ func (p *Program) Examine(ctx context.Context, r *execution.Runner, h *home.Home
 		message, hint, _ := strings.Cut(f.Text, "; ")
 		found = append(found, Finding{File: place.File, Pos: positionOf(place, f), Message: message, Hint: hint})
 	}
-	slices.SortStableFunc(found, func(a, b Finding) int {
-		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
-	})
-	return found, nil
+	return arranged(found), unparsable, nil
 }
 
 // place returns where a line of code comes from. Lines count from 1.

@@ -29,6 +29,9 @@ func (s *Service) Exports(ctx context.Context, h *home.Home) (all []Export, err 
 		return nil, err
 	}
 	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		found, err := s.source(ctx, h, name)
 		if err != nil {
 			return nil, err
@@ -60,8 +63,8 @@ func (s *Service) export(name string, of source) (e Export, ok bool) {
 	if !strings.Contains(string(of.data), "export") { // cheaper than parsing it
 		return e, false
 	}
-	w, found := Parse(of.file, of.data)
-	if len(found) > 0 || !w.Export || len(s.checkExport(w)) > 0 || s.isTool(name) || len(name) > maxExportName { // a file may have another name
+	w := s.summaries.of(of).workflow
+	if w == nil || !w.Export || len(s.checkExport(w)) > 0 || s.isTool(name) || len(name) > maxExportName { // a file may have another name
 		return e, false
 	}
 	e = Export{Name: name, Description: w.Description, Inputs: w.objectSchema()}

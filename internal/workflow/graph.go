@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -27,13 +26,12 @@ func mermaidText(text string) string {
 // list draws steps; those that wait for none come after the node from.
 func (g *graph) list(steps []*Step, from string, depth int) {
 	indent := strings.Repeat("  ", depth)
-	c := newCompiler(&Workflow{}, Library{})
+	index, after := indexOf(steps), predecessors(steps)
 	for _, s := range steps {
 		g.step(s, depth)
 	}
 	for _, s := range steps {
-		needs := slices.Compact(slices.Sorted(slices.Values(c.dependencies(s))))
-		needs = slices.DeleteFunc(needs, func(name string) bool { return !slices.Contains(stepNames(steps), name) })
+		needs := after[s]
 		label := ""
 		if s.If != nil {
 			label = "|if|"
@@ -42,12 +40,10 @@ func (g *graph) list(steps []*Step, from string, depth int) {
 			g.line("%s%s -->%s %s", indent, from, label, s.node())
 		}
 		for _, name := range needs {
-			i := slices.IndexFunc(steps, func(o *Step) bool { return o.Name == name })
-			g.line("%s%s -->%s %s", indent, steps[i].node(), label, s.node())
+			g.line("%s%s -->%s %s", indent, steps[index[name]].node(), label, s.node())
 		}
 		if s.OnError == Goto {
-			i := slices.IndexFunc(steps, func(o *Step) bool { return o.Name == s.Goto.Name })
-			if i >= 0 {
+			if i, here := index[s.Goto.Name]; here {
 				g.line("%s%s -.->|error| %s", indent, s.node(), steps[i].node())
 			}
 		}

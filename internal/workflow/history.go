@@ -45,7 +45,23 @@ func (s *Service) History(ctx context.Context, h *home.Home, name string, most i
 	for _, r := range stored {
 		all = append(all, Run{Run: r})
 	}
-	return all, s.addStates(ctx, h, all)
+	if err := s.addStates(ctx, h, all); err != nil {
+		return nil, err
+	}
+	addReasons(ctx, h, all)
+	return all, nil
+}
+
+// addReasons adds the errors of runs that have failed. A damaged result has none; Find reports it.
+func addReasons(ctx context.Context, h *home.Home, all []Run) {
+	for i, r := range all {
+		if r.Ended.IsZero() {
+			continue
+		}
+		if _, _, how, err := h.Workflows.FindRun(ctx, r.Execution); err == nil && how != nil && how.Error != "" {
+			all[i].Result = &runs.Result{Error: how.Error, ErrorType: how.ErrorType}
+		}
+	}
 }
 
 // addStates adds what the records of unfinished executions say.

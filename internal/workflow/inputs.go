@@ -2,7 +2,6 @@ package workflow
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -33,12 +32,13 @@ func (w *Workflow) Fill(inputs json.RawMessage) (json.RawMessage, error) {
 		return nil, fault.New(fault.Invalid, "the inputs of workflow %s are not a JSON object", w.Name).
 			WithHint("pass an object such as {\"NAME\": VALUE}")
 	}
+	declared := w.inputSchema().Properties
 	for _, name := range names(args) {
-		if !slices.Contains(w.InputNames, name) {
+		if _, known := declared[name]; !known {
 			return nil, fault.New(fault.Invalid, "workflow %s has no input %.60q", w.Name, name).WithHint("%s", nearestOrNone(name, w.InputNames, "it declares none"))
 		}
 	}
-	for name, p := range w.inputSchema().Properties {
+	for name, p := range declared {
 		if _, given := args[name]; !given && p.Default != nil {
 			args[name] = decoded(p.Default)
 		}

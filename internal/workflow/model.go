@@ -38,6 +38,7 @@ type Workflow struct {
 	Export      bool            // clients see it as a tool of that name
 	Inputs      json.RawMessage // JSON schema of an object
 	InputNames  []string
+	anyInput    bool // the inputs are wrong, and their names not known
 	Guardrails  Guardrails
 	Steps       []*Step
 	Outputs     []Field // none: the result is that of the last step
@@ -71,8 +72,10 @@ type Step struct {
 	Pos       Pos
 	Name      string
 	NamePos   Pos
+	unnamed   bool // Name is not that of the file, which is wrong
 	Type      string
 	DependsOn []Ref
+	Free      bool // depends_on is an empty list: the step does not wait for those before it in the file
 	If        *Value
 	OnError   string // "" means Stop
 	Goto      Ref    // of OnError Goto

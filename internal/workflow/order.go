@@ -5,27 +5,31 @@ import (
 	"strings"
 )
 
-// segment is a part of a list of steps that begins with the target of a goto, or with the list.
+// segment is a part of a list of steps. A segment begins with the list, with the target of a goto,
+// and after a step with goto, which is a segment by itself: a step behind it in the file does not
+// run before its outcome is known.
 type segment struct {
-	target string    // "" for the first
+	target string    // "" if it begins with no target
 	levels [][]*Step // the steps of a level run in parallel
 }
 
-// order arranges a list of steps by their dependencies.
+// order arranges a list of steps: in the order of the file, except where dependencies or
+// depends_on: [] say otherwise.
 func (c *compiler) order(steps []*Step) (segments []segment) {
-	targets := map[string]bool{}
+	targets, barriers := map[string]bool{}, map[int]bool{}
 	for i, s := range steps {
 		if s.OnError == Goto && c.checkGoto(steps, i) {
 			targets[s.Goto.Name] = true
+			barriers[i], barriers[i+1] = true, true
 		}
 	}
 	start := 0
 	for i := 1; i <= len(steps); i++ {
-		if i < len(steps) && !targets[steps[i].Name] {
+		if i < len(steps) && !targets[steps[i].Name] && !barriers[i] {
 			continue
 		}
 		seg := segment{levels: c.levels(steps, start, i)}
-		if start > 0 {
+		if targets[steps[start].Name] {
 			seg.target = steps[start].Name
 		}
 		segments = append(segments, seg)
@@ -39,10 +43,10 @@ func (c *compiler) checkGoto(steps []*Step, i int) bool {
 	to := steps[i].Goto
 	at := slices.IndexFunc(steps, func(s *Step) bool { return s.Name == to.Name })
 	switch {
-	case to.Name == "":
+	case !isName(to.Name): // the reader reported it
 		return false
 	case at < 0:
-		c.add(to.Pos, nearestOrNone(to.Name, stepNames(steps[i+1:]), "no step follows"), "goto names %.60q, which is no later step of the same list", to.Name)
+		c.add(to.Pos, c.nearest(to.Name, stepNames(steps[i+1:]), "no step follows"), "goto names %.60q, which is no later step of the same list", to.Name)
 	case at <= i:
 		c.add(to.Pos, "repeat steps with a loop", "goto names %.60q, which is not after step %s", to.Name, steps[i].Name)
 	}
@@ -56,65 +60,115 @@ func stepNames(steps []*Step) (all []string) {
 	return all
 }
 
-// levels arranges steps[start:end]. Steps before start have ended.
+// levels arranges steps[start:end]. Steps before start have ended. A step waits for those that it
+// needs and, unless it says depends_on: [], for all that come before it.
 func (c *compiler) levels(steps []*Step, start, end int) (levels [][]*Step) {
-	list, earlier := steps[start:end], stepNames(steps[:start])
-	needs := map[*Step][]*Step{}
-	for _, s := range list {
-		for _, name := range c.dependencies(s) {
-			i := slices.IndexFunc(steps, func(o *Step) bool { return o.Name == name })
+	rest, index := slices.Clone(steps[start:end]), indexOf(steps)
+	needs, neededBy := map[*Step][]*Step{}, map[*Step][]*Step{}
+	waits := map[*Step]int{} // for how many steps that have no level
+	for _, s := range rest {
+		for _, name := range dependencies(s) {
+			i, here := index[name]
 			switch {
-			case i < 0 || slices.Contains(earlier, name):
+			case !here || i < start:
 			case i >= end:
-				c.add(s.NamePos, "move it after the target of goto", "step %s needs step %s, which runs after the target of a goto", s.Name, name)
+				c.add(s.NamePos, "move it behind that step", "step %s needs step %s, which comes after a step with goto, or its target", s.Name, name)
 			default:
-				needs[s] = append(needs[s], steps[i])
+				o := steps[i]
+				needs[s], neededBy[o] = append(needs[s], o), append(neededBy[o], s)
+				waits[s]++
 			}
 		}
 	}
-	placed := map[*Step]bool{}
-	for rest := list; len(rest) > 0; {
-		var level, blocked []*Step
-		for _, s := range rest {
-			if slices.ContainsFunc(needs[s], func(o *Step) bool { return !placed[o] }) {
-				blocked = append(blocked, s)
-			} else {
-				level = append(level, s)
+	level := map[*Step]int{}
+	for len(rest) > 0 {
+		i := slices.IndexFunc(rest, func(s *Step) bool { return waits[s] == 0 })
+		if i < 0 {
+			c.reportCycle(rest, needs)
+			i = 0 // check the others
+		}
+		s := rest[i]
+		at := len(levels)
+		if s.Free {
+			at = 0
+			for _, o := range needs[s] {
+				at = max(at, level[o]+1)
 			}
 		}
-		if len(level) == 0 {
-			c.reportCycle(blocked, needs)
-			return levels
+		if at == len(levels) {
+			levels = append(levels, nil)
 		}
-		for _, s := range level {
-			placed[s] = true
+		levels[at], level[s] = append(levels[at], s), at
+		for _, o := range neededBy[s] {
+			waits[o]--
 		}
-		levels, rest = append(levels, level), blocked
+		rest = slices.Delete(rest, i, i+1)
 	}
 	return levels
 }
 
-// dependencies returns the names of the steps that s refers to or depends on, except those inside.
-func (c *compiler) dependencies(s *Step) (list []string) {
-	inside := map[string]bool{}
+// indexOf returns the positions of steps by name.
+func indexOf(steps []*Step) map[string]int {
+	index := map[string]int{}
+	for i, s := range steps {
+		if _, twice := index[s.Name]; !twice {
+			index[s.Name] = i
+		}
+	}
+	return index
+}
+
+// dependencies returns the names of the steps that s refers to or depends on, each once, except
+// those inside.
+func dependencies(s *Step) (list []string) {
+	known := map[string]bool{}
 	for _, b := range s.Blocks {
-		all(b.Steps, func(i *Step) { inside[i.Name] = true })
+		all(b.Steps, func(i *Step) { known[i.Name] = true })
+	}
+	add := func(name string) {
+		if !known[name] {
+			known[name] = true
+			list = append(list, name)
+		}
 	}
 	all([]*Step{s}, func(i *Step) {
 		for _, r := range i.DependsOn {
-			list = append(list, r.Name)
+			add(r.Name)
 		}
 		outer, inner := i.values()
 		for _, v := range append(outer, inner...) {
 			v.expressions(func(p Part) {
-				for _, r := range references(p.Expr, func(n string) bool { return n == "steps" }) {
-					list = append(list, r.name)
+				for _, r := range references(p.Expr, isSteps) {
+					add(r.name)
 				}
 			})
 		}
 	})
-	return slices.DeleteFunc(list, func(name string) bool { return inside[name] })
+	return list
 }
+
+// predecessors returns, for a drawing, the names of the steps after which each step runs: those
+// that it needs and, unless it says depends_on: [], those of the level before.
+func predecessors(steps []*Step) map[*Step][]string {
+	index, before := indexOf(steps), []string(nil)
+	found := map[*Step][]string{}
+	for _, seg := range newCompiler(&Workflow{}, Library{}).order(steps) {
+		for i, level := range seg.levels {
+			for _, s := range level {
+				names := slices.DeleteFunc(dependencies(s), func(name string) bool { _, here := index[name]; return !here })
+				if !s.Free || i == 0 {
+					names = append(names, before...)
+				}
+				slices.Sort(names)
+				found[s] = slices.Compact(names)
+			}
+			before = stepNames(level)
+		}
+	}
+	return found
+}
+
+func isSteps(name string) bool { return name == "steps" }
 
 // reportCycle reports one cycle among steps that wait for each other.
 func (c *compiler) reportCycle(blocked []*Step, needs map[*Step][]*Step) {

@@ -1,15 +1,16 @@
 package workflow
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 )
 
-func (r *reader) stepList(key Ref, n ast.Node) (steps []*Step) {
+func (r *reader) stepList(key Ref, n *yaml.Node) (steps []*Step) {
 	items := r.list(key, n)
-	if _, isList := n.(*ast.SequenceNode); isList && len(items) == 0 {
+	if n.Kind == yaml.SequenceNode && len(items) == 0 {
 		r.add(posOf(n), "", "%s has no step", key.Name)
 	}
 	for _, item := range items {
@@ -48,20 +49,26 @@ func stepTypes() map[string]stepType {
 // has answered, or the time has passed.
 var withoutRetry = []string{Condition, Parallel, Approval, Wait}
 
-func (r *reader) step(n ast.Node) *Step {
+func (r *reader) step(n *yaml.Node) *Step {
 	s := &Step{Pos: posOf(n)}
-	var config ast.Node
+	var config *yaml.Node
 	var retry, onError Ref
 	r.read(n, "a step", keys{
-		"name":       func(k Ref, n ast.Node) { ref := r.name(k, n); s.Name, s.NamePos = ref.Name, ref.Pos },
-		"type":       func(k Ref, n ast.Node) { s.Type = r.choice(k, n, names(stepTypes())...) },
-		"config":     func(k Ref, n ast.Node) { config, s.ConfigPos = n, k.Pos },
-		"depends_on": func(k Ref, n ast.Node) { s.DependsOn = r.refs(k, n) },
-		"if":         func(k Ref, n ast.Node) { s.If = r.expression(k, n) },
-		"on_error":   func(k Ref, n ast.Node) { onError = k; r.onError(s, k, n) },
-		"retry":      func(k Ref, n ast.Node) { retry = k; r.retry(s, n) },
-		"timeout":    func(k Ref, n ast.Node) { s.Timeout, s.timeoutAt = r.duration(k, n), posOf(n) },
+		"name":   func(k Ref, n *yaml.Node) { ref := r.name(k, n); s.Name, s.NamePos = ref.Name, ref.Pos },
+		"type":   func(k Ref, n *yaml.Node) { s.Type = r.choice(k, n, names(stepTypes())...) },
+		"config": func(k Ref, n *yaml.Node) { config, s.ConfigPos = n, k.Pos },
+		"depends_on": func(k Ref, n *yaml.Node) {
+			s.DependsOn = r.refs(k, n)
+			s.Free = n.Kind == yaml.SequenceNode && len(n.Content) == 0
+		},
+		"if":       func(k Ref, n *yaml.Node) { s.If = r.expression(k, n) },
+		"on_error": func(k Ref, n *yaml.Node) { onError = k; r.onError(s, k, n) },
+		"retry":    func(k Ref, n *yaml.Node) { retry = k; r.retry(s, n) },
+		"timeout":  func(k Ref, n *yaml.Node) { s.Timeout, s.timeoutAt = r.duration(k, n), posOf(n) },
 	}, "name", "type", "config")
+	if !isName(s.Name) { // was reported
+		s.unnamed, s.Name = true, fmt.Sprintf("step_in_line_%d_%d", s.Pos.Line, s.Pos.Column)
+	}
 	if s.OnError == Retry && s.Attempts == 0 {
 		s.Attempts = 3
 	}
@@ -132,10 +139,10 @@ func (r *reader) checkWait(s *Step) {
 	}
 }
 
-func (r *reader) onError(s *Step, k Ref, n ast.Node) {
-	if m, isMap := n.(*ast.MappingNode); isMap {
+func (r *reader) onError(s *Step, k Ref, n *yaml.Node) {
+	if n.Kind == yaml.MappingNode {
 		s.OnError = Goto
-		r.read(m, "on_error", keys{"goto": func(k Ref, n ast.Node) { s.Goto = r.name(k, n) }}, "goto")
+		r.read(n, "on_error", keys{"goto": func(k Ref, n *yaml.Node) { s.Goto = r.name(k, n) }}, "goto")
 		return
 	}
 	if s.OnError = r.choice(k, n, Stop, Skip, Retry, Goto); s.OnError == Goto {
@@ -143,20 +150,20 @@ func (r *reader) onError(s *Step, k Ref, n ast.Node) {
 	}
 }
 
-func (r *reader) retry(s *Step, n ast.Node) {
+func (r *reader) retry(s *Step, n *yaml.Node) {
 	r.read(n, "retry", keys{
-		"attempts": func(k Ref, n ast.Node) { s.Attempts = r.whole(k, n, 1, 100) },
-		"backoff":  func(k Ref, n ast.Node) { s.Backoff = r.duration(k, n) },
+		"attempts": func(k Ref, n *yaml.Node) { s.Attempts = r.whole(k, n, 1, 100) },
+		"backoff":  func(k Ref, n *yaml.Node) { s.Backoff = r.duration(k, n) },
 	}, "attempts")
 }
 
-func (r *reader) arguments(s *Step) func(Ref, ast.Node) {
-	return func(k Ref, n ast.Node) { s.Arguments = r.fields(k, n) }
+func (r *reader) arguments(s *Step) func(Ref, *yaml.Node) {
+	return func(k Ref, n *yaml.Node) { s.Arguments = r.fields(k, n) }
 }
 
 func toolConfig(r *reader, s *Step) keys {
 	return keys{
-		"tool": func(k Ref, n ast.Node) {
+		"tool": func(k Ref, n *yaml.Node) {
 			s.Target = Ref{r.text(k, n), posOf(n)}
 			if server, of := s.tool(); s.Target.Name != "" && (server == "" || of == "") {
 				r.add(s.Target.Pos, "", "tool %.60q is not SERVER.TOOL", s.Target.Name)
@@ -168,16 +175,17 @@ func toolConfig(r *reader, s *Step) keys {
 
 func codeConfig(r *reader, s *Step) keys {
 	return keys{
-		"code": func(k Ref, n ast.Node) {
+		"code": func(k Ref, n *yaml.Node) {
 			s.Code, s.CodePos = r.text(k, n), posOf(n)
-			if block, ok := n.(*ast.LiteralNode); ok {
-				s.CodePos = Pos{s.CodePos.Line + 1, blockColumn(block)}
+			if n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
+				s.CodePos = Pos{s.CodePos.Line + 1, blockColumn(r, n)}
 			}
 		},
-		"variables": func(k Ref, n ast.Node) {
+		"variables": func(k Ref, n *yaml.Node) {
 			for _, f := range r.fields(k, n) {
 				if !isName(f.Name) {
 					r.add(f.Pos, "", "%.60q cannot be a variable", f.Name)
+					continue
 				}
 				s.Arguments = append(s.Arguments, f)
 			}
@@ -187,25 +195,25 @@ func codeConfig(r *reader, s *Step) keys {
 
 func skillConfig(r *reader, s *Step) keys {
 	return keys{
-		"skill":     func(k Ref, n ast.Node) { s.Target = r.name(k, n) },
+		"skill":     func(k Ref, n *yaml.Node) { s.Target = r.name(k, n) },
 		"arguments": r.arguments(s),
 	}
 }
 
 func workflowConfig(r *reader, s *Step) keys {
 	return keys{
-		"workflow": func(k Ref, n ast.Node) { s.Target = r.name(k, n) },
+		"workflow": func(k Ref, n *yaml.Node) { s.Target = r.name(k, n) },
 		"inputs":   r.arguments(s),
 	}
 }
 
-func (r *reader) block(s *Step, name string) func(Ref, ast.Node) {
-	return func(k Ref, n ast.Node) { s.Blocks = append(s.Blocks, Block{name, r.stepList(k, n)}) }
+func (r *reader) block(s *Step, name string) func(Ref, *yaml.Node) {
+	return func(k Ref, n *yaml.Node) { s.Blocks = append(s.Blocks, Block{name, r.stepList(k, n)}) }
 }
 
 func conditionConfig(r *reader, s *Step) keys {
 	return keys{
-		"if":   func(k Ref, n ast.Node) { s.Test = r.expression(k, n) },
+		"if":   func(k Ref, n *yaml.Node) { s.Test = r.expression(k, n) },
 		"then": r.block(s, "then"),
 		"else": r.block(s, "else"),
 	}
@@ -214,17 +222,21 @@ func conditionConfig(r *reader, s *Step) keys {
 func loopConfig(r *reader, s *Step) keys {
 	s.As = "item"
 	return keys{
-		"over":           func(_ Ref, n ast.Node) { s.Over = r.value(n) },
-		"as":             func(k Ref, n ast.Node) { s.As = r.name(k, n).Name },
-		"until":          func(k Ref, n ast.Node) { s.Until = r.expression(k, n) },
-		"max_iterations": func(k Ref, n ast.Node) { s.Max = r.whole(k, n, 1, 10_000_000) },
-		"collect":        func(_ Ref, n ast.Node) { s.Collect = r.value(n) },
+		"over": func(_ Ref, n *yaml.Node) { s.Over = r.value(n) },
+		"as": func(k Ref, n *yaml.Node) {
+			if name := r.name(k, n).Name; isName(name) {
+				s.As = name
+			}
+		},
+		"until":          func(k Ref, n *yaml.Node) { s.Until = r.expression(k, n) },
+		"max_iterations": func(k Ref, n *yaml.Node) { s.Max = r.whole(k, n, 1, 10_000_000) },
+		"collect":        func(_ Ref, n *yaml.Node) { s.Collect = r.value(n) },
 		"steps":          r.block(s, ""),
 	}
 }
 
 func parallelConfig(r *reader, s *Step) keys {
-	return keys{"branches": func(k Ref, n ast.Node) {
+	return keys{"branches": func(k Ref, n *yaml.Node) {
 		for _, branch := range r.list(k, n) {
 			s.Blocks = append(s.Blocks, Block{"branch", r.stepList(Ref{"a branch", posOf(branch)}, branch)})
 		}
@@ -236,14 +248,14 @@ func parallelConfig(r *reader, s *Step) keys {
 
 func approvalConfig(r *reader, s *Step) keys {
 	return keys{
-		"question": func(_ Ref, n ast.Node) { s.Question = r.value(n) },
-		"schema":   func(k Ref, n ast.Node) { s.Schema = r.schema(k, n) },
+		"question": func(_ Ref, n *yaml.Node) { s.Question = r.value(n) },
+		"schema":   func(k Ref, n *yaml.Node) { s.Schema = r.schema(k, n) },
 	}
 }
 
 // argument returns the parser of a key that becomes an argument.
-func (r *reader) argument(s *Step, parse func(Ref, ast.Node) *Value) func(Ref, ast.Node) {
-	return func(k Ref, n ast.Node) { s.Arguments = append(s.Arguments, Field{k.Name, k.Pos, parse(k, n)}) }
+func (r *reader) argument(s *Step, parse func(Ref, *yaml.Node) *Value) func(Ref, *yaml.Node) {
+	return func(k Ref, n *yaml.Node) { s.Arguments = append(s.Arguments, Field{k.Name, k.Pos, parse(k, n)}) }
 }
 
 func waitConfig(r *reader, s *Step) keys {
@@ -256,7 +268,7 @@ func waitConfig(r *reader, s *Step) keys {
 }
 
 func formConfig(r *reader, s *Step) keys {
-	value := func(_ Ref, n ast.Node) *Value { return r.value(n) }
+	value := func(_ Ref, n *yaml.Node) *Value { return r.value(n) }
 	return keys{
 		"file":           r.argument(s, r.words),
 		"data":           r.argument(s, value),

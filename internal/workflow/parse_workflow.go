@@ -5,27 +5,32 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
-func (r *reader) workflow(n ast.Node) *Workflow {
+func (r *reader) workflow(n *yaml.Node) *Workflow {
 	w := &Workflow{File: r.file, Pos: posOf(n)}
 	var described Pos
 	r.read(n, "the workflow", keys{
-		"name":        func(k Ref, n ast.Node) { name := r.name(k, n); w.Name, w.namePos = name.Name, name.Pos },
-		"description": func(k Ref, n ast.Node) { w.Description, described = r.text(k, n), posOf(n) },
-		"version":     func(k Ref, n ast.Node) { w.Version = r.version(k, n) },
-		"export":      func(k Ref, n ast.Node) { w.Export = r.boolean(k, n) },
-		"inputs":      func(k Ref, n ast.Node) { w.Inputs, w.InputNames = r.inputs(k, n) },
-		"guardrails":  func(k Ref, n ast.Node) { w.Guardrails = r.guardrails(n) },
-		"steps":       func(k Ref, n ast.Node) { w.Steps = r.stepList(k, n) },
-		"outputs":     func(k Ref, n ast.Node) { w.Outputs = r.fields(k, n) },
+		"name":        func(k Ref, n *yaml.Node) { name := r.name(k, n); w.Name, w.namePos = name.Name, name.Pos },
+		"description": func(k Ref, n *yaml.Node) { w.Description, described = r.text(k, n), posOf(n) },
+		"version":     func(k Ref, n *yaml.Node) { w.Version = r.version(k, n) },
+		"export":      func(k Ref, n *yaml.Node) { w.Export = r.boolean(k, n) },
+		"inputs": func(k Ref, n *yaml.Node) {
+			w.Inputs, w.InputNames = r.inputs(k, n)
+			w.anyInput = w.InputNames == nil && w.Inputs == nil
+		},
+		"guardrails": func(k Ref, n *yaml.Node) { w.Guardrails = r.guardrails(n) },
+		"steps":      func(k Ref, n *yaml.Node) { w.Steps = r.stepList(k, n) },
+		"outputs":    func(k Ref, n *yaml.Node) { w.Outputs = r.fields(k, n) },
 	}, "name", "steps")
 	all(w.Steps, func(s *Step) { r.checkTimeout(s, w.Guardrails.Timeout) })
 	if w.Export {
@@ -50,32 +55,30 @@ func (r *reader) checkExport(w *Workflow, described Pos) {
 	}
 }
 
-func (r *reader) boolean(key Ref, n ast.Node) bool {
-	v, ok := n.(*ast.BoolNode)
-	if !ok {
+func (r *reader) boolean(key Ref, n *yaml.Node) bool {
+	if kindOf(n) != "a boolean" {
 		r.add(posOf(n), "", "%s is %s; it must be true or false", key.Name, kindOf(n))
 		return false
 	}
-	return v.Value
+	return isTrue(n)
 }
 
 // version reads a text or a number.
-func (r *reader) version(key Ref, n ast.Node) string {
-	switch n.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
-		return n.GetToken().Value
+func (r *reader) version(key Ref, n *yaml.Node) string {
+	if isNumberNode(n) {
+		return n.Value
 	}
 	return r.text(key, n)
 }
 
 // inputs reads the JSON schema of the inputs, an object.
-func (r *reader) inputs(key Ref, n ast.Node) (json.RawMessage, []string) {
+func (r *reader) inputs(key Ref, n *yaml.Node) (json.RawMessage, []string) {
 	before := len(r.found)
 	list, ok := r.pairs(n, "inputs")
 	if !ok {
 		return nil, nil
 	}
-	var properties, of ast.Node
+	var properties, of *yaml.Node
 	for _, p := range list {
 		switch p.key.Name {
 		case "properties":
@@ -88,8 +91,8 @@ func (r *reader) inputs(key Ref, n ast.Node) (json.RawMessage, []string) {
 		r.add(key.Pos, "write inputs: {properties: {NAME: {type: string}}, required: [NAME]}", "inputs is not a JSON schema with properties")
 		return nil, nil
 	}
-	if of != nil && of.GetToken().Value != "object" {
-		r.add(posOf(of), "write type: object", "inputs has the type %.40q; inputs are an object", of.GetToken().Value)
+	if of != nil && of.Value != "object" {
+		r.add(posOf(of), "write type: object", "inputs has the type %.40q; inputs are an object", of.Value)
 	}
 	all, _ := r.pairs(properties, "properties")
 	var names []string
@@ -105,7 +108,7 @@ func (r *reader) inputs(key Ref, n ast.Node) (json.RawMessage, []string) {
 }
 
 // schema reads a JSON schema.
-func (r *reader) schema(key Ref, n ast.Node) json.RawMessage {
+func (r *reader) schema(key Ref, n *yaml.Node) json.RawMessage {
 	v := r.constant(n)
 	if v == nil {
 		return nil
@@ -126,9 +129,9 @@ func firstLine(text string) string {
 	return line
 }
 
-func (r *reader) guardrails(n ast.Node) (g Guardrails) {
+func (r *reader) guardrails(n *yaml.Node) (g Guardrails) {
 	r.read(n, "guardrails", keys{
-		"tools": func(k Ref, n ast.Node) {
+		"tools": func(k Ref, n *yaml.Node) {
 			for _, item := range r.list(k, n) {
 				name := r.text(k, item)
 				if server, of, ok := strings.Cut(name, "."); name != "" && (!ok || server == "" || of == "") {
@@ -137,41 +140,40 @@ func (r *reader) guardrails(n ast.Node) (g Guardrails) {
 				g.Tools = append(g.Tools, name)
 			}
 		},
-		"timeout":   func(k Ref, n ast.Node) { g.Timeout = r.duration(k, n) },
-		"memory_mb": func(k Ref, n ast.Node) { g.MemoryMB = r.whole(k, n, 1, 1<<20) },
+		"timeout":   func(k Ref, n *yaml.Node) { g.Timeout = r.duration(k, n) },
+		"memory_mb": func(k Ref, n *yaml.Node) { g.MemoryMB = r.whole(k, n, 1, 1<<20) },
 	})
 	return g
 }
 
 // duration reads a number of seconds, or a text such as 1m30s.
-func (r *reader) duration(key Ref, n ast.Node) time.Duration {
-	switch v := n.(type) {
-	case *ast.IntegerNode, *ast.FloatNode:
-		var seconds float64
-		if _, err := fmt.Sscan(n.GetToken().Value, &seconds); err == nil && seconds > 0 && seconds < math.MaxInt64/2e9 {
+func (r *reader) duration(key Ref, n *yaml.Node) time.Duration {
+	switch {
+	case isNumberNode(n):
+		if seconds, err := strconv.ParseFloat(n.Value, 64); err == nil && seconds > 0 && seconds < math.MaxInt64/2e9 {
 			return time.Duration(seconds * float64(time.Second))
 		}
-	case *ast.StringNode:
-		if d, err := time.ParseDuration(v.Value); err == nil && d > 0 {
+	case isTextNode(n):
+		if d, err := clock.ParseDuration(n.Value); err == nil && d > 0 {
 			return d
 		}
 	}
-	r.add(posOf(n), "write seconds, or a text such as 1m30s", "%s is %.40q; it must be a time of more than 0", key.Name, n.GetToken().Value)
+	r.add(posOf(n), "write seconds, or a text such as 1m30s", "%s is %.40q; it must be a time of more than 0", key.Name, n.Value)
 	return 0
 }
 
-func (r *reader) whole(key Ref, n ast.Node, least, most int) (v int) {
-	if _, ok := n.(*ast.IntegerNode); ok {
-		if _, err := fmt.Sscan(n.GetToken().Value, &v); err == nil && v >= least && v <= most {
+func (r *reader) whole(key Ref, n *yaml.Node, least, most int) (v int) {
+	if isNumberNode(n) {
+		if v, err := strconv.Atoi(n.Value); err == nil && v >= least && v <= most {
 			return v
 		}
 	}
-	r.add(posOf(n), "", "%s is %.40q; it must be a whole number from %d to %d", key.Name, n.GetToken().Value, least, most)
+	r.add(posOf(n), "", "%s is %.40q; it must be a whole number from %d to %d", key.Name, n.Value, least, most)
 	return least
 }
 
 // seconds reads a duration or an expression of seconds.
-func (r *reader) seconds(key Ref, n ast.Node) *Value {
+func (r *reader) seconds(key Ref, n *yaml.Node) *Value {
 	if v := r.value(n); v.Template != nil {
 		if len(v.Template) > 1 {
 			r.add(v.Pos, "", "%s has text beside its expression; it must be one expression of seconds", key.Name)
@@ -185,7 +187,7 @@ func (r *reader) seconds(key Ref, n ast.Node) *Value {
 var isoLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly}
 
 // instant reads a time in ISO 8601, or an expression of a time.
-func (r *reader) instant(key Ref, n ast.Node) *Value {
+func (r *reader) instant(key Ref, n *yaml.Node) *Value {
 	v := r.words(key, n)
 	text, isText := v.Plain.(string)
 	parses := func(layout string) bool { _, err := time.Parse(layout, text); return err == nil }
@@ -196,7 +198,7 @@ func (r *reader) instant(key Ref, n ast.Node) *Value {
 }
 
 // words reads a text that is not empty, which may contain expressions.
-func (r *reader) words(key Ref, n ast.Node) *Value {
+func (r *reader) words(key Ref, n *yaml.Node) *Value {
 	v := r.value(n)
 	if text, isText := v.Plain.(string); v.Template == nil && (!isText || text == "") {
 		r.add(v.Pos, "", "%s is %s; it must be text", key.Name, kindOf(n))

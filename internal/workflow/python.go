@@ -3,7 +3,6 @@ package workflow
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -22,52 +21,132 @@ var reservedNames = strings.Fields(`False None True and as assert async await br
 	save_skill load_skill list_skills search_skills save_state get_state filter_by_field summarize_list aggregate_stats
 	format_output progress ask ask_llm checkpoint show search_tools get_tool_definition call_tool parallel step sleep_until
 	sleep_for wait_for time_limit tokenize_pii detokenize_pii fetch forms display result
-	servers skills inputs steps time itertools retry approve answer fill_form error text goto count collected value`)
+	servers skills inputs steps time itertools retry repeat_step approve answer fill_form error text goto count collected value`)
 
 // python returns the Python of a value.
-func (c *compiler) python(v *Value, in *scope) string {
+func (c *compiler) python(v *Value, in *scope) string { return layout(c, value(c, v, in)) }
+
+func value(c *compiler, v *Value, in *scope) piece {
 	switch {
 	case v == nil:
-		return "None"
+		return piece{text: "None"}
 	case v.Map != nil:
 		return c.mapping(v.Map, in)
 	case v.List != nil:
-		return c.join("[", "]", len(v.List), func(i int) string { return c.python(v.List[i], in) })
+		return c.join("[", "]", len(v.List), func(i int) piece { return value(c, v.List[i], in) })
 	case len(v.Template) == 1 && v.Template[0].Expr != "":
-		return c.expression(v.Template[0], in)
+		return piece{text: c.expression(v.Template[0], in)}
 	case v.Template != nil:
-		return c.template(v.Template, in)
+		return piece{text: c.template(v.Template, in)}
 	}
-	return pythonConstant(v.Plain)
+	return piece{text: pythonConstant(v.Plain)}
 }
 
-func (c *compiler) mapping(fields []Field, in *scope) string {
-	return c.join("{", "}", len(fields), func(i int) string {
-		return pythonText(fields[i].Name) + ": " + c.python(fields[i].Value, in)
+func (c *compiler) mapping(fields []Field, in *scope) piece {
+	return c.join("{", "}", len(fields), func(i int) piece {
+		p := value(c, fields[i].Value, in)
+		p.prefix = pythonText(fields[i].Name) + ": "
+		return p
 	})
+}
+
+// piece is a part of an expression: a text, or items in brackets, one in each line.
+type piece struct {
+	prefix      string
+	text        string
+	open, close string // "" for a text
+	items       []piece
 }
 
 // maxWidth is the length of a list above which it is written in several lines.
 const maxWidth = 100
 
-// join writes a list of items in brackets, in one line if it is short.
-func (c *compiler) join(open, close string, n int, item func(int) string) string {
-	items := make([]string, n)
-	length := 0
+// join puts items in brackets, in one line if it is short.
+func (c *compiler) join(open, close string, n int, item func(int) piece) piece {
+	p := piece{open: open, close: close}
+	length, short := 4*c.indent, true
+	c.indent++
 	for i := range n {
-		c.indent++
-		items[i] = item(i)
-		c.indent--
-		length += len(items[i]) + 2
+		if c.stopped() {
+			break
+		}
+		it := item(i)
+		length += len(it.prefix) + len(it.text) + 2
+		short = short && it.open == "" && length <= maxWidth && !strings.Contains(it.text, "\n")
+		p.items = append(p.items, it)
 	}
-	if length+4*c.indent <= maxWidth && !slices.ContainsFunc(items, func(s string) bool { return strings.Contains(s, "\n") }) {
-		return open + strings.Join(items, ", ") + close
+	c.indent--
+	if !short {
+		return p
 	}
-	// The lines after the first are indented when they are written.
-	for i := range items {
-		items[i] = "    " + strings.ReplaceAll(items[i], "\n", "\n    ")
+	texts := make([]string, len(p.items))
+	for i, it := range p.items {
+		texts[i] = it.prefix + it.text
 	}
-	return open + "\n" + strings.Join(items, ",\n") + ",\n" + close
+	return piece{text: open + strings.Join(texts, ", ") + close}
+}
+
+// layout returns the text of a piece. Its lines after the first are indented again when they are written.
+func layout(c *compiler, p piece) string {
+	var b strings.Builder
+	layoutAt(c, &b, p, 0)
+	return b.String()
+}
+
+func layoutAt(c *compiler, b *strings.Builder, p piece, depth int) {
+	b.WriteString(p.prefix)
+	if p.open == "" {
+		for i, line := range strings.Split(p.text, "\n") {
+			if i > 0 {
+				layoutLine(c, b, depth)
+			}
+			b.WriteString(line)
+		}
+		return
+	}
+	b.WriteString(p.open)
+	for _, it := range p.items {
+		layoutLine(c, b, depth+1)
+		layoutAt(c, b, it, depth+1)
+		b.WriteByte(',')
+	}
+	layoutLine(c, b, depth)
+	b.WriteString(p.close)
+}
+
+// layoutLine begins a line, unless the code would be too long.
+func layoutLine(c *compiler, b *strings.Builder, depth int) {
+	if b.Len() > maxCode {
+		c.size = maxCode + 1
+		return
+	}
+	b.WriteByte('\n')
+	for range depth {
+		b.WriteString("    ")
+	}
+}
+
+// Uses of an expression, for the check in the sandbox.
+const (
+	asTest = "test" // of if and until
+	asList = "list" // of over
+)
+
+// test returns the Python of a condition.
+func test(c *compiler, v *Value, in *scope) string { return used(c, v, in, asTest) }
+
+// iterable returns the Python of the iterable of a loop.
+func iterable(c *compiler, v *Value, in *scope) string { return used(c, v, in, asList) }
+
+func used(c *compiler, v *Value, in *scope, as string) string {
+	if v == nil || len(v.Template) != 1 || v.Template[0].Expr == "" {
+		return c.python(v, in)
+	}
+	text := c.expression(v.Template[0], in)
+	if _, reported := constants[v.Template[0].Expr]; !reported {
+		c.expressions[len(c.expressions)-1].Use = as
+	}
+	return text
 }
 
 // expression returns the Python of one expression, so that it can be part of another one.
@@ -82,7 +161,10 @@ func (c *compiler) expression(p Part, in *scope) string {
 			known = append(known, s.loop)
 		}
 	}
-	c.expressions = append(c.expressions, Expression{execution.Part{Source: p.Expr, Known: known, Steps: in.visible()}, c.file, p.Pos})
+	c.expressions = append(c.expressions, Expression{execution.Part{Source: p.Expr, Known: known, Steps: in.mentioned(p.Expr)}, c.file, p.Pos})
+	if c.unparsable[place(c.file, p.Pos)] {
+		return notKnown
+	}
 	if needsBrackets(source) {
 		return "(" + source + ")"
 	}
@@ -185,9 +267,11 @@ func (c *compiler) arguments(fields []Field, in *scope) string {
 		wire = append(wire, f.Name)
 	}
 	python := tool.ParamNames(wire)
-	return c.join("(", ")", len(fields), func(i int) string {
-		return python[fields[i].Name] + "=" + c.python(fields[i].Value, in)
-	})
+	return layout(c, c.join("(", ")", len(fields), func(i int) piece {
+		p := value(c, fields[i].Value, in)
+		p.prefix = python[fields[i].Name] + "="
+		return p
+	}))
 }
 
 // header writes imports and the helpers that the code uses.
@@ -197,7 +281,7 @@ func (c *compiler) header() {
 		c.write("import servers")
 	}
 	for _, name := range names(c.skills) {
-		if as := c.skills[name]; as != name {
+		if as := c.skills[name].as; as != name {
 			c.write("from skills import %s as %s", name, as)
 		} else {
 			c.write("from skills import %s", name)
@@ -213,12 +297,18 @@ func (c *compiler) header() {
 
 // helpers are functions that compiled code uses.
 var helpers = []struct{ name, code string }{
-	{"retry", `def retry(attempts, seconds, work):
-    """Call work until it succeeds, waiting seconds, then twice as long, and so on."""
+	{"repeat_step", `def repeat_step(attempts, seconds, work):
+    """Call work until it succeeds, waiting seconds, then twice as long, and so on.
+
+    It is not called again if a call in it failed and may have taken effect.
+    """
     for attempt in range(attempts - 1):
         try:
-            return work()
+            with ToolError.watch() as unknown:
+                return work()
         except Exception as error:
+            if unknown or ToolError.may_have_effect(error):
+                raise
             print(f"attempt {attempt + 1} of {attempts} failed: {error}")
             sleep_for(seconds * 2**attempt)
     return work()

@@ -11,7 +11,9 @@ type scope struct {
 	steps  map[string]*variable // steps of a list, by name
 	loop   string               // variable of a loop; "" if it is none
 	inputs []string             // of the workflow; in the outermost scope
-	hidden map[string]string    // steps that are inside others, with those; in the outermost scope
+	// anyInput means that the inputs are not known; in the outermost scope.
+	anyInput bool
+	hidden   map[string]string // steps that are inside others, with those; in the outermost scope
 }
 
 // variable is what the code knows about a step.
@@ -29,6 +31,14 @@ func (s *scope) top() *scope {
 	return s
 }
 
+// last returns the variable of the result of the last of some steps of a scope.
+func (s *scope) last(steps []*Step) string {
+	if len(steps) == 0 { // the reader reported it
+		return "None"
+	}
+	return s.steps[steps[len(steps)-1].Name].name
+}
+
 func (s *scope) find(step string) *variable {
 	for ; s != nil; s = s.outer {
 		if v := s.steps[step]; v != nil {
@@ -41,9 +51,24 @@ func (s *scope) find(step string) *variable {
 // visible returns the names of the steps that can be referred to.
 func (s *scope) visible() (all []string) {
 	for ; s != nil; s = s.outer {
-		all = append(all, names(s.steps)...)
+		for _, name := range names(s.steps) {
+			if of := s.steps[name].step; of == nil || !of.unnamed {
+				all = append(all, name)
+			}
+		}
 	}
 	return all
+}
+
+// mentioned returns the names in Python that are those of visible steps.
+func (s *scope) mentioned(source string) []string {
+	found := map[string]bool{}
+	for t := range eachToken(source) {
+		if t.kind == nameToken && s.find(t.text) != nil {
+			found[t.text] = true
+		}
+	}
+	return names(found)
 }
 
 // isRoot reports whether name is steps, inputs or a variable of a loop.
@@ -69,21 +94,31 @@ type rewriter struct {
 	problems []problem
 	depth    []bool // for each open bracket, whether a chain of attributes continues after it
 	chain    bool   // the text so far ends with a value whose attributes are keys
+	nested   int    // f-strings around the expression
 }
 
 // rewrite returns the Python of an expression: steps.a.result.rows[0].id becomes
 // a["rows"][0]["id"].
 func rewrite(expr string, in *scope) (string, []problem) {
 	r := &rewriter{scope: in}
+	return r.expression(expr), r.problems
+}
+
+func (r *rewriter) expression(expr string) string {
 	list := tokens(expr)
 	for i := 0; i < len(list); {
 		i = r.token(list, i)
 	}
-	return strings.TrimSpace(r.out.String()), r.problems
+	return strings.TrimSpace(r.out.String())
 }
 
+// full reports whether further problems are dropped.
+func (r *rewriter) full() bool { return len(r.problems) >= maxFindings }
+
 func (r *rewriter) add(at int, hint, format string, args ...any) {
-	r.problems = append(r.problems, problem{at, fmt.Sprintf(format, args...), hint})
+	if !r.full() {
+		r.problems = append(r.problems, problem{at, fmt.Sprintf(format, args...), hint})
+	}
 }
 
 // token writes token i and returns the index of the next one to write.
@@ -121,13 +156,18 @@ func (r *rewriter) token(list []token, i int) int {
 // string writes a string literal.
 func (r *rewriter) string(t token) {
 	done := 0
-	for _, p := range formatted(t.text) {
-		inner, problems := rewrite(p.text, r.scope)
-		for _, found := range problems {
-			found.at += t.at + p.at
-			r.problems = append(r.problems, found)
+	parts := formatted(t.text)
+	if len(parts) > 0 && r.nested == maxNested {
+		r.add(t.at, "use a variable in the code of a step", "f-strings are nested more than %d deep", maxNested)
+		parts = nil
+	}
+	for _, p := range parts {
+		inner := &rewriter{scope: r.scope, nested: r.nested + 1}
+		text := inner.expression(p.text)
+		for _, found := range inner.problems {
+			r.add(t.at+p.at+found.at, found.hint, "%s", found.text)
 		}
-		r.out.WriteString(t.text[done:p.at] + inner)
+		r.out.WriteString(t.text[done:p.at] + text)
 		done = p.at + len(p.text)
 	}
 	r.out.WriteString(t.text[done:])
@@ -177,7 +217,7 @@ func (r *rewriter) input(list []token, i, at int) int {
 	r.out.WriteString("inputs")
 	r.chain = true
 	all := r.scope.top().inputs
-	if name := attribute(list, i); name != "" && !contains(all, name) && (at+1 >= len(list) || list[next(list, at)%len(list)].text != "(") {
+	if name := attribute(list, i); !r.full() && !r.scope.top().anyInput && name != "" && !contains(all, name) && (at+1 >= len(list) || list[next(list, at)%len(list)].text != "(") {
 		r.add(list[at].at, nearestOrNone(name, all, "inputs declares none"), "there is no input %.60q", name)
 	}
 	return i + 1
@@ -229,6 +269,9 @@ func (r *rewriter) step(list []token, at int) int {
 }
 
 func (r *rewriter) unknown(t token) {
+	if r.full() {
+		return
+	}
 	if in := r.scope.top().hidden[t.text]; in != "" {
 		r.add(t.at, fmt.Sprintf("refer to steps.%s.result", in), "step %s is inside step %s and not visible here", t.text, in)
 		return

@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
 )
 
 // Config of a Service.
@@ -26,14 +27,17 @@ type Config struct {
 }
 
 // Service finds, checks, saves and starts the workflows of tenants.
-type Service struct{ cfg Config }
+type Service struct {
+	cfg       Config
+	summaries summaries
+}
 
 // New returns a Service. It does no I/O.
 func New(cfg Config) (*Service, error) {
 	if cfg.Runner == nil {
 		return nil, errors.New("workflow: Config needs a Runner")
 	}
-	return &Service{cfg}, nil
+	return &Service{cfg: cfg}, nil
 }
 
 // Origins of a workflow.
@@ -65,16 +69,22 @@ func (s *Service) List(ctx context.Context, h *home.Home) ([]Listed, error) {
 	}
 	list := []Listed{}
 	for _, name := range all {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		source, err := s.source(ctx, h, name)
+		if fault.KindOf(err) == fault.Unavailable { // a file of the operator
+			list = append(list, Listed{Name: name, Origin: FromFile, Problem: fault.Message(err)})
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
 		l := Listed{Name: name, Origin: source.origin}
-		if w, found := Parse(source.file, source.data); len(found) > 0 {
-			l.Problem = found[0].String()
-		} else {
+		of := s.summaries.of(source)
+		if l.Problem, l.Steps = of.problem, of.steps; of.workflow != nil {
+			w := of.workflow
 			l.Description, l.Version, l.Inputs, l.Exported = w.Description, w.Version, w.Inputs, w.Export
-			stepsOf(w.Steps, &l.Steps)
 			if found := s.checkExport(w); len(found) > 0 {
 				l.Problem = found[0].String()
 			}
@@ -84,14 +94,12 @@ func (s *Service) List(ctx context.Context, h *home.Home) ([]Listed, error) {
 	return list, nil
 }
 
-func stepsOf(steps []*Step, n *int) { all(steps, func(*Step) { *n++ }) }
-
 // names returns the names of the workflows of a tenant.
 func (s *Service) names(ctx context.Context, h *home.Home) ([]string, error) {
 	var all []string
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if s.cfg.Dir != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.Wrap(fault.Unavailable, err, "the directory of workflows %s cannot be read", s.cfg.Dir)
+		return nil, fault.Wrap(fault.Unavailable, err, "the operator's directory of workflows cannot be read")
 	}
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); slices.Contains(extensions, ext) && isName(strings.TrimSuffix(e.Name(), ext)) {
@@ -111,7 +119,7 @@ func (s *Service) names(ctx context.Context, h *home.Home) ([]string, error) {
 
 // source is the text of a workflow.
 type source struct {
-	file   string // for messages
+	file   string // for messages, which tenants see: without the operator's directory
 	data   []byte
 	origin string
 }
@@ -120,17 +128,16 @@ type source struct {
 func (s *Service) source(ctx context.Context, h *home.Home, name string) (source, error) {
 	if !isName(name) {
 		return source{}, fault.New(fault.Invalid, "%.60q is not the name of a workflow", name).
-			WithHint("a name has letters, digits and underscores, and begins with a letter")
+			WithHint("a name has 1 to %d letters, digits and underscores, and begins with a letter", maxName)
 	}
 	if s.cfg.Dir != "" {
 		for _, ext := range extensions {
-			path := filepath.Join(s.cfg.Dir, name+ext)
-			data, err := readFile(path)
+			data, err := readFile(filepath.Join(s.cfg.Dir, name+ext))
 			if err == nil {
-				return source{path, data, FromFile}, nil
+				return source{name + ext, data, FromFile}, nil
 			}
 			if !errors.Is(err, fs.ErrNotExist) {
-				return source{}, fault.Wrap(fault.Unavailable, err, "%s cannot be read", path)
+				return source{}, fault.Wrap(fault.Unavailable, err, "the operator's workflow %s cannot be read", name+ext)
 			}
 		}
 	}
@@ -186,31 +193,58 @@ func (s *Service) library(ctx context.Context, h *home.Home) (Library, error) {
 		w, findings := Parse(found.file, found.data)
 		return w, findings, all
 	}
+	lib.Skill = func(name string) (pysource.Function, bool) {
+		saved, err := h.Skills.Find(ctx, name, 0)
+		if err != nil {
+			return pysource.Function{}, false
+		}
+		return pysource.Parse([]byte(saved.Code)).Find(name)
+	}
 	return lib, nil
 }
 
 // Check compiles the workflow in the text of a file, and checks it with the tools of a tenant. The
 // program is nil if there are findings.
 func (s *Service) Check(ctx context.Context, h *home.Home, subset, file string, data []byte) (*Program, []Finding, error) {
-	w, found := Parse(file, data)
-	if len(found) > 0 {
+	w, found := parse(file, data)
+	if w == nil {
 		return nil, found, nil
 	}
-	if found = s.checkExport(w); len(found) > 0 {
-		return nil, found, nil
-	}
+	found = append(found, s.checkExport(w)...)
 	lib, err := s.library(ctx, h)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, found := Compile(w, lib)
-	if len(found) > 0 {
-		return nil, found, nil
+	p, more, err := compile(ctx, w, lib, nil)
+	if err != nil {
+		return nil, nil, err
 	}
-	if found, err = p.Examine(ctx, s.cfg.Runner, h, subset); err != nil || len(found) > 0 {
-		return nil, found, err
+	if found = append(found, more...); p != nil {
+		more, err = examine(ctx, s, h, subset, p, lib)
+		if err != nil && (len(found) == 0 || ctx.Err() != nil) {
+			return nil, nil, err
+		}
+		found = append(found, more...)
+	}
+	if len(found) > 0 {
+		return nil, arranged(found), nil
 	}
 	return p, nil, nil
+}
+
+// examine examines a program. If parts of it are not Python, it checks the uses of tools without them.
+func examine(ctx context.Context, s *Service, h *home.Home, subset string, p *Program, lib Library) ([]Finding, error) {
+	found, unparsable, err := p.examine(ctx, s.cfg.Runner, h, subset)
+	if err != nil || len(unparsable) == 0 {
+		return found, err
+	}
+	rest, _, err := compile(ctx, p.Workflow, lib, unparsable)
+	if err != nil || rest == nil {
+		return found, err
+	}
+	rest.Expressions = nil // were examined
+	more, _, err := rest.examine(ctx, s.cfg.Runner, h, subset)
+	return append(found, more...), err
 }
 
 // Load is Check for the workflow with that name. Findings are an error.

@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"iter"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -23,13 +25,19 @@ type token struct {
 }
 
 // tokens divides Python into tokens. Their texts are the source together. It accepts everything.
-func tokens(source string) (list []token) {
-	for i := 0; i < len(source); {
-		kind, n := nextToken(source[i:])
-		list = append(list, token{kind, source[i : i+n], i})
-		i += n
+func tokens(source string) []token { return slices.Collect(eachToken(source)) }
+
+// eachToken yields the tokens of Python one by one.
+func eachToken(source string) iter.Seq[token] {
+	return func(yield func(token) bool) {
+		for i := 0; i < len(source); {
+			kind, n := nextToken(source[i:])
+			if !yield(token{kind, source[i : i+n], i}) {
+				return
+			}
+			i += n
+		}
 	}
-	return list
 }
 
 func nextToken(s string) (kind, n int) {
@@ -63,8 +71,17 @@ func nextToken(s string) (kind, n int) {
 	return otherToken, size
 }
 
+// maxStrings is the number of f-strings in each other that Python accepts. An outer one with more
+// is not closed.
+const maxStrings = 150
+
 // stringEnd returns the end of the string literal whose quote is at i, also if it is not closed.
-func stringEnd(s string, i int) int {
+func stringEnd(s string, i int) int { return nestedStringEnd(s, i, 0) }
+
+func nestedStringEnd(s string, i, nested int) int {
+	if nested == maxStrings {
+		return len(s)
+	}
 	quote := s[i : i+1]
 	if strings.HasPrefix(s[i:], strings.Repeat(quote, 3)) {
 		quote = s[i : i+3]
@@ -81,7 +98,7 @@ func stringEnd(s string, i int) int {
 		case format && s[j] == '{' && strings.HasPrefix(s[j:], "{{"):
 			j++
 		case format && s[j] == '{':
-			j = fieldEnd(s, j)
+			j = fieldEnd(s, j, nested+1)
 		}
 	}
 	return len(s)
@@ -98,7 +115,7 @@ func prefix(s string, i int) string {
 
 // fieldEnd returns the position of the } that closes the { at i, in which strings with the same
 // quotes are allowed.
-func fieldEnd(s string, i int) int {
+func fieldEnd(s string, i, nested int) int {
 	depth := 0
 	for j := i; j < len(s); j++ {
 		switch s[j] {
@@ -109,7 +126,7 @@ func fieldEnd(s string, i int) int {
 				return j
 			}
 		case '"', '\'':
-			j = stringEnd(s, j) - 1
+			j = nestedStringEnd(s, j, nested) - 1
 		}
 	}
 	return len(s)
@@ -119,7 +136,7 @@ func fieldEnd(s string, i int) int {
 // expression itself, and those in its strings, do not count.
 func expressionEnd(source string) int {
 	depth := 0
-	for _, t := range tokens(source) {
+	for t := range eachToken(source) {
 		switch {
 		case t.kind == otherToken && strings.Contains("([{", t.text):
 			depth++
@@ -140,8 +157,11 @@ func isName(text string) bool {
 			return false
 		}
 	}
-	return text != ""
+	return text != "" && len(text) <= maxName
 }
+
+// maxName limits the bytes of a name, which is part of the name of a file.
+const maxName = 128
 
 // reference is a use of steps.NAME, inputs.NAME or a variable in an expression.
 type reference struct {
@@ -150,13 +170,20 @@ type reference struct {
 	at   int    // offset
 }
 
+// maxNested limits how deep f-strings are nested in each other: each level is read once more.
+const maxNested = 8
+
 // references returns the uses of roots in an expression, also those inside f-strings.
-func references(expr string, root func(string) bool) (found []reference) {
+func references(expr string, root func(string) bool) []reference {
+	return nestedReferences(expr, root, maxNested)
+}
+
+func nestedReferences(expr string, root func(string) bool, nested int) (found []reference) {
 	list := tokens(expr)
 	for i, t := range list {
-		if t.kind == stringToken {
+		if t.kind == stringToken && nested > 0 {
 			for _, p := range formatted(t.text) {
-				for _, r := range references(p.text, root) {
+				for _, r := range nestedReferences(p.text, root, nested-1) {
 					r.at += t.at + p.at
 					found = append(found, r)
 				}

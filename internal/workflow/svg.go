@@ -3,7 +3,6 @@ package workflow
 import (
 	"encoding/xml"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -52,11 +51,10 @@ func drawList(steps []*Step) (d drawing) {
 		}
 	}
 	d.height -= boxGap
+	after := predecessors(steps)
 	for _, s := range steps {
 		to := boxes[s.Name]
-		needs := c.dependencies(s)
-		slices.Sort(needs)
-		for _, name := range slices.Compact(needs) {
+		for _, name := range after[s] {
 			if from := boxes[name]; from != nil && to != nil {
 				d.lines = append(d.lines, [2]*box{from, to})
 			}

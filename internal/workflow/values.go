@@ -1,12 +1,13 @@
 package workflow
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
+	"go.yaml.in/yaml/v3"
 )
 
 // Delimiters of an expression.
@@ -16,7 +17,7 @@ const (
 )
 
 // fields reads a mapping of names to values.
-func (r *reader) fields(key Ref, n ast.Node) (all []Field) {
+func (r *reader) fields(key Ref, n *yaml.Node) (all []Field) {
 	list, _ := r.pairs(n, key.Name)
 	for _, p := range list {
 		all = append(all, Field{p.key.Name, p.key.Pos, r.value(p.value)})
@@ -25,52 +26,60 @@ func (r *reader) fields(key Ref, n ast.Node) (all []Field) {
 }
 
 // value reads a value, which may contain expressions.
-func (r *reader) value(n ast.Node) *Value {
+func (r *reader) value(n *yaml.Node) *Value {
 	v := &Value{Pos: posOf(n)}
-	switch n := n.(type) {
-	case *ast.MappingNode, *ast.MappingValueNode:
+	switch kindOf(n) {
+	case "a mapping":
 		v.Map = append([]Field{}, r.fields(Ref{"a mapping", v.Pos}, n)...)
-	case *ast.SequenceNode:
+	case "a list":
 		v.List = []*Value{}
-		for _, item := range n.Values {
+		for _, item := range n.Content {
 			v.List = append(v.List, r.value(item))
 		}
-	case *ast.StringNode, *ast.LiteralNode:
-		text := r.text(Ref{}, n)
-		if strings.Contains(text, opening) {
-			v.Template = r.template(text, n)
+	case "text":
+		if strings.Contains(n.Value, opening) {
+			v.Template = r.template(n)
 		} else {
-			v.Plain = text
+			v.Plain = n.Value
 		}
-	default:
+	case "empty", "a boolean", "a number":
 		v.Plain = r.constant(n)
+	default:
+		r.constant(n) // reports it
+		v.Template = []Part{{Expr: notKnown, Pos: v.Pos}}
 	}
 	return v
 }
 
+// notKnown is the expression for a value that is wrong. Its type is not checked.
+const notKnown = "inputs"
+
 // constant returns a value without expressions as JSON has it.
-func (r *reader) constant(n ast.Node) any {
-	switch n := n.(type) {
-	case *ast.NullNode:
+func (r *reader) constant(n *yaml.Node) any {
+	switch kindOf(n) {
+	case "empty":
 		return nil
-	case *ast.BoolNode:
-		return n.Value
-	case *ast.IntegerNode, *ast.FloatNode:
+	case "a boolean":
+		return isTrue(n)
+	case "a number":
+		if json.Valid([]byte(n.Value)) {
+			return json.Number(n.Value) // with all digits
+		}
 		var v any
-		if err := yaml.NodeToValue(n, &v); err == nil {
+		if n.Decode(&v) == nil {
 			if raw, err := json.Marshal(v); err == nil {
 				return json.Number(raw)
 			}
 		}
-	case *ast.StringNode, *ast.LiteralNode:
-		return r.text(Ref{}, n)
-	case *ast.SequenceNode:
+	case "text":
+		return n.Value
+	case "a list":
 		list := []any{}
-		for _, item := range n.Values {
+		for _, item := range n.Content {
 			list = append(list, r.constant(item))
 		}
 		return list
-	case *ast.MappingNode, *ast.MappingValueNode:
+	case "a mapping":
 		list, _ := r.pairs(n, "a mapping")
 		members := map[string]any{}
 		for _, p := range list {
@@ -82,17 +91,18 @@ func (r *reader) constant(n ast.Node) any {
 	return nil
 }
 
+func isTrue(n *yaml.Node) bool { return strings.EqualFold(n.Value, "true") }
+
 // expression reads a value that is one expression; the delimiters can be omitted.
-func (r *reader) expression(key Ref, n ast.Node) *Value {
-	switch n := n.(type) {
-	case *ast.BoolNode:
-		return &Value{Pos: posOf(n), Plain: n.Value}
-	case *ast.StringNode, *ast.LiteralNode:
-		text := strings.TrimSpace(r.text(key, n))
+func (r *reader) expression(key Ref, n *yaml.Node) *Value {
+	switch kindOf(n) {
+	case "a boolean":
+		return &Value{Pos: posOf(n), Plain: isTrue(n)}
+	case "text":
+		text := strings.TrimSpace(n.Value)
 		if !strings.Contains(text, opening) {
-			text = opening + " " + text + " " + closing
 			at := posOf(n)
-			return &Value{Pos: at, Template: []Part{{Expr: strings.TrimSpace(text[3 : len(text)-2]), Pos: at}}}
+			return &Value{Pos: at, Template: []Part{{Expr: text, Pos: at}}}
 		}
 		v := r.value(n)
 		if len(v.Template) == 1 {
@@ -105,10 +115,10 @@ func (r *reader) expression(key Ref, n ast.Node) *Value {
 	return nil
 }
 
-// template divides text into texts and expressions.
-func (r *reader) template(text string, n ast.Node) (parts []Part) {
-	at := func(offset int) Pos { return offsetPos(n, text, offset) }
-	for rest, done := text, 0; ; {
+// template divides a text into texts and expressions.
+func (r *reader) template(n *yaml.Node) (parts []Part) {
+	at := offsets(r, n)
+	for rest, done := n.Value, 0; ; {
 		i := strings.Index(rest, opening)
 		if i < 0 {
 			if rest != "" {
@@ -120,19 +130,19 @@ func (r *reader) template(text string, n ast.Node) (parts []Part) {
 			parts = append(parts, Part{Text: rest[:i]})
 		}
 		source := rest[i+len(opening):]
+		begins := at(done + i)
 		end := expressionEnd(source)
 		if end < 0 {
-			r.add(at(done+i), "", "the expression has no closing %s", closing)
-			return parts
+			r.add(begins, "", "the expression has no closing %s", closing)
+			return append(parts, Part{Expr: notKnown, Pos: begins})
 		}
 		expr := strings.TrimSpace(source[:end])
 		lead := len(source[:end]) - len(strings.TrimLeft(source[:end], " \t\n"))
-		start := done + i + len(opening) + lead
 		if expr == "" {
-			r.add(at(done+i), "", "the expression is empty")
-			expr = "None"
+			r.add(begins, "", "the expression is empty")
+			expr = notKnown
 		}
-		parts = append(parts, Part{Expr: expr, Pos: at(start)})
+		parts = append(parts, Part{Expr: expr, Pos: at(done + i + len(opening) + lead)})
 		used := i + len(opening) + end + len(closing)
 		rest, done = rest[used:], done+used
 	}
@@ -154,36 +164,54 @@ func trimmed(parts []Part) []Part {
 	return parts
 }
 
-// offsetPos returns the position of an offset in a text. It is that of the text, if the text
-// has several lines that YAML joined.
-func offsetPos(n ast.Node, text string, offset int) Pos {
-	at := posOf(n)
-	before := text[:offset]
-	if block, ok := n.(*ast.LiteralNode); ok {
-		if strings.HasPrefix(block.Start.Value, "|") {
-			at.Line += 1 + strings.Count(before, "\n")
-			at.Column = blockColumn(block) + len([]rune(before[strings.LastIndexByte(before, '\n')+1:]))
+// offsets returns a function that returns the position of an offset of a text, and is called with
+// growing offsets. It is the position of the text, if it has several lines that YAML joined.
+func offsets(r *reader, n *yaml.Node) func(offset int) Pos {
+	text, start := n.Value, posOf(n)
+	at, done := start, 0
+	switch {
+	case n.Style&yaml.LiteralStyle != 0:
+		start = Pos{start.Line + 1, blockColumn(r, n)}
+		at = start
+	case n.Style&yaml.FoldedStyle != 0 || strings.Contains(text, "\n"):
+		return func(int) Pos { return start }
+	case n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
+		at.Column++
+	}
+	return func(offset int) Pos {
+		passed := text[done:offset]
+		if lines := strings.Count(passed, "\n"); lines > 0 {
+			at = Pos{at.Line + lines, start.Column}
+			passed = passed[strings.LastIndexByte(passed, '\n')+1:]
 		}
+		at.Column += utf8.RuneCountInString(passed)
+		done = offset
 		return at
 	}
-	if strings.Contains(text, "\n") {
-		return at
-	}
-	quote := 0
-	if t := n.GetToken(); strings.HasPrefix(strings.TrimLeft(t.Origin, " \t\n"), `"`) || strings.HasPrefix(strings.TrimLeft(t.Origin, " \t\n"), "'") {
-		quote = 1
-	}
-	return Pos{at.Line, at.Column + quote + len([]rune(before))}
 }
 
 // blockColumn returns the column in which the lines of a block begin.
-func blockColumn(block *ast.LiteralNode) int {
-	for line := range strings.Lines(block.Value.GetToken().Origin) {
-		if text := strings.TrimLeft(line, " "); strings.TrimSpace(text) != "" {
+func blockColumn(r *reader, n *yaml.Node) int {
+	rest := r.source[lineStart(r, n.Line+1):]
+	for line := range bytes.Lines(rest) {
+		if text := bytes.TrimLeft(line, " "); len(bytes.TrimSpace(text)) > 0 {
 			return len(line) - len(text) + 1
 		}
 	}
 	return 1
+}
+
+// lineStart returns the offset of a line of the file.
+func lineStart(r *reader, line int) int {
+	if r.lines == nil {
+		r.lines = []int{0, 0}
+		for i, c := range r.source {
+			if c == '\n' {
+				r.lines = append(r.lines, i+1)
+			}
+		}
+	}
+	return r.lines[min(line, len(r.lines)-1)]
 }
 
 // tool returns the server and the tool of a target.

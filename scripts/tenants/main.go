@@ -1,11 +1,12 @@
 // Command tenants measures sandpiper as a service of many tenants:
 //
-//	go run ./scripts/tenants [flags] load|noisy|idle
+//	go run ./scripts/tenants [flags] load|active|noisy|outputs|idle
 //
-// load compares a thousand tenants with one, noisy measures a tenant while another one
-// that exceeds its quotas, and idle the start and the memory with many tenants. It builds
-// the program of this checkout unless -binary is set. It exits with 1 after an error, and
-// if a bound was exceeded and the run is not short.
+// load compares a thousand tenants with one on a saturated machine, and active those that
+// call in turn on one that is not. noisy measures a tenant while another one exceeds its
+// quotas, outputs one beside another with large outputs, and idle the start and the memory
+// with many tenants. It builds the program of this checkout unless -binary is set. It exits
+// with 1 after an error, and if a bound was exceeded and the run is not short.
 package main
 
 import (
@@ -39,7 +40,7 @@ func run(ctx context.Context) int {
 	binary := flag.String("binary", "", "the program to run (default: a build of this checkout)")
 	short := flag.Bool("short", false, "a run of seconds with few tenants: errors and refusals fail it, times and rates do not")
 	callers := flag.Int("callers", 0, "concurrent callers of load (default 200)")
-	count := flag.Int("tenants", 0, "tenants of load (default 1,000) or idle (default 10,000)")
+	count := flag.Int("tenants", 0, "largest number of tenants of load and active (default 1,000) or idle (default 10,000)")
 	minutes := flag.Float64("minutes", 0, "duration of load (default 10), or of each phase of noisy (default 1)")
 	flag.Parse()
 	cfg := tenants.Config{Binary: *binary, Log: func(line string) { fmt.Fprintln(os.Stderr, line) }}
@@ -85,12 +86,27 @@ func measure(ctx context.Context, name string, cfg tenants.Config, short bool, l
 			load.Tenants, load.Callers, load.Duration = 20, 10, 5*time.Second
 		}
 		return tenants.Load(ctx, load)
+	case "active":
+		active := tenants.ActiveConfig{Config: cfg, Callers: load.Callers, Duration: load.Duration}
+		if load.Tenants > 0 {
+			active.Counts = []int{1, load.Tenants}
+		}
+		if short {
+			active.Counts, active.Rounds, active.Duration = []int{1, 40}, 1, 3*time.Second
+		}
+		return tenants.Active(ctx, active)
 	case "noisy":
 		noisy := tenants.NoisyConfig{Config: cfg, Duration: load.Duration}
 		if short {
 			noisy.Duration = 5 * time.Second
 		}
 		return tenants.Noisy(ctx, noisy)
+	case "outputs":
+		outputs := tenants.OutputsConfig{Config: cfg, Duration: load.Duration, Callers: load.Callers}
+		if short {
+			outputs.Callers, outputs.Rounds, outputs.Duration = 4, 1, 3*time.Second
+		}
+		return tenants.Outputs(ctx, outputs)
 	case "idle":
 		idle := tenants.IdleConfig{Config: cfg, Tenants: load.Tenants}
 		if short {
@@ -98,6 +114,6 @@ func measure(ctx context.Context, name string, cfg tenants.Config, short bool, l
 		}
 		return tenants.Idle(ctx, idle)
 	default:
-		return nil, fmt.Errorf("unknown run %q; use load, noisy or idle", name)
+		return nil, fmt.Errorf("unknown run %q; use load, active, noisy, outputs or idle", name)
 	}
 }

@@ -80,6 +80,12 @@ class Operations(Case):
             with self.assertRaises(RequestError):
                 wrong()
 
+    def test_changed_text_of_a_file_is_reported(self) -> None:
+        self.client.files.write("page.html", "<img src=https://example.com/a.png>")
+        with self.assertWarnsRegex(RuntimeWarning, "1 images, tags or control characters of page.html were changed; .* edit it there"):
+            self.client.files.read_text("page.html")
+        self.client.files.delete("page.html")
+
     def test_list_of_very_many_files(self) -> None:
         self.client.execute("import os\nos.mkdir('many')\nfor i in range(3000): open(f'many/f{i:04}_' + 'x' * 100, 'w').close()")
         self.assertEqual(len(self.client.files.list("many")), 3000)
@@ -106,6 +112,9 @@ class Operations(Case):
         self.client.state.save("progress", [2])
         s = self.client.state.get("progress")
         self.assertEqual((s.name, s.value, s.version), ("progress", [2], 2))
+        self.client.state.save("progress", None)
+        with self.assertRaisesRegex(RequestError, 'there is no state "progress"'):
+            self.client.state.get("progress")
         with self.assertRaisesRegex(RequestError, 'there is no state "other"'):
             self.client.state.get("other")
 
@@ -113,6 +122,7 @@ class Operations(Case):
         tools = self.client.tools
         self.assertEqual(tools.search("add two numbers")[0].name, "calculator.add")
         self.assertEqual(len(tools.search("weather", max_results=1)), 1)
+        self.assertEqual({t.server for t in tools.search(["add two numbers", "weather forecast"], max_results=4)}, {"calculator", "weather"})
         with self.assertRaisesRegex(ValueError, "must be name, summary or full"):
             tools.search("weather", detail_level="brief")
         add = tools.describe("calculator.add")

@@ -19,6 +19,7 @@ servers:
 policy:
   rules:
     - {{name: confirm, tool: calculator.multiply, decision: ask, reason: this is a test}}
+    - {{name: schedules, tool: sandpiper.create_schedule, decision: allow}}
 """
 
 

@@ -184,11 +184,9 @@ class TestErrors(Case):
                 Sandpiper(**options)  # type: ignore[arg-type]
 
     def test_tenant_is_no_path_and_no_flag(self) -> None:
-        for tenant in ("../x", "."):
+        for tenant in ("../x", ".", "--help"):
             with self.assertRaisesRegex(ServerUnavailable, "tenant id"):
                 Sandpiper(config=self.config, data_dir=self.data_dir, tenant=tenant).open()
-        with Sandpiper(config=self.config, data_dir=self.data_dir, tenant="--help") as client:
-            self.assertEqual(client.files.list(), [])
 
 
 class TestLifetime(Case):
@@ -225,7 +223,37 @@ class TestLifetime(Case):
             time.sleep(0.05)
 
 
+    def test_child_that_closes_its_copy_leaves_requests_of_the_parent(self) -> None:
+        code = (
+            "import os, sys, threading, time\nfrom sandpiper import Sandpiper\nc = Sandpiper(url=sys.argv[1])\n"
+            "results = []\nt = threading.Thread(target=lambda: results.append(c.execute('import time; time.sleep(2); 6 * 7').result)); t.start()\n"
+            "while not c.stats()['executions']['running']: time.sleep(0.05)\n"
+            "child = os.fork()\n"
+            "if child == 0:\n    c.files.write('child', 'x')\n    c.close()\n    os._exit(0)\n"
+            "assert os.waitpid(child, 0)[1] == 0\nt.join()\nprint(results, c.files.list())"
+        )
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, self.serve("")[0]], env=env, capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual((done.stdout, done.stderr), ("[42] ['child']\n", ""))
+
+
 class TestAsync(Case):
+    def test_client_outlives_a_loop(self) -> None:
+        client = AsyncSandpiper(config=self.config, data_dir=self.data_dir, tenant="loops")
+
+        async def leave() -> None:
+            await client.open()
+            _running = asyncio.ensure_future(client.execute("import time; time.sleep(60)"))
+            while not (await client.stats())["executions"]["running"]:
+                await asyncio.sleep(0.05)
+
+        async def use() -> object:
+            async with client:
+                return (await client.execute("6 * 7")).result
+
+        asyncio.run(leave())
+        self.assertEqual(asyncio.run(use()), 42)
+
     def run_with(self, client: AsyncSandpiper) -> None:
         async def main() -> None:
             async with client as c:

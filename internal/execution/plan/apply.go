@@ -55,15 +55,14 @@ func stateOf(err error) (state, message string) {
 	if err == nil {
 		return reply.CallDone, ""
 	}
-	f, own := errors.AsType[*tool.Failure](err)
-	_, unanswered := errors.AsType[*tool.Unanswered](err)
+	f, ok := errors.AsType[*tool.Failure](err)
 	switch {
-	case unanswered:
-		return reply.CallUnknown, fault.Message(err)
-	case !own:
+	case !ok:
 		return reply.CallFailed, fault.Message(err)
 	case f.Unknown:
 		return reply.CallUnknown, f.Message
+	case f.Outcome() == tool.NotMade:
+		return reply.CallNotMade, f.Message
 	}
 	return reply.CallFailed, f.Message
 }
@@ -80,6 +79,9 @@ func (p *Plan) call(ctx context.Context, caller tool.Caller, c toolcall.Planned,
 	res, err := caller.Call(ctx, tool.Call{Ref: c.Ref, Execution: p.id, Args: args})
 	if err != nil {
 		return nil, err
+	}
+	if res.Outcome == tool.Unknown {
+		return nil, &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() + " took effect: it was answered with an error of HTTP"}
 	}
 	answer, ok := res.Value()
 	if !ok {
@@ -99,10 +101,7 @@ func explain(res *reply.Result) {
 		return
 	}
 	s := res.Applied[i]
-	what := "failed"
-	if s.State == reply.CallUnknown {
-		what = "may have been made"
-	}
+	what := map[string]string{reply.CallFailed: "failed", reply.CallUnknown: "may have been made", reply.CallNotMade: "was not made"}[s.State]
 	res.Status, res.ErrorType = sandbox.Raised, reply.TypePlan
 	res.Error = fmt.Sprintf("call %d of the plan, %s, %s: %s; made before it and not undone: %d; not made: %d", s.Call, s.Ref, what, s.Error, i, len(res.Applied)-i-1)
 	res.Hint = "the plan is closed; make a new one for the remaining calls"

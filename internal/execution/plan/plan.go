@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -85,7 +86,7 @@ func Open(ctx context.Context, log *journal.Log, id string, check Check) (*Plan,
 		return nil, err
 	}
 	p := &Plan{id: id, record: record, check: check}
-	if err := json.Unmarshal(request, &p.stored); err != nil || time.Since(p.Made) >= ttl {
+	if err := json.Unmarshal(request, &p.stored); err != nil || clock.Left(p.made().Add(ttl), time.Now(), ttl) <= 0 {
 		_ = record.End(ctx, "")
 		return nil, NotFound(id)
 	}
@@ -104,6 +105,14 @@ type Plan struct {
 	id     string
 	record *journal.Record
 	check  Check
+}
+
+// made returns when the plan was made, by its record if its own time is of a clock that was put back.
+func (p *Plan) made() time.Time {
+	if created := journal.Created(p.record); created.Before(p.Made) {
+		return created
+	}
+	return p.Made
 }
 
 // Check returns an error if a call is no longer valid with a subset of the servers.

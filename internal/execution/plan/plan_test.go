@@ -16,6 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
@@ -83,7 +84,8 @@ func TestApplyStopsAtFirstCallThatIsNotDone(t *testing.T) {
 	}{
 		{"failure", &tool.Failure{Message: "no such row"}, reply.CallFailed, "call 2 of the plan, s.t, failed: no such row; made before it and not undone: 1; not made: 1"},
 		{"unknown outcome", &tool.Failure{Message: "no answer", Unknown: true}, reply.CallUnknown, "call 2 of the plan, s.t, may have been made: no answer; made before it and not undone: 1; not made: 1"},
-		{"no answer", &tool.Unanswered{Err: fault.New(fault.Exhausted, "did not respond within 1m0s")}, reply.CallUnknown, "call 2 of the plan, s.t, may have been made: did not respond within 1m0s; made before it and not undone: 1; not made: 1"},
+		{"not sent", &tool.Failure{Message: "cannot be reached", NotMade: true, Local: true}, reply.CallNotMade, "call 2 of the plan, s.t, was not made: cannot be reached; made before it and not undone: 1; not made: 1"},
+		{"no answer", &tool.Failure{Message: "did not respond within 1m0s", Unknown: true, Local: true}, reply.CallUnknown, "call 2 of the plan, s.t, may have been made: did not respond within 1m0s; made before it and not undone: 1; not made: 1"},
 		{"refusal", fault.New(fault.Denied, "policy says block"), reply.CallFailed, "call 2 of the plan, s.t, failed: policy says block; made before it and not undone: 1; not made: 1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -164,6 +166,50 @@ func TestOpenRejectsStalePlans(t *testing.T) {
 		t.Errorf("the refused plan is lost: %v", err)
 	} else if err := p.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A plan that was made by a clock which was put back since expires a day after the next start.
+func TestPlanFromTheFutureExpires(t *testing.T) {
+	dir := t.TempDir()
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	process := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
+	t.Cleanup(func() { process.Close(); db.Close() })
+	log := journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: process, Due: func(time.Time) error { return nil }})
+	const year = 365 * 24 * time.Hour
+	id := savePlan(t, log, stored{Calls: calls(1), Made: time.Now().Add(year)})
+	pass := func(d time.Duration) {
+		t.Helper()
+		err := db.Update(t.Context(), func(tx *store.Tx) error {
+			_, err := tx.ExecContext(t.Context(), "UPDATE journal_executions SET created = created - ?1, changed = changed - ?1", d.Milliseconds())
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	pass(-year)
+	if err := log.Background().Sweep(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := log.ListUnfinished(t.Context())
+	if err != nil || len(all) != 1 || all[0].Created.After(time.Now()) || all[0].Changed.After(time.Now()) {
+		t.Errorf("%+v %v", all, err)
+	}
+	pass(ttl - time.Minute)
+	p, err := Open(t.Context(), log, id, unchanged)
+	if err != nil {
+		t.Fatalf("before it expires: %v", err)
+	}
+	if err := p.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	pass(time.Hour)
+	if _, err := Open(t.Context(), log, id, unchanged); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("a day later: %v", err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
 // Form is a schema that clients can display as a form.
@@ -16,8 +17,8 @@ type Form struct {
 	Schema json.RawMessage // of type object
 	// Wrapped means that the only property is the schema that was given, which had
 	// another type than object.
-	Wrapped  bool
-	resolved *jsonschema.Resolved
+	Wrapped bool
+	answers *schema.Schema
 }
 
 // fieldTypes are the types of form fields that clients can display.
@@ -48,7 +49,7 @@ func ParseForm(raw json.RawMessage) (f Form, err error) {
 		return f, err
 	}
 	f.Schema = raw
-	if f.resolved, err = s.Resolve(nil); err != nil {
+	if f.answers, err = schema.CompileStrict(raw); err != nil {
 		return f, notASchema(err, raw)
 	}
 	return f, nil

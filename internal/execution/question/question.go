@@ -22,6 +22,8 @@ type Question struct {
 	Approval string          `json:"approval_id,omitempty"` // id in package approval, if Sandpiper asks; only the user may answer it
 	Text     string          `json:"question"`
 	Schema   json.RawMessage `json:"schema,omitempty"` // an object with plain properties
+	// Asker describes the code and the client that ask for an approval, for the person: the model knows both.
+	Asker string `json:"-"`
 }
 
 // Fill returns value as the content of an answer: a bare value becomes the schema's

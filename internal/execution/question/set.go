@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,6 +14,8 @@ import (
 
 // Set contains the questions of one execution. Its zero value is empty.
 type Set struct {
+	Commands fault.Commands // completes the command that shows all of an approval
+
 	lock     sync.Mutex
 	number   int // of the last question
 	lastName int // of the last numbered name; exceeds number in a resumed run
@@ -56,6 +59,9 @@ func (s *Set) Add(asked Question, form Form, restore Restore) (*Open, error) {
 	}
 	s.number++
 	if asked.Approval != "" {
+		show := "`sandpiper approvals show " + asked.Approval + "`" // what else the texts quote is not changed
+		whole := s.Commands.Complete(show)
+		asked.Text, asked.Asker = strings.ReplaceAll(asked.Text, show, whole), strings.ReplaceAll(asked.Asker, show, whole)
 		asked.ID = asked.Approval
 	}
 	o := &Open{Question: asked, form: form, restore: restore, reply: make(chan tool.Reply, 1), closed: make(chan struct{})}
@@ -183,18 +189,18 @@ func (o *Open) check(r tool.Reply) error {
 	if err := json.Unmarshal(r.Content, &content); err != nil {
 		return fault.Wrap(fault.Invalid, err, "the answer to %s is not valid JSON", o.ID)
 	}
-	if err := o.form.resolved.Validate(content); err != nil {
+	if err := o.form.answers.Validate(content); err != nil {
 		return fault.Wrap(fault.Invalid, err, "the answer to %s does not fit its schema %s", o.ID, o.Schema)
 	}
 	return nil
 }
 
-// ttl is how long a question stays open. One about an approval ends with the approval.
-const ttl = 24 * time.Hour
+// TTL is how long a question stays open. One about an approval ends with the approval.
+const TTL = 24 * time.Hour
 
 // Wait returns the reply; Cancel if none comes in time. An error is that of ctx.
 func (o *Open) Wait(ctx context.Context) (tool.Reply, error) {
-	timer := time.NewTimer(ttl)
+	timer := time.NewTimer(TTL)
 	defer timer.Stop()
 	if o.Approval != "" {
 		timer.Stop()

@@ -81,7 +81,12 @@ func (b Builder) SetValue(ctx context.Context, r *Result, v json.RawMessage) err
 		r.Value = v
 		return nil
 	}
+	done, err := b.Exit.Turn(ctx, len(v))
+	if err != nil {
+		return err
+	}
 	p, err := shape.Describe(v, 0, b.Exit.Truncate)
+	done()
 	if err != nil {
 		return fmt.Errorf("describe the result: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // Values of Result.ErrorType that are not exceptions of the code. An execution that
@@ -34,6 +35,15 @@ const (
 	FromCode      Source = "code"      // the process that ran the code
 	FromSandpiper Source = "sandpiper" // the daemon
 )
+
+// FromTool is the Source of an error of a call, which the code has not caught: "tool: SERVER.TOOL", or
+// "server: SERVER" for a request other than a tool call.
+func FromTool(ref tool.Ref) Source {
+	if ref.Tool == "" {
+		return Source("server: " + ref.Server)
+	}
+	return Source("tool: " + ref.String())
+}
 
 // reservedTypes are the error types that exceptions of the code cannot have.
 var reservedTypes = []string{
@@ -108,7 +118,7 @@ func (g Limits) Explain(r *Result, out sandbox.Outcome, cause error) {
 		r.Status = sandbox.Crashed
 		r.ErrorType = TypeCrashed
 		r.Error = "The Python process died: " + cmp.Or(out.Error, "the reason is unknown")
-		r.Hint = "files in /workspace are intact; change code that calls into C (ctypes, deep recursion) or uses much memory, then run again"
+		r.Hint = "files in /workspace are intact; run it again, and if it dies again, change what calls into C (ctypes, deep recursion) or uses much memory"
 	}
 }
 

@@ -32,7 +32,10 @@ type Result struct {
 	// session's step.
 	Unrepeated []string `json:"unrepeated,omitempty"`
 
-	Elapsed time.Duration `json:"elapsed"` // running time of the code
+	// Unknown names the tools of calls that may have taken effect, although they had no answer.
+	Unknown []string `json:"unknown,omitempty"`
+
+	Elapsed time.Duration `json:"elapsed"` // running time of the code, without the time that a person took
 	Usage   sandbox.Usage `json:"usage"`
 }
 
@@ -55,7 +58,7 @@ type Details struct {
 	Stderr      string        `json:"stderr,omitempty"`      // with warnings
 	OutputFile  *OutputFile   `json:"output_file,omitempty"` // the complete output, if Output is truncated
 	ImageFiles  []string      `json:"image_files,omitempty"` // images that exceed the size of a reply
-	Warnings    []string      `json:"warnings,omitempty"`    // findings of guardrails that did not refuse the code
+	Warnings    []string      `json:"warnings,omitempty"`    // findings of guardrails that did not refuse the code, and what made it slow
 	TimeMS      int64         `json:"execution_time_ms"`     // Elapsed; set by Answer
 	ExecutionID string        `json:"execution_id"`
 	Session     *Session      `json:"session,omitempty"` // nil without a session
@@ -122,7 +125,7 @@ const (
 	CallDone    = "done"
 	CallFailed  = "failed"
 	CallUnknown = "unknown"  // it was started, and no answer came
-	CallNotMade = "not_made" // an earlier call was not done
+	CallNotMade = "not_made" // it was refused or not sent, or an earlier call was not done
 )
 
 // Success reports whether the code ran to its end.

@@ -58,18 +58,27 @@ type pendingFile struct {
 	name  string
 }
 
-// Commit implements file. Only one such file is in memory at a time, regardless of how
-// many executions end together.
+// Commit implements file. The content is copied; only one file that must be redacted is in memory
+// at a time, regardless of how many executions end together.
 func (g *pendingFile) Commit(ctx context.Context) error {
 	defer g.Abort()
 	if err := g.Flush(); err != nil {
 		return fault.Wrap(fault.Unavailable, err, "large output cannot be written to the scratch directory")
 	}
-	g.store.Large.Lock()
-	defer g.store.Large.Unlock()
+	size, err := g.f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
 	if _, err := g.f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
+	if !g.store.Exit.Strict() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+		defer cancel()
+		return g.store.Workspace.WriteFrom(ctx, g.name, g.f, size)
+	}
+	g.store.Large.Lock()
+	defer g.store.Large.Unlock()
 	data, err := io.ReadAll(g.f)
 	if err != nil {
 		return err

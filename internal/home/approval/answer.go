@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
@@ -39,6 +40,7 @@ func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 		return r, fault.New(fault.Exhausted, "the arguments have %d bytes; at most %d MiB can be approved", len(q.Shown), maxShownBytes>>20).
 			WithHint("send less at once")
 	}
+	q.Origin = q.Origin.fit()
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		r, err = s.findSame(ctx, tx, q.Binding)
 		if !errors.Is(err, sql.ErrNoRows) {
@@ -52,9 +54,9 @@ func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 		}
 		now := s.cfg.Now().UTC().Truncate(time.Millisecond)
 		r = Request{ID: newID(), Question: q, Created: now, Expires: now.Add(s.cfg.Timeout), State: Open}
-		_, err := tx.ExecContext(ctx, "INSERT INTO approvals ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', 0, '', NULL)",
+		_, err := tx.ExecContext(ctx, "INSERT INTO approvals ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'open', 0, '', NULL, ?)",
 			r.ID, r.Kind, r.Execution, r.Session, r.Occurrence, r.Server, r.Tool, r.Schema, r.Arguments, r.Rule, r.Reason,
-			s.encrypt(r.ID, "shown", q.Shown), r.Created.UnixMilli(), r.Expires.UnixMilli())
+			s.encrypt(r.ID, "shown", q.Shown), r.Created.UnixMilli(), r.Expires.UnixMilli(), q.Origin.encrypt(s, r.ID))
 		if err != nil {
 			return err
 		}
@@ -68,7 +70,7 @@ func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 // any later call has the same binding, so there a denial is in force until it expires
 // or ConsumeDenial is called.
 func (s *Store) findSame(ctx context.Context, tx *store.Tx, b Binding) (Request, error) {
-	return s.scan(tx.QueryRowContext(ctx, "SELECT "+columns+` FROM approvals
+	return s.scan(tx.QueryRowContext(ctx, "SELECT "+stored+` FROM approvals
 		WHERE execution = ? AND server = ? AND tool = ? AND arguments = ? AND kind = ? AND occurrence = ? AND schema = ?
 			AND (state IN ('open', 'approved', 'denied') AND expires > ? OR state = 'denied' AND execution <> '')
 		ORDER BY created DESC LIMIT 1`,
@@ -89,13 +91,13 @@ func (s *Store) checkLimit(ctx context.Context, tx *store.Tx) error {
 const (
 	maxShownBytes    = 2 << 20  // of one request
 	maxFinished      = 1000     // finished requests
-	maxFinishedBytes = 32 << 20 // what those requests show
+	maxFinishedBytes = 32 << 20 // what those requests show, with their code
 )
 
 // deleteOldest deletes the oldest finished requests beyond the limits.
 func (s *Store) deleteOldest(ctx context.Context, tx *store.Tx) error {
 	_, err := tx.ExecContext(ctx, `DELETE FROM approvals WHERE id IN (SELECT id FROM (
-		SELECT id, row_number() OVER latest AS n, sum(length(shown)) OVER latest AS bytes FROM approvals
+		SELECT id, row_number() OVER latest AS n, sum(length(shown) + coalesce(length(origin), 0)) OVER latest AS bytes FROM approvals
 		WHERE state NOT IN ('open', 'approved') OR expires <= ? WINDOW latest AS (ORDER BY created DESC, id)
 	) WHERE n > ? OR bytes > ?)`, s.cfg.Now().UnixMilli(), maxFinished, maxFinishedBytes)
 	return err
@@ -106,14 +108,21 @@ type Answer struct {
 	Approve bool
 	By      string // Client, CommandLine, WebPage or Program
 	Note    string // reason, or ""
+	Asked   bool   // the caller that waits was asked
+	// Scope is which calls an approval allows. It is ignored in a denial.
+	Scope grant.Scope
 }
 
 // maxNote bounds a note, in bytes.
 const maxNote = 1000
 
 // Answer answers a request. Only the first answer is accepted; it is refused if the
-// request has expired or belongs to another tenant.
+// request has expired, belongs to another tenant or is answered in another way. An approval with a
+// Scope also approves the open requests that it covers.
 func (s *Store) Answer(ctx context.Context, id string, a Answer) (r Request, err error) {
+	if err := ViaOf(s).check(normal(id), a); err != nil {
+		return r, err
+	}
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		if r, err = s.read(ctx, tx, normal(id)); err != nil {
 			return err
@@ -125,7 +134,10 @@ func (s *Store) Answer(ctx context.Context, id string, a Answer) (r Request, err
 			r.State = Approved
 		}
 		r.Answered, r.By, r.Note = s.cfg.Now().UTC().Truncate(time.Millisecond), a.By, short(a.Note)
-		return s.update(ctx, tx, r)
+		if !a.Approve || a.Scope == grant.Once {
+			return s.update(ctx, tx, r)
+		}
+		return allowMore(ctx, s, tx, &r, a.Scope)
 	})
 	return r, err
 }

@@ -3,9 +3,10 @@
 //
 // A Request has a short id that can be typed. Its Binding identifies exactly what is to be
 // approved. It is open until a person answers it, it expires, or it is withdrawn. It is
-// answered at most once, and an approval is used at most once, for its binding only. The
-// arguments and the notes are encrypted in the tenant's database, with tenant and id as
-// additional data.
+// answered at most once, and an approval is used at most once, for its binding only. With an
+// approval the person may allow further calls of the tool: see package grant. The
+// arguments, the code that asks and the notes are encrypted in the tenant's database, with
+// tenant and id as additional data.
 //
 // A Store is safe for concurrent use, and any number of processes may have one for the same
 // database: the first answer counts. When Create, Answer or Use returns, its change is on disk.
@@ -20,6 +21,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -50,6 +52,9 @@ CREATE TABLE approvals (
 CREATE INDEX approvals_bound ON approvals (execution, server, tool, arguments);
 CREATE INDEX approvals_expiring ON approvals (expires);
 `
+
+// OriginTables adds the origin of requests, and grants.
+const OriginTables = "ALTER TABLE approvals ADD COLUMN origin BLOB; -- encrypted Origin; NULL if there is none\n" + grant.Tables
 
 // Queries for names, see home.Names: all requests, and those without an answer.
 const (
@@ -103,6 +108,7 @@ type Question struct {
 	Rule    string          // policy rule that requires approval
 	Reason  string          // of the rule, or ""
 	Shown   json.RawMessage // arguments, or calls of the plan, as the person sees them: with private values
+	Origin  Origin
 }
 
 // Request is a stored question.
@@ -111,10 +117,11 @@ type Request struct {
 	Question
 	Created, Expires time.Time
 	State            State
-	Answered         time.Time // zero if unanswered
-	By               string    // Client, CommandLine, WebPage or Program
-	Note             string    // text of the answer
-	Damaged          bool      // the arguments or the note cannot be decrypted: it cannot be answered
+	Answered         time.Time   // zero if unanswered
+	By               string      // Client, CommandLine, WebPage or Program
+	Note             string      // text of the answer
+	Scope            grant.Scope // which calls the answer allowed, unless that was revoked
+	Damaged          bool        // the arguments or the note cannot be decrypted: it cannot be answered
 }
 
 // Config of a Store.
@@ -124,6 +131,7 @@ type Config struct {
 	Key     []byte        // encrypts arguments and notes: 32 bytes. Required
 	Timeout time.Duration // lifetime of a request; 0 means 24 hours
 	MaxOpen int           // open requests; 0 means 100
+	Via     func() Via    // where requests are answered now; nil, or "", means ViaBoth
 	// Record is called when a request is created, answered, or found to have expired by
 	// Wait, before the change is committed; an error prevents the change. nil means no call.
 	Record func(context.Context, Request) error
@@ -137,6 +145,8 @@ type Config struct {
 type Store struct {
 	cfg  Config
 	aead cipher.AEAD
+	// Grants are what persons allowed beyond the calls that they approved.
+	Grants *grant.Store
 }
 
 // New returns the Store of a tenant. It does no I/O.
@@ -161,10 +171,10 @@ func New(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &Store{cfg, aead}, err
+	return &Store{cfg, aead, grant.New(cfg.DB, cfg.Now)}, err
 }
 
-// encrypt encrypts a part of a request: "shown" or "note".
+// encrypt encrypts a part of a request: "shown", "origin" or "note".
 func (s *Store) encrypt(id, part string, text []byte) []byte {
 	return s.aead.Seal(nil, nil, text, s.additionalData(id, part))
 }

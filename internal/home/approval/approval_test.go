@@ -24,7 +24,7 @@ import (
 // open opens the store of a tenant, as another process does.
 func open(t *testing.T, path string, cfg approval.Config) *approval.Store {
 	t.Helper()
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "approvals", SQL: approval.Tables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "approvals", SQL: approval.Tables + approval.OriginTables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,6 +220,29 @@ func TestDenialLastsForExecution(t *testing.T) {
 	}
 }
 
+// After the clock was put back, an approval is not valid for longer than Config.Timeout from now.
+func TestExpiryAfterClockIsPutBack(t *testing.T) {
+	var now atomic.Int64
+	now.Store(time.Now().UnixMilli())
+	s := open(t, file(t), approval.Config{Timeout: time.Hour, Now: func() time.Time { return time.UnixMilli(now.Load()) }})
+	r := ask(t, s, question(1))
+	if left := r.Expires.Sub(time.UnixMilli(now.Load())); left != time.Hour {
+		t.Errorf("it expires in %s", left)
+	}
+	now.Add(-10 * time.Hour.Milliseconds())
+	again, err := s.Find(t.Context(), r.ID)
+	if left := again.Expires.Sub(time.UnixMilli(now.Load())); err != nil || left != time.Hour || again.State != approval.Open {
+		t.Errorf("it expires in %s: %+v, %v", left, again, err)
+	}
+	if err := s.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	now.Add(61 * time.Minute.Milliseconds())
+	if again, err := s.Find(t.Context(), r.ID); err != nil || again.State != approval.Expired {
+		t.Errorf("after its lifetime: %+v, %v", again, err)
+	}
+}
+
 func TestRequestExpires(t *testing.T) {
 	var now atomic.Int64
 	now.Store(time.Now().UnixMilli())
@@ -335,7 +358,7 @@ func TestShownIsEncryptedAndBound(t *testing.T) {
 			t.Errorf("%s contains the plaintext, %v", filepath.Base(name), err)
 		}
 	}
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "approvals", SQL: approval.Tables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "approvals", SQL: approval.Tables + approval.OriginTables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -371,5 +394,27 @@ func TestShownIsEncryptedAndBound(t *testing.T) {
 		if r.Damaged != (r.ID == second.ID) || (len(r.Shown) > 0) != (r.ID == third.ID) {
 			t.Errorf("%s: damaged %v, shown %s", r.ID, r.Damaged, r.Shown)
 		}
+	}
+}
+
+func TestAnswerInAnotherWayIsRefused(t *testing.T) {
+	via := approval.ViaBoth
+	s := open(t, file(t), approval.Config{Via: func() approval.Via { return via }})
+	r := ask(t, s, question(1))
+	form := approval.ParseReply(tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"approve":true}`)})
+	terminal := approval.ParseReply(tool.Reply{Action: tool.Accept, Content: json.RawMessage(`{"approve":true}`), By: approval.CommandLine})
+	via = approval.ViaClient
+	for _, by := range []string{approval.CommandLine, approval.WebPage, approval.Program} {
+		_, err := s.Answer(t.Context(), r.ID, approval.Answer{Approve: true, By: by})
+		refused(t, err, fault.Denied, "approvals.via is client")
+	}
+	if _, err := s.Answer(t.Context(), r.ID, terminal); err != nil { // the terminal of exec is its client
+		t.Error(err)
+	}
+	via, r = approval.ViaOperator, ask(t, s, question(2))
+	_, err := s.Answer(t.Context(), r.ID, form)
+	refused(t, err, fault.Denied, "approvals.via is operator")
+	if _, err := s.Answer(t.Context(), r.ID, approval.Answer{Approve: true, By: approval.WebPage}); err != nil {
+		t.Error(err)
 	}
 }

@@ -3,13 +3,18 @@ package approval
 import (
 	"context"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 // Rekey encrypts the texts of s for the store to, which has the same database, and another key or
-// tenant. It returns the number of damaged requests, which remain damaged.
+// tenant. It returns the number of damaged requests, which remain damaged. Grants are deleted: a data
+// directory must not allow calls because an archive from elsewhere says so.
 func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		if err := grant.Clear(ctx, tx); err != nil {
+			return err
+		}
 		ids, err := s.ids(ctx, tx)
 		for _, id := range ids {
 			if err != nil {
@@ -43,20 +48,20 @@ func (s *Store) ids(ctx context.Context, tx *store.Tx) (ids []string, err error)
 
 // rekeyOne reports whether the request is not damaged.
 func (s *Store) rekeyOne(ctx context.Context, tx *store.Tx, to *Store, id string) (ok bool, err error) {
-	var shown, note []byte
-	if err := tx.QueryRowContext(ctx, "SELECT shown, note FROM approvals WHERE id = ?", id).Scan(&shown, &note); err != nil {
+	var shown, note, origin []byte
+	if err := tx.QueryRowContext(ctx, "SELECT shown, note, origin FROM approvals WHERE id = ?", id).Scan(&shown, &note, &origin); err != nil {
 		return true, err
 	}
-	if shown, err = s.decrypt(id, "shown", shown); err != nil {
-		return false, nil
-	}
-	shown = to.encrypt(id, "shown", shown)
-	if note != nil {
-		if note, err = s.decrypt(id, "note", note); err != nil {
+	for part, text := range map[string]*[]byte{"shown": &shown, "note": &note, "origin": &origin} {
+		if *text == nil {
+			continue
+		}
+		clear, err := s.decrypt(id, part, *text)
+		if err != nil {
 			return false, nil
 		}
-		note = to.encrypt(id, "note", note)
+		*text = to.encrypt(id, part, clear)
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE approvals SET shown = ?, note = ? WHERE id = ?", shown, note, id)
+	_, err = tx.ExecContext(ctx, "UPDATE approvals SET shown = ?, note = ?, origin = ? WHERE id = ?", shown, note, origin, id)
 	return true, err
 }

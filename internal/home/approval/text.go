@@ -7,17 +7,56 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/preview"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Form is the JSON schema of the approval form.
-const Form = `{"type":"object","properties":{` +
-	`"approve":{"type":"boolean","title":"Approve","description":"Yes allows exactly this, once"},` +
-	`"reason":{"type":"string","title":"Reason","description":"The reason, which the caller receives","maxLength":1000}` +
-	`},"required":["approve"]}`
+// Form is the JSON schema of the form that approves exactly one call or plan.
+const Form = `{"type":"object","properties":{` + formFields + `},"required":["approve"]}`
+
+const formFields = `"approve":{"type":"boolean","title":"Approve","description":"Yes allows exactly this, once"},` + formReason
+
+const formReason = `"reason":{"type":"string","title":"Reason","description":"The reason, which the caller receives","maxLength":1000}`
+
+// FormOf returns the JSON schema of the form for a request: it offers the scopes that its approval may have.
+func FormOf(r Request) json.RawMessage {
+	scopes := r.Scopes()
+	if len(scopes) == 1 {
+		return json.RawMessage(Form)
+	}
+	names, titles := []string{}, []string{}
+	for _, s := range scopes {
+		names, titles = append(names, cmp.Or(string(s), once)), append(titles, r.Effect(s))
+	}
+	choice, err := json.Marshal(map[string]any{
+		"type": "string", "title": "For", "description": "If approved: only this call, or also further calls of the tool, with ANY arguments",
+		"enum": names, "enumNames": titles, "default": once,
+	})
+	if err != nil { // strings only
+		panic(err)
+	}
+	return json.RawMessage(`{"type":"object","properties":{"approve":{"type":"boolean","title":"Approve","description":"Yes allows the call"},"for":` +
+		string(choice) + `,` + formReason + `},"required":["approve"]}`)
+}
+
+// once is grant.Once in forms.
+const once = "once"
+
+// Effect describes what an approval with a scope allows.
+func (r Request) Effect(s grant.Scope) string {
+	calls := "also every other call of " + name(r.Ref.String())
+	switch s {
+	case grant.Execution:
+		return "this execution: " + calls + " by this execution, with ANY arguments"
+	case grant.Session:
+		return "this session: " + calls + " by session " + name(r.Session) + " until its interpreter ends, with ANY arguments"
+	case grant.Tool:
+		return "always: " + calls + " by all code and clients of this tenant, with ANY arguments. This adds the rule " + Escape(grant.Rule(r.Ref))
+	}
+	return "once: exactly this call"
+}
 
 // NotAsked begins the note of a denial if there was no way to ask a person.
 const NotAsked = "nobody could be asked"
@@ -25,16 +64,21 @@ const NotAsked = "nobody could be asked"
 // ParseReply returns the answer in a reply to a question with Form. A dismissed question is a
 // denial.
 func ParseReply(r tool.Reply) Answer {
-	a := Answer{By: cmp.Or(r.By, Client)}
+	a := Answer{By: cmp.Or(r.By, Client), Asked: true}
 	var form struct {
 		Approve bool
 		Reason  string
+		For     string
 	}
 	if r.Action == tool.Cancel {
 		a.Note = "the question was dismissed"
 	}
 	if r.Action == tool.Accept && json.Unmarshal(r.Content, &form) == nil {
 		a.Approve, a.Note = form.Approve, form.Reason
+		scope, err := grant.ParseScope(form.For)
+		if a.Scope = scope; err != nil { // no form offers it
+			a.Approve = false
+		}
 	}
 	return a
 }
@@ -93,27 +137,22 @@ func hintText(h tool.Hints) string {
 	return strings.Join(all, ", ")
 }
 
-// Limits of a question, in bytes. A notice reports that text is omitted; `approvals show` prints
-// all of it.
-const (
-	maxName  = 200     // of a name
-	maxText  = 1000    // of one string in the arguments
-	maxShown = 4 << 10 // of the arguments
-)
+// Limits of a question. A notice reports that something is omitted; `approvals show` prints all of it.
+const maxName = 200 // bytes of a name
 
-// block returns the arguments, indented and truncated.
+// formLimits are those of what a form shows.
+var formLimits = preview.Limits{Text: 1000, Rows: 5, Size: 4 << 10}
+
+// block returns the arguments, indented and shortened.
 func (r Request) block() string {
-	text, cut := r.Indented(maxText)
-	if len(text) > maxShown {
-		text, cut = strings.ToValidUTF8(text[:maxShown], ""), true
-	}
-	if cut {
+	text, left := r.Preview(formLimits)
+	if left {
 		text += fmt.Sprintf("\n\nThis is NOT ALL of the %d bytes: `sandpiper approvals show %s` prints the rest.", len(r.Shown), r.ID)
 	}
 	return text
 }
 
-// plannedCall is a call of a plan. The order of its fields is the order in which they are shown.
+// plannedCall is a call of a plan.
 type plannedCall struct {
 	Call       int    `json:"call"`
 	Server     string `json:"server"`
@@ -122,32 +161,15 @@ type plannedCall struct {
 	References any    `json:"references,omitempty"`
 }
 
-// Indented returns the arguments as a block of lines with four leading spaces, which no content
-// can end; Markdown renders it verbatim. Strings of more than most bytes are truncated, and cut
-// reports whether one was; 0 means no limit.
-func (r Request) Indented(most int) (text string, cut bool) {
+// Preview returns the arguments as a block of lines with four leading spaces, which no content can
+// end. left reports whether something is left out; without Limits nothing is.
+func (r Request) Preview(l preview.Limits) (text string, left bool) {
 	v, err := r.value()
 	if err != nil {
-		return block + Escape(string(r.Shown)), false
+		return preview.Indent + Escape(string(r.Shown)), false
 	}
-	if most > 0 {
-		v = truncate(v, most, &cut)
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent(block, "  ")
-	if err := enc.Encode(v); err != nil {
-		return block + Escape(string(r.Shown)), false
-	}
-	lines := strings.Split(block+strings.TrimRight(b.String(), "\n"), "\n")
-	for i, l := range lines {
-		lines[i] = Escape(l)
-	}
-	return strings.Join(lines, "\n"), cut
+	return preview.Of(v, l)
 }
-
-const block = "    "
 
 // value decodes the arguments. A field of a plan that plannedCall lacks is an error, because the
 // person must see all of them.
@@ -158,35 +180,24 @@ func (r Request) value() (any, error) {
 		var calls []plannedCall
 		dec.DisallowUnknownFields()
 		err := dec.Decode(&calls)
-		return calls, err
+		return objects(calls), err
 	}
 	var v any
 	err := dec.Decode(&v)
 	return v, err
 }
 
-// truncate truncates the strings in a value.
-func truncate(v any, most int, cut *bool) any {
-	switch v := v.(type) {
-	case []plannedCall:
-		for i := range v {
-			v[i].Arguments, v[i].References = truncate(v[i].Arguments, most, cut), truncate(v[i].References, most, cut)
+// objects returns the calls of a plan as a person sees them.
+func objects(calls []plannedCall) []preview.Object {
+	var all []preview.Object
+	for _, c := range calls {
+		o := preview.Object{{Name: "call", Value: c.Call}, {Name: "server", Value: c.Server}, {Name: "tool", Value: c.Tool}, {Name: "arguments", Value: c.Arguments}}
+		if c.References != nil {
+			o = append(o, preview.Member{Name: "references", Value: c.References})
 		}
-	case string:
-		if len(v) > most {
-			*cut = true
-			return fmt.Sprintf("%s… (%d bytes)", strings.ToValidUTF8(v[:most], ""), len(v))
-		}
-	case []any:
-		for i := range v {
-			v[i] = truncate(v[i], most, cut)
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = truncate(v[k], most, cut)
-		}
+		all = append(all, o)
 	}
-	return v
+	return all
 }
 
 // name quotes a name that is not ours.
@@ -197,27 +208,5 @@ func name(s string) string {
 	return `"` + strings.ReplaceAll(Escape(s), `"`, `\"`) + `"`
 }
 
-// Escape escapes the characters of a text that are not visible as themselves: line ends, changes
-// of direction, zero-width characters and control characters of terminals.
-func Escape(s string) string {
-	var b strings.Builder
-	for rest := s; rest != ""; {
-		r, size := utf8.DecodeRuneInString(rest)
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, rest[0])
-		case visible(r):
-			b.WriteString(rest[:size])
-		case r < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			fmt.Fprintf(&b, `\U%08x`, r)
-		}
-		rest = rest[size:]
-	}
-	return b.String()
-}
-
-func visible(r rune) bool {
-	return unicode.IsPrint(r) && !unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) && !unicode.Is(unicode.Variation_Selector, r)
-}
+// Escape escapes the characters of a text that are not visible as themselves.
+func Escape(s string) string { return preview.Escape(s) }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/preview"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -71,8 +72,8 @@ func TestTextReportsTruncation(t *testing.T) {
 	if got = request(q).Text(tool.Hints{}); len(got) > 6000 || !strings.Contains(got, "NOT ALL of the") {
 		t.Errorf("%d bytes", len(got))
 	}
-	if all, cut := request(q).Indented(0); cut || len(all) < 100_000 {
-		t.Errorf("%d bytes, cut %t", len(all), cut)
+	if all, left := request(q).Preview(preview.Limits{}); left || len(all) < 100_000 {
+		t.Errorf("%d bytes, left %t", len(all), left)
 	}
 }
 
@@ -96,12 +97,12 @@ func TestTextOfPlan(t *testing.T) {
 
 func TestParseReply(t *testing.T) {
 	for reply, want := range map[string]approval.Answer{
-		`{"action":"accept","content":{"approve":true}}`:                    {Approve: true, By: approval.Client},
-		`{"action":"accept","content":{"approve":false,"reason":"no way"}}`: {By: approval.Client, Note: "no way"},
-		`{"action":"accept","content":{"approve":"true"}}`:                  {By: approval.Client},
-		`{"action":"accept"}`:                             {By: approval.Client},
-		`{"action":"decline","content":{"approve":true}}`: {By: approval.Client},
-		`{"action":"cancel"}`:                             {By: approval.Client, Note: "the question was dismissed"},
+		`{"action":"accept","content":{"approve":true}}`:                    {Approve: true, By: approval.Client, Asked: true},
+		`{"action":"accept","content":{"approve":false,"reason":"no way"}}`: {By: approval.Client, Asked: true, Note: "no way"},
+		`{"action":"accept","content":{"approve":"true"}}`:                  {By: approval.Client, Asked: true},
+		`{"action":"accept"}`:                             {By: approval.Client, Asked: true},
+		`{"action":"decline","content":{"approve":true}}`: {By: approval.Client, Asked: true},
+		`{"action":"cancel"}`:                             {By: approval.Client, Asked: true, Note: "the question was dismissed"},
 	} {
 		var r tool.Reply
 		if err := json.Unmarshal([]byte(reply), &r); err != nil {

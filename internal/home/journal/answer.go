@@ -21,6 +21,7 @@ type Answer struct {
 	// Definition identifies the arguments' schema of the tool that was called, in hexadecimal; ""
 	// means that it is not known.
 	Definition string `json:"definition,omitempty"`
+	Unknown    bool   `json:"-"` // Value is the tool.Result of a call whose outcome is unknown
 }
 
 // Fault is the public part of an error.
@@ -41,6 +42,7 @@ func NewAnswer(value any, err error) (a Answer, wrong error) {
 		return a, nil
 	}
 	if res, ok := value.(tool.Result); ok {
+		a.Unknown = res.Outcome == tool.Unknown
 		a.Value, wrong = res.Encode()
 		return a, wrong
 	}

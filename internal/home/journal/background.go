@@ -163,15 +163,19 @@ func (b *Background) Claim(ctx context.Context) (claimed *BackgroundEntry, err e
 	return claimed, err
 }
 
+// clockStep is how far in the future a change of a row may be.
+const clockStep = time.Second
+
 // due returns the executions that may be claimed, the longest due first. The rows are few: those
-// that wait for later are found by an index.
+// that wait for later are found by an index. One that began to wait in the future may be claimed,
+// since the clock was put back: if it waits for a number of seconds, these may have passed.
 func (b *Background) due(ctx context.Context, tx *store.Tx) (all []BackgroundEntry, err error) {
 	own, err := b.log.cfg.Process.name()
 	if err != nil {
 		return nil, err
 	}
-	rows, err := tx.QueryContext(ctx, columns+`FROM journal_background WHERE state = 'running' AND process != ? OR state IN ('queued', 'waiting') AND due <= ?
-		ORDER BY due IS NULL DESC, due, created LIMIT 1000`, own, time.Now().UnixMilli())
+	rows, err := tx.QueryContext(ctx, columns+`FROM journal_background WHERE state = 'running' AND process != ? OR state IN ('queued', 'waiting') AND (due <= ? OR due IS NOT NULL AND changed > ?)
+		ORDER BY due IS NULL DESC, due, created LIMIT 1000`, own, time.Now().UnixMilli(), time.Now().Add(clockStep).UnixMilli())
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,43 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
+// An execution that began to wait in the future may be claimed at once: the clock was put back since.
+func TestExecutionThatWaitsFromTheFutureIsClaimed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
+	t.Cleanup(func() { p.Close(); db.Close() })
+	b := journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p, Due: func(time.Time) error { return nil }}).Background()
+	for id, w := range map[string]journal.Wait{"exec_time": {Until: time.Now().Add(time.Hour)}, "exec_event": {Events: []string{"a"}}} {
+		if err := b.Add(t.Context(), journal.BackgroundEntry{Execution: id, State: journal.Active, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Release(t.Context(), id, journal.Waiting, w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e, err := b.Claim(t.Context()); err != nil || e != nil {
+		t.Fatalf("claimed before: %+v %v", e, err)
+	}
+	err = db.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.ExecContext(t.Context(), "UPDATE journal_background SET due = due + 3600000, changed = changed + 3600000")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := b.Claim(t.Context()); err != nil || e == nil || e.Execution != "exec_time" {
+		t.Errorf("%+v %v", e, err)
+	}
+	if e, err := b.Claim(t.Context()); err != nil || e != nil {
+		t.Errorf("%+v %v", e, err)
+	}
+}
+
 // The execution of a process that has ended is due at once, however often others change something.
 func TestExecutionOfEndedProcessIsDueNow(t *testing.T) {
 	t.Parallel()

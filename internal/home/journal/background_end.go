@@ -106,10 +106,23 @@ func (b *Background) Cancel(ctx context.Context, id string) error {
 	})
 }
 
-// Sweep deletes the executions that ended before a time.
+// Sweep deletes the executions that ended before a time. It moves the times of executions that a clock
+// has recorded which was put back since, so that they and their plans and questions expire after their own
+// lifetime.
 func (b *Background) Sweep(ctx context.Context, before time.Time) error {
 	return b.update(ctx, func(tx *store.Tx) error {
+		for _, q := range []string{
+			"UPDATE journal_executions SET created = min(created, ?1), changed = min(changed, ?1) WHERE created > ?1 OR changed > ?1",
+			"UPDATE journal_background SET changed = ?1 WHERE state = 'ended' AND changed > ?1",
+		} {
+			if _, err := tx.ExecContext(ctx, q, time.Now().UnixMilli()); err != nil {
+				return err
+			}
+		}
 		_, err := tx.ExecContext(ctx, "DELETE FROM journal_background WHERE state = 'ended' AND changed < ?", before.UnixMilli())
 		return err
 	})
 }
+
+// Created returns when a record was begun; see Sweep.
+func Created(r *Record) time.Time { return r.created }

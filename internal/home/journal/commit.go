@@ -108,19 +108,14 @@ func (r *Record) takePending() (taken []*entry, rows []row, request []byte, err 
 	return taken, rows, request, nil
 }
 
-// change returns the change that writes rows, the request and also, and deletes what completed
-// steps have made superfluous.
+// change returns the change that writes rows and the request, deletes what completed steps have made
+// superfluous, and then makes also.
 func (r *Record) change(rows []row, request []byte, deletes []int, also change) change {
 	large, ended, size := r.large, r.ended, 0
 	for _, w := range rows {
 		size += len(w.encryptedArgs) + len(w.encryptedAnswer)
 	}
-	return func(ctx context.Context, tx *store.Tx) error {
-		if also != nil {
-			if err := also(ctx, tx); err != nil {
-				return err
-			}
-		}
+	write := func(ctx context.Context, tx *store.Tx) error {
 		if ended {
 			return nil
 		}
@@ -142,6 +137,13 @@ func (r *Record) change(rows []row, request []byte, deletes []int, also change) 
 			}
 		}
 		_, err = tx.ExecContext(ctx, "UPDATE journal_executions SET changed = ?, bytes = bytes + ? WHERE execution = ?", time.Now().UnixMilli(), size-freed, r.id)
+		return err
+	}
+	return func(ctx context.Context, tx *store.Tx) error {
+		err := write(ctx, tx)
+		if err == nil && also != nil {
+			err = also(ctx, tx)
+		}
 		return err
 	}
 }

@@ -51,8 +51,9 @@ type Outcome string
 
 const (
 	Answered Outcome = "answered"
-	Failed   Outcome = "failed"  // the tool answered with an error, or the call was not sent
-	Unknown  Outcome = "unknown" // no answer arrived: the call may have taken effect
+	Failed   Outcome = "failed"   // the tool answered with an error
+	NotMade  Outcome = "not_made" // the call was not sent
+	Unknown  Outcome = "unknown"  // no answer arrived: the call may have taken effect
 )
 
 // Entry is one call of the record.

@@ -100,7 +100,7 @@ func (r *Record) again(e *entry, k key) RecordedCall {
 	}
 	r.wake()
 	c := RecordedCall{Number: e.number}
-	if e.state == answered {
+	if e.state == answered || e.state == unsure {
 		c.Answer = new(Answer)
 		if json.Unmarshal(e.answer, c.Answer) == nil {
 			return c

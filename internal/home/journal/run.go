@@ -60,6 +60,7 @@ const (
 	asked    = "pending"  // it has had no side effect
 	begun    = "begun"    // its outcome is unknown
 	answered = "answered" // the answer is recorded
+	unsure   = "unknown"  // the answer is recorded: that of a call whose outcome is unknown
 )
 
 // Methods of entries that are not host calls: clock readings of the code; questions to a person,
@@ -115,6 +116,8 @@ type Record struct {
 	differs error            // the Divergence, once detected
 	steps   stepRecords
 	skills  map[string]usedSkill // recorded, by name
+
+	Ended State // as which the execution had ended when OpenRecord returned it
 }
 
 // clockReadings are clock readings of the code in a step.
@@ -175,7 +178,7 @@ func (r *Record) Begin(ctx context.Context, c tool.Call) error {
 
 // Done records the outcome of a call that began, before the code gets the answer. The outcome
 // is committed when Done returns, and synced within 50 milliseconds. With a nil answer, a replay
-// makes a call that failed again, since it has had no effect; any other stays unknown.
+// makes the call again if it was not made or failed.
 func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) error {
 	r.mu.Lock()
 	e := r.open[number]
@@ -186,7 +189,7 @@ func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) err
 	switch {
 	case a != nil:
 		r.setAnswer(e, *a)
-	case o == Failed:
+	case o == NotMade || o == Failed:
 		e.state = asked
 		r.mark(e)
 	}
@@ -266,11 +269,19 @@ func (r *Record) setAnswer(e *entry, a Answer) {
 		r.drop() // an answer without JSON cannot be replayed
 		return
 	}
-	if e.state, e.answer = answered, b; e.dirty {
+	if e.state, e.answer = stateOf(a), b; e.dirty {
 		r.grow(len(b))
 	}
 	delete(r.open, e.number)
 	r.mark(e)
+}
+
+// stateOf returns the state of an entry with an answer.
+func stateOf(a Answer) string {
+	if a.Unknown || a.Failure != nil && a.Failure.Unknown {
+		return unsure
+	}
+	return answered
 }
 
 // encryptRequest returns the encrypted request.

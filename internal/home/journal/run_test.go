@@ -396,3 +396,29 @@ func TestLaterEndsBeforeTheRecordIsUsed(t *testing.T) {
 		})
 	}
 }
+
+func TestCallsWithUnknownOutcomesAreCounted(t *testing.T) {
+	dir := t.TempDir()
+	first := start(t, dir)
+	r := first.NewRecord("exec_1", func() ([]byte, error) { return nil, nil }, false)
+	write(t, r, ask("send", `{"to":"bob"}`), `"sent"`)
+	number := begin(t, r, ask("send", `{"to":"ann"}`))
+	failed := journal.Answer{Failure: &tool.Failure{Ref: tool.Ref{Server: "crm", Tool: "send"}, Message: "did not respond", Unknown: true}}
+	if err := r.Done(t.Context(), number, journal.Unknown, &failed); err != nil {
+		t.Fatal(err)
+	}
+	first.Process.Close()
+
+	second := start(t, dir)
+	left, err := second.ListUnfinished(t.Context())
+	if err != nil || len(left) != 1 || left[0].Answered != 1 || left[0].Unknown != 1 {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if r, _, err = second.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	gives(t, r, ask("send", `{"to":"bob"}`), `"sent"`)
+	if c := next(t, r, ask("send", `{"to":"ann"}`)); c.Answer == nil || c.Answer.Failure == nil || !c.Answer.Failure.Unknown {
+		t.Errorf("the code gets %+v", c)
+	}
+}

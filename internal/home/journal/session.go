@@ -116,5 +116,8 @@ func (r *Record) notOnRecord(now HostCall) *Divergence {
 
 // unanswered is the answer to a call that had none when the task ended.
 func unanswered(a HostCall) *Answer {
+	if a.Method == "" {
+		return &Answer{Failure: &tool.Failure{Ref: a.Ref, Unknown: true, Local: true, Message: a.String() + " had not been answered when the task ended: it is unknown whether it took effect"}}
+	}
 	return &Answer{Fault: &Fault{Kind: fault.Unavailable, Message: a.String() + " had not been answered when the task ended"}}
 }

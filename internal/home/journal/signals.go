@@ -90,7 +90,8 @@ func (b *Background) TakeSignal(ctx context.Context, id, event string) (value js
 }
 
 // TakeSignal answers an open call of the record with the oldest signal of an event: answer converts
-// its value. It returns false if there is none. Signal and answer change in one commit.
+// its value. It returns nil if there is none, or if another thread was faster. Signal and answer change
+// in one commit.
 func (r *Record) TakeSignal(ctx context.Context, number int, event string, answer func(value json.RawMessage) Answer) (taken *Answer, err error) {
 	x, err := r.log.Background().box(r.id)
 	if err != nil {
@@ -112,30 +113,18 @@ func (r *Record) TakeSignal(ctx context.Context, number int, event string, answe
 		return nil, err
 	}
 	a := answer(value)
-	r.waitForLater()
-	r.mu.Lock()
-	e := r.open[number]
-	if e == nil {
-		r.mu.Unlock()
-		return nil, fault.New(fault.Internal, "call %d is not open", number)
-	}
-	r.setAnswer(e, a)
-	errTaken := errors.New("another thread took the signal")
-	err = r.commit(ctx, func(ctx context.Context, tx *store.Tx) error {
+	lost := false // another thread took the signal; the commit has the writes of others too
+	err = answerNow(ctx, r, number, a, func(ctx context.Context, tx *store.Tx) (bool, error) {
 		done, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE number = ?", id)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if n, err := done.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(errTaken, err)
-		}
-		return nil
-	}, false)
-	return &a, err
-}
-
-// SetAnswerNow records an answer and commits it.
-func (r *Record) SetAnswerNow(ctx context.Context, number int, a Answer) error {
-	r.SetAnswer(number, a)
-	return r.Flush(ctx)
+		n, err := done.RowsAffected()
+		lost = n == 0
+		return !lost, err
+	})
+	if err != nil || lost {
+		return nil, err
+	}
+	return &a, nil
 }

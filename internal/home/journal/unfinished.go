@@ -39,7 +39,7 @@ type Unfinished struct {
 	State     State
 	Created   time.Time
 	Changed   time.Time
-	Answered  int        // host calls with a recorded answer
+	Answered  int        // host calls with a recorded answer, without those of an unknown outcome
 	Unknown   int        // calls with an unknown outcome
 	Tools     []tool.Ref // tools that were called
 }
@@ -125,6 +125,7 @@ func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err e
 		return nil, fault.New(fault.Exhausted, "execution %.60s cannot be resumed: its record exceeded %d MiB between two calls with possible side effects, or %d MiB in all", r.id, maxWaiting>>20, maxRun>>20).
 			WithHint("check what it did with `sandpiper executions list`, then run the remaining work as a new execution")
 	}
+	r.Ended = State(state)
 	name, err := r.log.cfg.Process.name()
 	if err != nil {
 		return nil, err
@@ -308,7 +309,7 @@ func (f *Unfinished) count(ctx context.Context, tx *store.Tx) error {
 		switch state {
 		case answered:
 			f.Answered++
-		case begun:
+		case begun, unsure:
 			f.Unknown++
 		}
 		if method == "" && !slices.Contains(f.Tools, ref) {

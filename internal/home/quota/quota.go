@@ -341,7 +341,7 @@ const (
 // refresh reads what all processes have used. The caller holds the lock.
 func (c *Counter) refresh(ctx context.Context) error {
 	now := c.now()
-	if !c.read.IsZero() && now.Sub(c.read) < readEvery {
+	if since := now.Sub(c.read); !c.read.IsZero() && since >= 0 && since < readEvery {
 		return nil
 	}
 	windows := map[Name]window{}
@@ -367,6 +367,13 @@ func (c *Counter) refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the quotas: %w", err)
 	}
+	for n, byStep := range windows {
+		if byStep.isAhead(n, now) {
+			if err := c.moveBack(ctx, n, now, byStep); err != nil {
+				return fmt.Errorf("correct the quotas after the clock was put back: %w", err)
+			}
+		}
+	}
 	c.windows, c.read = windows, now
 	for n, byStep := range c.unwritten {
 		for step, used := range byStep {
@@ -374,6 +381,39 @@ func (c *Counter) refresh(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// isAhead reports whether a step is in the future: the clock was put back since.
+func (w window) isAhead(n Name, now time.Time) bool {
+	last := n.step(now) + (n.period() / steps).Milliseconds()
+	for step := range w {
+		if step > last {
+			return true
+		}
+	}
+	return false
+}
+
+// moveBack counts what was used in the future as used now, so that it is available again after one
+// period. The caller holds the lock.
+func (c *Counter) moveBack(ctx context.Context, n Name, now time.Time, of window) error {
+	step := n.step(now)
+	for _, w := range []window{of, c.unwritten[n]} {
+		for at, used := range w {
+			if at > step {
+				delete(w, at)
+				w[step] += used
+			}
+		}
+	}
+	return c.db.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO quotas (name, step, used) SELECT name, ?1, sum(used) FROM quotas WHERE name = ?2 AND step > ?1 GROUP BY name
+			ON CONFLICT (name, step) DO UPDATE SET used = used + excluded.used`, step, n)
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "DELETE FROM quotas WHERE name = ? AND step > ?", n, step)
+		}
+		return err
+	})
 }
 
 // write adds what was counted to the database, and deletes what has expired.

@@ -79,6 +79,37 @@ func TestQuotaIsAvailableAgainAfterItsPeriod(t *testing.T) {
 	}
 }
 
+// After the clock was put back, a quota is available again after its period, also in processes that
+// start later.
+func TestQuotaAfterClockIsPutBack(t *testing.T) {
+	w, path := newWatch(), filepath.Join(t.TempDir(), "t.db")
+	limits := quota.Limits{quota.Executions: 3, quota.Calls: 5}
+	c := open(t, path, w, limits)
+	for range 3 {
+		if err := errors.Join(c.Take(t.Context(), quota.Executions), c.Take(t.Context(), quota.Calls)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.pass(-24 * time.Hour)
+	c = open(t, path, w, limits)
+	err := c.Take(t.Context(), quota.Executions)
+	var over *quota.Exceeded
+	if !errors.As(err, &over) || over.Used != 3 || over.Retry > 62*time.Second {
+		t.Errorf("%+v", err)
+	}
+	w.pass(62 * time.Second)
+	if err := c.Take(t.Context(), quota.Executions); err != nil {
+		t.Error(err)
+	}
+	all, err := c.Status(t.Context())
+	if err != nil || len(all) != 2 || all[0].Used+all[1].Used != 4 {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 func TestCPUIsCountedInSeconds(t *testing.T) {
 	w := newWatch()
 	c := open(t, filepath.Join(t.TempDir(), "t.db"), w, quota.Limits{quota.CPU: 2})

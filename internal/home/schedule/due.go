@@ -141,6 +141,11 @@ func (d *due) settle(ctx context.Context) error {
 // one handles the due time of a schedule, and starts its oldest waiting run.
 func (d *due) one(ctx context.Context, r *row) error {
 	changed := r.refresh(d.now)
+	if r.putBack > 0 {
+		if err := d.record(ctx, r, d.now.Add(r.putBack), clockPutBack, ""); err != nil {
+			return err
+		}
+	}
 	if at := r.cal.Last(r.anchor, r.handled, d.now); !at.IsZero() {
 		r.handled, changed = at, true
 		if err := d.handle(ctx, r, at); err != nil {

@@ -27,6 +27,9 @@ func (s *Store) List(ctx context.Context, now time.Time, configured []Spec) (all
 			if one.Last, one.Passed, err = s.latest(ctx, tx, r.spec.Name); err != nil {
 				return err
 			}
+			if one.PutBack, err = lastPutBack(ctx, tx, r.spec.Name); err != nil {
+				return err
+			}
 			for _, o := range open {
 				switch {
 				case o.schedule != r.spec.Name:

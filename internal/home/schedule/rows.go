@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/calendar"
+	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
@@ -31,6 +32,7 @@ type Schedule struct {
 	Waiting int       // runs that wait for an earlier one
 	Last    *Run      // the latest run that was not just skipped or missed; nil for none
 	Passed  *Run      // a later due time without a run; nil for none
+	PutBack *PutBack  // the last time that the clock was put back; nil for none
 	Damaged error     // why it cannot be run; nil if it can
 }
 
@@ -42,6 +44,12 @@ type Run struct {
 	Ended     time.Time // when its end was noticed; zero if it has not ended
 }
 
+// PutBack is the time at which a schedule noticed that the clock had been put back.
+type PutBack struct {
+	At time.Time
+	By time.Duration // at least, if no daemon was running then
+}
+
 // States of runs other than the outcomes of executions.
 const (
 	Started = "started"
@@ -49,6 +57,8 @@ const (
 	Skipped = "skipped" // an earlier run had not ended
 	Passed  = "missed"  // no daemon was running
 	Unknown = "unknown" // it was started, and its outcome was deleted before it was read
+
+	clockPutBack = "clock" // no run: the clock was put back from due or later to handled
 )
 
 // row is a row of schedules with its specification.
@@ -61,6 +71,7 @@ type row struct {
 	paused                   bool
 	stored                   bool // has a row
 	broken                   error
+	putBack                  time.Duration // by refresh, at least
 }
 
 func millis(t time.Time) int64 { return t.UnixMilli() }
@@ -134,18 +145,46 @@ func (r *row) refresh(now time.Time) bool {
 		r.created, r.anchor, r.handled, r.timing = now, now, now, timing
 	case r.timing != timing:
 		r.anchor, r.handled, r.timing = now, now, timing
-	case r.handled.Sub(now) > longestStep: // the clock was wrong, and is right now
-		r.anchor, r.handled = now, now
 	default:
-		return false
+		return r.adjust(now)
 	}
 	r.stored = true
 	return true
 }
 
-// longestStep is how far the clock may be put back without due times being handled again. A
-// larger step corrects a clock that was wrong.
+// longestStep is how far the clock may be put back without due times of a cron expression being
+// handled again, if they are not much closer to each other. A larger step corrects a clock that was
+// wrong.
 const longestStep = 25 * time.Hour
+
+// adjust adapts r to a clock that was put back: an interval ends when it has elapsed, and the due
+// times of a cron expression that were handled are repeated if the schedule were silent for more than
+// one and a half of its intervals otherwise. It reports whether r has changed.
+func (r *row) adjust(now time.Time) bool {
+	if r.broken != nil {
+		return false
+	}
+	next := r.cal.Next(r.anchor, r.handled)
+	if every := r.spec.Every; every != 0 {
+		by := next.Sub(now) - clock.Left(next, now, every)
+		if by < time.Millisecond {
+			return false
+		}
+		r.putBack, r.anchor, r.handled = by, r.anchor.Add(-by), r.handled.Add(-by)
+		return true
+	}
+	by := r.handled.Sub(now)
+	if by <= 0 {
+		return false
+	}
+	first := r.cal.Next(r.anchor, now)
+	gap := max(r.cal.Next(r.anchor, first).Sub(first), next.Sub(r.handled)) // due times may have unequal distances
+	if by <= longestStep && next.Sub(now) < gap+gap/2 {
+		return false
+	}
+	r.putBack, r.anchor, r.handled = by, now, now
+	return true
+}
 
 // next returns the first due time that was not handled.
 func (r row) next(now time.Time) time.Time {
@@ -231,7 +270,7 @@ func (s *Store) latest(ctx context.Context, tx *store.Tx, name string) (last, pa
 		var number, due, ended int64
 		query := "SELECT number, due, state, execution, ended FROM schedule_runs WHERE schedule = ? AND state IN ('skipped', 'missed') ORDER BY number DESC LIMIT 1"
 		if which == Started {
-			query = "SELECT number, due, state, execution, ended FROM schedule_runs WHERE schedule = ? AND state NOT IN ('skipped', 'missed', 'waiting') ORDER BY number DESC LIMIT 1"
+			query = "SELECT number, due, state, execution, ended FROM schedule_runs WHERE schedule = ? AND state NOT IN ('skipped', 'missed', 'waiting', 'clock') ORDER BY number DESC LIMIT 1"
 		}
 		err := tx.QueryRowContext(ctx, query, name).Scan(&number, &due, &r.State, &r.Execution, &ended)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -251,4 +290,14 @@ func (s *Store) latest(ctx context.Context, tx *store.Tx, name string) (last, pa
 		passed = nil
 	}
 	return last, passed, err
+}
+
+// lastPutBack returns when the clock was last put back, as the rows of a schedule have it.
+func lastPutBack(ctx context.Context, tx *store.Tx, name string) (*PutBack, error) {
+	var due, handled int64
+	err := tx.QueryRowContext(ctx, "SELECT due, handled FROM schedule_runs WHERE schedule = ? AND state = 'clock' ORDER BY number DESC LIMIT 1", name).Scan(&due, &handled)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	return &PutBack{fromMillis(handled), time.Duration(due-handled) * time.Millisecond}, err
 }

@@ -43,6 +43,7 @@ func (executions) OutcomeIn(ctx context.Context, tx *store.Tx, id string) (outco
 type daemon struct {
 	*schedule.Store
 	t     *testing.T
+	path  string
 	db    *store.DB
 	specs []schedule.Spec
 	due   *time.Time
@@ -60,7 +61,7 @@ func start(t *testing.T, path string, specs ...schedule.Spec) daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return daemon{s, t, db, specs, due}
+	return daemon{s, t, path, db, specs, due}
 }
 
 func request(s schedule.Spec) ([]byte, error) { return []byte(s.Name), nil }
@@ -270,6 +271,77 @@ func TestClockGoesBack(t *testing.T) {
 	d.end("completed")
 	if d.at(now.Add(97*time.Minute)) != 0 || d.at(now.Add(155*time.Minute)) != 1 {
 		t.Error("after a wrong clock was corrected, the run at 15:00 was not started")
+	}
+}
+
+// After the clock was put back, no schedule is silent for more than one and a half of its intervals,
+// rare due times are not repeated, and the list says when that was.
+func TestScheduleAfterClockIsPutBack(t *testing.T) {
+	now := clock(t, "UTC", "2026-11-24 12:30")
+	interval := schedule.Spec{Name: "interval", Every: 10 * time.Minute, Skill: "report"}
+	often := schedule.Spec{Name: "often", Cron: "*/5 * * * *", TimeZone: "UTC", Skill: "report"}
+	daily := schedule.Spec{Name: "daily", Cron: "0 12 * * *", TimeZone: "UTC", Skill: "report"}
+	d := start(t, file(t), interval, often, daily)
+	d.at(now.Add(-time.Hour))
+	for minute := -59; minute <= 0; minute++ {
+		d.at(now.Add(time.Duration(minute) * time.Minute))
+		d.end("completed")
+	}
+	if s := d.list(now); s[0].PutBack != nil || s[1].PutBack != nil || s[2].PutBack != nil {
+		t.Fatalf("%+v", s)
+	}
+	back := now.Add(4*time.Minute - time.Hour) // 11:34 after 12:34, by another process
+	d = start(t, d.path, interval, often, daily)
+	d.at(back)
+	started := map[int]int{}
+	for minute := 1; minute <= 30; minute++ {
+		started[minute] = d.at(back.Add(time.Duration(minute) * time.Minute))
+		d.end("completed")
+	}
+	// The interval ends 10 minutes later, and the others at 11:35, 11:40 and so on; not at 12:00 again.
+	want := map[int]int{1: 1, 6: 1, 10: 1, 11: 1, 16: 1, 20: 1, 21: 1, 26: 1, 30: 1}
+	for minute := range 31 {
+		if started[minute] != want[minute] {
+			t.Errorf("%d runs were started %d minutes later, want %d", started[minute], minute, want[minute])
+		}
+	}
+	s := d.list(back.Add(30 * time.Minute))
+	for i, by := range map[int]time.Duration{1: 46 * time.Minute, 2: 56 * time.Minute} {
+		if p := s[i].PutBack; p == nil || !p.At.Equal(back) || p.By < by || p.By > time.Hour {
+			t.Errorf("%s: %+v", s[i].Name, p)
+		}
+	}
+	if s[0].Name != "daily" || s[0].PutBack != nil || s[1].Last == nil || s[1].Last.State != "completed" {
+		t.Errorf("%+v", s[0])
+	}
+}
+
+// A clock that was put back by a little does not repeat due times with unequal distances.
+func TestUnequalDueTimesAreNotRepeated(t *testing.T) {
+	for _, tc := range []struct{ cron, at, back string }{
+		{"0,1 * * * *", "2026-11-24 12:01", "2026-11-24 11:59"},
+		{"0,5 3 * * *", "2026-11-24 03:05", "2026-11-24 02:59"},
+		{"0 9-17 * * 1-5", "2026-11-24 17:00", "2026-11-24 15:55"},
+	} {
+		spec := schedule.Spec{Name: "pay", Cron: tc.cron, TimeZone: "UTC", Skill: "report"}
+		now := clock(t, "UTC", tc.at)
+		d := start(t, file(t), spec)
+		d.at(now.Add(-2 * time.Hour))
+		d.at(now)
+		d.end("completed")
+		d = start(t, d.path, spec)
+		runs := 0
+		for minute := range 70 {
+			at := clock(t, "UTC", tc.back).Add(time.Duration(minute) * time.Minute)
+			if at.After(now) {
+				break
+			}
+			runs += d.at(at)
+			d.end("completed")
+		}
+		if runs != 0 {
+			t.Errorf("%s: %d runs were repeated", tc.cron, runs)
+		}
 	}
 }
 

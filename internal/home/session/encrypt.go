@@ -73,6 +73,7 @@ func (b box) mac(session, path string) string {
 // invalid UTF-8.
 type taskData struct {
 	Description, Code, Result, Output, Vars []byte
+	Fresh                                   bool `json:",omitempty"`
 }
 
 // checkpointData is the encrypted part of a checkpoint.

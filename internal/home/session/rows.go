@@ -133,7 +133,7 @@ func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step) (int,
 }
 
 func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) error {
-	encrypted, err := l.box.encrypt(kindTask, id, s.Number, taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars})
+	encrypted, err := l.box.encrypt(kindTask, id, s.Number, taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars, s.Fresh})
 	if err != nil {
 		return err
 	}
@@ -301,7 +301,7 @@ func (l *Log) loadSteps(ctx context.Context, tx *store.Tx, id string, from int) 
 			return err
 		}
 		s.Description, s.Code, s.Result, s.Output = string(t.Description), string(t.Code), string(t.Result), string(t.Output)
-		s.Began = moment(began)
+		s.Began, s.Fresh = moment(began), t.Fresh
 		if len(t.Vars) > 0 {
 			s.Vars = t.Vars
 		}

@@ -130,6 +130,7 @@ type Step struct {
 	Vars            json.RawMessage // context_vars; nil means none
 	VarsLost        bool            // the variables were too large to store
 	InterpreterLost bool            // its interpreter ended with this step
+	Fresh           bool            // its interpreter lacked the variables of earlier steps
 	Result          string          // see Task
 	Output          string
 	Began           time.Time

@@ -66,6 +66,7 @@ type Answer struct {
 	Stream     string // the id of the request's stream
 	Index      int    // of the answer among the events of the stream
 	Data       []byte
+	Scopes     []string // that a token needs to read it; nil means that they are not known
 }
 
 // Store contains the answers of one tenant.
@@ -104,6 +105,7 @@ type record struct {
 	Stream string    `json:"stream"`
 	Index  int       `json:"index"`
 	Time   time.Time `json:"time"`
+	Scopes []string  `json:"scopes"`
 }
 
 func (s *Store) bound(connection string) []byte {
@@ -115,7 +117,7 @@ func (s *Store) Put(a Answer) error {
 	if !idForm.MatchString(a.Connection) {
 		return fault.New(fault.Invalid, "%.40q is not the id of a connection", a.Connection)
 	}
-	head, err := json.Marshal(record{a.Stream, a.Index, s.cfg.Now()})
+	head, err := json.Marshal(record{a.Stream, a.Index, s.cfg.Now(), a.Scopes})
 	if err != nil {
 		return err
 	}
@@ -197,7 +199,7 @@ func (s *Store) search(b []byte, connection, stream string) (a Answer, ok bool) 
 		head, data, _ := strings.Cut(string(text), "\n")
 		var r record
 		if json.Unmarshal([]byte(head), &r) == nil && r.Stream == stream && s.cfg.Now().Sub(r.Time) < s.cfg.Keep {
-			a, ok = Answer{Connection: connection, Stream: stream, Index: r.Index, Data: []byte(data)}, true
+			a, ok = Answer{Connection: connection, Stream: stream, Index: r.Index, Data: []byte(data), Scopes: r.Scopes}, true
 		}
 	}
 	return a, ok

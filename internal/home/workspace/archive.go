@@ -9,8 +9,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // Archived counts the content of a workspace in an archive.
@@ -32,15 +35,16 @@ const (
 type segment struct{ offset, length int64 }
 
 // Archive writes the entries of the workspace to tw, with names below prefix. Directories come
-// before what they contain. Mounts are omitted. It adds permissions to directories that their
-// owner cannot read. Files that code changes during the copy are counted: such a file may be in the archive
-// in a mixed state, and with zeros at its end if it became shorter.
-func (f *Files) Archive(ctx context.Context, tw *tar.Writer, prefix string) (Archived, error) {
+// before what they contain. The mounts, which are names at the top, are omitted. It adds permissions
+// to directories that their owner cannot read. Files that code changes during the copy are counted:
+// such a file may be in the archive in a mixed state, and with zeros at its end if it became shorter.
+// A file that cannot be read to its end has zeros too; Archive continues, and returns an error
+// that names it.
+func (f *Files) Archive(ctx context.Context, tw *tar.Writer, prefix string, mounts ...string) (Archived, error) {
 	a := archiver{files: f, tw: tw, prefix: prefix, seen: map[identity]string{}}
 	w := walk{start: f.root, need: 0o500, unique: true}
 	w.enter = func(name string) bool {
-		_, mounted := f.mounts[name]
-		if mounted && w.depth() == 1 {
+		if w.depth() == 1 && slices.Contains(mounts, name) {
 			return false
 		}
 		return a.fits(w.path() + name)
@@ -57,7 +61,7 @@ func (f *Files) Archive(ctx context.Context, tw *tar.Writer, prefix string) (Arc
 		}
 		return a.add(d, name, w.path()+name, e)
 	}
-	err := errors.Join(w.run(ctx), failed)
+	err := errors.Join(w.run(ctx), failed, a.unread)
 	if w.missed {
 		a.done.Skipped++
 	}
@@ -70,6 +74,7 @@ type archiver struct {
 	prefix string
 	seen   map[identity]string // first names of files with several
 	done   Archived
+	unread error // of the first file that could not be read to its end
 }
 
 // fits reports whether a path is short enough to be restored.
@@ -143,8 +148,12 @@ func (a *archiver) content(file *os.File, p string, e entry) error {
 	}
 	a.done.Bytes += h.Size
 	for _, s := range parts {
-		if err := a.copy(file, s); err != nil {
+		unread, err := copySegment(a.tw, file, s)
+		if err != nil {
 			return err
+		}
+		if unread != nil && a.unread == nil {
+			a.unread = fault.Wrap(fault.Unavailable, unread, "the file %.80q of the workspace cannot be read", p)
 		}
 	}
 	if now, err := file.Stat(); err != nil || now.Size() != fi.Size() || !now.ModTime().Equal(fi.ModTime()) {
@@ -153,14 +162,30 @@ func (a *archiver) content(file *os.File, p string, e entry) error {
 	return nil
 }
 
-// copy writes a segment. What a file that became shorter no longer has is written as zeros, because
-// its length is in the archive already.
-func (a *archiver) copy(file *os.File, s segment) error {
-	n, err := io.Copy(a.tw, io.NewSectionReader(file, s.offset, s.length))
+// copySegment writes a segment. What cannot be read, or what a file that became shorter no longer
+// has, is written as zeros, because the length is in the archive already.
+func copySegment(to io.Writer, file io.ReaderAt, s segment) (unread, err error) {
+	from := &readErrors{Reader: io.NewSectionReader(file, s.offset, s.length)}
+	n, err := io.Copy(to, from)
 	if err == nil && n < s.length {
-		_, err = io.CopyN(a.tw, zeros{}, s.length-n)
+		_, err = io.CopyN(to, zeros{}, s.length-n)
 	}
-	return err
+	return from.err, err
+}
+
+// readErrors ends at the first error, which it keeps.
+type readErrors struct {
+	io.Reader
+	err error
+}
+
+// Read implements io.Reader.
+func (r *readErrors) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		r.err, err = err, io.EOF
+	}
+	return n, err
 }
 
 // zeros is an endless source of zero bytes.

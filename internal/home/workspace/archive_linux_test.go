@@ -2,6 +2,7 @@ package workspace_test
 
 import (
 	"archive/tar"
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -10,6 +11,19 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
+
+// A file that cannot be read to its end gets its length in an archive, so that the entries after it
+// can be read.
+func TestUnreadablePartIsZeros(t *testing.T) {
+	mem, err := os.Open("/proc/self/mem") // address 0 cannot be read
+	must(t, err)
+	defer mem.Close()
+	var b bytes.Buffer
+	unread, err := workspace.CopySegment(&b, mem, 10_000)
+	if unread == nil || err != nil || !bytes.Equal(b.Bytes(), make([]byte, 10_000)) {
+		t.Errorf("%v, %v, %d bytes", unread, err, b.Len())
+	}
+}
 
 func TestArchiveOfFileThatIsTruncated(t *testing.T) {
 	dir := t.TempDir()

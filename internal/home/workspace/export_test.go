@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"io"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -30,4 +31,9 @@ func (f *Files) RemoveAll(ctx context.Context) error {
 		}
 	}
 	return fault.New(fault.Unavailable, "empty the workspace: an entry cannot be removed or is being written")
+}
+
+// CopySegment writes the first bytes of a file as an archive does.
+func CopySegment(to io.Writer, file io.ReaderAt, size int64) (unread, err error) {
+	return copySegment(to, file, segment{0, size})
 }

@@ -123,13 +123,17 @@ func (x *Extraction) file(h *tar.Header, p string, content io.Reader) error {
 		err = f.Truncate(size)
 	}
 	if err == nil {
-		err = f.Chmod(fs.FileMode(h.Mode) & 0o777)
+		err = f.Chmod(permissions(h))
 	}
 	if err = errors.Join(err, f.Close()); err == nil && !h.ModTime.IsZero() {
 		err = x.root.Chtimes(p, time.Time{}, h.ModTime)
 	}
 	return err
 }
+
+// permissions returns the permissions of an entry, without those that let others than the owner
+// write: the source of the archive is not trusted.
+func permissions(h *tar.Header) fs.FileMode { return fs.FileMode(h.Mode) & 0o755 }
 
 // Finish creates the links, sets the permissions of directories, and syncs everything.
 func (x *Extraction) Finish() (Archived, error) {
@@ -142,7 +146,7 @@ func (x *Extraction) Finish() (Archived, error) {
 		}
 	}
 	for _, d := range slices.Backward(x.modes) { // a directory without permissions hides those in it
-		if err := x.root.Chmod(d.Name, fs.FileMode(d.Mode)&0o777); err != nil {
+		if err := x.root.Chmod(d.Name, permissions(d)); err != nil {
 			return x.done, err
 		}
 	}

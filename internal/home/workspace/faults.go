@@ -41,32 +41,35 @@ func explain(name string, err error) error {
 		return err
 	}
 	say := func(kind fault.Kind, format string) error {
-		return fault.Wrap(kind, err, format, name)
+		return fault.Wrap(kind, err, format, fault.Quoted(name))
 	}
 	if t, ok := errors.AsType[notRegular](err); ok {
 		if t == errLink {
-			return say(fault.Denied, "%.80q is a symbolic link or leads through one: links are not followed, name the file itself")
+			return say(fault.Denied, "%s is a symbolic link or leads through one: links are not followed, name the file itself")
 		}
-		return fault.Wrap(fault.Invalid, err, "%.80q is %s, not a file", name, t.Error())
+		return fault.Wrap(fault.Invalid, err, "%s is %s, not a file", fault.Quoted(name), t.Error())
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return say(fault.NotFound, "there is no %.80q in the workspace")
+		return say(fault.NotFound, "there is no %s in the workspace")
 	case errors.Is(err, syscall.ENOTDIR):
-		return say(fault.Invalid, "a part of %.80q before its last slash is a file, not a directory")
+		return say(fault.Invalid, "a part of %s before its last slash is a file, not a directory")
 	case errors.Is(err, syscall.ENAMETOOLONG):
-		return say(fault.Invalid, "the name %.80q is too long")
+		return say(fault.Invalid, "the name %s is too long")
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return fault.Wrap(fault.Unavailable, err, "the disk of the machine that runs Sandpiper is full: %.80q was not written", name).
+		return fault.Wrap(fault.Unavailable, err, "the disk of the machine that runs Sandpiper is full: %s was not written", fault.Quoted(name)).
 			WithHint("this is not your quota: ask the operator to free disk space")
+	case errors.Is(err, syscall.EIO):
+		return fault.Wrap(fault.Unavailable, err, "the disk of the machine that runs Sandpiper failed: %s could not be read or written", fault.Quoted(name)).
+			WithHint("ask the operator to check the disk")
 	case errors.Is(err, syscall.EROFS):
-		return say(fault.Unavailable, "%.80q cannot be changed: the disk is read-only")
+		return say(fault.Unavailable, "%s cannot be changed: the disk is read-only")
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EBUSY):
-		return say(fault.Unavailable, "%.80q is being changed or held by code that runs now; try again")
+		return say(fault.Unavailable, "%s is being changed or held by code that runs now; try again")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EXDEV):
-		return say(fault.Denied, "the permissions of %.80q forbid it")
+		return say(fault.Denied, "the permissions of %s forbid it")
 	}
-	return say(fault.Internal, "%.80q could not be reached")
+	return say(fault.Internal, "%s could not be reached")
 }
 
 func isNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -25,7 +25,7 @@ func (f *Files) writablePath(name string) (string, error) {
 	}
 	top, _, _ := strings.Cut(p, "/")
 	if _, mounted := f.mounts[top]; mounted {
-		return "", fault.New(fault.Denied, "%.80q cannot be changed: %s/ in the workspace is read-only", name, top)
+		return "", fault.New(fault.Denied, "%s cannot be changed: %s/ in the workspace is read-only", fault.Quoted(name), top)
 	}
 	return p, nil
 }
@@ -46,7 +46,7 @@ func cleanFile(name string) (string, error) {
 		return "", err
 	}
 	if p == "." || strings.HasSuffix(name, "/") {
-		return "", fault.New(fault.Invalid, "%.80q names a directory, not a file", name)
+		return "", fault.New(fault.Invalid, "%s names a directory, not a file", fault.Quoted(name))
 	}
 	return p, nil
 }
@@ -62,20 +62,20 @@ func clean(name string) (string, error) {
 	case name == "":
 		return "", fault.New(fault.Invalid, "the name of a file must not be empty")
 	case strings.ContainsRune(name, 0):
-		return "", fault.New(fault.Invalid, "the name %.80q contains a NUL character, which no file name can", name)
+		return "", fault.New(fault.Invalid, "the name %s contains a NUL character, which no file name can", fault.Quoted(name))
 	case !utf8.ValidString(name):
-		return "", fault.New(fault.Invalid, "the name %.80q is not valid UTF-8", name)
+		return "", fault.New(fault.Invalid, "the name %s is not valid UTF-8", fault.Quoted(name))
 	case rel[0] == '/':
-		return "", fault.New(fault.Invalid, "the name %.80q is absolute: names are relative to the workspace, such as \"data/report.csv\"", name)
+		return "", fault.New(fault.Invalid, "the name %s is absolute: names are relative to the workspace, such as \"data/report.csv\"", fault.Quoted(name))
 	case len(rel) > maxPath:
-		return "", fault.New(fault.Invalid, "the name %.80q… has %d bytes: a path may have %d", name, len(name), maxPath)
+		return "", fault.New(fault.Invalid, "the name has %d bytes: a path may have %d", len(name), maxPath)
 	}
 	for element := range strings.SplitSeq(rel, "/") {
 		if element == ".." {
-			return "", fault.New(fault.Denied, "the name %.80q contains \"..\": names stay inside the workspace", name)
+			return "", fault.New(fault.Denied, "the name %s contains \"..\": names stay inside the workspace", fault.Quoted(name))
 		}
 		if len(element) > maxName {
-			return "", fault.New(fault.Invalid, "the name %.80q… has %d bytes between slashes: a file name may have %d", element, len(element), maxName)
+			return "", fault.New(fault.Invalid, "the name has %d bytes between slashes: a file name may have %d", len(element), maxName)
 		}
 	}
 	return path.Clean(rel), nil

@@ -22,8 +22,8 @@ type Listing struct {
 	Truncated bool     // some files are missing: too many, too deep, or not readable
 }
 
-// List returns the regular files in subpath, recursively. Mounts are omitted unless subpath names
-// one.
+// List returns the regular files in subpath, recursively. Mounts and Config.Unlisted are omitted
+// unless subpath names one.
 func (f *Files) List(ctx context.Context, subpath string) (Listing, error) {
 	return f.find(ctx, subpath, time.Time{})
 }
@@ -71,7 +71,7 @@ func (f *Files) each(ctx context.Context, subpath string, found func(string, ent
 	d, rel := f.locate(p)
 	start, err := d.openDir(rel)
 	if errors.Is(err, errNotDir) {
-		return false, fault.Wrap(fault.Invalid, err, "%.80q is not a directory", subpath)
+		return false, fault.Wrap(fault.Invalid, err, "%s is not a directory", fault.Quoted(subpath))
 	}
 	if err != nil {
 		return false, explain(subpath, err)
@@ -89,7 +89,8 @@ func (f *Files) each(ctx context.Context, subpath string, found func(string, ent
 		return found(strings.ToValidUTF8(prefix+w.path()+name, "\uFFFD"), e)
 	}
 	w.enter = func(name string) bool {
-		if _, mounted := f.mounts[path.Join(prefix, name)]; mounted && w.depth() == 1 {
+		at := path.Join(prefix, name)
+		if _, mounted := f.mounts[at]; w.depth() == 1 && (mounted || at == f.cfg.Unlisted) {
 			return false
 		}
 		fits := len(prefix)+len(w.path())+len(name)+1+maxName <= maxPath

@@ -34,8 +34,9 @@ type Config struct {
 	Owner int    // uid and gid of new files; 0 means those of the daemon
 	Quota Quota  // checked before the host writes; zero means no limit
 	// Refused is called with the key of a quota for each refusal; nil means no call.
-	Refused func(key string)
-	Mounts  map[string]string // top-level name -> directory seen there, read-only; nil means none
+	Refused  func(key string)
+	Mounts   map[string]string // top-level name -> directory seen there, read-only; nil means none
+	Unlisted string            // top-level directory that List and Each omit unless it is named; "" means none
 	// Staging is a directory on the same file system for complete files that are about to
 	// replace others; old files in it were left by killed processes. "" means the directory
 	// of the replaced file, where code sees them.

@@ -1,8 +1,10 @@
 package passthrough
 
 import (
+	"context"
 	"encoding/json"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -65,4 +67,13 @@ func encode(v any) json.RawMessage {
 		panic(err)
 	}
 	return b
+}
+
+// hold counts what has been read of a server in the share of a request.
+func hold(ctx context.Context, parts []tool.Part) error {
+	n := 0
+	for _, p := range parts {
+		n += max(len(p.Raw), len(p.Text)+len(p.Data))
+	}
+	return memory.FromContext(ctx).Answer(ctx, int64(n))
 }

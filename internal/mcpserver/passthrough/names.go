@@ -75,9 +75,9 @@ func (n names) find(kind, name string) (tool.Ref, error) {
 			shown = append(shown, n.shown[r])
 		}
 		slices.Sort(shown)
-		return tool.Ref{}, fault.New(fault.NotFound, "%.100q could be one of several %ss: use %s", name, kind, strings.Join(shown, " or "))
+		return tool.Ref{}, fault.New(fault.NotFound, "%s could be one of several %ss: use %s", fault.Quoted(name), kind, strings.Join(shown, " or "))
 	}
-	e := fault.New(fault.NotFound, "there is no %s %.100q", kind, name)
+	e := fault.New(fault.NotFound, "there is no %s %s", kind, fault.Quoted(name))
 	if near := fault.Nearest(name, slices.Sorted(maps.Values(n.shown)), 1); near != nil {
 		return tool.Ref{}, e.WithHint("did you mean %s?", near[0])
 	}

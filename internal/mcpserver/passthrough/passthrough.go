@@ -21,6 +21,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -99,8 +100,8 @@ func ownLists[T any](ctx context.Context, f *Face, all map[string][]T, servers [
 	return all
 }
 
-func (f *Face) owner(home *home.Home) toolcall.Owner {
-	return toolcall.Owner{Home: home, Subset: f.viewer.Subset, Sandbox: policy.NoCode}
+func (f *Face) owner(home *home.Home, exit *redact.Exit) toolcall.Owner {
+	return toolcall.Owner{Home: home, Exit: exit, Subset: f.viewer.Subset, Sandbox: policy.NoCode}
 }
 
 // Close cancels requests to servers and waits for them.

@@ -8,8 +8,10 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
@@ -69,16 +71,23 @@ type Message struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// Prompt returns the messages of a prompt, if policy allows it.
-func (f *Face) Prompt(ctx context.Context, home *home.Home, name string, args map[string]string) (Messages, error) {
+// Prompt returns the messages of a prompt, if policy and privacy flows allow it. The arguments may
+// have tokens.
+func (f *Face) Prompt(ctx context.Context, home *home.Home, exit *redact.Exit, name string, args map[string]string) (Messages, error) {
 	ref, err := f.findPrompt(ctx, name)
 	if err != nil {
 		return Messages{}, err
 	}
 	var messages []upstream.Message
-	err = f.cfg.Calls.Requester(f.owner(home), "", "").Prompt(ctx, ref.Server, ref.Tool, args, func() (err error) {
-		messages, err = f.connections(ref.Server).GetPrompt(ctx, ref.Server, ref.Tool, args)
-		return err
+	err = f.cfg.Calls.Requester(f.owner(home, exit), "", "").Prompt(ctx, ref.Server, ref.Tool, args, func(args map[string]string) (err error) {
+		if messages, err = f.connections(ref.Server).GetPrompt(ctx, ref.Server, ref.Tool, args); err != nil {
+			return err
+		}
+		parts := make([]tool.Part, len(messages))
+		for i, m := range messages {
+			parts[i] = m.Part
+		}
+		return hold(ctx, parts)
 	})
 	if err != nil {
 		return Messages{}, err
@@ -123,9 +132,10 @@ type Completed struct {
 }
 
 // Complete requests values from the server of the prompt or template. A server without
-// completion returns none. A reference to a prompt that does not exist means the tool of that
+// completion returns none. What was typed may have tokens; privacy flows decide whether the server
+// gets it. A reference to a prompt that does not exist means the tool of that
 // name, whose schema has the values: the protocol has no references to tools.
-func (f *Face) Complete(ctx context.Context, c Completion) (Completed, error) {
+func (f *Face) Complete(ctx context.Context, home *home.Home, exit *redact.Exit, c Completion) (Completed, error) {
 	question := upstream.Completion{Name: c.Argument.Name, Value: c.Argument.Value, Arguments: c.Context.Arguments}
 	server := ""
 	switch c.Ref.Type {
@@ -149,7 +159,7 @@ func (f *Face) Complete(ctx context.Context, c Completion) (Completed, error) {
 	default:
 		return Completed{}, fault.New(fault.Invalid, "%.40q is nothing that can be completed: use ref/prompt or ref/resource", c.Ref.Type)
 	}
-	values, err := f.connections(server).Complete(ctx, server, question)
+	values, err := complete(ctx, f, f.cfg.Calls.Requester(f.owner(home, exit), "", ""), server, question)
 	if fault.KindOf(err) == fault.NotFound {
 		err = nil
 	}
@@ -157,6 +167,25 @@ func (f *Face) Complete(ctx context.Context, c Completion) (Completed, error) {
 		values.Values = []string{} // not null
 	}
 	return Completed{values}, err
+}
+
+// complete requests values of an argument with the values that may be sent.
+func complete(ctx context.Context, f *Face, by *toolcall.Requester, server string, q upstream.Completion) (values upstream.Values, err error) {
+	typed := map[string]string{q.Name: q.Value}
+	for k, v := range q.Arguments {
+		if _, is := typed[k]; !is {
+			typed[k] = v
+		}
+	}
+	err = by.Complete(ctx, server, q.Prompt+q.Template, typed, func(sent map[string]string) (err error) {
+		q.Value = sent[q.Name]
+		if delete(sent, q.Name); q.Arguments != nil {
+			q.Arguments = sent
+		}
+		values, err = f.connections(server).Complete(ctx, server, q)
+		return err
+	})
+	return values, err
 }
 
 // maxValues is the protocol's limit of the values in one answer.

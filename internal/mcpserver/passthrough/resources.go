@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
@@ -115,16 +116,32 @@ type Contents struct {
 	From     string            `json:"-"` // the server
 }
 
-// Read reads a resource at a URI or an address, if policy allows it.
-func (f *Face) Read(ctx context.Context, home *home.Home, at string) (Contents, error) {
-	server, uri, err := f.locate(ctx, at)
+// Read reads a resource at a URI or an address, which may have tokens, if policy and privacy flows
+// allow it.
+func (f *Face) Read(ctx context.Context, home *home.Home, exit *redact.Exit, at string) (Contents, error) {
+	written := redact.UnescapeTokens(at)
+	known, err := exit.Restorer().Match(ctx, written)
 	if err != nil {
 		return Contents{}, err
 	}
+	if known == written {
+		written, known = at, at
+	}
+	server, _, err := f.locate(ctx, known)
+	if err != nil {
+		return Contents{}, err
+	}
+	uri := written
+	if strings.HasPrefix(written, scheme) {
+		_, uri, _ = cutAddress(written)
+	}
 	var parts []tool.Part
-	err = f.cfg.Calls.Requester(f.owner(home), "", "").Resource(ctx, server, uri, func() (err error) {
-		parts, err = f.connections(server).ReadResource(ctx, server, uri)
-		return err
+	err = f.cfg.Calls.Requester(f.owner(home, exit), "", "").Resource(ctx, server, uri, func(sent string) (err error) {
+		uri = sent
+		if parts, err = f.connections(server).ReadResource(ctx, server, sent); err != nil {
+			return err
+		}
+		return hold(ctx, parts)
 	})
 	if err != nil {
 		return Contents{}, err
@@ -147,7 +164,7 @@ func (f *Face) Read(ctx context.Context, home *home.Home, at string) (Contents, 
 func (f *Face) locate(ctx context.Context, at string) (server, uri string, err error) {
 	if server, uri, ok := cutAddress(at); ok {
 		if !slices.Contains(f.having(hasResources), server) {
-			return "", "", fault.New(fault.NotFound, "there is no server %.100q that has resources", server)
+			return "", "", fault.New(fault.NotFound, "there is no server %s that has resources", fault.Quoted(server))
 		}
 		return server, uri, nil
 	}
@@ -168,11 +185,11 @@ func (f *Face) locate(ctx context.Context, at string) (server, uri string, err e
 	case len(found) == 1:
 		return found[0], at, nil
 	case len(found) > 1:
-		return "", "", fault.New(fault.Invalid, "%.200q could be one of several servers", at).WithHint("use %s", strings.Join(addresses(found, at), " or "))
+		return "", "", fault.New(fault.Invalid, "%s could be one of several servers", fault.Quoted(at)).WithHint("use %s", strings.Join(addresses(found, at), " or "))
 	case len(with) == 0:
-		return "", "", fault.New(fault.NotFound, "there is no resource %.200q: no server has any", at)
+		return "", "", fault.New(fault.NotFound, "there is no resource %s: no server has any", fault.Quoted(at))
 	}
-	return "", "", fault.New(fault.NotFound, "no server lists a resource %.200q", at).
+	return "", "", fault.New(fault.NotFound, "no server lists a resource %s", fault.Quoted(at)).
 		WithHint("if one has it, write whose it is: %sSERVER/URI", scheme)
 }
 

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -125,6 +128,7 @@ type Call struct {
 	Progress func(done, total float64, message string)
 	Ask      func(context.Context, Question) (Reply, error) // as in tool.Call
 	Approve  func(context.Context, Approval) (Reply, error) // as in tool.Call
+	Client   string                                         // as in tool.Origin
 }
 
 // Questions during a call and their replies.
@@ -148,17 +152,23 @@ type Answer struct {
 var ErrNoTool = errors.New("no such tool")
 
 // Call calls a tool for a tenant. An error result of the tool is an Answer; an error means
-// that there is none.
+// that there is none, except for Waiting.
 func (f *Face) Call(ctx context.Context, home *home.Home, exit *redact.Exit, c Call) (Answer, error) {
 	ref, err := f.find(ctx, c.Name)
 	if err != nil {
 		return Answer{}, err
 	}
-	owner := f.owner(home)
-	owner.Exit, owner.Forward = exit, true
-	res, err := f.cfg.Calls.For(owner).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve})
+	owner := f.owner(home, exit)
+	owner.Forward = true
+	res, err := f.cfg.Calls.For(owner).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Hold: memory.FromContext(ctx).Answer, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve, Origin: tool.Origin{Client: c.Client}})
 	failed, own := errors.AsType[*tool.Failure](err)
+	_, waits := errors.AsType[*approval.Waiting](err)
 	switch {
+	case waits:
+		t, _ := f.now().Find(ref)
+		return Answer{Failed: describe("", t.Definition).Output != nil, From: ref.Server}, err
+	case own && failed.Cause != nil && !failed.Unknown && !failed.Withheld:
+		return Answer{}, failed.Cause
 	case own && failed.Answer.Parts == nil:
 		a := Failure(failed.Message)
 		a.From = ref.Server
@@ -197,6 +207,28 @@ func answer(r tool.Result, failed bool) Answer {
 	for _, p := range r.Parts {
 		a.Content = append(a.Content, content(p))
 	}
+	return a
+}
+
+// Waiting is the answer of a call that waits for an approval, from that of Call. It is no error, since clients
+// give up after two of them; except for tools that declare an output, without which clients refuse an answer.
+func Waiting(a Answer, name, id, words string) Answer {
+	type question struct {
+		ID       string `json:"id"`
+		From     string `json:"from"`
+		Approval string `json:"approval_id"`
+	}
+	text, err := json.Marshal(struct {
+		Success   bool         `json:"success"`
+		Type      string       `json:"error_type"`
+		Source    reply.Source `json:"error_source"`
+		Error     string       `json:"error"`
+		Questions []question   `json:"questions"`
+	}{false, reply.TypeApproval, reply.FromSandpiper, words, []question{{id, name, id}}})
+	if err != nil { // strings only
+		panic(err)
+	}
+	a.Content = []json.RawMessage{content(tool.Part{Kind: tool.Text, Text: string(text)})}
 	return a
 }
 

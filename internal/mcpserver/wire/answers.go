@@ -49,8 +49,9 @@ func (k *keptAnswers) forget(ctx context.Context, caller, connection string) {
 }
 
 // serve answers a request that resumes a stream of a connection which ended with an earlier
-// daemon. It returns false if there is no answer of the caller; the request continues.
-func (k *keptAnswers) serve(w http.ResponseWriter, r *http.Request, caller string) bool {
+// daemon. It returns false if there is no answer of the caller; the request continues. refuse answers a
+// request that lacks one of the scopes that the answer needs.
+func (k *keptAnswers) serve(w http.ResponseWriter, r *http.Request, caller string, refuse func(w http.ResponseWriter, r *http.Request, scopes []string) bool) bool {
 	of, after, ok := strings.Cut(r.Header.Get(lastEvent), "_")
 	index, err := strconv.Atoi(after)
 	accepts := strings.Contains(strings.Join(r.Header.Values("Accept"), ","), "text/event-stream")
@@ -68,6 +69,9 @@ func (k *keptAnswers) serve(w http.ResponseWriter, r *http.Request, caller strin
 		}
 		return false
 	}
+	if refuse(w, r, a.Scopes) {
+		return true
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-cache, no-transform")
 	w.WriteHeader(http.StatusOK)
@@ -81,19 +85,23 @@ func (k *keptAnswers) serve(w http.ResponseWriter, r *http.Request, caller strin
 // a client may take to return, and into a restart.
 const retryDelay = 1500 * time.Millisecond
 
-// retryWriter adds the field retry to the first event of a stream, which tells its id to
-// clients of 2025-11-25. The SDK sends it only when it closes a stream itself.
-type retryWriter struct{ http.ResponseWriter }
+// firstEventWriter changes the first event of a stream, which has its id for clients of
+// 2025-11-25. It adds the field retry, which the SDK sends only when it closes a stream itself, and
+// removes the name that the SDK gives the event: the specification has none, and clients log a
+// name other than "message" as unknown.
+type firstEventWriter struct{ http.ResponseWriter }
 
 // Unwrap returns the writer for http.ResponseController.
-func (w *retryWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *firstEventWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Write implements io.Writer. The SDK writes each event at once.
-func (w *retryWriter) Write(p []byte) (int, error) {
-	if bytes.HasPrefix(p, []byte("event: prime\n")) {
-		if _, err := fmt.Fprintf(w.ResponseWriter, "retry: %d\n", retryDelay.Milliseconds()); err != nil {
-			return 0, err
-		}
+func (w *firstEventWriter) Write(p []byte) (int, error) {
+	rest, first := bytes.CutPrefix(p, []byte("event: prime\n"))
+	if !first {
+		return w.ResponseWriter.Write(p)
 	}
-	return w.ResponseWriter.Write(p)
+	if _, err := fmt.Fprintf(w.ResponseWriter, "retry: %d\n%s", retryDelay.Milliseconds(), rest); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"golang.org/x/sync/errgroup"
@@ -21,10 +23,29 @@ type Question struct {
 }
 
 // Reply is the answer to a Question: accept, with content that matches its schema,
-// decline or cancel.
+// decline or cancel. With cancel, no person has answered.
 type Reply struct {
 	Action  string
 	Content json.RawMessage
+}
+
+// Actions of a Reply without content.
+const (
+	decline = "decline"
+	Cancel  = "cancel"
+)
+
+// readingTime is within which no person reads a question and declines it. Clients without a person
+// answer within 20 ms: Claude Code with cancel, Codex and Copilot with decline.
+const readingTime = 300 * time.Millisecond
+
+// After returns the reply to a question that the client had for a time: cancel in place of a
+// decline that no person can have given.
+func (r Reply) After(shown time.Duration) Reply {
+	if r.Action == decline && shown < readingTime {
+		return Reply{Action: Cancel}
+	}
+	return r
 }
 
 // ErrState is returned by a Handler for a State that it did not create for this caller.
@@ -55,6 +76,19 @@ func asker(req *mcp.CallToolRequest) func(context.Context, []Question) (map[stri
 		return nil
 	}
 	return func(ctx context.Context, q []Question) (map[string]Reply, error) { return elicit(ctx, req.Session, q) }
+}
+
+// maxClientName bounds the name and the version of a client, in bytes each.
+const maxClientName = 100
+
+// clientOf returns the name and the version by which a client introduced itself; "" if it did not.
+func clientOf(session *mcp.ServerSession) string {
+	params := session.InitializeParams()
+	if params == nil || params.ClientInfo == nil {
+		return ""
+	}
+	clip := func(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxClientName)], "") }
+	return strings.TrimSpace(clip(params.ClientInfo.Name) + " " + clip(params.ClientInfo.Version))
 }
 
 // showsForms reports whether a client supports form elicitation; some only support URLs.
@@ -96,6 +130,7 @@ func elicit(ctx context.Context, session *mcp.ServerSession, questions []Questio
 			if err != nil {
 				return err
 			}
+			began := time.Now()
 			res, err := session.Elicit(ctx, params)
 			if err != nil {
 				return fmt.Errorf("asking the client: %w", err)
@@ -103,7 +138,7 @@ func elicit(ctx context.Context, session *mcp.ServerSession, questions []Questio
 			r, err := reply(res)
 			mu.Lock()
 			defer mu.Unlock()
-			replies[q.ID] = r
+			replies[q.ID] = r.After(time.Since(began))
 			return err
 		})
 	}

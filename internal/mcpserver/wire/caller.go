@@ -31,7 +31,9 @@ type authenticator struct {
 	unnamed string                                                    // the caller where none is required
 	// metadata is the URL of the protected-resource metadata, for the challenge; "" for none.
 	metadata string
+	first    string        // scope to request for a first token, as Protected.First
 	prefix   string        // of scopes in tokens of the provider
+	ask      string        // scope of answers to questions, as Config.AskScope
 	recheck  time.Duration // as HTTPConfig.Recheck
 	changed  *changed      // wakes recheckStream
 }
@@ -64,26 +66,33 @@ func (a authenticator) has(ctx context.Context, scope string) bool {
 	return hasScope(auth.TokenInfoFromContext(ctx), scope)
 }
 
-// hasAll is has for all of some scopes.
-func (a authenticator) hasAll(ctx context.Context, scopes []string) bool {
-	return !slices.ContainsFunc(scopes, func(scope string) bool { return !a.has(ctx, scope) })
+// missing returns those of some scopes that the token of an HTTP request does not have.
+func (a authenticator) missing(ctx context.Context, scopes []string) (missing []string) {
+	for _, scope := range scopes {
+		if a.verify != nil && !a.has(ctx, scope) {
+			missing = append(missing, scope)
+		}
+	}
+	return missing
 }
 
-// mayUse reports whether the caller of req has a scope. Every token that the request is
-// derived from must have it.
+// mayUse reports whether the caller of req has a scope. Only the token of the request that brought
+// req counts: the one that opened the connection may be older, and have more or fewer scopes.
 func (a authenticator) mayUse(ctx context.Context, req mcp.Request, scope string) bool {
-	if a.verify == nil {
-		return true
+	if x := req.GetExtra(); x != nil && x.TokenInfo != nil {
+		return hasScope(x.TokenInfo, scope)
 	}
-	if x := req.GetExtra(); x != nil && x.TokenInfo != nil && !hasScope(x.TokenInfo, scope) {
-		return false
-	}
-	return a.has(ctx, scope)
+	return a.verify == nil || a.has(ctx, scope)
 }
 
 // hasScope reports whether a token has a scope; "" means that none is needed.
 func hasScope(t *auth.TokenInfo, scope string) bool {
 	return scope == "" || t != nil && (t.Scopes == nil || slices.Contains(t.Scopes, scope))
+}
+
+// extraOf returns what a message carries of the HTTP request that brought it.
+func extraOf(r *http.Request) *mcp.RequestExtra {
+	return &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context())}
 }
 
 // requireCaller rejects requests without a caller if a token is required. It does not rely on
@@ -149,7 +158,7 @@ func (a authenticator) refuse(w http.ResponseWriter, err error) {
 		params = append(params, `error="invalid_token"`, fmt.Sprintf("error_description=%q", message))
 	}
 	if a.metadata != "" {
-		params = append(params, fmt.Sprintf("resource_metadata=%q", a.metadata))
+		params = append(params, fmt.Sprintf("scope=%q, resource_metadata=%q", a.first, a.metadata))
 	}
 	w.Header().Set("WWW-Authenticate", strings.TrimSuffix("Bearer "+strings.Join(params, ", "), " "))
 	http.Error(w, message, http.StatusUnauthorized)
@@ -210,13 +219,12 @@ func (c *changed) announce() {
 }
 
 // recheckStream verifies the credentials of a stream at intervals and after HTTP.Recheck, and ends the
-// returned context when they are refused or have another owner. The context of other requests is unchanged: a call completes.
+// returned context when they are refused, have another owner or lost a scope. The context of other requests is unchanged: a call completes.
 func (a authenticator) recheckStream(r *http.Request) (ctx context.Context, stop func()) {
 	if r.Method != http.MethodGet && r.Header.Get("Mcp-Method") != "subscriptions/listen" {
 		return r.Context(), func() {}
 	}
-	owner := a.callerFrom(r.Context())
-	given, _ := credentialsOf(r)
+	accepted := a.stillAccepted(r)
 	ctx, cancel := context.WithCancel(r.Context())
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -224,7 +232,7 @@ func (a authenticator) recheckStream(r *http.Request) (ctx context.Context, stop
 		defer tick.Stop()
 		for {
 			again := a.changed.wait() // before the credentials are verified, also after the first time
-			if caller, err := a.verify(ctx, given); err != nil || caller.Name != owner || !caller.Expires.IsZero() && !time.Now().Before(caller.Expires) {
+			if !accepted() {
 				cancel()
 			}
 			select {
@@ -236,4 +244,23 @@ func (a authenticator) recheckStream(r *http.Request) (ctx context.Context, stop
 		}
 	})
 	return ctx, func() { cancel(); watch.Wait() }
+}
+
+// stillAccepted returns a function that reports whether the credentials of a request are accepted, of
+// the same owner and with all scopes that they had.
+func (a authenticator) stillAccepted(r *http.Request) func() bool {
+	owner, had := a.callerFrom(r.Context()), auth.TokenInfoFromContext(r.Context())
+	given, _ := credentialsOf(r)
+	return func() bool {
+		caller, err := a.verify(r.Context(), given)
+		return err == nil && caller.Name == owner && (caller.Expires.IsZero() || time.Now().Before(caller.Expires)) && !lost(had, caller)
+	}
+}
+
+// lost reports whether a caller no longer has one of the scopes of its token.
+func lost(had *auth.TokenInfo, now Caller) bool {
+	if had == nil || now.Scopes == nil {
+		return false
+	}
+	return had.Scopes == nil || slices.ContainsFunc(had.Scopes, func(scope string) bool { return !slices.Contains(now.Scopes, scope) })
 }

@@ -236,7 +236,7 @@ func TestRequestWithoutCallerIsRejected(t *testing.T) {
 	defer offer.close()
 	in, ours := io.Pipe()
 	theirs, out := io.Pipe()
-	session, err := server.Connect(t.Context(), newLineConn(in, out), nil)
+	session, err := server.Connect(t.Context(), newLineConn(in, out, nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

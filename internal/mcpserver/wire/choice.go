@@ -24,6 +24,8 @@ type Choice struct {
 type Selection struct {
 	Has   func(tool string) bool // reports whether a tool is offered
 	Tools func() []Tool          // of Config.Tools; descriptions and schemas may differ
+	// Instructions are those for the caller; nil means Config.Instructions.
+	Instructions func() string
 	// More lists tools of the caller that are not in Config.Tools, and FindMore returns one of
 	// them; nil means none.
 	More     func(context.Context) []Tool
@@ -76,6 +78,7 @@ func (s *Server) selecting(authn authenticator) mcp.Middleware {
 				ctx = context.WithValue(ctx, moreKey{}, t)
 			}
 			res, err := next(ctx, method, req)
+			of.instruct(res)
 			if list, ok := res.(*mcp.ListToolsResult); ok && err == nil && s.cfg.Relay == nil {
 				list.Tools, list.NextCursor = nil, ""
 				for _, t := range append(slices.Clone(of.Tools()), of.More(ctx)...) {
@@ -84,6 +87,23 @@ func (s *Server) selecting(authn authenticator) mcp.Middleware {
 				slices.SortFunc(list.Tools, func(a, b *mcp.Tool) int { return strings.Compare(a.Name, b.Name) })
 			}
 			return res, err
+		}
+	}
+}
+
+// instruct sets the instructions in the answer to a client that connects.
+func (of Selection) instruct(res mcp.Result) {
+	if of.Instructions == nil {
+		return
+	}
+	switch r := res.(type) {
+	case *mcp.InitializeResult:
+		if r != nil {
+			r.Instructions = of.Instructions()
+		}
+	case *mcp.DiscoverResult:
+		if r != nil {
+			r.Instructions = of.Instructions()
 		}
 	}
 }

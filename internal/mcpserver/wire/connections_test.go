@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -102,5 +104,95 @@ func TestOpenRequestsPerCallerAreLimited(t *testing.T) {
 			return
 		}
 		_, _ = io.Copy(io.Discard, res.Body)
+	}
+}
+
+// A client that has left without ending its connection leaves no goroutines for long, while one with an
+// open stream keeps its connection.
+func TestAbandonedConnectionIsClosed(t *testing.T) {
+	s, err := New(Config{Name: "test", Version: "1", Tools: []Tool{whoami}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := s.HTTP(HTTPConfig{Verify: verify, Absence: 50 * time.Millisecond})
+	w := serveWebOf(t, h)
+	sessions := func() (n int) {
+		for range h.server.Sessions() {
+			n++
+		}
+		return n
+	}
+	waitFor := func(want int) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); sessions() != want; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%d connections, want %d", sessions(), want)
+			}
+		}
+	}
+	present := w.connect(alice...)
+	ctx, leave := context.WithCancel(t.Context())
+	defer leave()
+	r, err := w.send(ctx, http.MethodGet, "", present...)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatal(r, err)
+	}
+	defer r.Body.Close()
+	waitFor(1)
+	goroutines := func() int { // of the SDK; others serve idle network connections
+		stacks := make([]byte, 8<<20)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "created by github.com/modelcontextprotocol/go-sdk")
+	}
+	before := goroutines()
+	var gone []string
+	for range 50 {
+		gone = w.connect(bob...)
+	}
+	waitFor(1)
+	for end := time.Now().Add(time.Minute); goroutines() > before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines, %d before", goroutines(), before)
+		}
+	}
+	if got, want := []int{w.status(present), w.status(gone)}, []int{200, 404}; !slices.Equal(got, want) {
+		t.Errorf("status %d, want %d", got, want)
+	}
+	leave()
+	waitFor(0)
+}
+
+// A connection that is chosen to be closed is not used any more: its client is told to connect again.
+func TestConnectionIsNotUsedWhileItIsClosed(t *testing.T) {
+	for name, closeOne := range map[string]func(*HTTP, *connection, *web){
+		"absent":   func(h *HTTP, c *connection, _ *web) { h.owned.closeAbsent(c) },
+		"replaced": func(_ *HTTP, _ *connection, w *web) { w.connect(bob...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := New(Config{Name: "test", Version: "1", Tools: []Tool{whoami}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			h := s.HTTP(HTTPConfig{Verify: verify, CallerConnections: 1})
+			w := serveWebOf(t, h)
+			header := w.connect(bob...)
+			var of *connection
+			for _, of = range h.owned.byID {
+			}
+			dismiss, status := h.owned.dismiss, 0
+			h.owned.dismiss = func(id string) { // after the choice
+				res, err := w.send(t.Context(), http.MethodPost, protocol{}.callOf("whoami"), header...)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer res.Body.Close()
+				status = res.StatusCode
+				dismiss(id)
+			}
+			closeOne(h, of, w)
+			if status != http.StatusNotFound {
+				t.Errorf("a call over the connection: %d", status)
+			}
+		})
 	}
 }

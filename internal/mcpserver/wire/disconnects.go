@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 // that does not resume in time are cancelled.
 type disconnects struct {
 	patience time.Duration
+	scopeOf  func(operation) string
 
 	mu      sync.Mutex
 	number  uint64
@@ -28,10 +30,39 @@ type post struct {
 	ctx        context.Context // signals with a cause that the client is gone; calls keep their own context
 	cancel     context.CancelCauseFunc
 	left       bool // its connection was lost
+	needs      needs
+	held       *held  // its memory
+	begun      func() // releases it: its calls have begun, and hold it
 }
 
+// needs are the scopes that a token must have to read a stream: those of the requests that it answers.
+type needs struct {
+	mu     sync.Mutex
+	scopes []string // nil until they are known
+}
+
+func (n *needs) add(scope string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.scopes == nil {
+		n.scopes = []string{}
+	}
+	if scope != "" && !slices.Contains(n.scopes, scope) {
+		n.scopes = append(n.scopes, scope)
+	}
+}
+
+func (n *needs) all() []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.scopes)
+}
+
+// postKey is the context key of the post of a request.
+type postKey struct{}
+
 func newAttendance(patience time.Duration) *disconnects {
-	return &disconnects{patience: patience, posts: map[string]*post{}, readers: map[string]int{}}
+	return &disconnects{patience: patience, scopeOf: func(operation) string { return "" }, posts: map[string]*post{}, readers: map[string]int{}}
 }
 
 // numberHeader passes the number of a post to its calls, because the SDK gives calls only
@@ -44,8 +75,9 @@ func (a *disconnects) watch(next http.Handler) http.Handler {
 		connection := r.Header.Get("Mcp-Session-Id")
 		switch {
 		case r.Method == http.MethodPost:
-			number := a.arrive(connection)
+			number := a.arrive(connection, heldFor(r.Context()))
 			r.Header.Set(numberHeader, number)
+			r = r.WithContext(context.WithValue(r.Context(), postKey{}, a.find(number)))
 			defer func() { a.leave(number, r.Context().Err() != nil) }()
 		case r.Method == http.MethodGet && r.Header.Get("Last-Event-ID") != "":
 			a.read(connection, 1)
@@ -62,6 +94,10 @@ func (a *disconnects) attend(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if x := req.GetExtra(); x != nil && x.Header != nil {
 			if p := a.find(x.Header.Get(numberHeader)); p != nil {
+				p.needs.add(a.scopeOf(operationOf(method, req)))
+				p.held.retain() // the call may outlast the post
+				defer p.held.release()
+				p.begun()
 				var cancel context.CancelCauseFunc
 				ctx, cancel = context.WithCancelCause(ctx)
 				defer cancel(nil)
@@ -72,12 +108,13 @@ func (a *disconnects) attend(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-func (a *disconnects) arrive(connection string) (number string) {
+func (a *disconnects) arrive(connection string, h *held) (number string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.number++
 	number = strconv.FormatUint(a.number, 36)
-	p := &post{connection: connection}
+	p := &post{connection: connection, held: h, begun: sync.OnceFunc(h.release)}
+	h.retain()
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	a.posts[number] = p
 	return number
@@ -145,5 +182,6 @@ func (a *disconnects) expect(number string) {
 
 func (a *disconnects) forget(number string, p *post) {
 	delete(a.posts, number)
+	p.begun()
 	p.cancel(errGone)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -44,6 +43,9 @@ type HTTPConfig struct {
 	// Idle is how long a connection may be idle before it expires; 0 means 30
 	// minutes.
 	Idle time.Duration
+	// Absence is how long a client before 2026-07-28 may have no open request, such as the
+	// stream of its connection, before the connection expires; 0 means 5 minutes.
+	Absence time.Duration
 	// Return is how long a client before 2026-07-28 that lost its connection may take
 	// to resume before its calls are cancelled; 0 means 5 s.
 	Return time.Duration
@@ -79,6 +81,9 @@ func (c HTTPConfig) withDefaults() HTTPConfig {
 	if c.Idle == 0 {
 		c.Idle = 30 * time.Minute
 	}
+	if c.Absence == 0 {
+		c.Absence = 5 * time.Minute
+	}
 	if c.Return == 0 {
 		c.Return = 5 * time.Second
 	}
@@ -99,6 +104,7 @@ type Protected struct {
 	URL     string   // of /mcp, as clients know it
 	Issuers []string // whose tokens are accepted
 	Scopes  []string // that tokens may have, with ScopePrefix
+	First   string   // the one that a client without a token requests, with ScopePrefix; others follow on demand
 	// ScopePrefix precedes the scopes of Config in tokens.
 	ScopePrefix string
 }
@@ -123,8 +129,19 @@ func (r *Protected) handler() http.Handler {
 	if r == nil {
 		return nil
 	}
-	return auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+	serve := auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
 		Resource: r.URL, AuthorizationServers: r.Issuers, ScopesSupported: r.Scopes, BearerMethodsSupported: []string{"header"}, ResourceName: "Sandpiper",
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method != http.MethodOptions {
+			serve.ServeHTTP(w, req)
+			return
+		}
+		h := w.Header() // the SDK does not allow the header that MCP's clients add
+		h.Set("Access-Control-Allow-Origin", "*")
+		h.Set("Access-Control-Allow-Methods", "GET, OPTIONS")
+		h.Set("Access-Control-Allow-Headers", "Content-Type, MCP-Protocol-Version")
+		w.WriteHeader(http.StatusNoContent)
 	})
 }
 
@@ -164,20 +181,21 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	alive, kill := context.WithCancelCause(context.Background())
 	h := &HTTP{kill: kill, maxBody: cfg.MaxBody, metadata: cfg.Resource.handler()}
 	present, greeted := newAttendance(cfg.Return), newGreetings()
+	present.scopeOf = s.scopeOf()
 	opts.GetSessionID, opts.InitializedHandler = h.sessionID(cfg.MaxConnections), greeted.initialized
-	authn := authenticator{verify: cfg.Verify, unnamed: s.cfg.Caller, recheck: cfg.Recheck, changed: &h.credentials}
+	authn := authenticator{verify: cfg.Verify, unnamed: s.cfg.Caller, recheck: cfg.Recheck, changed: &h.credentials, ask: s.cfg.AskScope}
 	if cfg.Resource != nil {
-		authn.metadata, authn.prefix = cfg.Resource.metadataURL(), cfg.Resource.ScopePrefix
+		authn.metadata, authn.first, authn.prefix = cfg.Resource.metadataURL(), cfg.Resource.First, cfg.Resource.ScopePrefix
 	}
 	h.server, h.offer = s.build(alive, authn, opts)
 	h.server.AddReceivingMiddleware(present.attend)
 	server := func(*http.Request) *mcp.Server { return h.server }
-	h.owned = newConnections(authn, cfg, s.cfg.Log, present.dismiss)
+	h.owned = newConnections(authn, cfg, s, present.dismiss)
 	h.server.AddReceivingMiddleware(h.owned.remember)
 	requests := newRequestLimit(authn, cfg.CallerRequests)
 	limit := func(next http.Handler) http.Handler { return withRates(authn, cfg.Rates, requests.limit(next)) }
 	admit := func(next http.Handler) http.Handler {
-		return authn.authenticate(limit(s.challengeScope(authn, cfg.MaxBody, next)))
+		return authn.authenticate(limit(reserveBody(s.cfg.Memory, authn, cfg.MaxBody, s.challengeScope(authn, cfg.MaxBody, next))))
 	}
 	h.modern = admit(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		Stateless: true, PropagateRequestCancellation: true, MaxRequestBodyBytes: cfg.MaxBody,
@@ -185,7 +203,7 @@ func (s *Server) http(cfg HTTPConfig, opts *mcp.ServerOptions) *HTTP {
 	h.older = admit(h.owned.watch(present.watch(greeted.watch(mcp.NewStreamableHTTPHandler(server, &mcp.StreamableHTTPOptions{
 		EventStore: h.owned, SessionTimeout: cfg.Idle, MaxRequestBodyBytes: cfg.MaxBody,
 	})))))
-	h.events = authn.authenticate(limit(newEventStreams(h.server, authn, cfg)))
+	h.events = authn.authenticate(limit(reserveBody(s.cfg.Memory, authn, cfg.MaxBody, newEventStreams(h.server, authn, s.scopeOf(), cfg))))
 	return h
 }
 
@@ -211,6 +229,7 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r.Header.Del(numberHeader) // set by the server only
 	noteChoice(r)
 	noteRemote(r)
+	noteOrigin(r)
 	if r.Method == http.MethodPost {
 		h.posts.RLock()
 		defer h.posts.RUnlock()
@@ -220,15 +239,6 @@ func (h *HTTP) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.older.ServeHTTP(w, r)
-}
-
-// rejectLarge answers a request whose declared length exceeds limit, without reading it.
-func rejectLarge(w http.ResponseWriter, r *http.Request, limit int64) bool {
-	if r.ContentLength <= limit {
-		return false
-	}
-	http.Error(w, fmt.Sprintf("a request has at most %d bytes, not %d", limit, r.ContentLength), http.StatusRequestEntityTooLarge)
-	return true
 }
 
 // Events is the handler of the HTTP+SSE transport of 2024-11-05.

@@ -262,7 +262,7 @@ func TestClientMayResumeStream(t *testing.T) {
 func TestCallIsCancelledUnlessResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAttendance(5 * time.Second)
-		number := a.arrive("c")
+		number := a.arrive("c", nil)
 		p := a.find(number)
 		a.leave(number, true)
 		time.Sleep(4 * time.Second)

@@ -100,7 +100,7 @@ func TestLogLevelsAreChecked(t *testing.T) {
 		t.Errorf("2026-07-28: %s", got)
 	}
 	discover := `{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + modern + `}}`
-	if got := read(t, w.post(t.Context(), discover, append(alice, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "server/discover")...)); !strings.Contains(got, `"capabilities":{"tools":{}}`) {
+	if got := read(t, w.post(t.Context(), discover, append(alice, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "server/discover")...)); !strings.Contains(got, `"capabilities":{"prompts":{},"tools":{}}`) {
 		t.Errorf("2026-07-28: %s", got)
 	}
 	if n := len(s.logClients.all); n != 0 {

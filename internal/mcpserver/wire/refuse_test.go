@@ -14,13 +14,25 @@ const methodNotFound = -32601
 func TestUndeclaredMethodsAreRejected(t *testing.T) {
 	c := dial(t, Config{Tools: []Tool{{Name: "echo", Schema: json.RawMessage(schema), Handle: echo}}})
 	c.handshake()
-	for _, method := range []string{"prompts/list", "prompts/get", "resources/list", "resources/templates/list", "resources/read",
+	for _, method := range []string{"resources/list", "resources/templates/list", "resources/read",
 		"resources/subscribe", "completion/complete", "logging/setLevel"} {
 		for version, meta := range map[string]string{"2025-11-25": "", "2026-07-28": "," + modern} {
 			c.send(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"name":"x","uri":"test://x","level":"debug","ref":{"type":"ref/prompt","name":"x"},"argument":{"name":"a","value":"b"}%s}}`, method, meta)
 			if a := c.read(); a.Error == nil || a.Error.Code != methodNotFound {
 				t.Errorf("%s, %s: %s", version, method, a.raw)
 			}
+		}
+	}
+}
+
+// Some clients list prompts without looking at the capabilities.
+func TestListOfPromptsIsEmpty(t *testing.T) {
+	c := dial(t, Config{Tools: []Tool{{Name: "echo", Schema: json.RawMessage(schema), Handle: echo}}})
+	c.handshake()
+	for version, meta := range map[string]string{"2025-11-25": "", "2026-07-28": modern} {
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"prompts/list","params":{%s}}`, meta)
+		if a := c.read(); a.Error != nil || !strings.Contains(a.raw, `"prompts":[]`) {
+			t.Errorf("%s: %s", version, a.raw)
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -32,7 +34,10 @@ type Relay struct {
 // Request is a relayed request.
 type Request struct {
 	Caller string          // as in Call
+	Client string          // as in Call; also "" if the method is not tools/call
 	Subset string          // as in Call
+	Origin string          // as in Call
+	Own    bool            // as in Call
 	Params json.RawMessage // re-encoded parameters; tool arguments are unchanged
 	// Progress is as in Call; also nil if the method is not tools/call.
 	Progress func(ctx context.Context, done, total float64, message redact.Redacted) error
@@ -88,9 +93,11 @@ func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer
 	if err != nil {
 		return nil, o.refuse(req, "", err)
 	}
-	r := Request{Caller: o.authn.callerOf(ctx, req), Subset: choiceOf(req).Subset, Params: params}
+	r := Request{Caller: o.authn.callerOf(ctx, req), Subset: choiceOf(req).Subset, Origin: originOf(req), Own: o.authn.verify == nil, Params: params}
 	if call, ok := req.(*mcp.CallToolRequest); ok {
-		r.Progress, r.Ask, r.Trace = progress(call), asker(call), trace(call)
+		note := newNotifier(ctx, call)
+		defer note.stop()
+		r.Progress, r.Ask, r.Trace, r.Client = note.report(), asker(call), trace(call), clientOf(call.Session)
 		if !o.authn.mayUse(ctx, req, o.askScope) {
 			r.Ask = nil
 		}
@@ -107,7 +114,14 @@ func (o *offer) pass(ctx context.Context, method string, req mcp.Request, answer
 	if err != nil {
 		return nil, o.refuse(req, uri, err)
 	}
-	return newPassed(*members, slices.Contains(cacheable, method), newer(req)), nil
+	p := newPassed(*members, slices.Contains(cacheable, method), newer(req))
+	if n := redacted.Neutralized(); n > 0 && !strings.HasSuffix(method, "/list") {
+		p.tell(n)
+	}
+	if strings.HasSuffix(method, "/list") { // the client is notified when it changes
+		p.members["ttlMs"] = json.RawMessage(strconv.FormatInt(listTTL.Milliseconds(), 10))
+	}
+	return p, nil
 }
 
 func newer(req mcp.Request) bool {
@@ -147,6 +161,27 @@ func newPassed(members map[string]json.RawMessage, kept, newer bool) *passed {
 		members["resultType"] = json.RawMessage(`"complete"`)
 	}
 	return p
+}
+
+// tell adds to the result that its text was changed in n places: to its _meta, and to the answer of a
+// tool in words too, as models see nothing else.
+func (p *passed) tell(n int) {
+	if p.Meta == nil {
+		p.Meta = mcp.Meta{}
+	}
+	maps.Copy(p.Meta, changedText(n))
+	var content []json.RawMessage
+	if json.Unmarshal(p.members["content"], &content) != nil {
+		return // no answer of a tool
+	}
+	note, err := json.Marshal(map[string]string{"type": "text", "text": fmt.Sprintf("(Sandpiper: neutralized: %d; %s)", n, redact.Changed)})
+	if err == nil {
+		content = append(content, note)
+		note, err = json.Marshal(content)
+	}
+	if err == nil {
+		p.members["content"] = note
+	}
 }
 
 // MarshalJSON implements json.Marshaler.

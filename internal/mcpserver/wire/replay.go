@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -42,6 +43,7 @@ type replay struct {
 	next     int // index of its next event
 	kept     int // events
 	answered bool
+	needs    *needs // of callers that resume it; nil if any caller may
 }
 
 type event struct {
@@ -57,7 +59,7 @@ func newReplays() *replays {
 
 // Open implements mcp.EventStore. The stream "" is the first of every connection; a
 // connection without an id has no stream to resume.
-func (r *replays) Open(_ context.Context, connection, stream string) error {
+func (r *replays) Open(ctx context.Context, connection, stream string) error {
 	if connection == "" {
 		return nil
 	}
@@ -72,6 +74,9 @@ func (r *replays) Open(_ context.Context, connection, stream string) error {
 		r.connections[connection] = c
 	}
 	c.streams[stream] = &replay{}
+	if p, ok := ctx.Value(postKey{}).(*post); ok && stream != "" {
+		c.streams[stream].needs = &p.needs
+	}
 	if stream != "" {
 		r.owners[stream] = connection
 	}
@@ -135,6 +140,37 @@ func (r *replays) connectionOf(stream string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.owners[stream]
+}
+
+// needsOf returns what a token needs to resume a stream.
+func (r *replays) needsOf(connection, stream string) *needs {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.connections[connection]; c != nil && c.streams[stream] != nil {
+		return c.streams[stream].needs
+	}
+	return nil
+}
+
+// unanswered returns what a token needs to end the requests of a connection; nil if that is not known of one.
+func (r *replays) unanswered(connection string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := []string{}
+	if c := r.connections[connection]; c != nil {
+		for _, s := range c.streams {
+			if s.answered || s.needs == nil {
+				continue
+			}
+			scopes := s.needs.all()
+			if scopes == nil {
+				return nil
+			}
+			all = append(all, scopes...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 // isResponse reports whether a message is the answer to a request.

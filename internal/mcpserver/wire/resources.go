@@ -207,12 +207,34 @@ func (o *offer) read(ctx context.Context, r *mcp.ReadResourceRequest) (mcp.Resul
 	if err != nil {
 		return nil, o.refuse(r, r.Params.URI, err)
 	}
+	if n := redacted.Neutralized(); n > 0 {
+		if *content, err = addMeta(*content, changedText(n)); err != nil {
+			return nil, o.refuse(r, r.Params.URI, err)
+		}
+	}
 	res := &readResult{Contents: []json.RawMessage{*content}}
 	res.CacheScope = private
 	if r.ProtocolVersion() >= stateless {
 		res.ResultType = "complete"
 	}
 	return res, nil
+}
+
+// changedText is the _meta of a result, or of contents, whose text was changed in n places.
+func changedText(n int) mcp.Meta { return mcp.Meta{"neutralized": n, "as_it_is": redact.Changed} }
+
+// addMeta returns an object with a _meta that it lacks.
+func addMeta(object json.RawMessage, meta mcp.Meta) (json.RawMessage, error) {
+	members := map[string]json.RawMessage{}
+	if err := json.Unmarshal(object, &members); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(meta)
+	if err != nil {
+		return nil, err
+	}
+	members["_meta"] = text
+	return json.Marshal(members)
 }
 
 // open parses redacted JSON. Listing and Content have the protocol's keys.

@@ -138,45 +138,117 @@ func (a authenticator) requireScope(scopeOf func(operation) string) mcp.Middlewa
 	}
 }
 
+// messagesIn returns the messages in the body of a POST that can be decoded, as the SDK decodes them.
+func messagesIn(body []byte) (all []jsonrpc.Message) {
+	batch := []json.RawMessage{body}
+	if bytes.HasPrefix(bytes.TrimSpace(body), []byte("[")) {
+		batch = nil
+		_ = json.NewDecoder(bytes.NewReader(body)).Decode(&batch) // the SDK ignores what follows the array
+	}
+	for _, one := range batch {
+		if m, err := jsonrpc.DecodeMessage(one); err == nil {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// mayContain reports whether text in JSON can contain a word: as it is, or with escapes.
+func mayContain(body []byte, word string) bool {
+	return bytes.Contains(body, []byte(word)) || bytes.Contains(body, []byte(`\u`))
+}
+
+// mayAnswer reports whether the token of a request may answer questions to the person.
+func (a authenticator) mayAnswer(r *http.Request) bool {
+	return len(a.missing(r.Context(), []string{a.ask})) == 0
+}
+
+// refuseReply answers a POST with an answer to a question to the person whose token may not answer.
+func (a authenticator) refuseReply(w http.ResponseWriter, r *http.Request, body []byte) bool {
+	if a.mayAnswer(r) || !mayContain(body, "action") {
+		return false
+	}
+	for _, m := range messagesIn(body) {
+		reply, ok := m.(*jsonrpc.Response)
+		if !ok {
+			continue
+		}
+		var result map[string]json.RawMessage
+		_ = json.Unmarshal(reply.Result, &result)
+		for key := range result {
+			if key == "action" { // other answers, such as those of a model, have none
+				id, _ := json.Marshal(reply.ID.Raw())
+				a.refuseScope(w, id, a.ask)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// cancels reports whether a message in the body of a POST cancels a request. The SDK handles it before
+// requireScope.
+func cancels(body []byte) bool {
+	return mayContain(body, "cancelled") && slices.ContainsFunc(messagesIn(body), func(m jsonrpc.Message) bool {
+		r, ok := m.(*jsonrpc.Request)
+		return ok && r.Method == "notifications/cancelled"
+	})
+}
+
 // challengeScope answers POST requests whose token lacks the scope that they need with 403 and
 // the scope, so that clients can request a token with it: see "Runtime Insufficient Scope Errors"
 // in MCP's authorization specification. The SDK would answer with 200. Batches and requests that
-// it does not understand are left to requireScope. Requests of tokens with all scopes are not read here.
+// it does not understand are left to requireScope; answers to questions, which pass no other check, are
+// not. Requests of tokens with all scopes are not read here.
 func (s *Server) challengeScope(authn authenticator, maxBody int64, next http.Handler) http.Handler {
 	scopeOf, all := s.scopeOf(), s.scopes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodPost || authn.verify == nil || authn.hasAll(r.Context(), all) {
+		limited := len(authn.missing(r.Context(), all)) > 0
+		if r.Method != http.MethodPost || !limited && authn.mayAnswer(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
 		began := time.Now()
-		body, _ := io.ReadAll(io.LimitReader(r.Body, maxBody+1)) // the SDK gets the same error
+		body := peek(r, maxBody)
 		var o operation
-		if json.Unmarshal(body, &o) == nil && len(o.ID) > 0 {
+		if limited && json.Unmarshal(body, &o) == nil && len(o.ID) > 0 {
 			if scope := scopeOf(o); !authn.has(r.Context(), scope) {
 				s.noteRefused(authn, r, o, time.Since(began))
 				authn.refuseScope(w, o.ID, scope)
 				return
 			}
 		}
-		r.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+		if authn.refuseReply(w, r, body) {
+			return
+		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// refuseScope answers the request with an id that needs a scope, by RFC 6750.
-func (a authenticator) refuseScope(w http.ResponseWriter, id json.RawMessage, scope string) {
-	challenge := fmt.Sprintf(`Bearer error="insufficient_scope", scope=%q`, a.prefix+scope)
+// peek reads the body of a request, and replaces it by one that can be read again.
+func peek(r *http.Request, maxBody int64) []byte {
+	body, _ := io.ReadAll(io.LimitReader(r.Body, maxBody+1)) // the SDK gets the same error
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
+	return body
+}
+
+// refuseScope answers the request with an id that needs scopes, by RFC 6750.
+func (a authenticator) refuseScope(w http.ResponseWriter, id json.RawMessage, scopes ...string) {
+	prefixed := make([]string, len(scopes))
+	for i, scope := range scopes {
+		prefixed[i] = a.prefix + scope
+	}
+	challenge := fmt.Sprintf(`Bearer error="insufficient_scope", scope=%q`, strings.Join(prefixed, " "))
 	if a.metadata != "" {
 		challenge += fmt.Sprintf(", resource_metadata=%q", a.metadata)
 	}
 	w.Header().Set("WWW-Authenticate", challenge)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
-	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": id, "error": errScope(scope)})
+	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": id, "error": errScope(strings.Join(scopes, " "))})
 }
 
 // noteRefused reports a request that challengeScope has refused.

@@ -13,6 +13,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
 
 // maxLine limits one message from the client. It allows a large write_workspace_file.
@@ -32,7 +35,8 @@ var (
 // A blocked read of in is abandoned; it ends with the process or when in is closed.
 func (s *Server) ServeStdio(ctx context.Context, caller string, in io.Reader, out io.Writer) error {
 	alive, kill := context.WithCancelCause(context.Background())
-	c := newLineConn(in, out)
+	c := newLineConn(in, out, func(n int) (*memory.Share, error) { return s.cfg.Memory.Reserve(alive, caller, int64(n)) })
+	defer c.release()
 	server, offer := s.build(alive, authenticator{unnamed: caller}, &mcp.ServerOptions{})
 	defer offer.close()
 	defer kill(errGone)
@@ -82,9 +86,10 @@ func awaitCancelled(done <-chan error) error {
 // is not JSON, and drops the answers of running calls when input ends; this one answers
 // both.
 type lineConn struct {
-	lines    chan []byte   // complete lines from the reading goroutine
-	ended    chan struct{} // closed when there are no more lines
-	draining chan struct{} // closed by drain: read no more, finish what runs
+	lines    chan line                              // complete lines from the reading goroutine
+	reserve  func(bytes int) (*memory.Share, error) // memory for a line
+	ended    chan struct{}                          // closed when there are no more lines
+	draining chan struct{}                          // closed by drain: read no more, finish what runs
 	closed   chan struct{}
 
 	drainOnce, closeOnce sync.Once
@@ -93,15 +98,21 @@ type lineConn struct {
 	out     io.Writer
 
 	mu   sync.Mutex
-	open map[jsonrpc.ID]bool // unanswered calls
-	idle chan struct{}       // non-nil while answered waits for open to be empty
+	open map[jsonrpc.ID]*memory.Share // unanswered calls
+	idle chan struct{}                // non-nil while answered waits for open to be empty
 }
 
-func newLineConn(in io.Reader, out io.Writer) *lineConn {
+// line is a message with the memory that is reserved for it.
+type line struct {
+	text  []byte
+	share *memory.Share
+}
+
+func newLineConn(in io.Reader, out io.Writer, reserve func(bytes int) (*memory.Share, error)) *lineConn {
 	c := &lineConn{
-		lines: make(chan []byte), ended: make(chan struct{}),
+		lines: make(chan line), ended: make(chan struct{}),
 		draining: make(chan struct{}), closed: make(chan struct{}),
-		out: out, open: map[jsonrpc.ID]bool{},
+		out: out, open: map[jsonrpc.ID]*memory.Share{}, reserve: reserve,
 	}
 	go c.scan(in)
 	return c
@@ -125,24 +136,66 @@ func (c *lineConn) Close() error {
 func (c *lineConn) scan(in io.Reader) {
 	defer close(c.ended)
 	r := bufio.NewReaderSize(in, 64<<10)
+	if start, _ := r.Peek(len(mark)); string(start) == mark {
+		_, _ = r.Discard(len(mark))
+	}
 	for {
-		line, err := readLine(r)
+		text, err := readLine(r)
 		if errors.Is(err, errTooLong) {
 			c.refuse(jsonrpc.CodeParseError, nil, fmt.Sprintf("a message may have at most %d bytes", maxLine))
 			continue
 		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
+		if text = bytes.TrimSpace(text); len(text) > 0 {
+			share, refused := c.reserveLine(text)
+			if refused {
+				continue
+			}
 			select {
-			case c.lines <- line:
+			case c.lines <- line{text, share}:
 			case <-c.draining:
+				share.Release()
 				return
 			case <-c.closed:
+				share.Release()
 				return
 			}
 		}
 		if err != nil {
 			return
 		}
+	}
+}
+
+// mark is the byte order mark, with which some clients on Windows begin their first line.
+const mark = "\ufeff"
+
+// reserveLine reserves the memory for a large line, or answers it with the time to wait before the
+// next attempt.
+func (c *lineConn) reserveLine(text []byte) (share *memory.Share, refused bool) {
+	if len(text) <= memory.Small || c.reserve == nil {
+		return nil, false
+	}
+	share, err := c.reserve(perByte * len(text))
+	if err != nil {
+		id, _ := rawjson.Members(text, "id")
+		var of json.RawMessage
+		if len(id) > 0 {
+			of = id[0]
+		}
+		c.refuse(codeBusy, of, explain(err))
+	}
+	return share, err != nil
+}
+
+// codeBusy is the code of the answer to a message for which there is no memory now.
+const codeBusy = -32000
+
+// release returns the memory that is reserved for unanswered calls.
+func (c *lineConn) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, share := range c.open {
+		share.Release()
 	}
 }
 
@@ -176,8 +229,8 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 func (c *lineConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 	for {
 		select {
-		case line := <-c.lines:
-			if msg := c.decode(line); msg != nil {
+		case l := <-c.lines:
+			if msg := c.decode(l); msg != nil {
 				return msg, nil
 			}
 		case <-c.draining:
@@ -200,17 +253,21 @@ func (c *lineConn) finish(ctx context.Context) error {
 }
 
 // decode returns the message in line, or answers an invalid line itself.
-func (c *lineConn) decode(line []byte) jsonrpc.Message {
-	msg, err := jsonrpc.DecodeMessage(line)
+func (c *lineConn) decode(l line) jsonrpc.Message {
+	msg, err := jsonrpc.DecodeMessage(l.text)
 	if err != nil {
-		c.refuseLine(line)
+		l.share.Release()
+		c.refuseLine(l.text)
 		return nil
 	}
 	// A subscription stays open as long as the connection and needs no answer.
 	if r, ok := msg.(*jsonrpc.Request); ok && r.IsCall() && r.Method != "subscriptions/listen" {
 		c.mu.Lock()
-		c.open[r.ID] = true
+		c.open[r.ID].Release() // of a call with the same id
+		c.open[r.ID] = l.share
 		c.mu.Unlock()
+	} else {
+		l.share.Release()
 	}
 	return msg
 }
@@ -268,6 +325,7 @@ func (c *lineConn) writeLine(body []byte) error {
 func (c *lineConn) markAnswered(id jsonrpc.ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.open[id].Release()
 	delete(c.open, id)
 	if len(c.open) == 0 && c.idle != nil {
 		close(c.idle)

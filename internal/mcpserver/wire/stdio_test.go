@@ -286,3 +286,12 @@ func TestLastLineNeedsNoNewline(t *testing.T) {
 		t.Errorf("got %s", a.raw)
 	}
 }
+
+// Some clients on Windows begin with a byte order mark.
+func TestByteOrderMarkIsSkipped(t *testing.T) {
+	c := dial(t, Config{Tools: []Tool{{Name: "echo", Schema: json.RawMessage(schema), Handle: echo}}})
+	c.send("\ufeff" + `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + modern + `}}`)
+	if a := c.read(); a.Error != nil || len(a.Result.Tools) != 1 {
+		t.Errorf("%s", a.raw)
+	}
+}

@@ -24,6 +24,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
@@ -62,7 +63,9 @@ type Config struct {
 	Linger time.Duration
 	// Grace is how long running calls may take after a shutdown began; 0 means 2 s.
 	Grace time.Duration
-	Log   *slog.Logger // nil means discard
+	// Memory is the budget of the messages that clients send, by caller; nil means no limit.
+	Memory *memory.Budget
+	Log    *slog.Logger // nil means discard
 }
 
 // Tool is a tool as listed to clients.
@@ -74,8 +77,11 @@ type Tool struct {
 	Scope       string // a caller without it cannot call the tool; "" means none is needed
 	// MaxResultChars is a hint to clients that truncate long results; 0 means none.
 	MaxResultChars int
-	NeedsTask      bool // it can be called only by clients that support tasks
-	Handle         Handler
+	// AlwaysLoad is a hint to clients that defer tools: the model gets this one at once.
+	AlwaysLoad bool
+	SearchHint string // words for the search of such clients, not shown to the model; "" means none
+	NeedsTask  bool   // it can be called only by clients that support tasks
+	Handle     Handler
 }
 
 // Hints are a tool's annotations.
@@ -94,7 +100,10 @@ type Handler func(ctx context.Context, c Call) (redact.Redacted, error)
 type Call struct {
 	// Caller is the name from HTTPConfig.Verify, or Config.Caller.
 	Caller    string
+	Client    string          // name and version by which the client introduced itself; "" if it did not
 	Subset    string          // named subset of servers that the client has chosen; "" means all
+	Origin    string          // URL of the server, such as https://mcp.example; "" for a client that is not connected over HTTP
+	Own       bool            // the caller needs no authentication, and so is the user of this machine
 	Arguments json.RawMessage // as the client sent them, unchecked; nil if it sent none
 	// Progress notifies the client; nil if the client did not ask for progress. Total 0
 	// means unknown.
@@ -162,7 +171,12 @@ func (s *Server) build(alive context.Context, authn authenticator, opts *mcp.Ser
 	opts.Instructions = s.cfg.Instructions
 	opts.Logger = slog.New(sdkLog{s.cfg.Log.Handler()})
 	s.declare(opts)
-	opts.SetCacheable = func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = private }
+	opts.SetCacheable = func(_ context.Context, req mcp.Request, c *mcp.Cacheable) {
+		c.CacheScope = private
+		if _, ok := req.(*mcp.ListToolsRequest); ok && opts.Capabilities.Tools.ListChanged {
+			c.TTLMs = int(listTTL.Milliseconds())
+		}
+	}
 	server := mcp.NewServer(impl, opts)
 	server.AddReceivingMiddleware(refuseUndeclared(opts.Capabilities))
 	for _, t := range s.cfg.Tools {
@@ -216,6 +230,8 @@ func (s *Server) declare(opts *mcp.ServerOptions) {
 	if opts.Capabilities == nil {
 		opts.Capabilities = &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}}
 	}
+	// There are none, but some clients list prompts without looking at the capabilities.
+	opts.Capabilities.Prompts = &mcp.PromptCapabilities{}
 	if s.cfg.Resources != nil {
 		s.cfg.Resources.declare(opts)
 	}
@@ -244,6 +260,9 @@ func (s *Server) declare(opts *mcp.ServerOptions) {
 // cache must not store them.
 const private = "private"
 
+// listTTL is how long clients may use a list of which they are notified when it changes.
+const listTTL = time.Minute
+
 func (t Tool) describe() *mcp.Tool {
 	closed := false
 	d := &mcp.Tool{
@@ -257,8 +276,15 @@ func (t Tool) describe() *mcp.Tool {
 			OpenWorldHint:   &closed,
 		},
 	}
+	d.Meta = mcp.Meta{}
 	if t.MaxResultChars > 0 {
-		d.Meta = mcp.Meta{maxResultChars: t.MaxResultChars}
+		d.Meta[maxResultChars] = t.MaxResultChars
+	}
+	if t.AlwaysLoad {
+		d.Meta[alwaysLoad] = true
+	}
+	if t.SearchHint != "" {
+		d.Meta[searchHint] = t.SearchHint
 	}
 	return d
 }
@@ -269,7 +295,10 @@ func (s *Server) handler(alive context.Context, authn authenticator, t Tool) mcp
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		ctx, end := during(ctx, alive)
 		defer end()
-		call := Call{Caller: authn.callerOf(ctx, req), Subset: choiceOf(req).Subset, Arguments: req.Params.Arguments, Progress: progress(req), Trace: trace(req)}
+		call := Call{Caller: authn.callerOf(ctx, req), Client: clientOf(req.Session), Subset: choiceOf(req).Subset, Origin: originOf(req), Own: authn.verify == nil, Arguments: req.Params.Arguments, Trace: trace(req)}
+		note := newNotifier(ctx, req)
+		defer note.stop()
+		call.Progress = note.report()
 		required := call.askable(req)
 		if !authn.mayUse(ctx, req, s.cfg.AskScope) {
 			call.Ask, call.Require, call.State, call.Replies = nil, nil, "", nil
@@ -325,29 +354,16 @@ func contain(ctx context.Context, h Handler, c Call) (redacted redact.Redacted, 
 	return h(ctx, c)
 }
 
-// progress returns a function that notifies the client, or nil if it sent no progress
-// token.
-func progress(req *mcp.CallToolRequest) func(context.Context, float64, float64, redact.Redacted) error {
-	token := req.Params.GetProgressToken()
-	if token == nil {
-		return nil
-	}
-	return func(ctx context.Context, done, total float64, message redact.Redacted) error {
-		text, _, _, err := message.Content()
-		if err != nil {
-			return err
-		}
-		return req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
-			ProgressToken: token, Progress: done, Total: total, Message: text,
-		})
-	}
-}
-
 const (
 	// maxResultChars is the key of the length above which Claude Code moves a text to a file.
 	// It is only set for texts longer than longText.
 	maxResultChars = "anthropic/maxResultSizeChars"
 	longText       = 40_000
+
+	// alwaysLoad and searchHint are keys that Claude Code reads, which defers tools: the first
+	// excludes a tool from that, and the second has words for its search of the others.
+	alwaysLoad = "anthropic/alwaysLoad"
+	searchHint = "anthropic/searchHint"
 )
 
 // result converts redacted content to one text block and images. There is no structured

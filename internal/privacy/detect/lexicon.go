@@ -57,6 +57,9 @@ var lexicon = sync.OnceValue(func() map[string]wordKind {
 	return kinds
 })
 
+// IsEnglish reports whether a word is one of English, also if it is a name too.
+func IsEnglish(word string) bool { return lexicon()[fold(word)]&(english|thing) != 0 }
+
 // kind returns the kinds of a word: those of the whole, or else those that all its parts
 // between hyphens have.
 func (p *pass) kind(word string) wordKind {

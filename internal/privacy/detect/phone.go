@@ -1,6 +1,9 @@
 package detect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // digits is a sequence of digit groups with separators.
 type digits struct {
@@ -74,6 +77,7 @@ func (p *pass) phone(start int) {
 	default:
 		p.national(start, g)
 	}
+	addPair(p, start, i, g)
 }
 
 // isShort reports whether fewer than seven digits without a following separator begin
@@ -182,4 +186,111 @@ func (p *pass) extension(end int) int {
 		return end
 	}
 	return end
+}
+
+const (
+	minPhone = 7  // digits of a number that follows another
+	maxPhone = 12 // the same, without a country code
+	maxChain = 4  // numbers in a row, without anything between
+)
+
+// addPair adds two phone numbers with nothing but blanks between, or nothing, where the digits g
+// at i are too many for one. One of them has the form of a phone number, or a word before says
+// so.
+func addPair(p *pass, start, i int, g digits) {
+	addAdjacent(p, start, g.end)
+	if len(g.all) < 2*minPhone {
+		return
+	}
+	if p.is(g.end, digit) { // the last group is incomplete
+		last := len(g.groups) - 1
+		g.all, g.groups = g.all[:len(g.all)-g.groups[last]], g.groups[:last]
+		g.end = digitsEnd(p, i, len(g.all))
+	}
+	n := 0
+	for k := range len(g.groups) - 1 {
+		n += g.groups[k]
+		end := digitsEnd(p, i, n)
+		next := end
+		for p.at(next) == ' ' {
+			next++
+		}
+		if next == end || !p.is(next, digit) && p.at(next) != '(' {
+			continue
+		}
+		a, b := digits{end, g.all[:n], g.groups[:k+1]}, digits{g.end, g.all[n:], g.groups[k+1:]}
+		switch {
+		case isDate(b) && hasTrunkZero(a) && p.hint(start) == hintNone:
+			p.add(Phone, start, end, 0.6)
+			return
+		case arePhones(p, start, a, next, b):
+			p.add(Phone, start, end, 0.7)
+			p.add(Phone, next, g.end, 0.7)
+			return
+		}
+	}
+}
+
+// digitsEnd returns the end of n digits and their separators at i.
+func digitsEnd(p *pass, i, n int) int {
+	for ; n > 0; i++ {
+		if p.is(i, digit) {
+			n--
+		}
+	}
+	return i
+}
+
+// addAdjacent adds numbers that follow without a blank: "+12125550123+14155550132",
+// "212-555-0123415-555-0132" and "(212) 555-0123(415) 555-0132".
+func addAdjacent(p *pass, start, end int) {
+	for range maxChain {
+		var buf [maxDigits]byte
+		var sizes [maxDigits]int
+		switch after, ok := p.northAmerican(start); {
+		case p.at(start) == '+' && p.at(end) == '+' && p.is(end+1, digit):
+			g := p.gather(end+1, &buf, &sizes)
+			if len(g.all) < minPhone {
+				return
+			}
+			p.international(end, end+1, g)
+			start, end = end, g.end
+		case ok && p.at(after) == '(':
+			if end, ok = p.northAmerican(after); ok {
+				p.add(Phone, after, end, 0.85)
+			}
+			start = after
+		case !ok && p.run(start, 3) && p.text[start] >= '2' && p.at(start+3) == p.at(start+7) && p.run(start+4, 3) && p.run(start+8, 4):
+			if after, ok = p.northAmerican(start + 12); ok {
+				p.add(Phone, start, start+12, 0.7)
+				p.add(Phone, start+12, after, 0.7)
+			}
+			return
+		default:
+			return
+		}
+	}
+}
+
+// arePhones reports whether a, at start, and b, at next, are two phone numbers.
+func arePhones(p *pass, start int, a digits, next int, b digits) bool {
+	if len(b.all) < minPhone || len(b.all) > maxPhone || isDate(b) || slices.Min(b.groups) < 2 ||
+		p.is(b.end, alnum) || (p.at(b.end) == ':' || p.at(b.end) == '.') && p.is(b.end+1, digit) {
+		return false
+	}
+	if p.at(start) == '+' {
+		code := country(a.all)
+		plan := countries[string(a.all[:code])]
+		return code > 0 && len(a.all)-code >= plan.least && len(a.all)-code <= plan.most && len(b.groups) > 1
+	}
+	if len(a.all) < minPhone || len(a.all) > maxPhone || isDate(a) {
+		return false
+	}
+	h := p.hint(start)
+	if h == hintPhone {
+		return true
+	}
+	end, isNorthAmerican := p.northAmerican(start)
+	return h == hintNone && len(a.groups) > 1 && len(b.groups) > 1 &&
+		(hasTrunkZero(a) || hasTrunkZero(b) || p.hasAreaCode(start, a) || p.hasAreaCode(next, b) || isNorthAmerican && end == a.end)
 }

@@ -74,7 +74,8 @@ func (s *Scanner) Value(key, text string) []Finding { return finish(s.value(key,
 
 // Detect is Value that also reads tables (see Table) and attributes.
 func (s *Scanner) Detect(key, text string) []Finding {
-	return finish(slices.Concat(s.value(key, text), s.columns(text), s.attributes(text)), text)
+	found := append(s.value(key, text), s.columns(text)...) // a large text has hundreds of thousands: Concat would copy them
+	return finish(append(found, s.attributes(text)...), text)
 }
 
 // finish resolves candidates to findings.

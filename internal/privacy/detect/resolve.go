@@ -23,6 +23,7 @@ func Resolve(found []Finding, text string) []Finding {
 // reach up to end. base is the position of text in the whole.
 func resolve(found []Finding, text string, base, end, final int) (done, wait []Finding) {
 	slices.SortFunc(found, byStart)
+	done = found[:0] // a cluster has at least as many candidates as findings
 	for len(found) > 0 {
 		n, reach := 1, found[0].End
 		for n < len(found) && n < maxCluster && found[n].Start < reach && found[n].Start < final {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
 
@@ -13,18 +14,40 @@ const maxDepth = 3
 
 // document is a text with edits. Everything between the edits is kept byte for byte.
 type document struct {
-	src   string
-	edits []edit // in order, without overlaps
+	src    string
+	edits  []edit // in order, without overlaps
+	tokens *[]vault.Token
 }
 
-// edit replaces src[start:end].
+// edit replaces src[start:end]. A large text has hundreds of thousands: those that insert a
+// token need no function.
 type edit struct {
-	start, end int
-	text       func() string // called when the document is written
+	start, end int32
+	token      int32         // number in document.tokens, or noToken
+	quoted     bool          // the token is written as a JSON string
+	text       func() string // called when the document is written; nil: token
 }
+
+// noToken is for an edit that only removes text.
+const noToken = -1
 
 func (d *document) replace(start, end int, by func() string) {
-	d.edits = append(d.edits, edit{start, end, by})
+	d.edits = append(d.edits, edit{start: int32(start), end: int32(end), text: by})
+}
+
+// replacement returns the text of an edit.
+func (d *document) replacement(e edit) string {
+	if e.text != nil {
+		return e.text()
+	}
+	text := ""
+	if e.token != noToken {
+		text = string((*d.tokens)[e.token])
+	}
+	if e.quoted {
+		return `"` + text + `"`
+	}
+	return text
 }
 
 // String returns the text with all edits applied.
@@ -34,10 +57,10 @@ func (d *document) String() string {
 	}
 	var b strings.Builder
 	b.Grow(len(d.src) + 16*len(d.edits))
-	at := 0
+	at := int32(0)
 	for _, e := range d.edits {
 		b.WriteString(d.src[at:e.start])
-		b.WriteString(e.text())
+		b.WriteString(d.replacement(e))
 		at = e.end
 	}
 	b.WriteString(d.src[at:])
@@ -50,16 +73,17 @@ func (d *document) between(start, end int) string {
 	var b strings.Builder
 	at := start
 	for _, e := range d.edits {
+		from, to := int(e.start), int(e.end)
 		switch {
-		case e.end <= start && e.start < start, e.start >= end:
+		case to <= start && from < start, from >= end:
 			continue
-		case e.start < start:
-			at = min(e.end, end)
+		case from < start:
+			at = min(to, end)
 			continue
 		}
-		b.WriteString(d.src[at:e.start])
-		b.WriteString(e.text())
-		at = min(e.end, end)
+		b.WriteString(d.src[at:from])
+		b.WriteString(d.replacement(e))
+		at = min(to, end)
 	}
 	b.WriteString(d.src[at:end])
 	return b.String()

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -38,6 +39,9 @@ func (r *replacer) planEdits(ctx context.Context, views []*textView, all []found
 		local, foreign[i] = r.classifyTokens(s, given)
 		all = append(all, local...)
 	}
+	if len(views) > 0 { // most edits are usually in the text itself
+		views[0].doc.edits = slices.Grow(views[0].doc.edits, len(all)+len(foreign[0]))
+	}
 	for _, f := range all {
 		r.replace(f)
 	}
@@ -47,7 +51,7 @@ func (r *replacer) planEdits(ctx context.Context, views []*textView, all []found
 				s.doc.replace(here.Start+1, here.Start+1, func() string { return "~" })
 			}
 		}
-		slices.SortStableFunc(s.doc.edits, func(a, b edit) int { return a.start - b.start })
+		slices.SortStableFunc(s.doc.edits, func(a, b edit) int { return cmp.Compare(a.start, b.start) })
 	}
 	if len(r.values) > 0 && r.createTokens != nil {
 		r.tokens, err = r.createTokens(ctx, r.values)
@@ -61,10 +65,11 @@ func (r *replacer) findDisclosed(ctx context.Context, views []*textView) (map[va
 		return nil, nil
 	}
 	var asked []vault.Token
+	seen := map[vault.Token]bool{}
 	for _, s := range views {
 		for _, at := range s.tokens {
-			if at.Foreign == 0 {
-				asked = append(asked, vault.Token(s.doc.src[at.Start:at.End]))
+			if t := vault.Token(s.doc.src[at.Start:at.End]); at.Foreign == 0 && !seen[t] {
+				asked, seen[t] = append(asked, t), true
 			}
 		}
 	}
@@ -78,7 +83,7 @@ func (r *replacer) findDisclosed(ctx context.Context, views []*textView) (map[va
 // interpreter-local tokens are to be replaced, and the rest is foreign.
 func (r *replacer) classifyTokens(s *textView, given map[vault.Token]bool) (local []found, foreign []vault.TokenSpan) {
 	for _, here := range s.tokens {
-		if i := literalAt(s.nested, here.Start); i < len(s.nested) && s.nested[i].start < here.Start {
+		if i := literalAt(s.nested, here.Start); i < len(s.nested) && int(s.nested[i].start) < here.Start {
 			continue
 		}
 		at := span{here.Start, here.End}
@@ -107,7 +112,7 @@ func (r *replacer) replace(f found) {
 	v := r.value(f)
 	n, known := r.index[v]
 	if !known {
-		n = len(r.values)
+		n, v.Text = len(r.values), strings.Clone(v.Text) // the vault must not keep the whole text
 		r.values, r.index[v] = append(r.values, v), n
 	}
 	for i, at := range f.parts {
@@ -115,22 +120,31 @@ func (r *replacer) replace(f found) {
 		if r.createTokens == nil {
 			continue
 		}
-		number := at.view.isNumber(at.start)
-		at.view.doc.replace(at.start, at.end, func() string {
-			text := ""
-			if i == 0 {
-				text = string(r.tokens[n])
-			}
-			if number {
-				return `"` + text + `"`
-			}
-			return text
-		})
+		e := edit{start: int32(at.start), end: int32(at.end), token: noToken, quoted: at.view.isNumber(at.start)}
+		if i == 0 {
+			e.token = int32(n)
+		}
+		at.view.doc.tokens = &r.tokens
+		at.view.doc.edits = append(at.view.doc.edits, e)
 	}
 }
 
-// value returns what was found in the form that the vault stores.
+// value returns what was found in the form that the vault stores. It may share memory with the
+// text.
 func (r *replacer) value(f found) vault.Value {
+	text := f.text()
+	if f.typ == "" {
+		return r.local.value(vault.Token(text))
+	}
+	first := f.parts[0]
+	return vault.Value{Type: f.typ, Text: text, Number: len(f.parts) == 1 && first.view.isNumber(first.start)}
+}
+
+func (f found) text() string {
+	first := f.parts[0]
+	if len(f.parts) == 1 {
+		return first.view.doc.src[first.start:first.end]
+	}
 	var b strings.Builder
 	for i, at := range f.parts {
 		if i > 0 && f.typ == detect.PrivateKey { // keys are line-based
@@ -138,9 +152,5 @@ func (r *replacer) value(f found) vault.Value {
 		}
 		b.WriteString(at.view.doc.src[at.start:at.end])
 	}
-	if f.typ == "" {
-		return r.local.value(vault.Token(b.String()))
-	}
-	first := f.parts[0]
-	return vault.Value{Type: f.typ, Text: b.String(), Number: len(f.parts) == 1 && first.view.isNumber(first.start)}
+	return b.String()
 }

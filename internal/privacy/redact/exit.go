@@ -31,6 +31,15 @@ func (e *Exit) active() (bool, error) {
 	return e.scope.active()
 }
 
+// Turn waits for the turn of the tenant to process a text of n bytes, if that is large. The caller
+// calls done, and redacts nothing before.
+func (e *Exit) Turn(ctx context.Context, n int) (done func(), err error) {
+	if e == nil || e.scope.isZero() {
+		return nil, ErrNotRedacted
+	}
+	return e.scope.turn(ctx, n)
+}
+
 // Strict reports whether code sees tokens instead of values.
 func (e *Exit) Strict() bool { return e.scope.isStrict() }
 
@@ -59,16 +68,20 @@ func (e *Exit) Redact(ctx context.Context, v any) (Redacted, error) {
 	if err != nil {
 		return Redacted{}, err
 	}
+	neutralized := 0
 	if f := e.scope.rules.cfg.Filter; f != nil {
-		text = f.Apply(m.Sources, text)
+		text, neutralized = f.Count(m.Sources, text)
 	}
-	if _, plain := m.Body.(string); !plain {
+	if _, plain := m.Body.(string); !plain && !m.Protocol {
+		text = withNeutralized(text, neutralized)
 		text = withMember(text, "note", m.Note)
 		if m.CountTokens && active && !m.Reveal {
-			text = withMember(text, "private", privateNote(text))
+			text = withMember(text, "private", privateNote(text, e.CanReveal()))
 		}
 	}
-	return release(text, m), nil
+	redacted := release(text, m)
+	redacted.neutralized = neutralized
+	return redacted, nil
 }
 
 // RevealToPerson returns text unredacted, for display to the user only, never to a
@@ -95,6 +108,15 @@ func (e *Exit) RevealToPerson(ctx context.Context, text string) (Redacted, error
 // release makes a Redacted. Only Redact and RevealToPerson may call it.
 func release(text string, m Message) Redacted {
 	return Redacted{ok: true, text: text, images: m.Images, failed: m.Failed}
+}
+
+// Neutralize returns a line of text as Redact shows it to a model, except for its values.
+func (e *Exit) Neutralize(line string) string {
+	if _, err := e.active(); err != nil || e.scope.rules.cfg.Filter == nil {
+		return line
+	}
+	line, _ = e.scope.rules.cfg.Filter.Count("", line)
+	return line
 }
 
 // CanReveal reports whether a model may see values on request.

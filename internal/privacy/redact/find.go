@@ -1,11 +1,13 @@
 package redact
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
 // finder finds personal data and secrets in texts.
@@ -31,14 +33,14 @@ func (v finder) find(key, text string) []detect.Finding {
 // values is scanned a second time without them. A detected value that consists of
 // known values is dropped.
 func (v finder) findPlain(key, text string) []detect.Finding {
-	known := v.known(text)
-	found := v.detect(key, text)
-	if len(known) == 0 {
-		return found
+	known := packed(v.known(text))
+	if len(known.at) == 0 {
+		return v.detect(key, text)
 	}
-	found = append(found, v.detect(key, blank(text, known))...)
-	found = slices.DeleteFunc(found, func(f detect.Finding) bool { return isComposedOf(f, known, text) })
-	return detect.Resolve(append(found, known...), text)
+	composed := func(f detect.Finding) bool { return known.compose(f, text) }
+	found := slices.DeleteFunc(v.detect(key, known.blank(text)), composed) // while less is in memory
+	found = append(found, slices.DeleteFunc(v.detect(key, text), composed)...)
+	return detect.Resolve(known.appendTo(found), text)
 }
 
 func (v finder) detect(key, text string) []detect.Finding {
@@ -66,7 +68,14 @@ func (v finder) keepPrivate(found []detect.Finding, text string) []detect.Findin
 
 // disguises returns a finder of encoded values.
 func (v finder) disguises() encoded.Finder {
-	return encoded.Finder{Scan: v.scan, Known: v.known, Squeezed: v.squeezed, Whole: v.scanner.Scan}
+	f := encoded.Finder{Scan: v.scan, Known: v.known, Squeezed: v.squeezed, Whole: v.scanner.Scan}
+	if v.vault.vault == nil {
+		return f
+	}
+	if joined := vault.Joined(v.vault.vault); joined != nil {
+		f.Joined = func(text string, gaps []int) []detect.Finding { return v.keepPrivate(joined(text, gaps), text) }
+	}
+	return f
 }
 
 // findSpread returns the values that span several pieces, and the cells of tables
@@ -80,31 +89,68 @@ func (v finder) findSpread(pieces []string) []encoded.Spread {
 	return append(v.disguises().Across(pieces), cells...)
 }
 
-// blank returns text with known values overwritten by zero bytes, which no value
-// contains.
-func blank(text string, known []detect.Finding) string {
-	b := []byte(text)
-	for _, f := range known {
-		clear(b[f.Start:f.End])
-	}
-	return string(b)
+// knownValues are findings of known values, in order, without overlaps. They take a third of the
+// memory of findings: a large text has hundreds of thousands.
+type knownValues struct {
+	at    []knownValue
+	types []detect.Type
 }
 
-// isComposedOf reports whether a detected value consists of known values of other
-// types and of separators: "555-0123-bob@corp.com". Names and addresses may contain
-// other values.
-func isComposedOf(f detect.Finding, known []detect.Finding, text string) bool {
+type knownValue struct{ start, end, typ int32 }
+
+func packed(all []detect.Finding) (k knownValues) {
+	k.at = make([]knownValue, len(all))
+	for i, f := range all {
+		n := slices.Index(k.types, f.Type)
+		if n < 0 {
+			n = len(k.types)
+			k.types = append(k.types, f.Type)
+		}
+		k.at[i] = knownValue{int32(f.Start), int32(f.End), int32(n)}
+	}
+	return k
+}
+
+// appendTo appends the findings.
+func (k knownValues) appendTo(all []detect.Finding) []detect.Finding {
+	all = slices.Grow(all, len(k.at))
+	for _, v := range k.at {
+		all = append(all, detect.Finding{Type: k.types[v.typ], Start: int(v.start), End: int(v.end), Score: 1})
+	}
+	return all
+}
+
+// blank returns text with the values overwritten by zero bytes, which no value contains.
+func (k knownValues) blank(text string) string {
+	var b strings.Builder // its text is not copied again
+	b.Grow(len(text))
+	at := int32(0)
+	for _, v := range k.at {
+		b.WriteString(text[at:v.start])
+		for at = v.start; at < v.end; at++ {
+			b.WriteByte(0)
+		}
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}
+
+// compose reports whether a detected value consists of known values of other types and of
+// separators: "555-0123-bob@corp.com". Names and addresses may contain other values.
+func (k knownValues) compose(f detect.Finding, text string) bool {
 	if f.Type == detect.Name || f.Type == detect.Address {
 		return false
 	}
 	at := f.Start
-	for _, k := range known {
-		if k.End > f.Start && k.Start < f.End {
-			if hasWord(text[at:max(at, k.Start)]) {
-				return false
-			}
-			at = k.End
+	first, _ := slices.BinarySearchFunc(k.at, f.Start, func(v knownValue, start int) int { return cmp.Compare(int(v.end), start+1) })
+	for _, v := range k.at[first:] {
+		if int(v.start) >= f.End {
+			break
 		}
+		if hasWord(text[at:max(at, int(v.start))]) {
+			return false
+		}
+		at = int(v.end)
 	}
 	return at > f.Start && !hasWord(text[min(at, f.End):f.End])
 }

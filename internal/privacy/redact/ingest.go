@@ -91,7 +91,7 @@ func (g Ingester) Text(ctx context.Context, text string) (string, error) {
 		return text, err
 	}
 	if g.scope.isStrict() && g.scope.owner.Local != nil {
-		p := &pass{search: search{find: g.findForCode, adjustKey: g.scope.rules.cfg.Scanner.Person}} // without local: servers never receive interpreter-local tokens
+		p := &pass{turn: g.scope.turn, search: search{find: g.findForCode, adjustKey: g.scope.rules.cfg.Scanner.Person}} // without local: servers never receive interpreter-local tokens
 		p.createTokens = func(_ context.Context, values []vault.Value) ([]vault.Token, error) {
 			g.scope.vault().index(values) // texts that do not pass through code may contain them too
 			return g.scope.owner.Local.createAll(values), nil
@@ -109,7 +109,7 @@ func (g Ingester) Text(ctx context.Context, text string) (string, error) {
 	if len(vault.FindTokens(text)) == 0 && !strings.Contains(text, `\u00`) {
 		return text, nil
 	}
-	marks := &pass{search: search{find: findNothing}}
+	marks := &pass{turn: g.scope.turn, search: search{find: findNothing}}
 	return marks.run(ctx, "", text)
 }
 
@@ -139,7 +139,7 @@ func (g Ingester) findForCode(key, text string) []detect.Finding {
 func (g Ingester) indexValues(text string) { g.index(g.finder(), text) }
 
 func (g Ingester) index(f finder, text string) {
-	p := &pass{search: search{find: f.detect, adjustKey: g.scope.rules.cfg.Scanner.Person}}
+	p := &pass{turn: g.scope.turn, search: search{find: f.detect, adjustKey: g.scope.rules.cfg.Scanner.Person}}
 	_, _ = p.run(context.Background(), "", text) // fails only when it creates tokens
 	g.scope.vault().index(p.values)
 }

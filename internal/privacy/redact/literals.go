@@ -98,18 +98,20 @@ func needsDecoding(lit string) bool {
 // place is a literal without the text of its keys. A large answer has a hundred thousand
 // literals: without pointers they cost the garbage collector nothing.
 type place struct {
-	span
+	start, end    int32
 	isKey, number bool
 	inResult      bool // in the member "result" of the outermost object
 }
 
+func (p place) span() span { return span{int(p.start), int(p.end)} }
+
 func (l literal) place() place {
-	return place{span{l.start, l.end}, l.isKey, l.number, l.arg == "result"}
+	return place{int32(l.start), int32(l.end), l.isKey, l.number, l.arg == "result"}
 }
 
 // literalAt returns the index of the first literal that ends after a position.
 func literalAt(lits []place, at int) int {
-	return sort.Search(len(lits), func(i int) bool { return lits[i].end > at })
+	return sort.Search(len(lits), func(i int) bool { return int(lits[i].end) > at })
 }
 
 // decodeEscapes returns valid JSON with the same values, in which letters outside of ASCII are not

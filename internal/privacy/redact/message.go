@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 )
 
@@ -20,6 +21,7 @@ type Message struct {
 	CountTokens bool
 	Page        *Page // replaces PagePlaceholder in Body; nil: none
 	Sanitized   bool  // Body was returned by Tokens.Sanitize and is not redacted again
+	Protocol    bool  // Body is a result of the protocol, which gets no keys; see Redacted.Neutralized
 	Reveal      bool  // tokens in Body are restored: the only way for values to reach a model; requires Config.Reveal
 }
 
@@ -41,10 +43,11 @@ type Image struct {
 
 // Redacted is content that may be sent to a model. Faces refuse its zero value.
 type Redacted struct {
-	ok     bool
-	text   string
-	images []Image
-	failed bool
+	ok          bool
+	text        string
+	images      []Image
+	failed      bool
+	neutralized int
 }
 
 // ErrNotRedacted is returned for the zero Redacted, and by the zero Exit and its zero
@@ -58,6 +61,13 @@ func (s Redacted) Content() (text string, images []Image, failed bool, err error
 	}
 	return s.text, s.images, s.failed, nil
 }
+
+// Neutralized returns how many images, tags and control characters were changed, so that a client loads
+// nothing. The text says so itself unless it is a string or a result of the protocol.
+func (s Redacted) Neutralized() int { return s.neutralized }
+
+// Changed begins the sentence about neutralized text for a model.
+const Changed = "images, tags or control characters in this text were changed, so that nothing loads: writing it back would change the original"
 
 func marshalBody(body any) (string, error) {
 	if s, ok := body.(string); ok {
@@ -80,4 +90,18 @@ func withMember(text, name, value string) string {
 		return "{" + member
 	}
 	return text[:len(text)-1] + "," + member
+}
+
+// withNeutralized returns text, if it is a JSON object, with the number of its parts that were changed so
+// that a client loads nothing, and with the way to the text as it is.
+func withNeutralized(text string, n int) string {
+	if n == 0 {
+		return text
+	}
+	with := withMember(text, "as_it_is", Changed+". Code works on the original: edit it there, for instance write_file(f, read_file(f).replace(old, new))")
+	if with == text {
+		return text
+	}
+	at := strings.LastIndex(with, `"as_it_is":`)
+	return with[:at] + fmt.Sprintf(`"neutralized":%d,`, n) + with[at:]
 }

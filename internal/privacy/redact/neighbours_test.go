@@ -1,6 +1,7 @@
 package redact_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -112,6 +113,98 @@ func TestKnownLowerCaseWordIsReplaced(t *testing.T) {
 	want := `{"success":true,"result":{"<NAME>":2,"Annual":1},"output":["<NAME> <NAME>, lovelaces","{\"<NAME>\": 1}"]}`
 	if got := shown(redacted(t, e, body)); got != want {
 		t.Errorf("got %s", got)
+	}
+}
+
+// Names of files, URLs and identifiers separate the words of a name by other characters.
+func TestKnownNamesAreReplacedInSlugs(t *testing.T) {
+	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
+	records := `[{"name":"Zebulon Quarterstaff","email":"z@corp.example"},{"customer_name":"J. R. O'Brien","address":"12 Main Street, Springfield"},
+		{"customer_name":"Zoë Ünal-Öz"},{"customer_name":"Иван Петров"}]`
+	if _, err := e.Ingester().Text(t.Context(), records); err != nil {
+		t.Fatal(err)
+	}
+	e.Ingester().Wait()
+	for _, as := range []string{
+		"Zebulon_Quarterstaff", "zebulon-quarterstaff", "Zebulon.Quarterstaff", "ZEBULON/QUARTERSTAFF", "Zebulon__Quarterstaff", "Zebulon_-_Quarterstaff",
+		"ZebulonQuarterstaff", "zebulonquarterstaff", "zebulon+quarterstaff", "zebulon%20quarterstaff", "Zebulon,Quarterstaff", `zebulon\quarterstaff`, "zebulon~quarterstaff",
+		"j_r_o_brien", "J.R.O'Brien", "jr-obrien", "12_main_street_springfield", "12-Main-Street,-Springfield",
+		"zoe-unal-oz", "zoë_ünal_öz", "ZOË.ÜNAL.ÖZ", "ZOË ÜNAL-ÖZ", "иван_петров", "ИВАН ПЕТРОВ", "иван петров",
+	} {
+		for _, form := range []string{"%s", "reports/%s.txt", "2026-11-28_%s_v2.tar.gz", "workspace:///a.b/%s/c.csv", "by %s", "x_%s"} {
+			name := fmt.Sprintf(form, as)
+			for place, body := range map[string]any{
+				"text": name, "cursor": base64.StdEncoding.EncodeToString([]byte("workspace://" + name)), "query": "q=" + url.QueryEscape(name+" "), "files": map[string]any{"success": true, "path": "out.d", "files": []string{"a_b.txt", name}, "count": 2},
+				"key": map[string]any{"result": map[string]int{name: 1}}, "hint": map[string]any{"error": "there is no file zeb.txt: did you mean " + name + "?"},
+			} {
+				frame := marshalBody(strings.Replace(name, as, "", 1))
+				if strings.Contains(as, "%") && (place == "cursor" || place == "query") { // two layers
+					continue
+				}
+				got := redacted(t, e, body)
+				if !token.MatchString(got) {
+					t.Errorf("%q in %s: %s", name, place, got)
+				}
+				left := token.ReplaceAllString(got, "")
+				if part, n := visible(strings.ToLower(left), strings.ToLower(as)); n >= 5 && !strings.Contains(frame, part) {
+					t.Errorf("%q in %s: %q is left in %q", name, place, part, left)
+				}
+			}
+		}
+	}
+	for _, text := range []string{"a quarterstaff.txt", "zebulon-x-quarterstaff", "main.street", "a/b.c_d-e", "petrov_ivan"} {
+		if got := redacted(t, e, text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+// So does a name of one word, in any letter case, unless it is a word of English.
+func TestKnownWordsAreReplacedInSlugs(t *testing.T) {
+	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
+	if _, err := e.Ingester().Text(t.Context(), `[{"first_name":"Zebulon","last_name":"Quarterstaff"},{"first_name":"Zoë","last_name":"Ünalöz"},{"first_name":"Grace"}]`); err != nil {
+		t.Fatal(err)
+	}
+	e.Ingester().Wait()
+	for _, text := range []string{"a quarterstaff. Then", "grace_period", "/GRACE/"} {
+		if got := redacted(t, e, text); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+	for text, want := range map[string]string{
+		"zebulon_quarterstaff.txt": "<NAME>_<NAME>.txt", "ZEBULON-Quarterstaff": "<NAME>-<NAME>", "quarterstaff.txt": "<NAME>.txt", "out/QUARTERSTAFF/a": "out/<NAME>/a",
+		"ünalöz.txt": "<NAME>.txt", "ÜNALÖZ-1": "<NAME>-1", "unaloz_1": "<NAME>_1",
+		"Grace_period": "<NAME>_period",
+		base64.StdEncoding.EncodeToString([]byte("workspace:///quarterstaff.txt")): "d29ya3NwYWNlOi8v<NAME>eHQ=",
+	} {
+		for place, form := range forms {
+			got, frame := shown(redacted(t, e, form(text))), redacted(t, e, form("0_0"))
+			if want := strings.ReplaceAll(frame, "0_0", want); got != want {
+				t.Errorf("%q in %s: got %s, want %s", text, place, got, want)
+			}
+		}
+	}
+}
+
+func TestKnownNumbersAreReplacedWithSeparatorsOfThousands(t *testing.T) {
+	e := informed(t)
+	for _, digits := range []string{"4111111111111111", "131424002", "2125550123"} {
+		for name, format := range map[string]string{"comma": ",", "underscore": "_", "apostrophe": "'", "typographic": "’", "point": ".", "blank": " ", "narrow": "\u202f", "thin": "\u2009"} {
+			text := digits
+			for i := len(text) - 3; i > 0; i -= 3 {
+				text = text[:i] + format + text[i:]
+			}
+			for place, form := range forms {
+				if left := redacted(t, e, form(text)); !token.MatchString(left) || strings.Contains(left, text[:3]) {
+					t.Errorf("%s in %s: %s", name, place, left)
+				}
+			}
+		}
+		for _, longer := range []string{digits + "0123456", "12" + digits, "3" + digits + "8"} {
+			if got := redacted(t, e, map[string]any{"result": json.RawMessage(longer[:min(len(longer), 19)])}); strings.Contains(got, "[") {
+				t.Errorf("%s: %s", longer, got)
+			}
+		}
 	}
 }
 

@@ -7,7 +7,10 @@ import (
 
 // mergeOverlaps returns values with those that overlap merged into one, so that no part
 // of either remains. Values that span several strings may overlap others.
-func mergeOverlaps(values []found, views []*textView) []found {
+func mergeOverlaps(values []found) []found {
+	if inOrder(values) {
+		return values
+	}
 	type place struct {
 		part
 		of int // index of the value
@@ -18,12 +21,8 @@ func mergeOverlaps(values []found, views []*textView) []found {
 			all = append(all, place{at, i})
 		}
 	}
-	number := make(map[*textView]int, len(views))
-	for i, s := range views {
-		number[s] = i
-	}
 	slices.SortStableFunc(all, func(a, b place) int {
-		return cmp.Or(cmp.Compare(number[a.view], number[b.view]), cmp.Compare(a.start, b.start))
+		return cmp.Or(cmp.Compare(a.view.number, b.view.number), cmp.Compare(a.start, b.start))
 	})
 	with := make([]int, len(values)) // parent of each value in the union-find forest
 	for i := range with {
@@ -58,14 +57,29 @@ func mergeOverlaps(values []found, views []*textView) []found {
 	var merged []found
 	for i := range values {
 		if of := groups[i]; len(of) > 0 {
-			merged = append(merged, merge(values, of, number))
+			merged = append(merged, merge(values, of))
 		}
 	}
 	return merged
 }
 
+// inOrder reports whether values are in the order of their texts and do not overlap, as those of
+// a text that is not JSON.
+func inOrder(values []found) bool {
+	var last part
+	for _, f := range values {
+		for _, at := range f.parts {
+			if last.view != nil && (at.view.number < last.view.number || at.view == last.view && at.start < last.end) {
+				return false
+			}
+			last = at
+		}
+	}
+	return true
+}
+
 // merge returns one value for those at the given indices, with the type of the longest.
-func merge(values []found, of []int, number map[*textView]int) found {
+func merge(values []found, of []int) found {
 	f := values[of[0]]
 	if len(of) == 1 {
 		return f
@@ -78,7 +92,7 @@ func merge(values []found, of []int, number map[*textView]int) found {
 		parts = append(parts, values[i].parts...)
 	}
 	slices.SortStableFunc(parts, func(a, b part) int {
-		return cmp.Or(cmp.Compare(number[a.view], number[b.view]), cmp.Compare(a.start, b.start))
+		return cmp.Or(cmp.Compare(a.view.number, b.view.number), cmp.Compare(a.start, b.start))
 	})
 	all := parts[:1]
 	for _, at := range parts[1:] {

@@ -11,8 +11,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// privateNote states how many values a text shows as tokens, by type; "" if there are none.
-func privateNote(text string) string {
+// privateNote states how many values a text shows as tokens, by type, and whether the model may
+// restore them; "" if there are none.
+func privateNote(text string, canReveal bool) string {
 	seen, counts := map[vault.Token]bool{}, map[detect.Type]int{}
 	for _, at := range vault.FindTokens(text) {
 		token := vault.Token(text[at.Start:at.End])
@@ -35,5 +36,9 @@ func privateNote(text string) string {
 	if len(seen) == 1 {
 		what = "value shown as a token"
 	}
-	return fmt.Sprintf("%d %s: %s", len(seen), what, strings.Join(list, ", "))
+	restoring := "refused"
+	if canReveal {
+		restoring = "allowed"
+	}
+	return fmt.Sprintf("%d %s: %s; restore_pii is %s", len(seen), what, strings.Join(list, ", "), restoring)
 }

@@ -96,7 +96,7 @@ func redacted(t testing.TB, e *redact.Exit, v any) string {
 	return text
 }
 
-var token = regexp.MustCompile(`\[(~*)([A-Z_]+)_[0-9a-z]{16,64}\]`)
+var token = regexp.MustCompile(`\[(~*)([A-Z_]+)_[0-9a-z]{8,64}\]`)
 
 // shown abbreviates the tokens in a text.
 func shown(text string) string { return token.ReplaceAllString(text, "<$1$2>") }
@@ -104,8 +104,8 @@ func shown(text string) string { return token.ReplaceAllString(text, "<$1$2>") }
 func TestAnswersCountTheirTokens(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	for body, want := range map[string]string{
-		`{"to":"ada@example.com","cc":["ada@example.com","bob@example.com"],"ssn":123456789}`: `{"to":"<EMAIL>","cc":["<EMAIL>","<EMAIL>"],"ssn":"<SSN>","private":"3 values shown as tokens: EMAIL 2, SSN 1"}`,
-		`{"to":"ada@example.com"}`: `{"to":"<EMAIL>","private":"1 value shown as a token: EMAIL 1"}`,
+		`{"to":"ada@example.com","cc":["ada@example.com","bob@example.com"],"ssn":123456789}`: `{"to":"<EMAIL>","cc":["<EMAIL>","<EMAIL>"],"ssn":"<SSN>","private":"3 values shown as tokens: EMAIL 2, SSN 1; restore_pii is refused"}`,
+		`{"to":"ada@example.com"}`: `{"to":"<EMAIL>","private":"1 value shown as a token: EMAIL 1; restore_pii is refused"}`,
 		`{"n":1}`:                  `{"n":1}`,
 		`["ada@example.com"]`:      `["<EMAIL>"]`,
 	} {

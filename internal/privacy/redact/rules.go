@@ -47,9 +47,10 @@ var Modes = []Mode{Off, Egress, Strict}
 // Filter makes text safe to show: a client that displays it loads and executes
 // nothing.
 type Filter interface {
-	// Apply returns the filtered text. from names the tools or servers that the text came
-	// from, "" if unknown. JSON stays JSON.
-	Apply(from, text string) string
+	// Count returns the filtered text, and how many parts of it were changed so that nothing
+	// is loaded. from names the tools or servers that the text came from, "" if unknown. JSON
+	// stays JSON.
+	Count(from, text string) (filtered string, neutralized int)
 }
 
 // Config of Rules.
@@ -66,6 +67,9 @@ type Config struct {
 	// Filter is applied last to all text for a model, in every mode; nil leaves text
 	// unchanged.
 	Filter Filter
+	// Turn waits for the turn of a tenant to process a large text, for which bytes of memory are
+	// used until done is called; nil: there is no wait. Its caller waits for nothing else then.
+	Turn func(ctx context.Context, id tenant.ID, bytes int) (done func(), err error)
 	// Record writes a transfer to the audit log. If values were restored, they are
 	// returned only after Record has returned nil, when the record is on disk. Nil records
 	// nothing.

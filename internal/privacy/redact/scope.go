@@ -78,7 +78,22 @@ func (s *scope) mayModelSee(t detect.Type, value string) bool {
 func (s *scope) passToModel(f finder) *pass {
 	v := s.vault()
 	return &pass{
+		turn:     s.turn,
 		search:   search{find: f.find, adjustKey: s.rules.cfg.Scanner.Person, findSpread: f.findSpread, learn: v.learn},
 		replacer: replacer{disclosed: v.disclosed, createTokens: v.createTokens, local: s.owner.Local},
 	}
+}
+
+// largeText is the size from which a text is processed in turns.
+const largeText = 64 << 10
+
+// perByte is the memory that processing a text takes, in addition to the text, by its length.
+const perByte = 5
+
+// turn waits for the owner's turn to process a text of n bytes.
+func (s *scope) turn(ctx context.Context, n int) (done func(), err error) {
+	if n < largeText || s.rules.cfg.Turn == nil {
+		return func() {}, nil
+	}
+	return s.rules.cfg.Turn(ctx, s.owner.Tenant, perByte*n)
 }

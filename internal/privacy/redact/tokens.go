@@ -13,6 +13,10 @@ var errOff = fault.New(fault.Unavailable, "privacy is off: there are no tokens")
 // model or its code requests it. Its zero value refuses.
 type Tokens struct{ scope *scope }
 
+// manyValues is the number of values for which Sanitize checks its quota before it does anything
+// else with them.
+const manyValues = 1000
+
 // Sanitize is Exit.Tokenize on request of the model or its code. It also returns the
 // value of each token that it created, in mode Strict the type instead. An hourly quota
 // limits it, because tokenizing guesses would reveal the value of a token.
@@ -28,11 +32,30 @@ func (t Tokens) Sanitize(ctx context.Context, text string) (string, map[string]s
 		return "", nil, err
 	}
 	p := t.scope.passToModel(t.scope.findAll())
+	consumed := 0
+	if t.scope.owner.Local == nil {
+		p.check = func(n int) error { // perhaps several times, for parts of the text and again after learning
+			if n < manyValues || n <= consumed {
+				return nil
+			}
+			n, consumed = n-consumed, n
+			return t.scope.owner.Vault.ConsumeQuota(ctx, n)
+		}
+	}
+	if asked := p.disclosed; asked != nil { // the marks of foreign tokens show which ones exist
+		p.disclosed = func(ctx context.Context, tokens []vault.Token) (map[vault.Token]bool, error) {
+			given, err := asked(ctx, tokens)
+			if err == nil {
+				err = vault.CountGuesses(t.scope.owner.Vault, tokens, given)
+			}
+			return given, err
+		}
+	}
 	p.createTokens = func(ctx context.Context, values []vault.Value) ([]vault.Token, error) {
 		if t.scope.owner.Local != nil {
 			return t.scope.owner.Local.createAll(values), nil
 		}
-		if err := t.scope.owner.Vault.ConsumeQuota(ctx, len(values)); err != nil {
+		if err := t.scope.owner.Vault.ConsumeQuota(ctx, max(0, len(values)-consumed)); err != nil {
 			return nil, err
 		}
 		return t.scope.vault().createTokens(ctx, values)
@@ -55,6 +78,7 @@ func (t Tokens) Promote(ctx context.Context, text string) (string, error) {
 		return text, err
 	}
 	p := &pass{
+		turn:     t.scope.turn,
 		search:   search{find: findNothing},
 		replacer: replacer{createTokens: t.scope.vault().createTokens, keepForeign: true, local: t.scope.owner.Local},
 	}

@@ -1,7 +1,6 @@
 package redact
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
@@ -10,12 +9,16 @@ import (
 
 // textView is a document or the decoded text of a JSON string, with its findings.
 type textView struct {
+	number    int // of its pass, in the order of the scan
 	doc       *document
 	tokens    []vault.TokenSpan // text with the syntax of a token
 	literals  []place           // of JSON: strings and numbers that are not decoded
 	nested    []place           // of JSON: strings that are decoded and have a view of their own
 	covered   byteSet           // bytes of tokens that stay and of values that are replaced
-	nestedDoc bool              // it is the decoded text of a string in another document
+	hasValues bool              // found has values in it
+	nestedDoc bool              // it is the decoded text of a string in another document, or all of it is data
+	outer     *textView         // document that contains it as a string; nil: none
+	at        int               // where that string begins
 }
 
 // found is a value: one part of a document, or several that make it up.
@@ -31,19 +34,28 @@ type part struct {
 
 type span struct{ start, end int }
 
-// byteSet marks bytes of a text.
-type byteSet []bool
+// byteSet marks bytes of a text, with a bit for each.
+type byteSet []uint64
 
 func (m *byteSet) mark(src string, s span) {
 	if *m == nil {
-		*m = make(byteSet, len(src))
+		*m = make(byteSet, len(src)/64+1)
 	}
 	for i := s.start; i < s.end; i++ {
-		(*m)[i] = true
+		(*m)[i/64] |= 1 << (i % 64)
 	}
 }
 
-func (m byteSet) overlaps(s span) bool { return m != nil && slices.Contains(m[s.start:s.end], true) }
+func (m byteSet) has(i int) bool { return m != nil && m[i/64]&(1<<(i%64)) != 0 }
+
+func (m byteSet) overlaps(s span) bool {
+	for i := s.start; i < s.end; i++ {
+		if m.has(i) {
+			return true
+		}
+	}
+	return false
+}
 
 // visible returns the source with two things blanked: strings that have a view of
 // their own, and the types in tokens, since [PHONE_…] before a number must not count
@@ -67,11 +79,11 @@ func (s *textView) visible() string {
 // clip returns the parts of a span that lie in literals, without their quotes; numbers
 // are taken whole. It skips the keys of our own answers.
 func (s *textView) clip(in span) (parts []part) {
-	for i := literalAt(s.literals, in.start); i < len(s.literals) && s.literals[i].start < in.end; i++ {
+	for i := literalAt(s.literals, in.start); i < len(s.literals) && int(s.literals[i].start) < in.end; i++ {
 		l := s.literals[i]
-		of := l.span
+		of := l.span()
 		if !l.number {
-			of = span{max(in.start, l.start+1), min(in.end, l.end-1)}
+			of = span{max(in.start, of.start+1), min(in.end, of.end-1)}
 		}
 		if of.start < of.end && !(l.isKey && s.isAnswerKey(l)) {
 			parts = append(parts, part{s, of})
@@ -90,7 +102,7 @@ func (s *textView) isAnswerKey(key place) bool {
 // isNumber reports whether a JSON number begins at a position.
 func (s *textView) isNumber(place int) bool {
 	i := literalAt(s.literals, place)
-	return i < len(s.literals) && s.literals[i].number && s.literals[i].start == place
+	return i < len(s.literals) && s.literals[i].number && int(s.literals[i].start) == place
 }
 
 func (f found) size() (n int) {
@@ -107,7 +119,7 @@ func (f found) uncovered() (rest []found) {
 		src := at.view.doc.src
 		for i := at.start; i < at.end; i++ {
 			start := i
-			for i < at.end && (at.view.covered == nil || !at.view.covered[i]) {
+			for i < at.end && !at.view.covered.has(i) {
 				i++
 			}
 			for start < i && !hasWord(src[start:start+1]) && src[start] < 0x80 {

@@ -69,7 +69,7 @@ func (e Exception) insert(ctx context.Context, tx *store.Tx) error {
 		return err
 	}
 	if n >= maxExceptions {
-		return fault.New(fault.Exhausted, "the tenant has %d exceptions, which is the limit", n).WithHint("remove some with sandpiper pii disallow")
+		return fault.New(fault.Exhausted, "the tenant has %d exceptions, which is the limit", n).WithHint("remove some with `sandpiper pii disallow`")
 	}
 	_, err := tx.ExecContext(ctx, "INSERT INTO vault_exceptions (id, type, tool, key, mark, created) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
 		e.ID, string(e.Type), e.Tool, e.Key, e.mark, e.CreatedAt.UnixMilli())
@@ -92,7 +92,7 @@ func (v *Vault) Disallow(ctx context.Context, id string) error {
 		if n, err := done.RowsAffected(); err != nil || n > 0 {
 			return err
 		}
-		return fault.New(fault.NotFound, "there is no exception %.40q", id).WithHint("list them with sandpiper pii allowed")
+		return fault.New(fault.NotFound, "there is no exception %.40q", id).WithHint("list them with `sandpiper pii allowed`")
 	})
 }
 

@@ -60,7 +60,7 @@ func (v *Vault) loadIndex(ctx context.Context) (err error) {
 	m.lastRecord, err = v.Each(ctx, m.lastRecord, func(value Value) {
 		if m.stored == nil {
 			m.capacity = max(m.capacity, min(minCapacity, v.cfg.MaxRecords))
-			m.stored = known.New(m.capacity)
+			m.stored = known.New(known.MaxForms * m.capacity)
 		}
 		m.stored.Add(value.Type, value.Text)
 	})
@@ -93,6 +93,19 @@ func (v *Vault) Find(text string) []detect.Finding {
 // FindSqueezed is Find for a text whose gaps were removed at the given positions.
 func (v *Vault) FindSqueezed(text string, gaps []int) []detect.Finding {
 	return v.find(text, func(x *known.Index) []detect.Finding { return x.FindSqueezed(text, gaps) })
+}
+
+// Joined returns FindSqueezed for values of several words only, or nil if none are known.
+func Joined(v *Vault) func(text string, gaps []int) []detect.Finding {
+	m := &v.index
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if (m.stored == nil || !m.stored.HasJoined()) && (m.seen == nil || !m.seen.HasJoined()) {
+		return nil
+	}
+	return func(text string, gaps []int) []detect.Finding {
+		return v.find(text, func(x *known.Index) []detect.Finding { return x.FindJoined(text, gaps) })
+	}
 }
 
 func (v *Vault) find(text string, in func(*known.Index) []detect.Finding) []detect.Finding {

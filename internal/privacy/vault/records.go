@@ -43,6 +43,20 @@ func find(ctx context.Context, tx *store.Tx, t Token) (r record, err error) {
 	return r, err
 }
 
+// findLong returns the record of a value that has one of its long ids, or the zero record.
+func findLong(ctx context.Context, tx *store.Tx, d draft) (record, error) {
+	for id := range d.longIDs {
+		r, err := find(ctx, tx, token(d.value.Type, id))
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			return record{}, nil
+		case err != nil || string(r.mark) == string(d.mark):
+			return r, err
+		}
+	}
+	return record{}, nil
+}
+
 // list returns the records of a query that selects columns.
 func list(ctx context.Context, tx *store.Tx, query string, args ...any) (all []record, err error) {
 	rows, err := tx.QueryContext(ctx, query, args...)

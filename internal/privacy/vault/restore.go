@@ -22,6 +22,9 @@ func (v *Vault) Restore(ctx context.Context, session string, tokens []Token) (ma
 	for _, e := range entries {
 		values[e.token] = e.value
 	}
+	if err := CountGuesses(v, missing, values); err != nil {
+		return nil, err
+	}
 	if len(entries) > 0 {
 		v.cache.add(k.epoch, session, entries)
 	}

@@ -108,6 +108,11 @@ func (b *batch) store(ctx context.Context, tx *store.Tx, drafts []draft) (err er
 
 // storeOne discloses the record of a value, or creates one, or redacts the value.
 func (b *batch) storeOne(ctx context.Context, tx *store.Tx, d draft) error {
+	if r, err := findLong(ctx, tx, d); err != nil {
+		return err
+	} else if r.sealed != nil && !r.hasExpired(b.now) {
+		return b.disclose(ctx, tx, d, r)
+	}
 	for id := range d.ids {
 		r, err := find(ctx, tx, token(d.value.Type, id))
 		switch {

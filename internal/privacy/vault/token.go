@@ -6,7 +6,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
-// Token is a type and an id: "[EMAIL_k7q2m9x4d3w8n5rt]".
+// Token is a type and an id: "[EMAIL_k7q2m9x4]".
 type Token string
 
 // Type returns the type of the value, "" if t is not a token.
@@ -58,7 +58,8 @@ func FindTokens(text string) []TokenSpan {
 
 const (
 	minType, maxType = 2, 32
-	minID, maxID     = 16, 64
+	minID, maxID     = 8, 64
+	longID           = 16 // the shortest id of earlier versions; shorter ids have a letter and a digit
 )
 
 // parseToken parses the token that begins at text[start].
@@ -100,6 +101,18 @@ func isType(s string) bool {
 	return len(s) >= minType && len(s) <= maxType && isUpper(s[0]) && prefixLen(s, maxType, isTypeByte) == len(s)
 }
 
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+// isID reports whether s can be an id. Words and numbers, as in "[TICKET_20261128]", cannot.
 func isID(s string) bool {
-	return len(s) >= minID && len(s) <= maxID && prefixLen(s, maxID, isIDByte) == len(s)
+	if len(s) < minID || len(s) > maxID || prefixLen(s, maxID, isIDByte) != len(s) {
+		return false
+	}
+	digits := 0
+	for i := range len(s) {
+		if isDigit(s[i]) {
+			digits++
+		}
+	}
+	return len(s) >= longID || digits > 0 && digits < len(s)
 }

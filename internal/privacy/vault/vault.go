@@ -3,14 +3,15 @@
 // to.
 //
 // Terms: a value is personal data or a secret with its type, exactly as it was
-// written, its surface; a token is "[EMAIL_k7q2m9x4d3w8n5rt]", a type and an id; a
+// written, its surface; a token is "[EMAIL_k7q2m9x4]", a type and an id; a
 // record is a value in the database, encrypted. A token is disclosed to a session, or
 // to all of the tenant if there was no session. Within a tenant, the same value has
 // the same token; a token of one tenant is unknown to another.
 //
-// An id is 80 bits of HMAC-SHA-256, with the id key, of type and canonical form, so
-// that the value cannot be computed from it. A second surface of the same canonical
-// form gets a longer id. Records are encrypted with AES-256-GCM and the data key, with
+// An id is 40 bits of HMAC-SHA-256, with the id key, of type and canonical form, so
+// that the value cannot be computed from it; those of earlier versions have 80 bits and
+// stay valid. A second surface of the same canonical form, and a value whose id is taken,
+// gets a longer id. An id can be found by trying very many: CountGuesses limits that. Records are encrypted with AES-256-GCM and the data key, with
 // tenant, type and id as additional data. Both keys are in the database, wrapped by a
 // Master, which is not.
 //
@@ -104,6 +105,7 @@ type Vault struct {
 	cache      cache
 	keyRing    openKeys // the tenant's keys
 	exceptions exceptionCache
+	guesses    guesses
 	writeLock  mutex // allows one write transaction of this process at a time
 
 	lastWarning struct { // log message about redacted values

@@ -150,9 +150,9 @@ func TestRestoreReturnsExactValue(t *testing.T) {
 func TestSecondSurfaceHasLongerToken(t *testing.T) {
 	p := newTestDir(t)
 	tokens := tokenize(t, p.open(t, "a"), "", email("ada@example.com"), email("Ada@example.com"), email("ADA@example.com"))
-	for i, token := range tokens[1:] {
-		if stem := strings.TrimSuffix(string(tokens[0]), "]"); !strings.HasPrefix(string(token), stem) || len(token) != len(tokens[0])+4 {
-			t.Errorf("%d: %s does not lengthen %s by four", i, token, tokens[0])
+	for i, token := range tokens[1:] { // one letter more, or two for the last if it has the letter of the second
+		if stem := strings.TrimSuffix(string(tokens[0]), "]"); !strings.HasPrefix(string(token), stem) || len(token) <= len(tokens[0]) || len(token) > len(tokens[0])+1+i {
+			t.Errorf("%d: %s does not lengthen %s as little as possible", i, token, tokens[0])
 		}
 	}
 	if tokens[1] == tokens[2] {

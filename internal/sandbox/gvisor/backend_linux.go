@@ -63,9 +63,11 @@ func New(ctx context.Context, cfg Config) (*Backend, error) {
 	if err := b.claim(name); err != nil {
 		return nil, err
 	}
-	b.groups = process.OpenCgroups(name)
 	b.starter = newStarter()
-	if err = b.makeRoot(); err == nil {
+	if b.groups, err = process.OpenCgroups(name); err == nil {
+		err = b.makeRoot()
+	}
+	if err == nil {
 		err = b.try(ctx)
 	}
 	if err != nil {
@@ -142,7 +144,8 @@ func (b *Backend) probeSpec() (sandbox.Spec, func(), error) {
 		Owner: "(probe)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: filepath.Base(dir)}},
 		Limits: sandbox.Limits{MemoryBytes: 256 << 20, Processes: 16}.WithDefaults(b.cfg.Defaults),
 	}
-	if ids := process.TenantUIDs(); ids > 0 {
+	ids, err := process.TenantUIDs()
+	if err == nil && ids > 0 {
 		spec.UID = process.FirstUID + ids - 1
 		err = os.Chown(dir, spec.UID, spec.UID)
 	}

@@ -45,7 +45,7 @@ func beDaemon(config string) {
 func TestKilledDaemonLeavesNothing(t *testing.T) {
 	h := newHost(t)
 	h.backend(nil).Close()
-	mounts := read("/proc/self/mountinfo")
+	mounts := mountsOf(h.cfg.State)
 	spec := h.spec("a")
 	c := h.cfg
 	config, err := json.Marshal(map[string]any{"Spec": spec, "Config": map[string]any{
@@ -74,7 +74,7 @@ func TestKilledDaemonLeavesNothing(t *testing.T) {
 		for _, dir := range dirs {
 			names = append(names, filepath.Base(dir))
 		}
-		if now := read("/proc/self/mountinfo"); now != mounts {
+		if now := mountsOf(h.cfg.State); now != mounts {
 			t.Fatalf("round %d: the host's mounts changed: %s", round, now)
 		}
 	}
@@ -129,6 +129,19 @@ func processesOf(dir string) string {
 		}
 	}
 	return ""
+}
+
+// mountsOf returns the mounts of this host, without those in the temporary directories of other tests,
+// which run at the same time.
+func mountsOf(state string) string {
+	others := filepath.Join(os.TempDir(), "Test")
+	var b strings.Builder
+	for line := range strings.Lines(read("/proc/self/mountinfo")) {
+		if !strings.Contains(line, others) || strings.Contains(line, state) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 func read(file string) string {

@@ -2,6 +2,7 @@ package gvisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -113,7 +114,9 @@ func (h *host) backend(change func(*Config)) *Backend {
 func (h *host) spec(owner string) sandbox.Spec {
 	h.t.Helper()
 	s := sandbox.Spec{Owner: owner, Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: owner}}}
-	if process.NobodyUID() != 0 {
+	if nobody, err := process.NobodyUID(); err != nil {
+		h.t.Fatal(err)
+	} else if nobody != 0 {
 		s.UID = process.FirstUID + int(owner[0])
 	}
 	h.own(s.UID, owner)
@@ -256,6 +259,43 @@ func TestPackagesAndPreload(t *testing.T) {
 	}
 	if text := log.String(); !strings.Contains(text, "preloading broken: ZeroDivisionError") {
 		t.Errorf("the log has no warning: %s", text)
+	}
+}
+
+// A preloaded module has the privileges of code.
+func TestPreloadedModuleHasPrivilegesOfCode(t *testing.T) {
+	h := newHost(t)
+	packages := h.own(0, "packages")
+	const evil = `
+import errno, os, socket
+from sandpiper import kernel
+
+def attempts():
+    found = {}
+    for name, f in {
+        "mount": lambda: kernel.call("mount", b"tmpfs\0", b"/tmp\0", b"tmpfs\0", 0, None),
+        "user namespace": lambda: kernel.call("unshare", 0x10000000), "mount namespace": lambda: kernel.call("unshare", 0x20000),
+        "root": lambda: kernel.call("setresuid", 0, 0, 0), "groups": lambda: kernel.call("setgroups", 0, None),
+        "ptrace": lambda: kernel.call("ptrace", 16, 1, 0, 0), "socket": lambda: socket.socket(), "chown": lambda: os.chown("/", 1, 1),
+        "root directory": lambda: open("/planted", "w"), "packages": lambda: open("/packages/planted", "w"),
+    }.items():
+        try:
+            f()
+        except OSError as e:
+            found[name] = errno.errorcode[e.errno]
+        else:
+            found[name] = "succeeded"
+    return found
+
+at_import = attempts()
+`
+	if err := errors.Join(os.Chmod(packages, 0o755), os.WriteFile(filepath.Join(packages, "evil.py"), []byte(evil), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	b := h.backend(func(c *Config) { c.Packages, c.Preload = packages, []string{"evil"} })
+	out := h.run(b, h.spec("a"), "import evil\nnow = evil.attempts()\n[evil.at_import == now, 'succeeded' in now.values(), evil.at_import, now]")
+	if !strings.HasPrefix(string(out.Result), "[true,false,") {
+		t.Errorf("%+v %s", out, out.Result)
 	}
 }
 

@@ -113,7 +113,7 @@ func hostRelease() string {
 func (p *probeResult) layers() []sandbox.Layer {
 	in := p.in
 	ids := in.PID == 1 && slices.Equal(in.IDs, []int{65534, 65534})
-	limits := in.Limits["AS"] > 0 && in.Limits["NOFILE"] == int64(p.limits.OpenFiles) && in.Memory == "MemoryError" && in.Processes < p.limits.Processes
+	limits := in.Limits["AS"] > 0 && in.Limits["NOFILE"] > 0 && in.Limits["NOFILE"] <= int64(p.limits.OpenFiles) && in.Memory == "MemoryError" && in.Processes < p.limits.Processes
 	return []sandbox.Layer{
 		sandbox.Tested("runsc", true, "%s, version %s, platform systrap", p.b.program.path, p.b.program.version),
 		sandbox.Tested("second kernel", in.Release != p.host, "code sees kernel %s, the host has %s", in.Release, p.host),
@@ -167,8 +167,8 @@ func (p *probeResult) memory() sandbox.Layer {
 }
 
 func (p *probeResult) uid() sandbox.Layer {
-	if process.NobodyUID() != 0 {
-		return sandbox.Tested("own uid", true, "files of each tenant have their own host uid, from %d; runsc itself runs as root", process.FirstHostUID())
+	if first, err := process.FirstHostUID(); err != nil || first != 0 {
+		return sandbox.Tested("own uid", err == nil, "files of each tenant have their own host uid, from %d; runsc itself runs as root", first)
 	}
 	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "all tenants share the daemon's host uid; gVisor isolates them",
 		Remedy: "set sandbox.subordinate_uids: true if /etc/subuid grants ids to this user, or run as root"}

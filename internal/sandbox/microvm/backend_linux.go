@@ -31,7 +31,9 @@ type Backend struct {
 	cfg        Config
 	qemu       string // paths of programs
 	virtiofsd  string
+	nobody     int   // uid of processes that handle no file of a tenant
 	kvmGroup   []int // the group that owns /dev/kvm
+	kvmCaps    []int // capabilities in its namespaces that QEMU needs to open it
 	kernel     kernel
 	kernelFile *os.File
 	initramfs  *os.File
@@ -67,6 +69,9 @@ func New(ctx context.Context, cfg Config) (_ *Backend, err error) {
 			b.Close()
 		}
 	}()
+	if b.nobody, err = process.NobodyUID(); err != nil {
+		return nil, err
+	}
 	if err := b.findPrograms(); err != nil {
 		return nil, err
 	}
@@ -133,6 +138,9 @@ func (b *Backend) checkAccel() error {
 	}
 	if info, err := f.Stat(); err == nil {
 		b.kvmGroup = []int{int(info.Sys().(*syscall.Stat_t).Gid)}
+		if mode := info.Mode(); os.Geteuid() == 0 && mode&0o060 != 0o060 && mode&0o006 != 0o006 {
+			b.kvmCaps = []int{unix.CAP_DAC_OVERRIDE} // only root may open it
+		}
 	}
 	return nil
 }

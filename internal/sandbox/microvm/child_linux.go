@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -64,6 +65,10 @@ type child struct {
 // start starts a program by a launcher. files are its descriptors from launcher.ConfigFD+1 on;
 // start does not close them.
 func (s *starter) start(c launcher.Config, files ...*os.File) (*child, error) {
+	attr, err := namespaces(c.Groups)
+	if err != nil {
+		return nil, err
+	}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -73,7 +78,7 @@ func (s *starter) start(c launcher.Config, files ...*os.File) (*child, error) {
 	p.cmd = &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{launcher.Name}, Env: []string{"GOMAXPROCS=1"}, Dir: "/",
 		Stdout: p.log, Stderr: p.log, WaitDelay: time.Second,
-		ExtraFiles: append([]*os.File{r}, files...), SysProcAttr: namespaces(c.Groups),
+		ExtraFiles: append([]*os.File{r}, files...), SysProcAttr: attr,
 	}
 	c.Files = len(files)
 	if err := s.do(p.cmd.Start); err != nil {
@@ -92,15 +97,18 @@ func (s *starter) start(c launcher.Config, files ...*os.File) (*child, error) {
 	return p, nil
 }
 
-// namespaces returns those of a child, in which groups of the host exist.
-func namespaces(groups []int) *syscall.SysProcAttr {
-	a := process.NewNamespaces()
-	if a.Credential != nil { // else it keeps the groups of this process
+// namespaces returns those of a child, in which groups of the host exist. Those of this process
+// have the ids of the host, and the kernel refuses to map one twice.
+func namespaces(groups []int) (*syscall.SysProcAttr, error) {
+	a, err := process.NewNamespaces()
+	if err == nil && a.Credential != nil { // else it keeps the groups of this process
 		for _, g := range groups {
-			a.GidMappings = append(a.GidMappings, syscall.SysProcIDMap{ContainerID: g, HostID: g, Size: 1})
+			if !slices.ContainsFunc(a.GidMappings, func(m syscall.SysProcIDMap) bool { return m.ContainerID <= g && g < m.ContainerID+m.Size }) {
+				a.GidMappings = append(a.GidMappings, syscall.SysProcIDMap{ContainerID: g, HostID: g, Size: 1})
+			}
 		}
 	}
-	return a
+	return a, err
 }
 
 // kill ends the process and waits for it.

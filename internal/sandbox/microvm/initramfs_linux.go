@@ -40,11 +40,15 @@ type guestConfig struct {
 // writeInitramfs writes a cpio archive with the interpreter, the packages and the modules of
 // the kernel: the root directory of the guest. See initramfs-buffer-format.rst of Linux.
 func writeInitramfs(f io.Writer, c Config, k kernel) error {
+	init, err := process.NewZygoteInit(c.Defaults.MemoryBytes)
+	if err != nil {
+		return err
+	}
 	a := &archive{w: bufio.NewWriterSize(f, 1<<20), dirs: map[string]bool{}}
 	program, args, env := keeper.ZygoteCommand(c.Packages != "")
 	g := guestConfig{
 		Seed: newSeed(), Dirs: keeper.RootDirs, Devices: keeper.RootDevices, Program: program, Args: args, Env: env,
-		Init: process.NewZygoteInit(c.Defaults.MemoryBytes), Import: c.importTimeout.Seconds(),
+		Init: init, Import: c.importTimeout.Seconds(),
 	}
 	g.Init.Preload = append(g.Init.Preload, c.Preload...)
 	a.dir("/shared")

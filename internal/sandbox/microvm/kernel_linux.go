@@ -33,6 +33,9 @@ const kernelHint = "install one, for instance Debian's linux-image-cloud-amd64, 
 // findKernel returns the kernel at a path, "" for the newest one of the host.
 func findKernel(at string) (kernel, error) {
 	if at == "" {
+		if _, err := os.ReadDir(filepath.Dir(defaultKernels)); fault.Inconclusive(err) { // which Glob ignores
+			return kernel{}, fault.Wrap(fault.Unavailable, err, "the kernels of this host cannot be listed")
+		}
 		found, _ := filepath.Glob(defaultKernels)
 		if len(found) == 0 {
 			return kernel{}, fault.New(fault.Unavailable, "sandbox.backend microvm needs a kernel for its guests: there is no %s", defaultKernels).WithHint(kernelHint)

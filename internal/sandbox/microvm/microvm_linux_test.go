@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -192,5 +193,51 @@ func TestRunInVirtualMachine(t *testing.T) {
 	}
 	if first := report.Layers[0]; !report.Working || first.State != "soft" || !strings.Contains(first.Detail, "NOT AN ISOLATION BOUNDARY") {
 		t.Errorf("working is %t, the first layer %+v", report.Working, first)
+	}
+}
+
+// TestKVM runs code in guests of the processor's virtualization, where this machine has it. That of a
+// virtual machine may be incomplete, but QEMU starts and opens it.
+func TestKVM(t *testing.T) {
+	h := newHost(t)
+	h.cfg.Accel = KVM
+	if f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0); err != nil {
+		t.Skip(err)
+	} else {
+		f.Close()
+	}
+	if _, err := exec.LookPath("qemu-system-x86_64"); err != nil {
+		t.Skip(err)
+	}
+	b, err := New(t.Context(), h.cfg)
+	if err != nil {
+		if text := err.Error(); strings.Contains(text, "fork/exec") || strings.Contains(text, "ermission denied") || strings.Contains(text, "not permitted") {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	defer b.Close()
+	for _, owner := range []string{"a", "b"} {
+		if out := h.run(b, h.spec(owner), "6*7"); string(out.Result) != "42" {
+			t.Errorf("%+v", out)
+		}
+	}
+}
+
+// A group of the host that the namespaces have already, such as 0, is not mapped twice.
+func TestNamespacesWithAnyGroup(t *testing.T) {
+	nobody, err := process.NobodyUID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, groups := range [][]int{{0}, {nobody}, {65_533}, {0, 65_533, 65_533}} {
+		attr, err := namespaces(groups)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := &exec.Cmd{Path: "/bin/true", SysProcAttr: attr}
+		if err := cmd.Run(); err != nil {
+			t.Errorf("%v: %v", groups, err)
+		}
 	}
 }

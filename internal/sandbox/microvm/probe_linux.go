@@ -72,7 +72,11 @@ func (b *Backend) probe(ctx context.Context) (*probeResult, error) {
 		Owner: "(probe)", Mounts: []sandbox.Mount{{Target: "/workspace", Root: "workspaces", Name: filepath.Base(dir)}},
 		Limits: sandbox.Limits{MemoryBytes: 128 << 20, Processes: 32},
 	}
-	if ids := process.TenantUIDs(); ids > 0 {
+	ids, err := process.TenantUIDs()
+	if err != nil {
+		return nil, err
+	}
+	if ids > 0 {
 		spec.UID = process.FirstUID + ids - 1
 		if err := os.Chown(dir, spec.UID, spec.UID); err != nil {
 			return nil, err
@@ -189,8 +193,8 @@ func (p *probeResult) limits() sandbox.Layer {
 }
 
 func (p *probeResult) uid() sandbox.Layer {
-	if process.NobodyUID() != 0 {
-		return sandbox.Tested("own uid", true, "virtiofsd of each tenant has its own host uid, from %d, QEMU another one", process.FirstHostUID())
+	if first, err := process.FirstHostUID(); err != nil || first != 0 {
+		return sandbox.Tested("own uid", err == nil, "virtiofsd of each tenant has its own host uid, from %d, QEMU another one", first)
 	}
 	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "QEMU and virtiofsd of all tenants have the daemon's host uid; namespaces isolate them",
 		Remedy: "set sandbox.subordinate_uids: true if /etc/subuid grants ids to this user, or run as root"}

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/microvm/launcher"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 )
 
 // vm is one guest and its processes.
@@ -160,9 +159,9 @@ func (b *Backend) qemuConfig(restored bool) launcher.Config {
 	if restored {
 		args = append(args, "-incoming", "defer")
 	}
-	c := launcher.Config{Args: args, UID: process.NobodyUID(), OpenFiles: 1024}
+	c := launcher.Config{Args: args, UID: b.nobody, OpenFiles: 1024}
 	if b.cfg.Accel == KVM {
-		c.Devices, c.Groups = []string{b.cfg.kvm}, b.kvmGroup
+		c.Devices, c.Groups, c.Caps = []string{b.cfg.kvm}, b.kvmGroup, b.kvmCaps
 	}
 	return c
 }

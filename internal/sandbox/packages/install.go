@@ -22,7 +22,7 @@ import (
 // unacceptable content.
 func Install(ctx context.Context, cfg Config, in *python.Installation) (*python.Layer, *Lock, error) {
 	layer, lock, err := Open(ctx, cfg)
-	if layer != nil || lock == nil {
+	if layer != nil || lock == nil || fault.KindOf(err) != fault.NotFound {
 		return layer, lock, err
 	}
 	p, err := newPip(in, cfg)
@@ -44,8 +44,11 @@ func Install(ctx context.Context, cfg Config, in *python.Installation) (*python.
 				return err
 			}
 		}
-		return nil
+		return checkModules(u.files)
 	})
+	if err == nil {
+		err = markChecked(cfg.layer(lock).Path())
+	}
 	return layer, lock, err
 }
 

@@ -64,7 +64,13 @@ func Open(ctx context.Context, cfg Config) (*python.Layer, *Lock, error) {
 	if fault.KindOf(err) == fault.NotFound {
 		err = missing(fault.Message(err))
 	}
-	return layer, lock, err
+	if err != nil {
+		return layer, lock, err
+	}
+	if err := recheck(cfg.layer(lock).Path(), layer.Dir()); err != nil {
+		return nil, lock, errors.Join(err, layer.Close())
+	}
+	return layer, lock, nil
 }
 
 func missing(what string) error {
@@ -78,7 +84,9 @@ func Stat(cfg Config) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(cfg.layer(lock).Path()); err != nil {
+	if _, err := os.Stat(cfg.layer(lock).Path()); fault.Inconclusive(err) {
+		return nil, fault.Wrap(fault.Unavailable, err, "the packages cannot be checked")
+	} else if err != nil {
 		return nil, missing("the packages are not installed")
 	}
 	return lock, nil

@@ -7,7 +7,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
@@ -199,7 +203,7 @@ func TestResolveInstallImport(t *testing.T) {
 		t.Error(d)
 	}
 	want := []string{"__pycache__/banana.cpython-314.pyc", "__pycache__/extra.cpython-314.pyc", "apple/__init__.py",
-		"apple/__pycache__/__init__.cpython-314.pyc", "banana.py", "extra.py", "hook.pth", "templates/broken.py"}
+		"apple/__pycache__/__init__.cpython-314.pyc", "banana.py", "extra.py", "templates/broken.py"}
 	if d := cmp.Diff(want, tree(t, layer.Dir())); d != "" {
 		t.Error(d)
 	}
@@ -339,6 +343,43 @@ func TestResolveNeverBuilds(t *testing.T) {
 	}
 }
 
+// A dependency by URL is refused before it is opened or downloaded, and a file that blocks is not opened.
+func TestResolveRefusesDirectReferences(t *testing.T) {
+	p := newFixture(t)
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	defer server.Close()
+	pipe := filepath.Join(p.dir, "two-1.0-py3-none-any.whl")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{"file://" + pipe, server.URL + "/two-1.0-py3-none-any.whl", "git+" + server.URL + "/two", "git+file://" + p.dir} {
+		p.wheel("one-1.0-py3-none-any", "two @ "+address, file{name: "one.py"})
+		_, err := packages.Resolve(t.Context(), p.cfg, in)
+		wantFault(t, err, fault.Invalid, "two is required by URL or path by one", "only wheels")
+	}
+	p.wheel("one-1.0-py3-none-any", "", file{name: "one.py"})
+	p.cfg.Requirements = []string{"one"}
+	p.cfg.RequirementsFile = filepath.Join(p.dir, "requirements.txt")
+	write(t, p.cfg.RequirementsFile, "one\n-c limits.txt\n")
+	write(t, filepath.Join(p.dir, "limits.txt"), "one @ "+server.URL+"/one-1.0-py3-none-any.whl\n")
+	_, err := packages.Resolve(t.Context(), p.cfg, in)
+	wantFault(t, err, fault.Invalid, "one is required by URL or path", "only wheels")
+	write(t, p.cfg.RequirementsFile, "one\n-r "+filepath.Base(pipe)+"\n")
+	_, err = packages.Resolve(t.Context(), p.cfg, in)
+	wantFault(t, err, fault.Invalid, "not a regular file")
+	if asked > 0 {
+		t.Errorf("the server got %d requests", asked)
+	}
+	p.cfg.RequirementsFile = ""
+	if err := os.Rename(pipe, filepath.Join(p.cfg.WheelDir, filepath.Base(pipe))); err != nil {
+		t.Fatal(err)
+	}
+	p.cfg.Requirements = []string{"two"}
+	_, err = packages.Resolve(t.Context(), p.cfg, in)
+	wantFault(t, err, fault.Invalid, "not a regular file")
+}
+
 func TestInstallRejectsChangedWheel(t *testing.T) {
 	longtest.SkipSlow(t)
 	p := newFixture(t)
@@ -375,8 +416,11 @@ func TestInstallRejectsUnsafeWheel(t *testing.T) {
 		"servers":     {[]file{{name: "servers/github.py"}}, "module servers"},
 		"skills":      {[]file{{name: "skills.py"}}, "module skills"},
 		"sandpiper":   {[]file{{name: "sandpiper/lockdown.py"}}, "module sandpiper"},
-		"both":        {[]file{{name: "a"}, {name: "a/b.py"}}, "they differ"},
+		"both":        {[]file{{name: "a"}, {name: "a/b.py"}}, "would replace"},
 		"both, later": {[]file{{name: "a/b.py"}, {name: "a"}}, "they differ"},
+		"metadata":    {[]file{{name: "one-1.0.data/purelib/two-1.0.dist-info/METADATA"}}, "metadata of another package"},
+		"an egg":      {[]file{{name: "one-1.0.data/purelib/two.egg-info/PKG-INFO"}}, "metadata of another package"},
+		"a start":     {[]file{{name: "sitecustomize.py"}}, "module sitecustomize"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !slices.Contains([]string{"upward", "json"}, name) {
@@ -438,6 +482,55 @@ func TestPackagesShareOnlyIdenticalFiles(t *testing.T) {
 	p.lock()
 	_, _, err := packages.Install(t.Context(), p.cfg, in)
 	wantFault(t, err, fault.Invalid, "both one and two", "space/__init__.py")
+}
+
+// forged returns text of the same length and CRC-32 as that of a file: the last four bytes correct it.
+func forged(t *testing.T, text, want string) string {
+	t.Helper()
+	table := crc32.MakeTable(crc32.IEEE)
+	b := append([]byte(text), bytes.Repeat([]byte(" "), len(want)-len(text))...)
+	start := len(b) - 4
+	state := ^crc32.Checksum(b[:start], table)
+	target := ^crc32.ChecksumIEEE([]byte(want))
+	var index [4]byte
+	for i := 3; i >= 0; i-- { // backwards: the entry of the table whose high byte is that of the state
+		for n, e := range table {
+			if e>>24 == target>>24 {
+				index[i] = byte(n)
+				target = (target ^ e) << 8
+				break
+			}
+		}
+	}
+	for i, n := range index {
+		b[start+i] = byte(state) ^ n
+		state = state>>8 ^ table[n]
+	}
+	if crc32.ChecksumIEEE(b) != crc32.ChecksumIEEE([]byte(want)) {
+		t.Fatal("the checksum was not forged")
+	}
+	return string(b)
+}
+
+func TestPackagesDoNotReplaceModulesOfOthers(t *testing.T) {
+	p := newFixture(t)
+	honest := "who = 'honest' # and a comment that is long enough\n"
+	p.wheel("one-1.0-py3-none-any", "", file{name: "zzz.py", text: honest})
+	p.wheel("two-1.0-py3-none-any", "", file{name: "two.pth", text: "import os"}, file{name: "zzz.py", text: forged(t, "who='evil'#", honest)})
+	p.lock()
+	_, _, err := packages.Install(t.Context(), p.cfg, in)
+	wantFault(t, err, fault.Invalid, "both one and two", "zzz.py", "they differ")
+	p.wantNoLayer()
+	p.wheel("two-1.0-py3-none-any", "", file{name: "two-1.0.data/platlib/zzz/__init__.py"})
+	p.lock()
+	_, _, err = packages.Install(t.Context(), p.cfg, in)
+	wantFault(t, err, fault.Invalid, "one contains zzz.py and two contains zzz/__init__.py")
+	p.wantNoLayer()
+	p.wheel("two-1.0-py3-none-any", "", file{name: "two.pth", text: "import os"})
+	p.lock()
+	if found, _ := filepath.Glob(filepath.Join(p.install().Dir(), "*.pth")); len(found) > 0 {
+		t.Errorf("installed %s", found)
+	}
 }
 
 func TestOpenRejectsModifiedLayer(t *testing.T) {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"unicode"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
 
@@ -59,11 +59,13 @@ func (p *pip) run(ctx context.Context, args ...string) error {
 }
 
 var (
-	noneFits   = regexp.MustCompile(`Could not find a version that satisfies the requirement (.+) \(from versions: (.*)\)`)
-	notReached = regexp.MustCompile(`after connection broken by '(\w+)`)
-	wrongHash  = regexp.MustCompile(`(?s)DO NOT MATCH THE HASHES.*?\n\s+(\S+) from `)
+	noneFits   = lazyregexp.New(`Could not find a version that satisfies the requirement (.+) \(from versions: (.*)\)`)
+	notReached = lazyregexp.New(`after connection broken by '(\w+)`)
+	wrongHash  = lazyregexp.New(`(?s)DO NOT MATCH THE HASHES.*?\n\s+(\S+) from `)
+	byURL      = lazyregexp.New(`(?m)^ERROR: (\S+ is required by URL or path.*)$`)
+	noRegular  = lazyregexp.New(`(\S+) is not a regular file`)
 	noBuild    = "packages are not built here"
-	anError    = regexp.MustCompile(`(?m)^ERROR: (.+)$`)
+	anError    = lazyregexp.New(`(?m)^ERROR: (.+)$`)
 )
 
 // explain converts pip's error output to a fault.
@@ -73,19 +75,26 @@ func explain(stderr string, err error) error {
 		return fault.Wrap(fault.Invalid, err, "a package would have to be built, and building runs its code; only wheels are taken").
 			WithHint("require a version that has a wheel, or build a wheel on a machine where its code may run and set sandbox.wheels to its directory")
 	}
-	if m := wrongHash.FindStringSubmatch(stderr); m != nil {
+	if m := byURL().FindStringSubmatch(stderr); m != nil {
+		return fault.Wrap(fault.Invalid, err, "%s; only wheels of an index or of sandbox.wheels are accepted", clip(m[1], 300)).
+			WithHint("put its wheel into a directory and set sandbox.wheels to that")
+	}
+	if m := noRegular().FindStringSubmatch(stderr); m != nil {
+		return fault.Wrap(fault.Invalid, err, "%s cannot be read: it is not a regular file", clip(m[1], 300))
+	}
+	if m := wrongHash().FindStringSubmatch(stderr); m != nil {
 		return fault.Wrap(fault.Denied, err, "the wheel of %s is not the one that the lock file names: its hash differs", m[1]).
 			WithHint("find out why it changed; `sandpiper packages lock` would accept the new wheel")
 	}
-	if m := notReached.FindStringSubmatch(stderr); m != nil {
+	if m := notReached().FindStringSubmatch(stderr); m != nil {
 		return fault.Wrap(fault.Unavailable, err, "the package index cannot be reached (%s)", m[1]).
 			WithHint("check pip's settings: PIP_INDEX_URL, HTTPS_PROXY, pip.conf")
 	}
-	if m := noneFits.FindStringSubmatch(stderr); m != nil {
+	if m := noneFits().FindStringSubmatch(stderr); m != nil {
 		return fault.Wrap(fault.NotFound, err, "there is no wheel of %s for Python %s on %s", clip(m[1], 200), minor(), platform).
 			WithHint("%s", offered(m[2]))
 	}
-	if m := anError.FindStringSubmatch(stderr); m != nil {
+	if m := anError().FindStringSubmatch(stderr); m != nil {
 		return fault.Wrap(fault.Invalid, err, "pip: %s", clip(m[1], 400))
 	}
 	return fault.Wrap(fault.Internal, errors.Join(err, errors.New(clip(stderr, 2000))), "pip failed without a known error message")

@@ -3,6 +3,7 @@ package packages
 import (
 	"archive/zip"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
@@ -19,28 +20,28 @@ const (
 	maxWheel = 2 << 30  // in one wheel, unpacked
 )
 
-// ownModules are the modules that Sandpiper provides in a sandbox.
-var ownModules = []string{"sandpiper", "servers", "skills"}
+// ownModules are the modules that Sandpiper provides in a sandbox, and those that Python imports when it starts.
+var ownModules = []string{"sandpiper", "servers", "skills", "sitecustomize", "usercustomize"}
 
 // unpacking writes wheels to a layer. Each file is either identical to that in its
 // wheel or omitted; code that pip would run or generate is omitted.
 type unpacking struct {
 	to       *python.LayerWriter
-	reserved map[string]bool   // modules that packages must not contain
-	files    map[string]origin // by path
-	dirs     map[string]string // path -> package
+	reserved map[string]bool    // modules that packages must not contain
+	files    map[string]*origin // by path
+	dirs     map[string]string  // path -> package
 	bytes    uint64
 }
 
-// origin is the package and the content of a file.
+// origin describes a file of a layer: the packages that contain it and its content.
 type origin struct {
-	pkg  string
-	crc  uint32
-	size uint64
+	pkgs     []string
+	sum      [sha256.Size]byte
+	declares bool // it is a module that only declares a namespace package
 }
 
 func newUnpacking(to *python.LayerWriter, builtin []string) *unpacking {
-	u := &unpacking{to: to, reserved: map[string]bool{}, files: map[string]origin{}, dirs: map[string]string{}}
+	u := &unpacking{to: to, reserved: map[string]bool{}, files: map[string]*origin{}, dirs: map[string]string{}}
 	for _, name := range append(builtin, ownModules...) {
 		u.reserved[name] = true
 	}
@@ -112,23 +113,47 @@ func (u *unpacking) entry(pkg Package, e *zip.File) error {
 	if u.reserved[module] {
 		return bad("contains a module %s, which has the name of a module of Python or Sandpiper", module)
 	}
-	done, err := u.claim(pkg, name, e)
-	if done || err != nil {
-		return err
+	if top, _, _ := strings.Cut(name, "/"); isForeignInfo(top, pkg.Name) {
+		return bad("contains %.100q, the metadata of another package", top)
 	}
-	if u.bytes += e.UncompressedSize64; u.bytes > maxBytes || len(u.files) > maxFiles {
+	if u.bytes += e.UncompressedSize64; u.bytes > maxBytes || len(u.files) >= maxFiles {
 		return bad("makes the packages larger than %d files or %d GiB", maxFiles, maxBytes>>30)
 	}
-	return u.write(e, name, bad)
+	had, err := u.claim(pkg, name)
+	if err != nil {
+		return err
+	}
+	file := &origin{pkgs: []string{pkg.Name}}
+	if err := u.write(e, name, file, had == nil, bad); err != nil {
+		return err
+	}
+	if had != nil && had.sum != file.sum {
+		return clash(had.pkgs[0], name, pkg.Name, name)
+	}
+	if had != nil {
+		had.pkgs = append(had.pkgs, pkg.Name)
+		return nil
+	}
+	u.files[name] = file
+	return nil
 }
 
-func (u *unpacking) write(e *zip.File, name string, bad func(string, ...any) error) error {
+// write describes a file in its origin and, if it is new, writes it to the layer.
+func (u *unpacking) write(e *zip.File, name string, file *origin, isNew bool, bad func(string, ...any) error) error {
 	content, err := e.Open()
 	if err != nil {
 		return bad("cannot be unpacked: %s has an unsupported compression method", e.Name)
 	}
 	defer content.Close()
-	err = u.to.WriteFile(name, &limitedReader{content, e.UncompressedSize64})
+	h, start := sha256.New(), &beginning{}
+	r := io.TeeReader(&limitedReader{content, e.UncompressedSize64}, io.MultiWriter(h, start))
+	if isNew {
+		err = u.to.WriteFile(name, r)
+	} else {
+		_, err = io.Copy(io.Discard, r)
+	}
+	h.Sum(file.sum[:0])
+	file.declares = path.Base(name) == "__init__.py" && declaresNamespace(start)
 	for _, damage := range []error{zip.ErrChecksum, zip.ErrFormat, io.ErrUnexpectedEOF, errTooLong} {
 		if errors.Is(err, damage) {
 			return bad("is damaged: %s does not match its checksum or size", e.Name)
@@ -138,8 +163,8 @@ func (u *unpacking) write(e *zip.File, name string, bad func(string, ...any) err
 }
 
 // targetPath returns the path of a wheel's file in the layer. Scripts, headers and data
-// files outside of the modules are omitted. So is bytecode: it is compiled from the
-// sources, so that no other code can run.
+// files outside of the modules are omitted. So is bytecode, which is compiled from the
+// sources, and what Python would run when it starts, so that no other code can run.
 func targetPath(name string) (to string, wanted bool) {
 	top, rest, _ := strings.Cut(name, "/")
 	if strings.HasSuffix(top, ".data") {
@@ -149,34 +174,26 @@ func targetPath(name string) (to string, wanted bool) {
 		}
 		name = below
 	}
-	return name, name != "" && path.Base(path.Dir(name)) != "__pycache__" && path.Ext(name) != ".pyc"
+	return name, name != "" && path.Base(path.Dir(name)) != "__pycache__" && path.Ext(name) != ".pyc" &&
+		(path.Ext(name) != ".pth" || strings.Contains(name, "/"))
 }
 
-// claim reserves a path for pkg. Packages may share a file with the same content, such
-// as those of a namespace package; done is then true for the second one.
-func (u *unpacking) claim(pkg Package, name string, e *zip.File) (done bool, err error) {
-	clash := func(other string) error {
-		return fault.New(fault.Invalid, "both %s and %s contain a file %s, and they differ", other, pkg.Name, name).
-			WithHint("remove one of the two packages from the requirements")
-	}
-	mine := origin{pkg.Name, e.CRC32, e.UncompressedSize64}
+// claim reserves a path for pkg. If another file has it, claim returns that: packages may share a
+// file with the same content, such as those of a namespace package.
+func (u *unpacking) claim(pkg Package, name string) (*origin, error) {
 	if had, ok := u.files[name]; ok {
-		if had.crc != mine.crc || had.size != mine.size {
-			return false, clash(had.pkg)
-		}
-		return true, nil
+		return had, nil
 	}
 	if other, ok := u.dirs[name]; ok {
-		return false, clash(other)
+		return nil, clash(other, name, pkg.Name, name)
 	}
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if had, ok := u.files[dir]; ok {
-			return false, clash(had.pkg)
+			return nil, clash(had.pkgs[0], dir, pkg.Name, name)
 		}
 		u.dirs[dir] = pkg.Name
 	}
-	u.files[name] = mine
-	return false, nil
+	return nil, nil
 }
 
 var errTooLong = errors.New("longer than its declared size")

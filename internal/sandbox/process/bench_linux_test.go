@@ -16,8 +16,21 @@ import (
 
 // BenchmarkWarm is one execution after another with a pause between, as a
 // person's client makes them: the pool has time to fill.
-func BenchmarkWarm(b *testing.B) {
+func BenchmarkWarm(b *testing.B) { warm(b, nil) }
+
+// BenchmarkWarmPreload is BenchmarkWarm with a preloaded module.
+func BenchmarkWarmPreload(b *testing.B) {
+	warm(b, func(h *host) {
+		h.packages(map[string]string{"large.py": "import json, decimal, xml.dom.minidom, email.message\nheld = [str(i) for i in range(500_000)]\n"})
+		h.cfg.Preload = []string{"large"}
+	})
+}
+
+func warm(b *testing.B, prepare func(*host)) {
 	h := newHost(b)
+	if prepare != nil {
+		prepare(h)
+	}
 	backend := h.backend(nil)
 	spec := h.spec("a")
 	h.run(backend, spec, "1+1")

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // cgroups assigns a cgroup to each worker if the host grants one: version 2, version
@@ -43,19 +45,23 @@ type group struct {
 	frozen    bool     // cgroup v2 only
 }
 
-// openCgroups detects the available cgroup version. name is unique to this daemon.
-func openCgroups(name string) *cgroups {
+// openCgroups detects the available cgroup version. name is unique to this daemon. It fails if
+// descriptors were short: the limits without cgroups are weaker.
+func openCgroups(name string) (*cgroups, error) {
 	c := &cgroups{}
 	v2err := c.tryV2(name)
 	if v2err == nil {
-		return c
+		return c, nil
 	}
 	v1err := c.tryV1(name)
 	if v1err == nil {
-		return c
+		return c, nil
+	}
+	if err := errors.Join(v2err, v1err); fault.NoDescriptors(err) {
+		return c, late(err)
 	}
 	c.why = fmt.Sprintf("v2: %v; v1: %v", v2err, v1err)
-	return c
+	return c, nil
 }
 
 func (c *cgroups) tryV2(name string) error {

@@ -24,8 +24,8 @@ type Config struct {
 	// Run fail with sandbox.ErrDamaged. Nil disables the check.
 	Intact func(thorough bool) bool
 	// Preload lists modules that a zygote imports before it forks. A module that
-	// fails, hangs, crashes or starts threads is skipped with a warning. Module code
-	// runs before the worker is locked down and is trusted like this program; nil
+	// fails, hangs, crashes, starts threads or maps shared memory is skipped with a warning.
+	// Module code has the privileges of a worker, which are checked from outside; nil
 	// means none.
 	Preload []string
 	// Roots are the directories that mounts may name, by key. Only the keeper
@@ -56,7 +56,7 @@ type Config struct {
 	// those that the workers of a zygote share. It costs about a millisecond for each worker.
 	OwnNamespaces bool
 	// Epoll allows epoll, which Polars and other libraries in Rust need. Its watches use memory of
-	// the kernel that only a cgroup counts, and count against the limit of the worker's host user.
+	// the kernel, which counts as that of the worker, and count against the limit of its host user.
 	Epoll bool
 	// Log receives events of keepers, zygotes and workers; nil discards.
 	Log *slog.Logger
@@ -69,6 +69,14 @@ type Config struct {
 	// killUnlisted kills a process that makes a system call which is in no list, so
 	// that a test finds calls missing from the lists.
 	killUnlisted bool
+	// withoutCgroups makes a backend as on a host that grants no cgroup, withoutKcmp as on one
+	// that refuses kcmp(2).
+	withoutCgroups, withoutKcmp bool
+	// socketBytes is the capacity of a socket; 0 means that of the host.
+	socketBytes int64
+	// startTimeout bounds the time in which a keeper builds the private root, and a zygote
+	// starts its interpreter; 0 means 30 s.
+	startTimeout time.Duration
 	// importTimeout bounds the import of one module of Preload; 0 means 30 s.
 	importTimeout time.Duration
 }
@@ -86,8 +94,10 @@ func (c Config) withDefaults() Config {
 	if c.ZygoteAge == 0 {
 		c.ZygoteAge = time.Hour
 	}
-	if c.importTimeout == 0 {
-		c.importTimeout = 30 * time.Second
+	for _, timeout := range []*time.Duration{&c.importTimeout, &c.startTimeout} {
+		if *timeout == 0 {
+			*timeout = 30 * time.Second
+		}
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

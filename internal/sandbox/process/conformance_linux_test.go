@@ -35,6 +35,15 @@ func checkReleased(t *testing.T, h *host, descriptors int) {
 	}
 }
 
+// Workers of a zygote with preloaded modules are made in another way: see apart_linux.go.
+func TestConformanceWithPreload(t *testing.T) {
+	h := newHost(t)
+	h.cfg.Preload = []string{"present"}
+	setup := conformance(h)
+	setup.CanDisable = func(string) bool { return false }
+	sandboxtest.Run(t, setup)
+}
+
 func TestAttacksSucceedWithoutLayers(t *testing.T) {
 	longtest.Skip(t)
 	sandboxtest.RunUnprotected(t, conformance(newHost(t)))
@@ -139,7 +148,7 @@ func conformance(h *host) sandboxtest.Setup {
 			}
 			return left(b.(*Backend))
 		},
-		CanDisable: func(layer string) bool { return layer != "user" || TenantUIDs() > 0 },
+		CanDisable: func(layer string) bool { return layer != "user" || tenantUIDs(h.t) > 0 },
 		IsWeak:     func(layer string) bool { return layer == "cgroups" && !granted },
 	}
 }

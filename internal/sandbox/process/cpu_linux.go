@@ -17,7 +17,11 @@ func (w *process) cpuTime() time.Duration {
 	if pid <= 0 {
 		return 0
 	}
-	return time.Duration(sum(descendants(pid, nil), ticksOf)) * (time.Second / clockTicks)
+	var ticks int64
+	for _, p := range descendants(pid, nil) {
+		ticks += ticksOf(p)
+	}
+	return time.Duration(ticks) * (time.Second / clockTicks)
 }
 
 // cpuTime returns the CPU time of all processes that were ever in the group.

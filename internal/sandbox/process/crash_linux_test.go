@@ -97,7 +97,7 @@ func TestKilledDaemonLeavesNothing(t *testing.T) {
 	_, undisturbed := h.start(neighbour, "c", "import time\nprint(1)\ntime.sleep(3)\nresult = 'whole'")
 	h.spec("a")
 	h.spec("b")
-	if TenantUIDs() > 0 { // beDaemon names no uid
+	if tenantUIDs(t) > 0 { // beDaemon names no uid
 		for _, owner := range []string{"a", "b"} {
 			_ = os.Chown(filepath.Join(h.cfg.Roots["workspaces"], owner), FirstUID, FirstUID)
 		}
@@ -240,7 +240,7 @@ func TestKilledWorkerEndsOneExecution(t *testing.T) {
 	x, done := h.start(b, "a", busy)
 	_, other := h.start(b, "b", "import time\nprint(1)\ntime.sleep(1)\nresult = 'whole'")
 	x.w.kill()
-	if out := <-done; out.Status != sandbox.Crashed || !strings.Contains(out.Error, "signal 9") {
+	if out := <-done; out.Status != sandbox.Crashed || !strings.Contains(out.Error, "signal 9") || !strings.Contains(out.Error, "MemoryMax") {
 		t.Errorf("the killed: %+v", out)
 	}
 	if out := <-other; string(out.Result) != `"whole"` {

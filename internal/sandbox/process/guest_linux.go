@@ -24,7 +24,10 @@ type Cgroups struct{ all *cgroups }
 
 // OpenCgroups finds the cgroups that this daemon may create, below a group of that name. There may
 // be none.
-func OpenCgroups(name string) *Cgroups { return &Cgroups{openCgroups(name)} }
+func OpenCgroups(name string) (*Cgroups, error) {
+	all, err := openCgroups(name)
+	return &Cgroups{all}, err
+}
 
 // RemoveCgroups removes the cgroups of a daemon that has died.
 func RemoveCgroups(name string) { removeGroupsOf(name) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -38,7 +39,7 @@ func (e *setupError) Unwrap() error { return e.err }
 
 // startKeeper starts the keeper in new namespaces and waits until it has built the
 // private root.
-func startKeeper(init keeper.Init, ids idMaps, log *slog.Logger) (*keeperHandle, error) {
+func startKeeper(init keeper.Init, ids idMaps, timeout time.Duration, log *slog.Logger) (*keeperHandle, error) {
 	conn, other, err := packetPair()
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func startKeeper(init keeper.Init, ids idMaps, log *slog.Logger) (*keeperHandle,
 		log.Debug("sandbox keeper ended", "error", err)
 		close(k.done)
 	}()
-	if err := k.begin(init); err != nil {
+	if err := k.begin(init, timeout); err != nil {
 		k.close()
 		return nil, err
 	}
@@ -105,9 +106,9 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-func (k *keeperHandle) begin(init keeper.Init) error {
+func (k *keeperHandle) begin(init keeper.Init, timeout time.Duration) error {
 	defer k.conn.SetDeadline(time.Time{})
-	_ = k.conn.SetDeadline(time.Now().Add(startTimeout))
+	_ = k.conn.SetDeadline(time.Now().Add(timeout))
 	if err := send(k.conn, init); err != nil {
 		return &setupError{"namespaces", err}
 	}
@@ -116,14 +117,22 @@ func (k *keeperHandle) begin(init keeper.Init) error {
 		return &setupError{"setup", fmt.Errorf("%w %s", err, k.log)}
 	}
 	if a.Error != "" {
-		return &setupError{a.Step, errors.New(a.Error)}
+		return failedStep(a)
 	}
 	return nil
 }
 
-// startTimeout bounds the time in which a keeper builds the private root, and a zygote
-// starts its interpreter.
-const startTimeout = 30 * time.Second
+// failedStep returns the error of an answer.
+func failedStep(a keeper.Answer) error {
+	err := errors.New(a.Error)
+	switch {
+	case a.Step == "zygote" && a.Errno == unix.EAGAIN:
+		err = &fs.PathError{Op: "fork/exec", Path: keeper.Python, Err: a.Errno}
+	case a.Errno != 0:
+		err = fmt.Errorf("%s: %w", strings.TrimSuffix(a.Error, ": "+a.Errno.Error()), a.Errno)
+	}
+	return &setupError{a.Step, err}
+}
 
 var errKeeperGone = errors.New("the sandbox keeper has ended")
 
@@ -156,7 +165,7 @@ func (k *keeperHandle) request(r keeper.Request, fds ...int) ([]int, error) {
 	}
 	if a.Error != "" {
 		closeAll(out)
-		return nil, &setupError{a.Step, errors.New(a.Error)}
+		return nil, failedStep(a)
 	}
 	return out, nil
 }

@@ -17,77 +17,99 @@ type memoryUse struct {
 	resident int64 // the same with shared memory and files in memory, such as the zygote's snapshot
 	data     int64 // what RLIMIT_DATA counts: writable and private, in use or not
 	size     int64 // what RLIMIT_AS counts
+
+	pid, parent string
+	dir         string // in /proc, of a thread that has not ended
 }
 
 // memoryOf returns the memory of a process; all is zero if it is gone.
 func memoryOf(pid int) memoryUse {
-	field := procStatus(fmt.Sprintf("/proc/%d/status", pid))
+	dir, field := threadOf(pid)
 	private := kilobytes(field["RssAnon"]) + kilobytes(field["VmSwap"]) + kilobytes(field["VmPTE"])
 	return memoryUse{
 		private:  private,
 		resident: private + kilobytes(field["RssShmem"]),
 		data:     kilobytes(field["VmData"]),
 		size:     kilobytes(field["VmSize"]),
+		pid:      strconv.Itoa(pid), parent: field["PPid"], dir: dir,
 	}
 }
 
 // kilobytes parses a value of /proc: "12 kB". It returns 0 for anything else.
 func kilobytes(s string) int64 { return max(0, number(strings.TrimSuffix(s, " kB"))) << 10 }
 
-// memoryOfAll returns the memory of a worker with all its processes, the worker first, and its
-// scratch files. The cheap sum counts shared pages in each process and mapped scratch files
-// twice; the exact one is computed only if the cheap one comes near limit, and only until it
-// exceeds limit. It contains a share of what the worker has inherited of its zygote, which does
+// memorySum is the memory of all processes of a worker.
+type memorySum struct {
+	processes int64 // with scratch files
+	kernel    kernelUse
+}
+
+func (s memorySum) total() int64 { return s.processes + s.kernel.total() }
+
+// memoryOfAll returns the memory of a worker with all its processes, the worker first, its
+// scratch files and the memory of the kernel for them. The cheap sum counts shared pages in each process and mapped scratch files
+// twice; unless exact, the exact one is computed only if the cheap one comes near the limit, and only until it
+// exceeds the limit. It contains a share of what the worker has inherited of its zygote, which does
 // not count.
-func memoryOfAll(pids []int, limit, inherited int64) int64 {
-	files, devices := scratchFiles(pids[0])
-	cheap := files + sum(pids, func(pid int) int64 { return memoryOf(pid).resident })
-	if cheap <= limit/4*3 {
-		return cheap
+func memoryOfAll(uses []memoryUse, inherited int64, kernel *kernelMemory, exact bool) memorySum {
+	limit := kernel.limit
+	var cheap int64
+	for _, u := range uses {
+		cheap += u.resident
+	}
+	files, devices := scratchFiles(uses[0].dir)
+	cheap += files
+	if !exact && cheap <= limit/4*3 {
+		return memorySum{cheap, kernel.of(uses, limit-cheap)}
 	}
 	used := files
-	for _, pid := range pids {
-		if used += exactMemory(pid, devices); used > limit {
+	for _, u := range uses {
+		if u.size == 0 {
+			continue
+		}
+		if used += exactMemory(u.dir, devices); used > limit {
 			break
 		}
 	}
-	return min(used, cheap-inherited)
+	used = min(used, cheap-inherited)
+	return memorySum{used, kernel.of(uses, limit-used)}
 }
 
-func sum(pids []int, of func(int) int64) int64 {
-	var total int64
-	for _, pid := range pids {
-		total += of(pid)
+// memoryOfEach returns the memory of each of some processes.
+func memoryOfEach(pids []int) []memoryUse {
+	uses := make([]memoryUse, len(pids))
+	for i, pid := range pids {
+		uses[i] = memoryOf(pid)
 	}
-	return total
+	return uses
 }
 
-// scratchFiles returns the memory of the files that a worker has written to its mounts of
+// scratchFiles returns the memory of the files that a worker, of a directory in /proc, has written to its mounts of
 // tmpfs, and the devices of those that are not empty, as in /proc/PID/smaps.
-func scratchFiles(pid int) (used int64, devices []string) {
+func scratchFiles(proc string) (used int64, devices []string) {
 	for _, name := range []string{"/tmp", "/dev/shm"} {
-		dir := fmt.Sprintf("/proc/%d/root%s", pid, name)
+		dir := proc + "/root" + name
 		var fs unix.Statfs_t
 		var st unix.Stat_t
-		if unix.Statfs(dir, &fs) != nil || fs.Type != unix.TMPFS_MAGIC || fs.Bfree == fs.Blocks || unix.Stat(dir, &st) != nil {
+		if unix.Statfs(dir, &fs) != nil || fs.Type != unix.TMPFS_MAGIC || fs.Ffree+1 >= fs.Files || unix.Stat(dir, &st) != nil {
 			continue
 		}
-		used += int64(fs.Blocks-fs.Bfree) * int64(fs.Bsize)
+		used += int64(fs.Blocks-fs.Bfree)*int64(fs.Bsize) + int64(fs.Files-fs.Ffree)*scratchBytes
 		devices = append(devices, fmt.Sprintf("%02x:%02x", unix.Major(uint64(st.Dev)), unix.Minor(uint64(st.Dev))))
 	}
 	return used, devices
 }
 
-// exactMemory is like memoryOf(pid).resident, but divides pages by the number of processes that
+// exactMemory is like memoryOf of the process of a directory in /proc, but divides pages by the number of processes that
 // share them and omits pages of files on devices.
-func exactMemory(pid int, devices []string) int64 {
-	used := kilobytes(procStatus(fmt.Sprintf("/proc/%d/status", pid))["VmPTE"])
-	field := procStatus(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+func exactMemory(dir string, devices []string) int64 {
+	used := kilobytes(procStatus(dir + "/status")["VmPTE"])
+	field := procStatus(dir + "/smaps_rollup")
 	for _, name := range []string{"Pss_Anon", "Pss_Shmem", "SwapPss"} {
 		used += kilobytes(field[name])
 	}
 	if len(devices) > 0 {
-		used -= mappedFrom(pid, devices)
+		used -= mappedFrom(dir, devices)
 	}
 	return used
 }
@@ -97,8 +119,8 @@ func exactMemory(pid int, devices []string) int64 {
 const mostMappings = 16 << 20
 
 // mappedFrom returns the pages of files on devices that a process has mapped and not copied.
-func mappedFrom(pid int, devices []string) int64 {
-	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/smaps")
+func mappedFrom(dir string, devices []string) int64 {
+	f, err := os.Open(dir + "/smaps")
 	if err != nil {
 		return 0
 	}

@@ -50,20 +50,24 @@ func allowance(free, limit int64) int64 {
 }
 
 type memoryUsage struct {
-	peak int64
-	over bool
+	peak   int64
+	kernel kernelUse // at the last measurement
+	over   bool
 }
 
 type memoryWatch struct {
-	done  chan struct{}
-	wg    sync.WaitGroup
-	used  memoryUsage
-	blind int // measurements that have failed in a row
+	done   chan struct{}
+	wg     sync.WaitGroup
+	used   memoryUsage
+	blind  int // measurements that have failed in a row
+	kernel kernelMemory
+
+	unproved int // measurements above the limit in a row that a second one did not confirm
 }
 
 // watch starts watching the memory of w.
 func (b *Backend) watch(w *process, limits sandbox.Limits) *memoryWatch {
-	m := &memoryWatch{done: make(chan struct{})}
+	m := &memoryWatch{done: make(chan struct{}), kernel: b.newKernelMemory(limits)}
 	kills := w.group == nil && !contains(b.cfg.Disabled, "cgroups")
 	if !kills && contains(b.cfg.Disabled, "rlimits") {
 		return m
@@ -119,10 +123,16 @@ func (m *memoryWatch) check(w *process, limit int64, kills bool) (free int64) {
 		if len(pids) > fewProcesses {
 			yieldProcessors(pids)
 		}
-		used := memoryOfAll(pids, limit, w.inherited.resident)
-		m.used.peak = max(m.used.peak, used)
-		m.used.over = used > limit
-		free = min(free, limit-used)
+		sum := memoryOfAll(memoryOfEach(pids), w.inherited.resident, &m.kernel, false)
+		if sum.total() <= limit {
+			m.unproved = 0
+		} else {
+			sum = m.confirm(w, pids, sum, limit)
+		}
+		m.used.peak = max(m.used.peak, sum.total())
+		m.used.kernel = sum.kernel
+		m.used.over = sum.total() > limit
+		free = min(free, limit-sum.total())
 	}
 	w.limitData(pid, own.data, allowance(free, limit))
 	return free

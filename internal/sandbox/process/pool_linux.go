@@ -30,6 +30,8 @@ type pool struct {
 	idle        []*process            // unbound
 	ready       map[string][]*process // bound, by spec
 	recent      []recentSpec          // most recent last
+	specs       int                   // most of them
+	crowded     time.Time             // when a recent spec was last forgotten for another
 	waiting     int                   // pending Opens
 	filling     map[string]int        // active refills, by spec; "" means unbound
 	refillTimer *time.Timer           // starts the next refill
@@ -37,24 +39,40 @@ type pool struct {
 }
 
 type recentSpec struct {
-	key  string
-	spec sandbox.Spec
-	used time.Time
+	key   string
+	spec  sandbox.Spec
+	used  time.Time
+	again bool // used twice within soon
 }
 
-// maxRecentSpecs is the number of specs with workers bound in advance, and recentFor
-// how long they are kept after the last use.
+// maxRecentSpecs is the largest number of specs with workers bound in advance, and recentFor
+// how long they are kept after the last use. While more specs are in use, only those that
+// are used again soon have some: the workers of others would be discarded unused. A worker
+// takes up to descriptorsPerWorker of the daemon: two pipes, a pidfd, and the files of
+// cgroups, of which some are kept for the next.
 const (
-	maxRecentSpecs = 16
-	recentFor      = 2 * time.Minute
+	maxRecentSpecs       = 16
+	recentFor            = 2 * time.Minute
+	soon                 = 300 * time.Millisecond
+	descriptorsPerWorker = 12
 )
+
+// recentSpecs returns the number of specs with workers bound in advance. These take at most a
+// quarter of the descriptors, so that connections and databases find some.
+func recentSpecs(workers int) int {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return maxRecentSpecs
+	}
+	return int(min(maxRecentSpecs, max(1, l.Cur/4/uint64(workers*descriptorsPerWorker))))
+}
 
 // refillAfter delays refills after a start, since most code ends within that time.
 // Closing a sandbox starts them at once.
 const refillAfter = 20 * time.Millisecond
 
 func newPool(b *Backend) *pool {
-	p := &pool{b: b, ready: map[string][]*process{}, filling: map[string]int{}}
+	p := &pool{b: b, specs: recentSpecs(b.cfg.BoundWorkers), ready: map[string][]*process{}, filling: map[string]int{}}
 	p.refillTimer = time.AfterFunc(time.Hour, p.refill)
 	return p
 }
@@ -142,8 +160,11 @@ func (p *pool) bindWithin(ctx context.Context, w *process, spec sandbox.Spec) (*
 	}
 }
 
-// late returns the error of a sandbox that took too long to open.
+// late returns the error of a sandbox that took too long to open, or for which something was short.
 func late(cause error) error {
+	if _, ok := errors.AsType[*fault.Error](cause); ok {
+		return cause
+	}
 	return fault.Wrap(fault.Unavailable, cause, "no sandbox opened in time").
 		WithHint("run it again in a moment; if that does not help, run `sandpiper doctor`")
 }
@@ -188,9 +209,16 @@ func (p *pool) drop(key string) {
 }
 
 func (p *pool) remember(key string, spec sandbox.Spec) {
-	p.recent = slices.DeleteFunc(p.recent, func(r recentSpec) bool { return r.key == key })
-	p.recent = append(p.recent, recentSpec{key, spec, time.Now()})
-	for len(p.recent) > maxRecentSpecs || len(p.recent) > 0 && time.Since(p.recent[0].used) > recentFor {
+	now := recentSpec{key: key, spec: spec, used: time.Now()}
+	if i := slices.IndexFunc(p.recent, func(r recentSpec) bool { return r.key == key }); i >= 0 {
+		now.again = time.Since(p.recent[i].used) < soon
+		p.recent = slices.Delete(p.recent, i, i+1)
+	}
+	p.recent = append(p.recent, now)
+	for len(p.recent) > 0 && (len(p.recent) > p.specs || time.Since(p.recent[0].used) > recentFor) {
+		if len(p.recent) > p.specs {
+			p.crowded = time.Now()
+		}
 		p.forget(p.recent[0].key)
 		p.recent = p.recent[1:]
 	}
@@ -254,8 +282,9 @@ func (p *pool) nextRefill() (spec sandbox.Spec, key string, more bool) {
 	if p.closed || p.waiting > 0 || int(p.b.running.Load()) >= runtime.GOMAXPROCS(0) {
 		return spec, "", false
 	}
+	crowded := time.Since(p.crowded) < recentFor
 	for i := len(p.recent) - 1; i >= 0; i-- {
-		if r := p.recent[i]; len(p.ready[r.key])+p.filling[r.key] < p.b.cfg.BoundWorkers {
+		if r := p.recent[i]; (r.again || !crowded) && len(p.ready[r.key])+p.filling[r.key] < p.b.cfg.BoundWorkers {
 			return r.spec, r.key, true
 		}
 	}

@@ -195,7 +195,7 @@ func (p *probeResult) network() sandbox.Layer {
 }
 
 func (p *probeResult) rlimits() sandbox.Layer {
-	ok := p.in.Limits["AS"] > 0 && p.in.Limits["DATA"] > 0 && p.in.Limits["NOFILE"] == int64(p.limits.OpenFiles) &&
+	ok := p.in.Limits["AS"] > 0 && p.in.Limits["DATA"] > 0 && p.in.Limits["NOFILE"] > 0 && p.in.Limits["NOFILE"] <= int64(p.limits.OpenFiles) &&
 		p.in.Memory == "MemoryError" && p.in.Processes < p.limits.Processes
 	return sandbox.Tested("limits", ok, "allocating above %d MB: %s; %d of %d processes could be forked", p.limits.MemoryBytes>>20, sandbox.Attempted(p.in.Memory),
 		p.in.Processes, p.limits.Processes)
@@ -211,6 +211,10 @@ func (p *probeResult) memory() sandbox.Layer {
 		l.State = "soft"
 	}
 	l.Remedy = "start sandpiper where cgroups are delegated: systemd-run --user --scope -p Delegate=yes sandpiper …, or as root"
+	if size := p.b.socketBytes; size > 2*usualSocketBytes {
+		l.Detail += fmt.Sprintf("; each socket of code counts as %d KB, since it can hold net.core.wmem_default", size>>10)
+		l.Remedy += "; without a cgroup, lower net.core.wmem_default (sysctl), or code with few sockets reaches its memory limit"
+	}
 	return l
 }
 
@@ -224,7 +228,7 @@ func (p *probeResult) processors() sandbox.Layer {
 
 func (p *probeResult) uid() sandbox.Layer {
 	if p.b.ids.tenants > 0 {
-		return sandbox.Tested("own uid", true, "each tenant has its own host uid, from %d", FirstHostUID())
+		return sandbox.Tested("own uid", true, "each tenant has its own host uid, from %d", p.b.ids.outside)
 	}
 	return sandbox.Layer{Name: "own uid", State: "soft", Detail: "all tenants share the daemon's host uid; namespaces isolate them",
 		Remedy: "set sandbox.subordinate_uids: true if /etc/subuid grants ids to this user, or run as root"}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -35,6 +36,8 @@ type Backend struct {
 	quotas    *quota.Watch // nil if there are none
 	integrity Integrity
 
+	socketBytes int64 // that a socket can hold
+
 	mu     sync.Mutex
 	keeper *keeperHandle
 	zygote *zygote
@@ -47,7 +50,12 @@ type Backend struct {
 // lacks or denies a required kernel feature.
 func New(cfg Config) (*Backend, error) {
 	cfg = cfg.withDefaults()
-	b := &Backend{cfg: cfg, ids: hostIDs(), landlock: landlockABI(), programs: programs(cfg.Libraries), unfit: map[string]string{}, integrity: Integrity{Check: cfg.Intact}}
+	ids, err := hostIDs()
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	b := &Backend{cfg: cfg, ids: ids, landlock: landlockABI(), programs: programs(cfg.Libraries), unfit: map[string]string{}, integrity: Integrity{Check: cfg.Intact}}
+	b.socketBytes = cmp.Or(cfg.socketBytes, hostSocketBytes())
 	b.pool, b.shares = newPool(b), newShares(b)
 	if cfg.Usage != nil && !contains(cfg.Disabled, "disk") {
 		b.quotas = quota.New(quota.Config{Usage: cfg.Usage, Reserve: cfg.Reserve, Log: cfg.Log})
@@ -57,8 +65,13 @@ func New(cfg Config) (*Backend, error) {
 		return nil, err
 	}
 	b.groups = &cgroups{why: "disabled"}
-	if !contains(cfg.Disabled, "cgroups") {
-		b.groups = openCgroups(name)
+	if cfg.withoutCgroups {
+		b.groups.why = "none granted"
+	} else if !contains(cfg.Disabled, "cgroups") {
+		if b.groups, err = openCgroups(name); err != nil {
+			b.Close()
+			return nil, err
+		}
 	}
 	if _, err := b.currentZygote(); err != nil {
 		b.Close()
@@ -138,17 +151,17 @@ func (b *Backend) startZygote() (*zygote, error) {
 		b.keeper = nil
 	}
 	if b.keeper == nil {
-		k, err := startKeeper(b.keeperInit(), b.ids, b.cfg.Log)
+		k, err := startKeeper(b.keeperInit(), b.ids, b.cfg.startTimeout, b.cfg.Log)
 		if err != nil {
 			return nil, err
 		}
 		b.keeper = k
 	}
-	z, err := startZygote(b.keeper, b.zygoteInit(), b.cfg.importTimeout, b.cfg.Log)
+	z, err := startZygote(b)
 	for bad, ok := errors.AsType[*preloadError](err); ok; bad, ok = errors.AsType[*preloadError](err) {
 		b.cfg.Log.Warn("skipping a module of sandbox.preload; code can still import it", "module", bad.module, "why", bad.why)
 		b.unfit[bad.module] = bad.why
-		z, err = startZygote(b.keeper, b.zygoteInit(), b.cfg.importTimeout, b.cfg.Log)
+		z, err = startZygote(b)
 	}
 	if errors.Is(err, errKeeperGone) {
 		b.keeper.close()
@@ -177,7 +190,7 @@ func (b *Backend) zygoteInit() zygoteInit {
 	init := zygoteInit{
 		Disabled: append([]string{}, b.cfg.Disabled...), UID: b.ids.zygote, TmpBytes: tmpBytes(b.cfg.Defaults.MemoryBytes), Own: b.cfg.OwnNamespaces,
 		FilterFirst:  encode(filter(b.withEpoll(bindingRules()))),
-		FilterSecond: encode(filter(lockdownRules(b.withEpoll(b.workerRules())))),
+		FilterSecond: encode(filter(lockdownRules(bindingRules(), b.withEpoll(b.workerRules())))),
 	}
 	if b.landlock == 0 && !contains(init.Disabled, "landlock") {
 		init.Disabled = append(init.Disabled, "landlock")
@@ -196,10 +209,14 @@ func (b *Backend) zygoteInit() zygoteInit {
 }
 
 func (b *Backend) workerRules() map[int]rule {
+	rules := workerRules()
 	if b.cfg.killUnlisted {
-		return killUnlistedRules()
+		rules = killUnlistedRules()
 	}
-	return workerRules()
+	if b.groups.version == 0 && !contains(b.cfg.Disabled, "cgroups") {
+		uncountedRules(rules)
+	}
+	return rules
 }
 
 // withEpoll allows epoll in rules, if the configuration does.
@@ -290,6 +307,9 @@ func (b *Backend) Close() error {
 
 // unavailable converts an error of the host to fault.Unavailable with a remedy.
 func unavailable(err error) error {
+	if fault.Inconclusive(err) { // another time it may allow the sandbox
+		return late(err)
+	}
 	if fault.KindOf(err) != fault.Internal {
 		return err
 	}

@@ -80,13 +80,22 @@ func (h *host) spec(owner string) sandbox.Spec {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		h.t.Fatal(err)
 	}
-	if TenantUIDs() > 0 {
+	if tenantUIDs(h.t) > 0 {
 		s.UID = FirstUID + int(owner[0])
 		if err := os.Chown(dir, s.UID, s.UID); err != nil {
 			h.t.Fatal(err)
 		}
 	}
 	return s
+}
+
+func tenantUIDs(t testing.TB) int {
+	t.Helper()
+	ids, err := TenantUIDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ids
 }
 
 // run opens a sandbox for spec and runs code in it.

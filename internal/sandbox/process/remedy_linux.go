@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
@@ -57,6 +58,8 @@ func (f hostFacts) remedy(err error) (layer, remedy string) {
 	denied := errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) ||
 		strings.Contains(err.Error(), "operation not permitted") || strings.Contains(err.Error(), "permission denied")
 	switch {
+	case fault.Inconclusive(err):
+		return "start", "the machine is busy, or something is short, at the moment: run the code again, then `sandpiper doctor` (" + err.Error() + ")"
 	case step == "namespaces" && errors.Is(err, unix.ENOSPC), f.maxUserNamespaces == "0":
 		return "user namespace", "allow user namespaces: sysctl -w user.max_user_namespaces=15000 (now " + orUnknown(f.maxUserNamespaces) +
 			"; Red Hat hosts may set it to 0), and keep it in /etc/sysctl.d/"

@@ -73,7 +73,8 @@ func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sa
 	out.Usage.Wall = time.Since(started)
 	out.Usage.MemoryPeak = max(x.w.group.peakBytes(), soft.peak)
 	if out.Usage.MemoryPeak == 0 && out.Limit == sandbox.LimitMemory { // before the first measurement
-		out.Usage.MemoryPeak = memoryOfAll(descendants(x.w.hostPID(), nil), x.limits.MemoryBytes, x.w.inherited.resident)
+		kernel := x.b.newKernelMemory(x.limits)
+		out.Usage.MemoryPeak = memoryOfAll(memoryOfEach(descendants(x.w.hostPID(), nil)), x.w.inherited.resident, &kernel, false).total()
 	}
 	if diskLimit != "" {
 		x.dead = true
@@ -118,11 +119,17 @@ func (x *box) explain(out sandbox.Outcome, soft memoryUsage) sandbox.Outcome {
 		out.Usage.CPU = max(out.Usage.CPU, time.Duration(exit.CPU*float64(time.Second)))
 	}
 	switch {
-	case soft.over || x.w.group.killed():
-		return OverMemory(out, x.limits)
-	case exit == nil: // its zygote died first
-		out.Error = "The Python process died"
+	case !soft.over && x.w.group.killed() && out.Usage.MemoryPeak > 0 && out.Usage.MemoryPeak < x.limits.MemoryBytes*9/10:
+		out.Error = fmt.Sprintf("The kernel ended the execution at %d MB of its %d MB: %s", out.Usage.MemoryPeak>>20, x.limits.MemoryBytes>>20, noMemoryLeft)
 		return out
+	case soft.over || x.w.group.killed():
+		return withKernelUse(OverMemory(out, x.limits), soft.kernel, x.limits)
+	case exit == nil: // its zygote died first
+		out.Error = "the process that it was forked from ended before"
+		return out
+	case syscall.WaitStatus(exit.Status).Signal() == syscall.SIGBUS && exit.RSS<<10 >= tmpBytes(x.limits.MemoryBytes):
+		out.Usage.MemoryPeak = max(out.Usage.MemoryPeak, exit.RSS<<10)
+		return out.Over(sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached: /dev/shm, which shared memory uses, has half of it and is full", x.limits.MemoryBytes>>20))
 	}
 	return ExplainExit(out, syscall.WaitStatus(exit.Status), out.Usage.CPU, x.limits)
 }
@@ -134,13 +141,21 @@ func ExplainExit(out sandbox.Outcome, status syscall.WaitStatus, cpu time.Durati
 		return OverMemory(out, limits)
 	case isCPULimit(status, cpu, limits.CPU):
 		return out.Over(sandbox.LimitCPU, fmt.Sprintf("CPU time limit of %s reached: the execution was ended", limits.CPU))
+	case status.Signal() == syscall.SIGBUS:
+		out.Error = "The Python process used a page that a mapped file does not have: the file was truncated, or its directory /dev/shm or /tmp, which has half of memory_mb, is full"
 	case status.Signaled():
 		out.Error = fmt.Sprintf("The Python process was killed by signal %d (%s)", int(status.Signal()), status.Signal())
+		if status.Signal() == syscall.SIGKILL {
+			out.Error += ": perhaps " + noMemoryLeft
+		}
 	case status.Exited():
 		out.Error = fmt.Sprintf("The Python process exited with status %d before the code was done (os._exit, or a closed channel)", status.ExitStatus())
 	}
 	return out
 }
+
+// noMemoryLeft is the cause of death of a worker below its limit.
+const noMemoryLeft = "the machine, or the service of Sandpiper (MemoryMax), has no free memory; try again in a moment"
 
 // failedAllocation matches what programs in Rust and C++ write before they abort because an allocation failed.
 var failedAllocation = regexp.MustCompile(`memory allocation of \d+ bytes failed|std::bad_alloc`)
@@ -149,6 +164,14 @@ var failedAllocation = regexp.MustCompile(`memory allocation of \d+ bytes failed
 func OverMemory(out sandbox.Outcome, limits sandbox.Limits) sandbox.Outcome {
 	return out.Over(sandbox.LimitMemory, fmt.Sprintf("Memory limit of %d MB reached by all processes together (%d MB in use): "+
 		"the execution was ended. Process the data in smaller pieces or raise memory_mb", limits.MemoryBytes>>20, out.Usage.MemoryPeak>>20))
+}
+
+// withKernelUse adds to the error of out what was counted for the kernel, if that is a large part of the limit.
+func withKernelUse(out sandbox.Outcome, kernel kernelUse, limits sandbox.Limits) sandbox.Outcome {
+	if kernel.total() > limits.MemoryBytes/4 {
+		out.Error += fmt.Sprintf(". Of the memory in use, %d MB are what the kernel may need: %s", kernel.total()>>20, kernel)
+	}
+	return out
 }
 
 // isCPULimit reports whether the CPU limit ended a worker. The kernel measures the

@@ -47,6 +47,8 @@ type condition struct {
 const namespaceFlags = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWTIME
 
+const threadTable = unix.CLONE_THREAD | unix.CLONE_FILES
+
 // setID are the set-user-id and set-group-id bits of a file mode.
 const setID = 0o6000
 
@@ -130,10 +132,10 @@ func bindingRules() map[int]rule {
 }
 
 // lockdownRules is the filter that a locked-down worker loads in addition to that of
-// bindingRules. The kernel applies the stricter verdict of the two, so together they
+// binding. The kernel applies the stricter verdict of the two, so together they
 // enforce worker. A short filter matters, since each worker has to load it.
-func lockdownRules(worker map[int]rule) map[int]rule {
-	binding, rules := bindingRules(), map[int]rule{}
+func lockdownRules(binding, worker map[int]rule) map[int]rule {
+	rules := map[int]rule{}
 	for nr := range numbersEnd {
 		r := ruleFor(worker, nr)
 		if same := ruleFor(binding, nr); r.otherwise == same.otherwise && slices.Equal(r.when, same.when) {
@@ -191,7 +193,11 @@ const (
 
 // checked are the allowed calls whose verdict depends on arguments, on every architecture.
 var checked = map[int]rule{
-	unix.SYS_CLONE: {when: []condition{{arg: 0, mask: namespaceFlags, value: 0, then: allow}}, otherwise: refuse},
+	// All threads of a process, and no other process, have its table of descriptors: the memory watch counts one.
+	unix.SYS_CLONE: {when: []condition{
+		{arg: 0, mask: namespaceFlags | threadTable, value: threadTable, then: allow},
+		{arg: 0, mask: namespaceFlags | threadTable, value: 0, then: allow},
+	}, otherwise: refuse},
 
 	unix.SYS_SOCKETPAIR: oneOf(0, refuse, unix.AF_UNIX),
 	// Options that describe the socket itself. Others describe the peer, which is

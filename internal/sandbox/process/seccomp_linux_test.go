@@ -18,7 +18,7 @@ type machine []*bpf.VM
 // lockedDown returns the filters of a locked-down worker, in the order of their loading.
 func lockedDown(t *testing.T, worker map[int]rule) machine {
 	t.Helper()
-	return machine{load32(t, filter(keeperRules())), load32(t, filter(bindingRules())), load32(t, filter(lockdownRules(worker)))}
+	return machine{load32(t, filter(keeperRules())), load32(t, filter(bindingRules())), load32(t, filter(lockdownRules(bindingRules(), worker)))}
 }
 
 func load32(t *testing.T, program []byte) *bpf.VM {
@@ -166,7 +166,9 @@ func TestFilterChecksArguments(t *testing.T) {
 		args []uint64
 		want verdict
 	}{
-		{"thread", unix.SYS_CLONE, []uint64{unix.CLONE_VM | unix.CLONE_THREAD}, allow},
+		{"thread", unix.SYS_CLONE, []uint64{unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_FILES}, allow},
+		{"thread with descriptors of its own", unix.SYS_CLONE, []uint64{unix.CLONE_VM | unix.CLONE_THREAD}, refuse},
+		{"process that shares descriptors", unix.SYS_CLONE, []uint64{unix.CLONE_FILES | uint64(unix.SIGCHLD)}, refuse},
 		{"clone with a user namespace", unix.SYS_CLONE, []uint64{unix.CLONE_NEWUSER}, refuse},
 		{"clone with a mount namespace among others", unix.SYS_CLONE, []uint64{unix.CLONE_NEWNS | uint64(unix.SIGCHLD)}, refuse},
 		{"clone with a time namespace", unix.SYS_CLONE, []uint64{unix.CLONE_NEWTIME}, refuse},
@@ -216,7 +218,7 @@ func TestFilterChecksArguments(t *testing.T) {
 }
 
 func TestFilterIsShallow(t *testing.T) {
-	for name, program := range map[string][]byte{"binding": filter(bindingRules()), "lockdown": filter(lockdownRules(workerRules()))} {
+	for name, program := range map[string][]byte{"binding": filter(bindingRules()), "lockdown": filter(lockdownRules(bindingRules(), workerRules()))} {
 		n, most := len(program)/8, map[string]int{"binding": 700, "lockdown": 120}[name]
 		t.Logf("%s: %d instructions", name, n)
 		if n > most {

@@ -11,13 +11,28 @@ import (
 
 // TenantUID returns the id of a tenant in the namespaces of NewNamespaces; uid is that of its
 // spec. It fails for a uid that this process cannot change to.
-func TenantUID(uid int) (int, error) { return hostIDs().tenant(uid) }
+func TenantUID(uid int) (int, error) {
+	ids, err := hostIDs()
+	if err != nil {
+		return 0, err
+	}
+	return ids.tenant(uid)
+}
 
 // NobodyUID returns the id in those namespaces of a process that handles no file of a tenant.
-func NobodyUID() int { return hostIDs().zygote }
+func NobodyUID() (int, error) {
+	ids, err := hostIDs()
+	return ids.zygote, err
+}
 
 // NewNamespaces returns the attributes of a process that is root and pid 1 in namespaces of its own.
-func NewNamespaces() *syscall.SysProcAttr { return keeperAttr(nil, hostIDs()) }
+func NewNamespaces() (*syscall.SysProcAttr, error) {
+	ids, err := hostIDs()
+	if err != nil {
+		return nil, err
+	}
+	return keeperAttr(nil, ids), nil
+}
 
 // ZygoteInit is the first message to a zygote, and WorkerHeader the message that binds a worker.
 type (
@@ -27,11 +42,12 @@ type (
 
 // NewZygoteInit returns the message for a zygote whose workers have the uids of TenantUID, with all
 // layers of isolation; memory is the limit that workers have by default.
-func NewZygoteInit(memory int64) ZygoteInit {
+func NewZygoteInit(memory int64) (ZygoteInit, error) {
+	uid, err := NobodyUID()
 	return ZygoteInit{
-		Disabled: []string{}, Unmount: []string{}, Preload: []string{}, UID: hostIDs().zygote, TmpBytes: tmpBytes(memory),
-		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(lockdownRules(workerRules()))),
-	}
+		Disabled: []string{}, Unmount: []string{}, Preload: []string{}, UID: uid, TmpBytes: tmpBytes(memory),
+		FilterFirst: encode(filter(bindingRules())), FilterSecond: encode(filter(lockdownRules(bindingRules(), workerRules()))),
+	}, err
 }
 
 // Programs returns what code may execute, as paths inside.

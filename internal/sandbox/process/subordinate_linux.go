@@ -29,7 +29,10 @@ func EnterSubordinate() error {
 	}
 	args := []string{"--map-root-user"}
 	for _, of := range []struct{ option, file string }{{"--map-users", "/etc/subuid"}, {"--map-groups", "/etc/subgid"}} {
-		b, _ := os.ReadFile(of.file)
+		b, err := os.ReadFile(of.file)
+		if fault.Inconclusive(err) {
+			return fault.Wrap(fault.Unavailable, err, "sandbox.subordinate_uids: %s cannot be read", of.file)
+		}
 		r := largestRange(string(b), names)
 		if r.count < 2 {
 			return fault.New(fault.Unavailable, "sandbox.subordinate_uids: %s grants no ids to user %s", of.file, names[len(names)-1]).

@@ -14,7 +14,7 @@ import (
 const FirstUID = 200_000
 
 // TenantUIDs returns 0.
-func TenantUIDs() int { return 0 }
+func TenantUIDs() (int, error) { return 0, nil }
 
 // EnterSubordinate always fails.
 func EnterSubordinate() error {

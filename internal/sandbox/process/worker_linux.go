@@ -160,13 +160,14 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	h.Landlock = w.b.landlock
 	h.RLimits.Data = [2]int64{w.softData(w.inherited.data, allowance(l.MemoryBytes, l.MemoryBytes)), w.hardData}
 	h.RLimits.AS += w.inherited.size
-	h.UID, _ = w.b.ids.tenant(spec.UID) // Open has checked it
+	uid, _ := w.b.ids.tenant(spec.UID) // Open has checked it
+	h.UID = uid
 	if l.MemoryBytes == w.b.cfg.Defaults.MemoryBytes {
 		h.TmpBytes = 0 // the zygote mounted it with this size
 	}
 	var mounts []keeper.Mount
 	for _, m := range spec.Mounts {
-		mounts = append(mounts, keeper.Mount{Root: m.Root, Name: m.Name, ReadOnly: m.ReadOnly})
+		mounts = append(mounts, keeper.Mount{Root: m.Root, Name: m.Name, Target: m.Target, ReadOnly: m.ReadOnly})
 		h.Mount(m.Target)
 	}
 	if err := w.b.groups.limit(w.group, l.MemoryBytes, l.Processes); err != nil {
@@ -176,7 +177,17 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	if k == nil {
 		return errKeeperGone
 	}
-	fds, err := k.bind(mounts)
+	var fds []int
+	var err error
+	if w.zygote.key == nil {
+		fds, err = k.bind(mounts)
+	} else {
+		h.Mounts, h.TmpBytes = []headerMount{}, 0
+		if h.UID != 0 {
+			h.UID = insideUID
+		}
+		err = k.place(w.pidfd, w.hostPID(), uid, tmpBytes(l.MemoryBytes), mounts)
+	}
 	if err != nil {
 		return err
 	}
@@ -195,6 +206,11 @@ func (w *process) bind(ctx context.Context, spec sandbox.Spec) error {
 	}
 	if err := w.awaitLockdown(); err != nil {
 		return fmt.Errorf("locking down a worker: %w: %s", err, w.readStderr())
+	}
+	if len(w.b.cfg.Preload) > 0 {
+		if err := checkLockdown(w.hostPID(), uid, h.RLimits, w.b.cfg.Disabled); err != nil {
+			return fmt.Errorf("a worker is not locked down, which a module of sandbox.preload may have prevented: %w", err)
+		}
 	}
 	w.b.groups.start(w.group)
 	if err := w.channel.SetDeadline(time.Time{}); err != nil {

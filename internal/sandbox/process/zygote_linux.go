@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -30,19 +31,23 @@ type zygoteInit struct {
 	FilterSecond string   `json:"filter_second"`
 	Packages     string   `json:"packages"` // mount point, or ""
 	Preload      []string `json:"preload"`
+	Apart        int      `json:"apart"` // flags of the namespaces of a worker; not 0: lock down before the first import
+	Landlock     int      `json:"landlock"`
+	Programs     []string `json:"programs"` // that code may execute; for apart
 }
 
 type zygoteRequest struct {
-	ID    uint64 `json:"id"`
-	Ahead bool   `json:"ahead"`
+	ID    uint64      `json:"id"`
+	Ahead bool        `json:"ahead"`
+	Key   *unshareKey `json:"key,omitempty"`
 }
 
 type zygoteAnswer struct {
-	Op     string  `json:"op"`   // preloading, failed, ready, settled, forked, exit
+	Op     string  `json:"op"`   // preloading, failed, ready, settled, forked, refused, exit
 	Name   string  `json:"name"` // of a module, for preloading and failed
 	Why    string  `json:"why"`  // for failed
 	ID     uint64  `json:"id"`
-	Status int     `json:"status"` // wait status, for exit
+	Status int     `json:"status"` // wait status, for exit; the number of the error, for refused
 	CPU    float64 `json:"cpu"`    // seconds, for exit
 	RSS    int64   `json:"rss"`    // peak KiB of one process, for exit
 }
@@ -53,6 +58,7 @@ type zygote struct {
 	pidfd   int
 	log     *tail
 	born    time.Time
+	key     *unshareKey   // not nil: it has preloaded modules; see apart_linux.go
 	settled chan struct{} // closed when the zygote is ready to fork in advance
 	ended   chan struct{} // closed when the zygote no longer answers
 
@@ -62,13 +68,20 @@ type zygote struct {
 
 	mu      sync.Mutex
 	next    uint64
-	forking map[uint64]chan int           // waits for the pidfd
+	forking map[uint64]chan int           // waits for the pidfd, or a negative error number
 	exits   map[uint64]chan *zygoteAnswer // buffered; nil or closed means unknown
 	forked  int
 	closing bool // by close
 }
 
-func startZygote(k *keeperHandle, init zygoteInit, importTimeout time.Duration, log *slog.Logger) (*zygote, error) {
+func startZygote(b *Backend) (*zygote, error) {
+	init, log := b.zygoteInit(), b.cfg.Log
+	var program []byte
+	var key *unshareKey
+	if len(init.Preload) > 0 && len(b.cfg.Disabled) == 0 {
+		p, k := init.confine(b)
+		program, key = p, &k
+	}
 	conn, other, err := packetPair()
 	if err != nil {
 		return nil, err
@@ -79,7 +92,7 @@ func startZygote(k *keeperHandle, init zygoteInit, importTimeout time.Duration, 
 		other.Close()
 		return nil, err
 	}
-	fds, err := k.request(keeper.Request{Op: "zygote"}, int(other.Fd()), int(w.Fd()))
+	fds, err := b.keeper.request(keeper.Request{Op: "zygote", Apart: key != nil}, int(other.Fd()), int(w.Fd()))
 	other.Close()
 	w.Close()
 	if err == nil && len(fds) != 1 {
@@ -92,7 +105,7 @@ func startZygote(k *keeperHandle, init zygoteInit, importTimeout time.Duration, 
 		return nil, err
 	}
 	z := &zygote{
-		conn: conn, pidfd: fds[0], log: &tail{}, born: time.Now(), settled: make(chan struct{}), ended: make(chan struct{}),
+		conn: conn, pidfd: fds[0], key: key, log: &tail{}, born: time.Now(), settled: make(chan struct{}), ended: make(chan struct{}),
 		forking: map[uint64]chan int{}, exits: map[uint64]chan *zygoteAnswer{}, timeout: answerTimeout,
 	}
 	if err := raiseOOMScore(z.pidfd); err != nil {
@@ -100,7 +113,7 @@ func startZygote(k *keeperHandle, init zygoteInit, importTimeout time.Duration, 
 	}
 	logged := make(chan struct{})
 	go func() { defer close(logged); _, _ = r.WriteTo(z.log); r.Close() }()
-	if err := z.begin(init, importTimeout); err != nil {
+	if err := z.begin(init, program, b.cfg.startTimeout, b.cfg.importTimeout); err != nil {
 		conn.Close()
 		_ = unix.PidfdSendSignal(z.pidfd, unix.SIGKILL, nil, 0) // an import may hang
 		unix.Close(z.pidfd)
@@ -136,9 +149,18 @@ func raiseOOMScore(pidfd int) error {
 	return os.WriteFile(name, []byte(strconv.Itoa(oomScoreAdj)), 0)
 }
 
-// begin waits until the zygote can fork; importTimeout bounds the import of each module.
-func (z *zygote) begin(init zygoteInit, importTimeout time.Duration) error {
+// begin waits until the zygote can fork; importTimeout bounds the import of each module, and program is
+// the filter of a zygote with a key.
+func (z *zygote) begin(init zygoteInit, program []byte, startTimeout, importTimeout time.Duration) error {
 	files := z.snapshotFiles()
+	if z.key != nil {
+		fd, err := pipeOf(program)
+		if err != nil {
+			closeAll(files)
+			return err
+		}
+		files = append(files, fd) // the last one
+	}
 	err := send(z.conn, init, files...)
 	closeAll(files)
 	if err != nil {
@@ -154,6 +176,8 @@ func (z *zygote) begin(init zygoteInit, importTimeout time.Duration) error {
 			return &preloadError{module, fmt.Sprintf("its import took longer than %s", importTimeout)}
 		case err != nil && module != "":
 			return &preloadError{module, "its import ended the interpreter"}
+		case err == nil && a.Op != "failed" && module != "" && leftBy(pidOf(z.pidfd)) != "":
+			return &preloadError{module, leftBy(pidOf(z.pidfd))}
 		case err != nil:
 			return err
 		case a.Op == "ready":
@@ -164,6 +188,9 @@ func (z *zygote) begin(init zygoteInit, importTimeout time.Duration) error {
 			return errors.New("unexpected answer " + a.Op)
 		}
 		module = a.Name
+		if z.key != nil {
+			_, _ = z.conn.Write([]byte{0}) // the zygote waits before the import
+		}
 		_ = z.conn.SetReadDeadline(time.Now().Add(importTimeout))
 	}
 }
@@ -223,7 +250,13 @@ func (z *zygote) deliver(a zygoteAnswer, fds []int) {
 				ch <- fds[0]
 				return
 			}
-			ch <- -1 // the worker ends with its channel
+			ch <- -int(unix.EMFILE) // the worker ends with its channel
+		}
+	case "refused":
+		if ch := z.forking[a.ID]; ch != nil {
+			delete(z.forking, a.ID)
+			delete(z.exits, a.ID)
+			ch <- -a.Status
 		}
 	case "exit":
 		if ch := z.exits[a.ID]; ch != nil {
@@ -296,7 +329,7 @@ func (z *zygote) fork(fds []int, ahead bool) (pidfd int, exit <-chan *zygoteAnsw
 	z.forked++
 	timeout := z.timeout
 	_ = z.conn.SetWriteDeadline(time.Now().Add(timeout))
-	err = send(z.conn, zygoteRequest{ID: id, Ahead: ahead}, fds...)
+	err = send(z.conn, zygoteRequest{ID: id, Ahead: ahead, Key: z.key}, fds...)
 	z.mu.Unlock()
 	if err != nil {
 		z.kill()
@@ -309,10 +342,14 @@ func (z *zygote) fork(fds []int, ahead bool) (pidfd int, exit <-chan *zygoteAnsw
 	if !ok {
 		return -1, nil, errZygoteGone
 	}
-	if pidfd < 0 {
+	switch errno := unix.Errno(-pidfd); {
+	case pidfd >= 0:
+		return pidfd, ended, nil
+	case errno == unix.EMFILE:
 		return -1, nil, errShortage
+	default:
+		return -1, nil, &fs.PathError{Op: "fork/exec", Path: keeper.Python, Err: errno}
 	}
-	return pidfd, ended, nil
 }
 
 // answerTimeout bounds the wait for a zygote or the keeper. A fork takes two
@@ -337,12 +374,17 @@ func (z *zygote) isClosing() bool {
 
 var errZygoteGone = errors.New("the zygote has ended")
 
-// close kills the zygote; its workers continue as children of the keeper.
+// close ends the zygote; its workers continue. It is killed, and they become children of the keeper. In a
+// pid namespace of its own it ends by itself, after its workers, which would be killed with it.
 func (z *zygote) close() {
 	z.mu.Lock()
 	z.closing = true
 	z.mu.Unlock()
-	z.kill()
+	if z.key == nil {
+		z.kill()
+	} else {
+		z.conn.Close()
+	}
 	<-z.ended
 	z.mu.Lock()
 	defer z.mu.Unlock()

@@ -116,6 +116,10 @@ func cannotStart(err error, output []byte, dir string) error {
 		return fault.Wrap(fault.Unavailable, err, "Python may not be executed in %s, perhaps because the file system is mounted noexec", dir).
 			WithHint("set XDG_CACHE_HOME to a directory where programs may be executed")
 	}
+	if fault.Inconclusive(err) {
+		return fault.Wrap(fault.Unavailable, err, "no process can be started for Python").
+			WithHint("wait until other processes have ended; if it lasts, raise the limits on processes and memory of the service")
+	}
 	return fault.Wrap(fault.Unavailable, fmt.Errorf("%w: %s", err, output), "the embedded Python %s does not start on this host", Version).
 		WithHint("it needs Linux with glibc; the log contains its error output")
 }

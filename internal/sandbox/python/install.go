@@ -65,14 +65,14 @@ func (c *cache) path(elem ...string) string {
 // verified returns the install if it exists and is undamaged, or nil.
 func (c *cache) verified(ctx context.Context) (*Installation, error) {
 	if _, err := os.Lstat(c.path()); err != nil {
-		return nil, nil
+		return nil, unverified(err)
 	}
 	release, err := c.use(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if !c.inspect().valid() {
-		return nil, release()
+	if found, err := c.inspect(); err != nil || !found.valid() {
+		return nil, errors.Join(err, release())
 	}
 	return c.installation(nil, release), nil
 }
@@ -85,7 +85,10 @@ func (c *cache) install(ctx context.Context) (*Installation, error) {
 		return nil, err
 	}
 	defer finish()
-	found := c.inspect()
+	found, err := c.inspect()
+	if err != nil {
+		return nil, err
+	}
 	if !found.valid() {
 		c.removeUnused()
 		if err := c.replace(ctx); err != nil {
@@ -112,24 +115,17 @@ func (c *cache) watch() func(thorough bool) bool {
 	was, err := os.Lstat(c.path(rootName))
 	return func(thorough bool) bool {
 		now, gone := os.Lstat(c.path(rootName))
+		if unverified(errors.Join(err, gone)) != nil {
+			return true
+		}
 		return err == nil && gone == nil && os.SameFile(was, now) && (!thorough || !c.damaged())
 	}
 }
 
-// damaged reports whether files of the install were modified. It returns false if the
-// process has no free file descriptors to check them.
+// damaged reports whether files of the install were modified, as far as they can be checked.
 func (c *cache) damaged() bool {
-	for range 2 { // a shortage of descriptors may have ended
-		if c.inspect().valid() {
-			return false
-		}
-		f, err := os.Open(os.DevNull)
-		if err != nil {
-			return false
-		}
-		_ = f.Close()
-	}
-	return true
+	found, err := c.inspect()
+	return err == nil && !found.valid()
 }
 
 // use acquires the shared lock of the install. The lock file is outside of the install
@@ -158,43 +154,54 @@ type finding struct {
 
 func (f finding) valid() bool { return f.exists && len(f.damage) == 0 }
 
-// inspect checks the install. If it had to hash the files, it renews the stamp.
-func (c *cache) inspect() finding {
+// inspect checks the install. If it had to hash the files, it renews the stamp. It fails if it
+// could not look at the files, which may be undamaged.
+func (c *cache) inspect() (finding, error) {
 	switch err := checkOwner(c.path()); {
 	case errors.Is(err, fs.ErrNotExist):
-		return finding{}
+		return finding{}, nil
 	case err != nil:
-		return finding{exists: true, damage: []string{"."}}
+		return finding{exists: true, damage: []string{"."}}, unverified(err)
 	}
 	recorded, err := readStamp(c.path())
 	if err != nil {
-		return finding{exists: true, damage: []string{"../" + stampName}}
+		return finding{exists: true, damage: []string{"../" + stampName}}, unverified(err)
 	}
-	if now, err := stampOf(c.path()); err == nil && now == recorded.state {
-		return finding{exists: true}
+	now, err := stampOf(c.path())
+	if unverified(err) != nil || err == nil && now == recorded.state {
+		return finding{exists: true}, unverified(err)
 	}
-	damage := c.damage(recorded.manifest)
-	if len(damage) == 0 {
+	damage, err := c.damage(recorded.manifest)
+	if err == nil && len(damage) == 0 {
 		c.restamp(recorded.manifest)
 	}
-	return finding{exists: true, damage: damage}
+	return finding{exists: true, damage: damage}, err
+}
+
+// unverified returns the error of a check that does not prove damage, or nil.
+func unverified(err error) error {
+	if !fault.Inconclusive(err) {
+		return nil
+	}
+	return fault.Wrap(fault.Unavailable, err, "the installed Python cannot be checked").
+		WithHint("check the disk of the cache directory")
 }
 
 // damage hashes the install. Its manifest must have the given hash.
-func (c *cache) damage(manifestHash string) []string {
+func (c *cache) damage(manifestHash string) ([]string, error) {
 	data, err := os.ReadFile(c.path(manifestName))
 	if err != nil || hashOf(data) != manifestHash {
-		return []string{"../" + manifestName}
+		return []string{"../" + manifestName}, unverified(err)
 	}
 	m, err := parseManifest(data, c.key)
 	if err != nil {
-		return []string{"../" + manifestName}
+		return []string{"../" + manifestName}, nil
 	}
 	names, err := m.differences(c.path(rootName))
 	if err != nil { // such as an unreadable directory: its mode was modified
-		return []string{"."}
+		return []string{"."}, unverified(err)
 	}
-	return names
+	return names, nil
 }
 
 // restamp records that the install is valid. If this fails, the next start hashes the

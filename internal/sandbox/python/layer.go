@@ -161,6 +161,9 @@ func (l *Layer) SystemLibraries(i *Installation) (found map[string]string, missi
 			continue
 		}
 		if !h.find(name, program) {
+			if h.err != nil {
+				return nil, nil, h.err
+			}
 			missing = append(missing, name)
 			continue
 		}

@@ -4,6 +4,7 @@ package python
 
 import (
 	"debug/elf"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -34,6 +35,7 @@ type host struct {
 	root  string
 	found map[string]string    // real path -> path in the sandbox
 	byLib map[string]*elf.File // by soname
+	err   error                // of a file that could not be read, so that a library may have been missed
 }
 
 func systemLibraries(root, install string) (map[string]string, error) {
@@ -49,7 +51,7 @@ func systemLibraries(root, install string) (map[string]string, error) {
 		return nil, err
 	}
 	if !h.add(loader, program) {
-		return nil, withoutGlibc(loader)
+		return nil, h.without(loader)
 	}
 	if err := h.closure(program, path.Base(loader)); err != nil {
 		return nil, err
@@ -57,8 +59,7 @@ func systemLibraries(root, install string) (map[string]string, error) {
 	if err := h.checkVersions(program); err != nil {
 		return nil, err
 	}
-	h.optional(program)
-	return h.found, nil
+	return h.found, h.optional(program)
 }
 
 // interpreter returns the path of the dynamic linker of program.
@@ -73,7 +74,7 @@ func interpreter(program *elf.File) (string, error) {
 }
 
 // closure adds the libraries that program needs, including indirect ones.
-func (h host) closure(program *elf.File, loader string) error {
+func (h *host) closure(program *elf.File, loader string) error {
 	queue, err := program.ImportedLibraries()
 	for len(queue) > 0 && err == nil {
 		name := queue[0]
@@ -82,7 +83,7 @@ func (h host) closure(program *elf.File, loader string) error {
 			continue
 		}
 		if !h.find(name, program) {
-			return withoutGlibc(name)
+			return h.without(name)
 		}
 		var more []string
 		more, err = h.byLib[name].ImportedLibraries()
@@ -93,25 +94,30 @@ func (h host) closure(program *elf.File, loader string) error {
 
 // optional adds libraries that glibc loads at run time, if they exist: libgcc_s to
 // unwind a thread that ends, and before 2.34 libnss_files for module pwd.
-func (h host) optional(program *elf.File) {
+func (h *host) optional(program *elf.File) error {
 	h.find("libgcc_s.so.1", program)
-	if versions := definedBy(h.byLib["libc.so.6"]); !slices.Contains(versions, "GLIBC_2.34") {
+	versions, err := definedBy(h.byLib["libc.so.6"])
+	if !slices.Contains(versions, "GLIBC_2.34") {
 		h.find("libnss_files.so.2", program)
 	}
+	return errors.Join(err, h.err)
 }
 
-func (h host) find(name string, program *elf.File) bool {
+func (h *host) find(name string, program *elf.File) bool {
 	return slices.ContainsFunc(libraryDirs, func(dir string) bool { return h.add(path.Join(dir, name), program) })
 }
 
 // add adds the library at a path if it exists and is for program's processor.
-func (h host) add(name string, program *elf.File) bool {
+func (h *host) add(name string, program *elf.File) bool {
 	real, err := filepath.EvalSymlinks(filepath.Join(h.root, name))
-	if err != nil {
-		return false
+	var lib *elf.File
+	if err == nil {
+		lib, err = elf.Open(real)
 	}
-	lib, err := elf.Open(real)
 	if err != nil {
+		if fault.Inconclusive(err) {
+			h.err = fault.Wrap(fault.Unavailable, err, "a library of this host cannot be read").WithHint("check the disk of %s", name)
+		}
 		return false
 	}
 	if lib.Machine != program.Machine || lib.Class != program.Class {
@@ -123,13 +129,16 @@ func (h host) add(name string, program *elf.File) bool {
 }
 
 // checkVersions fails unless the libraries define the symbol versions that program needs.
-func (h host) checkVersions(program *elf.File) error {
+func (h *host) checkVersions(program *elf.File) error {
 	needs, err := program.DynamicVersionNeeds()
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the installed Python cannot be read")
 	}
 	for _, need := range needs {
-		have := definedBy(h.byLib[need.Name])
+		have, err := definedBy(h.byLib[need.Name])
+		if err != nil {
+			return fault.Wrap(fault.Unavailable, err, "the library %s of this host cannot be read", need.Name)
+		}
 		for _, v := range need.Needs {
 			if !slices.Contains(have, v.Dep) {
 				return fault.New(fault.Unavailable, "this host's %s is too old for Python %s, which needs its version %s", need.Name, Version, v.Dep).
@@ -141,28 +150,31 @@ func (h host) checkVersions(program *elf.File) error {
 }
 
 // definedBy returns the symbol versions that a library defines, or nil if lib is nil.
-func definedBy(lib *elf.File) []string {
+func definedBy(lib *elf.File) (names []string, err error) {
 	if lib == nil {
-		return nil
+		return nil, nil
 	}
 	versions, err := lib.DynamicVersions()
-	if err != nil {
-		return nil
+	if !fault.Inconclusive(err) {
+		err = nil // it defines none
 	}
-	var names []string
 	for _, v := range versions {
 		names = append(names, v.Name)
 	}
-	return names
+	return names, err
 }
 
-func (h host) close() {
+func (h *host) close() {
 	for _, lib := range h.byLib {
 		lib.Close()
 	}
 }
 
-func withoutGlibc(missing string) error {
+// without returns the error of a library that was not found.
+func (h *host) without(missing string) error {
+	if h.err != nil {
+		return h.err
+	}
 	return fault.Wrap(fault.Unavailable, fmt.Errorf("%s: %w", missing, os.ErrNotExist),
 		"this host has no glibc for %s (%s is missing), and Python %s needs it", runtime.GOARCH, path.Base(missing), Version).
 		WithHint("use a distribution with glibc, such as Debian, Ubuntu, Fedora or Arch; distributions with musl, such as Alpine, are not supported")

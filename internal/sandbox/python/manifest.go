@@ -67,12 +67,17 @@ func (m manifest) differences(root string) ([]string, error) {
 	for i, e := range m.Files {
 		st, ok := found[e.Path]
 		delete(found, e.Path)
-		g.Go(func() error {
-			bad[i] = !ok || !e.matches(root, &st)
-			return nil
+		g.Go(func() (err error) {
+			if ok {
+				ok, err = e.matches(root, &st)
+			}
+			bad[i] = !ok
+			return err
 		})
 	}
-	g.Wait()
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
 	var names []string
 	for i, e := range m.Files {
 		if bad[i] {
@@ -86,36 +91,39 @@ func (m manifest) differences(root string) ([]string, error) {
 	return names, nil
 }
 
-// matches reports whether the file in root with the metadata st equals e.
-func (e entry) matches(root string, st *unix.Stat_t) bool {
+// matches reports whether the file in root with the metadata st equals e. It fails if the file
+// could not be read although it may be undamaged.
+func (e entry) matches(root string, st *unix.Stat_t) (bool, error) {
 	if !trusted(st.Uid) {
-		return false
+		return false, nil
 	}
 	name := filepath.Join(root, filepath.FromSlash(e.Path))
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFDIR:
-		return e.Mode == fs.ModeDir|fs.FileMode(st.Mode&0o7777)
+		return e.Mode == fs.ModeDir|fs.FileMode(st.Mode&0o7777), nil
 	case unix.S_IFLNK:
 		target, err := os.Readlink(name)
-		return e.Mode == fs.ModeSymlink && err == nil && target == e.Link
+		return e.Mode == fs.ModeSymlink && err == nil && target == e.Link, unverified(err)
 	case unix.S_IFREG:
-		return e.Mode == fs.FileMode(st.Mode&0o7777) && e.Size == st.Size && e.SHA256 == hashFile(name)
+		if e.Mode != fs.FileMode(st.Mode&0o7777) || e.Size != st.Size {
+			return false, nil
+		}
+		sum, err := hashFile(name)
+		return err == nil && e.SHA256 == sum, unverified(err)
 	}
-	return false
+	return false, nil
 }
 
-// hashFile returns the SHA-256 of a regular file, or "" if it cannot be read.
-func hashFile(name string) string {
+// hashFile returns the SHA-256 of a regular file.
+func hashFile(name string) (string, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return ""
+		return "", err
 	}
 	defer f.Close()
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return ""
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	_, err = io.Copy(h, f)
+	return hex.EncodeToString(h.Sum(nil)), err
 }
 
 func hashOf(data []byte) string {

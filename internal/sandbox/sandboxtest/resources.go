@@ -10,6 +10,8 @@ import (
 const (
 	memory = "Code has no more memory than its limit."
 	inTime = "Code has no more time than its limit."
+
+	kernelMemory = "The kernel holds no more memory for code than twice its limit."
 )
 
 // resources returns attacks on shared resources.
@@ -27,7 +29,7 @@ import mmap
 m = mmap.mmap(-1, 300 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 for at in range(0, len(m), 4096): m[at] = 1
 result = len(m)`)},
-		{Name: "a shared mapping", Promise: memory, Layers: layers("cgroups"), Limits: small, Ends: append([]string{"completed", "raised"}, ended...), Must: true,
+		{Name: "a shared mapping", Promise: memory, Layers: layers("cgroups"), Limits: small, Ends: append([]string{"completed", "raised", "crashed"}, ended...), Must: true,
 			Steps: single(`
 import mmap
 m = mmap.mmap(-1, 300 << 20)
@@ -109,6 +111,66 @@ while len(held) < 200:
             while True: total += s.send(bytes(1 << 14))
         except BlockingIOError: pass
 result = total`)},
+		{Name: "memory in sockets of many processes", Slow: true, Promise: kernelMemory, Layers: layers("cgroups"), Limits: small, Ends: ended, Steps: single(holding(`
+held = []
+def fill(kind):
+    a, b = socket.socketpair(type=kind); held.append((a, b)); total = 0
+    for s in (a, b):
+        s.setblocking(False)
+        try:
+            while True: total += s.send(bytes(1 << 14))
+        except BlockingIOError: pass
+    return total
+def hold():
+    total = sum(fill(socket.SOCK_SEQPACKET) for _ in range(20))
+    try:
+        while total < 40 << 20: total += fill(socket.SOCK_STREAM)
+    except OSError: pass
+    return total`, 10))},
+		{Name: "pages of a truncated file in sockets", Promise: kernelMemory, Layers: layers("cgroups"), Limits: small, Ends: ended, Steps: single(holding(`
+held = []
+def hold():
+    total, fd = 0, tmp()
+    while len(held) < 100 and total < 330 << 20:
+        a, b = socket.socketpair(); held.append((a, b)); a.setblocking(False); b.setblocking(False)
+        os.pwrite(fd, bytes(4 << 20), 0)
+        for s in (a, b):
+            try:
+                for at in range(4095, 4 << 20, 8192): os.sendfile(s.fileno(), fd, at, 2); total += 8192
+            except BlockingIOError: pass
+        os.ftruncate(fd, 0)
+    return total`, 1))},
+		{Name: "shared memory without a mapping", Promise: memory, Layers: layers("cgroups"), Limits: small, Ends: ended, Steps: single(unmapped + `
+result = fill(lambda: map_(None, 16 << 20, 3, 0x21, -1, 0), lambda at: ctypes.memset(at, 1, 16 << 20))`)},
+		{Name: "shared memory of a device", Promise: memory, Layers: layers("root landlock cgroups"), Limits: small, Ends: ended, Steps: single(unmapped + `
+fd = os.open("/dev/zero", os.O_RDWR)
+result = fill(lambda: map_(None, 16 << 20, 3, 1, fd, 0), lambda at: ctypes.memset(at, 1, 16 << 20))`)},
+		{Name: "memory of a process whose first thread has ended", Promise: memory, Layers: layers("cgroups"), Limits: small, Time: 15 * time.Second,
+			Ends: append([]string{"timed_out"}, ended...), // a cgroup of version 1 may wait for the memory of such a process
+			Steps: single(`
+import threading
+r, w = os.pipe()
+def hold():
+    held = bytearray(110 << 20)
+    for at in range(0, len(held), 4096): held[at] = 1
+    os.write(w, b"x"); time.sleep(60)
+for _ in range(3):
+    if os.fork() == 0:
+        threading.Thread(target=hold).start()
+        kernel("exit", 0)
+os.close(w)
+import select
+got = b""
+while len(got) < 3 and select.select([r], [], [], 4)[0]: got += os.read(r, 1)
+time.sleep(1); result = len(got) == 3 and "330 MB held by three"`)},
+		{Name: "many empty mappings", Slow: true, Promise: kernelMemory, Layers: layers("cgroups"), Limits: small, Ends: ended, Steps: single(unmapped + holding(`
+for n in range(64_000):
+    if map_(None, 4096, n % 2, 0x22, -1, 0) is None: break
+def hold(): return 64_000 * 216`, 26))},
+		{Name: "descriptors that a process shares", Promise: kernelMemory, Layers: layers("seccomp"), Steps: single(`
+pid = kernel("clone", 0x400 | signal.SIGCHLD, 0, 0, 0, 0)
+if pid == 0: os._exit(0)
+result = pid`)},
 		{Name: "a large file", Promise: "The size of a file is limited.", Layers: layers("rlimits"), Limits: sandbox.Limits{FileBytes: 1 << 20}, Ends: []string{"raised:file_size"}, Must: true,
 			Steps: single(`
 with open("/workspace/large", "wb", 0) as f:
@@ -224,6 +286,42 @@ f(1)`)},
 	}
 	return cases
 }
+
+// holding returns code that succeeds if n processes hold more than 330 MB at a time, as they count it:
+// each calls a function hold of code.
+func holding(code string, n int) string {
+	return code + fmt.Sprintf(`
+import select
+r, w = os.pipe()
+for _ in range(%[1]d):
+    if os.fork() == 0:
+        try: os.write(w, struct.pack("Q", hold())); time.sleep(60)
+        finally: os._exit(0)
+os.close(w); total = n = 0
+while n < %[1]d and select.select([r], [], [], 4)[0] and (got := os.read(r, 8)): total += struct.unpack("Q", got)[0]; n += 1
+time.sleep(1)
+result = total if total > 330 << 20 else 0`, n)
+}
+
+// unmapped defines map_, which returns None if it fails, and fill, which makes mappings of 16 MB
+// with pages and unmaps all but the first.
+const unmapped = `
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+def map_(*arguments):
+    at = _libc.mmap(*arguments)
+    return None if at == ctypes.c_void_p(-1).value else at
+def fill(make, touch):
+    total = 0
+    while total < 330 << 20:
+        at = make()
+        if at is None: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        touch(at); _libc.munmap(at + 4096, (16 << 20) - 4096)
+        total += 16 << 20
+        time.sleep(0.02)
+    return total
+`
 
 func nested(n int) string {
 	b := make([]byte, 2*n)

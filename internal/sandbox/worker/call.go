@@ -51,20 +51,33 @@ func (r *run) call(payload []byte) error {
 	if err := r.c.calls.Acquire(r.ctx, weight); err != nil {
 		return err
 	}
+	ctx, ended := r.cancellable(ctx, q.ID)
 	if r.quick != nil {
 		if result, served, err := r.quick.CallNow(ctx, q.Method, q.Args); served {
+			ended()
 			r.answerNow(r.encodeAnswer(q, result, err), weight)
 			return nil
 		}
 	}
 	r.spawn(func() {
 		defer r.c.calls.Release(weight)
-		result, err := r.host.Call(ctx, q.Method, q.Args)
+		defer ended()
+		result, release, err := r.callHeld(ctx, q)
+		defer release()
 		if frame := r.encodeAnswer(q, result, err); frame != nil {
 			r.failOn(r.send(frame))
 		}
 	})
 	return nil
+}
+
+// callHeld calls the host. The caller calls release when it has sent the result.
+func (r *run) callHeld(ctx context.Context, q request) (result []byte, release func(), err error) {
+	if h, ok := r.host.(sandbox.HoldingHost); ok {
+		return h.CallHeld(ctx, q.Method, q.Args)
+	}
+	result, err = r.host.Call(ctx, q.Method, q.Args)
+	return result, func() {}, err
 }
 
 // spawn runs f on a goroutine: one that has served an earlier call of the execution and
@@ -155,7 +168,41 @@ func (r *run) notice(payload []byte) error {
 	if err != nil {
 		return err
 	}
+	if q.Method == "cancel" {
+		return r.cancelCall(q.Args)
+	}
 	_, _ = r.host.Call(r.ctx, q.Method, q.Args)
+	return nil
+}
+
+// cancellable returns the context of a call, which cancelCall ends, and a function that forgets it.
+func (r *run) cancellable(ctx context.Context, id int64) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.inFlight[id] = cancel
+	return ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.inFlight, id)
+		cancel(nil)
+	}
+}
+
+// cancelCall ends a call for which the code no longer waits, if it is in flight.
+func (r *run) cancelCall(args []byte) error {
+	var of struct {
+		ID int64 `json:"id"`
+	}
+	if err := json.Unmarshal(args, &of); err != nil {
+		return fmt.Errorf("%w: cancel: %w", ErrProtocol, err)
+	}
+	r.mu.Lock()
+	cancel := r.inFlight[of.ID]
+	r.mu.Unlock()
+	if cancel != nil {
+		cancel(tool.ErrCancelled)
+	}
 	return nil
 }
 
@@ -201,7 +248,7 @@ func encodeFailure(number uint32, id int64, err error) []byte {
 		of.Message += ": " + hint
 	}
 	if f, ok := errors.AsType[*tool.Failure](err); ok {
-		of = failure{"ToolError", f.Message, toolFailed{f.Ref, validOrNil(f.Data)}}
+		of = failure{"ToolError", f.Message, toolFailed{f.Ref, validOrNil(f.Data), f.Outcome(), f.Retryable, f.Status, f.Later.Seconds(), f.Cancelled}}
 	}
 	return encodeFrame(Answer, number, struct {
 		ID    int64   `json:"id"`
@@ -217,7 +264,12 @@ type quotaExceeded struct {
 // toolFailed is the data of a ToolError.
 type toolFailed struct {
 	tool.Ref
-	Data json.RawMessage `json:"data,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+	Outcome    string          `json:"outcome"`
+	Retryable  bool            `json:"retryable,omitempty"`
+	Status     int             `json:"status,omitempty"`
+	RetryAfter float64         `json:"retry_after,omitempty"` // seconds
+	Cancelled  bool            `json:"cancelled,omitempty"`
 }
 
 func validOrNil(b json.RawMessage) json.RawMessage {

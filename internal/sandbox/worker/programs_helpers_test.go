@@ -43,6 +43,7 @@ var helpers = []program{
 	{"list_files of nothing", "list_files('nope')", "", value(`[]`)},
 	{"list_files leaves out what is no file", "import os\nos.mkfifo('f'); os.symlink('/etc/passwd', 'l')\nlist_files()", "", value(`[]`)},
 	{"delete_file", "write_file('a', '')\n[delete_file('a'), list_files()]", "", value(`["Deleted a",[]]`)},
+	{"list_files without .results", "write_file('.results/x', '')\nwrite_file('a', '')\n[list_files(), list_files('.results')]", "", value(`[["a"],[".results/x"]]`)},
 	{"delete_file of nothing", "delete_file('a')", "", raised("FileNotFoundError", "File not found: a")},
 	{"delete_file of a directory", "write_file('d/x', '')\ndelete_file('d')", "", raised("IsADirectoryError", "d is a directory")},
 	{"delete_file of an empty directory", "import os\nos.mkdir('d')\n[delete_file('d'), os.path.exists('d')]", "", value(`["Deleted d",false]`)},

@@ -44,10 +44,12 @@ type run struct {
 	over   bool       // further output is discarded
 	stderr tail
 	images []sandbox.Image
+	// inFlight has the functions that cancel calls, by id.
+	inFlight map[int64]context.CancelCauseFunc
 }
 
 func newRun(ctx context.Context, c *Conn, number uint32, host sandbox.Host) *run {
-	r := &run{c: c, number: number, host: host, next: make(chan func())}
+	r := &run{c: c, number: number, host: host, next: make(chan func()), inFlight: map[int64]context.CancelCauseFunc{}}
 	r.quick, _ = host.(sandbox.QuickCaller)
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	// Closing the channel ends a pending read or write.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -57,6 +58,9 @@ func (s *shop) Call(ctx context.Context, method string, args []byte) ([]byte, er
 		}
 		if c.Args.Item == "nothing" {
 			return nil, &tool.Failure{Ref: tool.Ref{Server: "shop", Tool: "order"}, Message: "sold out", Data: json.RawMessage(`{"left":0}`)}
+		}
+		if c.Args.Item == "lost" {
+			return nil, &tool.Failure{Ref: tool.Ref{Server: "shop", Tool: "order"}, Message: "answered 503", Unknown: true, Status: 503, Later: 1500 * time.Millisecond}
 		}
 		if a, ok := s.answers[c.Args.Item]; ok {
 			return []byte(a), nil
@@ -119,6 +123,49 @@ func TestToolsOfServersAreFunctions(t *testing.T) {
 	} {
 		w, h := openShop(t)
 		if o := w.checked(t, code, h); string(o.Result) != want && !(o.Result == nil && want == "null") {
+			t.Errorf("%s\n gave %s (%s)\n want %s", code, o.Result, o.Error+o.Traceback, want)
+		}
+	}
+}
+
+func TestPicturesOfServersAreShown(t *testing.T) {
+	for code, want := range map[string]struct {
+		result string
+		images int
+	}{
+		"order('picture')": {`"[picture]"`, 1},
+		"[order('picture'), {'chart': order('picture')}, 1]":         {`["[picture]",{"chart":"[picture]"},1]`, 2},
+		"p = order('picture')\nshow(p)\n(p, p)":                      {`["[picture]","[picture]"]`, 1},
+		"order('both')":                                              {`{"a":1}`, 1},
+		"p = order('picture')\nlen(p)":                               {`8`, 0},
+		"len([order('picture') for _ in range(9)])":                  {`9`, 0},
+		"r = [order('picture') for _ in range(9)]\nr":                {`["[picture]","[picture]","[picture]","[picture]","[picture]","[picture]","[picture]","[picture]","<image: image/png, 8 bytes>"]`, 8},
+		"class Fake:\n    pass\nFake.__module__ = 'servers'\n[Fake]": {``, 0},
+	} {
+		w, h := openShop(t)
+		o := w.checked(t, "from servers.shop import order\n"+code, h)
+		if want.result != "" && string(o.Result) != want.result || len(o.Images) != want.images {
+			t.Errorf("%s\n gave %s with %d images (%s)\n want %s with %d", code, o.Result, len(o.Images), o.Error+o.Traceback, want.result, want.images)
+		}
+	}
+}
+
+func TestOutcomesOfToolErrors(t *testing.T) {
+	const outcome = "def outcome(f):\n    try: f()\n    except Exception as e: return [type(e).__name__, getattr(e, 'outcome', None), ToolError.may_have_effect(e)]\nfrom servers.shop import order\n"
+	for code, want := range map[string]string{
+		"try: order('lost')\nexcept ToolError as e: result = [e.outcome, e.retryable, e.status, e.retry_after]":    `["unknown",false,503,1.5]`,
+		"try: order('nothing')\nexcept ToolError as e: result = [e.outcome, e.retryable, e.status, e.retry_after]": `["failed",false,null,null]`,
+		"import pickle\ntry: order('lost')\nexcept ToolError as e: result = pickle.loads(pickle.dumps(e)).outcome": `"unknown"`,
+		"outcome(lambda: order(object()))": `["ToolError","not_made",false]`,
+		"outcome(lambda: parallel(lambda: 1 / 0, lambda: order('nothing'), lambda: order('lost')))":                        `["ToolError","unknown",true]`,
+		"outcome(lambda: parallel(lambda: 1 / 0, lambda: order('nothing')))":                                               `["ZeroDivisionError",null,false]`,
+		"def hides():\n    try: order('lost')\n    except ToolError: raise KeyError('no order') from None\noutcome(hides)": `["KeyError",null,true]`,
+		"def caught(): \n    with ToolError.watch() as found:\n        try: order('lost')\n        except ToolError: pass\n        try: order('nothing')\n        except ToolError: pass\n    return [type(e).__name__ for e in found]\n[caught(), caught()]":     `[["ToolError"],["ToolError"]]`,
+		"def quiet():\n    try: order('lost')\n    except ToolError: pass\nwith ToolError.watch() as outer:\n    with ToolError.watch() as inner: parallel(quiet, lambda: None)\n    with ToolError.watch() as later: pass\n[len(outer), len(inner), len(later)]": `[1,1,0]`,
+		"import asyncio\nfrom servers.shop import aio\nasync def group():\n    async with asyncio.TaskGroup() as g: g.create_task(aio.order('lost'))\noutcome(lambda: asyncio.run(group()))":                                                                      `["ExceptionGroup",null,true]`,
+	} {
+		w, h := openShop(t)
+		if o := w.checked(t, outcome+code, h); string(o.Result) != want {
 			t.Errorf("%s\n gave %s (%s)\n want %s", code, o.Result, o.Error+o.Traceback, want)
 		}
 	}

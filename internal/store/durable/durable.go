@@ -26,6 +26,16 @@ func WriteFile(path string, content []byte) error {
 	return SyncDir(filepath.Dir(path))
 }
 
+// Probe fails if no file can be written in a directory: it writes, syncs and deletes a small one.
+func Probe(dir string) error {
+	f, err := os.CreateTemp(dir, ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, 4096))
+	return errors.Join(err, f.Sync(), f.Close(), os.Remove(f.Name()))
+}
+
 // SyncDir syncs a directory to disk. It returns an error only if the directory cannot
 // be opened, the disk is full or an I/O error occurs: some systems cannot sync a
 // directory, and their error is ignored.

@@ -146,8 +146,11 @@ func unreadableKey(err error, fingerprint string) error {
 	if fingerprint != "" {
 		fingerprint = " with fingerprint " + fingerprint[:min(len(fingerprint), 16)]
 	}
-	return fault.Wrap(fault.Unavailable, err, "the master key%s cannot be read from the key file", fingerprint).
-		WithHint("restore the key file: %d bytes, readable by the user that runs Sandpiper; no data is lost, and no other key is accepted", keySize)
+	f := fault.Wrap(fault.Unavailable, err, "the master key%s cannot be read from the key file", fingerprint)
+	if fault.Inconclusive(err) {
+		return f.WithHint("try again, and check the disk of the data directory")
+	}
+	return f.WithHint("restore the key file: %d bytes, readable by the user that runs Sandpiper; no data is lost, and no other key is accepted", keySize)
 }
 
 // pin creates a missing key and writes its fingerprint, unless another process has.

@@ -31,10 +31,18 @@ const rule = "use 1 to 128 letters, digits and '@', '.', '_', '-', with at least
 var reserved = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])$`)
 
 // Parse returns the ID of a customer uid: 1 to 128 Unicode letters, decimal digits and
-// '@', '.', '_', '-', at least one of them a letter or digit. The marks that combine with a
+// '@', '.', '_', '-', at least one of them a letter or digit, and the first not '-'. The marks that combine with a
 // letter are part of it: accents of the decomposed form of Unicode, vowel signs of Indic
 // scripts. Device names of Windows, such as "con", are reserved.
 func Parse(uid string) (ID, error) {
+	if strings.HasPrefix(uid, "-") { // it would be a flag of a command
+		return ID{}, fault.New(fault.Invalid, "tenant id %.80q begins with '-': %s", uid, rule)
+	}
+	return ParseStored(uid)
+}
+
+// ParseStored is Parse for an id that has data: earlier versions allowed '-' at its beginning.
+func ParseStored(uid string) (ID, error) {
 	refuse := func(reason string) (ID, error) {
 		return ID{}, fault.New(fault.Invalid, "tenant id %.80q %s: %s", uid, reason, rule)
 	}
@@ -113,7 +121,7 @@ func (id ID) MarshalText() ([]byte, error) { return []byte(id.uid), nil }
 func (id *ID) UnmarshalText(b []byte) (err error) {
 	*id = ID{}
 	if len(b) > 0 {
-		*id, err = Parse(string(b))
+		*id, err = ParseStored(string(b))
 	}
 	return err
 }

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -14,6 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
 //go:embed prompts/ask.md
@@ -70,7 +70,7 @@ func (a *Asker) ask(ctx context.Context, p execution.Prompt, used *task.Usage) (
 		}
 		return json.Marshal(withoutThoughts(answer))
 	}
-	schema, err := compile(p.Schema)
+	of, err := compile(p.Schema)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (a *Asker) ask(ctx context.Context, p execution.Prompt, used *task.Usage) (
 		if err != nil {
 			return nil, err
 		}
-		value, wrong := conforming(schema, answer)
+		value, wrong := conforming(of, answer)
 		if wrong == nil {
 			return value, nil
 		}
@@ -121,31 +121,16 @@ func (a *Asker) Probe(ctx context.Context) error {
 }
 
 // compile compiles a schema without references to other documents.
-func compile(raw json.RawMessage) (*jsonschema.Schema, error) {
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "json_schema is not JSON")
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
-	err = c.AddResource("mem:///schema", doc)
-	var schema *jsonschema.Schema
-	if err == nil {
-		schema, err = c.Compile("mem:///schema")
-	}
+func compile(raw json.RawMessage) (*schema.Schema, error) {
+	s, err := schema.CompileStrict(raw)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "json_schema is not a valid JSON schema").WithHint("it must be a schema such as {\"type\": \"object\", \"properties\": {…}}, without references to other documents")
 	}
-	return schema, nil
+	return s, nil
 }
 
-// noLoader rejects references to other documents.
-type noLoader struct{}
-
-func (noLoader) Load(string) (any, error) { return nil, errors.New("references are not supported") }
-
 // conforming returns the JSON value of an answer, or why it does not conform to the schema.
-func conforming(schema *jsonschema.Schema, answer string) (json.RawMessage, error) {
+func conforming(of *schema.Schema, answer string) (json.RawMessage, error) {
 	answer = strings.TrimSpace(withoutThoughts(answer))
 	if blocks, closed := split(answer); closed && len(blocks) == 1 {
 		answer = strings.TrimSpace(blocks[0].text)
@@ -154,7 +139,7 @@ func conforming(schema *jsonschema.Schema, answer string) (json.RawMessage, erro
 	if err != nil {
 		return nil, errors.New("the answer is not one JSON value")
 	}
-	if err := schema.Validate(value); err != nil {
+	if err := of.Validate(value); err != nil {
 		return nil, err
 	}
 	return json.RawMessage(answer), nil

@@ -134,6 +134,13 @@ func fill(all []parameter, text string, values []wording.Value, pool []int) fill
 			f.strong++
 			continue
 		}
+		if p.takesName() {
+			if names := namesAtEnd(all, text); len(names) == 1 {
+				taken[p.name] = argument{p.name, literal(names[0])}
+				f.strong++
+				continue
+			}
+		}
 		if len(p.members) > 0 && p.required {
 			f.fillMembers(p, text, values, pool, taken)
 		}

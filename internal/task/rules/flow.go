@@ -146,21 +146,15 @@ var (
 // compare writes a program that calls one tool for each of several names, and returns the one with
 // the largest or smallest measure.
 func (w *writer) compare() (code string, ok bool) {
-	m := comparison().FindStringSubmatch(w.text)
+	m := comparison().FindStringSubmatchIndex(w.text)
 	if m == nil {
 		return "", false
 	}
-	var names []int
-	for i, v := range w.values {
-		if v.Kind == wording.Proper || v.Kind == wording.Quoted {
-			names = append(names, i)
-		}
-	}
-	best, ok := w.choose(wording.Clause{Text: w.text}, names, false)
-	if !ok || len(names) < 2 || len(best.missing) > 0 || len(best.used) != 1 {
+	r, ok := w.compared(m[0], m[1])
+	if !ok {
 		return "", false
 	}
-	how := strings.ToLower(m[1])
+	how := strings.ToLower(w.text[m[2]:m[3]])
 	measure, function := measures[how], "max"
 	if first, adjective, more := strings.Cut(how, " "); more {
 		measure = adjective
@@ -173,21 +167,44 @@ func (w *writer) compare() (code string, ok bool) {
 	}
 	w.program.use("pick")
 	w.program.use("number")
-	var list []string
-	for _, i := range names {
-		list = append(list, literal(w.values[i].Text))
-	}
-	args := slices.Clone(best.args)
-	for i := range args {
-		if slices.Contains(list, args[i].code) {
-			args[i].code = "name"
+	call := w.program.callCode(w.tools[r.tool], r.args)
+	key := fmt.Sprintf("number(pick(found[name], %s) or found[name])", literal(measureStem(measure)))
+	w.program.lines = append(w.program.lines, "found = {name: "+call+" for name in "+r.list()+"}")
+	return w.program.code(fmt.Sprintf("%s(found, key=lambda name: %s)", function, key)), true
+}
+
+// compared returns the call for each of the names that a text compares from start to end.
+func (w *writer) compared(start, end int) (r repeated, ok bool) {
+	var names []int
+	for i, v := range w.values {
+		if v.Kind == wording.Proper || v.Kind == wording.Quoted {
+			names = append(names, i)
 		}
 	}
-	call := w.program.callCode(w.tools[best.tool], args)
-	key := fmt.Sprintf("number(pick(found[name], %s) or found[name])", literal(measureStem(measure)))
-	w.program.lines = append(w.program.lines,
-		"found = {name: "+call+" for name in ["+strings.Join(list, ", ")+"]}")
-	return w.program.code(fmt.Sprintf("%s(found, key=lambda name: %s)", function, key)), true
+	best, ok := w.choose(wording.Clause{Text: w.text}, names, false)
+	if !ok || len(names) < 2 || len(best.missing) > 0 || len(best.used) != 1 {
+		return w.repeat(wording.Clause{Text: w.text}, func(all []parameter) []string {
+			for _, text := range []string{w.text[:start], w.text[end:]} {
+				if found := namesAtEnd(all, strings.TrimRight(text, " ,;:?.!")); len(found) > 1 {
+					return found
+				}
+			}
+			if i := strings.IndexAny(w.text[end:], ",:"); i >= 0 { // which is warmer, paris or london
+				return listOfNames(all, strings.TrimLeft(w.text[end+i+1:], " "))
+			}
+			return nil
+		})
+	}
+	r = repeated{tool: best.tool, args: slices.Clone(best.args)}
+	for _, i := range names {
+		r.names = append(r.names, w.values[i].Text)
+	}
+	for i, a := range r.args {
+		if slices.ContainsFunc(r.names, func(n string) bool { return a.code == literal(n) }) {
+			r.args[i].code = "name"
+		}
+	}
+	return r, true
 }
 
 // measureStem shortens an adjective to the part that names of members have in common with it: humid,

@@ -33,8 +33,10 @@ func (Generator) Generate(_ context.Context, r task.Request) (task.Answer, error
 			WithHint("name what is to be done and with what, or look with search_tools")
 	}
 	w := newWriter(r)
-	if code, ok := w.compare(); ok {
-		return task.Answer{Code: code}, nil
+	for _, form := range []func() (string, bool){w.compare, w.each} {
+		if code, ok := form(); ok {
+			return task.Answer{Code: code}, nil
+		}
 	}
 	code, err := w.write()
 	return task.Answer{Code: code}, err
@@ -188,17 +190,17 @@ func (w *writer) step(c wording.Clause, pool []int, chained bool) error {
 	if len(best.missing) > 0 && w.last == "" {
 		w.produce(best, c)
 	}
-	var missing []string
+	var missing, named []string
 	for _, p := range best.missing {
 		if code, ok := w.fromResult(p, c); ok {
 			args = append(args, argument{p.name, code})
 		} else {
-			missing = append(missing, p.name)
+			missing, named = append(missing, p.name), append(named, strings.ReplaceAll(p.name, "_", " ")+" "+p.example())
 		}
 	}
 	if len(missing) > 0 {
 		return fault.New(fault.Invalid, "the task has no value for %s of %s", strings.Join(missing, ", "), w.tools[best.tool].Name).
-			WithHint("add it to the task, for example: %s %s", strings.ReplaceAll(missing[0], "_", " "), "…")
+			WithHint("add it to the task, for example: %s, %s", strings.TrimRight(strings.TrimSpace(c.Text), ".?!,"), strings.Join(named, ", "))
 	}
 	args = append(args, w.optionalFromResult(best, c)...)
 	w.last = w.program.call(w.tools[best.tool], args)

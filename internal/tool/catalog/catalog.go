@@ -185,24 +185,12 @@ func (c *Catalog) AcceptShown(ctx context.Context, server, shown string, tools .
 	err = c.update(ctx, server, func(_ Configured, l *listing) (wrong error) {
 		if shown != "" && shown != l.shown(tools) {
 			return fault.New(fault.Denied, "the quarantined definitions of %q are not those with hash %.16s; nothing was accepted", server, shown).
-				WithHint("they have changed, or others were shown: look at them again with sandpiper tools accept %s", strings.Join(append([]string{server}, tools...), " "))
+				WithHint("they have changed, or others were shown: look at them again with `sandpiper tools accept %s`", strings.Join(append([]string{server}, tools...), " "))
 		}
 		accepted, wrong = l.accept(server, tools)
 		return wrong
 	})
 	return accepted, err
-}
-
-// SetText records that a tool returns text, for its description.
-func (c *Catalog) SetText(ctx context.Context, ref tool.Ref) error {
-	return c.update(ctx, ref.Server, func(_ Configured, l *listing) error {
-		for i, k := range l.Tools {
-			if k.Trusted.Tool == ref.Tool {
-				l.Tools[i].Text = true
-			}
-		}
-		return nil
-	})
 }
 
 // update changes the listing of a server on disk and in memory, unless f returns an error.
@@ -274,4 +262,5 @@ type Listing struct {
 	Legacy       bool   // it answers initialize and not server/discover
 	Identity     string // of the Configured server that was listed, which must still be configured; "" means any
 	Tools        []tool.Definition
+	Notes        []string // what was left out of Tools or changed, and why
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -307,39 +306,6 @@ func TestShapesAreStoredAndShared(t *testing.T) {
 	}
 	if _, ok, err := a.Find(t.Context(), tool.Ref{Server: "s", Tool: "other"}); ok || err != nil {
 		t.Error(ok, err)
-	}
-}
-
-func TestSetTextAppliesToOtherProcesses(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "t.db")
-	openShapes := func() *catalog.Shapes {
-		db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "shapes", SQL: catalog.ShapeTables}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { db.Close() })
-		return catalog.NewShapes(db, nil)
-	}
-	a, b := openShapes(), openShapes()
-	defer b.Close()
-	ref := tool.Ref{Server: "s", Tool: "t"}
-	a.Observe(ref, []byte(`[]`))
-	if is, err := b.IsText(t.Context(), ref); is || err != nil {
-		t.Errorf("IsText after an empty list: %v, %v", is, err)
-	}
-	if err := a.SetText(t.Context(), ref); err != nil { // a is not closed, as if its process were killed
-		t.Fatal(err)
-	}
-	b.Observe(ref, []byte(`{"id": 1}`))
-	for i, s := range []*catalog.Shapes{a, b, openShapes()} {
-		is, err := s.IsText(t.Context(), ref)
-		for end := time.Now().Add(time.Minute); !is && err == nil && s == b && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			is, err = s.IsText(t.Context(), ref) // b has read the mark before it was set
-		}
-		typ, _, _ := s.Find(t.Context(), ref)
-		if !is || err != nil || string(typ.Schema()) != `{"type":"string"}` {
-			t.Errorf("%d: text %v, %s, %v", i, is, typ.Schema(), err)
-		}
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
 
 // index builds the search index; the first search waits for it.
@@ -14,9 +14,7 @@ func (s *Snapshot) index() *search.Index {
 	docs := make([]search.Doc, len(s.Tools))
 	for i, t := range s.Tools {
 		docs[i] = s.Doc(t)
-		for _, p := range schema.Params(t.Input) {
-			docs[i].Params = append(docs[i].Params, p.Name)
-		}
+		docs[i].Params = codegen.ArgumentNames(t.Input)
 	}
 	return search.New(docs)
 }
@@ -112,4 +110,20 @@ func (s *Snapshot) find(q search.Query) (found []Ranked, total int) {
 		found = append(found, Ranked{s.Tools[h.Doc], h.Score, q.Boosts[h.Doc]})
 	}
 	return found, hits.Total
+}
+
+// Fits reports which of these tools have a word of the query that names a thing: see search.Index.Fits.
+func Fits(s *Snapshot, query string, tools []tool.Ref) map[tool.Ref]bool {
+	fits := map[tool.Ref]bool{}
+	if len(tools) == 0 {
+		return fits
+	}
+	docs := make([]int, len(tools))
+	for i, ref := range tools {
+		docs[i] = s.byRef[ref]
+	}
+	for i, fit := range s.search().Fits(query, docs) {
+		fits[tools[i]] = fit
+	}
+	return fits
 }

@@ -28,7 +28,8 @@ type listing struct {
 	Prompts      bool         `json:"prompts,omitempty"`
 	Legacy       bool         `json:"legacy,omitempty"` // see Listing
 	Listed       time.Time    `json:"listed"`
-	Tools        []storedTool `json:"tools"` // sorted by name
+	Tools        []storedTool `json:"tools"`           // sorted by name
+	Notes        []string     `json:"notes,omitempty"` // see Listing
 
 	Held     *texts `json:"held_texts,omitempty"` // new texts of a server that is reviewed; nil if they are accepted
 	Accepted bool   `json:"accepted,omitempty"`   // everything of a reviewed server was accepted once
@@ -44,8 +45,7 @@ type texts struct {
 type storedTool struct {
 	Trusted     tool.Definition  `json:"trusted"`
 	Quarantined *tool.Definition `json:"held,omitempty"`
-	New         bool             `json:"new,omitempty"`  // it was never trusted: Trusted has no more than its name
-	Text        bool             `json:"text,omitempty"` // it declares no output schema and has returned text that is not JSON
+	New         bool             `json:"new,omitempty"` // it was never trusted: Trusted has no more than its name
 }
 
 // apply compares a new listing with the trusted definitions.
@@ -95,6 +95,7 @@ func (l *listing) apply(received Listing, review bool) Change {
 		l.Resources != received.Resources || l.Prompts != received.Prompts
 	l.Title, l.Version, l.Instructions = received.Title, received.Version, received.Instructions
 	l.Resources, l.Prompts, l.Listed, l.Legacy = received.Resources, received.Prompts, time.Now().UTC(), received.Legacy
+	l.Notes = received.Notes
 	return c
 }
 

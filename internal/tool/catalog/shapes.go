@@ -34,8 +34,8 @@ type Shapes struct {
 
 	mu    sync.Mutex
 	known map[tool.Ref]learned
-	fresh map[tool.Ref]bool      // not written to the database yet
-	read  map[tool.Ref]textState // of the database
+	count int               // changes of known
+	fresh map[tool.Ref]bool // not written to the database yet
 	due   *time.Timer
 	runs  sync.WaitGroup
 }
@@ -46,18 +46,8 @@ type learned struct {
 	schema string
 }
 
-// textState is the text mark of a tool in the database, when it was read.
-type textState struct {
-	text bool
-	at   time.Time
-}
-
 // writeShapes is the delay of writes, which groups them.
 const writeShapes = time.Second
-
-// textAge is how long IsText uses what it has read. Other processes may set the mark; it is
-// never removed.
-const textAge = time.Second
 
 // NewShapes returns the shapes of a tenant, whose database must have ShapeTables. A nil
 // log discards.
@@ -65,7 +55,7 @@ func NewShapes(db *store.DB, log *slog.Logger) *Shapes {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Shapes{db: db, log: log, known: map[tool.Ref]learned{}, fresh: map[tool.Ref]bool{}, read: map[tool.Ref]textState{}}
+	return &Shapes{db: db, log: log, known: map[tool.Ref]learned{}, fresh: map[tool.Ref]bool{}}
 }
 
 // Observe merges the type of one result of a tool.
@@ -80,40 +70,11 @@ func (s *Shapes) Observe(ref tool.Ref, value json.RawMessage) {
 		return
 	}
 	s.known[ref], s.fresh[ref] = learned{now, schema}, true
+	s.count++
 	if s.due == nil {
 		s.runs.Add(1)
 		s.due = time.AfterFunc(writeShapes, s.run)
 	}
-}
-
-// IsText reports whether all results of a tool are text: see SetText. It reads the
-// database at most once per textAge, since every call of a tool without an output schema
-// asks.
-func (s *Shapes) IsText(ctx context.Context, ref tool.Ref) (bool, error) {
-	s.mu.Lock()
-	text, was := s.known[ref].Text, s.read[ref]
-	s.mu.Unlock()
-	if text || was.text || time.Since(was.at) < textAge {
-		return text || was.text, nil
-	}
-	t, _, err := s.Find(ctx, ref)
-	if err == nil {
-		s.mu.Lock()
-		s.read[ref] = textState{t.Text, time.Now()}
-		s.mu.Unlock()
-	}
-	return t.Text, err
-}
-
-// SetText marks all further results of a tool as text. The mark is committed when
-// SetText returns; other processes see it within textAge.
-func (s *Shapes) SetText(ctx context.Context, ref tool.Ref) error {
-	text := shape.Type{Kinds: []string{"string"}, Text: true}
-	s.mu.Lock()
-	now := s.known[ref].Merge(text)
-	s.known[ref] = learned{now, string(now.Schema())}
-	s.mu.Unlock()
-	return s.db.Update(ctx, func(tx *store.Tx) error { return mergeShape(ctx, tx, ref, text) })
 }
 
 // Find returns the inferred type of the results of a tool, and whether there is one.
@@ -130,6 +91,53 @@ func (s *Shapes) Find(ctx context.Context, ref tool.Ref) (shape.Type, bool, erro
 	defer s.mu.Unlock()
 	t := stored.Merge(s.known[ref].Type)
 	return t, len(t.Kinds) > 0, nil
+}
+
+// Changes returns a number that changes whenever a result changes an inferred type in this process.
+func (s *Shapes) Changes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count
+}
+
+// Schemas returns the inferred types of the results of all tools.
+func (s *Shapes) Schemas(ctx context.Context) (map[tool.Ref]json.RawMessage, error) {
+	all := map[tool.Ref]shape.Type{}
+	err := s.db.View(ctx, func(tx *store.Tx) error {
+		rows, err := tx.QueryContext(ctx, "SELECT server, tool, type FROM shapes")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var ref tool.Ref
+			var text string
+			if err := rows.Scan(&ref.Server, &ref.Tool, &text); err != nil {
+				return err
+			}
+			var t shape.Type
+			if err := json.Unmarshal([]byte(text), &t); err != nil {
+				return err
+			}
+			all[ref] = t
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ref, t := range s.known {
+		all[ref] = all[ref].Merge(t.Type)
+	}
+	schemas := make(map[tool.Ref]json.RawMessage, len(all))
+	for ref, t := range all {
+		if len(t.Kinds) > 0 {
+			schemas[ref] = t.Schema()
+		}
+	}
+	return schemas, nil
 }
 
 func readShape(ctx context.Context, tx *store.Tx, ref tool.Ref) (t shape.Type, err error) {

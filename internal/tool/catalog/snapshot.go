@@ -30,6 +30,7 @@ type Snapshot struct {
 	space     *embedding.Space // nil without a model
 	kept      []int            // positions of Tools in the snapshot that this is a part of; nil if it is complete
 	nameSet   func() map[string]bool
+	topics    func() []string
 	tokens    func() int64
 	allow     []*Allow // what selected the tools
 	views     views
@@ -50,7 +51,8 @@ type Server struct {
 	Trusted      bool      // its annotations are trusted
 	Listed       time.Time // time of its last listing; zero if never
 	Tools        int
-	Quarantined  int // of them
+	Quarantined  int      // of them
+	Notes        []string // see Listing
 
 	// Unreviewed means that an operator must accept the server before its resources and prompts
 	// can be used. Held has its texts that must be accepted; nil if there are none.
@@ -72,12 +74,14 @@ type Tool struct {
 	New          bool             // the tool was not reviewed: Definition has its name only
 	TrustedHints tool.Hints       // those of the definition that count
 	Trusted      bool             // the server is, so that they all do
-	Text         bool             // it declares no output schema and has returned text that is not JSON
 }
 
 // Callable reports whether the tool can be called: its server is connected, and its definition is
 // trusted.
 func (t Tool) Callable() bool { return t.Connected && t.Quarantined == nil && !t.New }
+
+// Topics returns words for the objects of the connected tools, such as contacts.
+func Topics(s *Snapshot) []string { return s.topics() }
 
 // names maps the tools of one server to their Python names and back.
 type names struct{ python, wire map[string]string }
@@ -130,6 +134,15 @@ func (s *Snapshot) buildLookups() {
 
 // derive sets what is computed from the tools on demand.
 func (s *Snapshot) derive() {
+	s.topics = sync.OnceValue(func() []string {
+		var servers []toolNames
+		for _, v := range s.Servers {
+			if v.Connected {
+				servers = append(servers, toolNames{server: v.Name + " " + v.Title, tools: reviewed(s.Of(v.Name))})
+			}
+		}
+		return topicsOf(servers)
+	})
 	var mu sync.Mutex
 	known := map[string]names{}
 	s.function = func(server string) names {
@@ -165,6 +178,7 @@ func (s *Snapshot) add(c Configured, l *listing) {
 	}
 	v.Title, v.Version, v.Instructions, v.Listed = l.Title, l.Version, l.Instructions, l.Listed
 	v.Resources, v.Prompts, v.Legacy, v.Tools = l.Resources, l.Prompts, l.Legacy, len(l.Tools)
+	v.Notes = l.Notes
 	v.Held, v.Unreviewed = l.Held, c.Review && !l.Accepted
 	if v.Unreviewed {
 		v.Resources, v.Prompts = false, false
@@ -179,7 +193,7 @@ func (s *Snapshot) add(c Configured, l *listing) {
 		k.Trusted.Server = c.Name // the name in the configuration may have changed
 		s.Tools = append(s.Tools, Tool{
 			Definition: k.Trusted, Category: v.Category, Connected: true, Quarantined: k.Quarantined, New: k.New,
-			TrustedHints: k.Trusted.Hints.Trusted(c.Trusted), Trusted: c.Trusted, Text: k.Text,
+			TrustedHints: k.Trusted.Hints.Trusted(c.Trusted), Trusted: c.Trusted,
 		})
 	}
 	s.Servers = append(s.Servers, v)
@@ -370,4 +384,14 @@ func (s *Snapshot) Shown(server string, tools ...string) string {
 	}
 	v, _ := s.Server(server)
 	return hashShown(all, v.Held, tools)
+}
+
+// reviewed returns the names of the tools that were reviewed.
+func reviewed(tools []Tool) (names []string) {
+	for _, t := range tools {
+		if !t.New {
+			names = append(names, t.Definition.Tool)
+		}
+	}
+	return names
 }

@@ -81,6 +81,13 @@ func ReadStatic(path string) (Static, error) {
 	}
 	var s Static
 	full := filepath.Join(path, "full_catalog.json")
+	_, err = os.Stat(full)
+	if err == nil {
+		_, err = os.ReadDir(path) // Glob ignores its error
+	}
+	if fault.Inconclusive(err) {
+		return s, fault.Wrap(fault.Unavailable, err, "cannot read the tool catalog %s", path)
+	}
 	whole := exists(full)
 	if whole {
 		if err := read(full, &s); err != nil {

@@ -16,45 +16,62 @@ const (
 // Usage.Signature, and strings in it have single quotes, which JSON does not escape.
 type Brief struct {
 	Required string // f(a: str, ...): the required parameters, and "..." if there are others
-	Complete string // f(a: str, b=10, c: int=None) -> dict: all parameters, and the result if it is known
+	Complete string // f(a: str, b=10, c: int=None): all parameters
+	Result   string // {id, name}: the Outline of the result; "" if it is not known
 }
 
 // Abbreviate returns the Brief of d, whose Python name is name.
 func Abbreviate(d tool.Definition, name string) Brief {
-	f := newFunction(d, name)
+	return abbreviate(newFunction(d, name), names{left: maxOutlined})
+}
+
+// Typed is Abbreviate with the types of the keys of arguments and results, and more of both.
+func Typed(d tool.Definition, name string) Brief {
+	return abbreviate(newFunction(d, name), names{left: 3 * maxOutlined, typed: true})
+}
+
+func abbreviate(f *function, n names) Brief {
+	name := f.name
 	var required, all []string
 	for _, p := range f.params {
-		all = append(all, p.short())
+		short := p.short(f.input, n)
+		all = append(all, short)
 		if p.required {
-			required = append(required, p.short())
+			required = append(required, short)
 		}
 	}
-	if !f.more.empty() && len(all) == 0 {
+	if !f.more.empty() && !f.bare && len(all) == 0 {
 		all = append(all, "**"+f.moreName())
 	}
 	if len(required) < len(all) {
 		required = append(required, "...")
 	}
-	b := Brief{Required: call(name, required), Complete: call(name, all)}
-	if !f.result.any {
-		b.Complete += " -> " + f.result.short()
-	}
-	return b
+	return Brief{call(name, required), call(name, all), outlineResult(f.def, n)}
 }
 
 func call(name string, args []string) string { return name + "(" + strings.Join(args, ", ") + ")" }
 
 // short returns the parameter with its type, or with its default, which shows the type too.
-func (p param) short() string {
+func (p param) short(r *reader, n names) string {
 	t := p.typ
 	t.null = false
+	short := t.short()
+	if p.schema != nil && (strings.ContainsAny(short, "{") || strings.Contains(short, "dict") || strings.HasPrefix(short, "list")) { // a call needs its keys
+		most := n.left
+		if text := outline(r, p.schema, &n, 0); n.left < most {
+			short = strings.TrimSuffix(text, "|None")
+		}
+	}
 	switch value := singleQuoted(p.value); {
 	case p.required:
-		return p.id + ": " + t.short()
+		return p.id + ": " + short
 	case value == "" || len(value) > maxShortDefault:
-		return p.id + ": " + t.short() + "=None"
+		if p.absent && !p.defaultsToNull() {
+			return p.id + ": " + short + "=..."
+		}
+		return p.id + ": " + short + "=None"
 	case len(t.literals) > 1:
-		return p.id + ": " + t.short() + "=" + value
+		return p.id + ": " + short + "=" + value
 	default:
 		return p.id + "=" + value
 	}

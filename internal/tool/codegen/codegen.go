@@ -118,10 +118,6 @@ func Root(servers []Server) []File {
 	return []File{{"__init__.py", rootModule(withModuleNames(servers))}}
 }
 
-// TextSchema is the output schema of a tool that declares none and has returned
-// text that is not JSON. All later results of such a tool are returned as text.
-var TextSchema = json.RawMessage(`{"inferred":true,"text":true,"type":"string"}`)
-
 // Usage describes how code calls one tool.
 type Usage struct {
 	Import    string   // from servers.github import list_issues

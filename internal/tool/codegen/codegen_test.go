@@ -67,7 +67,8 @@ func definition(input string) tool.Definition {
 
 func TestDescribe(t *testing.T) {
 	for _, c := range []struct{ schema, signature, example, arguments string }{
-		{`{"type":"object"}`, `f() -> Any`, `f()`, ``},
+		{`{"type":"object"}`, `f(**more: Any) -> Any`, `f()`, ``},
+		{`{"type":"object","properties":{}}`, `f() -> Any`, `f()`, ``},
 		{`{"properties":{"b":{"type":"integer"},"a":{"type":"string"}},"required":["a"]}`,
 			`f(a: str, b: int | None = None) -> Any`, `f(a="a")`, ``},
 		{`{"properties":{"s":{"enum":["open","closed"],"default":"open"}}}`,
@@ -83,7 +84,7 @@ func TestDescribe(t *testing.T) {
 		{`{"properties":{"x":{"type":"string"}},"additionalProperties":{"type":"boolean"}}`,
 			`f(x: str | None = None, **more: bool) -> Any`, `f()`, ``},
 		{`{"properties":{"more":{},"_sandpiper":{}},"additionalProperties":true}`,
-			`f(more: Any = None, _sandpiper: Any = None, **more_: Any) -> Any`, `f()`, ``},
+			`f(more: Any = ..., _sandpiper: Any = ..., **more_: Any) -> Any`, `f()`, ``},
 		{`{"properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}}}}}`,
 			`f(x: {"next?": dict[str, Any]} | None = None) -> Any`, `f()`, ``},
 		{`{"properties":{"x":{"type":"array","prefixItems":[{"type":"number"},{"type":"string"}],"items":false}},"required":["x"]}`,
@@ -99,6 +100,54 @@ func TestDescribe(t *testing.T) {
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s\n%s", c.schema, d)
 		}
+	}
+}
+
+// A composed root schema yields one parameter for each property of any branch; an example has those of
+// the first.
+func TestDescribeComposedRoot(t *testing.T) {
+	for schema, want := range map[string][2]string{
+		`{"type":"object","anyOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"properties":{"b":{"type":"integer"}},"required":["b"]}]}`:                                                                  {`f(a: str | None = None, b: int | None = None) -> Any`, `f(a="a")`},
+		`{"oneOf":[{"properties":{"kind":{"const":"x"},"a":{}},"required":["kind"]},{"properties":{"kind":{"const":"y"}},"required":["kind"]}]}`:                                                                        {`f(kind: Literal["x", "y"] | None = None, a: Any = ...) -> Any`, `f(kind="x")`},
+		`{"allOf":[{"properties":{"a":{"type":"string"}},"required":["a"]},{"$ref":"#/$defs/b"}],"$defs":{"b":{"properties":{"b":{"type":"integer"}}}}}`:                                                                {`f(a: str, b: int | None = None) -> Any`, `f(a="a")`},
+		`{"$ref":"#/$defs/b","$defs":{"b":{"type":"object","properties":{"b":{"type":"integer"}},"required":["b"]}}}`:                                                                                                   {`f(b: int) -> Any`, `f(b=1)`},
+		`{"properties":{"a":{"type":"string"}},"if":{"properties":{"a":{"const":"x"},"q":{"const":1}}},"then":{"properties":{"b":{"type":"integer"}},"required":["b"]},"else":{"properties":{"c":{"type":"boolean"}}}}`: {`f(a: str | None = None, b: int | None = None, c: bool | None = None, q: Any = ...) -> Any`, `f()`},
+		`{"type":"object","anyOf":[{"required":["a"]},{"required":["b"]}]}`:                                                                                                                                             {`f(a: Any = ..., b: Any = ...) -> Any`, `f(a=...)`},
+		`{"properties":{"a":{"type":"string"}},"dependentSchemas":{"a":{"properties":{"b":{"type":"integer"}}}}}`:                                                                                                       {`f(a: str | None = None, b: int | None = None) -> Any`, `f()`},
+		`{"type":"object","anyOf":[{"properties":{"a":{"type":"string"}}},{"additionalProperties":{"type":"integer"}}]}`:                                                                                                {`f(a: str | None = None, **more: int) -> Any`, `f()`},
+		`{"type":"object","allOf":[{"$ref":"https://example.com/x"}]}`:                                                                                                                                                  {`f(**more: Any) -> Any`, `f()`},
+		`{"type":"object","allOf":[{"$ref":"#/nothing"}],"additionalProperties":false}`:                                                                                                                                 {`f() -> Any`, `f()`},
+	} {
+		got := codegen.Describe(definition(schema), "s", "f")
+		if d := cmp.Diff(want, [2]string{got.Signature, got.Example}); d != "" {
+			t.Errorf("%s\n%s", schema, d)
+		}
+	}
+}
+
+// A required argument with a default may be omitted, and None is a value where the schema allows it.
+func TestDescribeDefaults(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"properties":{"mode":{"type":"string","default":"fast"},"id":{"type":"integer"}},"required":["mode","id"]}`:                            `f(id: int, mode: str = "fast") -> Any`,
+		`{"properties":{"tags":{"type":"array","items":{"type":"string"},"default":[]}},"required":["tags"]}`:                                    `f(tags: list[str] = ...) -> Any`,
+		`{"properties":{"n":{"type":"integer","default":"5"}},"required":["n"]}`:                                                                 `f(n: int) -> Any`,
+		`{"properties":{"a":{"type":["string","null"]},"b":{"anyOf":[{"type":"string"},{"type":"null"}],"default":null},"c":{"type":"string"}}}`: `f(a: str | None = ..., b: str | None = None, c: str | None = None) -> Any`,
+		`{"properties":{"o":{"type":"object","properties":{"m":{"type":"string","default":"x"}},"required":["m"]}}}`:                             `f(o: {"m?": str} | None = None) -> Any`,
+	} {
+		if got := codegen.Describe(definition(schema), "s", "f").Signature; got != want {
+			t.Errorf("%s\n got %s\nwant %s", schema, got, want)
+		}
+	}
+}
+
+// The brief forms of optional arguments stay as short as they were with None.
+func TestAbbreviateOptional(t *testing.T) {
+	d := definition(`{"properties":{"a":{"type":["string","null"]},"b":{"type":"integer"},"c":{}}}`)
+	if got := codegen.Abbreviate(d, "f").Complete; got != "f(a: str=..., b: int=None, c: Any=...)" {
+		t.Error(got)
+	}
+	if got := codegen.Abbreviate(definition(`{"type":"object"}`), "f").Complete; got != "f()" {
+		t.Error(got)
 	}
 }
 

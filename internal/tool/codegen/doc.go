@@ -1,7 +1,6 @@
 package codegen
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 )
@@ -108,9 +107,6 @@ func (f *function) keys() (lines []string) {
 func (f *function) returns() string {
 	if len(f.def.Output) == 0 {
 		return "Any: the server does not declare a type."
-	}
-	if bytes.Equal(f.def.Output, TextSchema) {
-		return "str: no type is declared, and a result was text that is not JSON. All results are returned as text; parse one that is JSON with json.loads."
 	}
 	if f.inferred {
 		return f.result.brief() + " in the results so far: inferred, not declared."

@@ -21,12 +21,33 @@ type field struct {
 	always   []any // schemas in unconditional parts
 	possibly []any // schemas in branches
 	required bool
+	usual    bool // required, or required by the first alternative
 }
 
 // fields holds the properties of an object in the order of the schema.
 type fields struct {
-	all   []*field
-	named map[string]*field
+	all    []*field
+	named  map[string]*field
+	parts  []*object // all that were read
+	opaque bool      // another part could not be read, or allows everything
+	closed bool      // an unconditional part allows no other properties
+}
+
+// presence is the condition under which a part of a schema applies.
+type presence int
+
+const (
+	possible presence = iota // other alternatives, then and else
+	usual                    // the first alternative
+	certain
+)
+
+func (f *fields) names() []string {
+	names := make([]string, len(f.all))
+	for i, p := range f.all {
+		names[i] = p.name
+	}
+	return names
 }
 
 func (f *fields) at(name string) *field {
@@ -42,33 +63,68 @@ func (f *fields) at(name string) *field {
 
 // fields adds the properties of s and of its combined parts to f. A property that
 // only a branch requires is optional.
-func (r *reader) fields(s any, f *fields, always bool, depth int) {
+func (r *reader) fields(s any, f *fields, in presence, depth int) {
 	r.steps++
 	o, ok := s.(*object)
 	if !ok || depth > maxDepth || r.steps > maxSteps {
+		f.opaque = f.opaque || s != false
 		return
 	}
+	f.parts = append(f.parts, o)
 	if ref, ok := o.at("$ref").(string); ok {
-		r.fields(r.target(ref), f, always, depth+1)
+		r.fields(r.target(ref), f, in, depth+1)
 	}
-	r.properties(o, f, always)
-	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
+	r.properties(o, f, in)
+	all, _ := o.at("allOf").([]any)
+	for _, part := range all {
+		r.fields(part, f, in, depth+1)
+	}
+	for _, key := range []string{"anyOf", "oneOf"} {
 		parts, _ := o.at(key).([]any)
-		for _, part := range parts {
-			r.fields(part, f, always && key == "allOf", depth+1)
+		for i, part := range parts {
+			if i > 0 {
+				r.fields(part, f, possible, depth+1)
+			} else {
+				r.fields(part, f, min(in, usual), depth+1)
+			}
 		}
 	}
+	conditional(r, o, f, depth)
+}
+
+// conditional adds the properties that depend on others.
+func conditional(r *reader, o *object, f *fields, depth int) {
 	for _, key := range []string{"then", "else"} {
-		r.fields(o.at(key), f, false, depth+1)
+		if part, ok := o.at(key).(*object); ok {
+			r.fields(part, f, possible, depth+1)
+		}
+	}
+	for _, key := range []string{"dependentSchemas", "dependencies"} {
+		parts, _ := o.at(key).(*object)
+		for i := range parts.len() {
+			if part, ok := parts.values[i].(*object); ok {
+				r.fields(part, f, possible, depth+1)
+			}
+		}
+	}
+	condition, _ := o.at("if").(*object)
+	named, _ := condition.at("properties").(*object)
+	for i := range named.len() {
+		if f.named[named.keys[i]] == nil { // a value that it does not match is allowed too
+			f.at(named.keys[i]).possibly = []any{true}
+		}
 	}
 }
 
-func (r *reader) properties(o *object, f *fields, always bool) {
+func (r *reader) properties(o *object, f *fields, in presence) {
+	if in == certain && (o.at("additionalProperties") == false && o.at("patternProperties") == nil || o.at("unevaluatedProperties") == false) {
+		f.closed = true
+	}
 	if p, ok := o.at("properties").(*object); ok {
 		for i, name := range p.keys {
 			switch s := p.values[i]; {
 			case s == false: // the property is not allowed
-			case always:
+			case in == certain:
 				f.at(name).always = append(f.at(name).always, s)
 			default:
 				f.at(name).possibly = append(f.at(name).possibly, s)
@@ -77,10 +133,17 @@ func (r *reader) properties(o *object, f *fields, always bool) {
 	}
 	names, _ := o.at("required").([]any)
 	for _, v := range names {
-		if name, ok := v.(string); ok && always {
-			f.at(name).required = true
+		if name, ok := v.(string); ok {
+			p := f.at(name)
+			p.required = p.required || in == certain
+			p.usual = p.usual || in >= usual
 		}
 	}
+}
+
+// namesNone reports whether no part of the schema names properties.
+func (f *fields) namesNone() bool {
+	return len(f.all) == 0 && !slices.ContainsFunc(f.parts, func(o *object) bool { return o.at("properties") != nil })
 }
 
 // schema returns the schema that documents the property, or nil.
@@ -100,7 +163,7 @@ func (r *reader) fieldType(f *field, hint string, depth int) typ {
 			return t
 		}
 	}
-	if len(f.always) > 0 {
+	if len(f.always) > 0 || len(f.possibly) == 0 {
 		return anything
 	}
 	return r.union(f.possibly, hint, depth)
@@ -110,8 +173,13 @@ func (r *reader) fieldType(f *field, hint string, depth int) typ {
 // otherwise a dict.
 func (r *reader) object(o *object, hint string, depth int) typ {
 	var f fields
-	r.fields(o, &f, true, depth)
+	r.fields(o, &f, certain, depth)
 	n := r.names
+	for _, p := range f.all {
+		if _, filled := p.schema().find("default"); filled && !r.result {
+			p.required = false // see schema.Schema.Fill
+		}
+	}
 	if len(f.all) == 0 {
 		return r.dict(r.additionalType(o, hint, depth))
 	}

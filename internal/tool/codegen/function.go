@@ -3,6 +3,7 @@ package codegen
 import (
 	"encoding/json"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,6 +17,7 @@ type function struct {
 	names  *namespace
 	params []param // required ones first, in the order of the schema
 	more   typ     // type of additional arguments; empty if none are allowed
+	bare   bool    // the schema does not describe its arguments
 	result typ
 	input  *reader
 	// inferred reports whether the result type was inferred and not declared: the
@@ -29,7 +31,9 @@ type param struct {
 	wire, id string
 	typ      typ
 	required bool
+	usual    bool    // an example has it
 	value    string  // default as a Python expression; "" if there is none
+	absent   bool    // None is a value of its own, or the tool requires one: the default is _sandpiper.absent
 	schema   *object // nil if there is none
 }
 
@@ -37,8 +41,10 @@ func newFunction(d tool.Definition, name string) *function {
 	n := newNamespace(name)
 	f := &function{def: d, name: name, names: n}
 	f.input = newReader(parseSchema(d.Input), n, false)
-	f.params = f.parameters()
-	f.more = f.extraType()
+	var all fields
+	f.input.fields(f.input.root, &all, certain, 0)
+	f.params = f.parameters(&all)
+	f.more, f.bare = f.extraType(&all)
 	f.nested = len(n.notes) > 0
 	f.result = anything
 	if declared, _ := d.Returns(); len(declared) > 0 {
@@ -51,47 +57,88 @@ func newFunction(d tool.Definition, name string) *function {
 }
 
 // parameters returns a parameter for each property of the input schema, required
-// ones first.
-func (f *function) parameters() []param {
-	var all fields
-	f.input.fields(f.input.root, &all, true, 0)
-	names := make([]string, len(all.all))
-	for i, p := range all.all {
-		names[i] = p.name
-	}
-	ids := tool.ParamNames(names)
+// ones first. A required property with a default is optional: it is sent with the default
+// if it is omitted (see schema.Schema.Fill).
+func (f *function) parameters(all *fields) []param {
+	ids := tool.ParamNames(all.names())
 	var required, optional []param
 	for _, one := range all.all {
-		p := param{wire: one.name, id: ids[one.name], required: one.required, schema: one.schema()}
+		p := param{wire: one.name, id: ids[one.name], required: one.required, usual: one.usual, schema: one.schema()}
 		p.typ = f.input.fieldType(one, one.name, 1)
+		p.setDefault()
 		if p.required {
 			required = append(required, p)
-			continue
+		} else {
+			optional = append(optional, p)
 		}
-		if expr, ok := value(p.typ, p.schema.at("default")); ok {
-			p.value = expr
-		}
-		if p.value == "" && !p.typ.any {
-			p.typ.null = true
-		}
-		optional = append(optional, p)
 	}
 	return append(required, optional...)
 }
 
-// extraType returns the type of additional arguments. A schema without
-// additionalProperties allows none: authors rarely rely on the standard's default.
-func (f *function) extraType() typ {
-	o, ok := f.input.root.(*object)
-	if !ok {
-		return anything
+// setDefault sets the default of a parameter that may be omitted.
+func (p *param) setDefault() {
+	declared, ok := p.schema.find("default")
+	expr, scalar := value(p.typ, declared)
+	nullable := p.typ.null || p.typ.any
+	if p.required {
+		p.required = !ok || !scalar && !p.typ.holds(declared)
+		p.usual = p.required
+		if p.required {
+			return
+		}
+		nullable = true
 	}
-	more, declared := o.find("additionalProperties")
-	_, patterns := o.at("patternProperties").(*object)
-	if declared && more != false || patterns {
-		return f.input.additionalType(o, "more", 1)
+	if scalar {
+		p.value = expr
 	}
-	return typ{}
+	p.absent = nullable
+	if p.value == "" && !nullable {
+		p.typ.null = true
+	}
+}
+
+// holds reports whether t has values like v, an object, array or null.
+func (t typ) holds(v any) bool {
+	of := func(prefixes ...string) bool {
+		return t.any || slices.ContainsFunc(t.others, func(a alternative) bool {
+			return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(a.brief, p) })
+		})
+	}
+	switch v.(type) {
+	case nil:
+		return t.any || t.null
+	case []any:
+		return of("list[", "tuple[")
+	case *object:
+		return of("dict[", "{")
+	}
+	return false
+}
+
+// extraType returns the type of additional arguments. A schema that names properties and has no
+// additionalProperties allows none: authors rarely rely on the standard's default. bare reports that
+// the schema names none and says nothing else.
+func (f *function) extraType(all *fields) (t typ, bare bool) {
+	if all.closed {
+		return typ{}, false
+	}
+	for _, o := range all.parts {
+		more, declared := o.find("additionalProperties")
+		_, patterns := o.at("patternProperties").(*object)
+		if declared && more != false || patterns {
+			t = t.or(f.input.additionalType(o, "more", 1))
+		}
+		if others, declared := o.find("unevaluatedProperties"); declared && others != false {
+			t = t.or(f.input.typ(others, "more", 1))
+		}
+	}
+	if t.empty() && all.opaque {
+		return anything, false
+	}
+	if t.empty() && all.namesNone() {
+		return anything, true
+	}
+	return t, false
 }
 
 // value returns a default as a Python expression. It reports false for a value
@@ -179,7 +226,11 @@ func (f *function) module(server string) []byte {
 // paramList returns the parameters with their types, as written in the module.
 func (f *function) paramList() (parts []string) {
 	for _, p := range f.params {
-		parts = append(parts, p.id+": "+p.typ.expr(f.names)+p.defaultText())
+		value := p.defaultText()
+		if p.absent && p.value == "" {
+			value = " = " + f.moduleAlias() + ".absent"
+		}
+		parts = append(parts, p.id+": "+p.typ.expr(f.names)+value)
 	}
 	if !f.more.empty() {
 		parts = append(parts, "**"+f.moreName()+": "+f.more.expr(f.names))
@@ -193,17 +244,24 @@ func (p param) defaultText() string {
 		return ""
 	case p.value != "":
 		return " = " + p.value
+	case p.absent && !p.defaultsToNull():
+		return " = ..."
 	}
 	return " = None"
 }
 
-// arguments writes the arguments of the call: the server, the tool, the required
-// arguments, and those that are omitted if they are None.
+func (p param) defaultsToNull() bool {
+	declared, ok := p.schema.find("default")
+	return ok && declared == nil
+}
+
+// arguments writes the arguments of the call: the server, the tool, the arguments that are sent
+// unless they are absent, and those that are omitted also if they are None.
 func (f *function) arguments(b *strings.Builder, server string) {
 	var required, optional []string
 	for _, p := range f.params {
 		entry := literal(p.wire) + ": " + p.id
-		if p.required {
+		if p.required || p.absent {
 			required = append(required, entry)
 		} else {
 			optional = append(optional, entry)

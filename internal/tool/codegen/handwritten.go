@@ -23,8 +23,8 @@ const (
 
 // ReadHandwritten reads the handwritten modules SERVER/FILE.py and SERVER.py in dir. The servers
 // that it returns have only a Module and Files; SERVER.py is the __init__.py of its server. It
-// returns the files that code cannot import: because of their names, or since SERVER.py has a
-// directory beside it. Other files, links out of dir and names that begin with _ are ignored.
+// returns the files that code cannot import: because of their names, since SERVER.py has a
+// directory beside it, or as links out of dir. Other files and names that begin with _ are ignored.
 func ReadHandwritten(dir string) (all []Server, ignored []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -50,8 +50,7 @@ func ReadHandwritten(dir string) (all []Server, ignored []string, err error) {
 			return nil, nil, readFault(dir+"/"+path, err)
 		}
 		switch {
-		case data == nil:
-		case !importable(module, name) || !ok && found[module] != nil:
+		case data == nil, !importable(module, name) || !ok && found[module] != nil:
 			ignored = append(ignored, path)
 		default:
 			found[module] = append(found[module], File{module + "/" + name, data})

@@ -56,7 +56,7 @@ func TestReadHandwrittenIgnoresUnimportableFiles(t *testing.T) {
 	if d := cmp.Diff([]string{"a/__init__.py", "a/_own.py", "a/f.py", "b/f.py", "top/__init__.py"}, paths); d != "" {
 		t.Error(d)
 	}
-	if d := cmp.Diff([]string{"b/class.py", "b/not-a-name.py", "not-a-name/f.py", "a.py", "not-a-name.py"}, ignored); d != "" {
+	if d := cmp.Diff([]string{"a/folder.py", "a/gone.py", "a/out.py", "b/class.py", "b/not-a-name.py", "not-a-name/f.py", "a.py", "not-a-name.py"}, ignored); d != "" {
 		t.Error(d)
 	}
 }

@@ -28,6 +28,13 @@ func (o *object) find(key string) (v any, ok bool) {
 	return nil, false
 }
 
+func (o *object) len() int {
+	if o == nil {
+		return 0
+	}
+	return len(o.keys)
+}
+
 func (o *object) index(key string) int {
 	if o == nil {
 		return -1

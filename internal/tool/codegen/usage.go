@@ -36,20 +36,21 @@ func (f *function) signature() string {
 	return f.name + "(...) -> " + result
 }
 
-// example returns a call with the required arguments, derived from the schema. If it is
-// too long, each value is ..., and then the argument list is.
+// example returns a call with the required arguments, and those of the first alternative, derived
+// from the schema. If it is too long, each value is ..., and then the argument list is.
 func (f *function) example() string {
-	var parts []string
+	var parts, names []string
 	for _, p := range f.params {
-		if p.required {
+		if p.required || p.usual {
+			names = append(names, p.id)
 			parts = append(parts, p.id+"="+f.input.sample(p.schema, p.wire, 0))
 		}
 	}
 	if s := f.name + "(" + strings.Join(parts, ", ") + ")"; len(s) <= maxExample {
 		return s
 	}
-	for i, p := range f.params[:len(parts)] {
-		parts[i] = p.id + "=..."
+	for i, id := range names {
+		parts[i] = id + "=..."
 	}
 	if s := f.name + "(" + strings.Join(parts, ", ") + ")"; len(s) <= maxExample {
 		return s
@@ -147,7 +148,7 @@ func (r *reader) sampleArray(s *object, property string, depth int) string {
 
 func (r *reader) sampleObject(s *object, depth int) string {
 	var f fields
-	r.fields(s, &f, true, depth)
+	r.fields(s, &f, certain, depth)
 	var parts []string
 	length := 0
 	for _, p := range f.all {

@@ -2,18 +2,33 @@ package schema
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
 // Enum returns the values that a schema lists for a top-level property, or for the elements
 // of an array: strings as they are, other values as JSON. It returns nil without a list.
-func Enum(raw json.RawMessage, property string) []string {
-	for _, p := range Params(raw) {
-		if p.Name == property {
-			return enum(p.Schema, maxEnumDepth)
+func Enum(raw json.RawMessage, property string) []string { return enumOf(raw, property, maxEnumDepth) }
+
+func enumOf(raw json.RawMessage, property string, depth int) (all []string) {
+	var s struct {
+		Properties          map[string]json.RawMessage
+		AllOf, AnyOf, OneOf []json.RawMessage
+	}
+	if depth == 0 || json.Unmarshal(raw, &s) != nil {
+		return nil
+	}
+	if of, ok := s.Properties[property]; ok {
+		all = enum(of, maxEnumDepth)
+	}
+	for _, part := range slices.Concat(s.AllOf, s.AnyOf, s.OneOf) {
+		for _, v := range enumOf(part, property, depth-1) {
+			if !slices.Contains(all, v) {
+				all = append(all, v)
+			}
 		}
 	}
-	return nil
+	return all
 }
 
 // maxEnumDepth limits nested alternatives.

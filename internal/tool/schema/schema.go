@@ -1,9 +1,9 @@
 // Package schema validates the arguments of a tool against its JSON schema and
 // describes errors in the terms of Python.
 //
-// Schemas come from servers. A schema that is invalid, has external references or is
-// too large accepts everything and leaves validation to the server. A Schema is safe
-// for concurrent use.
+// Schemas come from servers. The parts of a schema that are invalid or have references to
+// elsewhere are dropped; one that is too large accepts everything and leaves validation to the
+// server. A Schema is safe for concurrent use.
 package schema
 
 import (
@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,9 @@ import (
 type Schema struct {
 	s     *jsonschema.Schema
 	names []string // top-level properties, for suggestions
+	fills bool     // it has defaults
+	// conditional is the result of Conditional.
+	conditional bool
 }
 
 // Problem is one validation error.
@@ -42,45 +46,56 @@ func (p Problem) String() string {
 // maxBytes is the largest schema that is compiled.
 const maxBytes = 1 << 20
 
-// Compile compiles a schema.
+// Compile compiles a schema without the parts that are not usable.
 func Compile(raw json.RawMessage) *Schema {
-	if len(raw) == 0 || len(raw) > maxBytes {
-		return &Schema{}
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+	s, err := compileUsable(raw)
 	if err != nil {
 		return &Schema{}
 	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
-	if c.AddResource("mem:///schema", doc) != nil {
-		return &Schema{}
-	}
-	s, err := c.Compile("mem:///schema")
-	if err != nil {
-		return &Schema{}
-	}
-	x := &Schema{s: s}
-	for name := range s.Properties {
-		x.names = append(x.names, name)
-	}
-	slices.Sort(x.names)
+	x := &Schema{s: s, fills: bytes.Contains(raw, []byte(`"default"`))}
+	known := map[string]bool{}
+	eachPart(s, map[*jsonschema.Schema]bool{}, func(part *jsonschema.Schema) {
+		for name := range part.Properties {
+			known[name] = true
+		}
+		x.conditional = x.conditional || part.If != nil || part.UnevaluatedProperties != nil
+	})
+	x.names = slices.Sorted(maps.Keys(known))
 	return x
 }
 
-// noLoader rejects external references.
-type noLoader struct{}
+// Conditional reports whether an omitted argument can make others wrong, so that arguments cannot be
+// checked while some are not known.
+func (x *Schema) Conditional() bool { return x.conditional }
 
-func (noLoader) Load(string) (any, error) {
-	return nil, errors.New("external references are not supported")
+// eachPart calls do with s and all schemas that are evaluated for the same value.
+func eachPart(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool, do func(*jsonschema.Schema)) {
+	if s == nil || seen[s] {
+		return
+	}
+	seen[s] = true
+	do(s)
+	for _, part := range inPlace(s) {
+		eachPart(part, seen, do)
+	}
 }
+
+// Limits of the problems of one check. The names that a hint suggests are compared with all others.
+const (
+	maxProblems = 100
+	maxHints    = 20
+)
 
 // Check returns the problems of decoded arguments, sorted by argument. Messages contain
 // types, never values of the arguments. Problems at the open paths, whose values are not
-// known yet, and those that such a value may cause, are omitted.
+// known yet, and those that such a value may cause, are omitted. There are at most some hundred; if the
+// check takes too much work, that is the only one.
 func (x *Schema) Check(args map[string]any, open ...[]string) []Problem {
 	if x.s == nil {
 		return nil
+	}
+	if !affordable(x.s, args) {
+		return []Problem{{Message: "it takes too much work to check the arguments against the schema; pass smaller ones"}}
 	}
 	err := x.s.Validate(args)
 	var wrong *jsonschema.ValidationError
@@ -89,10 +104,12 @@ func (x *Schema) Check(args map[string]any, open ...[]string) []Problem {
 	}
 	var all []Problem
 	for _, leaf := range leaves(wrong) {
-		if affects(leaf, open) {
-			continue
+		if len(all) >= maxProblems {
+			break
 		}
-		all = append(all, x.problems(leaf)...)
+		if !affects(leaf, open) {
+			all = append(all, x.problems(leaf)...)
+		}
 	}
 	all = append(all, x.misspelled(args, all)...)
 	slices.SortFunc(all, func(a, b Problem) int {
@@ -104,16 +121,22 @@ func (x *Schema) Check(args map[string]any, open ...[]string) []Problem {
 // misspelled returns the arguments that the schema allows and does not name, with a name like that of
 // a missing one.
 func (x *Schema) misspelled(args map[string]any, wrong []Problem) (all []Problem) {
-	var missing, reported []string
+	var missing []string
+	known := map[string]bool{}
+	for _, name := range x.names {
+		known[name] = true
+	}
 	for _, p := range wrong {
-		if reported = append(reported, p.Argument); p.Message == isMissing {
+		if known[p.Argument] = true; p.Message == isMissing {
 			missing = append(missing, p.Argument)
 		}
 	}
+	hints := 0
 	for name := range args {
-		if slices.Contains(x.names, name) || slices.Contains(reported, name) {
+		if known[name] || len(missing) == 0 || hints == maxHints {
 			continue
 		}
+		hints++
 		if near := fault.Nearest(name, missing, 1); near != nil {
 			all = append(all, Problem{name, fmt.Sprintf("there is no such argument; did you mean %s?", near[0])})
 		}
@@ -161,23 +184,23 @@ func (x *Schema) problems(e *jsonschema.ValidationError) []Problem {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		var all []Problem
-		for _, name := range k.Missing {
+		for _, name := range k.Missing[:min(len(k.Missing), maxProblems)] {
 			all = append(all, Problem{join(at, name), isMissing})
 		}
 		return all
 	case *kind.AdditionalProperties:
 		var all []Problem
-		for _, name := range k.Properties {
-			all = append(all, x.unknown(at, name))
+		for i, name := range k.Properties[:min(len(k.Properties), maxProblems)] {
+			all = append(all, x.unknown(at, name, i < maxHints))
 		}
 		return all
 	}
 	return []Problem{{at, describe(e)}}
 }
 
-func (x *Schema) unknown(at, name string) Problem {
+func (x *Schema) unknown(at, name string, hint bool) Problem {
 	text := "there is no such argument"
-	if at == "" {
+	if at == "" && hint {
 		if near := fault.Nearest(name, x.names, 1); near != nil {
 			text += fmt.Sprintf("; did you mean %s?", near[0])
 		} else if len(x.names) > 0 && len(x.names) <= 20 {
@@ -230,25 +253,6 @@ func describe(e *jsonschema.ValidationError) string {
 		return "does not fit the schema"
 	}
 	return "does not fit the schema's " + strings.Join(path, "/")
-}
-
-// alternatives lists the expected types if all alternatives fail by type.
-func alternatives(e *jsonschema.ValidationError) string {
-	var want []string
-	got := ""
-	for _, c := range e.Causes {
-		for _, leaf := range leaves(c) {
-			k, ok := leaf.ErrorKind.(*kind.Type)
-			if ok && len(leaf.InstanceLocation) == len(e.InstanceLocation) {
-				want, got = append(want, k.Want...), k.Got
-			}
-		}
-	}
-	if len(want) < len(e.Causes) || got == "" {
-		return "fits none of the allowed alternatives"
-	}
-	slices.Sort(want)
-	return "expected " + anyOf(slices.Compact(want)) + ", got " + withArticle(got)
 }
 
 func typeOf(v any) string {
@@ -338,25 +342,28 @@ func join(at, name string) string {
 
 // Valid reports why raw is not a JSON schema.
 func Valid(raw json.RawMessage) error {
-	if len(raw) > maxBytes {
-		return fmt.Errorf("it has more than %d bytes", maxBytes)
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return errors.New("it is not JSON")
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
-	if err := c.AddResource("mem:///schema", doc); err != nil {
-		return err
-	}
-	_, err = c.Compile("mem:///schema")
+	_, err := CompileStrict(raw)
+	return err
+}
+
+// CompileStrict is Compile, but returns an error for a value that is not a schema.
+func CompileStrict(raw json.RawMessage) (*Schema, error) {
+	s, err := compile(raw)
 	if e, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		if v, ok := errors.AsType[*jsonschema.ValidationError](e.Err); ok {
 			if all := leaves(v); len(all) > 0 {
-				return fmt.Errorf("%s: %s", formatPath(all[0].InstanceLocation), describe(all[0]))
+				return nil, fmt.Errorf("%s: %s", formatPath(all[0].InstanceLocation), describe(all[0]))
 			}
 		}
 	}
-	return err
+	return &Schema{s: s}, err
+}
+
+// Validate returns an error for a value that the schema does not allow, or that takes too much
+// work to validate.
+func (x *Schema) Validate(v any) error {
+	if !affordable(x.s, v) {
+		return errors.New("it takes too much work to validate the value against the schema")
+	}
+	return x.s.Validate(v)
 }

@@ -88,6 +88,54 @@ func TestUnusableSchemaAcceptsEverything(t *testing.T) {
 	}
 }
 
+// An unusable part of a schema does not switch off the check of the others, and what is left refuses
+// nothing that the whole schema allows.
+func TestUnusablePartIsDropped(t *testing.T) {
+	for _, part := range []string{
+		`{"$ref": "#/missing"}`, `{"$ref": "https://example.com/schema.json"}`, `{"type": "nonsense"}`, `{"pattern": "^(?=a)b"}`,
+		`{"minimum": "3"}`, `{"enum": 7}`, `{"anyOf": []}`, `{"oneOf": [{"$ref": "#/missing"}, {"type": "string"}]}`, `5`,
+		`{"not": {"$ref": "#/missing"}}`, `{"if": {"$ref": "#/missing"}, "then": false}`, `{"allOf": [{"$ref": "#/missing"}]}`,
+		`{"oneOf": [{"not": {"pattern": "(?!x)"}}, {"type": "string"}]}`, `{"$schema": "https://example.com/own"}`,
+		`{"type": "string", "exclusiveMinimum": true}`, `{"allOf": [{"patternProperties": {"(?!x)": false}}]}`,
+	} {
+		raw := `{"type": "object", "required": ["n"], "additionalProperties": false, "properties": {"n": {"type": "integer"}, "x": ` + part + `}}`
+		for args, want := range map[string]string{
+			`{"n": 1, "x": "a"}`: "", `{"n": 1}`: "", `{}`: "argument n: is missing", `{"n": "1", "x": "a"}`: "argument n: expected an integer, got a string",
+		} {
+			if got := check(t, raw, args); got != want {
+				t.Errorf("%s, %s\n got %s\nwant %s", part, args, got, want)
+			}
+		}
+	}
+	const keyword = `{"properties": {"not": {"$ref": "#/missing"}, "oneOf": {"type": "integer"}}, "unevaluatedProperties": false, "allOf": [{"$ref": "#/gone"}]}`
+	if got := check(t, keyword, `{"not": 1, "other": 2, "oneOf": "x"}`); got != "argument oneOf: expected an integer, got a string" {
+		t.Error(got)
+	}
+}
+
+func TestFill(t *testing.T) {
+	const raw = `{"type": "object", "required": ["mode", "id", "list", "bad", "ref", "null"], "properties": {"id": {"type": "integer"},
+		"mode": {"type": "string", "default": "fast"}, "list": {"type": "array", "default": [{"a": 1}]}, "bad": {"type": "integer", "default": "5"},
+		"ref": {"$ref": "#/$defs/r"}, "null": {"type": ["string", "null"], "default": null}, "free": {"default": 3},
+		"deep": {"anyOf": [{"type": "object", "required": ["m"], "properties": {"m": {"default": "x"}}}, {"type": "null"}]},
+		"rows": {"type": "array", "items": {"required": ["r"], "properties": {"r": {"type": "number", "default": 1.50}}}}},
+		"$defs": {"r": {"type": "boolean", "default": false}}}`
+	for args, want := range map[string]string{
+		`{}`: `{"mode":"fast","list":[{"a":1}],"ref":false,"null":null}`,
+		`{"null":"x","mode":"slow","list":[],"ref":true,"deep":{"z":1},"rows":[{},{"r":2}]}`: `{"null":"x","mode":"slow","list":[],"ref":true,"deep":{"z":1,"m":"x"},"rows":[{"r":1.50},{"r":2}]}`,
+		`{"deep":null,"rows":3,"mode":null,"list":0,"ref":0,"null":0}`:                       `{"deep":null,"rows":3,"mode":null,"list":0,"ref":0,"null":0}`,
+	} {
+		decoded, err := schema.DecodeObject(json.RawMessage(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.Marshal(schema.Compile(json.RawMessage(raw)).Fill(decoded))
+		if err != nil || string(got) != want {
+			t.Errorf("%s\n got %s, %v\nwant %s", args, got, err, want)
+		}
+	}
+}
+
 func TestCheckTerminatesForRecursiveSchema(t *testing.T) {
 	for _, raw := range []string{`{"$ref": "#"}`, `{"allOf": [{"$ref": "#"}]}`, `{"anyOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}`} {
 		check(t, raw, `{"a": 1}`)

@@ -4,20 +4,19 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
 
 // Type is the type inferred from JSON values: kinds and names of fields, never a value.
-// It can be stored as JSON. The zero value describes no values.
+// Of strings it has the format, such as that of a date. It can be stored as JSON. The zero value describes no values.
 type Type struct {
 	Kinds  []string         `json:"k,omitempty"` // as JSON schema names them, sorted
 	Fields map[string]Field `json:"f,omitempty"` // of objects
 	Seen   int              `json:"n,omitempty"` // number of objects merged into Fields, up to manySeen
 	Dict   *Type            `json:"d,omitempty"` // of objects whose keys are data: the type of their values
 	Items  *Type            `json:"i,omitempty"` // of arrays
-	Text   bool             `json:"t,omitempty"` // all values are text, regardless of earlier ones
+	Format string           `json:"s,omitempty"` // of all strings, as JSON schema names it
 }
 
 // Field is one field of an object.
@@ -50,7 +49,7 @@ func learn(b []byte, depth int) Type {
 	case object:
 		return learnObject(b, depth)
 	default:
-		return Type{Kinds: []string{k.String()}}
+		return Type{Kinds: []string{k.String()}, Format: format(b)}
 	}
 }
 
@@ -84,25 +83,10 @@ func learnObject(b []byte, depth int) Type {
 		t.Fields[name] = Field{Type: of}
 		return true
 	})
+	if t.Dict == nil && keyedByData(t.Fields) {
+		return t.dict()
+	}
 	return t
-}
-
-// isData reports whether a key is more likely data than a field name.
-func isData(key string) bool {
-	if key == "" || len(key) > maxKey {
-		return true
-	}
-	digits := 0
-	for _, r := range key {
-		switch {
-		case r >= '0' && r <= '9':
-			digits++
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', strings.ContainsRune("_-.$:", r):
-		default:
-			return true
-		}
-	}
-	return digits > 3 || digits > 0 && key[0] >= '0' && key[0] <= '9'
 }
 
 // dict converts the type of an object with fields to one whose keys are data.
@@ -120,7 +104,7 @@ func (t Type) dict() Type {
 
 // Merge returns the type of the values of t and o.
 func (t Type) Merge(o Type) Type {
-	m := Type{Kinds: union(t.Kinds, o.Kinds), Text: t.Text || o.Text, Items: mergeOf(t.Items, o.Items), Seen: min(t.Seen+o.Seen, manySeen)}
+	m := Type{Kinds: union(t.Kinds, o.Kinds), Items: mergeOf(t.Items, o.Items), Format: mergeFormat(t, o), Seen: min(t.Seen+o.Seen, manySeen)}
 	if t.Dict != nil || o.Dict != nil {
 		t, o = t.dict(), o.dict()
 		m.Seen, m.Dict = 0, mergeOf(t.Dict, o.Dict)
@@ -195,16 +179,15 @@ func (t Type) Schema() json.RawMessage {
 
 func (t Type) schema() map[string]any {
 	s := map[string]any{}
-	if t.Text {
-		s["type"] = "string"
-		return s
-	}
 	switch len(t.Kinds) {
 	case 0:
 	case 1:
 		s["type"] = t.Kinds[0]
 	default:
 		s["type"] = t.Kinds
+	}
+	if t.Format != "" {
+		s["format"] = t.Format
 	}
 	if t.Items != nil && len(t.Items.Kinds) > 0 {
 		s["items"] = t.Items.schema()

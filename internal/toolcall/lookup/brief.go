@@ -6,7 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"sort"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -19,18 +19,18 @@ import (
 
 // Limits of a Brief.
 const (
-	MaxBrief = 260 // tokens (o200k) of its compact JSON
+	MaxBrief = 400 // tokens (o200k) of its compact JSON
 
 	briefResults = 20 // default of Query.Limit
-	described    = 5  // lines with a signature
-	maxBest      = 70 // tokens of the first line
-	maxDescribed = 24 // tokens of each other line with a signature
+	described    = 8  // lines with a signature
+	certain      = 5  // of them are described before others are named
+	maxStub      = 80 // tokens of a line with all arguments and the result
 	maxEcho      = 60 // characters of the query
 	maxAbout     = 56 // characters of a description
 )
 
-// Brief is the answer to a Query in few tokens. The first lines are signatures, those of
-// the best tools, and the others are names; the longest list that fits is returned.
+// Brief is the answer to a Query in few tokens. The first lines are stubs of the best tools, with all
+// arguments and the fields of the result, and the others are names; the longest list that fits is returned.
 type Brief struct {
 	Query   string `json:"query"` // its beginning, if it is long
 	Count   int    `json:"count"` // all matches
@@ -84,16 +84,27 @@ func (f *Finder) Brief(ctx context.Context, q Query) (Brief, error) {
 	if n := len(r.now.Tools); len(r.best) == 0 && len(r.starting) == 0 && q.Category == "" && 0 < n && n <= q.Limit {
 		r.best, r.hint = everyTool(r.now), joinHints(disabledHint(r.now, q.Text), "no tool has words of the query: these are all tools")
 	}
-	b := Brief{Query: q.Text, Count: r.total, Servers: Groups{}, Hint: r.hint}
-	if utf8.RuneCountInString(q.Text) > maxEcho {
-		b.Query = string([]rune(q.Text)[:maxEcho-1]) + "…"
+	b := Brief{Query: echo(q.Text), Count: r.total, Servers: Groups{}, Hint: r.hint}
+	if utf8.RuneCountInString(b.Query) > maxEcho {
+		b.Query = string([]rune(b.Query)[:maxEcho-1]) + "…"
 	}
 	lines := make([]line, len(r.best))
 	for i, m := range r.best {
-		lines[i] = m.line(ctx, r.now, i < described && r.total > 0)
+		lines[i] = m.line(ctx, r.now, f.shapes, i < described && r.total > 0)
 		lines[i].unclear = !shareWord(q.Text, lines[i].name)
 	}
 	return b.fill(lines), nil
+}
+
+// Answer returns the answer to q: Brief if the detail level is Lines, otherwise Found.
+func (f *Finder) Answer(ctx context.Context, q Query) (any, error) {
+	if q.Detail == Lines && q.Explain {
+		return nil, fault.New(fault.Invalid, "detail %q has no explanations; use name, summary or full", q.Detail)
+	}
+	if q.Detail == Lines {
+		return f.Brief(ctx, q)
+	}
+	return f.Search(ctx, q)
 }
 
 // everyTool returns all tools of a small catalog that can be called: their names cost less than another search.
@@ -116,7 +127,7 @@ type line struct {
 	text         string // the chosen form
 }
 
-func (m match) line(ctx context.Context, now *catalog.Snapshot, describe bool) line {
+func (m match) line(ctx context.Context, now *catalog.Snapshot, shapes *catalog.Shapes, describe bool) line {
 	switch {
 	case m.module != nil:
 		l := line{module: m.module.server, name: m.module.name}
@@ -133,69 +144,77 @@ func (m match) line(ctx context.Context, now *catalog.Snapshot, describe bool) l
 	module, function := now.Python(m.tool.Ref)
 	l := line{module: module, name: function}
 	if describe {
-		l.about, l.signature = fewWords(m.tool.Description), codegen.Abbreviate(m.tool.Definition, function)
+		of, _, _ := learn(ctx, shapes, m.tool.Definition) // without it the line lacks the result
+		l.about, l.signature = fewWords(m.tool.Description), codegen.Abbreviate(of, function)
 	}
 	return l
 }
 
-// fill adds the lines that fit, and then longer forms of the first ones.
+// fill chooses the forms of the lines: stubs for the first ones, then names for as many of the others as
+// fit, and then stubs and descriptions for more.
 func (b Brief) fill(lines []line) Brief {
 	for i := range lines {
 		lines[i].text = lines[i].name
-		switch {
-		case i == 0:
-			lines[0].text = lines[0].form(maxBest)
-		case i < described:
-			lines[i].text = lines[i].form(maxDescribed)
-		}
 	}
-	n := sort.Search(len(lines), func(i int) bool { return b.with(lines[:i+1]).tokens() > MaxBrief })
-	lines = lines[:n]
-	for _, longer := range []func(line) string{line.explained, line.complete} {
-		for i := range lines[:min(n, described)] {
-			before := lines[i].text
-			if lines[i].text = longer(lines[i]); lines[i].text != before && b.with(lines).tokens() > MaxBrief {
-				lines[i].text = before
+	used := b.with(nil).tokens()
+	fits := func(i int, text string) bool {
+		return used+lines[i].cost(text)-lines[i].cost(lines[i].text) <= MaxBrief
+	}
+	set := func(i int, forms ...string) {
+		for _, text := range forms {
+			if tokens.Count(text) <= maxStub && fits(i, text) {
+				used += lines[i].cost(text) - lines[i].cost(lines[i].text)
+				lines[i].text = text
+				return
 			}
 		}
+	}
+	seen := map[string]bool{}
+	for i, l := range lines { // each costs at least its name
+		cost := l.cost(l.name)
+		if !seen[l.module] {
+			cost += tokens.Count(l.module) + 4
+		}
+		if used+cost > MaxBrief {
+			lines = lines[:i]
+			break
+		}
+		used, seen[l.module] = used+cost, true
+		if i < certain {
+			set(i, l.stubs()...)
+		}
+	}
+	last := min(len(lines), described)
+	for i := min(certain, last); i < last; i++ {
+		set(i, lines[i].stubs()...)
+	}
+	for _, unclear := range []bool{true, false} {
+		for i := range lines[:last] {
+			if l := lines[i]; l.about != "" && l.unclear == unclear {
+				set(i, l.text+" # "+l.about)
+			}
+		}
+	}
+	for len(lines) > 0 && b.with(lines).tokens() > MaxBrief { // the sum of the parts is not exact
+		lines = lines[:len(lines)-1]
 	}
 	return b.with(lines)
 }
 
-// form returns the longest of the forms of the line that has at most the given tokens; a
-// description is used for an unclear name only.
-func (l line) form(most int) string {
-	forms := []string{l.signature.Required, l.name + "(...)"}
-	if most == maxBest {
-		forms = slices.Insert(forms, 0, l.signature.Complete)
-	}
-	if l.signature.Complete == "" {
-		forms = []string{l.name}
-	}
-	for _, text := range forms {
-		if tokens.Count(text) <= most {
-			l.text = text
-			return l.explained()
-		}
-	}
-	return l.name
-}
+// cost returns the tokens of a line in the answer.
+func (l line) cost(text string) int { return tokens.Count(strconv.Quote(text) + ",") }
 
-// explained returns the line with its description, if the name is unclear.
-func (l line) explained() string {
-	if !l.unclear || l.about == "" || strings.Contains(l.text, " # ") {
-		return l.text
+// stubs returns the forms of a line, the longest first.
+func (l line) stubs() []string {
+	s := l.signature
+	if s.Complete == "" {
+		return []string{l.name}
 	}
-	return l.text + " # " + l.about
-}
-
-// complete returns the line with its complete signature and its description.
-func (l line) complete() string {
-	text := cmp.Or(l.signature.Complete, l.name)
-	if l.about != "" {
-		text += " # " + l.about
+	forms := []string{s.Complete, s.Required, l.name + "(...)"}
+	if s.Result != "" {
+		forms = slices.Insert(forms, 0, s.Complete+" -> "+s.Result)
 	}
-	return text
+	return forms
 }
 
 // with returns b with the lines, grouped.

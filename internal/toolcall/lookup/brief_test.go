@@ -115,7 +115,7 @@ func TestBriefIsWithinItsTokens(t *testing.T) {
 	}
 }
 
-func TestBriefDescribesTheFirstFive(t *testing.T) {
+func TestBriefDescribesTheFirstEight(t *testing.T) {
 	t.Parallel()
 	tools := map[string][]tool.Definition{}
 	add := func(server, name, about, schema string) {
@@ -133,7 +133,7 @@ func TestBriefDescribesTheFirstFive(t *testing.T) {
 	want := `{"query":"create an issue","count":7,"servers":{` +
 		`"tracker":["new(kind: 'bug'|'task', more: str=None) # Create an issue 'here' in a project, with a very long"],` +
 		`"git_hub":["create_issue(repo: str, title: str, state: 'open'|'closed'='open', page=1, labels: list[str]=None) # Create an issue in a repository"],` +
-		`"copies":["create_issue_a(a: dict)","create_issue_d(a: dict)","create_issue_b(a: dict)","create_issue_c","create_issue_e"]}}`
+		`"copies":["create_issue_a(a: {number?, title_of_it?})","create_issue_d(a: {number?, title_of_it?})","create_issue_b(a: {number?, title_of_it?})","create_issue_c(a: {number?, title_of_it?})","create_issue_e(a: {number?, title_of_it?})"]}}`
 	if d := cmp.Diff(want, encode(t, b)); d != "" {
 		t.Error(d)
 	}
@@ -196,19 +196,19 @@ func TestSeveralDefinitionsInOneRequest(t *testing.T) {
 	}
 }
 
-func TestCompactDefinitionHasNoSchemaThatRepeatsIt(t *testing.T) {
+// A definition says what the stub of a search does not, in a third of the tokens of the complete one.
+func TestCompactDefinitionRepeatsNothing(t *testing.T) {
 	t.Parallel()
-	tools := map[string][]tool.Definition{"tracker": {
-		{Ref: tool.Ref{Server: "tracker", Tool: "list"}, Description: "List issues.", Input: json.RawMessage(`{"type":"object","properties":{"state":{"enum":["open","closed"]},"page-size":{"type":"integer","minimum":1,"maximum":100,"description":"Issues on a page"}},"required":["state"]}`),
+	tools := map[string][]tool.Definition{"git-hub": {
+		{Ref: tool.Ref{Server: "git-hub", Tool: "list"}, Description: "List issues. " + strings.Repeat("And so on. ", 30), Input: json.RawMessage(`{"type":"object","properties":{"state":{"enum":["open","closed"],"description":"The state"},"page-size":{"type":"integer","minimum":1,"maximum":100,"description":"Issues on a page"}},"required":["state"]}`),
 			Output: json.RawMessage(`{"type":"object","properties":{"total":{"type":"integer","description":"All"}},"required":["total"]}`)},
-		{Ref: tool.Ref{Server: "tracker", Tool: "nested"}, Input: json.RawMessage(`{"type":"object","properties":{"of":{"type":"object","properties":{"a":{"type":"string","description":"A"}}}}}`)},
+		{Ref: tool.Ref{Server: "git-hub", Tool: "nested"}, Input: json.RawMessage(`{"type":"object","properties":{"of":{"type":"object","properties":{"a":{"type":"string","description":"A"}}}}}`)},
 	}}
 	f := openFinder(t, tools, 1)
 	for name, want := range map[string]string{
-		"list": `{"name":"list","mcp_server":"tracker","category":"general","description":"List issues.","import":"from servers.tracker import list","signature":"list(state: Literal['open', 'closed'], page_size: int | None = None) -> {'total': int}",` +
-			`"arguments":["page_size: Sent as \"page-size\". Issues on a page. At least 1, at most 100."]}`,
-		"nested": `{"name":"nested","mcp_server":"tracker","category":"general","description":"","input_schema":{"type":"object","properties":{"of":{"type":"object","properties":{"a":{"type":"string","description":"A"}}}}},` +
-			`"import":"from servers.tracker import nested","signature":"nested(of: {'a?': str} | None = None) -> Any"}`,
+		"list": `{"signature":"servers.git_hub.list(state: 'open'|'closed', page_size: int=None) -> {total: int}","description":"List issues. And so on. And so on. And so on. And so on. And so on. And so on …",` +
+			`"arguments":["page_size: Sent as 'page-size'. Issues on a page …"]}`,
+		"nested": `{"signature":"servers.git_hub.nested(of: {a?: str}=None)"}`,
 	} {
 		q := lookup.Names{Names: json.RawMessage(`"` + name + `"`)}
 		d, err := f.DefineNames(t.Context(), nil, q)
@@ -217,7 +217,7 @@ func TestCompactDefinitionHasNoSchemaThatRepeatsIt(t *testing.T) {
 		}
 		q.Schemas = true
 		full, err := f.DefineNames(t.Context(), nil, q)
-		if text := encode(t, full); err != nil || !strings.Contains(text, `"input_schema":{"type":"object"`) || !strings.Contains(text, `"example":`) {
+		if text := encode(t, full); err != nil || !strings.Contains(text, `"input_schema":{"type":"object"`) || !strings.Contains(text, `"example":`) || !strings.Contains(text, `"import":`) {
 			t.Errorf("%v\n%s", err, text)
 		}
 	}

@@ -8,14 +8,12 @@
 package lookup
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
@@ -50,9 +48,10 @@ type Config struct {
 type Finder struct {
 	cfg    Config
 	viewer catalog.Viewer
-	skills *skill.Store   // nil means that there are none
-	uses   *learned.Store // nil means that there are none
-	waited *sync.Map      // names of servers that a request has waited for
+	skills *skill.Store    // nil means that there are none
+	uses   *learned.Store  // nil means that there are none
+	shapes *catalog.Shapes // nil means that there are none
+	waited *sync.Map       // names of servers that a request has waited for
 }
 
 // New returns a Finder.
@@ -65,25 +64,33 @@ func (f *Finder) For(v catalog.Viewer) *Finder {
 
 // WithSkills returns a Finder that also finds these skills.
 func (f *Finder) WithSkills(s *skill.Store) *Finder {
-	return &Finder{f.cfg, f.viewer, s, f.uses, f.waited}
+	return &Finder{f.cfg, f.viewer, s, f.uses, f.shapes, f.waited}
 }
 
 // WithUses returns a Finder that ranks tools higher that were used, and adds its searches to u.
 func (f *Finder) WithUses(u *learned.Store) *Finder {
-	return &Finder{f.cfg, f.viewer, f.skills, u, f.waited}
+	return &Finder{f.cfg, f.viewer, f.skills, u, f.shapes, f.waited}
+}
+
+// WithShapes returns a Finder whose search shows the result types that were inferred for a tenant.
+func WithShapes(f *Finder, shapes *catalog.Shapes) *Finder {
+	return &Finder{f.cfg, f.viewer, f.skills, f.uses, shapes, f.waited}
+}
+
+// learn returns d with the type of its results that was inferred from them, if it declares none.
+func learn(ctx context.Context, shapes *catalog.Shapes, d tool.Definition) (with tool.Definition, inferred json.RawMessage, err error) {
+	if d.Output != nil || shapes == nil {
+		return d, nil, nil
+	}
+	seen, ok, err := shapes.Find(ctx, d.Ref)
+	if err != nil || !ok {
+		return d, nil, err
+	}
+	inferred = seen.Schema()
+	return codegen.Learned(d, inferred), inferred, nil
 }
 
 func (f *Finder) now() *catalog.Snapshot { return f.cfg.Catalog.For(f.viewer) }
-
-// Modules returns the Python names of the connected servers.
-func (f *Finder) Modules() (names []string) {
-	for _, s := range f.now().Servers {
-		if s.Connected {
-			names = append(names, s.Module)
-		}
-	}
-	return names
-}
 
 // Tokens returns how many tokens a client spends that lists all these tools directly.
 func (f *Finder) Tokens() int64 { return f.now().Tokens() }
@@ -106,33 +113,15 @@ type Definition struct {
 	Inferred    bool            `json:"inferred,omitempty"` // Output was inferred from results
 	Import      string          `json:"import,omitempty"`
 	Signature   string          `json:"signature,omitempty"`
-	Arguments   []string        `json:"arguments,omitempty"` // of a compact definition: constraints that the signature lacks
 	Example     string          `json:"example,omitempty"`
-	Connect     string          `json:"connect,omitempty"`
-	Quarantined string          `json:"held,omitempty"` // why it cannot be called
-	Others      []string        `json:"others,omitempty"`
+	// ResultExample is a value like the results, with placeholders, if Output was inferred.
+	ResultExample string   `json:"result_example,omitempty"`
+	Connect       string   `json:"connect,omitempty"`
+	Quarantined   string   `json:"held,omitempty"` // why it cannot be called
+	Others        []string `json:"others,omitempty"`
 
+	of    tool.Definition // with the inferred output schema
 	usage codegen.Usage
-}
-
-// compact returns d without what the signature says: the schemas, unless they say more, and the
-// example. Strings in the signature have single quotes, which JSON does not escape.
-func (d Definition) compact() Definition {
-	if d.Signature == "" || d.Signature != d.usage.Signature { // not connected, or a module
-		return d
-	}
-	_, result, _ := strings.Cut(d.Signature, ") -> ")
-	if strings.Contains(result, "{") || !bytes.Contains(d.Output, []byte(`"properties"`)) { // its keys are not too many
-		d.Output = nil
-	}
-	if !d.usage.Nested && !strings.Contains(d.Signature, "(...)") {
-		d.Input = nil
-	}
-	if !strings.ContainsAny(d.Signature, `'\\`) {
-		d.Signature = strings.ReplaceAll(d.Signature, `"`, "'")
-	}
-	d.Example, d.Arguments = "", d.usage.Arguments
-	return d
 }
 
 // Define returns the definition of a tool, named "tool", "server.tool" or as it is
@@ -166,80 +155,16 @@ func (f *Finder) Define(ctx context.Context, shapes *catalog.Shapes, name, categ
 	case t.Quarantined != nil:
 		d.Quarantined = fmt.Sprintf("%s; the operator can run `sandpiper tools accept %s %s`", strings.Replace(t.Reason(), "its definition", "it", 1), t.Server, t.Definition.Tool)
 	}
-	of := t.Definition
-	if of.Output == nil && shapes != nil {
-		if seen, ok, err := shapes.Find(ctx, t.Ref); err != nil {
-			return d, err
-		} else if ok {
-			d.Output, d.Inferred = seen.Schema(), true
-			of.Output = markInferred(d.Output)
-		}
-	}
-	d.usage = usage(now, t, of)
-	d.Import, d.Signature, d.Example = d.usage.Import, d.usage.Signature, d.usage.Example
-	return d, nil
-}
-
-// Definitions are the answer for several tools.
-type Definitions struct {
-	Tools []any `json:"tools"` // a Definition or an Undefined for each name
-}
-
-// Undefined is the reason why a tool has no definition.
-type Undefined struct {
-	Name  string `json:"name"`
-	Error string `json:"error"`
-}
-
-// maxDefinitions limits the names of one request.
-const maxDefinitions = 20
-
-// Names is a request for the definitions of tools.
-type Names struct {
-	Names    json.RawMessage `json:"tool_name"` // a string, or an array of strings
-	Category string          `json:"category"`
-	Schemas  bool            `json:"schemas"` // with schemas and an example, also if they repeat the signature
-}
-
-// DefineNames returns the Definition of a tool, or Definitions if there is an array of names. A
-// name without a tool does not fail the others.
-func (f *Finder) DefineNames(ctx context.Context, shapes *catalog.Shapes, q Names) (any, error) {
-	define := func(name string) (Definition, error) {
-		d, err := f.Define(ctx, shapes, name, q.Category)
-		if !q.Schemas {
-			d = d.compact()
-		}
+	of, inferred, err := learn(ctx, shapes, t.Definition)
+	if err != nil {
 		return d, err
 	}
-	var one string
-	if json.Unmarshal(q.Names, &one) == nil {
-		return define(one)
+	if inferred != nil {
+		d.Output, d.Inferred, d.ResultExample = inferred, true, codegen.ResultExample(of, 24)
 	}
-	var several []string
-	if json.Unmarshal(q.Names, &several) != nil || len(several) == 0 || len(several) > maxDefinitions {
-		return nil, fault.New(fault.Invalid, "tool_name is %.80s; it must be the name of a tool or an array of 1 to %d names", q.Names, maxDefinitions)
-	}
-	all := Definitions{}
-	for _, name := range several {
-		d, err := define(name)
-		switch {
-		case err == nil:
-			all.Tools = append(all.Tools, d)
-		case fault.KindOf(err) == fault.NotFound:
-			all.Tools = append(all.Tools, Undefined{name, fault.Message(err) + "; " + fault.Hint(err)})
-		default:
-			return nil, err
-		}
-	}
-	return all, nil
-}
-
-// markInferred marks an object's schema as inferred, for the signature.
-func markInferred(s json.RawMessage) json.RawMessage {
-	if string(s) == "{}" {
-		return s
-	}
-	return append([]byte(`{"inferred":true,`), s[1:]...)
+	d.of, d.usage = of, usage(now, t, of)
+	d.Import, d.Signature, d.Example = d.usage.Import, d.usage.Signature, d.usage.Example
+	return d, nil
 }
 
 func (f *Finder) unknownTool(now *catalog.Snapshot, name, category string) error {
@@ -296,20 +221,4 @@ func (f *Finder) Categories() Categories {
 		c.Hint = "no tools are known yet; " + f.ServerStates()
 	}
 	return c
-}
-
-// firstSentence returns the first sentence of a text, at most n characters.
-func firstSentence(text string, n int) string {
-	text = strings.Join(strings.Fields(text), " ")
-	for i, r := range text {
-		if (r == '.' || r == '!' || r == '?') && (i+1 == len(text) || text[i+1] == ' ') && i > 20 {
-			text = text[:i]
-			break
-		}
-	}
-	text = strings.TrimSuffix(text, ".")
-	if utf8.RuneCountInString(text) <= n {
-		return text
-	}
-	return string([]rune(text)[:n-1]) + "…"
 }

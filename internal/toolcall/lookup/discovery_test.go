@@ -53,6 +53,31 @@ func shapes(t *testing.T) *catalog.Shapes {
 	return s
 }
 
+// TestLeftOutToolsAreNamed lists a server that has tools which cannot be used: the lists say so, also
+// after a restart.
+func TestLeftOutToolsAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	reopen := func() *catalog.Catalog {
+		c, err := catalog.Open(catalog.Config{Dir: dir, Servers: []catalog.Configured{{Name: "shop"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	notes := []string{"a", "b", "c", "d", "e", "f", "g"}
+	if _, err := reopen().Put(t.Context(), "shop", catalog.Listing{Notes: notes, Tools: []tool.Definition{{Ref: tool.Ref{Server: "shop", Tool: "x"}, Input: json.RawMessage("true")}}}); err != nil {
+		t.Fatal(err)
+	}
+	f := lookup.New(lookup.Config{Catalog: reopen()})
+	want := []string{"a", "b", "c", "d", "e", "2 more"}
+	if d := cmp.Diff(want, f.Servers().Servers[0].Notes); d != "" {
+		t.Error(d)
+	}
+	if of, err := f.ServerTools(t.Context(), "shop"); err != nil || !slices.Equal(of.Notes, want) {
+		t.Errorf("%+v %v", of, err)
+	}
+}
+
 func TestInferredSchemaIsMarked(t *testing.T) {
 	f, _ := finder(t)
 	s := shapes(t)

@@ -181,3 +181,17 @@ func unknownServer(now *catalog.Snapshot, name string) error {
 	}
 	return fault.New(fault.NotFound, "there is no server %.80q", name).WithHint("%s", serversHint(now, name))
 }
+
+// match is a tool or a module.
+type match struct {
+	tool   catalog.Ranked
+	module *module // nil if it is a tool
+}
+
+// ref identifies a match.
+func (m match) ref() tool.Ref {
+	if m.module != nil {
+		return tool.Ref{Server: m.module.server, Tool: m.module.name}
+	}
+	return m.tool.Ref
+}

@@ -4,38 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
-
-// Values of Query.Detail.
-const (
-	Name    = "name"
-	Summary = "summary"
-	Full    = "full"
-	// Lines is for Brief only.
-	Lines = "brief"
-)
-
-// Query is a search for tools.
-type Query struct {
-	Text     string `json:"query"`
-	Category string `json:"category"`
-	Detail   string `json:"detail_level"` // "" means Summary
-	Limit    int    `json:"max_results"`  // 0 means 10, and 20 for Brief
-	// FromCode marks a query of code in the sandbox. It may contain private data and is
-	// therefore not sent to a remote embedding endpoint.
-	FromCode bool `json:"-"`
-	// Listed means that the caller has waited for servers that were never listed.
-	Listed bool `json:"-"`
-	// Explain adds an Explanation to each tool of Found.
-	Explain bool `json:"-"`
-}
 
 // Found is the answer to a Query.
 type Found struct {
@@ -49,45 +23,11 @@ type Found struct {
 	Hint     string   `json:"hint,omitempty"` // set if nothing was found, with Starting, and if the query was truncated
 }
 
-// Hit is one tool in a search's answer.
-type Hit struct {
-	Name        string   `json:"name"`
-	Category    string   `json:"category"`
-	Server      string   `json:"mcp_server"`
-	Description string   `json:"description,omitempty"` // the first sentence
-	Functions   []string `json:"functions,omitempty"`
-	UseCases    []string `json:"use_cases,omitempty"`
-	Signature   string   `json:"signature,omitempty"`
-	Import      string   `json:"import,omitempty"`  // also of a skill or handwritten function without other details
-	Connect     string   `json:"connect,omitempty"` // how, if its server is not connected
-
-	Explanation *Explanation `json:"explanation,omitempty"` // of a tool, if Query.Explain is set
-}
-
-// Explanation lists the parts of the score of a tool.
-type Explanation struct {
-	Score float64  `json:"score"`           // the best tool has about 1 or more
-	Used  float64  `json:"used"`            // the part of it that is due to any use of the tool
-	Words float64  `json:"words"`           // the part that is due to similar searches before calls of the tool
-	Terms []string `json:"terms,omitempty"` // stems of the words of the most similar one
-}
-
 // Limits of one search.
 const (
 	maxResults = 100
 	maxQuery   = 2000 // bytes; more are ignored
 )
-
-// Answer returns the answer to q: Brief if the detail level is Lines, otherwise Found.
-func (f *Finder) Answer(ctx context.Context, q Query) (any, error) {
-	if q.Detail == Lines && q.Explain {
-		return nil, fault.New(fault.Invalid, "detail %q has no explanations; use name, summary or full", q.Detail)
-	}
-	if q.Detail == Lines {
-		return f.Brief(ctx, q)
-	}
-	return f.Search(ctx, q)
-}
 
 // Search finds tools.
 func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
@@ -100,7 +40,7 @@ func (f *Finder) Search(ctx context.Context, q Query) (Found, error) {
 	if err != nil {
 		return Found{}, err
 	}
-	found := Found{Query: q.Text, Category: q.Category, Detail: q.Detail, Count: r.total, Tools: []Hit{}, Starting: r.starting, Hint: r.hint}
+	found := Found{Query: echo(q.Text), Category: q.Category, Detail: q.Detail, Count: r.total, Tools: []Hit{}, Starting: r.starting, Hint: r.hint}
 	for _, m := range r.best {
 		h := m.hit(ctx, r.now, q.Detail)
 		if q.Explain && m.module == nil {
@@ -118,22 +58,6 @@ type results struct {
 	total    int
 	starting []string // see Found
 	hint     string   // see Found
-}
-
-// refs returns the tools among the matches.
-func (r results) refs() (all []tool.Ref) {
-	for _, m := range r.best {
-		if m.module == nil {
-			all = append(all, m.tool.Ref)
-		}
-	}
-	return all
-}
-
-// match is a tool or a module.
-type match struct {
-	tool   catalog.Ranked
-	module *module // nil if it is a tool
 }
 
 func (m match) hit(ctx context.Context, now *catalog.Snapshot, detail string) Hit {
@@ -159,12 +83,14 @@ func (f *Finder) search(ctx context.Context, q Query) (r results, err error) {
 	if err != nil {
 		return r, err
 	}
-	tools, total := r.now.SearchFor(ctx, catalog.Query{Text: q.Text, Category: q.Category, Limit: q.Limit, Uses: f.uses.Uses(ctx),
-		Embeddings: !q.FromCode || f.cfg.Embeddings != nil && f.cfg.Embeddings.Local()})
-	var matching int
-	r.best, matching = merge(r.now, tools, own, q)
-	f.uses.AddSearch(q.Text, r.refs())
-	r.total, r.starting = total+matching, f.starting(r.now)
+	var missing []string
+	if r.best, r.total, missing, err = searchTopics(ctx, f, r.now, own, q); err != nil {
+		return r, err
+	}
+	r.starting = f.starting(r.now)
+	if len(missing) > 0 && len(r.starting) == 0 && len(r.best) > 0 {
+		cut = joinHints(cut, "nothing fits: "+listSome(missing))
+	}
 	switch {
 	case len(r.starting) > 0:
 		r.hint = startingHint(r.starting)
@@ -222,39 +148,4 @@ func (f *Finder) emptyHint(now *catalog.Snapshot, q Query) string {
 		return "categories: " + strings.Join(categories(now), ", ")
 	}
 	return "use other or fewer words; categories: " + listSome(categories(now))
-}
-
-// ServerStates describes the states of all servers in one line, since not every
-// profile includes list_servers.
-func (f *Finder) ServerStates() string {
-	var all []string
-	for _, s := range f.Servers().Servers {
-		how := s.State
-		if s.Reason != "" {
-			how += ": " + s.Reason
-		}
-		all = append(all, s.Name+" ("+how+")")
-	}
-	if len(all) == 0 {
-		return "no server is connected: servers: in sandpiper.yaml names them, and `sandpiper servers add` or `sandpiper init` adds them"
-	}
-	return "servers: " + listSome(all)
-}
-
-// maxNamed limits the names in a hint.
-const maxNamed = 12
-
-func listSome(all []string) string {
-	if more := len(all) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(all[:maxNamed], ", "), more)
-	}
-	return strings.Join(all, ", ")
-}
-
-func categories(now *catalog.Snapshot) (names []string) {
-	for name := range now.Categories() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }

@@ -2,6 +2,8 @@ package lookup
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -37,7 +39,8 @@ type Server struct {
 	Hint        string   `json:"hint,omitempty"`
 	Stderr      []string `json:"stderr,omitempty"` // its last lines, if it failed
 	Tools       int      `json:"tool_count"`
-	Quarantined int      `json:"held,omitempty"` // tools whose definition changed since they were trusted
+	Quarantined int      `json:"held,omitempty"`  // tools whose definition changed since they were trusted
+	Notes       []string `json:"notes,omitempty"` // the first tools that were left out or changed, and why
 }
 
 // States of servers without a connection.
@@ -57,7 +60,7 @@ func (f *Finder) Servers() Servers {
 	all := Servers{Servers: []Server{}}
 	now := f.now()
 	for _, v := range now.Servers {
-		s := Server{Name: v.Name, Title: v.Title, Category: v.Category, State: NotConnected, Tools: v.Tools, Quarantined: v.Quarantined}
+		s := Server{Name: v.Name, Title: v.Title, Category: v.Category, State: NotConnected, Tools: v.Tools, Quarantined: v.Quarantined, Notes: firstNotes(v.Notes)}
 		if v.Connected {
 			s.Import, s.State = "from servers import "+v.Module, upstream.Stopped.String()
 		}
@@ -79,6 +82,32 @@ func (f *Finder) Servers() Servers {
 	return all
 }
 
+// firstNotes returns the first notes about a list of tools, and counts the others.
+func firstNotes(notes []string) []string {
+	const most = 5
+	if len(notes) <= most {
+		return notes
+	}
+	return append(slices.Clone(notes[:most]), fmt.Sprintf("%d more", len(notes)-most))
+}
+
+// ServerStates describes the states of all servers in one line, since not every
+// profile includes list_servers.
+func (f *Finder) ServerStates() string {
+	var all []string
+	for _, s := range f.Servers().Servers {
+		how := s.State
+		if s.Reason != "" {
+			how += ": " + s.Reason
+		}
+		all = append(all, s.Name+" ("+how+")")
+	}
+	if len(all) == 0 {
+		return "no server is connected: servers: in sandpiper.yaml names them, and `sandpiper servers add` or `sandpiper init` adds them"
+	}
+	return "servers: " + listSome(all)
+}
+
 // SemanticSearch returns the state of semantic search; nil without a model.
 func (f *Finder) SemanticSearch() *SemanticSearch {
 	if f.cfg.Embeddings == nil {
@@ -88,12 +117,33 @@ func (f *Finder) SemanticSearch() *SemanticSearch {
 	return &m
 }
 
+// Connected describes the connected servers.
+type Connected struct {
+	Modules    []string          // their Python names
+	Categories map[string]string // of each, by its Python name
+	Topics     []string          // see catalog.Topics
+}
+
+// ConnectedTo returns the connected servers of a Finder.
+func ConnectedTo(f *Finder) Connected {
+	now := f.now()
+	c := Connected{Categories: map[string]string{}, Topics: catalog.Topics(now)}
+	for _, s := range now.Servers {
+		if s.Connected {
+			c.Modules = append(c.Modules, s.Module)
+			c.Categories[s.Module] = s.Category
+		}
+	}
+	return c
+}
+
 // ServerTools lists the tools of one server.
 type ServerTools struct {
-	Server string `json:"server"`
-	Import string `json:"import,omitempty"`
-	Count  int    `json:"count"`
-	Tools  []Hit  `json:"tools"`
+	Server string   `json:"server"`
+	Import string   `json:"import,omitempty"`
+	Count  int      `json:"count"`
+	Tools  []Hit    `json:"tools"`
+	Notes  []string `json:"notes,omitempty"` // see Server
 }
 
 // ServerTools returns the tools of one server. It waits for a server that is being started and was
@@ -112,7 +162,7 @@ func (f *Finder) ServerTools(ctx context.Context, server string) (ServerTools, e
 		}
 		return ServerTools{Server: server, Import: "from servers." + server + " import …", Tools: own, Count: len(own)}, nil
 	}
-	s := ServerTools{Server: v.Name, Tools: []Hit{}}
+	s := ServerTools{Server: v.Name, Tools: []Hit{}, Notes: firstNotes(v.Notes)}
 	if v.Connected {
 		s.Import = "from servers." + v.Module + " import …"
 	}

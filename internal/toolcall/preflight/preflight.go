@@ -10,12 +10,14 @@ package preflight
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
@@ -92,17 +94,29 @@ func Check(now *catalog.Snapshot, why map[string]error, schemas func(tool.Defini
 	return lines
 }
 
-// Find returns all errors in the uses, like Check. A missing name is reported at each use.
+// Find returns the errors in the uses, like Check, at most some hundred. A missing name is reported at each use.
 func Find(now *catalog.Snapshot, why map[string]error, schemas func(tool.Definition) *schema.Schema, uses Uses) []Finding {
 	return find(&check{now: now, errs: why, schemas: schemas}, uses)
 }
 
+// Limits of one check. Each call is compared with the schema of its tool, and each wrong name with
+// all others.
+const (
+	maxUses   = 500 // imports, and calls; the worker reports no more
+	mostFound = 100
+)
+
 func find(c *check, uses Uses) []Finding {
-	for _, i := range uses.Imports {
-		c.checkImport(i)
+	c.params = map[tool.Ref]params{}
+	for _, i := range uses.Imports[:min(len(uses.Imports), maxUses)] {
+		if len(c.found) < mostFound {
+			c.checkImport(i)
+		}
 	}
-	for _, call := range uses.Calls {
-		c.checkCall(call)
+	for _, call := range uses.Calls[:min(len(uses.Calls), maxUses)] {
+		if len(c.found) < mostFound {
+			c.checkCall(call)
+		}
 	}
 	slices.SortStableFunc(c.found, func(a, b Finding) int { return a.Line - b.Line })
 	return c.found
@@ -121,6 +135,28 @@ type check struct {
 	schemas func(tool.Definition) *schema.Schema
 	found   []Finding
 	seen    map[string]bool // names reported as missing: each is reported once, unless it is nil
+	params  map[tool.Ref]params
+}
+
+// params are the parameters of a tool.
+type params struct {
+	list   []codegen.Param
+	python map[string]string // Python names to those of the schema
+	more   bool              // others are allowed
+}
+
+// paramsOf decodes the parameters of a tool once.
+func (c *check) paramsOf(t tool.Definition) params {
+	p, ok := c.params[t.Ref]
+	if !ok {
+		p.list, p.more = codegen.Params(t)
+		p.python = make(map[string]string, len(p.list))
+		for _, one := range p.list {
+			p.python[one.Python] = one.Name
+		}
+		c.params[t.Ref] = p
+	}
+	return p
 }
 
 func (c *check) add(line int, format string, args ...any) {
@@ -272,14 +308,10 @@ func (c *check) checkCall(call Call) {
 		return
 	}
 	about := v.Module + "." + call.Function
-	params := schema.Params(t.Input)
-	python := pythonNames(params)
-	open := schema.Open(t.Input)
-	given, known := map[string]Literal{}, !open || call.ByName
+	of := c.paramsOf(t.Definition)
+	params, python := of.list, of.python
+	given, known := map[string]Literal{}, true
 	for i, a := range call.Args {
-		if open {
-			break // the parameter is not certain
-		}
 		if i >= len(params) {
 			c.add(call.Line, "%s takes %d arguments, but %d are passed", about, len(params), len(call.Args))
 			return
@@ -289,7 +321,7 @@ func (c *check) checkCall(call Call) {
 	for name, a := range call.Keywords {
 		wire := name
 		if !call.ByName {
-			if wire, ok = python[name]; !ok && !open {
+			if wire, ok = python[name]; !ok && !of.more {
 				c.add(call.Line, "%s has no argument %.80q%s", about, name, c.arguments(name, params, python))
 				c.found[len(c.found)-1].Argument = name
 				known = false
@@ -301,10 +333,10 @@ func (c *check) checkCall(call Call) {
 		}
 		given[wire] = a
 	}
-	c.checkValues(call, about, t, params, given, known)
+	c.checkValues(call, about, t, of, given, known)
 }
 
-func (c *check) arguments(name string, params []schema.Param, python map[string]string) string {
+func (c *check) arguments(name string, params []codegen.Param, python map[string]string) string {
 	var all []string
 	for p := range python {
 		all = append(all, p)
@@ -320,26 +352,24 @@ func (c *check) arguments(name string, params []schema.Param, python map[string]
 }
 
 // checkValues checks the literal arguments, and that no required one is missing.
-func (c *check) checkValues(call Call, about string, t catalog.Tool, params []schema.Param, given map[string]Literal, known bool) {
-	args := map[string]any{}
-	unseen := map[string]bool{}
-	for _, p := range params {
-		a, ok := given[p.Name]
-		switch {
-		case ok && string(a.Value) == "null" && !p.Required && !call.ByName:
-			// the same as an omitted argument
-		case ok && a.Value != nil:
-			args[p.Name] = decodeLiteral(a.Value)
-		case ok || call.Unpacks || !known:
+func (c *check) checkValues(call Call, about string, t catalog.Tool, of params, given map[string]Literal, known bool) {
+	args, unseen := of.literals(call, given)
+	for _, p := range of.list {
+		if _, ok := given[p.Name]; !ok && (call.Unpacks || !known) {
 			unseen[p.Name] = true
 		}
 	}
-	for _, problem := range c.schemas(t.Definition).Check(args) {
+	uncertain := call.Unpacks || !known || len(unseen) > 0
+	arguments := c.schemas(t.Definition)
+	if uncertain && arguments.Conditional() {
+		return
+	}
+	for _, problem := range arguments.Check(arguments.Fill(args).Map()) {
 		top := strings.FieldsFunc(problem.Argument, func(r rune) bool { return r == '.' || r == '[' })
-		if len(top) > 0 && unseen[top[0]] || problem.Argument == "" && len(unseen) > 0 {
+		if len(top) > 0 && unseen[top[0]] || problem.Argument == "" && uncertain {
 			continue
 		}
-		c.add(call.Line, "%s: %s", about, withPythonName(problem, params))
+		c.add(call.Line, "%s: %s", about, withPythonName(problem, of.python))
 		if len(top) > 0 {
 			c.found[len(c.found)-1].Argument = top[0]
 		}
@@ -347,8 +377,8 @@ func (c *check) checkValues(call Call, about string, t catalog.Tool, params []sc
 }
 
 // withPythonName adds the argument's Python name to a problem.
-func withPythonName(p schema.Problem, params []schema.Param) string {
-	for name, wire := range pythonNames(params) {
+func withPythonName(p schema.Problem, python map[string]string) string {
+	for name, wire := range python {
 		if p.Argument == wire && name != wire {
 			p.Argument = fmt.Sprintf("%s (%s)", name, wire)
 		}
@@ -356,23 +386,30 @@ func withPythonName(p schema.Problem, params []schema.Param) string {
 	return p.String()
 }
 
-// pythonNames maps the Python names of parameters to their names in the schema.
-func pythonNames(params []schema.Param) map[string]string {
-	var all []string
-	for _, p := range params {
-		all = append(all, p.Name)
+// literals returns the arguments that are literals, and the names of the others. None for a parameter
+// that omits it counts as an omitted argument.
+func (of params) literals(call Call, given map[string]Literal) (args schema.Object, unseen map[string]bool) {
+	unseen = map[string]bool{}
+	omitsNone := map[string]bool{}
+	for _, p := range of.list {
+		omitsNone[p.Name] = p.OmitNone && !call.ByName
 	}
-	python := map[string]string{}
-	for wire, name := range tool.ParamNames(all) {
-		python[name] = wire
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		switch value := given[name].Value; {
+		case string(value) == "null" && omitsNone[name]:
+		case value == nil:
+			unseen[name] = true
+		default:
+			args = append(args, schema.Member{Name: name, Value: decodeLiteral(value)})
+		}
 	}
-	return python
+	return args, unseen
 }
 
 func decodeLiteral(raw json.RawMessage) any {
-	args, err := schema.Decode(json.RawMessage(`{"v":` + string(raw) + `}`))
+	args, err := schema.DecodeObject(json.RawMessage(`{"v":` + string(raw) + `}`))
 	if err != nil {
 		return nil
 	}
-	return args["v"]
+	return args.Get("v")
 }

@@ -16,7 +16,7 @@ import (
 // error, because many servers report a failed tool that way.
 func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	s.loadHeaderTools(ctx)
-	a := &request{method: "tools/call", ask: c.Ask, large: c.Store != nil && s.interceptor.spool != nil}
+	a := &request{method: "tools/call", ask: c.Ask, claims: c.Hold != nil, large: c.Store != nil && s.interceptor.spool != nil}
 	defer s.interceptor.closeFile(a)
 	params := &sdk.CallToolParams{Name: c.Tool, Arguments: json.RawMessage("{}")}
 	if c.Args != nil {
@@ -33,11 +33,20 @@ func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 			params.SetProgressToken(s.interceptor.newProgressToken(a))
 		}
 		data, err := s.callTool(ctx, a, params, c.Progress)
+		if _, refused := err.(*ServerError); refused && ctx.Err() != nil {
+			err = ctx.Err() // the answer to the cancellation is not that of the call
+		}
 		if a.inputRequired != nil {
 			if err := s.nextRound(ctx, a, params); err != nil {
 				return tool.Result{}, err
 			}
 			continue
+		}
+		if err == nil && a.file == nil {
+			if err = c.HoldResult(ctx, int64(len(data))); err != nil {
+				return tool.Result{}, &tool.NotKept{Err: err}
+			}
+			s.interceptor.unclaimed.end(a)
 		}
 		var r tool.Result
 		switch {
@@ -56,7 +65,7 @@ func (s *Session) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 // callResult returns the outcome of a tools/call.
 func callResult(ref tool.Ref, data json.RawMessage, err error) (tool.Result, error) {
 	if r, ok := err.(*ServerError); ok && !r.IsMethodNotFound() {
-		return tool.Result{}, &tool.Failure{Ref: ref, Message: r.Message, Data: r.Data}
+		return tool.Result{}, &tool.Failure{Ref: ref, Message: r.text(), Data: r.Data, Unknown: r.MayHaveEffect()}
 	}
 	if err != nil {
 		return tool.Result{}, err

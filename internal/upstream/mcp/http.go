@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -56,8 +57,9 @@ func newHTTPLink(a Address, at *url.URL, old bool, patience time.Duration) *http
 // StatusError is an HTTP response without a protocol message.
 type StatusError struct {
 	Code        int
-	ContentType string // media type, if the status is 2xx
-	Body        string // beginning of the body, on one line
+	ContentType string        // media type, if the status is 2xx
+	Body        string        // beginning of the body, on one line
+	RetryAfter  time.Duration // of its header; 0 if there is none
 }
 
 func (e *StatusError) Error() string {
@@ -209,23 +211,37 @@ func (w *httpLink) checkResponse(r *http.Request, res *http.Response, id int64) 
 		res.Body = newSSEReader(res.Body, w.interceptor, id, w.address.Events)
 		res.ContentLength = -1
 		return res, nil
-	case kind == "application/json" && id != 0:
-		return w.readMessage(res, id, fine)
-	case fine && id == 0 && r.Method == http.MethodPost:
-		return res, nil
-	case res.StatusCode == http.StatusNotFound && r.Header.Get("Mcp-Session-Id") != "":
+	case lostSession(r, res, id, w.address.Events):
 		if id != 0 { // fail it first: the SDK closes the connection on this status
 			w.interceptor.fail(id, ErrSessionExpired)
 		}
+		res.StatusCode, res.Status = http.StatusNotFound, "404 Not Found"
+		return res, nil
+	case kind == "application/json" && id != 0 && !leavesCallOpen(r, res.StatusCode):
+		return w.readMessage(res, id, fine)
+	case fine && id == 0 && r.Method == http.MethodPost:
 		return res, nil
 	}
-	return nil, w.statusError(res, kind)
+	e := w.statusError(res, kind)
+	if id != 0 { // fail it first: the SDK may close the connection on this error
+		w.interceptor.fail(id, e)
+	}
+	return nil, e
+}
+
+// leavesCallOpen reports whether a request calls a tool and the status of its response leaves open
+// whether the call took effect. The body may be that of a gateway.
+func leavesCallOpen(r *http.Request, status int) bool {
+	const clientClosed = 499 // of nginx
+	a, _ := r.Context().Value(requestKey{}).(*request)
+	return a != nil && a.method == "tools/call" && (status >= 500 || status == http.StatusRequestTimeout || status == clientClosed)
 }
 
 // readMessage reads a response that is one message.
 func (w *httpLink) readMessage(res *http.Response, id int64, fine bool) (*http.Response, error) {
 	defer res.Body.Close()
 	m := message{t: w.interceptor}
+	defer m.processed()
 	if _, err := io.Copy(&m, res.Body); err != nil {
 		m.discard()
 		return nil, err
@@ -236,7 +252,7 @@ func (w *httpLink) readMessage(res *http.Response, id int64, fine bool) (*http.R
 	case m.tail != nil && fine:
 		pass = bytes.Join(w.interceptor.receiveLarge(&m, id), nil)
 		if w.interceptor.isPending(id) { // the message answers another request
-			pass = w.interceptor.fail(id, ErrTooLarge)
+			pass = w.interceptor.fail(id, ErrMalformed)
 		}
 	case m.tail != nil:
 		pass = bytes.Join(w.interceptor.refuseLarge(&m, id), nil)
@@ -264,6 +280,7 @@ func isMessage(data []byte) bool {
 func (w *httpLink) statusError(res *http.Response, kind string) *StatusError {
 	defer res.Body.Close()
 	e := &StatusError{Code: res.StatusCode, ContentType: kind}
+	e.RetryAfter = retryAfter(res.Header.Get("Retry-After"))
 	if strings.HasPrefix(kind, "text/plain") || kind == "application/json" {
 		text, _ := io.ReadAll(io.LimitReader(res.Body, 400))
 		e.Body = sanitize.Line(string(text), 200)
@@ -272,6 +289,17 @@ func (w *httpLink) statusError(res *http.Response, kind string) *StatusError {
 		e.Code = http.StatusOK
 	}
 	return e
+}
+
+// retryAfter returns the time that a header Retry-After asks to wait: seconds, or a date.
+func retryAfter(header string) time.Duration {
+	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return max(0, time.Until(at).Round(time.Second))
+	}
+	return 0
 }
 
 // releasingBody releases the context of a request at the end of its body or when it is

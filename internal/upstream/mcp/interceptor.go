@@ -32,6 +32,7 @@ type interceptor struct {
 	listChanges    *ListChanges
 	log            *slog.Logger
 
+	unclaimed     unclaimed
 	freeing       atomic.Bool   // whether a release of memory is scheduled
 	declineLogged atomic.Bool   // whether a declined question was logged
 	toolsChanged  chan struct{} // contains one item if the tool list changed
@@ -55,6 +56,7 @@ type request struct {
 	err       error           // set by the interceptor
 	progress  chan progress   // contains the latest only; nil without a listener
 	answered  chan<- struct{} // closed with the answer; nil if the SDK waits for it
+	claims    bool            // the caller makes room for a large answer before it uses it
 	large     bool            // an answer that is too large for memory is accepted
 	file      *spool.File     // contains answer if it is too large for memory
 
@@ -235,6 +237,9 @@ func (t *interceptor) handleResponse(m envelope, data []byte) []byte {
 		return data
 	}
 	a.setOutcome(m)
+	if a.claims && a.file == nil && len(a.answer) > largeMessage {
+		t.unclaimed.add(a, len(a.answer))
+	}
 	return a.sdkResponse()
 }
 

@@ -35,11 +35,12 @@ func (t *interceptor) handleTooLarge(head, tail []byte) (pass [][]byte) {
 	}
 	t.invalidMessage("a message that exceeds the size limit")
 	ids := t.pendingIDs()
-	for _, id := range ids {
-		pass = append(pass, t.fail(id, ErrTooLarge))
-		if len(ids) > 1 { // all but one may still be running
-			t.abandon(id)
-		}
+	if len(ids) == 1 {
+		return [][]byte{t.fail(ids[0], ErrTooLarge)}
+	}
+	for _, id := range ids { // all but one may still be running
+		pass = append(pass, t.fail(id, ErrMalformed))
+		t.abandon(id)
 	}
 	return pass
 }

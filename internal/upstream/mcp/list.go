@@ -21,6 +21,7 @@ const (
 	maxBytes  = 256 << 20 // bytes of all pages of a list
 	maxName   = 300       // characters
 	maxSchema = 1 << 20   // bytes
+	maxNotes  = 100       // about one page
 )
 
 // Tools returns all tools of the server; server becomes part of their references. notes
@@ -39,9 +40,9 @@ func (s *Session) Tools(ctx context.Context, server string) (tools []tool.Defini
 		if err != nil {
 			return nil, err
 		}
-		more, pageNotes := parseTools(server, data, valid, seen)
+		more, pageNotes, err := parseTools(server, data, valid, seen)
 		tools, notes = append(tools, more...), append(notes, pageNotes...)
-		return data, nil
+		return data, err
 	})
 	return tools, notes, err
 }
@@ -55,12 +56,13 @@ func toolNames(tools []*sdk.Tool) map[string]bool {
 }
 
 // paginate follows the cursors of a list to its end, within bounds. A server that does
-// not support the method has an empty list.
+// not support the method has an empty list; one that supports it only for the first page
+// fails, so that half a list is not taken for a whole one.
 func (s *Session) paginate(ctx context.Context, method string, page func(ctx context.Context, cursor string, a *request) (json.RawMessage, error)) error {
 	cursor, bytes, visited := "", 0, map[string]bool{}
 	for range maxPages {
 		data, err := page(ctx, cursor, &request{method: method})
-		if r, ok := err.(*ServerError); ok && r.IsMethodNotFound() {
+		if r, ok := err.(*ServerError); ok && r.IsMethodNotFound() && cursor == "" {
 			return nil
 		}
 		if err != nil {
@@ -86,12 +88,12 @@ func (s *Session) paginate(ctx context.Context, method string, page func(ctx con
 
 // parseTools parses one page. Of tools that require headers it keeps the valid ones, and
 // of tools with the same name the first.
-func parseTools(server string, data json.RawMessage, valid, seen map[string]bool) (tools []tool.Definition, notes []string) {
+func parseTools(server string, data json.RawMessage, valid, seen map[string]bool) (tools []tool.Definition, notes []string, err error) {
 	var page struct {
 		Tools []json.RawMessage `json:"tools"`
 	}
 	if err := json.Unmarshal(data, &page); err != nil {
-		return nil, []string{"a page of the tool list is malformed"}
+		return nil, nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	for _, item := range page.Tools {
 		d, note := parseTool(server, item)
@@ -107,11 +109,14 @@ func parseTools(server string, data json.RawMessage, valid, seen map[string]bool
 			seen[d.Tool] = true
 			tools = append(tools, d)
 		}
-		if note != "" && len(notes) < 100 {
+		switch {
+		case note != "" && len(notes) < maxNotes:
 			notes = append(notes, note)
+		case note != "" && len(notes) == maxNotes:
+			notes = append(notes, "more tools of this page are changed or omitted")
 		}
 	}
-	return tools, notes
+	return tools, notes, nil
 }
 
 // parseTool parses one tool field by field and ignores invalid fields. A tool without a

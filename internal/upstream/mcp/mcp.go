@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,10 +113,35 @@ type ServerError struct {
 	Data    []byte // JSON; nil if there is none
 }
 
-func (r *ServerError) Error() string { return fmt.Sprintf("%s (%d)", r.Message, r.Code) }
+func (r *ServerError) Error() string { return fmt.Sprintf("%s (%d)", r.text(), r.Code) }
+
+// maxErrorData limits the data of an error that its text shows.
+const maxErrorData = 500
+
+// text returns the message with the data, which often has the reason.
+func (r *ServerError) text() string {
+	data := sanitize.Line(string(r.Data), maxErrorData)
+	if data == "" || data == "null" || data == "{}" || strings.Contains(r.Message, strings.Trim(data, `"`)) {
+		return r.Message
+	}
+	return r.Message + ": " + data
+}
 
 // IsMethodNotFound reports whether the server does not support the method.
 func (r *ServerError) IsMethodNotFound() bool { return r.Code == jsonrpc.CodeMethodNotFound }
+
+// MayHaveEffect reports whether the error does not show that the tool did not run. Codes outside of
+// the range that JSON-RPC reserves are the tool's own.
+//
+// https://www.jsonrpc.org/specification#error_object
+func (r *ServerError) MayHaveEffect() bool {
+	switch r.Code {
+	case jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, jsonrpc.CodeMethodNotFound, jsonrpc.CodeInvalidParams,
+		sdk.CodeHeaderMismatch, sdk.CodeMissingRequiredClientCapabilities, sdk.CodeUnsupportedProtocolVersion, sdk.CodeURLElicitationRequired:
+		return false
+	}
+	return r.Code == 0 || r.Code >= -32768 && r.Code <= -32000
+}
 
 // legacyProtocol is the newest protocol version with initialize. In later versions,
 // requests are independent of each other.

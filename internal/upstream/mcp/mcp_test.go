@@ -128,15 +128,15 @@ func use(t *testing.T, s *mcp.Session) {
 	if _, err := s.Call(t.Context(), tool.Call{Ref: tool.Ref{Tool: "echo"}, Args: json.RawMessage(`{"x":1}`)}); err == nil {
 		t.Error("a number was accepted as text")
 	}
-	resources, err := s.Resources(t.Context())
-	if err != nil || len(resources) != 2 || resources[0].URI != "memo://a" || !resources[1].Template {
+	resources, skipped, err := s.Resources(t.Context())
+	if err != nil || skipped != 0 || len(resources) != 2 || resources[0].URI != "memo://a" || !resources[1].Template {
 		t.Errorf("%+v %v", resources, err)
 	}
 	if parts, err := s.ReadResource(t.Context(), "memo://a"); err != nil || len(parts) != 1 || parts[0].Text != "remember" {
 		t.Errorf("%+v %v", parts, err)
 	}
-	prompts, err := s.Prompts(t.Context())
-	if err != nil || len(prompts) != 1 || !prompts[0].Arguments[0].Required {
+	prompts, skipped, err := s.Prompts(t.Context())
+	if err != nil || skipped != 0 || len(prompts) != 1 || !prompts[0].Arguments[0].Required {
 		t.Errorf("%+v %v", prompts, err)
 	}
 	if messages, err := s.GetPrompt(t.Context(), "greet", map[string]string{"whom": "Ada"}); err != nil || messages[0].Part.Text != "greet Ada" {

@@ -94,9 +94,7 @@ func translateError(err error) error {
 		return ErrOtherHost
 	case errors.Is(err, ErrTooLarge):
 		return ErrTooLarge
-	case errors.Is(err, sdk.ErrSessionMissing):
-		return ErrSessionExpired
-	case errors.Is(err, sdk.ErrConnectionClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
+	case errors.Is(err, sdk.ErrSessionMissing), errors.Is(err, sdk.ErrConnectionClosed), errors.Is(err, io.EOF), errors.Is(err, io.ErrClosedPipe):
 		return ErrClosed
 	case isWire:
 		return &ServerError{Code: int(wire.Code), Message: sanitize.Text(err.Error(), maxText), Data: wire.Data}

@@ -22,40 +22,53 @@ type Resource struct {
 	Template    bool   `json:"template,omitempty"`
 }
 
-// Resources returns all resources of the server, then its templates.
-func (s *Session) Resources(ctx context.Context) (all []Resource, err error) {
+// Resources returns all resources of the server, then its templates. skipped is the number of
+// items that it listed and that cannot be used.
+func (s *Session) Resources(ctx context.Context) (all []Resource, skipped int, err error) {
 	err = s.paginate(ctx, "resources/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
 		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
 			_, err := s.cs.ListResources(ctx, &sdk.ListResourcesParams{Cursor: cursor})
 			return err
 		})
-		all = append(all, parseResources(data, len(all))...)
+		if err != nil {
+			return nil, err
+		}
+		found, n, err := parseResources(data, len(all))
+		all, skipped = append(all, found...), skipped+n
 		return data, err
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	err = s.paginate(ctx, "resources/templates/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
 		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
 			_, err := s.cs.ListResourceTemplates(ctx, &sdk.ListResourceTemplatesParams{Cursor: cursor})
 			return err
 		})
-		all = append(all, parseResources(data, len(all))...)
+		if err != nil {
+			return nil, err
+		}
+		found, n, err := parseResources(data, len(all))
+		all, skipped = append(all, found...), skipped+n
 		return data, err
 	})
-	return all, err
+	return all, skipped, err
 }
 
-// parseResources parses a page and skips invalid items and items without a URI.
-func parseResources(data json.RawMessage, have int) (found []Resource) {
+// parseResources parses a page. It skips and counts invalid items, items without a URI, and those
+// beyond the limit.
+func parseResources(data json.RawMessage, have int) (found []Resource, skipped int, err error) {
 	var page struct {
 		Resources []json.RawMessage `json:"resources"`
 		Templates []json.RawMessage `json:"resourceTemplates"`
 	}
-	_ = json.Unmarshal(data, &page)
+	if err := json.Unmarshal(data, &page); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
 	for i, item := range append(page.Resources, page.Templates...) {
 		var r map[string]json.RawMessage
 		if json.Unmarshal(item, &r) != nil || have+len(found) >= maxItems {
+			skipped++
 			continue
 		}
 		uri, template := decodeString(r["uri"]), i >= len(page.Resources)
@@ -63,6 +76,7 @@ func parseResources(data json.RawMessage, have int) (found []Resource) {
 			uri = decodeString(r["uriTemplate"])
 		}
 		if uri == "" {
+			skipped++
 			continue
 		}
 		var size int64
@@ -70,7 +84,7 @@ func parseResources(data json.RawMessage, have int) (found []Resource) {
 		found = append(found, Resource{URI: uri, Template: template, Size: size, Name: sanitize.Line(decodeString(r["name"]), maxName), Title: sanitize.Line(decodeString(r["title"]), maxName),
 			Description: sanitize.Text(decodeString(r["description"]), maxText), MIME: sanitize.Line(decodeString(r["mimeType"]), maxName)})
 	}
-	return found
+	return found, skipped, nil
 }
 
 // ReadResource returns the contents of a resource, several parts for a directory.
@@ -120,28 +134,37 @@ type Message struct {
 	Part tool.Part `json:"part"`
 }
 
-// Prompts returns all prompts of the server.
-func (s *Session) Prompts(ctx context.Context) (all []Prompt, err error) {
+// Prompts returns all prompts of the server. skipped is the number of items that it listed and that
+// cannot be used.
+func (s *Session) Prompts(ctx context.Context) (all []Prompt, skipped int, err error) {
 	err = s.paginate(ctx, "prompts/list", func(ctx context.Context, cursor string, a *request) (json.RawMessage, error) {
 		data, err := s.roundTrip(ctx, a, nil, func(ctx context.Context) error {
 			_, err := s.cs.ListPrompts(ctx, &sdk.ListPromptsParams{Cursor: cursor})
 			return err
 		})
-		all = append(all, parsePrompts(data, len(all))...)
+		if err != nil {
+			return nil, err
+		}
+		found, n, err := parsePrompts(data, len(all))
+		all, skipped = append(all, found...), skipped+n
 		return data, err
 	})
-	return all, err
+	return all, skipped, err
 }
 
-// parsePrompts parses a page and skips invalid items and items without a name.
-func parsePrompts(data json.RawMessage, have int) (found []Prompt) {
+// parsePrompts parses a page. It skips and counts invalid items, items without a usable name, and those
+// beyond the limit.
+func parsePrompts(data json.RawMessage, have int) (found []Prompt, skipped int, err error) {
 	var page struct {
 		Prompts []json.RawMessage `json:"prompts"`
 	}
-	_ = json.Unmarshal(data, &page)
+	if err := json.Unmarshal(data, &page); err != nil {
+		return nil, 0, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
 	for _, item := range page.Prompts {
 		var p Prompt
 		if json.Unmarshal(item, &p) != nil || p.Name == "" || len(p.Name) > maxName || have+len(found) >= maxItems {
+			skipped++
 			continue
 		}
 		p.Title, p.Description = sanitize.Line(p.Title, maxName), sanitize.Text(p.Description, maxText)
@@ -150,7 +173,7 @@ func parsePrompts(data json.RawMessage, have int) (found []Prompt) {
 		}
 		found = append(found, p)
 	}
-	return found
+	return found, skipped, nil
 }
 
 // GetPrompt returns the messages of a prompt.

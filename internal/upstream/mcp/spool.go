@@ -23,11 +23,17 @@ type message struct {
 	data []byte // the message; its beginning if it is too large for memory
 	tail []byte // its end if it is too large for memory, otherwise nil
 	file *spool.File
+
+	counted bool // in interceptor.unclaimed
 }
 
 // Write implements io.Writer and returns no error.
 func (m *message) Write(p []byte) (int, error) {
 	if m.tail == nil && len(m.data)+len(p) <= m.t.max {
+		if !m.counted && len(m.data)+len(p) > largeMessage {
+			m.counted = true
+			m.t.unclaimed.begin(m, m.t.max, 2*m.t.max)
+		}
 		if len(m.data)+len(p) > cap(m.data) { // append would grow by a quarter and copy three times as much
 			m.data = slices.Grow(m.data, max(len(p), len(m.data)))
 		}
@@ -35,6 +41,7 @@ func (m *message) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	if m.tail == nil {
+		m.processed()
 		if m.t.acceptsLarge() {
 			m.file = m.t.spool.Create()
 			m.spoolPart(m.data)
@@ -60,6 +67,13 @@ func (m *message) spoolPart(p []byte) {
 		m.t.log.Warn("an answer of an upstream server could not be stored", "error", err)
 		m.file.Close()
 		m.file = nil
+	}
+}
+
+// processed records that the message is not in memory any more, or counted as an answer.
+func (m *message) processed() {
+	if m.counted {
+		m.t.unclaimed.end(m)
 	}
 }
 
@@ -141,8 +155,9 @@ func (t *interceptor) refuseLarge(m *message, id int64) [][]byte {
 	return t.handleTooLarge(m.data, m.tail)
 }
 
-// closeFile releases the answer of a request if it was too large for memory.
+// closeFile releases the answer of a request if it was too large for memory, or was not claimed.
 func (t *interceptor) closeFile(a *request) {
+	t.unclaimed.end(a)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if a.file != nil {
@@ -191,6 +206,9 @@ func (t *interceptor) storeLarge(ctx context.Context, c tool.Call, answer json.R
 
 func store(ctx context.Context, c tool.Call, data []byte) (tool.Result, error) {
 	stored, err := c.Store(ctx, data)
+	if err != nil {
+		err = &tool.NotKept{Err: err}
+	}
 	return tool.Result{File: stored}, err
 }
 

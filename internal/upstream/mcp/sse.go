@@ -32,7 +32,10 @@ func newSSEReader(in io.ReadCloser, t *interceptor, id int64, old bool) *sseRead
 }
 
 // Close implements io.Closer.
-func (e *sseReader) Close() error { return e.in.Close() }
+func (e *sseReader) Close() error {
+	e.interceptor.unclaimed.end(&e.data) // an event that is not read to its end
+	return e.in.Close()
+}
 
 // Read implements io.Reader.
 func (e *sseReader) Read(p []byte) (int, error) {
@@ -123,5 +126,6 @@ func (e *sseReader) endEvent() {
 	if e.ready.Len() > 0 {
 		e.ready.WriteByte('\n')
 	}
+	e.data.processed()
 	e.name, e.otherLines, e.data, e.hasData = nil, nil, message{t: e.interceptor}, false
 }

@@ -76,11 +76,11 @@ func (s *streams) readLoop() {
 	defer close(s.outClosed)
 	r := bufio.NewReaderSize(s.out, 64<<10)
 	for {
-		m := message{t: s.interceptor}
+		m := &message{t: s.interceptor}
 		err := m.readLine(r)
 		switch {
 		case m.tail != nil:
-			for _, m := range s.interceptor.receiveLarge(&m, 0) {
+			for _, m := range s.interceptor.receiveLarge(m, 0) {
 				s.deliver(m)
 			}
 		default:
@@ -88,6 +88,7 @@ func (s *streams) readLoop() {
 				s.deliver(s.interceptor.receive(line))
 			}
 		}
+		m.processed()
 		if err != nil {
 			s.interceptor.markClosed()
 			return

@@ -56,6 +56,9 @@ func (w *httpLink) sendAuthorized(r *http.Request) (*http.Response, error) {
 			return res, nil
 		}
 		res.Body.Close()
+		if a, ok := r.Context().Value(requestKey{}).(*request); ok && a.rounds == 0 {
+			a.sent.Store(false) // it was rejected
+		}
 		c.AfterRenewal = tries > 0
 		if err := w.address.Tokens.Renew(r.Context(), token, c); err != nil {
 			return nil, w.rememberDenial(err)

@@ -22,7 +22,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -58,10 +57,13 @@ type Config struct {
 
 // Client sends requests.
 type Client struct {
-	cfg       Config
-	transport *http.Transport
-	done      chan struct{}
-	closed    sync.Once
+	cfg Config
+	// public has the connections to public addresses. A rule that lists others has its own: a
+	// request that another rule allows must not use them.
+	public  *http.Transport
+	private map[int]*http.Transport // by number of the rule
+	done    chan struct{}
+	closed  sync.Once
 
 	mu   sync.Mutex
 	made [2]map[string]int // requests by execution: of recent executions, and of those before
@@ -81,14 +83,35 @@ func New(cfg Config) *Client {
 		}
 	}
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, "sandpiper")
-	c := &Client{cfg: cfg, done: make(chan struct{})}
-	c.transport = &http.Transport{
-		DialContext: c.dial, TLSHandshakeTimeout: dialTimeout,
-		TLSClientConfig:    &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.RootCAs},
-		DisableCompression: true, MaxResponseHeaderBytes: maxAnswerHeader,
-		MaxIdleConnsPerHost: 8, MaxIdleConns: 64, IdleConnTimeout: time.Minute,
+	c := &Client{cfg: cfg, done: make(chan struct{}), private: map[int]*http.Transport{}}
+	c.public = newTransport(cfg, rule{})
+	for _, r := range cfg.Rules.all {
+		if r.isPrivate() {
+			c.private[r.number] = newTransport(cfg, r)
+		}
 	}
 	return c
+}
+
+// newTransport returns a transport to public addresses, and to those that a rule lists.
+func newTransport(cfg Config, r rule) *http.Transport {
+	return &http.Transport{
+		DialContext: func(ctx context.Context, network, at string) (net.Conn, error) {
+			return dial(ctx, cfg.Lookup, r, network, at)
+		},
+		TLSHandshakeTimeout: dialTimeout,
+		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.RootCAs},
+		DisableCompression:  true, MaxResponseHeaderBytes: maxAnswerHeader,
+		MaxIdleConnsPerHost: 8, MaxIdleConns: 64, IdleConnTimeout: time.Minute,
+	}
+}
+
+// transport returns the transport for the requests that a rule allows.
+func (c *Client) transport(r rule) *http.Transport {
+	if t := c.private[r.number]; t != nil {
+		return t
+	}
+	return c.public
 }
 
 // Tools returns the tools of the Client as those of server.
@@ -128,17 +151,16 @@ func (c *Client) count(execution string) bool {
 	return n < maxRequests
 }
 
-// dial connects to an address of a host that may be reached.
-func (c *Client) dial(ctx context.Context, network, hostPort string) (net.Conn, error) {
+// lookup returns the addresses of a host name.
+type lookup = func(ctx context.Context, host string) ([]netip.Addr, error)
+
+// dial connects to an address of a host that may be reached by a rule.
+func dial(ctx context.Context, find lookup, r rule, network, hostPort string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(hostPort)
 	if err != nil {
 		return nil, err
 	}
-	number, err := strconv.Atoi(port)
-	if err != nil {
-		return nil, err
-	}
-	addrs, err := c.resolve(ctx, host, number)
+	addrs, err := resolve(ctx, find, r, host)
 	if err != nil {
 		return nil, err
 	}
@@ -157,16 +179,17 @@ type errAddress struct{ host string }
 
 func (e errAddress) Error() string { return e.host + " has an address that is not public" }
 
-// resolve returns the addresses of a host for a port. One that may not be reached refuses them all.
-func (c *Client) resolve(ctx context.Context, host string, port int) ([]netip.Addr, error) {
+// resolve returns the addresses of a host. One that may not be reached by the rule refuses them
+// all.
+func resolve(ctx context.Context, find lookup, r rule, host string) ([]netip.Addr, error) {
 	addrs := []netip.Addr{}
 	if a, err := netip.ParseAddr(host); err == nil {
 		addrs = append(addrs, a)
-	} else if addrs, err = c.cfg.Lookup(ctx, host); err != nil {
+	} else if addrs, err = find(ctx, host); err != nil {
 		return nil, err
 	}
 	for _, a := range addrs {
-		if !isPublic(a) && !c.cfg.Rules.lists(host, port, a) {
+		if !isPublic(a) && !r.lists(a) {
 			return nil, errAddress{host}
 		}
 	}
@@ -188,7 +211,10 @@ func (c *Client) Done() <-chan struct{} { return c.done }
 func (c *Client) Close() {
 	c.closed.Do(func() {
 		close(c.done)
-		c.transport.CloseIdleConnections()
+		c.public.CloseIdleConnections()
+		for _, t := range c.private {
+			t.CloseIdleConnections()
+		}
 	})
 }
 

@@ -153,6 +153,29 @@ func TestURLsAreRefused(t *testing.T) {
 		"https://api.example.com/v1/%2e%2e/admin":           "url",
 		"https://api.example.com/v1/..%2fadmin":             "url",
 		"https://api.example.com/v1/..%5cadmin":             "url",
+		"https://api.example.com/v1/..;/x":                  "url",
+		"https://api.example.com/v1/..;a=b/x":               "url",
+		"https://api.example.com/v1/.;/x":                   "url",
+		"https://api.example.com/v1/..%3b/x":                "url",
+		"https://api.example.com/v1/%2e%2e;x/y":             "url",
+		"https://api.example.com/v1/%252e%252e/x":           "url",
+		"https://api.example.com/v1/%252e./x":               "url",
+		"https://api.example.com/v1/..%252fx":               "url",
+		"https://api.example.com/v1/..%255cx":               "url",
+		"https://api.example.com/v1/%25252e%25252e/x":       "url",
+		"https://api.example.com/v1/%2525252525252e/x":      "url",
+		"https://api.example.com/v1/a%zz%252e%252e/x":       "url",
+		"https://api.example.com/v1/%25zz/%252e%252e/x":     "url",
+		"https://api.example.com/v1/%25u002e%25u002e/x":     "url",
+		"https://api.example.com/v1/%c0%ae%c0%ae/x":         "url",
+		"https://api.example.com/v1/%25c0%25ae./x":          "url",
+		"https://api.example.com/v1/..%c0%afx":              "url",
+		"https://api.example.com/v1/%ef%bc%8e%ef%bc%8e/x":   "url",
+		"https://api.example.com/v1/..%00/x":                "url",
+		"https://api.example.com/v1/..%00.txt":              "url",
+		"https://api.example.com/v1/..%09/x":                "url",
+		"https://api.example.com/v1/%20../x":                "url",
+		"https://api.example.com/v1/..%3f/x":                "url",
 		"https://api.example.com/%76%31/x":                  "allow",
 		"https://parts.example.com/":                        "allow",
 		"https://xparts.example.com/":                       "allow",
@@ -175,7 +198,8 @@ func TestURLsAreRefused(t *testing.T) {
 			t.Errorf("%q: got %v, want a refusal by network:%s", u, err, rule)
 		}
 	}
-	for _, u := range []string{"https://API.Example.com./v1/x", "https://a.parts.example.com:443/", "https://ａpi.example.com/v1/x"} { // allowed, and refused by their address
+	for _, u := range []string{"https://API.Example.com./v1/x", "https://a.parts.example.com:443/", "https://ａpi.example.com/v1/x",
+		"https://api.example.com/v1/...", "https://api.example.com/v1/..a/.b", "https://api.example.com/v1/a;b=..", "https://api.example.com/v1/100%25", "https://api.example.com/v1/x?a=../..%252e"} { // allowed, and refused by their address
 		_, _, err := send(t, c, "get", map[string]any{"url": u})
 		refusedBy(t, err, "address")
 	}
@@ -185,22 +209,40 @@ func TestURLsAreRefused(t *testing.T) {
 
 func TestHeadersAreRefused(t *testing.T) {
 	at, allowed := site(t, func(w http.ResponseWriter, r *http.Request) { t.Error("the request was sent") })
+	allowed.Secret = &network.Secret{Header: "X-Key", Value: "secret"}
 	c := newClient(t, network.Config{Rules: newRules(t, allowed)})
 	for name, value := range map[string]string{
-		"X-A":                 "1\r\nX-B: 2",
-		"X-A\r\nX-B":          "1",
-		"X-N":                 "a\nb",
-		"X-Z":                 "a\x00b",
-		"X Y":                 "1",
-		"Host":                "metadata.internal",
-		"host":                "evil.example",
-		"Transfer-Encoding":   "chunked",
-		"transfer-encoding":   "identity, chunked",
-		"TE":                  "trailers",
-		"Trailer":             "X",
-		"Upgrade":             "websocket",
-		"Proxy-Authorization": "x",
-		"X-Long":              strings.Repeat("a", 70_000),
+		"X-A":                    "1\r\nX-B: 2",
+		"X-A\r\nX-B":             "1",
+		"X-N":                    "a\nb",
+		"X-Z":                    "a\x00b",
+		"X Y":                    "1",
+		"Host":                   "metadata.internal",
+		"host":                   "evil.example",
+		"Transfer-Encoding":      "chunked",
+		"transfer-encoding":      "identity, chunked",
+		"TE":                     "trailers",
+		"Trailer":                "X",
+		"Upgrade":                "websocket",
+		"Proxy-Authorization":    "x",
+		"Transfer_Encoding":      "chunked",
+		"Content_Length":         "1",
+		"content.length":         "1",
+		"X-HTTP-Method-Override": "DELETE",
+		"x-http-method":          "DELETE",
+		"X_METHOD_OVERRIDE":      "DELETE",
+		"X-Original-URL":         "/admin",
+		"X_Original_URL":         "/admin",
+		"X-Rewrite-Url":          "/admin",
+		"X-Forwarded-For":        "127.0.0.1",
+		"X-Forwarded-Host":       "evil.example",
+		"x_forwarded-prefix":     "/admin",
+		"X.Forwarded.Proto":      "http",
+		"Forwarded":              "for=127.0.0.1",
+		"X-Real-IP":              "127.0.0.1",
+		"X_Key":                  "mine",
+		"x.key":                  "mine",
+		"X-Long":                 strings.Repeat("a", 70_000),
 	} {
 		_, _, err := send(t, c, "post", map[string]any{"url": at, "headers": map[string]string{name: value}, "text": "GET / HTTP/1.1\r\n\r\n"})
 		if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Refused != "network:headers" {
@@ -243,6 +285,56 @@ func TestAddressesAreListedForAHost(t *testing.T) {
 	for _, url := range []string{"https://other.example/", "https://home.example/"} {
 		_, _, err := send(t, c, "get", map[string]any{"url": url})
 		refusedBy(t, err, "address")
+	}
+}
+
+// A request that another rule allows does not reach the addresses that the rule of its host lists,
+// nor a connection to one.
+func TestOnlyTheAddressesOfTheAllowingRuleCount(t *testing.T) {
+	var got []string
+	_, home := site(t, func(w http.ResponseWriter, r *http.Request) { got = append(got, r.Method+" "+r.URL.Path) })
+	home.Host, home.Methods, home.Paths, home.Addresses = "home.example", []string{"GET"}, []string{"/v1/*"}, []string{"127.0.0.0/8"}
+	every := network.Rule{Host: "*", Scheme: home.Scheme, Port: home.Port, Methods: []string{"*"}}
+	own := network.Rule{Host: "127.0.0.1", Scheme: home.Scheme, Port: home.Port, Paths: []string{"/v1/*"}}
+	for _, rules := range [][]network.Rule{{home, own, every}, {own, home, every}} {
+		got = nil
+		c := newClient(t, network.Config{Rules: newRules(t, rules...), Lookup: resolveTo("127.0.0.1")})
+		for range 2 { // the second time there is an idle connection
+			for _, host := range []string{"home.example", "127.0.0.1"} {
+				at := fmt.Sprintf("http://%s:%d", host, home.Port)
+				if a, _, err := send(t, c, "get", map[string]any{"url": at + "/v1/x"}); err != nil || a.Status != 200 {
+					t.Errorf("%s: %v", host, err)
+				}
+				_, _, err := send(t, c, "get", map[string]any{"url": at + "/admin"})
+				refusedBy(t, err, "address")
+				_, _, err = send(t, c, "post", map[string]any{"url": at + "/v1/x"})
+				refusedBy(t, err, "address")
+			}
+		}
+		if strings.Join(got, ", ") != "GET /v1/x, GET /v1/x, GET /v1/x, GET /v1/x" {
+			t.Errorf("the site got %q", got)
+		}
+	}
+}
+
+func TestOddStatusesAreErrors(t *testing.T) {
+	for _, status := range []string{"101 Switching Protocols", "099 Early", "600 Odd", "999 Denied", "000 None"} {
+		at, allowed := site(t, func(w http.ResponseWriter, r *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.Close()
+			fmt.Fprintf(conn, "HTTP/1.1 %s\r\nConnection: Upgrade\r\nUpgrade: raw\r\nContent-Length: 2\r\n\r\nok", status)
+		})
+		c := newClient(t, network.Config{Rules: newRules(t, allowed)})
+		for method, unknown := range map[string]bool{"get": false, "post": true} {
+			a, _, err := send(t, c, method, map[string]any{"url": at})
+			if f, ok := errors.AsType[*tool.Failure](err); !ok || f.Unknown != unknown {
+				t.Errorf("%s: %s: got %+v, %v", status, method, a, err)
+			}
+		}
 	}
 }
 

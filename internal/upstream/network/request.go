@@ -60,11 +60,14 @@ func (r *Rules) request(c tool.Call) (q request, err error) {
 	if q.rule, wrong = r.find(q.method, q.url); wrong != "" {
 		return q, refuse(c.Ref, "allow", "%s. The operator can allow it with network.allow", wrong)
 	}
-	if q.headers, wrong = parseHeaders(a.Headers, q.url); wrong != "" {
+	if q.headers, wrong = parseHeaders(a.Headers, q.url, q.rule.Secret); wrong != "" {
 		return q, refuse(c.Ref, "headers", "%s", wrong)
 	}
 	if wrong = q.parseBody(a); wrong != "" {
 		return q, refuse(c.Ref, "arguments", "%s", wrong)
+	}
+	if name := otherMethod(q.url, q.headers, q.body); name != "" {
+		return q, refuse(c.Ref, "allow", "the parameter %s is not allowed, since some servers read another method from it: send the method itself", name)
 	}
 	return q, nil
 }
@@ -84,10 +87,8 @@ func parseURL(text string) (u *url.URL, wrong string) {
 	if err != nil {
 		return nil, "has a host that " + err.Error()
 	}
-	for _, segment := range strings.FieldsFunc(u.Path, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if segment == "." || segment == ".." { // servers and proxies resolve them differently
-			return nil, "has . or .. in its path: write the path without them"
-		}
+	if DotSegment(u.Path) != "" {
+		return nil, "has . or .. in its path: write the path without them"
 	}
 	port := u.Port()
 	if n, err := strconv.Atoi(port); port != "" && (err != nil || n < 1 || n > 65535) {
@@ -111,18 +112,18 @@ var ownHeaders = map[string]bool{
 }
 
 func isOwnHeader(name string) bool {
-	_, own := ownHeaders[http.CanonicalHeaderKey(name)]
+	_, own := ownHeaders[alike(name)]
 	return own
 }
 
-// parseHeaders returns the headers to send, or what is wrong with them.
-func parseHeaders(given map[string]string, u *url.URL) (h http.Header, wrong string) {
+// parseHeaders returns the headers to send with a rule's secret, or what is wrong with them.
+func parseHeaders(given map[string]string, u *url.URL, secret *Secret) (h http.Header, wrong string) {
 	h = http.Header{}
-	size := 0
+	size, seen := 0, map[string]bool{}
 	for name, value := range given {
 		size += len(name) + len(value)
-		key := http.CanonicalHeaderKey(name)
-		ignored, own := ownHeaders[key]
+		key, like := http.CanonicalHeaderKey(name), alike(name)
+		ignored, own := ownHeaders[like]
 		switch {
 		case !httpguts.ValidHeaderFieldName(name):
 			return nil, "the name of a header is not valid in HTTP"
@@ -130,12 +131,17 @@ func parseHeaders(given map[string]string, u *url.URL) (h http.Header, wrong str
 			return nil, "the header " + key + " has a line break or another character that is not valid in HTTP"
 		case key == "Host" && !isHostOf(value, u):
 			return nil, "the header Host differs from the host of the URL"
-		case own && !ignored:
+		case own && (!ignored || key != like):
 			return nil, "the header " + key + " cannot be set: Sandpiper makes the connection"
 		case own:
-		case h[key] != nil:
+		case overrides(like):
+			return nil, "the header " + key + " cannot be set: some servers read another method, URL, host or client from it than those that are checked"
+		case secret != nil && like == alike(secret.Header) && key != http.CanonicalHeaderKey(secret.Header):
+			return nil, "the header " + key + " cannot be set: some servers read it as " + secret.Header + ", which Sandpiper sets"
+		case seen[like]:
 			return nil, "the header " + key + " is given twice"
 		default:
+			seen[like] = true
 			h.Set(key, value)
 		}
 	}

@@ -37,7 +37,8 @@ type Rules struct{ all []rule }
 // rule is a Rule that is ready to use.
 type rule struct {
 	Rule
-	paths    []glob.Pattern
+	number   int              // from 1
+	paths    [][]glob.Pattern // of each of the readings
 	prefixes []netip.Prefix
 }
 
@@ -49,6 +50,7 @@ func NewRules(all []Rule) (*Rules, error) {
 		if err != nil {
 			return nil, fmt.Errorf("entry %d %w", i+1, err)
 		}
+		ready.number = i + 1
 		r.all = append(r.all, ready)
 	}
 	return r, nil
@@ -83,12 +85,18 @@ func newRule(of Rule) (r rule, err error) {
 		}
 		r.Methods = append(r.Methods, m)
 	}
-	if r.paths, err = glob.Parse("path", of.Paths); err != nil {
+	if _, err = glob.Parse("path", of.Paths); err != nil {
 		return r, err
 	}
 	for _, p := range of.Paths {
 		if !strings.HasPrefix(p, "/") {
 			return r, fmt.Errorf("has path %.80q; it must begin with /", p)
+		}
+		for i, reading := range readings(p) {
+			if i == len(r.paths) {
+				r.paths = append(r.paths, nil)
+			}
+			r.paths[i] = append(r.paths[i], strings.Split(reading, "*"))
 		}
 	}
 	for _, text := range of.Addresses {
@@ -147,13 +155,17 @@ func (r rule) hasHost(host string) bool {
 	return r.Host == "*" || r.Host == host
 }
 
-// lists reports whether a rule for a host and port lists an address. The host of a rule that is
-// an address is listed on purpose.
-func (r *Rules) lists(host string, port int, a netip.Addr) bool {
-	return slices.ContainsFunc(r.all, func(one rule) bool {
-		return one.hasHost(host) && one.port() == port && (one.Host == a.Unmap().String() ||
-			slices.ContainsFunc(one.prefixes, func(p netip.Prefix) bool { return p.Contains(a.Unmap()) }))
-	})
+// isPrivate reports whether the rule lists addresses that are not public.
+func (r rule) isPrivate() bool {
+	_, err := netip.ParseAddr(r.Host)
+	return err == nil || len(r.prefixes) > 0
+}
+
+// lists reports whether the rule lists an address. A host that is an address is listed on
+// purpose.
+func (r rule) lists(a netip.Addr) bool {
+	a = a.Unmap()
+	return r.Host == a.String() || slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // find returns the rule that allows a request, or a sentence that states why there is none.
@@ -180,10 +192,22 @@ func (r rule) mismatch(method string, u *url.URL) string {
 		return fmt.Sprintf("%s may be reached at %s://…:%d only, not %s and port %d", u.Hostname(), r.Scheme, r.port(), u.Scheme, portOf(u))
 	case !slices.Contains(r.Methods, method):
 		return fmt.Sprintf("the method %s is not allowed for %s; the methods are %s", method, u.Hostname(), strings.Join(r.Methods, ", "))
-	case r.Paths != nil && !glob.MatchAny(r.paths, pathOf(u)):
+	case r.Paths != nil && !matchAll(r.paths, readings(pathOf(u))[:1]):
 		return fmt.Sprintf("the path %.100s is not allowed for %s; the paths are %s", pathOf(u), u.Hostname(), strings.Join(r.Paths, ", "))
+	case r.Paths != nil && !matchAll(r.paths, readings(pathOf(u))):
+		return fmt.Sprintf("the path %.100s is not allowed for %s, because some servers read another one from its escapes or semicolons; the paths are %s", pathOf(u), u.Hostname(), strings.Join(r.Paths, ", "))
 	}
 	return ""
+}
+
+// matchAll reports whether each reading of a path matches a pattern that is read in the same way.
+func matchAll(patterns [][]glob.Pattern, readings []string) bool {
+	for i, path := range readings {
+		if i >= len(patterns) || !glob.MatchAny(patterns[i], path) {
+			return false
+		}
+	}
+	return true
 }
 
 func (r rule) port() int {

@@ -21,6 +21,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
@@ -50,16 +51,49 @@ func (c *Client) send(ctx context.Context, call tool.Call, q request) (tool.Resu
 		}
 		r.Header.Set(s.Header, value)
 	}
-	res, err := c.transport.RoundTrip(r)
+	res, err := c.transport(q.rule).RoundTrip(r)
 	if err != nil {
 		return tool.Result{}, sendError(ctx, call.Ref, q, sent.Load(), err)
 	}
 	defer res.Body.Close()
+	if res.StatusCode < 200 || res.StatusCode > 599 { // 101 ends HTTP on the connection
+		return tool.Result{}, failed(call.Ref, true, "%s answered with status %d, which is no answer to a request", q.url.Host, res.StatusCode)
+	}
 	result, err := c.read(ctx, call, q, res)
-	if _, refused := errors.AsType[*fault.Error](err); err != nil && !refused {
+	outcome := outcomeOf(q.method, res.StatusCode)
+	switch _, refused := errors.AsType[*fault.Error](err); {
+	case err == nil:
+		result.Outcome = outcome
+	case refused && res.StatusCode < 400:
+		err = &tool.NotKept{Err: err}
+	case refused: // the status says enough
+		f := failed(call.Ref, true, "%s answered with status %d, and its body could not be kept: %s", q.url.Host, res.StatusCode, fault.Message(err))
+		f.Status, f.Unknown, f.Retryable = res.StatusCode, outcome == tool.Unknown, false
+		err = f
+	default:
 		err = sendError(ctx, call.Ref, q, true, err)
 	}
 	return result, err
+}
+
+// MayHaveEffect reports whether a request with this response may have taken effect, although the
+// response is no success: an error of the server or of a proxy, or a redirect, which may follow
+// the effect.
+func MayHaveEffect(status int) bool {
+	const clientClosed = 499 // of nginx
+	return status < 400 || status >= 500 || status == http.StatusRequestTimeout || status == clientClosed
+}
+
+// outcomeOf returns the outcome of a request that was answered with an error; "" if it is none.
+// Redirects are answers: the next request is a call of its own.
+func outcomeOf(method string, status int) string {
+	switch repeatable := reads(method) || method == http.MethodPut || method == http.MethodDelete; {
+	case status < 400:
+		return ""
+	case !repeatable && MayHaveEffect(status):
+		return tool.Unknown
+	}
+	return tool.Failed
 }
 
 // response is the structured content of a result.
@@ -84,7 +118,11 @@ func (c *Client) read(ctx context.Context, call tool.Call, q request, res *http.
 	if call.Store == nil || c.cfg.Spool == nil {
 		limit = maxUnstored
 	}
-	data, err := io.ReadAll(io.LimitReader(body, int64(limit)+1))
+	declared := res.ContentLength
+	if decoded {
+		declared = -1
+	}
+	data, err := memory.ReadAll(ctx, call.HoldResult, body, declared, int64(limit)+1)
 	if err != nil {
 		return tool.Result{}, err
 	}
@@ -172,9 +210,8 @@ func headersOf(h http.Header, decoded bool) [][2]string {
 // failed returns the error of a request that was not sent, or that was sent and not answered.
 func failed(ref tool.Ref, sent bool, format string, args ...any) *tool.Failure {
 	f := &tool.Failure{Ref: ref, Message: fmt.Sprintf(format, args...), Unknown: sent && !reads(strings.ToUpper(ref.Tool))}
-	if f.Unknown {
-		f.Message += ". The request was sent: it is unknown whether it took effect"
-	}
+	f.NotMade = !sent
+	f.Retryable = !f.Unknown
 	return f
 }
 

@@ -22,9 +22,7 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -76,17 +74,7 @@ func (c Config) withDefaults() Config {
 
 // loginRequired returns an error whose remedy is a login.
 func (c Config) loginRequired(format string, args ...any) *fault.Error {
-	return fault.New(fault.Denied, format, args...).WithHint("run `sandpiper tools login %s`", shellQuote(c.Server))
-}
-
-var safeInShell = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
-
-// shellQuote quotes a name for a shell if necessary.
-func shellQuote(name string) string {
-	if safeInShell.MatchString(name) {
-		return name
-	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	return fault.New(fault.Denied, format, args...).WithHint("run `sandpiper tools login %s`", fault.ShellQuote(c.Server))
 }
 
 // requestedScopes returns the scopes to request, including those already granted.

@@ -166,7 +166,7 @@ var (
 // none.
 func convertWithin(rooms []sizeLimit, c *converter, make func() json.RawMessage) json.RawMessage {
 	for _, r := range rooms {
-		c.maxDepth, c.remaining, c.truncated, c.active = r.depth, r.schemas, false, map[string]bool{}
+		c.maxDepth, c.remaining, c.bytes, c.truncated, c.active = r.depth, r.schemas, r.bytes, false, map[string]bool{}
 		if raw := make(); !c.truncated && len(raw) <= r.bytes {
 			return raw
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
 // node is a value in a document and its location.
@@ -85,7 +86,7 @@ func (n node) errorf(format string, args ...any) *fault.Error {
 	if line := n.file.line(n.pointer); line > 0 {
 		where += " line " + strconv.Itoa(line)
 	}
-	return fault.New(fault.Invalid, "%s (#%s): %s", where, n.pointer, fmt.Sprintf(format, args...))
+	return fault.New(fault.Invalid, "%s (#%s): %s", sanitize.Line(where, 300), sanitize.Line(n.pointer, 300), sanitize.Line(fmt.Sprintf(format, args...), 1000))
 }
 
 func kindOf(v any) string {

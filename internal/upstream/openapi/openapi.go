@@ -182,29 +182,40 @@ func (a *API) Tools(ctx context.Context, server string) (tools []tool.Definition
 }
 
 // Call calls an operation. The error is a *tool.Failure if the API responded with an error,
-// and a *fault.Error if no request was sent or no usable response received.
+// a *tool.NotSent if no request was sent, and otherwise a *fault.Error if no usable response was
+// received.
 func (a *API) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	doc, op, q, err := a.prepare(ctx, c)
+	if err != nil {
+		return tool.Result{}, &tool.NotSent{Err: err}
+	}
+	return a.send(ctx, doc, op, c.Ref, q)
+}
+
+// prepare builds the request of a call.
+func (a *API) prepare(ctx context.Context, c tool.Call) (*compiled, *operation, *request, error) {
 	doc, err := a.current(ctx)
 	if err != nil {
-		return tool.Result{}, err
+		return nil, nil, nil, err
 	}
 	op := doc.operations[c.Tool]
 	if op == nil {
-		return tool.Result{}, fault.New(fault.NotFound, "no longer has an operation %.100q", c.Tool).
+		return nil, nil, nil, fault.New(fault.NotFound, "no longer has an operation %.100q", c.Tool).
 			WithHint("its document has changed; run `sandpiper tools sync`")
 	}
 	args, err := decode(c.Args)
 	if err != nil {
-		return tool.Result{}, err
+		return nil, nil, nil, err
 	}
 	q, err := op.request(args)
 	if err != nil {
-		return tool.Result{}, err
+		return nil, nil, nil, err
 	}
 	for name, value := range c.Trace {
 		q.headers = append(q.headers, pair{name, value})
 	}
-	return a.send(ctx, doc, op, c.Ref, q)
+	q.hold = c.HoldResult
+	return doc, op, q, nil
 }
 
 // current returns the compiled document, after reading a file that has changed.

@@ -167,8 +167,11 @@ func (b *builder) noOperations(paths node) error {
 }
 
 func (b *builder) addNote(what string, err error) {
-	if len(b.result.notes) < maxNotes {
+	switch n := len(b.result.notes); {
+	case n < maxNotes:
 		b.result.notes = append(b.result.notes, fmt.Sprintf("%s is omitted: %s", sanitize.Line(what, 200), fault.Message(err)))
+	case n == maxNotes:
+		b.result.notes = append(b.result.notes, "more operations are omitted")
 	}
 }
 

@@ -68,7 +68,7 @@ func (f *file) yaml() error {
 	if len(doc.Content) == 0 {
 		return fault.New(fault.Invalid, "%s is empty", f.title)
 	}
-	p := yamlConverter{remaining: maxNodes}
+	p := yamlConverter{remaining: min(maxNodes, 2*len(f.data)+10_000)}
 	f.root = p.value(doc.Content[0], 0)
 	if p.problem != "" {
 		return fault.New(fault.Invalid, "%s line %d: %s", f.title, p.line, p.problem)
@@ -86,7 +86,8 @@ func unmarshalYAML(data []byte, doc *yaml.Node) (err error) {
 	return yaml.Unmarshal(data, doc)
 }
 
-// Bounds of a YAML file, because aliases can expand a short file to a huge one.
+// Bounds of a YAML file, because aliases can expand a short file to a huge one. The values are at
+// most in proportion to its bytes.
 const (
 	maxNodes     = 4 << 20
 	maxYAMLDepth = 200

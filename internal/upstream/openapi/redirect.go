@@ -54,12 +54,14 @@ func (a *API) checkRedirect(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// sendError explains why there is no response from a URL. A network error of the API's
-// own host is wrapped as ErrDown.
+// sendError explains why there is no response from a URL; err may be nil. A network error of the
+// API's own host is wrapped as ErrDown.
 func sendError(ctx context.Context, err error, target *url.URL, otherHost bool) error {
 	other, left := errors.AsType[*redirectError](err)
 	dial, isDial := errors.AsType[*net.OpError](err)
 	switch {
+	case err == nil:
+		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case left && other.listed:

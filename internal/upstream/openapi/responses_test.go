@@ -167,6 +167,73 @@ func TestOnlySafeRequestsAreRetried(t *testing.T) {
 	}
 }
 
+// A request that is not sent again, after a response that leaves open whether it took effect, does
+// not count as one that was not sent.
+func TestRetryThatIsNotSentLeavesTheOutcomeOpen(t *testing.T) {
+	for name, status := range map[string]int{"may have effect": 503, "has no effect": 429} {
+		for second, next := range map[string]func(*httptest.Server, http.ResponseWriter){
+			"is refused": func(s *httptest.Server, w http.ResponseWriter) {
+				s.Listener.Close()
+				w.Header().Set("Connection", "close")
+				w.Header().Set("Retry-After", "0")
+				w.WriteHeader(status)
+			},
+			"has no credentials": func(_ *httptest.Server, w http.ResponseWriter) {
+				w.Header().Set("Retry-After", "0")
+				w.WriteHeader(status)
+			},
+		} {
+			t.Run(name+", "+second, func(t *testing.T) {
+				var tokens, puts atomic.Int32
+				var s *httptest.Server
+				s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					switch {
+					case r.URL.Path == "/token" && tokens.Add(1) == 1:
+						response(w, "application/json", `{"access_token":"t","token_type":"Bearer","expires_in":3600}`)
+					case r.URL.Path == "/token":
+						w.WriteHeader(http.StatusBadRequest)
+					case puts.Add(1) == 1:
+						next(s, w)
+					default:
+						w.WriteHeader(http.StatusUnauthorized)
+					}
+				}))
+				defer s.Close()
+				auth := openapi.Auth{Client: &openapi.ClientCredentials{TokenURL: s.URL + "/token", ID: "me", Secret: "secret"}}
+				a := open(t, openapi.Config{Source: openapi.Source{Auth: auth}}, at(s.URL, "\n  /x:\n    put: {operationId: put}\n"))
+				_, err := call(t.Context(), a, "put", `{}`)
+				if err == nil || puts.Load() == 0 || tool.IsNotSent(err) != (status == 429) {
+					t.Errorf("after %d requests: not sent is %v: %v", puts.Load(), tool.IsNotSent(err), err)
+				}
+			})
+		}
+	}
+}
+
+// A request whose effect is followed by a redirect to its result, which refuses the token, is not sent
+// again.
+func TestRequestIsNotRepeatedForItsResult(t *testing.T) {
+	var posts atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/token":
+			response(w, "application/json", `{"access_token":"t","token_type":"Bearer","expires_in":3600}`)
+		case r.Method == http.MethodPost:
+			posts.Add(1)
+			http.Redirect(w, r, "/result", http.StatusSeeOther)
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	defer s.Close()
+	auth := openapi.Auth{Client: &openapi.ClientCredentials{TokenURL: s.URL + "/token", ID: "me", Secret: "secret"}}
+	a := open(t, openapi.Config{Source: openapi.Source{Auth: auth}}, at(s.URL, "\n  /x:\n    post: {operationId: post}\n"))
+	_, err := call(t.Context(), a, "post", `{}`)
+	if f, answered := errors.AsType[*tool.Failure](err); !answered || !f.Unknown || posts.Load() != 1 {
+		t.Errorf("after %d requests: %#v", posts.Load(), err)
+	}
+}
+
 func TestRetryWaitEndsWithContext(t *testing.T) {
 	release := make(chan struct{})
 	a := newSingleAPI(t, openapi.Config{}, func(w http.ResponseWriter, r *http.Request) {

@@ -3,6 +3,7 @@ package openapi
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ type converter struct {
 
 	maxDepth  int // of nested schemas
 	remaining int // number of schemas
+	bytes     int // of enums, constants, defaults and required names
 	truncated bool
 	active    map[string]bool // references being inlined
 }
@@ -73,10 +75,43 @@ func (c *converter) convertKeyword(word string, of node, depth int) (any, bool) 
 	case "anyOf", "oneOf", "prefixItems":
 		return c.convertEach(of.get(word), depth)
 	}
-	if take, known := keywords[word]; known {
+	if take, known := keywords[word]; known && c.affords(of.v.(object)[word]) {
 		return take(of.v.(object)[word])
 	}
 	return nil, false
+}
+
+// words are all keywords that are converted, in order.
+var words = slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Keys(keywords)),
+	[]string{"description", "properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "prefixItems"})))
+
+// affords reports whether a value is small enough to be copied.
+func (c *converter) affords(v any) bool {
+	if c.bytes = left(v, c.bytes); c.bytes < 0 {
+		c.truncated = true
+	}
+	return !c.truncated
+}
+
+// left returns what remains of n bytes without those of a value; it stops below 0.
+func left(v any, n int) int {
+	switch v := v.(type) {
+	case string:
+		n -= len(v)
+	case []any:
+		for _, item := range v {
+			if n = left(item, n-1); n < 0 {
+				break
+			}
+		}
+	case object:
+		for name, item := range v {
+			if n = left(item, n-len(name)-1); n < 0 {
+				break
+			}
+		}
+	}
+	return n - 1
 }
 
 func stringValue(v any) (any, bool) { s, ok := v.(string); return s, ok }
@@ -121,8 +156,10 @@ func uniqueValues(v any) (any, bool) {
 func uniqueStrings(v any) (any, bool) {
 	list, _ := v.([]any)
 	var all []string
+	seen := map[string]bool{}
 	for _, item := range list {
-		if name, ok := item.(string); ok && !slices.Contains(all, name) {
+		if name, ok := item.(string); ok && !seen[name] {
+			seen[name] = true
 			all = append(all, name)
 		}
 	}
@@ -147,12 +184,21 @@ func (c *converter) description(of node) (any, bool) {
 
 func (c *converter) properties(n node, depth int) (any, bool) {
 	props := object{}
+	if m, _ := n.v.(object); c.tooMany(len(m)) {
+		return nil, false
+	}
 	for _, name := range n.names() {
 		if p := n.get(name); !c.isOmitted(p) {
 			props[name] = c.convert(p, depth+1)
 		}
 	}
 	return props, kindOf(n.v) == "an object"
+}
+
+// tooMany reports whether there are too many schemas to convert them.
+func (c *converter) tooMany(n int) bool {
+	c.truncated = c.truncated || n > c.remaining
+	return c.truncated
 }
 
 // isOmitted reports whether a property does not exist in this direction.
@@ -162,6 +208,9 @@ func (c *converter) isOmitted(p node) bool {
 
 func (c *converter) convertEach(n node, depth int) (any, bool) {
 	var all []any
+	if list, _ := n.v.([]any); c.tooMany(len(list)) {
+		return nil, false
+	}
 	for _, item := range n.items() {
 		all = append(all, c.convert(item, depth))
 	}
@@ -183,7 +232,7 @@ func (c *converter) convertAllOf(n node, depth int) (any, bool) {
 
 // convert returns an object, or a bool for a schema that accepts everything or nothing.
 func (c *converter) convert(n node, depth int) any {
-	if c.remaining--; c.remaining < 0 {
+	if c.remaining--; c.remaining < 0 || c.truncated {
 		c.truncated = true
 		return true
 	}
@@ -216,8 +265,8 @@ func (c *converter) convertObject(n node, depth int) object {
 	if c.files && isFile(n) {
 		return c.fileSchema(n)
 	}
-	for _, word := range n.names() {
-		if depth > c.maxDepth && word != "type" && word != "description" {
+	for _, word := range words {
+		if !n.has(word) || depth > c.maxDepth && word != "type" && word != "description" {
 			continue
 		}
 		if v, ok := c.convertKeyword(word, n, depth); ok {

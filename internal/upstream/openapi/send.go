@@ -4,17 +4,21 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
+	"errors"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // request is an HTTP request built from arguments.
@@ -28,6 +32,8 @@ type request struct {
 	contentType string // of the body; "" without a body
 	pages       int    // to fetch and join
 	otherHost   bool   // the servers entry of the operation names another host
+
+	hold func(context.Context, int64) error // tool.Call.HoldResult
 }
 
 // decode parses the arguments. Objects keep their order and numbers their digits.
@@ -107,7 +113,7 @@ func (q *request) add(p param, v any, values map[string]string) (err error) {
 func (a *API) send(ctx context.Context, doc *compiled, op *operation, ref tool.Ref, q *request) (tool.Result, error) {
 	target, err := a.targetURL(ctx, doc, op, q)
 	if err != nil {
-		return tool.Result{}, err
+		return tool.Result{}, &tool.NotSent{Err: err}
 	}
 	got, err := a.sendWithRetry(ctx, doc, op, q, target)
 	if err != nil {
@@ -129,6 +135,7 @@ type response struct {
 	url           *url.URL // of the last request, after redirects
 	method        string
 	authenticated bool // the request contained credentials
+	elsewhere     bool // it is that of another method, after a redirect
 }
 
 // maxAttempts bounds the attempts of an idempotent request.
@@ -139,17 +146,23 @@ const maxAttempts = 3
 // After 401 for a token obtained with client credentials it sends any method once more
 // with a new token: the API did not execute the request.
 func (a *API) sendWithRetry(ctx context.Context, doc *compiled, op *operation, q *request, target *url.URL) (*response, error) {
-	renewed := false
+	renewed, effect := false, false
 	for try := 1; ; try++ {
+		var got *response
 		c, err := a.credentials(ctx, doc, op)
 		if err != nil {
-			return nil, err
+			err = &tool.NotSent{Err: err}
+		} else {
+			got, err = a.sendOnce(ctx, op, q, target, c)
 		}
-		got, err := a.sendOnce(ctx, op, q, target, c)
+		if unsent, ok := errors.AsType[*tool.NotSent](err); ok && effect { // an earlier attempt was sent
+			err = unsent.Err
+		}
 		if err != nil {
 			return nil, err
 		}
-		if got.status == http.StatusUnauthorized && c.token != "" && !renewed {
+		effect = effect || got.elsewhere || network.MayHaveEffect(got.status)
+		if got.status == http.StatusUnauthorized && c.token != "" && !renewed && !got.elsewhere {
 			a.tokens.drop(c.token)
 			renewed = true
 			continue
@@ -202,9 +215,11 @@ func (r *response) retryAfter() (time.Duration, bool) {
 
 // sendOnce sends one request and reads the response.
 func (a *API) sendOnce(ctx context.Context, op *operation, q *request, target *url.URL, c credentials) (*response, error) {
-	r, err := http.NewRequestWithContext(ctx, op.method, target.String(), bytes.NewReader(q.body))
+	var sent atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
+	r, err := http.NewRequestWithContext(traced, op.method, target.String(), bytes.NewReader(q.body))
 	if err != nil {
-		return nil, fault.New(fault.Invalid, "cannot be called: the document's method or path is not valid in HTTP")
+		return nil, &tool.NotSent{Err: fault.New(fault.Invalid, "cannot be called: the document's method or path is not valid in HTTP")}
 	}
 	if q.contentType == "" {
 		r.Body, r.GetBody, r.ContentLength = http.NoBody, nil, 0
@@ -221,16 +236,29 @@ func (a *API) sendOnce(ctx context.Context, op *operation, q *request, target *u
 	}
 	c.add(r)
 	res, err := a.client.Do(r)
+	if err = sendError(ctx, err, target, q.otherHost); err != nil && !sent.Load() {
+		return nil, &tool.NotSent{Err: err}
+	}
 	if err != nil {
-		return nil, sendError(ctx, err, target, q.otherHost)
+		return nil, err
 	}
 	defer res.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(res.Body, int64(a.cfg.MaxResponse)+1))
-	switch {
+	var refused error
+	hold := func(ctx context.Context, n int64) error {
+		refused = q.hold(ctx, n)
+		return refused
+	}
+	data, err := memory.ReadAll(ctx, hold, res.Body, res.ContentLength, int64(a.cfg.MaxResponse)+1)
+	if len(data) > a.cfg.MaxResponse {
+		refused = ErrTooLarge
+	}
+	switch success := res.StatusCode >= 200 && res.StatusCode <= 299; {
+	case refused != nil && success:
+		return nil, &tool.NotKept{Err: refused}
+	case refused != nil: // the status says enough
+		data = nil
 	case err != nil:
 		return nil, sendError(ctx, err, target, q.otherHost)
-	case len(data) > a.cfg.MaxResponse:
-		return nil, ErrTooLarge
 	}
-	return &response{res.StatusCode, res.Header, data, res.Request.URL, op.method, c.sent}, nil
+	return &response{res.StatusCode, res.Header, data, res.Request.URL, op.method, c.sent, res.Request.Method != op.method}, nil
 }

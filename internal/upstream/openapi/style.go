@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
 // pair is an encoded name and value.
@@ -304,11 +304,8 @@ func splitPath(path string) (segments, query string) {
 // . or .. segments.
 func expandPath(path string, values map[string]string) (string, error) {
 	made := fillTemplate(path, values, func(piece string) string { return strings.ReplaceAll(percentEncode(piece, true), "?", "%3F") })
-	meant, _ := url.PathUnescape(made) // a server may split the path after decoding it
-	for segment := range strings.FieldsFuncSeq(meant, func(r rune) bool { return r == '/' || r == '\\' }) {
-		if segment == "." || segment == ".." {
-			return "", fault.New(fault.Invalid, "cannot be called: the arguments produce a path with the segment %q", segment)
-		}
+	if segment := network.DotSegment(made); segment != "" {
+		return "", fault.New(fault.Invalid, "cannot be called: the arguments produce a path with the segment %q", segment)
 	}
 	return made, nil
 }

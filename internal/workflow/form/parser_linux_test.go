@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/confine"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
 )
@@ -40,6 +42,54 @@ func TestProcessFillsInAConfinedProcess(t *testing.T) {
 	a := process(t, New(Config{}), request{Op: "fill", Data: json.RawMessage(applicant)}, formtest.Application())
 	if a.Filled == nil || !bytes.HasPrefix(a.Filled.Document, []byte("%PDF-")) {
 		t.Errorf("%+v", a.Error)
+	}
+}
+
+// The confined process answers each request about each kind of form as this process does.
+func TestProcessAnswersAsThisProcess(t *testing.T) {
+	documents := map[string][]byte{"pdf": formtest.Application(), "html": []byte(formtest.HTMLApplication), "schema": []byte(orderSchema)}
+	for _, draft := range []string{"http://json-schema.org/draft-04/schema#", "http://json-schema.org/draft-06/schema#", "http://json-schema.org/draft-07/schema#",
+		"https://json-schema.org/draft/2019-09/schema", "https://json-schema.org/draft/2020-12/schema", "https://elsewhere.example/schema", "local.json"} {
+		documents["schema of "+draft] = []byte(strings.Replace(orderSchema, "{", `{"$schema": "`+draft+`", `, 1))
+	}
+	for _, id := range []string{"order.json", "https://example.com/order.json", "/order.json", "file:///order.json", "urn:order"} {
+		documents["schema named "+id] = []byte(strings.Replace(orderSchema, "{", `{"$id": "`+id+`", `, 1))
+	}
+	for _, ref := range []string{"other.json", "../other.json#/a", "https://example.com/other.json", "file:///etc/passwd"} {
+		documents["schema that refers to "+ref] = []byte(strings.Replace(orderSchema, `"title": "Order"`, `"allOf": [{"$ref": "`+ref+`"}]`, 1))
+	}
+	for _, format := range []string{"date", "date-time", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri", "iri", "uri-reference", "uri-template", "uuid", "regex", "json-pointer", "period", "semver"} {
+		documents["format "+format] = []byte(`{"properties": {"name": {"type": "string", "format": "` + format + `"}}}`)
+	}
+	p := New(Config{})
+	for name, doc := range documents {
+		t.Run(name, func(t *testing.T) {
+			for _, r := range []request{
+				{Op: "open"},
+				{Op: "fill", Data: json.RawMessage(applicant)},
+				{Op: "fill", Data: json.RawMessage(`{"name": "2026-12-01", "customer": {"name": "Ada", "email": "ada@example.com"}, "items": [{"sku": "A-1", "quantity": 2}], "delivery": "2026-12-01"}`), Profile: json.RawMessage(`{"express": true}`)},
+				{Op: "fill", Data: json.RawMessage(`{"customer": 1, "name": "x"}`), Answers: json.RawMessage(`{"name": "y"}`), IgnoreScripts: true},
+			} {
+				got, want := process(t, p, r, doc), handle(r, doc)
+				text, _ := json.Marshal(want)
+				want = answer{}
+				if err := json.Unmarshal(text, &want); err != nil {
+					t.Fatal(err)
+				}
+				if name == "pdf" && got.Filled != nil && want.Filled != nil && len(got.Filled.Document) > 0 { // the order of its objects varies
+					got.Filled.Document, want.Filled.Document = nil, nil
+				}
+				if diff := cmp.Diff(want, got, cmp.AllowUnexported(Field{})); diff != "" {
+					t.Errorf("%s: (-this process +the confined one):\n%s", r.Op, diff)
+				}
+			}
+			if name == "schema" {
+				a := process(t, p, request{Op: "fill", Data: json.RawMessage(`{"customer": {"name": "Ada", "email": "ada@example.com"}, "items": [{"sku": "A-1", "quantity": 2}]}`)}, doc)
+				if a.Filled == nil || !strings.Contains(string(a.Filled.Document), `"sku": "A-1"`) {
+					t.Errorf("not filled: %+v", a)
+				}
+			}
+		})
 	}
 }
 

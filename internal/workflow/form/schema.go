@@ -19,6 +19,10 @@ type schemaForm struct {
 	seen int
 }
 
+// schemaURL is the address of a schema. A relative one would be joined to the working directory,
+// which the confined process cannot ask for.
+const schemaURL = "mem:///form.json"
+
 // maxSchemas limits the schemas that are visited: references may repeat them.
 const maxSchemas = 20_000
 
@@ -224,10 +228,10 @@ func (s *schemaForm) write(values map[*Field]any) ([]byte, error) {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
 	c.AssertFormat()
-	if err := c.AddResource("form.json", s.raw); err != nil {
+	if err := c.AddResource(schemaURL, s.raw); err != nil {
 		return nil, wrong(broken, "the JSON Schema is not valid: %.300s", err)
 	}
-	compiled, err := c.Compile("form.json")
+	compiled, err := c.Compile(schemaURL)
 	if err != nil {
 		return nil, wrong(broken, "the JSON Schema is not valid: %.300s", err)
 	}

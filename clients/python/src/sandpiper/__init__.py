@@ -1,16 +1,16 @@
 """Client of Sandpiper, which runs Python of agents in a sandbox.
 
-Sandpiper and AsyncSandpiper start a server or connect to one, and execute code, read and
-write the workspace, and find and call tools. Both can be used by several threads, or
+Sandpiper and AsyncSandpiper start a server or connect to one, execute code, read and write
+the workspace, find and call tools, and run workflows. Both can be used by several threads, or
 tasks, at a time. The module sandpiper.compat has the names of another framework.
 
 The client holds no data and makes no decision: policy, privacy and limits are those of the
 server. What it returns has passed the server's privacy, as for a model.
 """
 
-from ._async_client import AsyncSandpiper, AsyncSession
-from ._background import AsyncBackground, Background
-from ._client import Sandpiper, Session
+from ._areas import AsyncBackground, AsyncSession, Background, Session
+from ._async_client import AsyncSandpiper
+from ._client import Sandpiper
 from ._errors import (
     AccessDenied,
     BinaryNotFound,
@@ -22,7 +22,20 @@ from ._errors import (
     ServerUnavailable,
     UnsupportedError,
 )
-from ._results import BackgroundStatus, PlannedCall, Question, Result, Selection, Skill, State, TaskResult, Tool
+from ._results import (
+    BackgroundStatus,
+    PlannedCall,
+    Question,
+    Result,
+    Sanitized,
+    Schedule,
+    Selection,
+    Skill,
+    State,
+    TaskResult,
+    Tool,
+    Workflow,
+)
 
 __all__ = [
     "AccessDenied",
@@ -41,6 +54,8 @@ __all__ = [
     "Result",
     "Sandpiper",
     "SandpiperError",
+    "Sanitized",
+    "Schedule",
     "Selection",
     "ServerUnavailable",
     "Session",
@@ -49,4 +64,5 @@ __all__ = [
     "TaskResult",
     "Tool",
     "UnsupportedError",
+    "Workflow",
 ]

@@ -9,17 +9,17 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from . import _operations as ops
+from . import _run_operations as runs
 from . import _wire
-from ._areas import AsyncFiles, AsyncSkills, AsyncStates, AsyncTools
-from ._background import AsyncBackground
+from ._areas import AsyncBackground, AsyncSession
 from ._base import Client, read
 from ._errors import RequestTimeout, SandpiperError
-from ._results import BackgroundStatus, Result, TaskResult
+from ._method import Async
 
 T = TypeVar("T")
 
 
-class AsyncSandpiper(Client):
+class AsyncSandpiper(Client[Async]):
     """A client for asyncio, with the methods of Sandpiper. Cancelling a task cancels its request."""
 
     async def __aenter__(self) -> AsyncSandpiper:
@@ -38,36 +38,9 @@ class AsyncSandpiper(Client):
         """End a server that was started. Requests in flight fail."""
         await asyncio.to_thread(self._close)
 
-    async def execute(
-        self,
-        code: str,
-        *,
-        context_vars: Mapping[str, Any] | None = None,
-        timeout_seconds: float | None = None,
-        memory_mb: int | None = None,
-        session_id: str | None = None,
-        dry_run: bool = False,
-        task_description: str | None = None,
-        check: bool = True,
-    ) -> Result:
-        """Run code in the sandbox; see Sandpiper.execute."""
-        return await self._do(ops.execute(code, context_vars, timeout_seconds, memory_mb, session_id, dry_run, task_description, check))
-
-    async def resume(self, execution_id: str, answer: Any = ops.UNANSWERED, *, check: bool = True) -> Result:
-        """Continue an execution; see Sandpiper.resume."""
-        return await self._do(ops.resume(execution_id, answer, check))
-
-    async def waiting(self, session_id: str | None = None) -> tuple[Mapping[str, Any], ...]:
-        """Return the executions that can be resumed."""
-        return await self._do(ops.waiting(session_id))
-
     def session(self, id: str) -> AsyncSession:
         """Return a session, whose executions share variables."""
-        return AsyncSession(self, id)
-
-    async def task(self, description: str, *, check: bool = True, **options: Any) -> TaskResult:
-        """Do a task in words; see Sandpiper.task."""
-        return await self._do(ops.task(description, options, check))
+        return AsyncSession(self._do, id)
 
     async def dispatch(
         self,
@@ -79,39 +52,11 @@ class AsyncSandpiper(Client):
         on_restart: str | None = None,
     ) -> AsyncBackground:
         """Start code, or a task in words, that outlives this client; see Sandpiper.dispatch."""
-        return AsyncBackground(self._do, await self._do(ops.dispatch(code, task, context_vars, timeout_seconds, on_restart)))
+        return AsyncBackground(self._do, await self._do(runs.dispatch(code, task, context_vars, timeout_seconds, on_restart)))
 
     def background(self, execution_id: str) -> AsyncBackground:
         """Return the handle of a background execution with that id, which is not checked."""
         return AsyncBackground(self._do, execution_id)
-
-    async def list_background(self) -> tuple[BackgroundStatus, ...]:
-        """Return the latest 100 background executions, without output and result; those that have not ended come first."""
-        return await self._do(ops.list_background())
-
-    async def stats(self) -> Mapping[str, Any]:
-        """Return statistics of the workspace, the limits, the tools and the sandbox."""
-        return await self._do(ops.stats())
-
-    @property
-    def files(self) -> AsyncFiles:
-        """The workspace, /workspace in code."""
-        return AsyncFiles(self._do)
-
-    @property
-    def skills(self) -> AsyncSkills:
-        """Saved Python that code imports with from skills import NAME."""
-        return AsyncSkills(self._do)
-
-    @property
-    def state(self) -> AsyncStates:
-        """Small JSON values, get_state and save_state in code."""
-        return AsyncStates(self._do)
-
-    @property
-    def tools(self) -> AsyncTools:
-        """The tools of connected MCP servers."""
-        return AsyncTools(self._do)
 
     async def _do(self, operation: ops.Operation[T]) -> T:
         try:
@@ -146,32 +91,3 @@ async def _await(future: Future[_wire.Message], timeout: float | None, late: Any
         raise
     future.cancel()
     raise late()
-
-
-class AsyncSession:
-    """Executions that share variables, imports and functions."""
-
-    def __init__(self, client: AsyncSandpiper, id: str) -> None:
-        self.id = id
-        self._client = client
-
-    async def execute(
-        self,
-        code: str,
-        *,
-        context_vars: Mapping[str, Any] | None = None,
-        timeout_seconds: float | None = None,
-        memory_mb: int | None = None,
-        task_description: str | None = None,
-        check: bool = True,
-    ) -> Result:
-        """Run code with the variables of earlier executions; see Sandpiper.execute."""
-        return await self._client.execute(
-            code,
-            context_vars=context_vars,
-            timeout_seconds=timeout_seconds,
-            memory_mb=memory_mb,
-            session_id=self.id,
-            task_description=task_description,
-            check=check,
-        )

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future
+from typing import Any
 
 from . import _operations as ops
+from . import _run_operations as runs
 from . import _wire
+from ._areas import Files, Forms, Privacy, Schedules, Skills, States, Tools, Workflows
 from ._errors import RequestError, RequestTimeout, ServerUnavailable
 from ._http import HTTP
+from ._method import Area, Method, Mode
 from ._stdio import Stdio, find_binary
 
 
-class Client:
-    """What both clients share: the connection, which the first request opens."""
+_clients: weakref.WeakSet[Client[Any]] = weakref.WeakSet()
+_of_parents: list[_wire.Connection] = []  # kept, since their files may be locked by threads that do not exist in this process
+
+
+class Client(Area[Mode]):
+    """What both clients share: the methods, and the connection, which the first request opens."""
+
+    execute = Method(ops.execute)
+    resume = Method(ops.resume)
+    waiting = Method(ops.waiting)
+    task = Method(ops.task)
+    call = Method(ops.call)
+    list_background = Method(runs.list_background)
+    stats = Method(ops.stats)
 
     def __init__(
         self,
@@ -73,6 +90,47 @@ class Client:
         self._opening = threading.Lock()
         self._connection: _wire.Connection | None = None
         self._closed = False
+        _clients.add(self)
+
+    @property
+    def files(self) -> Files[Mode]:
+        """The workspace, /workspace in code."""
+        return Files(self._do)
+
+    @property
+    def skills(self) -> Skills[Mode]:
+        """Saved Python that code imports with from skills import NAME."""
+        return Skills(self._do)
+
+    @property
+    def state(self) -> States[Mode]:
+        """Small JSON values, get_state and save_state in code."""
+        return States(self._do)
+
+    @property
+    def tools(self) -> Tools[Mode]:
+        """The tools of connected MCP servers."""
+        return Tools(self._do)
+
+    @property
+    def workflows(self) -> Workflows[Mode]:
+        """Saved workflows."""
+        return Workflows(self._do)
+
+    @property
+    def schedules(self) -> Schedules[Mode]:
+        """Skills and workflows that run at times."""
+        return Schedules(self._do)
+
+    @property
+    def forms(self) -> Forms[Mode]:
+        """Forms in the workspace."""
+        return Forms(self._do)
+
+    @property
+    def privacy(self) -> Privacy[Mode]:
+        """Tokens for personal data in texts."""
+        return Privacy(self._do)
 
     def _connect(self) -> _wire.Connection:
         with self._opening:
@@ -87,6 +145,14 @@ class Client:
             connection, self._connection, self._closed = self._connection, None, True
         if connection is not None:
             connection.close()
+
+    def _fork(self) -> None:
+        """Make a client that was copied to a child process independent of its parent's."""
+        self._opening = threading.Lock()
+        if self._connection is not None:
+            self._connection.leave()
+            _of_parents.append(self._connection)
+            self._connection = None
 
     def _submit(self, call: ops.Call) -> Future[_wire.Message]:
         return self._connect().submit("tools/call", {"name": call.tool, "arguments": call.arguments})
@@ -104,3 +170,12 @@ def read(call: ops.Call, result: _wire.Message) -> ops.Answer:
     if failed and not (call.executes and ("execution_id" in answer or "error_type" in answer or "tools" in answer)):
         raise RequestError(str(answer.get("error", "the request was refused")), str(answer.get("hint", "")))
     return answer
+
+
+def _forked() -> None:
+    for client in list(_clients):
+        client._fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)

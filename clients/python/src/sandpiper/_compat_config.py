@@ -46,7 +46,7 @@ class ExecutionConfig:
 
     def __post_init__(self) -> None:
         if self.allow_network_access:
-            raise ValueError("allow_network_access is true; code in Sandpiper has no network: connect an MCP server, and call its tools")
+            raise ValueError("allow_network_access is true, which a program cannot set here: list hosts under network: {allow: …} in sandpiper.yaml, and call fetch(url); or connect an MCP server")
 
 
 @dataclass

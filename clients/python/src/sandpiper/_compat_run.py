@@ -6,9 +6,7 @@ import csv
 import io
 import json
 import secrets
-import threading
 import time
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
@@ -16,33 +14,10 @@ from pathlib import Path, PurePosixPath
 from types import EllipsisType
 from typing import Any, NamedTuple
 
-from ._client import Sandpiper
 from ._compat_config import ExecutionConfig, GuardrailConfig, configured, load_config
+from ._compat_share import Sharing
 from ._errors import RequestError
 from ._results import Result
-
-_clients: weakref.WeakValueDictionary[Any, Sandpiper] = weakref.WeakValueDictionary()
-_clients_lock = threading.Lock()
-
-
-def _client(config: ExecutionConfig) -> Sandpiper:
-    """Return the client of a workspace. Different directories never share one."""
-    if ".." in PurePosixPath(str(config.workspace_dir).replace("\\", "/")).parts:
-        raise ValueError(f"workspace_dir is {config.workspace_dir!r}; it must not contain '..', which could name the workspace of another customer")
-    path = Path(config.workspace_dir).absolute()
-    if not path.name:
-        raise ValueError(f"workspace_dir is {config.workspace_dir!r}; its last part names the customer")
-    env = config.guardrails._env()
-    for name, directory in (("SERVERS_DIR", config.servers_dir), ("SKILLS_DIR", config.skills_dir)):
-        if Path(directory).is_dir():
-            env[name] = str(Path(directory).absolute())
-    key = (path, tuple(sorted(env.items())))
-    with _clients_lock:
-        client = _clients.get(key)
-        if client is None:
-            client = Sandpiper(data_dir=path.parent / ".sandpiper", tenant=path.name, env=env)
-            _clients[key] = client
-        return client
 
 
 class ExecutionResult(Enum):
@@ -77,7 +52,7 @@ def read_execution(r: Result) -> Execution:
     return Execution(status, r.output or None, error)
 
 
-class SandboxExecutor:
+class SandboxExecutor(Sharing):
     """Executes code for the customer of a workspace."""
 
     def __init__(
@@ -89,7 +64,7 @@ class SandboxExecutor:
         config = configured(execution_config)
         self.execution_config = config if guardrail_config is None else replace(config, guardrails=guardrail_config)
         self.guardrail_config = self.execution_config.guardrails
-        self.client = _client(self.execution_config)
+        self._share(self.execution_config)
         self.session_id = f"session_{time.strftime('%Y%m%d_%H%M%S')}_{secrets.token_hex(4)}"
 
     def execute(self, code: str, context: Mapping[str, Any] | None = None, task_description: str | None = None) -> Execution:
@@ -106,12 +81,8 @@ class SandboxExecutor:
         except RequestError as e:
             return Execution(ExecutionResult.FAILURE, None, str(e))
 
-    def close(self) -> None:
-        """End the server process, also for other objects of the same workspace."""
-        self.client.close()
 
-
-class FilesystemHelper:
+class FilesystemHelper(Sharing):
     """Finds tools, and reads and writes the workspace and skills of a customer."""
 
     def __init__(
@@ -128,7 +99,7 @@ class FilesystemHelper:
             skills_dir=skills_dir or config.skills_dir,
         )
         self.workspace_dir, self.servers_dir, self.skills_dir = map(Path, (config.workspace_dir, config.servers_dir, config.skills_dir))
-        self.client = _client(config)
+        self._share(config)
 
     def list_servers(self) -> list[str]:
         """Return the connected servers and the packages of handwritten modules."""

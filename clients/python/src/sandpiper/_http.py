@@ -37,8 +37,8 @@ class HTTP:
                 raise ValueError("the token is empty or has characters that a header cannot contain")
             self._headers["Authorization"] = f"Bearer {token}"
         self._timeout = connect_timeout
-        self._lock = threading.Lock()
-        self._open: set[_Exchange] | None = set()  # None once closed
+        self._open: set[_Exchange] | None = None  # None once closed
+        self.leave()
 
     def submit(self, method: str, params: Mapping[str, Any]) -> Future[_wire.Message]:
         future: Future[_wire.Message] = Future()
@@ -64,6 +64,9 @@ class HTTP:
             running, self._open = self._open, None
         for exchange in running or ():
             exchange.abort()
+
+    def leave(self) -> None:
+        self._lock, self._open = threading.Lock(), set()
 
     def _connection(self) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection

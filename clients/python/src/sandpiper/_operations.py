@@ -1,21 +1,21 @@
 """What each method sends and how it reads the answers, for the sync and the async client.
 
 An operation is a generator: it yields what is to be done, is sent the answer, and returns
-its result.
+its result. Those about tools of servers are in _tool_operations, and those of background
+executions, workflows, schedules and forms in _run_operations.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import time
 import warnings
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, Union
 
-from ._errors import RequestError, RequestTimeout
-from ._results import BackgroundStatus, Result, Selection, Skill, State, TaskResult, Tool
+from ._errors import RequestError
+from ._results import Result, Sanitized, Skill, State, TaskResult
 
 T = TypeVar("T")
 Answer = dict[str, Any]
@@ -36,30 +36,35 @@ class Pause:
     seconds: float
 
 
-_PAUSE = Pause(0.2)  # while servers are starting
-_MOST_PAUSES = 300
-
-
 Step = Union[Call, Pause]
 Operation = Generator[Step, Answer, T]
 UNANSWERED: Any = ...  # a value that no answer has
 
 
-def _set(**arguments: Any) -> dict[str, Any]:
+def given(**arguments: Any) -> dict[str, Any]:
+    """Return the arguments that are not None."""
     return {name: value for name, value in arguments.items() if value is not None}
 
 
 def execute(
     code: str,
-    context_vars: Mapping[str, Any] | None,
-    timeout_seconds: float | None,
-    memory_mb: int | None,
-    session_id: str | None,
-    dry_run: bool,
-    task_description: str | None,
-    check: bool,
+    *,
+    context_vars: Mapping[str, Any] | None = None,
+    timeout_seconds: float | None = None,
+    memory_mb: int | None = None,
+    session_id: str | None = None,
+    dry_run: bool = False,
+    task_description: str | None = None,
+    check: bool = True,
 ) -> Operation[Result]:
-    arguments = _set(
+    """Run code in the sandbox.
+
+    context_vars become variables of the code. With session_id, variables persist to the next
+    execution of that session, whose log has the task_description. With dry_run, calls that may
+    change something are planned, not made; resume(result.plan_id) makes them. Code that fails raises ExecutionError, and code
+    that waits for a person ExecutionSuspended; with check=False both are a Result.
+    """
+    arguments = given(
         code=code,
         context_vars=context_vars,
         timeout_seconds=timeout_seconds,
@@ -72,7 +77,32 @@ def execute(
     return result.check() if check else result
 
 
-def resume(execution_id: str, answer: Any, check: bool) -> Operation[Result]:
+def session_execute(
+    session_id: str,
+    code: str,
+    *,
+    context_vars: Mapping[str, Any] | None = None,
+    timeout_seconds: float | None = None,
+    memory_mb: int | None = None,
+    task_description: str | None = None,
+    check: bool = True,
+) -> Operation[Result]:
+    """Run code with the variables of earlier executions; see Sandpiper.execute."""
+    return execute(
+        code,
+        context_vars=context_vars,
+        timeout_seconds=timeout_seconds,
+        memory_mb=memory_mb,
+        session_id=session_id,
+        task_description=task_description,
+        check=check,
+    )
+
+
+def resume(execution_id: str, answer: Any = UNANSWERED, *, check: bool = True) -> Operation[Result]:
+    """Continue an execution that waits for a person, after an approval or with the answer to
+    its question; one that was interrupted; or a plan. Several questions need a dict
+    of answers by question id."""
     arguments = {"execution_id": execution_id}
     if answer is not UNANSWERED:
         arguments["answer"] = answer
@@ -80,79 +110,59 @@ def resume(execution_id: str, answer: Any, check: bool) -> Operation[Result]:
     return result.check() if check else result
 
 
-def waiting(session_id: str | None) -> Operation[tuple[Answer, ...]]:
-    answer = yield Call("resume_execution", _set(session_id=session_id))
+def waiting(session_id: str | None = None) -> Operation[tuple[Mapping[str, Any], ...]]:
+    """Return the executions that can be resumed."""
+    answer = yield Call("resume_execution", given(session_id=session_id))
     return tuple(answer.get("executions") or ())
 
 
-def task(description: str, options: Mapping[str, Any], check: bool) -> Operation[TaskResult]:
+def task(description: str, *, check: bool = True, **options: Any) -> Operation[TaskResult]:
+    """Do a task in words: select tools, write code, run it, repair it. options are further
+    arguments of the tool execute_task: threshold, top_k, session_id, verbose."""
     result = TaskResult.parse((yield Call("execute_task", {"task_description": description, **options}, executes=True)))
     if check:
         result.check()
     return result
 
 
-def dispatch(
-    code: str | None,
-    description: str | None,
-    context_vars: Mapping[str, Any] | None,
-    timeout_seconds: float | None,
-    on_restart: str | None,
-) -> Operation[str]:
-    arguments = _set(code=code, task_description=description, context_vars=context_vars, timeout_seconds=timeout_seconds, on_restart=on_restart)
-    return str((yield Call("dispatch_background_task", arguments))["execution_id"])
+def call(tool: str, arguments: Mapping[str, Any] | None = None) -> Operation[Mapping[str, Any]]:
+    """Call a tool of Sandpiper itself, such as list_tool_categories, or a workflow that is a tool, and return its answer.
 
-
-def background_status(execution_id: str) -> Operation[BackgroundStatus]:
-    return BackgroundStatus.parse((yield Call("get_background_task_status", {"execution_id": execution_id})))
-
-
-_WAIT = 60.0  # seconds of one request; the server allows an hour
-
-
-def await_background(execution_id: str, timeout: float | None, check: bool) -> Operation[Result]:
-    ends = None if timeout is None else time.monotonic() + timeout
-    while True:
-        seconds = _WAIT if ends is None else min(_WAIT, max(ends - time.monotonic(), 0.001))
-        call = Call("wait_for_background_task", {"execution_id": execution_id, "timeout": seconds}, seconds=seconds)
-        status = BackgroundStatus.parse((yield call))
-        if status.ended or status.questions:
-            result = status.outcome()
-            return result.check() if check else result
-        if ends is not None and time.monotonic() >= ends:
-            raise RequestTimeout(f"execution {execution_id} did not end within {timeout:g} seconds; it is {status.state}", "it continues: call wait() again, or cancel()")
-
-
-def list_background() -> Operation[tuple[BackgroundStatus, ...]]:
-    answer = yield Call("list_background_tasks")
-    return tuple(map(BackgroundStatus.parse, answer.get("executions") or ()))
-
-
-def cancel_background(execution_id: str) -> Operation[None]:
-    yield Call("cancel_background_task", {"execution_id": execution_id})
-
-
-def signal(execution_id: str, event: str, value: Any) -> Operation[None]:
-    yield Call("signal_execution", {"execution_id": execution_id, "event": event, "value": value})
+    Code that the tool runs and that fails raises ExecutionError, or ExecutionSuspended.
+    """
+    arguments = arguments or {}
+    seconds = next((s for s in map(arguments.get, ("timeout_seconds", "timeout")) if isinstance(s, (int, float))), 0)
+    answer = yield Call(tool, arguments, executes=True, seconds=seconds)
+    if answer.get("success") is False:
+        Result.parse(answer).check()
+    return answer
 
 
 _PAGE = 262144  # bytes of a file, the server's limit
 
 
 def read(path: str) -> Operation[bytes]:
+    """Return the content of a file. Private values in text are tokens, as for a model.
+
+    A RuntimeWarning says that images, tags or control characters were changed, so that nothing loads: do not write that back.
+    """
     pages: list[bytes] = []
-    offset = 0
+    offset = changed = 0
     while True:
         page = yield Call("read_workspace_file", {"filename": path, "offset": offset, "limit": _PAGE})
-        content = page.get("content", "")
-        pages.append(base64.b64decode(content) if page.get("encoding") == "base64" else content.encode("utf-8", "surrogatepass"))
+        changed += page.get("neutralized", 0)
+        content, encoding = page.get("content", ""), page.get("encoding", "utf-8")
+        pages.append(base64.b64decode(content) if encoding == "base64" else content.encode(encoding, "surrogatepass"))
         after = page.get("next_offset", 0)
         if after <= offset:
+            if changed:
+                warnings.warn(f"{changed} images, tags or control characters of {path} were changed; {page.get('as_it_is', '')}", RuntimeWarning, stacklevel=4)
             return b"".join(pages)
         offset = after
 
 
 def write(path: str, data: str | bytes) -> Operation[None]:
+    """Write a file, replacing what was there."""
     try:
         text = data if isinstance(data, str) else data.decode()
     except UnicodeDecodeError:
@@ -165,7 +175,13 @@ def write(path: str, data: str | bytes) -> Operation[None]:
     yield Call("write_workspace_file", {"filename": path, "content": text})
 
 
-def list_files(path: str) -> Operation[list[str]]:
+def read_text(path: str) -> Operation[str]:
+    """Return the text of a UTF-8 file."""
+    return (yield from read(path)).decode()
+
+
+def list_files(path: str = ".") -> Operation[list[str]]:
+    """Return the files beneath a directory, recursively."""
     answer = yield Call("list_workspace_files", {"subpath": path})
     if not answer.get("truncated"):
         return list(answer.get("files") or ())
@@ -177,6 +193,7 @@ def list_files(path: str) -> Operation[list[str]]:
 
 
 def delete(path: str) -> Operation[None]:
+    """Delete a file or an empty directory."""
     yield from _run("delete_file(path)", {"path": path})
 
 
@@ -190,97 +207,55 @@ def _run(code: str, variables: Mapping[str, Any]) -> Operation[Any]:
     return result.result
 
 
-def save_skill(name: str, code: str, description: str, tags: Sequence[str]) -> Operation[None]:
+def save_skill(name: str, code: str, description: str = "", tags: Sequence[str] = ()) -> Operation[None]:
+    """Save code that defines functions; a skill of that name gets a new version."""
     yield Call("save_skill", {"name": name, "code": code, "description": description, "tags": list(tags)})
 
 
-def load_skill(name: str, version: int | None) -> Operation[Skill]:
-    return Skill.parse((yield Call("load_skill", _set(name=name, version=version))))
+def load_skill(name: str, version: int | None = None) -> Operation[Skill]:
+    """Return a skill with its code."""
+    return Skill.parse((yield Call("load_skill", given(name=name, version=version))))
 
 
 def list_skills() -> Operation[list[Skill]]:
+    """Return all skills."""
     return [Skill.parse(s) for s in (yield Call("list_skills")).get("skills") or ()]
 
 
-def search_skills(query: str, tags: Sequence[str]) -> Operation[list[Skill]]:
+def search_skills(query: str = "", tags: Sequence[str] = ()) -> Operation[list[Skill]]:
+    """Find skills by purpose and tags, the best first."""
     answer = yield Call("search_skills", {"query": query, "tags": list(tags)})
     return [Skill.parse(s) for s in answer.get("skills") or ()]
 
 
 def delete_skill(name: str) -> Operation[None]:
+    """Delete a skill."""
     yield Call("delete_skill", {"name": name})
 
 
 def get_state(name: str) -> Operation[State]:
+    """Return a value with its version."""
     return State.parse((yield Call("get_state", {"state_file": name})))
 
 
 def save_state(name: str, value: Any) -> Operation[None]:
+    """Save a value; None deletes it."""
     yield Call("save_state", {"state_file": name, "state_data": value})
 
 
-def search_tools(query: str, category: str | None, max_results: int | None, detail_level: str) -> Operation[list[Tool]]:
-    if detail_level not in ("name", "summary", "full"):
-        raise ValueError(f"detail_level is {detail_level!r}; it must be name, summary or full")
-    arguments = _set(query=query, category=category, max_results=10 if max_results is None else max_results, detail_level=detail_level)
-    pauses = 0
-    answer = yield Call("search_tools", arguments)
-    while answer.get("starting") and pauses < _MOST_PAUSES:
-        pauses += 1
-        yield _PAUSE
-        answer = yield Call("search_tools", arguments)
-    if missing := answer.get("starting"):
-        warnings.warn(f"the search does not include the tools of {', '.join(missing)}, which are still starting", RuntimeWarning, stacklevel=4)
-    return [Tool.parse(t) for t in answer.get("tools") or ()]
+def sanitize(text: str) -> Operation[Sanitized]:
+    """Replace personal data in a text by tokens."""
+    return Sanitized.parse((yield Call("sanitize_pii", {"text": text})))
 
 
-def select_tools(task: str, threshold: float | None, top_k: int | None) -> Operation[Selection]:
-    return Selection.parse((yield Call("select_tools", _set(task_description=task, threshold=threshold, top_k=top_k))))
+def restore(text: str | None = None, *, execution_id: str | None = None, filename: str | None = None) -> Operation[str]:
+    """Replace tokens by their values, if the setting pii.restore allows it. Do not pass the values to a model.
+
+    The tokens are those in a text, in the answer about an execution, or the values of a file of the workspace: exactly one of them.
+    """
+    return str((yield Call("restore_pii", given(text=text, execution_id=execution_id, filename=filename))).get("restored_text", ""))
 
 
-def describe_tool(name: str) -> Operation[Tool]:
-    yield from _settled()
-    return Tool.parse((yield Call("get_tool_definition", {"tool_name": name, "schemas": True})))
-
-
-def server_tools(server: str) -> Operation[list[Tool]]:
-    answer = yield from _known(Call("get_server_tools", {"server_name": server}))
-    return [Tool.parse(t, server) for t in answer.get("tools") or ()]
-
-
-def servers() -> Operation[list[Answer]]:
-    yield from _settled()
-    return list((yield Call("list_servers")).get("servers") or ())
-
-
-def call_tool(name: str, arguments: Mapping[str, Any], timeout_seconds: float | None) -> Operation[Any]:
-    server, dot, tool = name.partition(".")
-    if not dot or not tool:
-        raise ValueError(f"the tool is {name!r}; it must be SERVER.TOOL, such as calculator.add")
-    code = "result = call_tool(server, tool, **arguments)"
-    result = yield from execute(code, {"server": server, "tool": tool, "arguments": dict(arguments)}, timeout_seconds, None, None, False, None, True)
-    if result.is_preview and result.result_file:
-        return json.loads((yield from read(result.result_file)))
-    return result.result
-
-
-def _known(call: Call) -> Operation[Answer]:
-    """Make a call about tools. An empty answer may mean that servers have not listed theirs yet."""
-    answer = yield call
-    if not answer.get("tools"):
-        yield from _settled()
-        answer = yield call
-    return answer
-
-
-def _settled() -> Operation[None]:
-    """Wait until servers have listed their tools for the first time, at most 60 seconds."""
-    for _ in range(_MOST_PAUSES):
-        known = (yield Call("list_servers")).get("servers") or ()
-        if not any(s.get("state") == "starting" and not s.get("tool_count") for s in known):
-            return
-        yield _PAUSE
-
-
-def stats() -> Operation[Answer]:
+def stats() -> Operation[Mapping[str, Any]]:
+    """Return statistics of the workspace, the limits, the tools and the sandbox."""
     return (yield Call("get_execution_stats"))

@@ -247,3 +247,82 @@ class State:
     @classmethod
     def parse(cls, a: Answer) -> State:
         return cls(a.get("state_file", ""), a.get("state_data"), a.get("version", 0), a)
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A saved workflow."""
+
+    name: str
+    description: str
+    version: str
+    origin: str  # where it is saved
+    inputs: Mapping[str, Any] | None  # JSON schema
+    steps: int
+    problem: str  # the first error in it; "" if it can run
+    raw: Answer = _raw()
+
+    @classmethod
+    def parse(cls, a: Answer) -> Workflow:
+        return cls(
+            name=a.get("name", ""),
+            description=a.get("description", ""),
+            version=a.get("version", ""),
+            origin=a.get("origin", ""),
+            inputs=a.get("inputs"),
+            steps=a.get("steps", 0),
+            problem=a.get("problem", ""),
+            raw=a,
+        )
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A schedule. raw has its last run too."""
+
+    name: str
+    when: str  # the cron expression, or every and a time
+    time_zone: str
+    runs: str  # skill or workflow, and its name
+    inputs: Mapping[str, Any] | None
+    source: str  # configuration or agent
+    state: str  # active, paused or damaged
+    on_overlap: str
+    on_missed: str
+    next: str | None  # when it runs, in ISO 8601
+    last_outcome: str = ""  # started, completed, failed, cancelled, interrupted, unknown, skipped or missed; "" before the first run
+    last_error: str = ""  # why the last run failed
+    raw: Answer = _raw()
+
+    @classmethod
+    def parse(cls, a: Answer) -> Schedule:
+        last = a.get("last") or {}
+        return cls(
+            name=a.get("name", ""),
+            when=a.get("when", ""),
+            time_zone=a.get("time_zone", ""),
+            runs=a.get("runs", ""),
+            inputs=a.get("inputs"),
+            source=a.get("source", ""),
+            state=a.get("state", ""),
+            on_overlap=a.get("on_overlap", ""),
+            on_missed=a.get("on_missed", ""),
+            next=a.get("next"),
+            last_outcome=last.get("outcome", ""),
+            last_error=last.get("error", ""),
+            raw=a,
+        )
+
+
+@dataclass(frozen=True)
+class Sanitized:
+    """A text with tokens instead of personal data."""
+
+    text: str
+    found: int  # values
+    types: tuple[str, ...]  # such as EMAIL
+    raw: Answer = _raw()
+
+    @classmethod
+    def parse(cls, a: Answer) -> Sanitized:
+        return cls(a.get("sanitized_text", ""), a.get("pii_found", 0), tuple(a.get("pii_types") or ()), a)

@@ -85,6 +85,15 @@ class Stdio:
     def close(self) -> None:
         self._end()
 
+    def leave(self) -> None:
+        self._end.detach()
+        self._process.returncode = 0  # it is no child of this process
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for file in (self._process.stdin, self._process.stdout, self._process.stderr):
+            if file is not None and not file.closed:
+                os.dup2(nothing, file.fileno(), inheritable=False)  # the server must see the end of its parent
+        os.close(nothing)
+
     def _write(self, message: Mapping[str, Any]) -> None:
         line = json.dumps(message, allow_nan=False).encode() + b"\n"
         with self._writing:

@@ -28,6 +28,9 @@ class Connection(Protocol):
     def close(self) -> None:
         """End the connection; requests in flight fail with ServerUnavailable."""
 
+    def leave(self) -> None:
+        """Leave the connection to the parent of this process, which was forked."""
+
 
 def request(number: int, method: str, params: Mapping[str, Any]) -> Message:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": {**params, "_meta": _META}}

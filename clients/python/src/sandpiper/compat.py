@@ -8,7 +8,7 @@ workspace_dir names a customer: the data of ./workspaces/user_12345 is that of t
 user_12345 in the data directory ./workspaces/.sandpiper. The directory itself is not used;
 code sees the customer's files as /workspace, and FilesystemHelper reads and writes them.
 Tools are those of the MCP servers in Sandpiper's configuration. Objects with the same
-workspace share one server process, which ends with the last of them.
+workspace share one server process, which ends with the last of them that is closed or collected.
 """
 
 from __future__ import annotations

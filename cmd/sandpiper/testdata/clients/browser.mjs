@@ -1,6 +1,6 @@
 // What a person and an attacker do with an approval page in Chromium:
 // browser.mjs CHROMIUM DIRECTORY BASE ID STEPS, where STEPS is JSON:
-// [{"do": "sign in", "token": …}, {"do": "approve"}, {"do": "deny", "reason": …},
+// [{"do": "sign in", "token": …}, {"do": "expand"}, {"do": "approve", "for": …}, {"do": "deny", "reason": …},
 // {"do": "forge"}, {"do": "frame"}, {"do": "screenshot", "file": …}]. It writes what the
 // browser shows after each step. TestApprovalPageInBrowser knows what it should show.
 import { createServer } from 'node:http';
@@ -28,7 +28,7 @@ async function shown(response) {
     url: page.url().replace(base, ''),
     title: await page.title(),
     text: await page.locator('body').innerText(),
-    values: (await page.locator('pre').count()) ? await page.locator('pre').innerText() : '',
+    values: (await page.locator('pre').allInnerTexts()).join('\n'),
     buttons: await page.getByRole('button').allInnerTexts(),
     background: await page.evaluate(() => getComputedStyle(document.body).backgroundColor),
   };
@@ -59,7 +59,14 @@ const doing = {
     await page.getByLabel('Token or API key').fill(token);
     return click('Sign in');
   },
-  approve: () => click('Approve once'),
+  async approve({ for: scope }) {
+    if (scope) await page.getByRole('radio', { name: scope }).check();
+    return click('Approve');
+  },
+  async expand() {
+    await page.locator('summary').first().click();
+    return shown();
+  },
   async deny({ reason }) {
     await page.getByLabel('Reason').fill(reason);
     return click('Deny');

@@ -23,7 +23,8 @@ import (
 const (
 	maxManifest    = 256 << 10 // bytes
 	maxFrontmatter = 16 << 10  // bytes
-	maxScript      = 1 << 20   // bytes
+	maxLists       = 1000
+	maxScript      = 1 << 20 // bytes
 	maxScripts     = 50
 )
 
@@ -106,7 +107,14 @@ func parse(text string) (front frontmatter, body string, err error) {
 	if len(head) > maxFrontmatter {
 		return front, "", fmt.Errorf("the front matter has %d bytes; at most %d are allowed", len(head), maxFrontmatter)
 	}
+	open := 0
 	for _, t := range lexer.Tokenize(head) {
+		switch t.Type {
+		case token.SequenceStartType, token.MappingStartType, token.SequenceEntryType, token.MappingKeyType:
+			if open++; open > maxLists { // the parser needs time and memory for the square of their depth
+				return front, "", fmt.Errorf("line %d: the front matter has more than %d lists and items", t.Position.Line+1, maxLists)
+			}
+		}
 		if t.Type == token.AnchorType || t.Type == token.AliasType {
 			return front, "", fmt.Errorf("line %d: YAML anchors and aliases are not supported", t.Position.Line+1)
 		}

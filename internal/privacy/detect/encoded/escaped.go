@@ -22,7 +22,7 @@ func (f Finder) escaped(text string) []detect.Finding {
 	for _, kind := range []struct {
 		mark byte
 		read escape
-	}{{'\\', backslash}, {'%', percent}, {'&', entity}} {
+	}{{'\\', backslash}, {'%', percent}, {'&', entity}, {0, zero}} {
 		if strings.IndexByte(text, kind.mark) >= 0 {
 			found = append(found, f.unescaped(text, kind.mark, kind.read)...)
 		}
@@ -54,8 +54,11 @@ func (f Finder) unescaped(text string, mark byte, read escape) []detect.Finding 
 			at = border(text, from, -1)
 		}
 		s.plain(at, i)
-		if detect.Gap(is) > 1 { // another kind of space
+		switch {
+		case detect.Gap(is) > 1: // another kind of space
 			is = " "
+		case is == "\x00" && isWide(text, i, size): // beside each character of text in UTF-16 or UTF-32
+			is = ""
 		}
 		for k := range len(is) {
 			s.put(is[k], i, i+size)
@@ -65,6 +68,29 @@ func (f Finder) unescaped(text string, mark byte, read escape) []detect.Finding 
 	}
 	s.plain(at, until)
 	return s.done()
+}
+
+// isWide reports whether the escape text[i:i+size] is the only one, or one of three, beside a
+// character or another escape, on whose other side are the same ones.
+func isWide(text string, i, size int) bool {
+	escape := text[i : i+size]
+	from, to, n := i, i+size, 1
+	for ; n < 4 && from >= size && text[from-size:from] == escape; n++ {
+		from -= size
+	}
+	for ; n < 4 && strings.HasPrefix(text[to:], escape); n++ {
+		to += size
+	}
+	if n != 1 && n != 3 {
+		return false
+	}
+	zeros := text[from:to]
+	for _, char := range []int{1, size} {
+		if from >= char && strings.HasSuffix(text[:from-char], zeros) || to+char <= len(text) && strings.HasPrefix(text[to+char:], zeros) {
+			return true
+		}
+	}
+	return false
 }
 
 // singleEscapes maps the one-letter escapes of JSON, Python and C.
@@ -122,6 +148,9 @@ func UnicodeEscape(text string) (string, int) {
 	}
 	return "", 0
 }
+
+// zero reads the zeros of text in UTF-16 or UTF-32 that was decoded byte by byte, as in Latin-1.
+func zero(string) (string, int) { return "\x00", 1 }
 
 func percent(text string) (string, int) { return bytesOf(text, "%") }
 

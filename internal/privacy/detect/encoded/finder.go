@@ -21,6 +21,7 @@ type Finder struct {
 	Scan     func(text string) []detect.Finding             // detects values, as detect.Scanner.Scan does; nil means none
 	Known    func(text string) []detect.Finding             // finds known values, as known.Index.Find does; nil means none
 	Squeezed func(text string, gaps []int) []detect.Finding // finds known values in a text without gaps, as known.Index.FindSqueezed does; nil means none
+	Joined   func(text string, gaps []int) []detect.Finding // finds known values of several words that are written as one, as known.Index.FindJoined does; nil means none
 	Whole    func(text string) []detect.Finding             // detects also values that Scan omits, to find the end of a value; nil means Scan
 }
 
@@ -31,23 +32,17 @@ const (
 	minTextRun = 11  // bytes of text between other bytes, for detection to be reliable
 )
 
-// Find returns the encoded values in text, in order, without overlaps. A finding covers
-// everything that has to be replaced to remove the value.
-func (f Finder) Find(text string) []detect.Finding {
-	if f.Scan == nil && f.Known == nil || len(text) < minValue {
-		return nil
+// isShortNumber reports whether a value is a number of less than minDigits digits.
+func isShortNumber(value string) bool {
+	if len(value) >= minDigits {
+		return false
 	}
-	found := f.runs(text)
-	found = append(found, f.escaped(text)...)
-	found = append(found, f.hexPairs(text)...)
-	found = append(found, f.squeezed(text)...)
-	if len(found) == 0 {
-		return nil
+	for i := range len(value) {
+		if value[i] < '0' || value[i] > '9' {
+			return false
+		}
 	}
-	for i := range found {
-		found[i].Start, found[i].End = widen(text, found[i].Start, found[i].End)
-	}
-	return detect.Resolve(found, text)
+	return true
 }
 
 // widen extends a range to rune boundaries.
@@ -65,17 +60,4 @@ func border(text string, i, step int) int {
 		}
 	}
 	return i
-}
-
-// isShortNumber reports whether a value is a number of less than minDigits digits.
-func isShortNumber(value string) bool {
-	if len(value) >= minDigits {
-		return false
-	}
-	for i := range len(value) {
-		if value[i] < '0' || value[i] > '9' {
-			return false
-		}
-	}
-	return true
 }

@@ -95,7 +95,7 @@ func finder(t testing.TB, values ...string) encoded.Finder {
 	for _, v := range values {
 		x.Add("KNOWN", v)
 	}
-	return encoded.Finder{Scan: s.Scan, Known: x.Find, Squeezed: x.FindSqueezed}
+	return encoded.Finder{Scan: s.Scan, Known: x.Find, Squeezed: x.FindSqueezed, Joined: x.FindJoined}
 }
 
 func TestFindKnownValueInAnyEncoding(t *testing.T) {
@@ -123,6 +123,53 @@ func TestFindDetectedValueInAnyEncoding(t *testing.T) {
 			text := "It is here: (" + in + "). É – nothing more"
 			if found := f.Find(text); len(found) == 0 {
 				t.Errorf("%s of %q: %v in %q", name, v, found, text)
+			}
+		}
+	}
+}
+
+func latin1(v string) string {
+	r := make([]rune, len(v))
+	for i := range r {
+		r[i] = rune(v[i])
+	}
+	return string(r)
+}
+
+// eachByte formats each byte of v.
+func eachByte(format string) func(v string) string {
+	return func(v string) string {
+		var b strings.Builder
+		for i := range len(v) {
+			fmt.Fprintf(&b, format, v[i])
+		}
+		return b.String()
+	}
+}
+
+func TestFindValueInUnicode(t *testing.T) {
+	f := finder(t, "Ada Lovelace", "Grace")
+	for _, name := range []string{"utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"} {
+		u, ok := encoded.UnicodeNamed(name)
+		if !ok {
+			t.Fatal(name)
+		}
+		for _, v := range []string{"Ada Lovelace", "Grace", "jane.roe@example.com", "4111 1111 1111 1111"} {
+			for _, put := range []func(string) string{encodings["base64"], encodings["hex"], encodings["hex, colons"], func(v string) string { return strings.Trim(fmt.Sprintf("%+q", v), `"`) }, eachByte(`\u%04x`), eachByte("%%%02X"), latin1} {
+				b, err := u.Encode("\ufeffx, " + v + ", y")
+				if err != nil {
+					t.Fatal(err)
+				}
+				text := put(string(b))
+				found := f.Find(text)
+				if len(found) != 1 || found[0].End-found[0].Start < len(text)*len(v)/(len(v)+10) {
+					t.Errorf("%s of %q: %v in %q", name, v, found, text)
+				}
+			}
+			if b, _ := u.Encode("\ufeff" + v); len(b) == 0 {
+				t.Error(name)
+			} else if is, ok := encoded.UnicodeOf(b); !ok || is.Name != name || is.Decode(b) != "\ufeff"+v {
+				t.Errorf("%s: %v", name, is)
 			}
 		}
 	}

@@ -67,7 +67,11 @@ func (p *hexPairs) sequence(i, size int) int {
 	}
 	p.decoded.gap()
 	for at := i - 2; at < end; at += 2 + size {
-		p.decoded.put(hexDigit[text[at]]<<4|hexDigit[text[at+1]], p.start(at), at+2)
+		b := hexDigit[text[at]]<<4 | hexDigit[text[at+1]]
+		if b == 0 && at > i && isWide(text, at-size, size+2) {
+			continue
+		}
+		p.decoded.put(b, p.start(at), at+2)
 	}
 	p.decoded.gap()
 	return end

@@ -109,7 +109,7 @@ func finderWithValues(t testing.TB) encoded.Finder {
 		x.Add(detect.Email, fmt.Sprintf("%s.%s@%s.example", word(r), word(r), word(r)))
 		x.Add(detect.Phone, fmt.Sprintf("+1 %03d-%03d-%04d", 200+r.IntN(800), 200+r.IntN(800), i))
 	}
-	return encoded.Finder{Scan: s.Scan, Known: x.Find, Squeezed: x.FindSqueezed}
+	return encoded.Finder{Scan: s.Scan, Known: x.Find, Squeezed: x.FindSqueezed, Joined: x.FindJoined}
 }
 
 func word(r *rand.Rand) string {

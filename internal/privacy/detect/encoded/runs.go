@@ -70,6 +70,7 @@ type reader struct {
 	widths      []int  // total size of the line breaks up to each
 	start       int
 	bytes       []byte
+	first       bool // bytes begin with the run
 }
 
 // run decodes text[start:end] and, if it fills a line, the lines that continue it. It returns
@@ -167,7 +168,7 @@ func (r *reader) base64(shift, pad int) {
 	if len(c) == 3 {
 		out = append(out, base64Digit[c[1]]<<4|base64Digit[c[2]]>>2)
 	}
-	r.bytes = out
+	r.bytes, r.first = out, shift == 0
 	r.textRuns(func(i int) span {
 		first := shift + i/3*4
 		last := first + 3
@@ -198,6 +199,7 @@ func (r *reader) pairs(start, end int) {
 	for i := start; i+1 < end; i += 2 {
 		r.bytes = append(r.bytes, hexDigit[r.chars[i]]<<4|hexDigit[r.chars[i+1]])
 	}
+	r.first = start == 0
 	r.textRuns(func(i int) span { return span{r.at(start + 2*i), r.at(start+2*i+1) + 1} })
 }
 
@@ -205,6 +207,7 @@ func (r *reader) pairs(start, end int) {
 // a run begins only with five in a row, or with the first two of a longer character.
 func (r *reader) textRuns(from func(i int) span) {
 	b, last := r.bytes, 0
+	wideRuns(r, from)
 	n, lead := 0, uint8(0)
 	for i := 0; i < len(b); i++ {
 		is := class[b[i]]

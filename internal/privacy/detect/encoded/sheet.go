@@ -11,6 +11,7 @@ type sheet struct {
 	Finder
 	source string
 	loose  bool // search only known values, and no short numbers
+	folded bool // its text is that of folded
 	text   []byte
 	from   []span // position in source of each byte of text
 	seen   int    // bytes at the beginning that were searched before, kept as context
@@ -68,6 +69,15 @@ func (s *sheet) read(keep int) {
 	}
 	if s.Scan != nil && !s.loose {
 		s.take(s.Scan, text, upTo)
+	}
+	if s.Joined != nil && !s.loose {
+		s.take(s.slugs, text, upTo)
+	}
+	if !s.loose && !s.folded {
+		s.take(s.Finder.folded, text, upTo)
+	}
+	if s.folded {
+		s.take(s.squeezed, text, upTo)
 	}
 	if keep > 0 {
 		s.seen = ahead

@@ -1,7 +1,9 @@
 package encoded
 
 import (
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
@@ -12,9 +14,13 @@ func (f Finder) squeezed(text string) (found []detect.Finding) {
 	if f.Squeezed == nil {
 		return nil
 	}
-	s := squeezer{Finder: f, source: text}
+	s := squeezer{Finder: f, source: text, search: f.Squeezed}
 	from := 0 // start of the text that was not put yet
 	for i := 0; i < len(text); {
+		if !gapLead[text[i]] {
+			i++
+			continue
+		}
 		start, end := gapAt(text, i)
 		if start == end {
 			i++
@@ -43,6 +49,7 @@ func (f Finder) squeezed(text string) (found []detect.Finding) {
 type squeezer struct {
 	Finder
 	source string
+	search func(text string, gaps []int) []detect.Finding
 	text   []byte
 	pieces []piece // of text, in order
 	gaps   []int   // positions in text of removed gaps
@@ -62,10 +69,10 @@ func (s *squeezer) put(start, end int) {
 // read searches the text, and keeps the last bytes of it for the next part.
 func (s *squeezer) read(keep int) {
 	text := string(s.text)
-	for _, f := range s.Squeezed(text, s.gaps) {
+	for _, f := range s.search(text, s.gaps) {
 		value := text[f.Start:f.End]
 		f.Start, f.End = s.span(f.Start), s.span(f.End-1)+1
-		if as := s.source[f.Start:f.End]; as != value && !isShortNumber(value) && !s.plain(as) {
+		if as := s.source[f.Start:f.End]; as != value && !isShortNumber(value) && !s.plain(f) {
 			s.found = append(s.found, f)
 		}
 	}
@@ -92,13 +99,15 @@ func (s *squeezer) read(keep int) {
 	s.gaps = kept
 }
 
-// plain reports whether a value has its original gaps.
-func (s *squeezer) plain(as string) bool {
+// plain reports whether a value is found where it is, with its original gaps.
+func (s *squeezer) plain(f detect.Finding) bool {
 	if s.Known == nil {
 		return false
 	}
-	found := s.Known(as)
-	return len(found) == 1 && found[0].End-found[0].Start == len(as)
+	from, to := widen(s.source, max(0, f.Start-1), min(len(s.source), f.End+1))
+	return slices.ContainsFunc(s.Known(s.source[from:to]), func(o detect.Finding) bool {
+		return from+o.Start <= f.Start && f.End <= from+o.End
+	})
 }
 
 // span returns the position in source of byte i of the text.
@@ -113,6 +122,14 @@ func (s *squeezer) span(i int) int {
 	}
 	return s.pieces[lo].from + i - s.pieces[lo].at
 }
+
+// gapLead has the bytes that gaps begin with.
+var gapLead = func() (t [256]bool) {
+	for b := range t {
+		t[b] = b >= utf8.RuneSelf || detect.Gap(string(rune(b))) > 0
+	}
+	return t
+}()
 
 // gapAt returns the range of the gap at i. The gap of a line break includes the indentation or
 // quotation marks of the next line, and a quote at its end if the next line begins with one.

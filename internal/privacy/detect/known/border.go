@@ -8,8 +8,9 @@ import (
 const (
 	letter = 1 << iota
 	digit
-	high // part of a rune of several bytes
-	gap  // may separate the digits of a number
+	high     // part of a rune of several bytes
+	gap      // may separate the digits of a number
+	thousand // separates thousands in a number
 )
 
 const alnum = letter | digit
@@ -27,6 +28,9 @@ var class = func() (c [256]uint8) {
 	}
 	for _, b := range []byte(" -.()/+") {
 		c[b] = gap
+	}
+	for _, b := range []byte(",_'") {
+		c[b] = thousand
 	}
 	return c
 }()

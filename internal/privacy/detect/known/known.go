@@ -21,6 +21,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
@@ -29,10 +31,11 @@ const (
 	minUnbound         = 5        // bytes of the shortest value found within words: shorter ones occur by chance
 	minUnboundSqueezed = 8        // the same in a text without gaps
 	longest            = 16 << 10 // bytes of the longest value, such as a private key
+	maxSlug            = 128      // bytes of the longest value that is found as a slug
 )
 
-// Index holds values. Each takes about 310 bytes in addition to its text, twice if it has
-// gaps, and 6 to 12 bytes are allocated for each possible value.
+// Index holds values. Each takes about 310 bytes in addition to its text, twice if it is
+// a word or has gaps, and 6 to 12 bytes are allocated for each possible value.
 type Index struct {
 	mu      sync.RWMutex
 	most    int
@@ -63,7 +66,10 @@ type value struct {
 	form         string // folded, unless letter case matters
 	sum          uint64
 	needsBorders bool // only found between borders
+	slug         bool // one word, also found as a word of a slug
+	slugOnly     bool // only found so
 	digits       int  // of a number, or 0
+	plain        bool // it is a number without separators
 }
 
 // head is a common prefix of values: their first bytes, and for values of eight bytes or
@@ -97,8 +103,8 @@ func (x *Index) Len() int {
 }
 
 // Add adds a value. Values of 5 bytes or more are found anywhere. Shorter ones, words
-// without a capital and numbers of less than 7 digits are only found between borders, so
-// that "Ann" is not found in "Annual". Ignored are values of less than 2 bytes or more than
+// without a capital and numbers are only found between borders, so that "Ann" is not found in
+// "Annual". Ignored are values of less than 2 bytes or more than
 // 16 KB, short ones without a capital letter, and invalid UTF-8. A value that is already
 // known keeps its type.
 func (x *Index) Add(t detect.Type, text string) {
@@ -109,14 +115,76 @@ func (x *Index) Add(t detect.Type, text string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.add(t, form, needsBorders)
-	if squeezed := detect.Squeeze(text); len(squeezed) >= minUnbound && squeezed != text {
-		if x.gapless == nil {
-			x.gapless = New(x.most)
-		}
-		x.gapless.mu.Lock()
-		defer x.gapless.mu.Unlock()
-		x.gapless.add(t, string(folded(nil, squeezed)), false)
+	if !isASCII(text) && !norm.NFC.IsNormalString(text) {
+		text = norm.NFC.String(text)
+		x.add(t, string(folded(nil, text)), false)
 	}
+	x.addWord(t, text)
+	squeezed := detect.Squeeze(text)
+	if squeezed == text {
+		return
+	}
+	if len(squeezed) < minUnbound {
+		x.addShortSlugs(t, text)
+		return
+	}
+	for _, other := range cases(text) {
+		x.add(t, string(folded(nil, other)), false)
+	}
+	if x.gapless == nil {
+		x.gapless = New(x.most)
+	}
+	x.gapless.mu.Lock()
+	defer x.gapless.mu.Unlock()
+	for _, form := range gaplessForms(squeezed) {
+		x.gapless.add(t, form, false)
+	}
+}
+
+// cases returns a text with letters outside of ASCII in other cases, which folding does not
+// change.
+func cases(text string) (others []string) {
+	if isASCII(text) {
+		return nil
+	}
+	for _, other := range []string{strings.ToLower(text), strings.ToUpper(text)} {
+		if other != text && len(other) <= longest {
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// gaplessForms returns the forms of a value of several words without its gaps: as it is, without
+// punctuation, and as slugs have it, without the marks of letters.
+func gaplessForms(squeezed string) (forms []string) {
+	add := func(form string) {
+		if form = string(folded(nil, form)); len(form) >= minUnbound && !slices.Contains(forms, form) {
+			forms = append(forms, form)
+		}
+	}
+	if add(squeezed); len(squeezed) > maxSlug {
+		return forms
+	}
+	letters := strings.Map(func(r rune) rune {
+		if unicode.In(r, unicode.L, unicode.M, unicode.N) {
+			return r
+		}
+		return -1
+	}, squeezed)
+	if strings.Trim(letters, "0123456789") == "" {
+		return forms
+	}
+	add(letters)
+	for _, other := range cases(letters) {
+		add(other)
+	}
+	add(unmarked(letters))
+	return forms
+}
+
+func isASCII(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf })
 }
 
 func (x *Index) add(t detect.Type, form string, needsBorders bool) {
@@ -124,14 +192,17 @@ func (x *Index) add(t detect.Type, form string, needsBorders bool) {
 	if e == nil {
 		v := &value{typ: t, form: form, needsBorders: needsBorders}
 		if n, ok := numberOf(form); ok {
-			v.digits = n.n
+			v.digits, v.plain = n.n, n.n == len(form)
 		}
 		if e = x.put(v); e == nil {
 			return
 		}
 	}
 	x.order.MoveToFront(e)
-	if n, ok := numberOf(form); ok {
+	if v := e.Value.(*value); v.slugOnly {
+		v.slugOnly, v.needsBorders = false, needsBorders
+	}
+	for _, n := range numbersOf(form) {
 		x.numbers[n] = e
 	}
 }
@@ -149,11 +220,10 @@ func formOf(text string) (form string, needsBorders, ok bool) {
 		return "", false, false
 	}
 	capital := strings.ContainsFunc(text, unicode.IsUpper)
-	word := !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })
 	switch {
 	case len(text) < minUnbound:
 		return strings.Clone(text), true, capital
-	case word:
+	case isWord(text):
 		return strings.Clone(text), !capital, true
 	}
 	return string(folded(nil, text)), len(text) < minDigits && strings.Trim(text, "0123456789") == "", true
@@ -171,6 +241,9 @@ func (x *Index) put(v *value) *list.Element {
 	}
 	return x.insert(v)
 }
+
+// MaxForms is the largest number of forms of one value that an index holds.
+const MaxForms = 6
 
 // insert inserts a value, and drops the oldest if the index is full.
 func (x *Index) insert(v *value) *list.Element {
@@ -218,17 +291,19 @@ func (x *Index) indexValue(v *value) {
 	}
 	x.windows.add(window(v.form))
 	x.sums.add(v.sum)
-	if n, ok := numberOf(v.form); ok {
+	for _, n := range numbersOf(v.form) {
 		x.starts.add(n.start())
-		x.firsts[v.form[strings.IndexAny(v.form, "0123456789")]] |= ofNumber
+		x.firsts[n.first()] |= ofNumber
 	}
 }
 
 func (x *Index) drop(e *list.Element) {
 	v := x.order.Remove(e).(*value)
 	delete(x.values, v.form)
-	if n, ok := numberOf(v.form); ok && x.numbers[n] == e {
-		delete(x.numbers, n)
+	for _, n := range numbersOf(v.form) {
+		if x.numbers[n] == e {
+			delete(x.numbers, n)
+		}
 	}
 	if x.whole[v.sum]--; x.whole[v.sum] == 0 {
 		delete(x.whole, v.sum)

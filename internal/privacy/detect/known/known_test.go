@@ -2,6 +2,7 @@ package known_test
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -42,6 +43,12 @@ func TestFind(t *testing.T) {
 		{"Ada Lovelace", "é«Ada Lovelace» Ada Lovelacé 王«Ada Lovelace»王 —«Ada Lovelace»—"},
 		{"Zoë Ünal", "«Zoë Ünal» «zoë Ünal» a«Zoë Ünal»"},
 		{"Grace", "«Grace» GRACE grace «Grace»ful dis«Grace» my_«Grace» «Grace»_x «Grace».x"},
+		{"Quarterstaff", "«quarterstaff».txt QUARTERSTAFF out/«QUARTERSTAFF»-2 zebulon-«quarterstaff» by_«quarterstaff»_v2 /«quarterstaff»/ a.«quarterstaff».b"},
+		{"Quarterstaff", "quarterstaff. Then quarterstaff, quarterstaffs.txt x_quarterstaff2 «Quarterstaff»s.txt (quarterstaff) -quarterstaff and/or «quarterstaff»~1"},
+		{"quarterstaff", "«Quarterstaff» quarterstaffs by_«quarterstaff»_2 «QUARTERSTAFF»"},
+		{"Grace", "grace_period /grace/ grace.txt GRACE-1 «Grace».txt"},
+		{"Ünalöz", "«ünalöz».txt out/«ÜNALÖZ» «unaloz»-2 ünalöz unaloz"},
+		{"Иванов", "«иванов».txt out/«ИВАНОВ»_1 иванов ивановa.txt"},
 		{"success", "«success» «Success» successful unsuccess"},
 		{"Grac", "«Grac» «Grac»-x Grace grac disGrac GRAC"},
 		{"Ann", "«Ann» Annual («Ann») JoAnn ann «Ann»_report.csv by_«Ann» _«Ann»_ Annex_Ann1"},
@@ -49,9 +56,20 @@ func TestFind(t *testing.T) {
 		{"li", "li"}, {"A", "A"}, {"1234", "1234"},
 		{"12345", "«12345» 123456 x12345 _«12345»_ 1.«12345»"},
 		{"212-555-0123", "«212-555-0123» «(212) 555 0123» «2125550123» «212.555.0123» +1 «212 - 555 - 0123»"},
-		{"212-555-0123", "«212-555-0123»4 1«2125550123» x«2125550123» «212 5550123»4 121255501234 212    5550123 212,555,0123 (see «2125550123»)"},
+		{"212-555-0123", "«212-555-0123»4 12125550123 x«2125550123» 212 55501234 121255501234 212    5550123 212,555,0123 (see «2125550123»)"},
 		{"+1 (212) 555-0123", "«+1 (212) 555-0123» +«12125550123» 2125550123"},
 		{"123-45-6789", "«123-45-6789» «123456789» «123 45 6789» 1«123-45-6789»1 11234567891"},
+		{"536-22-1934", "«536,221,934» «536_221_934» «536'221'934» «536.221.934» «536’221’934» «536·221·934» «536٬221٬934» «53,62,21,934» «5,3622,1934»"},
+		{"536-22-1934", "(«536,221,934»), «536,221,934».00 «536,221,934»,5 $«536,221,934» -«536_221_934» 000«536221934»"},
+		{"536-22-1934", "1,536,221,934 1_536_221_934 536_221_934_000 536,221,934,000 536,22,1934 536,221_934 53,6221,934 536, 221, 934 1536_221_934 536,221,9345"},
+		{"536-22-1934", "«536_22_1934».txt «536__22_1934» a_«536-22_1934»"},
+		{"+49 30 901820", "+«49_30_901820».txt out/«4930_901820»_b"},
+		{"(212) 555-0123", "«(212)_555-0123».txt «212_555_0123»_b"},
+		{"4111 1111 1111 1111", "«4,111,111,111,111,111» «4_111_111_111_111_111» «4111,1111,1111,1111» 44,111,111,111,111,111"},
+		{"123-45-6789", "1234567890123456 0123 9123456789 «123456789» 1234567890 1.«123456789»"},
+		{"123456789", "1234567890123456 0123 9123456789 «123456789» 1234567890 x«123456789»x"},
+		{"4111111111111111", "41111111111111111 14111111111111111 «4111111111111111»"},
+		{"0131 496 0120", "«1314960120» «1,314,960,120» «01314960120» 13149601201"},
 		{"555-012", "«555-012» 555012 555 012"},
 		{"#!/secret", "x«#!/secret» «#!/secret»s"},
 		{"one two", "«one two» one «one two» one tw «one two»s"},
@@ -139,6 +157,9 @@ func TestFindCoversOverlappingAndAdjacentValues(t *testing.T) {
 		"«Ann»«ada@example.com»«lovelace»", // also of a short value and of a word
 		"Annada@example.co",
 		"x«ada@example.com»«Ann» «Ann»",
+		"«131424002»«4111111111111111»«131424002»",
+		"«131-42-4002»7«4111111111111111»0«ada@example.com»", // a character between values is no part of either
+		"131424002774111111111111111",
 		"«ada@example.com»lovelaces",
 	} {
 		text := unmark.Replace(want)
@@ -164,7 +185,7 @@ func TestFindSqueezed(t *testing.T) {
 		{"13142 | 40022190 | 99999131424002", "«131424002»«219099999»«131424002»"},
 		{"13142 | 400221909 | 99991", "1314240022190999991"},
 		{"4111 | 11111111 | 1111131424 | 002", "«4111111111111111»«131424002»"},
-		{"74111 | 11111111 | 111170", "7«4111111111111111»70"},
+		{"74111 | 11111111 | 111170", "7411111111111111170"},
 		{"x131 | 424002x", "x«131424002»x"},
 		{"Zoë | LiZo | ëLi", "«ZoëLi»«ZoëLi»"},
 		{"Zoë | LiZo | ëList", "ZoëLiZoëList"},
@@ -180,6 +201,22 @@ func TestFindSqueezed(t *testing.T) {
 		if got := mark(text.String(), x.FindSqueezed(text.String(), gaps)); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.text, got, c.want)
 		}
+	}
+}
+
+// Memory is bounded where every position begins many numbers.
+func TestNumbersWithinDigitsAreBounded(t *testing.T) {
+	x := known.New(100)
+	for n := 7; n <= 19; n++ {
+		x.Add("KNOWN", strings.Repeat("1", n))
+	}
+	text := "x2" + strings.Repeat("1", 1<<18) + "2x"
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	x.Find(text)
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+		t.Errorf("allocated %d MB for %d KB", used>>20, len(text)>>10)
 	}
 }
 

@@ -7,6 +7,8 @@
 // initialized early, which a test checks.
 package keeper
 
+import "syscall"
+
 // Name is argv[0] of a keeper.
 const Name = "sandpiper-sandbox-keeper"
 
@@ -27,15 +29,21 @@ type Init struct {
 }
 
 // Request has the operation "zygote", with the control socket and the stderr of the
-// new zygote as descriptors, or "bind".
+// new zygote as descriptors, "bind", or "place", with the pidfd and the directory in procfs of
+// an unbound worker.
 type Request struct {
 	Op    string
-	Mount []Mount // for bind
+	Apart bool    // for zygote: in a pid and an IPC namespace of its own
+	Mount []Mount // for bind and place
+
+	Inside, ID int   // for place: the ids in the namespace of the worker and in the keeper's
+	TmpBytes   int64 // for place: size of /tmp and of /dev/shm
 }
 
 // Mount is one directory to bind: the entry Name of the root with key Root.
 type Mount struct {
 	Root, Name string
+	Target     string // for place
 	ReadOnly   bool
 }
 
@@ -43,4 +51,5 @@ type Mount struct {
 type Answer struct {
 	Error string // "" means success
 	Step  string // the failed step
+	Errno syscall.Errno
 }

@@ -37,7 +37,7 @@ func run() error {
 		return err
 	}
 	if err := k.setUp(); err != nil {
-		_ = send(Answer{Error: err.Error(), Step: "setup"})
+		_ = send(failed("setup", err))
 		return err
 	}
 	if err := send(Answer{}); err != nil {
@@ -128,20 +128,31 @@ func (k *keeper) serve() error {
 func (k *keeper) handle(r Request, fds []int) (Answer, []int) {
 	switch r.Op {
 	case "zygote":
-		pidfd, err := k.startZygote(fds)
+		pidfd, err := k.startZygote(fds, r.Apart)
 		if err != nil {
-			return Answer{Error: err.Error(), Step: "zygote"}, nil
+			return failed("zygote", err), nil
 		}
 		return Answer{}, []int{pidfd}
 	case "bind":
 		out, err := k.bind(r.Mount)
 		if err != nil {
 			closeAll(out)
-			return Answer{Error: err.Error(), Step: "bind"}, nil
+			return failed("bind", err), nil
 		}
 		return Answer{}, out
+	case "place":
+		if err := k.place(r, fds); err != nil {
+			return failed("place", err), nil
+		}
+		return Answer{}, nil
 	}
 	return Answer{Error: "unknown request " + r.Op}, nil
+}
+
+func failed(step string, err error) Answer {
+	a := Answer{Error: err.Error(), Step: step}
+	errors.As(err, &a.Errno)
+	return a
 }
 
 // bind returns a detached mount for each of mounts. A name is one path element below
@@ -199,8 +210,8 @@ func CloneTree(dir int, path string, attr unix.MountAttr) (int, error) {
 }
 
 // startZygote starts an interpreter that forks workers; fds are its control
-// socket and its stderr. It returns a pidfd.
-func (k *keeper) startZygote(fds []int) (int, error) {
+// socket and its stderr. It returns a pidfd. With apart it cannot see processes of others.
+func (k *keeper) startZygote(fds []int, apart bool) (int, error) {
 	if len(fds) != 2 {
 		return -1, errors.New("a zygote needs two descriptors")
 	}
@@ -214,6 +225,9 @@ func (k *keeper) startZygote(fds []int) (int, error) {
 	attr := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, PidFD: &pidfd}
 	if !k.off("net") {
 		attr.Cloneflags |= unix.CLONE_NEWNET
+	}
+	if apart {
+		attr.Cloneflags |= unix.CLONE_NEWPID | unix.CLONE_NEWIPC
 	}
 	_, err = syscall.ForkExec(python, args, &syscall.ProcAttr{
 		Dir: "/", Env: env, Sys: attr,

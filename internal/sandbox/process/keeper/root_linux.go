@@ -85,7 +85,11 @@ func privateTree(init Init) []source {
 		s = append(s, source{from: from, to: to, attr: noWrite, file: true})
 	}
 	for _, dev := range RootDevices {
-		s = append(s, source{from: dev, to: dev, attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC, file: true})
+		from := dev
+		if dev == "/dev/zero" { // its mappings would be shared memory without a file, if the kernel lacks Landlock
+			from = "/dev/full" // reads the same
+		}
+		s = append(s, source{from: from, to: dev, attr: unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NOEXEC, file: true})
 	}
 	return s
 }

@@ -49,6 +49,23 @@ class _Waiter:
             pass  # already notified
 
 
+class Awaited:
+    """The calls for which a coroutine waits."""
+
+    def __init__(self):
+        self._ids = []
+        self._ended = False
+
+    def begin(self, id_):
+        """Add a call, or return False if the coroutine no longer waits."""
+        self._ids.append(id_)
+        return not self._ended
+
+    def end(self):
+        self._ended = True
+        return self._ids
+
+
 class Channel:
     def __init__(self, fd=-1):
         self.fd = fd  # -1 before serving and in a forked child
@@ -62,6 +79,7 @@ class Channel:
         self.readings = tuple  # returns the clock readings not yet sent to the daemon
         self.step = int  # returns the number of the step that the thread runs, or 0
         self.inherited = None  # a context variable that new threads inherit
+        self.coroutine = None  # a context variable with the Awaited of the coroutine that makes a call
 
     # --- begin and end of an execution
 
@@ -190,6 +208,9 @@ class Channel:
             with self._sending:  # so that `end` has either finished or sees this waiter
                 if not self.alive():
                     raise RuntimeError(f"{method}: the execution that started this thread has ended")
+                awaited = self.coroutine and self.coroutine.get()
+                if awaited is not None and not awaited.begin(id_):
+                    raise RuntimeError(f"{method}: the coroutine that made this call was cancelled")
                 self._waiting[id_] = waiter
                 if step := self.step():
                     payload = payload[:-1] + b',"step":%d}' % step
@@ -201,6 +222,14 @@ class Channel:
             self._waiting.pop(id_, None)
             if waiter.answer is None:  # interrupted by an exception
                 self._notify_reader(waiter)
+
+    def cancel(self, awaited):
+        """Cancel the calls that a coroutine has made in a thread, and all that it would make."""
+        with self._sending:
+            ids = awaited.end()
+            waiting = [id_ for id_ in ids if id_ in self._waiting]
+        for id_ in waiting:
+            self.notify("cancel", {"id": id_})
 
     # --- receiving
 

@@ -62,6 +62,8 @@ def _is_artist(value):
 
 def _without_artists(value):
     """Return value with a word in place of artists; their text would be of no use."""
+    if isinstance(value, dict):
+        return {key: _without_artists(part) for key, part in value.items()}
     if all(map(_is_artist, _parts(value))):
         return "[picture]"
     return [_without_artists(part) for part in value] if isinstance(value, (list, tuple)) else value
@@ -69,8 +71,8 @@ def _without_artists(value):
 
 def _parts(value, depth=0):
     """Yield value, or what is in it if it is a list, a tuple or an array of objects."""
-    if isinstance(value, (list, tuple)) and depth < 3:
-        for part in value[:100]:
+    if isinstance(value, (list, tuple, dict)) and depth < 3:
+        for part in list(value.values() if isinstance(value, dict) else value)[:100]:
             yield from _parts(part, depth + 1)
     elif type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") == "O":
         yield from value.flat

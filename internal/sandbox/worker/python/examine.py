@@ -12,6 +12,7 @@ from . import preflight
 
 _METHODS = frozenset(dir(dict) + dir(list) + dir(str) + dir(int) + dir(float))
 _MOST = 100  # problems
+_NO_PYTHON = "this is not Python"
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -20,14 +21,17 @@ def examined(code, parts, ready):
 
     Without a problem of a part, an error is one that the parts do not have by themselves.
 
-    A part is {"source", "code": whether it is statements, "known": names, "steps": names of steps},
-    a problem {"part", "line", "column", "message", "hint"}; lines and columns count from 1.
+    A part is {"source", "code": whether it is statements, "known": names, "steps": names of steps,
+    "use": "test", "list" or ""}, a problem {"part", "line", "column", "message", "hint", "syntax": whether
+    the part is not Python}; lines and columns count from 1.
     """
     names = frozenset(ready) | frozenset(dir(builtins))
     problems = []
     for i, part in enumerate(parts):
+        if len(problems) >= _MOST:
+            break
         for line, column, message, hint in _problems(part, names):
-            problems.append({"part": i, "line": line, "column": column, "message": message, "hint": hint})
+            problems.append({"part": i, "line": line, "column": column, "message": message, "hint": hint, "syntax": message.startswith(_NO_PYTHON)})
     found = {"parts": problems[:_MOST]}
     try:
         tree = compile(code, "<workflow>", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
@@ -48,11 +52,11 @@ def _problems(part, names):
         last = part["source"].count("\n") + 1
         line = min(e.lineno or 1, last)
         column = max((e.offset or 1) - (not part["code"] and line == 1), 1)
-        return [(line, column if line == e.lineno else 1, f"this is not Python: {e.msg}", "")]
+        return [(line, column if line == e.lineno else 1, f"{_NO_PYTHON}: {e.msg}", "")]
     except (ValueError, RecursionError, MemoryError) as e:
-        return [(1, 1, f"this is not Python: {e or type(e).__name__}", "")]
+        return [(1, 1, f"{_NO_PYTHON}: {e or type(e).__name__}", "")]
     shift = 0 if part["code"] else 1
-    found = _unknown(tree, part, names) + _keys(tree) + (_discarded(tree) if part["code"] else [])
+    found = _unknown(tree, part, names) + _keys(tree) + (_discarded(tree) if part["code"] else _misused(tree.body, part["use"]))
     return [(n.lineno, n.col_offset + 1 - (shift if n.lineno == 1 else 0), message, hint) for n, message, hint in found]
 
 
@@ -87,7 +91,7 @@ def _unknown(tree, part, names):
             if part["code"] and n.id == "steps":
                 found.append((n, "code does not see steps", "pass the values that it needs in variables"))
                 continue
-            near = difflib.get_close_matches(n.id, sorted(known), 1)
+            near = difflib.get_close_matches(n.id, sorted(known), 1) if len(found) < _MOST else ()
             hint = f"did you mean {near[0]}?" if near else ""
             if n.id in steps:
                 hint = f"pass steps.{n.id}.result in variables" if part["code"] else f"write steps.{n.id}.result"
@@ -115,6 +119,41 @@ def _is_data(node):
     while isinstance(node, (ast.Attribute, ast.Subscript)):
         node = node.value
     return isinstance(node, ast.Name) and node.id in ("steps", "inputs")
+
+
+def _misused(node, use):
+    """Find a condition that always has one value, and a value that no loop can be over."""
+    always = _truth(node) if use == "test" else None
+    if always is not None:
+        return [(node, f"this condition is always {str(always).lower()}", "")]
+    if use == "list" and isinstance(node, (ast.Constant, ast.JoinedStr, ast.Compare, ast.UnaryOp, ast.Lambda)):
+        return [(node, "this value is no list", "")]
+    return []
+
+
+def _truth(node):
+    """Return whether node is always true or always false, or None if that is not known."""
+    if isinstance(node, ast.BoolOp):
+        decided = isinstance(node.op, ast.Or)
+        values = [_truth(v) for v in node.values]
+        return decided if decided in values else None if None in values else not decided
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        value = _truth(node.operand)
+        return None if value is None else not value
+    if isinstance(node, ast.Compare) and all(isinstance(v, ast.Constant) for v in (node.left, *node.comparators)):
+        try:  # small: the values are in the code
+            return bool(eval(compile(ast.Expression(node), "<condition>", "eval"), {"__builtins__": {}}))
+        except TypeError:
+            return None
+    if isinstance(node, ast.JoinedStr):
+        return True if any(isinstance(v, ast.Constant) for v in node.values) else None
+    if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return None if any(isinstance(v, ast.Starred) for v in node.elts) else bool(node.elts)
+    if isinstance(node, ast.Dict):
+        return None if None in node.keys else bool(node.keys)
+    if isinstance(node, (ast.Lambda, ast.GeneratorExp)):
+        return True
+    return bool(node.value) if isinstance(node, ast.Constant) else None
 
 
 def _discarded(tree):

@@ -4,20 +4,19 @@ They reject paths outside the workspace to report mistakes. They are a convenien
 not a security boundary: the kernel enforces that.
 """
 
-import errno
 import io
 import os
 import stat
 
 _open, _urandom = io.open, os.urandom
-_MOUNTS = ("servers", "sessions", "skills")  # listed only on request
+MOUNTS = ("servers", "sessions", "skills")
+_UNLISTED = (*MOUNTS, ".results")  # listed only on request
 
 
 class Files:
-    def __init__(self, channel, workspace):
-        self._channel = channel
+    def __init__(self, workspace):
         self.workspace = workspace
-        self._root = os.path.realpath(workspace)
+        self.root = os.path.realpath(workspace)
         self.dry = None  # in a dry run: path -> bytes, or None if deleted
 
     def read_file(self, filename, binary=False):
@@ -59,15 +58,15 @@ class Files:
         start = self._inside(path)
         dry = {p: data for p, data in (self.dry or {}).items() if p == start or p.startswith(start.rstrip("/") + "/")}
         found = self._found(start) - dry.keys() | {p for p, data in dry.items() if data is not None}
-        return sorted(os.path.relpath(p, self._root) for p in found)
+        return sorted(os.path.relpath(p, self.root) for p in found)
 
     def _found(self, start):
         if os.path.exists(start) and not os.path.isdir(start):
             return {start}
         found = set()
         for folder, names, files in os.walk(start):
-            if folder == self._root:
-                names[:] = [n for n in names if n not in _MOUNTS]
+            if folder == self.root:
+                names[:] = [n for n in names if n not in _UNLISTED]
             found.update(p for f in files if _regular(p := os.path.join(folder, f)))
         return found
 
@@ -86,17 +85,8 @@ class Files:
         if self.dry is not None:
             self.dry[path] = None
         else:
-            self._remove(path, os.rmdir if directory else os.unlink)
+            (os.rmdir if directory else os.unlink)(path)
         return f"Deleted {filename}"
-
-    def _remove(self, path, remove):
-        try:
-            remove(path)
-        except OSError as e:
-            if e.errno != errno.EROFS:
-                raise
-            # a full workspace is read-only here; the daemon deletes the entry
-            self._channel.call("delete_file", {"name": os.path.relpath(path, self._root)})
 
     def _dry_read(self, path, filename):
         if path not in self.dry:
@@ -115,8 +105,8 @@ class Files:
 
     def _inside(self, filename):
         """Return the real path of filename; raise PermissionError if it is outside the workspace."""
-        path = os.path.realpath(os.path.join(self._root, self._plain(filename)))
-        if path != self._root and not path.startswith(self._root + "/"):
+        path = os.path.realpath(os.path.join(self.root, self._plain(filename)))
+        if path != self.root and not path.startswith(self.root + "/"):
             raise PermissionError(f"Access denied: path outside workspace: {filename!r}")
         return path
 

@@ -18,7 +18,7 @@ _THREAD_STACK = 2 << 20  # as in the zygote
 _BIND = 0x1000
 _PAGE, _PRIVATE_ANONYMOUS = 4096, 0x22
 _LOCKED_DOWN = b"\0\0\0\2S\0\0\0\0{}"  # frame S: the daemon may send code
-_WITHOUT = frozenset(("mount", "user", "landlock"))  # the mounts and the namespace exist then, and gVisor has no Landlock
+_WITHOUT = frozenset(("mount", "user", "landlock", "rlimits"))  # the mounts and the namespace exist then, gVisor has no Landlock, and limits follow
 
 
 def main():
@@ -28,14 +28,16 @@ def main():
         header = runtime._loads(_line().decode())
         if header["packages"]:
             preload.add_path(header["packages"])
-        for name in header["preload"]:
+        kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
+        _lock_down(header)
+        for name in header["preload"]:  # locked down, since it runs code of packages
             _import(name)
         interpreter = runtime.prepare()
         gc.freeze()
         gc.enable()  # it is off from the start of the interpreter, as in the zygote
         rehearsal.run()
-        kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
-        _lock_down(header)
+        os.closerange(_CHANNEL + 1, header["rlimits"]["NOFILE"])  # of files that an import left open
+        _limit(header)
         os.write(_CHANNEL, _LOCKED_DOWN)
     except BaseException as e:
         os.write(2, ("sandbox: lockdown: %s: %s" % (type(e).__name__, e)).encode())
@@ -66,12 +68,17 @@ def _lock_down(header):
     for bind in header["binds"]:
         _bind(bind["from"].encode(), bind["to"])
     program = kernel.buffer(base64.b64decode(header["filter"]))
-    cpu = header["cpu"]
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))  # gVisor sends SIGKILL, which has other causes, at the hard limit
-    header["rlimits"]["DATA"] = header["rlimits"]["AS"] = _address_space() + header["as"]  # the last ones
     lockdown.bind(header, (), _WITHOUT)
     lockdown.filter_(program, ())
     lockdown.probe(())
+
+
+def _limit(header):
+    """Set the limits, which are in addition to what the interpreter and the packages use."""
+    cpu = header["cpu"]
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))  # gVisor sends SIGKILL, which has other causes, at the hard limit
+    header["rlimits"]["DATA"] = header["rlimits"]["AS"] = _address_space() + header["as"]  # the last ones
+    lockdown.set_rlimits(header["rlimits"])
 
 
 def _bind(source, target):

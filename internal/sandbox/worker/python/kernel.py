@@ -105,8 +105,13 @@ def attempt(name, *args):
 
 def buffer(data):
     """Return (object, address) of a copy of data, valid as long as object exists."""
+    return buffer_of(bytearray(data))
+
+
+def buffer_of(data):
+    """Return (object, address) of a bytearray, valid as long as object exists."""
     kind = type("_buffer", (_ctypes.Array,), {"_type_": _char, "_length_": len(data)})
-    b = kind.from_buffer(bytearray(data))
+    b = kind.from_buffer(data)
     return b, _ctypes.addressof(b)
 
 

@@ -12,6 +12,7 @@ import datetime
 from _thread import allocate_lock, get_ident
 
 from . import kernel
+from .errors import note
 
 _NAME = "time_limit"
 _GRACE = 0.2  # seconds in which an interrupted function may end
@@ -29,7 +30,8 @@ class Limits:
         """Return fn(*args, **kwargs), or raise TimeoutError if it takes longer than some seconds.
 
         The time in which the execution waits for a person, a time or a signal does not count. A
-        tool call in progress is cancelled, and its outcome is unknown.
+        tool call in progress is cancelled, and the outcome of the error is "unknown" if that may have
+        taken effect.
         """
         if isinstance(seconds, datetime.timedelta):
             seconds = seconds.total_seconds()
@@ -44,27 +46,37 @@ class Limits:
         name = f"{key['n']} {_NAME}".encode()
         if answer.get("expired"):
             self._recorder().advance(before, name, answer["drew"])
-        elif self._ends(number := answer["number"], work := _Work(self._channel, fn, args, kwargs)):
-            return work.result()
-        elif answer.get("recorded"):
-            drew = self._recorder().advance(before, name)
-            self._channel.call("step_done", {"number": number, "value": True, "drew": drew})
-        raise TimeoutError(f"it took longer than {seconds:g} s")
+            unknown = answer.get("unknown")
+        else:
+            work = _Work(self._channel, fn, args, kwargs)
+            state = self._run(number := answer["number"], work)
+            if not state["expired"]:
+                return work.result()
+            unknown = state.get("unknown")
+            if answer.get("recorded"):
+                drew = self._recorder().advance(before, name)
+                self._channel.call("step_done", {"number": number, "value": {"unknown": unknown}, "drew": drew})
+        error = TimeoutError(f"it took longer than {seconds:g} s")
+        if unknown:
+            error = TimeoutError(f"{error}. It is unknown whether {', '.join(unknown)} took effect: check that before you call it again")
+            error.outcome = "unknown"
+            note(error)
+        raise error
 
-    def _ends(self, number, work):
-        """Run the function; report whether it ended in time."""
+    def _run(self, number, work):
+        """Run the function; return how it ended."""
         with self._steps.scope(number):
             work.start(number)
         try:
-            ended = not self._channel.call("limit_wait", {"number": number})["expired"]
+            state = self._channel.call("limit_wait", {"number": number})
         except BaseException:
             work.interrupt()
             raise
-        if ended:
-            work.ended.acquire()
-        else:
+        if state["expired"]:
             work.interrupt()
-        return ended
+        else:
+            work.ended.acquire()
+        return state
 
 
 class _Work:

@@ -73,6 +73,14 @@ def bind(header, mounts, off):
         set_rlimits(header["rlimits"])
 
 
+def confine(abi, programs, off):
+    """Drop all privileges of a zygote before it imports packages. Its workers write where the keeper mounts something."""
+    drop_capabilities(off, keep=())
+    call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if "landlock" not in off:
+        landlock(abi, programs, ("/",))
+
+
 def attach(target, fd):
     """Mount fd at target without following links, which the tenant may have planted."""
     root = os.open("/", os.O_PATH | os.O_DIRECTORY)
@@ -110,15 +118,15 @@ def drop_capabilities(off, keep):
     call("capset", struct.pack("Ii", 0x20080522, 0), struct.pack("6I", low, low, 0, 0, 0, 0))
 
 
-def landlock(abi, programs):
-    """Allow reading everywhere, writing in three directories and executing programs; deny connecting and signalling."""
+def landlock(abi, programs, writable=("/workspace", "/tmp", "/dev/shm")):
+    """Allow reading everywhere, writing in some directories and executing programs; deny connecting and signalling."""
     handled = _FS_ALL[min(abi, 5)]
     attr = struct.pack("QQQ", handled, _NET_ALL if abi >= 4 else 0, _SCOPE_ALL if abi >= 6 else 0)
     size = 24 if abi >= 6 else 16 if abi >= 4 else 8
     ruleset = call("landlock_create_ruleset", attr, size, 0)
     write = handled & ~_FS_EXECUTE
     for path, rights in (
-        ("/", _FS_READ), ("/workspace", write), ("/tmp", write), ("/dev/shm", write),
+        ("/", _FS_READ), *((path, write) for path in writable),
         ("/dev/null", 0b110 | handled & 0x4000), *((program, _FS_EXECUTE) for program in programs),
     ):
         fd = os.open(path, os.O_PATH)
@@ -129,9 +137,14 @@ def landlock(abi, programs):
 
 
 def set_rlimits(limits):
+    """Set the limits; a lower one of the daemon stays, since only privileges could raise it."""
     for name, value in limits.items():  # in the order of the daemon; those of memory are last
         soft, hard = value if type(value) is list else (value, value)
-        resource.setrlimit(getattr(resource, "RLIMIT_" + name), (soft, hard))
+        which = getattr(resource, "RLIMIT_" + name)
+        inherited = resource.getrlimit(which)[1]
+        if inherited != resource.RLIM_INFINITY:
+            hard = min(hard, inherited)
+        resource.setrlimit(which, (min(soft, hard), hard))
 
 
 def filter_(program, off):

@@ -10,12 +10,13 @@ import json
 import urllib.parse
 
 from . import plan
-from .errors import ToolError
+from .errors import ToolError, note
 
 _SERVER = "network"
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MAX_REDIRECTS = 10
 _ONLY_HTTP = "only HTTP requests can be sent from here, without a proxy: use fetch(url)"
+_REPEATABLE = ("GET", "HEAD", "OPTIONS", "PUT", "DELETE")
 _PRIVATE = {"authorization", "cookie"}  # not sent to another host after a redirect
 _BODY = {"content-type", "content-length", "content-encoding"}
 _CONNECTION = {"accept-encoding", "connection", "content-length", "expect", "keep-alive", "proxy-connection", "te", "transfer-encoding"}
@@ -47,7 +48,8 @@ class Response:
     A body too large for memory is a file in the workspace: path is its path, otherwise None.
     """
 
-    def __init__(self, answer):
+    def __init__(self, answer, sent="GET", moved=False):
+        self._sent, self._moved = sent, moved  # the method of the request, before redirects; whether there were any
         self.status, self.reason, self.url = answer["status"], answer.get("reason", ""), answer["url"]
         self.headers = Headers(answer["headers"])
         file = answer.get("file")
@@ -57,6 +59,9 @@ class Response:
         else:
             parts = getattr(answer, "parts", ())
             self._content = parts[0].data if parts else None if file else b""
+        self._unknown = None  # the error of a request that may have taken effect, which is noted although code may not raise it
+        if sent not in _REPEATABLE and (self.status >= 500 or self.status in (408, 499)):
+            self._unknown = self._error("unknown", False)
 
     path = property(lambda self: self._path)
     status_code = property(lambda self: self.status)
@@ -89,8 +94,23 @@ class Response:
 
     def raise_for_status(self):
         """Raise ToolError if the status is 400 or more."""
-        if not self.ok:
-            raise ToolError(f"{self.url} answered {self.status} {self.reason}", _SERVER)
+        if self.ok:
+            return
+        if self._unknown is not None:
+            raise self._unknown
+        repeatable = self._sent in _REPEATABLE
+        unknown = not repeatable and self._moved
+        raise self._error(
+            "unknown" if unknown else "failed",
+            not unknown and self.status == 429 or repeatable and (self.status >= 500 or self.status == 408),
+        )
+
+    def _error(self, outcome, retryable):
+        later = self.headers.get("retry-after", "")
+        return ToolError(
+            f"{self.url} answered {self.status} {self.reason}", _SERVER, self._sent.lower(), None, outcome, retryable,
+            self.status, float(later) if later.isdecimal() else None,
+        )
 
     def __repr__(self):
         return f"<Response {self.status} {self.url}>"
@@ -108,11 +128,18 @@ def fetch(servers, url, method, headers, json, data, timeout):
     body, kind = _body(json, data)
     if kind and not any(k.lower() == "content-type" for k in headers):
         headers["Content-Type"] = kind
-    for _ in range(_MAX_REDIRECTS + 1):
-        answer = _send(servers, method, url, headers, body, timeout)
+    sent = method.upper()
+    for hop in range(_MAX_REDIRECTS + 1):
+        try:
+            answer = _send(servers, method, url, headers, body, timeout)
+        except ToolError as e:
+            if hop and sent not in _REPEATABLE:  # the first request may have taken effect
+                e.outcome, e.retryable = "unknown", False
+                note(e)
+            raise
         if type(answer) is plan.Placeholder:
             return answer
-        r = Response(answer)
+        r = Response(answer, sent, hop > 0)
         to = r.headers.get("location")
         if r.status not in _REDIRECTS or to is None:
             return r
@@ -122,7 +149,8 @@ def fetch(servers, url, method, headers, json, data, timeout):
         if urllib.parse.urlsplit(to)[:2] != urllib.parse.urlsplit(r.url)[:2]:
             headers = _without(headers, _PRIVATE)
         url = to
-    raise ToolError(f"the request was redirected more than {_MAX_REDIRECTS} times", _SERVER, method.lower())
+    outcome = "failed" if sent in _REPEATABLE else "unknown"
+    raise ToolError(f"the request was redirected more than {_MAX_REDIRECTS} times", _SERVER, method.lower(), outcome=outcome)
 
 
 def _send(servers, method, url, headers, body, timeout):
@@ -170,8 +198,10 @@ def exchange(servers, method, url, pairs, body, timeout):
     try:
         answer = _send(servers, method, url, headers, _raw(body), timeout or None)
     except ToolError as e:
-        raise (TimeoutError if (e.data or {}).get("timeout") else ConnectionError)(str(e)) from None
-    return Response(answer)
+        error = (TimeoutError if (e.data or {}).get("timeout") else ConnectionError)(str(e))
+        error.outcome = e.outcome
+        raise error from None
+    return Response(answer, method.upper())
 
 
 class Connection:
@@ -373,7 +403,7 @@ def wrap_httpx(module):
         body = await request.aread()
         timeout = request.extensions.get("timeout", {}).get("read")
         try:
-            r = await asyncio.to_thread(exchange, unavailable.servers, request.method, str(request.url), request.headers.multi_items(), body, timeout)
+            r = await unavailable.servers.in_thread(exchange, unavailable.servers, request.method, str(request.url), request.headers.multi_items(), body, timeout)
         except TimeoutError as e:
             raise module.ReadTimeout(str(e), request=request) from None
         except OSError as e:

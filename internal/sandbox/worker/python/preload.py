@@ -1,7 +1,7 @@
 """Imports the operator's list of modules before the zygote forks.
 
-The operator trusts that code: it runs before any tenant is bound, in the same
-interpreter as the lockdown of each worker. A module that fails or starts a thread
+That code has the privileges of a worker: the zygote is locked down before. But it
+stays in the interpreter of each worker. A module that fails or starts a thread
 is reported by name; the daemon then starts a new zygote without it, since a
 partial import is worse than none.
 """
@@ -15,7 +15,7 @@ from . import kernel, lockdown
 
 _CLONE_THREAD = 0x00010000
 _MNT_DETACH = 2
-_TMP_BYTES = 64 << 20
+TMP_BYTES = 64 << 20
 
 
 def add_path(path):
@@ -24,13 +24,13 @@ def add_path(path):
     os.environ["PYTHONPATH"] = path  # joblib starts some
 
 
-def preload(names, report, off):
-    """Import names; return False if an import failed."""
+def preload(names, report, off, scratch):
+    """Import names, with scratch space if there is none; return False if an import failed."""
     if not names:
         return True
-    scratch = "mount" not in off
+    scratch = scratch and "mount" not in off
     if scratch:  # some packages write files when imported
-        lockdown.mount_scratch(b"/tmp", _TMP_BYTES, off)
+        lockdown.mount_scratch(b"/tmp", TMP_BYTES, off)
     try:
         return all(_import(name, report) for name in names)
     finally:

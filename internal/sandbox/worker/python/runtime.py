@@ -24,7 +24,7 @@ import sys
 import time
 import types
 
-from . import convert, data, failure, files, forms, help_text, later, limits, output, plan, preflight, privacy, servers, show, skills, states, steps, unavailable, waits
+from . import convert, data, failure, files, forms, full, help_text, later, limits, output, plan, preflight, privacy, retry, servers, show, skills, states, steps, unavailable, waits
 from .channel import Channel, frame
 from .errors import QuotaError, StateConflict, ToolError
 
@@ -137,7 +137,7 @@ class _Interpreter:
         self.channel = channel
         self.stdout = output.Stream(channel, b"O", 1, "<stdout>")
         self.stderr = output.Stream(channel, b"E", 2, "<stderr>")
-        self.files = files.Files(channel, workspace)
+        self.files = files.Files(workspace)
         self.skills = skills.Skills(channel, workspace)
         self.states = states.States(channel)
         self.forms = forms.Forms(channel, self.files, self.states, self.ask)
@@ -147,6 +147,7 @@ class _Interpreter:
         self.replay = None  # of the recorded executions, from the first one on
         self.steps = steps.Steps(channel, self._recorder)
         self.waits = waits.Waits(channel)
+        self.retries = retry.Retries()
         self.limits = limits.Limits(channel, self.steps, self._recorder)
         self.main = types.ModuleType("__main__")
         self.globals = vars(self.main)
@@ -174,7 +175,7 @@ class _Interpreter:
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
             "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "QuotaError": QuotaError, "checkpoint": self.checkpoint, "show": self.screen.show, "display": self.screen.display, "ToolError": ToolError,
             "search_tools": self.servers.search_tools, "get_tool_definition": self.servers.get_tool_definition,
-            "call_tool": self.servers.call_tool, "parallel": servers.parallel,
+            "call_tool": self.servers.call_tool, "parallel": servers.parallel, "retry": self.retries.retry,
         }
         ready["help"] = help_text.Help(ready, lambda: self.skills.guard is not None)
         return ready
@@ -188,6 +189,7 @@ class _Interpreter:
         output.install(self.stdout, self.stderr)
         skills.install(self.skills, self.ready)
         servers.install(self.servers)
+        full.install(self.files, self.channel)
 
     def progress(self, done, total=None, message=""):
         """Report progress. Calls are rate-limited, so it may be called in any loop."""

@@ -12,8 +12,9 @@ import json
 import os
 import sys
 import types
+from _contextvars import ContextVar
 
-from . import channel, failure, plan
+from . import channel, failure, plan, show
 from .errors import ToolError
 
 _PACKAGE = "servers"
@@ -24,10 +25,28 @@ _THREADS = 32
 _workspace = ""  # its real path
 
 
+class _Absent:
+    """The default of an argument for which None is a value of its own: it is not sent."""
+
+    def __repr__(self):
+        return "..."
+
+    def __reduce__(self):
+        return _the_absent, ()
+
+
+absent = _Absent()
+
+
+def _the_absent():
+    return absent
+
+
 class Content:
     """A part of a tool's answer that is not JSON: an image, audio, a file, or a link to one."""
 
     def __init__(self, part):
+        show.received = True
         self.kind = part["kind"]
         self.mime_type = part.get("mime")
         self.uri = part.get("uri")
@@ -95,13 +114,14 @@ class Servers:
         _workspace = os.path.realpath(workspace)
         self._channel = channel
         self.folder = os.path.join(workspace, _PACKAGE)
+        self.in_thread = _InThread(channel)
         self.dry = False  # in a dry run, calls may be planned and return placeholders
 
     def call(self, server, tool, required, optional=None):
-        """Call a tool, without the optional arguments that are None."""
+        """Call a tool, without the arguments that are absent and the optional ones that are None."""
         if self._channel.fd < 0:
-            raise ToolError("tools can be called only in the process that runs the code, not in a forked one", server, tool)
-        args = dict(required)
+            raise ToolError("tools can be called only in the process that runs the code, not in a forked one", server, tool, outcome="not_made")
+        args = {name: value for name, value in required.items() if value is not absent}
         for name, value in (optional or {}).items():
             if value is not None:
                 args[name] = value
@@ -113,7 +133,7 @@ class Servers:
             if "planned" in answer:
                 return plan.placeholder(answer["planned"], f"{server}.{tool}", answer.get("schema"))
             return _value(answer)
-        raise ToolError(wrong, server, tool)
+        raise ToolError(wrong, server, tool, outcome="not_made")
 
     def _request(self, server, tool, args):
         request = {"server": server, "tool": tool, "args": args}
@@ -128,7 +148,17 @@ class Servers:
 
     def await_tools(self, server):
         """Wait until a server has listed its tools for the first time; raise ToolError if it cannot."""
-        self._channel.call("await_tools", {"server": server})
+        try:
+            self._channel.call("await_tools", {"server": server})
+        except ToolError as e:
+            raise e.as_import_error() from None
+
+    def why_missing(self, server, name=""):
+        """Return why a server has no module, or a tool no function: unknown, disabled or quarantined."""
+        try:
+            return self._channel.call("why_missing", {"server": server, "name": name})
+        except ValueError:  # the daemon serves no calls about tools to this code
+            return ""
 
     def call_tool(self, server, tool, /, **args):
         """Call a tool by server and tool name, and return its answer."""
@@ -143,14 +173,12 @@ class Servers:
             arguments = tool_name if arguments is None else arguments
             server_name, _, tool_name = server_name.partition("__")
         if sys._getframe(1).f_code.co_flags & _ASYNC:
-            import asyncio
-
-            return asyncio.to_thread(self.call, server_name, tool_name, arguments or {})
+            return self.in_thread(self.call, server_name, tool_name, arguments or {})
         return self.call(server_name, tool_name, arguments or {})
 
     def search_tools(self, query="", category=None, detail_level="summary", max_results=10):
-        """Search for tools by purpose; returns the answer of the MCP tool search_tools, which has detail_level "brief" by default."""
-        args = {"query": query, "category": category or "", "detail_level": detail_level, "max_results": max_results}
+        """Search for tools by purpose, or by each purpose in a list; returns the answer of the MCP tool search_tools, which has detail_level "brief" by default."""
+        args = {"query": query if isinstance(query, str) else list(query), "category": category or "", "detail_level": detail_level, "max_results": max_results}
         return self._channel.call("search_tools", args)
 
     def get_tool_definition(self, tool_name, category=None):
@@ -180,21 +208,73 @@ class Servers:
                 del sys.modules[name]
 
 
-def parallel(*thunks):
+_awaited = ContextVar("awaited", default=None)
+
+
+class _InThread:
+    """Makes calls in threads for coroutines."""
+
+    def __init__(self, channel):
+        self._channel = channel
+        channel.coroutine = _awaited
+
+    async def __call__(self, function, *args, **kwargs):
+        """Run a function in a thread; if the coroutine is cancelled, cancel the calls that the function makes."""
+        import asyncio
+
+        awaited = channel.Awaited()
+        token = _awaited.set(awaited)
+        try:
+            return await asyncio.to_thread(function, *args, **kwargs)
+        except asyncio.CancelledError:
+            self._channel.cancel(awaited)
+            raise
+        except ToolError as e:
+            if not e.cancelled:
+                raise
+            # The code is run again, and stopped waiting for this call the first time: it does so again.
+            await asyncio.get_running_loop().create_future()
+        finally:
+            _awaited.reset(token)
+
+
+def parallel(*thunks, errors="raise"):
     """Call functions without arguments at the same time, and return their values in order.
 
-    If some raise, all are waited for and the first error, in the order given, is raised.
+    If some raise, all are waited for and the first error, in the order given, is raised: before
+    others one of a call that may have taken effect. With errors="return", an error is returned
+    in the place of the value.
     """
+    if errors not in ("raise", "return"):
+        raise ValueError(f'parallel(*functions, errors="raise"): errors is "raise" or "return", got {errors!r:.100}')
     for t in thunks:
         if not callable(t):
             raise TypeError(f"parallel(*functions): a function is needed, got {type(t).__name__}: write lambda: f(…)")
+    if errors == "return":
+        thunks = [_returning(t) for t in thunks]
     if len(thunks) < 2:
         return [t() for t in thunks]
     import concurrent.futures
+    from _contextvars import copy_context
 
     with concurrent.futures.ThreadPoolExecutor(min(_THREADS, len(thunks))) as pool:
-        futures = [pool.submit(t) for t in thunks]
+        futures = [pool.submit(copy_context().run, t) for t in thunks]
+    failed = [e for f in futures if (e := f.exception())]
+    if failed:
+        raise next(filter(ToolError.may_have_effect, failed), failed[0])
     return [f.result() for f in futures]
+
+
+def _returning(thunk):
+    """Return a function that returns the errors of another one."""
+
+    def call():
+        try:
+            return thunk()
+        except Exception as e:
+            return e
+
+    return call
 
 
 def _unsendable(args):
@@ -230,14 +310,14 @@ def _part(part):
 def install(servers):
     """Make the package importable."""
     bridge = types.ModuleType("_sandpiper")
-    bridge.call = servers.call
-    for name in ("await_tools", "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt"):
+    bridge.call, bridge.absent = servers.call, absent
+    for name in ("await_tools", "in_thread", "why_missing", "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt"):
         setattr(bridge, name, getattr(servers, name))
     sys.modules["_sandpiper"] = bridge
     sys.meta_path.insert(0, _Finder(servers))
     sys.meta_path.insert(0, _Client(servers))
     sys.meta_path.append(_NoClient())
-    sys.meta_path.append(_NewTools)
+    sys.meta_path.append(_NewTools(servers))
     failure.leave_out(servers.folder)
 
 
@@ -258,15 +338,30 @@ class _Finder:
 
 
 class _NewTools:
-    """Finds the module of a tool whose server had not listed its tools when its package was imported."""
+    """Finds the module of a tool whose server had not listed its tools when its package was imported.
 
-    @staticmethod
-    def find_spec(fullname, path=None, target=None):
+    Otherwise it raises the reason why there is no such module. An import of names from a package ignores
+    errors that have the name of the missing module, so this one has that of its package.
+    """
+
+    def __init__(self, servers):
+        self._servers = servers
+
+    def find_spec(self, fullname, path=None, target=None):
         package, _, name = fullname.rpartition(".")
-        if package.rpartition(".")[0] != _PACKAGE or name.startswith("_"):
+        server = package.rpartition(".")[2]
+        if name.startswith("_") or package != _PACKAGE and package.rpartition(".")[0] != _PACKAGE:
             return None
-        sys.modules[_PACKAGE]._has_more(sys.modules[package])
-        return importlib.machinery.PathFinder.find_spec(fullname, path)
+        if package == _PACKAGE:
+            why = self._servers.why_missing(name)
+        else:
+            sys.modules[_PACKAGE]._has_more(sys.modules[package])
+            if found := importlib.machinery.PathFinder.find_spec(fullname, path):
+                return found
+            why = self._servers.why_missing(server, name)
+        if why:
+            raise ModuleNotFoundError(why, name=package)
+        return None
 
 
 class _Client:

@@ -10,8 +10,10 @@ from . import convert
 
 PACKAGES = frozenset(("matplotlib", "PIL", "seaborn", "plotly", "altair", "pandas", "geopandas", "polars", "pyarrow", "duckdb", "_duckdb", "numpy"))
 current = None  # the Screen of this process
+received = False  # a tool has answered with a part that is not JSON
 MAX_IMAGES = 8
 MAX_BYTES = 5 << 20
+_DEPTH, _MOST = 4, 1000  # of lists and dicts in which pictures are looked for
 _MAX_ROWS = 50
 _MAX_CELL = 60
 
@@ -42,7 +44,12 @@ class Screen:
             self.show(obj)
 
     def result(self, value, name):
-        """Show a result that is a picture or a table of a package, and return its description; else return value."""
+        """Show a result that is a picture or a table of a package, and return its description; else return value.
+
+        Pictures in lists and dicts are shown, too, with a word in their place.
+        """
+        if received or "PIL.Image" in sys.modules:
+            value = self._without_pictures(value)
         if not _is_package(value):
             return value
         from . import display
@@ -76,6 +83,36 @@ class Screen:
         self._send(data)
         self._figures.append(obj)
         _close(obj)
+        return True
+
+    def _without_pictures(self, value, depth=0):
+        kind = type(value)  # isinstance would ask a placeholder of a dry run for its type
+        if kind.__module__ == "servers" and kind.__name__ == "Content" or kind.__module__.partition(".")[0] == "PIL":
+            return "[picture]" if self._shows(value) else value
+        if kind.__module__ == "servers" and kind.__name__ == "Structured":
+            for part in value.parts:
+                self._without_pictures(part)
+        if kind not in (list, tuple, dict) or depth == _DEPTH or len(value) > _MOST:
+            return value
+        pairs = value.items() if kind is dict else enumerate(value)
+        new = {k: self._without_pictures(v, depth + 1) for k, v in pairs}
+        if all(v is value[k] for k, v in new.items()):
+            return value
+        return new if kind is dict else kind(new.values())
+
+    def _shows(self, obj):
+        """Report whether obj was shown or is a picture that is shown now, if it fits."""
+        if self.was_shown(obj):
+            return True
+        try:
+            if type(obj).__name__ != "Content":
+                return self.show_picture(obj)
+            if obj.kind != "image" or mime_type(obj.data or b"") is None:
+                return False
+            self._send(obj.data)
+        except ValueError:  # too large, or one too many
+            return False
+        self._figures.append(obj)
         return True
 
     def _picture(self, obj):
@@ -116,7 +153,7 @@ def _is_package(value):
     """Report whether value is of one of PACKAGES, or may contain figures of matplotlib."""
     kind = type(value)  # isinstance would ask a placeholder of a dry run for its type
     package = getattr(kind, "__module__", None)
-    if issubclass(kind, (list, tuple)):
+    if issubclass(kind, (list, tuple, dict)):
         return "matplotlib.figure" in sys.modules
     return isinstance(package, str) and package.partition(".")[0] in PACKAGES
 

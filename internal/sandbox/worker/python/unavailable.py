@@ -2,10 +2,12 @@
 
 A sandbox has no network and no program but Python. The kernel denies both. The
 wrappers here change only the message of the exception: its type, errno and file
-name stay, and successful calls are unaffected.
+name stay, and successful calls are unaffected. Shared memory without a file, which the
+filter of a worker without a cgroup denies, is replaced.
 """
 
 import errno
+import mmap
 import os
 
 NETWORK = "no network here: use a tool of a server (search_tools finds one)"
@@ -20,8 +22,9 @@ _MISSING = (errno.ENOENT, errno.EACCES, errno.EPERM)
 
 
 def install():
-    """Wrap the functions of module os that fail in a sandbox."""
+    """Wrap what fails in a sandbox of modules os and mmap."""
     _wrap_system()
+    mmap.mmap = _Map
 
 
 def wrap_socket(socket):
@@ -118,3 +121,28 @@ def _wrap_system():
         return run(command)
 
     os.system = system
+
+
+class _Map(mmap.mmap):
+    """Uses a file in /dev/shm where the kernel denies shared memory without one, or private memory to execute."""
+
+    def __new__(cls, fileno, length, flags=mmap.MAP_SHARED, prot=mmap.PROT_READ | mmap.PROT_WRITE, *args, **options):
+        try:
+            return super().__new__(cls, fileno, length, flags, prot, *args, **options)
+        except PermissionError:
+            if fileno != -1 or not flags & mmap.MAP_SHARED:
+                raise
+        if prot & mmap.PROT_EXEC:
+            return super().__new__(cls, -1, length, flags & ~mmap.MAP_SHARED | mmap.MAP_PRIVATE, prot, *args, **options)
+        name = f"/dev/shm/{os.urandom(16).hex()}"
+        fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.unlink(name)
+            os.truncate(fd, length)
+            return super().__new__(cls, fd, length, flags & ~mmap.MAP_ANONYMOUS, prot, *args, **options)
+        finally:
+            os.close(fd)
+
+
+_Map.__name__ = _Map.__qualname__ = "mmap"
+_Map.__module__ = "mmap"

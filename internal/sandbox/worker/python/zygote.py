@@ -32,6 +32,7 @@ _THREAD_STACK = 2 << 20  # RLIMIT_DATA counts whole stacks, which have 8 MiB whe
 _QUIET = 0.05  # seconds in which the first worker has the processors for itself
 _SPECIALIZED = 5  # after this many rehearsals, a worker copies no fewer pages
 _REQUEST, _HEADER, _RIGHTS = 256, 1 << 14, _socket.CMSG_SPACE(16 * 4)  # bytes of a request, of a header, and of their descriptors
+_PLACED = frozenset(("mount", "user"))  # what the keeper does for a worker that is apart
 _loads = json.JSONDecoder().decode
 _LOCKED_DOWN = b"\0\0\0\2S\0\0\0\0{}"  # frame S: the daemon may send code
 
@@ -41,28 +42,47 @@ def main():
     control = _socket.socket(fileno=_CONTROL)
     data, rights, _, _ = control.recvmsg(1 << 20, _RIGHTS)
     init, files = json.loads(data), _descriptors(rights)
-    off = frozenset(init["off"])
+    off, apart = frozenset(init["off"]), init["apart"]
     for path in init["unmount"]:  # the roots of the mounts, which no forked process may see
         kernel.call("umount2", path.encode() + b"\0", 2)
+    if apart and init["preload"]:  # later it could not
+        lockdown.mount_scratch(b"/tmp", preload.TMP_BYTES, off)
     _drop_to(init["uid"])
     kernel.set_thread_stack(_THREAD_STACK)
     first, second = (_program(init[k]) for k in ("filter_first", "filter_second"))
+    if apart:
+        first = _secret_program(files.pop())
     rehearsal = runtime.warm()
     rest = later.import_steps()
     if init["packages"]:
         preload.add_path(init["packages"])
+    if apart:
+        lockdown.confine(init["landlock"], init["programs"], off)
     lockdown.filter_(first, off)
+    if apart:
+        first[0][:] = bytes(len(first[0]))
     if init["preload"]:  # packages import the modules, too
         gc.enable()
         collections.deque(rest, 0)
-    if not preload.preload(init["preload"], lambda message: control.send(json.dumps(message).encode()), off):
+
+    def report(message):
+        control.send(json.dumps(message).encode())
+        if apart:
+            control.recv(1)  # until the daemon has looked for what the import before has left
+
+    if not preload.preload(init["preload"], report, off, not apart):
         return
     interpreter = runtime.prepare()
     gc.freeze()  # of the objects until here; a collection takes longer than a fork
     gc.enable()
     control.send(b'{"op":"ready"}')
-    worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], init["own_namespaces"], off, second)
-    _Forker(control, off, worker).serve(settle(rest, rehearsal, files))
+    worker = functools.partial(_worker, rehearsal, interpreter, init["tmp_bytes"], init["own_namespaces"], off, apart, second)
+    _Forker(control, off, apart, worker).serve(settle(rest, rehearsal, files))
+    while apart:  # its end would be that of its workers, in its pid namespace
+        try:
+            os.wait4(-1, 0)
+        except ChildProcessError:
+            return
 
 
 def settle(rest, rehearsal, files=()):
@@ -118,6 +138,15 @@ def _program(encoded):
     return kernel.buffer(data) if data else None
 
 
+def _secret_program(fd):
+    """Return the program in a pipe as a buffer of which there is no copy."""
+    data = bytearray(1 << 16)
+    size = os.readv(fd, (data,))
+    os.close(fd)
+    del data[size:]
+    return kernel.buffer_of(data)
+
+
 def _drop_to(uid):
     """As root, change to a uid that no tenant has, but keep capabilities."""
     if uid:
@@ -132,8 +161,8 @@ def _drop_to(uid):
 class _Forker:
     """Forks workers. Each fork shares all pages, so the next steps copy each page that they write to: they are few."""
 
-    def __init__(self, control, off, worker):
-        self.control, self.off, self.worker = control, off, worker
+    def __init__(self, control, off, apart, worker):
+        self.control, self.off, self.apart, self.worker = control, off, apart, worker
         self.home = kernel.call("pidfd_open", os.getpid(), 0)  # to return to our own pid namespace
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
@@ -159,9 +188,16 @@ class _Forker:
             return False
         request = _loads(data.decode())
         fds = _descriptors(rights)
-        pid = self.fork(fds, request["ahead"])
-        for fd in fds:
-            os.close(fd)
+        try:
+            pid = self.fork_apart(fds, request) if self.apart else self.fork(fds, request["ahead"])
+        except OSError as e:
+            if e.errno not in (11, 12, 28):  # EAGAIN, ENOMEM, ENOSPC: at another time there is room
+                raise
+            self.control.send(b'{"op":"refused","id":%d,"status":%d}' % (request["id"], e.errno))
+            return True
+        finally:
+            for fd in fds:
+                os.close(fd)
         pidfd = kernel.call("pidfd_open", pid, 0)
         self.children[pidfd] = (request["id"], pid)
         self.poll.register(pidfd, select.POLLIN)
@@ -181,6 +217,31 @@ class _Forker:
                 os._exit(70)
         return pid
 
+    def fork_apart(self, fds, request):
+        """Fork a worker in its own namespaces. A child enters them and forks it; it becomes ours when the child ends, since we are pid 1."""
+        r, w = os.pipe()
+        between = forking.fork()
+        if between == 0:
+            try:
+                pid = 0
+                kernel.call("unshare", kernel.uint64(self.apart), *map(kernel.uint64, request["key"]))
+                if (pid := forking.fork()) == 0:
+                    self.worker(fds, request["ahead"])
+            except OSError as e:
+                pid = -e.errno
+            finally:
+                if pid:
+                    os.write(w, pid.to_bytes(4, sys.byteorder, signed=True))
+                os._exit(70)
+        os.close(w)
+        data = os.read(r, 4)
+        os.close(r)
+        os.wait4(between, 0)
+        pid = int.from_bytes(data, sys.byteorder, signed=True)
+        if pid <= 0:
+            raise OSError(-pid, os.strerror(-pid))
+        return pid
+
     def reap(self, pidfd):
         id_, pid = self.children.pop(pidfd)
         _, status, usage = os.wait4(pid, 0)
@@ -195,7 +256,7 @@ def _descriptors(rights):
     return [fd for _, _, some in rights for fd in memoryview(some).cast("i")]
 
 
-def _worker(rehearsal, interpreter, tmp_bytes, own, off, second, fds, ahead):
+def _worker(rehearsal, interpreter, tmp_bytes, own, off, apart, second, fds, ahead):
     """Run one worker; fds are its channel, stdout, stderr and cgroups."""
     channel, out, err, *groups = fds
     os.dup2(err, 2)  # for the reason of a failure
@@ -207,14 +268,17 @@ def _worker(rehearsal, interpreter, tmp_bytes, own, off, second, fds, ahead):
         os.dup2(out, 1)
         os.dup2(channel, _CHANNEL, inheritable=False)  # it is a higher one: 3 is the zygote's socket
         kernel.call("close_range", _CHANNEL + 1, 0x7FFFFFFF, 0)
-        lockdown.prepare(off, tmp_bytes, own)
+        if apart:  # the keeper does the rest
+            os.setsid()
+        else:
+            lockdown.prepare(off, tmp_bytes, own)
         if ahead:
             rehearsal.run()
         sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM, 0, _CHANNEL)
         header, rights, _, _ = sock.recvmsg(_HEADER, _RIGHTS)
         if not header:
             os._exit(0)  # the daemon closed the channel
-        lockdown.bind(_loads(header.decode()), _descriptors(rights), off)
+        lockdown.bind(_loads(header.decode()), _descriptors(rights), off | _PLACED if apart else off)
         lockdown.filter_(second, off)
         lockdown.probe(off)
         sock.sendall(_LOCKED_DOWN)

@@ -120,3 +120,10 @@ func (l *lexicon) add(from string, to related) {
 	}
 	l.related[from] = append(l.related[from], to)
 }
+
+// IsVerb reports whether a word, in lower case, names an action of a tool and not its object: get,
+// list, create, or a stop word.
+func IsVerb(word string) bool {
+	l := loadLexicon()
+	return l.actions[stem(word)] != 0 || l.stop[word] || l.generic[word]
+}

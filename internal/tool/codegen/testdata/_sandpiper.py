@@ -5,9 +5,28 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
+class _Absent:
+    def __repr__(self) -> str:
+        return "..."
+
+
+absent: Any = _Absent()
+
+
 def call(server: str, tool: str, required: dict[str, Any], optional: dict[str, Any]) -> T:  # type: ignore[type-var]
-    args = required | {name: value for name, value in optional.items() if value is not None}
+    args = {name: value for name, value in required.items() if value is not absent}
+    args |= {name: value for name, value in optional.items() if value is not None}
     return {"server": server, "tool": tool, "args": args}  # type: ignore[return-value]
+
+
+async def in_thread(function: Any, *args: Any, **kwargs: Any) -> Any:
+    import asyncio
+
+    return await asyncio.to_thread(function, *args, **kwargs)
+
+
+def why_missing(server: str, name: str = "") -> str:
+    return ""
 
 
 def await_tools(server: str) -> None:

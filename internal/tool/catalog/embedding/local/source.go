@@ -28,8 +28,13 @@ type Source struct {
 	Progress func(done, total int64)
 }
 
-// maxArchive is the limit of a wheel and of a zip file in it, in bytes.
-const maxArchive = 512 << 20
+// maxArchive is the limit of a wheel and of a zip file in it, in bytes. The files of an archive
+// may be maxRatio times as large as it, and maxSmall more; weights hardly compress.
+const (
+	maxArchive = 512 << 20
+	maxRatio   = 8
+	maxSmall   = 16 << 20
+)
 
 // open returns the files of a model. The caller closes them.
 func (s Store) open(ctx context.Context, from Source) (files fs.FS, closeFiles func(), err error) {
@@ -43,7 +48,7 @@ func (s Store) open(ctx context.Context, from Source) (files fs.FS, closeFiles f
 		return nil, nil, err
 	}
 	if f == nil {
-		files, err = find(os.DirFS(from.From))
+		files, err = find(regularFS{os.DirFS(from.From)})
 		return files, func() {}, err
 	}
 	closeFiles = func() { f.Close() }
@@ -65,22 +70,37 @@ func (s Store) archive(ctx context.Context, from Source) (*os.File, error) {
 		}
 		return s.download(ctx, u, from.Progress)
 	}
+	const hint = "name a directory, a wheel, or a URL with https://"
+	info, err := os.Stat(from.From) // opening a pipe would block
+	switch {
+	case err != nil:
+		return nil, fault.Wrap(fault.Invalid, err, "%s cannot be opened", from.From).WithHint(hint)
+	case info.IsDir() && from.SHA256 != "":
+		return nil, fault.New(fault.Invalid, "a directory has no checksum").WithHint("omit --sha256, or name a file")
+	case info.IsDir():
+		return nil, nil
+	case !info.Mode().IsRegular():
+		return nil, fault.New(fault.Invalid, "%s is no file and no directory", from.From).WithHint(hint)
+	}
 	f, err := os.Open(from.From)
 	if err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "%s cannot be opened", from.From).WithHint("name a directory, a wheel, or a URL with https://")
+		return nil, fault.Wrap(fault.Invalid, err, "%s cannot be opened", from.From).WithHint(hint)
 	}
-	info, err := f.Stat()
-	if err == nil && info.Mode().IsRegular() {
-		return f, nil
+	return f, nil
+}
+
+// regularFS opens only regular files and directories: opening a pipe would block.
+type regularFS struct{ fs.FS }
+
+func (r regularFS) Open(name string) (fs.File, error) {
+	info, err := fs.Stat(r.FS, name)
+	if err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: errors.New("it is not a regular file")}
 	}
-	f.Close()
-	switch {
-	case err != nil || !info.IsDir():
-		return nil, fault.Wrap(fault.Invalid, err, "%s is no file and no directory", from.From).WithHint("name a directory, a wheel, or a URL with https://")
-	case from.SHA256 != "":
-		return nil, fault.New(fault.Invalid, "a directory has no checksum").WithHint("omit --sha256, or name a file")
+	if err != nil {
+		return nil, err
 	}
-	return nil, nil
+	return r.FS.Open(name)
 }
 
 // download stores the file of a URL under a temporary name. The caller closes it.
@@ -152,9 +172,22 @@ func unzip(f *os.File, checksum string) (fs.FS, error) {
 				WithHint("the file is damaged, or is another version: compare with the publisher")
 		}
 	}
-	files, err := zip.NewReader(f, size)
+	return readZip(f, size)
+}
+
+// readZip returns the files of an archive, unless they declare to be too large for it.
+func readZip(r io.ReaderAt, size int64) (fs.FS, error) {
+	files, err := zip.NewReader(r, size)
 	if err != nil {
 		return nil, unzipError(err)
+	}
+	left := uint64(maxRatio*size + maxSmall)
+	for _, f := range files.File {
+		if f.UncompressedSize64 > left {
+			return nil, fault.New(fault.Invalid, "the file of the model has %d bytes, but %.100q in it unpacks to %d, which no model does", size, f.Name, f.UncompressedSize64).
+				WithHint("download it again from its publisher")
+		}
+		left -= f.UncompressedSize64
 	}
 	return files, nil
 }
@@ -218,9 +251,5 @@ func openNested(files fs.FS, name string) (fs.FS, error) {
 	if len(data) > maxArchive {
 		return nil, fault.New(fault.Invalid, "%s in the file of the model is too large: at most %d MB are allowed", name, maxArchive>>20).WithHint("use a smaller model, such as all-MiniLM-L6-v2")
 	}
-	nested, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		return nil, unzipError(err)
-	}
-	return nested, nil
+	return readZip(bytes.NewReader(data), int64(len(data)))
 }

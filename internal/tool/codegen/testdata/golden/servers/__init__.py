@@ -29,6 +29,14 @@ class _Package(_Module):
     _parts: frozenset[str] = frozenset()
     _files: dict[str, str] = {}  # handwritten functions in files of other names
 
+    def __init_subclass__(cls) -> None:
+        """Raise the reason if the server of a package without tools could not list them."""
+        server = cls.__module__.partition(".")[2]
+        if server and not cls._tools and cls.__base__ is _Package:
+            import _sandpiper
+
+            _sandpiper.await_tools(server)
+
     def __getattr__(self, name: str) -> _Any:
         if name == "__all__":
             return sorted(_tools_of(self))
@@ -41,8 +49,7 @@ class _Package(_Module):
             return self.__dict__[name]
         if not name.startswith("_") and _has_more(self):
             return getattr(self, name)
-        text = f"{self.__name__} has no tool {name!r}; dir({self.__name__}) lists its tools"
-        raise AttributeError(text, name=name, obj=self)
+        raise AttributeError(_why_missing(self, name), name=name, obj=self)
 
     def __setattr__(self, name: str, value: object) -> None:
         # An import sets this attribute to the tool's module; store its function instead.
@@ -52,6 +59,14 @@ class _Package(_Module):
 
     def __dir__(self) -> list[str]:
         return sorted(_tools_of(self) | self._parts)
+
+
+def _why_missing(package: _Module, name: str) -> str:
+    """Return why a package has no function of that name: a tool may be quarantined."""
+    import _sandpiper
+
+    why = "" if name.startswith("_") else _sandpiper.why_missing(package.__name__.partition(".")[2], name)
+    return why or f"{package.__name__} has no tool {name!r}; dir({package.__name__}) lists its tools"
 
 
 def _tools_of(package: _Any) -> _Any:
@@ -111,13 +126,15 @@ class _AsyncModule(_Module):
 def _as_coroutine_function(function: _Callable[..., _Any]) -> _Callable[..., _Coroutine[_Any, _Any, _Any]]:
     import asyncio
 
+    import _sandpiper
+
     @_functools.wraps(function)
     async def wrapper(*args: _Any, **kwargs: _Any) -> _Any:
         loop: _Any = asyncio.get_running_loop()
         if getattr(loop, "_default_executor", loop) is None:
             # The default executor limits threads by the number of processors, but these threads only wait.
             loop.set_default_executor(_Threads(_THREADS))
-        return await asyncio.to_thread(function, *args, **kwargs)
+        return await _sandpiper.in_thread(function, *args, **kwargs)
 
     return wrapper
 

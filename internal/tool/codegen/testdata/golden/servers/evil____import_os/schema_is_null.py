@@ -2,7 +2,7 @@ import _sandpiper
 from typing import Any
 
 
-def schema_is_null() -> Any:
+def schema_is_null(**more: Any) -> Any:
     """The tool "schema is null". Its server provides no description.
 
     Returns:
@@ -11,4 +11,4 @@ def schema_is_null() -> Any:
     Example:
         schema_is_null()
     """
-    return _sandpiper.call("evil\"\"\"\nimport os", "schema is null", {}, {})
+    return _sandpiper.call("evil\"\"\"\nimport os", "schema is null", {**more}, {})

@@ -2,7 +2,7 @@ import _sandpiper
 from typing import Any
 
 
-def abroad(a: Any = None, b: Any = None, c: Any = None) -> Any:
+def abroad(a: Any = _sandpiper.absent, b: Any = _sandpiper.absent, c: Any = _sandpiper.absent) -> Any:
     """Refers to elsewhere.
 
     Returns:
@@ -11,4 +11,4 @@ def abroad(a: Any = None, b: Any = None, c: Any = None) -> Any:
     Example:
         abroad()
     """
-    return _sandpiper.call("file store", "abroad", {}, {"a": a, "b": b, "c": c})
+    return _sandpiper.call("file store", "abroad", {"a": a, "b": b, "c": c}, {})

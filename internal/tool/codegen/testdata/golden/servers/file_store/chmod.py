@@ -2,7 +2,11 @@ import _sandpiper
 from typing import Any, Literal
 
 
-def chmod(mode: Literal[420, 493, -1], deep: bool | str | None = None, old: str | None = None) -> Any:
+def chmod(
+    mode: Literal[420, 493, -1],
+    deep: bool | str | None = None,
+    old: str | None = _sandpiper.absent,
+) -> Any:
     """Sets a mode.
 
     Args:
@@ -14,4 +18,4 @@ def chmod(mode: Literal[420, 493, -1], deep: bool | str | None = None, old: str 
     Example:
         chmod(mode=420)
     """
-    return _sandpiper.call("file store", "chmod", {"mode": mode}, {"deep": deep, "old": old})
+    return _sandpiper.call("file store", "chmod", {"mode": mode, "old": old}, {"deep": deep})

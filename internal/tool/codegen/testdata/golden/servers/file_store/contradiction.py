@@ -7,8 +7,8 @@ def contradiction(
     missing: Any,
     b: Literal["x"] | None = None,
     c: str | None = None,
-    d: Any = None,
-    e: Any = None,
+    d: Any = _sandpiper.absent,
+    e: Any = _sandpiper.absent,
 ) -> Any:
     """Cannot be satisfied.
 
@@ -25,6 +25,6 @@ def contradiction(
     return _sandpiper.call(
         "file store",
         "contradiction",
-        {"a": a, "missing": missing},
-        {"b": b, "c": c, "d": d, "e": e},
+        {"a": a, "missing": missing, "d": d, "e": e},
+        {"b": b, "c": c},
     )

@@ -28,6 +28,6 @@ def defaults(
     return _sandpiper.call(
         "file store",
         "defaults",
-        {},
-        {"a": a, "b": b, "c": c, "d": d, "e": e, "f": f, "g": g, "h": h, "i": i, "j": j},
+        {"j": j},
+        {"a": a, "b": b, "c": c, "d": d, "e": e, "f": f, "g": g, "h": h, "i": i},
     )

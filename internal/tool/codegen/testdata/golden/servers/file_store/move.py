@@ -2,7 +2,7 @@ import _sandpiper
 from typing import Any, Literal
 
 
-def move(pairs: list[tuple[str, str]], mode: Literal["keep", "replace"] | None = None) -> Any:
+def move(pairs: list[tuple[str, str]], mode: Literal["keep", "replace"] | None = _sandpiper.absent) -> Any:
     """Moves files.
 
     Returns:
@@ -11,4 +11,4 @@ def move(pairs: list[tuple[str, str]], mode: Literal["keep", "replace"] | None =
     Example:
         move(pairs=[["pairs", "pairs"]])
     """
-    return _sandpiper.call("file store", "move", {"pairs": pairs}, {"mode": mode})
+    return _sandpiper.call("file store", "move", {"pairs": pairs, "mode": mode}, {})

@@ -2,7 +2,7 @@ import _sandpiper
 from typing import Any
 
 
-def ref_into_itself() -> Any:
+def ref_into_itself(**more: Any) -> Any:
     """Refers to itself.
 
     Returns:
@@ -11,4 +11,4 @@ def ref_into_itself() -> Any:
     Example:
         ref_into_itself()
     """
-    return _sandpiper.call("file store", "ref_into_itself", {}, {})
+    return _sandpiper.call("file store", "ref_into_itself", {**more}, {})

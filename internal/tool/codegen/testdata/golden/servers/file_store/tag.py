@@ -6,7 +6,7 @@ def tag(
     tags: dict[str, str],
     scores: dict[str, float] | None = None,
     raw: dict[str, Any] | None = None,
-    free: Any = None,
+    free: Any = _sandpiper.absent,
 ) -> Any:
     """Tags a file.
 
@@ -16,4 +16,4 @@ def tag(
     Example:
         tag(tags={})
     """
-    return _sandpiper.call("file store", "tag", {"tags": tags}, {"scores": scores, "raw": raw, "free": free})
+    return _sandpiper.call("file store", "tag", {"tags": tags, "free": free}, {"scores": scores, "raw": raw})

@@ -16,6 +16,6 @@ def upload(
         Any: the server does not declare a type.
 
     Example:
-        upload()
+        upload(kind="text", text="text")
     """
     return _sandpiper.call("file store", "upload", {}, {"kind": kind, "text": text, "data": data})

@@ -2,7 +2,7 @@ import _sandpiper
 from typing import Any as _Any
 
 
-def Any(what: _Any = None) -> _Any:
+def Any(what: _Any = _sandpiper.absent) -> _Any:
     """Finds any one.
 
     Returns:
@@ -11,4 +11,4 @@ def Any(what: _Any = None) -> _Any:
     Example:
         Any()
     """
-    return _sandpiper.call("tracker", "Any", {}, {"what": what})
+    return _sandpiper.call("tracker", "Any", {"what": what}, {})

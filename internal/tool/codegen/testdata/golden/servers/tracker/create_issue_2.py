@@ -6,7 +6,7 @@ def create_issue_2(
     title: str,
     body: str | None = None,
     assignees: list[str] | None = None,
-    milestone: int | None = None,
+    milestone: int | None = _sandpiper.absent,
 ) -> Any:
     """Creates an issue.
 
@@ -22,6 +22,6 @@ def create_issue_2(
     return _sandpiper.call(
         "tracker",
         "create-issue",
-        {"title": title},
-        {"body": body, "assignees": assignees, "milestone": milestone},
+        {"title": title, "milestone": milestone},
+        {"body": body, "assignees": assignees},
     )

@@ -2,7 +2,7 @@ import _sandpiper
 from typing import Any
 
 
-def get() -> Any:
+def get(**more: Any) -> Any:
     """Has no schema to speak of.
 
     Returns:
@@ -11,4 +11,4 @@ def get() -> Any:
     Example:
         get()
     """
-    return _sandpiper.call("tracker", "get", {}, {})
+    return _sandpiper.call("tracker", "get", {**more}, {})

@@ -1,0 +1,12 @@
+//go:build !linux
+
+package main
+
+import (
+	"errors"
+	"os"
+)
+
+func createUnnamed(string) (*os.File, func(string) error, error) {
+	return nil, nil, errors.ErrUnsupported
+}

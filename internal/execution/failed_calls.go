@@ -1,0 +1,63 @@
+package execution
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+)
+
+// failedCalls are the last errors of tools that the code of an execution received.
+type failedCalls struct {
+	mu  sync.Mutex
+	all []failedCall
+}
+
+type failedCall struct {
+	ref     tool.Ref
+	message string
+}
+
+// Limits of failedCalls.
+const (
+	maxFailedCalls = 64
+	maxCompared    = 200 // bytes of a message
+)
+
+// add adds the error of a call, if it is one of a tool.
+func (c *failedCalls) add(err error) {
+	f, ok := errors.AsType[*tool.Failure](err)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all = append(c.all, failedCall{f.Ref, start(f.Message)}); len(c.all) > maxFailedCalls {
+		c.all = c.all[1:]
+	}
+}
+
+// nameSource names the tool as the source of the result's error if that is the error of a tool. Code can
+// raise any ToolError itself: only one that a call had counts.
+func (c *failedCalls) nameSource(r *reply.Result) {
+	if r.Source != reply.FromCode || r.ErrorType != "ToolError" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range slices.Backward(c.all) {
+		if f.message == start(r.Error) {
+			r.Source = reply.FromTool(f.ref)
+			return
+		}
+	}
+}
+
+// start returns the beginning of a message, without what differs between the call and the result.
+func start(message string) string {
+	message = strings.Join(strings.Fields(message), " ")
+	return message[:min(len(message), maxCompared)]
+}

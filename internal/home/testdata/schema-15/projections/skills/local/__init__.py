@@ -1,0 +1,1 @@
+"""Saved skills. Each is a module: from skills import NAME."""

@@ -1,0 +1,2 @@
+def greet(name):
+    return 'hello 2, ' + name
