@@ -18,12 +18,14 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -120,12 +122,24 @@ func (c *Catalog) modified() time.Time {
 // read loads the listings from disk. The caller holds mu.
 func (c *Catalog) read() {
 	c.seen, c.checked = c.modified(), time.Now()
-	for _, s := range c.cfg.Servers {
-		l, err := load(c.path(s))
-		if err != nil {
-			c.cfg.Log.Warn("cannot read the stored definitions of a server; it will be listed again", "server", s.Name, "error", err)
-		}
-		c.listings[s.Name] = l
+	all := make([]*listing, len(c.cfg.Servers))
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for i, s := range c.cfg.Servers {
+		g.Go(func() error {
+			l, err := load(c.path(s))
+			if err != nil {
+				c.cfg.Log.Warn("cannot read the stored definitions of a server; it will be listed again", "server", s.Name, "error", err)
+			}
+			if all[i] = l; l != nil && s.Category == "" {
+				l.inferCategory(s.Name)
+			}
+			return nil
+		})
+	}
+	g.Wait()
+	for i, s := range c.cfg.Servers {
+		c.listings[s.Name] = all[i]
 	}
 	c.publish()
 }

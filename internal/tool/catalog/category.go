@@ -27,13 +27,20 @@ var categories = []struct{ name, words string }{
 // general is the category of a server without keywords.
 const general = "general"
 
-// inferCategory infers the category of a server from its texts: its name has most weight, then
+// inferCategory infers the category of a server from its texts, once: its name has most weight, then
 // the names of its tools, then descriptions.
-func inferCategory(name string, l *listing) string {
-	score := map[string]float64{}
+func (l *listing) inferCategory(name string) string {
+	l.inferred.Do(func() { l.category = categoryOf(name, l) })
+	return l.category
+}
+
+func categoryOf(name string, l *listing) string {
+	score := newScores()
 	count := func(text string, weight float64) {
 		for _, w := range words(text) {
-			score[w] += weight
+			if known, ok := score[w]; ok {
+				score[w] = known + weight
+			}
 		}
 	}
 	count(name, 20)
@@ -56,19 +63,36 @@ func inferCategory(name string, l *listing) string {
 	return best
 }
 
+// newScores returns zero for each keyword.
+func newScores() map[string]float64 {
+	score := map[string]float64{}
+	for _, c := range categories {
+		for _, w := range strings.Fields(c.words) {
+			score[w] = 0
+		}
+	}
+	return score
+}
+
 // words splits text at characters that are not letters and at capitals.
-func words(text string) []string {
-	var b strings.Builder
-	lower := false
-	for _, r := range text {
-		if unicode.IsUpper(r) && lower {
-			b.WriteByte(' ')
+func words(text string) (all []string) {
+	start, lower := -1, false // of the current word
+	end := func(at int) {
+		if start >= 0 {
+			all = append(all, strings.ToLower(text[start:at]))
+		}
+		start = -1
+	}
+	for i, r := range text {
+		letter := unicode.IsLetter(r)
+		if !letter || lower && unicode.IsUpper(r) {
+			end(i)
+		}
+		if letter && start < 0 {
+			start = i
 		}
 		lower = unicode.IsLower(r)
-		if !unicode.IsLetter(r) {
-			r = ' '
-		}
-		b.WriteRune(unicode.ToLower(r))
 	}
-	return strings.Fields(b.String())
+	end(len(text))
+	return all
 }

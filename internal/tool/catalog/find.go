@@ -2,7 +2,10 @@ package catalog
 
 import (
 	"context"
+	"runtime"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
@@ -12,10 +15,18 @@ import (
 // index builds the search index; the first search waits for it.
 func (s *Snapshot) index() *search.Index {
 	docs := make([]search.Doc, len(s.Tools))
-	for i, t := range s.Tools {
-		docs[i] = s.Doc(t)
-		docs[i].Params = codegen.ArgumentNames(t.Input)
+	var g errgroup.Group
+	n := max(len(docs)/runtime.GOMAXPROCS(0), 100)
+	for start := 0; start < len(docs); start += n {
+		g.Go(func() error {
+			for i := start; i < min(start+n, len(docs)); i++ {
+				docs[i] = s.Doc(s.Tools[i])
+				docs[i].Params = codegen.ArgumentNames(s.Tools[i].Input)
+			}
+			return nil
+		})
 	}
+	g.Wait()
 	return search.New(docs)
 }
 

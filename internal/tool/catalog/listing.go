@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -33,6 +34,9 @@ type listing struct {
 
 	Held     *texts `json:"held_texts,omitempty"` // new texts of a server that is reviewed; nil if they are accepted
 	Accepted bool   `json:"accepted,omitempty"`   // everything of a reviewed server was accepted once
+
+	inferred sync.Once
+	category string // see inferCategory
 }
 
 // texts are the texts of a server for models, except its tools.

@@ -87,9 +87,15 @@ func Topics(s *Snapshot) []string { return s.topics() }
 type names struct{ python, wire map[string]string }
 
 func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
-	s := &Snapshot{byRef: map[tool.Ref]int{}, servers: map[string]int{}, described: map[string]string{}}
-	for _, c := range cfg.Servers {
-		s.add(c, listings[c.Name])
+	all := 0
+	for _, l := range listings {
+		if l != nil {
+			all += len(l.Tools)
+		}
+	}
+	s := &Snapshot{Tools: make([]Tool, 0, all), byRef: make(map[tool.Ref]int, all), servers: map[string]int{}, described: map[string]string{}}
+	for _, c := range slices.SortedFunc(slices.Values(cfg.Servers), func(a, b Configured) int { return strings.Compare(a.Name, b.Name) }) {
+		s.add(c, listings[c.Name]) // sorted, so that its tools, which are large, are rarely moved
 	}
 	for _, c := range cfg.Static {
 		s.addStatic(c)
@@ -184,7 +190,7 @@ func (s *Snapshot) add(c Configured, l *listing) {
 		v.Resources, v.Prompts = false, false
 	}
 	if v.Category == "" {
-		v.Category = inferCategory(c.Name, l)
+		v.Category = l.inferCategory(c.Name)
 	}
 	for _, k := range l.Tools {
 		if k.Quarantined != nil {

@@ -19,10 +19,19 @@ type toolNames struct {
 // and do not name their server, such as contacts of list_contacts. Each server in turn adds its
 // most frequent word, so that the first words are of many servers.
 func topicsOf(servers []toolNames) (all []string) {
+	known := map[string]bool{} // few words are in many names
+	isVerb := func(word string) bool {
+		is, ok := known[word]
+		if !ok {
+			is = search.IsVerb(word)
+			known[word] = is
+		}
+		return is
+	}
 	byServer := make([][]string, len(servers))
 	longest := 0
 	for i, s := range servers {
-		byServer[i] = s.topics()
+		byServer[i] = s.topics(isVerb)
 		longest = max(longest, len(byServer[i]))
 	}
 	seen := map[string]bool{}
@@ -38,14 +47,14 @@ func topicsOf(servers []toolNames) (all []string) {
 }
 
 // topics returns the topics of one server, the most frequent first.
-func (n toolNames) topics() []string {
+func (n toolNames) topics(isVerb func(string) bool) []string {
 	own := map[string]bool{}
 	for _, w := range words(n.server) {
 		own[singular(w)] = true
 	}
 	count, form := map[string]int{}, map[string]string{}
 	for _, name := range n.tools {
-		for _, w := range objects(name, own) {
+		for _, w := range objects(name, own, isVerb) {
 			key := singular(w)
 			count[key]++
 			form[key] = max(form[key], w) // the plural
@@ -62,12 +71,12 @@ func (n toolNames) topics() []string {
 
 // objects returns the words of a tool's name except those of its server and verbs: known ones, and
 // the first of several words unless the last is a known verb, as in invoice_delete.
-func objects(name string, own map[string]bool) []string {
+func objects(name string, own map[string]bool, isVerb func(string) bool) []string {
 	all := slices.DeleteFunc(words(name), func(w string) bool { return own[singular(w)] })
-	if n := len(all); n > 1 && !search.IsVerb(all[n-1]) {
+	if n := len(all); n > 1 && !isVerb(all[n-1]) {
 		all = all[1:]
 	}
-	return slices.DeleteFunc(all, func(w string) bool { return len(w) < 3 || search.IsVerb(w) })
+	return slices.DeleteFunc(all, func(w string) bool { return len(w) < 3 || isVerb(w) })
 }
 
 // singular removes the s of a plural.

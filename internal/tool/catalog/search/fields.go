@@ -41,25 +41,70 @@ type builder struct {
 	bags   []bag
 	length [][fields]float64 // by doc
 	mean   [fields]float64
-	at     map[int32]int // index of each term in the current bag
+	short  []shortTexts   // by doc
+	uses   map[string]int // how many times each word is in the descriptions of tools and servers
+
+	open bag     // the bag that put adds to
+	at   []int32 // by term: its position in open, from 1; 0 means that it is not there
 
 	weights [fields]float64
 }
 
+// shortTexts are the words of a doc that are read again once the words of all docs are known.
+type shortTexts struct{ name, server, first []word }
+
 func newBuilder(docs []Doc, d *dictionary) *builder {
 	*d = dictionary{word: map[string]int32{}, term: map[string]int32{}}
-	b := &builder{dict: d, known: loadLexicon(), bags: make([]bag, len(docs)), length: make([][fields]float64, len(docs)), at: map[int32]int{}}
-	for i, doc := range docs {
-		clear(b.at)
-		for f, text := range texts(doc) {
-			b.count(i, f, text)
+	b := &builder{dict: d, known: loadLexicon(), bags: make([]bag, len(docs)), length: make([][fields]float64, len(docs)), short: make([]shortTexts, len(docs)), uses: map[string]int{}}
+	i := 0
+	for ws := range split(docs) {
+		for f := range ws.in {
+			b.count(i, f, ws.in[f])
 			b.mean[f] += b.length[i][f] / float64(len(docs))
 		}
+		for _, described := range [...][]word{ws.in[firstField], ws.in[restField], ws.server} {
+			for _, w := range described {
+				b.uses[w.text]++
+			}
+		}
+		b.bags[i] = b.closed()
+		b.short[i] = shortTexts{ws.in[nameField], ws.in[serverField], ws.in[firstField]}
+		i++
 	}
 	for f := range b.mean {
 		b.mean[f] = max(b.mean[f], .1)
 	}
 	return b
+}
+
+// docWords are the words of the texts of one doc.
+type docWords struct {
+	in     [fields][]word
+	server []word // the server's description, which is a part of the field aboutField
+}
+
+// split returns the words of each doc in turn. It splits texts while the caller counts words.
+func split(docs []Doc) <-chan docWords {
+	all := make(chan docWords, 256)
+	go func() {
+		defer close(all)
+		var before [fields]string
+		var ws docWords
+		for _, d := range docs {
+			now := texts(d)
+			for f, text := range now {
+				if text == before[f] { // as of the server of the doc before
+					continue
+				}
+				if ws.in[f] = words(truncate(text, maxField)); f == aboutField {
+					ws.server = words(truncate(d.ServerDescription, maxField))
+				}
+			}
+			before = now
+			all <- ws
+		}
+	}()
+	return all
 }
 
 // maxField is the maximum length in bytes of the text of a field that is ranked.
@@ -95,56 +140,73 @@ func firstSentence(text string) (first, rest string) {
 	return text, ""
 }
 
-func (b *builder) count(doc, field int, text string) {
+func (b *builder) count(doc, field int, ws []word) {
 	before := ""
-	for _, w := range words(truncate(text, maxField)) {
+	for _, w := range ws {
 		n := 1.0
 		if b.known.stop[w.text] {
 			n = stopCount
 		}
 		b.length[doc][field] += n
-		b.put(doc, field, w.text, n)
+		b.put(field, w.text, n)
 		if field <= serverField && before != "" && len(before)+len(w.text) <= 24 {
-			b.put(doc, field, before+w.text, joinCount)
+			b.put(field, before+w.text, joinCount)
 		}
 		before = w.text
 	}
 }
 
-func (b *builder) put(doc, field int, word string, n float64) {
-	t := b.dict.put(word)
-	i, ok := b.at[t]
-	if !ok {
-		i = len(b.bags[doc])
-		b.at[t] = i
-		b.bags[doc] = append(b.bags[doc], count{term: t})
+// put adds a word to the open bag.
+func (b *builder) put(field int, word string, n float64) {
+	b.putTerm(b.dict.put(word), field, float32(n))
+}
+
+func (b *builder) putTerm(t int32, field int, n float32) {
+	for int(t) >= len(b.at) {
+		b.at = append(b.at, 0)
 	}
-	b.bags[doc][i].in[field] += float32(n)
+	if b.at[t] == 0 {
+		b.open = append(b.open, count{term: t})
+		b.at[t] = int32(len(b.open))
+	}
+	b.open[b.at[t]-1].in[field] += n
+}
+
+// closed returns the open bag, and opens an empty one.
+func (b *builder) closed() bag {
+	for _, c := range b.open {
+		b.at[c.term] = 0
+	}
+	done := slices.Clone(b.open)
+	b.open = b.open[:0]
+	return done
 }
 
 // addCompounds splits rare words of names, such as airqualityforecast, into words
 // that descriptions use, and counts those as well.
-func (b *builder) addCompounds(docs []Doc) {
-	uses := map[string]int{}
-	for _, d := range docs {
-		for _, w := range words(truncate(d.Description, maxField) + "\n" + truncate(d.ServerDescription, maxField)) {
-			uses[w.text]++
-		}
-	}
-	for i, d := range docs {
-		clear(b.at)
-		for j, c := range b.bags[i] {
-			b.at[c.term] = j
-		}
-		for f, text := range [...]string{nameField: d.Name, serverField: d.Server} {
-			for _, w := range leafWords(words(truncate(text, maxField))) {
-				if len(w) >= 7 && len(w) <= 32 && uses[w] <= 20 {
-					for _, part := range split(w, uses) {
-						b.put(i, f, part, compoundCount)
-					}
+func (b *builder) addCompounds() {
+	for i, short := range b.short {
+		var parts [2][]string
+		for f, ws := range [...][]word{nameField: short.name, serverField: short.server} {
+			for _, w := range leafWords(ws) {
+				if len(w) >= 7 && len(w) <= 32 && b.uses[w] <= 20 {
+					parts[f] = append(parts[f], splitCompound(w, b.uses)...)
 				}
 			}
 		}
+		if parts[nameField] == nil && parts[serverField] == nil {
+			continue
+		}
+		for j, c := range b.bags[i] {
+			b.at[c.term] = int32(j + 1)
+		}
+		b.open = append(b.open, b.bags[i]...)
+		for f := range parts {
+			for _, part := range parts[f] {
+				b.put(f, part, compoundCount)
+			}
+		}
+		b.bags[i] = b.closed()
 	}
 }
 
@@ -158,9 +220,9 @@ func leafWords(ws []word) (texts []string) {
 	return texts
 }
 
-// split splits a word into two or three frequently used words: as few as possible,
+// splitCompound splits a word into two or three frequently used words: as few as possible,
 // with the longest shortest part. It returns nil if that is impossible.
-func split(w string, uses map[string]int) (parts []string) {
+func splitCompound(w string, uses map[string]int) (parts []string) {
 	const minPart = 3
 	known := func(p string) bool { return len(p) >= minPart && uses[p] >= 3 }
 	least := 0

@@ -54,8 +54,8 @@ func (b *builder) ranking(docs []Doc) ranking {
 	}
 	r.serverCount = len(ids)
 	r.servers = b.serverPostings(r.server, len(ids))
-	for i, d := range docs {
-		r.features[i] = b.docFeatures(d, r.docs.idf)
+	for i := range docs {
+		r.features[i] = b.docFeatures(b.short[i], r.docs.idf)
 	}
 	return r
 }
@@ -133,8 +133,7 @@ func (b *builder) serverPostings(server []int32, servers int) postings {
 }
 
 // serverBag returns the weights of the terms in the first field.
-func (b *builder) serverBag(docs []int, tools float64) (total bag, length float64) {
-	clear(b.at)
+func (b *builder) serverBag(docs []int, tools float64) (_ bag, length float64) {
 	for _, d := range docs {
 		for _, c := range b.bags[d] {
 			w := (1.5*float64(c.in[serverField])+float64(c.in[aboutField]))/tools +
@@ -142,25 +141,18 @@ func (b *builder) serverBag(docs []int, tools float64) (total bag, length float6
 			if w == 0 {
 				continue
 			}
-			i, ok := b.at[c.term]
-			if !ok {
-				i = len(total)
-				b.at[c.term] = i
-				total = append(total, count{term: c.term})
-			}
-			total[i].in[0] += float32(w)
+			b.putTerm(c.term, 0, float32(w))
 			length += w
 		}
 	}
-	return total, length
+	return b.closed(), length
 }
 
 // maxOpening is the maximum number of terms in docFeatures.opening.
 const maxOpening = 60
 
-func (b *builder) docFeatures(d Doc, idf []float32) (c docFeatures) {
-	name := truncate(d.Name, maxField)
-	for _, w := range leafWords(words(name)) {
+func (b *builder) docFeatures(short shortTexts, idf []float32) (c docFeatures) {
+	for _, w := range leafWords(short.name) {
 		t := b.dict.word[w]
 		c.action |= b.known.actions[b.dict.stems[t]]
 		if !b.known.generic[w] && !slices.Contains(c.name, t) {
@@ -168,9 +160,8 @@ func (b *builder) docFeatures(d Doc, idf []float32) (c docFeatures) {
 			c.weight += idf[t]
 		}
 	}
-	first, _ := firstSentence(d.Description)
-	for _, text := range [...]string{name, truncate(first, maxField)} {
-		for _, w := range words(text) {
+	for _, ws := range [...][]word{short.name, short.first} {
+		for _, w := range ws {
 			t := b.dict.word[w.text]
 			if a := b.known.actions[b.dict.stems[t]]; c.action == 0 && a != 0 {
 				c.action = a

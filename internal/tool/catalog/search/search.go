@@ -76,12 +76,14 @@ func newIndex(docs []Doc, w weights) *Index {
 	for i, d := range docs {
 		x.names[i], x.categories[i] = strings.ToLower(d.Name), strings.ToLower(d.Category)
 	}
+	var beside sync.WaitGroup
+	beside.Go(func() { x.containment = newContainment(docs) })
 	b := newBuilder(docs, &x.dictionary)
 	b.weights = w.fields
-	b.addCompounds(docs)
+	b.addCompounds()
 	x.ranking = b.ranking(docs)
 	x.dictionary.finish(&x.ranking)
-	x.containment = newContainment(docs)
+	beside.Wait()
 	x.unknownIDF = idf(len(docs), 1, idfPower)
 	x.scratch.New = func() any { return newScratch(x) }
 	return x

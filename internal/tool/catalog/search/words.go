@@ -78,6 +78,9 @@ func runLength(text string) int {
 }
 
 func appendRun(ws []word, text string) []word {
+	if plain(text) && len(text) <= maxWordLen { // most words
+		return append(ws, word{text: text})
+	}
 	if strings.ContainsFunc(text, ideograph) {
 		return appendIdeographs(ws, text)
 	}
