@@ -89,10 +89,15 @@ func finish(found []Finding, text string) []Finding {
 func (s *Scanner) decide(part []Finding, text string) []Finding {
 	if slices.ContainsFunc(part, func(f Finding) bool { return isPending(f.Type) }) {
 		all := resolveNames(slices.Concat(part, s.scan(text)), text, 0, len(text))
+		wanted := make(map[Finding]bool, len(part)) // of each range the types, "" for all
+		for _, f := range part {
+			if isPending(f.Type) {
+				f.Type = ""
+			}
+			wanted[Finding{Type: f.Type, Start: f.Start, End: f.End}] = true
+		}
 		part = slices.DeleteFunc(all, func(f Finding) bool {
-			return !slices.ContainsFunc(part, func(o Finding) bool {
-				return f.Start == o.Start && f.End == o.End && (f.Type == o.Type || isPending(o.Type))
-			})
+			return !wanted[Finding{Type: f.Type, Start: f.Start, End: f.End}] && !wanted[Finding{Start: f.Start, End: f.End}]
 		})
 	}
 	return slices.DeleteFunc(part, isInternal)

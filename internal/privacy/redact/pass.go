@@ -84,6 +84,9 @@ const maxCounted = 64 << 10
 // findIn returns the values in a text, none if check refuses it. It counts them here because they
 // take less memory than in found.
 func (p *pass) findIn(key, text string) []detect.Finding {
+	if p.refused != nil {
+		return nil
+	}
 	all := p.find(key, text)
 	if p.check == nil || len(all) == 0 {
 		return all
