@@ -17,7 +17,11 @@
 // and package known finds known values.
 package detect
 
-import "slices"
+import (
+	"runtime"
+	"slices"
+	"sync"
+)
 
 // Type is a kind of personal data, as used in tokens and answers. An operator's patterns and
 // key hints may add others.
@@ -104,12 +108,7 @@ func (s *Scanner) decide(part []Finding, text string) []Finding {
 }
 
 // scan returns all candidates in text.
-func (s *Scanner) scan(text string) (found []Finding) {
-	for lo := 0; lo < len(text); lo += block {
-		found = s.scanBlock(found, text, lo, 0)
-	}
-	return found
-}
+func (s *Scanner) scan(text string) (found []Finding) { return scanBlocks(s, nil, text, 0) }
 
 func (s *Scanner) value(key, text string) []Finding {
 	if key == "" || text == "" {
@@ -119,9 +118,7 @@ func (s *Scanner) value(key, text string) []Finding {
 	before := `"` + key + `":"`
 	whole := before + text
 	found := s.addHinted(nil, whole, key, len(before), len(whole))
-	for lo := 0; lo < len(whole); lo += block {
-		found = s.scanBlock(found, whole, lo, len(before))
-	}
+	found = scanBlocks(s, found, whole, len(before))
 	found = slices.DeleteFunc(found, func(f Finding) bool { return f.End <= len(before) })
 	for i := range found {
 		found[i].Start = max(0, found[i].Start-len(before))
@@ -135,6 +132,35 @@ const (
 	behind = 256      // a detector examines at most this many bytes before its anchor
 	ahead  = 20 << 10 // and this many after it; a private key is the longest value
 )
+
+// share is the least number of blocks for which another processor is used.
+const share = 4
+
+// scanBlocks adds the candidates in text, except those before from. All processors scan a large
+// text, in consecutive parts: no block depends on another, except for repeated names in prose.
+func scanBlocks(s *Scanner, found []Finding, text string, from int) []Finding {
+	blocks := (len(text) + block - 1) / block
+	parts := make([][]Finding, max(1, min(blocks/share, runtime.GOMAXPROCS(0))))
+	if s.prose {
+		parts = parts[:1]
+	}
+	scan := func(n int) {
+		for i := blocks * n / len(parts); i < blocks*(n+1)/len(parts); i++ {
+			parts[n] = s.scanBlock(parts[n], text, i*block, from)
+		}
+	}
+	parts[0] = found
+	var others sync.WaitGroup
+	for n := range parts[1:] {
+		others.Go(func() { scan(n + 1) })
+	}
+	scan(0)
+	others.Wait()
+	for _, part := range parts[1:] {
+		parts[0] = append(parts[0], part...)
+	}
+	return parts[0]
+}
 
 // scanBlock adds the candidates at the anchors of text[lo:lo+block], except those before
 // from. Its context does not depend on how the text arrived, so that a Stream finds what
