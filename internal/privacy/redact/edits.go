@@ -109,12 +109,7 @@ func (r *replacer) replace(f found) {
 		}
 		return
 	}
-	v := r.value(f)
-	n, known := r.index[v]
-	if !known {
-		n, v.Text = len(r.values), strings.Clone(v.Text) // the vault must not keep the whole text
-		r.values, r.index[v] = append(r.values, v), n
-	}
+	n := r.number(r.value(f))
 	for i, at := range f.parts {
 		at.view.covered.mark(at.view.doc.src, at.span)
 		if r.createTokens == nil {
@@ -127,6 +122,16 @@ func (r *replacer) replace(f found) {
 		at.view.doc.tokens = &r.tokens
 		at.view.doc.edits = append(at.view.doc.edits, e)
 	}
+}
+
+// number returns the index of a value in values, which it adds.
+func (r *replacer) number(v vault.Value) int {
+	n, known := r.index[v]
+	if !known {
+		n, v.Text = len(r.values), strings.Clone(v.Text) // the vault must not keep the whole text
+		r.values, r.index[v] = append(r.values, v), n
+	}
+	return n
 }
 
 // value returns what was found in the form that the vault stores. It may share memory with the

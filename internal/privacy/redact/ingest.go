@@ -140,8 +140,7 @@ func (g Ingester) indexValues(text string) { g.index(g.finder(), text) }
 
 func (g Ingester) index(f finder, text string) {
 	p := &pass{turn: g.scope.turn, search: search{find: f.detect, adjustKey: g.scope.rules.cfg.Scanner.Person}}
-	_, _ = p.run(context.Background(), "", text) // fails only when it creates tokens
-	g.scope.vault().index(p.values)
+	g.scope.vault().index(p.collect(text))
 }
 
 // Wait waits until the values of all ingested texts are indexed.

@@ -62,6 +62,21 @@ func (p *pass) runPage(ctx context.Context, page Page) (string, error) {
 	return s.doc.between(page.Start, page.End), nil
 }
 
+// collect returns the values in a text. Nothing is replaced.
+func (p *pass) collect(text string) []vault.Value {
+	done, err := p.turn(context.Background(), len(text))
+	if err != nil {
+		return nil
+	}
+	defer done()
+	p.scan("", text, 0)
+	p.index = map[vault.Value]int{}
+	for _, f := range mergeOverlaps(p.found) {
+		p.number(p.value(f))
+	}
+	return p.values
+}
+
 // process returns the view of a text that scan finds the values of, with its edits.
 func (p *pass) process(ctx context.Context, scan func() *textView) (*textView, error) {
 	s := scan()
@@ -180,6 +195,7 @@ func (p *pass) scanJSON(s *textView, depth int) {
 	src := s.doc.src
 	row := row{findSpread: p.findSpread}
 	open := decoded{outer: s, views: len(p.views)}
+	find := p.findMeanwhile(s)
 	s.literals = make([]place, 0, min(strings.Count(src, `"`)/2+64, len(src)/4+1)) // without numbers
 	literals(src, func(l literal) {
 		if l.number || !needsDecoding(src[l.start:l.end]) {
@@ -202,11 +218,23 @@ func (p *pass) scanJSON(s *textView, depth int) {
 	})
 	p.found = append(p.found, row.flush()...)
 	p.views = open.close(p.views, nil)
-	for _, f := range p.findIn("", s.visible()) {
+	for _, f := range find() {
 		if parts := s.clip(span{f.Start, f.End}); len(parts) > 0 {
 			p.found, s.hasValues = append(p.found, found{f.Type, parts}), true
 		}
 	}
+}
+
+// findMeanwhile returns a function that returns the values in the source of JSON. A large text in
+// which no string has to be decoded is searched from now on.
+func (p *pass) findMeanwhile(s *textView) func() []detect.Finding {
+	src := s.doc.src
+	if len(src) < largeText || p.findSpread != nil || strings.IndexByte(src, '\\') >= 0 || strings.Contains(src, `"{`) || strings.Contains(src, `"[`) {
+		return func() []detect.Finding { return p.findIn("", s.visible()) }
+	}
+	all := make(chan []detect.Finding, 1)
+	go func() { all <- p.findIn("", s.visible()) }()
+	return func() []detect.Finding { return <-all }
 }
 
 // maxOpen is the number of decoded strings that are kept while it is not decided whether
