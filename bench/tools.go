@@ -10,8 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
@@ -40,7 +38,7 @@ result = [time.perf_counter() - began, len(versions)]
 `
 
 // upstreamCalls measures many calls of an upstream tool from one execution, and the
-// same calls by the client of the SDK; then executions of many callers that call tools.
+// same calls by a plain client; then executions of many callers that call tools.
 // The server is another daemon of this program, and each call is recorded.
 func (b *bench) upstreamCalls(ctx context.Context) ([]Row, error) {
 	n := choose(b, upstreamCallCount, 200)
@@ -48,7 +46,7 @@ func (b *bench) upstreamCalls(ctx context.Context) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	direct, err := b.client(ctx)
+	direct, err := b.rig.Serve(ctx, "--profile", "full")
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +63,7 @@ func (b *bench) upstreamCalls(ctx context.Context) ([]Row, error) {
 			return nil, err
 		}
 		ours = append(ours, took)
-		if took, err = fromClient(ctx, direct, n); err != nil {
+		if took, err = fromClient(ctx, direct.Client, n); err != nil {
 			return nil, err
 		}
 		bare = append(bare, took)
@@ -80,7 +78,7 @@ func (b *bench) upstreamCalls(ctx context.Context) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Row{Row{Name: "upstream_calls", Measure: fmt.Sprintf("%d calls of a tool; bare: by the SDK's client", n), Value: median(ours), Unit: "ms", Aim: "1.3 of bare"}.
+	return []Row{Row{Name: "upstream_calls", Measure: fmt.Sprintf("%d calls of a tool; bare: by a plain client", n), Value: median(ours), Unit: "ms", Aim: "1.3 of bare"}.
 		withBare(median(bare), ofBare),
 		{Name: "upstream_callers", Measure: fmt.Sprintf("executions with 3 calls of a tool, %d callers", upstreamCallers), Value: many, Unit: "/s", Aim: "110/s"}}, nil
 }
@@ -116,13 +114,7 @@ func fromCode(ctx context.Context, d *rig.Daemon, n int) (time.Duration, error) 
 	return time.Duration(times[0] * float64(time.Second)), nil
 }
 
-// client connects the client of the SDK to a daemon.
-func (b *bench) client(ctx context.Context) (*mcp.ClientSession, error) {
-	client := mcp.NewClient(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-	return client.Connect(ctx, &mcp.CommandTransport{Command: b.rig.Command(ctx, "serve", "--profile", "full")}, nil)
-}
-
-func fromClient(ctx context.Context, s *mcp.ClientSession, n int) (time.Duration, error) {
+func fromClient(ctx context.Context, c *rig.Client, n int) (time.Duration, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var left atomic.Int64
@@ -132,7 +124,7 @@ func fromClient(ctx context.Context, s *mcp.ClientSession, n int) (time.Duration
 	for range upstreamConcurrency {
 		all.Go(func() {
 			for left.Add(-1) >= 0 && ctx.Err() == nil {
-				if a, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "get_version"}); err != nil || a.IsError {
+				if a, err := c.Call(ctx, "get_version", rig.Args{}); err != nil || a.Failed {
 					cancel(fmt.Errorf("get_version returned %+v, %w", a, err))
 				}
 			}

@@ -44,8 +44,9 @@ func (c *Client) Close() error { return c.close() }
 
 // ToolResult is the result of a tool call.
 type ToolResult struct {
-	Text   string
-	Failed bool // isError of MCP
+	Text       string
+	Structured json.RawMessage
+	Failed     bool // isError of MCP
 }
 
 // Read decodes the text as JSON.
@@ -64,13 +65,18 @@ func (c *Client) Call(ctx context.Context, tool string, args any) (ToolResult, e
 		return ToolResult{}, err
 	}
 	var r struct {
-		Content []struct{ Text string }
-		IsError bool
+		Content           []struct{ Text string }
+		StructuredContent json.RawMessage
+		IsError           bool
 	}
-	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content) == 0 {
+	if err := json.Unmarshal(raw, &r); err != nil || len(r.Content) == 0 && r.StructuredContent == nil {
 		return ToolResult{}, fmt.Errorf("%s returned %.300q", tool, raw)
 	}
-	return ToolResult{r.Content[0].Text, r.IsError}, nil
+	a := ToolResult{Structured: r.StructuredContent, Failed: r.IsError}
+	if len(r.Content) > 0 {
+		a.Text = r.Content[0].Text
+	}
+	return a, nil
 }
 
 // Args are the arguments of a call.

@@ -22,7 +22,12 @@ type Daemon struct {
 
 // Serve starts a daemon with one client over stdio. It ends with ctx at the latest.
 func (r *Rig) Serve(ctx context.Context, args ...string) (*Daemon, error) {
-	d := &Daemon{rig: r, cmd: r.Command(ctx, append([]string{"serve"}, args...)...)}
+	return r.Start(ctx, r.Command(ctx, append([]string{"serve"}, args...)...))
+}
+
+// Start starts a server with one client over stdio.
+func (r *Rig) Start(ctx context.Context, server *exec.Cmd) (*Daemon, error) {
+	d := &Daemon{rig: r, cmd: server}
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -38,7 +43,7 @@ func (r *Rig) Serve(ctx context.Context, args ...string) (*Daemon, error) {
 	d.read = line.gone
 	if d.Client, err = connect(ctx, line); err != nil {
 		d.Kill()
-		return nil, fmt.Errorf("connect to sandpiper serve: %w", err)
+		return nil, fmt.Errorf("connect to %s: %w", server, err)
 	}
 	return d, nil
 }
