@@ -54,6 +54,7 @@ type Config struct {
 	Wait     time.Duration            // longest wait of Reserve; 0 means 5 s
 	Turns    int                      // at a time; 0 means half of the processors, at least 1
 	Free     func()                   // returns memory to the kernel; nil means debug.FreeOSMemory
+	Busy     func(busy bool)          // is told when bytes are held, but not many, and later when this has ended; nil: nothing
 }
 
 // Budget counts bytes.
@@ -66,6 +67,7 @@ type Budget struct {
 	turns   int
 	served  int64 // number of admissions
 	peaked  bool  // more than peak bytes were held since memory was returned
+	busy    bool  // Config.Busy was told so
 	freeing *time.Timer
 }
 
@@ -295,12 +297,21 @@ func (b *Budget) limit(name string) int64 {
 // free returns memory to the kernel, unless much is held again.
 func (b *Budget) free() {
 	b.mu.Lock()
-	quiet := b.peaked && b.used <= peak
+	quiet := b.peaked && b.used <= peak || b.busy && b.used == 0
 	b.freeing = nil
 	b.peaked = b.peaked && !quiet
+	b.setBusy(b.busy && b.used > 0)
 	b.mu.Unlock()
 	if quiet {
 		b.cfg.Free()
+	}
+}
+
+// setBusy calls Config.Busy if it was not told so. The caller holds the lock.
+func (b *Budget) setBusy(busy bool) {
+	if b.cfg.Busy != nil && b.busy != busy {
+		b.busy = busy
+		b.cfg.Busy(busy)
 	}
 }
 

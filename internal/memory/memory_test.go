@@ -302,6 +302,46 @@ func TestMemoryIsReturnedAfterPeak(t *testing.T) {
 	})
 }
 
+// Busy is told of few bytes, not of each request, and of the end when none were held for a second.
+func TestBusyWhileFewBytesAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var told []bool
+		b := memory.New(memory.Config{Total: 500 * mb, Free: func() {}, Busy: func(busy bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			told = append(told, busy)
+		}})
+		check := func(when string, want ...bool) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(told, want) {
+				t.Errorf("%s: %v", when, told)
+			}
+			told = nil
+		}
+		held := reserve(t, b, "a", mb)
+		check("few bytes", true)
+		held.Release()
+		reserve(t, b, "a", mb).Release()
+		check("soon again")
+		many := reserve(t, b, "a", 100*mb)
+		check("many bytes", false)
+		few := reserve(t, b, "b", mb)
+		check("many and few")
+		many.Release()
+		reserve(t, b, "a", mb).Release()
+		check("few bytes after many", true)
+		time.Sleep(time.Minute)
+		check("while few are held")
+		few.Release()
+		time.Sleep(time.Minute)
+		check("the end", false)
+	})
+}
+
 func TestMachine(t *testing.T) {
 	if n := memory.Machine(); n < 64*mb || n > 1<<50 {
 		t.Errorf("the machine has %d bytes", n)

@@ -91,6 +91,7 @@ func (b *Budget) admit() {
 			o.turns++
 			b.turns++
 		}
+		b.setBusy(b.used <= peak)
 		if b.peaked = b.peaked || b.used > peak; b.peaked && b.freeing != nil {
 			b.freeing.Stop()
 			b.freeing = nil
@@ -166,7 +167,7 @@ func (b *Budget) release(o *owner, n int64) {
 	b.used -= n
 	b.forget(o)
 	b.admit()
-	if b.peaked && b.used <= peak && b.freeing == nil {
+	if (b.peaked || b.busy) && b.used <= peak && b.freeing == nil {
 		b.freeing = time.AfterFunc(idle, b.free)
 	}
 }
