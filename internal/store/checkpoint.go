@@ -42,7 +42,6 @@ func (d *DB) scheduleCheckpoint() {
 		ctx, cancel := context.WithTimeout(context.Background(), checkpointWait)
 		defer cancel()
 		_ = d.closeIdle(1) // they contain no changes
-		_ = d.end.close()
 		if d.checkpoint(ctx) != nil {
 			d.scheduleCheckpoint() // the database is in constant use, or the disk is full
 		}

@@ -116,9 +116,8 @@ type ender struct {
 	path string
 
 	mu     sync.Mutex
-	last   int64    // the last commit
-	synced int64    // the last commit that is on disk
-	file   *os.File // nil until the first synced commit
+	last   int64 // the last commit
+	synced int64 // the last commit that is on disk
 }
 
 // committed returns the number of the last commit.
@@ -144,43 +143,29 @@ func (w *ender) sync(n int64) {
 		return
 	}
 	w.synced = n
-	if w.file == nil {
-		f, err := os.OpenFile(w.path, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return
-		}
-		w.file = f
+	f, err := os.OpenFile(w.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return
 	}
+	defer f.Close()
 	b := make([]byte, endSize)
-	if size, _ := w.file.ReadAt(b, 0); size == endSize {
+	if size, _ := f.ReadAt(b, 0); size == endSize {
 		w.synced = max(w.synced, decodeEnd(b))
 	}
-	_, _ = w.file.WriteAt(encodeEnd(w.synced), 0)
+	_, _ = f.WriteAt(encodeEnd(w.synced), 0)
 }
 
-// close closes the file until the next commit.
-func (w *ender) close() error {
+// finish resets the end if the log was moved into the database and deleted.
+func (w *ender) finish() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.file == nil {
-		return nil
+	if _, err := os.Lstat(strings.TrimSuffix(w.path, ".end") + "-wal"); !errors.Is(err, fs.ErrNotExist) {
+		return
 	}
-	f := w.file
-	w.file = nil
-	return f.Close()
-}
-
-// finish resets the end if the log was moved into the database and deleted, and closes the file.
-func (w *ender) finish() error {
-	w.mu.Lock()
-	if _, err := os.Lstat(strings.TrimSuffix(w.path, ".end") + "-wal"); errors.Is(err, fs.ErrNotExist) {
-		if w.file == nil {
-			w.file, _ = os.OpenFile(w.path, os.O_WRONLY, 0)
-		}
-		if w.file != nil {
-			_, _ = w.file.WriteAt(encodeEnd(0), 0)
-		}
+	f, err := os.OpenFile(w.path, os.O_WRONLY, 0)
+	if err != nil {
+		return
 	}
-	w.mu.Unlock()
-	return w.close()
+	defer f.Close()
+	_, _ = f.WriteAt(encodeEnd(0), 0)
 }

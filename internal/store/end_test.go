@@ -362,6 +362,11 @@ func writeNotes(t *testing.T, path string) {
 				t.Fatal(err)
 			}
 			fmt.Println(text)
+			if rand.IntN(10) == 0 {
+				if err := store.Trim(db); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
