@@ -42,7 +42,11 @@ type segment struct{ offset, length int64 }
 // that names it.
 func (f *Files) Archive(ctx context.Context, tw *tar.Writer, prefix string, mounts ...string) (Archived, error) {
 	a := archiver{files: f, tw: tw, prefix: prefix, seen: map[identity]string{}}
-	w := walk{start: f.root, need: 0o500, unique: true}
+	start, err := root(f)
+	if err != nil {
+		return a.done, err
+	}
+	w := walk{start: start, need: 0o500, unique: true}
 	w.enter = func(name string) bool {
 		if w.depth() == 1 && slices.Contains(mounts, name) {
 			return false
@@ -61,7 +65,7 @@ func (f *Files) Archive(ctx context.Context, tw *tar.Writer, prefix string, moun
 		}
 		return a.add(d, name, w.path()+name, e)
 	}
-	err := errors.Join(w.run(ctx), failed, a.unread)
+	err = errors.Join(w.run(ctx), failed, a.unread)
 	if w.missed {
 		a.done.Skipped++
 	}

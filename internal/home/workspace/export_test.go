@@ -9,8 +9,12 @@ import (
 
 // RemoveAll empties the workspace; its directory stays.
 func (f *Files) RemoveAll(ctx context.Context) error {
+	start, err := root(f)
+	if err != nil {
+		return err
+	}
 	for range 10 { // running code may add entries concurrently
-		w := walk{start: f.root, need: 0o700}
+		w := walk{start: start, need: 0o700}
 		var last error
 		w.file = func(d *dir, name string, _ entry) error {
 			if err := d.remove(name, false); err != nil && !isNotExist(err) {

@@ -150,7 +150,11 @@ func (x *Extraction) Finish() (Archived, error) {
 			return x.done, err
 		}
 	}
-	return x.done, x.files.root.syncTree()
+	d, err := root(x.files)
+	if err != nil {
+		return x.done, err
+	}
+	return x.done, d.syncTree()
 }
 
 // CheckReserve is Files.CheckReserve for the directory.

@@ -24,19 +24,21 @@ func (f *Files) writablePath(name string) (string, error) {
 		return "", err
 	}
 	top, _, _ := strings.Cut(p, "/")
-	if _, mounted := f.mounts[top]; mounted {
+	if _, mounted := f.cfg.Mounts[top]; mounted {
 		return "", fault.New(fault.Denied, "%s cannot be changed: %s/ in the workspace is read-only", fault.Quoted(name), top)
 	}
 	return p, nil
 }
 
 // locate returns the root or mount that contains p, and the path of p in it.
-func (f *Files) locate(p string) (*dir, string) {
+func (f *Files) locate(p string) (d *dir, rel string, err error) {
 	top, rest, _ := strings.Cut(p, "/")
-	if m, mounted := f.mounts[top]; mounted {
-		return m, path.Clean(rest)
+	if from, mounted := f.cfg.Mounts[top]; mounted {
+		d, err = f.dirs.at(from, "open the mount "+top+" of the workspace")
+		return d, path.Clean(rest), err
 	}
-	return f.root, p
+	d, err = root(f)
+	return d, p, err
 }
 
 // cleanFile is clean for the name of a file.

@@ -15,7 +15,7 @@ func (f *Files) Prune(ctx context.Context, name string, age time.Duration, bytes
 	if age == 0 && bytes == 0 {
 		return nil
 	}
-	d, err := f.root.openDir(name)
+	d, err := openDir(f, name)
 	if isUnusable(err) {
 		return nil
 	}

@@ -133,7 +133,7 @@ func (f *Files) CheckReserve(more int64) error {
 	if f.cfg.Quota.Reserve == 0 {
 		return nil
 	}
-	free, err := f.root.free()
+	free, err := free(f)
 	if err != nil {
 		return explain(".", err)
 	}
@@ -145,7 +145,7 @@ func (f *Files) CheckReserve(more int64) error {
 
 // NearlyFull returns the error for a disk whose free space is below the reserve.
 func (f *Files) NearlyFull() error {
-	free, err := f.root.free()
+	free, err := free(f)
 	if err != nil {
 		return explain(".", err)
 	}
@@ -230,7 +230,7 @@ func (l *largest) add(e entry, name func() string) {
 // nothing.
 func (f *Files) additions(p string, size int64) (amount, error) {
 	parent, base := path.Split(p)
-	d, err := f.root.openDir(path.Clean(parent))
+	d, err := openDir(f, path.Clean(parent))
 	if isNotExist(err) {
 		return amount{blocksFor(size), int64(1 + strings.Count(p, "/"))}, nil
 	}

@@ -37,7 +37,10 @@ func (f *Files) Read(ctx context.Context, name string, offset, limit int64) (Pag
 	if err := ctx.Err(); err != nil {
 		return Page{}, err
 	}
-	d, rel := f.locate(p)
+	d, rel, err := f.locate(p)
+	if err != nil {
+		return Page{}, err
+	}
 	file, err := d.openFile(rel)
 	if err != nil {
 		return Page{}, explain(name, err)

@@ -19,7 +19,10 @@ func (f *Files) Stat(ctx context.Context, name string) (Info, error) {
 	if err := ctx.Err(); err != nil {
 		return Info{}, err
 	}
-	d, rel := f.locate(p)
+	d, rel, err := f.locate(p)
+	if err != nil {
+		return Info{}, err
+	}
 	file, err := d.openFile(rel)
 	if err != nil {
 		return Info{}, explain(name, err)

@@ -19,7 +19,11 @@ func Truncate(ctx context.Context, f *Files, name string, size int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	file, err := openToTruncate(f.root, p)
+	d, err := root(f)
+	if err != nil {
+		return err
+	}
+	file, err := openToTruncate(d, p)
 	if errors.Is(err, syscall.EISDIR) {
 		err = notRegular(fs.ModeDir)
 	}

@@ -68,7 +68,10 @@ func (f *Files) each(ctx context.Context, subpath string, found func(string, ent
 	if err != nil {
 		return false, err
 	}
-	d, rel := f.locate(p)
+	d, rel, err := f.locate(p)
+	if err != nil {
+		return false, err
+	}
 	start, err := d.openDir(rel)
 	if errors.Is(err, errNotDir) {
 		return false, fault.Wrap(fault.Invalid, err, "%s is not a directory", fault.Quoted(subpath))
@@ -90,7 +93,7 @@ func (f *Files) each(ctx context.Context, subpath string, found func(string, ent
 	}
 	w.enter = func(name string) bool {
 		at := path.Join(prefix, name)
-		if _, mounted := f.mounts[at]; w.depth() == 1 && (mounted || at == f.cfg.Unlisted) {
+		if _, mounted := f.cfg.Mounts[at]; w.depth() == 1 && (mounted || at == f.cfg.Unlisted) {
 			return false
 		}
 		fits := len(prefix)+len(w.path())+len(name)+1+maxName <= maxPath
@@ -116,7 +119,11 @@ type Usage struct {
 func (f *Files) Usage(ctx context.Context) (Usage, error) {
 	var u Usage
 	seen := make(map[identity]bool) // files with several names
-	w := walk{start: f.root, need: 0o500}
+	start, err := root(f)
+	if err != nil {
+		return u, err
+	}
+	w := walk{start: start, need: 0o500}
 	w.file = func(_ *dir, name string, e entry) error {
 		u.Files++
 		if e.links >= 2 && seen[e.id] {
@@ -133,7 +140,7 @@ func (f *Files) Usage(ctx context.Context) (Usage, error) {
 		u.Bytes += e.blocks
 		u.Dirs++
 	}
-	err := w.run(ctx)
+	err = w.run(ctx)
 	u.Dirs = max(0, u.Dirs-1)
 	u.Incomplete = w.missed
 	return u, err
@@ -155,21 +162,25 @@ func Measure(ctx context.Context, dir string) (Usage, error) {
 
 // Chown changes the owner of everything in the workspace, and of its directory, to uid.
 func (f *Files) Chown(ctx context.Context, uid int) error {
-	w := walk{start: f.root}
+	start, err := root(f)
+	if err != nil {
+		return err
+	}
+	w := walk{start: start}
 	w.file = func(d *dir, name string, _ entry) error { return d.chown(name, uid) }
 	w.leave = func(d *dir, name string) {
 		if d.chown(name, uid) != nil {
 			w.missed = true
 		}
 	}
-	err := w.run(ctx)
+	err = w.run(ctx)
 	if err == nil && w.missed {
 		err = fault.New(fault.Unavailable, "change the owner of the workspace: an entry is being changed")
 	}
 	if err != nil {
 		return err
 	}
-	return f.root.chown(".", uid)
+	return start.chown(".", uid)
 }
 
 // errStop ends a walk early.

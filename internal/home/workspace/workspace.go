@@ -24,8 +24,6 @@ import (
 	"path"
 	"strings"
 	"syscall"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // Config of a Files.
@@ -46,47 +44,21 @@ type Config struct {
 // Files are the files of one workspace.
 type Files struct {
 	cfg     Config
-	root    *dir
-	staging *dir // Config.Staging; nil if there is none
-	mounts  map[string]*dir
-
+	dirs    directories
 	account account
 }
 
-// Open opens the workspace. The directories stay open until Close.
+// Open opens the workspace.
 func Open(cfg Config) (*Files, error) {
-	root, err := openRoot(cfg.Dir)
-	if err != nil {
-		return nil, fault.Wrap(fault.Unavailable, err, "the workspace cannot be opened")
-	}
-	f := &Files{cfg: cfg, root: root, mounts: make(map[string]*dir)}
-	if cfg.Staging != "" {
-		if f.staging, err = openRoot(cfg.Staging); err != nil {
-			f.staging = nil
-			f.Close()
-			return nil, fault.Wrap(fault.Unavailable, err, "open the staging directory")
-		}
-	}
-	for name, from := range cfg.Mounts {
-		if f.mounts[name], err = openRoot(from); err != nil {
-			delete(f.mounts, name)
-			f.Close()
-			return nil, fault.Wrap(fault.Unavailable, err, "open the mount %s of the workspace", name)
-		}
+	f := &Files{cfg: cfg}
+	if _, err := root(f); err != nil {
+		return nil, err
 	}
 	return f, nil
 }
 
-// Close closes the descriptors. No other method may be called afterwards.
-func (f *Files) Close() error {
-	for _, m := range f.mounts {
-		m.Close()
-	}
-	if f.staging != nil {
-		f.staging.Close()
-	}
-	return f.root.Close()
-}
+// Close closes the descriptors. No other method may run; the next one opens what it needs.
+func (f *Files) Close() error { return f.dirs.close() }
 
 // Write creates or replaces a file atomically and durably: it is on disk when Write returns.
 // Missing parent directories are created. An existing file keeps its permissions.
@@ -120,7 +92,11 @@ func (f *Files) WriteFrom(ctx context.Context, name string, content io.Reader, s
 	if err != nil {
 		return explain(name, err)
 	}
-	if err := d.write(base, io.LimitReader(content, size), old.mode.Perm(), f.cfg.Owner, f.staging); err != nil {
+	scratch, err := staging(f)
+	if err != nil {
+		return err
+	}
+	if err := d.write(base, io.LimitReader(content, size), old.mode.Perm(), f.cfg.Owner, scratch); err != nil {
 		return explain(name, err)
 	}
 	return nil
@@ -141,11 +117,11 @@ func (d *dir) replaceable(base string) (entry, error) {
 
 // makeDirs opens the directory p and creates missing ones in its path.
 func (f *Files) makeDirs(p string) (*dir, error) {
-	d, err := f.root.openDir(p)
+	d, err := openDir(f, p)
 	if !isNotExist(err) {
 		return d, err
 	}
-	d, err = f.root.openDir(".")
+	d, err = openDir(f, ".")
 	for _, name := range strings.Split(p, "/") {
 		if err != nil {
 			return nil, err
@@ -196,7 +172,7 @@ func (f *Files) Delete(ctx context.Context, name string) error {
 		return err
 	}
 	parent, base := path.Split(p)
-	d, err := f.root.openDir(path.Clean(parent))
+	d, err := openDir(f, path.Clean(parent))
 	if err != nil {
 		return explain(name, err)
 	}
@@ -222,7 +198,11 @@ type Moved struct{ From, To string }
 // the workspace directory if code removed them.
 func (f *Files) PrepareMounts(ctx context.Context, names ...string) ([]Moved, error) {
 	w := walk{need: 0o700}
-	d, err := w.openForWalk(f.root, ".")
+	all, err := root(f)
+	if err != nil {
+		return nil, err
+	}
+	d, err := w.openForWalk(all, ".")
 	if err != nil {
 		return nil, explain(".", err)
 	}
