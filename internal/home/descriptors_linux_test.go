@@ -94,9 +94,9 @@ func TestUnusedHomesTakeAQuarterOfTheDescriptors(t *testing.T) {
 	}
 }
 
-// An unused home has eight descriptors: the database, its log, the index of that, the lock, the staging
-// directory, the workspace, and the projections of skills and sessions.
-func TestOpenHomesHaveEightDescriptors(t *testing.T) {
+// An unused home has four descriptors: the database, its log, the index of that, and the lock. After a
+// time only the lock remains.
+func TestUnusedHomesHaveFourDescriptors(t *testing.T) {
 	ts := open(t, home.Config{Root: newRoot(t)})
 	before := openDescriptors(t)
 	for i := range 64 {
@@ -115,8 +115,19 @@ func TestOpenHomesHaveEightDescriptors(t *testing.T) {
 			kinds[filepath.Base(to)]++
 		}
 	}
-	if n := openDescriptors(t) - before; n > 64*8 || kinds["tenant.db"] != 64 {
+	if n := openDescriptors(t) - before; n > 64*4 || kinds["tenant.db"] != 64 {
 		t.Errorf("64 homes have %d descriptors: %v", n, kinds)
+	}
+	for end := time.Now().Add(time.Minute); openDescriptors(t)-before > 64; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("64 homes that are unused for longer have %d descriptors", openDescriptors(t)-before)
+		}
+		home.TrimUnused(ts) // again, because checkpoints may run
+	}
+	for i := range 64 {
+		if h := acquire(t, ts, fmt.Sprint("tenant", i)); read(h, "a.txt") != "a" {
+			t.Errorf("tenant %d reads %q", i, read(h, "a.txt"))
+		}
 	}
 }
 

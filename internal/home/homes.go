@@ -8,6 +8,7 @@
 package home
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"io/fs"
@@ -21,6 +22,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -34,7 +36,7 @@ type Config struct {
 	Settings func(id tenant.ID, tier string) Settings
 	Quota    workspace.Quota // of each workspace, checked before the host writes; zero means no limit
 	Results  Results         // retention of result files; zero means unlimited
-	Idle     int             // unused homes that stay open while descriptors are free; 0 means 64 that take a quarter of the descriptors at most, negative means none
+	Idle     int             // unused homes that stay open while descriptors are free; 0 means as many as take a quarter of the descriptors or a sixteenth of the memory, negative means none
 	FirstUID int             // the first host uid for tenants
 	UIDs     int             // number of host uids; tenants share that of the daemon if it is not positive
 	Modules  string          // key of the generated modules of all tenants; "" means none
@@ -67,7 +69,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	if c.Idle == 0 {
-		c.Idle = min(64, descriptorLimit()/4/9) // a home has nine
+		c.Idle = unusedHomes(descriptorLimit(), memory.Machine())
 	}
 	if c.RecordRefusal == nil {
 		c.RecordRefusal = func(string, string) {}
@@ -96,7 +98,7 @@ type Homes struct {
 	homes    map[tenant.ID]*shared
 	unopened map[tenant.ID]bool // homes whose last open failed
 	checked  checked
-	idle     []*shared // unused homes, longest idle first
+	idle     list.List // unused homes, *shared, longest idle first
 	closed   bool
 	stop     chan struct{}  // closed by Close
 	tasks    sync.WaitGroup // background refreshes, watch and its goroutines
@@ -110,8 +112,10 @@ type shared struct {
 	parts  *parts
 	err    error
 
-	refreshed time.Time // time of the last refresh
-	tierRead  time.Time // time when the tier was last read; zero until the home is open
+	idle      *list.Element // in Homes.idle; nil while the home is used
+	released  time.Time     // time when it became idle
+	refreshed time.Time     // time of the last refresh
+	tierRead  time.Time     // time when the tier was last read; zero until the home is open
 }
 
 // Open opens a data directory and creates what is missing in it. It refuses a directory of
@@ -246,7 +250,11 @@ func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool,
 	if s.err != nil {
 		return nil, false, errors.Join(s.err, t.removeRef(s))
 	}
-	t.refreshSometimes(s)
+	t.mu.Lock()
+	if s.users > 1 { // otherwise after the use, beside which it would need another connection to the database
+		t.refreshSometimes(s)
+	}
+	t.mu.Unlock()
 	return t.home(s), first, nil
 }
 
@@ -279,7 +287,7 @@ func (t *Homes) addRef(id tenant.ID) (s *shared, first bool, err error) {
 		t.homes[id] = s
 	}
 	if s.users++; s.users == 1 {
-		t.idle = without(t.idle, s)
+		notIdle(t, s)
 	}
 	return s, first, nil
 }
@@ -294,12 +302,17 @@ func (t *Homes) removeRef(s *shared) error {
 		delete(t.homes, s.id) // other waiters still hold s
 	}
 	if s.users == 0 && t.homes[s.id] == s {
-		t.idle = append(t.idle, s)
+		t.refreshSometimes(s)
+	}
+	if s.users == 0 && t.homes[s.id] == s {
+		s.idle, s.released = t.idle.PushBack(s), time.Now()
 		keep := max(t.cfg.Idle, 0)
 		if t.closed {
 			keep = 0
 		}
-		out = t.evict(keep)
+		if out = t.evict(keep); s.idle != nil {
+			s.parts.files.Close() // opens again when it is used
+		}
 	} else if s.users == 0 && s.parts != nil {
 		out = append(out, s)
 	}
@@ -322,10 +335,8 @@ func (s *shared) failed() bool {
 const refreshEvery = 10 * time.Second
 
 // refreshSometimes refreshes a home in the background, if that is due. A refresh costs about as
-// much as the rest of a small call in the daemon.
+// much as the rest of a small call in the daemon. The caller holds the lock.
 func (t *Homes) refreshSometimes(s *shared) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.closed || time.Since(s.refreshed) < refreshEvery {
 		return
 	}
@@ -337,32 +348,6 @@ func (t *Homes) refreshSometimes(s *shared) {
 			t.cfg.Log.Warn("close home", "tenant", s.id.String(), "error", err)
 		}
 	})
-}
-
-// evict removes and returns all idle homes but the most recent ones. The caller holds the lock
-// and closes them after releasing it.
-func (t *Homes) evict(keep int) []*shared {
-	n := max(len(t.idle)-keep, 0)
-	out := t.idle[:n:n]
-	t.idle = t.idle[n:]
-	for _, s := range out {
-		delete(t.homes, s.id)
-	}
-	return out
-}
-
-// closeIdleIfShort closes the unused homes if few descriptors are free: a home that is open keeps
-// nine, and other parts of the process need them too.
-func closeIdleIfShort(t *Homes) {
-	if !descriptorsShort() {
-		return
-	}
-	t.mu.Lock()
-	out := t.evict(0)
-	t.mu.Unlock()
-	if err := closeAll(out); err != nil {
-		t.cfg.Log.Warn("close unused homes", "error", err)
-	}
 }
 
 // Close closes the unused homes, and each other one when it is released. Later calls of Acquire
@@ -378,22 +363,4 @@ func (t *Homes) Close() error {
 	err := closeAll(out)
 	t.tasks.Wait()
 	return err
-}
-
-func closeAll(all []*shared) error {
-	var errs []error
-	for _, s := range all {
-		errs = append(errs, s.parts.close())
-	}
-	return errors.Join(errs...)
-}
-
-func without(all []*shared, one *shared) []*shared {
-	var rest []*shared
-	for _, s := range all {
-		if s != one {
-			rest = append(rest, s)
-		}
-	}
-	return rest
 }

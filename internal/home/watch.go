@@ -1,8 +1,6 @@
 package home
 
 import (
-	"errors"
-	"maps"
 	"os"
 	"slices"
 	"time"
@@ -36,6 +34,7 @@ func (t *Homes) watch(end func(tenant.ID)) {
 		case <-tick.C:
 		}
 		closeIdleIfShort(t)
+		trimUnused(t, time.Now().Add(-trimAfter))
 		fi, err := os.Lstat(t.layout.suspensions())
 		if err != nil || fi.ModTime().Equal(last) {
 			continue
@@ -73,13 +72,10 @@ func (t *Homes) retireSuspended() (ids []tenant.ID) {
 // Homes in use keep theirs until they are released.
 func (t *Homes) Reopen() error {
 	t.mu.Lock()
-	open := slices.Collect(maps.Values(t.homes))
+	clear(t.homes)
+	unused := t.evict(0)
 	t.mu.Unlock()
-	var errs []error
-	for _, s := range open {
-		errs = append(errs, t.retire(s))
-	}
-	return errors.Join(errs...)
+	return closeAll(unused)
 }
 
 // retire removes a home, so that the next Acquire opens it again, and closes it if it is unused.
@@ -88,8 +84,8 @@ func (t *Homes) retire(s *shared) error {
 	if t.homes[s.id] == s {
 		delete(t.homes, s.id)
 	}
-	unused := slices.Contains(t.idle, s)
-	t.idle = without(t.idle, s)
+	unused := s.idle != nil
+	notIdle(t, s)
 	t.mu.Unlock()
 	if unused {
 		return s.parts.close()
