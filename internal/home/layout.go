@@ -101,20 +101,21 @@ type paths struct {
 
 func (l layout) of(id tenant.ID) paths {
 	dir := id.Dir()
-	private := filepath.Join(l.private(), dir)
+	join := func(parent, name string) string { return parent + string(filepath.Separator) + name } // of clean paths, for each request
+	private := join(l.private(), dir)
 	return paths{
-		workspace:         filepath.Join(l.workspaces(), dir),
+		workspace:         join(l.workspaces(), dir),
 		private:           private,
-		db:                filepath.Join(private, "tenant.db"),
-		useLock:           filepath.Join(private, "use.lock"),
-		suspended:         filepath.Join(private, suspendedFile),
-		tier:              filepath.Join(private, tierFile),
-		logins:            filepath.Join(private, loginsDir),
-		skillProjection:   filepath.Join(l.projections(rootSkills), dir),
-		skillLock:         filepath.Join(private, "skills.lock"),
-		sessionProjection: filepath.Join(l.projections(rootSessions), dir),
-		sessionLock:       filepath.Join(private, "sessions.lock"),
-		workflows:         filepath.Join(private, "workflows"),
+		db:                join(private, "tenant.db"),
+		useLock:           join(private, "use.lock"),
+		suspended:         join(private, suspendedFile),
+		tier:              join(private, tierFile),
+		logins:            join(private, loginsDir),
+		skillProjection:   join(l.projections(rootSkills), dir),
+		skillLock:         join(private, "skills.lock"),
+		sessionProjection: join(l.projections(rootSessions), dir),
+		sessionLock:       join(private, "sessions.lock"),
+		workflows:         join(private, "workflows"),
 	}
 }
 

@@ -9,5 +9,5 @@ import (
 
 // Logins returns the store of a tenant's own logins to servers. It creates nothing.
 func (t *Homes) Logins(id tenant.ID) *secret.Store {
-	return secret.NewStore(t.layout.of(id).logins, filepath.Join(t.layout.root, "key"))
+	return secret.NewStore(filepath.Join(t.layout.private(), id.Dir(), loginsDir), filepath.Join(t.layout.root, "key"))
 }

@@ -37,12 +37,21 @@ const tierEvery = time.Second
 // Tier returns the tier that was stored for a tenant, "" if none was.
 func (t *Homes) Tier(id tenant.ID) (string, error) {
 	t.mu.Lock()
-	if s := t.homes[id]; s != nil && !s.tierRead.IsZero() && time.Since(s.tierRead) < tierEvery {
+	s := t.homes[id]
+	open := s != nil && !s.tierRead.IsZero()
+	if open && time.Since(s.tierRead) < tierEvery {
 		defer t.mu.Unlock()
 		return s.parts.tier, nil
 	}
 	t.mu.Unlock()
-	return t.layout.of(id).readTier()
+	began := time.Now()
+	tier, err := t.layout.of(id).readTier()
+	if open && err == nil && tier == s.parts.tier { // otherwise the next Acquire retires the home
+		t.mu.Lock()
+		s.tierRead = began
+		t.mu.Unlock()
+	}
+	return tier, err
 }
 
 // SetTier stores the tier of a tenant that has data; "" stores none. Processes that have opened
