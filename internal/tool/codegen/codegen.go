@@ -8,9 +8,11 @@
 //	servers/github/aio.py                the same functions as coroutines
 //	servers/github/resources.py          list, read, templates; if the server has resources
 //	servers/github/prompts.py            list, get; if the server has prompts
+//	servers/github/.tools                index: a record of each function; unless the server has handwritten modules
 //
-// Importing one tool reads the first three. The modules call a module
-// `_sandpiper`, which the runtime of the sandbox provides; see python/README.
+// CPython reads the first three to import one tool. The runtime of the sandbox makes the function
+// from its record instead, and reads its module when something else of it is needed. Both give
+// the same. The modules call a module `_sandpiper`, which that runtime provides; see python/README.
 //
 // Terms: a wire name is the name that the server uses. A Python name is derived
 // from it by tool.ModuleNames or tool.ParamNames. A type expression is Python
@@ -34,6 +36,7 @@ import (
 	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen/python"
 )
 
 // Server is one server and its tools.
@@ -54,9 +57,13 @@ type File struct {
 	Data []byte
 }
 
+// Generate returns the files of one server, ordered by path.
+func Generate(s Server) []File { return generate(withModuleNames([]Server{s})[0], nil, nil) }
+
 // generate returns the files of one server, ordered by path. Files of tools that are
-// unchanged since before have no Data. A nil before generates all of them.
-func generate(s Server, before *Server) []File {
+// unchanged since before have no Data; made are their records in the index of before. A nil
+// before generates all of them.
+func generate(s Server, before *Server, made map[string][]byte) []File {
 	if s.isHandwritten() {
 		return handwrittenFiles(s)
 	}
@@ -67,18 +74,26 @@ func generate(s Server, before *Server) []File {
 		{s.Module + "/aio.py", aioModule(s)},
 	}
 	if s.Resources {
-		files = append(files, File{s.Module + "/resources.py", partModule(s, "resources", resourcesSource)})
+		files = append(files, File{s.Module + "/resources.py", partModule(s, "resources", python.Resources)})
 	}
 	if s.Prompts {
-		files = append(files, File{s.Module + "/prompts.py", partModule(s, "prompts", promptsSource)})
+		files = append(files, File{s.Module + "/prompts.py", partModule(s, "prompts", python.Prompts)})
 	}
-	had := before.definitions(s.Name)
+	had, all := before.definitions(s.Name), make(map[string][]byte, len(defs))
 	for _, d := range defs {
-		f := File{Path: s.Module + "/" + names[d.Tool] + ".py"}
-		if old, ok := had[names[d.Tool]]; !ok || !equal(old, d) {
-			f.Data = newFunction(d, names[d.Tool]).module(s.Name)
+		name := names[d.Tool]
+		f := File{Path: s.Module + "/" + name + ".py"}
+		if old, ok := had[name]; ok && equal(old, d) && made[name] != nil {
+			all[name] = made[name]
+		} else {
+			function := newFunction(d, name)
+			f.Data = function.module(s.Name)
+			all[name] = function.record(f.Data)
 		}
 		files = append(files, f)
+	}
+	if s.hasIndex() {
+		files = append(files, File{s.Module + "/" + indexName, index(s, defs, names, all)})
 	}
 	files = append(files, s.visibleFiles()...)
 	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })

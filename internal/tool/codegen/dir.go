@@ -153,15 +153,18 @@ func (d *Dir) server(root *os.Root, s Server) (changed bool, err error) {
 		return false, nil
 	}
 	var base *Server
+	var made map[string][]byte
 	if checked && hasStamp(root, s.Module, before.stamp) {
 		base = &before.server
+		data, _ := root.ReadFile(s.Module + "/" + indexName) // without it, all functions are generated again
+		made = records(data)
 	}
 	if !right {
 		if err := removeStamp(root, s.Module); err != nil {
 			return false, err
 		}
 	}
-	changed, err = rewrite(root, s, generate(s, base))
+	changed, err = rewrite(root, s, generate(s, base, made))
 	if err == nil {
 		d.remember(now)
 	}

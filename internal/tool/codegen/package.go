@@ -3,7 +3,6 @@ package codegen
 import (
 	"cmp"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
 	"fmt"
 	"hash"
@@ -14,16 +13,8 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen/python"
 )
-
-//go:embed python/servers.py
-var rootSource string
-
-//go:embed python/resources.py
-var resourcesSource string
-
-//go:embed python/prompts.py
-var promptsSource string
 
 // Limits of the docstrings of packages.
 const (
@@ -49,7 +40,7 @@ func rootModule(servers []Server) []byte {
 	if more := len(servers) - maxListed; more > 0 {
 		lines = append(lines, fmt.Sprintf("    and %d more: dir(servers) lists all of them", more))
 	}
-	return []byte(docstring(strings.Join(lines, "\n"), "") + "\n" + rootSource + handwrittenSet(servers))
+	return []byte(docstring(strings.Join(lines, "\n"), "") + "\n" + python.Servers + handwrittenSet(servers))
 }
 
 // handwrittenSet lists the handwritten modules, whose lines a traceback shows.
@@ -100,16 +91,24 @@ func serverModule(s Server, defs []tool.Definition, names map[string]string) []b
 
 func parts(s Server) string {
 	var list []string
-	if !s.isHandwritten() {
-		list = append(list, `"aio",`)
-	}
-	if s.Resources {
-		list = append(list, `"resources",`)
-	}
-	if s.Prompts {
-		list = append(list, `"prompts",`)
+	for _, name := range partNames(s) {
+		list = append(list, literal(name)+",")
 	}
 	return strings.Join(list, " ")
+}
+
+// partNames returns the modules of a server's package that are not of a tool.
+func partNames(s Server) (names []string) {
+	if !s.isHandwritten() {
+		names = append(names, "aio")
+	}
+	if s.Resources {
+		names = append(names, "resources")
+	}
+	if s.Prompts {
+		names = append(names, "prompts")
+	}
+	return names
 }
 
 func serverDoc(s Server, defs []tool.Definition, names map[string]string) string {

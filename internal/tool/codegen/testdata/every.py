@@ -21,7 +21,7 @@ count = 0
 for server in dir(servers):
     package = importlib.import_module("servers." + server)
     assert package.__doc__
-    on_disk = {f.removesuffix(".py") for f in os.listdir(os.path.join(tree, "servers", server)) if f != "__init__.py"}
+    on_disk = {f.removesuffix(".py") for f in os.listdir(os.path.join(tree, "servers", server)) if f not in ("__init__.py", ".tools")}
     assert set(dir(package)) == on_disk, (server, set(dir(package)) ^ on_disk)
     for name in sorted(package._tools):
         function = getattr(package, name)
