@@ -17,23 +17,42 @@ import (
 	"io/fs"
 	"sync"
 	"syscall"
+	"testing/fstest"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
+	generated "github.com/sandpiper-mcp/sandpiper/internal/tool/codegen/python"
 )
 
 //go:embed python/*.py
 var python embed.FS
 
 // Python returns a file system with the modules of the package sandpiper at its root.
+// One of them is the part of the package servers that all tenants share, so that it
+// is compiled when it is installed. The directory example has such a package, whose import the zygote rehearses.
 func Python() fs.FS {
-	sub, err := fs.Sub(python, "python")
-	if err != nil {
-		panic(err) // the name is a constant
+	files := fstest.MapFS{}
+	put := func(name string, data []byte) { files[name] = &fstest.MapFile{Data: data, Mode: 0o444} }
+	entries, err := python.ReadDir("python")
+	for _, e := range entries {
+		data, rerr := python.ReadFile("python/" + e.Name())
+		put(e.Name(), data)
+		err = errors.Join(err, rerr)
 	}
-	return sub
+	if err != nil {
+		panic(err) // the files are embedded
+	}
+	put("servers_package.py", []byte(generated.Servers))
+	example := codegen.Server{Module: "example", Name: "example", Tools: []tool.Definition{{Ref: tool.Ref{Tool: "call"},
+		Input: []byte(`{"properties":{"a":{"type":"string"},"b":{"type":"integer","default":1},"c":{"type":"string"}},"required":["a"],"additionalProperties":{}}`)}}}
+	for _, f := range append(codegen.Root([]codegen.Server{example}), codegen.Generate(example)...) {
+		put("example/servers/"+f.Path, f.Data)
+	}
+	return files
 }
 
 // Limits bound one connection.

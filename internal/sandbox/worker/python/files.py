@@ -11,6 +11,7 @@ import stat
 _open, _urandom = io.open, os.urandom
 MOUNTS = ("servers", "sessions", "skills")
 _UNLISTED = (*MOUNTS, ".results")  # listed only on request
+INDEX = ".tools"  # of the package of a server: not listed, it is no module
 
 
 class Files:
@@ -67,7 +68,7 @@ class Files:
         for folder, names, files in os.walk(start):
             if folder == self.root:
                 names[:] = [n for n in names if n not in _UNLISTED]
-            found.update(p for f in files if _regular(p := os.path.join(folder, f)))
+            found.update(p for f in files if _regular(p := os.path.join(folder, f)) and (f != INDEX or os.path.dirname(folder) != self.root + "/servers"))
         return found
 
     def delete_file(self, filename):

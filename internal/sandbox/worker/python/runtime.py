@@ -24,7 +24,7 @@ import sys
 import time
 import types
 
-from . import convert, data, failure, files, forms, full, help_text, later, limits, output, plan, preflight, privacy, retry, servers, show, skills, states, steps, unavailable, waits
+from . import convert, data, failure, files, forms, full, help_text, later, limits, modules, output, plan, preflight, privacy, retry, servers, show, skills, states, steps, unavailable, waits
 from .channel import Channel, frame
 from .errors import QuotaError, StateConflict, ToolError
 
@@ -188,7 +188,7 @@ class _Interpreter:
         self.channel.own_threads()
         output.install(self.stdout, self.stderr)
         skills.install(self.skills, self.ready)
-        servers.install(self.servers)
+        modules.install(self.servers)
         full.install(self.files, self.channel)
 
     def progress(self, done, total=None, message=""):
@@ -259,7 +259,7 @@ class _Interpreter:
         self.unsent_progress = None
         self.stdout.forget()
         self.skills.begin()
-        self.servers.forget()
+        modules.forget()
         payload = [payload]
         parts = self._outcome(number, payload)
         if self.replay is not None:

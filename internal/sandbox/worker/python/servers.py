@@ -6,18 +6,14 @@ shared by all tenants with the same servers. They call the daemon through the mo
 """
 
 import base64
-import importlib.machinery
-import importlib.util
 import json
 import os
 import sys
-import types
 from _contextvars import ContextVar
 
-from . import channel, failure, plan, show
+from . import channel, plan, show
 from .errors import ToolError
 
-_PACKAGE = "servers"
 _ASYNC = 0x80 | 0x200  # inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _THREADS = 32
 
@@ -113,7 +109,7 @@ class Servers:
         global _workspace
         _workspace = os.path.realpath(workspace)
         self._channel = channel
-        self.folder = os.path.join(workspace, _PACKAGE)
+        self.folder = os.path.join(workspace, "servers")
         self.in_thread = _InThread(channel)
         self.dry = False  # in a dry run, calls may be planned and return placeholders
 
@@ -200,12 +196,6 @@ class Servers:
     def get_prompt(self, server, name, args):
         messages = self._channel.call("get_prompt", {"server": server, "name": name, "args": args})
         return [{"role": m["role"], "content": _part(m["part"])} for m in messages]
-
-    def forget(self):
-        """Remove the modules from sys.modules, so that the next import reads the current files."""
-        if _PACKAGE in sys.modules:
-            for name in [n for n in sys.modules if n == _PACKAGE or n.startswith(_PACKAGE + ".")]:
-                del sys.modules[name]
 
 
 _awaited = ContextVar("awaited", default=None)
@@ -305,91 +295,3 @@ def _value(answer):
 
 def _part(part):
     return part.get("text", "") if part["kind"] == "text" else Content(part)
-
-
-def install(servers):
-    """Make the package importable."""
-    bridge = types.ModuleType("_sandpiper")
-    bridge.call, bridge.absent = servers.call, absent
-    for name in ("await_tools", "in_thread", "why_missing", "list_resources", "list_resource_templates", "read_resource", "list_prompts", "get_prompt"):
-        setattr(bridge, name, getattr(servers, name))
-    sys.modules["_sandpiper"] = bridge
-    sys.meta_path.insert(0, _Finder(servers))
-    sys.meta_path.insert(0, _Client(servers))
-    sys.meta_path.append(_NoClient())
-    sys.meta_path.append(_NewTools(servers))
-    failure.leave_out(servers.folder)
-
-
-class _Finder:
-    """Finds the package in its mount; the default importer finds its modules."""
-
-    def __init__(self, servers):
-        self._servers = servers
-
-    def find_spec(self, fullname, path=None, target=None):
-        if fullname != _PACKAGE:
-            return None
-        folder = self._servers.folder
-        init = os.path.join(folder, "__init__.py")
-        if not os.path.exists(init):
-            raise ModuleNotFoundError("no MCP server is connected: there is no module servers", name=fullname)
-        return importlib.util.spec_from_file_location(fullname, init, submodule_search_locations=[folder])
-
-
-class _NewTools:
-    """Finds the module of a tool whose server had not listed its tools when its package was imported.
-
-    Otherwise it raises the reason why there is no such module. An import of names from a package ignores
-    errors that have the name of the missing module, so this one has that of its package.
-    """
-
-    def __init__(self, servers):
-        self._servers = servers
-
-    def find_spec(self, fullname, path=None, target=None):
-        package, _, name = fullname.rpartition(".")
-        server = package.rpartition(".")[2]
-        if name.startswith("_") or package != _PACKAGE and package.rpartition(".")[0] != _PACKAGE:
-            return None
-        if package == _PACKAGE:
-            why = self._servers.why_missing(name)
-        else:
-            sys.modules[_PACKAGE]._has_more(sys.modules[package])
-            if found := importlib.machinery.PathFinder.find_spec(fullname, path):
-                return found
-            why = self._servers.why_missing(server, name)
-        if why:
-            raise ModuleNotFoundError(why, name=package)
-        return None
-
-
-class _Client:
-    """Finds client.mcp_client, the old interface for tool calls."""
-
-    def __init__(self, servers):
-        self._servers = servers
-
-    def find_spec(self, fullname, path=None, target=None):
-        return importlib.machinery.ModuleSpec(fullname, self) if fullname == "client.mcp_client" else None
-
-    def create_module(self, spec):
-        return None
-
-    def exec_module(self, module):
-        module.call_mcp_tool = self._servers.call_mcp_tool
-        module.call_tool = self._servers.call_tool
-        module.ToolError = ToolError
-
-
-class _NoClient:
-    """Provides the package client if the workspace has none."""
-
-    def find_spec(self, fullname, path=None, target=None):
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if fullname == "client" else None
-
-    def create_module(self, spec):
-        return None
-
-    def exec_module(self, module):
-        pass

@@ -24,7 +24,7 @@ from . import forking
 with forking.Skippable():
     import threading
 
-    from . import channel, hugepages, kernel, later, lockdown, preload, runtime, sharing, snapshot
+    from . import channel, hugepages, kernel, later, lockdown, modules, preload, runtime, sharing, snapshot
 
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
@@ -88,6 +88,8 @@ def main():
 def settle(rest, rehearsal, files=()):
     """Complete the memory that workers share, one step at a time; files are for a snapshot of it."""
     yield from rest
+    modules.prepare()
+    yield
     hugepages.move_code()
     yield
     gc.unfreeze()
@@ -121,6 +123,7 @@ def _rehearse(rehearsal):
             getattr(kernel, name, None)  # caches that the type of modules has no such attribute
     sys.modules["random"].seed()
     rehearsal.run()
+    modules.rehearse()
 
 
 def _ours():
