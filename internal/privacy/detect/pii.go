@@ -133,33 +133,39 @@ const (
 	ahead  = 20 << 10 // and this many after it; a private key is the longest value
 )
 
-// share is the least number of blocks for which another processor is used.
-const share = 4
+const (
+	share = 4  // the least number of blocks for which another processor is used
+	round = 64 // blocks that are scanned at a time: their findings are copied
+)
 
 // scanBlocks adds the candidates in text, except those before from. All processors scan a large
 // text, in consecutive parts: no block depends on another, except for repeated names in prose.
 func scanBlocks(s *Scanner, found []Finding, text string, from int) []Finding {
 	blocks := (len(text) + block - 1) / block
-	parts := make([][]Finding, max(1, min(blocks/share, runtime.GOMAXPROCS(0))))
-	if s.prose {
-		parts = parts[:1]
-	}
-	scan := func(n int) {
-		for i := blocks * n / len(parts); i < blocks*(n+1)/len(parts); i++ {
-			parts[n] = s.scanBlock(parts[n], text, i*block, from)
+	for lo := 0; lo < blocks; lo += round {
+		n := min(round, blocks-lo)
+		parts := make([][]Finding, max(1, min(n/share, runtime.GOMAXPROCS(0))))
+		if s.prose {
+			parts = parts[:1]
+		}
+		scan := func(k int) {
+			for i := n * k / len(parts); i < n*(k+1)/len(parts); i++ {
+				parts[k] = s.scanBlock(parts[k], text, (lo+i)*block, from)
+			}
+		}
+		parts[0] = found
+		var others sync.WaitGroup
+		for k := range parts[1:] {
+			others.Go(func() { scan(k + 1) })
+		}
+		scan(0)
+		others.Wait()
+		found = parts[0]
+		for _, part := range parts[1:] {
+			found = append(found, part...)
 		}
 	}
-	parts[0] = found
-	var others sync.WaitGroup
-	for n := range parts[1:] {
-		others.Go(func() { scan(n + 1) })
-	}
-	scan(0)
-	others.Wait()
-	for _, part := range parts[1:] {
-		parts[0] = append(parts[0], part...)
-	}
-	return parts[0]
+	return found
 }
 
 // scanBlock adds the candidates at the anchors of text[lo:lo+block], except those before

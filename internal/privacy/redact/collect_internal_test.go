@@ -97,10 +97,10 @@ func texts(t *testing.T) map[string]string {
 		nested = append(nested, encode(t, map[string]any{"body": encode(t, []any{l, i}), "to": fmt.Sprintf("u%d@example.com", i)}))
 	}
 	all["rows"], all["keys"], all["JSON in strings"] = encode(t, rows), encode(t, keys), encode(t, nested)
-	for shift := 0; shift < 40; shift += 7 {
+	for shift := 0; shift < 40; shift += 7 { // the last are scanned in several rounds
 		var b strings.Builder
 		b.WriteString(`["` + strings.Repeat("x", shift) + `"`)
-		for i := 0; b.Len() < 300_000; i++ {
+		for i := 0; b.Len() < 300_000+shift*100_000; i++ {
 			fmt.Fprintf(&b, `,{"full_name":"Grace Hopper","n":%d,"to":["u%d@example.com",2125550100,"4111 1111 1111 1111"]}`, i, i)
 		}
 		all[fmt.Sprintf("borders %d", shift)] = b.String() + "]"
