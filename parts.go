@@ -313,10 +313,19 @@ func (s Skills) Search(ctx context.Context, query string, tags ...string) ([]Ski
 }
 
 // List returns all skills, without their code.
-func (s Skills) List(ctx context.Context) ([]Skill, error) {
-	var answer struct{ Skills []Skill }
-	err := s.client.do(ctx, "list_skills", nil, &answer)
-	return answer.Skills, err
+func (s Skills) List(ctx context.Context) (all []Skill, err error) {
+	for {
+		var page struct {
+			Skills []Skill
+			Next   int `json:"next_offset"`
+		}
+		if err := s.client.do(ctx, "list_skills", map[string]any{"offset": len(all)}, &page); err != nil {
+			return nil, err
+		}
+		if all = append(all, page.Skills...); page.Next != len(all) {
+			return all, nil // of the last page, or of a daemon that has no pages
+		}
+	}
 }
 
 // Delete deletes a skill.

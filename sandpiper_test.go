@@ -360,7 +360,12 @@ func TestFilesAndSkills(t *testing.T) {
 	if all, err := c.Skills().List(t.Context()); err != nil || len(all) != 1 || all[0].Description != skill.Description {
 		t.Errorf("%+v, %v", all, err)
 	}
-	r, err := c.Execute(t.Context(), "from skills.twice import twice\ntwice(21)")
+	r, err := c.Execute(t.Context(), "for i in range(60): save_skill(f'more_{i}', 'x = 1')\n60")
+	more := result[int](t, r, err)
+	if all, err := c.Skills().List(t.Context()); err != nil || len(all) != 1+more {
+		t.Errorf("%d skills, %v", len(all), err)
+	}
+	r, err = c.Execute(t.Context(), "from skills.twice import twice\ntwice(21)")
 	if got := result[int](t, r, err); got != 42 {
 		t.Error(got)
 	}

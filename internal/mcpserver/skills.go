@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -14,7 +15,7 @@ func (s *Server) skillTools() []builtin {
 		name: "save_skill", profile: Standard,
 		about: "Save or replace a function for `from skills import NAME`.",
 		params: []param{
-			{name: "name", kind: text, required: true, about: "An identifier", names: skillNames},
+			{name: "name", kind: text, required: true, names: skillNames},
 			{name: "code", kind: text, required: true},
 			{name: "description", kind: text},
 			{name: "tags", kind: texts},
@@ -23,15 +24,16 @@ func (s *Server) skillTools() []builtin {
 		run:   s.saveSkill,
 	}, {
 		name: "load_skill", profile: Standard,
-		about:  "A skill's code and description.",
+		about:  "A skill's code.",
 		params: []param{name, {name: "version", kind: integer}},
 		hints:  wire.Hints{ReadOnly: true},
 		run:    s.loadSkill,
 	}, {
 		name: "list_skills", profile: Standard,
-		about: "Saved skills.",
-		hints: wire.Hints{ReadOnly: true},
-		run:   s.listSkills,
+		about:  "Saved skills.",
+		params: []param{{name: "offset", kind: integer}},
+		hints:  wire.Hints{ReadOnly: true},
+		run:    s.listSkills,
 	}, {
 		name: "search_skills", profile: Full,
 		about: "Find saved skills by purpose and tags.",
@@ -104,15 +106,33 @@ func (s *Server) loadSkill(ctx context.Context, c call) (redact.Message, error) 
 
 // skillList is the answer of list_skills and search_skills.
 type skillList struct {
-	Count  int              `json:"count"`
+	Count  int              `json:"count"` // of all
 	Skills []skill.Metadata `json:"skills"`
+	Next   int              `json:"next_offset,omitempty"` // of the skills that follow; 0 if there are none
 }
 
+// skillPage limits the skills in an answer of list_skills. One has about 300 bytes.
+const skillPage = 50
+
 func (s *Server) listSkills(ctx context.Context, c call) (redact.Message, error) {
-	if err := c.read(&struct{}{}); err != nil {
+	var args struct{ Offset int }
+	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	return s.skills(ctx, c, skill.Query{})
+	if args.Offset < 0 {
+		return redact.Message{}, fault.New(fault.Invalid, "offset is %d; it counts the skills to skip, from 0", args.Offset)
+	}
+	all, err := c.home.Skills.Search(ctx, skill.Query{})
+	if err != nil {
+		return redact.Message{}, err
+	}
+	start := min(args.Offset, len(all))
+	list := skillList{Count: len(all), Skills: all[start:min(start+skillPage, len(all))]}
+	if end := start + len(list.Skills); end < len(all) {
+		list.Next = end
+	}
+	s.markStale(ctx, c, list.Skills)
+	return redact.Message{Body: list}, nil
 }
 
 func (s *Server) searchSkills(ctx context.Context, c call) (redact.Message, error) {
@@ -126,15 +146,15 @@ func (s *Server) searchSkills(ctx context.Context, c call) (redact.Message, erro
 	if err := c.values(ctx, &args.Query); err != nil {
 		return redact.Message{}, err
 	}
-	return s.skills(ctx, c, skill.Query{Text: args.Query, Tags: args.Tags, Limit: 20})
+	found, err := c.home.Skills.Search(ctx, skill.Query{Text: args.Query, Tags: args.Tags, Limit: 20})
+	s.markStale(ctx, c, found)
+	return redact.Message{Body: skillList{Count: len(found), Skills: found}}, err
 }
 
-func (s *Server) skills(ctx context.Context, c call, q skill.Query) (redact.Message, error) {
-	found, err := c.home.Skills.Search(ctx, q)
-	for i := range found {
-		s.cfg.Runner.MarkStale(ctx, c.home, c.Subset, &found[i])
+func (s *Server) markStale(ctx context.Context, c call, skills []skill.Metadata) {
+	for i := range skills {
+		s.cfg.Runner.MarkStale(ctx, c.home, c.Subset, &skills[i])
 	}
-	return redact.Message{Body: skillList{len(found), found}}, err
 }
 
 func (s *Server) deleteSkill(ctx context.Context, c call) (redact.Message, error) {

@@ -18,7 +18,7 @@ import (
 func (s *Server) statsTools() []builtin {
 	return []builtin{{
 		name: "get_execution_stats", profile: Standard,
-		about: "Workspace, skills, limits, sandbox.",
+		about: "Limits, workspace, sandbox.",
 		hints: wire.Hints{ReadOnly: true},
 		run:   s.stats,
 	}, {

@@ -268,6 +268,8 @@ class TestAsync(Case):
                 self.assertEqual((await session.execute("x")).result, 1)
                 await c.skills.save("one", "def one(): return 1")
                 self.assertEqual([s.name for s in await c.skills.list()], ["one"])
+                await c.execute("for i in range(60): save_skill(f'two_{i}', 'x = 1')")
+                self.assertEqual(len(await c.skills.list()), 61)
                 await c.state.save("n", 1)
                 self.assertEqual((await c.state.get("n")).value, 1)
                 self.assertEqual((await c.tools.search("add two numbers"))[0].name, "calculator.add")

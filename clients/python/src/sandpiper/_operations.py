@@ -219,7 +219,12 @@ def load_skill(name: str, version: int | None = None) -> Operation[Skill]:
 
 def list_skills() -> Operation[list[Skill]]:
     """Return all skills."""
-    return [Skill.parse(s) for s in (yield Call("list_skills")).get("skills") or ()]
+    skills: list[Skill] = []
+    while True:
+        page = yield Call("list_skills", {"offset": len(skills)})
+        skills += [Skill.parse(s) for s in page.get("skills") or ()]
+        if page.get("next_offset") != len(skills):  # of the last page, or of a daemon that has no pages
+            return skills
 
 
 def search_skills(query: str = "", tags: Sequence[str] = ()) -> Operation[list[Skill]]:
