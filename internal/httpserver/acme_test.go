@@ -211,7 +211,7 @@ func TestCertificatesFromACMEAreRenewed(t *testing.T) {
 	longtest.SkipSlow(t)
 	p := startPebble(t)
 	url := p.serve(t, t.TempDir(), &logtest.Log{})
-	p.validate(t, url, 12)
+	p.validate(t, url, 24) // renewed when a third is left
 	first, err := p.connect(url, "mcp.example.com")
 	if err != nil {
 		t.Fatal(err)
