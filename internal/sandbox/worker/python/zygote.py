@@ -122,8 +122,8 @@ def _rehearse(rehearsal):
         for name in f.__code__.co_names:
             getattr(kernel, name, None)  # caches that the type of modules has no such attribute
     sys.modules["random"].seed()
-    rehearsal.run()
     modules.rehearse()
+    rehearsal.run()  # last: the free memory is then as a worker needs it
 
 
 def _ours():
