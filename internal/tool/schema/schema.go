@@ -8,6 +8,7 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -161,19 +162,42 @@ func affects(e *jsonschema.ValidationError, open [][]string) bool {
 }
 
 // leaves returns the errors without causes. Failed alternatives count as one error.
-func leaves(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
-	switch e.ErrorKind.(type) {
-	case *kind.AnyOf, *kind.OneOf:
-		return []*jsonschema.ValidationError{e}
+// They are in the order of their locations: the validator visits the members of an object in any order.
+func leaves(e *jsonschema.ValidationError) (all []*jsonschema.ValidationError) {
+	var add func(*jsonschema.ValidationError)
+	add = func(e *jsonschema.ValidationError) {
+		switch e.ErrorKind.(type) {
+		case *kind.AnyOf, *kind.OneOf:
+			all = append(all, e)
+			return
+		}
+		if len(e.Causes) == 0 {
+			all = append(all, e)
+		}
+		for _, c := range e.Causes {
+			add(c)
+		}
 	}
-	if len(e.Causes) == 0 {
-		return []*jsonschema.ValidationError{e}
-	}
-	var all []*jsonschema.ValidationError
-	for _, c := range e.Causes {
-		all = append(all, leaves(c)...)
-	}
+	add(e)
+	slices.SortStableFunc(all, func(a, b *jsonschema.ValidationError) int {
+		return slices.CompareFunc(a.InstanceLocation, b.InstanceLocation, compareSteps)
+	})
 	return all
+}
+
+// compareSteps compares two keys, or two positions in a list.
+func compareSteps(a, b string) int {
+	i, aErr := strconv.Atoi(a)
+	j, bErr := strconv.Atoi(b)
+	switch {
+	case aErr == nil && bErr == nil:
+		return cmp.Compare(i, j)
+	case aErr == nil:
+		return -1
+	case bErr == nil:
+		return 1
+	}
+	return strings.Compare(a, b)
 }
 
 // isMissing is the message about a missing argument.
