@@ -27,6 +27,8 @@ type modules struct {
 	own      func() []codegen.Handwritten // their functions, read once
 	warned   sync.Map                     // hidden modules and functions that were logged
 
+	writing sync.Mutex // held while directories are written; locked before mu, which requests wait for
+
 	mu    sync.Mutex
 	keys  []string         // of the servers and handwritten modules: the current key, then earlier ones
 	views map[string]*view // by the key of their directory
@@ -42,7 +44,7 @@ type view struct {
 	selection string           // identifies allow and own
 	own       bool             // of the tenant of inferred
 	allow     []*catalog.Allow // all must select a tool
-	dir       *codegen.Dir     // nil until it was first written
+	dir       *codegen.Dir     // nil until it was first written; guarded by modules.writing
 }
 
 func newModules(cfg Config, hand []codegen.Server, log *slog.Logger) *modules {
@@ -64,28 +66,41 @@ func (m *modules) register(id tenant.ID, allow ...*catalog.Allow) string {
 	for _, a := range allow {
 		text += a.Key()
 	}
+	key, late := m.registerView(text, own, allow)
+	if len(late) > 0 {
+		m.writeViews(context.Background(), late)
+	}
+	return key
+}
+
+// registerView returns the key of a view, and the views to write: none before the first write, which
+// writes all.
+func (m *modules) registerView(text string, own bool, allow []*catalog.Allow) (key string, late map[string]*view) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	key := m.keys[0]
+	key = m.keys[0]
 	if text != "" {
 		sum := sha256.Sum256([]byte(text))
 		key += "-" + hex.EncodeToString(sum[:8])
 	}
 	if own {
-		key, text = home.OwnModules(key, id), m.inferred.selection()+text
+		key, text = home.OwnModules(key, m.inferred.tenant), m.inferred.selection()+text
 	}
 	known := m.inUse[text] && m.views[key] != nil
 	if m.inUse[text] = true; m.views[key] == nil {
 		m.views[key] = &view{selection: text, own: own, allow: allow}
 	}
-	if !known && m.whole != nil {
-		for key, v := range m.views { // also those of earlier sets of servers
-			if v.selection == text {
-				m.writeView(context.Background(), key, v, m.whole())
-			}
-		}
+	if known || m.whole == nil {
+		return key, nil
 	}
-	return key
+	return key, m.selected(func(v *view) bool { return v.selection == text }) // also those of earlier sets of servers
+}
+
+// selected returns some views by their key. The caller holds mu.
+func (m *modules) selected(is func(*view) bool) map[string]*view {
+	some := maps.Clone(m.views)
+	maps.DeleteFunc(some, func(_ string, v *view) bool { return !is(v) })
+	return some
 }
 
 // maxKeys is the number of sets of servers whose directories are kept up to date: live
@@ -147,36 +162,48 @@ func modulesKey(all []config.Server, hand []codegen.Server) string {
 // servers.writing, so that an older state cannot overwrite a newer one.
 func (m *modules) write(ctx context.Context, whole func() *catalog.Snapshot) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.whole = whole
-	now := whole()
+	all := m.selected(func(v *view) bool { return m.inUse[v.selection] })
+	m.mu.Unlock()
+	now := m.writeViews(ctx, all)
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.last = now
-	for key, v := range m.views {
-		if m.inUse[v.selection] {
-			m.writeView(ctx, key, v, now)
-		}
+}
+
+// writeViews generates the modules of some views from the current snapshot, which it returns.
+func (m *modules) writeViews(ctx context.Context, some map[string]*view) *catalog.Snapshot {
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	m.mu.Lock()
+	whole := m.whole
+	m.mu.Unlock()
+	now := whole()
+	for key, v := range some {
+		m.writeView(ctx, key, v, now)
 	}
+	return now
 }
 
 // infer generates the modules of the tenant of h from what was inferred from results, if that has
 // changed. The caller holds servers.writing.
 func (m *modules) infer(ctx context.Context, h *home.Home) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	types, err := h.Shapes.Schemas(ctx)
 	if err != nil {
 		m.log.Error("read the inferred types of results", "error", err)
 		return
 	}
-	for key, v := range m.views {
-		if !v.own || !m.inUse[v.selection] {
-			continue
-		}
+	m.mu.Lock()
+	own, early := m.selected(func(v *view) bool { return v.own && m.inUse[v.selection] }), m.whole == nil
+	m.mu.Unlock()
+	for key := range own {
 		if err := m.inferred.write(m.homes, key, types); err != nil {
 			m.log.Error("write the inferred types of results", "error", err)
-		} else if m.whole != nil {
-			m.writeView(ctx, key, v, m.whole())
+			delete(own, key)
 		}
+	}
+	if !early {
+		m.writeViews(ctx, own)
 	}
 }
 
@@ -187,7 +214,7 @@ func (m *modules) isCurrent(now *catalog.Snapshot) bool {
 	return m.last == nil || m.last == now
 }
 
-// writeView generates the modules of one selection. The caller holds mu.
+// writeView generates the modules of one selection. The caller holds writing.
 func (m *modules) writeView(ctx context.Context, key string, v *view, whole *catalog.Snapshot) {
 	if v.dir == nil {
 		if err := m.homes.MakeModules(key); err != nil {

@@ -1,8 +1,10 @@
 package catalog
 
 import (
+	"iter"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // categories lists the inferred categories with their keywords. Of equal scores the
@@ -37,9 +39,9 @@ func (l *listing) inferCategory(name string) string {
 func categoryOf(name string, l *listing) string {
 	score := newScores()
 	count := func(text string, weight float64) {
-		for _, w := range words(text) {
-			if known, ok := score[w]; ok {
-				score[w] = known + weight
+		for w := range words(text) {
+			if n, ok := score[string(w)]; ok { // which does not copy w
+				*n += weight
 			}
 		}
 	}
@@ -54,7 +56,7 @@ func categoryOf(name string, l *listing) string {
 	for _, c := range categories {
 		sum := 0.0
 		for _, w := range strings.Fields(c.words) {
-			sum += score[w]
+			sum += *score[w]
 		}
 		if sum > most {
 			best, most = c.name, sum
@@ -64,35 +66,37 @@ func categoryOf(name string, l *listing) string {
 }
 
 // newScores returns zero for each keyword.
-func newScores() map[string]float64 {
-	score := map[string]float64{}
+func newScores() map[string]*float64 {
+	score := map[string]*float64{}
 	for _, c := range categories {
 		for _, w := range strings.Fields(c.words) {
-			score[w] = 0
+			score[w] = new(float64)
 		}
 	}
 	return score
 }
 
-// words splits text at characters that are not letters and at capitals.
-func words(text string) (all []string) {
-	start, lower := -1, false // of the current word
-	end := func(at int) {
-		if start >= 0 {
-			all = append(all, strings.ToLower(text[start:at]))
+// words splits text at characters that are not letters and at capitals, and returns the words in lower
+// case, each until the next one.
+func words(text string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		var buffer [64]byte
+		word, lower := buffer[:0], false // lower is whether the character before was a lower-case letter
+		for _, r := range text {
+			letter := unicode.IsLetter(r)
+			if len(word) > 0 && (!letter || lower && unicode.IsUpper(r)) {
+				if !yield(word) {
+					return
+				}
+				word = word[:0]
+			}
+			if letter {
+				word = utf8.AppendRune(word, unicode.ToLower(r))
+			}
+			lower = unicode.IsLower(r)
 		}
-		start = -1
+		if len(word) > 0 {
+			yield(word)
+		}
 	}
-	for i, r := range text {
-		letter := unicode.IsLetter(r)
-		if !letter || lower && unicode.IsUpper(r) {
-			end(i)
-		}
-		if letter && start < 0 {
-			start = i
-		}
-		lower = unicode.IsLower(r)
-	}
-	end(len(text))
-	return all
 }

@@ -15,7 +15,10 @@ import (
 	"sync"
 	"time"
 
+	fastjson "github.com/segmentio/encoding/json"
+
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -214,8 +217,11 @@ func load(path string) (*listing, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !rawjson.Valid(b) { // fastjson recurses without a limit
+		return nil, errors.New("the file is not valid JSON")
+	}
 	var l listing
-	if err := json.Unmarshal(b, &l); err != nil {
+	if _, err := fastjson.Parse(b, &l, fastjson.ZeroCopy); err != nil {
 		return nil, err
 	}
 	return &l, nil

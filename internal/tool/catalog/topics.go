@@ -49,8 +49,8 @@ func topicsOf(servers []toolNames) (all []string) {
 // topics returns the topics of one server, the most frequent first.
 func (n toolNames) topics(isVerb func(string) bool) []string {
 	own := map[string]bool{}
-	for _, w := range words(n.server) {
-		own[singular(w)] = true
+	for w := range words(n.server) {
+		own[singular(string(w))] = true
 	}
 	count, form := map[string]int{}, map[string]string{}
 	for _, name := range n.tools {
@@ -72,7 +72,12 @@ func (n toolNames) topics(isVerb func(string) bool) []string {
 // objects returns the words of a tool's name except those of its server and verbs: known ones, and
 // the first of several words unless the last is a known verb, as in invoice_delete.
 func objects(name string, own map[string]bool, isVerb func(string) bool) []string {
-	all := slices.DeleteFunc(words(name), func(w string) bool { return own[singular(w)] })
+	var all []string
+	for w := range words(name) {
+		if s := string(w); !own[singular(s)] {
+			all = append(all, s)
+		}
+	}
 	if n := len(all); n > 1 && !isVerb(all[n-1]) {
 		all = all[1:]
 	}

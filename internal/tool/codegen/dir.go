@@ -25,18 +25,21 @@ import (
 // hash of the definitions that all its files were generated from. It is removed
 // before any file changes and written last, so a server with a matching stamp is
 // complete, whichever process wrote it and wherever another was killed. The first
-// Sync of a process compares every file, which repairs other damage such as that
-// of a power loss.
+// Sync of a process compares every file that has changed since the last comparison,
+// or all after a start of the system, which repairs other damage such as that of a
+// power loss.
 //
 // It is safe for concurrent use, and several processes may use the same
 // directory: if their definitions differ, the last Sync wins. It never follows a
 // symbolic link out of the directory, and removes links inside it.
 type Dir struct {
-	path string
-	lock *projection.Dir
+	path   string
+	lock   *projection.Dir
+	record string // file of compared
 
-	mu    sync.Mutex
-	known map[string]state // by module; set once this process has compared every file
+	mu       sync.Mutex
+	known    map[string]state // by module; set once every file was compared
+	compared compared         // that other processes read
 }
 
 // state is a server and the stamp of its files.
@@ -46,9 +49,9 @@ type state struct {
 }
 
 // NewDir returns the Dir at path, which must exist. The first Sync creates the
-// lock file, which must be outside path.
+// lock file, which must be outside path, and another beside it.
 func NewDir(path, lock string) *Dir {
-	return &Dir{path: path, lock: projection.New(path, lock), known: map[string]state{}}
+	return &Dir{path: path, lock: projection.New(path, lock), record: lock + ".compared", known: map[string]state{}}
 }
 
 // Sync makes the directory contain exactly the modules of these servers. It
@@ -62,8 +65,13 @@ func (d *Dir) Sync(ctx context.Context, servers []Server) (changed []string, err
 			return err
 		}
 		defer root.Close()
+		d.mu.Lock()
+		if d.compared.At == nil {
+			d.compared = readCompared(d.record)
+		}
+		d.mu.Unlock()
 		changed, err = d.sync(ctx, root, servers)
-		return err
+		return errors.Join(err, d.saveCompared())
 	})
 	if err != nil {
 		if ctx.Err() != nil {
@@ -148,7 +156,7 @@ func (d *Dir) server(root *os.Root, s Server) (changed bool, err error) {
 		now.server.Tools = slices.Clone(s.Tools) // the caller may modify its slice
 	}
 	right := hasStamp(root, s.Module, now.stamp)
-	if checked && right {
+	if right && (checked || d.unchanged(root, s.Module)) {
 		d.remember(now)
 		return false, nil
 	}
@@ -167,6 +175,9 @@ func (d *Dir) server(root *os.Root, s Server) (changed bool, err error) {
 	changed, err = rewrite(root, s, generate(s, base, made))
 	if err == nil {
 		d.remember(now)
+		if base == nil {
+			d.noteCompared(s.Module)
+		}
 	}
 	return changed, err
 }

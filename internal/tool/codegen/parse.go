@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
 
 // object is a JSON object that keeps the order of its keys, which determines the
@@ -80,7 +82,7 @@ var errJSON = errors.New("not valid JSON")
 // The standard library validates the text, but its decoder either loses the order
 // of keys or takes three times as long.
 func parse(raw []byte) (any, error) {
-	if !json.Valid(raw) {
+	if !rawjson.Valid(raw) {
 		return nil, errJSON
 	}
 	s := scanner{text: string(raw)}

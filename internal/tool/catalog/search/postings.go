@@ -3,6 +3,7 @@ package search
 import (
 	"math"
 	"slices"
+	"sync"
 )
 
 // ranking holds the data for scoring.
@@ -42,7 +43,9 @@ const (
 )
 
 func (b *builder) ranking(docs []Doc) ranking {
-	r := ranking{docs: b.docPostings(), server: make([]int32, len(docs)), features: make([]docFeatures, len(docs))}
+	r := ranking{server: make([]int32, len(docs)), features: make([]docFeatures, len(docs))}
+	var beside sync.WaitGroup
+	beside.Go(func() { r.docs = b.docPostings() })
 	ids := map[string]int32{}
 	for i, d := range docs {
 		id, ok := ids[d.Server]
@@ -54,6 +57,7 @@ func (b *builder) ranking(docs []Doc) ranking {
 	}
 	r.serverCount = len(ids)
 	r.servers = b.serverPostings(r.server, len(ids))
+	beside.Wait()
 	for i := range docs {
 		r.features[i] = b.docFeatures(b.short[i], r.docs.idf)
 	}
