@@ -171,7 +171,7 @@ func must[T any](_ T, err error) func(b *testing.B) {
 }
 
 func newVault(b *testing.B) *vault.Vault {
-	db, err := store.Open(context.Background(), b.TempDir()+"/tenant.db", []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables + vault.ExceptionTables}})
+	db, err := store.Open(context.Background(), b.TempDir()+"/tenant.db", []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
 	if err != nil {
 		b.Fatal(err)
 	}

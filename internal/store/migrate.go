@@ -67,7 +67,10 @@ func (d *DB) schemaVersion(ctx context.Context) (have int, err error) {
 
 // applicationID identifies a database of Sandpiper in the SQLite header. It changes when
 // the numbering of schemas starts again at 1.
-const applicationID = 0x53504452 // "SPDR"
+const applicationID = 0x53504950 // "SPIP"
+
+// earlierID identifies a database of a development version before the first release.
+const earlierID = 0x53504452
 
 // schemaOf returns the schema of the file, 0 if it is new. It refuses a file with another
 // application id: its schema number has another meaning.
@@ -106,7 +109,7 @@ func (d *DB) useWAL(ctx context.Context) error {
 
 func foreign(application, have int) error {
 	what := fmt.Sprintf("has SQLite application id %#x instead of %#x", application, applicationID)
-	if application == 0 {
+	if application == 0 || application == earlierID {
 		what = fmt.Sprintf("was created by a pre-release version of Sandpiper (schema %d)", have)
 	}
 	return fault.New(fault.Unavailable, "the database %s and cannot be opened", what).

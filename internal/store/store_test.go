@@ -59,7 +59,7 @@ func TestConnectionSettings(t *testing.T) {
 		"PRAGMA foreign_keys":   "1",
 		"PRAGMA busy_timeout":   "5000",
 		"PRAGMA user_version":   "1",
-		"PRAGMA application_id": "1397769298",
+		"PRAGMA application_id": "1397770576",
 	} {
 		if got := value(t, db, query); got != want {
 			t.Errorf("%s is %s, want %s", query, got, want)
@@ -121,8 +121,9 @@ func TestOpenRejectsNewerSchema(t *testing.T) {
 
 func TestOpenRejectsForeignDatabases(t *testing.T) {
 	for pragma, want := range map[string]string{
-		"PRAGMA application_id = 0":  "the database was created by a pre-release version of Sandpiper (schema 1) and cannot be opened",
-		"PRAGMA application_id = 16": "the database has SQLite application id 0x10 instead of 0x53504452 and cannot be opened",
+		"PRAGMA application_id = 0":          "the database was created by a pre-release version of Sandpiper (schema 1) and cannot be opened",
+		"PRAGMA application_id = 1397769298": "the database was created by a pre-release version of Sandpiper (schema 1) and cannot be opened",
+		"PRAGMA application_id = 16":         "the database has SQLite application id 0x10 instead of 0x53504950 and cannot be opened",
 	} {
 		path := filepath.Join(t.TempDir(), "t.db")
 		db := open(t, path, first)

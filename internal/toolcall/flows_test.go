@@ -25,7 +25,7 @@ import (
 func vaultOf(t *testing.T, id tenant.ID) *vault.Vault {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables + vault.ExceptionTables}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,7 +172,7 @@ func TestOpenRejectsStalePlans(t *testing.T) {
 // A plan that was made by a clock which was put back since expires a day after the next start.
 func TestPlanFromTheFutureExpires(t *testing.T) {
 	dir := t.TempDir()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

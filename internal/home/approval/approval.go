@@ -27,7 +27,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Tables creates the tables of approvals. Times are Unix milliseconds.
+// Tables creates the tables of approvals and grants. Times are Unix milliseconds.
 const Tables = `
 CREATE TABLE approvals (
 	id         TEXT    NOT NULL PRIMARY KEY,
@@ -47,14 +47,12 @@ CREATE TABLE approvals (
 	state      TEXT    NOT NULL,
 	answered   INTEGER NOT NULL, -- 0 if it is not
 	answerer   TEXT    NOT NULL, -- Client or CommandLine
-	note       BLOB              -- encrypted text of the answer; NULL if empty
+	note       BLOB,             -- encrypted text of the answer; NULL if empty
+	origin     BLOB              -- encrypted Origin; NULL if there is none
 ) STRICT;
 CREATE INDEX approvals_bound ON approvals (execution, server, tool, arguments);
 CREATE INDEX approvals_expiring ON approvals (expires);
-`
-
-// OriginTables adds the origin of requests, and grants.
-const OriginTables = "ALTER TABLE approvals ADD COLUMN origin BLOB; -- encrypted Origin; NULL if there is none\n" + grant.Tables
+` + grant.Tables
 
 // Queries for names, see home.Names: all requests, and those without an answer.
 const (

@@ -24,7 +24,7 @@ import (
 // open opens the store of a tenant, as another process does.
 func open(t *testing.T, path string, cfg approval.Config) *approval.Store {
 	t.Helper()
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "approvals", SQL: approval.Tables + approval.OriginTables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "approvals", SQL: approval.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func TestShownIsEncryptedAndBound(t *testing.T) {
 			t.Errorf("%s contains the plaintext, %v", filepath.Base(name), err)
 		}
 	}
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "approvals", SQL: approval.Tables + approval.OriginTables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "approvals", SQL: approval.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 func TestExecutionThatWaitsFromTheFutureIsClaimed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestExecutionOfEndedProcessIsDueNow(t *testing.T) {
 	dir := t.TempDir()
 	var due time.Time
 	start := func() (*journal.Background, *journal.Process) {
-		db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+		db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func TestEndIsRetriedAfterError(t *testing.T) {
 	d := start(t, dir)
 	r := d.NewRecord("exec_1", nothing, false)
 	write(t, r, ask("put", `1`), `1`)
-	other, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+	other, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestCloseRecordsPendingEnds(t *testing.T) {
 // A failed registration of a process, or of its key, is retried.
 func TestProcessRegistrationIsRetried(t *testing.T) {
 	dir := t.TempDir()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func start(t testing.TB, dir string) daemon {
 func startWith(t testing.TB, dir string, key []byte, owner tenant.ID, patience time.Duration) daemon {
 	t.Helper()
 	path := filepath.Join(dir, "t.db")
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestRecordIsEncryptedAndBound(t *testing.T) {
 		d.Process.Close()
 	}
 	d := start(t, dir)
-	db, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+	db, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,7 +106,7 @@ func TestSignalIsNotAnsweredBeforeTheCommit(t *testing.T) {
 // runSQL changes the database of d from outside.
 func runSQL(t *testing.T, d daemon, sql string) {
 	t.Helper()
-	db, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+	db, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func stop(t testing.TB, r *journal.Record, d daemon) {
 
 func rows(t testing.TB, path string) (n, size int) {
 	t.Helper()
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables + journal.StepTables + journal.BackgroundTables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,19 +31,12 @@ CREATE TABLE journal_host_calls (
 	server    TEXT    NOT NULL,
 	tool      TEXT    NOT NULL,
 	state     TEXT    NOT NULL, -- pending, begun or answered
+	step      INTEGER NOT NULL DEFAULT 0, -- number of the step that made the call, which is deleted when the step has ended
 	arguments BLOB    NOT NULL, -- encrypted
 	answer    BLOB,             -- encrypted
 	PRIMARY KEY (execution, number)
 ) STRICT, WITHOUT ROWID;
-`
 
-// StepTables adds the steps of code. A call in a step is deleted when the step has ended.
-const StepTables = `
-ALTER TABLE journal_host_calls ADD COLUMN step INTEGER NOT NULL DEFAULT 0; -- number of the step that made the call
-`
-
-// BackgroundTables adds background executions, and signals for executions.
-const BackgroundTables = `
 CREATE TABLE journal_background (
 	execution  TEXT    NOT NULL PRIMARY KEY,
 	state      TEXT    NOT NULL,
@@ -60,6 +53,7 @@ CREATE TABLE journal_background (
 	result     BLOB
 ) STRICT;
 CREATE INDEX journal_background_due ON journal_background (state, due);
+
 CREATE TABLE journal_signals (
 	number    INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
 	execution TEXT    NOT NULL,

@@ -85,7 +85,7 @@ func TestLogRequiresKeyAndTenant(t *testing.T) {
 	h := openHome(t, dir, session.Config{})
 	h.append(t, "mine", stepWithAddress())
 	h.append(t, "yours", stepWithAddress())
-	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{{Number: 1, SQL: session.Tables + session.RecordTables}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{{Number: 1, SQL: session.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

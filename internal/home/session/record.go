@@ -9,13 +9,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// RecordTables adds the records of the calls that steps make.
-const RecordTables = `
-ALTER TABLE sessions ADD COLUMN records INTEGER NOT NULL DEFAULT 0; -- size of the records of its steps
-ALTER TABLE session_tasks ADD COLUMN recorded INTEGER NOT NULL DEFAULT 0; -- a constant of type Recorded
-ALTER TABLE session_tasks ADD COLUMN record BLOB; -- encrypted; NULL if there is none
-`
-
 // Record returns the record of a step that Replay has returned; nil if it made no calls.
 func (l *Log) Record(ctx context.Context, id string, number int) (record []byte, err error) {
 	var encrypted []byte

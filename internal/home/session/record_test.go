@@ -76,7 +76,7 @@ func TestRekeyEncryptsRecords(t *testing.T) {
 	dir := t.TempDir()
 	h := openHome(t, dir, session.Config{})
 	h.append(t, "a", recorded(150))
-	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{{Number: 1, SQL: session.Tables + session.RecordTables}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{{Number: 1, SQL: session.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ CREATE TABLE sessions (
 	bytes   INTEGER NOT NULL, -- their size before encryption
 	checkpoint      BLOB,     -- encrypted checkpointData; NULL if there is none
 	checkpoint_task INTEGER,
-	checkpoint_time INTEGER
+	checkpoint_time INTEGER,
+	records INTEGER NOT NULL DEFAULT 0 -- size of the records of its steps
 ) STRICT;
 CREATE UNIQUE INDEX sessions_changed ON sessions (changed);
 CREATE TABLE session_tasks (
@@ -36,6 +37,8 @@ CREATE TABLE session_tasks (
 	lost      INTEGER NOT NULL, -- 1 if the interpreter ended with this step
 	began     INTEGER NOT NULL,
 	bytes     INTEGER NOT NULL, -- size before encryption
+	recorded  INTEGER NOT NULL DEFAULT 0, -- a constant of type Recorded
+	record    BLOB,             -- encrypted record of its calls; NULL if there is none
 	PRIMARY KEY (session, number)
 ) STRICT;
 CREATE TABLE session_files (

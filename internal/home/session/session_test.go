@@ -35,7 +35,7 @@ func newHome(t *testing.T, cfg session.Config) *home {
 func openHome(t testing.TB, dir string, cfg session.Config) *home {
 	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(dir, "tenant.db"), []store.Migration{
-		{Number: 1, Name: "sessions", SQL: session.Tables + session.RecordTables},
+		{Number: 1, Name: "sessions", SQL: session.Tables},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -26,37 +26,37 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/projection"
 )
 
-// Tables creates the tables of skills. The row of skill_changes counts saves and deletions, so
-// that a process detects those of others.
+// Tables creates the tables of skills, and of their use and tests. The row of skill_changes counts
+// saves and deletions, so that a process detects those of others.
 const Tables = `
 CREATE TABLE skills (
-	name        TEXT    NOT NULL,
-	version     INTEGER NOT NULL,
-	code        TEXT    NOT NULL,
-	code_hash   TEXT    NOT NULL,
-	description TEXT    NOT NULL,
-	tags        TEXT    NOT NULL, -- a JSON array of strings
-	created     INTEGER NOT NULL, -- when version 1 was saved, in Unix milliseconds
-	updated     INTEGER NOT NULL, -- when this version was saved
+	name         TEXT    NOT NULL,
+	version      INTEGER NOT NULL,
+	code         TEXT    NOT NULL,
+	code_hash    TEXT    NOT NULL,
+	description  TEXT    NOT NULL,
+	tags         TEXT    NOT NULL, -- a JSON array of strings
+	created      INTEGER NOT NULL, -- when version 1 was saved, in Unix milliseconds
+	updated      INTEGER NOT NULL, -- when this version was saved
+	tools        TEXT    NOT NULL, -- a JSON array of Tool
+	instructions TEXT    NOT NULL, -- of an imported skill
 	PRIMARY KEY (name, version)
 ) STRICT;
 CREATE TABLE skill_changes (count INTEGER NOT NULL) STRICT;
 INSERT INTO skill_changes VALUES (0);
-`
-
-// UseTables adds the tools of a skill and the counters of its use.
-const UseTables = `
-ALTER TABLE skills ADD COLUMN tools TEXT NOT NULL DEFAULT '[]'; -- a JSON array of Tool
 CREATE TABLE skill_uses (
 	name      TEXT    NOT NULL PRIMARY KEY,
 	uses      INTEGER NOT NULL, -- executions that imported it
 	successes INTEGER NOT NULL, -- of them
 	last      INTEGER NOT NULL  -- Unix milliseconds
 ) STRICT, WITHOUT ROWID;
-`
-
-// InstructionTables adds the instructions of imported skills.
-const InstructionTables = `ALTER TABLE skills ADD COLUMN instructions TEXT NOT NULL DEFAULT '';
+CREATE TABLE skill_tests (
+	skill     TEXT    NOT NULL,
+	number    INTEGER NOT NULL,
+	recorded  INTEGER NOT NULL, -- Unix milliseconds
+	encrypted BLOB    NOT NULL,
+	PRIMARY KEY (skill, number)
+) STRICT, WITHOUT ROWID;
 `
 
 // NameQuery selects the skills with their descriptions; see home.Names.

@@ -28,7 +28,7 @@ type home struct {
 func open(t testing.TB, cfg skill.Config) *home {
 	t.Helper()
 	dir := t.TempDir()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "skills", SQL: skill.Tables + skill.UseTables + skill.TestTables + skill.InstructionTables}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "skills", SQL: skill.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,17 +15,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
-// TestTables creates the table of tests.
-const TestTables = `
-CREATE TABLE skill_tests (
-	skill     TEXT    NOT NULL,
-	number    INTEGER NOT NULL,
-	recorded  INTEGER NOT NULL, -- Unix milliseconds
-	encrypted BLOB    NOT NULL,
-	PRIMARY KEY (skill, number)
-) STRICT, WITHOUT ROWID;
-`
-
 // Test is a recorded call of a skill.
 type Test struct {
 	Number   int        `json:"-"` // from 1

@@ -62,7 +62,7 @@ func owner(t testing.TB, name string) redact.Owner {
 // vaultIn opens the vault in a directory as one process does.
 func vaultIn(t testing.TB, dir string, id tenant.ID) *vault.Vault {
 	t.Helper()
-	db, err := store.Open(context.Background(), dir+"/tenant.db", []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables + vault.ExceptionTables}})
+	db, err := store.Open(context.Background(), dir+"/tenant.db", []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,18 +13,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// ExceptionTables is the migration for exceptions.
-const ExceptionTables = `
-CREATE TABLE vault_exceptions (
-	id      TEXT    NOT NULL PRIMARY KEY,
-	type    TEXT    NOT NULL, -- '' for every type
-	tool    TEXT    NOT NULL, -- pattern, '' for every text
-	key     TEXT    NOT NULL, -- '' for every key
-	mark    BLOB,             -- keyed hash of the value, NULL for every value
-	created INTEGER NOT NULL
-) STRICT;
-`
-
 // ExceptionQuery selects the ids of exceptions; see home.Names.
 const ExceptionQuery = "SELECT id, trim(type || ' ' || tool || ' ' || key) FROM vault_exceptions ORDER BY created DESC"
 

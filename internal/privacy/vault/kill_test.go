@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 }
 
 func child(ctx context.Context, dir string, work func(context.Context, *vault.Vault) error) error {
-	db, err := store.Open(ctx, (&testDir{dir: dir}).file("a"), []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables + vault.ExceptionTables}})
+	db, err := store.Open(ctx, (&testDir{dir: dir}).file("a"), []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Tables is the first migration of the vault. Times are Unix milliseconds. A row of
+// Tables creates the tables of the vault. Times are Unix milliseconds. A row of
 // vault_records whose column encrypted is NULL has expired; it is kept for some time to
 // reserve its id.
 const Tables = `
@@ -67,6 +67,14 @@ CREATE TABLE vault_counts (
 	name  TEXT    NOT NULL PRIMARY KEY, -- 'records', 'disclosed', 'new', 'requested'
 	since INTEGER NOT NULL,             -- the beginning of the hour that is counted, 0 for all time
 	n     INTEGER NOT NULL
+) STRICT;
+CREATE TABLE vault_exceptions (
+	id      TEXT    NOT NULL PRIMARY KEY,
+	type    TEXT    NOT NULL, -- '' for every type
+	tool    TEXT    NOT NULL, -- pattern, '' for every text
+	key     TEXT    NOT NULL, -- '' for every key
+	mark    BLOB,             -- keyed hash of the value, NULL for every value
+	created INTEGER NOT NULL
 ) STRICT;
 `
 

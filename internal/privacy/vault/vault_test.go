@@ -56,7 +56,7 @@ func (p *testDir) open(t testing.TB, name string, change ...func(*vault.Config))
 
 func (p *testDir) db(t testing.TB, name string) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), p.file(name), []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables + vault.ExceptionTables}})
+	db, err := store.Open(t.Context(), p.file(name), []store.Migration{{Number: 1, Name: "vault", SQL: vault.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}

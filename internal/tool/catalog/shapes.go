@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
-// ShapeTables is the first migration of learned shapes.
+// ShapeTables creates the table of learned shapes.
 const ShapeTables = `
 CREATE TABLE shapes (
 	server  TEXT    NOT NULL,

@@ -4,11 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/binary"
-	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -38,9 +34,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
-var writeSchema = flag.Bool("write-schema", false, "write testdata/schema-N for the present schema; see testdata/README.md")
-
-// century is the timeout of approvals in fixtures: an expired one would be deleted.
+// century is a timeout that no test reaches.
 const century = 100 * 365 * 24 * time.Hour
 
 // withVault configures a data directory whose tenants have vaults.
@@ -182,7 +176,7 @@ func fillRun(t *testing.T, h *home.Home) {
 	}
 	if err == nil {
 		nightly := schedule.Spec{Name: "nightly", Cron: "0 2 * * *", TimeZone: "Europe/Berlin", Skill: "greet", Inputs: []byte(`{"name":"a"}`)}
-		_ = h.Schedules.Delete(t.Context(), time.Now(), nil, "nightly") // of the fixture, if it has one
+		_ = h.Schedules.Delete(t.Context(), time.Now(), nil, "nightly") // of an earlier fill
 		_, err = h.Schedules.Create(t.Context(), time.Now(), nil, nightly)
 	}
 	if err == nil {
@@ -204,22 +198,20 @@ func expectRun(t *testing.T, h *home.Home) {
 	if err != nil || c.Answer == nil || string(c.Answer.Value) != "7" || string(request) != "request" {
 		t.Errorf("the run is now %+v, %v", c, err)
 	}
-	if e, err := h.Background.Find(t.Context(), "exec_3"); err == nil && string(e.Request) != "background" { // since schema 9
-		t.Errorf("the background execution is now %+v", e)
+	if e, err := h.Background.Find(t.Context(), "exec_3"); err != nil || string(e.Request) != "background" {
+		t.Errorf("the background execution is now %+v, %v", e, err)
 	}
 	all, err := h.Schedules.List(t.Context(), time.Now(), nil)
-	if err != nil || len(all) > 0 && (all[0].Cron != "0 2 * * *" || string(all[0].Inputs) != `{"name":"a"}` || all[0].Last == nil) { // since schema 11
+	if err != nil || len(all) != 1 || all[0].Cron != "0 2 * * *" || string(all[0].Inputs) != `{"name":"a"}` || all[0].Last == nil {
 		t.Errorf("the schedules are now %+v, %v", all, err)
 	}
-	if r.Replays() { // since schema 8
-		if s, err := r.BeginStep(t.Context(), journal.StepKey{Name: "fetch", N: 1}); err != nil || s.Value == nil || string(s.Value.JSON) != "8" {
-			t.Errorf("the step is now %+v, %v", s, err)
-		}
+	if s, err := r.BeginStep(t.Context(), journal.StepKey{Name: "fetch", N: 1}); err != nil || s.Value == nil || string(s.Value.JSON) != "8" {
+		t.Errorf("the step is now %+v, %v", s, err)
 	}
 }
 
 // expectSession checks the content that fillSession wrote first.
-func expectSession(t *testing.T, h *home.Home, schema int) {
+func expectSession(t *testing.T, h *home.Home) {
 	s, err := h.Sessions.Find(t.Context(), "report")
 	if err != nil {
 		t.Fatal(err)
@@ -234,7 +226,7 @@ func expectSession(t *testing.T, h *home.Home, schema int) {
 		!cmp.Equal(s.StateFiles, []string{"/workspace/state/results.json"}) || string(steps[0].Vars) != `{"x": 1}` {
 		t.Errorf("the session is now %+v", s)
 	}
-	if record, err := h.Sessions.Record(t.Context(), "report", 1); err != nil || schema >= 12 && string(record) != "calls" {
+	if record, err := h.Sessions.Record(t.Context(), "report", 1); err != nil || string(record) != "calls" {
 		t.Errorf("the record of the step is now %q, %v", record, err)
 	}
 	if p, err := h.Workspace.Read(t.Context(), "sessions/report.json", 0, 0); err != nil || !strings.Contains(string(p.Content), "result = x + 1") {
@@ -258,9 +250,8 @@ func expectCall(t *testing.T, h *home.Home) {
 	}
 }
 
-// expect checks the content that fill wrote. It checks what schema N added only in fixtures from
-// N on.
-func expect(t *testing.T, h *home.Home, schema int) {
+// expect checks the content that fill wrote.
+func expect(t *testing.T, h *home.Home) {
 	sk, err := h.Skills.Find(t.Context(), "greet", 0)
 	if err != nil {
 		t.Fatal(err)
@@ -270,40 +261,30 @@ func expect(t *testing.T, h *home.Home, schema int) {
 		!cmp.Equal(m.Tags, []string{"text", "ünï"}) || m.Created.Year() < 2026 || m.Updated.Before(m.Created) || len(m.CodeHash) != 64 {
 		t.Errorf("the skill is now %+v", sk)
 	}
-	if schema >= 3 && (len(m.Tools) != 1 || m.Tools[0].Ref != greetTool.Ref || m.Uses != 1 || m.Successes != 1) {
+	if len(m.Tools) != 1 || m.Tools[0].Ref != greetTool.Ref || m.Uses != 1 || m.Successes != 1 {
 		t.Errorf("the skill now uses %+v, and was used %d times", m.Tools, m.Uses)
 	}
-	if schema >= 4 {
-		if c, err := h.Recent.Find(t.Context(), "exec_recent"); err != nil || c.Code != "1 + 1" {
-			t.Errorf("the recent code is %+v, %v", c, err)
-		}
+	if c, err := h.Recent.Find(t.Context(), "exec_recent"); err != nil || c.Code != "1 + 1" {
+		t.Errorf("the recent code is %+v, %v", c, err)
 	}
-	if schema >= 14 {
-		want := []search.Use{{Server: "mail", Tool: "greet", Terms: []string{"greet", "guest"}, Searches: 1, Lower: 1}}
-		if d := cmp.Diff(want, h.Learned.Uses(t.Context()).All()); d != "" {
-			t.Error("the used tools:", d)
-		}
+	want := []search.Use{{Server: "mail", Tool: "greet", Terms: []string{"greet", "guest"}, Searches: 1, Lower: 1}}
+	if d := cmp.Diff(want, h.Learned.Uses(t.Context()).All()); d != "" {
+		t.Error("the used tools:", d)
 	}
-	if schema >= 5 {
-		if all, err := h.Skills.Tests(t.Context(), "greet"); err != nil || len(all) != 1 || all[0].Code != "from skills import greet; greet('Ada')" {
-			t.Errorf("the tests are %+v, %v", all, err)
-		}
+	if all, err := h.Skills.Tests(t.Context(), "greet"); err != nil || len(all) != 1 || all[0].Code != "from skills import greet; greet('Ada')" {
+		t.Errorf("the tests are %+v, %v", all, err)
 	}
-	if schema >= 6 && sk.Instructions != "Greet people." {
+	if sk.Instructions != "Greet people." {
 		t.Errorf("the instructions are %q", sk.Instructions)
 	}
-	if schema >= 7 {
-		if v, err := h.States.Get(t.Context(), "cursor"); err != nil || string(v.Value) != `{"page":3}` {
-			t.Errorf("the state is %s, %v", v.Value, err)
-		}
+	if v, err := h.States.Get(t.Context(), "cursor"); err != nil || string(v.Value) != `{"page":3}` {
+		t.Errorf("the state is %s, %v", v.Value, err)
 	}
-	if schema >= 10 {
-		if text, err := h.Workflows.Find(t.Context(), "nightly"); err != nil || string(text) != "name: nightly" {
-			t.Errorf("the workflow is %q, %v", text, err)
-		}
-		if r, of, how, err := h.Workflows.FindRun(t.Context(), "exec_1"); err != nil || r.State != workflow.Completed || of.Code != "result = 1" || string(how.Value) != "1" {
-			t.Errorf("the run is %+v, %+v, %+v, %v", r, of, how, err)
-		}
+	if text, err := h.Workflows.Find(t.Context(), "nightly"); err != nil || string(text) != "name: nightly" {
+		t.Errorf("the workflow is %q, %v", text, err)
+	}
+	if r, of, how, err := h.Workflows.FindRun(t.Context(), "exec_1"); err != nil || r.State != workflow.Completed || of.Code != "result = 1" || string(how.Value) != "1" {
+		t.Errorf("the run is %+v, %+v, %+v, %v", r, of, how, err)
 	}
 	for name, want := range map[string]string{
 		"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]", "skills/greet.py": sk.Code,
@@ -312,7 +293,7 @@ func expect(t *testing.T, h *home.Home, schema int) {
 			t.Errorf("%s holds %q, %v", name, p.Content, err)
 		}
 	}
-	expectSession(t, h, schema)
+	expectSession(t, h)
 	expectCall(t, h)
 	if r, err := h.Usage.Find(t.Context(), "report"); err != nil || r != (usage.Totals{Conversations: 1, Calls: 1, Saved: 2, Spent: 2}) {
 		t.Errorf("usage is %+v, %v", r, err)
@@ -320,9 +301,7 @@ func expect(t *testing.T, h *home.Home, schema int) {
 	expectValue(t, h)
 	expectRun(t, h)
 	expectApproval(t, h)
-	if schema >= 15 {
-		expectGrant(t, h)
-	}
+	expectGrant(t, h)
 }
 
 var mayI = approval.Question{
@@ -363,84 +342,26 @@ func expectValue(t *testing.T, h *home.Home) {
 	}
 }
 
-// TestOpensEverySchema opens data directories that earlier versions wrote, and writes to them.
-func TestOpensEverySchema(t *testing.T) {
-	if *writeSchema {
-		writeTestdata(t)
-	}
-	dirs, err := filepath.Glob("testdata/schema-*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if present := presentSchema(t); len(dirs) != present {
-		t.Errorf("there are %d directories and %d schemas: see testdata/README.md", len(dirs), present)
-	}
-	for _, dir := range dirs {
-		t.Run(filepath.Base(dir), func(t *testing.T) {
-			var schema int
-			if _, err := fmt.Sscanf(filepath.Base(dir), "schema-%d", &schema); err != nil {
-				t.Fatal(err)
-			}
-			root := filepath.Join(t.TempDir(), "data")
-			if err := os.CopyFS(root, os.DirFS(dir)); err != nil {
-				t.Fatal(err)
-			}
-			if got := schemaOf(t, filepath.Join(root, "private/local/tenant.db")); got != schema {
-				t.Fatalf("its database has schema %d", got)
-			}
-			h := acquire(t, open(t, withVault(root)), "local")
-			expect(t, h, schema)
-			fill(t, h) // the skill gets versions 3 and 4
-			if sk, err := h.Skills.Find(t.Context(), "greet", 0); err != nil || sk.Metadata.Version != 4 {
-				t.Errorf("after two more saves: %+v, %v", sk, err)
-			}
-			if all, err := h.Quotas.Status(t.Context()); err != nil || len(all) != 1 || all[0].Used == 0 {
-				t.Errorf("the quotas are %+v, %v", all, err)
-			}
-			if s, err := h.Sessions.Find(t.Context(), "report"); err != nil || len(s.Tasks) != 2 {
-				t.Errorf("after one more step: %+v, %v", s, err)
-			}
-		})
-	}
-}
-
-// presentSchema returns the schema number of a new database.
-func presentSchema(t *testing.T) int {
+// TestKeepsEveryTable writes to every table, and reads and writes again after the home was closed.
+func TestKeepsEveryTable(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "data")
-	ts := open(t, home.Config{Root: root})
-	acquire(t, ts, "local").Release(t.Context())
-	ts.Close()
-	return schemaOf(t, filepath.Join(root, "private/local/tenant.db"))
-}
-
-// schemaOf returns the schema number of a closed database: SQLite's user version, which is in
-// the header of the file.
-func schemaOf(t *testing.T, path string) int {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil || len(b) < 64 {
-		t.Fatal(len(b), err)
-	}
-	return int(binary.BigEndian.Uint32(b[60:]))
-}
-
-func writeTestdata(t *testing.T) {
-	dir := fmt.Sprintf("testdata/schema-%d", presentSchema(t))
-	if _, err := os.Stat(dir); err == nil {
-		t.Fatalf("%s exists: the fixture of a schema is written only once", dir)
-	}
-	cfg := withVault(dir)
-	ts, err := home.Open(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := ts.Acquire(t.Context(), tenant.Local)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ts := open(t, withVault(root))
+	h := acquire(t, ts, "local")
 	fill(t, h)
 	h.Release(t.Context())
-	if err := errors.Join(ts.Close(), cfg.Process.Close(), os.Remove(filepath.Join(dir, "processes"))); err != nil {
+	if err := ts.Close(); err != nil {
 		t.Fatal(err)
+	}
+	h = acquire(t, open(t, withVault(root)), "local")
+	expect(t, h)
+	fill(t, h) // the skill gets versions 3 and 4
+	if sk, err := h.Skills.Find(t.Context(), "greet", 0); err != nil || sk.Metadata.Version != 4 {
+		t.Errorf("after two more saves: %+v, %v", sk, err)
+	}
+	if all, err := h.Quotas.Status(t.Context()); err != nil || len(all) != 1 || all[0].Used != 2 {
+		t.Errorf("the quotas are %+v, %v", all, err)
+	}
+	if s, err := h.Sessions.Find(t.Context(), "report"); err != nil || len(s.Tasks) != 2 {
+		t.Errorf("after one more step: %+v, %v", s, err)
 	}
 }

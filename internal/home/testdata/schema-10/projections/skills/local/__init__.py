@@ -1,1 +1,0 @@
-"""Saved skills. Each is a module: from skills import NAME."""
