@@ -15,14 +15,12 @@ package approval
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -141,8 +139,8 @@ type Config struct {
 
 // Store contains the requests of one tenant.
 type Store struct {
-	cfg  Config
-	aead cipher.AEAD
+	cfg Config
+	box sealed.Box
 	// Grants are what persons allowed beyond the calls that they approved.
 	Grants *grant.Store
 }
@@ -161,26 +159,17 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if len(cfg.Key) != 32 {
-		return nil, errors.New("approval: Config needs a Key of 32 bytes")
-	}
-	block, err := aes.NewCipher(cfg.Key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &Store{cfg, aead, grant.New(cfg.DB, cfg.Now)}, err
+	box, err := sealed.New(cfg.Key, cfg.Tenant.String())
+	return &Store{cfg, box, grant.New(cfg.DB, cfg.Now)}, err
 }
 
-// encrypt encrypts a part of a request: "shown", "origin" or "note".
-func (s *Store) encrypt(id, part string, text []byte) []byte {
-	return s.aead.Seal(nil, nil, text, s.additionalData(id, part))
-}
+// The encrypted columns.
+var (
+	ofShown  = column("shown")
+	ofNote   = column("note")
+	ofOrigin = column("origin")
+)
 
-func (s *Store) decrypt(id, part string, ciphertext []byte) ([]byte, error) {
-	return s.aead.Open(nil, nil, ciphertext, s.additionalData(id, part))
-}
-
-func (s *Store) additionalData(id, part string) []byte {
-	return []byte("sandpiper approval\x00" + s.cfg.Tenant.String() + "\x00" + id + "\x00" + part)
+func column(name string) sealed.Column {
+	return sealed.Column{Table: "approvals", Name: name, Keys: []string{"id"}}
 }

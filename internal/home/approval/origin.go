@@ -42,11 +42,11 @@ func (o Origin) encrypt(s *Store, id string) []byte {
 	if err != nil { // strings and numbers only
 		panic(err)
 	}
-	return s.encrypt(id, "origin", text)
+	return s.box.Seal(ofOrigin, text, id)
 }
 
 func decryptOrigin(s *Store, id string, encrypted []byte) (o Origin, err error) {
-	text, err := s.decrypt(id, "origin", encrypted)
+	text, err := s.box.Open(ofOrigin, encrypted, id)
 	if err == nil {
 		err = json.Unmarshal(text, &o)
 	}

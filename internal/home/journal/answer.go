@@ -1,15 +1,13 @@
 package journal
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -72,41 +70,52 @@ func (a Answer) Err() error {
 	return nil
 }
 
-// box encrypts the record of one execution. Its key is derived from the tenant and the
-// execution.
-type box struct{ cipher.AEAD }
+// box encrypts what is stored of one execution. Its key is derived from the tenant.
+type box struct {
+	sealed.Box
+	execution string
+}
 
 func newBox(key []byte, tenant, execution string) (box, error) {
-	own, err := hkdf.Key(sha256.New, key, nil, "run\x00"+tenant+"\x00"+execution, 32)
+	own, err := hkdf.Key(sha256.New, key, nil, "run\x00"+tenant, sealed.KeySize)
 	if err != nil {
 		return box{}, err
 	}
-	block, err := aes.NewCipher(own)
-	if err != nil {
-		return box{}, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return box{aead}, err
+	b, err := sealed.New(own, tenant)
+	return box{b, execution}, err
 }
 
-// Kinds of encrypted content.
-const (
-	ofRequest   = "request"
-	ofArguments = "arguments"
-	ofAnswer    = "answer"
+// The encrypted columns of executions and their calls.
+var (
+	ofRequest   = ofExecution("journal_executions", "request")
+	ofArguments = ofNumber("journal_host_calls", "arguments")
+	ofAnswer    = ofNumber("journal_host_calls", "answer")
 )
 
-func (b box) encrypt(what string, number int, text []byte) []byte {
-	return b.Seal(nil, nil, text, bound(what, number))
+// ofExecution describes a column of a table that has a row for each execution, and ofNumber one of a
+// table with numbered rows.
+func ofExecution(table, name string) sealed.Column {
+	return sealed.Column{Table: table, Name: name, Keys: []string{"execution"}}
 }
 
-func (b box) decrypt(what string, number int, ciphertext []byte) ([]byte, error) {
-	text, err := b.Open(nil, nil, ciphertext, bound(what, number))
+func ofNumber(table, name string) sealed.Column {
+	return sealed.Column{Table: table, Name: name, Keys: []string{"execution", "number"}}
+}
+
+// keys returns the keys of the execution's row, with its number if it has one.
+func (b box) keys(c sealed.Column, number int) []any {
+	return []any{b.execution, number}[:len(c.Keys)]
+}
+
+func (b box) encrypt(c sealed.Column, number int, text []byte) []byte {
+	return b.Seal(c, text, b.keys(c, number)...)
+}
+
+func (b box) decrypt(c sealed.Column, number int, ciphertext []byte) ([]byte, error) {
+	text, err := b.Open(c, ciphertext, b.keys(c, number)...)
 	if err != nil {
 		return nil, fault.Wrap(fault.Unavailable, err, "the record of the execution cannot be decrypted: it is damaged, or its key was lost or replaced").
 			WithHint("restore the file key of the data directory from a backup")
 	}
 	return text, nil
 }
-
-func bound(what string, number int) []byte { return fmt.Appendf(nil, "%s %d", what, number) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 // BackgroundState is the state of a background execution.
@@ -81,12 +82,12 @@ func (b *Background) box(id string) (box, error) {
 	return newBox(key, b.log.cfg.Tenant.String(), id)
 }
 
-// Kinds of encrypted content of background executions, and of signals.
-const (
-	ofTask   = "background request"
-	ofLive   = "background progress"
-	ofResult = "background result"
-	ofSignal = "signal"
+// The encrypted columns of background executions, and of signals.
+var (
+	ofTask   = ofExecution("journal_background", "request")
+	ofLive   = ofExecution("journal_background", "live")
+	ofResult = ofExecution("journal_background", "result")
+	ofSignal = ofNumber("journal_signals", "value")
 )
 
 var errNoProcess = fault.New(fault.Unavailable, "background executions are not available in this process")
@@ -214,11 +215,14 @@ func (b *Background) decrypt(e *BackgroundEntry) error {
 	if err != nil {
 		return err
 	}
-	for what, text := range map[string]*[]byte{ofTask: &e.Request, ofLive: &e.Live, ofResult: &e.Result} {
-		if *text == nil {
+	for _, part := range []struct {
+		column sealed.Column
+		text   *[]byte
+	}{{ofTask, &e.Request}, {ofLive, &e.Live}, {ofResult, &e.Result}} {
+		if *part.text == nil {
 			continue
 		}
-		if *text, err = x.decrypt(what, 0, *text); err != nil {
+		if *part.text, err = x.decrypt(part.column, 0, *part.text); err != nil {
 			return err
 		}
 	}
@@ -278,21 +282,21 @@ func (b *Background) List(ctx context.Context, most int) (all []BackgroundEntry,
 
 // SetRequest replaces the request of an execution that this process runs.
 func (b *Background) SetRequest(ctx context.Context, id string, request []byte) error {
-	return b.set(ctx, id, ofTask, "request = ?", request)
+	return b.set(ctx, id, ofTask, request)
 }
 
 // SetResult stores a result that is final only if the process ends before End.
 func (b *Background) SetResult(ctx context.Context, id string, result []byte) error {
-	return b.set(ctx, id, ofResult, "result = ?", result)
+	return b.set(ctx, id, ofResult, result)
 }
 
-func (b *Background) set(ctx context.Context, id, what, assignment string, text []byte) error {
+func (b *Background) set(ctx context.Context, id string, c sealed.Column, text []byte) error {
 	x, err := b.box(id)
 	if err != nil {
 		return err
 	}
 	return b.update(ctx, func(tx *store.Tx) error {
-		_, err := tx.ExecContext(ctx, "UPDATE journal_background SET "+assignment+" WHERE execution = ? AND state != 'ended'", x.encrypt(what, 0, text), id)
+		_, err := tx.ExecContext(ctx, "UPDATE journal_background SET "+c.Name+" = ? WHERE execution = ? AND state != 'ended'", x.encrypt(c, 0, text), id)
 		return err
 	})
 }

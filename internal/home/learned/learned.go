@@ -11,8 +11,6 @@ package learned
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"errors"
 	"log/slog"
 	"slices"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
@@ -72,8 +71,8 @@ type Config struct {
 
 // Store has the records of one tenant.
 type Store struct {
-	cfg  Config
-	aead cipher.AEAD
+	cfg Config
+	box sealed.Box
 
 	mu       sync.Mutex
 	searches []*made // latest last
@@ -118,12 +117,8 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	block, err := aes.NewCipher(cfg.Key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &Store{cfg: cfg, aead: aead}, err
+	box, err := sealed.New(cfg.Key, "")
+	return &Store{cfg: cfg, box: box}, err
 }
 
 // AddSearch notes the tools that a search for a text returned, best first.

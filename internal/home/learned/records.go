@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
@@ -29,8 +30,7 @@ type content struct {
 	Words  []string `json:"words"`
 }
 
-// bound is the associated data of the encryption.
-var bound = []byte("sandpiper learned")
+var ofRecord = sealed.Column{Table: "tool_uses", Name: "encrypted", Keys: []string{"id"}}
 
 // write writes the calls, and deletes what exceeds the limits.
 func (s *Store) write() {
@@ -134,6 +134,10 @@ func (s *Store) save(ctx context.Context, tx *store.Tx, records []record) error 
 	slices.SortStableFunc(records, func(a, b record) int { return b.last.Compare(a.last) })
 	number, bytes, of := 0, 0, map[tool.Ref]int{}
 	oldest := s.cfg.Now().Add(-s.cfg.Age)
+	var last int64 // id
+	if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(id), 0) FROM tool_uses").Scan(&last); err != nil {
+		return err
+	}
 	for _, r := range records {
 		var encrypted []byte
 		if r.id == 0 {
@@ -141,7 +145,7 @@ func (s *Store) save(ctx context.Context, tx *store.Tx, records []record) error 
 			if err != nil {
 				return err
 			}
-			encrypted = s.aead.Seal(nil, nil, text, bound)
+			encrypted = s.box.Seal(ofRecord, text, last+1)
 			r.bytes = len(encrypted)
 		}
 		ref := tool.Ref{Server: r.Server, Tool: r.Tool}
@@ -154,7 +158,8 @@ func (s *Store) save(ctx context.Context, tx *store.Tx, records []record) error 
 		case !keep && r.id != 0:
 			_, err = tx.ExecContext(ctx, "DELETE FROM tool_uses WHERE id = ?", r.id)
 		case keep && r.id == 0:
-			_, err = tx.ExecContext(ctx, "INSERT INTO tool_uses (last, searches, lower, encrypted) VALUES (?, ?, ?, ?)", r.last.UnixMilli(), r.searches, r.lower, encrypted)
+			last++
+			_, err = tx.ExecContext(ctx, "INSERT INTO tool_uses (id, last, searches, lower, encrypted) VALUES (?, ?, ?, ?, ?)", last, r.last.UnixMilli(), r.searches, r.lower, encrypted)
 		case keep && r.changed:
 			_, err = tx.ExecContext(ctx, "UPDATE tool_uses SET last = ?, searches = ?, lower = ? WHERE id = ?", r.last.UnixMilli(), r.searches, r.lower, r.id)
 		}
@@ -189,7 +194,7 @@ func (s *Store) readAll(ctx context.Context, tx *store.Tx) (all []record, err er
 			return nil, err
 		}
 		r.last, r.bytes = time.UnixMilli(last), len(encrypted)
-		text, err := s.aead.Open(nil, nil, encrypted, bound)
+		text, err := s.box.Open(ofRecord, encrypted, r.id)
 		if err == nil && json.Unmarshal(text, &r.content) == nil {
 			all = append(all, r)
 		}
@@ -222,25 +227,8 @@ func Forget(ctx context.Context, db *store.DB) (Forgotten, error) {
 // returns the number of damaged records, which remain damaged.
 func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		var all int
-		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM tool_uses").Scan(&all); err != nil {
-			return err
-		}
-		records, err := s.readAll(ctx, tx)
-		if err != nil {
-			return err
-		}
-		damaged = all - len(records)
-		for _, r := range records {
-			text, err := json.Marshal(r.content)
-			if err != nil {
-				return err
-			}
-			if _, err := tx.ExecContext(ctx, "UPDATE tool_uses SET encrypted = ? WHERE id = ?", to.aead.Seal(nil, nil, text, bound), r.id); err != nil {
-				return err
-			}
-		}
-		return nil
+		damaged, err = s.box.Rekey(ctx, tx, to.box, ofRecord)
+		return err
 	})
 	return damaged, err
 }

@@ -9,8 +9,6 @@ package recent
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -20,6 +18,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 // Tables creates the table of recent code.
@@ -72,8 +71,8 @@ type Code struct {
 
 // Store contains the recent code of one tenant.
 type Store struct {
-	cfg  Config
-	aead cipher.AEAD
+	cfg Config
+	box sealed.Box
 
 	mu     sync.Mutex
 	added  []Code // not written yet, oldest first
@@ -88,15 +87,11 @@ type Store struct {
 
 // New returns the Store of a database. It does no I/O.
 func New(cfg Config) (*Store, error) {
-	if cfg.DB == nil || len(cfg.Key) != 32 {
-		return nil, errors.New("recent: Config needs a DB and a Key of 32 bytes")
+	if cfg.DB == nil {
+		return nil, errors.New("recent: Config needs a DB")
 	}
-	block, err := aes.NewCipher(cfg.Key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &Store{cfg: cfg.withDefaults(), aead: aead}, err
+	box, err := sealed.New(cfg.Key, "")
+	return &Store{cfg: cfg.withDefaults(), box: box}, err
 }
 
 const (
@@ -143,7 +138,7 @@ func (s *Store) write() {
 				return err
 			}
 			_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO recent_code (execution, ended, encrypted) VALUES (?, ?, ?)",
-				c.Execution, c.Ended.UnixMilli(), s.aead.Seal(nil, nil, text, bound(c.Execution)))
+				c.Execution, c.Ended.UnixMilli(), s.box.Seal(content, text, c.Execution))
 			if err != nil {
 				return err
 			}
@@ -158,7 +153,7 @@ func (s *Store) write() {
 	}
 }
 
-func bound(execution string) []byte { return []byte("sandpiper recent\x00" + execution) }
+var content = sealed.Column{Table: "recent_code", Name: "encrypted", Keys: []string{"execution"}}
 
 // prune deletes code that is too old, and the oldest beyond the other limits.
 func (s *Store) prune(ctx context.Context, tx *store.Tx) error {
@@ -201,7 +196,7 @@ func (s *Store) Find(ctx context.Context, execution string) (Code, error) {
 }
 
 func (s *Store) decrypt(encrypted []byte, c *Code) error {
-	text, err := s.aead.Open(nil, nil, encrypted, bound(c.Execution))
+	text, err := s.box.Open(content, encrypted, c.Execution)
 	if err != nil {
 		return fault.Wrap(fault.Internal, err, "the code of execution %q is damaged or was encrypted with another key", c.Execution)
 	}
@@ -238,30 +233,8 @@ func (s *Store) List(ctx context.Context) ([]Code, error) {
 // returns the number of damaged records, which remain damaged.
 func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		again := map[string][]byte{}
-		rows, err := tx.QueryContext(ctx, "SELECT execution, encrypted FROM recent_code")
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var execution string
-			var encrypted []byte
-			if err := rows.Scan(&execution, &encrypted); err != nil {
-				return err
-			}
-			if text, err := s.aead.Open(nil, nil, encrypted, bound(execution)); err != nil {
-				damaged++
-			} else {
-				again[execution] = to.aead.Seal(nil, nil, text, bound(execution))
-			}
-		}
-		for execution, encrypted := range again {
-			if _, err := tx.ExecContext(ctx, "UPDATE recent_code SET encrypted = ? WHERE execution = ?", encrypted, execution); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
+		damaged, err = s.box.Rekey(ctx, tx, to.box, content)
+		return err
 	})
 	return damaged, err
 }

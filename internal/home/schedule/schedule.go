@@ -13,8 +13,6 @@ package schedule
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -27,6 +25,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/calendar"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 // Tables creates the tables of schedules and their runs.
@@ -171,32 +170,28 @@ type Config struct {
 
 // Store contains the schedules of one tenant.
 type Store struct {
-	cfg  Config
-	aead cipher.AEAD
+	cfg Config
+	box sealed.Box
 }
 
 // New returns the Store of a database. It does no I/O.
 func New(cfg Config) (*Store, error) {
-	if cfg.DB == nil || len(cfg.Key) != 32 || cfg.Executions == nil {
-		return nil, errors.New("schedule: Config needs a DB, a Key of 32 bytes and Executions")
+	if cfg.DB == nil || cfg.Executions == nil {
+		return nil, errors.New("schedule: Config needs a DB and Executions")
 	}
-	block, err := aes.NewCipher(cfg.Key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &Store{cfg, aead}, err
+	box, err := sealed.New(cfg.Key, "")
+	return &Store{cfg, box}, err
 }
 
-func bound(name string) []byte { return []byte("sandpiper schedule\x00" + name) }
+var ofSpec = sealed.Column{Table: "schedules", Name: "spec", Keys: []string{"name"}}
 
 func (s *Store) encrypt(spec Spec) ([]byte, error) {
 	text, err := json.Marshal(spec)
-	return s.aead.Seal(nil, nil, text, bound(spec.Name)), err
+	return s.box.Seal(ofSpec, text, spec.Name), err
 }
 
 func (s *Store) decrypt(name string, ciphertext []byte) (spec Spec, err error) {
-	text, err := s.aead.Open(nil, nil, ciphertext, bound(name))
+	text, err := s.box.Open(ofSpec, ciphertext, name)
 	if err == nil {
 		err = json.Unmarshal(text, &spec)
 	}
@@ -205,6 +200,16 @@ func (s *Store) decrypt(name string, ciphertext []byte) (spec Spec, err error) {
 			WithHint("delete it with `sandpiper schedules delete %s`, or restore the file key of the data directory from a backup", name)
 	}
 	return spec, nil
+}
+
+// Rekey encrypts the schedules of s for the store to, which has the same database and another key.
+// It returns the number of damaged ones, which remain damaged.
+func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
+	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		damaged, err = s.box.Rekey(ctx, tx, to.box, ofSpec)
+		return err
+	})
+	return damaged, err
 }
 
 // newExecution returns an unguessable id of an execution: 130 random bits.

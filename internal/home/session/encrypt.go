@@ -1,61 +1,47 @@
 package session
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
-	"strconv"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
-// box encrypts the contents of one tenant's sessions. Each ciphertext is bound to its
-// kind, session and task number.
+// box encrypts the contents of one tenant's sessions.
 type box struct {
-	cipher.AEAD
+	sealed.Box
 	key []byte
 }
 
 func newBox(key []byte) (box, error) {
-	if len(key) != 32 {
-		return box{}, errors.New("session: Config needs a Key of 32 bytes")
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return box{}, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return box{aead, key}, err
+	b, err := sealed.New(key, "")
+	return box{b, key}, err
 }
 
-// Kinds of encrypted content.
-const (
-	kindTask       = "task"
-	kindRecord     = "record"
-	kindFile       = "file"
-	kindCheckpoint = "checkpoint"
+// The encrypted columns. The row of a file is found by a keyed hash of its path.
+var (
+	ofTask       = sealed.Column{Table: "session_tasks", Name: "encrypted", Keys: []string{"session", "number"}}
+	ofRecord     = sealed.Column{Table: "session_tasks", Name: "record", Keys: []string{"session", "number"}}
+	ofCheckpoint = sealed.Column{Table: "sessions", Name: "checkpoint", Keys: []string{"id"}}
+	ofFile       = sealed.Column{Table: "session_files", Name: "encrypted", Keys: []string{"session"}}
 )
 
-func additionalData(kind, session string, number int) []byte {
-	return []byte("sandpiper session\x00" + kind + "\x00" + session + "\x00" + strconv.Itoa(number))
-}
-
-func (b box) encrypt(kind, session string, number int, v any) ([]byte, error) {
+// encrypt encrypts v as JSON. The first key is the session.
+func (b box) encrypt(c sealed.Column, v any, keys ...any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return nil, err
 	}
-	return b.Seal(nil, nil, text, additionalData(kind, session, number)), nil
+	return b.Seal(c, text, keys...), nil
 }
 
-func (b box) decrypt(kind, session string, number int, encrypted []byte, v any) error {
-	text, err := b.Open(nil, nil, encrypted, additionalData(kind, session, number))
+func (b box) decrypt(c sealed.Column, encrypted []byte, v any, keys ...any) error {
+	text, err := b.Open(c, encrypted, keys...)
 	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the log of session %q is damaged or was encrypted with another key", session).
+		return fault.Wrap(fault.Internal, err, "the log of session %q is damaged or was encrypted with another key", keys[0]).
 			WithHint("restore the file key of the data directory, or the tenant's database, from a backup")
 	}
 	return json.Unmarshal(text, v)
@@ -64,8 +50,7 @@ func (b box) decrypt(kind, session string, number int, encrypted []byte, v any) 
 // mac returns the keyed hash that identifies a path in session_files.
 func (b box) mac(session, path string) string {
 	h := hmac.New(sha256.New, b.key)
-	h.Write(additionalData(kindFile, session, 0))
-	h.Write([]byte("\x00" + path))
+	h.Write([]byte("sandpiper session file\x00" + session + "\x00" + path))
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 

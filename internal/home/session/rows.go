@@ -13,7 +13,7 @@ import (
 )
 
 // Tables creates the tables of the sessions. Times are Unix milliseconds. Encrypted
-// columns are bound to the session and to the number of the task; see box.
+// columns are bound to their rows; see box.
 const Tables = `
 CREATE TABLE sessions (
 	id      TEXT    NOT NULL PRIMARY KEY,
@@ -136,13 +136,13 @@ func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step) (int,
 }
 
 func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) error {
-	encrypted, err := l.box.encrypt(kindTask, id, s.Number, taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars, s.Fresh})
+	encrypted, err := l.box.encrypt(ofTask, taskData{[]byte(s.Description), []byte(s.Code), []byte(s.Result), []byte(s.Output), s.Vars, s.Fresh}, id, s.Number)
 	if err != nil {
 		return err
 	}
 	var record []byte
 	if s.Record != nil {
-		record = l.box.Seal(nil, nil, s.Record, additionalData(kindRecord, id, s.Number))
+		record = l.box.Seal(ofRecord, s.Record, id, s.Number)
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO session_tasks (session, number, encrypted, vars_lost, lost, began, bytes, recorded, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		id, s.Number, encrypted, s.VarsLost, s.InterpreterLost, s.Began.UnixMilli(), s.bytes(), s.Recorded, record)
@@ -158,7 +158,7 @@ func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) e
 }
 
 func (l *Log) insertFile(ctx context.Context, tx *store.Tx, id, path string) error {
-	encrypted, err := l.box.encrypt(kindFile, id, 0, []byte(path))
+	encrypted, err := l.box.encrypt(ofFile, []byte(path), id)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (l *Log) checkpoint(ctx context.Context, tx *store.Tx, id string, number in
 	if err := r.put(ctx, tx); err != nil {
 		return 0, err
 	}
-	encrypted, err := l.box.encrypt(kindCheckpoint, id, 0, checkpointData{step, about})
+	encrypted, err := l.box.encrypt(ofCheckpoint, checkpointData{step, about}, id)
 	if err != nil {
 		return 0, err
 	}
@@ -245,7 +245,7 @@ func (l *Log) scanSummary(r scanner) (Summary, error) {
 		return s, nil
 	}
 	var c checkpointData
-	if err := l.box.decrypt(kindCheckpoint, s.ID, 0, encrypted, &c); err != nil {
+	if err := l.box.decrypt(ofCheckpoint, encrypted, &c, s.ID); err != nil {
 		return s, err
 	}
 	s.Checkpoint = &Checkpoint{Step: c.Step, LastTask: taskID(int(task.Int64)), Context: c.Context, Timestamp: moment(at.Int64)}
@@ -281,7 +281,7 @@ func (l *Log) loadHead(ctx context.Context, tx *store.Tx, id string) (Session, e
 		var encrypted, path []byte
 		err := r.Scan(&encrypted)
 		if err == nil {
-			err = l.box.decrypt(kindFile, id, 0, encrypted, &path)
+			err = l.box.decrypt(ofFile, encrypted, &path, id)
 		}
 		s.StateFiles = append(s.StateFiles, string(path))
 		return err
@@ -300,7 +300,7 @@ func (l *Log) loadSteps(ctx context.Context, tx *store.Tx, id string, from int) 
 			return err
 		}
 		var t taskData
-		if err := l.box.decrypt(kindTask, id, s.Number, encrypted, &t); err != nil {
+		if err := l.box.decrypt(ofTask, encrypted, &t, id, s.Number); err != nil {
 			return err
 		}
 		s.Description, s.Code, s.Result, s.Output = string(t.Description), string(t.Code), string(t.Result), string(t.Output)

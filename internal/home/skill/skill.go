@@ -12,7 +12,6 @@ package skill
 
 import (
 	"context"
-	"crypto/cipher"
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
@@ -24,6 +23,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/projection"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 // Tables creates the tables of skills, and of their use and tests. The row of skill_changes counts
@@ -115,13 +115,13 @@ type Skill struct {
 // Store contains the skills of one tenant.
 type Store struct {
 	cfg  Config
-	box  cipher.AEAD
+	box  sealed.Box
 	view *projection.Dir
 }
 
 // New returns the Store. The first Refresh updates the projection.
 func New(cfg Config) (*Store, error) {
-	box, err := newBox(cfg.Key)
+	box, err := sealed.New(cfg.Key, "")
 	if err != nil {
 		return nil, err
 	}

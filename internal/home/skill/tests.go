@@ -2,16 +2,13 @@ package skill
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
@@ -38,20 +35,7 @@ const (
 	MaxTestBytes = 1 << 20 // of one test
 )
 
-func newBox(key []byte) (cipher.AEAD, error) {
-	if len(key) != 32 {
-		return nil, errors.New("skill: Config.Key must have 32 bytes")
-	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
-}
-
-func bound(skill string, number int) []byte {
-	return fmt.Appendf(nil, "sandpiper skill test\x00%s\x00%d", skill, number)
-}
+var ofTest = sealed.Column{Table: "skill_tests", Name: "encrypted", Keys: []string{"skill", "number"}}
 
 // AddTest stores a test of a skill. It replaces one with the same code. It returns its number.
 func (s *Store) AddTest(ctx context.Context, name string, t Test) (number int, err error) {
@@ -90,7 +74,7 @@ func (s *Store) AddTest(ctx context.Context, name string, t Test) (number int, e
 				WithHint("delete them with `sandpiper skills test %s --delete`", name)
 		}
 		_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO skill_tests (skill, number, recorded, encrypted) VALUES (?, ?, ?, ?)",
-			name, number, time.Now().UnixMilli(), s.box.Seal(nil, nil, text, bound(name, number)))
+			name, number, time.Now().UnixMilli(), s.box.Seal(ofTest, text, name, number))
 		return err
 	})
 	return number, err
@@ -118,7 +102,7 @@ func (s *Store) tests(ctx context.Context, tx *store.Tx, name string) (all []Tes
 		if err := rows.Scan(&t.Number, &recorded, &encrypted); err != nil {
 			return nil, err
 		}
-		text, err := s.box.Open(nil, nil, encrypted, bound(name, t.Number))
+		text, err := s.box.Open(ofTest, encrypted, name, t.Number)
 		if err != nil {
 			return nil, fault.Wrap(fault.Internal, err, "test %d of skill %q is damaged or was encrypted with another key", t.Number, name).
 				WithHint("delete the tests of the skill and record them again")
@@ -161,30 +145,8 @@ func (s *Store) SetTools(ctx context.Context, name string, version int, tools To
 // Rekey encrypts the tests of s for the store to, which has the same database and another key. It
 // returns the number of damaged tests, which remain damaged.
 func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
-	type row struct {
-		skill  string
-		number int
-	}
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		again := map[row][]byte{}
-		err := each(ctx, tx, "SELECT skill, number, encrypted FROM skill_tests", func(r scanner) error {
-			var at row
-			var encrypted []byte
-			if err := r.Scan(&at.skill, &at.number, &encrypted); err != nil {
-				return err
-			}
-			if text, err := s.box.Open(nil, nil, encrypted, bound(at.skill, at.number)); err != nil {
-				damaged++
-			} else {
-				again[at] = to.box.Seal(nil, nil, text, bound(at.skill, at.number))
-			}
-			return nil
-		})
-		for at, encrypted := range again {
-			if err == nil {
-				_, err = tx.ExecContext(ctx, "UPDATE skill_tests SET encrypted = ? WHERE skill = ? AND number = ?", encrypted, at.skill, at.number)
-			}
-		}
+		damaged, err = s.box.Rekey(ctx, tx, to.box, ofTest)
 		return err
 	})
 	return damaged, err

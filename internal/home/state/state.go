@@ -9,8 +9,6 @@ package state
 import (
 	"bytes"
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -22,6 +20,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 // Tables creates the table of the values. AUTOINCREMENT never uses a version again, also for a
@@ -125,24 +124,20 @@ func (d Draft) CheckVersion(have int64) error {
 
 // Store contains the values of one tenant.
 type Store struct {
-	cfg  Config
-	aead cipher.AEAD
+	cfg Config
+	box sealed.Box
 }
 
 // New returns the Store of a database. It does no I/O.
 func New(cfg Config) (*Store, error) {
-	if cfg.DB == nil || len(cfg.Key) != 32 {
-		return nil, errors.New("state: Config needs a DB and a Key of 32 bytes")
+	if cfg.DB == nil {
+		return nil, errors.New("state: Config needs a DB")
 	}
-	block, err := aes.NewCipher(cfg.Key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &Store{cfg, aead}, err
+	box, err := sealed.New(cfg.Key, "")
+	return &Store{cfg, box}, err
 }
 
-func bound(name string) []byte { return []byte("sandpiper state\x00" + name) }
+var content = sealed.Column{Table: "states", Name: "encrypted", Keys: []string{"name"}}
 
 // Put changes a value and returns its version, 0 if it was deleted. The change is on disk when Put
 // returns.
@@ -188,7 +183,7 @@ func (s *Store) put(ctx context.Context, tx *store.Tx, d Draft) (version int64, 
 			WithHint("delete some, with save_state(name, None) or `sandpiper state delete`")
 	}
 	done, err := tx.ExecContext(ctx, "INSERT INTO states (name, updated, size, encrypted) VALUES (?, ?, ?, ?)",
-		d.Name, time.Now().UnixMilli(), len(d.Value), s.aead.Seal(nil, nil, d.Value, bound(d.Name)))
+		d.Name, time.Now().UnixMilli(), len(d.Value), s.box.Seal(content, d.Value, d.Name))
 	if err != nil {
 		return 0, err
 	}
@@ -223,7 +218,7 @@ func (s *Store) Get(ctx context.Context, name string) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	if v.Value, err = s.aead.Open(nil, nil, encrypted, bound(name)); err != nil {
+	if v.Value, err = s.box.Open(content, encrypted, name); err != nil {
 		return State{}, fault.Wrap(fault.Internal, err, "state %q is damaged or was encrypted with another key", name).
 			WithHint("save it again, or restore a backup")
 	}
@@ -278,30 +273,8 @@ func list(ctx context.Context, tx *store.Tx) ([]Entry, error) {
 // returns the number of damaged values, which remain damaged.
 func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		again := map[string][]byte{}
-		rows, err := tx.QueryContext(ctx, "SELECT name, encrypted FROM states")
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var name string
-			var encrypted []byte
-			if err := rows.Scan(&name, &encrypted); err != nil {
-				return err
-			}
-			if text, err := s.aead.Open(nil, nil, encrypted, bound(name)); err != nil {
-				damaged++
-			} else {
-				again[name] = to.aead.Seal(nil, nil, text, bound(name))
-			}
-		}
-		for name, encrypted := range again {
-			if _, err := tx.ExecContext(ctx, "UPDATE states SET encrypted = ? WHERE name = ?", encrypted, name); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
+		damaged, err = s.box.Rekey(ctx, tx, to.box, content)
+		return err
 	})
 	return damaged, err
 }

@@ -12,8 +12,6 @@
 package stream
 
 import (
-	"crypto/aes"
-	"crypto/cipher"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -26,6 +24,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 // Config of a Store.
@@ -71,8 +70,8 @@ type Answer struct {
 
 // Store contains the answers of one tenant.
 type Store struct {
-	cfg  Config
-	aead cipher.AEAD
+	cfg Config
+	box sealed.Box
 
 	mu    sync.Mutex
 	bytes int64 // of all files, at least; -1 until they were counted
@@ -80,15 +79,11 @@ type Store struct {
 
 // New returns the Store of a directory. It does no I/O.
 func New(cfg Config) (*Store, error) {
-	if cfg.Dir == "" || cfg.Tenant == "" || len(cfg.Key) != 32 {
-		return nil, errors.New("stream: Config needs a Dir, a Tenant and a Key of 32 bytes")
+	if cfg.Dir == "" || cfg.Tenant == "" {
+		return nil, errors.New("stream: Config needs a Dir and a Tenant")
 	}
-	block, err := aes.NewCipher(cfg.Key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &Store{cfg: cfg.withDefaults(), aead: aead, bytes: -1}, err
+	box, err := sealed.New(cfg.Key, cfg.Tenant)
+	return &Store{cfg: cfg.withDefaults(), box: box, bytes: -1}, err
 }
 
 // idForm is the form of ids of connections, which are names of files.
@@ -108,9 +103,8 @@ type record struct {
 	Scopes []string  `json:"scopes"`
 }
 
-func (s *Store) bound(connection string) []byte {
-	return []byte("sandpiper stream\x00" + s.cfg.Tenant + "\x00" + connection)
-}
+// ofAnswers is the content of a connection's files.
+var ofAnswers = sealed.Column{Table: "stream", Name: "answer", Keys: []string{"connection"}}
 
 // Put stores an answer. Exhausted means that it is too large, or the disk nearly full.
 func (s *Store) Put(a Answer) error {
@@ -122,8 +116,7 @@ func (s *Store) Put(a Answer) error {
 		return err
 	}
 	text := append(append(head, '\n'), a.Data...)
-	b := make([]byte, 4, 4+len(text)+s.aead.Overhead())
-	b = s.aead.Seal(b, nil, text, s.bound(a.Connection))
+	b := append(make([]byte, 4), s.box.Seal(ofAnswers, text, a.Connection)...)
 	if int64(len(b)) > s.cfg.Connection/2 {
 		return fault.New(fault.Exhausted, "an answer of %d bytes is too large to be kept", len(a.Data))
 	}
@@ -191,7 +184,7 @@ func (s *Store) search(b []byte, connection, stream string) (a Answer, ok bool) 
 		if b = b[4:]; uint64(len(b)) < n {
 			break
 		}
-		text, err := s.aead.Open(nil, nil, b[:n], s.bound(connection))
+		text, err := s.box.Open(ofAnswers, b[:n], connection)
 		if err != nil {
 			break
 		}

@@ -55,7 +55,7 @@ func (s *Store) Begin(ctx context.Context, r Run, of Request) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM workflow_runs WHERE execution IN (SELECT execution FROM workflow_runs WHERE ended > 0 ORDER BY started DESC LIMIT -1 OFFSET ?)", MaxRuns)
 		if err == nil {
 			_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO workflow_runs (execution, workflow, version, started, ended, state, encrypted) VALUES (?, ?, ?, ?, 0, ?, ?)",
-				r.Execution, r.Workflow, r.Version, time.Now().UnixMilli(), Running, s.seal("the request", r.Execution, text))
+				r.Execution, r.Workflow, r.Version, time.Now().UnixMilli(), Running, s.box.Seal(ofRequest, text, r.Execution))
 		}
 		return err
 	})
@@ -69,7 +69,7 @@ func (s *Store) End(ctx context.Context, execution, state string, how Result) er
 	}
 	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE workflow_runs SET ended = ?, state = ?, result = ? WHERE execution = ?",
-			time.Now().UnixMilli(), state, s.seal("the result", execution, text), execution)
+			time.Now().UnixMilli(), state, s.box.Seal(ofResult, text, execution), execution)
 		return err
 	})
 }
@@ -124,7 +124,7 @@ func (s *Store) FindRun(ctx context.Context, execution string) (r Run, of Reques
 	if err != nil {
 		return r, of, nil, err
 	}
-	text, err := s.open("the request", execution, request)
+	text, err := s.open(ofRequest, "the request", execution, request)
 	if err == nil {
 		err = json.Unmarshal(text, &of)
 	}
@@ -132,7 +132,7 @@ func (s *Store) FindRun(ctx context.Context, execution string) (r Run, of Reques
 		return r, of, nil, err
 	}
 	how = &Result{}
-	if text, err = s.open("the result", execution, result); err == nil {
+	if text, err = s.open(ofResult, "the result", execution, result); err == nil {
 		err = json.Unmarshal(text, how)
 	}
 	return r, of, how, err
@@ -142,47 +142,8 @@ func (s *Store) FindRun(ctx context.Context, execution string) (r Run, of Reques
 // It returns the number of damaged rows, which remain damaged.
 func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		for _, c := range []struct{ table, key, column, what string }{
-			{"workflows", "name", "encrypted", "the source"},
-			{"workflow_runs", "execution", "encrypted", "the request"},
-			{"workflow_runs", "execution", "result", "the result"},
-		} {
-			n, err := s.rekey(ctx, tx, to, c.table, c.key, c.column, c.what)
-			if damaged += n; err != nil {
-				return err
-			}
-		}
-		return nil
+		damaged, err = s.box.Rekey(ctx, tx, to.box, ofSource, ofRequest, ofResult)
+		return err
 	})
 	return damaged, err
-}
-
-func (s *Store) rekey(ctx context.Context, tx *store.Tx, to *Store, table, key, column, what string) (damaged int, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT "+key+", "+column+" FROM "+table+" WHERE "+column+" IS NOT NULL")
-	if err != nil {
-		return 0, err
-	}
-	defer rows.Close()
-	again := map[string][]byte{}
-	for rows.Next() {
-		var name string
-		var encrypted []byte
-		if err := rows.Scan(&name, &encrypted); err != nil {
-			return damaged, err
-		}
-		if text, err := s.open(what, name, encrypted); err != nil {
-			damaged++
-		} else {
-			again[name] = to.seal(what, name, text)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return damaged, err
-	}
-	for name, encrypted := range again {
-		if _, err := tx.ExecContext(ctx, "UPDATE "+table+" SET "+column+" = ? WHERE "+key+" = ?", encrypted, name); err != nil {
-			return damaged, err
-		}
-	}
-	return damaged, nil
 }

@@ -8,8 +8,6 @@ package workflow
 
 import (
 	"context"
-	"crypto/aes"
-	"crypto/cipher"
 	"database/sql"
 	"errors"
 	"strings"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 // Tables creates the tables of workflows and runs.
@@ -66,32 +65,29 @@ type Config struct {
 
 // Store contains the workflows and runs of one tenant.
 type Store struct {
-	cfg  Config
-	aead cipher.AEAD
+	cfg Config
+	box sealed.Box
 }
 
 // New returns the Store of a database. It does no I/O.
 func New(cfg Config) (*Store, error) {
-	if cfg.DB == nil || len(cfg.Key) != 32 {
-		return nil, errors.New("workflow: Config needs a DB and a Key of 32 bytes")
+	if cfg.DB == nil {
+		return nil, errors.New("workflow: Config needs a DB")
 	}
-	block, err := aes.NewCipher(cfg.Key)
-	if err != nil {
-		return nil, err
-	}
-	aead, err := cipher.NewGCMWithRandomNonce(block)
-	return &Store{cfg, aead}, err
+	box, err := sealed.New(cfg.Key, "")
+	return &Store{cfg, box}, err
 }
 
-// bound returns the data that binds a ciphertext to its row.
-func bound(what, name string) []byte { return []byte("sandpiper workflow " + what + "\x00" + name) }
+// The encrypted columns.
+var (
+	ofSource  = sealed.Column{Table: "workflows", Name: "encrypted", Keys: []string{"name"}}
+	ofRequest = sealed.Column{Table: "workflow_runs", Name: "encrypted", Keys: []string{"execution"}}
+	ofResult  = sealed.Column{Table: "workflow_runs", Name: "result", Keys: []string{"execution"}}
+)
 
-func (s *Store) seal(what, name string, text []byte) []byte {
-	return s.aead.Seal(nil, nil, text, bound(what, name))
-}
-
-func (s *Store) open(what, name string, encrypted []byte) ([]byte, error) {
-	text, err := s.aead.Open(nil, nil, encrypted, bound(what, name))
+// open decrypts a column. what names it in the error.
+func (s *Store) open(c sealed.Column, what, name string, encrypted []byte) ([]byte, error) {
+	text, err := s.box.Open(c, encrypted, name)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "%s of %q is damaged or was encrypted with another key", what, name).
 			WithHint("save it again, or restore a backup")
@@ -124,7 +120,7 @@ func (s *Store) Save(ctx context.Context, name string, source []byte) error {
 				WithHint("delete some with `sandpiper workflow delete`")
 		}
 		_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO workflows (name, updated, size, encrypted) VALUES (?, ?, ?, ?)",
-			name, time.Now().UnixMilli(), len(source), s.seal("the source", name, source))
+			name, time.Now().UnixMilli(), len(source), s.box.Seal(ofSource, source, name))
 		return err
 	})
 	if err == nil && s.cfg.Changed != nil {
@@ -146,7 +142,7 @@ func (s *Store) Find(ctx context.Context, name string) (source []byte, err error
 	if err != nil {
 		return nil, err
 	}
-	return s.open("the source", name, encrypted)
+	return s.open(ofSource, "the source", name, encrypted)
 }
 
 func notFound(ctx context.Context, tx *store.Tx, name string) error {

@@ -2,7 +2,6 @@ package vault
 
 import (
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
 	"errors"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 const keySize = 32
@@ -174,7 +174,7 @@ func (v *Vault) unwrap(ctx context.Context, m Master, rows []wrapped) (*keys, er
 			k.epoch, k.id = w.number, key
 			continue
 		}
-		if k.data[w.number], err = newAEAD(key); err != nil {
+		if k.data[w.number], err = sealed.NewAEAD(key); err != nil {
 			return nil, err
 		}
 		k.current = w.number
@@ -192,14 +192,6 @@ func (v *Vault) unwrapOne(ctx context.Context, m Master, w wrapped) ([]byte, err
 		err = fault.New(fault.Internal, "a vault key has %d bytes, want %d", len(key), keySize)
 	}
 	return key, err
-}
-
-func newAEAD(key []byte) (cipher.AEAD, error) {
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
 }
 
 func (o *openKeys) get() *keys {

@@ -30,6 +30,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -37,7 +38,7 @@ import (
 
 func newTestAEAD(t *testing.T, key byte) cipher.AEAD {
 	t.Helper()
-	aead, err := newAEAD([]byte(strings.Repeat(string(key), keySize)))
+	aead, err := sealed.NewAEAD([]byte(strings.Repeat(string(key), keySize)))
 	if err != nil {
 		t.Fatal(err)
 	}

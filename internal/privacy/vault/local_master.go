@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 )
 
@@ -24,7 +25,7 @@ func derivedKey(master []byte) []byte {
 }
 
 func wrapWith(master, key, additionalData []byte) ([]byte, error) {
-	aead, err := newAEAD(derivedKey(master))
+	aead, err := sealed.NewAEAD(derivedKey(master))
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +34,7 @@ func wrapWith(master, key, additionalData []byte) ([]byte, error) {
 
 // unwrapWith unwraps a key for which wrappedBy returned no error.
 func unwrapWith(master, wrapped, additionalData []byte) ([]byte, error) {
-	aead, err := newAEAD(derivedKey(master))
+	aead, err := sealed.NewAEAD(derivedKey(master))
 	if err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package secret
 
 import (
 	"context"
-	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/sha256"
@@ -17,6 +16,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 // Store is a directory of encrypted texts, each with a name. They are encrypted with
@@ -146,11 +146,7 @@ func (s *Store) cipher(create bool) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		return nil, err
-	}
-	return cipher.NewGCMWithRandomNonce(block)
+	return sealed.NewAEAD(key)
 }
 
 // readKey returns the key. If create is set, a missing key is created.
