@@ -148,13 +148,13 @@ func TestApprovedCallIsNotRepeatedAfterKill(t *testing.T) {
 		p.kill()
 		p.formClient = restartDaemon(t, p, `{}`)
 		r := p.resumeExecution(id, "").result(t)
-		if r.ErrorType == "approval_required" { // the approval was used, and the call had not begun
+		if r.ErrorType == "approval_required" && r.Questions[0].Approval != "" { // the approval was used, and the call had not begun
 			p.approves(r.Questions[0].Approval)
 			r = p.resumeExecution(id, "").result(t)
 		}
 		said, n := string(r.Result), len(p.serverCalls())
 		switch {
-		case said == "[1]" && n == 1, strings.Contains(said, "unknown whether") && n <= 1:
+		case said == "[1]" && n == 1, len(r.Questions) == 1 && strings.Contains(r.Questions[0].Text, "unknown whether") && n <= 1:
 		case strings.Contains(r.Error, "there is no") && n == 1: // the execution had finished
 		default:
 			t.Errorf("%+v, the server was called %d times", r, n)

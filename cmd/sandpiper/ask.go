@@ -18,7 +18,7 @@ import (
 // it was answered elsewhere. Without a terminal it returns unattendedReply.
 func (a *app) ask(ctx context.Context, q question.Question, closed <-chan struct{}) tool.Reply {
 	if a.json || !isTerminal(a.stdin) || !isTerminal(a.stderr) {
-		if q.Approval == "" {
+		if q.Approval == "" && q.Call == 0 {
 			a.warn(fmt.Sprintf("%s %.200q, and there is no terminal to answer at: the answer is None", askerLabel(q), q.Text))
 		}
 		return unattendedReply(q)
@@ -91,7 +91,7 @@ func (a *app) askFields(ctx context.Context, q question.Question) (json.RawMessa
 	content := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(form.Properties)) {
 		f := form.Properties[name]
-		optional := q.From != "" && !slices.Contains(form.Required, name)
+		optional := (q.From != "" || q.Call > 0) && !slices.Contains(form.Required, name)
 		fmt.Fprintf(a.stderr, "%s ", s.dim(visibleName(f.prompt(name, optional))+":"))
 		line, ok := a.readLine(ctx)
 		switch {
@@ -108,6 +108,9 @@ func (a *app) askFields(ctx context.Context, q question.Question) (json.RawMessa
 }
 
 func askerLabel(q question.Question) string {
+	if q.Call > 0 {
+		return "Sandpiper asks:"
+	}
 	if q.From == "" {
 		return "the code asks:"
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -18,9 +19,6 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
-
-// durableEngine is the reason why tests of what does not work yet are skipped.
-const durableEngine = "One durable engine for everything that runs later or again"
 
 // twelvePayments makes twelve calls. The sixth does not end, unless it is made again.
 const twelvePayments = `
@@ -57,7 +55,11 @@ func checkPayments(t *testing.T, result, ledger, given string, sixth int) {
 		Made  []int
 		Given json.RawMessage
 	}
-	if err := json.Unmarshal([]byte(result), &r); err != nil || len(r.Made) != 12 || given != "" && string(r.Given) != given {
+	var compact bytes.Buffer // the command indents
+	if err := json.Compact(&compact, []byte(result)); err != nil {
+		t.Fatalf("%s: %v", result, err)
+	}
+	if err := json.Unmarshal(compact.Bytes(), &r); err != nil || len(r.Made) != 12 || given != "" && string(r.Given) != given {
 		t.Errorf("the result is %s, %v", result, err)
 	}
 	want := map[int]int{6: sixth}
@@ -72,7 +74,6 @@ func checkPayments(t *testing.T, result, ledger, given string, sixth int) {
 // A run with a call of an unknown outcome stays resumable. The person is asked once, on the command
 // line, what happened.
 func TestPersonDecidesAnUnknownCall(t *testing.T) {
-	t.Skip(durableEngine)
 	longtest.SkipSlow(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -105,7 +106,6 @@ func TestPersonDecidesAnUnknownCall(t *testing.T) {
 // The person stops a run with a call of an unknown outcome: no further call is made, and it is not
 // resumable any more.
 func TestPersonStopsARunWithAnUnknownCall(t *testing.T) {
-	t.Skip(durableEngine)
 	longtest.SkipSlow(t)
 	t.Parallel()
 	dir, ledger, id := interruptPayments(t)
@@ -128,7 +128,6 @@ func TestPersonStopsARunWithAnUnknownCall(t *testing.T) {
 
 // A client with forms shows the question about the call when it resumes the run.
 func TestClientAsksAboutAnUnknownCall(t *testing.T) {
-	t.Skip(durableEngine)
 	longtest.SkipSlow(t)
 	t.Parallel()
 	for word, sixth := range map[string]int{"done": 1, "not-done": 2} {
@@ -166,7 +165,6 @@ func choose(t *testing.T, fields map[string]any, word string) string {
 
 // A client without forms gets the question as one of resume_execution, and answers it there.
 func TestResumeExecutionAnswersAnUnknownCall(t *testing.T) {
-	t.Skip(durableEngine)
 	longtest.SkipSlow(t)
 	t.Parallel()
 	dir, ledger, id := interruptPayments(t)
@@ -189,7 +187,7 @@ func TestResumeExecutionAnswersAnUnknownCall(t *testing.T) {
 
 // The page of approvals shows the call and takes the decision.
 func TestPageAsksAboutAnUnknownCall(t *testing.T) {
-	t.Skip(durableEngine)
+	t.Skip("One durable engine for everything that runs later or again")
 	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
@@ -218,7 +216,6 @@ func TestPageAsksAboutAnUnknownCall(t *testing.T) {
 
 // workflow resume takes the decision with the command.
 func TestWorkflowResumeDecidesAnUnknownCall(t *testing.T) {
-	t.Skip(durableEngine)
 	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
@@ -310,7 +307,6 @@ func awaitEffects(t *testing.T, ledger string, n int) {
 // The result of an execution that outlived its request is kept, also if its daemon ends before anybody
 // has read it: the execution is neither lost nor made again.
 func TestResultOfAnApprovedExecutionIsKept(t *testing.T) {
-	t.Skip(durableEngine)
 	longtest.SkipSlow(t)
 	t.Parallel()
 	for name, end := range map[string]func(*served){
@@ -349,7 +345,6 @@ func TestResultOfAnApprovedExecutionIsKept(t *testing.T) {
 
 // Likewise for an execution that was answered, and one that was resumed, after a restart of the daemon.
 func TestResultsAfterAnAnswerAndAResumeAreKept(t *testing.T) {
-	t.Skip(durableEngine)
 	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
@@ -389,14 +384,13 @@ func TestResultsAfterAnAnswerAndAResumeAreKept(t *testing.T) {
 
 // A plan that is resumed where nobody can be asked stays a plan.
 func TestPlanResumedWithoutATerminalIsKept(t *testing.T) {
-	t.Skip(durableEngine)
 	longtest.SkipSlow(t)
 	t.Parallel()
 	p := newApprovalClient(t, "2025-11-25", formCapabilities["2025-11-25"], "")
 	r := p.dryRun(dependentCalls)
 	for range 2 {
 		out, err := sandpiper(p.home, "executions", "resume", r.ID).CombinedOutput()
-		if err == nil || strings.Contains(string(out), "there is no") {
+		if err == nil || strings.Contains(string(out), "there is no plan") {
 			t.Errorf("%v %s", err, out)
 		}
 		if list := command(t, p.home, "executions", "list"); !strings.Contains(list, r.ID) {
@@ -410,7 +404,6 @@ func TestPlanResumedWithoutATerminalIsKept(t *testing.T) {
 
 // What is listed as resumable can be resumed. An execution that waits in the background is not.
 func TestWaitingExecutionsAreNotResumable(t *testing.T) {
-	t.Skip(durableEngine)
 	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
@@ -433,7 +426,6 @@ func TestWaitingExecutionsAreNotResumable(t *testing.T) {
 
 // A client answers the question of a task that runs in another daemon with the same data.
 func TestTaskIsAnsweredInAnotherDaemon(t *testing.T) {
-	t.Skip(durableEngine)
 	longtest.SkipSlow(t)
 	t.Parallel()
 	p := newApprovalClient(t, "2026-07-28", declaresTaskSupport, "policy: {rules: [{tool: 'crm.*', decision: allow}]}\n")

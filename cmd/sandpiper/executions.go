@@ -20,10 +20,11 @@ func (a *app) executionsCommand() *cobra.Command {
 		Use: "resume ID", Short: "Resume an interrupted execution, or apply a plan",
 		Long: `Resume replays the code from its first line with the same id. Completed calls and
 answered questions return their recorded results: no call is made twice, and no
-question is asked twice. A call whose outcome is unknown raises an error. Code that had
-ended at a limit of time or memory gets the largest one that is allowed. With the id
-of a plan (printed by exec --dry-run), it asks you to approve the plan and makes its
-calls.`,
+question is asked twice. It asks what happened to a call that was interrupted; without a
+terminal, sandpiper executions answer tells it. Code that had ended at a limit of time or
+memory gets the largest one that is allowed. With the id of a plan (printed by exec
+--dry-run), it asks you to approve the plan and makes its calls. The result of an
+execution that was resumed is kept, and returned again, for a day.`,
 		Example: "  sandpiper executions list\n  sandpiper executions resume exec_e25rjubtohqyskjqfnsornzl3p --timeout 60s",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -5,19 +5,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 type answerOptions struct {
 	id       string // of the execution
+	call     int    // number of a call whose outcome is unknown, which the decision is about; 0 for none
+	decision tool.Decision
 	value    string // JSON, or text; "" means that the terminal asks
 	question string // "" means the only one
 	decline  bool
@@ -26,16 +31,27 @@ type answerOptions struct {
 func (a *app) executionsAnswerCommand() *cobra.Command {
 	var o answerOptions
 	c := &cobra.Command{
-		Use: "answer ID [VALUE]", Short: "Answer a question of a background execution",
+		Use: "answer ID [VALUE] | answer ID CALL done|not-done|stop [ANSWER]", Short: "Answer a question of a background execution, or decide about a call of an interrupted one",
 		Long: `Answer passes a person's answer to a background execution whose state is input_required,
 also if another process runs it: an approval step of a workflow, or a question of code
 or of a server. VALUE is JSON, or text; yes and no answer a question for a decision.
 Without VALUE, it shows the question and asks for the answer at the terminal. Tool calls
-that need approval are answered with sandpiper approvals.`,
+that need approval are answered with sandpiper approvals.
+
+With a CALL, it decides about a call that was in progress when the execution was
+interrupted: done if it took effect, with its ANSWER in JSON for the code if that is
+known; not-done if it did not, so that sandpiper executions resume makes it; or stop,
+after which the execution cannot be resumed.`,
 		Example: "  sandpiper executions list --background\n  sandpiper executions answer exec_e25rjubtohqyskjqfnsornzl3p yes",
-		Args:    cobra.RangeArgs(1, 2),
+		Args:    cobra.RangeArgs(1, 4),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.id = args[0]
+			if len(args) > 2 {
+				if err := o.readDecision(args[1:]); err != nil {
+					return err
+				}
+				return runExecutionsDecide(cmd.Context(), a, o)
+			}
 			if len(args) > 1 {
 				o.value = args[1]
 			}
@@ -48,6 +64,47 @@ that need approval are answered with sandpiper approvals.`,
 	c.Flags().StringVar(&o.question, "question", "", "`ID` of the question, if several are open")
 	c.Flags().BoolVar(&o.decline, "decline", false, "decline to answer")
 	return c
+}
+
+// readDecision reads CALL, a decision and the answer of the call.
+func (o *answerOptions) readDecision(args []string) (err error) {
+	if o.call, err = strconv.Atoi(args[0]); err != nil || o.call < 1 {
+		return usagef("%.40q is not the number of a call", args[0])
+	}
+	if o.question != "" || o.decline {
+		return usagef("--question and --decline are for questions, and conflict with CALL")
+	}
+	answer := ""
+	if len(args) > 2 {
+		answer = args[2]
+	}
+	o.decision, err = readDecision(args[1], answer)
+	return err
+}
+
+// readDecision returns the decision with an outcome, and the answer of the call if it took effect.
+func readDecision(outcome, answer string) (tool.Decision, error) {
+	if !slices.Contains([]string{tool.TookEffect, tool.NoEffect, tool.Stop}, outcome) {
+		return tool.Decision{}, usagef("%.40q is not a decision: it is %s, %s or %s", outcome, tool.TookEffect, tool.NoEffect, tool.Stop)
+	}
+	if answer != "" && outcome != tool.TookEffect {
+		return tool.Decision{}, usagef("only a call that took effect (%s) has an answer", tool.TookEffect)
+	}
+	return tool.Decision{Outcome: outcome, Answer: journal.AsAnswer(answer)}, nil
+}
+
+func runExecutionsDecide(ctx context.Context, a *app, o answerOptions) error {
+	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+		if err := execution.Decide(ctx, d.Runner, h, o.id, o.call, o.decision); err != nil {
+			return err
+		}
+		if o.decision.Outcome == tool.Stop {
+			a.printDone("Execution %s stopped", o.id)
+			return nil
+		}
+		a.printDone("Decision about call %d kept; `sandpiper executions resume %s` continues", o.call, o.id)
+		return nil
+	})
 }
 
 func (a *app) runExecutionsAnswer(ctx context.Context, o answerOptions) error {

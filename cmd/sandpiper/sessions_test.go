@@ -31,6 +31,11 @@ type execAnswer struct {
 	Error   string
 	Session struct{ ID, State, Note string }
 	ID      string `json:"execution_id"`
+	// Questions are those that it waits for; Call is the number of a call of an unknown outcome.
+	Questions []struct {
+		ID, Question string
+		Call         int
+	}
 
 	raw string // the whole message
 }

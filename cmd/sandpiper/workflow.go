@@ -30,13 +30,7 @@ func (a *app) workflowCommand() *cobra.Command {
 			RunE:    func(cmd *cobra.Command, args []string) error { return a.runWorkflowShow(cmd.Context(), args[0]) },
 		},
 		a.workflowHistoryCommand(),
-		&cobra.Command{
-			Use: "resume ID", Short: "Resume an interrupted run",
-			Long: `Resume runs the code that the run was started with once more, also if the workflow
-has changed since. Recorded steps, calls and answers are not repeated.`,
-			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runWorkflowResume(cmd.Context(), args[0]) },
-		},
+		workflowResumeCommand(a),
 		&cobra.Command{
 			Use: "cancel ID", Short: "Give up an interrupted run, so that it cannot be resumed",
 			Args: cobra.ExactArgs(1),

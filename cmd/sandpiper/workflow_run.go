@@ -3,14 +3,18 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
@@ -107,11 +111,34 @@ func (a *app) loadWorkflow(ctx context.Context, d *daemon.Daemon, home *home.Hom
 	return p, workflow.Invalid(found)
 }
 
-func (a *app) runWorkflowResume(ctx context.Context, id string) error {
+func workflowResumeCommand(a *app) *cobra.Command {
+	outcome := ""
+	c := &cobra.Command{
+		Use: "resume ID", Short: "Resume an interrupted run",
+		Long: `Resume runs the code that the run was started with once more, also if the workflow
+has changed since. Recorded steps, calls and answers are not repeated. If the run was
+interrupted during a call, --outcome tells what happened: done, it took effect;
+not-done, it did not, and is made now; stop, give up the run.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if outcome == tool.Stop {
+				return a.runWorkflowCancel(cmd.Context(), args[0])
+			}
+			return a.runWorkflowResume(cmd.Context(), args[0], outcome)
+		},
+	}
+	enumFlag(c.Flags(), &outcome, "outcome", "", "what happened to the call that was interrupted: done, not-done or stop", tool.TookEffect, tool.NoEffect, tool.Stop)
+	return c
+}
+
+func (a *app) runWorkflowResume(ctx context.Context, id, outcome string) error {
 	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
 		run, err := d.Flows.Find(ctx, home, id)
 		if err == nil {
 			err = run.CheckOpen()
+		}
+		if err == nil && outcome != "" {
+			err = execution.Decide(ctx, d.Runner, home, id, 0, tool.Decision{Outcome: outcome})
 		}
 		if err != nil {
 			return err
@@ -123,6 +150,10 @@ func (a *app) runWorkflowResume(ctx context.Context, id string) error {
 		r, err := a.waitForResult(ctx, d, home, x)
 		if err != nil {
 			return err
+		}
+		if r.ErrorType == reply.TypeUndecided {
+			again := "sandpiper workflow resume " + id + " --outcome"
+			r.Hint = fmt.Sprintf("find out, then run `%s %s` if it took effect, `%s %s` if the run shall make it, or `%s %s` to give up the run", again, tool.TookEffect, again, tool.NoEffect, again, tool.Stop)
 		}
 		return a.printResult(ctx, r)
 	})

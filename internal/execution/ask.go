@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -73,6 +74,39 @@ func (h *host) approve(ctx context.Context) func(context.Context, tool.Approval)
 			err = errors.Join(err, h.home.Approvals.Withdraw(context.WithoutCancel(ctx), a.ID))
 		}
 		return reply, err
+	}
+}
+
+// maxShownArgs is the size in bytes of arguments that are shown in the question about a call.
+const maxShownArgs = 1000
+
+// decisionForm is the form of the question about a call whose outcome is unknown.
+var decisionForm = sync.OnceValue(func() question.Form {
+	form, err := question.ParseForm(fmt.Appendf(nil, `{"type":"object","properties":{
+		"outcome":{"type":"string","enum":[%q,%q,%q],"description":"%s: it took effect; %s: it did not, make it now; %s: end the execution"},
+		"answer":{"type":"string","description":"the answer of the call in JSON, if it took effect and the answer is known"}},"required":["outcome"]}`,
+		tool.TookEffect, tool.NoEffect, tool.Stop, tool.TookEffect, tool.NoEffect, tool.Stop))
+	if err != nil { // it is constant
+		panic(err)
+	}
+	return form
+})
+
+// decide returns a function that asks the user about a call whose outcome is unknown.
+func decide(ctx context.Context, h *host) func(context.Context, int, tool.Ref, json.RawMessage) (tool.Decision, error) {
+	return func(asking context.Context, number int, ref tool.Ref, args json.RawMessage) (d tool.Decision, err error) {
+		text := fmt.Sprintf("The execution ended during call %d, of %s, before its answer, so that it is unknown whether it took effect. Find out, then choose: %s if it took effect, %s if the execution shall make it now, %s to end the execution.",
+			number, ref, tool.TookEffect, tool.NoEffect, tool.Stop)
+		if len(args) <= maxShownArgs {
+			text += " The arguments: " + string(args)
+		}
+		reply, err := h.askPerson(ctx, asking, question.Question{Call: number, Text: text}, decisionForm())
+		if err != nil || reply.Action != tool.Accept {
+			return d, err
+		}
+		var content struct{ Outcome, Answer string }
+		err = json.Unmarshal(reply.Content, &content)
+		return tool.Decision{Outcome: content.Outcome, Answer: journal.AsAnswer(content.Answer)}, err
 	}
 }
 

@@ -114,6 +114,7 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	e.home.Quotas.AddCPU(res.Usage.CPU)
 	x.endPromotion()
 	e.endBackground(ctx)
+	keepResult(ctx, e)
 	e.endWorkflow(ctx) // before endRecord: the record is what a run without an end is resumed from
 	e.endRecord(ctx)
 	e.suspendBackground(ctx)

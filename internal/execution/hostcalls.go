@@ -259,7 +259,7 @@ func (h *host) serve(ctx context.Context, method string, args []byte, call hostc
 	}
 	if err != nil {
 		err = withCommands(h.req.Commands, err)
-		h.cancelOnDivergence(err)
+		h.endReplay(err)
 		return nil, err
 	}
 	if raw, ok := answer.(json.RawMessage); ok {

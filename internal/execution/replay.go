@@ -92,10 +92,13 @@ func (e *executor) checkRecorded(ctx context.Context) error {
 	return e.r.cfg.Tools.Calls.CheckRecorded(ctx, viewer, e.run.record)
 }
 
-// cancelOnDivergence ends the execution if err reports that the code diverges from its
-// record.
-func (h *host) cancelOnDivergence(err error) {
+// endReplay ends the execution if err reports that the code diverges from its record, or that nobody
+// has decided about a call of an unknown outcome.
+func (h *host) endReplay(err error) {
 	if d, ok := errors.AsType[*journal.Divergence](err); ok {
 		h.run.cancel(d)
+	}
+	if u, ok := errors.AsType[*journal.Undecided](err); ok {
+		h.run.cancel(u)
 	}
 }

@@ -123,6 +123,9 @@ func (r *Runner) resume(ctx context.Context, home *home.Home, id string, limits 
 	if err := checkNotBackground(ctx, home, id); err != nil {
 		return nil, err
 	}
+	if x, err := kept(ctx, r, home, id); x != nil || err != nil {
+		return x, err
+	}
 	if err := takeExecution(ctx, home); err != nil {
 		return nil, err
 	}
@@ -143,6 +146,7 @@ func (r *Runner) replay(ctx context.Context, home *home.Home, id string, b *back
 	}
 	x := newRun(id)
 	x.background.Store(b)
+	x.outlived.Store(true)
 	last, waited := record.Questions()
 	x.record, x.pendingQuestions = record, waited
 	x.questions.StartNames(last - waited)
@@ -176,13 +180,15 @@ func (r *Runner) NeedsResume(home *home.Home, id string) bool {
 func (e *executor) endRecord(ctx context.Context) {
 	x := e.run
 	var state journal.State
+	undecided, isUndecided := errors.AsType[*journal.Undecided](context.Cause(ctx))
 	switch {
 	case x.background.Load() != nil && x.background.Load().failed:
 		state = journal.State(statusOf(x))
 	case x.err == nil && x.result.Status.Reusable(), x.background.Load() != nil && errors.Is(context.Cause(ctx), errByPerson):
+	case isUndecided && undecided.Stopped:
 	case x.wait.until():
 		state = journal.Sleeping
-	case x.suspended():
+	case x.suspended() || isUndecided:
 		state = journal.Suspended
 	default:
 		state = journal.State(statusOf(x))
@@ -191,7 +197,7 @@ func (e *executor) endRecord(ctx context.Context) {
 	if err := x.record.End(context.WithoutCancel(ctx), state); err != nil {
 		e.r.cfg.Log.Error("close the record of an execution", "execution", x.id, "error", err)
 	}
-	if x.resumable && x.err == nil && x.background.Load() == nil && x.result.ErrorType != TypeSuspended && x.result.ErrorType != reply.TypeDivergence {
+	if x.resumable && x.err == nil && x.background.Load() == nil && x.result.ErrorType != TypeSuspended && x.result.ErrorType != reply.TypeDivergence && !isUndecided {
 		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumeHint(e, x), "; ")
 	}
 }

@@ -2,7 +2,12 @@ package execution
 
 import (
 	"context"
+	"encoding/json"
 	"sync"
+	"sync/atomic"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 )
 
 // lifetime ties an execution to the context of its caller, unless it is suspended.
@@ -11,7 +16,8 @@ type lifetime struct {
 	cancel context.CancelCauseFunc
 	detach func() bool // stops watching the caller's context; nil while suspended
 
-	unbound bool // never bound or suspended
+	unbound  bool        // never bound or suspended
+	outlived atomic.Bool // it was suspended or resumed: whoever asked for it may fetch the result later
 }
 
 // bindTo makes the execution end when ctx ends.
@@ -70,5 +76,41 @@ func (h *lifetime) suspended() bool {
 // up again. If too many are suspended, Suspend fails and the execution stays bound to
 // the context of its caller.
 func (r *Runner) Suspend(x *Execution) error {
-	return r.registry.suspend(x.run)
+	err := r.registry.suspend(x.run)
+	if err == nil {
+		x.run.outlived.Store(true)
+	}
+	return err
+}
+
+// keepResult stores the result of an execution that outlived its request, before its record is deleted.
+func keepResult(ctx context.Context, e *executor) {
+	x := e.run
+	if !x.outlived.Load() || x.background.Load() != nil || x.err != nil || !x.result.Status.Reusable() {
+		return
+	}
+	text, err := x.outcomeJSON()
+	if err == nil {
+		err = journal.Keep(context.WithoutCancel(ctx), e.home.Background, x.id, x.outcome(nil), text)
+	}
+	if err != nil {
+		e.r.cfg.Log.Warn("keep the result of an execution", "execution", x.id, "error", err)
+	}
+}
+
+// kept returns a handle on an execution that has ended and whose result is kept, nil if there is none.
+func kept(ctx context.Context, r *Runner, h *home.Home, id string) (*Execution, error) {
+	e, err := h.Background.Find(ctx, id)
+	if err != nil || e.State != journal.Ended || e.Result == nil {
+		return nil, nil // resuming returns the reason
+	}
+	if again, err := h.Journal.HasRecord(ctx, id); again || err != nil {
+		return nil, err
+	}
+	x := newRun(id)
+	if err := json.Unmarshal(e.Result, &x.result); err != nil {
+		return nil, err
+	}
+	close(x.ended)
+	return r.handle(x), nil
 }

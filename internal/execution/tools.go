@@ -182,7 +182,7 @@ type callToolArgs struct {
 // callTool calls a tool for the code. Every error is a ToolError that the code can catch.
 func (h *host) callTool(ctx context.Context, a callToolArgs) (any, error) {
 	ref := tool.Ref{Server: a.Server, Tool: a.Tool}
-	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.req.SessionID, Args: a.Args, References: a.References, Progress: h.toolProgress(ctx, ref), Ask: h.askForTool(ctx, ref), Approve: h.approve(ctx), Origin: originOf(h.executor),
+	c := tool.Call{Ref: ref, Execution: h.run.id, Session: h.req.SessionID, Args: a.Args, References: a.References, Progress: h.toolProgress(ctx, ref), Ask: h.askForTool(ctx, ref), Approve: h.approve(ctx), Decide: decide(ctx, h), Origin: originOf(h.executor),
 		Hold: memory.FromContext(ctx).Answer, Store: h.storeLarge(ref), Starting: func() func() { return h.reportStarting(ctx, ref.Server) }}
 	h.run.calls.Add(1)
 	end := h.serial.begin(ref, h.clock)

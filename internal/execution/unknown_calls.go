@@ -1,14 +1,62 @@
 package execution
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
+
+// Decide applies the decision of a person about a call of an execution that does not run, whose outcome
+// is unknown: Resume then gives the code its answer, or makes it. A number of 0 means the only such call.
+// After tool.Stop the execution cannot be resumed.
+func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int, d tool.Decision) error {
+	if err := checkNotBackground(ctx, h, id); err != nil {
+		return err
+	}
+	record, _, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrent)
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.NotFound {
+		return f.WithHint("`sandpiper executions list` lists those that can be resumed")
+	}
+	if err != nil {
+		return err
+	}
+	end := record.Ended
+	if number == 0 {
+		number, err = onlyUnknownCall(journal.UnknownCalls(record), id, d)
+	}
+	if err == nil {
+		_, err = journal.Decide(ctx, record, number, d)
+	}
+	if u, ok := errors.AsType[*journal.Undecided](err); ok && u.Stopped {
+		end, err = "", nil
+	}
+	if err == nil && r.cfg.Audit != nil {
+		r.cfg.Audit(audit.Line{Kind: audit.Decision, Tenant: h.ID(), Execution: id, Decision: strings.ReplaceAll(d.Outcome, "-", "_"), Outcome: "unknown_call"})
+	}
+	return errors.Join(err, record.End(ctx, end))
+}
+
+// onlyUnknownCall returns the number of the only call whose outcome is unknown.
+func onlyUnknownCall(all []string, id string, d tool.Decision) (int, error) {
+	switch len(all) {
+	case 0:
+		return 0, fault.New(fault.NotFound, "execution %s was not interrupted during a call", id)
+	case 1:
+		return strconv.Atoi(all[0])
+	}
+	return 0, fault.New(fault.Invalid, "the outcome of %d calls is unknown: %s", len(all), strings.Join(all, ", ")).
+		WithHint("`sandpiper executions answer %s %s %s` decides about the first of them", id, all[0], d.Outcome)
+}
 
 // unknownCalls are the tool calls of an execution that may have taken effect.
 type unknownCalls struct {

@@ -208,6 +208,9 @@ func forModel(open []question.Question) []question.Question {
 }
 
 func asker(q question.Question) string {
+	if q.Call > 0 {
+		return "Sandpiper"
+	}
 	if q.From == "" {
 		return "The code that is running"
 	}

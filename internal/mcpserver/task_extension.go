@@ -110,8 +110,9 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 		return err
 	}
 	open, err := s.cfg.Runner.Questions(h, id)
-	if fault.KindOf(err) == fault.NotFound {
-		return fault.New(fault.Unavailable, "execution %.60s does not run in this process", id).WithHint("call the daemon that runs it")
+	elsewhere := fault.KindOf(err) == fault.NotFound
+	if elsewhere {
+		open, err = s.cfg.Runner.BackgroundQuestions(ctx, h, id)
 	}
 	if err != nil {
 		return err
@@ -122,6 +123,9 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 	given := s.shown.personal(id, open, replies)
 	if len(given) == 0 {
 		return nil
+	}
+	if elsewhere {
+		return s.cfg.Runner.AnswerBackground(ctx, h, id, given)
 	}
 	_, err = s.cfg.Runner.Attach(ctx, h, id, given)
 	return err

@@ -95,12 +95,28 @@ type Call struct {
 	// Approve asks the user whether the call may be made. It ends with its context.
 	// nil means that approval is not possible while the call is open.
 	Approve func(context.Context, Approval) (Reply, error)
+	// Decide asks the user what happened to a call of an earlier run, whose outcome is unknown. It is
+	// like Approve. The zero Decision means that nobody has decided. nil means that nobody can be asked.
+	Decide func(ctx context.Context, number int, ref Ref, args json.RawMessage) (Decision, error)
 	// Occurrence numbers the identical calls of one execution, from 1; 0 if it is not
 	// known yet.
 	Occurrence int
 	// Trace is the W3C trace context that is sent to the server; nil sends none.
 	Trace map[string]string
 }
+
+// Decision is what a person says about a call whose outcome is unknown.
+type Decision struct {
+	Outcome string          // TookEffect, NoEffect or Stop; "" if nobody has decided
+	Answer  json.RawMessage // of a call that took effect, as the code gets it; nil if it is not known
+}
+
+// Outcomes of a Decision, as persons write them.
+const (
+	TookEffect = "done"
+	NoEffect   = "not-done" // the call is made
+	Stop       = "stop"     // the execution ends for good
+)
 
 // Origin describes who makes a call.
 type Origin struct {

@@ -34,7 +34,14 @@ func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 		return answer{Result: res, outcome: outcomeReplayed}, err
 	}
 	if c.Number = was.Number; was.Begun && !c.tool.TrustedHints.Repeatable() {
-		return answer{outcome: outcomeReplayed}, r.unknown(c.Call)
+		known, err := r.decide(ctx, c.Call)
+		if err != nil {
+			return answer{outcome: outcomeReplayed}, err
+		}
+		if known != nil {
+			res, err := recordedResult(*known)
+			return answer{Result: res, outcome: outcomeReplayed}, err
+		}
 	}
 	a, err := r.next.handle(ctx, c)
 	err = markCancelled(ctx, asFailure(c.Ref, cmp.Or(a.outcome, outcomeRefused), err))
@@ -52,12 +59,17 @@ func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 // isLarge reports whether a result is so large that recording it delays the code.
 func isLarge(res tool.Result) bool { return size(res) >= 64<<10 }
 
-// unknown returns the failure of a call that may have been made in an earlier run.
-func (r replayer) unknown(c tool.Call) error {
-	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() + " took effect: the execution ended during the call, before its answer. " +
-		"It was not repeated; check whether it took effect before you call it again"}
-	r.run.SetAnswer(c.Number, journal.Answer{Failure: err})
-	return err
+// decide asks the person about a call that may have been made in an earlier run. It returns the answer
+// of the call, or nil if it shall be made.
+func (r replayer) decide(ctx context.Context, c tool.Call) (*journal.Answer, error) {
+	var d tool.Decision
+	if c.Decide != nil {
+		var err error
+		if d, err = c.Decide(ctx, c.Number, c.Ref, c.Args); err != nil {
+			return nil, err
+		}
+	}
+	return journal.Decide(ctx, r.run, c.Number, d)
 }
 
 // journalAnswer converts the outcome of a call for the record. If that is impossible,

@@ -3,6 +3,7 @@ package toolcall_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -253,7 +254,7 @@ func TestReplayDoesNotRepeatUnknownCalls(t *testing.T) {
 	for range 2 { // the second run ends too
 		again := c.resume(t)
 		_, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
-		if f, ok := errors.AsType[*tool.Failure](err); !ok || !strings.Contains(f.Message, "it is unknown whether crm.send took effect") {
+		if u, ok := errors.AsType[*journal.Undecided](err); !ok || u.Stopped {
 			t.Errorf("it gave %v", err)
 		}
 		if len(c.calls) != 0 {
@@ -317,8 +318,45 @@ func TestReplayDoesNotRepeatCallsWithLostEnd(t *testing.T) {
 	}
 	again := lost.resume(t)
 	_, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`))
-	if f, ok := errors.AsType[*tool.Failure](err); !ok || !f.Unknown || len(c.calls) != 0 {
+	if _, ok := errors.AsType[*journal.Undecided](err); !ok || len(c.calls) != 0 {
 		t.Errorf("it gave %v, and the server was called: %+v", err, c.calls)
+	}
+}
+
+// The person is asked about an unknown call, and decides: by a function of the call.
+func TestPersonDecidesAboutUnknownCall(t *testing.T) {
+	for _, row := range []struct {
+		tool.Decision
+		want  string // text of the error, or the value
+		calls int
+	}{
+		{tool.Decision{}, "it is unknown whether call 1, of crm.send, took effect", 0},
+		{tool.Decision{Outcome: tool.Stop}, "the execution was stopped", 0},
+		{tool.Decision{Outcome: tool.TookEffect}, "null", 0},
+		{tool.Decision{Outcome: tool.TookEffect, Answer: []byte(`{"id":5}`)}, `{"id":5}`, 0},
+		{tool.Decision{Outcome: tool.NoEffect}, `sent`, 1},
+	} {
+		c := newRestarts(t)
+		c.interrupt(t, c.first(t), call("crm", "send", `{"to":"ann"}`))
+		c.answer = func(tool.Call) (tool.Result, error) { return text(`"sent"`), nil }
+		again := c.resume(t)
+		ask := call("crm", "send", `{"to":"ann"}`)
+		ask.Decide = func(_ context.Context, number int, ref tool.Ref, args json.RawMessage) (tool.Decision, error) {
+			if number != 1 || ref != ask.Ref || string(args) != `{"to":"ann"}` {
+				t.Errorf("asked about call %d of %s with %s", number, ref, args)
+			}
+			return row.Decision, nil
+		}
+		res, err := again.Call(t.Context(), ask)
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else if v, ok := res.Value(); ok {
+			got = string(v)
+		}
+		if !strings.Contains(got, row.want) || len(c.calls) != row.calls {
+			t.Errorf("%+v: got %s, and the server was called %d times", row.Decision, got, len(c.calls))
+		}
 	}
 }
 

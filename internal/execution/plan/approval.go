@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -41,9 +40,6 @@ func (p *Plan) RequireApproval(ctx context.Context, store *approval.Store, ask A
 	case approval.Approved:
 		return store.Use(ctx, r.ID, q.Binding)
 	case approval.Denied:
-		if strings.HasPrefix(r.Note, approval.NotAsked) {
-			return fault.New(fault.Denied, "none of the plan's calls was made: %s", approval.Escape(r.Note))
-		}
 		why := ""
 		if r.Note != "" {
 			why = ": " + approval.Escape(r.Note)
@@ -67,8 +63,11 @@ func awaitApproval(ctx context.Context, store *approval.Store, r approval.Reques
 		}
 	}()
 	answer, err := ask(asking, r)
-	if err == nil {
-		_, err = store.Answer(ctx, r.ID, approval.ParseReply(answer))
+	if given := approval.ParseReply(answer); err == nil && given.Unattended() {
+		err = fault.New(fault.Unavailable, "none of the plan's calls was made: %s", approval.Escape(given.Note)).
+			WithHint("%s, then `sandpiper executions resume %s` applies the plan", fault.Approve(r.ID), r.Execution)
+	} else if err == nil {
+		_, err = store.Answer(ctx, r.ID, given)
 	}
 	stop()
 	if other, ok := <-elsewhere; ok {

@@ -20,27 +20,43 @@ type Question struct {
 	ID       string          `json:"id"`                    // unique within its execution
 	From     string          `json:"from,omitempty"`        // the tool whose server asks or that is to be called; "" if the code asks
 	Approval string          `json:"approval_id,omitempty"` // id in package approval, if Sandpiper asks; only the user may answer it
+	Call     int             `json:"call,omitempty"`        // number of a call whose outcome is unknown, if Sandpiper asks about it
 	Text     string          `json:"question"`
 	Schema   json.RawMessage `json:"schema,omitempty"` // an object with plain properties
 	// Asker describes the code and the client that ask for an approval, for the person: the model knows both.
 	Asker string `json:"-"`
 }
 
-// Fill returns value as the content of an answer: a bare value becomes the schema's
-// only property.
-func (q Question) Fill(value json.RawMessage) json.RawMessage {
-	var form struct{ Properties map[string]json.RawMessage }
-	if json.Unmarshal(q.Schema, &form) != nil || len(form.Properties) != 1 {
-		return value
+// Only returns the only property of the schema, or the only one that is required; "" if there are
+// several.
+func (q Question) Only() string {
+	var form struct {
+		Properties map[string]json.RawMessage
+		Required   []string
+	}
+	if json.Unmarshal(q.Schema, &form) != nil {
+		return ""
+	}
+	if len(form.Required) == 1 {
+		return form.Required[0]
 	}
 	for name := range form.Properties {
-		var whole map[string]json.RawMessage
-		if json.Unmarshal(value, &whole) == nil && whole[name] != nil {
-			return value
+		if len(form.Properties) == 1 {
+			return name
 		}
-		if content, err := json.Marshal(map[string]json.RawMessage{name: value}); err == nil {
-			return content
-		}
+	}
+	return ""
+}
+
+// Fill returns value as the content of an answer: a bare value becomes the property Only.
+func (q Question) Fill(value json.RawMessage) json.RawMessage {
+	name := q.Only()
+	var whole map[string]json.RawMessage
+	if name == "" || json.Unmarshal(value, &whole) == nil && whole[name] != nil {
+		return value
+	}
+	if content, err := json.Marshal(map[string]json.RawMessage{name: value}); err == nil {
+		return content
 	}
 	return value
 }

@@ -22,6 +22,7 @@ const (
 	TypeCancelled  = "cancelled"
 	TypeRefused    = "refused"
 	TypeDivergence = "differs"
+	TypeUndecided  = "undecided" // nobody has decided about a call whose outcome is unknown
 	TypeApproval   = "approval_required"
 	TypeGuardrail  = "guardrail" // a guardrail or a hook refused the code or its result
 	TypePlan       = "PlanError" // a plan was not applied completely
@@ -47,7 +48,7 @@ func FromTool(ref tool.Ref) Source {
 
 // reservedTypes are the error types that exceptions of the code cannot have.
 var reservedTypes = []string{
-	TypeTimeout, TypeCrashed, TypeCancelled, TypeRefused, TypeDivergence, TypeApproval, TypeGuardrail, TypePlan, "limit",
+	TypeTimeout, TypeCrashed, TypeCancelled, TypeRefused, TypeDivergence, TypeUndecided, TypeApproval, TypeGuardrail, TypePlan, "limit",
 	sandbox.LimitMemory, sandbox.LimitProcesses, sandbox.LimitOpenFiles, sandbox.LimitFileSize, sandbox.LimitCPU,
 	sandbox.LimitResult, sandbox.LimitOutput, sandbox.LimitDisk,
 }
@@ -104,6 +105,9 @@ func (g Limits) Explain(r *Result, out sandbox.Outcome, cause error) {
 		r.ErrorType, r.Error = TypeCancelled, "Execution was cancelled"
 		if d, ok := errors.AsType[*journal.Divergence](cause); ok {
 			r.ErrorType, r.Error, r.Hint = TypeDivergence, fault.Message(d), fault.Hint(d)
+		}
+		if u, ok := errors.AsType[*journal.Undecided](cause); ok {
+			r.ErrorType, r.Error, r.Hint = TypeUndecided, fault.Message(u), fault.Hint(u)
 		}
 		if errors.Is(cause, ErrSuspended) {
 			r.Error, r.Hint = "Execution was cancelled because the tenant was suspended", "ask the operator of this server"

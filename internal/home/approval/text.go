@@ -61,6 +61,9 @@ func (r Request) Effect(s grant.Scope) string {
 // NotAsked begins the note of a denial if there was no way to ask a person.
 const NotAsked = "nobody could be asked"
 
+// Unattended reports whether the answer is a denial because there was no way to ask a person.
+func (a Answer) Unattended() bool { return !a.Approve && strings.HasPrefix(a.Note, NotAsked) }
+
 // ParseReply returns the answer in a reply to a question with Form. A dismissed question is a
 // denial.
 func ParseReply(r tool.Reply) Answer {

@@ -252,13 +252,16 @@ func unknownBackground(id string) error {
 		WithHint("list_background_tasks, or `sandpiper executions list --background`, lists them; results are kept for a limited time")
 }
 
+// foreground marks an execution that ran in the foreground.
+const foreground OnRestart = ""
+
 // List returns the latest background executions, the latest first.
 func (b *Background) List(ctx context.Context, most int) (all []BackgroundEntry, err error) {
 	if b.log.cfg.Process == nil {
 		return nil, nil
 	}
 	err = b.log.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		rows, err := tx.QueryContext(ctx, columns+"FROM journal_background ORDER BY state = 'ended', created DESC, execution LIMIT ?", most)
+		rows, err := tx.QueryContext(ctx, columns+"FROM journal_background WHERE on_restart != '' ORDER BY state = 'ended', created DESC, execution LIMIT ?", most)
 		if err != nil {
 			return err
 		}

@@ -30,6 +30,30 @@ func (b *Background) End(ctx context.Context, id string, o BackgroundOutcome, re
 	})
 }
 
+// Keep stores the result of an execution that ran in the foreground and outlived its request.
+// Background.List omits it.
+func Keep(ctx context.Context, b *Background, id string, o BackgroundOutcome, result []byte) error {
+	if b.log.cfg.Process == nil {
+		return nil
+	}
+	if len(result) > maxBackgroundBytes {
+		return fault.New(fault.Exhausted, "the result has %d bytes; at most %d are kept", len(result), maxBackgroundBytes)
+	}
+	x, err := b.box(id)
+	if err != nil {
+		return err
+	}
+	now := time.Now().UnixMilli()
+	return b.update(ctx, func(tx *store.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO journal_background (execution, state, on_restart, process, created, changed, request) VALUES (?, 'running', ?, '', ?, ?, ?)",
+			id, string(foreground), now, now, x.encrypt(ofTask, 0, nil))
+		if err != nil {
+			return err
+		}
+		return b.end(ctx, tx, id, o, x.encrypt(ofResult, 0, result))
+	})
+}
+
 func (b *Background) end(ctx context.Context, tx *store.Tx, id string, o BackgroundOutcome, ciphertext []byte) error {
 	_, err := tx.ExecContext(ctx, `UPDATE journal_background SET state = 'ended', outcome = ?, process = '', due = NULL, events = '', changed = ?, result = coalesce(?, result)
 		WHERE execution = ? AND state != 'ended'`, string(o), time.Now().UnixMilli(), ciphertext, id)

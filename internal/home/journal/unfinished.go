@@ -248,8 +248,8 @@ func (l *Log) beyond(ctx context.Context, tx *store.Tx) (old []string, err error
 	return old, rows.Err()
 }
 
-// ListUnfinished lists the runs that did not come to their end and that no living process
-// executes, latest first.
+// ListUnfinished lists the runs that did not come to their end, that no living process executes, and
+// that no daemon continues in the background, latest first.
 func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) {
 	if l.cfg.Process == nil {
 		return nil, nil
@@ -269,7 +269,7 @@ func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) 
 }
 
 func (l *Log) listUnfinished(ctx context.Context, tx *store.Tx) (all []Unfinished, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT execution, state, process, created, changed FROM journal_executions ORDER BY changed DESC")
+	rows, err := tx.QueryContext(ctx, "SELECT execution, state, process, created, changed FROM journal_executions WHERE execution NOT IN (SELECT execution FROM journal_background WHERE state != 'ended') ORDER BY changed DESC")
 	if err != nil {
 		return nil, err
 	}
