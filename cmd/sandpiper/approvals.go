@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -250,13 +251,16 @@ func approvalSubject(r approval.Request) string {
 	if r.Kind == approval.Plan {
 		return "all calls of a plan"
 	}
+	if r.Kind == approval.Outcome {
+		return "what happened to call " + strconv.Itoa(r.Occurrence) + ", of " + r.Ref.String()
+	}
 	return r.Ref.String()
 }
 
 // approvalReason describes the policy rule and the execution. Plans always need
 // approval, without a rule.
 func approvalReason(r approval.Request) string {
-	if r.Kind == approval.Plan {
+	if r.Kind != approval.Call {
 		return r.Execution
 	}
 	reason := "rule " + r.Rule

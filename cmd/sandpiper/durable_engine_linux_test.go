@@ -187,7 +187,6 @@ func TestResumeExecutionAnswersAnUnknownCall(t *testing.T) {
 
 // The page of approvals shows the call and takes the decision.
 func TestPageAsksAboutAnUnknownCall(t *testing.T) {
-	t.Skip("One durable engine for everything that runs later or again")
 	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
@@ -450,5 +449,36 @@ func TestTaskIsAnsweredInAnotherDaemon(t *testing.T) {
 		if r := client.awaitTask(m.Result.ID, "completed").Result.Result; r == nil || !strings.Contains(r.Content[0].Text, `"result":"blueish"`) {
 			t.Errorf("%+v", r)
 		}
+	}
+}
+
+// The command decides about a call of an execution that a daemon runs. It is nothing to approve.
+func TestCommandDecidesForARunningDaemon(t *testing.T) {
+	longtest.SkipSlow(t)
+	t.Parallel()
+	dir, ledger, id := interruptPayments(t)
+	s := serve(t, dir)
+	s.resume(id)
+	asked, _ := s.hear()
+	if len(asked.Questions) != 1 || asked.Questions[0].Call == 0 {
+		t.Fatalf("%+v", asked)
+	}
+	open := command(t, dir, "approvals", "list")
+	request, _, _ := strings.Cut(open, " ")
+	if !strings.Contains(open, "what happened to call") || !strings.Contains(open, "slow.pay") {
+		t.Errorf("approvals list: %s", open)
+	}
+	answer := fmt.Sprintf("sandpiper executions answer %s %d done", id, asked.Questions[0].Call)
+	for _, word := range []string{"approve", "deny"} {
+		if out, err := sandpiper(dir, "approvals", word, request).CombinedOutput(); err == nil || !strings.Contains(string(out), answer) {
+			t.Errorf("approvals %s: %v %s", word, err, out)
+		}
+	}
+	command(t, dir, "executions", "answer", id, fmt.Sprint(asked.Questions[0].Call), "done", `{"id":5}`)
+	s.resume(id)
+	r, _ := s.hear()
+	checkPayments(t, string(r.Result), ledger, `{"id":5}`, 1)
+	if open := command(t, dir, "approvals", "list"); strings.Contains(open, request) {
+		t.Errorf("it is still open: %s", open)
 	}
 }

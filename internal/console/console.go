@@ -32,6 +32,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // Config of a Console.
@@ -238,7 +239,7 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request) {
 	case subtle.ConstantTimeCompare([]byte(r.PostFormValue("secret")), []byte(s.secret)) != 1:
 		c.message(w, http.StatusForbidden, "This form is from an earlier session", "Nothing was answered. Open the link again.")
 		return
-	case decision != "approve" && decision != "deny":
+	case !slices.Contains([]string{"approve", "deny", tool.TookEffect, tool.NoEffect, tool.Stop}, decision):
 		c.message(w, http.StatusBadRequest, "The form has no answer", "Nothing was answered. Open the link again.")
 		return
 	}
@@ -247,10 +248,21 @@ func (c *Console) answer(w http.ResponseWriter, r *http.Request) {
 		c.message(w, http.StatusBadRequest, "The form has an answer that does not exist", "Nothing was answered. Open the link again.")
 		return
 	}
+	given := approval.Answer{Approve: decision != "deny", By: approval.WebPage, Note: r.PostFormValue("reason"), Scope: scope}
+	decides := decision != "approve" && decision != "deny" // about a call that was made
+	if decides {
+		given.Note = decision
+	}
 	var done approval.Request
 	err = c.withApprovals(r.Context(), id, r.PathValue("id"), func(h *home.Home) (err error) {
-		done, err = h.Approvals.Answer(r.Context(), r.PathValue("id"),
-			approval.Answer{Approve: decision == "approve", By: approval.WebPage, Note: r.PostFormValue("reason"), Scope: scope})
+		found, err := h.Approvals.Find(r.Context(), r.PathValue("id"))
+		if err == nil && decides != (found.Kind == approval.Outcome) {
+			err = fault.New(fault.Invalid, "the form is of another request")
+		}
+		if err != nil {
+			return err
+		}
+		done, err = h.Approvals.Answer(r.Context(), r.PathValue("id"), given)
 		return err
 	})
 	if err != nil {

@@ -9,12 +9,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/preview"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // requestView is a request as the page shows it. All text of servers and code is visible:
 // invisible characters and changes of direction are escaped.
 type requestView struct {
 	Plan, Open, Damaged          bool
+	Call                         int // number of a call that the request asks about; 0 for an approval
 	Server, Tool, Tenant         string
 	Rule, Reason, Execution      string
 	Session, Client              string
@@ -45,6 +47,9 @@ func newView(r approval.Request, id tenant.ID, now time.Time) *requestView {
 		State: string(r.State), Note: approval.Escape(r.Note),
 	}
 	v.Outcome = outcome(r)
+	if r.Kind == approval.Outcome {
+		v.Call, v.Rule, v.Note = r.Occurrence, "", ""
+	}
 	return v
 }
 
@@ -96,6 +101,8 @@ func (v *requestView) title() string {
 	switch {
 	case v.Plan:
 		return "Calls of a plan"
+	case v.Call > 0:
+		return "What happened to " + v.Server + "." + v.Tool + "?"
 	case v.Open:
 		return "Approve " + v.Server + "." + v.Tool + "?"
 	}
@@ -125,6 +132,10 @@ func outcome(r approval.Request) string {
 		further = " It also allows " + strings.TrimPrefix(effect, "also ") + "."
 	}
 	at := r.Answered.UTC().Format("2006-01-02 15:04:05 UTC")
+	if d := r.Decision(); d.Outcome != "" {
+		means := map[string]string{tool.TookEffect: "it took effect", tool.NoEffect: "it did not take effect, and is made", tool.Stop: "the execution ends"}
+		return "Answered at " + at + by + ": " + means[d.Outcome] + "."
+	}
 	switch r.State {
 	case approval.Approved:
 		return "Approved at " + at + by + ". The call is made once, exactly as shown." + further

@@ -2,6 +2,8 @@ package execution
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -100,14 +103,62 @@ func decide(ctx context.Context, h *host) func(context.Context, int, tool.Ref, j
 		if len(args) <= maxShownArgs {
 			text += " The arguments: " + string(args)
 		}
-		reply, err := h.askPerson(ctx, asking, question.Question{Call: number, Text: text}, decisionForm())
+		q := question.Question{Call: number, Text: text}
+		r := requestDecision(ctx, h, number, ref, args)
+		asking, stop := context.WithCancel(asking)
+		defer stop()
+		elsewhere := make(chan approval.Request, 1)
+		go func() {
+			defer close(elsewhere)
+			if r.ID == "" {
+				return
+			}
+			if r, err := h.home.Approvals.Wait(asking, r.ID); err == nil && r.State == approval.Approved {
+				elsewhere <- r
+				stop()
+			}
+		}()
+		var reply tool.Reply
+		if r.State != approval.Approved {
+			q.Request = r.ID
+			reply, err = h.askPerson(ctx, asking, q, decisionForm())
+			stop()
+		}
+		if r, ok := <-elsewhere; ok && ctx.Err() == nil {
+			return r.Decision(), h.home.Approvals.Use(ctx, r.ID, r.Binding) // the call may be interrupted again
+		}
 		if err != nil || reply.Action != tool.Accept {
 			return d, err
+		}
+		if r.ID != "" {
+			if err := h.home.Approvals.Withdraw(ctx, r.ID); err != nil {
+				return d, err
+			}
 		}
 		var content struct{ Outcome, Answer string }
 		err = json.Unmarshal(reply.Content, &content)
 		return tool.Decision{Outcome: content.Outcome, Answer: journal.AsAnswer(content.Answer)}, err
 	}
+}
+
+// requestDecision stores the question about a call, so that it can also be answered on the page of
+// approvals and by a command. It returns an earlier one with its answer, and the zero Request if none
+// can be stored.
+func requestDecision(ctx context.Context, h *host, number int, ref tool.Ref, args json.RawMessage) approval.Request {
+	sum := sha256.Sum256(args)
+	shown, err := h.exit.Restorer().Variables(ctx, args)
+	if err != nil || h.home.Approvals == nil {
+		return approval.Request{}
+	}
+	r, err := h.home.Approvals.Create(ctx, approval.Question{
+		Binding: approval.Binding{Kind: approval.Outcome, Execution: h.run.id, Occurrence: number, Ref: ref, Arguments: hex.EncodeToString(sum[:])},
+		Session: h.req.SessionID, Shown: shown, Origin: approval.Origin{Origin: originOf(h.executor)},
+	})
+	if err != nil {
+		h.r.cfg.Log.Warn("store the question about a call", "execution", h.run.id, "error", err)
+		return approval.Request{}
+	}
+	return r
 }
 
 // askPerson asks the user and waits for the answer until asking ends. While it waits,

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -144,15 +145,16 @@ func (x *run) interrupted() bool {
 	}
 }
 
-// closeAnswered closes the questions of x about approvals that were answered in
+// closeAnswered closes the questions of x that package approval has too and that were answered in
 // another way, such as on the command line.
 func (x *run) closeAnswered(ctx context.Context, home *home.Home) error {
 	open, _ := x.questions.List()
 	for _, q := range open {
-		if q.Approval == "" {
+		id := cmp.Or(q.Approval, q.Request)
+		if id == "" {
 			continue
 		}
-		r, err := home.Approvals.Find(ctx, q.Approval)
+		r, err := home.Approvals.Find(ctx, id)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -24,6 +25,9 @@ func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int,
 		return err
 	}
 	record, _, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrent)
+	if fault.KindOf(err) == fault.Unavailable && h.Approvals != nil { // a process runs it, and may ask
+		return decideElsewhere(ctx, h, id, number, d, err)
+	}
 	if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.NotFound {
 		return f.WithHint("`sandpiper executions list` lists those that can be resumed")
 	}
@@ -44,6 +48,22 @@ func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int,
 		r.cfg.Audit(audit.Line{Kind: audit.Decision, Tenant: h.ID(), Execution: id, Decision: strings.ReplaceAll(d.Outcome, "-", "_"), Outcome: "unknown_call"})
 	}
 	return errors.Join(err, record.End(ctx, end))
+}
+
+// decideElsewhere answers the question about a call of an execution that a process runs. Without such a
+// question it returns the error otherwise.
+func decideElsewhere(ctx context.Context, h *home.Home, id string, number int, d tool.Decision, otherwise error) error {
+	open, err := h.Approvals.List(ctx, true)
+	if err != nil {
+		return err
+	}
+	for _, r := range open {
+		if r.Kind == approval.Outcome && r.Execution == id && (number == 0 || r.Occurrence == number) {
+			_, err := h.Approvals.Answer(ctx, r.ID, approval.Answer{Approve: true, By: approval.CommandLine, Note: approval.DecisionNote(d), Asked: true})
+			return err
+		}
+	}
+	return otherwise
 }
 
 // onlyUnknownCall returns the number of the only call whose outcome is unknown.

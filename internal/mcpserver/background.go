@@ -153,7 +153,7 @@ func (s *Server) describe(e journal.BackgroundEntry, via approval.Via) Backgroun
 	if e.Live != nil && !b.Ended && json.Unmarshal(e.Live, &live) == nil {
 		b.Progress, b.Output = live.Progress, live.Output
 		if b.Questions = forModel(live.Questions); e.State == journal.Active && len(live.Questions) > 0 {
-			b.State, b.Hint = "input_required", waiting(e.Execution, live.Questions, via).Error
+			b.State, b.Hint = "input_required", waiting(e.Execution, live.Questions, via, "").Error
 		}
 	}
 	switch {

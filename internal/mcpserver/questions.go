@@ -47,7 +47,7 @@ func (s *Server) suspend(ctx context.Context, c call, x *execution.Execution, op
 		return m, err
 	}
 	if c.Require == nil {
-		return redact.Message{Body: waiting(x.ID(), open, approval.ViaOf(c.home.Approvals))}, nil
+		return redact.Message{Body: waiting(x.ID(), open, approval.ViaOf(c.home.Approvals), c.commands.Pages)}, nil
 	}
 	questions, err := redactQuestions(ctx, c.exit(), open)
 	if err != nil {
@@ -257,11 +257,18 @@ type parked struct {
 	Questions   []question.Question `json:"questions"`
 }
 
-func waiting(id string, open []question.Question, via approval.Via) parked {
+// waiting returns the answer of an execution that waits. pages is the beginning of the links of
+// approvals, "" if there is no page.
+func waiting(id string, open []question.Question, via approval.Via, pages string) parked {
 	p := parked{ErrorType: reply.TypeApproval, Source: reply.FromSandpiper, ExecutionID: id, Questions: forModel(open)}
 	asked, approvals := split(open)
 	if len(asked) > 0 {
 		p.Error = "the code waits for an answer from the person, and this client did not show them the question, or they dismissed it: ask them in your own words, then call resume_execution with their answer: {question id: answer} for several, {\"action\": \"decline\"} if they decline"
+	}
+	for _, q := range asked {
+		if q.Request != "" && pages != "" && via != approval.ViaClient {
+			p.Error += "; they can also answer " + q.ID + " at " + pages + q.Request + ", after which you call resume_execution without an answer"
+		}
 	}
 	if len(approvals) > 0 {
 		also := ""

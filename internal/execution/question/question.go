@@ -23,6 +23,8 @@ type Question struct {
 	Call     int             `json:"call,omitempty"`        // number of a call whose outcome is unknown, if Sandpiper asks about it
 	Text     string          `json:"question"`
 	Schema   json.RawMessage `json:"schema,omitempty"` // an object with plain properties
+	// Request is the id in package approval of a question about a Call, if the person can answer there too.
+	Request string `json:"-"`
 	// Asker describes the code and the client that ask for an approval, for the person: the model knows both.
 	Asker string `json:"-"`
 }

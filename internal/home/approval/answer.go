@@ -130,6 +130,9 @@ func (s *Store) Answer(ctx context.Context, id string, a Answer) (r Request, err
 		if r.State != Open {
 			return r.refusal()
 		}
+		if err := r.checkDecision(a); err != nil {
+			return err
+		}
 		if r.State = Denied; a.Approve {
 			r.State = Approved
 		}

@@ -91,7 +91,9 @@ func ParseReply(r tool.Reply) Answer {
 // characters are escaped.
 func (r Request) Text(hints tool.Hints) string {
 	var b strings.Builder
-	if r.Kind == Plan {
+	if r.Kind == Outcome {
+		fmt.Fprintf(&b, "The execution ended during call %d, of %s, before its answer: it is unknown whether it took effect.\n", r.Occurrence, name(r.Ref.String()))
+	} else if r.Kind == Plan {
 		b.WriteString("A dry run planned these calls. Approval makes all of them, in this order. " +
 			"null marks a value that is taken from the result of an earlier call, as references describes.\n")
 	} else {
@@ -105,7 +107,11 @@ func (r Request) Text(hints tool.Hints) string {
 	if text := hintText(hints); text != "" {
 		fmt.Fprintf(&b, "The tool is marked %s.\n", text)
 	}
-	fmt.Fprintf(&b, "This is what will be sent:\n\n%s\n\n", r.block())
+	sent := "will be sent"
+	if r.Kind == Outcome {
+		sent = "was sent"
+	}
+	fmt.Fprintf(&b, "This is what %s:\n\n%s\n\n", sent, r.block())
 	fmt.Fprintf(&b, "Approval %s, until %s.", r.ID, r.Expires.Format(time.RFC3339))
 	return b.String()
 }
