@@ -53,7 +53,7 @@ func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int,
 // decideElsewhere answers the question about a call of an execution that a process runs. Without such a
 // question it returns the error otherwise.
 func decideElsewhere(ctx context.Context, h *home.Home, id string, number int, d tool.Decision, otherwise error) error {
-	open, err := h.Approvals.List(ctx, true)
+	open, err := h.Approvals.List(ctx, false)
 	if err != nil {
 		return err
 	}
