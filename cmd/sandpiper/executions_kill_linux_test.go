@@ -168,13 +168,10 @@ func interrupted(t *testing.T, dir string) string {
 	return ""
 }
 
-// writeNumber matches the number of a write in the question about it.
-var writeNumber = regexp.MustCompile(`"n":(\d+)`)
-
 // decide tells what happened to a write, as a person who looks at the ledger would.
 func (k *killStats) decide(t *testing.T, dir, ledger, id string, call int, question string) {
 	t.Helper()
-	m := writeNumber.FindStringSubmatch(question)
+	m := regexp.MustCompile(`"n":(\d+)`).FindStringSubmatch(question)
 	if call == 0 || m == nil {
 		t.Fatalf("asked about call %d: %s", call, question)
 	}

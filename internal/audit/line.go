@@ -1,12 +1,12 @@
 package audit
 
 import (
-	"regexp"
 	"slices"
 	"time"
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -70,9 +70,9 @@ const (
 )
 
 var (
-	word      = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
-	typeName  = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,31}$`)
-	tokenForm = regexp.MustCompile(`^\[[A-Z][A-Z0-9_]{1,31}_[0-9a-hjkmnp-tv-z]{8,64}\]$`)
+	word      = lazyregexp.New(`^[a-z][a-z0-9_]{0,31}$`)
+	typeName  = lazyregexp.New(`^[A-Z][A-Z0-9_]{1,31}$`)
+	tokenForm = lazyregexp.New(`^\[[A-Z][A-Z0-9_]{1,31}_[0-9a-hjkmnp-tv-z]{8,64}\]$`)
 )
 
 // check rejects fields that could hold a value, and truncates names. Errors quote only
@@ -82,7 +82,7 @@ func (l *Line) check() error {
 		return fault.New(fault.Invalid, "%.40q is not a valid kind of an audit line", string(l.Kind))
 	}
 	for _, w := range []string{l.Decision, l.Outcome, l.By} {
-		if w != "" && !word.MatchString(w) {
+		if w != "" && !word().MatchString(w) {
 			return fault.New(fault.Invalid, "a decision or outcome of the audit log is one word in lower case")
 		}
 	}
@@ -90,12 +90,12 @@ func (l *Line) check() error {
 		return fault.New(fault.Invalid, "a line of the audit log has at most %d types, not %d", maxTypes, len(l.Types))
 	}
 	for t := range l.Types {
-		if !typeName.MatchString(t) {
+		if !typeName().MatchString(t) {
 			return fault.New(fault.Invalid, "a type in the audit log is a name in capitals, such as EMAIL")
 		}
 	}
 	for _, t := range l.Tokens {
-		if !tokenForm.MatchString(t) {
+		if !tokenForm().MatchString(t) {
 			return fault.New(fault.Invalid, "a token in the audit log does not have the form of a token")
 		}
 	}

@@ -34,6 +34,9 @@ func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 		return answer{Result: res, outcome: outcomeReplayed}, err
 	}
 	if c.Number = was.Number; was.Begun && !c.tool.TrustedHints.Repeatable() {
+		if c.Decide == nil {
+			return answer{outcome: outcomeReplayed}, r.unknown(c.Call)
+		}
 		known, err := r.decide(ctx, c.Call)
 		if err != nil {
 			return answer{outcome: outcomeReplayed}, err
@@ -62,14 +65,20 @@ func isLarge(res tool.Result) bool { return size(res) >= 64<<10 }
 // decide asks the person about a call that may have been made in an earlier run. It returns the answer
 // of the call, or nil if it shall be made.
 func (r replayer) decide(ctx context.Context, c tool.Call) (*journal.Answer, error) {
-	var d tool.Decision
-	if c.Decide != nil {
-		var err error
-		if d, err = c.Decide(ctx, c.Number, c.Ref, c.Args); err != nil {
-			return nil, err
-		}
+	d, err := c.Decide(ctx, c.Number, c.Ref, c.Args)
+	if err != nil {
+		return nil, err
 	}
 	return journal.Decide(ctx, r.run, c.Number, d)
+}
+
+// unknown returns the failure of a call that may have been made in an earlier run, about which nobody
+// can be asked.
+func (r replayer) unknown(c tool.Call) error {
+	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() + " took effect: the execution ended during the call, before its answer. " +
+		"It was not repeated; check whether it took effect before you call it again"}
+	r.run.SetAnswer(c.Number, journal.Answer{Failure: err})
+	return err
 }
 
 // journalAnswer converts the outcome of a call for the record. If that is impossible,
