@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -33,10 +34,13 @@ func newHome(t testing.TB, name string, all ...*home.Homes) *home.Home {
 	return home
 }
 
-func newTenants(t testing.TB) *home.Homes {
+func newTenants(t testing.TB) *home.Homes { return openTenants(t, nil) }
+
+// openTenants is newTenants with records of executions, unless process is nil.
+func openTenants(t testing.TB, process *journal.Process) *home.Homes {
 	t.Helper()
 	// Code is not stored: the timer of a write would belong to the bubble of a test.
-	all, err := home.Open(context.Background(), home.Config{Root: filepath.Join(t.TempDir(), "data"), RecentCode: -1})
+	all, err := home.Open(context.Background(), home.Config{Root: filepath.Join(t.TempDir(), "data"), RecentCode: -1, Process: process})
 	if err != nil {
 		t.Fatal(err)
 	}

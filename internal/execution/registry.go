@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -123,31 +124,60 @@ func (b *registry) find(owner tenant.ID, id string) *run {
 	return nil
 }
 
-// Limits on suspended executions.
+// Limits on suspended executions. Beyond maxSuspended, the process of the oldest one that can be
+// continued from its record ends.
 const (
-	maxSuspended          = 64
-	maxSuspendedPerTenant = 8 // tenant
+	maxSuspended          = 64 // with a process
+	maxSuspendedPerTenant = 8
 )
 
 // suspend marks x as suspended, within the limits.
 func (b *registry) suspend(x *run) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	owner, all, own := b.runs[x.id].owner, 0, 0
+	owner, own := b.runs[x.id].owner, 0
+	var waiting []*run // with a process
 	for _, e := range b.runs {
-		if e.run.suspended() && e.run != x {
-			all++
-			if e.owner == owner {
-				own++
-			}
+		parked := e.run.parked.Load()
+		if e.run == x || !parked && !e.run.suspended() {
+			continue
+		}
+		if !parked {
+			waiting = append(waiting, e.run)
+		}
+		if e.owner == owner {
+			own++
 		}
 	}
-	if b.closed || all >= maxSuspended || own >= maxSuspendedPerTenant {
-		return fault.New(fault.Exhausted, "%d executions are suspended already, which is the maximum", all).
+	if b.closed || own >= maxSuspendedPerTenant {
+		return fault.New(fault.Exhausted, "%d executions are suspended already, which is the maximum", own).
 			WithHint("answer one of them with resume_execution")
+	}
+	if len(waiting) >= maxSuspended {
+		slices.SortFunc(waiting, func(a, b *run) int { return a.started.Compare(b.started) })
+		i := slices.IndexFunc(waiting, (*run).canPark)
+		if i < 0 {
+			return fault.New(fault.Exhausted, "%d suspended executions of this server need their process, which is the maximum", len(waiting)).WithHint("try again later")
+		}
+		waiting[i].park()
 	}
 	x.suspend()
 	return nil
+}
+
+// canPark reports whether a suspended execution can be continued without its process.
+func (x *run) canPark() bool {
+	return x.session == "" && x.background.Load() == nil && x.record.Stored() && !x.record.TooLarge()
+}
+
+// errParked is the cause that ends the process of a suspended execution.
+var errParked = errors.New("the execution waits without a process")
+
+// park ends the process of a suspended execution. Resume runs it again from its record.
+func (x *run) park() {
+	x.parked.Store(true)
+	x.delivered.Store(true) // there is no outcome yet
+	x.cancel(errParked)
 }
 
 // close refuses new executions, and cancels the suspended ones.

@@ -31,6 +31,7 @@ type run struct {
 	resumable        bool            // after ended: it can be resumed
 	guardReport
 	delivered  atomic.Bool                // a handle has returned the final event
+	parked     atomic.Bool                // its process was ended while it was suspended
 	background atomic.Pointer[background] // nil unless it is a background execution
 	request    Request                    // what it runs; zero for a plan
 	promotion
