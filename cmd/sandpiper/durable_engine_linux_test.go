@@ -98,6 +98,9 @@ func TestPersonDecidesAnUnknownCall(t *testing.T) {
 				call = m[1]
 			}
 			command(t, dir, append([]string{"executions", "answer", id, call}, c.answer...)...)
+			if open := command(t, dir, "approvals", "list"); open != "" {
+				t.Errorf("a question is open: %s", open)
+			}
 			checkPayments(t, command(t, dir, "executions", "resume", id), ledger, c.given, c.sixth)
 		})
 	}

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -25,7 +26,7 @@ func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int,
 		return err
 	}
 	record, _, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrent)
-	if fault.KindOf(err) == fault.Unavailable && h.Approvals != nil { // a process runs it, and may ask
+	if fault.KindOf(err) == fault.Unavailable { // a process runs it, and may ask
 		return decideElsewhere(ctx, h, id, number, d, err)
 	}
 	if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.NotFound {
@@ -44,6 +45,9 @@ func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int,
 	if u, ok := errors.AsType[*journal.Undecided](err); ok && u.Stopped {
 		end, err = "", nil
 	}
+	if err == nil {
+		err = closeQuestions(ctx, h, id, number)
+	}
 	if err == nil && r.cfg.Audit != nil {
 		r.cfg.Audit(audit.Line{Kind: audit.Decision, Tenant: h.ID(), Execution: id, Decision: strings.ReplaceAll(d.Outcome, "-", "_"), Outcome: "unknown_call"})
 	}
@@ -53,17 +57,45 @@ func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int,
 // decideElsewhere answers the question about a call of an execution that a process runs. Without such a
 // question it returns the error otherwise.
 func decideElsewhere(ctx context.Context, h *home.Home, id string, number int, d tool.Decision, otherwise error) error {
-	open, err := h.Approvals.List(ctx, false)
-	if err != nil {
+	asked, err := questionsAbout(ctx, h, id, number)
+	if err != nil || len(asked) == 0 {
+		return cmp.Or(err, otherwise)
+	}
+	if len(asked) > 1 {
+		var all []string
+		for _, r := range asked {
+			all = append(all, strconv.Itoa(r.Occurrence))
+		}
+		_, err := onlyUnknownCall(all, id, d)
 		return err
 	}
-	for _, r := range open {
-		if r.Kind == approval.Outcome && r.Execution == id && (number == 0 || r.Occurrence == number) {
-			_, err := h.Approvals.Answer(ctx, r.ID, approval.Answer{Approve: true, By: approval.CommandLine, Note: approval.DecisionNote(d), Asked: true})
-			return err
+	_, err = h.Approvals.Answer(ctx, asked[0].ID, approval.Answer{Approve: true, By: approval.CommandLine, Note: approval.DecisionNote(d), Asked: true})
+	return err
+}
+
+// closeQuestions closes the questions about a call that is decided: no later call has their answers.
+func closeQuestions(ctx context.Context, h *home.Home, id string, number int) error {
+	asked, err := questionsAbout(ctx, h, id, number)
+	for _, r := range asked {
+		if r.State == approval.Approved {
+			err = errors.Join(err, h.Approvals.Use(ctx, r.ID, r.Binding))
+		} else {
+			err = errors.Join(err, h.Approvals.Withdraw(ctx, r.ID))
 		}
 	}
-	return otherwise
+	return err
+}
+
+// questionsAbout returns the questions about calls of an execution, or about the one with a number, that
+// are open or whose answer was not used.
+func questionsAbout(ctx context.Context, h *home.Home, id string, number int) ([]approval.Request, error) {
+	if h.Approvals == nil {
+		return nil, nil
+	}
+	all, err := h.Approvals.List(ctx, true)
+	return slices.DeleteFunc(all, func(r approval.Request) bool {
+		return r.Kind != approval.Outcome || r.State != approval.Open && r.State != approval.Approved || r.Execution != id || number != 0 && r.Occurrence != number
+	}), err
 }
 
 // onlyUnknownCall returns the number of the only call whose outcome is unknown.
