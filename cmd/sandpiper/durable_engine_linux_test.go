@@ -485,3 +485,43 @@ func TestCommandDecidesForARunningDaemon(t *testing.T) {
 		t.Errorf("it is still open: %s", open)
 	}
 }
+
+// A background execution that another daemon continues asks about the call, and takes the decision of
+// either form of the command.
+func TestBackgroundExecutionAsksAboutAnUnknownCall(t *testing.T) {
+	longtest.SkipSlow(t)
+	t.Parallel()
+	needSandbox(t)
+	for name, decide := range map[string]func(id, call string) []string{
+		"by its number":   func(id, call string) []string { return []string{"executions", "answer", id, call, "done", `{"id":7}`} },
+		"as a question":   func(id, _ string) []string { return []string{"executions", "answer", id, "done"} },
+		"it was not made": func(id, call string) []string { return []string{"executions", "answer", id, call, "not-done"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			ledger := filepath.Join(dir, "effects.txt")
+			config := fmt.Sprintf("servers:\n  slow: {command: ledger, args: [%q], trusted: true}\n", ledger)
+			if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := serve(t, dir)
+			id := command(t, dir, "executions", "run", "--background", "-c", twelvePayments)
+			awaitEffects(t, ledger, 6)
+			s.kill()
+			serve(t, dir)
+			awaitState(t, dir, "input_required")
+			args := decide(id, "6")
+			command(t, dir, args...)
+			sixth := 1
+			if slices.Contains(args, "not-done") {
+				sixth = 2
+			}
+			given := ""
+			if slices.Contains(args, `{"id":7}`) {
+				given = `{"id":7}`
+			}
+			checkPayments(t, command(t, dir, "executions", "watch", id), ledger, given, sixth)
+		})
+	}
+}

@@ -168,15 +168,27 @@ func interrupted(t *testing.T, dir string) string {
 	return ""
 }
 
+// writeNumber returns the number of a write in the question about it, -1 if there is none.
+func writeNumber(question string) int {
+	m := regexp.MustCompile(`"n": ?(\d+)`).FindStringSubmatch(question)
+	if m == nil {
+		return -1
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
 // decide tells what happened to a write, as a person who looks at the ledger would.
 func (k *killStats) decide(t *testing.T, dir, ledger, id string, call int, question string) {
 	t.Helper()
-	m := regexp.MustCompile(`"n":(\d+)`).FindStringSubmatch(question)
-	if call == 0 || m == nil {
+	n := writeNumber(question)
+	if call == 0 || n < 0 {
 		t.Fatalf("asked about call %d: %s", call, question)
 	}
 	time.Sleep(300 * time.Millisecond) // the server may have outlived the daemon for a moment
-	n, _ := strconv.Atoi(m[1])
 	k.unknown++
 	decision := "not-done"
 	if entered(t, ledger)[n] > 0 {

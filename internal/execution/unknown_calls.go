@@ -23,7 +23,7 @@ import (
 // After tool.Stop the execution cannot be resumed.
 func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int, d tool.Decision) error {
 	if err := checkNotBackground(ctx, h, id); err != nil {
-		return err
+		return decideElsewhere(ctx, h, id, number, d, err)
 	}
 	record, _, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrent)
 	if fault.KindOf(err) == fault.Unavailable { // a process runs it, and may ask
