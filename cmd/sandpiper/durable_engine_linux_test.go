@@ -30,17 +30,24 @@ for n in range(1, 13):
     made.append(n)
 result = {"made": made, "given": given}`
 
-// interruptPayments returns a directory and the file of the effects after a daemon was killed during
-// the sixth of twelve payments, and the id of the execution.
-func interruptPayments(t *testing.T) (dir, ledger, id string) {
+// slowServer returns a directory with the server slow, and the file of its effects.
+func slowServer(t *testing.T) (dir, ledger string) {
 	t.Helper()
-	needSandbox(t)
 	dir = t.TempDir()
 	ledger = filepath.Join(dir, "effects.txt")
 	config := fmt.Sprintf("servers:\n  slow: {command: ledger, args: [%q], trusted: true}\n", ledger)
 	if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return dir, ledger
+}
+
+// interruptPayments returns a directory and the file of the effects after a daemon was killed during
+// the sixth of twelve payments, and the id of the execution.
+func interruptPayments(t *testing.T) (dir, ledger, id string) {
+	t.Helper()
+	needSandbox(t)
+	dir, ledger = slowServer(t)
 	s := serve(t, dir)
 	s.ask("", twelvePayments)
 	awaitEffects(t, ledger, 6)
@@ -224,12 +231,7 @@ func TestWorkflowResumeDecidesAnUnknownCall(t *testing.T) {
 	for word, made := range map[string]int{"done": 1, "not-done": 2} {
 		t.Run(word, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			ledger := filepath.Join(dir, "effects.txt")
-			config := fmt.Sprintf("servers:\n  slow: {command: ledger, args: [%q], trusted: true}\n", ledger)
-			if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte(config), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			dir, ledger := slowServer(t)
 			saveWorkflow(t, dir, `
 name: pay
 version: 1
@@ -270,12 +272,7 @@ func TestRepeatableCallsAreMadeAgain(t *testing.T) {
 		for _, killed := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s killed=%t", name, killed), func(t *testing.T) {
 				t.Parallel()
-				dir := t.TempDir()
-				ledger := filepath.Join(dir, "effects.txt")
-				config := fmt.Sprintf("servers:\n  slow: {command: ledger, args: [%q], trusted: true}\n", ledger)
-				if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte(config), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				dir, ledger := slowServer(t)
 				s := serve(t, dir)
 				code := fmt.Sprintf("from servers import slow\nslow.pay(n=1, how='ok')\nslow.%s(n=2, how='hang_once')\nresult = 7", name)
 				if killed {
@@ -350,12 +347,7 @@ func TestResultsAfterAnAnswerAndAResumeAreKept(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
-	dir := t.TempDir()
-	ledger := filepath.Join(dir, "effects.txt")
-	config := fmt.Sprintf("servers:\n  slow: {command: ledger, args: [%q], trusted: true}\n", ledger)
-	if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dir, ledger := slowServer(t)
 	s := serve(t, dir)
 	asked := s.call("", "from servers import slow\ncolour = ask('Which colour?')\nslow.pay(n=1, how='ok')\nresult = colour + 'ish'")
 	if said := s.tool("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":"blue"}`, asked.ID)); !strings.Contains(said, `"result":"blueish"`) {
@@ -499,12 +491,7 @@ func TestBackgroundExecutionAsksAboutAnUnknownCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			ledger := filepath.Join(dir, "effects.txt")
-			config := fmt.Sprintf("servers:\n  slow: {command: ledger, args: [%q], trusted: true}\n", ledger)
-			if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte(config), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			dir, ledger := slowServer(t)
 			s := serve(t, dir)
 			id := command(t, dir, "executions", "run", "--background", "-c", twelvePayments)
 			awaitEffects(t, ledger, 6)

@@ -49,7 +49,7 @@ const newPrefix = ".new-"
 //	projections/skills/<id>/         modules generated from the database, mounted read-only
 //	projections/sessions/<id>/       session logs generated from it, mounted read-only
 //	projections/servers/<key>/       generated modules of the set of servers with that key
-//	projections/servers/<key>.lock   locked while they change; .lock.compared tells when they were compared
+//	projections/servers/<key>.lock   locked while they change; .lock.compared has the times of comparisons
 //	projections/servers/<key>+<id>/  the same of one tenant, with types inferred from its results,
 //	projections/servers/<key>+<id>.types   which are these
 //	private/<id>/tenant.db     the database

@@ -20,7 +20,7 @@ func DecisionNote(d tool.Decision) string {
 
 // Decision returns the answer to a request of kind Outcome; zero if it has none.
 func (r Request) Decision() tool.Decision {
-	if r.Kind != Outcome || r.State != Approved {
+	if r.Kind != Outcome || r.State != Approved && r.State != Used {
 		return tool.Decision{}
 	}
 	outcome, answer, _ := strings.Cut(r.Note, " ")
