@@ -53,10 +53,10 @@ type Home struct {
 	States    *state.Store
 	Workflows *workflow.Store
 
-	Background *journal.Background
-	Schedules  *schedule.Store // nil if Config.Process is
-	Vault      *vault.Vault    // nil if Config.Vault is
-	Approvals  *approval.Store // nil if Config.Approvals is
+	Runs      *journal.Runs
+	Schedules *schedule.Store // nil if Config.Process is
+	Vault     *vault.Vault    // nil if Config.Vault is
+	Approvals *approval.Store // nil if Config.Approvals is
 
 	parts   *parts
 	release func() error
@@ -206,7 +206,7 @@ func (t *Homes) refresh(ctx context.Context, r *parts) {
 		if err := r.schedules.Settle(ctx, time.Now()); err != nil {
 			t.cfg.Log.Warn("store the outcomes of scheduled runs", "tenant", r.id.String(), "error", err)
 		}
-		if err := r.journal.Background().Sweep(ctx, time.Now().Add(-cmp.Or(t.cfg.KeepBackground, 24*time.Hour))); err != nil {
+		if err := r.journal.Runs().Sweep(ctx, time.Now().Add(-cmp.Or(t.cfg.KeepBackground, 24*time.Hour))); err != nil {
 			t.cfg.Log.Warn("delete the results of background executions", "tenant", r.id.String(), "error", err)
 		}
 	}

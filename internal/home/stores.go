@@ -113,7 +113,7 @@ func (t *Homes) schedules(id tenant.ID, db *store.DB, l *journal.Log, due func(t
 	if err != nil {
 		return nil, err
 	}
-	return schedule.New(schedule.Config{DB: db, Key: key, Executions: l.Background(), Due: due})
+	return schedule.New(schedule.Config{DB: db, Key: key, Executions: l.Runs(), Due: due})
 }
 
 func openDatabase(ctx context.Context, path string) (*store.DB, error) {

@@ -136,7 +136,7 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 		return s, err
 	}
 	s.journal = journal.New(journal.Config{DB: db, Tenant: id, Process: journal.NewProcess("", func() ([]byte, error) { return derive("journal"), nil })})
-	if s.schedules, err = schedule.New(schedule.Config{DB: db, Key: derive("schedules"), Executions: s.journal.Background()}); err != nil {
+	if s.schedules, err = schedule.New(schedule.Config{DB: db, Key: derive("schedules"), Executions: s.journal.Runs()}); err != nil {
 		return s, err
 	}
 	s.vault = vault.New(vault.Config{DB: db, Tenant: id, Master: vault.NewKeyMaster(derive("vault"))})

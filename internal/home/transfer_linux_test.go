@@ -358,7 +358,7 @@ func TestImportRefusesChangedDatabase(t *testing.T) {
 		"table":   "CREATE TABLE more (x)",
 		"skill":   "INSERT INTO skills (name, version, code, code_hash, description, tags, created, updated, tools, instructions) VALUES ('../../x', 1, 'x', '', '', '[]', 0, 0, '[]', '')",
 		"NUL":     "INSERT INTO workflows (name, updated, size, encrypted) VALUES ('a' || char(0) || 'b', 0, 0, x'00')",
-		"process": "INSERT INTO journal_executions (execution, state, process, created, changed, bytes, request) VALUES ('exec_a', 'running', '../private/acme/use', 0, 0, 0, x'')",
+		"process": "INSERT INTO runs (execution, state, owner, created, changed, bytes, request) VALUES ('exec_a', 'running', '../private/acme/use', 0, 0, 0, x'')",
 		"escape":  "INSERT INTO schedule_runs (schedule, due, handled, state, execution) VALUES ('a' || char(27) || '[2J', 0, 0, 'failed', '')",
 		"line":    "INSERT INTO states (name, updated, size, encrypted) VALUES ('a' || char(10) || 'b', 0, 0, x'00')",
 		"session": "INSERT INTO sessions (id, started, ended, changed, next, tasks, bytes) VALUES ('../../x', 0, 0, 1, 1, 0, 0)",

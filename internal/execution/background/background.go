@@ -118,7 +118,7 @@ func (s *Scheduler) claim(ctx context.Context, id tenant.ID) bool {
 		}
 		return false
 	}
-	e, err := h.Background.Claim(ctx)
+	e, err := h.Runs.Claim(ctx)
 	if err != nil || e == nil {
 		if err != nil && ctx.Err() == nil {
 			s.cfg.Log.Error("claim a background execution", "tenant", id.String(), "error", err)
@@ -135,7 +135,7 @@ func (s *Scheduler) claim(ctx context.Context, id tenant.ID) bool {
 	return true
 }
 
-func (s *Scheduler) run(ctx context.Context, h *home.Home, e *journal.BackgroundEntry) {
+func (s *Scheduler) run(ctx context.Context, h *home.Home, e *journal.Run) {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.cfg.Runner.RunBackground(ctx, h, e, s.cfg.Writers); err != nil {
 		s.cfg.Log.Warn("a background execution did not run", "execution", e.Execution, "error", err)
