@@ -20,6 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
@@ -82,17 +83,18 @@ func (t *Homes) usedTools(r *parts) (*learned.Store, error) {
 	return learned.New(cfg)
 }
 
-// states opens the saved states, which are encrypted with a key of the tenant; room is as in
-// state.Config.
-func (t *Homes) states(id tenant.ID, db *store.DB, room func(int64) error) (*state.Store, error) {
-	key, err := t.deriveKey("state", id, "the states")
+// bodies opens what package sealed stores, with a key of the tenant.
+func (t *Homes) bodies(id tenant.ID, db *store.DB) (sealed.Store, error) {
+	key, err := t.deriveKey("sealed", id, "the encrypted data")
 	if err != nil {
-		return nil, err
+		return sealed.Store{}, err
 	}
-	return state.New(state.Config{DB: db, Key: key, Room: room})
+	box, err := sealed.New(key, id.String())
+	return sealed.Store{DB: db, Box: box}, err
 }
 
-// workflows opens the workflows and their runs, likewise.
+// workflows opens the workflows and their runs, which are encrypted with a key of the tenant; room is as in
+// workflow.Config.
 func (t *Homes) workflows(id tenant.ID, db *store.DB, room func(int64) error) (*workflow.Store, error) {
 	key, err := t.deriveKey("workflows", id, "the workflows")
 	if err != nil {
@@ -176,9 +178,10 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 		}
 	}
 	room := func(bytes int64) error { return r.files.CheckReserve(bytes) }
-	if r.states, err = t.states(r.id, r.db, room); err != nil {
+	if r.bodies, err = t.bodies(r.id, r.db); err != nil {
 		return err
 	}
+	r.states = state.New(r.bodies, room)
 	if r.workflows, err = t.workflows(r.id, r.db, room); err != nil {
 		return err
 	}

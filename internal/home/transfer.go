@@ -21,11 +21,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -59,12 +59,12 @@ type Transferred struct {
 // encrypted are the stores of a tenant whose content is encrypted with keys of a data directory.
 // Each one must be listed here, or an export cannot be read elsewhere.
 type encrypted struct {
+	bodies    sealed.Store
 	sessions  *session.Log
 	journal   *journal.Log
 	recent    *recent.Store
 	learned   *learned.Store
 	skills    *skill.Store
-	states    *state.Store
 	workflows *workflow.Store
 	schedules *schedule.Store // nil if there are none
 	vault     *vault.Vault    // nil if there is none
@@ -89,7 +89,7 @@ func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 	if s.skills, err = t.skills(&parts{id: id, db: db}, paths{}); err != nil {
 		return s, err
 	}
-	if s.states, err = t.states(id, db, nil); err != nil {
+	if s.bodies, err = t.bodies(id, db); err != nil {
 		return s, err
 	}
 	if s.workflows, err = t.workflows(id, db, nil); err != nil {
@@ -129,7 +129,8 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 	if s.skills, err = skill.New(skill.Config{DB: db, Key: derive("skill tests")}); err != nil {
 		return s, err
 	}
-	if s.states, err = state.New(state.Config{DB: db, Key: derive("state")}); err != nil {
+	s.bodies.DB = db
+	if s.bodies.Box, err = sealed.New(derive("sealed"), id.String()); err != nil {
 		return s, err
 	}
 	if s.workflows, err = workflow.New(workflow.Config{DB: db, Key: derive("workflows")}); err != nil {
@@ -147,11 +148,11 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 // rekey encrypts everything with the keys of to. It returns the number of damaged records.
 func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err error) {
 	add := func(n int, failed error) { damaged, err = damaged+n, errors.Join(err, failed) }
+	add(s.rekeyBodies(ctx, to.bodies.Box))
 	add(s.sessions.Rekey(ctx, to.sessions))
 	add(s.recent.Rekey(ctx, to.recent))
 	add(s.learned.Rekey(ctx, to.learned))
 	add(s.skills.Rekey(ctx, to.skills))
-	add(s.states.Rekey(ctx, to.states))
 	add(s.workflows.Rekey(ctx, to.workflows))
 	if s.journal != nil && to.journal != nil {
 		add(s.journal.Rekey(ctx, to.journal))
@@ -165,6 +166,15 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	if s.approvals != nil && to.approvals != nil {
 		add(s.approvals.Rekey(ctx, to.approvals))
 	}
+	return damaged, err
+}
+
+// rekeyBodies encrypts what package sealed stores.
+func (s encrypted) rekeyBodies(ctx context.Context, to sealed.Box) (damaged int, err error) {
+	err = s.bodies.DB.Update(ctx, func(tx *store.Tx) error {
+		damaged, err = s.bodies.Box.Rekey(ctx, tx, to, sealed.Bodies)
+		return err
+	})
 	return damaged, err
 }
 

@@ -360,7 +360,7 @@ func TestImportRefusesChangedDatabase(t *testing.T) {
 		"NUL":     "INSERT INTO workflows (name, updated, size, encrypted) VALUES ('a' || char(0) || 'b', 0, 0, x'00')",
 		"process": "INSERT INTO journal_executions (execution, state, process, created, changed, bytes, request) VALUES ('exec_a', 'running', '../private/acme/use', 0, 0, 0, x'')",
 		"escape":  "INSERT INTO schedule_runs (schedule, due, handled, state, execution) VALUES ('a' || char(27) || '[2J', 0, 0, 'failed', '')",
-		"line":    "INSERT INTO states (name, updated, size, encrypted) VALUES ('a' || char(10) || 'b', 0, 0, x'00')",
+		"line":    "INSERT INTO sealed (kind, name, version, updated, size, body) VALUES ('state', 'a' || char(10) || 'b', 1, 0, 0, x'00')",
 		"session": "INSERT INTO sessions (id, started, ended, changed, next, tasks, bytes) VALUES ('../../x', 0, 0, 1, 1, 0, 0)",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -398,7 +398,7 @@ func TestArchivesAndBackupsForgetCommits(t *testing.T) {
 	from.Close()
 	db := must(store.Open(context.Background(), filepath.Join(root, "private/acme/tenant.db"), home.Migrations))(t)
 	var err error
-	for _, change := range []string{"INSERT INTO states (name, updated, size, encrypted) VALUES ('x', 0, 0, x'00')", "UPDATE commits SET n = 7258118399999990000"} {
+	for _, change := range []string{"INSERT INTO sealed (kind, name, version, updated, size, body) VALUES ('state', 'x', 1, 0, 0, x'00')", "UPDATE commits SET n = 7258118399999990000"} {
 		err = errors.Join(err, db.Update(t.Context(), func(tx *store.Tx) error { _, err := tx.ExecContext(t.Context(), change); return err }))
 	}
 	if err := errors.Join(err, db.Close()); err != nil {
