@@ -93,19 +93,13 @@ func (t *Homes) bodies(id tenant.ID, db *store.DB) (sealed.Store, error) {
 	return sealed.Store{DB: db, Box: box}, err
 }
 
-// workflows opens the workflows and their runs, which are encrypted with a key of the tenant; room is as in
-// workflow.Config.
-func (t *Homes) workflows(id tenant.ID, db *store.DB, room func(int64) error) (*workflow.Store, error) {
-	key, err := t.deriveKey("workflows", id, "the workflows")
-	if err != nil {
-		return nil, err
-	}
-	changed := func() {
+// workflows opens the workflows and their runs; room is as in workflow.Config.
+func (t *Homes) workflows(id tenant.ID, in sealed.Store, room func(int64) error) *workflow.Store {
+	return workflow.New(workflow.Config{In: in, Room: room, Changed: func() {
 		if err := t.layout.of(id).touchWorkflows(); err != nil {
 			t.cfg.Log.Warn("note the change of a workflow", "tenant", id.String(), "error", err)
 		}
-	}
-	return workflow.New(workflow.Config{DB: db, Key: key, Room: room, Changed: changed})
+	}})
 }
 
 // schedules opens the schedules. Those that an agent has created are encrypted with a key of the
@@ -182,9 +176,7 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 		return err
 	}
 	r.states = state.New(r.bodies, room)
-	if r.workflows, err = t.workflows(r.id, r.db, room); err != nil {
-		return err
-	}
+	r.workflows = t.workflows(r.id, r.bodies, room)
 	if t.cfg.Process != nil {
 		due := func(at time.Time) error { return t.layout.scheduled().set(r.id, at) }
 		if r.schedules, err = t.schedules(r.id, r.db, r.journal, due); err != nil {

@@ -65,7 +65,6 @@ type encrypted struct {
 	recent    *recent.Store
 	learned   *learned.Store
 	skills    *skill.Store
-	workflows *workflow.Store
 	schedules *schedule.Store // nil if there are none
 	vault     *vault.Vault    // nil if there is none
 	approvals *approval.Store // nil if there are none
@@ -90,9 +89,6 @@ func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 		return s, err
 	}
 	if s.bodies, err = t.bodies(id, db); err != nil {
-		return s, err
-	}
-	if s.workflows, err = t.workflows(id, db, nil); err != nil {
 		return s, err
 	}
 	if t.cfg.Process != nil {
@@ -133,9 +129,6 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 	if s.bodies.Box, err = sealed.New(derive("sealed"), id.String()); err != nil {
 		return s, err
 	}
-	if s.workflows, err = workflow.New(workflow.Config{DB: db, Key: derive("workflows")}); err != nil {
-		return s, err
-	}
 	s.journal = journal.New(journal.Config{DB: db, Tenant: id, Process: journal.NewProcess("", func() ([]byte, error) { return derive("journal"), nil })})
 	if s.schedules, err = schedule.New(schedule.Config{DB: db, Key: derive("schedules"), Executions: s.journal.Background()}); err != nil {
 		return s, err
@@ -153,7 +146,6 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	add(s.recent.Rekey(ctx, to.recent))
 	add(s.learned.Rekey(ctx, to.learned))
 	add(s.skills.Rekey(ctx, to.skills))
-	add(s.workflows.Rekey(ctx, to.workflows))
 	if s.journal != nil && to.journal != nil {
 		add(s.journal.Rekey(ctx, to.journal))
 	}
@@ -169,10 +161,10 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	return damaged, err
 }
 
-// rekeyBodies encrypts what package sealed stores.
+// rekeyBodies encrypts what package sealed stores, and columns of other tables with the same key.
 func (s encrypted) rekeyBodies(ctx context.Context, to sealed.Box) (damaged int, err error) {
 	err = s.bodies.DB.Update(ctx, func(tx *store.Tx) error {
-		damaged, err = s.bodies.Box.Rekey(ctx, tx, to, sealed.Bodies)
+		damaged, err = s.bodies.Box.Rekey(ctx, tx, to, append([]sealed.Column{sealed.Bodies}, workflow.Columns...)...)
 		return err
 	})
 	return damaged, err
