@@ -59,15 +59,6 @@ func (t *Homes) deriveKey(kind string, id tenant.ID, what string) ([]byte, error
 	return key, nil
 }
 
-// recentCode opens the code of recent executions, which is encrypted with a key of the tenant.
-func (t *Homes) recentCode(id tenant.ID, db *store.DB) (*recent.Store, error) {
-	key, err := t.deriveKey("recent", id, "the code of recent executions")
-	if err != nil {
-		return nil, err
-	}
-	return recent.New(recent.Config{DB: db, Key: key, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
-}
-
 // usedTools opens the records of used tools, whose words are encrypted with a key of the tenant.
 func (t *Homes) usedTools(r *parts) (*learned.Store, error) {
 	key, err := t.deriveKey("used tools", r.id, "the records of used tools")
@@ -163,18 +154,16 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if r.streams, err = t.streams(r, p); err != nil {
 		return err
 	}
-	if r.recent, err = t.recentCode(r.id, r.db); err != nil {
+	if r.bodies, err = t.bodies(r.id, r.db); err != nil {
 		return err
 	}
+	r.recent = recent.New(recent.Config{In: r.bodies, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
 	if t.cfg.Learn > 0 {
 		if r.learned, err = t.usedTools(r); err != nil {
 			return err
 		}
 	}
 	room := func(bytes int64) error { return r.files.CheckReserve(bytes) }
-	if r.bodies, err = t.bodies(r.id, r.db); err != nil {
-		return err
-	}
 	r.states = state.New(r.bodies, room)
 	r.workflows = t.workflows(r.id, r.bodies, room)
 	if t.cfg.Process != nil {

@@ -17,7 +17,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -62,7 +61,6 @@ type encrypted struct {
 	bodies    sealed.Store
 	sessions  *session.Log
 	journal   *journal.Log
-	recent    *recent.Store
 	learned   *learned.Store
 	skills    *skill.Store
 	schedules *schedule.Store // nil if there are none
@@ -77,9 +75,6 @@ func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 		return s, err
 	}
 	if s.sessions, err = session.New(session.Config{DB: db, Customer: id.String(), Key: key}); err != nil {
-		return s, err
-	}
-	if s.recent, err = t.recentCode(id, db); err != nil {
 		return s, err
 	}
 	if s.learned, err = t.usedTools(&parts{id: id, db: db}); err != nil {
@@ -116,9 +111,6 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 	if s.sessions, err = session.New(session.Config{DB: db, Customer: id.String(), Key: derive("sessions")}); err != nil {
 		return s, err
 	}
-	if s.recent, err = recent.New(recent.Config{DB: db, Key: derive("recent")}); err != nil {
-		return s, err
-	}
 	if s.learned, err = learned.New(learned.Config{DB: db, Key: derive("used tools")}); err != nil {
 		return s, err
 	}
@@ -143,7 +135,6 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	add := func(n int, failed error) { damaged, err = damaged+n, errors.Join(err, failed) }
 	add(s.rekeyBodies(ctx, to.bodies.Box))
 	add(s.sessions.Rekey(ctx, to.sessions))
-	add(s.recent.Rekey(ctx, to.recent))
 	add(s.learned.Rekey(ctx, to.learned))
 	add(s.skills.Rekey(ctx, to.skills))
 	if s.journal != nil && to.journal != nil {

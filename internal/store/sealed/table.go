@@ -24,6 +24,7 @@ CREATE TABLE sealed (
 	body    BLOB    NOT NULL, -- encrypted
 	PRIMARY KEY (kind, name)
 ) STRICT;
+CREATE INDEX sealed_limits ON sealed (kind, version, updated, size, name);
 CREATE TABLE sealed_versions (
 	kind    TEXT    NOT NULL PRIMARY KEY,
 	version INTEGER NOT NULL
@@ -232,8 +233,8 @@ func (t *Table) Expire(ctx context.Context) error {
 
 // Evict deletes the bodies that have expired, and the oldest of more than a number or size.
 func (t *Table) Evict(ctx context.Context, tx *store.Tx, number int, bytes int64) error {
-	_, err := tx.ExecContext(ctx, `DELETE FROM sealed WHERE kind = ?1 AND (updated < ?2 OR name IN (
-		SELECT name FROM (SELECT name, row_number() OVER latest AS number, sum(size) OVER latest AS bytes
-			FROM sealed WHERE kind = ?1 WINDOW latest AS (ORDER BY version DESC)) WHERE number > ?3 OR bytes > ?4))`, t.Kind, t.oldest(), number, bytes)
+	_, err := tx.ExecContext(ctx, `DELETE FROM sealed WHERE kind = ?1 AND (updated < ?2 OR version <= (SELECT max(version) FROM (
+		SELECT version, count(*) OVER latest AS number, sum(size) OVER latest AS bytes FROM sealed WHERE kind = ?1
+		WINDOW latest AS (ORDER BY version DESC ROWS UNBOUNDED PRECEDING)) WHERE number > ?3 OR bytes > ?4))`, t.Kind, t.oldest(), number, bytes)
 	return err
 }
