@@ -36,7 +36,7 @@ import (
 // tables defines their SQL. Until the first release, tables are changed in place: CONTRIBUTING.md.
 var migrations = []store.Migration{
 	{Number: 1, Name: "initial", SQL: skill.Tables + session.Tables + journal.Tables + catalog.ShapeTables + usage.Tables + vault.Tables + approval.Tables +
-		quota.Tables + sealed.Tables + workflow.Tables + schedule.Tables + learned.Tables},
+		quota.Tables + sealed.Tables + workflow.Tables + schedule.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -94,7 +94,7 @@ func (h *Home) MountsWith(modules string) []sandbox.Mount {
 
 // ForgetSearches deletes which tools were called after which searches, also if Learned is nil.
 func (h *Home) ForgetSearches(ctx context.Context) (learned.Forgotten, error) {
-	return learned.Forget(ctx, h.parts.db)
+	return learned.Forget(ctx, h.parts.bodies)
 }
 
 // Retain returns another reference to the home, which is released separately.

@@ -59,13 +59,9 @@ func (t *Homes) deriveKey(kind string, id tenant.ID, what string) ([]byte, error
 	return key, nil
 }
 
-// usedTools opens the records of used tools, whose words are encrypted with a key of the tenant.
-func (t *Homes) usedTools(r *parts) (*learned.Store, error) {
-	key, err := t.deriveKey("used tools", r.id, "the records of used tools")
-	if err != nil {
-		return nil, err
-	}
-	cfg := learned.Config{DB: r.db, Key: key, Age: t.cfg.Learn, Log: t.cfg.Log}
+// usedTools opens the records of used tools.
+func (t *Homes) usedTools(r *parts) *learned.Store {
+	cfg := learned.Config{In: r.bodies, Age: t.cfg.Learn, Log: t.cfg.Log}
 	if t.cfg.Redact != nil {
 		cfg.Redact = func(ctx context.Context, text string) (string, error) {
 			return t.cfg.Redact(ctx, r.id, r.vault, "", text)
@@ -159,9 +155,7 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	}
 	r.recent = recent.New(recent.Config{In: r.bodies, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
 	if t.cfg.Learn > 0 {
-		if r.learned, err = t.usedTools(r); err != nil {
-			return err
-		}
+		r.learned = t.usedTools(r)
 	}
 	room := func(bytes int64) error { return r.files.CheckReserve(bytes) }
 	r.states = state.New(r.bodies, room)

@@ -16,7 +16,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -61,7 +60,6 @@ type encrypted struct {
 	bodies    sealed.Store
 	sessions  *session.Log
 	journal   *journal.Log
-	learned   *learned.Store
 	skills    *skill.Store
 	schedules *schedule.Store // nil if there are none
 	vault     *vault.Vault    // nil if there is none
@@ -75,9 +73,6 @@ func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 		return s, err
 	}
 	if s.sessions, err = session.New(session.Config{DB: db, Customer: id.String(), Key: key}); err != nil {
-		return s, err
-	}
-	if s.learned, err = t.usedTools(&parts{id: id, db: db}); err != nil {
 		return s, err
 	}
 	if s.skills, err = t.skills(&parts{id: id, db: db}, paths{}); err != nil {
@@ -111,9 +106,6 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 	if s.sessions, err = session.New(session.Config{DB: db, Customer: id.String(), Key: derive("sessions")}); err != nil {
 		return s, err
 	}
-	if s.learned, err = learned.New(learned.Config{DB: db, Key: derive("used tools")}); err != nil {
-		return s, err
-	}
 	if s.skills, err = skill.New(skill.Config{DB: db, Key: derive("skill tests")}); err != nil {
 		return s, err
 	}
@@ -135,7 +127,6 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	add := func(n int, failed error) { damaged, err = damaged+n, errors.Join(err, failed) }
 	add(s.rekeyBodies(ctx, to.bodies.Box))
 	add(s.sessions.Rekey(ctx, to.sessions))
-	add(s.learned.Rekey(ctx, to.learned))
 	add(s.skills.Rekey(ctx, to.skills))
 	if s.journal != nil && to.journal != nil {
 		add(s.journal.Rekey(ctx, to.journal))
