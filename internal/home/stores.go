@@ -89,16 +89,6 @@ func (t *Homes) workflows(id tenant.ID, in sealed.Store, room func(int64) error)
 	}})
 }
 
-// schedules opens the schedules. Those that an agent has created are encrypted with a key of the
-// tenant; due is as in schedule.Config.
-func (t *Homes) schedules(id tenant.ID, db *store.DB, l *journal.Log, due func(time.Time) error) (*schedule.Store, error) {
-	key, err := t.deriveKey("schedules", id, "the schedules")
-	if err != nil {
-		return nil, err
-	}
-	return schedule.New(schedule.Config{DB: db, Key: key, Executions: l.Background(), Due: due})
-}
-
 func openDatabase(ctx context.Context, path string) (*store.DB, error) {
 	return store.Open(ctx, path, migrations)
 }
@@ -162,9 +152,7 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	r.workflows = t.workflows(r.id, r.bodies, room)
 	if t.cfg.Process != nil {
 		due := func(at time.Time) error { return t.layout.scheduled().set(r.id, at) }
-		if r.schedules, err = t.schedules(r.id, r.db, r.journal, due); err != nil {
-			return err
-		}
+		r.schedules = schedule.New(schedule.Config{In: r.bodies, Executions: r.journal.Background(), Due: due})
 	}
 	if t.cfg.Approvals != nil {
 		r.approvals, err = t.cfg.Approvals(r.id, r.db)

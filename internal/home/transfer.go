@@ -16,7 +16,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
@@ -61,7 +60,6 @@ type encrypted struct {
 	sessions  *session.Log
 	journal   *journal.Log
 	skills    *skill.Store
-	schedules *schedule.Store // nil if there are none
 	vault     *vault.Vault    // nil if there is none
 	approvals *approval.Store // nil if there are none
 }
@@ -83,9 +81,6 @@ func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 	}
 	if t.cfg.Process != nil {
 		s.journal = journal.New(journal.Config{DB: db, Tenant: id, Process: t.cfg.Process})
-		if s.schedules, err = t.schedules(id, db, s.journal, nil); err != nil {
-			return s, err
-		}
 	}
 	if t.cfg.Vault != nil {
 		s.vault = t.cfg.Vault(id, db)
@@ -114,9 +109,6 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 		return s, err
 	}
 	s.journal = journal.New(journal.Config{DB: db, Tenant: id, Process: journal.NewProcess("", func() ([]byte, error) { return derive("journal"), nil })})
-	if s.schedules, err = schedule.New(schedule.Config{DB: db, Key: derive("schedules"), Executions: s.journal.Background()}); err != nil {
-		return s, err
-	}
 	s.vault = vault.New(vault.Config{DB: db, Tenant: id, Master: vault.NewKeyMaster(derive("vault"))})
 	s.approvals, err = approval.New(approval.Config{DB: db, Tenant: id, Key: derive("approvals")})
 	return s, err
@@ -130,9 +122,6 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	add(s.skills.Rekey(ctx, to.skills))
 	if s.journal != nil && to.journal != nil {
 		add(s.journal.Rekey(ctx, to.journal))
-	}
-	if s.schedules != nil && to.schedules != nil {
-		add(s.schedules.Rekey(ctx, to.schedules))
 	}
 	if s.vault != nil && to.vault != nil {
 		add(s.vault.Rekey(ctx, to.vault))
