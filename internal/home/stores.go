@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
@@ -137,17 +139,15 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if r.sessions, err = t.sessions(r, p); err != nil {
 		return err
 	}
-	if r.streams, err = t.streams(r, p); err != nil {
-		return err
-	}
 	if r.bodies, err = t.bodies(r.id, r.db); err != nil {
 		return err
 	}
+	room := func(bytes int64) error { return r.files.CheckReserve(bytes) }
+	r.streams = stream.New(stream.Config{Dir: filepath.Join(p.private, streamsDir), Box: r.bodies.Box, CheckDisk: room})
 	r.recent = recent.New(recent.Config{In: r.bodies, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
 	if t.cfg.Learn > 0 {
 		r.learned = t.usedTools(r)
 	}
-	room := func(bytes int64) error { return r.files.CheckReserve(bytes) }
 	r.states = state.New(r.bodies, room)
 	r.workflows = t.workflows(r.id, r.bodies, room)
 	if t.cfg.Process != nil {
