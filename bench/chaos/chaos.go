@@ -115,7 +115,8 @@ func (c *chaos) runKind(ctx context.Context, name string) error {
 	calm := c.newRound(k, name, -1, 0)
 	began := time.Now()
 	if err := calm.run(ctx, 0); err != nil || len(calm.problems) > 0 {
-		return errors.Join(append(calm.problems, err)...)
+		c.add(calm)
+		return err
 	}
 	took := time.Since(began) - calm.start
 	c.cfg.Log(fmt.Sprintf("%s: takes %v", name, took.Round(time.Millisecond)))

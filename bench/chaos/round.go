@@ -54,22 +54,17 @@ func (r *round) run(ctx context.Context, kills int) error {
 	if err := r.prepare(ctx); err != nil {
 		return err
 	}
-	daemons := make([]*rig.Daemon, 0, 2)
-	for range r.daemonCount {
-		d, err := r.rig.ServeHTTP(ctx)
-		if err != nil {
-			return err
-		}
-		daemons = append(daemons, d)
-	}
-	r.start = time.Since(began)
+	var daemons []*rig.Daemon
 	for ended := false; !ended; {
-		if len(daemons) == 0 {
+		for len(daemons) == 0 || r.lives == 0 && len(daemons) < r.daemonCount {
 			d, err := r.rig.ServeHTTP(ctx)
 			if err != nil {
 				return err
 			}
 			daemons = append(daemons, d)
+		}
+		if r.lives == 0 {
+			r.start = time.Since(began)
 		}
 		var victim *rig.Daemon
 		d, i := daemons[0], 0
@@ -137,7 +132,8 @@ func (r *round) live(ctx context.Context, d, victim *rig.Daemon) bool {
 	case victim == d && (err == nil || errors.Is(err, rig.ErrGone)):
 		return false // with the next daemon the work goes on, or is shown to be done
 	case limited.Err() != nil:
-		err = problemf("stuck", "%v with %d daemons: %v", r.last, r.daemonCount, err)
+		list, _ := r.rig.Run(ctx, "executions", "list", "--background", "--json")
+		err = problemf("stuck", "%v with %d daemons: %v; in the background: %s", r.last, r.daemonCount, err, list)
 	case err != nil:
 		err = problemf("failed", "%v", err)
 	}
@@ -197,9 +193,15 @@ func (r *round) checkLeft(ctx context.Context) {
 	}
 }
 
-// checkEffects checks that each write was made once.
+// checkEffects checks that each write was made once, and that those that a kill interrupted were reported.
 func (r *round) checkEffects() {
-	made := readEffects(r.file())[effect]
+	all := readEffects(r.file())
+	for id, n := range all[begin] {
+		if n > all[answer][id] && r.decided[id] == nil {
+			r.add(problemf("reported", "a kill interrupted %s, and nobody was asked", id))
+		}
+	}
+	made := all[effect]
 	for id, n := range made {
 		if n > 1 {
 			r.add(problemf("doubled", "%s was made %d times, decisions %v", id, n, r.decided[id]))

@@ -32,8 +32,8 @@ type user struct {
 // decision is about a call whose outcome was unknown.
 type decision struct {
 	word         string
-	life, begins int  // the daemon, and how often the call had been sent
-	acknowledged bool // the answer with it
+	life, begins int // the daemon, and how often the call had been sent
+	acknowledged bool
 }
 
 func newUser(seed uint64) user {
@@ -113,7 +113,7 @@ func foreground(ctx context.Context, r *round, c *rig.Client, tool string, args 
 	case err != nil || r.ended && r.id == "":
 		return err
 	case r.background:
-		return wait(ctx, r, c, nil)
+		return wait(ctx, r, c)
 	case r.id != "":
 		tool, args = "resume_execution", rig.Args{"execution_id": r.id}
 	}
@@ -130,7 +130,7 @@ func foreground(ctx context.Context, r *round, c *rig.Client, tool string, args 
 			return finish(r, out.Result)
 		case out.ErrorType == "suspended":
 			r.id, r.background = out.ID, true
-			return wait(ctx, r, c, nil)
+			return wait(ctx, r, c)
 		case len(out.Questions) == 0:
 			return problemf("failed", "%s %v returned %s", tool, args, out.raw)
 		}
@@ -142,9 +142,9 @@ func foreground(ctx context.Context, r *round, c *rig.Client, tool string, args 
 	}
 }
 
-// wait waits for an execution in the background. each is called meanwhile.
-func wait(ctx context.Context, r *round, c *rig.Client, each func() error) error {
-	for {
+// wait waits for an execution in the background.
+func wait(ctx context.Context, r *round, c *rig.Client) error {
+	for ; ; pause(ctx, 15*time.Millisecond) {
 		out, err := call(ctx, c, "get_background_task_status", rig.Args{"execution_id": r.id})
 		if err != nil {
 			return err
@@ -160,18 +160,11 @@ func wait(ctx context.Context, r *round, c *rig.Client, each func() error) error
 		case "input_required":
 			err = reply(ctx, r, c, out)
 		case "queued", "running", "waiting":
-			if each != nil {
-				err = each()
-			}
 		default:
 			err = problemf("failed", "the execution is %s", out.raw)
 		}
 		if err != nil {
 			return err
-		}
-		pause(ctx, 15*time.Millisecond)
-		if ctx.Err() != nil {
-			return ctx.Err()
 		}
 	}
 }
@@ -215,7 +208,7 @@ func answers(ctx context.Context, r *round, all []question) (rig.Args, error) {
 	return args, nil
 }
 
-// answer answers one question, in one of two ways: with the word that it returns, or elsewhere.
+// answerOne answers a question in one of two ways: with the word that it returns, or elsewhere.
 func answerOne(ctx context.Context, r *round, q question) (word string, err error) {
 	switch life := r.answered[q.Approval+q.Question]; {
 	case q.Call > 0:

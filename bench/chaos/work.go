@@ -28,7 +28,7 @@ func driveBackground(ctx context.Context, r *round, d *rig.Daemon) error {
 	if err := dispatch(ctx, r, d.Client, writeCode); err != nil {
 		return err
 	}
-	return wait(ctx, r, d.Client, nil)
+	return wait(ctx, r, d.Client)
 }
 
 // driveWait sends a signal for each write, and the last one. A signal that was sent and not
@@ -53,7 +53,7 @@ func driveWait(ctx context.Context, r *round, d *rig.Daemon) error {
 		r.answered[id] = r.lives
 		delete(r.optional, id)
 	}
-	return wait(ctx, r, d.Client, nil)
+	return wait(ctx, r, d.Client)
 }
 
 // drivePlan makes a plan, approves it and applies it. A call that is unknown ends the plan.
@@ -98,6 +98,7 @@ func finishPlan(r *round, out outcome) error {
 	for i, c := range out.Calls {
 		if c.State == "unknown" {
 			r.unknown++
+			r.decided[r.ids[i]] = &decision{word: c.State, begins: 1}
 		}
 		want := map[string]int{"done": 1, "not_made": 0, "unknown": made[r.ids[i]]}
 		if n, ok := want[c.State]; !ok || n != made[r.ids[i]] || len(out.Calls) != len(r.ids) {
