@@ -125,8 +125,10 @@ func (s *Server) Describe(ctx context.Context, h *home.Home, id string) (Backgro
 	if err != nil {
 		return Background{}, err
 	}
-	if open, err := s.cfg.Runner.Questions(h, id); err == nil && e.State == journal.Running && e.Alive { // of this moment
-		e.Live = withQuestions(e.Live, open)
+	if e.State == journal.Running && e.Alive && !s.cfg.Runner.NeedsResume(h, id) { // this process runs it
+		if open, err := s.cfg.Runner.Questions(h, id); err == nil {
+			e.Live = withQuestions(e.Live, open)
+		}
 	}
 	return s.describe(e, approval.ViaOf(h.Approvals)), nil
 }

@@ -109,8 +109,8 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 	if _, err := h.Runs.Find(ctx, id); err != nil {
 		return err
 	}
+	elsewhere := s.cfg.Runner.NeedsResume(h, id) // perhaps after this process ran its beginning
 	open, err := s.cfg.Runner.Questions(h, id)
-	elsewhere := fault.KindOf(err) == fault.NotFound
 	if elsewhere {
 		open, err = s.cfg.Runner.BackgroundQuestions(ctx, h, id)
 	}
