@@ -70,6 +70,24 @@ func TestTaskReportsProgressBetweenPrograms(t *testing.T) {
 	}
 }
 
+// The record of a program that crashed is not replayed as the next program.
+func TestNextProgramOfTaskRunsAfterCrash(t *testing.T) {
+	t.Parallel()
+	l := newRestarts(t)
+	s, h := l.restart(t, nil)
+	id := dispatchTask(t, s, h, journal.ResumeOnRestart)
+	runTask(t, s, h, func(ctx context.Context, h *home.Home, task execution.BackgroundTask) (*reply.Result, error) {
+		if r, err := task.Run(ctx, execution.Request{Code: callFind + "\n# servers\ncrash"}); err != nil || r.ErrorType != "crashed" {
+			t.Errorf("%+v %v", r, err)
+		}
+		r, err := task.Run(ctx, execution.Request{Code: "result 2\n# servers"})
+		return &r, err
+	})
+	if e, r := entry(t, h, id); e.Outcome != journal.Succeeded || string(r.Value) != "2" {
+		t.Errorf("%+v %+v", e, r)
+	}
+}
+
 func TestCancelledTaskRunsNoProgram(t *testing.T) {
 	t.Parallel()
 	l := newRestarts(t)
