@@ -91,11 +91,11 @@ var argumentValues = map[string][]values{
 	"tools list":        {serverNames},
 	"tools sync":        {serverNames},
 	"trust":             {localDirs},
-	"workflow cancel":   {named(workflow.RunningQuery)},
+	"workflow cancel":   {named(journal.OpenWorkflowQuery)},
 	"workflow check":    {localFiles},
 	"workflow delete":   {named(workflow.NameQuery)},
 	"workflow history":  {workflowNames},
-	"workflow resume":   {named(workflow.RunningQuery)},
+	"workflow resume":   {named(journal.OpenWorkflowQuery)},
 	"workflow run":      {workflowNames},
 	"workflow save":     {localFiles},
 	"workflow show":     {workflowsAndRuns},
@@ -293,6 +293,6 @@ func workflowNames(r request) ([]cobra.Completion, error) {
 
 func workflowsAndRuns(r request) ([]cobra.Completion, error) {
 	all, err := workflowNames(r)
-	runs, _ := named(workflow.RunQuery)(r)
+	runs, _ := named(journal.WorkflowQuery)(r)
 	return append(all, runs...), err
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -112,11 +111,6 @@ var errByPerson = errors.New("the execution was cancelled")
 func (r *Runner) CancelBackground(ctx context.Context, h *home.Home, id string) error {
 	if err := h.Runs.Cancel(ctx, id); err != nil {
 		return err
-	}
-	if e, err := h.Runs.Find(ctx, id); err == nil && e.State == journal.Ended && e.Outcome == journal.Cancelled { // no process will end the run
-		if err := h.Workflows.End(ctx, id, string(e.Outcome), workflow.Result{Error: "the run was cancelled", ErrorType: string(e.Outcome)}); err != nil {
-			return err
-		}
 	}
 	if x := r.registry.find(h.ID(), id); x != nil && x.background.Load() != nil {
 		x.cancel(errByPerson)
@@ -267,8 +261,7 @@ func (r *Runner) backgroundNotRun(ctx context.Context, h *home.Home, id string, 
 func (r *Runner) endBackground(ctx context.Context, h *home.Home, id string, o journal.RunOutcome, why string) error {
 	res := reply.Result{Status: sandbox.Cancelled, Failure: reply.Failure{ErrorType: string(o), Error: "Execution did not complete: " + why}, Details: reply.Details{Output: []string{}, ExecutionID: id}}
 	text, err := json.Marshal(res)
-	run := h.Workflows.End(context.WithoutCancel(ctx), id, string(o), workflow.Result{Error: why, ErrorType: string(o)})
-	return errors.Join(err, run, h.Journal.End(context.WithoutCancel(ctx), id, journal.End{State: journal.Ended, Outcome: o, Result: text}))
+	return errors.Join(err, h.Journal.End(context.WithoutCancel(ctx), id, journal.End{State: journal.Ended, Outcome: o, Result: text}))
 }
 
 // liveInterval is the time between two updates of what other processes know of an execution.

@@ -67,12 +67,12 @@ func (x *run) end(cause error) (end journal.End, err error) {
 		end.Reason = journal.Suspended
 	}
 	switch {
-	case b != nil || completed && x.outlived.Load():
+	case b == nil && end.Reason == journal.Suspended:
+		end = journal.End{State: journal.Waiting, Reason: journal.Suspended}
+	case b != nil || keepsRun(x.request) || completed && x.outlived.Load():
 		end.Result, err = x.outcomeJSON()
 	case end.Forget:
 		end = journal.End{}
-	case end.Reason == journal.Suspended:
-		end = journal.End{State: journal.Waiting, Reason: journal.Suspended}
 	}
 	return end, err
 }
@@ -82,7 +82,7 @@ func (x *run) outcome(cause error) journal.RunOutcome {
 	switch {
 	case x.err == nil && x.result.Success():
 		return journal.Succeeded
-	case errors.Is(cause, errByPerson):
+	case errors.Is(cause, errByPerson), x.background.Load() == nil && x.err == nil && x.result.ErrorType == reply.TypeCancelled:
 		return journal.Cancelled
 	}
 	return journal.Unsuccessful

@@ -113,7 +113,6 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	e.explainWait()
 	e.home.Quotas.AddCPU(res.Usage.CPU)
 	x.endPromotion()
-	e.endWorkflow(ctx) // before endRun: the record is what a run without an end is resumed from
 	endRun(ctx, e)
 	e.audit()
 	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })

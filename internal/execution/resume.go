@@ -215,12 +215,21 @@ func (r *Runner) Abandon(ctx context.Context, home *home.Home, id string) error 
 			return context.Cause(ctx)
 		}
 	}
-	record, _, err := home.Journal.OpenRecord(ctx, id, mayBeConcurrent)
+	record, request, err := home.Journal.OpenRecord(ctx, id, mayBeConcurrent)
 	if err != nil {
 		if x != nil && fault.KindOf(err) == fault.NotFound {
 			return nil // it had nothing to record
 		}
 		return err
 	}
-	return record.End(ctx, journal.End{})
+	return record.End(ctx, stopped(request))
+}
+
+// stopped returns the end of a run that a person has stopped for good.
+func stopped(request []byte) journal.End {
+	var k StoredRequest
+	if json.Unmarshal(request, &k) == nil && keepsRun(k.Request) {
+		return journal.End{State: journal.Ended, Outcome: journal.Cancelled, Forget: true}
+	}
+	return journal.End{}
 }

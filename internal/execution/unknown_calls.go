@@ -25,7 +25,7 @@ func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int,
 	if err := checkNotBackground(ctx, h, id); err != nil {
 		return decideElsewhere(ctx, h, id, number, d, err)
 	}
-	record, _, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrent)
+	record, request, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrent)
 	if fault.KindOf(err) == fault.Unavailable { // a process runs it, and may ask
 		return decideElsewhere(ctx, h, id, number, d, err)
 	}
@@ -43,7 +43,7 @@ func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int,
 	}
 	end := journal.Before(record)
 	if u, ok := errors.AsType[*journal.Undecided](err); ok && u.Stopped {
-		end, err = journal.End{}, nil
+		end, err = stopped(request), nil
 	}
 	if err == nil {
 		err = closeQuestions(ctx, h, id, number)

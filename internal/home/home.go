@@ -36,7 +36,7 @@ import (
 // tables defines their SQL. Until the first release, tables are changed in place: CONTRIBUTING.md.
 var migrations = []store.Migration{
 	{Number: 1, Name: "initial", SQL: skill.Tables + session.Tables + journal.Tables + catalog.ShapeTables + usage.Tables + vault.Tables + approval.Tables +
-		quota.Tables + sealed.Tables + workflow.Tables + schedule.Tables},
+		quota.Tables + sealed.Tables + schedule.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -112,7 +112,7 @@ type parts struct {
 	use       *flock.Flock // held shared while the home is open
 	used      atomic.Int64 // when markUsed last wrote; Unix nanoseconds
 	db        *store.DB
-	bodies    sealed.Store // of some stores below
+	bodies    sealed.Store // in which several of the others store
 	skills    *skill.Store
 	sessions  *session.Log
 	streams   *stream.Store

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -75,10 +75,7 @@ func fill(t *testing.T, h *home.Home) {
 	if err := h.Workflows.Save(t.Context(), "nightly", []byte("name: nightly")); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Workflows.Begin(t.Context(), workflow.Run{Execution: "exec_1", Workflow: "nightly", Version: "2"}, workflow.Request{Inputs: []byte(`{"a":1}`), Code: "result = 1"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Workflows.End(t.Context(), "exec_1", workflow.Completed, workflow.Result{Value: []byte("1")}); err != nil {
+	if err := fillWorkflowRun(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
 	fillSession(t, h)
@@ -283,8 +280,8 @@ func expect(t *testing.T, h *home.Home) {
 	if text, err := h.Workflows.Find(t.Context(), "nightly"); err != nil || string(text) != "name: nightly" {
 		t.Errorf("the workflow is %q, %v", text, err)
 	}
-	if r, of, how, err := h.Workflows.FindRun(t.Context(), "exec_1"); err != nil || r.State != workflow.Completed || of.Code != "result = 1" || string(how.Value) != "1" {
-		t.Errorf("the run is %+v, %+v, %+v, %v", r, of, how, err)
+	if r, err := journal.FindWorkflowRun(t.Context(), h.Runs, "exec_1"); err != nil || r.Workflow != "nightly" || string(r.Request) != "code" || string(r.Result) != "1" {
+		t.Errorf("the run is %+v, %v", r, err)
 	}
 	for name, want := range map[string]string{
 		"data/numbers.csv": "a,b\n1,2\n", ".results/exec_1.json": "[1, 2]", "skills/greet.py": sk.Code,
@@ -364,4 +361,14 @@ func TestKeepsEveryTable(t *testing.T) {
 	if s, err := h.Sessions.Find(t.Context(), "report"); err != nil || len(s.Tasks) != 2 {
 		t.Errorf("after one more step: %+v, %v", s, err)
 	}
+}
+
+// fillWorkflowRun stores an ended run of a workflow.
+func fillWorkflowRun(ctx context.Context, h *home.Home) error {
+	if _, err := journal.FindWorkflowRun(ctx, h.Runs, "exec_1"); err == nil { // an earlier fill stored it
+		return nil
+	}
+	r := h.Journal.NewRecord("exec_1", func() ([]byte, error) { return []byte("code"), nil }, false)
+	return errors.Join(r.Flush(ctx), journal.SetWorkflow(ctx, h.Runs, "exec_1", "nightly", "2"),
+		r.End(ctx, journal.End{State: journal.Ended, Outcome: journal.Succeeded, Result: []byte("1"), Forget: true}))
 }

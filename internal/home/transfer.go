@@ -18,7 +18,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -132,10 +131,10 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	return damaged, err
 }
 
-// rekeyBodies encrypts what package sealed stores, and columns of other tables with the same key.
+// rekeyBodies encrypts what package sealed stores.
 func (s encrypted) rekeyBodies(ctx context.Context, to sealed.Box) (damaged int, err error) {
 	err = s.bodies.DB.Update(ctx, func(tx *store.Tx) error {
-		damaged, err = s.bodies.Box.Rekey(ctx, tx, to, append([]sealed.Column{sealed.Bodies}, workflow.Columns...)...)
+		damaged, err = s.bodies.Box.Rekey(ctx, tx, to, sealed.Bodies)
 		return err
 	})
 	return damaged, err

@@ -22,7 +22,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -107,8 +106,7 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 		t.Fatal(err)
 	}
 	err := errors.Join(h.Workflows.Save(t.Context(), "nightly", []byte("name: nightly")),
-		h.Workflows.Begin(t.Context(), workflow.Run{Execution: "exec_1", Workflow: "nightly"}, workflow.Request{Code: "6 * 7"}),
-		h.Workflows.End(t.Context(), "exec_1", workflow.Completed, workflow.Result{Value: []byte("42")}))
+		fillWorkflowRun(t.Context(), h))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,8 +217,8 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	if w := must(h.Workflows.Find(t.Context(), "nightly"))(t); string(w) != "name: nightly" {
 		t.Errorf("the workflow is %q", w)
 	}
-	if _, of, how, err := h.Workflows.FindRun(t.Context(), "exec_1"); err != nil || of.Code != "6 * 7" || string(how.Value) != "42" {
-		t.Errorf("the run has %+v and %+v, %v", of, how, err)
+	if r, err := journal.FindWorkflowRun(t.Context(), h.Runs, "exec_1"); err != nil || string(r.Request) != "code" || string(r.Result) != "1" {
+		t.Errorf("the run is %+v, %v", r, err)
 	}
 	if c := must(h.Recent.Find(t.Context(), "exec_recent"))(t); c.Code != "2 * 21" {
 		t.Errorf("the recent code is %+v", c)

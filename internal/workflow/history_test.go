@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,7 +10,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	runs "github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -47,7 +47,8 @@ func TestRunWithoutRecordIsInterrupted(t *testing.T) {
 	t.Parallel()
 	s, h := newService(t)
 	const id = "exec_aaaaaaaaaaaaaaaaaaaaaaaaaa"
-	if err := h.Workflows.Begin(t.Context(), runs.Run{Execution: id, Workflow: "w"}, runs.Request{}); err != nil {
+	err := journal.SetWorkflow(t.Context(), h.Runs, id, "w", "")
+	if err := errors.Join(err, h.Journal.End(t.Context(), id, journal.End{State: journal.Running})); err != nil { // as after a kill
 		t.Fatal(err)
 	}
 	all, err := s.History(t.Context(), h, "w", 10)
@@ -74,7 +75,7 @@ func TestRunWithRecordIsRunning(t *testing.T) {
 	if err := record.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Workflows.Begin(t.Context(), runs.Run{Execution: id, Workflow: "w"}, runs.Request{}); err != nil {
+	if err := journal.SetWorkflow(t.Context(), h.Runs, id, "w", ""); err != nil {
 		t.Fatal(err)
 	}
 	all, err := s.History(t.Context(), h, "", 10)

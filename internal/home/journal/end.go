@@ -112,17 +112,22 @@ func endColumns(ctx context.Context, l *Log, tx *store.Tx, id string, e End) (se
 	return set, args, nil
 }
 
-// trim deletes the results of the oldest background executions beyond the limit.
+// trim deletes the oldest runs that have ended beyond the limits.
 func trim(ctx context.Context, tx *store.Tx) error {
-	return expire(ctx, tx, "execution NOT IN (SELECT execution FROM runs WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL) ORDER BY changed DESC LIMIT ?)", maxBackgroundEnded)
-}
-
-// expire deletes ended runs that match a condition; of those that can be resumed, only the result.
-func expire(ctx context.Context, tx *store.Tx, where string, args ...any) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE state = 'ended' AND recorded = 0 AND "+where, args...); err != nil {
+	if err := expire(ctx, tx, "execution NOT IN (SELECT execution FROM runs WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL) ORDER BY changed DESC LIMIT ?)", maxBackgroundEnded); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE runs SET on_restart = '', live = NULL, result = NULL WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL) AND "+where, args...)
+	_, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE execution IN (SELECT execution FROM runs WHERE workflow != '' AND state = 'ended' AND recorded = 0 ORDER BY created DESC LIMIT -1 OFFSET ?)", maxWorkflowRuns)
+	return err
+}
+
+// expire deletes ended runs that match a condition; of those that can be resumed, only the result. A run
+// of a workflow stays.
+func expire(ctx context.Context, tx *store.Tx, where string, args ...any) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE state = 'ended' AND recorded = 0 AND workflow = '' AND "+where, args...); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE runs SET on_restart = '', live = NULL, result = CASE workflow WHEN '' THEN NULL ELSE result END WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL) AND "+where, args...)
 	return err
 }
 
@@ -143,11 +148,14 @@ func deleteRecord(ctx context.Context, tx *store.Tx, id string) error {
 // Cancel cancels an execution that has not ended. One that no process runs has ended when Cancel
 // returns; the process that runs one ends it soon, as SetLive reports.
 func (b *Runs) Cancel(ctx context.Context, id string) error {
-	r, err := b.Find(ctx, id)
-	if err != nil || r.State == Ended {
-		return err
-	}
 	return b.log.update(ctx, func(tx *store.Tx) error {
+		var known bool
+		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM runs WHERE execution = ? AND (on_restart != '' OR workflow != ''))", id).Scan(&known); err != nil {
+			return err
+		}
+		if !known {
+			return unknownBackground(id)
+		}
 		moved, err := move(ctx, b.log, tx, id, cancel, Ended, "outcome = ?, due = NULL, events = ''", string(Cancelled))
 		if err != nil {
 			return err

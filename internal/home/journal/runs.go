@@ -66,6 +66,8 @@ type Run struct {
 	State     State
 	Outcome   RunOutcome // of an ended one
 	OnRestart OnRestart
+	Workflow  string // that it runs; "" for none
+	Version   string // of the workflow
 	Created   time.Time
 	Changed   time.Time
 	Due       time.Time // when a waiting or queued one runs; zero if only a signal or a person resumes it
@@ -148,12 +150,12 @@ func addRun(ctx context.Context, l *Log, tx *store.Tx, r Run) error {
 	return err
 }
 
-const columns = "SELECT execution, state, outcome, on_restart, owner, created, changed, coalesce(due, 0), recorded > 0, request, live, result FROM runs "
+const columns = "SELECT execution, state, outcome, on_restart, owner, created, changed, coalesce(due, 0), recorded > 0, workflow, version, request, live, result FROM runs "
 
 func scanRun(l *Log, rows interface{ Scan(...any) error }) (r Run, err error) {
 	var owner string
 	var created, changed, due int64
-	if err := rows.Scan(&r.Execution, &r.State, &r.Outcome, &r.OnRestart, &owner, &created, &changed, &due, &r.Recorded, &r.Request, &r.Live, &r.Result); err != nil {
+	if err := rows.Scan(&r.Execution, &r.State, &r.Outcome, &r.OnRestart, &owner, &created, &changed, &due, &r.Recorded, &r.Workflow, &r.Version, &r.Request, &r.Live, &r.Result); err != nil {
 		return r, err
 	}
 	r.Created, r.Changed = time.UnixMilli(created).UTC(), time.UnixMilli(changed).UTC()
@@ -190,7 +192,7 @@ func (b *Runs) Find(ctx context.Context, id string) (r Run, err error) {
 		return r, unknownBackground(id)
 	}
 	err = b.log.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		r, err = scanRun(b.log, tx.QueryRowContext(ctx, columns+"WHERE execution = ? AND (on_restart != '' OR result IS NOT NULL)", id))
+		r, err = scanRun(b.log, tx.QueryRowContext(ctx, columns+"WHERE execution = ? AND (on_restart != '' OR state = 'ended' AND result IS NOT NULL)", id))
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {

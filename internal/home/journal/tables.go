@@ -28,11 +28,14 @@ CREATE TABLE runs (
 	cancel     INTEGER NOT NULL DEFAULT 0,
 	recorded   INTEGER NOT NULL DEFAULT 0, -- 1 if it can be replayed, 2 if its record is too large for that
 	bytes      INTEGER NOT NULL DEFAULT 0, -- size of its record
+	workflow   TEXT    NOT NULL DEFAULT '', -- name of the workflow that it runs, '' for none
+	version    TEXT    NOT NULL DEFAULT '', -- of the workflow
 	request    BLOB,             -- encrypted, like live and result
 	live       BLOB,
 	result     BLOB
 ) STRICT;
 CREATE INDEX runs_due ON runs (state, due);
+CREATE INDEX runs_workflow ON runs (created) WHERE workflow != '';
 
 CREATE TABLE journal_host_calls (
 	execution TEXT    NOT NULL REFERENCES runs ON DELETE CASCADE,
@@ -57,9 +60,11 @@ CREATE INDEX journal_signals_execution ON journal_signals (execution, event);
 `
 
 // Queries for names, see home.Names: runs that can be resumed, background executions, and those of them
-// that have not ended; the latest first.
+// that have not ended; runs of workflows, and those of them that have not ended; the latest first.
 const (
 	UnfinishedQuery       = "SELECT execution, CASE reason WHEN '' THEN state ELSE reason END FROM runs WHERE recorded > 0 ORDER BY changed DESC LIMIT 200"
 	BackgroundQuery       = "SELECT execution, state FROM runs WHERE on_restart != '' ORDER BY created DESC LIMIT 200"
 	ActiveBackgroundQuery = "SELECT execution, state FROM runs WHERE on_restart != '' AND state != 'ended' ORDER BY created DESC LIMIT 200"
+	WorkflowQuery         = "SELECT execution, workflow || ', ' || CASE state WHEN 'ended' THEN outcome ELSE state END FROM runs WHERE workflow != '' ORDER BY created DESC LIMIT 200"
+	OpenWorkflowQuery     = "SELECT execution, workflow FROM runs WHERE workflow != '' AND (state != 'ended' OR recorded > 0) ORDER BY created DESC LIMIT 200"
 )

@@ -226,17 +226,17 @@ func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {
 	return nil
 }
 
-// forgetIn deletes a record, and its run unless that has a result.
+// forgetIn deletes a record, and its run unless that has a result or runs a workflow.
 func forgetIn(ctx context.Context, l *Log, tx *store.Tx, id string) error {
-	var result bool
-	if err := tx.QueryRowContext(ctx, "SELECT result IS NOT NULL FROM runs WHERE execution = ?", id).Scan(&result); err != nil {
+	var kept bool
+	if err := tx.QueryRowContext(ctx, "SELECT result IS NOT NULL OR workflow != '' FROM runs WHERE execution = ?", id).Scan(&kept); err != nil {
 		return err
 	}
 	to := absent
-	if result {
+	if kept {
 		to = Ended
 	}
-	moved, err := move(ctx, l, tx, id, forget, to, "reason = ''")
+	moved, err := move(ctx, l, tx, id, forget, to, "reason = '', outcome = CASE outcome WHEN '' THEN 'interrupted' ELSE outcome END")
 	if err != nil || !moved {
 		return err
 	}

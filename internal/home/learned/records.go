@@ -27,7 +27,7 @@ type record struct {
 const textName = "all"
 
 func table(in sealed.Store) sealed.Table {
-	return sealed.Table{Store: in, Kind: "used tools", Noun: "the text of"}
+	return sealed.Table{Store: in, Kind: "used tools"}
 }
 
 // write writes the calls, and deletes what exceeds the limits.

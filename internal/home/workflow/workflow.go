@@ -1,9 +1,7 @@
-// Package workflow stores the workflows that a tenant saved, and the runs of workflows.
+// Package workflow stores the workflows that a tenant saved; their runs are in package journal.
 //
-// A run is an execution. Its row has what the execution's own record has not, or not for long:
-// which workflow it runs, its inputs, the compiled code, and how it ended. Texts and values are
-// encrypted and bound to their name or execution. A Store is safe for concurrent use, and
-// several processes may have one for the same database. It does not parse workflows.
+// A Store is safe for concurrent use, and several processes may have one for the same database. It does
+// not parse workflows.
 package workflow
 
 import (
@@ -13,45 +11,25 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
-// Tables creates the table of runs.
-const Tables = `
-CREATE TABLE workflow_runs (
-	execution TEXT    NOT NULL PRIMARY KEY,
-	workflow  TEXT    NOT NULL,
-	version   TEXT    NOT NULL,
-	started   INTEGER NOT NULL, -- Unix milliseconds
-	ended     INTEGER NOT NULL, -- 0 until it has ended
-	state     TEXT    NOT NULL,
-	encrypted BLOB    NOT NULL, -- its inputs and code
-	result    BLOB              -- encrypted; NULL until it has ended
-) STRICT;
-CREATE INDEX workflow_runs_started ON workflow_runs (started);
-`
-
-// Queries for names, see home.Names: the saved workflows, the runs, and those that have not ended.
-const (
-	NameQuery    = "SELECT name, '' FROM sealed WHERE kind = 'workflow' ORDER BY name"
-	RunQuery     = "SELECT execution, workflow || ', ' || state FROM workflow_runs ORDER BY started DESC LIMIT 200"
-	RunningQuery = "SELECT execution, workflow FROM workflow_runs WHERE ended = 0 ORDER BY started DESC LIMIT 200"
-)
+// NameQuery selects the saved workflows; see home.Names.
+const NameQuery = "SELECT name, '' FROM sealed WHERE kind = 'workflow' ORDER BY name"
 
 // Limits of a tenant.
 const (
 	MaxNames  = 500
 	MaxStored = 16 << 20 // bytes of all workflows
-	MaxRuns   = 1000     // ended runs; the oldest are deleted first
 )
 
 // Config of a Store.
 type Config struct {
-	In sealed.Store // with Tables in its database. Required
+	In sealed.Store // required
 	// Room fails if the disk has no room for so many more bytes; nil means always.
 	Room func(bytes int64) error
 	// Changed is called after a workflow was saved or deleted; nil means no call.
 	Changed func()
 }
 
-// Store contains the workflows and runs of one tenant.
+// Store contains the workflows of one tenant.
 type Store struct {
 	cfg     Config
 	sources sealed.Table

@@ -2,14 +2,10 @@ package workflow_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
@@ -19,7 +15,7 @@ import (
 
 func openDB(t *testing.T) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), []store.Migration{{Number: 1, Name: "workflows", SQL: sealed.Tables + workflow.Tables}})
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), []store.Migration{{Number: 1, Name: "workflows", SQL: sealed.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,27 +38,6 @@ func save(t *testing.T, s *workflow.Store, name, source string) {
 	if err := s.Save(t.Context(), name, []byte(source)); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func begin(t *testing.T, s *workflow.Store, id, name string) {
-	t.Helper()
-	of := workflow.Request{Inputs: json.RawMessage(`{"n":1}`), Code: "code of " + id}
-	if err := s.Begin(t.Context(), workflow.Run{Execution: id, Workflow: name, Version: "2"}, of); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// ids returns the executions of the runs of a workflow.
-func ids(t *testing.T, s *workflow.Store, name string) (all []string) {
-	t.Helper()
-	runs, err := s.Runs(t.Context(), name, 5000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range runs {
-		all = append(all, r.Execution)
-	}
-	return all
 }
 
 func TestSavedWorkflows(t *testing.T) {
@@ -117,59 +92,6 @@ func TestWorkflowsAreLimited(t *testing.T) {
 	if err := s.Save(t.Context(), "a", nil); err != full {
 		t.Errorf("without room: %v", err)
 	}
-	if err := s.Begin(t.Context(), workflow.Run{Execution: "exec_1"}, workflow.Request{}); err != full {
-		t.Errorf("without room: %v", err)
-	}
-}
-
-func TestRuns(t *testing.T) {
-	t.Parallel()
-	s := open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}}, 1)
-	begin(t, s, "exec_1", "a")
-	begin(t, s, "exec_2", "b")
-	begin(t, s, "exec_3", "a")
-	if err := s.End(t.Context(), "exec_1", workflow.Completed, workflow.Result{Value: json.RawMessage("5")}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.End(t.Context(), "exec_none", workflow.Completed, workflow.Result{}); err != nil {
-		t.Errorf("the end of another execution: %v", err)
-	}
-	if d := cmp.Diff([]string{"exec_3", "exec_2", "exec_1"}, ids(t, s, "")); d != "" {
-		t.Error(d)
-	}
-	if d := cmp.Diff([]string{"exec_3", "exec_1"}, ids(t, s, "a")); d != "" {
-		t.Error(d)
-	}
-	r, of, how, err := s.FindRun(t.Context(), "exec_1")
-	if err != nil || r.State != workflow.Completed || r.Ended.Before(r.Started) || of.Code != "code of exec_1" || string(of.Inputs) != `{"n":1}` || how == nil || string(how.Value) != "5" {
-		t.Errorf("%+v %+v %+v %v", r, of, how, err)
-	}
-	r, _, how, err = s.FindRun(t.Context(), "exec_2")
-	if err != nil || r.State != workflow.Running || !r.Ended.IsZero() || how != nil {
-		t.Errorf("%+v %+v %v", r, how, err)
-	}
-	if _, _, _, err := s.FindRun(t.Context(), "exec_4"); fault.KindOf(err) != fault.NotFound {
-		t.Errorf("an unknown run: %v", err)
-	}
-}
-
-// The oldest ended runs are deleted. Those that have not ended remain.
-func TestOldRunsAreDeleted(t *testing.T) {
-	t.Parallel()
-	s := open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}}, 1)
-	begin(t, s, "exec_open", "a")
-	for i := range workflow.MaxRuns + 2 {
-		id := fmt.Sprintf("exec_%04d", i)
-		begin(t, s, id, "a")
-		if err := s.End(t.Context(), id, workflow.Completed, workflow.Result{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	begin(t, s, "exec_last", "a")
-	left := ids(t, s, "")
-	if len(left) != workflow.MaxRuns+2 || !slices.Contains(left, "exec_open") || left[0] != "exec_last" {
-		t.Errorf("%d runs, the latest %s, with the open one: %v", len(left), left[0], slices.Contains(left, "exec_open"))
-	}
 }
 
 // What a tenant stores is encrypted with its key, and bound to its row.
@@ -179,12 +101,8 @@ func TestWorkflowsAreEncrypted(t *testing.T) {
 	s, foreign := open(t, workflow.Config{In: sealed.Store{DB: db}}, 1), open(t, workflow.Config{In: sealed.Store{DB: db}}, 2)
 	save(t, s, "a", "secret text")
 	save(t, s, "b", "other text")
-	begin(t, s, "exec_1", "a")
 	if got, err := foreign.Find(t.Context(), "a"); err == nil {
 		t.Errorf("another key reads %q", got)
-	}
-	if _, of, _, err := foreign.FindRun(t.Context(), "exec_1"); err == nil {
-		t.Errorf("another key reads %+v", of)
 	}
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		_, err := tx.ExecContext(t.Context(), "UPDATE sealed SET body = (SELECT body FROM sealed WHERE name = 'b') WHERE name = 'a'")
