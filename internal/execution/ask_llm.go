@@ -12,7 +12,6 @@ import (
 )
 
 const (
-	methodAskLLM = "ask_llm"
 	// maxAskBytes is the maximum size of a prompt with its data and schema.
 	maxAskBytes = 1 << 20
 )
@@ -133,7 +132,7 @@ func (h *host) jsonForModel(ctx context.Context, value json.RawMessage) (json.Ra
 	if err != nil {
 		return nil, err
 	}
-	return redactJSON(ctx, h.exit, json.RawMessage(promoted))
+	return h.exit.RedactJSON(ctx, json.RawMessage(promoted))
 }
 
 // recordAsk counts what a prompt has cost, and adds it to the audit log.

@@ -59,7 +59,7 @@ func (h *host) endStep(ctx context.Context, a stepDoneArgs) (err error) {
 		return nil
 	}
 	if h.exit.Strict() {
-		if a.Value, err = redactJSON(ctx, h.exit, a.Value); err != nil {
+		if a.Value, err = h.exit.RedactJSON(ctx, a.Value); err != nil {
 			return err
 		}
 	}

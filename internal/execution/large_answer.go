@@ -47,7 +47,6 @@ func (h *host) storeLarge(ref tool.Ref) func(context.Context, []byte) (json.RawM
 				WithHint("%s", fault.Hint(err))
 		}
 		a.Path = "/workspace/" + name
-		h.received.Add(int64(len(content)))
 		return json.Marshal(a)
 	}
 }

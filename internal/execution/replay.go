@@ -12,21 +12,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-const methodAsk = "ask"
-
-// replayedMethods are the host calls, in addition to tool calls, whose answers are
-// replayed. Requests to servers other than tool calls are recorded in callServerOnce.
-var replayedMethods = map[string]bool{
-	methodAsk: true, methodAskLLM: true, "save_skill": true, "load_skill": true, "list_skills": true, "search_skills": true, "save_state": true, "get_state": true, "search_tools": true, "get_tool_definition": true,
-}
-
 // resumable reports whether the execution has a record from which it can be resumed. The record of
 // a step of a session is only for the session's log.
 func (e *executor) resumable() bool { return e.run.record != nil && e.step == nil }
 
 // callOnce returns the recorded answer of a call; without one it makes the call and
-// records its answer.
-func (h *host) callOnce(ctx context.Context, a journal.HostCall, call func() (any, error)) (any, error) {
+// records its answer, before the code gets it if it is durable.
+func (h *host) callOnce(ctx context.Context, a journal.HostCall, durable bool, call func() (any, error)) (any, error) {
 	record := h.run.record
 	if record == nil {
 		return call()
@@ -47,11 +39,11 @@ func (h *host) callOnce(ctx context.Context, a journal.HostCall, call func() (an
 	if wrong != nil {
 		return nil, fault.Wrap(fault.Internal, wrong, "the answer to %s cannot be encoded as JSON", a)
 	}
-	if a.Method != methodAsk && a.Method != methodAskLLM {
+	if !durable {
 		record.SetAnswer(was.Number, answer)
 		return value, err
 	}
-	if wrong := record.SetAnswerNow(ctx, was.Number, answer); wrong != nil { // a replay must not ask or pay again
+	if wrong := record.SetAnswerNow(ctx, was.Number, answer); wrong != nil {
 		failed, _ := journal.NewAnswer(nil, wrong) // what the code sees
 		record.SetAnswer(was.Number, failed)
 		return nil, wrong
@@ -65,7 +57,7 @@ func (h *host) callServerOnce(ctx context.Context, method string, of serverArgs,
 	if err != nil {
 		return nil, err
 	}
-	return h.callOnce(ctx, journal.HostCall{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, call)
+	return h.callOnce(ctx, journal.HostCall{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, false, call)
 }
 
 // RecordClock implements sandbox.ClockRecorder.

@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
-
-const methodLimitWait = "limit_wait"
 
 // maxTimeLimits bounds the time limits of one execution that run or have expired. Each that runs is a
 // call in flight.
@@ -94,8 +93,8 @@ func (h *host) beginLimit(ctx context.Context, a limitArgs) (any, error) {
 			running++
 		}
 	}
-	if running >= maxCalls || len(l.all) >= maxTimeLimits {
-		return nil, fault.New(fault.Exhausted, "%d time limits run and %d have expired; at most %d run at a time, and %d in all", running, len(l.all)-running, maxCalls, maxTimeLimits)
+	if running >= hostcall.MaxConcurrent || len(l.all) >= maxTimeLimits {
+		return nil, fault.New(fault.Exhausted, "%d time limits run and %d have expired; at most %d run at a time, and %d in all", running, len(l.all)-running, hostcall.MaxConcurrent, maxTimeLimits)
 	}
 	number := s.Number
 	if number == 0 {

@@ -6,8 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
-	"sync/atomic"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
@@ -43,87 +43,78 @@ func infer(ctx context.Context, t *Tools, h *home.Home) {
 	}
 }
 
-// toolcalls maps the methods about tools to their implementations.
-var toolcalls = map[string]hostcall{
-	"call_tool": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a callToolArgs) (any, error) { return h.callTool(ctx, a) })
-	},
-	"check": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(u preflight.Uses) (any, error) { return h.check(ctx, u) })
-	},
-	"await_tools": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a serverArgs) (any, error) {
+// toolCalls returns the calls about tools.
+func toolCalls(h *host) []hostcall.Method {
+	if h.tools == nil {
+		return nil
+	}
+	return []hostcall.Method{
+		hostcall.New("call_tool", hostcall.Taped, h.callTool),
+		hostcall.New("check", 0, h.check),
+		hostcall.New("await_tools", 0, func(ctx context.Context, a serverArgs) (any, error) {
 			for _, err := range h.awaitServers(ctx, []string{a.Server}) {
 				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
 			}
 			return nil, nil
-		})
-	},
-	"why_missing": func(_ context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a serverArgs) (any, error) { return whyMissing(h, a.Server, a.Name), nil })
-	},
-	"search_tools": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(q lookup.Query) (any, error) {
+		}),
+		hostcall.New("why_missing", 0, func(_ context.Context, a serverArgs) (any, error) { return whyMissing(h, a.Server, a.Name), nil }),
+		hostcall.New("search_tools", hostcall.Replayed|hostcall.Taped, func(ctx context.Context, q lookup.Query) (any, error) {
 			q.FromCode = true
 			return h.search(ctx, q)
-		})
-	},
-	"get_tool_definition": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(q lookup.Names) (any, error) {
+		}),
+		hostcall.New("get_tool_definition", hostcall.Replayed|hostcall.Taped, func(ctx context.Context, q lookup.Names) (any, error) {
 			q.Schemas = true // tokens do not matter to code
 			return h.find().DefineNames(ctx, h.home.Shapes, q)
-		})
-	},
-	"list_resources": serverRequest("list_resources", func(ctx context.Context, h *host, a serverArgs) (any, error) {
-		return h.resources(ctx, a.Server, false)
-	}),
-	"list_resource_templates": serverRequest("list_resource_templates", func(ctx context.Context, h *host, a serverArgs) (any, error) { return h.resources(ctx, a.Server, true) }),
-	"read_resource": serverRequest("read_resource", func(ctx context.Context, h *host, a serverArgs) (any, error) {
-		var read toolAnswer
-		err := h.asker.Resource(ctx, a.Server, a.URI, func(uri string) (err error) {
-			read.Parts, err = h.connections(a.Server).ReadResource(ctx, a.Server, uri)
-			return err
-		})
-		return read, err
-	}),
-	"list_prompts": serverRequest("list_prompts", func(ctx context.Context, h *host, a serverArgs) (any, error) {
-		return h.connections(a.Server).ListPrompts(ctx, a.Server)
-	}),
-	"get_prompt": serverRequest("get_prompt", func(ctx context.Context, h *host, a serverArgs) (any, error) {
-		var said []upstream.Message
-		err := h.asker.Prompt(ctx, a.Server, a.Name, a.Args, func(args map[string]string) (err error) {
-			said, err = h.connections(a.Server).GetPrompt(ctx, a.Server, a.Name, args)
-			return err
-		})
-		return said, err
-	}),
+		}),
+		serverRequest(h, "list_resources", func(ctx context.Context, a serverArgs) (any, error) { return h.resources(ctx, a.Server, false) }),
+		serverRequest(h, "list_resource_templates", func(ctx context.Context, a serverArgs) (any, error) { return h.resources(ctx, a.Server, true) }),
+		serverRequest(h, "read_resource", func(ctx context.Context, a serverArgs) (any, error) {
+			var read toolAnswer
+			err := h.asker.Resource(ctx, a.Server, a.URI, func(uri string) (err error) {
+				read.Parts, err = h.connections(a.Server).ReadResource(ctx, a.Server, uri)
+				return err
+			})
+			return read, err
+		}),
+		serverRequest(h, "list_prompts", func(ctx context.Context, a serverArgs) (any, error) {
+			return h.connections(a.Server).ListPrompts(ctx, a.Server)
+		}),
+		serverRequest(h, "get_prompt", func(ctx context.Context, a serverArgs) (any, error) {
+			var said []upstream.Message
+			err := h.asker.Prompt(ctx, a.Server, a.Name, a.Args, func(args map[string]string) (err error) {
+				said, err = h.connections(a.Server).GetPrompt(ctx, a.Server, a.Name, args)
+				return err
+			})
+			return said, err
+		}),
+	}
 }
 
 // serverRequest sends a request other than a tool call to a server. Its errors are
 // ToolErrors in the code as well.
-func serverRequest(method string, ask func(context.Context, *host, serverArgs) (any, error)) hostcall {
-	return func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a serverArgs) (any, error) {
-			if err := toolcall.CheckServer(h.now(), tool.Ref{Server: a.Server, Tool: requestNames[method]}); err != nil {
-				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
-			}
-			if err := h.asker.CheckSandbox(ctx, tool.Ref{Server: a.Server, Tool: requestNames[method]}, a.forPolicy(method)); err != nil {
-				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
-			}
-			answer, err := h.callServerOnce(ctx, method, a, func() (any, error) { return ask(ctx, h, a) })
-			if err != nil {
-				return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
-			}
-			b, err := json.Marshal(answer)
-			if err != nil {
-				return nil, err
-			}
-			if kinds := h.guard.InjectionKinds(string(b)); len(kinds) > 0 {
-				h.flagInjection(tool.Ref{Server: a.Server}, kinds)
-			}
-			return h.exit.Ingester().JSON(ctx, b)
-		})
-	}
+func serverRequest(h *host, method string, ask func(context.Context, serverArgs) (any, error)) hostcall.Method {
+	return hostcall.New(method, hostcall.Taped, func(ctx context.Context, a serverArgs) (any, error) {
+		ref := tool.Ref{Server: a.Server, Tool: requestNames[method]}
+		err := toolcall.CheckServer(h.now(), ref)
+		if err == nil {
+			err = h.asker.CheckSandbox(ctx, ref, a.forPolicy(method))
+		}
+		var answer any
+		if err == nil {
+			answer, err = h.callServerOnce(ctx, method, a, func() (any, error) { return ask(ctx, a) })
+		}
+		if err != nil {
+			return nil, toolFailure(ctx, tool.Ref{Server: a.Server}, err)
+		}
+		b, err := json.Marshal(answer)
+		if err != nil {
+			return nil, err
+		}
+		if kinds := h.guard.InjectionKinds(string(b)); len(kinds) > 0 {
+			h.flagInjection(ref, kinds)
+		}
+		return h.exit.Ingester().JSON(ctx, b)
+	})
 }
 
 // requestNames maps the methods to the requests of MCP that they send.
@@ -221,8 +212,8 @@ type toolAnswer struct {
 	File       json.RawMessage `json:"file,omitempty"` // a largeAnswer
 }
 
-// encode encodes an answer. A value is not decoded: its source has validated it.
-func (a toolAnswer) encode() ([]byte, error) {
+// Encode implements hostcall.Encoder. A value is not decoded: its source has validated it.
+func (a toolAnswer) Encode() ([]byte, error) {
 	if a.Value == nil {
 		return json.Marshal(a)
 	}
@@ -239,11 +230,7 @@ func (h *host) answerFrom(res tool.Result, err error) (any, error) {
 		return toolAnswer{File: res.File}, nil
 	}
 	if v, ok := res.Value(); ok {
-		h.received.Add(int64(len(v)))
 		return toolAnswer{Value: v}, nil
-	}
-	for _, p := range res.Parts {
-		h.received.Add(int64(len(p.Text) + len(p.Data)))
 	}
 	return toolAnswer{Parts: res.Parts, Structured: res.Structured}, nil
 }
@@ -321,12 +308,6 @@ func (h *host) check(ctx context.Context, uses preflight.Uses) (any, error) {
 	}
 	h.refused.Store(len(f.Findings) > 0)
 	return f, nil
-}
-
-// toolStats collects figures about tool calls of an execution.
-type toolStats struct {
-	received atomic.Int64 // bytes of tool results
-	refused  atomic.Bool  // preflight found errors
 }
 
 // whyMissing returns why code cannot import a server, or a function of it: "" if it can, or if a module
