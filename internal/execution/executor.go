@@ -156,18 +156,24 @@ func (e *executor) telemetry() *telemetry.Recorder {
 	return e.r.cfg.Telemetry
 }
 
-// audit records that the execution has ended. The session is included only if the step
-// was entered.
+// audit records that the execution has ended.
 func (e *executor) audit() {
 	x := e.run
 	if x.internal || e.r.cfg.Audit == nil {
 		return
 	}
-	line := audit.Line{Kind: audit.Execution, Tenant: e.home.ID(), Execution: x.id, Outcome: statusOf(x), Count: x.calls.Load(), Duration: x.result.Elapsed}
+	line := auditLine(e, audit.Execution)
+	line.Outcome, line.Count, line.Duration = statusOf(x), x.calls.Load(), x.result.Elapsed
+	e.r.cfg.Audit(line)
+}
+
+// auditLine returns a line about the execution. It has the session only if the step was entered.
+func auditLine(e *executor, kind audit.Kind) audit.Line {
+	line := audit.Line{Kind: kind, Tenant: e.home.ID(), Execution: e.run.id}
 	if e.step != nil {
 		line.Session = e.req.SessionID
 	}
-	e.r.cfg.Audit(line)
+	return line
 }
 
 func (e *executor) enterQueue(ctx context.Context) error {

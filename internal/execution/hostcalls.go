@@ -6,13 +6,16 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/files"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/states"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/steps"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tokens"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -38,10 +41,8 @@ type host struct {
 	pausable
 	calls   hostcall.Table
 	slots   chan struct{} // one element per call in flight
-	asking  chan struct{} // one element while ask_llm waits for the model
-	asked   ModelUsage    // guarded by asking
 	busy    activity
-	limits  timeLimits
+	steps   steps.Host
 	unknown unknownCalls
 	failed  failedCalls
 	serial  serialCalls
@@ -58,7 +59,7 @@ var (
 func newTable(h *host) hostcall.Table {
 	return hostcall.NewTable(
 		states.Calls(h.home.States, h.exit, h.dry), forms.Calls(h.r.cfg.Forms), files.Calls(h.home.Workspace, h.dry != nil), tokens.Calls(h.exit),
-		ownCalls(h), toolCalls(h),
+		askllm.Calls(askConfig(h)), h.steps.Calls(), ownCalls(h), toolCalls(h),
 	)
 }
 
@@ -73,23 +74,23 @@ func ownCalls(h *host) []hostcall.Method {
 		}),
 		hostcall.New("use_skill", 0, func(ctx context.Context, a hostcall.Name) (any, error) { return nil, h.useSkill(ctx, a.Name) }),
 		hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),
-		hostcall.New("ask_llm", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.askLLM),
 		hostcall.New("plan_ends", hostcall.Quick, func(_ context.Context, a plan.End) (any, error) { return nil, h.dry.SetEnd(a) }),
 		hostcall.New("checkpoint", 0, func(ctx context.Context, a checkpoint) (any, error) { return nil, h.step.checkpoint(ctx, a) }),
-		hostcall.New("step", hostcall.Quick, h.beginStep),
-		hostcall.New(methodStepDone, hostcall.Quick, func(ctx context.Context, a stepDoneArgs) (any, error) { return nil, h.endStep(ctx, a) }),
-		hostcall.New("limit", 0, h.beginLimit),
-		hostcall.New("limit_wait", hostcall.Idle|hostcall.Unlimited, h.awaitLimit),
-		hostcall.New("limit_end", 0, func(_ context.Context, a limitNumber) (any, error) {
-			return limitState{Expired: h.limits.end(a.Number, false)}, nil
-		}),
 		hostcall.New(methodWait, hostcall.Idle, h.wait),
 		hostcall.New("progress", 0, h.progress),
 	}
 }
 
+func askConfig(h *host) askllm.Config {
+	c := askllm.Config{Client: h.r.cfg.Model, Quotas: h.home.Quotas, Exit: h.exit, DryRun: h.dry != nil, Line: auditLine(h.executor, audit.ModelCall)}
+	if !h.run.internal {
+		c.Audit = h.r.cfg.Audit
+	}
+	return c
+}
+
 func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
-	h := &host{executor: e, out: out, tools: e.r.cfg.Tools, pausable: pausable{limit, e.slot}, slots: make(chan struct{}, hostcall.MaxConcurrent), asking: make(chan struct{}, 1)}
+	h := &host{executor: e, out: out, tools: e.r.cfg.Tools, pausable: pausable{limit, e.slot}, slots: make(chan struct{}, hostcall.MaxConcurrent)}
 	if e.req.DryRun {
 		h.dry = &plan.DryRun{}
 	}
@@ -102,6 +103,7 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 		h.asker.Dry = e.req.DryRun
 		h.caller = h.tools.Calls.For(owner)
 	}
+	h.steps = steps.Host{Record: e.run.record, Resumable: e.resumable(), Exit: e.exit, Clock: limit}
 	h.calls = newTable(h)
 	return h
 }
@@ -118,7 +120,7 @@ func (h *host) Output(p []byte) error {
 // CallNow implements sandbox.QuickCaller.
 func (h *host) CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error) {
 	m := h.calls[method]
-	if !m.Has(hostcall.Quick) || len(args) > memory.Small || h.run.record.Replays() || method == methodStepDone && h.run.record.StepsDue() { // a replayed call may wait for others
+	if !m.Has(hostcall.Quick) || len(args) > memory.Small || h.run.record.Replays() || method == steps.MethodDone && h.run.record.StepsDue() { // a replayed call may wait for others
 		return nil, false, nil
 	}
 	select {
@@ -184,7 +186,7 @@ func (h *host) serve(ctx context.Context, m hostcall.Method, args []byte) (_ []b
 		defer h.busy.begin()()
 	}
 	whole := ctx
-	ctx, done, err := h.limits.within(ctx)
+	ctx, done, err := h.steps.Within(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
@@ -45,7 +46,7 @@ type Config struct {
 	Scratch       string          // directory for large output before it is stored; "" means the system's temporary directory
 	OpenWait      time.Duration   // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
 	ProgressEvery time.Duration   // minimum interval between two Progress events of one handle; 0 means 100 ms
-	Model         Model           // answers ask_llm; nil means that it is off
+	Model         askllm.Client   // answers ask_llm; nil means that it is off
 	Forms         forms.Processor // reads and fills forms; nil means that code cannot
 	Tools         *Tools          // what code may call; nil means nothing
 	Privacy       *redact.Rules   // which private values code gets; nil means all of them, and no tokens
@@ -116,6 +117,9 @@ func New(cfg Config) (*Runner, error) {
 
 // LiveInterpreters returns the number of sessions with a live interpreter.
 func (r *Runner) LiveInterpreters() int { return r.interpreters.count() }
+
+// AsksModel reports whether code can ask a language model.
+func (r *Runner) AsksModel() bool { return r.cfg.Model != nil }
 
 // FillsForms reports whether code can read and fill forms.
 func (r *Runner) FillsForms() bool { return r.cfg.Forms != nil }
