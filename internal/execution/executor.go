@@ -9,7 +9,9 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/queue"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -31,7 +33,7 @@ type executor struct {
 	run  *run
 	req  Request
 	step *step // nil without a session, or before its turn has come
-	slot *queueSlot
+	slot *queue.Slot
 	exit *redact.Exit // nil before the sandbox is open
 	// sandbox is the kind of the open sandbox; "" before.
 	sandbox policy.Sandbox
@@ -70,7 +72,7 @@ func (e *executor) execute(ctx context.Context) {
 		e.finish(ctx, span, res, err)
 		return
 	}
-	defer e.slot.release()
+	defer e.slot.Release()
 	if err := e.checkRecorded(ctx); err != nil {
 		e.run.cancel(err)
 		res, err := notRun(ctx, err)
@@ -178,10 +180,10 @@ func auditLine(e *executor, kind audit.Kind) audit.Line {
 
 func (e *executor) enterQueue(ctx context.Context) error {
 	inBackground := func() bool { return e.run.background.Load() != nil }
-	e.slot = &queueSlot{queue: e.r.cfg.Queue, owner: e.home.ID().String(), background: inBackground, report: e.run.reportQueued}
+	e.slot = &queue.Slot{Queue: e.r.cfg.Queue, Owner: e.home.ID().String(), Background: inBackground, Report: e.run.reportQueued}
 	_, waited := e.telemetry().Start(ctx, telemetry.Queue, telemetry.Facts{Tenant: e.home.ID().String()})
 	defer waited.End("")
-	return e.slot.enter(ctx)
+	return e.slot.Enter(ctx)
 }
 
 // openSandbox returns the session's interpreter, or a new sandbox for this execution.
@@ -225,7 +227,7 @@ func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 // mounts returns the directories that the code sees. They are read-only for a dry run,
 // and while the workspace or the disk is full: delete_file can then free space.
 func (e *executor) mounts(ctx context.Context) []sandbox.Mount {
-	infer(ctx, e.r.cfg.Tools, e.home)
+	tools.Infer(ctx, e.r.cfg.Tools, e.home)
 	all := e.home.Mounts()
 	if e.hasSubset() {
 		modules, _ := e.r.cfg.SubsetModules(e.home.ID(), e.req.Subset)
@@ -328,7 +330,7 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	host := newHost(e, out, limit)
 	limit.Resume()
 	outcome, err := box.Run(ctx, program, host)
-	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
+	if outcome.Status == sandbox.Refused && !program.Restricted && !host.tools.Refused() {
 		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the worker reported a refusal that the host did not make"}
 	}
 	outcome = host.dry.AdjustOutcome(outcome)

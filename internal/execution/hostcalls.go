@@ -1,10 +1,10 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
@@ -13,10 +13,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/queue"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/states"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/steps"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tokens"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -31,21 +33,16 @@ import (
 // execution, regardless of the arguments.
 type host struct {
 	*executor
-	out     *reply.Output
-	tools   *Tools         // nil if code may call none
-	only    *catalog.Allow // tools of the request; nil means all
-	caller  tool.Caller    // of this tenant
-	asker   *toolcall.Requester
-	dry     *plan.DryRun // nil unless it is a dry run
-	refused atomic.Bool  // preflight found errors
-	pausable
+	out   *reply.Output
+	tools *tools.Host  // nil if code may call none
+	dry   *plan.DryRun // nil unless it is a dry run
+	queue.Pausable
 	calls   hostcall.Table
 	slots   chan struct{} // one element per call in flight
 	busy    activity
 	steps   steps.Host
 	unknown unknownCalls
 	failed  failedCalls
-	serial  serialCalls
 }
 
 var (
@@ -59,7 +56,7 @@ var (
 func newTable(h *host) hostcall.Table {
 	return hostcall.NewTable(
 		states.Calls(h.home.States, h.exit, h.dry), forms.Calls(h.r.cfg.Forms), files.Calls(h.home.Workspace, h.dry != nil), tokens.Calls(h.exit),
-		askllm.Calls(askConfig(h)), h.steps.Calls(), ownCalls(h), toolCalls(h),
+		askllm.Calls(askConfig(h)), h.steps.Calls(), h.tools.Methods(), ownCalls(h),
 	)
 }
 
@@ -90,26 +87,58 @@ func askConfig(h *host) askllm.Config {
 }
 
 func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
-	h := &host{executor: e, out: out, tools: e.r.cfg.Tools, pausable: pausable{limit, e.slot}, slots: make(chan struct{}, hostcall.MaxConcurrent)}
+	h := &host{executor: e, out: out, Pausable: queue.Pausable{Clock: limit, Slot: e.slot}, slots: make(chan struct{}, hostcall.MaxConcurrent)}
 	if e.req.DryRun {
 		h.dry = &plan.DryRun{}
 	}
-	if e.req.Tools != nil {
-		h.only = catalog.NewAllowExactly(e.req.Tools)
-	}
-	if h.tools != nil {
-		owner := toolcall.Owner{Home: e.home, Subset: e.req.Subset, Only: h.only, Exit: e.exit, Run: e.run.record, Plan: h.dry.Calls(), Sandbox: e.sandbox, OnInjection: h.flagInjection}
-		h.asker = h.tools.Calls.Requester(owner, e.run.id, e.req.SessionID)
-		h.asker.Dry = e.req.DryRun
-		h.caller = h.tools.Calls.For(owner)
+	if e.r.cfg.Tools != nil {
+		h.tools = tools.New(toolsConfig(h))
 	}
 	h.steps = steps.Host{Record: e.run.record, Resumable: e.resumable(), Exit: e.exit, Clock: limit}
 	h.calls = newTable(h)
 	return h
 }
 
-// flagInjection reports that a server returned text that looks like prompt injection.
-func (h *host) flagInjection(ref tool.Ref, kinds []string) { h.run.flagServer(ref.Server, kinds) }
+func toolsConfig(h *host) tools.Config {
+	owner := toolcall.Owner{Home: h.home, Subset: h.req.Subset, Exit: h.exit, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
+		OnInjection: func(ref tool.Ref, kinds []string) { h.run.flagServer(ref.Server, kinds) }}
+	if h.req.Tools != nil {
+		owner.Only = catalog.NewAllowExactly(h.req.Tools)
+	}
+	return tools.Config{
+		Components: h.r.cfg.Tools, Owner: owner, Execution: h.run.id, Session: h.req.SessionID, Guard: h.guard, Pausable: h.Pausable, Warn: h.run.warn,
+		Wrap: func(c tool.Caller) tool.Caller { return codeCaller{h, c} },
+		Record: func(ctx context.Context, a journal.HostCall, call func() (any, error)) (any, error) {
+			return h.callOnce(ctx, a, false, call)
+		},
+		Report: func(ctx context.Context, done, total float64, message string) {
+			_, _ = h.progress(ctx, Progress{Done: done, Total: total, Message: message})
+		},
+	}
+}
+
+// codeCaller makes the calls of code: it asks persons for them, and counts.
+type codeCaller struct {
+	h    *host
+	next tool.Caller
+}
+
+func (c codeCaller) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
+	h := c.h
+	call.Ask, call.Approve, call.Decide, call.Origin = h.askForTool(ctx, call.Ref), h.approve(ctx), decide(ctx, h), originOf(h.executor)
+	h.run.calls.Add(1)
+	res, err := c.next.Call(ctx, call)
+	if err != nil {
+		return res, err
+	}
+	if res.Outcome == tool.Unknown {
+		h.unknown.add(&tool.Failure{Ref: call.Ref, Unknown: true}, false)
+	}
+	if res.Planned == 0 { // a model that calls the tool itself would read the text, which repeats the structured content
+		h.home.Usage.AddToolCall(h.req.SessionID, string(call.Args), cmp.Or(res.Text(), string(res.Structured)))
+	}
+	return res, nil
+}
 
 // Output implements sandbox.Host.
 func (h *host) Output(p []byte) error {

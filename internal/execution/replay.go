@@ -2,13 +2,11 @@ package execution
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
@@ -49,15 +47,6 @@ func (h *host) callOnce(ctx context.Context, a journal.HostCall, durable bool, c
 		return nil, wrong
 	}
 	return value, err
-}
-
-// callServerOnce is callOnce for requests to a server other than tool calls.
-func (h *host) callServerOnce(ctx context.Context, method string, of serverArgs, call func() (any, error)) (any, error) {
-	args, err := json.Marshal(of)
-	if err != nil {
-		return nil, err
-	}
-	return h.callOnce(ctx, journal.HostCall{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, false, call)
 }
 
 // RecordClock implements sandbox.ClockRecorder.

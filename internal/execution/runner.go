@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -84,6 +85,9 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+// Tools are the components that serve calls of code to the outside.
+type Tools = tools.Components
 
 // Runner starts executions.
 type Runner struct {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -75,8 +76,8 @@ func (h *host) saveSkill(ctx context.Context, a saveSkillArgs) (any, error) {
 	}
 	d := skill.Draft{Name: a.Name, Code: a.Code, Description: a.Description, Tags: a.Tags}
 	if h.tools != nil {
-		h.awaitServers(ctx, servers(a.Tools))
-		d.Tools = resolve(h.now(), a.Tools)
+		h.tools.Await(ctx, servers(a.Tools))
+		d.Tools = resolve(h.tools.Now(), a.Tools)
 	}
 	saved := savedMessage{skill.Saved(a.Name, a.Code)}
 	if h.dry != nil {
@@ -200,9 +201,9 @@ func (r *Runner) CheckSkill(ctx context.Context, h *home.Home, subset string, d 
 	}
 	d.Code = checked.Source
 	if t := r.cfg.Tools; t != nil {
-		viewer := catalog.Viewer{Tenant: h.ID(), Subset: subset}
-		t.Calls.AwaitTools(ctx, visible(t.Catalog.For(viewer), servers(checked.Tools))...)
-		d.Tools = resolve(t.Catalog.For(viewer), checked.Tools)
+		v := tools.View{Components: t, Viewer: catalog.Viewer{Tenant: h.ID(), Subset: subset}}
+		v.Await(ctx, servers(checked.Tools))
+		d.Tools = resolve(v.Now(), checked.Tools)
 	}
 	return d, d.Check()
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -44,7 +45,7 @@ func (t *Tape) call(ctx context.Context, exit *redact.Exit, method string, args 
 func (t *Tape) record(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, value any, failed error) {
 	var answer journal.Answer
 	a, err := journal.NewAnswer(value, failed)
-	if large, ok := value.(toolAnswer); ok && large.File != nil {
+	if large, ok := value.(tools.Answer); ok && large.File != nil {
 		err = fault.New(fault.Invalid, "an answer is too large to be recorded").WithHint("call the skill with less data")
 	}
 	var text []byte

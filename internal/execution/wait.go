@@ -168,9 +168,9 @@ func (h *host) wait(ctx context.Context, a waitArgs) (any, error) {
 		a.ends = now.Add(clock.Left(a.until(), now, Seconds(*span)))
 	}
 	defer h.busy.wait(a)()
-	h.pause()
+	h.Pause()
 	answer, err := h.awaitSignal(ctx, was.Number, a)
-	if back := h.resume(ctx); err == nil {
+	if back := h.Resume(ctx); err == nil {
 		err = back
 	}
 	return h.signalValue(ctx, answer, err)
