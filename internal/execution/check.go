@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
@@ -24,8 +25,8 @@ const checkTimeout = 10 * time.Second
 
 // checkedCode is code that compiles.
 type checkedCode struct {
-	Source string     // with tokens replaced
-	Tools  []usedTool // that it certainly uses
+	Source string            // with tokens replaced
+	Tools  []skills.UsedTool // that it certainly uses
 }
 
 // checkPython rejects code that does not compile, with the line and the compiler's
@@ -35,7 +36,7 @@ func (r *Runner) checkPython(ctx context.Context, home *home.Home, code string, 
 	if err := checkCode(code); err != nil {
 		return checkedCode{}, err
 	}
-	if err := checkGuard(ctx, r.cfg.Guard(), code); err != nil {
+	if err := skills.CheckGuard(ctx, r.cfg.Guard(), code); err != nil {
 		return checkedCode{}, err
 	}
 	vars, err := json.Marshal(map[string]any{"source": code, "tokens": tokens})

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -68,7 +68,7 @@ func (r *Runner) Examine(ctx context.Context, h *home.Home, d Draft) (Examined, 
 	if err := checkCode(d.Code); err != nil {
 		return e, err
 	}
-	if err := checkGuard(ctx, r.cfg.Guard(), d.Code); err != nil {
+	if err := skills.CheckGuard(ctx, r.cfg.Guard(), d.Code); err != nil {
 		return e, err
 	}
 	vars, err := json.Marshal(map[string]any{"source": d.Code, "parts": append([]Part{}, d.Parts...), "offered": offered(r, h)})
@@ -85,7 +85,7 @@ func (r *Runner) Examine(ctx context.Context, h *home.Home, d Draft) (Examined, 
 	if err := json.Unmarshal(done.Value, &e); err != nil {
 		return e, fmt.Errorf("decode what was examined: %w", err)
 	}
-	e.Tools = r.examineTools(ctx, h, d, e.Uses)
+	e.Tools = examineTools(ctx, r, h, d, e.Uses)
 	return e, nil
 }
 
@@ -103,11 +103,11 @@ func offered(r *Runner, h *home.Home) []string {
 }
 
 // examineTools returns the errors in the uses of tools. It waits for the servers to list them.
-func (r *Runner) examineTools(ctx context.Context, h *home.Home, d Draft, uses preflight.Uses) []preflight.Finding {
+func examineTools(ctx context.Context, r *Runner, h *home.Home, d Draft, uses preflight.Uses) []preflight.Finding {
 	if r.cfg.Tools == nil {
 		return nil
 	}
-	v := tools.View{Components: r.cfg.Tools, Viewer: catalog.Viewer{Tenant: h.ID(), Subset: d.Subset}}
+	v := viewOf(r, h, d.Subset)
 	if d.Tools != nil {
 		v.Only = catalog.NewAllowExactly(d.Tools)
 	}

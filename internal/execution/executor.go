@@ -22,7 +22,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // executor runs one execution from the queue to its end. Only the execution's goroutine
@@ -126,7 +125,7 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	e.r.registry.markEnded(x)
 	close(x.ended)
 	e.keepCode()
-	e.countSkills(ctx)
+	countSkills(ctx, e)
 }
 
 // keepCode stores the code of a successful execution for a day.
@@ -376,8 +375,8 @@ func (e *executor) limits() reply.Limits {
 	s := e.settings
 	l := s.Limits
 	all := reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: e.sandboxLimits(), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
-	if t := e.r.cfg.Tools; t != nil {
-		all.Disabled = t.Catalog.For(catalog.Viewer{Tenant: e.home.ID(), Subset: e.req.Subset}).DisabledError
+	if e.r.cfg.Tools != nil {
+		all.Disabled = viewOf(e.r, e.home, e.req.Subset).Now().DisabledError
 	}
 	return all
 }

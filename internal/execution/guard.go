@@ -10,7 +10,6 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
@@ -139,16 +138,6 @@ func refusedByGuard() *reply.Result {
 	res := &reply.Result{Status: sandbox.Refused}
 	res.ErrorType, res.Output = reply.TypeGuardrail, []string{}
 	return res
-}
-
-// checkGuard refuses code that is to be saved as a skill: saved skills run without
-// another check.
-func checkGuard(ctx context.Context, g *guardrail.Guard, code string) error {
-	refused := guardrail.Refusals(g.CheckCode(ctx, code, nil))
-	if len(refused) == 0 {
-		return nil
-	}
-	return fault.New(fault.Denied, "the code was not saved: %s", refused[0]).WithHint("%s", refused[0].Remedy)
 }
 
 func withAdvice(f guardrail.Finding) string {

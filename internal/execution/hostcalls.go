@@ -15,13 +15,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/queue"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/states"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/steps"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tokens"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -56,26 +56,27 @@ var (
 func newTable(h *host) hostcall.Table {
 	return hostcall.NewTable(
 		states.Calls(h.home.States, h.exit, h.dry), forms.Calls(h.r.cfg.Forms), files.Calls(h.home.Workspace, h.dry != nil), tokens.Calls(h.exit),
-		askllm.Calls(askConfig(h)), h.steps.Calls(), h.tools.Methods(), ownCalls(h),
+		askllm.Calls(askConfig(h)), h.steps.Calls(), h.tools.Methods(), skillsHost(h).Methods(), ownCalls(h),
 	)
 }
 
 // ownCalls are about the execution itself.
 func ownCalls(h *host) []hostcall.Method {
 	return []hostcall.Method{
-		hostcall.New("save_skill", hostcall.Replayed, h.saveSkill),
-		hostcall.New("load_skill", hostcall.Replayed|hostcall.Quick, h.loadSkill),
-		hostcall.New("list_skills", hostcall.Replayed|hostcall.Quick, func(ctx context.Context, _ struct{}) (any, error) { return h.searchSkills(ctx, skill.Query{}) }),
-		hostcall.New("search_skills", hostcall.Replayed|hostcall.Quick, func(ctx context.Context, a searchSkillsArgs) (any, error) {
-			return h.searchSkills(ctx, skill.Query{Text: a.Query, Tags: a.Tags, Limit: 20})
-		}),
-		hostcall.New("use_skill", 0, func(ctx context.Context, a hostcall.Name) (any, error) { return nil, h.useSkill(ctx, a.Name) }),
 		hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),
 		hostcall.New("plan_ends", hostcall.Quick, func(_ context.Context, a plan.End) (any, error) { return nil, h.dry.SetEnd(a) }),
 		hostcall.New("checkpoint", 0, func(ctx context.Context, a checkpoint) (any, error) { return nil, h.step.checkpoint(ctx, a) }),
 		hostcall.New(methodWait, hostcall.Idle, h.wait),
 		hostcall.New("progress", 0, h.progress),
 	}
+}
+
+func skillsHost(h *host) *skills.Host {
+	s := &skills.Host{Marker: skills.Marker{Store: h.home.Skills, View: viewOf(h.r, h.home, h.req.Subset), Log: h.r.cfg.Log}, Dry: h.dry, Guard: h.guard, Tools: h.tools, Used: &h.run.skills, Warn: h.run.warn}
+	if h.resumable() {
+		s.Record = h.run.record
+	}
+	return s
 }
 
 func askConfig(h *host) askllm.Config {

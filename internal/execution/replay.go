@@ -7,7 +7,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // resumable reports whether the execution has a record from which it can be resumed. The record of
@@ -69,8 +68,8 @@ func (e *executor) checkRecorded(ctx context.Context) error {
 	if e.r.cfg.Tools == nil || !e.run.record.Replays() {
 		return nil
 	}
-	viewer := catalog.Viewer{Tenant: e.home.ID(), Subset: e.req.Subset}
-	return e.r.cfg.Tools.Calls.CheckRecorded(ctx, viewer, e.run.record)
+	v := viewOf(e.r, e.home, e.req.Subset)
+	return v.Calls.CheckRecorded(ctx, v.Viewer, e.run.record)
 }
 
 // endReplay ends the execution if err reports that the code diverges from its record, or that nobody

@@ -27,7 +27,7 @@ func (e *executor) requiredSandbox(ctx context.Context) (required policy.Require
 	if err != nil {
 		return required, "", err
 	}
-	for _, v := range tools.Catalog.For(catalog.Viewer{Tenant: e.home.ID(), Subset: e.req.Subset}).Servers {
+	for _, v := range viewOf(e.r, e.home, e.req.Subset).Now().Servers {
 		if !w.nameServer(v) {
 			continue
 		}

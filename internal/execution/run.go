@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -39,7 +40,7 @@ type run struct {
 	internal bool          // started by Sandpiper, not by the tenant: neither counted nor found
 	ended    chan struct{} // closed once result and err are set
 	calls    atomic.Int64  // tool calls
-	skills   usedSkills
+	skills   skills.Used
 
 	mu       sync.Mutex
 	progress Progress

@@ -48,8 +48,11 @@ func New(cfg Config) *Host {
 	return h
 }
 
-// Methods returns the host calls.
+// Methods returns the host calls; none of a nil Host.
 func (h *Host) Methods() []hostcall.Method {
+	if h == nil {
+		return nil
+	}
 	return append(requests(h),
 		hostcall.New("call_tool", hostcall.Taped, h.call),
 		hostcall.New("check", 0, h.check),
