@@ -11,12 +11,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/queue"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -31,7 +33,7 @@ type executor struct {
 	home *home.Home
 	run  *run
 	req  Request
-	step *step // nil without a session, or before its turn has come
+	step *sessions.Step // nil without a session, or before its turn has come
 	slot *queue.Slot
 	exit *redact.Exit // nil before the sandbox is open
 	// sandbox is the kind of the open sandbox; "" before.
@@ -59,12 +61,12 @@ func (e *executor) execute(ctx context.Context) {
 	}
 	if e.req.SessionID != "" {
 		var err error
-		if e.step, err = e.enterStep(ctx); err != nil {
+		if e.step, err = enterStep(ctx, e); err != nil {
 			res, err := notRun(ctx, err)
 			e.finish(ctx, span, res, err)
 			return
 		}
-		defer e.step.leave()
+		defer e.step.Leave()
 	}
 	if err := e.enterQueue(ctx); err != nil {
 		res, err := notRun(ctx, err)
@@ -86,7 +88,7 @@ func (e *executor) execute(ctx context.Context) {
 	}
 	res, err := e.runCode(ctx, box)
 	if e.step != nil {
-		res, err = e.step.end(res, err)
+		res, err = e.step.End(res, err, session.Step{Description: e.req.Description, Code: e.req.Code, Vars: e.req.Vars}, e.run.record)
 		e.finish(ctx, span, res, err)
 		return
 	}
@@ -188,7 +190,7 @@ func (e *executor) enterQueue(ctx context.Context) error {
 // openSandbox returns the session's interpreter, or a new sandbox for this execution.
 func (e *executor) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
 	if e.step != nil {
-		return e.step.openSandbox(ctx)
+		return openInterpreter(ctx, e)
 	}
 	return e.newSandbox(ctx)
 }
@@ -282,7 +284,7 @@ func (e *executor) newExit() *redact.Exit {
 	}
 	of := redact.Owner{Tenant: e.home.ID(), Vault: e.home.Vault, Session: e.req.SessionID, Execution: e.run.id}
 	if e.privacy.Mode() == redact.Strict {
-		of.Local = e.step.locals()
+		of.Local = e.step.Locals()
 	}
 	return e.privacy.For(of)
 }
@@ -388,9 +390,5 @@ func (e *executor) allowsNetwork() bool {
 
 // originOf describes who makes the calls of an execution.
 func originOf(e *executor) tool.Origin {
-	o := tool.Origin{Code: e.req.Code, Client: e.req.Client}
-	if e.step != nil {
-		o.Interpreter = e.step.interpreter.id
-	}
-	return o
+	return tool.Origin{Code: e.req.Code, Client: e.req.Client, Interpreter: e.step.Interpreter()}
 }

@@ -56,7 +56,7 @@ var (
 func newTable(h *host) hostcall.Table {
 	return hostcall.NewTable(
 		states.Calls(h.home.States, h.exit, h.dry), forms.Calls(h.r.cfg.Forms), files.Calls(h.home.Workspace, h.dry != nil), tokens.Calls(h.exit),
-		askllm.Calls(askConfig(h)), h.steps.Calls(), h.tools.Methods(), skillsHost(h).Methods(), ownCalls(h),
+		askllm.Calls(askConfig(h)), h.steps.Calls(), h.step.Calls(), h.tools.Methods(), skillsHost(h).Methods(), ownCalls(h),
 	)
 }
 
@@ -65,7 +65,6 @@ func ownCalls(h *host) []hostcall.Method {
 	return []hostcall.Method{
 		hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),
 		hostcall.New("plan_ends", hostcall.Quick, func(_ context.Context, a plan.End) (any, error) { return nil, h.dry.SetEnd(a) }),
-		hostcall.New("checkpoint", 0, func(ctx context.Context, a checkpoint) (any, error) { return nil, h.step.checkpoint(ctx, a) }),
 		hostcall.New(methodWait, hostcall.Idle, h.wait),
 		hostcall.New("progress", 0, h.progress),
 	}

@@ -125,13 +125,12 @@ func (w *words) nameServer(v catalog.Server) bool {
 
 // checkSandbox returns an error if the code may not run in the live interpreter of its session. The
 // interpreter is not replaced, since that would lose the variables of earlier calls.
-func (s *step) checkSandbox(ctx context.Context, in *interpreter) error {
-	s.sandbox = in.sandbox
-	required, module, err := s.requiredSandbox(ctx)
-	if err != nil || in.sandbox.Satisfies(required.Sandbox) {
+func checkSandbox(ctx context.Context, e *executor, in policy.Sandbox) error {
+	required, module, err := e.requiredSandbox(ctx)
+	if err != nil || in.Satisfies(required.Sandbox) {
 		return err
 	}
 	return fault.New(fault.Denied, "the code was not run: it names server %s, policy requires the sandbox %s for it (%s), and session %q runs in %s; a running session keeps its sandbox",
-		module, required.Sandbox, required.By(), s.req.SessionID, in.sandbox).
+		module, required.Sandbox, required.By(), e.req.SessionID, in).
 		WithHint("use another session_id, whose first code names the server: `from servers import %s`", module)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
@@ -89,12 +90,15 @@ func (c Config) withDefaults() Config {
 // Tools are the components that serve calls of code to the outside.
 type Tools = tools.Components
 
+// Sessions limits the live interpreters of a Runner.
+type Sessions = sessions.Limits
+
 // Runner starts executions.
 type Runner struct {
 	cfg          Config
 	passExit     *redact.Exit // changes nothing
 	registry     *registry
-	interpreters *interpreters
+	interpreters *sessions.Pool
 	busy         sync.WaitGroup // executions
 
 	largeMu sync.Mutex // held while a large file is in memory
@@ -114,13 +118,13 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor), interpreters: newInterpreters(cfg.Sessions, cfg.Log)}
-	r.interpreters.perTenant = func(id tenant.ID) int { return r.settings(id).Interpreters }
+	r := &Runner{cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
+	r.interpreters = sessions.NewPool(cfg.Sessions, func(id tenant.ID) int { return r.settings(id).Interpreters }, cfg.Log)
 	return r, nil
 }
 
 // LiveInterpreters returns the number of sessions with a live interpreter.
-func (r *Runner) LiveInterpreters() int { return r.interpreters.count() }
+func (r *Runner) LiveInterpreters() int { return r.interpreters.Count() }
 
 // AsksModel reports whether code can ask a language model.
 func (r *Runner) AsksModel() bool { return r.cfg.Model != nil }
@@ -137,14 +141,14 @@ func (r *Runner) EndTenant(id tenant.ID) {
 	r.registry.cancelTenant(id, reply.ErrSuspended)
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
-	r.interpreters.endTenant(ctx, id)
+	r.interpreters.EndTenant(ctx, id)
 }
 
 // Close refuses new executions, lets running ones complete until ctx ends, cancels the
 // rest and waits for them. It is idempotent. The error means that a backend did not end
 // its sandboxes in time.
 func (r *Runner) Close(ctx context.Context) error {
-	defer r.interpreters.close()
+	defer r.interpreters.Close()
 	r.registry.close(reply.ErrStopping)
 	ended := make(chan struct{})
 	go func() {
