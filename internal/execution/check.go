@@ -32,7 +32,7 @@ type checkedCode struct {
 // checkPython rejects code that does not compile, with the line and the compiler's
 // message. Tokens in string literals and comments of the returned code are replaced by
 // their values, escaped as needed; other tokens remain.
-func (r *Runner) checkPython(ctx context.Context, home *home.Home, code string, tokens map[string]string) (checkedCode, error) {
+func checkPython(ctx context.Context, r *Runner, home *home.Home, code string, tokens map[string]string) (checkedCode, error) {
 	if err := checkCode(code); err != nil {
 		return checkedCode{}, err
 	}

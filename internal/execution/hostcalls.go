@@ -71,7 +71,7 @@ func ownCalls(h *host) []hostcall.Method {
 }
 
 func skillsHost(h *host) *skills.Host {
-	s := &skills.Host{Marker: skills.Marker{Store: h.home.Skills, View: viewOf(h.r, h.home, h.req.Subset), Log: h.r.cfg.Log}, Dry: h.dry, Guard: h.guard, Tools: h.tools, Used: &h.run.skills, Warn: h.run.warn}
+	s := &skills.Host{Marker: skills.Marker{Store: h.home.Skills, View: viewOf(h.r, h.home, h.req.Subset), Log: h.r.cfg.Log}, Dry: h.dry, Guard: h.guard, Tools: h.tools, Used: &h.run.skills, Warn: h.run.Warn}
 	if h.resumable() {
 		s.Record = h.run.record
 	}
@@ -101,12 +101,12 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 
 func toolsConfig(h *host) tools.Config {
 	owner := toolcall.Owner{Home: h.home, Subset: h.req.Subset, Exit: h.exit, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
-		OnInjection: func(ref tool.Ref, kinds []string) { h.run.flagServer(ref.Server, kinds) }}
+		OnInjection: func(ref tool.Ref, kinds []string) { h.run.FlagServer(ref.Server, kinds) }}
 	if h.req.Tools != nil {
 		owner.Only = catalog.NewAllowExactly(h.req.Tools)
 	}
 	return tools.Config{
-		Components: h.r.cfg.Tools, Owner: owner, Execution: h.run.id, Session: h.req.SessionID, Guard: h.guard, Pausable: h.Pausable, Warn: h.run.warn,
+		Components: h.r.cfg.Tools, Owner: owner, Execution: h.run.id, Session: h.req.SessionID, Guard: h.guard, Pausable: h.Pausable, Warn: h.run.Warn,
 		Wrap: func(c tool.Caller) tool.Caller { return codeCaller{h, c} },
 		Record: func(ctx context.Context, a journal.HostCall, call func() (any, error)) (any, error) {
 			return h.callOnce(ctx, a, false, call)

@@ -55,7 +55,7 @@ func (h *host) RecordClock(step int, readings []int64) {
 
 // checkRecorded returns a divergence if tools that the first run called, or skills that it imported,
 // have changed. The code does not start then: imports of a tool that is gone would fail in another way.
-func (e *executor) checkRecorded(ctx context.Context) error {
+func checkRecorded(ctx context.Context, e *executor) error {
 	for _, name := range e.run.record.Skills() {
 		found, err := e.home.Skills.Find(ctx, name, 0)
 		if err != nil && fault.KindOf(err) != fault.NotFound {

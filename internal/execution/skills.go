@@ -28,7 +28,7 @@ func (r *Runner) CheckSkill(ctx context.Context, h *home.Home, subset string, d 
 	if err := d.Check(); err != nil {
 		return d, err
 	}
-	checked, err := r.checkPython(ctx, h, d.Code, tokens)
+	checked, err := checkPython(ctx, r, h, d.Code, tokens)
 	if err != nil {
 		return d, err
 	}

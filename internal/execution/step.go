@@ -25,7 +25,7 @@ func openInterpreter(ctx context.Context, e *executor) (sandbox.Sandbox, error) 
 		Check: func(ctx context.Context, in policy.Sandbox) error { return checkSandbox(ctx, e, in) },
 		Open: func(ctx context.Context, memoryMB int) (sandbox.Sandbox, sessions.Spec, error) {
 			e.req.MemoryMB = memoryMB
-			box, err := e.newSandbox(ctx)
+			box, err := newSandbox(ctx, e)
 			return box, interpreterOf(e, e.sandbox), err
 		},
 	})
@@ -38,9 +38,9 @@ func openInterpreter(ctx context.Context, e *executor) (sandbox.Sandbox, error) 
 
 // interpreterOf describes the interpreter in a sandbox that the settings of the tenant give now.
 func interpreterOf(e *executor, in policy.Sandbox) sessions.Spec {
-	limits := e.sandboxLimits()
+	limits := sandboxLimits(e)
 	return sessions.Spec{
-		MemoryMB: e.req.MemoryMB, Subset: e.req.Subset, Selection: e.selection(), Sandbox: in, Layer: e.settings.PackageLayer, Mode: e.privacy.Mode(),
+		MemoryMB: e.req.MemoryMB, Subset: e.req.Subset, Selection: selection(e), Sandbox: in, Layer: e.settings.PackageLayer, Mode: e.privacy.Mode(),
 		WorkspaceDisk: limits.WorkspaceDisk, WorkspaceFiles: limits.WorkspaceFiles,
 	}
 }
