@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
@@ -52,22 +53,31 @@ var (
 	_ sandbox.ClockRecorder = (*host)(nil)
 )
 
-// newTable returns the calls that the code may make.
-func newTable(h *host) hostcall.Table {
-	return hostcall.NewTable(
-		states.Calls(h.home.States, h.exit, h.dry), forms.Calls(h.r.cfg.Forms), files.Calls(h.home.Workspace, h.dry != nil), tokens.Calls(h.exit),
-		askllm.Calls(askConfig(h)), h.steps.Calls(), h.step.Calls(), h.tools.Methods(), skillsHost(h).Methods(), ownCalls(h),
-	)
+func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
+	h := &host{executor: e, out: out, Pausable: queue.Pausable{Clock: limit, Slot: e.slot}, slots: make(chan struct{}, hostcall.MaxConcurrent)}
+	if e.req.DryRun {
+		h.dry = &plan.DryRun{}
+	}
+	if e.r.cfg.Tools != nil {
+		h.tools = tools.New(toolsConfig(h))
+	}
+	h.steps = steps.Host{Record: e.run.record, Resumable: e.resumable(), Exit: e.exit, Clock: limit}
+	h.calls = newTable(h)
+	return h
 }
 
-// ownCalls are about the execution itself.
-func ownCalls(h *host) []hostcall.Method {
-	return []hostcall.Method{
-		hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),
-		hostcall.New("plan_ends", hostcall.Quick, func(_ context.Context, a plan.End) (any, error) { return nil, h.dry.SetEnd(a) }),
-		hostcall.New(methodWait, hostcall.Idle, h.wait),
-		hostcall.New("progress", 0, h.progress),
-	}
+// newTable returns the calls that the code may make. The packages of their nouns handle them.
+func newTable(h *host) hostcall.Table {
+	return hostcall.NewTable(
+		states.Methods(h.home.States, h.exit, h.dry), forms.Methods(h.r.cfg.Forms), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.exit),
+		askllm.Methods(askConfig(h)), h.steps.Methods(), h.step.Methods(), h.tools.Methods(), skillsHost(h).Methods(),
+		[]hostcall.Method{
+			hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),
+			hostcall.New("plan_ends", hostcall.Quick, func(_ context.Context, a plan.End) (any, error) { return nil, h.dry.SetEnd(a) }),
+			hostcall.New(methodWait, hostcall.Idle, h.wait),
+			hostcall.New("progress", 0, h.progress),
+		},
+	)
 }
 
 func skillsHost(h *host) *skills.Host {
@@ -84,19 +94,6 @@ func askConfig(h *host) askllm.Config {
 		c.Audit = h.r.cfg.Audit
 	}
 	return c
-}
-
-func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
-	h := &host{executor: e, out: out, Pausable: queue.Pausable{Clock: limit, Slot: e.slot}, slots: make(chan struct{}, hostcall.MaxConcurrent)}
-	if e.req.DryRun {
-		h.dry = &plan.DryRun{}
-	}
-	if e.r.cfg.Tools != nil {
-		h.tools = tools.New(toolsConfig(h))
-	}
-	h.steps = steps.Host{Record: e.run.record, Resumable: e.resumable(), Exit: e.exit, Clock: limit}
-	h.calls = newTable(h)
-	return h
 }
 
 func toolsConfig(h *host) tools.Config {
@@ -282,4 +279,19 @@ func callOrReplay(ctx context.Context, h *host, m hostcall.Method, args []byte) 
 		return m.Handle(ctx, args)
 	}
 	return h.callOnce(ctx, journal.HostCall{Method: m.Name, Args: args}, m.Has(hostcall.Durable), func() (any, error) { return m.Handle(ctx, args) })
+}
+
+// maxMessage limits a progress message, in bytes.
+const maxMessage = 1000
+
+// progress replaces the execution's latest progress.
+func (h *host) progress(ctx context.Context, p Progress) (_ any, err error) {
+	if math.IsNaN(p.Done) || p.Done < 0 || p.Total < 0 {
+		return nil, fault.New(fault.Invalid, "progress is %v of %v; both must be 0 or more", p.Done, p.Total)
+	}
+	if p.Message, err = h.exit.Tokens().Promote(ctx, h.exit.Truncate(p.Message, maxMessage)); err != nil {
+		return nil, err
+	}
+	h.run.report(p)
+	return nil, nil
 }

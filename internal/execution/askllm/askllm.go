@@ -74,8 +74,8 @@ type Config struct {
 	Line   audit.Line       // has the tenant, the execution and the session
 }
 
-// Calls returns the host call of an execution.
-func Calls(cfg Config) []hostcall.Method {
+// Methods returns the host call of an execution.
+func Methods(cfg Config) []hostcall.Method {
 	h := &host{Config: cfg, turn: make(chan struct{}, 1)}
 	return []hostcall.Method{hostcall.New("ask_llm", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask)}
 }

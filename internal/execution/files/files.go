@@ -15,8 +15,8 @@ type truncateArgs struct {
 	Size int64  `json:"size"`
 }
 
-// Calls returns the host calls of an execution. A dry run changes no files.
-func Calls(files *workspace.Files, dryRun bool) []hostcall.Method {
+// Methods returns the host calls of an execution. A dry run changes no files.
+func Methods(files *workspace.Files, dryRun bool) []hostcall.Method {
 	return []hostcall.Method{
 		hostcall.New("delete_file", 0, func(ctx context.Context, a hostcall.Name) (any, error) {
 			if dryRun {

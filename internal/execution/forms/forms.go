@@ -22,9 +22,9 @@ type args struct {
 	Document []byte          `json:"document"`
 }
 
-// Calls returns the host call of an execution, which processes one document at a time; p is nil if
+// Methods returns the host call of an execution, which processes one document at a time; p is nil if
 // code cannot use forms.
-func Calls(p Processor) []hostcall.Method {
+func Methods(p Processor) []hostcall.Method {
 	turn := make(chan struct{}, 1)
 	return []hostcall.Method{hostcall.New("form", 0, func(ctx context.Context, a args) (any, error) {
 		if p == nil {

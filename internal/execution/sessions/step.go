@@ -268,8 +268,8 @@ type checkpoint struct {
 	Context json.RawMessage `json:"context"`
 }
 
-// Calls returns the host call checkpoint of an execution; s is nil without a session.
-func (s *Step) Calls() []hostcall.Method {
+// Methods returns the host call checkpoint of an execution; s is nil without a session.
+func (s *Step) Methods() []hostcall.Method {
 	return []hostcall.Method{hostcall.New("checkpoint", 0, s.checkpoint)}
 }
 

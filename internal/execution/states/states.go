@@ -20,8 +20,8 @@ type host struct {
 	dry   *plan.DryRun
 }
 
-// Calls returns the host calls of an execution; dry is nil unless it is a dry run.
-func Calls(store *state.Store, exit *redact.Exit, dry *plan.DryRun) []hostcall.Method {
+// Methods returns the host calls of an execution; dry is nil unless it is a dry run.
+func Methods(store *state.Store, exit *redact.Exit, dry *plan.DryRun) []hostcall.Method {
 	h := host{store, exit, dry}
 	return []hostcall.Method{
 		hostcall.New("save_state", hostcall.Replayed, h.save),

@@ -46,8 +46,8 @@ type Host struct {
 	limits    limits
 }
 
-// Calls returns the host calls.
-func (h *Host) Calls() []hostcall.Method {
+// Methods returns the host calls.
+func (h *Host) Methods() []hostcall.Method {
 	return []hostcall.Method{
 		hostcall.New("step", hostcall.Quick, h.begin),
 		hostcall.New(MethodDone, hostcall.Quick, h.end),

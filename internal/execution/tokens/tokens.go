@@ -19,8 +19,8 @@ type tokenized struct {
 	Tokens map[string]string `json:"tokens"`
 }
 
-// Calls returns the host calls of an execution whose values are redacted by exit.
-func Calls(exit *redact.Exit) []hostcall.Method {
+// Methods returns the host calls of an execution whose values are redacted by exit.
+func Methods(exit *redact.Exit) []hostcall.Method {
 	return []hostcall.Method{
 		hostcall.New("tokenize", 0, func(ctx context.Context, a text) (any, error) {
 			result, tokens, err := exit.Tokens().Sanitize(ctx, a.Text)
