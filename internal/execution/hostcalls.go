@@ -99,11 +99,13 @@ func askConfig(h *host) askllm.Config {
 func toolsConfig(h *host) tools.Config {
 	owner := toolcall.Owner{Home: h.home, Subset: h.req.Subset, Exit: h.exit, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
 		OnInjection: func(ref tool.Ref, kinds []string) { h.run.FlagServer(ref.Server, kinds) }}
+	view := viewOf(h.r, h.home, h.req.Subset)
 	if h.req.Tools != nil {
 		owner.Only = catalog.NewAllowExactly(h.req.Tools)
+		view.Only = owner.Only
 	}
 	return tools.Config{
-		Components: h.r.cfg.Tools, Owner: owner, Execution: h.run.id, Session: h.req.SessionID, Guard: h.guard, Pausable: h.Pausable, Warn: h.run.Warn,
+		View: view, Owner: owner, Execution: h.run.id, Session: h.req.SessionID, Guard: h.guard, Pausable: h.Pausable, Warn: h.run.Warn,
 		Wrap: func(c tool.Caller) tool.Caller { return codeCaller{h, c} },
 		Record: func(ctx context.Context, a journal.HostCall, call func() (any, error)) (any, error) {
 			return h.callOnce(ctx, a, false, call)

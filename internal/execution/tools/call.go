@@ -55,7 +55,7 @@ type Answer struct {
 	Value      json.RawMessage `json:"value,omitempty"`
 	Parts      []tool.Part     `json:"parts,omitempty"`
 	Structured json.RawMessage `json:"structured,omitempty"`
-	File       json.RawMessage `json:"file,omitempty"` // a large
+	File       json.RawMessage `json:"file,omitempty"` // a largeAnswer
 }
 
 // Encode implements hostcall.Encoder. A value is not decoded: its source has validated it.

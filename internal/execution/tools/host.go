@@ -84,8 +84,8 @@ func Infer(ctx context.Context, c *Components, h *home.Home) {
 
 // Config of a Host.
 type Config struct {
-	Components         *Components
-	Owner              toolcall.Owner                // of the calls; OnInjection is required
+	View
+	Owner              toolcall.Owner                // of the calls, who sees the View; OnInjection is required
 	Wrap               func(tool.Caller) tool.Caller // around the calls of tools
 	Execution, Session string
 	Guard              *guardrail.Guard // nil checks nothing
@@ -100,7 +100,6 @@ type Config struct {
 // Host serves the calls of the code of one execution. It is safe for concurrent use.
 type Host struct {
 	Config
-	View
 	caller  tool.Caller
 	asker   *toolcall.Requester
 	refused atomic.Bool
@@ -109,11 +108,8 @@ type Host struct {
 
 // New returns a Host.
 func New(cfg Config) *Host {
-	o := cfg.Owner
-	h := &Host{Config: cfg, View: View{cfg.Components, catalog.Viewer{Tenant: o.Home.ID(), Subset: o.Subset, Only: o.Only}}}
-	h.caller = cfg.Wrap(cfg.Components.Calls.For(o))
-	h.asker = cfg.Components.Calls.Requester(o, cfg.Execution, cfg.Session)
-	h.asker.Dry = o.Plan != nil
+	h := &Host{Config: cfg, caller: cfg.Wrap(cfg.Calls.For(cfg.Owner)), asker: cfg.Calls.Requester(cfg.Owner, cfg.Execution, cfg.Session)}
+	h.asker.Dry = cfg.Owner.Plan != nil
 	return h
 }
 

@@ -69,7 +69,7 @@ const startingInterval = 5 * time.Second
 
 // Await is View.Await with the clock of the code paused.
 func (h *Host) Await(ctx context.Context, servers []string) map[string]error {
-	Infer(ctx, h.View.Components, h.Owner.Home)
+	Infer(ctx, h.Components, h.Owner.Home)
 	now := h.Now()
 	var unlisted []string
 	for _, name := range servers {
