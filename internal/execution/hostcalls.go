@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
@@ -38,8 +39,8 @@ type host struct {
 	tools *tools.Host  // nil if code may call none
 	dry   *plan.DryRun // nil unless it is a dry run
 	queue.Pausable
-	calls   hostcall.Table
-	slots   chan struct{} // one element per call in flight
+	table   func() hostcall.Table // made when the code makes its first call
+	slots   chan struct{}         // one element per call in flight
 	busy    activity
 	steps   steps.Host
 	unknown unknownCalls
@@ -62,7 +63,7 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 		h.tools = tools.New(toolsConfig(h))
 	}
 	h.steps = steps.Host{Record: e.run.record, Resumable: e.resumable(), Exit: e.exit, Clock: limit}
-	h.calls = newTable(h)
+	h.table = sync.OnceValue(func() hostcall.Table { return newTable(h) })
 	return h
 }
 
@@ -147,7 +148,7 @@ func (h *host) Output(p []byte) error {
 
 // CallNow implements sandbox.QuickCaller.
 func (h *host) CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error) {
-	m := h.calls[method]
+	m := h.table()[method]
 	if !m.Has(hostcall.Quick) || len(args) > memory.Small || h.run.record.Replays() || method == steps.MethodDone && h.run.record.StepsDue() { // a replayed call may wait for others
 		return nil, false, nil
 	}
@@ -192,7 +193,7 @@ const argCopies = 3
 
 func callInSlot(ctx context.Context, h *host, share *memory.Share, method string, args []byte) ([]byte, error) {
 	ctx = memory.NewContext(ctx, share)
-	m, ok := h.calls[method]
+	m, ok := h.table()[method]
 	if !ok {
 		return nil, fault.New(fault.NotFound, "unknown host call %.60q", method)
 	}
