@@ -38,8 +38,8 @@ search-eval: # recall of the search by suite, cross-validated; needs ../shared/d
 soak: build # ten minutes at half of saturation; SOAK_MINUTES=60 for an hour
 	go run ./scripts/soak -binary ./sandpiper
 
-chaos: build # a hundred kill -9 under load
-	go run ./scripts/chaos -binary ./sandpiper
+chaos: build # a hundred kill -9 in each kind of work
+	go run ./scripts/chaos -binary ./sandpiper -rounds 100
 
 load: build # a thousand tenants against one, with 200 callers; fifteen minutes
 	go run ./scripts/tenants -binary ./sandpiper load

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -313,17 +314,24 @@ func (s Skills) Search(ctx context.Context, query string, tags ...string) ([]Ski
 }
 
 // List returns all skills, without their code.
-func (s Skills) List(ctx context.Context) (all []Skill, err error) {
+func (s Skills) List(ctx context.Context) ([]Skill, error) {
+	return listAll[Skill](ctx, s.client, "list_skills", "skills")
+}
+
+// listAll returns the entries of all pages of a tool; key has those of a page.
+func listAll[T any](ctx context.Context, c *Client, tool, key string) (all []T, err error) {
 	for {
-		var page struct {
-			Skills []Skill
-			Next   int `json:"next_offset"`
-		}
-		if err := s.client.do(ctx, "list_skills", map[string]any{"offset": len(all)}, &page); err != nil {
+		var answer map[string]json.RawMessage
+		if err := c.do(ctx, tool, map[string]any{"offset": len(all)}, &answer); err != nil {
 			return nil, err
 		}
-		if all = append(all, page.Skills...); page.Next != len(all) {
-			return all, nil // of the last page, or of a daemon that has no pages
+		var page []T
+		if err := json.Unmarshal(answer[key], &page); err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if string(answer["next_offset"]) != strconv.Itoa(len(all)) {
+			return all, nil // absent from the last page
 		}
 	}
 }

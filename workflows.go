@@ -26,9 +26,7 @@ type Workflow struct {
 
 // List returns the workflows, by name.
 func (w Workflows) List(ctx context.Context) ([]Workflow, error) {
-	var answer struct{ Workflows []Workflow }
-	err := w.client.do(ctx, "list_workflows", nil, &answer)
-	return answer.Workflows, err
+	return listAll[Workflow](ctx, w.client, "list_workflows", "workflows")
 }
 
 // Run runs a workflow; its outputs are the Value of the result. Errors are as of Client.Execute.

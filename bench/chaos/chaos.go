@@ -1,24 +1,26 @@
-// Package chaos kills daemons under load and checks that nothing is lost or left
-// behind.
+// Package chaos kills daemons at random moments and checks that nothing is lost, doubled or stuck.
 //
-// Several clients, each with its own daemon, alternately over stdio and HTTP, share
-// one data directory as the clients of one user do. All of them write files, save
-// skills, run code that writes files, and add steps to sessions. In each round one
-// daemon is killed at a random moment and replaced. Afterwards everything that it
-// acknowledged must be complete, everything else must be complete or absent, and after
-// the next start no process, mount, cgroup or lock of the killed daemon may
-// remain. The other daemons must not be affected.
+// A round has a data directory of its own with one daemon or two. A client does work of one kind, such as
+// code with writes to an upstream server, or a plan, and the daemon is killed between the begin and the
+// end of the work, most often shortly before or after an effect of a write. The client continues with
+// the other daemon, or with one that is started again, as its user would: it resumes the work, approves
+// calls, answers questions, and decides about calls whose outcome is unknown by what the upstream
+// server has recorded. Some rounds kill again meanwhile. The work must end within 30 seconds of the last
+// kill. Each write must have been made once, what was acknowledged must be present, each unknown call
+// must be reported once, and no process, mount, cgroup or lock of a daemon may remain.
 //
-// Only one Run may be active at a time. It returns an error only if it cannot run; the
-// problems that it finds are in the Result.
+// Run returns an error only if it cannot run; the problems that it finds are in the Result.
 package chaos
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -28,19 +30,29 @@ import (
 
 // Config of a run.
 type Config struct {
-	Binary  string       // the program; required
-	Rounds  int          // daemons killed; 0 means 100
-	Clients int          // concurrent clients; 0 means 3
-	Seed    uint64       // of the random moments; 0 is also a seed
-	Log     func(string) // called with progress messages; nil discards them
+	Binary   string                     // the program; required
+	Upstream func(file string) []string // command of a process that calls Upstream; required
+	Kinds    []string                   // of work; nil means all
+	Rounds   int                        // of each kind; 0 means 10
+	Daemons  int                        // 2, also the meaning of 0: every second round has two daemons; 1: no round
+	Parallel int                        // rounds at a time; 0 means 1
+	Seed     uint64                     // of the random moments; 0 is also a seed
+	Patience time.Duration              // until work is stuck; 0 means 30 seconds
+	Log      func(string)               // called with progress messages; nil discards them
 }
 
 func (c Config) withDefaults() Config {
-	if c.Rounds == 0 {
-		c.Rounds = 100
+	if c.Kinds == nil {
+		c.Kinds = Kinds()
 	}
-	if c.Clients == 0 {
-		c.Clients = 3
+	if c.Rounds == 0 {
+		c.Rounds = 10
+	}
+	if c.Daemons == 0 {
+		c.Daemons = 2
+	}
+	if c.Patience == 0 {
+		c.Patience = 30 * time.Second
 	}
 	if c.Log == nil {
 		c.Log = func(string) {}
@@ -48,35 +60,13 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Result is the result of a run.
-type Result struct {
-	Rounds       int
-	Acknowledged map[string]int // by kind: "file", "skill", ...
-	Checked      int            // values checked after a kill
-	InFlight     int            // of those, values whose write the kill interrupted
-	Scratch      int            // temporary files of killed code
-	Lost         []string       // acknowledged, but missing or incomplete
-	Torn         []string       // not acknowledged, and incomplete
-	Left         []string       // resources of a killed daemon after the next start
-	Disturbed    []string       // failed calls of other daemons
-}
-
-// Failed reports whether the run found a problem.
-func (r *Result) Failed() bool {
-	return len(r.Lost)+len(r.Torn)+len(r.Left)+len(r.Disturbed) > 0
-}
-
-// maxLifetime is the maximum time between the start of a daemon and its kill.
-const maxLifetime = 700 * time.Millisecond
+// Kinds returns the kinds of work.
+func Kinds() []string { return slices.Sorted(maps.Keys(kinds())) }
 
 // chaos is one run.
 type chaos struct {
-	cfg     Config
-	rig     *rig.Rig
-	random  *rand.Rand
-	names   map[string]bool // of all daemons so far
-	clients []*client
-	ledger  *ledger
+	cfg Config
+	dir string
 
 	mu  sync.Mutex
 	res Result
@@ -90,132 +80,107 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	c := newChaos(cfg, dir)
-	if err := c.rig.Ready(ctx); err != nil {
+	c := &chaos{cfg: cfg, dir: dir}
+	if err := c.rig("ready").Ready(ctx); err != nil {
 		return nil, err
 	}
 	mounts, before := rig.Mounts(os.Getpid()), rig.Orphans()
-	if err := c.rounds(ctx); err != nil {
-		return nil, err
+	for _, name := range cfg.Kinds {
+		if err := c.runKind(ctx, name); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	c.addLeft("mounts of the host", rig.Mounts(os.Getpid())-mounts)
+	c.res.addLeft("mounts of the host", rig.Mounts(os.Getpid())-mounts)
 	after := slices.DeleteFunc(rig.Orphans(), func(p rig.Process) bool { return slices.Contains(before, p) })
 	// Some may belong to other daemons that are exiting.
-	c.addLeft("sandboxes without a daemon", len(rig.NewWatch(after).WaitExited(ctx, 30*time.Second)))
+	c.res.addLeft("sandboxes without a daemon", len(rig.NewWatch(after).WaitExited(ctx, 30*time.Second)))
 	return &c.res, nil
 }
 
-func newChaos(cfg Config, dir string) *chaos {
-	return &chaos{
-		cfg: cfg, rig: rig.New(rig.Config{Binary: cfg.Binary, Dir: dir}), random: rand.New(rand.NewPCG(cfg.Seed, 0)),
-		names: map[string]bool{}, ledger: newLedger(), res: Result{Acknowledged: map[string]int{}},
+// rig returns a program with directories of its own, but for Python.
+func (c *chaos) rig(name string) *rig.Rig {
+	dir := filepath.Join(c.dir, name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		panic(err) // the parent was just made
 	}
+	return rig.New(rig.Config{Binary: c.cfg.Binary, Dir: dir, Cache: filepath.Join(c.dir, "cache")})
 }
 
-// rounds kills daemons, then stops the others and checks all values again.
-func (c *chaos) rounds(ctx context.Context) (err error) {
-	for i := range c.cfg.Clients {
-		cl, err := c.newClient(ctx, i)
-		if err == nil {
-			c.clients = append(c.clients, cl)
-			err = cl.work(ctx)
-		}
-		if err != nil {
-			return errors.Join(err, c.end())
-		}
+// runKind does the work once without a kill, for its duration, and then the rounds.
+func (c *chaos) runKind(ctx context.Context, name string) error {
+	k, ok := kinds()[name]
+	if !ok {
+		return fmt.Errorf("there is no such kind; there are %v", Kinds())
 	}
-	for c.res.Rounds < c.cfg.Rounds && err == nil {
-		err = c.round(ctx)
-		if c.res.Rounds%10 == 0 {
-			c.mu.Lock()
-			text := fmt.Sprintf("%d daemons killed; acknowledged: %s; %d lost", c.res.Rounds, c.res.acknowledged(), len(c.res.Lost))
-			c.mu.Unlock()
-			c.cfg.Log(text)
-		}
-	}
-	if err = errors.Join(err, c.end()); err != nil {
+	calm := c.newRound(k, name, -1, 0)
+	began := time.Now()
+	if err := calm.run(ctx, 0); err != nil || len(calm.problems) > 0 {
+		c.add(calm)
 		return err
 	}
-	c.addLeft("daemons that did not clean up", len(c.rig.DaemonNames()))
-	return c.verifyAll(ctx)
+	took := time.Since(began) - calm.start
+	c.cfg.Log(fmt.Sprintf("%s: takes %v", name, took.Round(time.Millisecond)))
+	numbers := make(chan int)
+	var workers sync.WaitGroup
+	errs := make([]error, max(1, c.cfg.Parallel))
+	for i := range errs {
+		workers.Go(func() {
+			for n := range numbers {
+				r := c.newRound(k, name, n, took)
+				err := r.run(ctx, 1+min(1, max(0, r.random.IntN(4)-2)))
+				errs[i] = errors.Join(errs[i], err)
+				c.add(r)
+			}
+		})
+	}
+	for n := 0; n < c.cfg.Rounds && ctx.Err() == nil; n++ {
+		numbers <- n
+	}
+	close(numbers)
+	workers.Wait()
+	return errors.Join(append(errs, context.Cause(ctx))...)
 }
 
-// round kills one daemon, checks its values and replaces it.
-func (c *chaos) round(ctx context.Context) error {
-	i := c.random.IntN(len(c.clients))
-	victim := c.clients[i]
-	select {
-	case <-time.After(time.Duration(c.random.Int64N(int64(maxLifetime)))):
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// newRound returns the n-th round of a kind. Its seed is the sum of n and that of the run, so that one
+// round can be repeated.
+func (c *chaos) newRound(k kind, name string, n int, took time.Duration) *round {
+	h := fnv.New64()
+	fmt.Fprint(h, name)
+	seed := c.cfg.Seed + uint64(n)
+	r := &round{
+		kind: k, name: name, seed: seed, took: took, random: rand.New(rand.NewPCG(seed, h.Sum64())),
+		rig: c.rig(fmt.Sprint(name, n)), cfg: c.cfg, daemonCount: 1 + int(seed)%c.cfg.Daemons,
+		phases: map[string]int{}, names: map[string]bool{},
+		user: newUser(seed),
 	}
-	c.recordNames()
-	watch := rig.NewWatch(rig.Tree(victim.PID()))
-	victim.kill()
+	for i := range k.writes {
+		r.ids = append(r.ids, fmt.Sprintf("w%d-%d", seed, i))
+	}
+	return r
+}
+
+// add adds a round to the result.
+func (c *chaos) add(r *round) {
 	c.mu.Lock()
-	c.res.Rounds++
-	c.mu.Unlock()
-	c.addLeft("processes", len(watch.WaitExited(ctx, 30*time.Second)))
-	next, err := c.newClient(ctx, i)
-	if err != nil {
-		return err
+	defer c.mu.Unlock()
+	row := c.res.row(r.name)
+	row.Rounds++
+	row.Kills += r.kills
+	row.Unknown += r.unknown
+	row.Fresh += r.fresh
+	if r.name != "plan" { // which is approved again as a whole
+		row.Reapproved += r.approvedAgain
 	}
-	c.clients[i] = next
-	if err := c.verify(ctx, next.Client, victim.keys(), victim.folder()); err != nil {
-		return err
+	for p, n := range r.phases {
+		row.Phases[p] += n
 	}
-	c.checkLeft()
-	return next.work(ctx)
-}
-
-// recordNames records the names of the current daemons.
-func (c *chaos) recordNames() {
-	for _, n := range c.rig.DaemonNames() {
-		c.names[n] = true
+	for _, err := range r.problems {
+		var p problem
+		if !errors.As(err, &p) {
+			p = problem{"failed", err.Error()}
+		}
+		p.text = fmt.Sprintf("%s: %s (repeat: -kinds %s -rounds 1 -seed %d)", p.what, p.text, r.name, r.seed)
+		c.cfg.Log(r.name + ": " + p.text)
+		row.Problems[p.what] = append(row.Problems[p.what], p.text)
 	}
-}
-
-// checkLeft searches for resources of killed daemons, after another daemon has started
-// and executed code. Only running daemons may have a lock.
-func (c *chaos) checkLeft() {
-	alive := c.rig.DaemonNames()
-	c.addLeft("locks of dead daemons", len(alive)-len(c.clients))
-	dead := map[string]bool{}
-	for n := range c.names {
-		dead[n] = true
-	}
-	for _, n := range alive {
-		delete(dead, n)
-	}
-	var names []string
-	for n := range dead {
-		names = append(names, n)
-	}
-	c.addLeft("cgroups", len(rig.Groups(names)))
-}
-
-func (c *chaos) addLeft(what string, n int) {
-	if n > 0 {
-		c.res.Left = append(c.res.Left, fmt.Sprintf("round %d: %d %s", c.res.Rounds, n, what))
-	}
-}
-
-// end stops the daemons as their clients do.
-func (c *chaos) end() error {
-	var errs []error
-	for _, cl := range c.clients {
-		errs = append(errs, cl.stop())
-	}
-	c.clients = nil
-	return errors.Join(errs...)
-}
-
-// verifyAll checks all acknowledged values with a new daemon.
-func (c *chaos) verifyAll(ctx context.Context) error {
-	d, err := c.rig.Serve(ctx)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return c.verify(ctx, d.Client, c.ledger.keys())
 }

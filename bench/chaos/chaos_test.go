@@ -1,137 +1,112 @@
 package chaos
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
-// build builds the program.
-func build(t *testing.T) string {
+// TestMain makes the test program an upstream server, with faults.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == "upstream" {
+		_ = Upstream(context.Background(), os.Args[3], os.Args[2])
+		return
+	}
+	m.Run()
+}
+
+// newRun returns a run with an upstream server that has faults. It skips the test if this machine
+// cannot execute code.
+func newRun(t *testing.T, faults string) *chaos {
 	t.Helper()
+	longtest.SkipSlow(t)
 	binary, err := rig.Build(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return binary
+	cfg := Config{Binary: binary, Upstream: func(file string) []string { return []string{os.Args[0], "upstream", faults, file} }}
+	c := &chaos{cfg: cfg.withDefaults(), dir: t.TempDir()}
+	if err := c.rig("ready").Ready(t.Context()); fault.KindOf(err) == fault.Unavailable && os.Getenv("REQUIRE_SANDBOX") == "" {
+		t.Skip(err)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
-// require skips the test if this machine cannot execute code, and fails it for other errors.
-func require(t *testing.T, err error) {
+// check checks that err, or one of its parts, is a problem of a kind.
+func check(t *testing.T, err error, what string) {
 	t.Helper()
-	if fault.KindOf(err) == fault.Unavailable && os.Getenv("REQUIRE_SANDBOX") == "" {
-		t.Skip(err)
+	var p problem
+	if !errors.As(err, &p) || p.what != what {
+		t.Errorf("%v, want a problem: %s", err, what)
 	}
+}
+
+func TestFaultsOfTheUpstreamServerAreFound(t *testing.T) {
+	for faults, want := range map[string]string{"twice": "doubled", "forget": "lost", "hang": "stuck"} {
+		t.Run(faults, func(t *testing.T) {
+			c := newRun(t, faults)
+			c.cfg.Patience = 10 * time.Second
+			if faults == "hang" {
+				c.cfg.Patience = 2 * time.Second
+			}
+			r := c.newRound(kinds()["background"], "background", 0, time.Second)
+			if err := r.run(t.Context(), 1); err != nil {
+				t.Fatal(err)
+			}
+			check(t, errors.Join(r.problems...), want)
+		})
+	}
+}
+
+func TestLostValuesAreFound(t *testing.T) {
+	c := newRun(t, "none")
+	r := c.newRound(kinds()["store"], "store", 0, time.Second)
+	d, err := r.rig.ServeHTTP(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func TestRun(t *testing.T) {
-	longtest.Skip(t)
-	r, err := Run(t.Context(), Config{Binary: build(t), Rounds: 4, Seed: 1})
-	require(t, err)
-	var b strings.Builder
-	r.Print(&b)
-	if r.Failed() || r.Rounds != 4 {
-		t.Errorf("the run found problems:\n%s", &b)
-	}
-	for _, k := range []kind{file, code, skill} {
-		if r.Acknowledged[string(k)] == 0 {
-			t.Errorf("no %s write was acknowledged", k)
-		}
-	}
-	if !strings.Contains(b.String(), "\nlost                       0\n") {
-		t.Errorf("printed:\n%s", &b)
-	}
-}
-
-// TestVerifyFindsDamage damages values and checks that each is reported.
-func TestVerifyFindsDamage(t *testing.T) {
-	longtest.Skip(t)
-	c := newChaos(Config{Binary: build(t)}.withDefaults(), t.TempDir())
-	require(t, c.rig.Ready(t.Context()))
-	cl, err := c.newClient(t.Context(), 0)
-	require(t, err)
-	store := func(k key, acknowledged bool) {
-		if err := cl.store(t.Context(), cl.Client, k, c.ledger.begin(k)); err != nil {
-			t.Fatal(err)
-		}
-		if acknowledged {
-			c.ledger.acknowledge(k)
-		}
-	}
-	at := func(kind kind, name string) key { return key{kind, cl.folder() + "/" + name} }
-	store(at(file, "kept"), true)
-	store(at(file, "late"), false) // begun and present
-	store(at(file, "gone"), true)
-	store(at(code, "cut"), true)
-	store(at(file, "torn"), false)
-	store(at(file, "old"), true)
-	store(key{skill, "kept"}, true)
-	store(key{skill, "gone"}, true)
-	never := at(file, "never") // begun and absent
-	c.ledger.begin(never)
-
-	dir := filepath.Join(c.rig.Data(), "workspaces", "local", filepath.FromSlash(cl.folder()))
-	damage := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	damage(os.Remove(filepath.Join(dir, "gone")))
-	damage(os.Truncate(filepath.Join(dir, "cut"), 3))
-	damage(os.Truncate(filepath.Join(dir, "torn"), 3))
-	damage(os.WriteFile(filepath.Join(dir, ".writing"), nil, 0o644))
-	c.ledger.begin(at(file, "old"))
-	c.ledger.acknowledge(at(file, "old")) // the value still has the first version
-	_, err = c.rig.Run(t.Context(), "skills", "delete", "gone")
-	damage(err)
-
-	if err := c.verify(t.Context(), cl.Client, c.ledger.keys(), cl.folder()); err != nil {
+	defer d.Close()
+	if err := driveStore(t.Context(), r, d); err != nil {
 		t.Fatal(err)
 	}
-	if err := cl.stop(); err != nil {
-		t.Error(err)
+	if err := checkStored(t.Context(), r, d.Client); err != nil {
+		t.Fatal(err)
 	}
-	found := func(list []string) (words []string) { // the two after "round N:"
-		for _, line := range list {
-			words = append(words, strings.Join(strings.Fields(strings.ReplaceAll(line, cl.folder()+"/", ""))[2:4], " "))
+	dir := filepath.Join(r.rig.Data(), "workspaces", "local", "chaos")
+	run := func(args ...string) error { _, err := r.rig.Run(t.Context(), args...); return err }
+	for name, damage := range map[string]func() error{
+		"file":    func() error { return os.Remove(filepath.Join(dir, "file")) },
+		"code":    func() error { return os.Truncate(filepath.Join(dir, "code"), 3) },
+		"skill":   func() error { return run("skills", "delete", "stored") },
+		"session": func() error { r.stored["session"].acknowledged++; r.stored["session"].begun++; return nil }, // a step that is not there
+	} {
+		if err := damage(); err != nil {
+			t.Fatal(name, err)
 		}
-		slices.Sort(words)
-		return words
-	}
-	if diff := cmp.Diff([]string{"code cut:", "file gone:", "file old:", "skill gone:"}, found(c.res.Lost)); diff != "" {
-		t.Errorf("lost (-want +got):\n%s\n%q", diff, c.res.Lost)
-	}
-	if diff := cmp.Diff([]string{".writing exists", "file torn:"}, found(c.res.Torn)); diff != "" {
-		t.Errorf("half-written (-want +got):\n%s\n%q", diff, c.res.Torn)
-	}
-	if got := c.ledger.find(at(file, "late")); got != (entry{1, 1}) {
-		t.Errorf("a begun version that is present: %+v", got)
-	}
-	if got := c.ledger.find(never); got != (entry{}) {
-		t.Errorf("a begun version that is absent: %+v", got)
+		check(t, checkStored(t.Context(), r, d.Client), "lost")
+		if *r.stored[name] = (stored{versionsStored, versionsStored}); name != "session" { // repair it
+			if err := store(t.Context(), d.Client, name, versionsStored); err != nil {
+				t.Fatal(name, err)
+			}
+		}
 	}
 }
 
-func TestContentIsDeterministicAndUnique(t *testing.T) {
-	seen := map[string]bool{}
-	for _, k := range []key{{file, "a"}, {file, "b"}, {skill, "a"}} {
-		for version := 1; version < 20; version++ {
-			text := content(k, version)
-			if text != content(k, version) || len(text) > 100_000 || seen[text] {
-				t.Fatalf("version %d of %v: %.50q", version, k, text)
-			}
-			seen[text] = true
-		}
+func TestRepeatedQuestionIsFound(t *testing.T) {
+	r := &round{rig: rig.New(rig.Config{Dir: t.TempDir()}), user: newUser(0)}
+	if err := enter(r.file(), begin+" a"); err != nil {
+		t.Fatal(err)
 	}
+	r.lives, r.decided["a"] = 2, &decision{word: "done", life: 1, begins: 1, acknowledged: true}
+	_, err := decide(t.Context(), r, question{Question: `{"id": "a"}`, Call: 1})
+	check(t, err, "reported")
 }

@@ -42,6 +42,15 @@ func connect(ctx context.Context, t transport) (*Client, error) {
 // Close ends the connection.
 func (c *Client) Close() error { return c.close() }
 
+// Request sends a request and decodes its result into v.
+func (c *Client) Request(ctx context.Context, method string, params Args, v any) error {
+	raw, err := c.request(ctx, method, params)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, v)
+}
+
 // ToolResult is the result of a tool call.
 type ToolResult struct {
 	Text       string

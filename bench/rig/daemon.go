@@ -96,6 +96,17 @@ func (d *Daemon) ConnectAs(ctx context.Context, token string) (*Client, error) {
 	return connect(ctx, newHTTP(d.url, token))
 }
 
+// ConnectModern returns a client over HTTP of the protocol 2026-07-28 with these capabilities.
+func (d *Daemon) ConnectModern(capabilities Args) *Client {
+	h := newHTTP(d.url, d.rig.cfg.Token)
+	h.about = Args{
+		"io.modelcontextprotocol/protocolVersion":    modernVersion,
+		"io.modelcontextprotocol/clientCapabilities": capabilities,
+		"io.modelcontextprotocol/clientInfo":         Args{"name": "sandpiper-rig", "version": "1"},
+	}
+	return &Client{h}
+}
+
 // PID returns the process ID of the daemon.
 func (d *Daemon) PID() int { return d.cmd.Process.Pid }
 

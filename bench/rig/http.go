@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 type httpTransport struct {
 	url     string
 	token   string // of HTTP; "" means none
+	about   Args   // sent with each request of a client of modernVersion; nil otherwise
 	client  *http.Client
 	session atomic.Pointer[string]
 	next    atomic.Int64
@@ -33,6 +35,9 @@ func newHTTP(url, token string) *httpTransport {
 
 func (h *httpTransport) request(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	id := h.next.Add(1)
+	if h.about != nil {
+		params = withMeta(params, h.about)
+	}
 	resp, err := h.post(ctx, message{ID: id, Method: method, Params: params})
 	if err != nil {
 		return nil, err
@@ -96,11 +101,38 @@ func (h *httpTransport) post(ctx context.Context, m message) (*http.Response, er
 		req.Header.Set("Mcp-Session-Id", *s)
 		req.Header.Set("Mcp-Protocol-Version", version)
 	}
+	if h.about != nil {
+		req.Header.Set("Mcp-Protocol-Version", modernVersion)
+		req.Header.Set("Mcp-Method", m.Method)
+		req.Header.Set("Mcp-Name", target(m.Params))
+	}
 	resp, err := h.client.Do(req)
 	if err != nil && ctx.Err() == nil {
 		return nil, errors.Join(ErrGone, err)
 	}
 	return resp, err
+}
+
+// modernVersion is a protocol version without a handshake: each request describes its client.
+const modernVersion = "2026-07-28"
+
+func withMeta(params any, about Args) Args {
+	all := Args{"_meta": about}
+	if given, ok := params.(Args); ok {
+		maps.Copy(all, given)
+	}
+	return all
+}
+
+// target returns the tool or task that a request is about, which is also in a header.
+func target(params any) string {
+	given, _ := params.(Args)
+	for _, key := range []string{"name", "taskId"} {
+		if s, ok := given[key].(string); ok {
+			return s
+		}
+	}
+	return ""
 }
 
 func (h *httpTransport) authorize(req *http.Request) {

@@ -447,6 +447,28 @@ func TestTaskIsAnsweredInAnotherDaemon(t *testing.T) {
 	}
 }
 
+// Of executions that wait for a time, either daemon runs the rest. The one that ran the beginning shows
+// the questions of all of them, and takes the answers.
+func TestTaskThatAnotherDaemonContinuedIsAnswered(t *testing.T) {
+	longtest.SkipSlow(t)
+	t.Parallel()
+	p := newApprovalClient(t, "2026-07-28", declaresTaskSupport, "")
+	restartDaemon(t, p, declaresTaskSupport) // the first one still runs
+	var ids []string
+	for range 6 {
+		ids = append(ids, p.callAsTask("sleep_for(1.1)\nresult = ask('Which colour?') + 'ish'").Result.ID)
+	}
+	for _, id := range ids {
+		p.awaitTask(id, "input_required")
+		if u := p.task("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{"q1":{"action":"accept","content":{"answer":"blue"}}}`, id)); u.Error.Code != 0 {
+			t.Fatalf("%+v", u)
+		}
+		if r := p.awaitTask(id, "completed").Result.Result; r == nil || !strings.Contains(r.Content[0].Text, `"result":"blueish"`) {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // The command decides about a call of an execution that a daemon runs. It is nothing to approve.
 func TestCommandDecidesForARunningDaemon(t *testing.T) {
 	longtest.SkipSlow(t)

@@ -51,7 +51,7 @@ execution.`,
 }
 
 func (a *app) runExecutionsRun(ctx context.Context, o execOptions, description string, restart journal.OnRestart, background bool) error {
-	b := execution.BackgroundRequest{Task: description}
+	b := execution.StoredRequest{Task: description}
 	if description == "" || o.inline || o.script != "" {
 		req, err := a.newRequest(o)
 		if err != nil {

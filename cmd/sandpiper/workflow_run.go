@@ -185,7 +185,11 @@ func (a *app) runWorkflowDelete(ctx context.Context, name string) error {
 
 func (a *app) runWorkflowList(ctx context.Context) error {
 	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
-		all, err := d.Flows.List(ctx, home)
+		names, err := d.Flows.Names(ctx, home)
+		if err != nil {
+			return err
+		}
+		all, err := d.Flows.Describe(ctx, home, names)
 		if err != nil {
 			return err
 		}

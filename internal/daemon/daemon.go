@@ -106,7 +106,6 @@ type Daemon struct {
 
 	memory     *memory.Budget // for requests of tenants and their answers
 	background *background.Scheduler
-	schedules  *schedules
 	access     *accessLog // nil without one
 	closing    closers
 }
@@ -236,8 +235,6 @@ func (d *Daemon) openServer() error {
 	d.closing.add(func() error { d.background.Wait(); return nil })
 	d.closing.add(d.closeRunner)
 	d.closing.add(func() error { d.background.Stop(); return nil })
-	d.schedules = newSchedules(d)
-	d.closing.add(d.schedules.close)
 	var err error
 	if d.Flows, err = workflow.New(workflow.Config{Runner: d.Runner, Dir: d.cfg.Config.Workflows, IsTool: func(name string) bool { return d.server.HasTool(name) }}); err != nil {
 		return err
@@ -327,7 +324,6 @@ func (d *Daemon) prepareOnce() {
 	d.metrics.startScrape()
 	d.Servers.spawn(d.watchReload)
 	d.background.Start()
-	d.schedules.start()
 	if !d.isPassthrough() {
 		d.backend.startAll()
 		d.Servers.start()

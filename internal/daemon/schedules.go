@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
@@ -17,58 +16,31 @@ import (
 )
 
 // schedules adds the runs of schedules to the background executions when they are due. All state
-// is in the tenants' databases; next only saves opening them for nothing.
+// is in the tenants' databases; configured only saves opening them for nothing.
 type schedules struct {
 	d    *Daemon
-	stop context.CancelFunc
-	all  sync.WaitGroup
-	wake chan struct{}
+	last time.Time // of the last pass
 
 	configured map[tenant.ID]time.Time // when the schedules of the configuration are looked at next
 	from       *config.Config          // that configured is of
 }
 
-// scheduleInterval is the time between two looks for due times, and lookAgain the longest time
-// between two looks at the schedules of one tenant: its clock may have been changed.
+// retrySchedules is the time until the schedules of a tenant are looked at again after an error, and
+// lookAgain the longest time between two looks: the clock may have been changed.
 const (
-	scheduleInterval = 500 * time.Millisecond
-	lookAgain        = time.Minute
+	retrySchedules = 500 * time.Millisecond
+	lookAgain      = time.Minute
 )
 
-func newSchedules(d *Daemon) *schedules {
-	return &schedules{d: d, stop: func() {}, wake: make(chan struct{}, 1)}
-}
-
-// start begins to look for due times, until close.
-func (s *schedules) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.stop = cancel
-	s.all.Go(func() {
-		for last := time.Now(); ctx.Err() == nil; {
-			now := time.Now()
-			_ = clock.PutBack() // remembers a step
-			if by := clock.Jump(last, now); by > 0 {
-				s.d.log.Warn("the clock was put back; schedules with intervals and sleep_for continue after the time that has elapsed", "by", by.Round(time.Second).String())
-			}
-			last = now
-			s.pass(ctx, time.Now().Round(0)) // without the monotonic clock, which stops while the machine is suspended
-			select {
-			case <-ctx.Done():
-			case <-s.wake:
-			case <-time.After(scheduleInterval):
-			}
-		}
-	})
-}
-
-func (s *schedules) close() error {
-	s.stop()
-	s.all.Wait()
-	return nil
-}
-
-// pass handles what is due.
-func (s *schedules) pass(ctx context.Context, now time.Time) {
+// pass adds the runs that are due.
+func (s *schedules) pass(ctx context.Context) {
+	now := time.Now()
+	_ = clock.PutBack() // remembers a step
+	if by := clock.Jump(s.last, now); by > 0 && !s.last.IsZero() {
+		s.d.log.Warn("the clock was put back; schedules with intervals and sleep_for continue after the time that has elapsed", "by", by.Round(time.Second).String())
+	}
+	s.last = now
+	now = now.Round(0) // without the monotonic clock, which stops while the machine is suspended
 	c := s.d.now()
 	if s.from != c {
 		s.reload(ctx, c, now)
@@ -127,12 +99,9 @@ func (s *schedules) handle(ctx context.Context, id tenant.ID, now time.Time, con
 	})
 	if err != nil {
 		s.d.log.Error("handle the schedules of a tenant", "tenant", id.String(), "error", err)
-		return now.Add(scheduleInterval)
+		return now.Add(retrySchedules)
 	}
-	switch {
-	case len(p.Started) > 0:
-		s.d.background.Wake()
-	case scheduled:
+	if len(p.Started) == 0 && scheduled {
 		if err := h.Schedules.Touch(ctx, now, configured); err != nil {
 			s.d.log.Error("store when schedules are due", "tenant", id.String(), "error", err)
 		}

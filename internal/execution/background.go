@@ -18,14 +18,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// BackgroundRequest is what a background execution runs.
-type BackgroundRequest struct {
-	Request Request `json:"request"`
-	Task    string  `json:"task,omitempty"` // in words; the code is written when it runs
-	// Schedule is the name of the schedule that it is a run of; "" for none.
-	Schedule string `json:"schedule,omitempty"`
-}
-
 // Live is the state of a background execution that is running, as far as it is known to other
 // processes.
 type Live struct {
@@ -36,8 +28,9 @@ type Live struct {
 
 // background is the state of a run that no caller waits for. The lock of the run guards it.
 type background struct {
-	attempt bool // a failure does not end it: another program may follow
-	failed  bool // the outcome could not be stored: the record stays
+	attempt  bool   // a failure does not end it: another program may follow
+	task     string // in words, that its code is written for
+	schedule string // that it is a run of
 
 	mu   sync.Mutex
 	tail []string // the end of the output
@@ -83,7 +76,7 @@ func (r *Runner) limitsOf(id tenant.ID, req Request) Limits {
 
 // Dispatch adds a background execution and returns its id. It is on disk, and some daemon on this
 // data directory will run it.
-func (r *Runner) Dispatch(ctx context.Context, h *home.Home, b BackgroundRequest, o journal.OnRestart) (string, error) {
+func (r *Runner) Dispatch(ctx context.Context, h *home.Home, b StoredRequest, o journal.OnRestart) (string, error) {
 	b.Request.Background = true
 	checked := b.Request
 	if b.Task != "" {
@@ -108,7 +101,7 @@ func (r *Runner) Dispatch(ctx context.Context, h *home.Home, b BackgroundRequest
 		return "", err
 	}
 	id := newID()
-	return id, h.Background.Add(ctx, journal.BackgroundEntry{Execution: id, State: journal.Queued, OnRestart: o, Request: text})
+	return id, h.Runs.Add(ctx, journal.Run{Execution: id, State: journal.Queued, OnRestart: o, Request: text})
 }
 
 // errByPerson is the cause of the cancellation of a background execution.
@@ -117,10 +110,10 @@ var errByPerson = errors.New("the execution was cancelled")
 // CancelBackground cancels a background execution. If this process runs it, its tool calls are
 // cancelled at once; another process does so soon.
 func (r *Runner) CancelBackground(ctx context.Context, h *home.Home, id string) error {
-	if err := h.Background.Cancel(ctx, id); err != nil {
+	if err := h.Runs.Cancel(ctx, id); err != nil {
 		return err
 	}
-	if e, err := h.Background.Find(ctx, id); err == nil && e.State == journal.Ended && e.Outcome == journal.Cancelled { // no process will end the run
+	if e, err := h.Runs.Find(ctx, id); err == nil && e.State == journal.Ended && e.Outcome == journal.Cancelled { // no process will end the run
 		if err := h.Workflows.End(ctx, id, string(e.Outcome), workflow.Result{Error: "the run was cancelled", ErrorType: string(e.Outcome)}); err != nil {
 			return err
 		}
@@ -152,7 +145,7 @@ func (r *Runner) Signal(ctx context.Context, h *home.Home, id, event string, val
 			return err
 		}
 	}
-	return h.Background.Signal(ctx, id, event, value)
+	return h.Runs.Signal(ctx, id, event, value)
 }
 
 func (x *run) hasEnded() bool {
@@ -167,7 +160,7 @@ func (x *run) hasEnded() bool {
 // checkNotBackground rejects an attempt to resume a background execution that has not ended: the
 // daemon does that.
 func checkNotBackground(ctx context.Context, h *home.Home, id string) error {
-	e, err := h.Background.Find(ctx, id)
+	e, err := h.Runs.Find(ctx, id)
 	if fault.KindOf(err) == fault.NotFound || err == nil && e.State == journal.Ended {
 		return nil
 	}
@@ -189,15 +182,15 @@ func checkNotBackground(ctx context.Context, h *home.Home, id string) error {
 
 // RunBackground runs an execution that was claimed, until it ends or waits without a worker. What
 // it returns is for the log.
-func (r *Runner) RunBackground(ctx context.Context, h *home.Home, e *journal.BackgroundEntry, w Writers) error {
-	var b BackgroundRequest
+func (r *Runner) RunBackground(ctx context.Context, h *home.Home, e *journal.Run, w Writers) error {
+	var b StoredRequest
 	if err := json.Unmarshal(e.Request, &b); err != nil {
 		return errors.Join(err, r.endBackground(ctx, h, e.Execution, journal.Unsuccessful, "the request of the execution cannot be read"))
 	}
-	if e.State == journal.Active { // its process has ended
+	if e.State == journal.Running { // its process has ended
 		switch {
 		case e.Result != nil:
-			return h.Background.End(ctx, e.Execution, journal.Unsuccessful, nil)
+			return h.Journal.End(ctx, e.Execution, journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Forget: true})
 		case e.OnRestart == journal.ReportOnRestart:
 			return r.endBackground(ctx, h, e.Execution, journal.Interrupted, "Sandpiper stopped while it was running")
 		}
@@ -216,13 +209,13 @@ func (r *Runner) RunBackground(ctx context.Context, h *home.Home, e *journal.Bac
 			return r.notCompiled(ctx, h, e.Execution, err)
 		}
 	}
-	_, err := r.launchBackground(ctx, h, e, b.Request, &background{})
+	_, err := r.launchBackground(ctx, h, e, b.Request, &background{schedule: b.Schedule})
 	return err
 }
 
 // launchBackground runs code as a background execution, from its record if it has one, and waits
 // for it.
-func (r *Runner) launchBackground(ctx context.Context, h *home.Home, e *journal.BackgroundEntry, req Request, b *background) (*Execution, error) {
+func (r *Runner) launchBackground(ctx context.Context, h *home.Home, e *journal.Run, req Request, b *background) (*Execution, error) {
 	x, err := r.replay(ctx, h, e.Execution, b)
 	if fault.KindOf(err) == fault.NotFound && e.State != journal.Waiting { // nothing of it can have had an effect
 		x, err = r.startAs(ctx, h, e.Execution, req, b)
@@ -246,12 +239,12 @@ func (r *Runner) startAs(ctx context.Context, h *home.Home, id string, req Reque
 		return nil, err
 	}
 	if err := beginWorkflow(ctx, h, x, req); err != nil {
-		_ = x.record.End(ctx, "") // nothing of it is on disk
+		x.record.Close() // nothing of it is on disk
 		return nil, err
 	}
 	started, err := r.begin(ctx, h, x, req)
 	if err != nil {
-		_ = x.record.End(ctx, "") // nothing of it is on disk
+		x.record.Close() // nothing of it is on disk
 	}
 	return started, err
 }
@@ -263,7 +256,7 @@ const retryAfter = 10 * time.Second
 func (r *Runner) backgroundNotRun(ctx context.Context, h *home.Home, id string, err error) error {
 	switch fault.KindOf(err) {
 	case fault.Unavailable:
-		return errors.Join(err, h.Background.Release(context.WithoutCancel(ctx), id, journal.Queued, journal.Wait{Until: time.Now().Add(retryAfter)}))
+		return errors.Join(err, h.Journal.End(context.WithoutCancel(ctx), id, journal.End{State: journal.Queued, Wait: journal.Wait{Until: time.Now().Add(retryAfter)}}))
 	case fault.NotFound:
 		return r.endBackground(ctx, h, id, journal.Interrupted, "its record was deleted")
 	}
@@ -271,11 +264,11 @@ func (r *Runner) backgroundNotRun(ctx context.Context, h *home.Home, id string, 
 }
 
 // endBackground ends an execution that did not run with an explanation.
-func (r *Runner) endBackground(ctx context.Context, h *home.Home, id string, o journal.BackgroundOutcome, why string) error {
+func (r *Runner) endBackground(ctx context.Context, h *home.Home, id string, o journal.RunOutcome, why string) error {
 	res := reply.Result{Status: sandbox.Cancelled, Failure: reply.Failure{ErrorType: string(o), Error: "Execution did not complete: " + why}, Details: reply.Details{Output: []string{}, ExecutionID: id}}
 	text, err := json.Marshal(res)
 	run := h.Workflows.End(context.WithoutCancel(ctx), id, string(o), workflow.Result{Error: why, ErrorType: string(o)})
-	return errors.Join(err, run, h.Background.End(context.WithoutCancel(ctx), id, o, text))
+	return errors.Join(err, run, h.Journal.End(context.WithoutCancel(ctx), id, journal.End{State: journal.Ended, Outcome: o, Result: text}))
 }
 
 // liveInterval is the time between two updates of what other processes know of an execution.
@@ -305,7 +298,7 @@ func (r *Runner) follow(ctx context.Context, h *home.Home, x *Execution) {
 			asked = number
 			text, _ = json.Marshal(l)
 		}
-		cancelled, err := h.Background.SetLive(context.WithoutCancel(ctx), x.ID(), text)
+		cancelled, err := h.Runs.SetLive(context.WithoutCancel(ctx), x.ID(), text)
 		if err != nil {
 			r.cfg.Log.Warn("store the progress of a background execution", "execution", x.ID(), "error", err)
 		}
@@ -315,86 +308,5 @@ func (r *Runner) follow(ctx context.Context, h *home.Home, x *Execution) {
 		if len(open) > 0 {
 			r.takeAnswers(context.WithoutCancel(ctx), h, x.run)
 		}
-	}
-}
-
-// endBackground stores the outcome of a background execution, before its record is deleted.
-func (e *executor) endBackground(ctx context.Context) {
-	x := e.run
-	if x.background.Load() == nil || x.wait.until() {
-		return
-	}
-	cause := context.Cause(ctx)
-	store := e.home.Background
-	ctx = context.WithoutCancel(ctx)
-	var err error
-	outcome := x.outcome(cause)
-	switch {
-	case errors.Is(cause, reply.ErrStopping):
-		err = store.Release(ctx, x.id, journal.Active, journal.Wait{}) // claimed like that of a process that was killed
-	case x.err != nil && (fault.KindOf(x.err) == fault.Exhausted || fault.KindOf(x.err) == fault.Unavailable):
-		err = store.Release(ctx, x.id, journal.Queued, journal.Wait{Until: time.Now().Add(retryAfter)})
-	default:
-		var text []byte
-		if text, err = x.outcomeJSON(); err != nil {
-			break
-		}
-		if x.background.Load().attempt && outcome == journal.Unsuccessful {
-			err = store.SetResult(ctx, x.id, text)
-			break
-		}
-		err = store.End(ctx, x.id, outcome, text)
-	}
-	if err != nil {
-		x.background.Load().failed = true
-		e.r.cfg.Log.Error("store the outcome of a background execution", "execution", x.id, "error", err)
-	}
-}
-
-// outcome returns how a background execution that has ended is reported.
-func (x *run) outcome(cause error) journal.BackgroundOutcome {
-	switch {
-	case x.err == nil && x.result.Success():
-		return journal.Succeeded
-	case errors.Is(cause, errByPerson):
-		return journal.Cancelled
-	}
-	return journal.Unsuccessful
-}
-
-// outcomeJSON returns the result in JSON, without images if they are too large.
-func (x *run) outcomeJSON() ([]byte, error) {
-	res := x.result
-	if x.err != nil {
-		res = reply.Result{Status: sandbox.Cancelled, Failure: reply.Failure{ErrorType: "not_run", Error: fault.Message(x.err), Hint: fault.Hint(x.err)}, Details: reply.Details{Output: []string{}, ExecutionID: x.id}}
-	}
-	const most = 4 << 20
-	size := 0
-	for _, m := range res.Images {
-		size += len(m.Data)
-	}
-	if size > most {
-		res.Images = nil
-		res.Warnings = append(res.Warnings[:len(res.Warnings):len(res.Warnings)], "the images were dropped: results of background executions are kept with at most 4 MiB of images")
-	}
-	return json.Marshal(res)
-}
-
-// suspendBackground gives up an execution that waits, after its record.
-func (e *executor) suspendBackground(ctx context.Context) {
-	x := e.run
-	if !x.wait.until() {
-		return
-	}
-	for n := 0; ; n++ {
-		err := e.home.Background.Release(context.WithoutCancel(ctx), x.id, journal.Waiting, x.wait.Wait)
-		if err == nil {
-			return
-		}
-		e.r.cfg.Log.Error("suspend an execution", "execution", x.id, "error", err)
-		if n == 3 {
-			return
-		}
-		time.Sleep(time.Second)
 	}
 }

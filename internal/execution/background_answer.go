@@ -20,12 +20,12 @@ const answerEvent = reservedEvent + "answer"
 // BackgroundQuestions returns the open questions of a background execution, which another process may
 // run. The error is NotFound if there is no such execution, and Invalid if it asks nothing.
 func (r *Runner) BackgroundQuestions(ctx context.Context, h *home.Home, id string) ([]question.Question, error) {
-	e, err := h.Background.Find(ctx, id)
+	e, err := h.Runs.Find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	var live Live
-	if e.State == journal.Active && e.Live != nil {
+	if e.State == journal.Running && e.Live != nil {
 		if err := json.Unmarshal(e.Live, &live); err != nil {
 			return nil, err
 		}
@@ -68,12 +68,12 @@ func (r *Runner) AnswerBackground(ctx context.Context, h *home.Home, id string, 
 	if err != nil {
 		return err
 	}
-	return h.Background.Signal(ctx, id, answerEvent, text)
+	return h.Runs.Signal(ctx, id, answerEvent, text)
 }
 
 // takeAnswers delivers answers that were given in another process.
 func (r *Runner) takeAnswers(ctx context.Context, h *home.Home, x *run) {
-	text, err := h.Background.TakeSignal(ctx, x.id, answerEvent)
+	text, err := h.Runs.TakeSignal(ctx, x.id, answerEvent)
 	var a question.Answer
 	if err == nil && text != nil {
 		err = json.Unmarshal(text, &a)

@@ -60,20 +60,27 @@ func TestEndedExecutionWaitsAgain(t *testing.T) {
 	_, h := l.restart(t, nil)
 	add := func() {
 		t.Helper()
-		err := h.Background.Add(t.Context(), journal.BackgroundEntry{Execution: "exec_1", State: journal.Active, OnRestart: journal.ReportOnRestart, Request: []byte("{}")})
+		err := h.Runs.Add(t.Context(), journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ReportOnRestart, Request: []byte("{}")})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	add()
-	if err := h.Background.End(t.Context(), "exec_1", journal.Interrupted, []byte(`{}`)); err != nil {
+	record := h.Journal.NewRecord("exec_1", func() ([]byte, error) { return []byte("{}"), nil }, false)
+	if err := record.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	add()
-	if err := h.Background.Release(t.Context(), "exec_1", journal.Waiting, journal.Wait{Events: []string{"go"}}); err != nil {
+	if err := record.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Interrupted, Result: []byte(`{}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if e, err := h.Background.Find(t.Context(), "exec_1"); err != nil || e.State != journal.Waiting || e.Outcome != "" || e.Result != nil {
+	if _, _, err := h.Journal.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	add()
+	if err := h.Journal.End(t.Context(), "exec_1", journal.End{State: journal.Waiting, Wait: journal.Wait{Events: []string{"go"}}}); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := h.Runs.Find(t.Context(), "exec_1"); err != nil || e.State != journal.Waiting || e.Outcome != "" || e.Result != nil {
 		t.Errorf("%+v %v", e, err)
 	}
 }

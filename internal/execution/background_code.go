@@ -20,7 +20,7 @@ type Compile func(ctx context.Context, h *home.Home, req Request) (Request, erro
 
 // compileBackground adds the code of a workflow to a request, and stores it: what the workflow is
 // changed to later does not matter.
-func (r *Runner) compileBackground(ctx context.Context, h *home.Home, id string, b *BackgroundRequest, compile Compile) (err error) {
+func (r *Runner) compileBackground(ctx context.Context, h *home.Home, id string, b *StoredRequest, compile Compile) (err error) {
 	if compile == nil {
 		return fault.New(fault.Invalid, "this daemon does not run workflows")
 	}
@@ -32,7 +32,7 @@ func (r *Runner) compileBackground(ctx context.Context, h *home.Home, id string,
 	if err != nil {
 		return err
 	}
-	return h.Background.SetRequest(ctx, id, text)
+	return h.Runs.SetRequest(ctx, id, text)
 }
 
 // notCompiled ends an execution whose workflow cannot run, or lets it run later.

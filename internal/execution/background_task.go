@@ -73,7 +73,7 @@ func (r *Runner) followSolving(ctx context.Context, cancel context.CancelCauseFu
 		if !waits {
 			continue
 		}
-		cancelled, err := h.Background.SetLive(context.WithoutCancel(ctx), id, live)
+		cancelled, err := h.Runs.SetLive(context.WithoutCancel(ctx), id, live)
 		if err != nil {
 			r.cfg.Log.Warn("store the progress of a task", "execution", id, "error", err)
 		}
@@ -86,7 +86,7 @@ func (r *Runner) followSolving(ctx context.Context, cancel context.CancelCauseFu
 // solveBackground solves a task in words. Each program is stored before it runs, so that it is
 // resumed like other code; the outcome of a program that fails is final if the daemon ends before
 // the next one.
-func (r *Runner) solveBackground(ctx context.Context, h *home.Home, id string, b BackgroundRequest, solve Solve) error {
+func (r *Runner) solveBackground(ctx context.Context, h *home.Home, id string, b StoredRequest, solve Solve) error {
 	if solve == nil {
 		return r.endBackground(ctx, h, id, journal.Unsuccessful, "this daemon does not solve tasks in words")
 	}
@@ -103,8 +103,8 @@ func (r *Runner) solveBackground(ctx context.Context, h *home.Home, id string, b
 	cancelled := errors.Is(context.Cause(ctx), errByPerson)
 	cancel(nil)
 	follower.Wait()
-	switch e, found := h.Background.Find(context.WithoutCancel(ctx), id); {
-	case found != nil || e.State != journal.Active: // it has ended, or waits
+	switch e, found := h.Runs.Find(context.WithoutCancel(ctx), id); {
+	case found != nil || e.State != journal.Running: // it has ended, or waits
 		return nil
 	case cancelled:
 		return r.endBackground(ctx, h, id, journal.Cancelled, "it was cancelled")
@@ -119,27 +119,27 @@ func (r *Runner) solveBackground(ctx context.Context, h *home.Home, id string, b
 		return r.endBackground(ctx, h, id, journal.Unsuccessful, why)
 	}
 	text, err := json.Marshal(last)
-	return errors.Join(err, h.Background.End(context.WithoutCancel(ctx), id, journal.Unsuccessful, text))
+	return errors.Join(err, h.Journal.End(context.WithoutCancel(ctx), id, journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Result: text}))
 }
 
 // runProgram runs one program of a task and waits for it.
-func (r *Runner) runProgram(ctx context.Context, h *home.Home, id string, b BackgroundRequest, req Request) (reply.Result, error) {
+func (r *Runner) runProgram(ctx context.Context, h *home.Home, id string, b StoredRequest, req Request) (reply.Result, error) {
 	if ctx.Err() != nil {
 		return reply.Result{}, context.Cause(ctx)
 	}
 	req.Background, req.Timeout, req.MemoryMB = true, b.Request.Timeout, b.Request.MemoryMB
-	text, err := json.Marshal(BackgroundRequest{Request: req, Task: b.Task})
+	text, err := json.Marshal(StoredRequest{Request: req, Task: b.Task})
 	if err == nil {
-		err = h.Background.SetRequest(ctx, id, text)
+		err = h.Runs.SetRequest(ctx, id, text)
 	}
 	if err != nil {
 		return reply.Result{}, err
 	}
-	x, err := r.launchBackground(ctx, h, &journal.BackgroundEntry{Execution: id, State: journal.Queued}, req, &background{attempt: true})
+	x, err := r.launchBackground(ctx, h, &journal.Run{Execution: id, State: journal.Queued}, req, &background{attempt: true, task: b.Task})
 	if err != nil {
 		return reply.Result{}, err
 	}
-	if e, err := h.Background.Find(context.WithoutCancel(ctx), id); err == nil && e.State != journal.Active && !x.run.result.Success() {
+	if e, err := h.Runs.Find(context.WithoutCancel(ctx), id); err == nil && e.State != journal.Running && !x.run.result.Success() {
 		return reply.Result{}, fault.New(fault.Unavailable, "the execution was cancelled or waits") // no other program follows
 	}
 	return x.run.result, x.run.err

@@ -16,7 +16,7 @@ import (
 // runTask runs the task that is due with a solver, and returns its execution.
 func runTask(t *testing.T, s setup, h *home.Home, solve execution.Solve) string {
 	t.Helper()
-	e, err := h.Background.Claim(t.Context())
+	e, err := h.Runs.Claim(t.Context())
 	if err != nil || e == nil {
 		t.Fatal(e, err)
 	}
@@ -28,7 +28,7 @@ func runTask(t *testing.T, s setup, h *home.Home, solve execution.Solve) string 
 
 func dispatchTask(t *testing.T, s setup, h *home.Home, o journal.OnRestart) string {
 	t.Helper()
-	id, err := s.Dispatch(t.Context(), h, execution.BackgroundRequest{Task: "Find it"}, o)
+	id, err := s.Dispatch(t.Context(), h, execution.StoredRequest{Task: "Find it"}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,13 +59,31 @@ func TestTaskReportsProgressBetweenPrograms(t *testing.T) {
 		if r, err := task.Run(ctx, execution.Request{Code: "raise Error wrong"}); err != nil || r.Success() {
 			t.Errorf("%+v %v", r, err)
 		}
-		if e, _ := entry(t, h, id); e.State != journal.Active {
+		if e, _ := entry(t, h, id); e.State != journal.Running {
 			t.Errorf("a failed program ended the task: %+v", e)
 		}
 		r, err := task.Run(ctx, execution.Request{Code: callFind + "\nresult 1\n# servers"})
 		return &r, err
 	})
 	if e, r := entry(t, h, id); e.Outcome != journal.Succeeded || string(r.Value) != "1" || l.called.Load() != 1 {
+		t.Errorf("%+v %+v", e, r)
+	}
+}
+
+// The record of a program that crashed is not replayed as the next program.
+func TestNextProgramOfTaskRunsAfterCrash(t *testing.T) {
+	t.Parallel()
+	l := newRestarts(t)
+	s, h := l.restart(t, nil)
+	id := dispatchTask(t, s, h, journal.ResumeOnRestart)
+	runTask(t, s, h, func(ctx context.Context, h *home.Home, task execution.BackgroundTask) (*reply.Result, error) {
+		if r, err := task.Run(ctx, execution.Request{Code: callFind + "\n# servers\ncrash"}); err != nil || r.ErrorType != "crashed" {
+			t.Errorf("%+v %v", r, err)
+		}
+		r, err := task.Run(ctx, execution.Request{Code: "result 2\n# servers"})
+		return &r, err
+	})
+	if e, r := entry(t, h, id); e.Outcome != journal.Succeeded || string(r.Value) != "2" {
 		t.Errorf("%+v %+v", e, r)
 	}
 }
@@ -97,13 +115,13 @@ func TestTaskAfterKill(t *testing.T) {
 			l := newRestarts(t)
 			s, h := l.restart(t, nil)
 			id := dispatchTask(t, s, h, option)
-			if e, err := h.Background.Claim(t.Context()); err != nil || e == nil {
+			if e, err := h.Runs.Claim(t.Context()); err != nil || e == nil {
 				t.Fatal(e, err)
 			}
 			if written {
-				text, err := json.Marshal(execution.BackgroundRequest{Request: execution.Request{Code: callFind + "\nresult 1\n# servers", Background: true}, Task: "Find it"})
+				text, err := json.Marshal(execution.StoredRequest{Request: execution.Request{Code: callFind + "\nresult 1\n# servers", Background: true}, Task: "Find it"})
 				if err == nil {
-					err = h.Background.SetRequest(t.Context(), id, text)
+					err = h.Runs.SetRequest(t.Context(), id, text)
 				}
 				if err != nil {
 					t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 
 func dispatch(t *testing.T, s setup, h *home.Home, code string, o journal.OnRestart) string {
 	t.Helper()
-	id, err := s.Dispatch(t.Context(), h, execution.BackgroundRequest{Request: execution.Request{Code: code}}, o)
+	id, err := s.Dispatch(t.Context(), h, execution.StoredRequest{Request: execution.Request{Code: code}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func dispatch(t *testing.T, s setup, h *home.Home, code string, o journal.OnRest
 // runDue runs the execution that is due, and returns whether there was one.
 func runDue(t *testing.T, s setup, h *home.Home) bool {
 	t.Helper()
-	e, err := h.Background.Claim(t.Context())
+	e, err := h.Runs.Claim(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,9 +45,9 @@ func runDue(t *testing.T, s setup, h *home.Home) bool {
 	return true
 }
 
-func entry(t *testing.T, h *home.Home, id string) (journal.BackgroundEntry, reply.Result) {
+func entry(t *testing.T, h *home.Home, id string) (journal.Run, reply.Result) {
 	t.Helper()
-	e, err := h.Background.Find(t.Context(), id)
+	e, err := h.Runs.Find(t.Context(), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestWaitAfterClockIsPutBack(t *testing.T) {
 	}
 	db, err := sql.Open("sqlite", filepath.Join(l.dir, "data", "private", "a", "tenant.db"))
 	if err == nil {
-		_, err = db.Exec("UPDATE journal_background SET due = due + 3600000, changed = changed + 3600000")
+		_, err = db.Exec("UPDATE runs SET due = due + 3600000, changed = changed + 3600000")
 		err = errors.Join(err, db.Close())
 	}
 	if err != nil {
@@ -232,7 +232,7 @@ func TestOneProcessResumesAfterKill(t *testing.T) {
 	id := dispatch(t, s, h, callFind+"\nresult 1\n# servers", journal.ResumeOnRestart)
 	reported := dispatch(t, s, h, callFind+"\nresult 1\n# servers", journal.ReportOnRestart)
 	for range 2 {
-		if e, err := h.Background.Claim(t.Context()); err != nil || e == nil { // and is killed before it runs
+		if e, err := h.Runs.Claim(t.Context()); err != nil || e == nil { // and is killed before it runs
 			t.Fatal(e, err)
 		}
 	}
@@ -245,7 +245,7 @@ func TestOneProcessResumesAfterKill(t *testing.T) {
 		s, h := l.restart(t, nil)
 		all.Go(func() {
 			for range 2 {
-				if e, err := h.Background.Claim(t.Context()); err != nil {
+				if e, err := h.Runs.Claim(t.Context()); err != nil {
 					t.Error(err)
 				} else if e != nil {
 					if err := s.RunBackground(t.Context(), h, e, execution.Writers{}); err != nil {
@@ -290,7 +290,7 @@ func TestStoppingDaemonLeavesExecutionToTheNext(t *testing.T) {
 	s, h = l.restart(t, nil)
 	go func() {
 		for {
-			if e, err := h.Background.Find(t.Context(), id); err != nil || e.State == journal.Active && e.Alive {
+			if e, err := h.Runs.Find(t.Context(), id); err != nil || e.State == journal.Running && e.Alive {
 				_ = s.CancelBackground(t.Context(), h, id)
 				return
 			}
@@ -326,7 +326,7 @@ func TestCancelledExecutionDoesNotRun(t *testing.T) {
 func TestBackgroundRejectsWrongRequests(t *testing.T) {
 	l := newRestarts(t)
 	s, h := l.restart(t, nil)
-	for what, b := range map[string]execution.BackgroundRequest{
+	for what, b := range map[string]execution.StoredRequest{
 		"code is empty":                 {},
 		"both code and task":            {Request: execution.Request{Code: "1"}, Task: "x"},
 		"session_id":                    {Request: execution.Request{Code: "1", SessionID: "s"}},

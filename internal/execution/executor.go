@@ -128,11 +128,8 @@ func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.R
 	e.explainWait()
 	e.home.Quotas.AddCPU(res.Usage.CPU)
 	x.endPromotion()
-	e.endBackground(ctx)
-	keepResult(ctx, e)
-	e.endWorkflow(ctx) // before endRecord: the record is what a run without an end is resumed from
-	e.endRecord(ctx)
-	e.suspendBackground(ctx)
+	e.endWorkflow(ctx) // before endRun: the record is what a run without an end is resumed from
+	endRun(ctx, e)
 	auditEnd(e)
 	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
 	span.End(statusOf(x))

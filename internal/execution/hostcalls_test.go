@@ -59,7 +59,7 @@ func TestInternalErrorsOfOtherCallsAreLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	for _, table := range []string{"skills", "states"} {
+	for _, table := range []string{"skills", "sealed"} {
 		if _, err := db.Exec("ALTER TABLE " + table + " RENAME TO lost_" + table); err != nil {
 			t.Fatal(err)
 		}

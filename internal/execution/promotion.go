@@ -34,11 +34,11 @@ func (r *Runner) Detach(ctx context.Context, h *home.Home, e *Execution) (bool, 
 	if x.background.Load() != nil {
 		return true, nil
 	}
-	request, err := json.Marshal(BackgroundRequest{Request: x.request})
+	request, err := json.Marshal(StoredRequest{Request: x.request})
 	if err != nil {
 		return false, err
 	}
-	err = h.Background.Add(ctx, journal.BackgroundEntry{Execution: x.id, State: journal.Active, OnRestart: journal.ResumeOnRestart, Request: request})
+	err = h.Runs.Add(ctx, journal.Run{Execution: x.id, State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: request})
 	if err != nil {
 		return false, err
 	}

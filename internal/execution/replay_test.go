@@ -123,7 +123,7 @@ func TestSuspendedExecutionSurvivesRestart(t *testing.T) {
 	}
 
 	second, home := l.restart(t, nil)
-	if left := recordedRuns(t, home); len(left) != 1 || left[0].State != journal.Suspended || left[0].Execution != x.ID() || left[0].Answered != 3 {
+	if left := recordedRuns(t, home); len(left) != 1 || left[0].Reason != journal.Suspended || left[0].Execution != x.ID() || left[0].Answered != 3 {
 		t.Errorf("left is %+v", left)
 	}
 	x, err := second.Resume(t.Context(), home, x.ID())

@@ -73,13 +73,15 @@ func (b *registry) listSuspended(owner tenant.ID, session string) (all []Resumab
 func (x Resumable) TooLarge() bool { return x.State == string(journal.TooLarge) }
 
 func resumableFrom(l journal.Unfinished) Resumable {
-	c := Resumable{ID: l.Execution, State: string(l.State), Began: l.Created, Changed: l.Changed, Answered: l.Answered, Unknown: l.Unknown, Tools: []string{}}
+	c := Resumable{ID: l.Execution, State: string(l.Reason), Began: l.Created, Changed: l.Changed, Answered: l.Answered, Unknown: l.Unknown, Tools: []string{}}
 	for _, t := range l.Tools {
 		c.Tools = append(c.Tools, t.String())
 	}
-	switch l.State {
-	case journal.Running:
+	if l.State == journal.Running && l.Reason != journal.TooLarge {
 		c.State, c.Why = "interrupted", "Sandpiper stopped while it was running"
+		return c
+	}
+	switch l.Reason {
 	case journal.Planned:
 		c.Why = "it is a plan: resume asks for approval"
 	case journal.Suspended:
@@ -87,7 +89,7 @@ func resumableFrom(l journal.Unfinished) Resumable {
 	case journal.TooLarge:
 		c.Why = "its record exceeds the limit, so it cannot be resumed"
 	default:
-		c.Why = "it ended as " + strings.ReplaceAll(string(l.State), "_", " ")
+		c.Why = "it ended as " + strings.ReplaceAll(string(l.Reason), "_", " ")
 	}
 	return c
 }

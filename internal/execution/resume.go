@@ -14,7 +14,6 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -22,10 +21,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// storedRequest is the part of the record that is needed to run an execution again.
-type storedRequest struct {
+// StoredRequest is what is stored of a run to start it, or to run it again.
+type StoredRequest struct {
 	Request Request `json:"request"`
-	Seed    []byte  `json:"seed"`
+	Seed    []byte  `json:"seed,omitempty"` // of randomness in the code, once it has run
+	Task    string  `json:"task,omitempty"` // in words; the code is written when it runs
+	// Schedule is the name of the schedule that it is a run of; "" for none.
+	Schedule string `json:"schedule,omitempty"`
 }
 
 // hostWords occur in code that may reach anything outside its sandbox, or ask. Other
@@ -61,7 +63,10 @@ func (r *Runner) startRecord(x *run, home *home.Home, req Request) (err error) {
 	case req.DryRun || !r.needsRecord(home.ID(), req.Code):
 		return nil
 	}
-	k := storedRequest{req, make([]byte, seedBytes)}
+	k := StoredRequest{Request: req, Seed: make([]byte, seedBytes)}
+	if b := x.background.Load(); b != nil {
+		k.Task, k.Schedule = b.task, b.schedule
+	}
 	_, _ = rand.Read(k.Seed) // never fails
 	x.record = home.Journal.NewRecord(x.id, func() ([]byte, error) { return json.Marshal(k) }, containsAny(req.Code, concurrencyWords))
 	if x.record != nil {
@@ -75,7 +80,7 @@ const seedBytes = 32
 
 // mayBeConcurrent reports whether the code of a recorded request may be concurrent.
 func mayBeConcurrent(request []byte) bool {
-	var k storedRequest
+	var k StoredRequest
 	return json.Unmarshal(request, &k) != nil || containsAny(k.Request.Code, concurrencyWords)
 }
 
@@ -105,11 +110,11 @@ type ResumeLimits struct {
 }
 
 // moreThan returns the limits for code that had ended in a state.
-func moreThan(ended journal.State, l Limits) (more ResumeLimits) {
+func moreThan(ended journal.Reason, l Limits) (more ResumeLimits) {
 	switch ended {
-	case journal.State(sandbox.TimedOut):
+	case journal.Reason(sandbox.TimedOut):
 		more.Timeout = l.MaxTimeout
-	case journal.State(sandbox.OverLimit):
+	case journal.Reason(sandbox.OverLimit):
 		more.MemoryMB = l.MaxMemoryMB
 	}
 	return more
@@ -150,10 +155,10 @@ func (r *Runner) replay(ctx context.Context, home *home.Home, id string, b *back
 	last, waited := record.Questions()
 	x.record, x.pendingQuestions = record, waited
 	x.questions.StartNames(last - waited)
-	var k storedRequest
+	var k StoredRequest
 	if err = json.Unmarshal(request, &k); err == nil {
 		x.seed = k.Seed
-		for _, l := range append([]ResumeLimits{moreThan(record.Ended, r.limitsOf(home.ID(), k.Request))}, limits...) {
+		for _, l := range append([]ResumeLimits{moreThan(journal.Before(record).Reason, r.limitsOf(home.ID(), k.Request))}, limits...) {
 			k.Request.Timeout, k.Request.MemoryMB = orDefault(l.Timeout, k.Request.Timeout), orDefault(l.MemoryMB, k.Request.MemoryMB)
 		}
 		k.Request, err = r.limitsOf(home.ID(), k.Request).check(k.Request)
@@ -163,7 +168,12 @@ func (r *Runner) replay(ctx context.Context, home *home.Home, id string, b *back
 		again, err = r.begin(ctx, home, x, k.Request)
 	}
 	if err != nil {
-		return nil, errors.Join(err, record.End(ctx, journal.State(sandbox.Cancelled)))
+		if b == nil {
+			err = errors.Join(err, record.End(ctx, journal.Before(record)))
+		} else {
+			record.Close()
+		}
+		return nil, err
 	}
 	return again, nil
 }
@@ -173,33 +183,6 @@ func (r *Runner) replay(ctx context.Context, home *home.Home, id string, b *back
 func (r *Runner) NeedsResume(home *home.Home, id string) bool {
 	x := r.registry.find(home.ID(), id)
 	return x == nil || x.interrupted()
-}
-
-// endRecord ends the record of the execution. A completed one needs none; any other can
-// be resumed.
-func (e *executor) endRecord(ctx context.Context) {
-	x := e.run
-	var state journal.State
-	undecided, isUndecided := errors.AsType[*journal.Undecided](context.Cause(ctx))
-	switch {
-	case x.background.Load() != nil && x.background.Load().failed:
-		state = journal.State(statusOf(x))
-	case x.err == nil && x.result.Status.Reusable(), x.background.Load() != nil && errors.Is(context.Cause(ctx), errByPerson):
-	case isUndecided && undecided.Stopped:
-	case x.wait.until():
-		state = journal.Sleeping
-	case x.suspended() || isUndecided:
-		state = journal.Suspended
-	default:
-		state = journal.State(statusOf(x))
-	}
-	x.resumable = state != "" && x.record.Stored()
-	if err := x.record.End(context.WithoutCancel(ctx), state); err != nil {
-		e.r.cfg.Log.Error("close the record of an execution", "execution", x.id, "error", err)
-	}
-	if x.resumable && x.err == nil && x.background.Load() == nil && x.result.ErrorType != TypeSuspended && x.result.ErrorType != reply.TypeDivergence && !isUndecided {
-		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumeHint(e, x), "; ")
-	}
 }
 
 // resumeHint returns the hint for an execution that can be resumed, with twice the limit that it
@@ -239,5 +222,5 @@ func (r *Runner) Abandon(ctx context.Context, home *home.Home, id string) error 
 		}
 		return err
 	}
-	return record.End(ctx, "")
+	return record.End(ctx, journal.End{})
 }

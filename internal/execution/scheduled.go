@@ -25,7 +25,7 @@ func Scheduled(s schedule.Spec) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(BackgroundRequest{
+	return json.Marshal(StoredRequest{
 		Schedule: s.Name,
 		Request:  Request{Code: code, Vars: vars, Description: "schedule " + s.Name, Background: true, Workflow: Workflow{Name: s.Workflow}},
 	})

@@ -6,6 +6,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 )
 
@@ -26,12 +27,12 @@ func (r *Runner) Start(ctx context.Context, home *home.Home, req Request) (*Exec
 		return nil, err
 	}
 	if err := beginWorkflow(ctx, home, x, req); err != nil {
-		_ = x.record.End(ctx, "") // nothing of it is on disk
+		_ = x.record.End(ctx, journal.End{}) // nothing of it is on disk
 		return nil, err
 	}
 	again, err := r.begin(ctx, home, x, req)
 	if err != nil {
-		_ = x.record.End(ctx, "") // nothing of it is on disk
+		_ = x.record.End(ctx, journal.End{}) // nothing of it is on disk
 	}
 	return again, err
 }

@@ -83,29 +83,11 @@ func (r *Runner) Suspend(x *Execution) error {
 	return err
 }
 
-// keepResult stores the result of an execution that outlived its request, before its record is deleted.
-func keepResult(ctx context.Context, e *executor) {
-	x := e.run
-	if !x.outlived.Load() || x.background.Load() != nil || x.err != nil || !x.result.Status.Reusable() {
-		return
-	}
-	text, err := x.outcomeJSON()
-	if err == nil {
-		err = journal.Keep(context.WithoutCancel(ctx), e.home.Background, x.id, x.outcome(nil), text)
-	}
-	if err != nil {
-		e.r.cfg.Log.Warn("keep the result of an execution", "execution", x.id, "error", err)
-	}
-}
-
 // kept returns a handle on an execution that has ended and whose result is kept, nil if there is none.
 func kept(ctx context.Context, r *Runner, h *home.Home, id string) (*Execution, error) {
-	e, err := h.Background.Find(ctx, id)
-	if err != nil || e.State != journal.Ended || e.Result == nil {
-		return nil, nil // resuming returns the reason
-	}
-	if again, err := h.Journal.HasRecord(ctx, id); again || err != nil {
-		return nil, err
+	e, err := h.Runs.Find(ctx, id)
+	if err != nil || e.State != journal.Ended || e.Result == nil || e.Recorded {
+		return nil, nil // resuming returns the reason, or runs it again
 	}
 	x := newRun(id)
 	if err := json.Unmarshal(e.Result, &x.result); err != nil {

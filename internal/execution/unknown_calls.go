@@ -35,15 +35,15 @@ func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int,
 	if err != nil {
 		return err
 	}
-	end := record.Ended
 	if number == 0 {
 		number, err = onlyUnknownCall(journal.UnknownCalls(record), id, d)
 	}
 	if err == nil {
 		_, err = journal.Decide(ctx, record, number, d)
 	}
+	end := journal.Before(record)
 	if u, ok := errors.AsType[*journal.Undecided](err); ok && u.Stopped {
-		end, err = "", nil
+		end, err = journal.End{}, nil
 	}
 	if err == nil {
 		err = closeQuestions(ctx, h, id, number)

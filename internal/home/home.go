@@ -27,6 +27,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
@@ -35,7 +36,7 @@ import (
 // tables defines their SQL. Until the first release, tables are changed in place: CONTRIBUTING.md.
 var migrations = []store.Migration{
 	{Number: 1, Name: "initial", SQL: skill.Tables + session.Tables + journal.Tables + catalog.ShapeTables + usage.Tables + vault.Tables + approval.Tables +
-		quota.Tables + recent.Tables + state.Tables + workflow.Tables + schedule.Tables + learned.Tables},
+		quota.Tables + sealed.Tables + workflow.Tables + schedule.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -53,10 +54,10 @@ type Home struct {
 	States    *state.Store
 	Workflows *workflow.Store
 
-	Background *journal.Background
-	Schedules  *schedule.Store // nil if Config.Process is
-	Vault      *vault.Vault    // nil if Config.Vault is
-	Approvals  *approval.Store // nil if Config.Approvals is
+	Runs      *journal.Runs
+	Schedules *schedule.Store // nil if Config.Process is
+	Vault     *vault.Vault    // nil if Config.Vault is
+	Approvals *approval.Store // nil if Config.Approvals is
 
 	parts   *parts
 	release func() error
@@ -93,7 +94,7 @@ func (h *Home) MountsWith(modules string) []sandbox.Mount {
 
 // ForgetSearches deletes which tools were called after which searches, also if Learned is nil.
 func (h *Home) ForgetSearches(ctx context.Context) (learned.Forgotten, error) {
-	return learned.Forget(ctx, h.parts.db)
+	return learned.Forget(ctx, h.parts.bodies)
 }
 
 // Retain returns another reference to the home, which is released separately.
@@ -111,6 +112,7 @@ type parts struct {
 	use       *flock.Flock // held shared while the home is open
 	used      atomic.Int64 // when markUsed last wrote; Unix nanoseconds
 	db        *store.DB
+	bodies    sealed.Store // of some stores below
 	skills    *skill.Store
 	sessions  *session.Log
 	streams   *stream.Store
@@ -206,7 +208,7 @@ func (t *Homes) refresh(ctx context.Context, r *parts) {
 		if err := r.schedules.Settle(ctx, time.Now()); err != nil {
 			t.cfg.Log.Warn("store the outcomes of scheduled runs", "tenant", r.id.String(), "error", err)
 		}
-		if err := r.journal.Background().Sweep(ctx, time.Now().Add(-cmp.Or(t.cfg.KeepBackground, 24*time.Hour))); err != nil {
+		if err := r.journal.Runs().Sweep(ctx, time.Now().Add(-cmp.Or(t.cfg.KeepBackground, 24*time.Hour))); err != nil {
 			t.cfg.Log.Warn("delete the results of background executions", "tenant", r.id.String(), "error", err)
 		}
 	}

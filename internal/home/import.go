@@ -262,7 +262,7 @@ func (i *importing) checkDatabase(ctx context.Context, db *store.DB) error {
 
 // names are the columns whose values identify something, and are printed.
 const names = `SELECT m.name, c.name FROM sqlite_schema m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.type = 'TEXT'
-	AND c.name IN ('name', 'id', 'execution', 'session', 'schedule', 'workflow', 'server', 'tool', 'state', 'process')`
+	AND c.name IN ('name', 'id', 'execution', 'session', 'schedule', 'workflow', 'server', 'tool', 'state', 'outcome', 'reason', 'owner')`
 
 // checkNames refuses names with control characters, since SQLite keeps even NUL in a text, and names
 // of files with a slash.
@@ -280,7 +280,7 @@ func (i *importing) checkNames(ctx context.Context, db *store.DB) error {
 				return err
 			}
 			all = append(all, fmt.Sprintf("SELECT 1 FROM %q WHERE instr(%[2]q, char(0)) > 0 OR %[2]q GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*'", table, column))
-			if column == "process" { // the name of a lock file
+			if column == "owner" { // the name of a lock file
 				all = append(all, fmt.Sprintf("SELECT 1 FROM %q WHERE instr(%[2]q, '/') > 0", table, column))
 			}
 		}

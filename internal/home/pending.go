@@ -16,7 +16,7 @@ type pending struct{ executions, schedules bool }
 // pendingWork reads the database of a tenant that no process uses.
 func pendingWork(ctx context.Context, db *store.DB) (p pending, err error) {
 	err = db.View(ctx, func(tx *store.Tx) error {
-		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM journal_background WHERE state != 'ended'), EXISTS (SELECT 1 FROM schedules)").
+		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM runs WHERE on_restart != '' AND state != 'ended'), EXISTS (SELECT 1 FROM schedules)").
 			Scan(&p.executions, &p.schedules)
 	})
 	return p, err

@@ -20,16 +20,16 @@ import (
 func laterWork(t *testing.T, h *home.Home, until time.Time) {
 	t.Helper()
 	ctx := t.Context()
-	if err := h.Background.Add(ctx, journal.BackgroundEntry{Execution: "exec_later", State: journal.Queued, OnRestart: journal.ResumeOnRestart, Request: []byte("later")}); err != nil {
+	if err := h.Runs.Add(ctx, journal.Run{Execution: "exec_later", State: journal.Queued, OnRestart: journal.ResumeOnRestart, Request: []byte("later")}); err != nil {
 		t.Fatal(err)
 	}
-	if e := must(h.Background.Claim(ctx))(t); e == nil {
+	if e := must(h.Runs.Claim(ctx))(t); e == nil {
 		t.Fatal("the execution is not due")
 	}
-	if err := h.Background.Signal(ctx, "exec_later", "go", []byte(`1`)); err != nil {
+	if err := h.Runs.Signal(ctx, "exec_later", "go", []byte(`1`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Background.Release(ctx, "exec_later", journal.Waiting, journal.Wait{Until: until}); err != nil {
+	if err := h.Journal.End(ctx, "exec_later", journal.End{State: journal.Waiting, Wait: journal.Wait{Until: until}}); err != nil {
 		t.Fatal(err)
 	}
 	must(h.Schedules.Create(ctx, time.Now(), nil, schedule.Spec{Name: "nightly", Cron: "0 2 * * *", TimeZone: "UTC", Skill: "greet"}))(t)
@@ -48,10 +48,10 @@ func expectWoken(t *testing.T, ts *home.Homes, id tenant.ID, until time.Time) {
 	}
 	h := must(ts.Acquire(t.Context(), id))(t)
 	defer h.Release(t.Context())
-	if e := must(h.Background.Claim(t.Context()))(t); e != nil {
+	if e := must(h.Runs.Claim(t.Context()))(t); e != nil {
 		t.Errorf("it runs before its time: %+v", e)
 	}
-	e := must(h.Background.Find(t.Context(), "exec_later"))(t)
+	e := must(h.Runs.Find(t.Context(), "exec_later"))(t)
 	if string(e.Request) != "later" || e.State != journal.Waiting || !e.Due.Equal(until) {
 		t.Errorf("the execution is %+v", e)
 	}

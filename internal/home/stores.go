@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -16,10 +17,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
@@ -58,22 +61,9 @@ func (t *Homes) deriveKey(kind string, id tenant.ID, what string) ([]byte, error
 	return key, nil
 }
 
-// recentCode opens the code of recent executions, which is encrypted with a key of the tenant.
-func (t *Homes) recentCode(id tenant.ID, db *store.DB) (*recent.Store, error) {
-	key, err := t.deriveKey("recent", id, "the code of recent executions")
-	if err != nil {
-		return nil, err
-	}
-	return recent.New(recent.Config{DB: db, Key: key, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
-}
-
-// usedTools opens the records of used tools, whose words are encrypted with a key of the tenant.
-func (t *Homes) usedTools(r *parts) (*learned.Store, error) {
-	key, err := t.deriveKey("used tools", r.id, "the records of used tools")
-	if err != nil {
-		return nil, err
-	}
-	cfg := learned.Config{DB: r.db, Key: key, Age: t.cfg.Learn, Log: t.cfg.Log}
+// usedTools opens the records of used tools.
+func (t *Homes) usedTools(r *parts) *learned.Store {
+	cfg := learned.Config{In: r.bodies, Age: t.cfg.Learn, Log: t.cfg.Log}
 	if t.cfg.Redact != nil {
 		cfg.Redact = func(ctx context.Context, text string) (string, error) {
 			return t.cfg.Redact(ctx, r.id, r.vault, "", text)
@@ -82,38 +72,23 @@ func (t *Homes) usedTools(r *parts) (*learned.Store, error) {
 	return learned.New(cfg)
 }
 
-// states opens the saved states, which are encrypted with a key of the tenant; room is as in
-// state.Config.
-func (t *Homes) states(id tenant.ID, db *store.DB, room func(int64) error) (*state.Store, error) {
-	key, err := t.deriveKey("state", id, "the states")
+// bodies opens what package sealed stores, with a key of the tenant.
+func (t *Homes) bodies(id tenant.ID, db *store.DB) (sealed.Store, error) {
+	key, err := t.deriveKey("sealed", id, "the encrypted data")
 	if err != nil {
-		return nil, err
+		return sealed.Store{}, err
 	}
-	return state.New(state.Config{DB: db, Key: key, Room: room})
+	box, err := sealed.New(key, id.String())
+	return sealed.Store{DB: db, Box: box}, err
 }
 
-// workflows opens the workflows and their runs, likewise.
-func (t *Homes) workflows(id tenant.ID, db *store.DB, room func(int64) error) (*workflow.Store, error) {
-	key, err := t.deriveKey("workflows", id, "the workflows")
-	if err != nil {
-		return nil, err
-	}
-	changed := func() {
+// workflows opens the workflows and their runs; room is as in workflow.Config.
+func (t *Homes) workflows(id tenant.ID, in sealed.Store, room func(int64) error) *workflow.Store {
+	return workflow.New(workflow.Config{In: in, Room: room, Changed: func() {
 		if err := t.layout.of(id).touchWorkflows(); err != nil {
 			t.cfg.Log.Warn("note the change of a workflow", "tenant", id.String(), "error", err)
 		}
-	}
-	return workflow.New(workflow.Config{DB: db, Key: key, Room: room, Changed: changed})
-}
-
-// schedules opens the schedules. Those that an agent has created are encrypted with a key of the
-// tenant; due is as in schedule.Config.
-func (t *Homes) schedules(id tenant.ID, db *store.DB, l *journal.Log, due func(time.Time) error) (*schedule.Store, error) {
-	key, err := t.deriveKey("schedules", id, "the schedules")
-	if err != nil {
-		return nil, err
-	}
-	return schedule.New(schedule.Config{DB: db, Key: key, Executions: l.Background(), Due: due})
+	}})
 }
 
 func openDatabase(ctx context.Context, path string) (*store.DB, error) {
@@ -164,29 +139,20 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if r.sessions, err = t.sessions(r, p); err != nil {
 		return err
 	}
-	if r.streams, err = t.streams(r, p); err != nil {
+	if r.bodies, err = t.bodies(r.id, r.db); err != nil {
 		return err
-	}
-	if r.recent, err = t.recentCode(r.id, r.db); err != nil {
-		return err
-	}
-	if t.cfg.Learn > 0 {
-		if r.learned, err = t.usedTools(r); err != nil {
-			return err
-		}
 	}
 	room := func(bytes int64) error { return r.files.CheckReserve(bytes) }
-	if r.states, err = t.states(r.id, r.db, room); err != nil {
-		return err
+	r.streams = stream.New(stream.Config{Dir: filepath.Join(p.private, streamsDir), Box: r.bodies.Box, CheckDisk: room})
+	r.recent = recent.New(recent.Config{In: r.bodies, Keep: t.cfg.RecentCode, Log: t.cfg.Log})
+	if t.cfg.Learn > 0 {
+		r.learned = t.usedTools(r)
 	}
-	if r.workflows, err = t.workflows(r.id, r.db, room); err != nil {
-		return err
-	}
+	r.states = state.New(r.bodies, room)
+	r.workflows = t.workflows(r.id, r.bodies, room)
 	if t.cfg.Process != nil {
 		due := func(at time.Time) error { return t.layout.scheduled().set(r.id, at) }
-		if r.schedules, err = t.schedules(r.id, r.db, r.journal, due); err != nil {
-			return err
-		}
+		r.schedules = schedule.New(schedule.Config{In: r.bodies, Executions: r.journal.Runs(), Due: due})
 	}
 	if t.cfg.Approvals != nil {
 		r.approvals, err = t.cfg.Approvals(r.id, r.db)

@@ -11,16 +11,6 @@ import (
 // streamsDir is the directory of a tenant's answers, in its private directory.
 const streamsDir = "streams"
 
-// streams opens the answers of a tenant, which are encrypted with a key of the tenant.
-func (t *Homes) streams(r *parts, p paths) (*stream.Store, error) {
-	key, err := t.deriveKey("streams", r.id, "the answers kept for clients")
-	if err != nil {
-		return nil, err
-	}
-	return stream.New(stream.Config{Dir: filepath.Join(p.private, streamsDir), Tenant: r.id.String(), Key: key,
-		CheckDisk: func(more int64) error { return r.files.CheckReserve(more) }})
-}
-
 // sweepEvery is the time between two deletions of expired answers.
 const sweepEvery = 10 * time.Minute
 

@@ -166,13 +166,13 @@ func fillRun(t *testing.T, h *home.Home) {
 		err = r.EndStep(t.Context(), s.Number, journal.StepValue{JSON: []byte("8")})
 	}
 	if err == nil {
-		err = r.End(t.Context(), "cancelled")
+		err = r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "cancelled"})
+	}
+	if _, wrong := h.Runs.Find(t.Context(), "exec_3"); err == nil && wrong != nil { // an earlier fill added it
+		err = h.Runs.Add(t.Context(), journal.Run{Execution: "exec_3", State: journal.Queued, OnRestart: journal.ReportOnRestart, Request: []byte("background")})
 	}
 	if err == nil {
-		err = h.Background.Add(t.Context(), journal.BackgroundEntry{Execution: "exec_3", State: journal.Queued, OnRestart: journal.ReportOnRestart, Request: []byte("background")})
-	}
-	if err == nil {
-		err = h.Background.Signal(t.Context(), "exec_3", "go", []byte(`1`))
+		err = h.Runs.Signal(t.Context(), "exec_3", "go", []byte(`1`))
 	}
 	if err == nil {
 		nightly := schedule.Spec{Name: "nightly", Cron: "0 2 * * *", TimeZone: "Europe/Berlin", Skill: "greet", Inputs: []byte(`{"name":"a"}`)}
@@ -193,12 +193,12 @@ func expectRun(t *testing.T, h *home.Home) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.End(t.Context(), "cancelled")
+	defer r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "cancelled"})
 	c, err := r.Next(t.Context(), journal.HostCall{Ref: send, Args: []byte(`{"to":"a"}`)})
 	if err != nil || c.Answer == nil || string(c.Answer.Value) != "7" || string(request) != "request" {
 		t.Errorf("the run is now %+v, %v", c, err)
 	}
-	if e, err := h.Background.Find(t.Context(), "exec_3"); err != nil || string(e.Request) != "background" {
+	if e, err := h.Runs.Find(t.Context(), "exec_3"); err != nil || string(e.Request) != "background" {
 		t.Errorf("the background execution is now %+v, %v", e, err)
 	}
 	all, err := h.Schedules.List(t.Context(), time.Now(), nil)

@@ -16,16 +16,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -59,14 +56,10 @@ type Transferred struct {
 // encrypted are the stores of a tenant whose content is encrypted with keys of a data directory.
 // Each one must be listed here, or an export cannot be read elsewhere.
 type encrypted struct {
+	bodies    sealed.Store
 	sessions  *session.Log
 	journal   *journal.Log
-	recent    *recent.Store
-	learned   *learned.Store
 	skills    *skill.Store
-	states    *state.Store
-	workflows *workflow.Store
-	schedules *schedule.Store // nil if there are none
 	vault     *vault.Vault    // nil if there is none
 	approvals *approval.Store // nil if there are none
 }
@@ -80,26 +73,14 @@ func (t *Homes) ownStores(id tenant.ID, db *store.DB) (s encrypted, err error) {
 	if s.sessions, err = session.New(session.Config{DB: db, Customer: id.String(), Key: key}); err != nil {
 		return s, err
 	}
-	if s.recent, err = t.recentCode(id, db); err != nil {
-		return s, err
-	}
-	if s.learned, err = t.usedTools(&parts{id: id, db: db}); err != nil {
-		return s, err
-	}
 	if s.skills, err = t.skills(&parts{id: id, db: db}, paths{}); err != nil {
 		return s, err
 	}
-	if s.states, err = t.states(id, db, nil); err != nil {
-		return s, err
-	}
-	if s.workflows, err = t.workflows(id, db, nil); err != nil {
+	if s.bodies, err = t.bodies(id, db); err != nil {
 		return s, err
 	}
 	if t.cfg.Process != nil {
 		s.journal = journal.New(journal.Config{DB: db, Tenant: id, Process: t.cfg.Process})
-		if s.schedules, err = t.schedules(id, db, s.journal, nil); err != nil {
-			return s, err
-		}
 	}
 	if t.cfg.Vault != nil {
 		s.vault = t.cfg.Vault(id, db)
@@ -120,25 +101,14 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 	if s.sessions, err = session.New(session.Config{DB: db, Customer: id.String(), Key: derive("sessions")}); err != nil {
 		return s, err
 	}
-	if s.recent, err = recent.New(recent.Config{DB: db, Key: derive("recent")}); err != nil {
-		return s, err
-	}
-	if s.learned, err = learned.New(learned.Config{DB: db, Key: derive("used tools")}); err != nil {
-		return s, err
-	}
 	if s.skills, err = skill.New(skill.Config{DB: db, Key: derive("skill tests")}); err != nil {
 		return s, err
 	}
-	if s.states, err = state.New(state.Config{DB: db, Key: derive("state")}); err != nil {
-		return s, err
-	}
-	if s.workflows, err = workflow.New(workflow.Config{DB: db, Key: derive("workflows")}); err != nil {
+	s.bodies.DB = db
+	if s.bodies.Box, err = sealed.New(derive("sealed"), id.String()); err != nil {
 		return s, err
 	}
 	s.journal = journal.New(journal.Config{DB: db, Tenant: id, Process: journal.NewProcess("", func() ([]byte, error) { return derive("journal"), nil })})
-	if s.schedules, err = schedule.New(schedule.Config{DB: db, Key: derive("schedules"), Executions: s.journal.Background()}); err != nil {
-		return s, err
-	}
 	s.vault = vault.New(vault.Config{DB: db, Tenant: id, Master: vault.NewKeyMaster(derive("vault"))})
 	s.approvals, err = approval.New(approval.Config{DB: db, Tenant: id, Key: derive("approvals")})
 	return s, err
@@ -147,17 +117,11 @@ func exportStores(id tenant.ID, db *store.DB, key []byte) (s encrypted, err erro
 // rekey encrypts everything with the keys of to. It returns the number of damaged records.
 func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err error) {
 	add := func(n int, failed error) { damaged, err = damaged+n, errors.Join(err, failed) }
+	add(s.rekeyBodies(ctx, to.bodies.Box))
 	add(s.sessions.Rekey(ctx, to.sessions))
-	add(s.recent.Rekey(ctx, to.recent))
-	add(s.learned.Rekey(ctx, to.learned))
 	add(s.skills.Rekey(ctx, to.skills))
-	add(s.states.Rekey(ctx, to.states))
-	add(s.workflows.Rekey(ctx, to.workflows))
 	if s.journal != nil && to.journal != nil {
 		add(s.journal.Rekey(ctx, to.journal))
-	}
-	if s.schedules != nil && to.schedules != nil {
-		add(s.schedules.Rekey(ctx, to.schedules))
 	}
 	if s.vault != nil && to.vault != nil {
 		add(s.vault.Rekey(ctx, to.vault))
@@ -165,6 +129,15 @@ func (s encrypted) rekey(ctx context.Context, to encrypted) (damaged int, err er
 	if s.approvals != nil && to.approvals != nil {
 		add(s.approvals.Rekey(ctx, to.approvals))
 	}
+	return damaged, err
+}
+
+// rekeyBodies encrypts what package sealed stores, and columns of other tables with the same key.
+func (s encrypted) rekeyBodies(ctx context.Context, to sealed.Box) (damaged int, err error) {
+	err = s.bodies.DB.Update(ctx, func(tx *store.Tx) error {
+		damaged, err = s.bodies.Box.Rekey(ctx, tx, to, append([]sealed.Column{sealed.Bodies}, workflow.Columns...)...)
+		return err
+	})
 	return damaged, err
 }
 

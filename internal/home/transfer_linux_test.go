@@ -22,6 +22,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -105,7 +106,10 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 	if _, err := h.States.Put(t.Context(), state.Draft{Name: "cursor", Value: []byte("42")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Workflows.Save(t.Context(), "nightly", []byte("name: nightly")); err != nil {
+	err := errors.Join(h.Workflows.Save(t.Context(), "nightly", []byte("name: nightly")),
+		h.Workflows.Begin(t.Context(), workflow.Run{Execution: "exec_1", Workflow: "nightly"}, workflow.Request{Code: "6 * 7"}),
+		h.Workflows.End(t.Context(), "exec_1", workflow.Completed, workflow.Result{Value: []byte("42")}))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := h.Sessions.Append(t.Context(), "chat-1", session.Step{Code: "x = 42", Result: "42", Began: time.Now(), Files: []string{"state/x"}}); err != nil {
@@ -214,6 +218,9 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	}
 	if w := must(h.Workflows.Find(t.Context(), "nightly"))(t); string(w) != "name: nightly" {
 		t.Errorf("the workflow is %q", w)
+	}
+	if _, of, how, err := h.Workflows.FindRun(t.Context(), "exec_1"); err != nil || of.Code != "6 * 7" || string(how.Value) != "42" {
+		t.Errorf("the run has %+v and %+v, %v", of, how, err)
 	}
 	if c := must(h.Recent.Find(t.Context(), "exec_recent"))(t); c.Code != "2 * 21" {
 		t.Errorf("the recent code is %+v", c)
@@ -357,10 +364,10 @@ func TestImportRefusesChangedDatabase(t *testing.T) {
 		"trigger": "CREATE TRIGGER t AFTER INSERT ON skills BEGIN DELETE FROM sessions; END",
 		"table":   "CREATE TABLE more (x)",
 		"skill":   "INSERT INTO skills (name, version, code, code_hash, description, tags, created, updated, tools, instructions) VALUES ('../../x', 1, 'x', '', '', '[]', 0, 0, '[]', '')",
-		"NUL":     "INSERT INTO workflows (name, updated, size, encrypted) VALUES ('a' || char(0) || 'b', 0, 0, x'00')",
-		"process": "INSERT INTO journal_executions (execution, state, process, created, changed, bytes, request) VALUES ('exec_a', 'running', '../private/acme/use', 0, 0, 0, x'')",
+		"NUL":     "INSERT INTO sealed (kind, name, version, updated, size, body) VALUES ('workflow', 'a' || char(0) || 'b', 1, 0, 0, x'00')",
+		"process": "INSERT INTO runs (execution, state, owner, created, changed, bytes, request) VALUES ('exec_a', 'running', '../private/acme/use', 0, 0, 0, x'')",
 		"escape":  "INSERT INTO schedule_runs (schedule, due, handled, state, execution) VALUES ('a' || char(27) || '[2J', 0, 0, 'failed', '')",
-		"line":    "INSERT INTO states (name, updated, size, encrypted) VALUES ('a' || char(10) || 'b', 0, 0, x'00')",
+		"line":    "INSERT INTO sealed (kind, name, version, updated, size, body) VALUES ('state', 'a' || char(10) || 'b', 1, 0, 0, x'00')",
 		"session": "INSERT INTO sessions (id, started, ended, changed, next, tasks, bytes) VALUES ('../../x', 0, 0, 1, 1, 0, 0)",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -398,7 +405,7 @@ func TestArchivesAndBackupsForgetCommits(t *testing.T) {
 	from.Close()
 	db := must(store.Open(context.Background(), filepath.Join(root, "private/acme/tenant.db"), home.Migrations))(t)
 	var err error
-	for _, change := range []string{"INSERT INTO states (name, updated, size, encrypted) VALUES ('x', 0, 0, x'00')", "UPDATE commits SET n = 7258118399999990000"} {
+	for _, change := range []string{"INSERT INTO sealed (kind, name, version, updated, size, body) VALUES ('state', 'x', 1, 0, 0, x'00')", "UPDATE commits SET n = 7258118399999990000"} {
 		err = errors.Join(err, db.Update(t.Context(), func(tx *store.Tx) error { _, err := tx.ExecContext(t.Context(), change); return err }))
 	}
 	if err := errors.Join(err, db.Close()); err != nil {

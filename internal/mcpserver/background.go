@@ -79,7 +79,7 @@ func (s *Server) dispatch(ctx context.Context, c call) (redact.Message, error) {
 	if args.Code == "" && args.Task == "" {
 		return redact.Message{}, fault.New(fault.Invalid, "neither code nor task_description is given; pass one of them")
 	}
-	b := execution.BackgroundRequest{Request: execution.Request{Code: args.Code, Vars: args.Vars, Subset: c.Subset, Client: c.Client, Commands: withoutPages(c.commands)}, Task: args.Task}
+	b := execution.StoredRequest{Request: execution.Request{Code: args.Code, Vars: args.Vars, Subset: c.Subset, Client: c.Client, Commands: withoutPages(c.commands)}, Task: args.Task}
 	if args.Timeout != nil {
 		if b.Request.Timeout = execution.Seconds(*args.Timeout); b.Request.Timeout <= 0 {
 			return redact.Message{}, fault.New(fault.Invalid, "timeout_seconds is %g; it must be more than 0", *args.Timeout)
@@ -121,12 +121,14 @@ type Background struct {
 
 // Describe returns the description of a background execution.
 func (s *Server) Describe(ctx context.Context, h *home.Home, id string) (Background, error) {
-	e, err := h.Background.Find(ctx, id)
+	e, err := h.Runs.Find(ctx, id)
 	if err != nil {
 		return Background{}, err
 	}
-	if open, err := s.cfg.Runner.Questions(h, id); err == nil && e.State == journal.Active && e.Alive { // of this moment
-		e.Live = withQuestions(e.Live, open)
+	if e.State == journal.Running && e.Alive && !s.cfg.Runner.NeedsResume(h, id) { // this process runs it
+		if open, err := s.cfg.Runner.Questions(h, id); err == nil {
+			e.Live = withQuestions(e.Live, open)
+		}
 	}
 	return s.describe(e, approval.ViaOf(h.Approvals)), nil
 }
@@ -143,16 +145,16 @@ func withQuestions(live []byte, open []question.Question) []byte {
 	return b
 }
 
-func (s *Server) describe(e journal.BackgroundEntry, via approval.Via) Background {
+func (s *Server) describe(e journal.Run, via approval.Via) Background {
 	b := Background{Success: true, ID: e.Execution, State: string(e.State), Created: e.Created, Changed: e.Changed, Ended: e.State == journal.Ended}
-	var request execution.BackgroundRequest
+	var request execution.StoredRequest
 	if json.Unmarshal(e.Request, &request) == nil {
 		b.Task = request.Task
 	}
 	var live execution.Live
 	if e.Live != nil && !b.Ended && json.Unmarshal(e.Live, &live) == nil {
 		b.Progress, b.Output = live.Progress, live.Output
-		if b.Questions = forModel(live.Questions); e.State == journal.Active && len(live.Questions) > 0 {
+		if b.Questions = forModel(live.Questions); e.State == journal.Running && len(live.Questions) > 0 {
 			b.State, b.Hint = "input_required", waiting(e.Execution, live.Questions, via, "").Error
 		}
 	}
@@ -255,7 +257,7 @@ func (s *Server) listBackground(ctx context.Context, c call) (redact.Message, er
 
 // ListBackground returns the latest background executions of a tenant, without results.
 func (s *Server) ListBackground(ctx context.Context, h *home.Home) ([]Background, error) {
-	entries, err := h.Background.List(ctx, mostListed)
+	entries, err := h.Runs.List(ctx, mostListed)
 	all := []Background{}
 	for _, e := range entries {
 		b := s.describe(e, approval.ViaOf(h.Approvals))

@@ -56,7 +56,7 @@ func AddReasons(ctx context.Context, h *home.Home, list []Schedule) error {
 		if s.Last == nil || s.Last.Execution == "" {
 			continue
 		}
-		e, err := h.Background.Find(ctx, s.Last.Execution)
+		e, err := h.Runs.Find(ctx, s.Last.Execution)
 		if fault.KindOf(err) == fault.NotFound {
 			continue
 		}

@@ -141,7 +141,7 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	}
 	face.Sandbox = func(context.Context, tenant.ID) (string, error) { return "fake", nil }
 	var s *mcpserver.Server
-	if face.Flows, err = workflow.New(workflow.Config{Runner: runner, IsTool: func(name string) bool { return s.HasTool(name) }}); err != nil {
+	if face.Flows, err = workflow.New(workflow.Config{Runner: runner, Dir: filepath.Join(data, "workflows"), IsTool: func(name string) bool { return s.HasTool(name) }}); err != nil {
 		t.Fatal(err)
 	}
 	if s, err = mcpserver.New(face); err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -32,7 +31,7 @@ func (s *Server) skillTools() []builtin {
 	}, {
 		name: "list_skills", profile: Standard,
 		about:  "Saved skills.",
-		params: []param{{name: "offset", kind: integer}},
+		params: pageParams,
 		hints:  wire.Hints{ReadOnly: true},
 		run:    s.listSkills,
 	}, {
@@ -112,26 +111,17 @@ type skillList struct {
 	Next   int              `json:"next_offset,omitempty"` // of the skills that follow; 0 if there are none
 }
 
-// skillPage limits the skills in an answer of list_skills. One has about 300 bytes.
-const skillPage = 50
-
 func (s *Server) listSkills(ctx context.Context, c call) (redact.Message, error) {
-	var args struct{ Offset int }
-	if err := c.read(&args); err != nil {
+	offset, err := readOffset(c, "skills")
+	if err != nil {
 		return redact.Message{}, err
-	}
-	if args.Offset < 0 {
-		return redact.Message{}, fault.New(fault.Invalid, "offset is %d; it counts the skills to skip, from 0", args.Offset)
 	}
 	all, err := c.home.Skills.Search(ctx, skill.Query{})
 	if err != nil {
 		return redact.Message{}, err
 	}
-	start := min(args.Offset, len(all))
-	list := skillList{Count: len(all), Skills: all[start:min(start+skillPage, len(all))]}
-	if end := start + len(list.Skills); end < len(all) {
-		list.Next = end
-	}
+	list := skillList{Count: len(all)}
+	list.Skills, list.Next = pageAt(all, offset)
 	s.markStale(ctx, c, list.Skills)
 	return redact.Message{Body: list}, nil
 }

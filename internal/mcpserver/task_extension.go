@@ -106,11 +106,11 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 
 // updateTask passes the replies to open questions on. Others are ignored.
 func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replies map[string]wire.Reply) error {
-	if _, err := h.Background.Find(ctx, id); err != nil {
+	if _, err := h.Runs.Find(ctx, id); err != nil {
 		return err
 	}
+	elsewhere := s.cfg.Runner.NeedsResume(h, id) // perhaps after this process ran its beginning
 	open, err := s.cfg.Runner.Questions(h, id)
-	elsewhere := fault.KindOf(err) == fault.NotFound
 	if elsewhere {
 		open, err = s.cfg.Runner.BackgroundQuestions(ctx, h, id)
 	}

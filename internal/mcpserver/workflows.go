@@ -16,9 +16,10 @@ func (s *Server) workflowTools() []builtin {
 	}
 	return []builtin{{
 		name: "list_workflows", profile: Full,
-		about: "List workflows and their inputs.",
-		hints: wire.Hints{ReadOnly: true},
-		run:   s.listWorkflows,
+		about:  "List workflows and their inputs.",
+		params: pageParams,
+		hints:  wire.Hints{ReadOnly: true},
+		run:    s.listWorkflows,
 	}, {
 		name: "run_workflow", profile: Full,
 		about: "Run a workflow.",
@@ -43,16 +44,24 @@ const longestRun = 100_000
 
 // workflowList is the answer of list_workflows.
 type workflowList struct {
-	Count     int               `json:"count"`
+	Count     int               `json:"count"` // of all
 	Workflows []workflow.Listed `json:"workflows"`
+	Next      int               `json:"next_offset,omitempty"` // of the workflows that follow; 0 if there are none
 }
 
 func (s *Server) listWorkflows(ctx context.Context, c call) (redact.Message, error) {
-	if err := c.read(&struct{}{}); err != nil {
+	offset, err := readOffset(c, "workflows")
+	if err != nil {
 		return redact.Message{}, err
 	}
-	all, err := s.cfg.Flows.List(ctx, c.home)
-	return redact.Message{Body: workflowList{len(all), all}}, err
+	all, err := s.cfg.Flows.Names(ctx, c.home)
+	if err != nil {
+		return redact.Message{}, err
+	}
+	list := workflowList{Count: len(all)}
+	all, list.Next = pageAt(all, offset)
+	list.Workflows, err = s.cfg.Flows.Describe(ctx, c.home, all)
+	return redact.Message{Body: list}, err
 }
 
 func (s *Server) runWorkflow(ctx context.Context, c call) (redact.Message, error) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -116,7 +117,7 @@ func TestRecordedAnswersNeedTheRequiredSandbox(t *testing.T) {
 	if record, _, err = c.home.Journal.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); err != nil {
 		t.Fatal(err)
 	}
-	defer record.End(t.Context(), "")
+	defer record.End(t.Context(), journal.End{})
 	if res, err := in(policy.Process).Call(t.Context(), send); fault.KindOf(err) != fault.Denied || len(res.Parts) > 0 {
 		t.Errorf("in process: %+v, %v", res, err)
 	}

@@ -24,7 +24,7 @@ type Export struct {
 // Exports returns the exported workflows of a tenant, by name. It leaves out those that cannot be
 // parsed, or that have the name of a tool of Sandpiper; List gives the reason.
 func (s *Service) Exports(ctx context.Context, h *home.Home) (all []Export, err error) {
-	names, err := s.names(ctx, h)
+	names, err := s.Names(ctx, h)
 	if err != nil {
 		return nil, err
 	}

@@ -115,7 +115,7 @@ func (r *Run) addBackground(ctx context.Context, h *home.Home) error {
 	if !r.Ended.IsZero() {
 		return nil
 	}
-	e, err := h.Background.Find(ctx, r.Execution)
+	e, err := h.Runs.Find(ctx, r.Execution)
 	if fault.KindOf(err) == fault.NotFound || err == nil && e.State == journal.Ended {
 		return nil
 	}
@@ -129,9 +129,9 @@ func (r *Run) addBackground(ctx context.Context, h *home.Home) error {
 		r.Why = "for a signal"
 	case e.State == journal.Waiting:
 		r.Why = "until " + e.Due.Local().Format(time.DateTime) + ", or for a signal"
-	case e.State == journal.Active && !e.Alive:
+	case e.State == journal.Running && !e.Alive:
 		r.State, r.Why = string(journal.Queued), "its daemon has ended, and another one continues it"
-	case e.State == journal.Active && e.Live != nil && json.Unmarshal(e.Live, &live) == nil && len(live.Questions) > 0:
+	case e.State == journal.Running && e.Live != nil && json.Unmarshal(e.Live, &live) == nil && len(live.Questions) > 0:
 		r.State, r.Why = "input_required", live.Questions[0].Text
 	}
 	return nil
@@ -166,7 +166,7 @@ func (s *Service) Cancel(ctx context.Context, h *home.Home, id string) error {
 		return err
 	}
 	end := s.cfg.Runner.Abandon
-	if e, err := h.Background.Find(ctx, id); err == nil && e.State != journal.Ended {
+	if e, err := h.Runs.Find(ctx, id); err == nil && e.State != journal.Ended {
 		end = s.cfg.Runner.CancelBackground
 	}
 	if err := end(ctx, h, id); err != nil && !(r.State == interrupted && fault.KindOf(err) == fault.NotFound) { // it may have no record

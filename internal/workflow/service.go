@@ -61,14 +61,10 @@ type Listed struct {
 // extensions of workflow files, in order of precedence.
 var extensions = []string{".yaml", ".yml", ".json"}
 
-// List describes the workflows of a tenant, by name.
-func (s *Service) List(ctx context.Context, h *home.Home) ([]Listed, error) {
-	all, err := s.names(ctx, h)
-	if err != nil {
-		return nil, err
-	}
+// Describe describes workflows of a tenant, in the order of their names.
+func (s *Service) Describe(ctx context.Context, h *home.Home, names []string) ([]Listed, error) {
 	list := []Listed{}
-	for _, name := range all {
+	for _, name := range names {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -94,8 +90,8 @@ func (s *Service) List(ctx context.Context, h *home.Home) ([]Listed, error) {
 	return list, nil
 }
 
-// names returns the names of the workflows of a tenant.
-func (s *Service) names(ctx context.Context, h *home.Home) ([]string, error) {
+// Names returns the names of the workflows of a tenant, sorted.
+func (s *Service) Names(ctx context.Context, h *home.Home) ([]string, error) {
 	var all []string
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if s.cfg.Dir != "" && err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -143,7 +139,7 @@ func (s *Service) source(ctx context.Context, h *home.Home, name string) (source
 	}
 	data, err := h.Workflows.Find(ctx, name)
 	if fault.KindOf(err) == fault.NotFound {
-		all, listing := s.names(ctx, h)
+		all, listing := s.Names(ctx, h)
 		if listing != nil {
 			return source{}, listing
 		}
@@ -181,7 +177,7 @@ func (s *Service) library(ctx context.Context, h *home.Home) (Library, error) {
 	for _, m := range skills {
 		lib.Skills = append(lib.Skills, m.Name)
 	}
-	all, err := s.names(ctx, h)
+	all, err := s.Names(ctx, h)
 	if err != nil {
 		return lib, err
 	}

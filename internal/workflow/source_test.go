@@ -56,7 +56,11 @@ func TestMessagesHaveNoDirectoryOfTheOperator(t *testing.T) {
 			said["inputs of "+name] = fault.Message(err) + fault.Hint(err)
 		}
 	}
-	all, err := s.List(t.Context(), h)
+	names, err := s.Names(t.Context(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Describe(t.Context(), h, names)
 	if err != nil || len(all) != 3 || all[0].Name != "folder" || all[0].Problem == "" {
 		t.Errorf("%+v, %v", all, err)
 	}

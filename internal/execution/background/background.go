@@ -26,7 +26,10 @@ type Config struct {
 	Writers   execution.Writers // of code that was not stored with its execution
 	Running   int               // executions at a time; 0 means 4
 	PerTenant int               // of one tenant; 0 means half of Running, at least 1
-	Log       *slog.Logger      // nil means discard
+	// Before is called before each look for work: it may add runs that are due, such as those of
+	// schedules. nil means no call.
+	Before func(context.Context)
+	Log    *slog.Logger // nil means discard
 }
 
 // interval is the time between two looks for work.
@@ -85,7 +88,10 @@ func (s *Scheduler) Wake() {
 func (s *Scheduler) loop(ctx context.Context) {
 	for {
 		began := time.Now()
-		ids, err := s.cfg.Homes.Due(began)
+		if s.cfg.Before != nil {
+			s.cfg.Before(ctx)
+		}
+		ids, err := s.cfg.Homes.Due(time.Now())
 		if err != nil {
 			s.cfg.Log.Error("list tenants with background executions", "error", err)
 		}
@@ -118,7 +124,7 @@ func (s *Scheduler) claim(ctx context.Context, id tenant.ID) bool {
 		}
 		return false
 	}
-	e, err := h.Background.Claim(ctx)
+	e, err := h.Runs.Claim(ctx)
 	if err != nil || e == nil {
 		if err != nil && ctx.Err() == nil {
 			s.cfg.Log.Error("claim a background execution", "tenant", id.String(), "error", err)
@@ -135,7 +141,7 @@ func (s *Scheduler) claim(ctx context.Context, id tenant.ID) bool {
 	return true
 }
 
-func (s *Scheduler) run(ctx context.Context, h *home.Home, e *journal.BackgroundEntry) {
+func (s *Scheduler) run(ctx context.Context, h *home.Home, e *journal.Run) {
 	ctx = context.WithoutCancel(ctx)
 	if err := s.cfg.Runner.RunBackground(ctx, h, e, s.cfg.Writers); err != nil {
 		s.cfg.Log.Warn("a background execution did not run", "execution", e.Execution, "error", err)

@@ -119,7 +119,7 @@ func (d daemon) dispatch(t *testing.T, name string, n int) (ids []string) {
 	h := d.home(t, name)
 	for i := range n {
 		code := fmt.Sprintf("result %q", fmt.Sprint(name, i))
-		id, err := d.runner.Dispatch(t.Context(), h, execution.BackgroundRequest{Request: execution.Request{Code: code}}, journal.ResumeOnRestart)
+		id, err := d.runner.Dispatch(t.Context(), h, execution.StoredRequest{Request: execution.Request{Code: code}}, journal.ResumeOnRestart)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func (d daemon) succeeded(t *testing.T, name string, ids []string) bool {
 	t.Helper()
 	h := d.home(t, name)
 	for _, id := range ids {
-		e, err := h.Background.Find(t.Context(), id)
+		e, err := h.Runs.Find(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}

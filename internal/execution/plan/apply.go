@@ -18,20 +18,20 @@ import (
 
 // Deny returns the result of a plan that was not approved, and whether the plan can be
 // opened again. A denied plan is deleted.
-func (p *Plan) Deny(ctx context.Context, err error) (res reply.Result, again bool, wrong error) {
+func (p *Plan) Deny(ctx context.Context, err error) (res reply.Result, kept bool, wrong error) {
 	res.Status, res.Output = sandbox.Completed, []string{}
-	state := journal.Planned
+	end := again
 	if fault.KindOf(err) == fault.Denied {
-		state = ""
+		end = journal.End{}
 		res.Status, res.ErrorType, res.Error = sandbox.Refused, reply.TypePlan, fault.Message(err)
 	}
-	return res, state != "", p.record.End(context.WithoutCancel(ctx), state)
+	return res, end.State != "", p.record.End(context.WithoutCancel(ctx), end)
 }
 
 // Apply makes the calls until one is not done, and returns the results of those before
-// it. again reports that it was interrupted by the end of ctx and can be opened again.
+// it. interrupted reports that ctx has ended: the plan can be opened again.
 // wrong is an error of closing the plan.
-func (p *Plan) Apply(ctx context.Context, caller tool.Caller) (res reply.Result, results []any, again bool, wrong error) {
+func (p *Plan) Apply(ctx context.Context, caller tool.Caller) (res reply.Result, results []any, interrupted bool, wrong error) {
 	res.Status, res.Output, results = sandbox.Completed, []string{}, []any{}
 	for i, c := range p.Calls {
 		s := reply.AppliedCall{Call: i + 1, Ref: c.Ref, State: reply.CallNotMade}
@@ -44,11 +44,11 @@ func (p *Plan) Apply(ctx context.Context, caller tool.Caller) (res reply.Result,
 		res.Applied = append(res.Applied, s)
 	}
 	explain(&res)
-	state := journal.State("")
-	if again = ctx.Err() != nil; again {
-		state = journal.Planned
+	end := journal.End{}
+	if ctx.Err() != nil {
+		end = again
 	}
-	return res, results, again, p.record.End(context.WithoutCancel(ctx), state)
+	return res, results, end.State != "", p.record.End(context.WithoutCancel(ctx), end)
 }
 
 func stateOf(err error) (state, message string) {

@@ -26,6 +26,9 @@ const ttl = 24 * time.Hour
 
 const prefix = "plan_"
 
+// again is the end of the run of a plan that can be opened again.
+var again = journal.End{State: journal.Waiting, Reason: journal.Planned}
+
 // IsID reports whether an id is that of a plan, not of an execution of code.
 func IsID(id string) bool { return strings.HasPrefix(id, prefix) }
 
@@ -66,7 +69,7 @@ func save(ctx context.Context, log *journal.Log, p stored) (string, error) {
 	if err := record.Flush(ctx); err != nil {
 		return "", fault.Wrap(fault.KindOf(err), err, "the dry run ended, but its plan could not be stored: %s", fault.Message(err))
 	}
-	return id, record.End(ctx, journal.Planned)
+	return id, record.End(ctx, again)
 }
 
 // NotFound returns the error for a plan that cannot be applied.
@@ -87,7 +90,7 @@ func Open(ctx context.Context, log *journal.Log, id string, check Check) (*Plan,
 	}
 	p := &Plan{id: id, record: record, check: check}
 	if err := json.Unmarshal(request, &p.stored); err != nil || clock.Left(p.made().Add(ttl), time.Now(), ttl) <= 0 {
-		_ = record.End(ctx, "")
+		_ = record.End(ctx, journal.End{})
 		return nil, NotFound(id)
 	}
 	for _, c := range p.Calls {
@@ -122,4 +125,4 @@ type Check func(ctx context.Context, subset string, c toolcall.Planned) error
 func (p *Plan) Record() *journal.Record { return p.record }
 
 // Close releases a plan that was not applied; it can be opened again.
-func (p *Plan) Close(ctx context.Context) error { return p.record.End(ctx, journal.Planned) }
+func (p *Plan) Close(ctx context.Context) error { return p.record.End(ctx, again) }

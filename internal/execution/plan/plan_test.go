@@ -184,7 +184,7 @@ func TestPlanFromTheFutureExpires(t *testing.T) {
 	pass := func(d time.Duration) {
 		t.Helper()
 		err := db.Update(t.Context(), func(tx *store.Tx) error {
-			_, err := tx.ExecContext(t.Context(), "UPDATE journal_executions SET created = created - ?1, changed = changed - ?1", d.Milliseconds())
+			_, err := tx.ExecContext(t.Context(), "UPDATE runs SET created = created - ?1, changed = changed - ?1", d.Milliseconds())
 			return err
 		})
 		if err != nil {
@@ -192,7 +192,7 @@ func TestPlanFromTheFutureExpires(t *testing.T) {
 		}
 	}
 	pass(-year)
-	if err := log.Background().Sweep(t.Context(), time.Now()); err != nil {
+	if err := log.Runs().Sweep(t.Context(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	all, err := log.ListUnfinished(t.Context())

@@ -85,9 +85,8 @@ func newBox(key []byte, tenant, execution string) (box, error) {
 	return box{b, execution}, err
 }
 
-// The encrypted columns of executions and their calls.
+// The encrypted columns of calls.
 var (
-	ofRequest   = ofExecution("journal_executions", "request")
 	ofArguments = ofNumber("journal_host_calls", "arguments")
 	ofAnswer    = ofNumber("journal_host_calls", "answer")
 )

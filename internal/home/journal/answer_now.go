@@ -54,7 +54,7 @@ func answerNow(ctx context.Context, r *Record, number int, a Answer, first func(
 		if err := w.put(ctx, tx, r.id); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE journal_executions SET bytes = bytes + ? WHERE execution = ?", len(encoded), r.id)
+		_, err = tx.ExecContext(ctx, "UPDATE runs SET bytes = bytes + ? WHERE execution = ?", len(encoded), r.id)
 		return err
 	}, false)
 	r.mu.Lock()

@@ -120,12 +120,12 @@ func (r *Record) change(rows []row, request []byte, deletes []int, also change) 
 			return nil
 		}
 		if request != nil {
-			if err := r.enter(ctx, tx, request); err != nil {
+			if err := r.begin(ctx, tx, request); err != nil {
 				return err
 			}
 		}
 		if large {
-			return r.tooLarge(ctx, tx)
+			return tooLarge(ctx, r, tx)
 		}
 		freed, err := deleteSteps(ctx, tx, r.id, deletes)
 		if err != nil {
@@ -136,7 +136,7 @@ func (r *Record) change(rows []row, request []byte, deletes []int, also change) 
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE journal_executions SET changed = ?, bytes = bytes + ? WHERE execution = ?", time.Now().UnixMilli(), size-freed, r.id)
+		_, err = tx.ExecContext(ctx, "UPDATE runs SET changed = ?, bytes = bytes + ? WHERE execution = ?", time.Now().UnixMilli(), size-freed, r.id)
 		return err
 	}
 	return func(ctx context.Context, tx *store.Tx) error {
@@ -155,25 +155,23 @@ func (w row) put(ctx context.Context, tx *store.Tx, execution string) error {
 	return err
 }
 
-// enter inserts the row of the execution and deletes records beyond the limits.
-func (r *Record) enter(ctx context.Context, tx *store.Tx, request []byte) error {
-	name, err := r.log.cfg.Process.name()
-	if err != nil {
-		return err
-	}
+// begin stores the run of the record, and deletes records beyond the limits.
+func (r *Record) begin(ctx context.Context, tx *store.Tx, request []byte) error {
 	if err := r.log.makeRoom(ctx, tx); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO journal_executions (execution, state, process, created, changed, bytes, request) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (execution) DO NOTHING`, r.id, string(Running), name, r.created.UnixMilli(), time.Now().UnixMilli(), len(request), request)
+	if err := insert(ctx, r.log, tx, r.id); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE runs SET recorded = 1, created = min(created, ?), bytes = ?, request = ? WHERE execution = ?", r.created.UnixMilli(), len(request), request, r.id)
 	return err
 }
 
 // tooLarge deletes the content of the record and marks it as too large.
-func (r *Record) tooLarge(ctx context.Context, tx *store.Tx) error {
+func tooLarge(ctx context.Context, r *Record, tx *store.Tx) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_host_calls WHERE execution = ?", r.id); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE journal_executions SET state = ?, changed = ?, bytes = 0, request = x'' WHERE execution = ?", string(TooLarge), time.Now().UnixMilli(), r.id)
+	_, err := tx.ExecContext(ctx, "UPDATE runs SET recorded = 2, changed = ?, bytes = 0 WHERE execution = ?", time.Now().UnixMilli(), r.id)
 	return err
 }

@@ -31,7 +31,7 @@ func TestChangedToolIsADivergence(t *testing.T) {
 		if err := r.Done(t.Context(), begin(t, r, ask("find", `{}`)), journal.Answered, &v); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.End(t.Context(), "cancelled"); err != nil {
+		if err := r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "cancelled"}); err != nil {
 			t.Fatal(err)
 		}
 		again := resume(t, d, "exec_1")
@@ -67,7 +67,7 @@ func TestChangedSkillIsADivergence(t *testing.T) {
 		if err := r.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.End(t.Context(), "cancelled"); err != nil {
+		if err := r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "cancelled"}); err != nil {
 			t.Fatal(err)
 		}
 		again := resume(t, d, "exec_1")

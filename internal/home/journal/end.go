@@ -2,141 +2,173 @@ package journal
 
 import (
 	"context"
+	"database/sql"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// retryDelay is the time between attempts to record final states.
-const retryDelay = time.Second
+// End is what becomes of a run that this process gives up. The zero End deletes it.
+type End struct {
+	State   State      // Queued, Running, Waiting or Ended; a running one has no owner then, like that of a process that died
+	Outcome RunOutcome // of an ended one
+	Reason  Reason     // of one that waits for a person, or has ended and can be resumed
+	Wait    Wait       // of a queued or waiting one
+	Result  []byte     // nil keeps the one that is stored
+	Forget  bool       // its record is deleted: its code is not run again
 
-// End records the final state of the execution. State "" means that it completed: its record
-// is deleted. Otherwise the record stays for a replay. A state that cannot be written now is
-// written later; until then no other process can take over the record.
-func (r *Record) End(ctx context.Context, s State) error {
-	if r == nil {
-		return nil
-	}
-	r.waitForLater()
-	r.mu.Lock()
-	if s != "" && r.steps.pending() && !r.large { // the steps of the last milliseconds
-		if err := r.commit(ctx, nil, true); err != nil {
-			return errors.Join(err, r.endAs(ctx, s))
-		}
-		r.mu.Lock()
-	}
-	r.mu.Unlock()
-	return r.endAs(ctx, s)
+	onRestart OnRestart // "" keeps it
+	large     bool      // its record is too large
 }
 
-// endAs records the final state.
-func (r *Record) endAs(ctx context.Context, s State) error {
-	r.mu.Lock()
-	r.ended, r.dirty = true, nil
-	r.steps.stop()
-	stored, large := r.stored, r.large
-	r.mu.Unlock()
-	r.writes.Wait() // End must be the last write
-	if !stored {
-		r.log.removeRunning(r.id)
-		return nil
-	}
-	if large && s != "" {
-		s = TooLarge
-	}
-	err := r.log.record(ctx, map[string]State{r.id: s})
-	if err != nil {
-		r.log.recordLater(map[string]State{r.id: s})
-	}
-	return err
+// Wait is what an execution without a process waits for.
+type Wait struct {
+	Until  time.Time // zero means only for a signal or a person
+	Events []string
 }
 
-// record writes final states to disk, by execution.
-func (l *Log) record(ctx context.Context, ends map[string]State) error {
-	err := l.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
-		for id, s := range ends {
-			if err := end(ctx, tx, id, s); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		for id := range ends {
-			l.removeRunning(id)
+// end stores the end of a run. That of one that completed in the foreground is synced later: it would
+// only be repeated from its record.
+func (l *Log) end(ctx context.Context, id string, e End) error {
+	if e.State == absent {
+		return l.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error { return endIn(ctx, l, tx, id, e) })
+	}
+	return l.update(ctx, func(tx *store.Tx) error { return endIn(ctx, l, tx, id, e) })
+}
+
+// endIn makes the transition of a run that its owner gives up. Signals that the code has not received are
+// kept as long as the record.
+func endIn(ctx context.Context, l *Log, tx *store.Tx, id string, e End) error {
+	if e.Forget || e.State == absent {
+		if err := deleteRecord(ctx, tx, id); err != nil {
+			return err
 		}
 	}
-	return err
-}
-
-func end(ctx context.Context, tx *store.Tx, id string, s State) error {
-	if s == "" {
-		return deleteRecord(ctx, tx, id)
-	}
-	_, err := tx.ExecContext(ctx, "UPDATE journal_executions SET state = ?, process = '', changed = ? WHERE execution = ?", string(s), time.Now().UnixMilli(), id)
-	return err
-}
-
-// deleteRecord deletes the record of an execution, and the signals that its code has not received.
-func deleteRecord(ctx context.Context, tx *store.Tx, id string) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE execution = ?", id); err != nil {
+	if e.State == absent {
+		_, err := move(ctx, l, tx, id, giveUp, absent, "")
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "DELETE FROM journal_executions WHERE execution = ?", id)
-	return err
-}
-
-func (l *Log) removeRunning(id string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.running, id)
-}
-
-// recordLater schedules another attempt to record the final states.
-func (l *Log) recordLater(ends map[string]State) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for id, s := range ends {
-		l.late[id] = s
+	if e.Result != nil {
+		if err := insert(ctx, l, tx, id); err != nil {
+			return err
+		}
 	}
-	if l.retry == nil && !l.closed {
-		l.retries.Add(1)
-		l.retry = time.AfterFunc(retryDelay, func() {
-			defer l.retries.Done()
-			_ = l.recordLate() // recordLate schedules the next attempt
-		})
-	}
-}
-
-// recordLate records the final states that could not be recorded before.
-func (l *Log) recordLate() error {
-	l.mu.Lock()
-	ends := l.late
-	l.late, l.retry = map[string]State{}, nil
-	l.mu.Unlock()
-	if len(ends) == 0 {
-		return nil
-	}
-	err := l.record(context.Background(), ends)
+	set, args, err := endColumns(ctx, l, tx, id, e)
 	if err != nil {
-		l.recordLater(ends)
+		return err
 	}
+	if _, err = move(ctx, l, tx, id, giveUp, e.State, set, args...); err != nil || e.State != Ended {
+		return err
+	}
+	return trim(ctx, tx)
+}
+
+// insert stores a run whose record is not on disk.
+func insert(ctx context.Context, l *Log, tx *store.Tx, id string) error {
+	own, err := l.cfg.Process.name()
+	if err != nil {
+		return err
+	}
+	now := time.Now().UnixMilli()
+	_, err = tx.ExecContext(ctx, "INSERT INTO runs (execution, state, owner, created, changed) VALUES (?, 'running', ?, ?, ?) ON CONFLICT (execution) DO NOTHING", id, own, now, now)
 	return err
 }
 
-// Close records the final states that could not be recorded before, and returns an error if
-// that fails again. It does not close the database.
-func (l *Log) Close() error {
-	l.mu.Lock()
-	l.closed = true
-	if l.retry != nil && l.retry.Stop() {
-		l.retries.Done()
+// endColumns returns the columns that End sets. A run that waits is due at once if a signal for it has
+// arrived, or if it is to be cancelled.
+func endColumns(ctx context.Context, l *Log, tx *store.Tx, id string, e End) (set string, args []any, err error) {
+	var due sql.NullInt64
+	if !e.Wait.Until.IsZero() {
+		due = sql.NullInt64{Int64: e.Wait.Until.UnixMilli(), Valid: true}
 	}
-	l.mu.Unlock()
-	l.retries.Wait()
-	if err := l.recordLate(); err != nil {
-		return errors.Join(errors.New("the ends of executions were not recorded"), err)
+	events := make([]string, len(e.Wait.Events))
+	for i, name := range e.Wait.Events {
+		events[i] = eventHash(id, name)
+		var arrived bool
+		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM journal_signals WHERE execution = ? AND event = ?)", id, events[i]).Scan(&arrived); err != nil {
+			return "", nil, err
+		}
+		if arrived {
+			due = sql.NullInt64{Int64: time.Now().UnixMilli(), Valid: true}
+		}
+	}
+	set = "outcome = ?, reason = ?, events = ?, due = CASE WHEN cancel AND ? IN ('queued', 'waiting') THEN ? ELSE ? END"
+	args = []any{string(e.Outcome), string(e.Reason), strings.Join(events, " "), string(e.State), time.Now().UnixMilli(), due}
+	if e.Result != nil {
+		x, err := l.box(id)
+		if err != nil {
+			return "", nil, err
+		}
+		set, args = set+", result = ?", append(args, x.encrypt(ofResult, 0, e.Result))
+	}
+	if e.onRestart != "" {
+		set, args = set+", on_restart = ?", append(args, string(e.onRestart))
+	}
+	if e.large {
+		set += ", recorded = 2"
+	}
+	return set, args, nil
+}
+
+// trim deletes the results of the oldest background executions beyond the limit.
+func trim(ctx context.Context, tx *store.Tx) error {
+	return expire(ctx, tx, "execution NOT IN (SELECT execution FROM runs WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL) ORDER BY changed DESC LIMIT ?)", maxBackgroundEnded)
+}
+
+// expire deletes ended runs that match a condition; of those that can be resumed, only the result.
+func expire(ctx context.Context, tx *store.Tx, where string, args ...any) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE state = 'ended' AND recorded = 0 AND "+where, args...); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "UPDATE runs SET on_restart = '', live = NULL, result = NULL WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL) AND "+where, args...)
+	return err
+}
+
+// deleteRecord deletes the record of a run, and the signals that its code has not received.
+func deleteRecord(ctx context.Context, tx *store.Tx, id string) error {
+	for _, q := range []string{
+		"DELETE FROM journal_signals WHERE execution = ?",
+		"DELETE FROM journal_host_calls WHERE execution = ?",
+		"UPDATE runs SET recorded = 0, bytes = 0 WHERE execution = ?",
+	} {
+		if _, err := tx.ExecContext(ctx, q, id); err != nil {
+			return err
+		}
 	}
 	return nil
 }
+
+// Cancel cancels an execution that has not ended. One that no process runs has ended when Cancel
+// returns; the process that runs one ends it soon, as SetLive reports.
+func (b *Runs) Cancel(ctx context.Context, id string) error {
+	r, err := b.Find(ctx, id)
+	if err != nil || r.State == Ended {
+		return err
+	}
+	return b.log.update(ctx, func(tx *store.Tx) error {
+		moved, err := move(ctx, b.log, tx, id, cancel, Ended, "outcome = ?, due = NULL, events = ''", string(Cancelled))
+		if err != nil {
+			return err
+		}
+		if moved {
+			return errors.Join(deleteRecord(ctx, tx, id), trim(ctx, tx))
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE runs SET cancel = 1 WHERE execution = ? AND state = 'running'", id)
+		return err
+	})
+}
+
+// Sweep deletes the executions that ended before a time. It moves the times of executions that a clock
+// has recorded which was put back since, so that they and their plans and questions expire after their own
+// lifetime.
+func (b *Runs) Sweep(ctx context.Context, before time.Time) error {
+	return b.log.update(ctx, func(tx *store.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE runs SET created = min(created, ?1), changed = min(changed, ?1) WHERE (created > ?1 OR changed > ?1) AND (recorded > 0 OR state = 'ended')", time.Now().UnixMilli())
+		return errors.Join(err, expire(ctx, tx, "changed < ?", before.UnixMilli()))
+	})
+}
+
+// Created returns when a record was begun; see Sweep.
+func Created(r *Record) time.Time { return r.created }

@@ -37,11 +37,11 @@ func TestEndIsRetriedAfterError(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rename("journal_executions", "away")
-	if err := r.End(t.Context(), ""); err == nil {
+	rename("runs", "away")
+	if err := r.End(t.Context(), journal.End{}); err == nil {
 		t.Fatal("an end without a table was recorded")
 	}
-	rename("away", "journal_executions")
+	rename("away", "runs")
 	_, _, err = d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false })
 	for fault.KindOf(err) == fault.Unavailable { // until the end is recorded
 		runtime.Gosched()
@@ -62,7 +62,7 @@ func TestCloseRecordsPendingEnds(t *testing.T) {
 	write(t, r, ask("put", `1`), `1`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := r.End(ctx, ""); err == nil {
+	if err := r.End(ctx, journal.End{}); err == nil {
 		t.Fatal("an end was recorded after its context had ended")
 	}
 	if err := d.Log.Close(); err != nil {

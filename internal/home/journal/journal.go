@@ -76,8 +76,8 @@ type Log struct {
 	writing bool            // a goroutine is committing
 	running map[string]bool // executions of this process
 
-	late    map[string]State // final states that could not be written, by execution
-	retry   *time.Timer      // next attempt to write late; nil if none is scheduled
+	late    map[string]End // ends that could not be stored, by execution
+	retry   *time.Timer    // next attempt to write late; nil if none is scheduled
 	retries sync.WaitGroup
 	closed  bool
 }
@@ -99,7 +99,7 @@ func New(cfg Config) *Log {
 		cfg.MaxCalls = 10_000
 	}
 	cfg.ReorderTimeout = cmp.Or(cfg.ReorderTimeout, 5*time.Second)
-	return &Log{cfg: cfg, running: map[string]bool{}, late: map[string]State{}}
+	return &Log{cfg: cfg, running: map[string]bool{}, late: map[string]End{}}
 }
 
 // Begin records that a call is about to be made. The entry is on disk when Begin returns.

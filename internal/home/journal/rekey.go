@@ -10,31 +10,20 @@ import (
 // tenant. No process may run the executions. It returns the number of damaged records, which
 // remain damaged.
 func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
-	from, err := l.tenantBox()
+	from, err := l.box("")
 	if err != nil {
 		return 0, err
 	}
-	target, err := to.tenantBox()
+	target, err := to.box("")
 	if err != nil {
 		return 0, err
 	}
 	err = l.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		for _, table := range []string{"journal_executions", "journal_background"} {
-			if _, err := tx.ExecContext(ctx, "UPDATE "+table+" SET process = ''"); err != nil {
-				return err
-			}
+		if _, err := tx.ExecContext(ctx, "UPDATE runs SET owner = ''"); err != nil {
+			return err
 		}
-		damaged, err = from.Rekey(ctx, tx, target.Box, ofRequest, ofArguments, ofAnswer, ofTask, ofLive, ofResult, ofSignal)
+		damaged, err = from.Rekey(ctx, tx, target.Box, ofRequest, ofArguments, ofAnswer, ofLive, ofResult, ofSignal)
 		return err
 	})
 	return damaged, err
-}
-
-// tenantBox returns the box of all executions.
-func (l *Log) tenantBox() (box, error) {
-	key, err := l.cfg.Process.key()
-	if err != nil {
-		return box{}, err
-	}
-	return newBox(key, l.cfg.Tenant.String(), "")
 }

@@ -20,14 +20,14 @@ func TestRekeyOfBackgroundExecution(t *testing.T) {
 	if err := r.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	b := old.Background()
-	if err := b.Add(ctx, journal.BackgroundEntry{Execution: "exec_1", State: journal.Active, OnRestart: journal.ReportOnRestart, Request: []byte("background")}); err != nil {
+	b := old.Runs()
+	if err := b.Add(ctx, journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ReportOnRestart, Request: []byte("background")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.SetLive(ctx, "exec_1", []byte("live")); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.SetResult(ctx, "exec_1", []byte("result")); err != nil {
+	if err := old.End(ctx, "exec_1", journal.End{State: journal.Running, Result: []byte("result")}); err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range []string{`1`, `2`} {
@@ -40,17 +40,17 @@ func TestRekeyOfBackgroundExecution(t *testing.T) {
 		t.Fatal(err)
 	}
 	fresh := startWith(t, dir, bytes.Repeat([]byte{8}, 32), owner, time.Minute)
-	if _, err := fresh.Background().Find(ctx, "exec_1"); err == nil {
+	if _, err := fresh.Runs().Find(ctx, "exec_1"); err == nil {
 		t.Error("it can be read with another key")
 	}
 	if damaged, err := old.Rekey(ctx, fresh.Log); damaged != 0 || err != nil {
 		t.Fatal(damaged, err)
 	}
-	e, err := fresh.Background().Find(ctx, "exec_1")
-	if err != nil || string(e.Request) != "background" || string(e.Live) != "live" || string(e.Result) != "result" || e.OnRestart != journal.ReportOnRestart {
+	e, err := fresh.Runs().Find(ctx, "exec_1")
+	if err != nil || string(e.Request) != "request" || string(e.Live) != "live" || string(e.Result) != "result" || e.OnRestart != journal.ReportOnRestart {
 		t.Fatalf("%+v, %v", e, err)
 	}
-	if e, err := fresh.Background().Claim(ctx); err != nil || e == nil || e.State != journal.Active { // no process runs it
+	if e, err := fresh.Runs().Claim(ctx); err != nil || e == nil || e.State != journal.Running { // no process runs it
 		t.Fatalf("%+v, %v", e, err)
 	}
 	again := resume(t, fresh, "exec_1")

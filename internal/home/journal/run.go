@@ -117,7 +117,7 @@ type Record struct {
 	steps   stepRecords
 	skills  map[string]usedSkill // recorded, by name
 
-	Ended State // as which the execution had ended when OpenRecord returned it
+	before End // what the run was when OpenRecord returned it
 }
 
 // clockReadings are clock readings of the code in a step.

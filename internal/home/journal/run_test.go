@@ -261,17 +261,17 @@ func TestRecordIsEncryptedAndBound(t *testing.T) {
 func TestEndDeletesRun(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
-	for id, state := range map[string]journal.State{"exec_1": "", "exec_2": "timed_out"} {
+	for id, end := range map[string]journal.End{"exec_1": {}, "exec_2": {State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "timed_out"}} {
 		r := d.NewRecord(id, nothing, false)
 		write(t, r, ask("send", `{}`), `1`)
-		if err := r.End(t.Context(), state); err != nil {
+		if err := r.End(t.Context(), end); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Begin(t.Context(), tool.Call{Number: 99}); err == nil {
 			t.Error("a call began that was not requested")
 		}
 	}
-	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 1 || left[0].Execution != "exec_2" || left[0].State != "timed_out" {
+	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 1 || left[0].Execution != "exec_2" || left[0].Reason != "timed_out" {
 		t.Errorf("unfinished: %+v, %v", left, err)
 	}
 	if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {
@@ -280,7 +280,7 @@ func TestEndDeletesRun(t *testing.T) {
 	r := resume(t, d, "exec_2") // by the same process
 	gives(t, r, ask("send", `{}`), `1`)
 	write(t, r, ask("send", `{}`), `2`) // another occurrence
-	if err := r.End(t.Context(), "cancelled"); err != nil {
+	if err := r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "cancelled"}); err != nil {
 		t.Fatal(err)
 	}
 	r = resume(t, d, "exec_2")
@@ -297,7 +297,7 @@ func TestCallEndingAfterRunStaysUnknown(t *testing.T) {
 	d := start(t, t.TempDir())
 	r := d.NewRecord("exec_1", nothing, false)
 	n := begin(t, r, ask("send", `{}`))
-	if err := r.End(t.Context(), "cancelled"); err != nil {
+	if err := r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "cancelled"}); err != nil {
 		t.Fatal(err)
 	}
 	v := value(`1`)
@@ -321,10 +321,10 @@ func TestOversizedRunCannotResume(t *testing.T) {
 		read(t, r, ask("read", fmt.Sprintf(`{"n":%d}`, i)), big)
 	}
 	write(t, r, ask("send", `{}`), `1`)
-	if err := r.End(t.Context(), "crashed"); err != nil {
+	if err := r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "crashed"}); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 1 || left[0].State != journal.TooLarge {
+	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 1 || left[0].Reason != journal.TooLarge {
 		t.Errorf("unfinished: %+v, %v", left, err)
 	}
 	if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Exhausted {
@@ -338,7 +338,7 @@ func TestOversizedRunCannotResume(t *testing.T) {
 		read(t, r, ask("read", fmt.Sprintf(`{"n":%d}`, i)), big)
 		write(t, r, ask("send", `{}`), `1`)
 	}
-	if err := r.End(t.Context(), "crashed"); err != nil {
+	if err := r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "crashed"}); err != nil {
 		t.Fatal(err)
 	}
 	resume(t, d, "exec_2")
@@ -354,7 +354,7 @@ func TestOldRunsAreDeleted(t *testing.T) {
 		if err := r.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.End(t.Context(), "cancelled"); err != nil {
+		if err := r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "cancelled"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -372,7 +372,7 @@ func TestRunsAreIsolatedByTenant(t *testing.T) {
 	one, two := start(t, t.TempDir()), start(t, t.TempDir())
 	r := one.NewRecord("exec_1", nothing, false)
 	write(t, r, ask("send", `{}`), `1`)
-	r.End(t.Context(), "cancelled")
+	r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "cancelled"})
 	if _, _, err := two.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)
 	}
@@ -383,7 +383,7 @@ func TestLaterEndsBeforeTheRecordIsUsed(t *testing.T) {
 		"Begin": func(r *journal.Record) error { begin(t, r, ask("send", `{}`)); return nil },
 		"Flush": func(r *journal.Record) error { return r.Flush(t.Context()) },
 		"Later": func(r *journal.Record) error { r.Later(func() {}); return nil },
-		"End":   func(r *journal.Record) error { return r.End(t.Context(), "") },
+		"End":   func(r *journal.Record) error { return r.End(t.Context(), journal.End{}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, t.TempDir()).NewRecord("exec_1", nothing, false)

@@ -10,20 +10,20 @@ import (
 )
 
 // AddIn adds an execution that is due now, in the transaction of a schedule in the same database.
-func (b *Background) AddIn(ctx context.Context, tx *store.Tx, id string, request []byte) error {
+func (b *Runs) AddIn(ctx context.Context, tx *store.Tx, id string, request []byte) error {
 	if b.log.cfg.Process == nil {
 		return errNoProcess
 	}
-	if err := b.add(ctx, tx, BackgroundEntry{Execution: id, State: Queued, OnRestart: ResumeOnRestart, Request: request}); err != nil {
+	if err := addRun(ctx, b.log, tx, Run{Execution: id, State: Queued, OnRestart: ResumeOnRestart, Request: request}); err != nil {
 		return err
 	}
-	return b.touch(ctx, tx)
+	return touch(ctx, b.log, tx)
 }
 
 // OutcomeIn returns how an execution has ended, "" if it has not; NotFound if it is not known, since
 // results are kept for a limited time.
-func (b *Background) OutcomeIn(ctx context.Context, tx *store.Tx, id string) (outcome string, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT CASE state WHEN 'ended' THEN outcome ELSE '' END FROM journal_background WHERE execution = ?", id).Scan(&outcome)
+func (b *Runs) OutcomeIn(ctx context.Context, tx *store.Tx, id string) (outcome string, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT CASE state WHEN 'ended' THEN outcome ELSE '' END FROM runs WHERE execution = ?", id).Scan(&outcome)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", fault.New(fault.NotFound, "there is no background execution %.60q", id)
 	}

@@ -37,7 +37,7 @@ func TestSessionRecordAnswersItsCallsOnly(t *testing.T) {
 	write(t, r, ask("add", `{"n":1}`), `2`)
 	open := begin(t, r, ask("add", `{"n":2}`)) // the task ends during this call
 	content := encode(t, r)
-	if err := r.End(t.Context(), ""); err != nil {
+	if err := r.End(t.Context(), journal.End{}); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := d.ListUnfinished(t.Context()); err != nil || len(left) != 0 {

@@ -21,19 +21,19 @@ func eventHash(id, event string) string {
 
 // Signal sends an event with a JSON value to an execution that has not ended. It is kept until the
 // code waits for it. It is on disk when Signal returns.
-func (b *Background) Signal(ctx context.Context, id, event string, value json.RawMessage) error {
+func (b *Runs) Signal(ctx context.Context, id, event string, value json.RawMessage) error {
 	if b.log.cfg.Process == nil {
 		return errNoProcess
 	}
-	x, err := b.box(id)
+	x, err := b.log.box(id)
 	if err != nil {
 		return err
 	}
 	hash := eventHash(id, event)
-	return b.update(ctx, func(tx *store.Tx) error {
+	return b.log.update(ctx, func(tx *store.Tx) error {
 		var known, waiting int
-		err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM journal_background WHERE execution = ? AND state != 'ended')
-			+ (SELECT count(*) FROM journal_executions WHERE execution = ?), (SELECT count(*) FROM journal_signals WHERE execution = ?)`, id, id, id).Scan(&known, &waiting)
+		err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs WHERE execution = ?1 AND (state != 'ended' OR recorded > 0)),
+			(SELECT count(*) FROM journal_signals WHERE execution = ?1)`, id).Scan(&known, &waiting)
 		switch {
 		case err != nil:
 			return err
@@ -52,78 +52,79 @@ func (b *Background) Signal(ctx context.Context, id, event string, value json.Ra
 			_, err = tx.ExecContext(ctx, "UPDATE journal_signals SET value = ? WHERE number = ?", x.encrypt(ofSignal, int(number), value), number)
 		}
 		if err == nil {
-			_, err = tx.ExecContext(ctx, "UPDATE journal_background SET due = ? WHERE execution = ? AND state = 'waiting' AND instr(events, ?) > 0", time.Now().UnixMilli(), id, hash)
+			_, err = tx.ExecContext(ctx, "UPDATE runs SET due = ? WHERE execution = ? AND state = 'waiting' AND instr(events, ?) > 0", time.Now().UnixMilli(), id, hash)
 		}
 		return err
 	})
 }
 
-// TakeSignal deletes the oldest signal of an event and returns its value; nil if there is none.
-func (b *Background) TakeSignal(ctx context.Context, id, event string) (value json.RawMessage, err error) {
-	x, err := b.box(id)
-	if err != nil {
-		return nil, err
-	}
-	hash := eventHash(id, event)
-	var number int
-	var ciphertext []byte
-	oldest := func(ctx context.Context, tx *store.Tx) error {
-		return tx.QueryRowContext(ctx, "SELECT number, value FROM journal_signals WHERE execution = ? AND event = ? ORDER BY number LIMIT 1", id, hash).Scan(&number, &ciphertext)
-	}
-	err = b.log.cfg.DB.View(ctx, func(tx *store.Tx) error { return oldest(ctx, tx) }) // usually there is none
-	if err == nil {
-		err = b.log.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-			if err := oldest(ctx, tx); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE number = ?", number)
-			return err
-		})
-	}
+// oldestSignal returns the oldest signal of an event; number is 0 if there is none.
+func oldestSignal(ctx context.Context, tx *store.Tx, id, event string) (number int, ciphertext []byte, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT number, value FROM journal_signals WHERE execution = ? AND event = ? ORDER BY number LIMIT 1", id, eventHash(id, event)).Scan(&number, &ciphertext)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+		err = nil
 	}
+	return number, ciphertext, err
+}
+
+// findSignal returns the oldest signal of an event with its value; number is 0 if there is none.
+func findSignal(ctx context.Context, l *Log, id, event string) (number int, value []byte, err error) {
+	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+		number, value, err = oldestSignal(ctx, tx, id, event)
+		return err
+	})
+	if err != nil || number == 0 {
+		return 0, nil, err
+	}
+	x, err := l.box(id)
 	if err != nil {
+		return 0, nil, err
+	}
+	value, err = x.decrypt(ofSignal, number, value)
+	return number, value, err
+}
+
+// deleteSignal reports whether the signal was there: another thread or process may have taken it.
+func deleteSignal(ctx context.Context, tx *store.Tx, number int) (bool, error) {
+	done, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE number = ?", number)
+	if err != nil {
+		return false, err
+	}
+	n, err := done.RowsAffected()
+	return n > 0, err
+}
+
+// TakeSignal deletes the oldest signal of an event and returns its value; nil if there is none.
+func (b *Runs) TakeSignal(ctx context.Context, id, event string) (json.RawMessage, error) {
+	number, value, err := findSignal(ctx, b.log, id, event)
+	if err != nil || number == 0 {
 		return nil, err
 	}
-	return x.decrypt(ofSignal, number, ciphertext)
+	taken := false
+	err = b.log.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		taken, err = deleteSignal(ctx, tx, number)
+		return err
+	})
+	if err != nil || !taken {
+		return nil, err
+	}
+	return value, nil
 }
 
 // TakeSignal answers an open call of the record with the oldest signal of an event: answer converts
 // its value. It returns nil if there is none, or if another thread was faster. Signal and answer change
 // in one commit.
-func (r *Record) TakeSignal(ctx context.Context, number int, event string, answer func(value json.RawMessage) Answer) (taken *Answer, err error) {
-	x, err := r.log.Background().box(r.id)
-	if err != nil {
+func (r *Record) TakeSignal(ctx context.Context, number int, event string, answer func(value json.RawMessage) Answer) (*Answer, error) {
+	id, value, err := findSignal(ctx, r.log, r.id, event)
+	if err != nil || id == 0 {
 		return nil, err
 	}
-	var id int
-	var ciphertext []byte
-	err = r.log.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		return tx.QueryRowContext(ctx, "SELECT number, value FROM journal_signals WHERE execution = ? AND event = ? ORDER BY number LIMIT 1", r.id, eventHash(r.id, event)).Scan(&id, &ciphertext)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	value, err := x.decrypt(ofSignal, id, ciphertext)
-	if err != nil {
-		return nil, err
-	}
-	a := answer(value)
-	lost := false // another thread took the signal; the commit has the writes of others too
+	a, taken := answer(value), false
 	err = answerNow(ctx, r, number, a, func(ctx context.Context, tx *store.Tx) (bool, error) {
-		done, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE number = ?", id)
-		if err != nil {
-			return false, err
-		}
-		n, err := done.RowsAffected()
-		lost = n == 0
-		return !lost, err
+		taken, err = deleteSignal(ctx, tx, id)
+		return taken, err
 	})
-	if err != nil || lost {
+	if err != nil || !taken {
 		return nil, err
 	}
 	return &a, nil

@@ -30,7 +30,7 @@ func TestThreadsTakeEachSignalOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for v := range signals {
-		if err := first.Background().Signal(t.Context(), "exec_1", "go", json.RawMessage(fmt.Sprint(v))); err != nil {
+		if err := first.Runs().Signal(t.Context(), "exec_1", "go", json.RawMessage(fmt.Sprint(v))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -86,7 +86,7 @@ func TestSignalIsNotAnsweredBeforeTheCommit(t *testing.T) {
 	if err := r.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Background().Signal(t.Context(), "exec_1", "go", json.RawMessage(`1`)); err != nil {
+	if err := d.Runs().Signal(t.Context(), "exec_1", "go", json.RawMessage(`1`)); err != nil {
 		t.Fatal(err)
 	}
 	runSQL(t, d, "CREATE TRIGGER full BEFORE DELETE ON journal_signals BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
@@ -162,7 +162,7 @@ func TestAnswersOfSignalsCount(t *testing.T) {
 	big := json.RawMessage(`"` + strings.Repeat("x", 15<<20) + `"`)
 	for n := range 5 {
 		number := next(t, r, ask("wait", fmt.Sprint(n))).Number
-		if err := d.Background().Signal(t.Context(), "exec_1", "go", big); err != nil {
+		if err := d.Runs().Signal(t.Context(), "exec_1", "go", big); err != nil {
 			t.Fatal(err)
 		}
 		taken, err := r.TakeSignal(t.Context(), number, "go", signalValue)
@@ -173,7 +173,7 @@ func TestAnswersOfSignalsCount(t *testing.T) {
 			t.Errorf("after %d answers of 15 MiB, too large: %t", n+1, r.TooLarge())
 		}
 	}
-	if err := r.End(t.Context(), "failed"); err != nil {
+	if err := r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "failed"}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Exhausted {

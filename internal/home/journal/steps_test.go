@@ -51,7 +51,7 @@ func in(step int, a journal.HostCall) journal.HostCall {
 
 func stop(t testing.TB, r *journal.Record, d daemon) {
 	t.Helper()
-	if err := r.End(t.Context(), "crashed"); err != nil {
+	if err := r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "crashed"}); err != nil {
 		t.Fatal(err)
 	}
 	d.Process.Close()
@@ -65,7 +65,7 @@ func rows(t testing.TB, path string) (n, size int) {
 	}
 	defer db.Close()
 	err = db.View(t.Context(), func(tx *store.Tx) error {
-		return tx.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM journal_host_calls), (SELECT bytes FROM journal_executions)").Scan(&n, &size)
+		return tx.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM journal_host_calls), (SELECT bytes FROM runs)").Scan(&n, &size)
 	})
 	if err != nil {
 		t.Fatal(err)

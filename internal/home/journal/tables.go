@@ -1,7 +1,7 @@
 package journal
 
-// Tables creates the tables of the journal. Times are Unix milliseconds. Encrypted columns
-// use a key of the execution and are bound to the number of the row.
+// Tables creates the tables of the journal. Times are Unix milliseconds. Encrypted columns use a key of
+// the tenant and are bound to their row.
 const Tables = `
 CREATE TABLE journal_calls (
 	id        INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -14,18 +14,28 @@ CREATE TABLE journal_calls (
 	outcome   TEXT
 ) STRICT;
 
-CREATE TABLE journal_executions (
-	execution TEXT    NOT NULL PRIMARY KEY,
-	state     TEXT    NOT NULL,
-	process   TEXT    NOT NULL, -- name of the process that runs it, '' for none
-	created   INTEGER NOT NULL,
-	changed   INTEGER NOT NULL,
-	bytes     INTEGER NOT NULL, -- size of all encrypted columns
-	request   BLOB    NOT NULL  -- encrypted
+CREATE TABLE runs (
+	execution  TEXT    NOT NULL PRIMARY KEY,
+	state      TEXT    NOT NULL, -- a State
+	outcome    TEXT    NOT NULL DEFAULT '', -- of an ended one
+	reason     TEXT    NOT NULL DEFAULT '', -- why it waits for a person, or how its code ended
+	on_restart TEXT    NOT NULL DEFAULT '', -- what a daemon does if the owner has died, '' for nothing
+	owner      TEXT    NOT NULL, -- name of the process that runs it, '' for none
+	created    INTEGER NOT NULL,
+	changed    INTEGER NOT NULL,
+	due        INTEGER,          -- when to run it; NULL if it runs, has ended or waits for a signal or a person only
+	events     TEXT    NOT NULL DEFAULT '', -- hashes of the events that it waits for
+	cancel     INTEGER NOT NULL DEFAULT 0,
+	recorded   INTEGER NOT NULL DEFAULT 0, -- 1 if it can be replayed, 2 if its record is too large for that
+	bytes      INTEGER NOT NULL DEFAULT 0, -- size of its record
+	request    BLOB,             -- encrypted, like live and result
+	live       BLOB,
+	result     BLOB
 ) STRICT;
+CREATE INDEX runs_due ON runs (state, due);
 
 CREATE TABLE journal_host_calls (
-	execution TEXT    NOT NULL REFERENCES journal_executions ON DELETE CASCADE,
+	execution TEXT    NOT NULL REFERENCES runs ON DELETE CASCADE,
 	number    INTEGER NOT NULL, -- position in the order of the code's calls
 	method    TEXT    NOT NULL, -- '' for a tool
 	server    TEXT    NOT NULL,
@@ -37,36 +47,19 @@ CREATE TABLE journal_host_calls (
 	PRIMARY KEY (execution, number)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE journal_background (
-	execution  TEXT    NOT NULL PRIMARY KEY,
-	state      TEXT    NOT NULL,
-	outcome    TEXT    NOT NULL DEFAULT '',
-	on_restart TEXT    NOT NULL,
-	process    TEXT    NOT NULL, -- name of the process that runs it, '' for none
-	created    INTEGER NOT NULL,
-	changed    INTEGER NOT NULL,
-	due        INTEGER,          -- when to run it; NULL if it runs, has ended or waits for a signal only
-	events     TEXT    NOT NULL DEFAULT '', -- hashes of the events that it waits for
-	cancel     INTEGER NOT NULL DEFAULT 0,
-	request    BLOB    NOT NULL, -- encrypted, like live and result
-	live       BLOB,
-	result     BLOB
-) STRICT;
-CREATE INDEX journal_background_due ON journal_background (state, due);
-
 CREATE TABLE journal_signals (
 	number    INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-	execution TEXT    NOT NULL,
+	execution TEXT    NOT NULL REFERENCES runs ON DELETE CASCADE,
 	event     TEXT    NOT NULL, -- hash
 	value     BLOB    NOT NULL  -- encrypted
 ) STRICT;
 CREATE INDEX journal_signals_execution ON journal_signals (execution, event);
 `
 
-// Queries for names, see home.Names: executions that can be resumed, background executions, and those of them that
-// have not ended; the latest first.
+// Queries for names, see home.Names: runs that can be resumed, background executions, and those of them
+// that have not ended; the latest first.
 const (
-	UnfinishedQuery       = "SELECT execution, state FROM journal_executions ORDER BY changed DESC LIMIT 200"
-	BackgroundQuery       = "SELECT execution, state FROM journal_background ORDER BY created DESC LIMIT 200"
-	ActiveBackgroundQuery = "SELECT execution, state FROM journal_background WHERE state != 'ended' ORDER BY created DESC LIMIT 200"
+	UnfinishedQuery       = "SELECT execution, CASE reason WHEN '' THEN state ELSE reason END FROM runs WHERE recorded > 0 ORDER BY changed DESC LIMIT 200"
+	BackgroundQuery       = "SELECT execution, state FROM runs WHERE on_restart != '' ORDER BY created DESC LIMIT 200"
+	ActiveBackgroundQuery = "SELECT execution, state FROM runs WHERE on_restart != '' AND state != 'ended' ORDER BY created DESC LIMIT 200"
 )

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -22,21 +23,11 @@ const (
 	keptFor   = 7 * 24 * time.Hour
 )
 
-// State is the state of a record: a constant of this package, or how its execution ended.
-type State string
-
-const (
-	Running   State = "running"   // running, or interrupted by the end of its process
-	Planned   State = "planned"   // a plan that was not applied to its end
-	Suspended State = "suspended" // it waited for a person when its process ended
-	Sleeping  State = "waiting"   // it waits for a time or a signal, as a background execution
-	TooLarge  State = "too_large" // its record exceeded the limits: it cannot be replayed
-)
-
 // Unfinished describes the record of an execution that did not complete and is not running.
 type Unfinished struct {
 	Execution string
 	State     State
+	Reason    Reason
 	Created   time.Time
 	Changed   time.Time
 	Answered  int        // host calls with a recorded answer, without those of an unknown outcome
@@ -65,7 +56,7 @@ func (l *Log) OpenRecord(ctx context.Context, id string, concurrent func(request
 // HasRecord reports whether an execution has a record, also one of a live process.
 func (l *Log) HasRecord(ctx context.Context, id string) (has bool, err error) {
 	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM journal_executions WHERE execution = ?)", id).Scan(&has)
+		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM runs WHERE execution = ? AND recorded > 0)", id).Scan(&has)
 	})
 	return has, err
 }
@@ -109,36 +100,37 @@ func (l *Log) openRun(ctx context.Context, id string) (r *Record, request []byte
 	return r, request, err
 }
 
-// claim makes this process the owner of the record and decrypts its request.
+// claim makes this process the owner of the record and decrypts its request. Afterwards a person, and no
+// daemon, continues a run that had an end.
 func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err error) {
-	var state, process string
 	var created int64
+	var recorded int
 	var ciphertext []byte
-	err = tx.QueryRowContext(ctx, "SELECT state, process, created, bytes, request FROM journal_executions WHERE execution = ?", r.id).
-		Scan(&state, &process, &created, &r.kept, &ciphertext)
+	var was OnRestart
+	b := &r.before
+	err = tx.QueryRowContext(ctx, "SELECT state, outcome, reason, on_restart, created, bytes, recorded, request FROM runs WHERE execution = ? AND recorded > 0", r.id).
+		Scan(&b.State, &b.Outcome, &b.Reason, &was, &created, &r.kept, &recorded, &ciphertext)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, unknown(r.id)
 	case err != nil:
 		return nil, err
-	case State(state) == TooLarge:
+	case recorded == 2:
 		return nil, fault.New(fault.Exhausted, "execution %.60s cannot be resumed: its record exceeded %d MiB between two calls with possible side effects, or %d MiB in all", r.id, maxWaiting>>20, maxRun>>20).
 			WithHint("check what it did with `sandpiper executions list`, then run the remaining work as a new execution")
 	}
-	r.Ended = State(state)
-	name, err := r.log.cfg.Process.name()
-	if err != nil {
-		return nil, err
-	}
-	if process != name && r.log.cfg.Process.isAlive(process) {
-		return nil, elsewhere(r.id)
-	}
-	r.created = time.UnixMilli(created)
+	r.created, b.onRestart = time.UnixMilli(created), was
 	if request, err = r.box.decrypt(ofRequest, 0, ciphertext); err != nil {
 		return nil, err
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE journal_executions SET state = ?, process = ?, changed = ? WHERE execution = ?", string(Running), name, time.Now().UnixMilli(), r.id)
-	return request, err
+	set := "on_restart = '', due = NULL, events = ''"
+	if b.State == Running { // a daemon has claimed it, or it was interrupted
+		set = ""
+	}
+	if moved, err := move(ctx, r.log, tx, r.id, reopen, Running, set); err != nil || !moved {
+		return nil, cmp.Or(err, elsewhere(r.id))
+	}
+	return request, nil
 }
 
 // read decrypts the recorded host calls.
@@ -216,32 +208,56 @@ func (r *Record) ClockReadings() []int64 {
 	return r.clock
 }
 
+// resumable is a condition of runs that a person can resume: they have a record, and no daemon continues
+// them.
+const resumable = "recorded > 0 AND (on_restart = '' OR state = 'ended')"
+
 // makeRoom deletes records beyond the limits.
 func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {
 	old, err := l.beyond(ctx, tx)
+	if err != nil {
+		return err
+	}
 	for _, id := range old {
-		if err := deleteRecord(ctx, tx, id); err != nil {
+		if err := forgetIn(ctx, l, tx, id); err != nil {
 			return err
 		}
 	}
-	return err
+	return nil
+}
+
+// forgetIn deletes a record, and its run unless that has a result.
+func forgetIn(ctx context.Context, l *Log, tx *store.Tx, id string) error {
+	var result bool
+	if err := tx.QueryRowContext(ctx, "SELECT result IS NOT NULL FROM runs WHERE execution = ?", id).Scan(&result); err != nil {
+		return err
+	}
+	to := absent
+	if result {
+		to = Ended
+	}
+	moved, err := move(ctx, l, tx, id, forget, to, "reason = ''")
+	if err != nil || !moved {
+		return err
+	}
+	return deleteRecord(ctx, tx, id)
 }
 
 func (l *Log) beyond(ctx context.Context, tx *store.Tx) (old []string, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT execution, process, changed, bytes FROM journal_executions WHERE execution NOT IN (SELECT execution FROM journal_background WHERE state != 'ended') ORDER BY changed DESC")
+	rows, err := tx.QueryContext(ctx, "SELECT execution, owner, changed, bytes FROM runs WHERE "+resumable+" ORDER BY changed DESC")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	n, size, since := 0, int64(0), time.Now().Add(-keptFor).UnixMilli()
 	for rows.Next() {
-		var id, process string
+		var id, owner string
 		var changed, bytes int64
-		if err := rows.Scan(&id, &process, &changed, &bytes); err != nil {
+		if err := rows.Scan(&id, &owner, &changed, &bytes); err != nil {
 			return nil, err
 		}
 		n, size = n+1, size+bytes
-		if (n > keptRuns || size > keptBytes || changed < since) && !l.cfg.Process.isAlive(process) {
+		if (n > keptRuns || size > keptBytes || changed < since) && !l.cfg.Process.isAlive(owner) {
 			old = append(old, id)
 		}
 	}
@@ -269,19 +285,19 @@ func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) 
 }
 
 func (l *Log) listUnfinished(ctx context.Context, tx *store.Tx) (all []Unfinished, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT execution, state, process, created, changed FROM journal_executions WHERE execution NOT IN (SELECT execution FROM journal_background WHERE state != 'ended') ORDER BY changed DESC")
+	rows, err := tx.QueryContext(ctx, "SELECT execution, state, CASE recorded WHEN 2 THEN 'too_large' ELSE reason END, owner, created, changed FROM runs WHERE "+resumable+" ORDER BY changed DESC")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var one Unfinished
-		var process string
+		var owner string
 		var created, changed int64
-		if err := rows.Scan(&one.Execution, &one.State, &process, &created, &changed); err != nil {
+		if err := rows.Scan(&one.Execution, &one.State, &one.Reason, &owner, &created, &changed); err != nil {
 			return nil, err
 		}
-		if l.cfg.Process.isAlive(process) {
+		if one.State == Running && l.cfg.Process.isAlive(owner) {
 			continue
 		}
 		one.Created, one.Changed = time.UnixMilli(created).UTC(), time.UnixMilli(changed).UTC()

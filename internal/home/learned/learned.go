@@ -3,7 +3,8 @@
 //
 // A search and the calls that follow it are matched in memory. Records are written to the tenant's
 // database within a second, without delaying the call: a crash loses what was not written. Words are
-// redacted before they are stored, and encrypted. Age, number and size of the records are limited.
+// redacted before they are stored, and encrypted. Age, number and size of the records are limited: they
+// are one small text, which is written as a whole.
 //
 // A Store is safe for concurrent use, and several processes may have one for the same database. The
 // nil Store records nothing and has no records.
@@ -11,34 +12,21 @@ package learned
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
 
-// Tables creates the table of the records.
-const Tables = `
-CREATE TABLE tool_uses (
-	id        INTEGER NOT NULL PRIMARY KEY,
-	last      INTEGER NOT NULL, -- Unix milliseconds
-	searches  INTEGER NOT NULL,
-	lower     INTEGER NOT NULL, -- searches whose first result was another tool
-	encrypted BLOB    NOT NULL  -- tool and words
-) STRICT;
-`
-
 // Limits of the records of a tenant.
 const (
 	maxRecords = 500
 	maxOfTool  = 20
-	maxBytes   = 128 << 10 // encrypted
+	maxBytes   = 128 << 10
 )
 
 // Limits of the searches that wait for a call.
@@ -60,8 +48,7 @@ const readEvery = 10 * time.Second
 
 // Config of a Store.
 type Config struct {
-	DB  *store.DB // with Tables in it. Required
-	Key []byte    // encryption key of the tenant, 32 bytes. Required
+	In sealed.Store // required
 	// Redact removes private values from the text of a search; nil leaves it unchanged.
 	Redact func(ctx context.Context, text string) (string, error)
 	Age    time.Duration    // of the oldest record; 0 means DefaultAge
@@ -71,8 +58,8 @@ type Config struct {
 
 // Store has the records of one tenant.
 type Store struct {
-	cfg Config
-	box sealed.Box
+	cfg   Config
+	table sealed.Table
 
 	mu       sync.Mutex
 	searches []*made // latest last
@@ -103,11 +90,8 @@ type call struct {
 	lower bool
 }
 
-// New returns the Store of a database. It does no I/O.
-func New(cfg Config) (*Store, error) {
-	if cfg.DB == nil || len(cfg.Key) != 32 {
-		return nil, errors.New("learned: Config needs a DB and a Key of 32 bytes")
-	}
+// New returns the Store of a tenant. It does no I/O.
+func New(cfg Config) *Store {
 	if cfg.Age == 0 {
 		cfg.Age = DefaultAge
 	}
@@ -117,8 +101,7 @@ func New(cfg Config) (*Store, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	box, err := sealed.New(cfg.Key, "")
-	return &Store{cfg: cfg, box: box}, err
+	return &Store{cfg: cfg, table: table(cfg.In)}
 }
 
 // AddSearch notes the tools that a search for a text returned, best first.
@@ -173,7 +156,7 @@ func (s *Store) Uses(ctx context.Context) *search.Uses {
 	if !s.read.IsZero() && now.Sub(s.read) < readEvery {
 		return s.uses
 	}
-	records, err := s.load(ctx)
+	records, err := load(ctx, &s.table)
 	if err != nil {
 		if ctx.Err() == nil {
 			s.cfg.Log.Warn("read which tools were used", "error", err)
@@ -182,8 +165,8 @@ func (s *Store) Uses(ctx context.Context) *search.Uses {
 	}
 	var all []search.Use
 	for _, r := range records {
-		if !r.last.Before(now.Add(-s.cfg.Age)) {
-			all = append(all, search.Use{Server: r.Server, Tool: r.Tool, Terms: r.Words, Searches: r.searches, Lower: r.lower})
+		if !r.Last.Before(now.Add(-s.cfg.Age)) {
+			all = append(all, search.Use{Server: r.Server, Tool: r.Tool, Terms: r.Words, Searches: r.Searches, Lower: r.Lower})
 		}
 	}
 	s.uses, s.read = search.NewUses(all), now

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
@@ -36,23 +37,29 @@ type tenant struct {
 func newTenant(t *testing.T) *tenant {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "t.db")
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "used tools", SQL: learned.Tables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "used tools", SQL: sealed.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
 	d := &tenant{db: db, path: path, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
-	d.cfg = learned.Config{DB: db, Key: bytes.Repeat([]byte{7}, 32), Now: func() time.Time { return d.now }}
+	d.cfg = learned.Config{In: sealed.Store{DB: db, Box: newBox(t, 7)}, Now: func() time.Time { return d.now }}
 	return d
+}
+
+func newBox(t *testing.T, key byte) sealed.Box {
+	t.Helper()
+	box, err := sealed.New(bytes.Repeat([]byte{key}, 32), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
 }
 
 // do runs f with a store, and closes it, which writes the records.
 func (d *tenant) do(t *testing.T, f func(s *learned.Store)) {
 	t.Helper()
-	s, err := learned.New(d.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := learned.New(d.cfg)
 	f(s)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -101,10 +108,10 @@ func TestForgetDeletesAllRecords(t *testing.T) {
 			s.AddCall(list)
 		})
 	}
-	if f, err := learned.Forget(t.Context(), d.db); err != nil || f != (learned.Forgotten{Records: 2, Uses: 2}) {
+	if f, err := learned.Forget(t.Context(), d.cfg.In); err != nil || f != (learned.Forgotten{Records: 2, Uses: 2}) {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if f, err := learned.Forget(t.Context(), d.db); err != nil || f != (learned.Forgotten{}) {
+	if f, err := learned.Forget(t.Context(), d.cfg.In); err != nil || f != (learned.Forgotten{}) {
 		t.Errorf("the second time: %+v, %v", f, err)
 	}
 	if len(d.uses(t)) != 0 || len(other.uses(t)) != 2 {
@@ -235,24 +242,9 @@ func TestRecordsAreEncrypted(t *testing.T) {
 			t.Errorf("%s contains words or tools", filepath.Base(path))
 		}
 	}
-	other := d.cfg
-	other.Key = bytes.Repeat([]byte{8}, 32)
-	from, err := learned.New(d.cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	to, err := learned.New(other)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if damaged, err := from.Rekey(t.Context(), to); damaged != 0 || err != nil {
-		t.Errorf("%d damaged, %v", damaged, err)
-	}
-	if damaged, err := from.Rekey(t.Context(), to); damaged != 1 || err != nil {
-		t.Errorf("with the old key: %d damaged, %v", damaged, err)
-	}
-	if all := to.Uses(t.Context()).All(); len(all) != 1 || all[0].Tool != create.Tool {
-		t.Errorf("%+v", all)
+	d.cfg.In.Box = newBox(t, 8)
+	if all := d.uses(t); len(all) > 0 {
+		t.Errorf("with another key: %+v", all)
 	}
 }
 

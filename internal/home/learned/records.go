@@ -15,22 +15,20 @@ import (
 
 // record describes the calls of a tool after searches with the same words.
 type record struct {
-	content
-	id              int64 // 0 if it is not stored
-	last            time.Time
-	searches, lower int
-	bytes           int
-	changed         bool
+	Server   string    `json:"server"`
+	Tool     string    `json:"tool"`
+	Words    []string  `json:"words"`
+	Last     time.Time `json:"last"`
+	Searches int       `json:"searches"`
+	Lower    int       `json:"lower,omitempty"` // searches whose first result was another tool
 }
 
-// content is the encrypted part of a record.
-type content struct {
-	Server string   `json:"server"`
-	Tool   string   `json:"tool"`
-	Words  []string `json:"words"`
-}
+// textName is the name of the text with all records.
+const textName = "all"
 
-var ofRecord = sealed.Column{Table: "tool_uses", Name: "encrypted", Keys: []string{"id"}}
+func table(in sealed.Store) sealed.Table {
+	return sealed.Table{Store: in, Kind: "used tools", Noun: "the text of"}
+}
 
 // write writes the calls, and deletes what exceeds the limits.
 func (s *Store) write() {
@@ -44,17 +42,25 @@ func (s *Store) write() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	words := s.words(ctx, called)
-	err := s.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
-		records, err := s.readAll(ctx, tx)
+	err := s.table.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
+		records, err := read(ctx, tx, &s.table)
 		if err != nil {
 			return err
 		}
+		changed := false
 		for _, c := range called {
-			if w := words[c.text]; len(w) > 0 {
-				records = add(records, c, w)
+			if w := words[c.text]; len(w) > 0 && add(&records, c, w) {
+				changed = true
 			}
 		}
-		return s.save(ctx, tx, records)
+		if !changed {
+			return nil
+		}
+		text, err := s.limit(records)
+		if err == nil {
+			_, err = s.table.Put(ctx, tx, textName, text)
+		}
+		return err
 	})
 	if err != nil {
 		s.cfg.Log.Warn("store which tools were used", "error", err)
@@ -94,112 +100,79 @@ const (
 	maxNew     = 3                // records of one tool in this time
 )
 
-// add adds a call to the record of its tool and words.
-func add(records []record, c call, words []string) []record {
+// add adds a call to the record of its tool and words. It reports whether the call counts.
+func add(records *[]record, c call, words []string) bool {
 	recent := 0
-	for i := range records {
-		r := &records[i]
+	for i := range *records {
+		r := &(*records)[i]
 		if r.Server != c.ref.Server || r.Tool != c.ref.Tool {
 			continue
 		}
-		counts := c.at.Sub(r.last) >= countEvery
+		counts := c.at.Sub(r.Last) >= countEvery
 		switch {
-		case slices.Equal(r.Words, words) && counts:
-			r.count(c)
-			return records
 		case slices.Equal(r.Words, words):
-			return records
+			if counts {
+				r.count(c)
+			}
+			return counts
 		case !counts:
 			recent++
 		}
 	}
-	if recent < maxNew {
-		r := record{content: content{c.ref.Server, c.ref.Tool, words}}
-		r.count(c)
-		records = append(records, r)
+	if recent >= maxNew {
+		return false
 	}
-	return records
+	r := record{Server: c.ref.Server, Tool: c.ref.Tool, Words: words}
+	r.count(c)
+	*records = append(*records, r)
+	return true
 }
 
 func (r *record) count(c call) {
-	r.last, r.changed = c.at, true
-	r.searches++
+	r.Last = c.at
+	r.Searches++
 	if c.lower {
-		r.lower++
+		r.Lower++
 	}
 }
 
-// save writes the changed records and deletes those that exceed the limits, the oldest first.
-func (s *Store) save(ctx context.Context, tx *store.Tx, records []record) error {
-	slices.SortStableFunc(records, func(a, b record) int { return b.last.Compare(a.last) })
-	number, bytes, of := 0, 0, map[tool.Ref]int{}
-	oldest := s.cfg.Now().Add(-s.cfg.Age)
-	var last int64 // id
-	if err := tx.QueryRowContext(ctx, "SELECT coalesce(max(id), 0) FROM tool_uses").Scan(&last); err != nil {
-		return err
-	}
+// limit returns the text of the records without those that exceed the limits, the oldest first.
+func (s *Store) limit(records []record) ([]byte, error) {
+	slices.SortStableFunc(records, func(a, b record) int { return b.Last.Compare(a.Last) })
+	oldest, bytes, of := s.cfg.Now().Add(-s.cfg.Age), 0, map[tool.Ref]int{}
+	var kept []json.RawMessage
 	for _, r := range records {
-		var encrypted []byte
-		if r.id == 0 {
-			text, err := json.Marshal(r.content)
-			if err != nil {
-				return err
-			}
-			encrypted = s.box.Seal(ofRecord, text, last+1)
-			r.bytes = len(encrypted)
+		text, err := json.Marshal(r)
+		if err != nil {
+			return nil, err
 		}
 		ref := tool.Ref{Server: r.Server, Tool: r.Tool}
-		keep := number < maxRecords && bytes+r.bytes <= maxBytes && of[ref] < maxOfTool && !r.last.Before(oldest)
-		if keep {
-			number, bytes, of[ref] = number+1, bytes+r.bytes, of[ref]+1
-		}
-		var err error
-		switch {
-		case !keep && r.id != 0:
-			_, err = tx.ExecContext(ctx, "DELETE FROM tool_uses WHERE id = ?", r.id)
-		case keep && r.id == 0:
-			last++
-			_, err = tx.ExecContext(ctx, "INSERT INTO tool_uses (id, last, searches, lower, encrypted) VALUES (?, ?, ?, ?, ?)", last, r.last.UnixMilli(), r.searches, r.lower, encrypted)
-		case keep && r.changed:
-			_, err = tx.ExecContext(ctx, "UPDATE tool_uses SET last = ?, searches = ?, lower = ? WHERE id = ?", r.last.UnixMilli(), r.searches, r.lower, r.id)
-		}
-		if err != nil {
-			return err
+		if len(kept) < maxRecords && bytes+len(text) <= maxBytes && of[ref] < maxOfTool && !r.Last.Before(oldest) {
+			kept, bytes = append(kept, text), bytes+len(text)
+			of[ref]++
 		}
 	}
-	return nil
+	return json.Marshal(kept)
 }
 
 // load returns all records.
-func (s *Store) load(ctx context.Context) (all []record, err error) {
-	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		all, err = s.readAll(ctx, tx)
+func load(ctx context.Context, t *sealed.Table) (records []record, err error) {
+	err = t.DB.View(ctx, func(tx *store.Tx) error {
+		records, err = read(ctx, tx, t)
 		return err
 	})
-	return all, err
+	return records, err
 }
 
-// readAll returns all records but damaged ones.
-func (s *Store) readAll(ctx context.Context, tx *store.Tx) (all []record, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT id, last, searches, lower, encrypted FROM tool_uses")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r record
-		var last int64
-		var encrypted []byte
-		if err := rows.Scan(&r.id, &last, &r.searches, &r.lower, &encrypted); err != nil {
-			return nil, err
-		}
-		r.last, r.bytes = time.UnixMilli(last), len(encrypted)
-		text, err := s.box.Open(ofRecord, encrypted, r.id)
-		if err == nil && json.Unmarshal(text, &r.content) == nil {
-			all = append(all, r)
+// read returns all records, none if they are damaged: the next write replaces them.
+func read(ctx context.Context, tx *store.Tx, t *sealed.Table) (records []record, err error) {
+	bodies, err := t.All(ctx, tx)
+	for _, b := range bodies {
+		if b.Damaged == nil {
+			err = json.Unmarshal(b.Text, &records)
 		}
 	}
-	return all, rows.Err()
+	return records, err
 }
 
 // Forgotten counts the deletions of Forget.
@@ -208,27 +181,21 @@ type Forgotten struct {
 	Uses    int `json:"uses"`    // calls that the records counted
 }
 
-// Forget deletes all records in the database of a tenant, also damaged ones. A Store, which may be in
-// another process, uses those that it has read for up to readEvery, and may write those of the last
-// moment.
-func Forget(ctx context.Context, db *store.DB) (Forgotten, error) {
-	var f Forgotten
-	err := db.Update(ctx, func(tx *store.Tx) error {
-		if err := tx.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(searches), 0) FROM tool_uses").Scan(&f.Records, &f.Uses); err != nil {
+// Forget deletes all records of a tenant, also damaged ones. A Store, which may be in another process,
+// uses those that it has read for up to readEvery, and may write those of the last moment.
+func Forget(ctx context.Context, in sealed.Store) (f Forgotten, err error) {
+	t := table(in)
+	err = in.DB.Update(ctx, func(tx *store.Tx) error {
+		records, err := read(ctx, tx, &t)
+		if err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "DELETE FROM tool_uses")
+		f = Forgotten{Records: len(records)}
+		for _, r := range records {
+			f.Uses += r.Searches
+		}
+		_, err = t.Delete(ctx, tx, textName)
 		return err
 	})
 	return f, err
-}
-
-// Rekey encrypts the records of s for the store to, which has the same database and another key. It
-// returns the number of damaged records, which remain damaged.
-func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
-	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		damaged, err = s.box.Rekey(ctx, tx, to.box, ofRecord)
-		return err
-	})
-	return damaged, err
 }

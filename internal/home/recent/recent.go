@@ -8,36 +8,24 @@
 package recent
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
-// Tables creates the table of recent code.
-const Tables = `
-CREATE TABLE recent_code (
-	execution TEXT    NOT NULL PRIMARY KEY,
-	ended     INTEGER NOT NULL, -- Unix milliseconds
-	encrypted BLOB    NOT NULL
-) STRICT;
-CREATE INDEX recent_code_ended ON recent_code (ended);
-`
-
 // Config of a Store.
 type Config struct {
-	DB       *store.DB        // with Tables in it. Required
-	Key      []byte           // encryption key of the tenant, 32 bytes. Required
+	In       sealed.Store     // required
 	Keep     time.Duration    // age of the oldest code; 0 means 24 hours, negative keeps none
 	Number   int              // of executions; 0 means 500
-	MaxBytes int64            // of all code, encrypted; 0 means 16 MiB
+	MaxBytes int64            // of all code; 0 means 16 MiB
 	Now      func() time.Time // nil means time.Now
 	Log      *slog.Logger     // nil discards
 }
@@ -64,15 +52,15 @@ func (c Config) withDefaults() Config {
 // Code is the code of an execution.
 type Code struct {
 	Execution string    `json:"-"`
-	Ended     time.Time `json:"-"`
+	Ended     time.Time `json:"ended"`
 	Session   string    `json:"session,omitempty"`
 	Code      string    `json:"code"` // with tokens, as the model wrote it
 }
 
 // Store contains the recent code of one tenant.
 type Store struct {
-	cfg Config
-	box sealed.Box
+	cfg   Config
+	table sealed.Table
 
 	mu     sync.Mutex
 	added  []Code // not written yet, oldest first
@@ -80,18 +68,14 @@ type Store struct {
 	timer  *time.Timer
 	closed bool
 	writes sync.WaitGroup
-	// since the limits were last enforced; they may be exceeded by a tenth
-	unpruned      int
-	unprunedBytes int
 }
 
-// New returns the Store of a database. It does no I/O.
-func New(cfg Config) (*Store, error) {
-	if cfg.DB == nil {
-		return nil, errors.New("recent: Config needs a DB")
-	}
-	box, err := sealed.New(cfg.Key, "")
-	return &Store{cfg: cfg.withDefaults(), box: box}, err
+// New returns the Store of a tenant. It does no I/O.
+func New(cfg Config) *Store {
+	cfg = cfg.withDefaults()
+	return &Store{cfg: cfg, table: sealed.Table{Store: cfg.In, Kind: "recent", Keep: cfg.Keep, Now: cfg.Now,
+		Noun: "the code of execution", Missing: "the code of execution %.60q is not stored",
+		Hints: sealed.Hints{Missing: "that of successful executions is kept for a limited time: `sandpiper skills promote` lists them"}}}
 }
 
 const (
@@ -106,7 +90,7 @@ func (s *Store) Add(c Code) {
 	if s.closed || s.cfg.Keep < 0 || s.bytes+len(c.Code) > maxAdded {
 		return
 	}
-	c.Ended = s.cfg.Now()
+	c.Ended = s.cfg.Now().UTC().Truncate(time.Millisecond)
 	s.added = append(s.added, c)
 	s.bytes += len(c.Code)
 	if s.timer == nil {
@@ -119,11 +103,6 @@ func (s *Store) Add(c Code) {
 func (s *Store) write() {
 	s.mu.Lock()
 	added := s.added
-	s.unpruned, s.unprunedBytes = s.unpruned+len(added), s.unprunedBytes+s.bytes
-	prune := s.unpruned > s.cfg.Number/10 || int64(s.unprunedBytes) > s.cfg.MaxBytes/10
-	if prune {
-		s.unpruned, s.unprunedBytes = 0, 0
-	}
 	s.added, s.bytes, s.timer = nil, 0, nil
 	s.mu.Unlock()
 	if len(added) == 0 {
@@ -131,112 +110,54 @@ func (s *Store) write() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	err := s.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
+	err := s.table.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
 		for _, c := range added {
 			text, err := json.Marshal(c)
-			if err != nil {
-				return err
+			if err == nil {
+				_, err = s.table.Put(ctx, tx, c.Execution, text)
 			}
-			_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO recent_code (execution, ended, encrypted) VALUES (?, ?, ?)",
-				c.Execution, c.Ended.UnixMilli(), s.box.Seal(content, text, c.Execution))
 			if err != nil {
 				return err
 			}
 		}
-		if !prune {
-			return nil
-		}
-		return s.prune(ctx, tx)
+		return s.table.Evict(ctx, tx, s.cfg.Number, s.cfg.MaxBytes)
 	})
 	if err != nil {
 		s.cfg.Log.Warn("store the code of executions", "error", err)
 	}
 }
 
-var content = sealed.Column{Table: "recent_code", Name: "encrypted", Keys: []string{"execution"}}
-
-// prune deletes code that is too old, and the oldest beyond the other limits.
-func (s *Store) prune(ctx context.Context, tx *store.Tx) error {
-	oldest := s.cfg.Now().Add(-max(s.cfg.Keep, 0)).UnixMilli()
-	_, err := tx.ExecContext(ctx, `DELETE FROM recent_code WHERE ended < ?1 OR rowid IN (
-		SELECT row FROM (SELECT rowid AS row, row_number() OVER latest AS number, sum(octet_length(encrypted)) OVER latest AS bytes
-			FROM recent_code WINDOW latest AS (ORDER BY ended DESC, rowid DESC)) WHERE number > ?2 OR bytes > ?3)`, oldest, s.cfg.Number, s.cfg.MaxBytes)
-	return err
-}
-
 // Prune deletes expired code.
-func (s *Store) Prune(ctx context.Context) error {
-	oldest, old := s.cfg.Now().Add(-max(s.cfg.Keep, 0)).UnixMilli(), false
-	err := s.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM recent_code WHERE ended < ?)", oldest).Scan(&old)
-	})
-	if err != nil || !old {
-		return err
-	}
-	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error { return s.prune(ctx, tx) })
-}
+func (s *Store) Prune(ctx context.Context) error { return s.table.Expire(ctx) }
 
 // Find returns the code of an execution.
 func (s *Store) Find(ctx context.Context, execution string) (Code, error) {
-	c := Code{Execution: execution}
-	var encrypted []byte
-	var ended int64
-	err := s.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		return tx.QueryRowContext(ctx, "SELECT ended, encrypted FROM recent_code WHERE execution = ?", execution).Scan(&ended, &encrypted)
-	})
-	c.Ended = time.UnixMilli(ended).UTC()
-	switch {
-	case errors.Is(err, sql.ErrNoRows), err == nil && c.Ended.Before(s.cfg.Now().Add(-s.cfg.Keep)):
-		return Code{}, fault.New(fault.NotFound, "the code of execution %.60q is not stored", execution).
-			WithHint("that of successful executions is kept for a limited time: `sandpiper skills promote` lists them")
-	case err != nil:
+	b, err := s.table.Find(ctx, execution)
+	if err != nil {
 		return Code{}, err
 	}
-	return c, s.decrypt(encrypted, &c)
+	return decode(b)
 }
 
-func (s *Store) decrypt(encrypted []byte, c *Code) error {
-	text, err := s.box.Open(content, encrypted, c.Execution)
-	if err != nil {
-		return fault.Wrap(fault.Internal, err, "the code of execution %q is damaged or was encrypted with another key", c.Execution)
-	}
-	return json.Unmarshal(text, c)
+func decode(b sealed.Body) (Code, error) {
+	c := Code{Execution: b.Name}
+	return c, json.Unmarshal(b.Text, &c)
 }
 
 // List returns the stored code, latest first, except damaged code.
 func (s *Store) List(ctx context.Context) ([]Code, error) {
 	all := []Code{}
-	err := s.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT execution, ended, encrypted FROM recent_code WHERE ended >= ? ORDER BY ended DESC, rowid DESC", s.cfg.Now().Add(-s.cfg.Keep).UnixMilli())
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var c Code
-			var ended int64
-			var encrypted []byte
-			if err := rows.Scan(&c.Execution, &ended, &encrypted); err != nil {
-				return err
-			}
-			c.Ended = time.UnixMilli(ended).UTC()
-			if s.decrypt(encrypted, &c) == nil {
+	err := s.table.DB.View(ctx, func(tx *store.Tx) error {
+		bodies, err := s.table.All(ctx, tx)
+		slices.SortFunc(bodies, func(a, b sealed.Body) int { return cmp.Compare(b.Version, a.Version) })
+		for _, b := range bodies {
+			if c, err := decode(b); err == nil {
 				all = append(all, c)
 			}
 		}
-		return rows.Err()
-	})
-	return all, err
-}
-
-// Rekey encrypts the code of s for the store to, which has the same database and another key. It
-// returns the number of damaged records, which remain damaged.
-func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
-	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		damaged, err = s.box.Rekey(ctx, tx, to.box, content)
 		return err
 	})
-	return damaged, err
+	return all, err
 }
 
 // Close writes what was added.

@@ -50,13 +50,13 @@ func (s *Store) HandleDue(ctx context.Context, now time.Time, configured []Spec,
 		}
 		return err
 	}
-	switch err := s.cfg.DB.View(ctx, view); {
+	switch err := s.cfg.In.DB.View(ctx, view); {
 	case err == nil:
 		return p, nil
 	case !errors.Is(err, errNothing):
 		return Pass{}, err
 	}
-	if err := s.cfg.DB.Update(ctx, try); err != nil && !errors.Is(err, errNothing) {
+	if err := s.cfg.In.DB.Update(ctx, try); err != nil && !errors.Is(err, errNothing) {
 		return Pass{}, err
 	}
 	return p, nil
@@ -161,7 +161,7 @@ func (d *due) one(ctx context.Context, r *row) error {
 	if d.changed = true; d.dry {
 		return nil
 	}
-	return r.write(ctx, d.tx)
+	return d.write(ctx, d.tx, *r)
 }
 
 // handle decides about one due time.

@@ -2,6 +2,7 @@ package schedule
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 
 // List returns the configured schedules and those that an agent has created, by name.
 func (s *Store) List(ctx context.Context, now time.Time, configured []Spec) (all []Schedule, err error) {
-	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = s.cfg.In.DB.View(ctx, func(tx *store.Tx) error {
 		rows, err := s.rows(ctx, tx, configured)
 		if err != nil {
 			return err
@@ -52,7 +53,7 @@ func (s *Store) Create(ctx context.Context, now time.Time, configured []Spec, sp
 	if err != nil {
 		return Schedule{}, err
 	}
-	ciphertext, err := s.encrypt(spec)
+	text, err := json.Marshal(spec)
 	if err != nil {
 		return Schedule{}, err
 	}
@@ -72,10 +73,10 @@ func (s *Store) Create(ctx context.Context, now time.Time, configured []Spec, sp
 		if created >= MaxStored {
 			return fault.New(fault.Exhausted, "%d schedules were created, which is the maximum", created).WithHint("delete some with delete_schedule")
 		}
-		if err := r.write(ctx, tx); err != nil {
+		if err := s.write(ctx, tx, r); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "UPDATE schedules SET source = 'agent', spec = ? WHERE name = ?", ciphertext, spec.Name)
+		_, err := s.specs.Put(ctx, tx, spec.Name, text)
 		return err
 	})
 	return Schedule{Spec: spec, Source: Agent, Created: r.created, Next: r.next(now)}, err
@@ -95,7 +96,10 @@ func (s *Store) Delete(ctx context.Context, now time.Time, configured []Spec, na
 		if _, err := tx.ExecContext(ctx, "DELETE FROM schedule_runs WHERE schedule = ?", name); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "DELETE FROM schedules WHERE name = ?", name)
+		if _, err := tx.ExecContext(ctx, "DELETE FROM schedules WHERE name = ?", name); err != nil {
+			return err
+		}
+		_, err = s.specs.Delete(ctx, tx, name)
 		return err
 	})
 }
@@ -112,7 +116,7 @@ func (s *Store) SetPaused(ctx context.Context, now time.Time, configured []Spec,
 			r.handled = now
 		}
 		r.paused = paused
-		return r.write(ctx, tx)
+		return s.write(ctx, tx, r)
 	})
 }
 
@@ -136,7 +140,7 @@ func (s *Store) RunNow(ctx context.Context, now time.Time, configured []Spec, na
 				WithHint("wait for it, or cancel it: `sandpiper executions cancel %s`", open[i].Execution)
 		}
 		r.refresh(now)
-		if err := r.write(ctx, tx); err != nil {
+		if err := s.write(ctx, tx, r); err != nil {
 			return err
 		}
 		text, err := request(r.spec)
@@ -155,7 +159,7 @@ func (s *Store) RunNow(ctx context.Context, now time.Time, configured []Spec, na
 
 // update runs f in a transaction, and records when the next run is.
 func (s *Store) update(ctx context.Context, now time.Time, configured []Spec, f func(*store.Tx, []row) error) error {
-	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	return s.cfg.In.DB.Update(ctx, func(tx *store.Tx) error {
 		rows, err := s.rows(ctx, tx, configured)
 		if err != nil {
 			return err
@@ -181,8 +185,8 @@ func (s *Store) Settle(ctx context.Context, now time.Time) error {
 		}
 	}
 	var changed bool
-	if err := s.cfg.DB.View(ctx, settle(true, &changed)); err != nil || !changed {
+	if err := s.cfg.In.DB.View(ctx, settle(true, &changed)); err != nil || !changed {
 		return err
 	}
-	return s.cfg.DB.Update(ctx, settle(false, &changed))
+	return s.cfg.In.DB.Update(ctx, settle(false, &changed))
 }

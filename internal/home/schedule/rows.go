@@ -85,33 +85,33 @@ func (s *Store) rows(ctx context.Context, tx *store.Tx, configured []Spec) ([]ro
 	for _, spec := range configured {
 		byName[spec.Name] = row{spec: spec, source: Configuration}
 	}
-	rows, err := tx.QueryContext(ctx, "SELECT name, source, created, timing, anchor, handled, paused, spec FROM schedules")
+	bodies, err := s.specs.All(ctx, tx)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range bodies {
+		if _, isConfigured := byName[b.Name]; !isConfigured {
+			r := row{source: Agent}
+			r.spec, r.broken = decode(b)
+			byName[b.Name] = r
+		}
+	}
+	rows, err := tx.QueryContext(ctx, "SELECT name, created, timing, anchor, handled, paused FROM schedules")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var name string
-		var r row
+		var name, timing string
 		var created, anchor, handled int64
-		var ciphertext []byte
-		if err := rows.Scan(&name, &r.source, &created, &r.timing, &anchor, &handled, &r.paused, &ciphertext); err != nil {
+		var paused bool
+		if err := rows.Scan(&name, &created, &timing, &anchor, &handled, &paused); err != nil {
 			return nil, err
 		}
-		r.created, r.anchor, r.handled, r.stored = fromMillis(created), fromMillis(anchor), fromMillis(handled), true
-		switch now, isConfigured := byName[name]; {
-		case isConfigured:
-			r.spec, r.source = now.spec, Configuration
-		case r.source == Configuration:
-			continue
-		default:
-			r.spec.Name = name
-			spec, err := s.decrypt(name, ciphertext)
-			if r.broken = err; err == nil {
-				r.spec = spec
-			}
+		if r, ok := byName[name]; ok {
+			r.created, r.timing, r.anchor, r.handled, r.paused, r.stored = fromMillis(created), timing, fromMillis(anchor), fromMillis(handled), paused, true
+			byName[name] = r
 		}
-		byName[name] = r
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -127,12 +127,15 @@ func (s *Store) rows(ctx context.Context, tx *store.Tx, configured []Spec) ([]ro
 	return all, nil
 }
 
-// write stores the state of r.
-func (r row) write(ctx context.Context, tx *store.Tx) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO schedules (name, source, created, timing, anchor, handled, paused) VALUES (?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT (name) DO UPDATE SET source = excluded.source, timing = excluded.timing, anchor = excluded.anchor, handled = excluded.handled, paused = excluded.paused,
-			spec = CASE WHEN excluded.source = 'configuration' THEN NULL ELSE spec END`,
-		r.spec.Name, string(r.source), millis(r.created), r.timing, millis(r.anchor), millis(r.handled), r.paused)
+// write stores the state of a row. One of the configuration replaces one of that name that an agent has
+// created.
+func (s *Store) write(ctx context.Context, tx *store.Tx, r row) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO schedules (name, created, timing, anchor, handled, paused) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (name) DO UPDATE SET timing = excluded.timing, anchor = excluded.anchor, handled = excluded.handled, paused = excluded.paused`,
+		r.spec.Name, millis(r.created), r.timing, millis(r.anchor), millis(r.handled), r.paused)
+	if err == nil && r.source == Configuration {
+		_, err = s.specs.Delete(ctx, tx, r.spec.Name)
+	}
 	return err
 }
 

@@ -1,8 +1,8 @@
 // Package schedule stores a tenant's schedules, and decides which runs are due.
 //
 // A schedule has a calendar and the name of a skill or workflow to run. Those of the
-// configuration are stored as far as their state goes, those that an agent has created as a whole,
-// encrypted. A due time is handled in one transaction: its run is added to the background
+// configuration are stored as far as their state goes, the specifications of those that an agent has
+// created as sealed bodies. A due time is handled in one transaction: its run is added to the background
 // executions, or is recorded as skipped or missed. So of several daemons one starts it, and one that
 // is killed has either started it or not handled it. Of the due times that passed unhandled, only
 // the last counts.
@@ -17,7 +17,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -32,13 +31,11 @@ import (
 const Tables = `
 CREATE TABLE schedules (
 	name    TEXT    NOT NULL PRIMARY KEY,
-	source  TEXT    NOT NULL, -- 'configuration' or 'agent'
 	created INTEGER NOT NULL, -- Unix milliseconds, as all times
 	timing  TEXT    NOT NULL, -- hash of the calendar: due times of another calendar do not count
 	anchor  INTEGER NOT NULL, -- start of the intervals
 	handled INTEGER NOT NULL, -- the last due time that was handled, or the time from which due times count
-	paused  INTEGER NOT NULL DEFAULT 0,
-	spec    BLOB              -- encrypted; NULL for one of the configuration
+	paused  INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE schedule_runs (
 	number    INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
@@ -54,7 +51,7 @@ CREATE INDEX schedule_runs_unfinished ON schedule_runs (state) WHERE state IN ('
 `
 
 // AgentQuery selects the schedules that an agent has created; see home.Names.
-const AgentQuery = "SELECT name, source FROM schedules WHERE source = 'agent' ORDER BY name"
+const AgentQuery = "SELECT name, 'agent' FROM sealed WHERE kind = 'schedule' ORDER BY name"
 
 // Overlap tells what happens to a due time while an earlier run has not ended.
 type Overlap string
@@ -160,9 +157,8 @@ type Executions interface {
 
 // Config of a Store.
 type Config struct {
-	DB         *store.DB  // with Tables in it. Required
-	Key        []byte     // encryption key of the tenant, 32 bytes. Required
-	Executions Executions // required
+	In         sealed.Store // with Tables in its database. Required
+	Executions Executions   // required
 	// Due is called with the time of the next run of a schedule that an agent has created,
 	// before that is committed; zero means none. nil means no call.
 	Due func(time.Time) error
@@ -170,46 +166,26 @@ type Config struct {
 
 // Store contains the schedules of one tenant.
 type Store struct {
-	cfg Config
-	box sealed.Box
+	cfg   Config
+	specs sealed.Table // created by an agent
 }
 
-// New returns the Store of a database. It does no I/O.
-func New(cfg Config) (*Store, error) {
-	if cfg.DB == nil || cfg.Executions == nil {
-		return nil, errors.New("schedule: Config needs a DB and Executions")
-	}
-	box, err := sealed.New(cfg.Key, "")
-	return &Store{cfg, box}, err
+// New returns the Store of a tenant. It does no I/O.
+func New(cfg Config) *Store {
+	return &Store{cfg, sealed.Table{Store: cfg.In, Kind: "schedule", Noun: "schedule"}}
 }
 
-var ofSpec = sealed.Column{Table: "schedules", Name: "spec", Keys: []string{"name"}}
-
-func (s *Store) encrypt(spec Spec) ([]byte, error) {
-	text, err := json.Marshal(spec)
-	return s.box.Seal(ofSpec, text, spec.Name), err
-}
-
-func (s *Store) decrypt(name string, ciphertext []byte) (spec Spec, err error) {
-	text, err := s.box.Open(ofSpec, ciphertext, name)
-	if err == nil {
-		err = json.Unmarshal(text, &spec)
+// decode returns the schedule of an agent.
+func decode(b sealed.Body) (spec Spec, err error) {
+	if err = b.Damaged; err == nil {
+		err = json.Unmarshal(b.Text, &spec)
 	}
 	if err != nil {
-		return spec, fault.Wrap(fault.Internal, err, "schedule %s is damaged or was encrypted with another key", name).
-			WithHint("delete it with `sandpiper schedules delete %s`, or restore the file key of the data directory from a backup", name)
+		spec.Name = b.Name
+		err = fault.Wrap(fault.Internal, err, "schedule %s is damaged or was encrypted with another key", b.Name).
+			WithHint("delete it with `sandpiper schedules delete %s`, or restore the file key of the data directory from a backup", b.Name)
 	}
-	return spec, nil
-}
-
-// Rekey encrypts the schedules of s for the store to, which has the same database and another key.
-// It returns the number of damaged ones, which remain damaged.
-func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
-	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		damaged, err = s.box.Rekey(ctx, tx, to.box, ofSpec)
-		return err
-	})
-	return damaged, err
+	return spec, err
 }
 
 // newExecution returns an unguessable id of an execution: 130 random bits.

@@ -19,6 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 // executions are background executions with an outcome and nothing else.
@@ -51,16 +52,17 @@ type daemon struct {
 
 func start(t *testing.T, path string, specs ...schedule.Spec) daemon {
 	t.Helper()
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "all", SQL: schedule.Tables + executionTables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "all", SQL: sealed.Tables + schedule.Tables + executionTables}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
 	due := new(time.Time)
-	s, err := schedule.New(schedule.Config{DB: db, Key: bytes.Repeat([]byte{7}, 32), Executions: executions{}, Due: func(at time.Time) error { *due = at; return nil }})
+	box, err := sealed.New(bytes.Repeat([]byte{7}, 32), "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := schedule.New(schedule.Config{In: sealed.Store{DB: db, Box: box}, Executions: executions{}, Due: func(at time.Time) error { *due = at; return nil }})
 	return daemon{s, t, path, db, specs, due}
 }
 
@@ -410,6 +412,40 @@ func TestSchedulesOfAgents(t *testing.T) {
 	}
 	if err := d.Delete(t.Context(), now, d.specs, "mine"); err != nil || len(d.list(now)) != 1 || !d.due.IsZero() {
 		t.Errorf("after a deletion: %+v, due %s: %v", d.list(now), d.due, err)
+	}
+}
+
+func TestConfigurationReplacesScheduleOfAnAgent(t *testing.T) {
+	now := clock(t, "UTC", "2026-11-24 12:30")
+	d := start(t, file(t))
+	if _, err := d.Create(t.Context(), now, nil, schedule.Spec{Name: "report", Cron: "0 9 * * *", Skill: "report"}); err != nil {
+		t.Fatal(err)
+	}
+	configured := start(t, d.path, hourly)
+	configured.at(now)
+	if all := configured.list(now); len(all) != 1 || all[0].Source != schedule.Configuration || len(d.list(now)) != 0 {
+		t.Errorf("%+v; without the configuration %+v", all, d.list(now))
+	}
+}
+
+func TestDamagedScheduleCanBeDeleted(t *testing.T) {
+	now := clock(t, "UTC", "2026-11-24 12:30")
+	d := start(t, file(t), hourly)
+	if _, err := d.Create(t.Context(), now, d.specs, schedule.Spec{Name: "mine", Cron: "0 9 * * *", Skill: "report"}); err != nil {
+		t.Fatal(err)
+	}
+	err := d.db.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := tx.ExecContext(t.Context(), "UPDATE sealed SET body = zeroblob(60)")
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := d.list(now); len(all) != 2 || all[0].Name != "mine" || all[0].Damaged == nil || all[1].Damaged != nil {
+		t.Errorf("%+v", all)
+	}
+	if err := d.Delete(t.Context(), now, d.specs, "mine"); err != nil || len(d.list(now)) != 1 {
+		t.Errorf("%+v, %v", d.list(now), err)
 	}
 }
 

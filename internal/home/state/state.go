@@ -9,12 +9,9 @@ package state
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -23,20 +20,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
-// Tables creates the table of the values. AUTOINCREMENT never uses a version again, also for a
-// name that was deleted.
-const Tables = `
-CREATE TABLE states (
-	version   INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-	name      TEXT    NOT NULL UNIQUE,
-	updated   INTEGER NOT NULL, -- Unix milliseconds
-	size      INTEGER NOT NULL, -- bytes of JSON
-	encrypted BLOB    NOT NULL
-) STRICT;
-`
-
 // NameQuery selects the names of the values; see home.Names.
-const NameQuery = "SELECT name, size || ' bytes' FROM states ORDER BY name"
+const NameQuery = "SELECT name, size || ' bytes' FROM sealed WHERE kind = 'state' ORDER BY name"
 
 // Limits of a tenant's values.
 const (
@@ -46,21 +31,8 @@ const (
 	MaxStored = 16 << 20 // bytes of all values
 )
 
-// Config of a Store.
-type Config struct {
-	DB  *store.DB // with Tables in it. Required
-	Key []byte    // encryption key of the tenant, 32 bytes. Required
-	// Room fails if the disk has no room for so many more bytes; nil means always.
-	Room func(bytes int64) error
-}
-
 // Entry describes a value.
-type Entry struct {
-	Name    string    `json:"name"`
-	Version int64     `json:"version"` // grows with each change; 0 means that there is no value
-	Updated time.Time `json:"updated"`
-	Size    int       `json:"size"` // bytes of JSON
-}
+type Entry = sealed.Entry
 
 // State is a value.
 type State struct {
@@ -123,21 +95,17 @@ func (d Draft) CheckVersion(have int64) error {
 }
 
 // Store contains the values of one tenant.
-type Store struct {
-	cfg Config
-	box sealed.Box
-}
+type Store struct{ table sealed.Table }
 
-// New returns the Store of a database. It does no I/O.
-func New(cfg Config) (*Store, error) {
-	if cfg.DB == nil {
-		return nil, errors.New("state: Config needs a DB")
-	}
-	box, err := sealed.New(cfg.Key, "")
-	return &Store{cfg, box}, err
+// New returns the Store of a tenant. room fails if the disk has no room for so many more bytes; nil
+// means always.
+func New(in sealed.Store, room func(bytes int64) error) *Store {
+	return &Store{sealed.Table{Store: in, Kind: "state", Number: MaxNames, Bytes: MaxStored, Room: room,
+		Noun: "state", Missing: "there is no state %.60q", Hints: sealed.Hints{
+			Full:    "delete some, with save_state(name, None) or `sandpiper state delete`",
+			Damaged: "save it again, or restore a backup",
+		}}}
 }
-
-var content = sealed.Column{Table: "states", Name: "encrypted", Keys: []string{"name"}}
 
 // Put changes a value and returns its version, 0 if it was deleted. The change is on disk when Put
 // returns.
@@ -149,53 +117,20 @@ func (s *Store) Put(ctx context.Context, d Draft) (version int64, err error) {
 	if err := json.Compact(&compact, d.Value); err != nil {
 		return 0, err
 	}
-	d.Value = compact.Bytes()
-	if s.cfg.Room != nil && !d.Deletes() {
-		if err := s.cfg.Room(int64(len(d.Value))); err != nil {
-			return 0, err
+	err = s.table.DB.Update(ctx, func(tx *store.Tx) error {
+		have, err := s.table.Version(ctx, tx, d.Name)
+		if err == nil {
+			err = d.CheckVersion(have)
 		}
-	}
-	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		version, err = s.put(ctx, tx, d)
+		switch {
+		case err != nil:
+		case d.Deletes():
+			_, err = s.table.Delete(ctx, tx, d.Name)
+		default:
+			version, err = s.table.Put(ctx, tx, d.Name, compact.Bytes())
+		}
 		return err
 	})
-	return version, err
-}
-
-func (s *Store) put(ctx context.Context, tx *store.Tx, d Draft) (version int64, err error) {
-	have, err := find(ctx, tx, d.Name)
-	if err != nil {
-		return 0, err
-	}
-	if err := d.CheckVersion(have); err != nil {
-		return 0, err
-	}
-	// A deletion first, so that the limits are those of the other values.
-	if _, err := tx.ExecContext(ctx, "DELETE FROM states WHERE name = ?", d.Name); err != nil || d.Deletes() {
-		return 0, err
-	}
-	var names, bytes int64
-	if err := tx.QueryRowContext(ctx, "SELECT count(*), coalesce(sum(size), 0) FROM states").Scan(&names, &bytes); err != nil {
-		return 0, err
-	}
-	if names >= MaxNames || bytes+int64(len(d.Value)) > MaxStored {
-		return 0, fault.New(fault.Exhausted, "state %q cannot be saved: %d others have %d bytes; at most %d and %d bytes are allowed", d.Name, names, bytes, MaxNames, MaxStored).
-			WithHint("delete some, with save_state(name, None) or `sandpiper state delete`")
-	}
-	done, err := tx.ExecContext(ctx, "INSERT INTO states (name, updated, size, encrypted) VALUES (?, ?, ?, ?)",
-		d.Name, time.Now().UnixMilli(), len(d.Value), s.box.Seal(content, d.Value, d.Name))
-	if err != nil {
-		return 0, err
-	}
-	return done.LastInsertId()
-}
-
-// find returns the version of a value, 0 if there is none.
-func find(ctx context.Context, tx *store.Tx, name string) (version int64, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT version FROM states WHERE name = ?", name).Scan(&version)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
-	}
 	return version, err
 }
 
@@ -204,77 +139,12 @@ func (s *Store) Get(ctx context.Context, name string) (State, error) {
 	if err := CheckName(name); err != nil {
 		return State{}, err
 	}
-	var encrypted []byte
-	v := State{Entry: Entry{Name: name}}
-	err := s.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		var updated int64
-		err := tx.QueryRowContext(ctx, "SELECT version, updated, size, encrypted FROM states WHERE name = ?", name).Scan(&v.Version, &updated, &v.Size, &encrypted)
-		if errors.Is(err, sql.ErrNoRows) {
-			return notFound(ctx, tx, name)
-		}
-		v.Updated = time.UnixMilli(updated).UTC()
-		return err
-	})
+	b, err := s.table.Find(ctx, name)
 	if err != nil {
 		return State{}, err
 	}
-	if v.Value, err = s.box.Open(content, encrypted, name); err != nil {
-		return State{}, fault.Wrap(fault.Internal, err, "state %q is damaged or was encrypted with another key", name).
-			WithHint("save it again, or restore a backup")
-	}
-	return v, nil
-}
-
-func notFound(ctx context.Context, tx *store.Tx, name string) error {
-	all, err := list(ctx, tx)
-	if err != nil {
-		return err
-	}
-	e := fault.New(fault.NotFound, "there is no state %.60q", name)
-	names := make([]string, len(all))
-	for i, a := range all {
-		names[i] = a.Name
-	}
-	if near := fault.Nearest(name, names, 3); near != nil {
-		return e.WithHint("there is %s", strings.Join(near, ", "))
-	}
-	return e
+	return State{b.Entry, b.Text}, nil
 }
 
 // List describes all values, by name.
-func (s *Store) List(ctx context.Context) (all []Entry, err error) {
-	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		all, err = list(ctx, tx)
-		return err
-	})
-	return all, err
-}
-
-func list(ctx context.Context, tx *store.Tx) ([]Entry, error) {
-	rows, err := tx.QueryContext(ctx, "SELECT name, version, updated, size FROM states ORDER BY name")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	all := []Entry{}
-	for rows.Next() {
-		var e Entry
-		var updated int64
-		if err := rows.Scan(&e.Name, &e.Version, &updated, &e.Size); err != nil {
-			return nil, err
-		}
-		e.Updated = time.UnixMilli(updated).UTC()
-		all = append(all, e)
-	}
-	return all, rows.Err()
-}
-
-// Rekey encrypts the values of s for the store to, which has the same database and another key. It
-// returns the number of damaged values, which remain damaged.
-func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
-	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		damaged, err = s.box.Rekey(ctx, tx, to.box, content)
-		return err
-	})
-	return damaged, err
-}
+func (s *Store) List(ctx context.Context) ([]Entry, error) { return s.table.List(ctx) }

@@ -30,8 +30,7 @@ import (
 // Config of a Store.
 type Config struct {
 	Dir        string           // of the tenant's answers; created by Put. Required
-	Tenant     string           // bound to each answer. Required
-	Key        []byte           // encryption key, 32 bytes. Required
+	Box        sealed.Box       // of the tenant. Required
 	Keep       time.Duration    // how long an answer is kept; 0 means 10 minutes
 	MaxBytes   int64            // of all answers; 0 means 64 MiB
 	Connection int64            // of one connection; 0 means 8 MiB. An answer may have half of it
@@ -71,20 +70,13 @@ type Answer struct {
 // Store contains the answers of one tenant.
 type Store struct {
 	cfg Config
-	box sealed.Box
 
 	mu    sync.Mutex
 	bytes int64 // of all files, at least; -1 until they were counted
 }
 
 // New returns the Store of a directory. It does no I/O.
-func New(cfg Config) (*Store, error) {
-	if cfg.Dir == "" || cfg.Tenant == "" {
-		return nil, errors.New("stream: Config needs a Dir and a Tenant")
-	}
-	box, err := sealed.New(cfg.Key, cfg.Tenant)
-	return &Store{cfg: cfg.withDefaults(), box: box, bytes: -1}, err
-}
+func New(cfg Config) *Store { return &Store{cfg: cfg.withDefaults(), bytes: -1} }
 
 // idForm is the form of ids of connections, which are names of files.
 var idForm = regexp.MustCompile(`^[A-Z2-7]{26}$`)
@@ -116,7 +108,7 @@ func (s *Store) Put(a Answer) error {
 		return err
 	}
 	text := append(append(head, '\n'), a.Data...)
-	b := append(make([]byte, 4), s.box.Seal(ofAnswers, text, a.Connection)...)
+	b := append(make([]byte, 4), s.cfg.Box.Seal(ofAnswers, text, a.Connection)...)
 	if int64(len(b)) > s.cfg.Connection/2 {
 		return fault.New(fault.Exhausted, "an answer of %d bytes is too large to be kept", len(a.Data))
 	}
@@ -184,7 +176,7 @@ func (s *Store) search(b []byte, connection, stream string) (a Answer, ok bool) 
 		if b = b[4:]; uint64(len(b)) < n {
 			break
 		}
-		text, err := s.box.Open(ofAnswers, b[:n], connection)
+		text, err := s.cfg.Box.Open(ofAnswers, b[:n], connection)
 		if err != nil {
 			break
 		}

@@ -14,19 +14,18 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
-func open(t *testing.T, cfg stream.Config) *stream.Store {
+func open(t *testing.T, cfg stream.Config) *stream.Store { return openFor(t, "alice", cfg) }
+
+func openFor(t *testing.T, tenant string, cfg stream.Config) *stream.Store {
 	t.Helper()
-	if cfg.Tenant == "" {
-		cfg.Tenant = "alice"
-	}
-	cfg.Key = bytes.Repeat([]byte{1}, 32)
-	s, err := stream.New(cfg)
-	if err != nil {
+	var err error
+	if cfg.Box, err = sealed.New(bytes.Repeat([]byte{1}, 32), tenant); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return stream.New(cfg)
 }
 
 func id(n int) string { return fmt.Sprintf("%s%c%c", strings.Repeat("A", 24), 'A'+n/26, 'A'+n%26) }
@@ -86,7 +85,7 @@ func TestAnswersAreEncryptedForTenantAndConnection(t *testing.T) {
 	if err != nil || bytes.Contains(b, []byte("secret")) || bytes.Contains(b, []byte("stream")) {
 		t.Errorf("%q %v", b, err)
 	}
-	missing(t, open(t, stream.Config{Dir: dir, Tenant: "bob"}), id(1), "s")
+	missing(t, openFor(t, "bob", stream.Config{Dir: dir}), id(1), "s")
 	if err := os.Rename(filepath.Join(dir, id(1)), filepath.Join(dir, id(2))); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 // States of a run. Other states are the statuses of ended executions.
@@ -40,6 +41,25 @@ type Result struct {
 	ErrorType string          `json:"error_type,omitempty"`
 }
 
+// The encrypted columns.
+var (
+	ofRequest = sealed.Column{Table: "workflow_runs", Name: "encrypted", Keys: []string{"execution"}}
+	ofResult  = sealed.Column{Table: "workflow_runs", Name: "result", Keys: []string{"execution"}}
+)
+
+// Columns are the encrypted columns of Tables.
+var Columns = []sealed.Column{ofRequest, ofResult}
+
+// open decrypts a column. what names it in the error.
+func (s *Store) open(c sealed.Column, what, execution string, encrypted []byte) ([]byte, error) {
+	text, err := s.cfg.In.Box.Open(c, encrypted, execution)
+	if err != nil {
+		return nil, fault.Wrap(fault.Internal, err, "%s of %q is damaged or was encrypted with another key", what, execution).
+			WithHint("save it again, or restore a backup")
+	}
+	return text, nil
+}
+
 // Begin records the start of a run. It is on disk when Begin returns.
 func (s *Store) Begin(ctx context.Context, r Run, of Request) error {
 	text, err := json.Marshal(of)
@@ -51,11 +71,11 @@ func (s *Store) Begin(ctx context.Context, r Run, of Request) error {
 			return err
 		}
 	}
-	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	return s.cfg.In.DB.Update(ctx, func(tx *store.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM workflow_runs WHERE execution IN (SELECT execution FROM workflow_runs WHERE ended > 0 ORDER BY started DESC LIMIT -1 OFFSET ?)", MaxRuns)
 		if err == nil {
 			_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO workflow_runs (execution, workflow, version, started, ended, state, encrypted) VALUES (?, ?, ?, ?, 0, ?, ?)",
-				r.Execution, r.Workflow, r.Version, time.Now().UnixMilli(), Running, s.box.Seal(ofRequest, text, r.Execution))
+				r.Execution, r.Workflow, r.Version, time.Now().UnixMilli(), Running, s.cfg.In.Box.Seal(ofRequest, text, r.Execution))
 		}
 		return err
 	})
@@ -67,9 +87,9 @@ func (s *Store) End(ctx context.Context, execution, state string, how Result) er
 	if err != nil {
 		return err
 	}
-	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	return s.cfg.In.DB.Update(ctx, func(tx *store.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE workflow_runs SET ended = ?, state = ?, result = ? WHERE execution = ?",
-			time.Now().UnixMilli(), state, s.box.Seal(ofResult, text, execution), execution)
+			time.Now().UnixMilli(), state, s.cfg.In.Box.Seal(ofResult, text, execution), execution)
 		return err
 	})
 }
@@ -79,7 +99,7 @@ const runColumns = "SELECT execution, workflow, version, started, ended, state F
 // Runs returns the latest runs, of one workflow unless name is "".
 func (s *Store) Runs(ctx context.Context, name string, most int) (all []Run, err error) {
 	all = []Run{}
-	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = s.cfg.In.DB.View(ctx, func(tx *store.Tx) error {
 		rows, err := tx.QueryContext(ctx, runColumns+"WHERE ? IN ('', workflow) ORDER BY started DESC, rowid DESC LIMIT ?", name, most)
 		if err != nil {
 			return err
@@ -110,7 +130,7 @@ func scanRun(row interface{ Scan(...any) error }) (r Run, err error) {
 // FindRun returns a run with its request, and its result if it has ended; NotFound if there is none.
 func (s *Store) FindRun(ctx context.Context, execution string) (r Run, of Request, how *Result, err error) {
 	var request, result []byte
-	err = s.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = s.cfg.In.DB.View(ctx, func(tx *store.Tx) error {
 		r, err = scanRun(tx.QueryRowContext(ctx, runColumns+"WHERE execution = ?", execution))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fault.New(fault.NotFound, "there is no run %.60q of a workflow", execution).
@@ -136,14 +156,4 @@ func (s *Store) FindRun(ctx context.Context, execution string) (r Run, of Reques
 		err = json.Unmarshal(text, how)
 	}
 	return r, of, how, err
-}
-
-// Rekey encrypts everything in s for the store to, which has the same database and another key.
-// It returns the number of damaged rows, which remain damaged.
-func (s *Store) Rekey(ctx context.Context, to *Store) (damaged int, err error) {
-	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		damaged, err = s.box.Rekey(ctx, tx, to.box, ofSource, ofRequest, ofResult)
-		return err
-	})
-	return damaged, err
 }

@@ -14,11 +14,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 func openDB(t *testing.T) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), []store.Migration{{Number: 1, Name: "workflows", SQL: workflow.Tables}})
+	db, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "t.db"), []store.Migration{{Number: 1, Name: "workflows", SQL: sealed.Tables + workflow.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,12 +30,11 @@ func openDB(t *testing.T) *store.DB {
 // open returns a Store with a key of 32 equal bytes.
 func open(t *testing.T, cfg workflow.Config, key byte) *workflow.Store {
 	t.Helper()
-	cfg.Key = bytes.Repeat([]byte{key}, 32)
-	s, err := workflow.New(cfg)
-	if err != nil {
+	var err error
+	if cfg.In.Box, err = sealed.New(bytes.Repeat([]byte{key}, 32), "alice"); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return workflow.New(cfg)
 }
 
 func save(t *testing.T, s *workflow.Store, name, source string) {
@@ -68,7 +68,7 @@ func ids(t *testing.T, s *workflow.Store, name string) (all []string) {
 func TestSavedWorkflows(t *testing.T) {
 	t.Parallel()
 	changes := 0
-	s := open(t, workflow.Config{DB: openDB(t), Changed: func() { changes++ }}, 1)
+	s := open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}, Changed: func() { changes++ }}, 1)
 	save(t, s, "report", "first")
 	save(t, s, "a", "other")
 	save(t, s, "report", "second")
@@ -96,7 +96,7 @@ func TestSavedWorkflows(t *testing.T) {
 
 func TestWorkflowsAreLimited(t *testing.T) {
 	t.Parallel()
-	s := open(t, workflow.Config{DB: openDB(t)}, 1)
+	s := open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}}, 1)
 	large := strings.Repeat("x", workflow.MaxStored/2)
 	save(t, s, "a", large)
 	save(t, s, "b", large)
@@ -104,7 +104,7 @@ func TestWorkflowsAreLimited(t *testing.T) {
 	if err := s.Save(t.Context(), "c", []byte("x")); fault.KindOf(err) != fault.Exhausted {
 		t.Errorf("a byte too many: %v", err)
 	}
-	s = open(t, workflow.Config{DB: openDB(t)}, 1)
+	s = open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}}, 1)
 	for i := range workflow.MaxNames {
 		save(t, s, fmt.Sprint("w", i), "x")
 	}
@@ -113,7 +113,7 @@ func TestWorkflowsAreLimited(t *testing.T) {
 		t.Errorf("a workflow too many: %v", err)
 	}
 	full := fault.New(fault.Exhausted, "the disk is full")
-	s = open(t, workflow.Config{DB: openDB(t), Room: func(int64) error { return full }}, 1)
+	s = open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}, Room: func(int64) error { return full }}, 1)
 	if err := s.Save(t.Context(), "a", nil); err != full {
 		t.Errorf("without room: %v", err)
 	}
@@ -124,7 +124,7 @@ func TestWorkflowsAreLimited(t *testing.T) {
 
 func TestRuns(t *testing.T) {
 	t.Parallel()
-	s := open(t, workflow.Config{DB: openDB(t)}, 1)
+	s := open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}}, 1)
 	begin(t, s, "exec_1", "a")
 	begin(t, s, "exec_2", "b")
 	begin(t, s, "exec_3", "a")
@@ -156,7 +156,7 @@ func TestRuns(t *testing.T) {
 // The oldest ended runs are deleted. Those that have not ended remain.
 func TestOldRunsAreDeleted(t *testing.T) {
 	t.Parallel()
-	s := open(t, workflow.Config{DB: openDB(t)}, 1)
+	s := open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}}, 1)
 	begin(t, s, "exec_open", "a")
 	for i := range workflow.MaxRuns + 2 {
 		id := fmt.Sprintf("exec_%04d", i)
@@ -176,7 +176,7 @@ func TestOldRunsAreDeleted(t *testing.T) {
 func TestWorkflowsAreEncrypted(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
-	s, foreign := open(t, workflow.Config{DB: db}, 1), open(t, workflow.Config{DB: db}, 2)
+	s, foreign := open(t, workflow.Config{In: sealed.Store{DB: db}}, 1), open(t, workflow.Config{In: sealed.Store{DB: db}}, 2)
 	save(t, s, "a", "secret text")
 	save(t, s, "b", "other text")
 	begin(t, s, "exec_1", "a")
@@ -186,23 +186,14 @@ func TestWorkflowsAreEncrypted(t *testing.T) {
 	if _, of, _, err := foreign.FindRun(t.Context(), "exec_1"); err == nil {
 		t.Errorf("another key reads %+v", of)
 	}
-	if damaged, err := s.Rekey(t.Context(), foreign); damaged != 0 || err != nil {
-		t.Fatalf("%d damaged, %v", damaged, err)
-	}
-	if got, err := foreign.Find(t.Context(), "a"); string(got) != "secret text" || err != nil {
-		t.Errorf("after Rekey: %q %v", got, err)
-	}
-	if damaged, err := s.Rekey(t.Context(), foreign); damaged != 3 || err != nil { // two workflows, a request
-		t.Errorf("with the old key: %d damaged, %v", damaged, err)
-	}
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.ExecContext(t.Context(), "UPDATE workflows SET encrypted = (SELECT encrypted FROM workflows WHERE name = 'b') WHERE name = 'a'")
+		_, err := tx.ExecContext(t.Context(), "UPDATE sealed SET body = (SELECT body FROM sealed WHERE name = 'b') WHERE name = 'a'")
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := foreign.Find(t.Context(), "a"); err == nil {
+	if got, err := s.Find(t.Context(), "a"); err == nil {
 		t.Errorf("the text of another workflow was accepted: %q", got)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
 // scopedServer has a tool that needs the scope execute, one that asks a question, resources and logs.
@@ -68,10 +69,11 @@ func TestPostingTokenNeedsTheScope(t *testing.T) {
 
 // A stream is read with the scopes that its messages need, also by a daemon that was started since.
 func TestResumedStreamNeedsTheScopeOfItsRequest(t *testing.T) {
-	kept, err := stream.New(stream.Config{Dir: t.TempDir(), Tenant: "alice", Key: make([]byte, 32)})
+	box, err := sealed.New(make([]byte, sealed.KeySize), "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
+	kept := stream.New(stream.Config{Dir: t.TempDir(), Box: box})
 	cfg := HTTPConfig{Verify: scopesOfToken, Return: time.Hour,
 		Resource: &Protected{URL: "https://mcp.example/mcp", ScopePrefix: "sandpiper:"},
 		Answers:  func(_ context.Context, _ string, use func(*stream.Store) error) error { return use(kept) }}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/known"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 // valueIndex finds values in text: those stored in the vault, and those only seen by
@@ -14,7 +15,8 @@ import (
 type valueIndex struct {
 	mu           sync.RWMutex
 	stored, seen *known.Index // nil while empty
-	capacity     int          // of stored
+	capacity     int          // values that stored has room for
+	read         int          // values added to stored
 	lastRecord   int64        // number of the last record read
 	refreshed    time.Time
 }
@@ -23,7 +25,7 @@ const (
 	// maxSeen limits the values that are indexed but not stored. Stored values are always
 	// indexed.
 	maxSeen = 100_000
-	// minCapacity is the initial capacity; a full index grows by the factor
+	// minCapacity is the least capacity; a full index is read again with one larger by the factor
 	// capacityGrowth.
 	minCapacity    = 4096
 	capacityGrowth = 8
@@ -41,11 +43,17 @@ func (v *Vault) RefreshIndex(ctx context.Context) error {
 	if !m.refreshed.IsZero() && now.Sub(m.refreshed) < refreshEvery {
 		return nil
 	}
+	if m.refreshed.IsZero() {
+		if err := sizeIndex(ctx, v); err != nil {
+			return err
+		}
+	}
 	if err := v.loadIndex(ctx); err != nil {
 		return err
 	}
-	for m.stored != nil && m.stored.Len() >= m.capacity && m.capacity < v.cfg.MaxRecords {
-		m.capacity, m.lastRecord, m.stored = min(capacityGrowth*m.capacity, v.cfg.MaxRecords), 0, nil
+	for m.read > m.capacity && m.capacity < v.cfg.MaxRecords {
+		m.grow(m.read, v.cfg.MaxRecords)
+		m.read, m.lastRecord, m.stored = 0, 0, nil
 		if err := v.loadIndex(ctx); err != nil {
 			return err
 		}
@@ -54,14 +62,33 @@ func (v *Vault) RefreshIndex(ctx context.Context) error {
 	return nil
 }
 
+// sizeIndex sets the capacity to that of the values stored, so that they are read once only.
+func sizeIndex(ctx context.Context, v *Vault) error {
+	return v.cfg.DB.View(ctx, func(tx *store.Tx) error {
+		c, err := readCounts(ctx, tx, v.cfg.Now())
+		if err == nil {
+			v.index.grow(c[countRecords].n, v.cfg.MaxRecords)
+		}
+		return err
+	})
+}
+
+// grow sets the capacity to one of at least n, and at most the limit.
+func (m *valueIndex) grow(n, most int) {
+	m.capacity = min(max(m.capacity, minCapacity), most)
+	for m.capacity < n && m.capacity < most {
+		m.capacity = min(capacityGrowth*m.capacity, most)
+	}
+}
+
 // loadIndex reads new records. The caller holds the lock.
 func (v *Vault) loadIndex(ctx context.Context) (err error) {
 	m := &v.index
 	m.lastRecord, err = v.Each(ctx, m.lastRecord, func(value Value) {
 		if m.stored == nil {
-			m.capacity = max(m.capacity, min(minCapacity, v.cfg.MaxRecords))
 			m.stored = known.New(known.MaxForms * m.capacity)
 		}
+		m.read++
 		m.stored.Add(value.Type, value.Text)
 	})
 	return err
@@ -128,5 +155,5 @@ func (v *Vault) find(text string, in func(*known.Index) []detect.Finding) []dete
 func (m *valueIndex) clear() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.stored, m.seen, m.lastRecord, m.refreshed = nil, nil, 0, time.Time{}
+	m.stored, m.seen, m.read, m.lastRecord, m.refreshed = nil, nil, 0, 0, time.Time{}
 }

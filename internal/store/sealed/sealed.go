@@ -1,8 +1,10 @@
-// Package sealed encrypts columns of a tenant's database, and the content of files beside it.
+// Package sealed encrypts columns of a tenant's database, and the content of files beside it. A Table
+// stores small encrypted texts, the bodies, of one kind by name, with limits and expiry.
 //
-// A ciphertext (AES-256 in GCM with a random nonce) is bound to its owner, its column and the row: one
-// that was copied to another place cannot be decrypted there. A Box is safe for concurrent use. The
-// package derives and stores no keys.
+// A ciphertext (AES-256 in GCM with a random nonce) is bound to its owner, its column and the row, for a
+// body its kind and name: one that was copied to another place cannot be decrypted there. Names are not
+// encrypted. A Box and a Table are safe for concurrent use, also by several processes. The package
+// derives and stores no keys.
 package sealed
 
 import (

@@ -219,12 +219,17 @@ def load_skill(name: str, version: int | None = None) -> Operation[Skill]:
 
 def list_skills() -> Operation[list[Skill]]:
     """Return all skills."""
-    skills: list[Skill] = []
+    return [Skill.parse(s) for s in (yield from list_all("list_skills", "skills"))]
+
+
+def list_all(tool: str, key: str) -> Operation[list[Any]]:
+    """Return the entries of all pages of a tool; key has those of a page."""
+    entries: list[Any] = []
     while True:
-        page = yield Call("list_skills", {"offset": len(skills)})
-        skills += [Skill.parse(s) for s in page.get("skills") or ()]
-        if page.get("next_offset") != len(skills):  # of the last page, or of a daemon that has no pages
-            return skills
+        page = yield Call(tool, {"offset": len(entries)})
+        entries += page.get(key) or ()
+        if page.get("next_offset") != len(entries):  # absent from the last page
+            return entries
 
 
 def search_skills(query: str = "", tags: Sequence[str] = ()) -> Operation[list[Skill]]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ._errors import RequestTimeout
-from ._operations import Call, Operation, given
+from ._operations import Call, Operation, given, list_all
 from ._results import BackgroundStatus, Result, Schedule, Workflow
 
 
@@ -68,7 +68,7 @@ def signal(execution_id: str, event: str, value: Any = None) -> Operation[None]:
 
 def list_workflows() -> Operation[list[Workflow]]:
     """Return the workflows, by name."""
-    return [Workflow.parse(w) for w in (yield Call("list_workflows")).get("workflows") or ()]
+    return [Workflow.parse(w) for w in (yield from list_all("list_workflows", "workflows"))]
 
 
 def run_workflow(name: str, inputs: Mapping[str, Any] | None = None, *, check: bool = True) -> Operation[Result]:

@@ -122,24 +122,35 @@ func (s *search) addChains() {
 	if len(s.near) == 0 {
 		return
 	}
-	starts, ends := map[int]bool{}, map[int]bool{}
+	starts, ends := newPositions(s.text), newPositions(s.text)
 	for _, f := range s.found {
-		starts[f.Start], ends[f.End] = true, true
+		starts.add(f.Start)
+		ends.add(f.End)
 	}
 	slices.SortFunc(s.near, func(a, b candidate) int { return cmp.Compare(a.Start, b.Start) })
 	for i := range s.near {
 		c := &s.near[i]
-		c.begins = c.begins || ends[c.Start] || ends[c.Start-1]
-		ends[c.End] = ends[c.End] || c.begins
+		if c.begins = c.begins || ends.has(c.Start) || c.Start > 0 && ends.has(c.Start-1); c.begins {
+			ends.add(c.End)
+		}
 	}
 	slices.SortFunc(s.near, func(a, b candidate) int { return cmp.Compare(b.End, a.End) })
 	for _, c := range s.near {
-		if c.begins && (c.ends || starts[c.End] || starts[c.End+1]) {
-			starts[c.Start] = true
+		if c.begins && (c.ends || starts.has(c.End) || starts.has(c.End+1)) {
+			starts.add(c.Start)
 			s.found = append(s.found, c.Finding)
 		}
 	}
 }
+
+// positions is a set of positions in a text.
+type positions []uint64
+
+func newPositions(text string) positions { return make(positions, len(text)/64+1) }
+
+func (p positions) add(i int) { p[i/64] |= 1 << (i % 64) }
+
+func (p positions) has(i int) bool { return i/64 < len(p) && p[i/64]&(1<<(i%64)) != 0 }
 
 // merged joins overlapping findings.
 func merged(found []detect.Finding) []detect.Finding {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unicode/utf8"
 )
 
 // containment finds the docs that contain a text. It indexes the runs of letters and
@@ -43,10 +44,13 @@ func newContainment(docs []Doc) containment {
 // runsOf returns an iterator over the runs of letters and digits of a text.
 func runsOf(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
-		for _, r := range strings.FieldsFunc(text, notWord) {
-			if !yield(r) {
+		for len(text) > 0 {
+			n := runLength(text)
+			if n > 0 && !yield(text[:n]) {
 				return
 			}
+			_, size := utf8.DecodeRuneInString(text[n:]) // that ended the run
+			text = text[n+size:]
 		}
 	}
 }

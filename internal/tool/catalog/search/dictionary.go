@@ -1,13 +1,17 @@
 package search
 
-import "github.com/kljensen/snowball/english"
+import (
+	"sync"
+
+	"github.com/kljensen/snowball/english"
+)
 
 // dictionary maps words to terms.
 type dictionary struct {
 	word  map[string]int32 // words of docs -> term
 	term  map[string]int32 // stems -> term
 	stems []string         // by term
-	typos spelling
+	typos func() *spelling // built for the first word that may be a typo
 }
 
 // stem removes the ending of a word.
@@ -56,5 +60,17 @@ func (d *dictionary) joined(first, second, secondStem string) int32 {
 	return -1
 }
 
-// finish builds the spelling correction once all words are known.
-func (d *dictionary) finish(r *ranking) { d.typos = newSpelling(d.word, r) }
+// finish is called once all words are known.
+func (d *dictionary) finish(r *ranking) {
+	d.typos = sync.OnceValue(func() *spelling { return newSpelling(d.word, r) })
+}
+
+// correct returns the term of the word with the fewest differences, and of several
+// the most frequent. It allows one difference, or two in a long word, and returns
+// -1 if there is no such word.
+func (d *dictionary) correct(w string) int32 {
+	if len(w) < minTypoLen || len(w) > maxWordLen || !plain(w) {
+		return -1
+	}
+	return d.typos().nearest(w)
+}

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"iter"
 	"slices"
 	"strings"
 )
@@ -41,13 +42,23 @@ type builder struct {
 	bags   []bag
 	length [][fields]float64 // by doc
 	mean   [fields]float64
-	short  []shortTexts   // by doc
-	uses   map[string]int // how many times each word is in the descriptions of tools and servers
+	short  []shortTexts // by doc
+	words  map[string]*known
 
 	open bag     // the bag that put adds to
 	at   []int32 // by term: its position in open, from 1; 0 means that it is not there
 
+	joined []byte // buffer of join
+
 	weights [fields]float64
+}
+
+// known is what is known of a word of docs.
+type known struct {
+	term          int32
+	uses          int // how many times it is in the descriptions of tools and servers
+	stop, generic bool
+	action        action // of its stem
 }
 
 // shortTexts are the words of a doc that are read again once the words of all docs are known.
@@ -55,7 +66,7 @@ type shortTexts struct{ name, server, first []word }
 
 func newBuilder(docs []Doc, d *dictionary) *builder {
 	*d = dictionary{word: map[string]int32{}, term: map[string]int32{}}
-	b := &builder{dict: d, known: loadLexicon(), bags: make([]bag, len(docs)), length: make([][fields]float64, len(docs)), short: make([]shortTexts, len(docs)), uses: map[string]int{}}
+	b := &builder{dict: d, known: loadLexicon(), bags: make([]bag, len(docs)), length: make([][fields]float64, len(docs)), short: make([]shortTexts, len(docs)), words: map[string]*known{}}
 	i := 0
 	for ws := range split(docs) {
 		for f := range ws.in {
@@ -63,8 +74,8 @@ func newBuilder(docs []Doc, d *dictionary) *builder {
 			b.mean[f] += b.length[i][f] / float64(len(docs))
 		}
 		for _, described := range [...][]word{ws.in[firstField], ws.in[restField], ws.server} {
-			for _, w := range described {
-				b.uses[w.text]++
+			for i := range described {
+				b.know(&described[i]).uses++
 			}
 		}
 		b.bags[i] = b.closed()
@@ -142,18 +153,43 @@ func firstSentence(text string) (first, rest string) {
 
 func (b *builder) count(doc, field int, ws []word) {
 	before := ""
-	for _, w := range ws {
-		n := 1.0
-		if b.known.stop[w.text] {
+	for i := range ws {
+		w := &ws[i]
+		k, n := b.know(w), 1.0
+		if k.stop {
 			n = stopCount
 		}
 		b.length[doc][field] += n
-		b.put(field, w.text, n)
+		b.putTerm(k.term, field, float32(n))
 		if field <= serverField && before != "" && len(before)+len(w.text) <= 24 {
-			b.put(field, before+w.text, joinCount)
+			b.putTerm(b.join(before, w.text), field, joinCount)
 		}
 		before = w.text
 	}
+}
+
+// know looks up a word, and adds it if it is new.
+func (b *builder) know(w *word) *known {
+	if w.known != nil {
+		return w.known
+	}
+	k := b.words[w.text]
+	if k == nil {
+		k = &known{term: b.dict.put(w.text), stop: b.known.stop[w.text], generic: b.known.generic[w.text]}
+		k.action = b.known.actions[b.dict.stems[k.term]]
+		b.words[w.text] = k
+	}
+	w.known = k
+	return k
+}
+
+// join returns the term of two words written as one.
+func (b *builder) join(first, second string) int32 {
+	b.joined = append(append(b.joined[:0], first...), second...)
+	if t, ok := b.dict.word[string(b.joined)]; ok {
+		return t
+	}
+	return b.dict.put(string(b.joined))
 }
 
 // put adds a word to the open bag.
@@ -188,9 +224,9 @@ func (b *builder) addCompounds() {
 	for i, short := range b.short {
 		var parts [2][]string
 		for f, ws := range [...][]word{nameField: short.name, serverField: short.server} {
-			for _, w := range leafWords(ws) {
-				if len(w) >= 7 && len(w) <= 32 && b.uses[w] <= 20 {
-					parts[f] = append(parts[f], splitCompound(w, b.uses)...)
+			for w := range leafWords(ws) {
+				if n := len(w.text); n >= 7 && n <= 32 && w.known.uses <= 20 {
+					parts[f] = append(parts[f], splitCompound(w.text, b.words)...)
 				}
 			}
 		}
@@ -211,20 +247,24 @@ func (b *builder) addCompounds() {
 }
 
 // leafWords returns the words that are not split, and the parts of the others.
-func leafWords(ws []word) (texts []string) {
-	for i, w := range ws {
-		if w.part || i+1 == len(ws) || !ws[i+1].part {
-			texts = append(texts, w.text)
+func leafWords(ws []word) iter.Seq[word] {
+	return func(yield func(word) bool) {
+		for i, w := range ws {
+			if (w.part || i+1 == len(ws) || !ws[i+1].part) && !yield(w) {
+				return
+			}
 		}
 	}
-	return texts
 }
 
 // splitCompound splits a word into two or three frequently used words: as few as possible,
 // with the longest shortest part. It returns nil if that is impossible.
-func splitCompound(w string, uses map[string]int) (parts []string) {
+func splitCompound(w string, words map[string]*known) (parts []string) {
 	const minPart = 3
-	known := func(p string) bool { return len(p) >= minPart && uses[p] >= 3 }
+	known := func(p string) bool {
+		k := words[p]
+		return k != nil && len(p) >= minPart && k.uses >= 3
+	}
 	least := 0
 	for i := minPart; i+minPart <= len(w); i++ {
 		if l := min(i, len(w)-i); known(w[:i]) && known(w[i:]) && l > least {

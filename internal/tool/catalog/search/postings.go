@@ -156,22 +156,21 @@ func (b *builder) serverBag(docs []int, tools float64) (_ bag, length float64) {
 const maxOpening = 60
 
 func (b *builder) docFeatures(short shortTexts, idf []float32) (c docFeatures) {
-	for _, w := range leafWords(short.name) {
-		t := b.dict.word[w]
-		c.action |= b.known.actions[b.dict.stems[t]]
-		if !b.known.generic[w] && !slices.Contains(c.name, t) {
+	for w := range leafWords(short.name) {
+		t := w.known.term
+		c.action |= w.known.action
+		if !w.known.generic && !slices.Contains(c.name, t) {
 			c.name = append(c.name, t)
 			c.weight += idf[t]
 		}
 	}
 	for _, ws := range [...][]word{short.name, short.first} {
 		for _, w := range ws {
-			t := b.dict.word[w.text]
-			if a := b.known.actions[b.dict.stems[t]]; c.action == 0 && a != 0 {
-				c.action = a
+			if c.action == 0 {
+				c.action = w.known.action
 			}
-			if !b.known.stop[w.text] && len(c.opening) < maxOpening {
-				c.opening = append(c.opening, t)
+			if !w.known.stop && len(c.opening) < maxOpening {
+				c.opening = append(c.opening, w.known.term)
 			}
 		}
 	}

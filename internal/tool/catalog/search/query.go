@@ -144,7 +144,7 @@ func (a *queryParser) expand(word, s string, t int32) {
 	}
 	if c == nil && a.typos < maxTypos {
 		a.typos++
-		if u := a.x.typos.correct(word); u >= 0 {
+		if u := a.x.correct(word); u >= 0 {
 			a.add(u, typoFactor)
 			return
 		}

@@ -30,8 +30,8 @@ type spelling struct {
 // minTypoLen is the minimum length of a corrected word. Shorter words are too similar to each other.
 const minTypoLen = 5
 
-func newSpelling(word map[string]int32, r *ranking) spelling {
-	s := spelling{byTrigram: map[string][]int32{}}
+func newSpelling(word map[string]int32, r *ranking) *spelling {
+	s := &spelling{byTrigram: map[string][]int32{}}
 	for w := range word {
 		if len(w) >= minTypoLen-1 && plain(w) {
 			s.words = append(s.words, w)
@@ -69,13 +69,8 @@ func trigrams(w string) (gs []string) {
 	return gs
 }
 
-// correct returns the term of the word with the fewest differences, and of several
-// the most frequent. It allows one difference, or two in a long word, and returns
-// -1 if there is no such word.
-func (s *spelling) correct(w string) int32 {
-	if len(w) < minTypoLen || len(w) > maxWordLen || !plain(w) {
-		return -1
-	}
+// nearest is dictionary.correct for a word of letters of a suitable length.
+func (s *spelling) nearest(w string) int32 {
 	most := 1
 	if len(w) >= 9 {
 		most = 2

@@ -184,7 +184,7 @@ func (x *Index) things(text string) (terms, synonyms []int32, any bool) {
 		}
 		any = true
 		if t < 0 && known.related[s] == nil {
-			t = x.typos.correct(w.text)
+			t = x.correct(w.text)
 		}
 		if t >= 0 {
 			terms = append(terms, t)

@@ -15,6 +15,8 @@ type word struct {
 	part bool
 	// ends is set at the end of a sentence or clause.
 	ends bool
+	// known is set once the word was counted.
+	known *known
 }
 
 // maxWordLen is the maximum length of a word in bytes. Longer runs, such as hashes
@@ -25,8 +27,11 @@ const maxWordLen = 40
 // digits, also split at changes of case such as in listIssues or HTTPServer. Chinese,
 // Japanese and Korean characters are words, singly and in pairs.
 func words(text string) []word {
-	var ws []word
+	if text == "" {
+		return nil
+	}
 	text = fold(text)
+	ws := make([]word, 0, len(text)/6+1)
 	for len(text) > 0 {
 		n := runLength(text)
 		if n == 0 {
@@ -71,8 +76,16 @@ func fold(text string) string {
 
 // runLength returns the length of the letters and digits at the start of text.
 func runLength(text string) int {
-	if i := strings.IndexFunc(text, notWord); i >= 0 {
-		return i
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			if n := strings.IndexFunc(text[i:], notWord); n >= 0 {
+				return i + n
+			}
+			return len(text)
+		}
+		if notWord(rune(text[i])) {
+			return i
+		}
 	}
 	return len(text)
 }

@@ -20,12 +20,13 @@ func TestExecutionThatWaitsFromTheFutureIsClaimed(t *testing.T) {
 	}
 	p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
 	t.Cleanup(func() { p.Close(); db.Close() })
-	b := journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p, Due: func(time.Time) error { return nil }}).Background()
+	l := journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p, Due: func(time.Time) error { return nil }})
+	b := l.Runs()
 	for id, w := range map[string]journal.Wait{"exec_time": {Until: time.Now().Add(time.Hour)}, "exec_event": {Events: []string{"a"}}} {
-		if err := b.Add(t.Context(), journal.BackgroundEntry{Execution: id, State: journal.Active, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
+		if err := b.Add(t.Context(), journal.Run{Execution: id, State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Release(t.Context(), id, journal.Waiting, w); err != nil {
+		if err := l.End(t.Context(), id, journal.End{State: journal.Waiting, Wait: w}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -33,7 +34,7 @@ func TestExecutionThatWaitsFromTheFutureIsClaimed(t *testing.T) {
 		t.Fatalf("claimed before: %+v %v", e, err)
 	}
 	err = db.Update(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.ExecContext(t.Context(), "UPDATE journal_background SET due = due + 3600000, changed = changed + 3600000")
+		_, err := tx.ExecContext(t.Context(), "UPDATE runs SET due = due + 3600000, changed = changed + 3600000")
 		return err
 	})
 	if err != nil {
@@ -52,17 +53,17 @@ func TestExecutionOfEndedProcessIsDueNow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	var due time.Time
-	start := func() (*journal.Background, *journal.Process) {
+	start := func() (*journal.Runs, *journal.Process) {
 		db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
 		t.Cleanup(func() { p.Close(); db.Close() })
-		return journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p, Due: func(at time.Time) error { due = at; return nil }}).Background(), p
+		return journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p, Due: func(at time.Time) error { due = at; return nil }}).Runs(), p
 	}
 	first, process := start()
-	if err := first.Add(t.Context(), journal.BackgroundEntry{Execution: "exec_1", State: journal.Active, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
+	if err := first.Add(t.Context(), journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
 		t.Fatal(err)
 	}
 	if !due.After(time.Now()) {

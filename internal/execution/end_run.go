@@ -1,0 +1,107 @@
+package execution
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// endRun gives up the run of an execution that has ended: its state, its result and what is left of its
+// record change in one commit.
+func endRun(ctx context.Context, e *executor) {
+	x := e.run
+	b := x.background.Load()
+	end, err := x.end(context.Cause(ctx))
+	x.resumable = !end.Forget && end.State != "" && x.record.Stored()
+	if err == nil {
+		err = storeEnd(context.WithoutCancel(ctx), e, end)
+	}
+	if err != nil {
+		e.r.cfg.Log.Error("store the end of an execution", "execution", x.id, "error", err)
+	}
+	undecided, _ := errors.AsType[*journal.Undecided](context.Cause(ctx))
+	if x.resumable && x.err == nil && b == nil && x.result.ErrorType != TypeSuspended && x.result.ErrorType != reply.TypeDivergence && undecided == nil {
+		x.result.Hint = strings.TrimPrefix(x.result.Hint+"; "+resumeHint(e, x), "; ")
+	}
+}
+
+func storeEnd(ctx context.Context, e *executor, end journal.End) error {
+	x := e.run
+	switch b := x.background.Load(); {
+	case b != nil && b.attempt && end.State == journal.Ended && end.Outcome == journal.Unsuccessful:
+		return journal.EndProgram(ctx, e.home.Journal, x.id, x.record, end.Result)
+	case x.record == nil && b == nil && end.Result == nil:
+		return nil
+	case x.record == nil:
+		return e.home.Journal.End(ctx, x.id, end)
+	}
+	return x.record.End(ctx, end)
+}
+
+// end returns what becomes of the run.
+func (x *run) end(cause error) (end journal.End, err error) {
+	b := x.background.Load()
+	undecided, _ := errors.AsType[*journal.Undecided](cause)
+	switch {
+	case x.wait.until():
+		return journal.End{State: journal.Waiting, Wait: x.wait.Wait}, nil
+	case b != nil && errors.Is(cause, reply.ErrStopping):
+		return journal.End{State: journal.Running}, nil
+	case b != nil && x.err != nil && (fault.KindOf(x.err) == fault.Exhausted || fault.KindOf(x.err) == fault.Unavailable):
+		return journal.End{State: journal.Queued, Wait: journal.Wait{Until: time.Now().Add(retryAfter)}}, nil
+	}
+	completed := x.err == nil && x.result.Status.Reusable()
+	end = journal.End{State: journal.Ended, Outcome: x.outcome(cause), Reason: journal.Reason(statusOf(x))}
+	end.Forget = completed || undecided != nil && undecided.Stopped || b != nil && errors.Is(cause, errByPerson)
+	switch {
+	case end.Forget:
+		end.Reason = ""
+	case undecided != nil || b == nil && x.suspended():
+		end.Reason = journal.Suspended
+	}
+	switch {
+	case b != nil || completed && x.outlived.Load():
+		end.Result, err = x.outcomeJSON()
+	case end.Forget:
+		end = journal.End{}
+	case end.Reason == journal.Suspended:
+		end = journal.End{State: journal.Waiting, Reason: journal.Suspended}
+	}
+	return end, err
+}
+
+// outcome returns how a run that has ended is reported.
+func (x *run) outcome(cause error) journal.RunOutcome {
+	switch {
+	case x.err == nil && x.result.Success():
+		return journal.Succeeded
+	case errors.Is(cause, errByPerson):
+		return journal.Cancelled
+	}
+	return journal.Unsuccessful
+}
+
+// outcomeJSON returns the result in JSON, without images if they are too large.
+func (x *run) outcomeJSON() ([]byte, error) {
+	res := x.result
+	if x.err != nil {
+		res = reply.Result{Status: sandbox.Cancelled, Failure: reply.Failure{ErrorType: "not_run", Error: fault.Message(x.err), Hint: fault.Hint(x.err)}, Details: reply.Details{Output: []string{}, ExecutionID: x.id}}
+	}
+	const most = 4 << 20
+	size := 0
+	for _, m := range res.Images {
+		size += len(m.Data)
+	}
+	if size > most {
+		res.Images = nil
+		res.Warnings = append(res.Warnings[:len(res.Warnings):len(res.Warnings)], "the images were dropped: results of background executions are kept with at most 4 MiB of images")
+	}
+	return json.Marshal(res)
+}
