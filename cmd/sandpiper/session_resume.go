@@ -67,7 +67,7 @@ func (a *app) runResume(ctx context.Context, o execOptions) error {
 		}
 	}
 	return a.withWarmHome(ctx, output, func(d *daemon.Daemon, home *home.Home) error {
-		r, err := d.Runner.RebuildSession(ctx, home, execution.Rebuild{
+		r, err := execution.RebuildSession(ctx, d.Runner, home, execution.Rebuild{
 			Session: o.session, MemoryMB: o.memory, RepeatCalls: o.repeatCalls,
 			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
 				return a.execute(ctx, d, home, req)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 )
@@ -139,7 +140,7 @@ func (a *app) runSkillsSearch(ctx context.Context, q skill.Query) error {
 			return err
 		}
 		for i := range found {
-			d.Runner.MarkStale(ctx, home, "", &found[i])
+			execution.MarkStale(ctx, d.Runner, home, "", &found[i])
 		}
 		if a.json {
 			return writeList(a, "skills", found)
@@ -168,7 +169,7 @@ func (a *app) runSkillsLoad(ctx context.Context, name string, version int) error
 		if err != nil {
 			return err
 		}
-		d.Runner.MarkStale(ctx, home, "", &found.Metadata)
+		execution.MarkStale(ctx, d.Runner, home, "", &found.Metadata)
 		if a.json {
 			return a.writeJSON(found)
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -65,7 +66,7 @@ func (a *app) runSkillsRecord(ctx context.Context, o testOptions) error {
 	}
 	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
 		name := o.names[0]
-		made, err := d.Runner.RecordTest(ctx, home, name, code)
+		made, err := execution.RecordTest(ctx, d.Runner, home, name, code)
 		if err != nil {
 			return err
 		}
@@ -154,7 +155,7 @@ func (a *app) testSkill(ctx context.Context, d *daemon.Daemon, home *home.Home, 
 	passed := len(tests) > 0
 	for _, t := range tests {
 		done := a.working("testing " + m.Name)
-		why, err := d.Runner.RunTest(ctx, home, t, o.live)
+		why, err := execution.RunTest(ctx, d.Runner, home, t, o.live)
 		done()
 		if err != nil {
 			return nil, err
@@ -171,7 +172,7 @@ func (a *app) testSkill(ctx context.Context, d *daemon.Daemon, home *home.Home, 
 		a.printf("%s  test %d  %s\n", m.Name, t.Number, state)
 	}
 	if o.live && passed {
-		err = d.Runner.AcceptTools(ctx, home, m)
+		err = execution.AcceptTools(ctx, d.Runner, home, m)
 	}
 	return results, err
 }

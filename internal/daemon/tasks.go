@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/model"
@@ -12,7 +13,7 @@ import (
 
 // newAsker returns the model that code asks; nil if it cannot ask one. Code does not ask the models
 // of clients.
-func newAsker(c Config) (execution.Model, error) {
+func newAsker(c Config) (askllm.Client, error) {
 	cfg := c.Tasks
 	if cfg.Provider == "" || cfg.Provider == model.Sampling || cfg.AskRequests < 0 {
 		return nil, nil

@@ -33,11 +33,11 @@ func (r *Runner) applyPlan(ctx context.Context, h *home.Home, id string) (*Execu
 	}
 	x := newRun(id)
 	again, err := r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) {
-		e := r.executor(h, x, Request{})
+		e := newExecutor(r, h, x, Request{})
 		e.exit = e.newExit()
 		x.result, x.err = e.applyPlan(ctx, p)
 		x.result.ExecutionID = id
-		e.audit()
+		auditEnd(e)
 		r.registry.markEnded(x)
 		close(x.ended)
 	})

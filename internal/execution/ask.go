@@ -188,13 +188,13 @@ func (h *host) askPerson(ctx, asking context.Context, q question.Question, form 
 		return tool.Reply{}, err
 	}
 	defer h.run.questions.Remove(open)
-	h.pause()
+	h.Pause()
 	h.run.notify()
 	reply, err := open.Wait(asking)
 	if err == nil {
 		h.run.record.SetAnswer(number, journal.Answer{})
 	}
-	if back := h.resume(ctx); err == nil {
+	if back := h.Resume(ctx); err == nil {
 		err = back
 	}
 	return reply, err

@@ -8,25 +8,26 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
-// modelFunc is a Model.
-type modelFunc func(ctx context.Context, p execution.Prompt) (execution.Completion, error)
+// modelFunc is a askllm.Client.
+type modelFunc func(ctx context.Context, p askllm.Prompt) (askllm.Completion, error)
 
-func (f modelFunc) Ask(ctx context.Context, p execution.Prompt) (execution.Completion, error) {
+func (f modelFunc) Ask(ctx context.Context, p askllm.Prompt) (askllm.Completion, error) {
 	return f(ctx, p)
 }
 
 func TestEndOfExecutionCancelsPrompt(t *testing.T) {
 	home := newHome(t, "a")
 	asked, cancelled := make(chan struct{}), make(chan struct{})
-	s := newSetup(t, execution.Config{Model: modelFunc(func(ctx context.Context, _ execution.Prompt) (execution.Completion, error) {
+	s := newSetup(t, execution.Config{Model: modelFunc(func(ctx context.Context, _ askllm.Prompt) (askllm.Completion, error) {
 		close(asked)
 		<-ctx.Done()
 		close(cancelled)
-		return execution.Completion{}, context.Cause(ctx)
+		return askllm.Completion{}, context.Cause(ctx)
 	})}, fake.Config{}, admit.Config{})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -48,7 +49,7 @@ func TestPromptsAreAnsweredOneAtATime(t *testing.T) {
 	home := newHome(t, "a")
 	var spent []int64
 	free := make(chan struct{}, 1)
-	s := newSetup(t, execution.Config{Model: modelFunc(func(_ context.Context, p execution.Prompt) (execution.Completion, error) {
+	s := newSetup(t, execution.Config{Model: modelFunc(func(_ context.Context, p askllm.Prompt) (askllm.Completion, error) {
 		select {
 		case free <- struct{}{}:
 			defer func() { <-free }()
@@ -57,7 +58,7 @@ func TestPromptsAreAnsweredOneAtATime(t *testing.T) {
 		}
 		spent = append(spent, p.Spent.Input)
 		time.Sleep(time.Millisecond)
-		return execution.Completion{Value: json.RawMessage(`"yes"`), Usage: execution.ModelUsage{Input: 5}}, nil
+		return askllm.Completion{Value: json.RawMessage(`"yes"`), Usage: askllm.Usage{Input: 5}}, nil
 	})}, fake.Config{}, admit.Config{})
 	if r := s.run(t, home, strings.Repeat(`spawn ask_llm {"prompt": "x"}`+"\n", 5)+`call ask_llm {"prompt": "x"}`); !r.Success() {
 		t.Fatalf("%+v", r)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -68,7 +68,7 @@ func (r *Runner) Examine(ctx context.Context, h *home.Home, d Draft) (Examined, 
 	if err := checkCode(d.Code); err != nil {
 		return e, err
 	}
-	if err := checkGuard(ctx, r.cfg.Guard(), d.Code); err != nil {
+	if err := skills.CheckGuard(ctx, r.cfg.Guard(), d.Code); err != nil {
 		return e, err
 	}
 	vars, err := json.Marshal(map[string]any{"source": d.Code, "parts": append([]Part{}, d.Parts...), "offered": offered(r, h)})
@@ -85,7 +85,7 @@ func (r *Runner) Examine(ctx context.Context, h *home.Home, d Draft) (Examined, 
 	if err := json.Unmarshal(done.Value, &e); err != nil {
 		return e, fmt.Errorf("decode what was examined: %w", err)
 	}
-	e.Tools = r.examineTools(ctx, h, d, e.Uses)
+	e.Tools = examineTools(ctx, r, h, d, e.Uses)
 	return e, nil
 }
 
@@ -103,26 +103,15 @@ func offered(r *Runner, h *home.Home) []string {
 }
 
 // examineTools returns the errors in the uses of tools. It waits for the servers to list them.
-func (r *Runner) examineTools(ctx context.Context, h *home.Home, d Draft, uses preflight.Uses) []preflight.Finding {
-	t := r.cfg.Tools
-	if t == nil {
+func examineTools(ctx context.Context, r *Runner, h *home.Home, d Draft, uses preflight.Uses) []preflight.Finding {
+	if r.cfg.Tools == nil {
 		return nil
 	}
-	if t.HandWritten != nil {
-		uses = uses.WithoutHandWritten(t.HandWritten())
-	}
-	viewer := catalog.Viewer{Tenant: h.ID(), Subset: d.Subset}
+	v := viewOf(r, h, d.Subset)
 	if d.Tools != nil {
-		viewer.Only = catalog.NewAllowExactly(d.Tools)
+		v.Only = catalog.NewAllowExactly(d.Tools)
 	}
-	why := t.Calls.AwaitTools(ctx, visible(t.Catalog.For(viewer), uses.Servers())...)
-	return preflight.Find(t.Catalog.For(viewer), why, t.Calls.Schema, uses)
-}
-
-// visible returns the names of servers that are in the catalog.
-func visible(now *catalog.Snapshot, names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		_, ok := now.Server(name)
-		return !ok
-	})
+	uses = v.Checked(uses)
+	why := v.Await(ctx, uses.Servers())
+	return preflight.Find(v.Now(), why, v.Calls.Schema, uses)
 }

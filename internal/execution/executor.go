@@ -2,25 +2,25 @@ package execution
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/guard"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/queue"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
 // executor runs one execution from the queue to its end. Only the execution's goroutine
@@ -30,8 +30,8 @@ type executor struct {
 	home *home.Home
 	run  *run
 	req  Request
-	step *step // nil without a session, or before its turn has come
-	slot *queueSlot
+	step *sessions.Step // nil without a session, or before its turn has come
+	slot *queue.Slot
 	exit *redact.Exit // nil before the sandbox is open
 	// sandbox is the kind of the open sandbox; "" before.
 	sandbox policy.Sandbox
@@ -42,8 +42,8 @@ type executor struct {
 	guard    *guardrail.Guard // nil checks nothing
 }
 
-// executor returns the executor of a run, with the settings that are in force now.
-func (r *Runner) executor(h *home.Home, x *run, req Request) *executor {
+// newExecutor returns the executor of a run, with the settings that are in force now.
+func newExecutor(r *Runner, h *home.Home, x *run, req Request) *executor {
 	x.questions.Commands = req.Commands
 	return &executor{r: r, home: h, run: x, req: req, settings: r.settings(h.ID()), privacy: r.cfg.Privacy.Of(h.ID()), guard: r.cfg.Guard()}
 }
@@ -52,32 +52,12 @@ func (r *Runner) executor(h *home.Home, x *run, req Request) *executor {
 // session keeps its sandbox.
 func (e *executor) execute(ctx context.Context) {
 	ctx, span := e.telemetry().Start(ctx, telemetry.Execution, telemetry.Facts{Tenant: e.home.ID().String(), Session: e.run.session, Execution: e.run.id})
-	if res := e.guardBefore(ctx); res != nil {
+	if res := checkOf(e).Before(ctx); res != nil {
 		e.finish(ctx, span, *res, nil)
 		return
 	}
-	if e.req.SessionID != "" {
-		var err error
-		if e.step, err = e.enterStep(ctx); err != nil {
-			res, err := notRun(ctx, err)
-			e.finish(ctx, span, res, err)
-			return
-		}
-		defer e.step.leave()
-	}
-	if err := e.enterQueue(ctx); err != nil {
-		res, err := notRun(ctx, err)
-		e.finish(ctx, span, res, err)
-		return
-	}
-	defer e.slot.release()
-	if err := e.checkRecorded(ctx); err != nil {
-		e.run.cancel(err)
-		res, err := notRun(ctx, err)
-		e.finish(ctx, span, res, err)
-		return
-	}
-	box, err := e.openSandbox(ctx)
+	box, err := e.prepare(ctx)
+	defer e.leave()
 	if err != nil {
 		res, err := notRun(ctx, err)
 		e.finish(ctx, span, res, err)
@@ -85,17 +65,52 @@ func (e *executor) execute(ctx context.Context) {
 	}
 	res, err := e.runCode(ctx, box)
 	if e.step != nil {
-		res, err = e.step.end(res, err)
+		res, err = e.step.End(res, err, session.Step{Description: e.req.Description, Code: e.req.Code, Vars: e.req.Vars}, e.run.record)
 		e.finish(ctx, span, res, err)
 		return
 	}
-	defer e.closeSandbox(box)
+	defer func() {
+		if err := box.Close(); err != nil {
+			e.r.cfg.Log.Error("close a sandbox", "error", err)
+		}
+	}()
 	e.finish(ctx, span, res, err)
 	if e.r.cfg.Queue.Load().Waiting == 0 && ctx.Err() == nil {
 		select {
 		case <-time.After(closeDelay):
 		case <-e.r.registry.closing: // whoever closes the runner has the answer
 		}
+	}
+}
+
+// prepare waits for the turn of the session and for a slot, and returns the session's interpreter, or a
+// new sandbox.
+func (e *executor) prepare(ctx context.Context) (box sandbox.Sandbox, err error) {
+	if e.req.SessionID != "" {
+		if e.step, err = enterStep(ctx, e); err != nil {
+			return nil, err
+		}
+	}
+	if err := enterQueue(ctx, e); err != nil {
+		return nil, err
+	}
+	if err := checkRecorded(ctx, e); err != nil {
+		e.run.cancel(err)
+		return nil, err
+	}
+	if e.step != nil {
+		return openInterpreter(ctx, e)
+	}
+	return newSandbox(ctx, e)
+}
+
+// leave gives up the slot and the turn.
+func (e *executor) leave() {
+	if e.slot != nil {
+		e.slot.Release()
+	}
+	if e.step != nil {
+		e.step.Leave()
 	}
 }
 
@@ -108,23 +123,35 @@ const closeDelay = 3 * time.Millisecond
 func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.Result, err error) {
 	x := e.run
 	res.ExecutionID = x.id
-	x.addTo(&res)
+	x.AddTo(&res)
 	x.result, x.err = res, err
 	e.explainWait()
 	e.home.Quotas.AddCPU(res.Usage.CPU)
 	x.endPromotion()
 	endRun(ctx, e)
-	e.audit()
+	auditEnd(e)
 	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
 	span.End(statusOf(x))
 	e.r.registry.markEnded(x)
 	close(x.ended)
-	e.keepCode()
-	e.countSkills(ctx)
+	keepCode(e)
+	countSkills(ctx, e)
+}
+
+// checkOf returns the check of the execution with guardrails.
+func checkOf(e *executor) guard.Check {
+	c := guard.Check{
+		Guard: e.guard, Code: e.req.Code, Vars: e.req.Vars, Replayed: e.req.Replay != nil, Audit: e.r.cfg.Audit, Report: &e.run.Report,
+		Line: audit.Line{Tenant: e.home.ID(), Execution: e.run.id, Session: e.req.SessionID},
+	}
+	if e.run.internal {
+		c.Guard = nil
+	}
+	return c
 }
 
 // keepCode stores the code of a successful execution for a day.
-func (e *executor) keepCode() {
+func keepCode(e *executor) {
 	if x := e.run; !x.internal && x.err == nil && x.result.Success() && !e.req.DryRun && e.req.Replay == nil && e.req.Tape == nil {
 		e.home.Recent.Add(recent.Code{Execution: x.id, Session: e.req.SessionID, Code: e.req.Code})
 	}
@@ -152,115 +179,32 @@ func (e *executor) telemetry() *telemetry.Recorder {
 	return e.r.cfg.Telemetry
 }
 
-// audit records that the execution has ended. The session is included only if the step
-// was entered.
-func (e *executor) audit() {
+// audit records that the execution has ended.
+func auditEnd(e *executor) {
 	x := e.run
 	if x.internal || e.r.cfg.Audit == nil {
 		return
 	}
-	line := audit.Line{Kind: audit.Execution, Tenant: e.home.ID(), Execution: x.id, Outcome: statusOf(x), Count: x.calls.Load(), Duration: x.result.Elapsed}
-	if e.step != nil {
-		line.Session = e.req.SessionID
-	}
+	line := auditLine(e, audit.Execution)
+	line.Outcome, line.Count, line.Duration = statusOf(x), x.calls.Load(), x.result.Elapsed
 	e.r.cfg.Audit(line)
 }
 
-func (e *executor) enterQueue(ctx context.Context) error {
+// auditLine returns a line about the execution. It has the session only if the step was entered.
+func auditLine(e *executor, kind audit.Kind) audit.Line {
+	line := audit.Line{Kind: kind, Tenant: e.home.ID(), Execution: e.run.id}
+	if e.step != nil {
+		line.Session = e.req.SessionID
+	}
+	return line
+}
+
+func enterQueue(ctx context.Context, e *executor) error {
 	inBackground := func() bool { return e.run.background.Load() != nil }
-	e.slot = &queueSlot{queue: e.r.cfg.Queue, owner: e.home.ID().String(), background: inBackground, report: e.run.reportQueued}
+	e.slot = &queue.Slot{Queue: e.r.cfg.Queue, Owner: e.home.ID().String(), Background: inBackground, Report: e.run.reportQueued}
 	_, waited := e.telemetry().Start(ctx, telemetry.Queue, telemetry.Facts{Tenant: e.home.ID().String()})
 	defer waited.End("")
-	return e.slot.enter(ctx)
-}
-
-// openSandbox returns the session's interpreter, or a new sandbox for this execution.
-func (e *executor) openSandbox(ctx context.Context) (sandbox.Sandbox, error) {
-	if e.step != nil {
-		return e.step.openSandbox(ctx)
-	}
-	return e.newSandbox(ctx)
-}
-
-// newSandbox opens a sandbox within Config.OpenWait.
-func (e *executor) newSandbox(ctx context.Context) (sandbox.Sandbox, error) {
-	required, _, err := e.requiredSandbox(ctx)
-	if err != nil {
-		return nil, err
-	}
-	kind := policy.Requirement{Sandbox: e.settings.Sandbox}.Stronger(required).Sandbox
-	wait, cancel := context.WithTimeout(ctx, e.r.cfg.OpenWait)
-	defer cancel()
-	box, err := e.r.cfg.Backend.Open(wait, sandbox.Spec{
-		Owner:        e.home.ID().String(),
-		UID:          e.home.UID(),
-		Mounts:       e.mounts(wait),
-		Backend:      string(kind),
-		PackageLayer: e.settings.PackageLayer,
-		Limits:       e.sandboxLimits(),
-	})
-	switch {
-	case err == nil:
-		e.sandbox = kind
-		return box, nil
-	case ctx.Err() != nil: // cancelled
-		return nil, err
-	}
-	if wait.Err() != nil {
-		return nil, e.publicError(err, fmt.Sprintf("no sandbox could be opened within %s", e.r.cfg.OpenWait))
-	}
-	return nil, e.publicError(err, "no sandbox could be opened")
-}
-
-// mounts returns the directories that the code sees. They are read-only for a dry run,
-// and while the workspace or the disk is full: delete_file can then free space.
-func (e *executor) mounts(ctx context.Context) []sandbox.Mount {
-	infer(ctx, e.r.cfg.Tools, e.home)
-	all := e.home.Mounts()
-	if e.hasSubset() {
-		modules, _ := e.r.cfg.SubsetModules(e.home.ID(), e.req.Subset)
-		all = e.home.MountsWith(modules)
-	}
-	readOnly := e.req.DryRun || e.home.Workspace.CheckQuota(ctx) != nil
-	for i := range all {
-		all[i].ReadOnly = all[i].ReadOnly || readOnly
-	}
-	return all
-}
-
-func (e *executor) hasSubset() bool { return e.r.cfg.SubsetModules != nil && e.req.Subset != "" }
-
-// selection identifies the servers and tools that the code may use.
-func (e *executor) selection() string {
-	if !e.hasSubset() {
-		return e.home.Selection()
-	}
-	_, selection := e.r.cfg.SubsetModules(e.home.ID(), e.req.Subset)
-	return selection
-}
-
-func (e *executor) sandboxLimits() sandbox.Limits {
-	l, s := e.r.cfg.Sandbox, e.settings
-	l.WorkspaceDisk, l.WorkspaceFiles = s.WorkspaceDisk, s.WorkspaceFiles
-	l.MemoryBytes = int64(e.req.MemoryMB) << 20
-	return l
-}
-
-// publicError converts err into an error without internal details, which are logged
-// here: front ends do not log Unavailable errors.
-func (e *executor) publicError(err error, what string) error {
-	if fe, ok := errors.AsType[*fault.Error](err); ok {
-		return fe
-	}
-	e.r.cfg.Log.Error(what, "error", err)
-	return fault.Wrap(fault.Unavailable, err, "%s", what).
-		WithHint("`sandpiper doctor` reports what is missing on this machine")
-}
-
-func (e *executor) closeSandbox(box sandbox.Sandbox) {
-	if err := box.Close(); err != nil {
-		e.r.cfg.Log.Error("close a sandbox", "error", err)
-	}
+	return e.slot.Enter(ctx)
 }
 
 // newExit returns the redact.Exit of the execution. That of an internal one
@@ -271,7 +215,7 @@ func (e *executor) newExit() *redact.Exit {
 	}
 	of := redact.Owner{Tenant: e.home.ID(), Vault: e.home.Vault, Session: e.req.SessionID, Execution: e.run.id}
 	if e.privacy.Mode() == redact.Strict {
-		of.Local = e.step.locals()
+		of.Local = e.step.Locals()
 	}
 	return e.privacy.For(of)
 }
@@ -288,7 +232,7 @@ func (e *executor) builder() reply.Builder {
 
 // program returns the program for the sandbox. Code without the words "servers" and
 // "call_tool" skips the preflight check; so does a replay, whose calls have passed it and are compared with the record.
-func (e *executor) program(ctx context.Context) (p sandbox.Program, err error) {
+func programOf(ctx context.Context, e *executor) (p sandbox.Program, err error) {
 	x, cfg, code := e.run, e.r.cfg, e.req.Code
 	names := strings.Contains(code, "servers") || strings.Contains(code, "call_tool")
 	p = sandbox.Program{
@@ -308,7 +252,7 @@ func (e *executor) program(ctx context.Context) (p sandbox.Program, err error) {
 // runCode runs the code in an open sandbox and returns its result.
 func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Result, error) {
 	e.exit = e.newExit()
-	program, err := e.program(ctx)
+	program, err := programOf(ctx, e)
 	if err != nil {
 		return reply.Result{}, err
 	}
@@ -318,14 +262,14 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	host := newHost(e, out, limit)
 	limit.Resume()
 	outcome, err := box.Run(ctx, program, host)
-	if outcome.Status == sandbox.Refused && !program.Restricted && !host.refused.Load() {
+	if outcome.Status == sandbox.Refused && !program.Restricted && !host.tools.Refused() {
 		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the worker reported a refusal that the host did not make"}
 	}
 	outcome = host.dry.AdjustOutcome(outcome)
 	res := reply.Result{Elapsed: limit.Ran(), Usage: outcome.Usage}
 	limit.Stop()
 	if err == nil {
-		if blocked := e.guardAfter(ctx, outcome, out.Items()); blocked != nil {
+		if blocked := checkOf(e).After(ctx, outcome, out.Items()); blocked != nil {
 			out.Discard()
 			blocked.Elapsed, blocked.Usage = res.Elapsed, res.Usage
 			return *blocked, nil
@@ -333,16 +277,16 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	}
 	out.Finish(ctx, &res)
 	if err != nil {
-		return reply.Result{}, e.publicError(err, "the sandbox failed while the code ran")
+		return reply.Result{}, publicError(e.r.cfg.Log, err, "the sandbox failed while the code ran")
 	}
-	err = e.buildResult(ctx, &res, outcome, host)
+	err = buildResult(ctx, e, &res, outcome, host)
 	return res, err
 }
 
 // buildResult fills the result from the outcome of the code.
-func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome sandbox.Outcome, host *host) error {
+func buildResult(ctx context.Context, e *executor, res *reply.Result, outcome sandbox.Outcome, host *host) error {
 	e.req.Tape.keepResult(outcome.Result)
-	e.limits().Explain(res, outcome, context.Cause(ctx))
+	limitsOfResult(e).Explain(res, outcome, context.Cause(ctx))
 	host.failed.nameSource(res)
 	host.unknown.addTo(res)
 	res.ExplainDisk(ctx, e.home.Workspace)
@@ -360,12 +304,12 @@ func (e *executor) buildResult(ctx context.Context, res *reply.Result, outcome s
 }
 
 // limits returns the limits of the execution, for messages.
-func (e *executor) limits() reply.Limits {
+func limitsOfResult(e *executor) reply.Limits {
 	s := e.settings
 	l := s.Limits
-	all := reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: e.sandboxLimits(), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
-	if t := e.r.cfg.Tools; t != nil {
-		all.Disabled = t.Catalog.For(catalog.Viewer{Tenant: e.home.ID(), Subset: e.req.Subset}).DisabledError
+	all := reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: sandboxLimits(e), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
+	if e.r.cfg.Tools != nil {
+		all.Disabled = viewOf(e.r, e.home, e.req.Subset).Now().DisabledError
 	}
 	return all
 }
@@ -377,9 +321,5 @@ func (e *executor) allowsNetwork() bool {
 
 // originOf describes who makes the calls of an execution.
 func originOf(e *executor) tool.Origin {
-	o := tool.Origin{Code: e.req.Code, Client: e.req.Client}
-	if e.step != nil {
-		o.Interpreter = e.step.interpreter.id
-	}
-	return o
+	return tool.Origin{Code: e.req.Code, Client: e.req.Client, Interpreter: e.step.Interpreter()}
 }

@@ -11,7 +11,7 @@ const CompileCode = compileCode
 
 // CheckPython returns code that compiles, with its tokens replaced.
 func (r *Runner) CheckPython(ctx context.Context, h *home.Home, code string, tokens map[string]string) (string, error) {
-	c, err := r.checkPython(ctx, h, code, tokens)
+	c, err := checkPython(ctx, r, h, code, tokens)
 	return c.Source, err
 }
 

@@ -1,19 +1,29 @@
 package execution
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
+	"math"
+	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/files"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/queue"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/states"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/steps"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/tokens"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -21,113 +31,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-// Limits on host calls.
-const (
-	maxCallBytes = 16 << 20
-	maxCalls     = 64 // concurrent calls of one execution
-)
-
-// hostcalls maps the methods that code may call to their implementations.
-var hostcalls = map[string]hostcall{
-	"save_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a saveSkillArgs) (any, error) { return h.saveSkill(ctx, a) })
-	},
-	"load_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a loadSkillArgs) (any, error) { return h.loadSkill(ctx, a) })
-	},
-	"list_skills": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(struct{}) (any, error) { return h.searchSkills(ctx, skill.Query{}) })
-	},
-	"search_skills": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a searchSkillsArgs) (any, error) {
-			return h.searchSkills(ctx, skill.Query{Text: a.Query, Tags: a.Tags, Limit: 20})
-		})
-	},
-	"save_state": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a saveStateArgs) (any, error) { return h.saveState(ctx, a) })
-	},
-	"get_state": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a nameArgs) (any, error) { return h.getState(ctx, a.Name) })
-	},
-	"use_skill": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a nameArgs) (any, error) { return nil, h.useSkill(ctx, a.Name) })
-	},
-	"delete_file": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a nameArgs) (any, error) { return nil, h.deleteFile(ctx, a.Name) })
-	},
-	"truncate_file": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a truncateArgs) (any, error) {
-			if h.dry != nil {
-				return nil, fault.New(fault.Denied, "a dry run cannot truncate files")
-			}
-			return nil, workspace.Truncate(ctx, h.home.Workspace, a.Name, a.Size)
-		})
-	},
-	"ask": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a askArgs) (any, error) { return h.ask(ctx, a) })
-	},
-	"form": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a formArgs) (any, error) { return h.form(ctx, a) })
-	},
-	methodAskLLM: func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a askLLMArgs) (any, error) { return h.askLLM(ctx, a) })
-	},
-	"plan_ends": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a plan.End) (any, error) { return nil, h.dry.SetEnd(a) })
-	},
-	"checkpoint": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a checkpoint) (any, error) { return nil, h.step.checkpoint(ctx, a) })
-	},
-	"step": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(k journal.StepKey) (any, error) { return h.beginStep(ctx, k) })
-	},
-	methodStepDone: func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a stepDoneArgs) (any, error) { return nil, h.endStep(ctx, a) })
-	},
-	"limit": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a limitArgs) (any, error) { return h.beginLimit(ctx, a) })
-	},
-	methodLimitWait: func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a limitNumber) (any, error) { return h.awaitLimit(ctx, a) })
-	},
-	"limit_end": func(_ context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a limitNumber) (any, error) { return limitState{Expired: h.limits.end(a.Number, false)}, nil })
-	},
-	methodWait: func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a waitArgs) (any, error) { return h.wait(ctx, a) })
-	},
-	"progress": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(p Progress) (any, error) { return h.progress(ctx, p) })
-	},
-	"tokenize": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a textArgs) (any, error) { return h.tokenize(ctx, a.Text) })
-	},
-	"detokenize": func(ctx context.Context, h *host, args []byte) (any, error) {
-		return withArgs(args, func(a textArgs) (any, error) { return h.detokenize(ctx, a.Text) })
-	},
-}
-
 // host serves the host calls of one execution. It acts only for the tenant of the
 // execution, regardless of the arguments.
 type host struct {
 	*executor
-	out    *reply.Output
-	tools  *Tools         // nil if code may call none
-	only   *catalog.Allow // tools of the request; nil means all
-	caller tool.Caller    // of this tenant
-	asker  *toolcall.Requester
-	dry    *plan.DryRun // nil unless it is a dry run
-	toolStats
-	pausable
-	slots   chan struct{} // one element per call in flight
-	asking  chan struct{} // one element while ask_llm waits for the model
-	asked   ModelUsage    // guarded by asking
-	forming chan struct{} // one element while a document is processed
+	out   *reply.Output
+	tools *tools.Host  // nil if code may call none
+	dry   *plan.DryRun // nil unless it is a dry run
+	queue.Pausable
+	table   func() hostcall.Table // made when the code makes its first call
+	slots   chan struct{}         // one element per call in flight
 	busy    activity
-	limits  timeLimits
+	steps   steps.Host
 	unknown unknownCalls
 	failed  failedCalls
-	serial  serialCalls
 }
 
 var (
@@ -138,24 +55,90 @@ var (
 )
 
 func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
-	h := &host{executor: e, out: out, tools: e.r.cfg.Tools, pausable: pausable{limit, e.slot}, slots: make(chan struct{}, maxCalls), asking: make(chan struct{}, 1), forming: make(chan struct{}, 1)}
+	h := &host{executor: e, out: out, Pausable: queue.Pausable{Clock: limit, Slot: e.slot}, slots: make(chan struct{}, hostcall.MaxConcurrent)}
 	if e.req.DryRun {
 		h.dry = &plan.DryRun{}
 	}
-	if e.req.Tools != nil {
-		h.only = catalog.NewAllowExactly(e.req.Tools)
+	if e.r.cfg.Tools != nil {
+		h.tools = tools.New(toolsConfig(h))
 	}
-	if h.tools != nil {
-		owner := toolcall.Owner{Home: e.home, Subset: e.req.Subset, Only: h.only, Exit: e.exit, Run: e.run.record, Plan: h.dry.Calls(), Sandbox: e.sandbox, OnInjection: h.flagInjection}
-		h.asker = h.tools.Calls.Requester(owner, e.run.id, e.req.SessionID)
-		h.asker.Dry = e.req.DryRun
-		h.caller = h.tools.Calls.For(owner)
-	}
+	h.steps = steps.Host{Record: e.run.record, Resumable: e.resumable(), Exit: e.exit, Clock: limit}
+	h.table = sync.OnceValue(func() hostcall.Table { return newTable(h) })
 	return h
 }
 
-// flagInjection reports that a server returned text that looks like prompt injection.
-func (h *host) flagInjection(ref tool.Ref, kinds []string) { h.run.flagServer(ref.Server, kinds) }
+// newTable returns the calls that the code may make. The packages of their nouns handle them.
+func newTable(h *host) hostcall.Table {
+	return hostcall.NewTable(
+		states.Methods(h.home.States, h.exit, h.dry), forms.Methods(h.r.cfg.Forms), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.exit),
+		askllm.Methods(askConfig(h)), h.steps.Methods(), h.step.Methods(), h.tools.Methods(), skillsHost(h).Methods(),
+		[]hostcall.Method{
+			hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),
+			hostcall.New("plan_ends", hostcall.Quick, func(_ context.Context, a plan.End) (any, error) { return nil, h.dry.SetEnd(a) }),
+			hostcall.New(methodWait, hostcall.Idle, h.wait),
+			hostcall.New("progress", 0, h.progress),
+		},
+	)
+}
+
+func skillsHost(h *host) *skills.Host {
+	s := &skills.Host{Marker: skills.Marker{Store: h.home.Skills, View: viewOf(h.r, h.home, h.req.Subset), Log: h.r.cfg.Log}, Dry: h.dry, Guard: h.guard, Tools: h.tools, Used: &h.run.skills, Warn: h.run.Warn}
+	if h.resumable() {
+		s.Record = h.run.record
+	}
+	return s
+}
+
+func askConfig(h *host) askllm.Config {
+	c := askllm.Config{Client: h.r.cfg.Model, Quotas: h.home.Quotas, Exit: h.exit, DryRun: h.dry != nil, Line: auditLine(h.executor, audit.ModelCall)}
+	if !h.run.internal {
+		c.Audit = h.r.cfg.Audit
+	}
+	return c
+}
+
+func toolsConfig(h *host) tools.Config {
+	owner := toolcall.Owner{Home: h.home, Subset: h.req.Subset, Exit: h.exit, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
+		OnInjection: func(ref tool.Ref, kinds []string) { h.run.FlagServer(ref.Server, kinds) }}
+	view := viewOf(h.r, h.home, h.req.Subset)
+	if h.req.Tools != nil {
+		owner.Only = catalog.NewAllowExactly(h.req.Tools)
+		view.Only = owner.Only
+	}
+	return tools.Config{
+		View: view, Owner: owner, Execution: h.run.id, Session: h.req.SessionID, Guard: h.guard, Pausable: h.Pausable, Warn: h.run.Warn,
+		Wrap: func(c tool.Caller) tool.Caller { return codeCaller{h, c} },
+		Record: func(ctx context.Context, a journal.HostCall, call func() (any, error)) (any, error) {
+			return h.callOnce(ctx, a, false, call)
+		},
+		Report: func(ctx context.Context, done, total float64, message string) {
+			_, _ = h.progress(ctx, Progress{Done: done, Total: total, Message: message})
+		},
+	}
+}
+
+// codeCaller makes the calls of code: it asks persons for them, and counts.
+type codeCaller struct {
+	h    *host
+	next tool.Caller
+}
+
+func (c codeCaller) Call(ctx context.Context, call tool.Call) (tool.Result, error) {
+	h := c.h
+	call.Ask, call.Approve, call.Decide, call.Origin = h.askForTool(ctx, call.Ref), h.approve(ctx), decide(ctx, h), originOf(h.executor)
+	h.run.calls.Add(1)
+	res, err := c.next.Call(ctx, call)
+	if err != nil {
+		return res, err
+	}
+	if res.Outcome == tool.Unknown {
+		h.unknown.add(&tool.Failure{Ref: call.Ref, Unknown: true}, false)
+	}
+	if res.Planned == 0 { // a model that calls the tool itself would read the text, which repeats the structured content
+		h.home.Usage.AddToolCall(h.req.SessionID, string(call.Args), cmp.Or(res.Text(), string(res.Structured)))
+	}
+	return res, nil
+}
 
 // Output implements sandbox.Host.
 func (h *host) Output(p []byte) error {
@@ -163,12 +146,10 @@ func (h *host) Output(p []byte) error {
 	return h.out.Add(p)
 }
 
-// quickMethods only read the tenant's database or change values in memory.
-var quickMethods = map[string]bool{"load_skill": true, "list_skills": true, "search_skills": true, "get_state": true, "plan_ends": true, "step": true, methodStepDone: true}
-
 // CallNow implements sandbox.QuickCaller.
 func (h *host) CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error) {
-	if !quickMethods[method] || len(args) > memory.Small || h.run.record.Replays() || method == methodStepDone && h.run.record.StepsDue() { // a replayed call may wait for others
+	m := h.table()[method]
+	if !m.Has(hostcall.Quick) || len(args) > memory.Small || h.run.record.Replays() || method == steps.MethodDone && h.run.record.StepsDue() { // a replayed call may wait for others
 		return nil, false, nil
 	}
 	select {
@@ -177,7 +158,7 @@ func (h *host) CallNow(ctx context.Context, method string, args []byte) (result 
 	default:
 		return nil, false, nil
 	}
-	result, err = h.serve(memory.NewContext(ctx, nil), method, args, hostcalls[method]) // several may run at a time
+	result, err = h.serve(memory.NewContext(ctx, nil), m, args) // several may run at a time
 	return result, true, err
 }
 
@@ -212,15 +193,12 @@ const argCopies = 3
 
 func callInSlot(ctx context.Context, h *host, share *memory.Share, method string, args []byte) ([]byte, error) {
 	ctx = memory.NewContext(ctx, share)
-	call, ok := hostcalls[method]
-	if !ok && h.tools != nil {
-		call, ok = toolcalls[method]
-	}
+	m, ok := h.table()[method]
 	if !ok {
 		return nil, fault.New(fault.NotFound, "unknown host call %.60q", method)
 	}
-	if method == methodLimitWait { // needs no slot: maxTimeLimits bounds them
-		return h.serve(ctx, method, args, call)
+	if m.Has(hostcall.Unlimited) {
+		return h.serve(ctx, m, args)
 	}
 	select {
 	case h.slots <- struct{}{}:
@@ -228,32 +206,29 @@ func callInSlot(ctx context.Context, h *host, share *memory.Share, method string
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	return h.serve(ctx, method, args, call)
+	return h.serve(ctx, m, args)
 }
 
-// hostcall implements one method.
-type hostcall = func(ctx context.Context, h *host, args []byte) (any, error)
-
 // serve serves a call that has a slot.
-func (h *host) serve(ctx context.Context, method string, args []byte, call hostcall) (_ []byte, err error) {
-	if method != methodWait && method != methodLimitWait {
+func (h *host) serve(ctx context.Context, m hostcall.Method, args []byte) (_ []byte, err error) {
+	if !m.Has(hostcall.Idle) {
 		defer h.busy.begin()()
 	}
 	whole := ctx
-	ctx, done, err := h.limits.within(ctx)
+	ctx, done, err := h.steps.Within(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
-		logInternal(ctx, h, method, err)
+		logInternal(ctx, h, m.Name, err)
 		h.unknown.add(err, whole.Err() != nil)
 		h.failed.add(err)
 		done(err)
 	}()
-	make := func() (any, error) { return callOrReplay(ctx, h, method, args, call) }
+	make := func() (any, error) { return callOrReplay(ctx, h, m, args) }
 	var answer any
-	if tape := h.req.Tape; tape != nil && tapedMethods[method] {
-		answer, err = tape.call(ctx, h.exit, method, args, make)
+	if tape := h.req.Tape; tape != nil && m.Has(hostcall.Taped) {
+		answer, err = tape.call(ctx, h.exit, m.Name, args, make)
 	} else {
 		answer, err = make()
 	}
@@ -267,8 +242,8 @@ func (h *host) serve(ctx context.Context, method string, args []byte, call hostc
 			return nil, err
 		}
 	}
-	if a, ok := answer.(toolAnswer); ok {
-		return a.encode()
+	if a, ok := answer.(hostcall.Encoder); ok {
+		return a.Encode()
 	}
 	return json.Marshal(answer)
 }
@@ -302,67 +277,24 @@ func withCommands(c fault.Commands, err error) error {
 }
 
 // callOrReplay makes a call, or returns the answer that is on record for it.
-func callOrReplay(ctx context.Context, h *host, method string, args []byte, call hostcall) (any, error) {
-	if !replayedMethods[method] {
-		return call(ctx, h, args)
+func callOrReplay(ctx context.Context, h *host, m hostcall.Method, args []byte) (any, error) {
+	if !m.Has(hostcall.Replayed) {
+		return m.Handle(ctx, args)
 	}
-	return h.callOnce(ctx, journal.HostCall{Method: method, Args: args}, func() (any, error) { return call(ctx, h, args) })
+	return h.callOnce(ctx, journal.HostCall{Method: m.Name, Args: args}, m.Has(hostcall.Durable), func() (any, error) { return m.Handle(ctx, args) })
 }
 
-// withArgs decodes args strictly and calls f with them.
-func withArgs[A any](args []byte, f func(A) (any, error)) (any, error) {
-	var a A
-	if len(args) > maxCallBytes {
-		return nil, fault.New(fault.Invalid, "the call's arguments have %d bytes; at most %d are allowed", len(args), maxCallBytes)
+// maxMessage limits a progress message, in bytes.
+const maxMessage = 1000
+
+// progress replaces the execution's latest progress.
+func (h *host) progress(ctx context.Context, p Progress) (_ any, err error) {
+	if math.IsNaN(p.Done) || p.Done < 0 || p.Total < 0 {
+		return nil, fault.New(fault.Invalid, "progress is %v of %v; both must be 0 or more", p.Done, p.Total)
 	}
-	if len(bytes.TrimSpace(args)) == 0 {
-		return f(a)
+	if p.Message, err = h.exit.Tokens().Promote(ctx, h.exit.Truncate(p.Message, maxMessage)); err != nil {
+		return nil, err
 	}
-	dec := json.NewDecoder(bytes.NewReader(args))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&a); err != nil {
-		return nil, fault.Wrap(fault.Invalid, err, "the call's arguments do not match its parameters")
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fault.New(fault.Invalid, "the call's arguments are more than one JSON value")
-	}
-	return f(a)
-}
-
-type nameArgs struct {
-	Name string `json:"name"`
-}
-
-// deleteFile deletes a workspace file for code whose workspace is full and therefore
-// read-only.
-type truncateArgs struct {
-	Name string `json:"name"`
-	Size int64  `json:"size"`
-}
-
-func (h *host) deleteFile(ctx context.Context, name string) error {
-	if h.dry != nil {
-		return fault.New(fault.Denied, "a dry run cannot delete files")
-	}
-	return h.home.Workspace.Delete(ctx, name)
-}
-
-type textArgs struct {
-	Text string `json:"text"`
-}
-
-// tokenized is a text with its values replaced by tokens, and the value of each token.
-type tokenized struct {
-	Text   string            `json:"text"`
-	Tokens map[string]string `json:"tokens"`
-}
-
-func (h *host) tokenize(ctx context.Context, text string) (any, error) {
-	text, tokens, err := h.exit.Tokens().Sanitize(ctx, text)
-	return tokenized{text, tokens}, err
-}
-
-func (h *host) detokenize(ctx context.Context, text string) (any, error) {
-	text, err := h.exit.Tokens().Detokenize(ctx, text)
-	return textArgs{text}, err
+	h.run.report(p)
+	return nil, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
@@ -63,8 +64,8 @@ func TestInternalErrorsOfOtherCallsAreLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	lost := modelFunc(func(context.Context, execution.Prompt) (execution.Completion, error) {
-		return execution.Completion{}, errors.New("a broken pipe")
+	lost := modelFunc(func(context.Context, askllm.Prompt) (askllm.Completion, error) {
+		return askllm.Completion{}, errors.New("a broken pipe")
 	})
 	var log logtest.Log
 	s := newSetup(t, execution.Config{Model: lost, Log: slog.New(slog.NewTextHandler(&log, nil))}, fake.Config{}, admit.Config{})

@@ -2,14 +2,9 @@ package execution
 
 import (
 	"context"
-	"fmt"
-	"regexp"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 )
@@ -28,144 +23,22 @@ type Rebuild struct {
 
 // Replay is how a step of a session's log is rerun. RebuildSession creates it.
 type Replay struct {
-	turn        *interpreter   // of the session, which RebuildSession holds; nil means that the execution waits for it
-	record      []byte         // from which calls are answered
-	repeatCalls bool           // calls are made instead
-	session     []session.Step // all steps, whose code selects the sandbox of the interpreter
+	turn        *sessions.Interpreter // of the session, which RebuildSession holds; nil means that the execution waits for it
+	record      []byte                // from which calls are answered
+	repeatCalls bool                  // calls are made instead
+	session     []session.Step        // all steps, whose code selects the sandbox of the interpreter
 }
 
-// Rebuilt describes how a session was rebuilt. It contains values that are not redacted.
-type Rebuilt struct {
-	ID      string      `json:"session_id"`
-	Tasks   int         `json:"tasks"` // that were replayed
-	Differs []Different `json:"differs"`
-	Notes   []string    `json:"notes"`
+// Rebuilt describes how a session was rebuilt.
+type Rebuilt = sessions.Rebuilt
+
+// RebuildSession replays the steps of a session's log in a new interpreter; see package sessions.
+func RebuildSession(ctx context.Context, r *Runner, h *home.Home, o Rebuild) (*Rebuilt, error) {
+	run := func(ctx context.Context, s sessions.Rerun) (reply.Result, error) {
+		return o.Run(ctx, Request{
+			Code: s.Code, Vars: s.Vars, SessionID: o.Session, Subset: o.Subset, MemoryMB: s.MemoryMB, Timeout: r.Limits(h.ID()).MaxTimeout,
+			Replay: &Replay{turn: s.Held, record: s.Record, repeatCalls: s.RepeatCalls, session: s.Session},
+		})
+	}
+	return r.interpreters.Rebuild(ctx, sessions.Rebuild{Key: sessions.Key{Owner: h.ID(), Session: o.Session}, Log: h.Sessions, MemoryMB: o.MemoryMB, RepeatCalls: o.RepeatCalls, Run: run})
 }
-
-// Different is a task whose result differs from the log.
-type Different struct {
-	Task string `json:"task_id"`
-	Was  string `json:"was"`
-	Is   string `json:"is"`
-}
-
-func (b *Rebuilt) note(format string, args ...any) {
-	b.Notes = append(b.Notes, fmt.Sprintf(format, args...))
-}
-
-// RebuildSession replays the steps of a session's log in a new interpreter, so that the next step has
-// their variables. The calls of the code are answered from the record. A live interpreter that lacks
-// a step, as after a restart, is replaced; one that has all of them is not.
-func (r *Runner) RebuildSession(ctx context.Context, h *home.Home, o Rebuild) (*Rebuilt, error) {
-	steps, err := h.Sessions.Replay(ctx, o.Session)
-	if err != nil {
-		return nil, err
-	}
-	turn, err := r.interpreters.acquire(ctx, sessionKey{h.ID(), o.Session})
-	if err != nil {
-		return nil, err
-	}
-	defer r.interpreters.release(turn)
-	var own map[int]bool // steps of the interpreter that is replaced
-	if r.interpreters.thaw(turn) {
-		own = turn.steps
-		if !slices.ContainsFunc(steps, func(s session.Step) bool { return !s.InterpreterLost && !own[s.Number] }) {
-			return nil, fault.New(fault.Invalid, "session %q has a live interpreter, whose variables are intact", o.Session).
-				WithHint("continue with execute_code and this session_id")
-		}
-		o.MemoryMB = orDefault(o.MemoryMB, turn.memoryMB)
-		r.interpreters.end(turn)
-	}
-	skip := map[int]error{}
-	for {
-		b, failed, err := replaySteps(ctx, r, h, steps, o, turn, skip)
-		if err == nil {
-			return b, nil
-		}
-		r.interpreters.end(turn) // it has a part of the variables
-		fresh := own[failed] || slices.ContainsFunc(steps, func(s session.Step) bool { return s.Number == failed && s.Fresh })
-		if busy := fault.KindOf(err) == fault.Exhausted; !fresh || busy || skip[failed] != nil || ctx.Err() != nil {
-			return nil, err
-		}
-		skip[failed] = err // it ran without the variables of earlier steps, and does something else with them
-	}
-}
-
-// replaySteps replays all steps but those to skip. If one fails, it returns its number.
-func replaySteps(ctx context.Context, r *Runner, h *home.Home, steps []session.Step, o Rebuild, turn *interpreter, skip map[int]error) (b *Rebuilt, failed int, err error) {
-	b = &Rebuilt{ID: o.Session, Differs: []Different{}, Notes: []string{}}
-	if len(steps) > 0 && steps[0].Number > 1 {
-		b.note("tasks before %s are no longer in the log: the variables that they set are missing", steps[0].ID())
-	}
-	for _, s := range steps {
-		if err := skip[s.Number]; err != nil {
-			b.note("%s ran without the variables of earlier tasks and is skipped: %.200s", s.ID(), fault.Message(err))
-			turn.addStep(s.Number)
-			continue
-		}
-		if s.InterpreterLost {
-			b.note("%s ended its interpreter and is skipped (%.200s)", s.ID(), s.Result)
-			continue
-		}
-		if err := rebuildStep(ctx, h, b, s, o, r.Limits(h.ID()).MaxTimeout, &Replay{turn: turn, session: steps}); err != nil {
-			return nil, s.Number, err
-		}
-		turn.addStep(s.Number)
-	}
-	return b, 0, nil
-}
-
-// rebuildStep replays one step and compares the result with the log.
-func rebuildStep(ctx context.Context, h *home.Home, b *Rebuilt, s session.Step, o Rebuild, timeout time.Duration, how *Replay) (err error) {
-	how.repeatCalls = o.RepeatCalls && s.Recorded != session.Complete
-	if how.record, err = h.Sessions.Record(ctx, o.Session, s.Number); err != nil {
-		return err
-	}
-	if s.VarsLost {
-		b.note("%s had context variables that are too large for the log: it runs without them", s.ID())
-	}
-	result, err := o.Run(ctx, Request{
-		Code: s.Code, Vars: s.Vars, SessionID: o.Session, Replay: how,
-		Subset: o.Subset, MemoryMB: o.MemoryMB, Timeout: timeout,
-	})
-	switch {
-	case err != nil:
-		return err
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case result.ErrorType == reply.TypeDivergence:
-		return diverged(s, result)
-	case result.Session.State == reply.SessionEnded:
-		return fault.New(fault.Unavailable, "%s ended the interpreter when it was replayed: %s", s.ID(), result.Error).
-			WithHint("session %s cannot be rebuilt from its log alone", o.Session)
-	}
-	b.Tasks++
-	if is := result.LogText(); normalizeResult(is) != normalizeResult(s.Result) {
-		b.Differs = append(b.Differs, Different{s.ID(), s.Result, is})
-	}
-	if len(result.Unrepeated) > 0 {
-		b.note("%s did not make all of its recorded calls again: %.200s", s.ID(), strings.Join(result.Unrepeated, ", "))
-	}
-	return nil
-}
-
-// diverged returns the error of a step whose replay was stopped before a call that is not on record.
-func diverged(s session.Step, result reply.Result) error {
-	const repeat = "`sandpiper session resume SESSION --repeat-calls` makes the calls of such tasks again"
-	why, hint := "", "it was stopped before this call: other data in /workspace, the time, random numbers or a changed skill can be why"
-	switch s.Recorded {
-	case session.NotRecorded:
-		why, hint = "; it is older than the records of calls", repeat
-	case session.RecordTooLarge:
-		why, hint = "; its calls were too large to be recorded", repeat
-	case session.RecordDeleted:
-		why, hint = "; the record of its calls was deleted, because the records of a session are limited", repeat
-	}
-	return fault.New(fault.Invalid, "%s cannot be replayed: %s%s", s.ID(), result.Error, why).WithHint("%s", hint)
-}
-
-// executionIDs matches the ids in paths of results that were too large to return.
-var executionIDs = regexp.MustCompile(`exec_[a-z0-9]{20,}`)
-
-// normalizeResult removes execution ids, which differ each time, from a logged result.
-func normalizeResult(result string) string { return executionIDs.ReplaceAllString(result, "exec_") }

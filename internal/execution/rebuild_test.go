@@ -17,7 +17,7 @@ import (
 
 func (s setup) rebuild(t *testing.T, h *home.Home, id string, repeatCalls bool) (*execution.Rebuilt, error) {
 	t.Helper()
-	return s.RebuildSession(t.Context(), h, execution.Rebuild{Session: id, RepeatCalls: repeatCalls, Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
+	return execution.RebuildSession(t.Context(), s.Runner, h, execution.Rebuild{Session: id, RepeatCalls: repeatCalls, Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
 		x, err := s.Start(ctx, h, req)
 		if err != nil {
 			return reply.Result{}, err
@@ -142,7 +142,7 @@ func TestFailedRebuildLeavesNoInterpreter(t *testing.T) {
 	s.call(t, h, "one", "set y 6")
 	s, h = l.restart(t, nil)
 	n := 0
-	_, err := s.RebuildSession(t.Context(), h, execution.Rebuild{Session: "one", Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
+	_, err := execution.RebuildSession(t.Context(), s.Runner, h, execution.Rebuild{Session: "one", Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
 		if n++; n == 2 {
 			return reply.Result{}, fault.New(fault.Exhausted, "busy")
 		}

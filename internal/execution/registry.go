@@ -228,7 +228,7 @@ func (r *Runner) Stats() Stats {
 	b := r.registry
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	s := Stats{Running: b.running, Waiting: r.cfg.Queue.Load().Waiting, Live: r.interpreters.count(), Ended: make(map[string]int64, len(b.counts))}
+	s := Stats{Running: b.running, Waiting: r.cfg.Queue.Load().Waiting, Live: r.interpreters.Count(), Ended: make(map[string]int64, len(b.counts))}
 	for k, n := range b.counts {
 		s.Ended[k] = n
 	}

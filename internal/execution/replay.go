@@ -2,31 +2,20 @@ package execution
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
-
-const methodAsk = "ask"
-
-// replayedMethods are the host calls, in addition to tool calls, whose answers are
-// replayed. Requests to servers other than tool calls are recorded in callServerOnce.
-var replayedMethods = map[string]bool{
-	methodAsk: true, methodAskLLM: true, "save_skill": true, "load_skill": true, "list_skills": true, "search_skills": true, "save_state": true, "get_state": true, "search_tools": true, "get_tool_definition": true,
-}
 
 // resumable reports whether the execution has a record from which it can be resumed. The record of
 // a step of a session is only for the session's log.
 func (e *executor) resumable() bool { return e.run.record != nil && e.step == nil }
 
 // callOnce returns the recorded answer of a call; without one it makes the call and
-// records its answer.
-func (h *host) callOnce(ctx context.Context, a journal.HostCall, call func() (any, error)) (any, error) {
+// records its answer, before the code gets it if it is durable.
+func (h *host) callOnce(ctx context.Context, a journal.HostCall, durable bool, call func() (any, error)) (any, error) {
 	record := h.run.record
 	if record == nil {
 		return call()
@@ -47,25 +36,16 @@ func (h *host) callOnce(ctx context.Context, a journal.HostCall, call func() (an
 	if wrong != nil {
 		return nil, fault.Wrap(fault.Internal, wrong, "the answer to %s cannot be encoded as JSON", a)
 	}
-	if a.Method != methodAsk && a.Method != methodAskLLM {
+	if !durable {
 		record.SetAnswer(was.Number, answer)
 		return value, err
 	}
-	if wrong := record.SetAnswerNow(ctx, was.Number, answer); wrong != nil { // a replay must not ask or pay again
+	if wrong := record.SetAnswerNow(ctx, was.Number, answer); wrong != nil {
 		failed, _ := journal.NewAnswer(nil, wrong) // what the code sees
 		record.SetAnswer(was.Number, failed)
 		return nil, wrong
 	}
 	return value, err
-}
-
-// callServerOnce is callOnce for requests to a server other than tool calls.
-func (h *host) callServerOnce(ctx context.Context, method string, of serverArgs, call func() (any, error)) (any, error) {
-	args, err := json.Marshal(of)
-	if err != nil {
-		return nil, err
-	}
-	return h.callOnce(ctx, journal.HostCall{Method: method, Ref: tool.Ref{Server: of.Server}, Args: args}, call)
 }
 
 // RecordClock implements sandbox.ClockRecorder.
@@ -75,7 +55,7 @@ func (h *host) RecordClock(step int, readings []int64) {
 
 // checkRecorded returns a divergence if tools that the first run called, or skills that it imported,
 // have changed. The code does not start then: imports of a tool that is gone would fail in another way.
-func (e *executor) checkRecorded(ctx context.Context) error {
+func checkRecorded(ctx context.Context, e *executor) error {
 	for _, name := range e.run.record.Skills() {
 		found, err := e.home.Skills.Find(ctx, name, 0)
 		if err != nil && fault.KindOf(err) != fault.NotFound {
@@ -88,8 +68,8 @@ func (e *executor) checkRecorded(ctx context.Context) error {
 	if e.r.cfg.Tools == nil || !e.run.record.Replays() {
 		return nil
 	}
-	viewer := catalog.Viewer{Tenant: e.home.ID(), Subset: e.req.Subset}
-	return e.r.cfg.Tools.Calls.CheckRecorded(ctx, viewer, e.run.record)
+	v := viewOf(e.r, e.home, e.req.Subset)
+	return v.Calls.CheckRecorded(ctx, v.Viewer, e.run.record)
 }
 
 // endReplay ends the execution if err reports that the code diverges from its record, or that nobody

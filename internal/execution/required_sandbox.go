@@ -18,16 +18,16 @@ import (
 // names, and the module of the server. The code is searched as text, before there is a sandbox in
 // which it could be parsed: a name in a comment counts, which only makes the sandbox stronger. Each
 // call is checked again, so that a name that is hidden from the search gives the code nothing.
-func (e *executor) requiredSandbox(ctx context.Context) (required policy.Requirement, module string, err error) {
+func requiredSandbox(ctx context.Context, e *executor) (required policy.Requirement, module string, err error) {
 	tools := e.r.cfg.Tools
 	if tools == nil || e.run.internal || !tools.Calls.RequiresSandbox() {
 		return required, "", nil
 	}
-	w, err := e.wordsOfCode(ctx)
+	w, err := wordsOfCode(ctx, e)
 	if err != nil {
 		return required, "", err
 	}
-	for _, v := range tools.Catalog.For(catalog.Viewer{Tenant: e.home.ID(), Subset: e.req.Subset}).Servers {
+	for _, v := range viewOf(e.r, e.home, e.req.Subset).Now().Servers {
 		if !w.nameServer(v) {
 			continue
 		}
@@ -46,7 +46,7 @@ type words struct {
 
 // wordsOfCode returns the words of the code, of short variables, and of the skills that it names; for
 // a step that is replayed, those of the whole session.
-func (e *executor) wordsOfCode(ctx context.Context) (words, error) {
+func wordsOfCode(ctx context.Context, e *executor) (words, error) {
 	w := words{all: map[string]bool{}}
 	w.add(e.req.Code)
 	if again := e.req.Replay; again != nil {
@@ -125,13 +125,12 @@ func (w *words) nameServer(v catalog.Server) bool {
 
 // checkSandbox returns an error if the code may not run in the live interpreter of its session. The
 // interpreter is not replaced, since that would lose the variables of earlier calls.
-func (s *step) checkSandbox(ctx context.Context, in *interpreter) error {
-	s.sandbox = in.sandbox
-	required, module, err := s.requiredSandbox(ctx)
-	if err != nil || in.sandbox.Satisfies(required.Sandbox) {
+func checkSandbox(ctx context.Context, e *executor, in policy.Sandbox) error {
+	required, module, err := requiredSandbox(ctx, e)
+	if err != nil || in.Satisfies(required.Sandbox) {
 		return err
 	}
 	return fault.New(fault.Denied, "the code was not run: it names server %s, policy requires the sandbox %s for it (%s), and session %q runs in %s; a running session keeps its sandbox",
-		module, required.Sandbox, required.By(), s.req.SessionID, in.sandbox).
+		module, required.Sandbox, required.By(), e.req.SessionID, in).
 		WithHint("use another session_id, whose first code names the server: `from servers import %s`", module)
 }

@@ -10,8 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/guard"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -29,7 +31,7 @@ type run struct {
 	seed             []byte          // of randomness in the code; nil without a record
 	pendingQuestions int             // questions that were open when the previous run was interrupted
 	resumable        bool            // after ended: it can be resumed
-	guardReport
+	guard.Report
 	delivered  atomic.Bool                // a handle has returned the final event
 	parked     atomic.Bool                // its process was ended while it was suspended
 	background atomic.Pointer[background] // nil unless it is a background execution
@@ -39,7 +41,7 @@ type run struct {
 	internal bool          // started by Sandpiper, not by the tenant: neither counted nor found
 	ended    chan struct{} // closed once result and err are set
 	calls    atomic.Int64  // tool calls
-	skills   usedSkills
+	skills   skills.Used
 
 	mu       sync.Mutex
 	progress Progress

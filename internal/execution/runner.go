@@ -9,9 +9,14 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
@@ -39,15 +44,15 @@ type Config struct {
 	SubsetModules func(id tenant.ID, subset string) (modules, selection string)
 	// Restricted makes the check of docs/restricted.md mandatory for all code.
 	Restricted    bool
-	ReplyBytes    int           // maximum of the value, and of the output, in a reply; 0 means 16 KiB
-	OutputBytes   int64         // output limit of an execution; 0 means 64 MiB
-	Scratch       string        // directory for large output before it is stored; "" means the system's temporary directory
-	OpenWait      time.Duration // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
-	ProgressEvery time.Duration // minimum interval between two Progress events of one handle; 0 means 100 ms
-	Model         Model         // answers ask_llm; nil means that it is off
-	Forms         Forms         // reads and fills forms; nil means that code cannot
-	Tools         *Tools        // what code may call; nil means nothing
-	Privacy       *redact.Rules // which private values code gets; nil means all of them, and no tokens
+	ReplyBytes    int             // maximum of the value, and of the output, in a reply; 0 means 16 KiB
+	OutputBytes   int64           // output limit of an execution; 0 means 64 MiB
+	Scratch       string          // directory for large output before it is stored; "" means the system's temporary directory
+	OpenWait      time.Duration   // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
+	ProgressEvery time.Duration   // minimum interval between two Progress events of one handle; 0 means 100 ms
+	Model         askllm.Client   // answers ask_llm; nil means that it is off
+	Forms         forms.Processor // reads and fills forms; nil means that code cannot
+	Tools         *Tools          // what code may call; nil means nothing
+	Privacy       *redact.Rules   // which private values code gets; nil means all of them, and no tokens
 	// Guard returns the guardrails in force, which check code before it runs; nil, or a nil result,
 	// checks nothing.
 	Guard       func() *guardrail.Guard
@@ -83,12 +88,18 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Tools are the components that serve calls of code to the outside.
+type Tools = tools.Components
+
+// Sessions limits the live interpreters of a Runner.
+type Sessions = sessions.Limits
+
 // Runner starts executions.
 type Runner struct {
 	cfg          Config
 	passExit     *redact.Exit // changes nothing
 	registry     *registry
-	interpreters *interpreters
+	interpreters *sessions.Pool
 	busy         sync.WaitGroup // executions
 
 	largeMu sync.Mutex // held while a large file is in memory
@@ -108,13 +119,19 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor), interpreters: newInterpreters(cfg.Sessions, cfg.Log)}
-	r.interpreters.perTenant = func(id tenant.ID) int { return r.settings(id).Interpreters }
+	r := &Runner{cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
+	r.interpreters = sessions.NewPool(cfg.Sessions, func(id tenant.ID) int { return r.settings(id).Interpreters }, cfg.Log)
 	return r, nil
 }
 
 // LiveInterpreters returns the number of sessions with a live interpreter.
-func (r *Runner) LiveInterpreters() int { return r.interpreters.count() }
+func (r *Runner) LiveInterpreters() int { return r.interpreters.Count() }
+
+// AsksModel reports whether code can ask a language model.
+func (r *Runner) AsksModel() bool { return r.cfg.Model != nil }
+
+// FillsForms reports whether code can read and fill forms.
+func (r *Runner) FillsForms() bool { return r.cfg.Forms != nil }
 
 // Restricted reports whether all code is checked before it runs.
 func (r *Runner) Restricted() bool { return r.cfg.Restricted }
@@ -125,14 +142,14 @@ func (r *Runner) EndTenant(id tenant.ID) {
 	r.registry.cancelTenant(id, reply.ErrSuspended)
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
-	r.interpreters.endTenant(ctx, id)
+	r.interpreters.EndTenant(ctx, id)
 }
 
 // Close refuses new executions, lets running ones complete until ctx ends, cancels the
 // rest and waits for them. It is idempotent. The error means that a backend did not end
 // its sandboxes in time.
 func (r *Runner) Close(ctx context.Context) error {
-	defer r.interpreters.close()
+	defer r.interpreters.Close()
 	r.registry.close(reply.ErrStopping)
 	ended := make(chan struct{})
 	go func() {
@@ -152,3 +169,32 @@ func (r *Runner) Close(ctx context.Context) error {
 		return errors.New("execution: cancelled executions did not end")
 	}
 }
+
+// Settings are the limits of one tenant's executions.
+type Settings struct {
+	Limits         Limits
+	WorkspaceDisk  int64          // bytes that the workspace may contain; 0 means no limit
+	WorkspaceFiles int64          // files and directories; 0 means no limit
+	OutputBytes    int64          // output of an execution; 0 means 64 MiB
+	Interpreters   int            // live interpreters; 0 means 8
+	Sandbox        policy.Sandbox // in which code runs, unless policy requires a stronger one; "" means Process
+	PackageLayer   string         // see sandbox.Spec
+	Network        bool           // code may send requests, by tools of the server network
+}
+
+// settings returns the limits of a tenant's executions.
+func (r *Runner) settings(id tenant.ID) Settings {
+	c := r.cfg
+	s := Settings{Limits: c.Limits, WorkspaceDisk: c.Sandbox.WorkspaceDisk, WorkspaceFiles: c.Sandbox.WorkspaceFiles, OutputBytes: c.OutputBytes, Interpreters: c.Sessions.PerTenant}
+	if c.Settings != nil {
+		s = c.Settings(id)
+	}
+	s.Sandbox = cmp.Or(s.Sandbox, policy.Process)
+	s.Limits = s.Limits.WithDefaults()
+	s.OutputBytes = orDefault(s.OutputBytes, 64<<20)
+	s.Interpreters = orDefault(s.Interpreters, Sessions{}.WithDefaults().PerTenant)
+	return s
+}
+
+// Limits returns the time and memory limits of a tenant's executions.
+func (r *Runner) Limits(id tenant.ID) Limits { return r.settings(id).Limits }

@@ -10,18 +10,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/shape"
 )
 
 // RecordTest runs code that calls a skill, and returns it as a test with the answers that it
 // received and the type of its result. Calls of tools are real.
-func (r *Runner) RecordTest(ctx context.Context, h *home.Home, name, code string) (skill.Test, error) {
+func RecordTest(ctx context.Context, r *Runner, h *home.Home, name, code string) (skill.Test, error) {
 	if _, err := h.Skills.Find(ctx, name, 0); err != nil {
 		return skill.Test{}, err
 	}
 	tape := &Tape{}
-	done, used, err := r.runTape(ctx, h, code, tape, false)
+	done, used, err := runTape(ctx, r, h, code, tape, false)
 	switch {
 	case err != nil:
 		return skill.Test{}, err
@@ -38,9 +37,9 @@ func (r *Runner) RecordTest(ctx context.Context, h *home.Home, name, code string
 // RunTest runs a test of a skill and returns why it fails, "" if it passes. Unless live, tools
 // are not called: the code receives the recorded answers, and what it writes to files is not
 // kept.
-func (r *Runner) RunTest(ctx context.Context, h *home.Home, t skill.Test, live bool) (why []string, err error) {
+func RunTest(ctx context.Context, r *Runner, h *home.Home, t skill.Test, live bool) (why []string, err error) {
 	tape := &Tape{replay: !live, answers: slices.Clone(t.Answers)}
-	done, _, err := r.runTape(ctx, h, t.Code, tape, !live)
+	done, _, err := runTape(ctx, r, h, t.Code, tape, !live)
 	switch {
 	case err != nil:
 		return nil, err
@@ -61,11 +60,11 @@ func explain(r reply.Result) string {
 }
 
 // AcceptTools stores the present schemas of the tools of a skill, which has worked with them.
-func (r *Runner) AcceptTools(ctx context.Context, h *home.Home, m skill.Metadata) error {
+func AcceptTools(ctx context.Context, r *Runner, h *home.Home, m skill.Metadata) error {
 	if r.cfg.Tools == nil {
 		return nil
 	}
-	now, tools := r.cfg.Tools.Catalog.For(catalog.Viewer{Tenant: h.ID()}), slices.Clone(m.Tools)
+	now, tools := viewOf(r, h, "").Now(), slices.Clone(m.Tools)
 	for i, t := range tools {
 		if found, ok := now.Find(t.Ref); ok && found.Quarantined == nil {
 			tools[i] = skill.NewTool(found.Definition)
@@ -75,7 +74,7 @@ func (r *Runner) AcceptTools(ctx context.Context, h *home.Home, m skill.Metadata
 }
 
 // runTape runs code with a tape and returns its result and the skills that it imported.
-func (r *Runner) runTape(ctx context.Context, h *home.Home, code string, tape *Tape, dry bool) (reply.Result, []string, error) {
+func runTape(ctx context.Context, r *Runner, h *home.Home, code string, tape *Tape, dry bool) (reply.Result, []string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x, err := r.Start(ctx, h, Request{Code: code, DryRun: dry, Tape: tape})
@@ -89,7 +88,7 @@ func (r *Runner) runTape(ctx context.Context, h *home.Home, code string, tape *T
 		case len(e.Questions) > 0:
 			return reply.Result{}, nil, fault.New(fault.Denied, "the code asks a question, which a test cannot answer: %.200s", e.Questions[0].Text)
 		case e.Done != nil:
-			return *e.Done, x.run.skills.list(), nil
+			return *e.Done, x.run.skills.List(), nil
 		}
 	}
 }

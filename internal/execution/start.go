@@ -49,7 +49,7 @@ func takeExecution(ctx context.Context, home *home.Home) error {
 func (r *Runner) begin(ctx context.Context, h *home.Home, x *run, req Request) (*Execution, error) {
 	x.request = req
 	return r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) {
-		r.executor(h, x, req).execute(ctx)
+		newExecutor(r, h, x, req).execute(ctx)
 	})
 }
 
@@ -87,7 +87,7 @@ func (r *Runner) handle(x *run) *Execution {
 // recently ended, and delivers answers to it; NotFound for any other. A suspended one is
 // bound to ctx from now on. An invalid answer is an Invalid error and changes nothing.
 func (r *Runner) Attach(ctx context.Context, home *home.Home, id string, a question.Answer) (*Execution, error) {
-	x, err := r.find(home, id)
+	x, err := findRun(r, home, id)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (r *Runner) Attach(ctx context.Context, home *home.Home, id string, a quest
 	return r.handle(x), nil
 }
 
-func (r *Runner) find(home *home.Home, id string) (*run, error) {
+func findRun(r *Runner, home *home.Home, id string) (*run, error) {
 	if x := r.registry.find(home.ID(), id); x != nil {
 		return x, nil
 	}
@@ -111,7 +111,7 @@ func (r *Runner) find(home *home.Home, id string) (*run, error) {
 
 // Questions returns the open questions of an execution of the tenant.
 func (r *Runner) Questions(home *home.Home, id string) ([]question.Question, error) {
-	x, err := r.find(home, id)
+	x, err := findRun(r, home, id)
 	if err != nil {
 		return nil, err
 	}

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"sync"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -25,15 +25,9 @@ type Tape struct {
 	result  json.RawMessage // of the code
 }
 
-// tapedMethods are the host calls whose answers come from outside the tenant's data.
-var tapedMethods = map[string]bool{
-	"call_tool": true, "list_resources": true, "list_resource_templates": true, "read_resource": true,
-	"list_prompts": true, "get_prompt": true, "search_tools": true, "get_tool_definition": true, methodAsk: true, methodAskLLM: true,
-}
-
 // call makes a call and records its answer, or returns the recorded one.
 func (t *Tape) call(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, call func() (any, error)) (any, error) {
-	redactedArgs, err := redactJSON(ctx, exit, args)
+	redactedArgs, err := exit.RedactJSON(ctx, args)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +45,7 @@ func (t *Tape) call(ctx context.Context, exit *redact.Exit, method string, args 
 func (t *Tape) record(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, value any, failed error) {
 	var answer journal.Answer
 	a, err := journal.NewAnswer(value, failed)
-	if large, ok := value.(toolAnswer); ok && large.File != nil {
+	if large, ok := value.(tools.Answer); ok && large.File != nil {
 		err = fault.New(fault.Invalid, "an answer is too large to be recorded").WithHint("call the skill with less data")
 	}
 	var text []byte
@@ -59,7 +53,7 @@ func (t *Tape) record(ctx context.Context, exit *redact.Exit, method string, arg
 		text, err = json.Marshal(a)
 	}
 	if err == nil {
-		text, err = redactJSON(ctx, exit, text)
+		text, err = exit.RedactJSON(ctx, text)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &answer)
@@ -96,19 +90,6 @@ func (t *Tape) next(method string, args ...json.RawMessage) (any, error) {
 	a := t.answers[i]
 	t.answers = slices.Delete(t.answers, i, i+1)
 	return a.Value, a.Err()
-}
-
-// redactJSON returns JSON with tokens in place of private values.
-func redactJSON(ctx context.Context, exit *redact.Exit, raw json.RawMessage) (json.RawMessage, error) {
-	redacted, err := exit.Redact(ctx, raw)
-	if err != nil {
-		return nil, err
-	}
-	text, _, _, err := redacted.Content()
-	if err == nil && !json.Valid([]byte(text)) {
-		err = fmt.Errorf("redacted JSON is not JSON")
-	}
-	return json.RawMessage(text), err
 }
 
 // canonical returns JSON with sorted keys and without spaces.

@@ -168,9 +168,9 @@ func (h *host) wait(ctx context.Context, a waitArgs) (any, error) {
 		a.ends = now.Add(clock.Left(a.until(), now, Seconds(*span)))
 	}
 	defer h.busy.wait(a)()
-	h.pause()
+	h.Pause()
 	answer, err := h.awaitSignal(ctx, was.Number, a)
-	if back := h.resume(ctx); err == nil {
+	if back := h.Resume(ctx); err == nil {
 		err = back
 	}
 	return h.signalValue(ctx, answer, err)
@@ -187,7 +187,7 @@ func (h *host) deadline(ctx context.Context, a waitArgs) (waitArgs, error) {
 		return a, err
 	}
 	now := func() (any, error) { return float64(time.Now().UnixMicro())/1e6 + *a.For, nil }
-	at, err := h.callOnce(ctx, journal.HostCall{Method: methodDeadline, Args: args}, now)
+	at, err := h.callOnce(ctx, journal.HostCall{Method: methodDeadline, Args: args}, false, now)
 	if err != nil {
 		return a, err
 	}

@@ -29,7 +29,7 @@ func (s *Server) resumeSession(ctx context.Context, c call) (redact.Message, err
 		return redact.Message{}, err
 	}
 	*c.session = args.Session
-	b, err := s.cfg.Runner.RebuildSession(ctx, c.home, execution.Rebuild{Session: args.Session, Subset: c.Subset, Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
+	b, err := execution.RebuildSession(ctx, s.cfg.Runner, c.home, execution.Rebuild{Session: args.Session, Subset: c.Subset, Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
 		x, err := s.cfg.Runner.Start(ctx, c.home, req)
 		if err != nil {
 			return reply.Result{}, err

@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -99,7 +100,7 @@ func (s *Server) loadSkill(ctx context.Context, c call) (redact.Message, error) 
 	if err != nil {
 		return redact.Message{}, err
 	}
-	s.cfg.Runner.MarkStale(ctx, c.home, c.Subset, &found.Metadata)
+	execution.MarkStale(ctx, s.cfg.Runner, c.home, c.Subset, &found.Metadata)
 	return redact.Message{Body: found}, nil
 }
 
@@ -143,7 +144,7 @@ func (s *Server) searchSkills(ctx context.Context, c call) (redact.Message, erro
 
 func (s *Server) markStale(ctx context.Context, c call, skills []skill.Metadata) {
 	for i := range skills {
-		s.cfg.Runner.MarkStale(ctx, c.home, c.Subset, &skills[i])
+		execution.MarkStale(ctx, s.cfg.Runner, c.home, c.Subset, &skills[i])
 	}
 }
 

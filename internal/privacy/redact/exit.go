@@ -2,6 +2,7 @@ package redact
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 )
@@ -82,6 +83,19 @@ func (e *Exit) Redact(ctx context.Context, v any) (Redacted, error) {
 	redacted := release(text, m)
 	redacted.neutralized = neutralized
 	return redacted, nil
+}
+
+// RedactJSON returns JSON with tokens in place of private values.
+func (e *Exit) RedactJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	redacted, err := e.Redact(ctx, raw)
+	if err != nil {
+		return nil, err
+	}
+	text, _, _, err := redacted.Content()
+	if err == nil && !json.Valid([]byte(text)) {
+		err = errors.New("redacted JSON is not JSON")
+	}
+	return json.RawMessage(text), err
 }
 
 // RevealToPerson returns text unredacted, for display to the user only, never to a

@@ -10,7 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
@@ -25,7 +25,7 @@ var askJSONPrompt string
 // DefaultAskRequests is the default of Config.AskRequests.
 const DefaultAskRequests = 20
 
-// Asker answers prompts of code. It implements execution.Model.
+// Asker answers prompts of code. It implements askllm.Client.
 type Asker struct {
 	g        *Generator
 	requests int
@@ -43,10 +43,10 @@ func NewAsker(cfg Config) (*Asker, error) {
 	return a, err
 }
 
-// Ask implements execution.Model. An answer that does not conform to the schema is repaired once.
-func (a *Asker) Ask(ctx context.Context, p execution.Prompt) (execution.Completion, error) {
+// Ask implements askllm.Client. An answer that does not conform to the schema is repaired once.
+func (a *Asker) Ask(ctx context.Context, p askllm.Prompt) (askllm.Completion, error) {
 	used := task.Usage{Model: a.g.cfg.Name}
-	c := execution.Completion{Usage: execution.ModelUsage{Model: a.g.cfg.Provider + "/" + a.g.cfg.Name}}
+	c := askllm.Completion{Usage: askllm.Usage{Model: a.g.cfg.Provider + "/" + a.g.cfg.Name}}
 	if p.Spent.Asked >= a.requests {
 		return c, fault.New(fault.Exhausted, "the code has called ask_llm %d times, which is the maximum of an execution", p.Spent.Asked).
 			WithHint("ask about more data at once; the operator can increase tasks.ask_requests").WithQuota("tasks.ask_requests")
@@ -57,7 +57,7 @@ func (a *Asker) Ask(ctx context.Context, p execution.Prompt) (execution.Completi
 	return c, err
 }
 
-func (a *Asker) ask(ctx context.Context, p execution.Prompt, used *task.Usage) (json.RawMessage, error) {
+func (a *Asker) ask(ctx context.Context, p askllm.Prompt, used *task.Usage) (json.RawMessage, error) {
 	q := question{system: askPrompt, prompt: p.Text}
 	if p.Data != nil {
 		q.prompt += "\n\nData:\n" + fenced(string(p.Data))

@@ -1,4 +1,4 @@
-package execution
+package tools
 
 import (
 	"bytes"
@@ -29,25 +29,24 @@ type largeAnswer struct {
 // storeLarge returns a function that stores a large answer of a tool in the workspace, or
 // nil if such answers must be refused: a dry run writes no files, in mode strict code must
 // not see the values in the file, and hooks decide on complete answers.
-func (h *host) storeLarge(ref tool.Ref) func(context.Context, []byte) (json.RawMessage, error) {
-	if h.dry != nil || h.exit.Strict() || h.guard.HasHook(guardrail.AfterCall) {
+func (h *Host) storeLarge(ref tool.Ref) func(context.Context, []byte) (json.RawMessage, error) {
+	if h.Owner.Plan != nil || h.Owner.Exit.Strict() || h.Guard.HasHook(guardrail.AfterCall) {
 		return nil
 	}
 	return func(ctx context.Context, content []byte) (json.RawMessage, error) {
-		a, err := h.describeLarge(content)
+		a, err := describeLarge(content)
 		if err != nil {
 			return nil, err
 		}
 		if err := h.inspectLarge(ctx, ref, content, a.JSON); err != nil {
 			return nil, err
 		}
-		name := fmt.Sprintf("%s/%s.%s.%s", home.ResultsDir, h.run.id, rand.Text()[:8], map[bool]string{true: "json", false: "txt"}[a.JSON])
-		if err := h.home.Workspace.Write(ctx, name, content); err != nil {
+		name := fmt.Sprintf("%s/%s.%s.%s", home.ResultsDir, h.Execution, rand.Text()[:8], map[bool]string{true: "json", false: "txt"}[a.JSON])
+		if err := h.Owner.Home.Workspace.Write(ctx, name, content); err != nil {
 			return nil, fault.Wrap(fault.KindOf(err), err, "sent an answer of %d bytes, which could not be stored in the workspace: %s", len(content), fault.Message(err)).
 				WithHint("%s", fault.Hint(err))
 		}
 		a.Path = "/workspace/" + name
-		h.received.Add(int64(len(content)))
 		return json.Marshal(a)
 	}
 }
@@ -56,7 +55,7 @@ func (h *host) storeLarge(ref tool.Ref) func(context.Context, []byte) (json.RawM
 const maxTextPreview = 2000
 
 // describeLarge describes JSON or text.
-func (h *host) describeLarge(content []byte) (a largeAnswer, err error) {
+func describeLarge(content []byte) (a largeAnswer, err error) {
 	a.Bytes, a.JSON = len(content), rawjson.Valid(content)
 	if a.JSON {
 		a.Preview, err = shape.Describe(content, 0, nil)
@@ -85,7 +84,7 @@ const maxIndexed = 32 << 20
 // inspectLarge does what is done with every answer before code gets it, in parts: it
 // looks for prompt injection, and adds values to the index of the vault. An answer with
 // text in the form of tokens is refused, because they would have to be marked in the file.
-func (h *host) inspectLarge(ctx context.Context, ref tool.Ref, content []byte, isJSON bool) error {
+func (h *Host) inspectLarge(ctx context.Context, ref tool.Ref, content []byte, isJSON bool) error {
 	for at := 0; at < len(content); {
 		end, next := partEnd(content[at:])
 		part := content[at : at+end]
@@ -94,10 +93,10 @@ func (h *host) inspectLarge(ctx context.Context, ref tool.Ref, content []byte, i
 		}
 		text := strings.ToValidUTF8(string(part), "")
 		at += next
-		if kinds := h.guard.InjectionKinds(text); len(kinds) > 0 {
-			h.flagInjection(ref, kinds)
+		if kinds := h.Guard.InjectionKinds(text); len(kinds) > 0 {
+			h.Owner.OnInjection(ref, kinds)
 		}
-		marked, err := h.exit.Ingester().LargePart(ctx, text, at <= maxIndexed)
+		marked, err := h.Owner.Exit.Ingester().LargePart(ctx, text, at <= maxIndexed)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package execution
+package steps
 
 import (
 	"context"
@@ -8,13 +8,12 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
-
-const methodLimitWait = "limit_wait"
 
 // maxTimeLimits bounds the time limits of one execution that run or have expired. Each that runs is a
 // call in flight.
@@ -52,9 +51,9 @@ type limitOutcome struct {
 // errTimeLimit is the cause that ends the calls of a function whose time is over.
 var errTimeLimit = errors.New("the time limit of the function has expired")
 
-// timeLimits are the time limits of functions in the code of an execution. Functions have the
+// limits are the time limits of functions in the code of an execution. Functions have the
 // numbers of steps.
-type timeLimits struct {
+type limits struct {
 	mu      sync.Mutex
 	all     map[int]*timeLimit // by number; those that have expired stay, since their functions may make calls
 	parents map[int]int        // of steps that began while there was a limit
@@ -66,17 +65,17 @@ type timeLimit struct {
 	ctx          context.Context // of the calls of the function
 	cancel       context.CancelCauseFunc
 	over         chan struct{} // closed when the function has ended, or its time
-	expired      bool          // guarded by timeLimits.mu until over
+	expired      bool          // guarded by limits.mu until over
 	calls        sync.WaitGroup
-	limitOutcome // guarded by timeLimits.mu; complete when calls has ended
+	limitOutcome // guarded by limits.mu; complete when calls has ended
 }
 
 // beginLimit starts the clock of a function.
-func (h *host) beginLimit(ctx context.Context, a limitArgs) (any, error) {
-	if len(a.Name) > maxStepName || a.Name == "" || a.N < 1 || !(a.Seconds > 0 && a.Seconds < 1e9) {
+func (h *Host) beginLimit(ctx context.Context, a limitArgs) (any, error) {
+	if len(a.Name) > maxName || a.Name == "" || a.N < 1 || !(a.Seconds > 0 && a.Seconds < 1e9) {
 		return nil, fault.New(fault.Invalid, "a time limit is a number of seconds above 0, got %g", a.Seconds)
 	}
-	s, err := h.run.record.BeginStep(ctx, a.StepKey)
+	s, err := h.Record.BeginStep(ctx, a.StepKey)
 	if err != nil {
 		return nil, err
 	}
@@ -94,20 +93,20 @@ func (h *host) beginLimit(ctx context.Context, a limitArgs) (any, error) {
 			running++
 		}
 	}
-	if running >= maxCalls || len(l.all) >= maxTimeLimits {
-		return nil, fault.New(fault.Exhausted, "%d time limits run and %d have expired; at most %d run at a time, and %d in all", running, len(l.all)-running, maxCalls, maxTimeLimits)
+	if running >= hostcall.MaxConcurrent || len(l.all) >= maxTimeLimits {
+		return nil, fault.New(fault.Exhausted, "%d time limits run and %d have expired; at most %d run at a time, and %d in all", running, len(l.all)-running, hostcall.MaxConcurrent, maxTimeLimits)
 	}
 	number := s.Number
 	if number == 0 {
 		l.last++
 		number = l.last
 	}
-	l.start(number, a.Parent, h.clock, time.Duration(a.Seconds*float64(time.Second)))
-	return begunLimit{Number: number, Recorded: h.run.record != nil}, nil
+	l.start(number, a.Parent, h.Clock, time.Duration(a.Seconds*float64(time.Second)))
+	return begunLimit{Number: number, Recorded: h.Record != nil}, nil
 }
 
 // start starts a limit. The caller holds the lock.
-func (l *timeLimits) start(number, parent int, of *clock.Clock, limit time.Duration) {
+func (l *limits) start(number, parent int, of *clock.Clock, limit time.Duration) {
 	if l.all == nil {
 		l.all, l.parents = map[int]*timeLimit{}, map[int]int{}
 	}
@@ -119,7 +118,7 @@ func (l *timeLimits) start(number, parent int, of *clock.Clock, limit time.Durat
 }
 
 // end ends a limit, unless it has ended. It reports whether it has expired.
-func (l *timeLimits) end(number int, expired bool) bool {
+func (l *limits) end(number int, expired bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one := l.all[number]
@@ -143,8 +142,13 @@ func (l *timeLimits) end(number int, expired bool) bool {
 	return expired
 }
 
+// endLimit ends the limit of a function that has ended.
+func (h *Host) endLimit(_ context.Context, a limitNumber) (any, error) {
+	return limitState{Expired: h.limits.end(a.Number, false)}, nil
+}
+
 // awaitLimit waits until a function or its time has ended.
-func (h *host) awaitLimit(ctx context.Context, a limitNumber) (any, error) {
+func (h *Host) awaitLimit(ctx context.Context, a limitNumber) (any, error) {
 	h.limits.mu.Lock()
 	one := h.limits.all[a.Number]
 	h.limits.mu.Unlock()
@@ -165,7 +169,7 @@ func (h *host) awaitLimit(ctx context.Context, a limitNumber) (any, error) {
 }
 
 // enter notes the parent of a step, so that the calls in it end with the limits around it.
-func (l *timeLimits) enter(number, parent int) {
+func (l *limits) enter(number, parent int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.all) > 0 {
@@ -173,29 +177,30 @@ func (l *timeLimits) enter(number, parent int) {
 	}
 }
 
-func (l *timeLimits) enterLocked(number, parent int) {
+func (l *limits) enterLocked(number, parent int) {
 	if parent < number { // the worker is not trusted, and a cycle would have no end
 		l.parents[number] = parent
 	}
 }
 
-// within returns a context for a call, which also ends with the time of the functions that make it,
+// Within returns a context for a call, which also ends with the time of the functions that make it,
 // and a function to be called with the error of the call.
-func (l *timeLimits) within(ctx context.Context) (context.Context, func(error), error) {
+func (h *Host) Within(ctx context.Context) (context.Context, func(error), error) {
+	l := &h.limits
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.all) == 0 {
 		return ctx, func(error) {}, nil
 	}
 	within, cancel := context.WithCancelCause(ctx)
-	var limits []*timeLimit
+	var around []*timeLimit
 	stops := []func() bool{}
 	stop := func() {
 		for _, s := range stops {
 			s()
 		}
 		cancel(nil)
-		for _, one := range limits {
+		for _, one := range around {
 			one.calls.Done()
 		}
 	}
@@ -210,12 +215,12 @@ func (l *timeLimits) within(ctx context.Context) (context.Context, func(error), 
 		}
 		stops = append(stops, context.AfterFunc(one.ctx, func() { cancel(errTimeLimit) }))
 		one.calls.Add(1)
-		limits = append(limits, one)
+		around = append(around, one)
 	}
 	return within, func(err error) {
 		if f, ok := errors.AsType[*tool.Failure](err); ok && f.Unknown {
 			l.mu.Lock()
-			for _, one := range limits {
+			for _, one := range around {
 				one.Unknown = append(one.Unknown, f.Ref.String())
 			}
 			l.mu.Unlock()

@@ -1,6 +1,12 @@
-package execution
+// Package sessions has the live interpreters of sessions, and the steps that run in them. Idle
+// interpreters are frozen, and ended after a while or if there are too many. A session runs one step at a
+// time, which is written to its log; Rebuild replays the log in a new interpreter.
+//
+// A session is invisible to other tenants. The package opens no sandboxes and runs no code itself.
+package sessions
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -8,15 +14,13 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Sessions limits the live interpreters of a Runner. If a limit is reached, the least
-// recently used idle one ends.
-type Sessions struct {
+// Limits of live interpreters. If one is reached, the least recently used idle interpreter ends.
+type Limits struct {
 	Idle      time.Duration // time without a call after which an interpreter ends; 0 means 15 min
 	PerTenant int           // live interpreters of one tenant; 0 means 8
 	Live      int           // of all tenants; 0 means 64
@@ -25,12 +29,12 @@ type Sessions struct {
 }
 
 // WithDefaults fills the zero fields.
-func (s Sessions) WithDefaults() Sessions {
-	s.Idle = orDefault(s.Idle, 15*time.Minute)
-	s.PerTenant = orDefault(s.PerTenant, 8)
-	s.Live = orDefault(s.Live, 64)
-	s.Waiting = orDefault(s.Waiting, 16)
-	s.Wait = orDefault(s.Wait, time.Minute)
+func (s Limits) WithDefaults() Limits {
+	s.Idle = cmp.Or(s.Idle, 15*time.Minute)
+	s.PerTenant = cmp.Or(s.PerTenant, 8)
+	s.Live = cmp.Or(s.Live, 64)
+	s.Waiting = cmp.Or(s.Waiting, 16)
+	s.Wait = cmp.Or(s.Wait, time.Minute)
 	return s
 }
 
@@ -38,40 +42,33 @@ func (s Sessions) WithDefaults() Sessions {
 // cost away from calls that follow each other quickly, and no answer waits for it.
 const freezeAfter = 5 * time.Millisecond
 
-// interpreters are the live interpreters, by tenant and session: a session is invisible
-// to other tenants.
-type interpreters struct {
-	cfg       Sessions
+// Pool has the live interpreters.
+type Pool struct {
+	cfg       Limits
 	perTenant func(tenant.ID) int // live interpreters of one tenant
 	log       *slog.Logger
 
 	mu       sync.Mutex
-	all      map[sessionKey]*interpreter
+	all      map[Key]*Interpreter
 	closed   bool
 	freed    chan struct{}  // closed when an interpreter becomes idle; nil if nothing waits for that
 	freezing sync.WaitGroup // calls of freezeIdle
 }
 
-type sessionKey struct {
-	owner   tenant.ID
-	session string
+// Key identifies a session.
+type Key struct {
+	Owner   tenant.ID
+	Session string
 }
 
-// interpreter is the state of one session in this process: its sandbox, while it is
-// live, and the number of its users.
-type interpreter struct {
-	sessionKey
-	turn     chan struct{} // a semaphore; its holder may use the fields below
-	box      sandbox.Sandbox
-	id       string // of the live interpreter, to which a person may allow calls: unlike a session, it has no other one of its name
-	memoryMB int    // its memory limit
-	// What the tenant could do when it was started; see step.mayNotKeep.
-	subset    string // of the servers, chosen by its caller
-	selection string
-	sandbox   policy.Sandbox
-	layer     string // of packages
-	mode      redact.Mode
-	limits    sandbox.Limits
+// Interpreter is the state of one session in this process: its sandbox, while it is live, and the number
+// of its users.
+type Interpreter struct {
+	Key
+	turn chan struct{} // a semaphore; its holder may use the fields below
+	box  sandbox.Sandbox
+	id   string // of the live interpreter, to which a person may allow calls: unlike a session, it has no other one of its name
+	Spec        // with which it was started
 	// steps are the numbers of the steps of the log whose variables it has; nil if box is.
 	steps map[int]bool
 	fresh bool // it was started without the variables of earlier steps
@@ -79,19 +76,20 @@ type interpreter struct {
 	// nil if box is.
 	locals *redact.LocalTokens
 
-	// guarded by interpreters.mu
+	// guarded by Pool.mu
 	users    int  // the holder of the turn and those that wait for it
 	live     bool // it has a sandbox, or is about to open one
 	lastUsed time.Time
 	timer    *time.Timer // calls freezeIdle
 }
 
-func newInterpreters(cfg Sessions, log *slog.Logger) *interpreters {
-	return &interpreters{cfg: cfg.WithDefaults(), log: log, all: make(map[sessionKey]*interpreter)}
+// NewPool returns a Pool. perTenant returns how many live interpreters a tenant may have.
+func NewPool(cfg Limits, perTenant func(tenant.ID) int, log *slog.Logger) *Pool {
+	return &Pool{cfg: cfg.WithDefaults(), perTenant: perTenant, log: log, all: make(map[Key]*Interpreter)}
 }
 
 // acquire waits for the session's turn. The caller must call release.
-func (s *interpreters) acquire(ctx context.Context, p sessionKey) (*interpreter, error) {
+func (s *Pool) acquire(ctx context.Context, p Key) (*Interpreter, error) {
 	in, err := s.addUser(p)
 	if err != nil {
 		return nil, err
@@ -109,23 +107,23 @@ func (s *interpreters) acquire(ctx context.Context, p sessionKey) (*interpreter,
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-limit.C:
-		err = fault.New(fault.Exhausted, "session %q is still running another call after %s; it runs one call at a time", p.session, reply.Seconds(s.cfg.Wait)).
+		err = fault.New(fault.Exhausted, "session %q is still running another call after %s; it runs one call at a time", p.Session, reply.Seconds(s.cfg.Wait)).
 			WithHint("wait until it has ended, or use another session_id")
 	}
 	s.removeUser(in)
 	return nil, err
 }
 
-func (s *interpreters) addUser(p sessionKey) (*interpreter, error) {
+func (s *Pool) addUser(p Key) (*Interpreter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := s.all[p]
 	if in == nil {
-		in = &interpreter{sessionKey: p, turn: make(chan struct{}, 1)}
+		in = &Interpreter{Key: p, turn: make(chan struct{}, 1)}
 		s.all[p] = in
 	}
 	if in.users > s.cfg.Waiting {
-		return nil, fault.New(fault.Exhausted, "session %q is running a call and %d more are waiting; it runs one call at a time", p.session, s.cfg.Waiting).
+		return nil, fault.New(fault.Exhausted, "session %q is running a call and %d more are waiting; it runs one call at a time", p.Session, s.cfg.Waiting).
 			WithHint("wait until they have ended, or use another session_id")
 	}
 	in.users++
@@ -136,14 +134,14 @@ func (s *interpreters) addUser(p sessionKey) (*interpreter, error) {
 }
 
 // release passes the turn on.
-func (s *interpreters) release(in *interpreter) {
+func (s *Pool) release(in *Interpreter) {
 	<-in.turn
 	s.removeUser(in)
 }
 
 // removeUser records a use and decrements the number of users. An idle interpreter is
 // frozen after freezeAfter; one without a sandbox is forgotten.
-func (s *interpreters) removeUser(in *interpreter) {
+func (s *Pool) removeUser(in *Interpreter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in.lastUsed = time.Now()
@@ -152,7 +150,7 @@ func (s *interpreters) removeUser(in *interpreter) {
 
 // dropUser decrements the number of users, and schedules freezeIdle after next if none
 // is left. The caller holds s.mu.
-func (s *interpreters) dropUser(in *interpreter, next time.Duration) {
+func (s *Pool) dropUser(in *Interpreter, next time.Duration) {
 	if in.users--; in.users > 0 {
 		return
 	}
@@ -162,7 +160,7 @@ func (s *interpreters) dropUser(in *interpreter, next time.Duration) {
 	}
 	switch {
 	case !in.live:
-		delete(s.all, in.sessionKey)
+		delete(s.all, in.Key)
 	case in.timer == nil:
 		in.timer = time.AfterFunc(next, func() { s.freezeIdle(in) })
 	default:
@@ -170,8 +168,8 @@ func (s *interpreters) dropUser(in *interpreter, next time.Duration) {
 	}
 }
 
-// freezeIdle freezes an interpreter that is still idle, or ends it after Sessions.Idle.
-func (s *interpreters) freezeIdle(in *interpreter) {
+// freezeIdle freezes an interpreter that is still idle, or ends it after Limits.Idle.
+func (s *Pool) freezeIdle(in *Interpreter) {
 	s.mu.Lock()
 	if in.users > 0 || !in.live || s.closed {
 		s.mu.Unlock()
@@ -193,13 +191,13 @@ func (s *interpreters) freezeIdle(in *interpreter) {
 }
 
 // takeTurn takes the turn of an interpreter that has no users. The caller holds s.mu.
-func (s *interpreters) takeTurn(in *interpreter) {
+func (s *Pool) takeTurn(in *Interpreter) {
 	in.users++
 	in.turn <- struct{}{}
 }
 
 // freeze freezes the interpreter, if its backend can do that.
-func (s *interpreters) freeze(in *interpreter) bool {
+func (s *Pool) freeze(in *Interpreter) bool {
 	f, ok := in.box.(sandbox.Freezer)
 	if !ok {
 		return true
@@ -212,7 +210,7 @@ func (s *interpreters) freeze(in *interpreter) bool {
 }
 
 // thaw reports whether the interpreter is live, and thaws it. The caller has the turn.
-func (s *interpreters) thaw(in *interpreter) bool {
+func (s *Pool) thaw(in *Interpreter) bool {
 	if in.box == nil {
 		return false
 	}
@@ -223,7 +221,7 @@ func (s *interpreters) thaw(in *interpreter) bool {
 }
 
 // addStep records that the interpreter has the variables of a step. The caller has the turn.
-func (in *interpreter) addStep(number int) {
+func (in *Interpreter) addStep(number int) {
 	if in.steps == nil {
 		in.steps = map[int]bool{}
 	}
@@ -231,7 +229,7 @@ func (in *interpreter) addStep(number int) {
 }
 
 // end ends the interpreter. The caller has the turn.
-func (s *interpreters) end(in *interpreter) {
+func (s *Pool) end(in *Interpreter) {
 	s.mu.Lock()
 	in.live = false
 	s.mu.Unlock()
@@ -239,7 +237,7 @@ func (s *interpreters) end(in *interpreter) {
 }
 
 // closeSandbox closes the sandbox of an interpreter that is no longer counted as live.
-func (s *interpreters) closeSandbox(in *interpreter) {
+func (s *Pool) closeSandbox(in *Interpreter) {
 	if in.box == nil {
 		return
 	}
@@ -255,7 +253,7 @@ const reserveWait = time.Second
 
 // reserve counts in as live. If that exceeds a limit, the least recently used idle
 // interpreter ends. The caller has the turn of in.
-func (s *interpreters) reserve(ctx context.Context, in *interpreter) error {
+func (s *Pool) reserve(ctx context.Context, in *Interpreter) error {
 	limit := time.NewTimer(reserveWait)
 	defer limit.Stop()
 	for {
@@ -281,7 +279,7 @@ func (s *interpreters) reserve(ctx context.Context, in *interpreter) error {
 // tryReserve counts in as live if the limits allow it. Otherwise it returns a victim,
 // no longer counted as live and whose turn the caller has; or, if all are in use, an
 // error and a channel that is closed when one becomes idle.
-func (s *interpreters) tryReserve(in *interpreter) (victim *interpreter, freed <-chan struct{}, err error) {
+func (s *Pool) tryReserve(in *Interpreter) (victim *Interpreter, freed <-chan struct{}, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -304,22 +302,22 @@ func (s *interpreters) tryReserve(in *interpreter) (victim *interpreter, freed <
 
 // findVictim returns an error if in would exceed a limit, and the interpreter to end
 // instead; nil if all are in use.
-func (s *interpreters) findVictim(in *interpreter) (victim *interpreter, err error) {
+func (s *Pool) findVictim(in *Interpreter) (victim *Interpreter, err error) {
 	living, own := 0, 0
-	var oldest, ownOldest *interpreter
+	var oldest, ownOldest *Interpreter
 	for _, o := range s.all {
 		if !o.live {
 			continue
 		}
 		living++
 		oldest = leastRecent(oldest, o)
-		if o.owner == in.owner {
+		if o.Owner == in.Owner {
 			own++
 			ownOldest = leastRecent(ownOldest, o)
 		}
 	}
 	switch {
-	case own >= s.perTenant(in.owner):
+	case own >= s.perTenant(in.Owner):
 		return ownOldest, tooMany("%d sessions are running code, which is the maximum of one tenant", own)
 	case living >= s.cfg.Live:
 		return oldest, tooMany("Sandpiper is busy: %d sessions are running code", living)
@@ -332,14 +330,15 @@ func tooMany(format string, n int) error {
 }
 
 // leastRecent returns the less recently used one of a and b, provided that it is idle.
-func leastRecent(a, b *interpreter) *interpreter {
+func leastRecent(a, b *Interpreter) *Interpreter {
 	if b.users > 0 || a != nil && a.lastUsed.Before(b.lastUsed) {
 		return a
 	}
 	return b
 }
 
-func (s *interpreters) count() (living int) {
+// Count returns the number of live interpreters.
+func (s *Pool) Count() (living int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, in := range s.all {
@@ -350,12 +349,12 @@ func (s *interpreters) count() (living int) {
 	return living
 }
 
-// endTenant ends the interpreters of one tenant, after their calls.
-func (s *interpreters) endTenant(ctx context.Context, owner tenant.ID) {
+// EndTenant ends the interpreters of one tenant, after their calls.
+func (s *Pool) EndTenant(ctx context.Context, owner tenant.ID) {
 	s.mu.Lock()
-	var own []sessionKey
+	var own []Key
 	for k := range s.all {
-		if k.owner == owner {
+		if k.Owner == owner {
 			own = append(own, k)
 		}
 	}
@@ -371,8 +370,8 @@ func (s *interpreters) endTenant(ctx context.Context, owner tenant.ID) {
 	}
 }
 
-// close ends all idle interpreters. It is idempotent.
-func (s *interpreters) close() {
+// Close ends all idle interpreters. It is idempotent.
+func (s *Pool) Close() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
@@ -386,6 +385,6 @@ func (s *interpreters) close() {
 		in.timer.Stop()
 		s.closeSandbox(in)
 		in.live = false
-		delete(s.all, in.sessionKey)
+		delete(s.all, in.Key)
 	}
 }

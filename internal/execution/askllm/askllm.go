@@ -1,0 +1,177 @@
+// Package askllm serves the host call ask_llm, by which code asks a language model. The model gets
+// redacted texts only, and the code its answer with the tokens restored.
+package askllm
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+)
+
+// maxBytes is the maximum size of a prompt with its data and schema.
+const maxBytes = 1 << 20
+
+// Client asks a language model. It is safe for concurrent use.
+type Client interface {
+	// Ask returns the answer to a prompt. The Usage of the Completion is also set with an error.
+	// Ask enforces the budget of an execution.
+	Ask(ctx context.Context, p Prompt) (Completion, error)
+}
+
+// Prompt is a request of code to a model. Its texts are redacted.
+type Prompt struct {
+	Text   string
+	Data   json.RawMessage // nil means none
+	Schema json.RawMessage // JSON schema of the answer; nil means that it is a text
+	Spent  Usage           // of the execution before
+}
+
+// Completion is the answer of a model.
+type Completion struct {
+	Value json.RawMessage // a string, or a value that conforms to the schema
+	Usage Usage
+}
+
+// Usage is the cost of the answers of a model.
+type Usage struct {
+	Model    string // its name
+	Asked    int    // prompts
+	Requests int    // including repeated ones
+	Input    int64  // tokens
+	Output   int64
+	Cost     float64 // in the currency of the configured prices; 0 without prices
+}
+
+func (u *Usage) add(v Usage) {
+	u.Model = v.Model
+	u.Asked++
+	u.Requests += v.Requests
+	u.Input += v.Input
+	u.Output += v.Output
+	u.Cost += v.Cost
+}
+
+type args struct {
+	Prompt string          `json:"prompt"`
+	Data   json.RawMessage `json:"data"`
+	Schema json.RawMessage `json:"schema"`
+}
+
+// Config is what the execution that asks needs.
+type Config struct {
+	Client Client // nil means that no model is configured
+	Quotas *quota.Counter
+	Exit   *redact.Exit
+	DryRun bool             // which asks nothing
+	Audit  func(audit.Line) // nil records nothing
+	Line   audit.Line       // has the tenant, the execution and the session
+}
+
+// Methods returns the host call of an execution.
+func Methods(cfg Config) []hostcall.Method {
+	h := &host{Config: cfg, turn: make(chan struct{}, 1)}
+	return []hostcall.Method{hostcall.New("ask_llm", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask)}
+}
+
+type host struct {
+	Config
+	turn  chan struct{} // one element while a prompt is answered
+	asked Usage         // guarded by turn
+}
+
+// ask answers one prompt of an execution at a time, so that the others know what is left of its budget.
+func (h *host) ask(ctx context.Context, a args) (any, error) {
+	if err := h.check(a); err != nil {
+		return nil, err
+	}
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if err := h.Quotas.Check(ctx, quota.ModelTokens); err != nil {
+		return nil, err
+	}
+	p, err := h.prompt(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	answer, err := h.Client.Ask(ctx, p)
+	h.record(answer.Usage, time.Since(began), err)
+	if err != nil {
+		return nil, err
+	}
+	return h.Exit.Restorer().Variables(ctx, wrapped(answer.Value))
+}
+
+func (h *host) check(a args) error {
+	switch size := len(a.Prompt) + len(a.Data) + len(a.Schema); {
+	case h.Client == nil:
+		return fault.New(fault.Unavailable, "ask_llm is off: no language model is configured for code").
+			WithHint("the operator can set tasks.model to openai, azure or anthropic")
+	case h.DryRun:
+		return fault.New(fault.Denied, "a dry run cannot ask a language model").WithHint("run the code without dry_run")
+	case strings.TrimSpace(a.Prompt) == "":
+		return fault.New(fault.Invalid, "the prompt of ask_llm is empty")
+	case size > maxBytes:
+		return fault.New(fault.Invalid, "ask_llm was given %d bytes; at most %d are allowed", size, maxBytes).WithHint("ask about parts of the data")
+	}
+	return nil
+}
+
+// prompt returns the redacted prompt. In mode strict, the texts have tokens of the interpreter, which the
+// model gets as those of the vault.
+func (h *host) prompt(ctx context.Context, a args) (p Prompt, err error) {
+	p.Spent = h.asked
+	if p.Text, err = h.Exit.Tokens().Promote(ctx, a.Prompt); err != nil {
+		return p, err
+	}
+	if p.Text, err = h.Exit.Tokenize(ctx, "", p.Text); err != nil {
+		return p, err
+	}
+	if p.Data, err = redactValue(ctx, h.Exit, a.Data); err != nil {
+		return p, err
+	}
+	p.Schema, err = redactValue(ctx, h.Exit, a.Schema)
+	return p, err
+}
+
+func redactValue(ctx context.Context, exit *redact.Exit, value json.RawMessage) (json.RawMessage, error) {
+	if len(value) == 0 || string(value) == "null" {
+		return nil, nil
+	}
+	promoted, err := exit.Tokens().Promote(ctx, string(value))
+	if err != nil {
+		return nil, err
+	}
+	return exit.RedactJSON(ctx, json.RawMessage(promoted))
+}
+
+// wrapped returns the value that the code receives.
+func wrapped(value json.RawMessage) json.RawMessage {
+	return append(append([]byte(`{"value":`), value...), '}')
+}
+
+// record counts what a prompt has cost, and adds it to the audit log.
+func (h *host) record(u Usage, took time.Duration, err error) {
+	h.asked.add(u)
+	h.Quotas.AddModel(quota.ModelUse{Requests: int64(u.Requests), Input: u.Input, Output: u.Output, Cost: u.Cost})
+	if h.Audit == nil {
+		return
+	}
+	line := h.Line
+	line.Kind, line.Destination, line.Outcome, line.Count, line.Duration = audit.ModelCall, u.Model, "completed", u.Input+u.Output, took
+	if err != nil {
+		line.Outcome = "failed"
+	}
+	h.Audit(line)
+}

@@ -1,0 +1,126 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+)
+
+// newSandbox opens a sandbox within Config.OpenWait.
+func newSandbox(ctx context.Context, e *executor) (sandbox.Sandbox, error) {
+	required, _, err := requiredSandbox(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	kind := policy.Requirement{Sandbox: e.settings.Sandbox}.Stronger(required).Sandbox
+	wait, cancel := context.WithTimeout(ctx, e.r.cfg.OpenWait)
+	defer cancel()
+	box, err := e.r.cfg.Backend.Open(wait, sandbox.Spec{
+		Owner:        e.home.ID().String(),
+		UID:          e.home.UID(),
+		Mounts:       mounts(wait, e),
+		Backend:      string(kind),
+		PackageLayer: e.settings.PackageLayer,
+		Limits:       sandboxLimits(e),
+	})
+	switch {
+	case err == nil:
+		e.sandbox = kind
+		return box, nil
+	case ctx.Err() != nil: // cancelled
+		return nil, err
+	}
+	if wait.Err() != nil {
+		return nil, publicError(e.r.cfg.Log, err, fmt.Sprintf("no sandbox could be opened within %s", e.r.cfg.OpenWait))
+	}
+	return nil, publicError(e.r.cfg.Log, err, "no sandbox could be opened")
+}
+
+// mounts returns the directories that the code sees. They are read-only for a dry run,
+// and while the workspace or the disk is full: delete_file can then free space.
+func mounts(ctx context.Context, e *executor) []sandbox.Mount {
+	tools.Infer(ctx, e.r.cfg.Tools, e.home)
+	all := e.home.Mounts()
+	if hasSubset(e) {
+		modules, _ := e.r.cfg.SubsetModules(e.home.ID(), e.req.Subset)
+		all = e.home.MountsWith(modules)
+	}
+	readOnly := e.req.DryRun || e.home.Workspace.CheckQuota(ctx) != nil
+	for i := range all {
+		all[i].ReadOnly = all[i].ReadOnly || readOnly
+	}
+	return all
+}
+
+func hasSubset(e *executor) bool { return e.r.cfg.SubsetModules != nil && e.req.Subset != "" }
+
+// selection identifies the servers and tools that the code may use.
+func selection(e *executor) string {
+	if !hasSubset(e) {
+		return e.home.Selection()
+	}
+	_, selection := e.r.cfg.SubsetModules(e.home.ID(), e.req.Subset)
+	return selection
+}
+
+func sandboxLimits(e *executor) sandbox.Limits {
+	l, s := e.r.cfg.Sandbox, e.settings
+	l.WorkspaceDisk, l.WorkspaceFiles = s.WorkspaceDisk, s.WorkspaceFiles
+	l.MemoryBytes = int64(e.req.MemoryMB) << 20
+	return l
+}
+
+// publicError converts err into an error without internal details, which are logged
+// here: front ends do not log Unavailable errors.
+func publicError(log *slog.Logger, err error, what string) error {
+	if fe, ok := errors.AsType[*fault.Error](err); ok {
+		return fe
+	}
+	log.Error(what, "error", err)
+	return fault.Wrap(fault.Unavailable, err, "%s", what).
+		WithHint("`sandpiper doctor` reports what is missing on this machine")
+}
+
+// enterStep waits for the turn of the request's session.
+func enterStep(ctx context.Context, e *executor) (*sessions.Step, error) {
+	cfg := sessions.Config{Key: sessions.Key{Owner: e.home.ID(), Session: e.req.SessionID}, Log: e.home.Sessions, Workspace: e.home.Workspace}
+	if again := e.req.Replay; again != nil {
+		cfg.Replayed, cfg.Held = true, again.turn
+	}
+	return e.r.interpreters.Enter(ctx, cfg)
+}
+
+// openInterpreter returns the sandbox of the session's live interpreter, or of a new one.
+func openInterpreter(ctx context.Context, e *executor) (sandbox.Sandbox, error) {
+	l := e.settings.Limits
+	box, is, err := e.step.Open(ctx, sessions.Want{
+		Spec: interpreterOf(e, e.settings.Sandbox), DefaultMB: l.MemoryMB, MaxMemoryMB: l.MaxMemoryMB,
+		Check: func(ctx context.Context, in policy.Sandbox) error { return checkSandbox(ctx, e, in) },
+		Open: func(ctx context.Context, memoryMB int) (sandbox.Sandbox, sessions.Spec, error) {
+			e.req.MemoryMB = memoryMB
+			box, err := newSandbox(ctx, e)
+			return box, interpreterOf(e, e.sandbox), err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.req.MemoryMB, e.sandbox = is.MemoryMB, is.Sandbox
+	return box, nil
+}
+
+// interpreterOf describes the interpreter in a sandbox that the settings of the tenant give now.
+func interpreterOf(e *executor, in policy.Sandbox) sessions.Spec {
+	limits := sandboxLimits(e)
+	return sessions.Spec{
+		MemoryMB: e.req.MemoryMB, Subset: e.req.Subset, Selection: selection(e), Sandbox: in, Layer: e.settings.PackageLayer, Mode: e.privacy.Mode(),
+		WorkspaceDisk: limits.WorkspaceDisk, WorkspaceFiles: limits.WorkspaceFiles,
+	}
+}
