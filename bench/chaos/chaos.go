@@ -28,36 +28,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// Config of a run.
+// Config of a run. All fields are required.
 type Config struct {
-	Binary   string                     // the program; required
-	Upstream func(file string) []string // command of a process that calls Upstream; required
-	Kinds    []string                   // of work; nil means all
-	Rounds   int                        // of each kind; 0 means 10
-	Daemons  int                        // 2, also the meaning of 0: every second round has two daemons; 1: no round
-	Parallel int                        // rounds at a time; 0 means 1
-	Seed     uint64                     // of the random moments; 0 is also a seed
-	Patience time.Duration              // until work is stuck; 0 means 30 seconds
-	Log      func(string)               // called with progress messages; nil discards them
-}
-
-func (c Config) withDefaults() Config {
-	if c.Kinds == nil {
-		c.Kinds = Kinds()
-	}
-	if c.Rounds == 0 {
-		c.Rounds = 10
-	}
-	if c.Daemons == 0 {
-		c.Daemons = 2
-	}
-	if c.Patience == 0 {
-		c.Patience = 30 * time.Second
-	}
-	if c.Log == nil {
-		c.Log = func(string) {}
-	}
-	return c
+	Binary   string                     // the program
+	Upstream func(file string) []string // command of a process that calls Upstream
+	Kinds    []string                   // of work
+	Rounds   int                        // of each kind
+	Daemons  int                        // 2: every second round has two; 1: none has
+	Parallel int                        // rounds at a time
+	Seed     uint64                     // of the random moments
+	Patience time.Duration              // until work is stuck
+	Log      func(string)               // called with progress messages
 }
 
 // Kinds returns the kinds of work.
@@ -74,13 +55,12 @@ type chaos struct {
 
 // Run kills daemons and returns the problems found.
 func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
-	cfg = cfg.withDefaults()
 	dir, err := os.MkdirTemp("", "sandpiper-chaos-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	c := &chaos{cfg: cfg, dir: dir}
+	c := newChaos(cfg, dir)
 	if err := c.rig("ready").Ready(ctx); err != nil {
 		return nil, err
 	}
@@ -90,11 +70,19 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	c.res.addLeft("mounts of the host", rig.Mounts(os.Getpid())-mounts)
+	if n := rig.Mounts(os.Getpid()) - mounts; n > 0 {
+		c.res.Problems = append(c.res.Problems, fmt.Sprintf("%d mounts of the host are left", n))
+	}
 	after := slices.DeleteFunc(rig.Orphans(), func(p rig.Process) bool { return slices.Contains(before, p) })
 	// Some may belong to other daemons that are exiting.
-	c.res.addLeft("sandboxes without a daemon", len(rig.NewWatch(after).WaitExited(ctx, 30*time.Second)))
+	if left := rig.NewWatch(after).WaitExited(ctx, 30*time.Second); len(left) > 0 {
+		c.res.Problems = append(c.res.Problems, fmt.Sprintf("%d sandboxes without a daemon are left", len(left)))
+	}
 	return &c.res, nil
+}
+
+func newChaos(cfg Config, dir string) *chaos {
+	return &chaos{cfg: cfg, dir: dir, res: Result{Kinds: cfg.Kinds, Counts: map[string]map[string]int{}}}
 }
 
 // rig returns a program with directories of its own, but for Python.
@@ -122,7 +110,7 @@ func (c *chaos) runKind(ctx context.Context, name string) error {
 	c.cfg.Log(fmt.Sprintf("%s: takes %v", name, took.Round(time.Millisecond)))
 	numbers := make(chan int)
 	var workers sync.WaitGroup
-	errs := make([]error, max(1, c.cfg.Parallel))
+	errs := make([]error, c.cfg.Parallel)
 	for i := range errs {
 		workers.Go(func() {
 			for n := range numbers {
@@ -150,7 +138,7 @@ func (c *chaos) newRound(k kind, name string, n int, took time.Duration) *round 
 	r := &round{
 		kind: k, name: name, seed: seed, took: took, random: rand.New(rand.NewPCG(seed, h.Sum64())),
 		rig: c.rig(fmt.Sprint(name, n)), cfg: c.cfg, daemonCount: 1 + int(seed)%c.cfg.Daemons,
-		phases: map[string]int{}, names: map[string]bool{},
+		count: map[string]int{"rounds": 1}, names: map[string]bool{},
 		user: newUser(seed),
 	}
 	for i := range k.writes {
@@ -163,24 +151,22 @@ func (c *chaos) newRound(k kind, name string, n int, took time.Duration) *round 
 func (c *chaos) add(r *round) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	row := c.res.row(r.name)
-	row.Rounds++
-	row.Kills += r.kills
-	row.Unknown += r.unknown
-	row.Fresh += r.fresh
-	if r.name != "plan" { // which is approved again as a whole
-		row.Reapproved += r.approvedAgain
-	}
-	for p, n := range r.phases {
-		row.Phases[p] += n
+	row := c.res.Counts[r.name]
+	if row == nil {
+		row = map[string]int{}
+		c.res.Counts[r.name] = row
 	}
 	for _, err := range r.problems {
 		var p problem
 		if !errors.As(err, &p) {
 			p = problem{"failed", err.Error()}
 		}
-		p.text = fmt.Sprintf("%s: %s (repeat: -kinds %s -rounds 1 -seed %d)", p.what, p.text, r.name, r.seed)
-		c.cfg.Log(r.name + ": " + p.text)
-		row.Problems[p.what] = append(row.Problems[p.what], p.text)
+		r.count[p.what]++
+		text := fmt.Sprintf("%s: %v (repeat: -kinds %s -rounds 1 -seed %d)", r.name, p, r.name, r.seed)
+		c.res.Problems = append(c.res.Problems, text)
+		c.cfg.Log(text)
+	}
+	for column, n := range r.count {
+		row[column] += n
 	}
 }

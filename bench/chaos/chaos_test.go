@@ -31,8 +31,8 @@ func newRun(t *testing.T, faults string) *chaos {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Binary: binary, Upstream: func(file string) []string { return []string{os.Args[0], "upstream", faults, file} }}
-	c := &chaos{cfg: cfg.withDefaults(), dir: t.TempDir()}
+	cfg := Config{Binary: binary, Daemons: 2, Patience: 10 * time.Second, Upstream: func(file string) []string { return []string{os.Args[0], "upstream", faults, file} }}
+	c := newChaos(cfg, t.TempDir())
 	if err := c.rig("ready").Ready(t.Context()); fault.KindOf(err) == fault.Unavailable && os.Getenv("REQUIRE_SANDBOX") == "" {
 		t.Skip(err)
 	} else if err != nil {
@@ -54,7 +54,6 @@ func TestFaultsOfTheUpstreamServerAreFound(t *testing.T) {
 	for faults, want := range map[string]string{"twice": "doubled", "forget": "lost", "hang": "stuck"} {
 		t.Run(faults, func(t *testing.T) {
 			c := newRun(t, faults)
-			c.cfg.Patience = 10 * time.Second
 			if faults == "hang" {
 				c.cfg.Patience = 2 * time.Second
 			}
@@ -93,8 +92,8 @@ func TestLostValuesAreFound(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		check(t, checkStored(t.Context(), r, d.Client), "lost")
-		if *r.stored[name] = (stored{versionsStored, versionsStored}); name != "session" { // repair it
-			if err := store(t.Context(), d.Client, name, versionsStored); err != nil {
+		if *r.stored[name] = (stored{lastStored, lastStored}); name != "session" { // repair it
+			if err := store(t.Context(), d.Client, name, lastStored); err != nil {
 				t.Fatal(name, err)
 			}
 		}

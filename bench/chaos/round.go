@@ -39,9 +39,9 @@ type round struct {
 	user
 	dying sync.Mutex // held while a daemon and its processes are killed
 
-	start    time.Duration // until the work began
-	kills    int           // of daemons
-	phases   map[string]int
+	start    time.Duration  // until the work began
+	kills    int            // of daemons
+	count    map[string]int // by column of the result
 	problems []error
 }
 
@@ -119,6 +119,7 @@ func (r *round) live(ctx context.Context, d, victim *rig.Daemon) bool {
 	defer cancel()
 	ended := make(chan struct{})
 	r.lives++
+	r.asked = ""
 	var err error
 	go func() { defer close(ended); err = r.kind.drive(limited, r, d) }()
 	if victim != nil {
@@ -178,7 +179,8 @@ func (r *round) kill(ctx context.Context, d *rig.Daemon, ended <-chan struct{}) 
 	watch := rig.NewWatch(rig.Tree(d.PID()))
 	d.Kill()
 	r.kills++
-	r.phases[phase]++
+	r.count["kills"]++
+	r.count[phase]++
 	if left := watch.WaitExited(ctx, 30*time.Second); len(left) > 0 {
 		r.add(problemf("left", "%d processes of a killed daemon", len(left)))
 	}

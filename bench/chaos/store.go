@@ -7,47 +7,45 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path"
 	"strings"
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// The places where the kind store overwrites a value repeatedly: a file by a tool, a file by code, and a
-// skill. Steps of a session are added.
-var places = []string{"file", "code", "skill", "session"}
-
-// stored is the state of one place. Versions count from 1.
+// stored is the state of a place where the kind store overwrites a value, or adds a step. Versions count
+// from 1.
 type stored struct{ acknowledged, begun int }
 
-// versions of each place that a round writes.
-const versionsStored = 15
+// lastStored is the last version of each place.
+const lastStored = 15
+
+func newStored() map[string]*stored {
+	return map[string]*stored{"file": {}, "code": {}, "skill": {}, "session": {}}
+}
 
 // driveStore writes to all places at a time, after checking what is there.
 func driveStore(ctx context.Context, r *round, d *rig.Daemon) error {
-	if r.stored == nil {
-		r.stored = map[string]*stored{}
-		for _, p := range places {
-			r.stored[p] = &stored{}
-		}
-	}
 	if r.lives > 1 {
 		if err := checkStored(ctx, r, d.Client); err != nil {
 			return err
 		}
 	}
 	var writers sync.WaitGroup
-	errs := make([]error, len(places))
-	for i, p := range places {
-		s := r.stored[p]
+	var mu sync.Mutex
+	var errs []error
+	for place, s := range r.stored {
 		writers.Go(func() {
-			for errs[i] == nil && s.begun < versionsStored {
+			var err error
+			for err == nil && s.begun < lastStored {
 				s.begun++
-				if errs[i] = store(ctx, d.Client, p, s.begun); errs[i] == nil {
+				if err = store(ctx, d.Client, place, s.begun); err == nil {
 					s.acknowledged = s.begun
 				}
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
 		})
 	}
 	writers.Wait()
@@ -82,10 +80,9 @@ func content(place string, version int) string {
 	return strings.Repeat(line, size/len(line)+1) + "\nvalue = 1\n"
 }
 
-// inspectCode returns digests of what is stored, and other files. A skill must be equal in the store and
-// as a module.
+// inspectCode returns digests of what is stored. A skill must be equal in the store and as a module.
 const inspectCode = `
-import hashlib, os
+import hashlib
 
 def digest(read, name):
     try:
@@ -96,7 +93,6 @@ def digest(read, name):
 result = {"file": digest(read_file, "chaos/file"), "code": digest(read_file, "chaos/code"), "skill": digest(load_skill, "stored")}
 if result["skill"] != digest(read_file, "skills/stored.py"):
     result["skill"] = "differs"
-result["others"] = " ".join(f for f in list_files("chaos")) if os.path.isdir("chaos") else ""
 `
 
 // checkStored checks that each place has the version that was acknowledged, or the one in flight.
@@ -109,47 +105,34 @@ func checkStored(ctx context.Context, r *round, c *rig.Client) error {
 	if err := json.Unmarshal(x.Result, &found); err != nil {
 		return fmt.Errorf("inspect the stored values: %s %w", x.Error, err)
 	}
-	for _, name := range strings.Fields(found["others"]) {
-		if base := path.Base(name); base != "file" && base != "code" && !strings.HasPrefix(base, ".code") { // a temporary file of killed code
-			return problemf("left", "the file %s", name)
+	for place, s := range r.stored {
+		version := -1
+		if place == "session" {
+			version = sessionSteps(ctx, r)
 		}
-	}
-	for _, p := range places {
-		s, version := r.stored[p], -1
-		if p == "session" {
-			version, err = sessionSteps(ctx, r)
-		} else {
-			for _, v := range []int{s.acknowledged, s.begun} {
-				if found[p] == fmt.Sprintf("%x", sha256.Sum256([]byte(content(p, v)))) || v == 0 && found[p] == "" {
-					version = v
-				}
+		for _, v := range []int{s.acknowledged, s.begun} {
+			if sum := sha256.Sum256([]byte(content(place, v))); found[place] == fmt.Sprintf("%x", sum) || v+len(found[place]) == 0 && place != "session" {
+				version = v
 			}
 		}
-		if err != nil {
-			return err
-		}
 		if version < s.acknowledged || version > s.begun {
-			return problemf("lost", "%s: version %d was acknowledged and %d begun, found %d", p, s.acknowledged, s.begun, version)
+			return problemf("lost", "%s: version %d was acknowledged and %d begun, found %d", place, s.acknowledged, s.begun, version)
 		}
 		*s = stored{version, version}
 	}
 	return nil
 }
 
-// sessionSteps returns the number of steps of the session, which must be in order.
-func sessionSteps(ctx context.Context, r *round) (int, error) {
-	out, err := r.rig.Run(ctx, "session", "show", "chaos", "--json")
-	if err != nil {
-		return 0, context.Cause(ctx) // there is none
-	}
+// sessionSteps returns the number of steps of the session, or -1 if they are not in order.
+func sessionSteps(ctx context.Context, r *round) int {
 	var log struct{ Tasks []struct{ Code string } }
-	if err := json.Unmarshal(out, &log); err != nil {
-		return 0, err
+	if out, err := r.rig.Run(ctx, "session", "show", "chaos", "--json"); err == nil && json.Unmarshal(out, &log) != nil {
+		return -1
 	}
 	for i, t := range log.Tasks {
 		if t.Code != sessionCode(i+1) {
-			return 0, problemf("lost", "step %d of the session is %q", i+1, t.Code)
+			return -1
 		}
 	}
-	return len(log.Tasks), nil
+	return len(log.Tasks)
 }

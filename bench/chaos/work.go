@@ -97,7 +97,7 @@ func finishPlan(r *round, out outcome) error {
 	made := readEffects(r.file())[effect]
 	for i, c := range out.Calls {
 		if c.State == "unknown" {
-			r.unknown++
+			r.count["unknown"]++
 			r.decided[r.ids[i]] = &decision{word: c.State, begins: 1}
 		}
 		want := map[string]int{"done": 1, "not_made": 0, "unknown": made[r.ids[i]]}
@@ -106,8 +106,8 @@ func finishPlan(r *round, out outcome) error {
 		}
 		r.optional[r.ids[i]] = c.State != "done"
 	}
-	if r.unknown > 1 {
-		return problemf("reported", "%d calls are unknown: %s", r.unknown, out.raw)
+	if r.count["unknown"] > 1 {
+		return problemf("reported", "%d calls are unknown: %s", r.count["unknown"], out.raw)
 	}
 	return nil
 }

@@ -125,12 +125,19 @@ func (s *Server) Describe(ctx context.Context, h *home.Home, id string) (Backgro
 	if err != nil {
 		return Background{}, err
 	}
-	if e.State == journal.Running && e.Alive && !s.cfg.Runner.NeedsResume(h, id) { // this process runs it
-		if open, err := s.cfg.Runner.Questions(h, id); err == nil {
-			e.Live = withQuestions(e.Live, open)
-		}
+	return s.describe(ofThisMoment(s.cfg.Runner, h, e), approval.ViaOf(h.Approvals)), nil
+}
+
+// ofThisMoment returns an execution with its open questions, if this process runs it. Those that are
+// stored may be half a second old, or of the process that ran it before.
+func ofThisMoment(r *execution.Runner, h *home.Home, e journal.Run) journal.Run {
+	if e.State != journal.Running || !e.Alive || r.NeedsResume(h, e.Execution) {
+		return e
 	}
-	return s.describe(e, approval.ViaOf(h.Approvals)), nil
+	if open, err := r.Questions(h, e.Execution); err == nil {
+		e.Live = withQuestions(e.Live, open)
+	}
+	return e
 }
 
 // withQuestions replaces the questions in the stored progress of an execution that this process runs.
@@ -260,7 +267,7 @@ func (s *Server) ListBackground(ctx context.Context, h *home.Home) ([]Background
 	entries, err := h.Runs.List(ctx, mostListed)
 	all := []Background{}
 	for _, e := range entries {
-		b := s.describe(e, approval.ViaOf(h.Approvals))
+		b := s.describe(ofThisMoment(s.cfg.Runner, h, e), approval.ViaOf(h.Approvals))
 		if b.Failed && e.Outcome != journal.Cancelled && b.Reply != nil {
 			b.Error = Reason(b.Reply.ErrorType, b.Reply.Error)
 		}

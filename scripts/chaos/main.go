@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/bench/chaos"
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
@@ -30,7 +31,7 @@ func run(ctx context.Context) int {
 		_ = chaos.Upstream(ctx, os.Args[2], "")
 		return 0
 	}
-	cfg := chaos.Config{Log: func(line string) { fmt.Fprintln(os.Stderr, line) }}
+	cfg := chaos.Config{Patience: 30 * time.Second, Log: func(line string) { fmt.Fprintln(os.Stderr, line) }}
 	flag.IntVar(&cfg.Rounds, "rounds", 10, "rounds of each kind; a round kills once or twice")
 	flag.IntVar(&cfg.Daemons, "daemons", 2, "1, or 2 for two daemons over one data directory in every second round")
 	flag.IntVar(&cfg.Parallel, "parallel", 2, "rounds at a time")
@@ -45,7 +46,7 @@ func run(ctx context.Context) int {
 		return 1
 	}
 	result.Print(os.Stdout)
-	if result.Failed() {
+	if len(result.Problems) > 0 {
 		fmt.Println("FAILED")
 		return 1
 	}
