@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -115,6 +116,9 @@ func (s *Snapshot) copyDatabase(ctx context.Context, p paths, to string) error {
 	if err := p.checkDatabase(); err != nil {
 		return err
 	}
+	if err := p.foldCalls(ctx); err != nil {
+		return err
+	}
 	err := store.Snapshot(ctx, p.db, to)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -125,6 +129,18 @@ func (s *Snapshot) copyDatabase(ctx context.Context, p paths, to string) error {
 	s.db = to
 	_, err = checkCopy(ctx, to)
 	return err
+}
+
+// foldCalls stores the logs of calls in the database, whichever process has written them.
+func (p paths) foldCalls(ctx context.Context) error {
+	if some, err := journal.HasLogs(p.db); !some || err != nil {
+		return err
+	}
+	db, err := openDatabase(ctx, p.db)
+	if err != nil {
+		return err
+	}
+	return errors.Join(journal.New(journal.Config{DB: db}).Close(), db.Close())
 }
 
 // checkCopy opens a database that no other process uses, which applies missing migrations, and checks it.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -73,7 +74,7 @@ func (t *Homes) copyDatabase(ctx context.Context, id tenant.ID, p paths, path st
 	if err != nil {
 		return 0, err
 	}
-	if err := errors.Join(db.Check(ctx), db.Close()); err != nil { // moves its log into it
+	if err := errors.Join(db.Check(ctx), journal.New(journal.Config{DB: db}).Close(), db.Close()); err != nil { // moves its logs into it
 		return 0, err
 	}
 	if fi, err := os.Stat(p.db + "-wal"); err == nil && fi.Size() > 0 {

@@ -1,19 +1,21 @@
 package home
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 const (
 	// idleDescriptors is the number of descriptors of an unused home: the database, its log, the index
-	// of that, and the lock; and the database again if two transactions ran at the same time, because
-	// SQLite closes no descriptor of a file that has locks.
-	idleDescriptors = 5
+	// of that, and the lock; the log of calls and its lock; and the database again if two transactions ran
+	// at the same time, because SQLite closes no descriptor of a file that has locks.
+	idleDescriptors = 7
 	// idleMemory is an estimate of the bytes of an unused home that was used lately.
 	idleMemory = 512 << 10
 	// trimAfter is how long a home is unused before its database is closed, which stays in memory until then:
@@ -44,7 +46,7 @@ func trimUnused(t *Homes, before time.Time) {
 	}
 	t.mu.Unlock()
 	for _, s := range out {
-		if err := store.Trim(s.parts.db); err != nil {
+		if err := errors.Join(journal.Trim(context.Background(), s.parts.journal), store.Trim(s.parts.db)); err != nil {
 			t.cfg.Log.Warn("close the database of an unused home", "tenant", s.id.String(), "error", err)
 		}
 	}

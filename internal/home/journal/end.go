@@ -37,7 +37,6 @@ func (r *Record) endAs(ctx context.Context, s State) error {
 	r.steps.stop()
 	stored, large := r.stored, r.large
 	r.mu.Unlock()
-	r.writes.Wait() // End must be the last write
 	if !stored {
 		r.log.removeRunning(r.id)
 		return nil
@@ -52,29 +51,27 @@ func (r *Record) endAs(ctx context.Context, s State) error {
 	return err
 }
 
-// record writes final states to disk, by execution.
+// record writes final states to the log of calls, by execution.
 func (l *Log) record(ctx context.Context, ends map[string]State) error {
-	err := l.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
-		for id, s := range ends {
-			if err := end(ctx, tx, id, s); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		for id := range ends {
-			l.removeRunning(id)
-		}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return err
+	var lines []line
+	for id, s := range ends {
+		lines = append(lines, line{kind: recordEnded, execution: id, at: time.Now().UnixMilli(), state: string(s)})
+	}
+	if err := l.calls.add(ctx, lines, true); err != nil {
+		return err
+	}
+	for id := range ends {
+		l.removeRunning(id)
+	}
+	return nil
 }
 
-func end(ctx context.Context, tx *store.Tx, id string, s State) error {
-	if s == "" {
-		return deleteRecord(ctx, tx, id)
-	}
-	_, err := tx.ExecContext(ctx, "UPDATE journal_executions SET state = ?, process = '', changed = ? WHERE execution = ?", string(s), time.Now().UnixMilli(), id)
+// endRecord stores the final state of a record that remains.
+func endRecord(ctx context.Context, tx *store.Tx, l line) error {
+	_, err := tx.ExecContext(ctx, "UPDATE journal_executions SET state = ?, process = '', changed = ? WHERE execution = ?", l.state, l.at, l.execution)
 	return err
 }
 
@@ -125,8 +122,8 @@ func (l *Log) recordLate() error {
 	return err
 }
 
-// Close records the final states that could not be recorded before, and returns an error if
-// that fails again. It does not close the database.
+// Close records the final states that could not be recorded before, and stores the log of calls in the
+// database, which it does not close.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -135,8 +132,13 @@ func (l *Log) Close() error {
 	}
 	l.mu.Unlock()
 	l.retries.Wait()
-	if err := l.recordLate(); err != nil {
-		return errors.Join(errors.New("the ends of executions were not recorded"), err)
+	err := l.recordLate()
+	if err != nil {
+		err = errors.Join(errors.New("the ends of executions were not recorded"), err)
 	}
-	return nil
+	return errors.Join(err, l.calls.close())
 }
+
+// Trim removes the log of calls of a Log that is not used for now: the next call that begins creates
+// another one.
+func Trim(ctx context.Context, l *Log) error { return l.calls.trim(ctx) }

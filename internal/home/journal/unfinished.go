@@ -64,7 +64,7 @@ func (l *Log) OpenRecord(ctx context.Context, id string, concurrent func(request
 
 // HasRecord reports whether an execution has a record, also one of a live process.
 func (l *Log) HasRecord(ctx context.Context, id string) (has bool, err error) {
-	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = l.calls.view(ctx, func(tx *store.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM journal_executions WHERE execution = ?)", id).Scan(&has)
 	})
 	return has, err
@@ -91,16 +91,12 @@ func (l *Log) enter(id string) bool {
 }
 
 func (l *Log) openRun(ctx context.Context, id string) (r *Record, request []byte, err error) {
-	key, err := l.cfg.Process.key()
-	if err != nil {
-		return nil, nil, err
-	}
 	r = l.run(id, nil, false)
-	if r.box, err = newBox(key, l.cfg.Tenant.String(), id); err != nil {
+	if err := r.setBox(); err != nil {
 		return nil, nil, err
 	}
 	r.stored = true
-	err = l.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err = l.calls.update(ctx, func(tx *store.Tx) error {
 		if request, err = r.claim(ctx, tx); err != nil {
 			return err
 		}
@@ -217,8 +213,8 @@ func (r *Record) ClockReadings() []int64 {
 }
 
 // makeRoom deletes records beyond the limits.
-func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {
-	old, err := l.beyond(ctx, tx)
+func makeRoom(ctx context.Context, tx *store.Tx, p *Process) error {
+	old, err := beyondLimits(ctx, tx, p)
 	for _, id := range old {
 		if err := deleteRecord(ctx, tx, id); err != nil {
 			return err
@@ -227,7 +223,7 @@ func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
-func (l *Log) beyond(ctx context.Context, tx *store.Tx) (old []string, err error) {
+func beyondLimits(ctx context.Context, tx *store.Tx, p *Process) (old []string, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT execution, process, changed, bytes FROM journal_executions WHERE execution NOT IN (SELECT execution FROM journal_background WHERE state != 'ended') ORDER BY changed DESC")
 	if err != nil {
 		return nil, err
@@ -241,7 +237,7 @@ func (l *Log) beyond(ctx context.Context, tx *store.Tx) (old []string, err error
 			return nil, err
 		}
 		n, size = n+1, size+bytes
-		if (n > keptRuns || size > keptBytes || changed < since) && !l.cfg.Process.isAlive(process) {
+		if (n > keptRuns || size > keptBytes || changed < since) && !p.isAlive(process) {
 			old = append(old, id)
 		}
 	}
@@ -254,7 +250,7 @@ func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) 
 	if l.cfg.Process == nil {
 		return nil, nil
 	}
-	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = l.calls.view(ctx, func(tx *store.Tx) error {
 		if all, err = l.listUnfinished(ctx, tx); err != nil {
 			return err
 		}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
 
@@ -45,19 +46,20 @@ var ErrFull = errors.New("the log of calls is full")
 type Log struct {
 	lock *flock.Flock
 	file *os.File
+	info os.FileInfo // of the file when it was created
 	head header
 
-	turn  sync.Mutex // held by the sync that runs
-	named bool       // the file's name is on disk
-
-	mu     sync.Mutex
-	last   int64 // number of the last frame
-	synced int64 // number of the last frame that is on disk
-	end    int64 // offset after the last frame
-	size   int64 // of the file
-	failed error // what is on disk is not known, or the file is closed
-	due    *time.Timer
-	timers sync.WaitGroup
+	mu      sync.Mutex
+	syncing bool       // a sync runs
+	idle    *sync.Cond // of mu: no sync runs
+	named   bool       // the file's name is on disk
+	last    int64      // number of the last frame
+	synced  int64      // number of the last frame that is on disk
+	end     int64      // offset after the last frame
+	size    int64      // of the file
+	failed  error      // what is on disk is not known, or the file is closed
+	due     *time.Timer
+	timers  sync.WaitGroup
 }
 
 // Create creates a file with mode 0600, which must not exist, and locks it.
@@ -67,8 +69,9 @@ func Create(path string) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{lock: flock.New(path, flock.SetFlag(os.O_RDWR)), file: f, head: newHeader()}
+	l.idle = sync.NewCond(&l.mu)
 	ok, err := l.lock.TryLock()
-	if !ok || !named(l.lock, path) {
+	if l.info, _ = f.Stat(); !ok || !named(l.lock, path) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", filepath.Base(path), cmp.Or(err, fs.ErrExist)), l.lock.Close(), f.Close())
 	}
 	return l, nil
@@ -88,6 +91,10 @@ func (l *Log) Append(payload []byte) error {
 	defer l.mu.Unlock()
 	if l.failed != nil {
 		return l.failed
+	}
+	if now, err := os.Lstat(l.lock.Path()); err != nil || !os.SameFile(now, l.info) {
+		return fault.New(fault.Unavailable, "the log of calls was deleted or replaced while it was open").
+			WithHint("stop Sandpiper, restore the directory of the tenant, and start it again")
 	}
 	at := l.end
 	b := make([]byte, 0, headerSize+frameSize+len(payload))
@@ -112,31 +119,48 @@ func (l *Log) Append(payload []byte) error {
 	return nil
 }
 
-// Sync returns when all frames that were appended before are on disk. After an error, it is not known
-// which ones are, and the Log is unusable.
+// Sync returns when all frames that were appended before are on disk, or were forgotten by Reset. After an
+// error, it is not known which ones are on disk, and the Log is unusable.
 func (l *Log) Sync() error {
-	want := l.Last()
-	l.turn.Lock()
-	defer l.turn.Unlock()
-	l.mu.Lock()
-	last, done, failed := l.last, l.synced >= want, l.failed
-	l.mu.Unlock()
-	if failed != nil || done {
-		return failed
-	}
-	err := datasync(l.file)
-	if err == nil && !l.named {
-		err = durable.SyncDir(filepath.Dir(l.lock.Path()))
-		l.named = err == nil
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for want := l.last; l.synced < want; { // callers that wait for a sync share the next one
+		switch {
+		case l.failed != nil:
+			return l.failed
+		case l.syncing:
+			l.idle.Wait()
+		default:
+			l.syncNow()
+		}
+	}
+	return nil
+}
+
+// syncNow syncs the frames that there are. The caller holds the lock, which is released meanwhile.
+func (l *Log) syncNow() {
+	last, named := l.last, l.named
+	l.syncing = true
+	l.mu.Unlock()
+	err := datasync(l.file)
+	if err == nil && !named {
+		err = durable.SyncDir(filepath.Dir(l.lock.Path()))
+	}
+	l.mu.Lock()
+	l.syncing = false
+	l.idle.Broadcast()
 	if err != nil {
 		l.failed = fmt.Errorf("sync the log of calls: %w", err)
-		return l.failed
+		return
 	}
-	l.synced = max(l.synced, last)
-	return nil
+	l.named, l.synced = true, max(l.synced, last)
+}
+
+// lockIdle locks l when no sync runs.
+func (l *Log) lockIdle() {
+	for l.mu.Lock(); l.syncing; {
+		l.idle.Wait()
+	}
 }
 
 // SyncLater calls Sync within 50 milliseconds. The next Append or Sync returns its error.
@@ -163,27 +187,34 @@ func (l *Log) Last() int64 {
 	return l.last
 }
 
-// Size returns the number of bytes up to the end of the last frame.
+// Size returns the number of bytes of the frames since Reset.
 func (l *Log) Size() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.end
+	return max(0, l.end-headerSize)
 }
 
-// Reset forgets all frames if last is the number of the last one: they are not needed any more, also
-// after a loss of power. The next frame is written at the beginning of the file.
-func (l *Log) Reset(last int64) {
-	l.turn.Lock() // a sync that fails later makes the Log unusable
-	defer l.turn.Unlock()
-	l.mu.Lock()
+// Reset forgets all frames, and reports whether last is the number of the last one; otherwise it does
+// nothing. They are not needed any more, also after a loss of power. The next frame is written at the
+// beginning of the file.
+func (l *Log) Reset(last int64) bool {
+	l.lockIdle() // a sync that fails later makes the Log unusable
 	defer l.mu.Unlock()
-	if l.last != last || l.failed != nil || l.end == 0 {
-		return
+	if l.last != last {
+		return false
 	}
-	l.end, l.synced = headerSize, last
-	if l.size > kept && l.file.Truncate(chunk) == nil {
+	l.end, l.synced = min(l.end, headerSize), last
+	if l.size > kept && l.failed == nil && l.file.Truncate(chunk) == nil {
 		l.size = chunk
 	}
+	return true
+}
+
+// Usable reports whether Append can succeed.
+func (l *Log) Usable() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed == nil
 }
 
 var errClosed = errors.New("the log of calls is closed")
@@ -208,8 +239,8 @@ func (l *Log) close(first func() error) error {
 		return nil
 	}
 	l.timers.Wait()
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.lockIdle()
+	defer l.mu.Unlock()
 	return errors.Join(first(), l.file.Close(), l.lock.Close())
 }
 

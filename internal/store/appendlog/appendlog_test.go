@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/appendlog"
 )
 
@@ -96,7 +97,9 @@ func TestReadSkipsFramesBeforeReset(t *testing.T) {
 			want = append(want, fmt.Sprintf("%d:%s", n, text))
 			expect(t, path, reset, want...)
 		}
-		l.Reset(n - 1) // not the last one: no effect
+		if l.Reset(n - 1) { // it is not the last one
+			t.Fatal("frames were forgotten")
+		}
 		expect(t, path, reset, want...)
 		l.Reset(n)
 		reset = n
@@ -116,7 +119,7 @@ func TestReadStopsAtTornEnd(t *testing.T) {
 		if err := l.Append([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
-		ends = append(ends, int(l.Size()))
+		ends = append(ends, 16+int(l.Size()))
 		want = append(want, fmt.Sprintf("%d:%s", i+2, text))
 	}
 	whole, err := os.ReadFile(path)
@@ -150,7 +153,7 @@ func TestReadReportsDamage(t *testing.T) {
 	ends := []int{16}
 	for _, text := range []string{"one", strings.Repeat("two", 20), "three", "four"} {
 		add(t, l, text)
-		ends = append(ends, int(l.Size()))
+		ends = append(ends, 16+int(l.Size()))
 	}
 	if err := l.Append([]byte("five")); err != nil { // the number of the frame on disk before is that of four
 		t.Fatal(err)
@@ -164,7 +167,7 @@ func TestReadReportsDamage(t *testing.T) {
 		t.Fatal(all, err)
 	}
 	at := filepath.Join(t.TempDir(), "damaged")
-	for n := range l.Size() {
+	for n := range 16 + l.Size() {
 		for _, change := range []byte{1, 0x80, 0xff} {
 			b := bytes.Clone(whole)
 			b[n] ^= change
@@ -237,6 +240,17 @@ func TestClaimRejectsLogInUse(t *testing.T) {
 	}
 	if appendlog.Claim(path) != nil {
 		t.Error("a missing file was claimed")
+	}
+}
+
+func TestAppendRejectsDeletedFile(t *testing.T) {
+	l, path := create(t)
+	add(t, l, "one")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Append([]byte("two")); fault.KindOf(err) != fault.Unavailable {
+		t.Errorf("a deleted file was appended to: %v", err)
 	}
 }
 
