@@ -13,9 +13,9 @@ import (
 
 const (
 	// idleDescriptors is the number of descriptors of an unused home: the database, its log, the index
-	// of that, and the lock; the log of calls and its lock; and the database again if two transactions ran
-	// at the same time, because SQLite closes no descriptor of a file that has locks.
-	idleDescriptors = 7
+	// of that, and the lock; and the database again if two transactions ran at the same time, because
+	// SQLite closes no descriptor of a file that has locks. A log of calls has two more until trimAfter.
+	idleDescriptors = 5
 	// idleMemory is an estimate of the bytes of an unused home that was used lately.
 	idleMemory = 512 << 10
 	// trimAfter is how long a home is unused before its database is closed, which stays in memory until then:

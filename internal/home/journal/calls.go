@@ -19,7 +19,7 @@ import (
 
 const (
 	foldDelay = 500 * time.Millisecond // from a line to the commit that stores it in the database
-	foldSize  = 4 << 20                // bytes of lines that are stored at once
+	foldSize  = 4 << 20                // bytes of a file, after which lines are appended to another one
 	foldRetry = 5 * time.Second        // after an error
 )
 
@@ -38,17 +38,18 @@ type callLog struct {
 	id  string // of the calls that are begun; no other callLog has it
 
 	mu     sync.Mutex
-	file   *appendlog.Log // nil until a line is appended
-	name   string         // of the file
-	files  int            // that were created
-	calls  int64          // that were begun
-	due    *time.Timer    // stores the lines in the database; nil if that is not scheduled
+	file   *appendlog.Log            // nil until a line is appended
+	name   string                    // of the file
+	old    map[string]*appendlog.Log // files before that, by name, until their lines are in the database
+	files  int                       // that were created
+	calls  int64                     // that were begun
+	due    *time.Timer               // stores the lines in the database; nil if that is not scheduled
 	folds  sync.WaitGroup
 	closed bool
 }
 
 func newCallLog(cfg *Config) *callLog {
-	return &callLog{cfg: cfg, id: strings.ToLower(rand.Text()[:16])}
+	return &callLog{cfg: cfg, id: strings.ToLower(rand.Text()[:16]), old: map[string]*appendlog.Log{}}
 }
 
 // nextCall returns the number of a call that begins.
@@ -92,6 +93,15 @@ func (c *callLog) appendFrame(b []byte) (_ *appendlog.Log, err error) {
 	if len(b) == 0 {
 		return c.file, nil
 	}
+	if c.file != nil && c.file.Size() > foldSize {
+		if err := c.file.Sync(); err != nil { // what is synced in the next one needs this
+			return nil, err
+		}
+		c.old[c.name], c.file = c.file, nil
+		if c.due != nil && c.due.Stop() {
+			c.due.Reset(0)
+		}
+	}
 	if c.file == nil {
 		c.files++
 		c.name = fmt.Sprintf("%s.%d", c.id, c.files)
@@ -101,9 +111,6 @@ func (c *callLog) appendFrame(b []byte) (_ *appendlog.Log, err error) {
 	}
 	if err := c.file.Append(b); err != nil {
 		return nil, err
-	}
-	if c.file.Size() > foldSize && c.due != nil && c.due.Stop() {
-		c.due.Reset(0)
 	}
 	c.schedule(foldDelay)
 	return c.file, nil
@@ -164,14 +171,19 @@ func (c *callLog) update(ctx context.Context, f func(*store.Tx) error) error {
 
 // view runs f in a read transaction, after the lines of all logs.
 func (c *callLog) view(ctx context.Context, f func(*store.Tx) error) error {
-	names, err := c.unfolded()
-	if err == nil && len(names) > 0 {
-		err = c.fold(ctx)
-	}
-	if err != nil {
+	if err := c.foldNew(ctx); err != nil {
 		return err
 	}
 	return c.cfg.DB.View(ctx, f)
+}
+
+// foldNew is fold if there may be lines that are not in the database.
+func (c *callLog) foldNew(ctx context.Context) error {
+	names, err := c.unfolded()
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	return c.fold(ctx)
 }
 
 // unfolded returns the names of the logs that may have lines which are not in the database.
@@ -243,11 +255,16 @@ func (c *callLog) finish(r readLog, stored bool) {
 	_ = r.remove(stored) // the next transaction tries again
 }
 
-// forget forgets the frames of this process's file up to the last one, and removes a file that cannot be used.
+// forget forgets the frames of a file of this process up to the last one, and removes a file to which nothing
+// is appended any more.
 func (c *callLog) forget(name string, last int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.file != nil && name == c.name && c.file.Reset(last) && !c.file.Usable() {
+	switch file := c.old[name]; {
+	case file != nil && file.Reset(last):
+		_ = file.Remove()
+		delete(c.old, name)
+	case c.file != nil && name == c.name && c.file.Reset(last) && !c.file.Usable():
 		_ = c.file.Remove()
 		c.file = nil
 	}
@@ -255,10 +272,7 @@ func (c *callLog) forget(name string, last int64) {
 
 // trim stores all lines in the database and removes the file.
 func (c *callLog) trim(ctx context.Context) error {
-	names, err := c.unfolded()
-	if err == nil && len(names) > 0 {
-		err = c.fold(ctx)
-	}
+	err := c.foldNew(ctx)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file != nil && err == nil && c.file.Size() == 0 {
@@ -282,9 +296,12 @@ func (c *callLog) close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.file != nil {
-		err = errors.Join(err, c.file.Sync(), c.file.Close())
-		c.file = nil
+		c.old[c.name], c.file = c.file, nil
 	}
+	for _, file := range c.old {
+		err = errors.Join(err, file.Sync(), file.Close())
+	}
+	clear(c.old)
 	return err
 }
 

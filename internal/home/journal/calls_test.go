@@ -151,6 +151,29 @@ func TestLinesAreStoredOnce(t *testing.T) {
 	gives(t, resume(t, second, "exec_1"), ask("send", `{}`), "1")
 }
 
+// Lines of several files, of which some are in the database, are a whole record.
+func TestLargeRecordsAreInSeveralLogs(t *testing.T) {
+	dir := t.TempDir()
+	first := start(t, dir)
+	r := first.NewRecord("exec_1", nothing, false)
+	large := `"` + strings.Repeat("x", 1<<20) + `"`
+	for i := range 30 {
+		write(t, r, ask("send", fmt.Sprint(i)), large)
+	}
+	first.Process.Close()
+	second := start(t, dir)
+	again := resume(t, second, "exec_1")
+	for i := range 30 {
+		gives(t, again, ask("send", fmt.Sprint(i)), large)
+	}
+	if err := first.Log.Close(); err != nil {
+		t.Error(err)
+	}
+	if entries, err := second.List(t.Context(), 100); err != nil || len(entries) != 30 || len(logs(t, dir)) != 0 {
+		t.Errorf("%d entries, %v, the logs %q", len(entries), err, logs(t, dir))
+	}
+}
+
 // What precedes a damaged line is stored, and the file is kept.
 func TestDamagedLogIsKept(t *testing.T) {
 	dir := t.TempDir()
