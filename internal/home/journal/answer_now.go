@@ -87,7 +87,7 @@ func commitWith(ctx context.Context, r *Record, e entry, first func(context.Cont
 	if err != nil {
 		return false, err
 	}
-	err = r.log.calls.update(ctx, func(tx *store.Tx) (err error) {
+	err = r.log.calls.Update(ctx, func(tx *store.Tx) (err error) {
 		if answers, err = first(ctx, tx); err != nil || !answers {
 			return err
 		}

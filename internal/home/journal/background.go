@@ -97,7 +97,7 @@ func (b *Background) update(ctx context.Context, f func(*store.Tx) error) error 
 	if b.log.cfg.Process == nil {
 		return errNoProcess
 	}
-	return b.log.calls.update(ctx, func(tx *store.Tx) error {
+	return b.log.calls.Update(ctx, func(tx *store.Tx) error {
 		if err := f(tx); err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func (r *Record) commit(ctx context.Context, also []line, deferred bool) error {
 	if err != nil {
 		return err
 	}
-	return r.log.calls.sync(ctx, file, deferred)
+	return r.log.calls.Sync(ctx, file, deferred)
 }
 
 // append appends the dirty entries and then also to the log of calls. The caller holds the lock.

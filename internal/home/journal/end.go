@@ -136,9 +136,9 @@ func (l *Log) Close() error {
 	if err != nil {
 		err = errors.Join(errors.New("the ends of executions were not recorded"), err)
 	}
-	return errors.Join(err, l.calls.close())
+	return errors.Join(err, l.calls.Close())
 }
 
 // Trim removes the log of calls of a Log that is not used for now: the next call that begins creates
 // another one.
-func Trim(ctx context.Context, l *Log) error { return l.calls.trim(ctx) }
+func Trim(ctx context.Context, l *Log) error { return l.calls.Trim(ctx) }

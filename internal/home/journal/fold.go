@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/appendlog"
 )
 
 // folding is what lines of the log of calls change in the database altogether: a call that has ended is
@@ -38,16 +39,18 @@ type recordChange struct {
 	ended   *line // nil if it has not
 }
 
-// add adds the lines of a frame; id is that of the callLog that has written them.
-func (f *folding) add(id string, lines []line) {
+// add adds the lines of a frame.
+func (f *folding) add(frame appendlog.Frame) error {
+	lines, err := readLines(frame.Payload)
 	for _, l := range lines {
 		switch l.kind {
 		case callBegan, callEnded:
-			f.addCall(id+"."+strconv.FormatInt(l.number, 10), l)
+			f.addCall(frame.Writer+"."+strconv.FormatInt(l.number, 10), l)
 		default:
 			f.record(l.execution).add(l)
 		}
 	}
+	return err
 }
 
 func (f *folding) addCall(ref string, l line) {

@@ -104,7 +104,7 @@ func New(cfg Config) *Log {
 // Begin records that a call is about to be made, and returns a number for Done. The entry is on disk when
 // Begin returns.
 func (l *Log) Begin(ctx context.Context, c tool.Call) (number int64, err error) {
-	number = l.calls.nextCall()
+	number = l.calls.begun.Add(1)
 	return number, l.calls.add(ctx, []line{callBegins(number, c)}, false)
 }
 
@@ -127,7 +127,7 @@ func callEnds(number int64, o Outcome) line {
 
 // List returns the latest calls, newest first.
 func (l *Log) List(ctx context.Context, most int) (entries []Entry, err error) {
-	err = l.calls.view(ctx, func(tx *store.Tx) error {
+	err = l.calls.View(ctx, func(tx *store.Tx) error {
 		rows, err := tx.QueryContext(ctx, `SELECT id, execution, server, tool, arguments, began, coalesce(ended, 0), coalesce(outcome, 'unknown')
 			FROM journal_calls ORDER BY id DESC LIMIT ?`, most)
 		if err != nil {

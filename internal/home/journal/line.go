@@ -2,9 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
-	"fmt"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/store/appendlog"
+	"errors"
 )
 
 // Kinds of a line.
@@ -67,7 +65,7 @@ func readLines(b []byte) (lines []line, err error) {
 		lines = append(lines, l)
 	}
 	if r.short {
-		return nil, fmt.Errorf("%w: a frame has another form", appendlog.ErrDamaged)
+		return nil, errors.New("a frame has another form")
 	}
 	return lines, nil
 }

@@ -18,7 +18,7 @@ func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = l.calls.update(ctx, func(tx *store.Tx) error {
+	err = l.calls.Update(ctx, func(tx *store.Tx) error {
 		for _, table := range []string{"journal_executions", "journal_background"} {
 			if _, err := tx.ExecContext(ctx, "UPDATE "+table+" SET process = ''"); err != nil {
 				return err

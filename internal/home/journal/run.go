@@ -170,7 +170,7 @@ func (r *Record) Begin(ctx context.Context, c tool.Call) error {
 		r.mu.Unlock()
 		return fault.New(fault.Internal, "call %d of %s is not open", c.Number, c.Ref)
 	}
-	e.state, e.call = begun, r.log.calls.nextCall()
+	e.state, e.call = begun, r.log.calls.begun.Add(1)
 	r.mark(e)
 	return r.commit(ctx, []line{callBegins(e.call, c)}, false)
 }

@@ -64,7 +64,7 @@ func (l *Log) OpenRecord(ctx context.Context, id string, concurrent func(request
 
 // HasRecord reports whether an execution has a record, also one of a live process.
 func (l *Log) HasRecord(ctx context.Context, id string) (has bool, err error) {
-	err = l.calls.view(ctx, func(tx *store.Tx) error {
+	err = l.calls.View(ctx, func(tx *store.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM journal_executions WHERE execution = ?)", id).Scan(&has)
 	})
 	return has, err
@@ -96,7 +96,7 @@ func (l *Log) openRun(ctx context.Context, id string) (r *Record, request []byte
 		return nil, nil, err
 	}
 	r.stored = true
-	err = l.calls.update(ctx, func(tx *store.Tx) error {
+	err = l.calls.Update(ctx, func(tx *store.Tx) error {
 		if request, err = r.claim(ctx, tx); err != nil {
 			return err
 		}
@@ -250,7 +250,7 @@ func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) 
 	if l.cfg.Process == nil {
 		return nil, nil
 	}
-	err = l.calls.view(ctx, func(tx *store.Tx) error {
+	err = l.calls.View(ctx, func(tx *store.Tx) error {
 		if all, err = l.listUnfinished(ctx, tx); err != nil {
 			return err
 		}
