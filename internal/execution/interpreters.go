@@ -72,8 +72,8 @@ type interpreter struct {
 	layer     string // of packages
 	mode      redact.Mode
 	limits    sandbox.Limits
-	// steps are the numbers of the steps of the log whose variables it has; nil if box is.
-	steps map[int]bool
+	// steps are the keys of the steps of the log whose variables it has; nil if box is.
+	steps map[string]bool
 	fresh bool // it was started without the variables of earlier steps
 	// locals are the tokens that are known to the interpreter's code, in mode strict;
 	// nil if box is.
@@ -223,11 +223,11 @@ func (s *interpreters) thaw(in *interpreter) bool {
 }
 
 // addStep records that the interpreter has the variables of a step. The caller has the turn.
-func (in *interpreter) addStep(number int) {
+func (in *interpreter) addStep(key string) {
 	if in.steps == nil {
-		in.steps = map[int]bool{}
+		in.steps = map[string]bool{}
 	}
-	in.steps[number] = true
+	in.steps[key] = true
 }
 
 // end ends the interpreter. The caller has the turn.

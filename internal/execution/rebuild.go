@@ -66,10 +66,10 @@ func (r *Runner) RebuildSession(ctx context.Context, h *home.Home, o Rebuild) (*
 		return nil, err
 	}
 	defer r.interpreters.release(turn)
-	var own map[int]bool // steps of the interpreter that is replaced
+	var own map[string]bool // steps of the interpreter that is replaced
 	if r.interpreters.thaw(turn) {
 		own = turn.steps
-		if !slices.ContainsFunc(steps, func(s session.Step) bool { return !s.InterpreterLost && !own[s.Number] }) {
+		if !slices.ContainsFunc(steps, func(s session.Step) bool { return !s.InterpreterLost && !own[s.Key] }) {
 			return nil, fault.New(fault.Invalid, "session %q has a live interpreter, whose variables are intact", o.Session).
 				WithHint("continue with execute_code and this session_id")
 		}
@@ -83,7 +83,7 @@ func (r *Runner) RebuildSession(ctx context.Context, h *home.Home, o Rebuild) (*
 			return b, nil
 		}
 		r.interpreters.end(turn) // it has a part of the variables
-		fresh := own[failed] || slices.ContainsFunc(steps, func(s session.Step) bool { return s.Number == failed && s.Fresh })
+		fresh := slices.ContainsFunc(steps, func(s session.Step) bool { return s.Number == failed && (s.Fresh || own[s.Key]) })
 		if busy := fault.KindOf(err) == fault.Exhausted; !fresh || busy || skip[failed] != nil || ctx.Err() != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func replaySteps(ctx context.Context, r *Runner, h *home.Home, steps []session.S
 	for _, s := range steps {
 		if err := skip[s.Number]; err != nil {
 			b.note("%s ran without the variables of earlier tasks and is skipped: %.200s", s.ID(), fault.Message(err))
-			turn.addStep(s.Number)
+			turn.addStep(s.Key)
 			continue
 		}
 		if s.InterpreterLost {
@@ -110,7 +110,7 @@ func replaySteps(ctx context.Context, r *Runner, h *home.Home, steps []session.S
 		if err := rebuildStep(ctx, h, b, s, o, r.Limits(h.ID()).MaxTimeout, &Replay{turn: turn, session: steps}); err != nil {
 			return nil, s.Number, err
 		}
-		turn.addStep(s.Number)
+		turn.addStep(s.Key)
 	}
 	return b, 0, nil
 }

@@ -179,12 +179,12 @@ func (s *step) log(res reply.Result, lost bool) string {
 	if !lost { // it is never replayed otherwise
 		logged.Record, logged.Recorded, err = s.calls()
 	}
-	number := 0
+	key := ""
 	if err == nil {
-		number, err = s.home.Sessions.Append(ctx, s.req.SessionID, logged)
+		key, err = s.home.Sessions.Append(ctx, s.req.SessionID, logged)
 	}
 	if err == nil && !lost {
-		s.interpreter.addStep(number)
+		s.interpreter.addStep(key)
 	}
 	if err != nil {
 		s.r.cfg.Log.Error("append a step to a session's log", "error", err)

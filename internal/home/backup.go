@@ -14,6 +14,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -56,7 +57,9 @@ func (t *Homes) Snapshot(ctx context.Context, id tenant.ID) (*Snapshot, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	s := &Snapshot{dir: id.Dir(), used: e.Used, close: func() error { remove(); return lock.Close() }}
-	err = s.copyDatabase(ctx, p, filepath.Join(dir, databaseEntry))
+	if err = foldLogs(ctx, t, id); err == nil {
+		err = s.copyDatabase(ctx, p, filepath.Join(dir, databaseEntry))
+	}
 	if err == nil {
 		s.private, err = p.readPrivate()
 	}
@@ -116,9 +119,6 @@ func (s *Snapshot) copyDatabase(ctx context.Context, p paths, to string) error {
 	if err := p.checkDatabase(); err != nil {
 		return err
 	}
-	if err := p.foldCalls(ctx); err != nil {
-		return err
-	}
 	err := store.Snapshot(ctx, p.db, to)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -131,16 +131,26 @@ func (s *Snapshot) copyDatabase(ctx context.Context, p paths, to string) error {
 	return err
 }
 
-// foldCalls stores the logs of calls in the database, whichever process has written them.
-func (p paths) foldCalls(ctx context.Context) error {
-	if some, err := journal.HasLogs(p.db); !some || err != nil {
+// foldLogs stores in the database of a tenant what processes have recorded beside it.
+func foldLogs(ctx context.Context, t *Homes, id tenant.ID) error {
+	p := t.layout.of(id)
+	calls, err1 := journal.HasLogs(p.db)
+	steps, err2 := session.HasLogs(p.db)
+	if err := errors.Join(err1, err2); err != nil || !calls && !steps {
+		return err
+	}
+	if err := p.checkDatabase(); err != nil {
 		return err
 	}
 	db, err := openDatabase(ctx, p.db)
 	if err != nil {
 		return err
 	}
-	return errors.Join(journal.New(journal.Config{DB: db}).Close(), db.Close())
+	sessions, err := t.sessions(&parts{id: id, db: db}, p)
+	if err == nil {
+		err = sessions.Close()
+	}
+	return errors.Join(err, journal.New(journal.Config{DB: db}).Close(), db.Close())
 }
 
 // checkCopy opens a database that no other process uses, which applies missing migrations, and checks it.

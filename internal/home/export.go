@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -70,11 +69,14 @@ func (t *Homes) copyDatabase(ctx context.Context, id tenant.ID, p paths, path st
 	if err := p.checkDatabase(); err != nil {
 		return 0, err
 	}
+	if err := foldLogs(ctx, t, id); err != nil {
+		return 0, err
+	}
 	db, err := openDatabase(ctx, p.db)
 	if err != nil {
 		return 0, err
 	}
-	if err := errors.Join(db.Check(ctx), journal.New(journal.Config{DB: db}).Close(), db.Close()); err != nil { // moves its logs into it
+	if err := errors.Join(db.Check(ctx), db.Close()); err != nil { // moves its log into it
 		return 0, err
 	}
 	if fi, err := os.Stat(p.db + "-wal"); err == nil && fi.Size() > 0 {

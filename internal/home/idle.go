@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
@@ -46,10 +47,15 @@ func trimUnused(t *Homes, before time.Time) {
 	}
 	t.mu.Unlock()
 	for _, s := range out {
-		if err := errors.Join(journal.Trim(context.Background(), s.parts.journal), store.Trim(s.parts.db)); err != nil {
+		if err := trim(context.Background(), s.parts); err != nil {
 			t.cfg.Log.Warn("close the database of an unused home", "tenant", s.id.String(), "error", err)
 		}
 	}
+}
+
+// trim closes the database of a home, and what is beside it.
+func trim(ctx context.Context, r *parts) error {
+	return errors.Join(journal.Trim(ctx, r.journal), session.Trim(ctx, r.sessions), store.Trim(r.db))
 }
 
 // evict removes and returns all idle homes but the most recent ones. The caller holds the lock

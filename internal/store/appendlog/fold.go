@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -12,23 +13,41 @@ import (
 
 // Fold stores the frames of all files in the database.
 func (q *Queue) Fold(ctx context.Context) error {
-	db := q.cfg.DB
-	return q.transact(context.WithoutCancel(ctx), func(ctx context.Context, f func(*store.Tx) error) error {
-		err := db.UpdateDeferredSync(ctx, f) // others need not wait for the sync
-		if err == nil {
-			err = db.Sync()
-		}
-		return err
-	}, func(*store.Tx) error { return nil })
+	return q.transact(context.WithoutCancel(ctx), q.cfg.DB.UpdateDeferredSync, func(*store.Tx) error { return nil })
 }
 
-// foldNew is Fold if there may be frames that are not in the database.
+// foldNew is Fold if there are frames that are not in the database.
 func (q *Queue) foldNew(ctx context.Context) error {
 	names, err := q.unfolded()
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	return q.Fold(ctx)
+	var stored map[string]int64
+	err = q.cfg.DB.View(ctx, func(tx *store.Tx) (err error) {
+		stored, err = storedFrames(ctx, tx, q.cfg.Table)
+		return err
+	})
+	if err == nil && slices.ContainsFunc(names, func(name string) bool { return q.owns(name) || hasNew(q.path(name), stored[name]) }) {
+		err = q.Fold(ctx)
+	}
+	return err
+}
+
+// hasNew reports whether a file of another process has frames after a number, or can be removed.
+func hasNew(path string, after int64) bool {
+	if release := Claim(path); release != nil {
+		_ = release(false)
+		return true
+	}
+	found := errors.New("found")
+	return Read(path, after, func(int64, []byte) error { return found }) == found
+}
+
+// owns reports whether this Queue appends to a file, or did.
+func (q *Queue) owns(name string) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.old[name] != nil || q.file != nil && name == q.name
 }
 
 // Update runs f in a write transaction, after the frames of all files.
@@ -53,6 +72,9 @@ func (q *Queue) transact(ctx context.Context, update func(context.Context, func(
 		}
 		return err
 	})
+	if err == nil && slices.ContainsFunc(files, func(r readFile) bool { return r.remove != nil || q.owns(r.name) }) {
+		err = q.cfg.DB.Sync() // also what another process has stored
+	}
 	for _, r := range files {
 		q.finish(r, err == nil)
 	}
@@ -73,7 +95,7 @@ func (q *Queue) foldIn(ctx context.Context, tx *store.Tx) (files []readFile, err
 	if err != nil {
 		return nil, err
 	}
-	stored, err := q.stored(ctx, tx)
+	stored, err := storedFrames(ctx, tx, q.cfg.Table)
 	if err != nil {
 		return nil, err
 	}
@@ -113,9 +135,9 @@ func (q *Queue) read(name string, after int64, frames *[]Frame) (r readFile, err
 	return r, err
 }
 
-// stored returns the number of the last stored frame of each file.
-func (q *Queue) stored(ctx context.Context, tx *store.Tx) (map[string]int64, error) {
-	rows, err := tx.QueryContext(ctx, "SELECT log, frame FROM "+q.cfg.Table)
+// storedFrames returns the number of the last stored frame of each file.
+func storedFrames(ctx context.Context, tx *store.Tx, table string) (map[string]int64, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT log, frame FROM "+table)
 	if err != nil {
 		return nil, err
 	}
