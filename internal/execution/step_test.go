@@ -1,7 +1,7 @@
 package execution_test
 
 import (
-	"database/sql"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,23 +21,23 @@ func TestStepSucceedsIfLogFails(t *testing.T) {
 	t.Cleanup(func() { all.Close() })
 	home := newHome(t, "a", all)
 	s.call(t, home, "s", "result 1")
-	db, err := sql.Open("sqlite", filepath.Join(root, "private", "a", "tenant.db"))
-	if err != nil {
-		t.Fatal(err)
+	logs, err := filepath.Glob(filepath.Join(root, "private", "a", "tenant.db-steps-*"))
+	if err != nil || len(logs) != 1 {
+		t.Fatal(logs, err)
 	}
-	defer db.Close()
 	rename := func(from, to string) {
 		t.Helper()
-		if _, err := db.ExecContext(t.Context(), "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
+		if err := os.Rename(from, to); err != nil {
 			t.Fatal(err)
 		}
 	}
-	rename("sessions", "away")
+	away := filepath.Join(root, "away")
+	rename(logs[0], away)
 	res := s.call(t, home, "s", "result 2")
 	if !res.Success() || string(res.Value) != "2" || !strings.Contains(res.Session.Note, "not in the log of session") {
 		t.Errorf("%+v with %+v", res, res.Session)
 	}
-	rename("away", "sessions")
+	rename(away, logs[0])
 	if res = s.call(t, home, "s", "result 3"); !res.Success() || res.Session.Note != "" {
 		t.Errorf("after the fault: %+v with %+v", res, res.Session)
 	}

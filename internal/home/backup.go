@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -55,7 +57,7 @@ func (t *Homes) Snapshot(ctx context.Context, id tenant.ID) (*Snapshot, error) {
 		return nil, errors.Join(err, lock.Close())
 	}
 	s := &Snapshot{dir: id.Dir(), used: e.Used, close: func() error { remove(); return lock.Close() }}
-	err = s.copyDatabase(ctx, p, filepath.Join(dir, databaseEntry))
+	err = s.copyDatabase(ctx, t, id, filepath.Join(dir, databaseEntry))
 	if err == nil {
 		s.private, err = p.readPrivate()
 	}
@@ -111,13 +113,22 @@ func (s *Snapshot) Close() error {
 	return errors.Join(s.files.Close(), s.close())
 }
 
-func (s *Snapshot) copyDatabase(ctx context.Context, p paths, to string) error {
+// copyDatabase copies what is recorded beside the database first: a frame that is no longer there is in the
+// database.
+func (s *Snapshot) copyDatabase(ctx context.Context, t *Homes, id tenant.ID, to string) error {
+	p := t.layout.of(id)
 	if err := p.checkDatabase(); err != nil {
 		return err
 	}
-	err := store.Snapshot(ctx, p.db, to)
+	err := errors.Join(journal.CopyLogs(p.db, to), session.CopyLogs(p.db, to))
+	if err == nil {
+		err = store.Snapshot(ctx, p.db, to)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err == nil {
+		err = foldLogs(ctx, t, id, to)
 	}
 	if err != nil {
 		return err
@@ -125,6 +136,19 @@ func (s *Snapshot) copyDatabase(ctx context.Context, p paths, to string) error {
 	s.db = to
 	_, err = checkCopy(ctx, to)
 	return err
+}
+
+// foldLogs stores in the database of a tenant, or a copy of it, what processes have recorded beside it.
+func foldLogs(ctx context.Context, t *Homes, id tenant.ID, path string) error {
+	db, err := openDatabase(ctx, path)
+	if err != nil {
+		return err
+	}
+	sessions, err := t.sessions(&parts{id: id, db: db}, t.layout.of(id))
+	if err == nil {
+		err = sessions.Close()
+	}
+	return errors.Join(err, journal.New(journal.Config{DB: db}).Close(), db.Close())
 }
 
 // checkCopy opens a database that no other process uses, which applies missing migrations, and checks it.

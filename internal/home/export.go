@@ -69,6 +69,9 @@ func (t *Homes) copyDatabase(ctx context.Context, id tenant.ID, p paths, path st
 	if err := p.checkDatabase(); err != nil {
 		return 0, err
 	}
+	if err := foldLogs(ctx, t, id, p.db); err != nil {
+		return 0, err
+	}
 	db, err := openDatabase(ctx, p.db)
 	if err != nil {
 		return 0, err

@@ -1,18 +1,21 @@
 package home
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 const (
 	// idleDescriptors is the number of descriptors of an unused home: the database, its log, the index
 	// of that, and the lock; and the database again if two transactions ran at the same time, because
-	// SQLite closes no descriptor of a file that has locks.
+	// SQLite closes no descriptor of a file that has locks. A log of calls has two more until trimAfter.
 	idleDescriptors = 5
 	// idleMemory is an estimate of the bytes of an unused home that was used lately.
 	idleMemory = 512 << 10
@@ -44,10 +47,15 @@ func trimUnused(t *Homes, before time.Time) {
 	}
 	t.mu.Unlock()
 	for _, s := range out {
-		if err := store.Trim(s.parts.db); err != nil {
+		if err := trim(context.Background(), s.parts); err != nil {
 			t.cfg.Log.Warn("close the database of an unused home", "tenant", s.id.String(), "error", err)
 		}
 	}
+}
+
+// trim closes the database of a home, and what is beside it.
+func trim(ctx context.Context, r *parts) error {
+	return errors.Join(journal.Trim(ctx, r.journal), session.Trim(ctx, r.sessions), store.Trim(r.db))
 }
 
 // evict removes and returns all idle homes but the most recent ones. The caller holds the lock

@@ -53,6 +53,9 @@ const newPrefix = ".new-"
 //	projections/servers/<key>+<id>/  the same of one tenant, with types inferred from its results,
 //	projections/servers/<key>+<id>.types   which are these
 //	private/<id>/tenant.db     the database
+//	private/<id>/tenant.db-calls-…    recorded calls of a process that are not in the database yet
+//	private/<id>/tenant.db-steps-…    likewise steps of sessions
+//	private/<id>/tenant.db-damaged-…  the same of a process that has ended, which cannot be read
 //	private/<id>/uid           the tenant's id, if it is not the directory's name
 //	private/<id>/use.lock      locked, shared, while a process has the home open; its time is the last use
 //	private/<id>/suspended     the reason why the tenant is suspended, in JSON

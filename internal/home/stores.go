@@ -33,7 +33,7 @@ func (t *Homes) sessions(r *parts, p paths) (*session.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := session.Config{DB: r.db, Customer: r.id.String(), Projection: p.sessionProjection, Lock: p.sessionLock, Key: key}
+	cfg := session.Config{DB: r.db, Customer: r.id.String(), Projection: p.sessionProjection, Lock: p.sessionLock, Key: key, Log: t.cfg.Log}
 	if t.cfg.Redact != nil {
 		cfg.Redact = func(ctx context.Context, session, text string) (string, error) {
 			return t.cfg.Redact(ctx, r.id, r.vault, session, text)
@@ -130,7 +130,7 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if r.skills, err = t.skills(r, p); err != nil {
 		return err
 	}
-	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Due: func(at time.Time) error { return t.layout.due().set(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
+	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Log: t.cfg.Log, Due: func(at time.Time) error { return t.layout.due().set(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
 	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log, Refused: func(n quota.Name) { t.cfg.RecordRefusal(r.id.String(), string(n)) }})
 	if t.cfg.Vault != nil {

@@ -87,6 +87,9 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 	return db, nil
 }
 
+// Path returns the path of the database file.
+func Path(d *DB) string { return d.path }
+
 // closeIdle closes all but the n idle connections that were used last.
 func (d *DB) closeIdle(n int) error {
 	d.mu.Lock()

@@ -69,8 +69,8 @@ type Interpreter struct {
 	box  sandbox.Sandbox
 	id   string // of the live interpreter, to which a person may allow calls: unlike a session, it has no other one of its name
 	Spec        // with which it was started
-	// steps are the numbers of the steps of the log whose variables it has; nil if box is.
-	steps map[int]bool
+	// steps are the keys of the steps of the log whose variables it has; nil if box is.
+	steps map[string]bool
 	fresh bool // it was started without the variables of earlier steps
 	// locals are the tokens that are known to the interpreter's code, in mode strict;
 	// nil if box is.
@@ -221,11 +221,11 @@ func (s *Pool) thaw(in *Interpreter) bool {
 }
 
 // addStep records that the interpreter has the variables of a step. The caller has the turn.
-func (in *Interpreter) addStep(number int) {
+func (in *Interpreter) addStep(key string) {
 	if in.steps == nil {
-		in.steps = map[int]bool{}
+		in.steps = map[string]bool{}
 	}
-	in.steps[number] = true
+	in.steps[key] = true
 }
 
 // end ends the interpreter. The caller has the turn.

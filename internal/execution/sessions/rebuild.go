@@ -67,10 +67,10 @@ func (p *Pool) Rebuild(ctx context.Context, o Rebuild) (*Rebuilt, error) {
 		return nil, err
 	}
 	defer p.release(turn)
-	var own map[int]bool // steps of the interpreter that is replaced
+	var own map[string]bool // steps of the interpreter that is replaced
 	if p.thaw(turn) {
 		own = turn.steps
-		if !slices.ContainsFunc(steps, func(s session.Step) bool { return !s.InterpreterLost && !own[s.Number] }) {
+		if !slices.ContainsFunc(steps, func(s session.Step) bool { return !s.InterpreterLost && !own[s.Key] }) {
 			return nil, fault.New(fault.Invalid, "session %q has a live interpreter, whose variables are intact", o.Session).
 				WithHint("continue with execute_code and this session_id")
 		}
@@ -84,7 +84,7 @@ func (p *Pool) Rebuild(ctx context.Context, o Rebuild) (*Rebuilt, error) {
 			return b, nil
 		}
 		p.end(turn) // it has a part of the variables
-		fresh := own[failed] || slices.ContainsFunc(steps, func(s session.Step) bool { return s.Number == failed && s.Fresh })
+		fresh := slices.ContainsFunc(steps, func(s session.Step) bool { return s.Number == failed && (s.Fresh || own[s.Key]) })
 		if busy := fault.KindOf(err) == fault.Exhausted; !fresh || busy || skip[failed] != nil || ctx.Err() != nil {
 			return nil, err
 		}
@@ -101,7 +101,7 @@ func replaySteps(ctx context.Context, steps []session.Step, o Rebuild, turn *Int
 	for _, s := range steps {
 		if err := skip[s.Number]; err != nil {
 			b.note("%s ran without the variables of earlier tasks and is skipped: %.200s", s.ID(), fault.Message(err))
-			turn.addStep(s.Number)
+			turn.addStep(s.Key)
 			continue
 		}
 		if s.InterpreterLost {
@@ -111,7 +111,7 @@ func replaySteps(ctx context.Context, steps []session.Step, o Rebuild, turn *Int
 		if err := rebuildStep(ctx, b, o, Rerun{Step: s, Held: turn, MemoryMB: o.MemoryMB, Session: steps}); err != nil {
 			return nil, s.Number, err
 		}
-		turn.addStep(s.Number)
+		turn.addStep(s.Key)
 	}
 	return b, 0, nil
 }

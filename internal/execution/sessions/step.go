@@ -216,9 +216,9 @@ func (s *Step) append(logged session.Step, record *journal.Record) (err error) {
 			return err
 		}
 	}
-	number, err := s.Log.Append(ctx, s.Session, logged)
+	key, err := s.Log.Append(ctx, s.Session, logged)
 	if err == nil && !logged.InterpreterLost {
-		s.in.addStep(number)
+		s.in.addStep(key)
 	}
 	return err
 }

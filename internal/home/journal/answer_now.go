@@ -38,25 +38,13 @@ func answerNow(ctx context.Context, r *Record, number int, a Answer, first func(
 	if r.kept += len(encoded); len(encoded) > maxWaiting || r.kept+r.waiting > maxRun { // it does not wait for another commit
 		r.drop()
 	}
-	set, large := *e, r.large
+	set, answers := *e, true
 	set.state, set.answer = stateOf(a), encoded
-	answers := true
-	err = r.commit(ctx, func(ctx context.Context, tx *store.Tx) (err error) {
-		if first != nil {
-			if answers, err = first(ctx, tx); err != nil || !answers {
-				return err
-			}
-		}
-		if large {
-			return nil
-		}
-		w := row{set, r.box.encrypt(ofArguments, number, set.ask.Args), r.box.encrypt(ofAnswer, number, encoded)}
-		if err := w.put(ctx, tx, r.id); err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, "UPDATE runs SET bytes = bytes + ? WHERE execution = ?", len(encoded), r.id)
-		return err
-	}, false)
+	if first == nil {
+		err = commitAnswer(ctx, r, set)
+	} else {
+		answers, err = commitWith(ctx, r, set, first)
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil || !answers {
@@ -69,4 +57,49 @@ func answerNow(ctx context.Context, r *Record, number int, a Answer, first func(
 	e.state, e.answer = set.state, encoded
 	delete(r.open, number)
 	return nil
+}
+
+// commitAnswer commits the dirty entries and then e. The caller holds the lock; commitAnswer releases it.
+func commitAnswer(ctx context.Context, r *Record, e entry) error {
+	if !r.stored {
+		if err := r.setBox(); err != nil {
+			r.mu.Unlock()
+			return err
+		}
+	}
+	return r.commit(ctx, answerLine(r, e), false)
+}
+
+// answerLine returns the line of an answer, none if the record is too large.
+func answerLine(r *Record, e entry) []line {
+	if r.large {
+		return nil
+	}
+	return []line{entryLine(r, e)}
+}
+
+// commitWith commits the dirty entries, and then e with first in one transaction, unless first returns
+// false. The caller holds the lock; commitWith releases it.
+func commitWith(ctx context.Context, r *Record, e entry, first func(context.Context, *store.Tx) (bool, error)) (answers bool, err error) {
+	_, err = r.append(ctx, nil)
+	lines := answerLine(r, e)
+	r.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
+	err = r.log.calls.Update(ctx, func(tx *store.Tx) (err error) {
+		if answers, err = first(ctx, tx); err != nil || !answers {
+			return err
+		}
+		for _, l := range lines {
+			if err := putHostCall(ctx, tx, l); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, "UPDATE runs SET bytes = bytes + ? WHERE execution = ?", len(l.answer), r.id); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return answers, err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/appendlog"
 )
 
 // overhead approximates the size of an entry without its arguments and answer.
@@ -37,141 +38,111 @@ func (r *Record) drop() {
 	r.steps.drop()
 }
 
-// row is the encrypted form of an entry.
-type row struct {
-	entry
-	encryptedArgs, encryptedAnswer []byte
-}
-
-// commit commits the dirty entries together with also, and syncs them unless deferred. The
+// commit appends the dirty entries and then also to the log of calls, and syncs that unless deferred. The
 // caller holds the lock; commit releases it.
-func (r *Record) commit(ctx context.Context, also change, deferred bool) error {
-	if r.session {
-		r.mu.Unlock()
-		if also == nil {
-			return nil
-		}
-		return r.log.wait(ctx, r.log.enqueue(also, deferred))
-	}
-	taken, rows, request, err := r.takePending()
-	if err != nil {
-		r.mu.Unlock()
-		return err
-	}
-	ends, deletes := r.takeSteps()
-	if ends != nil {
-		rows = append(rows, r.stepsRow(ends))
-	}
-	if !r.ended {
-		r.writes.Add(1)
-		defer r.writes.Done()
-	}
-	w := r.log.enqueue(r.change(rows, request, deletes, also), deferred)
+func (r *Record) commit(ctx context.Context, also []line, deferred bool) error {
+	file, err := r.append(ctx, also)
 	r.mu.Unlock()
-	err = r.log.wait(ctx, w)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if err != nil {
-		for _, e := range taken {
-			e.dirty = false
-			r.mark(e)
-		}
-		r.restoreSteps(ends, deletes)
 		return err
 	}
-	r.stored = true
-	return nil
+	return r.log.calls.Sync(ctx, file, deferred)
 }
 
-// takePending encrypts the dirty entries, and the request if it is not on disk.
-func (r *Record) takePending() (taken []*entry, rows []row, request []byte, err error) {
-	if r.ended {
-		return nil, nil, nil, nil
-	}
-	if !r.stored {
-		if request, err = r.encryptRequest(); err != nil {
-			return nil, nil, nil, err
+// append appends the dirty entries and then also to the log of calls. The caller holds the lock.
+func (r *Record) append(ctx context.Context, also []line) (*appendlog.Log, error) {
+	if r.session || r.ended {
+		if also == nil {
+			return nil, nil
 		}
+		return r.log.calls.append(ctx, also)
+	}
+	lines, err := newLines(r)
+	if err != nil {
+		return nil, err
+	}
+	file, err := r.log.calls.append(ctx, append(lines, also...))
+	if err == nil {
+		r.appended()
+	}
+	return file, err
+}
+
+// newLines returns what the log of calls lacks: the request if there is nothing of the record, steps that have
+// ended, and the dirty entries.
+func newLines(r *Record) (lines []line, err error) {
+	now := time.Now().UnixMilli()
+	if !r.stored {
+		request, err := r.encryptRequest()
+		if err != nil {
+			return nil, err
+		}
+		process, err := r.log.cfg.Process.name()
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line{kind: recordEntered, execution: r.id, at: now, created: r.created.UnixMilli(), state: process, arguments: request})
+	}
+	if r.large {
+		return append(lines, line{kind: recordTooLarge, execution: r.id, at: now}), nil
+	}
+	for _, n := range r.steps.deletes {
+		lines = append(lines, line{kind: stepEnded, execution: r.id, at: now, number: int64(n)})
 	}
 	for _, e := range r.dirty {
-		w := row{entry: *e, encryptedArgs: r.box.encrypt(ofArguments, e.number, e.ask.Args)}
-		if e.answer != nil {
-			w.encryptedAnswer = r.box.encrypt(ofAnswer, e.number, e.answer)
-		}
-		rows = append(rows, w)
+		lines = append(lines, entryLine(r, *e))
+	}
+	if r.steps.ended != nil {
+		lines = append(lines, entryLine(r, endedSteps(r)))
+	}
+	return lines, nil
+}
+
+// entryLine returns the encrypted form of an entry.
+func entryLine(r *Record, e entry) line {
+	l := line{kind: hostCall, execution: r.id, at: time.Now().UnixMilli(), number: int64(e.number), step: int64(e.ask.Step),
+		method: e.ask.Method, server: e.ask.Ref.Server, tool: e.ask.Ref.Tool, state: e.state, arguments: r.box.encrypt(ofArguments, e.number, e.ask.Args)}
+	if e.answer != nil {
+		l.answer = r.box.encrypt(ofAnswer, e.number, e.answer)
+	}
+	return l
+}
+
+// appended records that the log of calls has what newLines returned. The caller holds the lock.
+func (r *Record) appended() {
+	for _, e := range r.dirty {
 		e.dirty, e.stored = false, true
 		if of := r.open[e.ask.Step]; of != nil {
 			of.inner += len(e.ask.Args) + len(e.answer) + overhead
 		}
 	}
-	taken, r.dirty, r.kept, r.waiting = r.dirty, nil, r.kept+r.waiting, 0
-	return taken, rows, request, nil
+	if r.steps.ended != nil {
+		r.steps.last = time.Now()
+	}
+	r.steps.drop()
+	r.stored, r.dirty, r.kept, r.waiting = true, nil, r.kept+r.waiting, 0
 }
 
-// change returns the change that writes rows and the request, deletes what completed steps have made
-// superfluous, and then makes also.
-func (r *Record) change(rows []row, request []byte, deletes []int, also change) change {
-	large, ended, size := r.large, r.ended, 0
-	for _, w := range rows {
-		size += len(w.encryptedArgs) + len(w.encryptedAnswer)
-	}
-	write := func(ctx context.Context, tx *store.Tx) error {
-		if ended {
-			return nil
-		}
-		if request != nil {
-			if err := r.begin(ctx, tx, request); err != nil {
-				return err
-			}
-		}
-		if large {
-			return tooLarge(ctx, r, tx)
-		}
-		freed, err := deleteSteps(ctx, tx, r.id, deletes)
-		if err != nil {
-			return err
-		}
-		for _, w := range rows {
-			if err := w.put(ctx, tx, r.id); err != nil {
-				return err
-			}
-		}
-		_, err = tx.ExecContext(ctx, "UPDATE runs SET changed = ?, bytes = bytes + ? WHERE execution = ?", time.Now().UnixMilli(), size-freed, r.id)
-		return err
-	}
-	return func(ctx context.Context, tx *store.Tx) error {
-		err := write(ctx, tx)
-		if err == nil && also != nil {
-			err = also(ctx, tx)
-		}
-		return err
-	}
-}
-
-func (w row) put(ctx context.Context, tx *store.Tx, execution string) error {
+func putHostCall(ctx context.Context, tx *store.Tx, l line) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO journal_host_calls (execution, number, method, server, tool, state, step, arguments, answer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (execution, number) DO UPDATE SET state = excluded.state, answer = excluded.answer`,
-		execution, w.number, w.ask.Method, w.ask.Ref.Server, w.ask.Ref.Tool, w.state, w.ask.Step, w.encryptedArgs, w.encryptedAnswer)
+		l.execution, l.number, l.method, l.server, l.tool, l.state, l.step, l.arguments, l.answer)
 	return err
 }
 
-// begin stores the run of the record, and deletes records beyond the limits.
-func (r *Record) begin(ctx context.Context, tx *store.Tx, request []byte) error {
-	if err := r.log.makeRoom(ctx, tx); err != nil {
-		return err
-	}
-	if err := insert(ctx, r.log, tx, r.id); err != nil {
-		return err
-	}
-	_, err := tx.ExecContext(ctx, "UPDATE runs SET recorded = 1, created = min(created, ?), bytes = ?, request = ? WHERE execution = ?", r.created.UnixMilli(), len(request), request, r.id)
+// enterRecord stores the run of a record.
+func enterRecord(ctx context.Context, tx *store.Tx, l line) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO runs (execution, state, owner, created, changed, recorded, bytes, request) VALUES (?, 'running', ?, ?, ?, 1, ?, ?)
+		ON CONFLICT (execution) DO UPDATE SET recorded = 1, created = min(created, excluded.created), changed = excluded.changed, bytes = excluded.bytes, request = excluded.request`,
+		l.execution, l.state, l.created, l.at, len(l.arguments), l.arguments)
 	return err
 }
 
-// tooLarge deletes the content of the record and marks it as too large.
-func tooLarge(ctx context.Context, r *Record, tx *store.Tx) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_host_calls WHERE execution = ?", r.id); err != nil {
+// emptyRecord deletes the content of a record and marks it as too large.
+func emptyRecord(ctx context.Context, tx *store.Tx, id string, changed int64) error {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_host_calls WHERE execution = ?", id); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "UPDATE runs SET recorded = 2, changed = ?, bytes = 0 WHERE execution = ?", time.Now().UnixMilli(), r.id)
+	_, err := tx.ExecContext(ctx, "UPDATE runs SET recorded = 2, changed = ?, bytes = 0 WHERE execution = ?", changed, id)
 	return err
 }

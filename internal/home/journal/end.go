@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -33,22 +34,36 @@ type Wait struct {
 // only be repeated from its record.
 func (l *Log) end(ctx context.Context, id string, e End) error {
 	if e.State == absent {
-		return l.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error { return endIn(ctx, l, tx, id, e) })
+		return endCompleted(ctx, l, id)
 	}
 	return l.update(ctx, func(tx *store.Tx) error { return endIn(ctx, l, tx, id, e) })
+}
+
+// endCompleted appends the end of a run that is deleted.
+func endCompleted(ctx context.Context, l *Log, id string) error {
+	own, err := l.cfg.Process.name()
+	if err != nil || ctx.Err() != nil {
+		return cmp.Or(err, context.Cause(ctx))
+	}
+	return l.calls.add(ctx, []line{{kind: recordEnded, execution: id, at: time.Now().UnixMilli(), state: own}}, true)
+}
+
+// deleteCompleted deletes a run and its record, if the process that has completed it owns it.
+func deleteCompleted(ctx context.Context, tx *store.Tx, id, owner string) error {
+	if err := deleteRecord(ctx, tx, id); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE execution = ? AND state = 'running' AND owner = ?", id, owner)
+	return err
 }
 
 // endIn makes the transition of a run that its owner gives up. Signals that the code has not received are
 // kept as long as the record.
 func endIn(ctx context.Context, l *Log, tx *store.Tx, id string, e End) error {
-	if e.Forget || e.State == absent {
+	if e.Forget {
 		if err := deleteRecord(ctx, tx, id); err != nil {
 			return err
 		}
-	}
-	if e.State == absent {
-		_, err := move(ctx, l, tx, id, giveUp, absent, "")
-		return err
 	}
 	if e.Result != nil {
 		if err := insert(ctx, l, tx, id); err != nil {
@@ -59,7 +74,7 @@ func endIn(ctx context.Context, l *Log, tx *store.Tx, id string, e End) error {
 	if err != nil {
 		return err
 	}
-	if _, err = move(ctx, l, tx, id, giveUp, e.State, set, args...); err != nil || e.State != Ended {
+	if _, err = move(ctx, l.cfg.Process, tx, id, giveUp, e.State, set, args...); err != nil || e.State != Ended {
 		return err
 	}
 	return trim(ctx, tx)
@@ -156,7 +171,7 @@ func (b *Runs) Cancel(ctx context.Context, id string) error {
 		if !known {
 			return unknownBackground(id)
 		}
-		moved, err := move(ctx, b.log, tx, id, cancel, Ended, "outcome = ?, due = NULL, events = ''", string(Cancelled))
+		moved, err := move(ctx, b.log.cfg.Process, tx, id, cancel, Ended, "outcome = ?, due = NULL, events = ''", string(Cancelled))
 		if err != nil {
 			return err
 		}

@@ -50,7 +50,6 @@ func (r *Record) stop() (stored, large bool) {
 	r.steps.stop()
 	stored, large = r.stored, r.large
 	r.mu.Unlock()
-	r.writes.Wait()
 	return stored, large
 }
 
@@ -70,7 +69,7 @@ func EndProgram(ctx context.Context, l *Log, id string, r *Record, result []byte
 	if err != nil {
 		return err
 	}
-	return l.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	return l.calls.Update(ctx, func(tx *store.Tx) error {
 		if err := deleteRecord(ctx, tx, id); err != nil {
 			return err
 		}
@@ -140,8 +139,8 @@ func endLate(l *Log) (err error) {
 	return err
 }
 
-// Close stores the ends that could not be stored before, and returns an error if that fails again. It
-// does not close the database.
+// Close stores the ends that could not be stored before, and the log of calls in the database, which it
+// does not close.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -150,8 +149,13 @@ func (l *Log) Close() error {
 	}
 	l.mu.Unlock()
 	l.retries.Wait()
-	if err := endLate(l); err != nil {
-		return errors.Join(errors.New("the ends of executions were not recorded"), err)
+	err := endLate(l)
+	if err != nil {
+		err = errors.Join(errors.New("the ends of executions were not recorded"), err)
 	}
-	return nil
+	return errors.Join(err, l.calls.Close())
 }
+
+// Trim removes the log of calls of a Log that is not used for now: the next call that begins creates
+// another one.
+func Trim(ctx context.Context, l *Log) error { return l.calls.Trim(ctx) }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -22,27 +23,12 @@ func TestEndIsRetriedAfterError(t *testing.T) {
 	d := start(t, dir)
 	r := d.NewRecord("exec_1", nothing, false)
 	write(t, r, ask("put", `1`), `1`)
-	other, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	rename := func(from, to string) {
-		t.Helper()
-		err := other.Update(t.Context(), func(tx *store.Tx) error {
-			_, err := tx.ExecContext(t.Context(), "ALTER TABLE "+from+" RENAME TO "+to)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
+	whileUnwritable(t, d, func() {
+		if err := r.End(t.Context(), journal.End{}); err == nil {
+			t.Fatal("an end without a directory was recorded")
 		}
-	}
-	rename("runs", "away")
-	if err := r.End(t.Context(), journal.End{}); err == nil {
-		t.Fatal("an end without a table was recorded")
-	}
-	rename("away", "runs")
-	_, _, err = d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false })
+	})
+	_, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false })
 	for fault.KindOf(err) == fault.Unavailable { // until the end is recorded
 		runtime.Gosched()
 		_, _, err = d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false })
@@ -52,6 +38,19 @@ func TestEndIsRetriedAfterError(t *testing.T) {
 	}
 	if err := d.Log.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// whileUnwritable runs f while the directory of d is missing, and with it its log of calls.
+func whileUnwritable(t *testing.T, d daemon, f func()) {
+	t.Helper()
+	dir := filepath.Dir(d.path)
+	if err := errors.Join(journal.Trim(t.Context(), d.Log), os.Rename(dir, dir+"-away")); err != nil {
+		t.Fatal(err)
+	}
+	f()
+	if err := os.Rename(dir+"-away", dir); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -18,8 +18,9 @@ func open(t testing.TB, path string, kept int) *journal.Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { db.Close() })
-	return journal.New(journal.Config{DB: db, MaxCalls: kept})
+	l := journal.New(journal.Config{DB: db, MaxCalls: kept})
+	t.Cleanup(func() { l.Close(); db.Close() })
+	return l
 }
 
 func call(n int) tool.Call {

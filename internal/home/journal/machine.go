@@ -72,7 +72,7 @@ func (t transition) allows(from, to State, s standing) bool {
 }
 
 // position returns the state of a run and the relation of this process to its owner.
-func position(ctx context.Context, l *Log, tx *store.Tx, id string) (s State, of standing, err error) {
+func position(ctx context.Context, p *Process, tx *store.Tx, id string) (s State, of standing, err error) {
 	var owner string
 	err = tx.QueryRowContext(ctx, "SELECT state, owner FROM runs WHERE execution = ?", id).Scan(&s, &owner)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -81,11 +81,11 @@ func position(ctx context.Context, l *Log, tx *store.Tx, id string) (s State, of
 	if err != nil || owner == "" {
 		return s, ofNobody, err
 	}
-	own, err := l.cfg.Process.name()
+	own, err := p.name()
 	switch {
 	case owner == own:
 		of = ofSelf
-	case l.cfg.Process.isAlive(owner):
+	case p.isAlive(owner):
 		of = ofOther
 	}
 	return s, of, err
@@ -93,8 +93,8 @@ func position(ctx context.Context, l *Log, tx *store.Tx, id string) (s State, of
 
 // move makes a transition of a run that is stored, and sets further columns. It returns false, and
 // changes nothing, if the transition is not allowed.
-func move(ctx context.Context, l *Log, tx *store.Tx, id string, t transition, to State, set string, args ...any) (bool, error) {
-	from, of, err := position(ctx, l, tx, id)
+func move(ctx context.Context, p *Process, tx *store.Tx, id string, t transition, to State, set string, args ...any) (bool, error) {
+	from, of, err := position(ctx, p, tx, id)
 	if err != nil || from == absent || !t.allows(from, to, of) {
 		return false, err
 	}
@@ -104,7 +104,7 @@ func move(ctx context.Context, l *Log, tx *store.Tx, id string, t transition, to
 	}
 	owner := ""
 	if to == Running && !transitions[t].release {
-		if owner, err = l.cfg.Process.name(); err != nil {
+		if owner, err = p.name(); err != nil {
 			return false, err
 		}
 	}

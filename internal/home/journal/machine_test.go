@@ -133,7 +133,7 @@ func (c combination) try(ctx context.Context, l *Log, id string, end func()) (mo
 			err = addRun(ctx, l, tx, Run{Execution: id, State: c.to, OnRestart: ResumeOnRestart, Request: []byte("{}")})
 			moved = err == nil
 		} else {
-			moved, err = move(ctx, l, tx, id, c.t, c.to, "")
+			moved, err = move(ctx, l.cfg.Process, tx, id, c.t, c.to, "")
 		}
 		if end != nil {
 			end()
@@ -146,7 +146,7 @@ func (c combination) try(ctx context.Context, l *Log, id string, end func()) (mo
 func stateOfRun(t *testing.T, l *Log, id string) (s State, of standing) {
 	t.Helper()
 	err := l.cfg.DB.View(t.Context(), func(tx *store.Tx) (err error) {
-		s, of, err = position(t.Context(), l, tx, id)
+		s, of, err = position(t.Context(), l.cfg.Process, tx, id)
 		return err
 	})
 	if err != nil {

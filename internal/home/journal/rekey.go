@@ -18,7 +18,7 @@ func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = l.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err = l.calls.Update(ctx, func(tx *store.Tx) error {
 		if _, err := tx.ExecContext(ctx, "UPDATE runs SET owner = ''"); err != nil {
 			return err
 		}

@@ -77,9 +77,9 @@ type entry struct {
 	ask    HostCall
 	state  string
 	answer []byte // JSON of an Answer, or of readings
-	id     int64  // in journal_calls
+	call   int64  // for its end in the log of calls
 	dirty  bool   // changed since the last commit
-	stored bool   // on disk, or being committed
+	stored bool   // the log of calls, or the database, has it
 	inner  int    // of a step: bytes on disk that its end deletes
 	steps  []int  // of a step: the numbers of those inside
 }
@@ -100,11 +100,10 @@ type Record struct {
 	open    map[int]*entry   // entries without an answer
 	dirty   []*entry         // entries for the next commit
 	waiting int              // bytes of dirty entries
-	kept    int              // bytes on disk or being committed
-	stored  bool             // the record is on disk
+	kept    int              // bytes in the log of calls or the database
+	stored  bool             // the log of calls, or the database, has it
 	large   bool             // over the limit: no longer recorded
 	ended   bool             // nothing more is recorded
-	writes  sync.WaitGroup   // commits in progress
 	later   []chan struct{}  // closed when a function of Later has returned
 	past    map[key][]*entry // recorded calls that were not repeated yet
 	left    []*entry         // the same calls in order
@@ -171,13 +170,13 @@ func (r *Record) Begin(ctx context.Context, c tool.Call) error {
 		r.mu.Unlock()
 		return fault.New(fault.Internal, "call %d of %s is not open", c.Number, c.Ref)
 	}
-	e.state = begun
+	e.state, e.call = begun, r.log.calls.begun.Add(1)
 	r.mark(e)
-	return r.commit(ctx, r.log.begins(c, &e.id), false)
+	return r.commit(ctx, []line{callBegins(e.call, c)}, false)
 }
 
 // Done records the outcome of a call that began, before the code gets the answer. The outcome
-// is committed when Done returns, and synced within 50 milliseconds. With a nil answer, a replay
+// is written when Done returns, and synced within 50 milliseconds. With a nil answer, a replay
 // makes the call again if it was not made or failed.
 func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) error {
 	r.mu.Lock()
@@ -193,7 +192,7 @@ func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) err
 		e.state = asked
 		r.mark(e)
 	}
-	return r.commit(ctx, endChange(e.id, o), true)
+	return r.commit(ctx, []line{callEnds(e.call, o)}, true)
 }
 
 // SetAnswer records an answer in memory; the next commit writes it to disk.
@@ -284,13 +283,18 @@ func stateOf(a Answer) string {
 	return answered
 }
 
+// setBox sets the box of a record that is in memory.
+func (r *Record) setBox() error {
+	key, err := r.log.cfg.Process.key()
+	if err == nil {
+		r.box, err = newBox(key, r.log.cfg.Tenant.String(), r.id)
+	}
+	return err
+}
+
 // encryptRequest returns the encrypted request.
 func (r *Record) encryptRequest() ([]byte, error) {
-	key, err := r.log.cfg.Process.key()
-	if err != nil {
-		return nil, err
-	}
-	if r.box, err = newBox(key, r.log.cfg.Tenant.String(), r.id); err != nil {
+	if err := r.setBox(); err != nil {
 		return nil, err
 	}
 	request, err := r.request()

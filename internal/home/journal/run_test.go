@@ -42,8 +42,9 @@ func startWith(t testing.TB, dir string, key []byte, owner tenant.ID, patience t
 		t.Fatal(err)
 	}
 	p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return key, nil })
-	t.Cleanup(func() { p.Close(); db.Close() })
-	return daemon{journal.New(journal.Config{DB: db, Tenant: owner, Process: p, ReorderTimeout: patience}), p, path}
+	l := journal.New(journal.Config{DB: db, Tenant: owner, Process: p, ReorderTimeout: patience})
+	t.Cleanup(func() { l.Close(); p.Close(); db.Close() })
+	return daemon{l, p, path}
 }
 
 func ask(name, args string) journal.HostCall {
@@ -218,7 +219,11 @@ func TestRecordIsEncryptedAndBound(t *testing.T) {
 	read(t, r, ask("read", `{"name":"argument-text"}`), `"answer-text"`)
 	write(t, r, ask("send", `{}`), `1`)
 	first.Process.Close()
-	for _, name := range []string{first.path, first.path + "-wal"} {
+	files, err := filepath.Glob(first.path + "*")
+	if err != nil || len(files) < 4 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
@@ -240,6 +245,9 @@ func TestRecordIsEncryptedAndBound(t *testing.T) {
 		d.Process.Close()
 	}
 	d := start(t, dir)
+	if _, err := d.ListUnfinished(t.Context()); err != nil { // the record is in the database now
+		t.Fatal(err)
+	}
 	db, err := store.Open(t.Context(), d.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)

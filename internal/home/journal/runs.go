@@ -102,7 +102,7 @@ func (l *Log) update(ctx context.Context, f func(*store.Tx) error) error {
 	if l.cfg.Process == nil {
 		return errNoProcess
 	}
-	return l.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	return l.calls.Update(ctx, func(tx *store.Tx) error {
 		if err := f(tx); err != nil {
 			return err
 		}
@@ -128,7 +128,7 @@ func addRun(ctx context.Context, l *Log, tx *store.Tx, r Run) error {
 		return fault.New(fault.Exhausted, "%d background executions have not ended, which is the maximum", n).
 			WithHint("wait for some of them, or cancel some with cancel_background_task")
 	}
-	from, of, err := position(ctx, l, tx, r.Execution)
+	from, of, err := position(ctx, l.cfg.Process, tx, r.Execution)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (b *Runs) Find(ctx context.Context, id string) (r Run, err error) {
 	if b.log.cfg.Process == nil {
 		return r, unknownBackground(id)
 	}
-	err = b.log.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = b.log.calls.View(ctx, func(tx *store.Tx) error {
 		r, err = scanRun(b.log, tx.QueryRowContext(ctx, columns+"WHERE execution = ? AND (on_restart != '' OR state = 'ended' AND result IS NOT NULL)", id))
 		return err
 	})
@@ -214,7 +214,7 @@ func (b *Runs) List(ctx context.Context, most int) (all []Run, err error) {
 	if b.log.cfg.Process == nil {
 		return nil, nil
 	}
-	err = b.log.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = b.log.calls.View(ctx, func(tx *store.Tx) error {
 		all, err = selectRuns(ctx, b.log, tx, "WHERE on_restart != '' ORDER BY state = 'ended', created DESC, execution LIMIT ?", most)
 		return err
 	})
@@ -249,7 +249,7 @@ func (b *Runs) SetRequest(ctx context.Context, id string, request []byte) error 
 	if err != nil {
 		return err
 	}
-	return b.log.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	return b.log.calls.Update(ctx, func(tx *store.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE runs SET request = ? WHERE execution = ? AND state != 'ended'", x.encrypt(ofRequest, 0, request), id)
 		return err
 	})

@@ -69,7 +69,7 @@ func oldestSignal(ctx context.Context, tx *store.Tx, id, event string) (number i
 
 // findSignal returns the oldest signal of an event with its value; number is 0 if there is none.
 func findSignal(ctx context.Context, l *Log, id, event string) (number int, value []byte, err error) {
-	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = l.calls.View(ctx, func(tx *store.Tx) error {
 		number, value, err = oldestSignal(ctx, tx, id, event)
 		return err
 	})
@@ -101,7 +101,7 @@ func (b *Runs) TakeSignal(ctx context.Context, id, event string) (json.RawMessag
 		return nil, err
 	}
 	taken := false
-	err = b.log.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err = b.log.calls.Update(ctx, func(tx *store.Tx) error {
 		taken, err = deleteSignal(ctx, tx, number)
 		return err
 	})

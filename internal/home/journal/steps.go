@@ -237,37 +237,13 @@ func (r *Record) scheduleFlush() {
 	})
 }
 
-// takeSteps returns the ended steps for a commit. The caller holds the lock.
-func (r *Record) takeSteps() (ends []stepGroup, deletes []int) {
-	s := &r.steps
-	if r.ended {
-		return nil, nil
-	}
-	ends, deletes = s.ended, s.deletes
-	s.drop()
-	if ends != nil {
-		s.last = time.Now()
-	}
-	return ends, deletes
-}
-
-// restoreSteps takes back what could not be committed. The caller holds the lock.
-func (r *Record) restoreSteps(ends []stepGroup, deletes []int) {
-	if r.large || r.ended {
-		return
-	}
-	r.steps.ended = append(ends, r.steps.ended...)
-	r.steps.deletes = append(deletes, r.steps.deletes...)
-}
-
-// stepsRow returns the row of ended steps. The caller holds the lock.
-func (r *Record) stepsRow(ends []stepGroup) row {
-	b, err := json.Marshal(ends)
+// endedSteps returns the entry of the ended steps. The caller holds the lock.
+func endedSteps(r *Record) entry {
+	b, err := json.Marshal(r.steps.ended)
 	if err != nil { // cannot happen: the values are JSON
 		panic(err)
 	}
-	e := entry{number: r.steps.row, ask: HostCall{Method: methodSteps}, state: answered}
-	return row{entry: e, encryptedArgs: r.box.encrypt(ofArguments, e.number, nil), encryptedAnswer: r.box.encrypt(ofAnswer, e.number, b)}
+	return entry{number: r.steps.row, ask: HostCall{Method: methodSteps}, state: answered, answer: b}
 }
 
 // deleteSteps deletes the entries of ended steps and of the calls in them. It returns the number

@@ -11,8 +11,15 @@ CREATE TABLE journal_calls (
 	arguments TEXT    NOT NULL, -- hash
 	began     INTEGER NOT NULL,
 	ended     INTEGER,          -- NULL while the call has no known outcome
-	outcome   TEXT
+	outcome   TEXT,
+	ref       TEXT              -- by which the log of calls ends a call that has none; NULL if it has ended
 ) STRICT;
+CREATE INDEX journal_calls_ref ON journal_calls (ref) WHERE ref IS NOT NULL;
+
+CREATE TABLE journal_logs (
+	log   TEXT    NOT NULL PRIMARY KEY, -- name of a log of calls
+	frame INTEGER NOT NULL              -- number of its last frame in these tables
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE runs (
 	execution  TEXT    NOT NULL PRIMARY KEY,

@@ -55,7 +55,7 @@ func (l *Log) OpenRecord(ctx context.Context, id string, concurrent func(request
 
 // HasRecord reports whether an execution has a record, also one of a live process.
 func (l *Log) HasRecord(ctx context.Context, id string) (has bool, err error) {
-	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = l.calls.View(ctx, func(tx *store.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM runs WHERE execution = ? AND recorded > 0)", id).Scan(&has)
 	})
 	return has, err
@@ -82,16 +82,12 @@ func (l *Log) enter(id string) bool {
 }
 
 func (l *Log) openRun(ctx context.Context, id string) (r *Record, request []byte, err error) {
-	key, err := l.cfg.Process.key()
-	if err != nil {
-		return nil, nil, err
-	}
 	r = l.run(id, nil, false)
-	if r.box, err = newBox(key, l.cfg.Tenant.String(), id); err != nil {
+	if err := r.setBox(); err != nil {
 		return nil, nil, err
 	}
 	r.stored = true
-	err = l.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err = l.calls.Update(ctx, func(tx *store.Tx) error {
 		if request, err = r.claim(ctx, tx); err != nil {
 			return err
 		}
@@ -127,7 +123,7 @@ func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err e
 	if b.State == Running { // a daemon has claimed it, or it was interrupted
 		set = ""
 	}
-	if moved, err := move(ctx, r.log, tx, r.id, reopen, Running, set); err != nil || !moved {
+	if moved, err := move(ctx, r.log.cfg.Process, tx, r.id, reopen, Running, set); err != nil || !moved {
 		return nil, cmp.Or(err, elsewhere(r.id))
 	}
 	return request, nil
@@ -213,13 +209,13 @@ func (r *Record) ClockReadings() []int64 {
 const resumable = "recorded > 0 AND (on_restart = '' OR state = 'ended')"
 
 // makeRoom deletes records beyond the limits.
-func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {
-	old, err := l.beyond(ctx, tx)
+func makeRoom(ctx context.Context, tx *store.Tx, p *Process) error {
+	old, err := beyondLimits(ctx, tx, p)
 	if err != nil {
 		return err
 	}
 	for _, id := range old {
-		if err := forgetIn(ctx, l, tx, id); err != nil {
+		if err := forgetIn(ctx, p, tx, id); err != nil {
 			return err
 		}
 	}
@@ -227,7 +223,7 @@ func (l *Log) makeRoom(ctx context.Context, tx *store.Tx) error {
 }
 
 // forgetIn deletes a record, and its run unless that has a result or runs a workflow.
-func forgetIn(ctx context.Context, l *Log, tx *store.Tx, id string) error {
+func forgetIn(ctx context.Context, p *Process, tx *store.Tx, id string) error {
 	var kept bool
 	if err := tx.QueryRowContext(ctx, "SELECT result IS NOT NULL OR workflow != '' FROM runs WHERE execution = ?", id).Scan(&kept); err != nil {
 		return err
@@ -236,14 +232,14 @@ func forgetIn(ctx context.Context, l *Log, tx *store.Tx, id string) error {
 	if kept {
 		to = Ended
 	}
-	moved, err := move(ctx, l, tx, id, forget, to, "reason = '', outcome = CASE outcome WHEN '' THEN 'interrupted' ELSE outcome END")
+	moved, err := move(ctx, p, tx, id, forget, to, "reason = '', outcome = CASE outcome WHEN '' THEN 'interrupted' ELSE outcome END")
 	if err != nil || !moved {
 		return err
 	}
 	return deleteRecord(ctx, tx, id)
 }
 
-func (l *Log) beyond(ctx context.Context, tx *store.Tx) (old []string, err error) {
+func beyondLimits(ctx context.Context, tx *store.Tx, p *Process) (old []string, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT execution, owner, changed, bytes FROM runs WHERE "+resumable+" ORDER BY changed DESC")
 	if err != nil {
 		return nil, err
@@ -257,7 +253,7 @@ func (l *Log) beyond(ctx context.Context, tx *store.Tx) (old []string, err error
 			return nil, err
 		}
 		n, size = n+1, size+bytes
-		if (n > keptRuns || size > keptBytes || changed < since) && !l.cfg.Process.isAlive(owner) {
+		if (n > keptRuns || size > keptBytes || changed < since) && !p.isAlive(owner) {
 			old = append(old, id)
 		}
 	}
@@ -270,7 +266,7 @@ func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) 
 	if l.cfg.Process == nil {
 		return nil, nil
 	}
-	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = l.calls.View(ctx, func(tx *store.Tx) error {
 		if all, err = l.listUnfinished(ctx, tx); err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func workflowRuns(ctx context.Context, l *Log, where string, args ...any) (all [
 	if l.cfg.Process == nil {
 		return nil, nil
 	}
-	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = l.calls.View(ctx, func(tx *store.Tx) error {
 		all, err = selectRuns(ctx, l, tx, "WHERE workflow != '' AND "+where, args...)
 		return err
 	})

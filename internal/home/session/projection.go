@@ -41,7 +41,7 @@ func (l *Log) show() {
 	_ = l.Refresh(ctx)
 }
 
-// Close updates the projection. Append must not be called after it.
+// Close updates the projection, and stores the log of steps in the database. Append must not be called after it.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -51,7 +51,7 @@ func (l *Log) Close() error {
 		l.show()
 	}
 	l.busy.Wait()
-	return nil
+	return l.steps.Close()
 }
 
 // Refresh updates the projection from the database. It costs one small query if nothing has
@@ -70,7 +70,7 @@ func (l *Log) Refresh(ctx context.Context) error {
 
 // changed returns the number of the latest change; 0 before the first.
 func (l *Log) changed(ctx context.Context) (n int64, err error) {
-	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = l.steps.View(ctx, func(tx *store.Tx) error {
 		return tx.QueryRowContext(ctx, "SELECT coalesce(max(changed), 0) FROM sessions").Scan(&n)
 	})
 	return n, err
@@ -81,7 +81,7 @@ func (l *Log) changed(ctx context.Context) (n int64, err error) {
 func (l *Log) reconcile(ctx context.Context) (version int64, err error) {
 	files := map[string]int64{}
 	var ids []string // the latest first
-	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = l.steps.View(ctx, func(tx *store.Tx) error {
 		return each(ctx, tx, "SELECT id, changed FROM sessions ORDER BY changed DESC", nil, func(r scanner) error {
 			var id string
 			var changed int64

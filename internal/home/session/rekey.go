@@ -11,7 +11,7 @@ import (
 // id is not valid is an error.
 func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
 	var ids []string
-	err = l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err = l.steps.View(ctx, func(tx *store.Tx) error {
 		return each(ctx, tx, "SELECT id FROM sessions", nil, func(r scanner) error {
 			var id string
 			err := r.Scan(&id)
@@ -27,7 +27,7 @@ func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	err = l.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err = l.steps.Update(ctx, func(tx *store.Tx) error {
 		damaged, err = l.box.Rekey(ctx, tx, to.box.Box, ofTask, ofRecord, ofCheckpoint)
 		for _, id := range ids {
 			if err == nil {

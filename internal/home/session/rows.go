@@ -39,8 +39,13 @@ CREATE TABLE session_tasks (
 	bytes     INTEGER NOT NULL, -- size before encryption
 	recorded  INTEGER NOT NULL DEFAULT 0, -- a constant of type Recorded
 	record    BLOB,             -- encrypted record of its calls; NULL if there is none
+	key       TEXT    NOT NULL, -- of Append
 	PRIMARY KEY (session, number)
 ) STRICT;
+CREATE TABLE session_logs (
+	log   TEXT    NOT NULL PRIMARY KEY, -- name of a log of steps
+	frame INTEGER NOT NULL              -- number of its last frame in these tables
+) STRICT, WITHOUT ROWID;
 CREATE TABLE session_files (
 	session   TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
 	path_mac  TEXT NOT NULL, -- keyed hash of the path
@@ -104,11 +109,11 @@ func (r row) put(ctx context.Context, tx *store.Tx) error {
 // also checked when a session is created.
 const trimInterval = 16 << 10
 
-func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step) (int, error) {
-	now := time.Now()
-	r, err := find(ctx, tx, id, now)
+// append stores a step that was appended at a time.
+func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step, at time.Time) error {
+	r, err := find(ctx, tx, id, at)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if !r.known {
 		r.started = s.Began.UnixMilli()
@@ -119,20 +124,20 @@ func (l *Log) append(ctx context.Context, tx *store.Tx, id string, s Step) (int,
 	before := r.bytes
 	r.next, r.tasks, r.bytes = max(r.next, int64(s.Number)+1), r.tasks+1, r.bytes+s.bytes()
 	if err := r.put(ctx, tx); err != nil {
-		return 0, err
+		return err
 	}
 	if err := l.insertStep(ctx, tx, id, s); err != nil {
-		return 0, err
+		return err
 	}
 	if r.tasks > int64(l.cfg.Steps) || r.bytes > l.cfg.StepBytes {
 		if err := l.trimSteps(ctx, tx, id); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if !r.known || before/trimInterval != r.bytes/trimInterval {
 		err = l.trimSessions(ctx, tx, id)
 	}
-	return s.Number, err
+	return err
 }
 
 func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) error {
@@ -144,8 +149,8 @@ func (l *Log) insertStep(ctx context.Context, tx *store.Tx, id string, s Step) e
 	if s.Record != nil {
 		record = l.box.Seal(ofRecord, s.Record, id, s.Number)
 	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO session_tasks (session, number, encrypted, vars_lost, lost, began, bytes, recorded, record) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		id, s.Number, encrypted, s.VarsLost, s.InterpreterLost, s.Began.UnixMilli(), s.bytes(), s.Recorded, record)
+	_, err = tx.ExecContext(ctx, "INSERT INTO session_tasks (session, number, encrypted, vars_lost, lost, began, bytes, recorded, record, key) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", // of a number that was reserved twice
+		id, s.Number, encrypted, s.VarsLost, s.InterpreterLost, s.Began.UnixMilli(), s.bytes(), s.Recorded, record, s.Key)
 	if err == nil && record != nil {
 		err = l.trimRecords(ctx, tx, id, len(record))
 	}
@@ -292,22 +297,19 @@ func (l *Log) loadHead(ctx context.Context, tx *store.Tx, id string) (Session, e
 
 // loadSteps returns the steps from a number on.
 func (l *Log) loadSteps(ctx context.Context, tx *store.Tx, id string, from int) (steps []Step, err error) {
-	err = each(ctx, tx, "SELECT number, encrypted, vars_lost, lost, began, recorded FROM session_tasks WHERE session = ? AND number >= ? ORDER BY number", []any{id, from}, func(r scanner) error {
-		var s Step
+	err = each(ctx, tx, "SELECT number, encrypted, vars_lost, lost, began, recorded, key FROM session_tasks WHERE session = ? AND number >= ? ORDER BY number", []any{id, from}, func(r scanner) error {
+		var row Step
 		var began int64
 		var encrypted []byte
-		if err := r.Scan(&s.Number, &encrypted, &s.VarsLost, &s.InterpreterLost, &began, &s.Recorded); err != nil {
+		if err := r.Scan(&row.Number, &encrypted, &row.VarsLost, &row.InterpreterLost, &began, &row.Recorded, &row.Key); err != nil {
 			return err
 		}
 		var t taskData
-		if err := l.box.decrypt(ofTask, encrypted, &t, id, s.Number); err != nil {
+		if err := l.box.decrypt(ofTask, encrypted, &t, id, row.Number); err != nil {
 			return err
 		}
-		s.Description, s.Code, s.Result, s.Output = string(t.Description), string(t.Code), string(t.Result), string(t.Output)
-		s.Began, s.Fresh = moment(began), t.Fresh
-		if len(t.Vars) > 0 {
-			s.Vars = t.Vars
-		}
+		s := t.step()
+		s.Key, s.Number, s.VarsLost, s.InterpreterLost, s.Began, s.Recorded = row.Key, row.Number, row.VarsLost, row.InterpreterLost, moment(began), row.Recorded
 		steps = append(steps, s)
 		return nil
 	})

@@ -27,6 +27,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/appendlog"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/projection"
 )
 
@@ -55,6 +57,7 @@ type Config struct {
 	// RecordBytes bounds the records of all sessions; 0 means 64 MiB. Those of one session
 	// have at most a quarter of it.
 	RecordBytes int64
+	Log         *slog.Logger // nil means discard
 }
 
 func (c Config) withDefaults() Config {
@@ -72,6 +75,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RecordBytes == 0 {
 		c.RecordBytes = 64 << 20
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
 	}
 	return c
 }
@@ -124,6 +130,7 @@ type Summary struct {
 
 // Step is one execution, as passed to Append and returned by Replay.
 type Step struct {
+	Key             string          // of Append, which sets it
 	Number          int             // from 1 in its session; 0 in Append means the next, otherwise the result of Checkpoint
 	Description     string          // may be empty
 	Code            string          // Python
@@ -160,10 +167,11 @@ func taskID(number int) string { return fmt.Sprintf("task_%03d", number) }
 
 // Log contains the sessions of one tenant.
 type Log struct {
-	cfg  Config
-	box  box
-	view *projection.Dir
-	seen rendered
+	cfg   Config
+	box   box
+	view  *projection.Dir
+	seen  rendered
+	steps *appendlog.Queue // that are not in the database yet
 
 	mu     sync.Mutex
 	due    *time.Timer // scheduled Refresh; nil if the projection is current
@@ -175,7 +183,9 @@ type Log struct {
 // Log before the database.
 func New(cfg Config) (*Log, error) {
 	box, err := newBox(cfg.Key)
-	return &Log{cfg: cfg.withDefaults(), box: box, view: projection.New(cfg.Projection, cfg.Lock)}, err
+	l := &Log{cfg: cfg.withDefaults(), box: box, view: projection.New(cfg.Projection, cfg.Lock)}
+	l.steps = newQueue(l)
+	return l, err
 }
 
 var idForm = regexp.MustCompile(`^[a-zA-Z0-9_-][a-zA-Z0-9._-]{0,63}$`)
@@ -194,22 +204,19 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Append adds a step and returns its number. When it returns, the step survives the
-// end of this process, and 50 ms later a loss of power too. It does not sync, because that would
-// take longer than the rest of a call.
-func (l *Log) Append(ctx context.Context, id string, s Step) (number int, err error) {
-	if err := CheckID(id); err != nil {
-		return 0, err
+// Append adds a step and returns a key that identifies it, also in other sessions. When it returns, the step
+// survives the end of this process, and 50 ms later a loss of power too. It does not sync, because that would
+// take longer than the rest of a call. The step is in a file beside the database first, and in the database
+// before a session is read.
+func (l *Log) Append(ctx context.Context, id string, s Step) (key string, err error) {
+	if err := errors.Join(CheckID(id), ctx.Err()); err != nil {
+		return "", err
 	}
 	s.fit()
-	err = l.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) (err error) {
-		number, err = l.append(ctx, tx, id, s)
-		return err
-	})
-	if err == nil {
+	if key, err = enqueue(ctx, l, id, s); err == nil {
 		l.soon()
 	}
-	return number, err
+	return key, err
 }
 
 // Checkpoint stores the checkpoint of the running step, replacing any earlier one, and
@@ -219,7 +226,7 @@ func (l *Log) Checkpoint(ctx context.Context, id string, number int, step, about
 	if err := errors.Join(CheckID(id), checkCheckpoint(step, about)); err != nil {
 		return 0, err
 	}
-	err := l.cfg.DB.Update(ctx, func(tx *store.Tx) (err error) {
+	err := l.steps.Update(ctx, func(tx *store.Tx) (err error) {
 		number, err = l.checkpoint(ctx, tx, id, number, step, about)
 		return err
 	})
@@ -277,7 +284,7 @@ func (l *Log) Replay(ctx context.Context, id string) (steps []Step, err error) {
 
 // Exists reports whether the session has a log.
 func (l *Log) Exists(ctx context.Context, id string) (bool, error) {
-	err := l.cfg.DB.View(ctx, func(tx *store.Tx) error { return exists(ctx, tx, id) })
+	err := l.steps.View(ctx, func(tx *store.Tx) error { return exists(ctx, tx, id) })
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -289,7 +296,7 @@ func (l *Log) read(ctx context.Context, id string, f func(*store.Tx) error) erro
 	if err := CheckID(id); err != nil {
 		return err
 	}
-	return l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	return l.steps.View(ctx, func(tx *store.Tx) error {
 		err := f(tx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return notFound(ctx, tx, id)
@@ -301,7 +308,7 @@ func (l *Log) read(ctx context.Context, id string, f func(*store.Tx) error) erro
 // List returns all sessions, most recently used first.
 func (l *Log) List(ctx context.Context) ([]Summary, error) {
 	all := []Summary{}
-	err := l.cfg.DB.View(ctx, func(tx *store.Tx) error {
+	err := l.steps.View(ctx, func(tx *store.Tx) error {
 		return each(ctx, tx, "SELECT "+summary+" FROM sessions ORDER BY changed DESC", nil, func(r scanner) error {
 			s, err := l.scanSummary(r)
 			all = append(all, s)

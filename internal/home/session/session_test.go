@@ -62,11 +62,21 @@ func (h *home) append(t *testing.T, id string, s session.Step) int {
 	if s.Began.IsZero() {
 		s.Began = time.Now()
 	}
-	n, err := h.Append(t.Context(), id, s)
+	key, err := h.Append(t.Context(), id, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return n
+	steps, err := h.Replay(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range steps {
+		if s.Key == key {
+			return s.Number
+		}
+	}
+	t.Fatalf("the step is not in session %s", id)
+	return 0
 }
 
 func (h *home) find(t *testing.T, id string) session.Session {

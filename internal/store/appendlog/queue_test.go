@@ -1,0 +1,59 @@
+package appendlog_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/appendlog"
+)
+
+// Frames that are appended faster than the database takes them do not fill the disk.
+func TestAppendWaitsForDatabase(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "frames", SQL: "CREATE TABLE logs (log TEXT PRIMARY KEY, frame INTEGER) STRICT; CREATE TABLE frames (payload BLOB) STRICT; CREATE INDEX of_frames ON frames (payload);"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	q := appendlog.NewQueue(appendlog.QueueConfig{DB: db, Kind: "test", Table: "logs", Log: slog.New(slog.DiscardHandler), Store: func(ctx context.Context, tx *store.Tx, frames []appendlog.Frame) error {
+		for _, f := range frames {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO frames (payload) VALUES (?)", f.Payload); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+	const frames, size = 4000, 10_000
+	frame := []byte(strings.Repeat("x", size))
+	for range frames {
+		file, err := q.Append(t.Context(), frame)
+		if err == nil {
+			err = q.Sync(t.Context(), file, true)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if files, err := filepath.Glob(filepath.Join(dir, "t.db-test-*")); err != nil || len(files) > 4 {
+			t.Fatalf("%d files wait, %v", len(files), err)
+		}
+	}
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var n, bytes int
+	err = db.View(t.Context(), func(tx *store.Tx) error {
+		return tx.QueryRowContext(t.Context(), "SELECT count(*), sum(length(payload)) FROM frames").Scan(&n, &bytes)
+	})
+	if err != nil || n != frames || bytes != frames*size {
+		t.Errorf("%d frames with %d bytes are stored, %v", n, bytes, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 4 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
