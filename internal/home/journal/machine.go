@@ -31,7 +31,9 @@ const (
 	ofOther // another process that is alive
 )
 
-// transition is a change of the state of a run. Nothing else changes a state.
+// transition is a change of the state of a run. Nothing else changes a state, but that a run is stored when
+// its first event is (insert, enterRecord), and deleted when its owner has completed it (deleteCompleted):
+// these are lines of the log of calls, which any process stores in the database.
 type transition string
 
 const (
