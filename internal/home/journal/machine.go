@@ -59,7 +59,7 @@ var transitions = map[transition]rule{
 	add:    {from: []State{absent, Running}, to: []State{Queued, Running}, own: true},
 	claim:  {from: []State{Queued, Waiting, Running}, to: []State{Running}, dead: true},
 	reopen: {from: []State{Waiting, Running, Ended}, to: []State{Running}, own: true, dead: true},
-	giveUp: {from: []State{Running}, to: []State{absent, Queued, Running, Waiting, Ended}, own: true, release: true},
+	giveUp: {from: []State{Running}, to: []State{Queued, Running, Waiting, Ended}, own: true, release: true},
 	cancel: {from: []State{Queued, Waiting, Running}, to: []State{Ended}, dead: true, release: true},
 	forget: {from: []State{Waiting, Running, Ended}, to: []State{absent, Ended}, dead: true, release: true},
 }

@@ -27,7 +27,7 @@ reopen  waiting           running
 reopen  running of self   running
 reopen  running of nobody running
 reopen  ended             running
-giveUp  running of self   absent queued running waiting ended
+giveUp  running of self   queued running waiting ended
 cancel  queued            ended
 cancel  waiting           ended
 cancel  running of nobody ended
