@@ -57,6 +57,11 @@ func TestKilledProcessesLoseNoStep(t *testing.T) {
 		for n := 0; n < 1+round*9; n++ {
 			for _, printed := range out {
 				printed.Scan()
+				if strings.HasPrefix(printed.Text(), "---") { // it failed
+					for printed.Scan() {
+						t.Log(printed.Text())
+					}
+				}
 				addStep(t, printed.Text(), acknowledged)
 			}
 		}

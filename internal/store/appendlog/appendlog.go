@@ -62,7 +62,8 @@ type Log struct {
 	timers  sync.WaitGroup
 }
 
-// Create creates a file with mode 0600, which must not exist, and locks it.
+// Create creates a file with mode 0600, which must not exist, and locks it. The error is fs.ErrExist if it
+// exists, or Claim of another process has found it before it was locked.
 func Create(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -71,6 +72,9 @@ func Create(path string) (*Log, error) {
 	l := &Log{lock: flock.New(path, flock.SetFlag(os.O_RDWR)), file: f, head: newHeader()}
 	l.idle = sync.NewCond(&l.mu)
 	ok, err := l.lock.TryLock()
+	if errors.Is(err, fs.ErrNotExist) { // it was removed
+		err = nil
+	}
 	if l.info, _ = f.Stat(); !ok || !named(l.lock, path) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", filepath.Base(path), cmp.Or(err, fs.ErrExist)), l.lock.Close(), f.Close())
 	}

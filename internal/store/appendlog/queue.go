@@ -23,6 +23,7 @@ const (
 	foldSize  = 4 << 20                // bytes of a file, after which frames are appended to another one
 	foldRetry = 5 * time.Second        // after an error
 	maxOld    = 2                      // files that wait to be stored, before Append stores them itself
+	maxTries  = 100                    // to create a file, which others may take for that of a process that has ended
 	fullOld   = 16                     // likewise, before Append fails with the error of that
 )
 
@@ -103,10 +104,10 @@ func (q *Queue) append(frame []byte) (_ *Log, err error) {
 			return nil, err
 		}
 	}
-	if q.file == nil {
+	for tries := 0; q.file == nil; tries++ {
 		q.files++
 		q.name = fmt.Sprintf("%s.%06d", q.writer, q.files) // sorted as they were created
-		if q.file, err = Create(q.path(q.name)); err != nil {
+		if q.file, err = Create(q.path(q.name)); err != nil && (tries == maxTries || !errors.Is(err, fs.ErrExist)) {
 			return nil, err
 		}
 	}

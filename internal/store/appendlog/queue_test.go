@@ -6,29 +6,74 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/appendlog"
 )
 
-// Frames that are appended faster than the database takes them do not fill the disk.
-func TestAppendWaitsForDatabase(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
+// newQueue returns a Queue that stores payloads in the table frames.
+func newQueue(t *testing.T, dir string) (*appendlog.Queue, *store.DB) {
+	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "frames", SQL: "CREATE TABLE logs (log TEXT PRIMARY KEY, frame INTEGER) STRICT; CREATE TABLE frames (payload BLOB) STRICT; CREATE INDEX of_frames ON frames (payload);"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
-	q := appendlog.NewQueue(appendlog.QueueConfig{DB: db, Kind: "test", Table: "logs", Log: slog.New(slog.DiscardHandler), Store: func(ctx context.Context, tx *store.Tx, frames []appendlog.Frame) error {
+	t.Cleanup(func() { db.Close() })
+	return appendlog.NewQueue(appendlog.QueueConfig{DB: db, Kind: "test", Table: "logs", Log: slog.New(slog.DiscardHandler), Store: func(ctx context.Context, tx *store.Tx, frames []appendlog.Frame) error {
 		for _, f := range frames {
 			if _, err := tx.ExecContext(ctx, "INSERT INTO frames (payload) VALUES (?)", f.Payload); err != nil {
 				return err
 			}
 		}
 		return nil
-	}})
+	}}), db
+}
+
+// Another process may find a file that is created before it is locked, and remove it.
+func TestAppendCreatesAnotherFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	q, _ := newQueue(t, dir)
+	done := make(chan struct{})
+	var others sync.WaitGroup
+	for range 2 {
+		others.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				files, _ := filepath.Glob(filepath.Join(dir, "t.db-test-*"))
+				for _, file := range files {
+					if release := appendlog.Claim(file); release != nil {
+						_ = release(true)
+					}
+				}
+			}
+		})
+	}
+	for range 100 {
+		_, err := q.Append(t.Context(), []byte("frame"))
+		if err == nil {
+			err = q.Trim(t.Context())
+		}
+		if err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(done)
+	others.Wait()
+}
+
+// Frames that are appended faster than the database takes them do not fill the disk.
+func TestAppendWaitsForDatabase(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	q, db := newQueue(t, dir)
 	const frames, size = 4000, 10_000
 	frame := []byte(strings.Repeat("x", size))
 	for range frames {
@@ -47,7 +92,7 @@ func TestAppendWaitsForDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	var n, bytes int
-	err = db.View(t.Context(), func(tx *store.Tx) error {
+	err := db.View(t.Context(), func(tx *store.Tx) error {
 		return tx.QueryRowContext(t.Context(), "SELECT count(*), sum(length(payload)) FROM frames").Scan(&n, &bytes)
 	})
 	if err != nil || n != frames || bytes != frames*size {
