@@ -121,6 +121,31 @@ func TestLongCallsAreTasks(t *testing.T) {
 	}
 }
 
+// A daemon is killed that has acknowledged an answer and not passed it on to the code, which waits for a
+// free sandbox. The question is not asked again.
+func TestAcknowledgedAnswerOfTaskSurvivesKill(t *testing.T) {
+	longtest.SkipSlow(t)
+	t.Parallel()
+	p := newApprovalClient(t, "2026-07-28", declaresTaskSupport, "sandbox: {concurrency: 1}\n")
+	id := p.callAsTask("import os, time\nwhile not os.path.exists('ask'): time.sleep(0.01)\nresult = ask('Which colour?') + 'ish'").Result.ID
+	p.sendCall("write_workspace_file", `{"filename":"ask","content":""}`, "")
+	p.nextMessage()
+	p.awaitTask(id, "input_required")
+	other := p.callAsTask("import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)").Result.ID
+	if m := p.task("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{"q1":{"action":"accept","content":{"answer":"blue"}}}`, id)); m.Result.Type != "complete" {
+		t.Fatalf("%+v", m)
+	}
+	p.kill()
+	p.formClient = restartDaemon(t, p, declaresTaskSupport)
+	p.sendCall("write_workspace_file", `{"filename":"go","content":""}`, "")
+	p.nextMessage()
+	p.awaitTask(other, "completed")
+	m := p.awaitTask(id, "completed")
+	if r := m.Result.Result; r == nil || r.IsError || !strings.Contains(r.Content[0].Text, `"result":"blueish"`) {
+		t.Errorf("%+v", m)
+	}
+}
+
 // A task of one tenant does not exist for another.
 func TestTasksOfOtherTenants(t *testing.T) {
 	t.Parallel()

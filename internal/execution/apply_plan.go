@@ -81,7 +81,7 @@ func (e *executor) askToApply(ctx context.Context, r approval.Request) (tool.Rep
 		return tool.Reply{}, err
 	}
 	q := question.Question{ID: r.ID, Approval: r.ID, Text: r.Text(tool.Hints{}), Asker: r.Asker(), Schema: form.Schema}
-	open, err := e.run.questions.Add(q, form, e.exit.Restorer().Variables)
+	open, err := e.run.questions.Add(q, form, e.exit.Restorer().Variables, nil)
 	if err != nil {
 		return tool.Reply{}, err
 	}

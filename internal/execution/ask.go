@@ -58,7 +58,7 @@ func (h *host) askForTool(ctx context.Context, ref tool.Ref) func(context.Contex
 		if err != nil {
 			return tool.Reply{}, err
 		}
-		return h.askPerson(ctx, asking, question.Question{From: ref.String(), Text: q.Text}, form)
+		return h.askPerson(ctx, asking, question.Question{From: ref.String(), Of: q.Of, Text: q.Text}, form)
 	}
 }
 
@@ -119,7 +119,11 @@ func decide(ctx context.Context, h *host) func(context.Context, int, tool.Ref, j
 			}
 		}()
 		var reply tool.Reply
-		if r.State != approval.Approved {
+		if r.State == approval.Approved {
+			if err := supersedeReply(ctx, h, q, decisionForm()); err != nil {
+				return d, err
+			}
+		} else {
 			q.Request = r.ID
 			reply, err = h.askPerson(ctx, asking, q, decisionForm())
 			stop()
@@ -163,39 +167,50 @@ func requestDecision(ctx context.Context, h *host, number int, ref tool.Ref, arg
 
 // askPerson asks the user and waits for the answer until asking ends. While it waits,
 // the clock is paused and the slot in the queue is free for other executions; it
-// returns once it has a slot again, or when ctx ends.
+// returns once it has a slot again, or when ctx ends. A reply that an earlier run recorded
+// is returned at once.
 func (h *host) askPerson(ctx, asking context.Context, q question.Question, form question.Form) (tool.Reply, error) {
-	var err error
-	if q.Text, err = h.exit.Tokens().Promote(ctx, q.Text); err != nil {
+	if err := promoteQuestion(ctx, h, &q, form); err != nil {
 		return tool.Reply{}, err
 	}
-	if q.Asker, err = h.exit.Tokens().Promote(ctx, q.Asker); err != nil {
-		return tool.Reply{}, err
+	record := h.run.record
+	if reply, ok, err := takeReply(record, q); ok || err != nil {
+		return reply, err
 	}
-	schema, err := h.exit.Tokens().Promote(ctx, string(form.Schema))
-	if err != nil {
-		return tool.Reply{}, err
-	}
-	q.Schema = json.RawMessage(schema)
 	name := h.run.questions.NextName()
 	q.ID = fmt.Sprintf("q%d", name)
-	number, err := h.run.record.AddQuestion(ctx, name)
+	number, err := record.AddQuestion(ctx, name)
 	if err != nil {
 		return tool.Reply{}, err
 	}
-	open, err := h.run.questions.Add(q, form, h.exit.Restorer().Variables)
+	open, err := h.run.questions.Add(q, form, h.exit.Restorer().Variables, func(ctx context.Context, reply tool.Reply) error {
+		return setReply(ctx, record, number, q, reply)
+	})
 	if err != nil {
 		return tool.Reply{}, err
 	}
-	defer h.run.questions.Remove(open)
 	h.Pause()
 	h.run.notify()
 	reply, err := open.Wait(asking)
-	if err == nil {
-		h.run.record.SetAnswer(number, journal.Answer{})
-	}
+	h.run.questions.Remove(open)
 	if back := h.Resume(ctx); err == nil {
 		err = back
 	}
+	if ctx.Err() == nil { // otherwise a replay needs the reply, or asks again
+		record.SetAnswer(number, journal.Answer{})
+	}
 	return reply, err
+}
+
+// promoteQuestion replaces the interpreter's own tokens in q, and sets its schema.
+func promoteQuestion(ctx context.Context, h *host, q *question.Question, form question.Form) error {
+	schema := string(form.Schema)
+	for _, text := range []*string{&q.Text, &q.Asker, &schema} {
+		var err error
+		if *text, err = h.exit.Tokens().Promote(ctx, *text); err != nil {
+			return err
+		}
+	}
+	q.Schema = json.RawMessage(schema)
+	return nil
 }

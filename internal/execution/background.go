@@ -298,7 +298,7 @@ func (r *Runner) follow(ctx context.Context, h *home.Home, x *Execution) {
 		if cancelled {
 			x.run.cancel(errByPerson)
 		}
-		if len(open) > 0 {
+		if len(open) > 0 && !x.run.record.Replays() { // others may be asked again soon
 			r.takeAnswers(context.WithoutCancel(ctx), h, x.run)
 		}
 	}

@@ -71,20 +71,29 @@ func (r *Runner) AnswerBackground(ctx context.Context, h *home.Home, id string, 
 	return h.Runs.Signal(ctx, id, answerEvent, text)
 }
 
-// takeAnswers delivers answers that were given in another process.
+// takeAnswers delivers answers that were given in another process. They stay on disk until they are on
+// record.
 func (r *Runner) takeAnswers(ctx context.Context, h *home.Home, x *run) {
-	text, err := h.Runs.TakeSignal(ctx, x.id, answerEvent)
-	var a question.Answer
-	if err == nil && text != nil {
-		err = json.Unmarshal(text, &a)
-	}
-	if err == nil {
-		err = x.questions.Answer(ctx, a)
-	}
-	switch {
-	case fault.KindOf(err) == fault.NotFound && err != nil:
-		r.cfg.Log.Info("a question was answered twice", "execution", x.id)
-	case err != nil:
+	err := journal.DeliverSignal(ctx, h.Runs, x.id, answerEvent, func(text json.RawMessage) error {
+		var a question.Answer
+		if err := json.Unmarshal(text, &a); err != nil {
+			return err
+		}
+		for id, reply := range a {
+			err := x.questions.Answer(ctx, question.Answer{id: reply})
+			switch kind := fault.KindOf(err); {
+			case err == nil:
+			case kind == fault.NotFound:
+				r.cfg.Log.Info("a question was answered twice", "execution", x.id)
+			case kind == fault.Invalid:
+				r.cfg.Log.Warn("an answer does not fit its question", "execution", x.id, "error", err)
+			default:
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		r.cfg.Log.Warn("take the answer to a question of a background execution", "execution", x.id, "error", err)
 	}
 }

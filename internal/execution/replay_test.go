@@ -33,6 +33,7 @@ type restarts struct {
 	tools  *execution.Tools
 	called atomic.Int64
 	answer func(n int64) (tool.Result, error)
+	queue  admit.Config
 
 	processes []*journal.Process
 }
@@ -59,7 +60,7 @@ func (l *restarts) restart(t *testing.T, scripts map[string]string) (setup, *hom
 	t.Cleanup(func() { all.Close(); process.Close() })
 	l.processes = append(l.processes, process)
 	home := newHome(t, "a", all)
-	s := newSetup(t, execution.Config{Tools: l.tools}, fake.Config{Scripts: scripts}, admit.Config{})
+	s := newSetup(t, execution.Config{Tools: l.tools}, fake.Config{Scripts: scripts}, l.queue)
 	return s, home
 }
 

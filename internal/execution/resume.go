@@ -153,8 +153,8 @@ func (r *Runner) replay(ctx context.Context, home *home.Home, id string, b *back
 	x.background.Store(b)
 	x.outlived.Store(true)
 	last, waited := record.Questions()
-	x.record, x.pendingQuestions = record, waited
-	x.questions.StartNames(last - waited)
+	x.record, x.pendingQuestions = record, len(waited)
+	x.questions.StartNames(last, waited)
 	var k StoredRequest
 	if err = json.Unmarshal(request, &k); err == nil {
 		x.seed = k.Seed

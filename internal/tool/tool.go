@@ -156,6 +156,7 @@ type Approval struct {
 type Question struct {
 	Text   string
 	Schema json.RawMessage // of an object, which may be nested
+	Of     string          // number of the recorded call and of the question during it; "" without a record
 }
 
 // Action is the response of the user to a question.

@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -46,6 +48,7 @@ func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 			return answer{Result: res, outcome: outcomeReplayed}, err
 		}
 	}
+	c.Ask = numberQuestions(c.Ask, c.Number)
 	a, err := r.next.handle(ctx, c)
 	err = markCancelled(ctx, asFailure(c.Ref, cmp.Or(a.outcome, outcomeRefused), err))
 	if (ctx.Err() == nil || cancelled(ctx)) && !a.recorded { // with an ended context the code does not see the answer
@@ -57,6 +60,18 @@ func (r replayer) handle(ctx context.Context, c call) (answer, error) {
 		}
 	}
 	return a, err
+}
+
+// numberQuestions returns ask, with the position of each question in the call.
+func numberQuestions(ask func(context.Context, tool.Question) (tool.Reply, error), call int) func(context.Context, tool.Question) (tool.Reply, error) {
+	if ask == nil {
+		return nil
+	}
+	var n atomic.Int64
+	return func(ctx context.Context, q tool.Question) (tool.Reply, error) {
+		q.Of = fmt.Sprintf("%d.%d", call, n.Add(1))
+		return ask(ctx, q)
+	}
 }
 
 // isLarge reports whether a result is so large that recording it delays the code.

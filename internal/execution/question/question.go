@@ -25,6 +25,8 @@ type Question struct {
 	Schema   json.RawMessage `json:"schema,omitempty"` // an object with plain properties
 	// Request is the id in package approval of a question about a Call, if the person can answer there too.
 	Request string `json:"-"`
+	// Of is the number of the call and of the server's question during it; "" if the call has no record.
+	Of string `json:"-"`
 	// Asker describes the code and the client that ask for an approval, for the person: the model knows both.
 	Asker string `json:"-"`
 }

@@ -17,8 +17,9 @@ type Set struct {
 	Commands fault.Commands // completes the command that shows all of an approval
 
 	lock     sync.Mutex
-	number   int // of the last question
-	lastName int // of the last numbered name; exceeds number in a resumed run
+	number   int   // of the last question
+	lastName int   // of the last numbered name; exceeds number in a resumed run
+	again    []int // names of questions that a resumed run asks again
 	list     []*Open
 }
 
@@ -27,6 +28,7 @@ type Open struct {
 	Question
 	form     Form
 	restore  Restore
+	record   Record
 	answered bool
 	reply    chan tool.Reply // buffered for one
 	closed   chan struct{}   // closed when the question is no longer open
@@ -36,22 +38,31 @@ type Open struct {
 // receives what the user saw and chose.
 type Restore func(context.Context, json.RawMessage) (json.RawMessage, error)
 
+// Record stores a reply before the asker gets it.
+type Record func(context.Context, tool.Reply) error
+
 // NextName returns the number for the id of the next question.
 func (s *Set) NextName() int {
 	s.lock.Lock()
 	defer s.lock.Unlock()
+	if len(s.again) > 0 {
+		name := s.again[0]
+		s.again = s.again[1:]
+		return name
+	}
 	s.lastName++
 	return s.lastName
 }
 
-// StartNames makes n the number before that of the first question, so that a resumed
-// execution gives the same questions the same ids again.
-func (s *Set) StartNames(n int) { s.lastName = n }
+// StartNames sets the number of the last question of an earlier run, and those of its open questions, so
+// that a resumed execution gives these the same ids again.
+func (s *Set) StartNames(last int, open []int) { s.lastName, s.again = last, open }
 
 // Add opens a question. One about an approval has the approval's id, so that a later
 // answer, for example to the next daemon, belongs to what the user was shown, and not to
-// a question of another run with the same number. The caller must call Remove.
-func (s *Set) Add(asked Question, form Form, restore Restore) (*Open, error) {
+// a question of another run with the same number. A nil record stores nothing. The caller
+// must call Remove.
+func (s *Set) Add(asked Question, form Form, restore Restore, record Record) (*Open, error) {
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	if len(s.list) == maxOpen {
@@ -64,7 +75,7 @@ func (s *Set) Add(asked Question, form Form, restore Restore) (*Open, error) {
 		asked.Text, asked.Asker = strings.ReplaceAll(asked.Text, show, whole), strings.ReplaceAll(asked.Asker, show, whole)
 		asked.ID = asked.Approval
 	}
-	o := &Open{Question: asked, form: form, restore: restore, reply: make(chan tool.Reply, 1), closed: make(chan struct{})}
+	o := &Open{Question: asked, form: form, restore: restore, record: record, reply: make(chan tool.Reply, 1), closed: make(chan struct{})}
 	s.list = append(s.list, o)
 	return o, nil
 }
@@ -125,7 +136,8 @@ func (s *Set) List() (open []Question, last int) {
 	return open, s.number
 }
 
-// Answer delivers each reply to its question, or none if one of them is invalid.
+// Answer records each reply and delivers it to its question. It delivers none if one of them is invalid or
+// cannot be recorded.
 func (s *Set) Answer(ctx context.Context, a Answer) error {
 	a, err := s.restoreValues(ctx, a)
 	if err != nil {
@@ -140,6 +152,13 @@ func (s *Set) Answer(ctx context.Context, a Answer) error {
 		}
 		if err := o.check(r); err != nil {
 			return err
+		}
+	}
+	for id, r := range a {
+		if o := s.find(id); o.record != nil {
+			if err := o.record(ctx, r); err != nil {
+				return err
+			}
 		}
 	}
 	for id, r := range a {

@@ -23,7 +23,7 @@ func (b *Runs) Claim(ctx context.Context) (claimed *Run, err error) {
 			if err := decryptRun(l, &r); err != nil {
 				return err
 			}
-			moved, err := move(ctx, l.cfg.Process, tx, r.Execution, claim, Running, "due = NULL, events = ''")
+			moved, err := move(ctx, l.cfg.Process, tx, r.Execution, claim, Running, "due = NULL, events = '', live = NULL") // its questions are not open now
 			if err != nil || moved {
 				claimed = &r
 				return err

@@ -111,7 +111,8 @@ type Record struct {
 	clock   []int64          // readings of earlier executions
 	clocks  []clockReadings  // the same by step
 	put     int              // number of the last recorded question
-	waited  int              // recorded questions without an answer
+	waited  []int            // numbers of recorded questions without an answer
+	replies []*entry         // recorded replies that the code has not got
 	differs error            // the Divergence, once detected
 	steps   stepRecords
 	skills  map[string]usedSkill // recorded, by name

@@ -94,23 +94,6 @@ func deleteSignal(ctx context.Context, tx *store.Tx, number int) (bool, error) {
 	return n > 0, err
 }
 
-// TakeSignal deletes the oldest signal of an event and returns its value; nil if there is none.
-func (b *Runs) TakeSignal(ctx context.Context, id, event string) (json.RawMessage, error) {
-	number, value, err := findSignal(ctx, b.log, id, event)
-	if err != nil || number == 0 {
-		return nil, err
-	}
-	taken := false
-	err = b.log.calls.Update(ctx, func(tx *store.Tx) error {
-		taken, err = deleteSignal(ctx, tx, number)
-		return err
-	})
-	if err != nil || !taken {
-		return nil, err
-	}
-	return value, nil
-}
-
 // TakeSignal answers an open call of the record with the oldest signal of an event: answer converts
 // its value. It returns nil if there is none, or if another thread was faster. Signal and answer change
 // in one commit.

@@ -50,7 +50,7 @@ CREATE TABLE journal_host_calls (
 	method    TEXT    NOT NULL, -- '' for a tool
 	server    TEXT    NOT NULL,
 	tool      TEXT    NOT NULL,
-	state     TEXT    NOT NULL, -- pending, begun or answered
+	state     TEXT    NOT NULL, -- pending, begun, answered, unknown or replied
 	step      INTEGER NOT NULL DEFAULT 0, -- number of the step that made the call, which is deleted when the step has ended
 	arguments BLOB    NOT NULL, -- encrypted
 	answer    BLOB,             -- encrypted

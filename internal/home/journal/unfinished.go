@@ -182,19 +182,24 @@ func (r *Record) recall(e *entry) error {
 }
 
 // recallQuestion adds a recorded question. An unanswered one is closed here, because the
-// replay asks and records it again.
-func (r *Record) recallQuestion(e *entry) (err error) {
-	if r.put, err = strconv.Atoi(string(e.ask.Args)); err != nil || e.state == answered {
+// replay asks and records it again. One with a reply stays open for TakeReply.
+func (r *Record) recallQuestion(e *entry) error {
+	name, err := strconv.Atoi(string(e.ask.Args))
+	if r.put = max(r.put, name); err != nil || e.state == answered {
 		return err
 	}
-	r.waited++
+	if e.state == replied {
+		r.open[e.number] = e
+		r.replies = append(r.replies, e)
+		return nil
+	}
+	r.waited = append(r.waited, name)
 	r.setAnswer(e, Answer{})
 	return nil
 }
 
-// Questions returns the number of the last recorded question and how many had no answer when
-// the execution was interrupted.
-func (r *Record) Questions() (last, open int) { return r.put, r.waited }
+// Questions returns the number of the last recorded question, and the numbers of those without an answer.
+func (r *Record) Questions() (last int, open []int) { return r.put, r.waited }
 
 // ClockReadings are the clock readings of earlier runs.
 func (r *Record) ClockReadings() []int64 {
