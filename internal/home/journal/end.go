@@ -60,11 +60,6 @@ func deleteCompleted(ctx context.Context, tx *store.Tx, id, owner string) error 
 // endIn makes the transition of a run that its owner gives up. Signals that the code has not received are
 // kept as long as the record.
 func endIn(ctx context.Context, l *Log, tx *store.Tx, id string, e End) error {
-	if e.Forget {
-		if err := deleteRecord(ctx, tx, id); err != nil {
-			return err
-		}
-	}
 	if e.Result != nil {
 		if err := insert(ctx, l, tx, id); err != nil {
 			return err
@@ -74,10 +69,17 @@ func endIn(ctx context.Context, l *Log, tx *store.Tx, id string, e End) error {
 	if err != nil {
 		return err
 	}
-	if _, err = move(ctx, l.cfg.Process, tx, id, giveUp, e.State, set, args...); err != nil || e.State != Ended {
+	moved, err := move(ctx, l.cfg.Process, tx, id, giveUp, e.State, set, args...)
+	if err != nil || !moved {
 		return err
 	}
-	return trim(ctx, tx)
+	if e.Forget {
+		err = deleteRecord(ctx, tx, id)
+	}
+	if err == nil && e.State == Ended {
+		err = trim(ctx, tx)
+	}
+	return err
 }
 
 // insert stores a run whose record is not on disk.
