@@ -114,7 +114,7 @@ func TestAbandonedConnectionIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := s.HTTP(HTTPConfig{Verify: verify, Absence: 50 * time.Millisecond})
+	h := s.HTTP(HTTPConfig{Verify: verify, Absence: time.Second})
 	w := serveWebOf(t, h)
 	sessions := func() (n int) {
 		for range h.server.Sessions() {

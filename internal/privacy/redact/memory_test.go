@@ -17,7 +17,7 @@ import (
 // the worst ones known; a text with hundreds of thousands of values once took minutes.
 func TestMemoryOfLargeText(t *testing.T) {
 	longtest.SkipSlow(t)
-	const size, most = 8 << 20, 5
+	const size, most = 8 << 20, 5 * slack
 	repeat := func(unit func(i int) string) string {
 		var b strings.Builder
 		for i := 0; b.Len() < size; i++ {
