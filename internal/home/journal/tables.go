@@ -1,5 +1,7 @@
 package journal
 
+import "github.com/sandpiper-mcp/sandpiper/internal/store/appendlog"
+
 // Tables creates the tables of the journal. Times are Unix milliseconds. Encrypted columns use a key of
 // the tenant and are bound to their row.
 const Tables = `
@@ -16,10 +18,7 @@ CREATE TABLE journal_calls (
 ) STRICT;
 CREATE INDEX journal_calls_ref ON journal_calls (ref) WHERE ref IS NOT NULL;
 
-CREATE TABLE journal_logs (
-	log   TEXT    NOT NULL PRIMARY KEY, -- name of a log of calls
-	frame INTEGER NOT NULL              -- number of its last frame in these tables
-) STRICT, WITHOUT ROWID;
+CREATE TABLE journal_logs ` + appendlog.Columns + `;
 
 CREATE TABLE runs (
 	execution  TEXT    NOT NULL PRIMARY KEY,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/appendlog"
 )
 
 // Tables creates the tables of the sessions. Times are Unix milliseconds. Encrypted
@@ -42,10 +43,7 @@ CREATE TABLE session_tasks (
 	key       TEXT    NOT NULL, -- of Append
 	PRIMARY KEY (session, number)
 ) STRICT;
-CREATE TABLE session_logs (
-	log   TEXT    NOT NULL PRIMARY KEY, -- name of a log of steps
-	frame INTEGER NOT NULL              -- number of its last frame in these tables
-) STRICT, WITHOUT ROWID;
+CREATE TABLE session_logs ` + appendlog.Columns + `;
 CREATE TABLE session_files (
 	session   TEXT NOT NULL REFERENCES sessions ON DELETE CASCADE,
 	path_mac  TEXT NOT NULL, -- keyed hash of the path

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
+	"math"
 	"os"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
@@ -22,25 +24,26 @@ func (q *Queue) foldNew(ctx context.Context) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	var stored map[string]int64
+	var stored map[string]position
 	err = q.cfg.DB.View(ctx, func(tx *store.Tx) (err error) {
-		stored, err = storedFrames(ctx, tx, q.cfg.Table)
+		stored, err = positions(ctx, tx, q.cfg.Table)
 		return err
 	})
-	if err == nil && slices.ContainsFunc(names, func(name string) bool { return q.owns(name) || hasNew(q.path(name), stored[name]) }) {
+	if err == nil && slices.ContainsFunc(names, func(name string) bool { return q.owns(name) || q.hasNew(name, stored) }) {
 		err = q.Fold(ctx)
 	}
 	return err
 }
 
-// hasNew reports whether a file of another process has frames after a number, or can be removed.
-func hasNew(path string, after int64) bool {
-	if release := Claim(path); release != nil {
+// hasNew reports whether a file of another process has frames that are not stored, or can be removed.
+func (q *Queue) hasNew(name string, stored map[string]position) bool {
+	if release := Claim(q.path(name)); release != nil {
 		_ = release(false)
 		return true
 	}
+	writer, file := parseName(name)
 	found := errors.New("found")
-	return Read(path, after, func(int64, []byte) error { return found }) == found
+	return Read(q.path(name), stored[writer].in(file), func(int64, []byte) error { return found }) == found
 }
 
 // owns reports whether this Queue appends to a file, or did.
@@ -89,25 +92,28 @@ type readFile struct {
 	damaged error
 }
 
-// foldIn stores the frames of all files, and for each file the number of the last one.
+// foldIn stores the frames of all files, and for each writer the position of the last one.
 func (q *Queue) foldIn(ctx context.Context, tx *store.Tx) (files []readFile, err error) {
 	names, err := q.unfolded()
 	if err != nil {
 		return nil, err
 	}
-	stored, err := storedFrames(ctx, tx, q.cfg.Table)
+	stored, err := positions(ctx, tx, q.cfg.Table)
 	if err != nil {
 		return nil, err
 	}
 	var frames []Frame
 	for _, name := range names {
-		r, err := q.read(name, stored[name], &frames)
+		writer, file := parseName(name)
+		r, err := q.read(name, stored[writer].in(file), &frames)
 		files = append(files, r)
 		if errors.Is(err, fs.ErrNotExist) { // another process has removed it
 			continue
 		}
-		if err == nil && r.last > stored[name] {
-			_, err = tx.ExecContext(ctx, "INSERT INTO "+q.cfg.Table+" (log, frame) VALUES (?, ?) ON CONFLICT (log) DO UPDATE SET frame = excluded.frame", name, r.last)
+		if err == nil && r.last > stored[writer].in(file) {
+			stored[writer] = position{file, r.last, time.Now()}
+			_, err = tx.ExecContext(ctx, "INSERT INTO "+q.cfg.Table+" (writer, file, frame, stored) VALUES (?, ?, ?, ?) ON CONFLICT (writer) DO UPDATE SET file = excluded.file, frame = excluded.frame, stored = excluded.stored",
+				writer, file, r.last, time.Now().UnixMilli())
 		}
 		if err != nil {
 			return files, err
@@ -120,47 +126,94 @@ func (q *Queue) foldIn(ctx context.Context, tx *store.Tx) (files []readFile, err
 }
 
 // read reads the frames of a file after a number. Damage of a file in use is that of a frame which is just
-// being written.
+// being written, and of frames that are stored already it does not matter.
 func (q *Queue) read(name string, after int64, frames *[]Frame) (r readFile, err error) {
-	r = readFile{name: name, last: after, remove: Claim(q.path(name))}
-	writer, _, _ := strings.Cut(name, ".")
-	err = Read(q.path(name), after, func(number int64, payload []byte) error {
-		r.last = number
-		*frames = append(*frames, Frame{writer, payload})
+	r = readFile{name: name, remove: Claim(q.path(name))}
+	writer, _ := parseName(name)
+	err = Read(q.path(name), 0, func(number int64, payload []byte) error {
+		if r.last = number; number > after {
+			*frames = append(*frames, Frame{writer, payload})
+		}
 		return nil
 	})
 	if errors.Is(err, ErrDamaged) {
-		r.damaged, err = err, nil
+		err = nil
+		if after != wholeFile {
+			r.damaged = ErrDamaged
+		}
 	}
 	return r, err
 }
 
-// storedFrames returns the number of the last stored frame of each file.
-func storedFrames(ctx context.Context, tx *store.Tx, table string) (map[string]int64, error) {
-	rows, err := tx.QueryContext(ctx, "SELECT log, frame FROM "+table)
+// Columns are those of the table of a Queue.
+const Columns = `(
+	writer TEXT    NOT NULL PRIMARY KEY,
+	file   INTEGER NOT NULL, -- number of the last file of which frames are in the database; those before are there as a whole
+	frame  INTEGER NOT NULL, -- number of the last frame of it that is in the database
+	stored INTEGER NOT NULL  -- when that was stored, in Unix milliseconds
+) STRICT, WITHOUT ROWID`
+
+// keepPosition is how long a position is kept when the files of its writer are removed: a backup may have
+// copied them before, and the database, which has their frames, after.
+const keepPosition = time.Hour
+
+// position is the last frame of a writer that is in the database.
+type position struct {
+	file  int64
+	frame int64
+	at    time.Time // when it was stored
+}
+
+const wholeFile = math.MaxInt64
+
+// in returns the number of the last frame of a file that is in the database, wholeFile if all frames are.
+func (p position) in(file int64) int64 {
+	switch {
+	case file < p.file:
+		return wholeFile
+	case file > p.file:
+		return 0
+	}
+	return p.frame
+}
+
+// positions returns the positions by writer.
+func positions(ctx context.Context, tx *store.Tx, table string) (map[string]position, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT writer, file, frame, stored FROM "+table)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	stored := map[string]int64{}
+	all := map[string]position{}
 	for rows.Next() {
-		var name string
-		var frame int64
-		if err := rows.Scan(&name, &frame); err != nil {
+		var writer string
+		var p position
+		var at int64
+		if err := rows.Scan(&writer, &p.file, &p.frame, &at); err != nil {
 			return nil, err
 		}
-		stored[name] = frame
+		p.at = time.UnixMilli(at)
+		all[writer] = p
 	}
-	return stored, rows.Err()
+	return all, rows.Err()
 }
 
-// forgetRemoved deletes the numbers of files that no longer exist.
-func (q *Queue) forgetRemoved(ctx context.Context, tx *store.Tx, stored map[string]int64) error {
-	for name := range stored {
-		if _, err := os.Lstat(q.path(name)); !errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM "+q.cfg.Table+" WHERE log = ?", name); err != nil {
+// forgetRemoved deletes the old positions of writers that have no file any more.
+func (q *Queue) forgetRemoved(ctx context.Context, tx *store.Tx, stored map[string]position) error {
+	maps.DeleteFunc(stored, func(_ string, p position) bool { return time.Since(p.at) < keepPosition })
+	if len(stored) == 0 {
+		return nil
+	}
+	names, err := logNames(store.Path(q.cfg.DB), q.cfg.Kind)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		writer, _ := parseName(name)
+		delete(stored, writer)
+	}
+	for writer := range stored {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+q.cfg.Table+" WHERE writer = ?", writer); err != nil {
 			return err
 		}
 	}

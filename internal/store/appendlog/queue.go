@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -37,7 +38,7 @@ type Frame struct {
 type QueueConfig struct {
 	DB    *store.DB
 	Kind  string // a word, that names the files
-	Table string // of the numbers of the last stored frames: log TEXT PRIMARY KEY, frame INTEGER
+	Table string // of what is stored, with Columns
 	// Store stores frames in the database, in the order in which each writer has written them.
 	Store func(context.Context, *store.Tx, []Frame) error
 	Log   *slog.Logger
@@ -106,7 +107,7 @@ func (q *Queue) append(frame []byte) (_ *Log, err error) {
 	}
 	for tries := 0; q.file == nil; tries++ {
 		q.files++
-		q.name = fmt.Sprintf("%s.%06d", q.writer, q.files) // sorted as they were created
+		q.name = fileName(q.writer, q.files)
 		if q.file, err = Create(q.path(q.name)); err != nil && (tries == maxTries || !errors.Is(err, fs.ErrExist)) {
 			return nil, err
 		}
@@ -164,6 +165,15 @@ func (q *Queue) schedule(after time.Duration) {
 			q.schedule(foldRetry)
 		}
 	})
+}
+
+// fileName names a file so that those of a writer are sorted as they were created.
+func fileName(writer string, file int) string { return fmt.Sprintf("%s.%09d", writer, file) }
+
+func parseName(name string) (writer string, file int64) {
+	writer, number, _ := strings.Cut(name, ".")
+	file, _ = strconv.ParseInt(number, 10, 64)
+	return writer, file
 }
 
 func (q *Queue) path(name string) string { return filePath(q.cfg.DB, q.cfg.Kind, name) }

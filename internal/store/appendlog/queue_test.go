@@ -16,11 +16,15 @@ import (
 // newQueue returns a Queue that stores payloads in the table frames.
 func newQueue(t *testing.T, dir string) (*appendlog.Queue, *store.DB) {
 	t.Helper()
-	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "frames", SQL: "CREATE TABLE logs (log TEXT PRIMARY KEY, frame INTEGER) STRICT; CREATE TABLE frames (payload BLOB) STRICT; CREATE INDEX of_frames ON frames (payload);"}})
+	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "frames", SQL: "CREATE TABLE logs " + appendlog.Columns + "; CREATE TABLE frames (payload BLOB) STRICT; CREATE INDEX of_frames ON frames (payload);"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { db.Close() })
+	return queueOf(db), db
+}
+
+func queueOf(db *store.DB) *appendlog.Queue {
 	return appendlog.NewQueue(appendlog.QueueConfig{DB: db, Kind: "test", Table: "logs", Log: slog.New(slog.DiscardHandler), Store: func(ctx context.Context, tx *store.Tx, frames []appendlog.Frame) error {
 		for _, f := range frames {
 			if _, err := tx.ExecContext(ctx, "INSERT INTO frames (payload) VALUES (?)", f.Payload); err != nil {
@@ -28,7 +32,7 @@ func newQueue(t *testing.T, dir string) (*appendlog.Queue, *store.DB) {
 			}
 		}
 		return nil
-	}}), db
+	}})
 }
 
 // Another process may find a file that is created before it is locked, and remove it.
@@ -100,5 +104,77 @@ func TestAppendWaitsForDatabase(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 4 {
 		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// A backup copies the files before the database: those that were stored and removed in between have frames
+// which the copy of the database has.
+func TestCopyStoresNoFrameTwice(t *testing.T) {
+	t.Parallel()
+	for name, later := range map[string]func(*testing.T, *appendlog.Queue, *store.DB){
+		"nothing follows": func(*testing.T, *appendlog.Queue, *store.DB) {},
+		"its process goes on": func(t *testing.T, q *appendlog.Queue, _ *store.DB) {
+			for range 2 {
+				enqueue(t, q, "later")
+				if err := q.Trim(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+		"another process stores frames": func(t *testing.T, q *appendlog.Queue, db *store.DB) {
+			if err := q.Close(); err != nil {
+				t.Fatal(err)
+			}
+			other := queueOf(db)
+			enqueue(t, other, "later")
+			if err := other.Close(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q, db := newQueue(t, t.TempDir())
+			for range 20 {
+				enqueue(t, q, "frame")
+			}
+			copied := t.TempDir()
+			to := filepath.Join(copied, "t.db")
+			if err := appendlog.CopyLogs(store.Path(db), to, "test"); err != nil {
+				t.Fatal(err)
+			}
+			if err := q.Trim(t.Context()); err != nil { // stores the frames, and removes the file
+				t.Fatal(err)
+			}
+			later(t, q, db)
+			if err := store.Snapshot(t.Context(), store.Path(db), to); err != nil {
+				t.Fatal(err)
+			}
+			of, restored := newQueue(t, copied)
+			if err := of.Close(); err != nil {
+				t.Fatal(err)
+			}
+			var n int
+			err := restored.View(t.Context(), func(tx *store.Tx) error {
+				return tx.QueryRowContext(t.Context(), "SELECT count(*) FROM frames WHERE payload = CAST('frame' AS BLOB)").Scan(&n)
+			})
+			if err != nil || n != 20 {
+				t.Errorf("the copy has %d frames, %v; want 20", n, err)
+			}
+			if left, err := filepath.Glob(filepath.Join(copied, "*-test-*")); err != nil || len(left) > 0 {
+				t.Errorf("left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func enqueue(t *testing.T, q *appendlog.Queue, frame string) {
+	t.Helper()
+	file, err := q.Append(t.Context(), []byte(frame))
+	if err == nil {
+		err = q.Sync(t.Context(), file, false)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
