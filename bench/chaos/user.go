@@ -123,8 +123,11 @@ func foreground(ctx context.Context, r *round, c *rig.Client, tool string, args 
 		if err != nil {
 			return err
 		}
+		if r.last = out.raw; openedAnother(out) {
+			args = rig.Args{"execution_id": r.id}
+			continue
+		}
 		acknowledge(r, args)
-		r.last = out.raw
 		switch {
 		case out.Success:
 			return finish(r, out.Result)
@@ -177,8 +180,8 @@ func reply(ctx context.Context, r *round, c *rig.Client, out outcome) error {
 	}
 	args["execution_id"] = out.ID
 	got, err := call(ctx, c, "resume_execution", args)
-	if err == nil && strings.Contains(got.Error, "questions are open") {
-		return nil // that of the daemon that ran it before is shown until the next one has stored its own
+	if err == nil && openedAnother(got) { // or that of the daemon that ran it before is shown until the next one has stored its own
+		return nil
 	}
 	if err == nil && got.Error != "" && got.ErrorType == "" {
 		err = problemf("failed", "the answer %v to %s: %s", args, out.raw, got.raw)
@@ -188,6 +191,10 @@ func reply(ctx context.Context, r *round, c *rig.Client, out outcome) error {
 	}
 	return err
 }
+
+// openedAnother reports that an answer was refused, since another question has opened meanwhile, for a call in
+// another thread.
+func openedAnother(out outcome) bool { return strings.Contains(out.Error, "questions are open") }
 
 // answers returns the arguments of resume_execution that answer questions, as far as they are not
 // answered elsewhere.
