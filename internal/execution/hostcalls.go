@@ -149,7 +149,7 @@ func (h *host) Output(p []byte) error {
 // CallNow implements sandbox.QuickCaller.
 func (h *host) CallNow(ctx context.Context, method string, args []byte) (result []byte, served bool, err error) {
 	m := h.table()[method]
-	if !m.Has(hostcall.Quick) || len(args) > memory.Small || h.run.record.Replays() || method == steps.MethodDone && h.run.record.StepsDue() { // a replayed call may wait for others
+	if !m.Has(hostcall.Quick) || len(args) > memory.Small || h.run.record.Replays() || method == steps.MethodDone && journal.StepsDue(h.run.record) { // a replayed call may wait for others
 		return nil, false, nil
 	}
 	select {

@@ -56,12 +56,12 @@ func (h *host) RecordClock(step int, readings []int64) {
 // checkRecorded returns a divergence if tools that the first run called, or skills that it imported,
 // have changed. The code does not start then: imports of a tool that is gone would fail in another way.
 func checkRecorded(ctx context.Context, e *executor) error {
-	for _, name := range e.run.record.Skills() {
+	for _, name := range journal.Skills(e.run.record) {
 		found, err := e.home.Skills.Find(ctx, name, 0)
 		if err != nil && fault.KindOf(err) != fault.NotFound {
 			return err
 		}
-		if err := e.run.record.CheckSkill(name, found.Metadata.CodeHash); err != nil {
+		if err := journal.CheckSkill(e.run.record, name, found.Metadata.CodeHash); err != nil {
 			return err
 		}
 	}

@@ -213,7 +213,7 @@ func (h *host) signalValue(ctx context.Context, answer json.RawMessage, err erro
 func (h *host) awaitSignal(ctx context.Context, number int, a waitArgs) (json.RawMessage, error) {
 	for until := a.until(); ; {
 		if a.Event != "" {
-			taken, err := h.run.record.TakeSignal(ctx, number, a.Event, func(v json.RawMessage) journal.Answer {
+			taken, err := journal.TakeSignal(ctx, h.run.record, number, a.Event, func(v json.RawMessage) journal.Answer {
 				answer, _ := journal.NewAnswer(waitAnswer{v}, nil)
 				return answer
 			})

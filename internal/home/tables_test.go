@@ -157,10 +157,10 @@ func fillRun(t *testing.T, h *home.Home) {
 	}
 	var s journal.RecordedStep
 	if err == nil {
-		s, err = r.BeginStep(t.Context(), journal.StepKey{Name: "fetch", N: 1})
+		s, err = journal.BeginStep(t.Context(), r, journal.StepKey{Name: "fetch", N: 1})
 	}
 	if err == nil {
-		err = r.EndStep(t.Context(), s.Number, journal.StepValue{JSON: []byte("8")})
+		err = journal.EndStep(t.Context(), r, s.Number, journal.StepValue{JSON: []byte("8")})
 	}
 	if err == nil {
 		err = r.End(t.Context(), journal.End{State: journal.Ended, Outcome: journal.Unsuccessful, Reason: "cancelled"})
@@ -202,7 +202,7 @@ func expectRun(t *testing.T, h *home.Home) {
 	if err != nil || len(all) != 1 || all[0].Cron != "0 2 * * *" || string(all[0].Inputs) != `{"name":"a"}` || all[0].Last == nil {
 		t.Errorf("the schedules are now %+v, %v", all, err)
 	}
-	if s, err := r.BeginStep(t.Context(), journal.StepKey{Name: "fetch", N: 1}); err != nil || s.Value == nil || string(s.Value.JSON) != "8" {
+	if s, err := journal.BeginStep(t.Context(), r, journal.StepKey{Name: "fetch", N: 1}); err != nil || s.Value == nil || string(s.Value.JSON) != "8" {
 		t.Errorf("the step is now %+v, %v", s, err)
 	}
 }

@@ -116,12 +116,12 @@ func definitionHash(t catalog.Tool) string {
 // CheckRecorded returns a *journal.Divergence if a tool that the record has calls of cannot be called any
 // more, or has changed.
 func (s *Stack) CheckRecorded(ctx context.Context, viewer catalog.Viewer, record *journal.Record) error {
-	for _, ref := range record.Tools() {
+	for _, ref := range journal.Tools(record) {
 		resolved, _, err := s.resolve(ctx, viewer, tool.Call{Ref: ref})
 		if fault.KindOf(err) == fault.Unavailable { // the call itself reports that
 			continue
 		}
-		if err := record.CheckTool(ref, definitionHash(resolved.tool), err); err != nil {
+		if err := journal.CheckTool(record, ref, definitionHash(resolved.tool), err); err != nil {
 			return err
 		}
 	}

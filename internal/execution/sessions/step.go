@@ -180,7 +180,7 @@ func (s *Step) End(res reply.Result, err error, logged session.Step, record *jou
 	}
 	res.Session = &reply.Session{ID: s.Session, State: s.state, Note: s.note()}
 	if s.Replayed {
-		res.Unrepeated = record.Left()
+		res.Unrepeated = journal.Left(record)
 		return res, nil
 	}
 	logged.InterpreterLost = lost
@@ -225,7 +225,7 @@ func (s *Step) append(logged session.Step, record *journal.Record) (err error) {
 
 // calls returns the record of a step's calls for the log.
 func calls(record *journal.Record) ([]byte, session.Recorded, error) {
-	content, ok, err := record.Encode()
+	content, ok, err := journal.Encode(record)
 	if !ok {
 		return nil, session.RecordTooLarge, err
 	}

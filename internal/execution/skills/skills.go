@@ -151,7 +151,7 @@ func (h *Host) use(ctx context.Context, a hostcall.Name) (any, error) {
 		return nil, err
 	}
 	if h.Record != nil {
-		h.Record.AddSkill(a.Name, found.Metadata.CodeHash)
+		journal.AddSkill(h.Record, a.Name, found.Metadata.CodeHash)
 	}
 	h.Mark(ctx, &found.Metadata)
 	if why := found.Metadata.Unavailable; len(why) > 0 {

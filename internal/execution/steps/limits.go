@@ -75,7 +75,7 @@ func (h *Host) beginLimit(ctx context.Context, a limitArgs) (any, error) {
 	if len(a.Name) > maxName || a.Name == "" || a.N < 1 || !(a.Seconds > 0 && a.Seconds < 1e9) {
 		return nil, fault.New(fault.Invalid, "a time limit is a number of seconds above 0, got %g", a.Seconds)
 	}
-	s, err := h.Record.BeginStep(ctx, a.StepKey)
+	s, err := journal.BeginStep(ctx, h.Record, a.StepKey)
 	if err != nil {
 		return nil, err
 	}

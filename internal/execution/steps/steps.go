@@ -65,7 +65,7 @@ func (h *Host) begin(ctx context.Context, k journal.StepKey) (any, error) {
 	if !h.Resumable {
 		return begunStep{}, nil
 	}
-	s, err := h.Record.BeginStep(ctx, k)
+	s, err := journal.BeginStep(ctx, h.Record, k)
 	if err != nil || s.Value == nil {
 		h.limits.enter(s.Number, k.Parent)
 		return begunStep{s.Number}, err
@@ -89,5 +89,5 @@ func (h *Host) end(ctx context.Context, a doneArgs) (_ any, err error) {
 			return nil, err
 		}
 	}
-	return nil, h.Record.EndStep(ctx, a.Number, journal.StepValue{JSON: a.Value, Drew: a.Drew})
+	return nil, journal.EndStep(ctx, h.Record, a.Number, journal.StepValue{JSON: a.Value, Drew: a.Drew})
 }

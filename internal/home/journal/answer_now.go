@@ -25,18 +25,18 @@ func answerNow(ctx context.Context, r *Record, number int, a Answer, first func(
 	}
 	r.waitForLater()
 	r.mu.Lock()
-	e := r.open[number]
+	e := r.pending.open[number]
 	if e == nil {
 		r.mu.Unlock()
 		return fault.New(fault.Internal, "call %d is not open", number)
 	}
-	if r.session { // it is in memory
-		r.setAnswer(e, a)
+	if r.pending.session { // it is in memory
+		r.pending.answer(e, a)
 		r.mu.Unlock()
 		return nil
 	}
-	if r.kept += len(encoded); len(encoded) > maxWaiting || r.kept+r.waiting > maxRun { // it does not wait for another commit
-		r.drop()
+	if r.pending.kept += len(encoded); len(encoded) > maxWaiting || r.pending.kept+r.pending.waiting > maxRun { // it does not wait for another commit
+		r.pending.drop()
 	}
 	set, answers := *e, true
 	set.state, set.answer = stateOf(a), encoded
@@ -48,21 +48,21 @@ func answerNow(ctx context.Context, r *Record, number int, a Answer, first func(
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil || !answers {
-		r.kept -= len(encoded)
+		r.pending.kept -= len(encoded)
 		return err
 	}
-	if of := r.open[e.ask.Step]; of != nil {
+	if of := r.pending.open[e.ask.Step]; of != nil {
 		of.inner += len(encoded)
 	}
 	e.state, e.answer = set.state, encoded
-	delete(r.open, number)
+	delete(r.pending.open, number)
 	return nil
 }
 
 // commitAnswer commits the dirty entries and then e. The caller holds the lock; commitAnswer releases it.
 func commitAnswer(ctx context.Context, r *Record, e entry) error {
-	if !r.stored {
-		if err := r.setBox(); err != nil {
+	if !r.pending.stored {
+		if err := setBox(r); err != nil {
 			r.mu.Unlock()
 			return err
 		}
@@ -72,7 +72,7 @@ func commitAnswer(ctx context.Context, r *Record, e entry) error {
 
 // answerLine returns the line of an answer, none if the record is too large.
 func answerLine(r *Record, e entry) []line {
-	if r.large {
+	if r.pending.large {
 		return nil
 	}
 	return []line{entryLine(r, e)}

@@ -8,36 +8,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/appendlog"
 )
 
-// overhead approximates the size of an entry without its arguments and answer.
-const overhead = 128
-
-// mark adds e to the next commit. The caller holds the lock.
-func (r *Record) mark(e *entry) {
-	if r.large || r.ended || e.dirty {
-		return
-	}
-	e.dirty = true
-	r.dirty = append(r.dirty, e)
-	r.grow(len(e.ask.Args) + len(e.answer) + overhead)
-}
-
-// grow counts bytes that wait for a commit. The caller holds the lock.
-func (r *Record) grow(n int) {
-	most := maxWaiting
-	if r.session {
-		most = MaxSessionRecord
-	}
-	if r.waiting += n; r.waiting > most || r.kept+r.waiting > maxRun {
-		r.drop()
-	}
-}
-
-// drop stops recording because the record is too large. The caller holds the lock.
-func (r *Record) drop() {
-	r.large, r.dirty, r.waiting = true, nil, 0
-	r.steps.drop()
-}
-
 // commit appends the dirty entries and then also to the log of calls, and syncs that unless deferred. The
 // caller holds the lock; commit releases it.
 func (r *Record) commit(ctx context.Context, also []line, deferred bool) error {
@@ -51,7 +21,7 @@ func (r *Record) commit(ctx context.Context, also []line, deferred bool) error {
 
 // append appends the dirty entries and then also to the log of calls. The caller holds the lock.
 func (r *Record) append(ctx context.Context, also []line) (*appendlog.Log, error) {
-	if r.session || r.ended {
+	if r.pending.session || r.pending.ended {
 		if also == nil {
 			return nil, nil
 		}
@@ -63,7 +33,7 @@ func (r *Record) append(ctx context.Context, also []line) (*appendlog.Log, error
 	}
 	file, err := r.log.calls.append(ctx, append(lines, also...))
 	if err == nil {
-		r.appended()
+		r.pending.appended()
 	}
 	return file, err
 }
@@ -72,8 +42,8 @@ func (r *Record) append(ctx context.Context, also []line) (*appendlog.Log, error
 // ended, and the dirty entries.
 func newLines(r *Record) (lines []line, err error) {
 	now := time.Now().UnixMilli()
-	if !r.stored {
-		request, err := r.encryptRequest()
+	if !r.pending.stored {
+		request, err := encryptRequest(r)
 		if err != nil {
 			return nil, err
 		}
@@ -83,17 +53,17 @@ func newLines(r *Record) (lines []line, err error) {
 		}
 		lines = append(lines, line{kind: recordEntered, execution: r.id, at: now, created: r.created.UnixMilli(), state: process, arguments: request})
 	}
-	if r.large {
+	if r.pending.large {
 		return append(lines, line{kind: recordTooLarge, execution: r.id, at: now}), nil
 	}
-	for _, n := range r.steps.deletes {
+	for _, n := range r.pending.steps.deletes {
 		lines = append(lines, line{kind: stepEnded, execution: r.id, at: now, number: int64(n)})
 	}
-	for _, e := range r.dirty {
+	for _, e := range r.pending.dirty {
 		lines = append(lines, entryLine(r, *e))
 	}
-	if r.steps.ended != nil {
-		lines = append(lines, entryLine(r, endedSteps(r)))
+	if r.pending.steps.ended != nil {
+		lines = append(lines, entryLine(r, r.pending.endedSteps()))
 	}
 	return lines, nil
 }
@@ -106,21 +76,6 @@ func entryLine(r *Record, e entry) line {
 		l.answer = r.box.encrypt(ofAnswer, e.number, e.answer)
 	}
 	return l
-}
-
-// appended records that the log of calls has what newLines returned. The caller holds the lock.
-func (r *Record) appended() {
-	for _, e := range r.dirty {
-		e.dirty, e.stored = false, true
-		if of := r.open[e.ask.Step]; of != nil {
-			of.inner += len(e.ask.Args) + len(e.answer) + overhead
-		}
-	}
-	if r.steps.ended != nil {
-		r.steps.last = time.Now()
-	}
-	r.steps.drop()
-	r.stored, r.dirty, r.kept, r.waiting = true, nil, r.kept+r.waiting, 0
 }
 
 func putHostCall(ctx context.Context, tx *store.Tx, l line) error {

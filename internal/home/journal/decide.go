@@ -39,12 +39,12 @@ func Decide(ctx context.Context, r *Record, number int, d tool.Decision) (*Answe
 			r.mu.Unlock()
 			return nil, err
 		}
-		r.open[number] = e
-		r.setAnswer(e, a)
+		r.pending.open[number] = e
+		r.pending.answer(e, a)
 		return &a, r.commit(ctx, nil, false)
 	case tool.NoEffect:
 		e.state = asked
-		r.mark(e)
+		r.pending.mark(e)
 		return nil, r.commit(ctx, nil, false)
 	}
 	r.mu.Unlock()
@@ -54,9 +54,9 @@ func Decide(ctx context.Context, r *Record, number int, d tool.Decision) (*Answe
 // unknownCall returns the call with a number, nil unless its outcome is unknown. The caller holds the
 // lock.
 func unknownCall(r *Record, number int) *entry {
-	e := r.open[number]
-	if i := slices.IndexFunc(r.left, func(e *entry) bool { return e.number == number }); e == nil && i >= 0 {
-		e = r.left[i]
+	e := r.pending.open[number]
+	if i := slices.IndexFunc(r.replay.left, func(e *entry) bool { return e.number == number }); e == nil && i >= 0 {
+		e = r.replay.left[i]
 	}
 	if e == nil || e.state != begun {
 		return nil
@@ -74,7 +74,7 @@ func noUnknownCall(r *Record, number int) error {
 }
 
 func unknownCalls(r *Record) (all []string) {
-	for _, e := range r.left {
+	for _, e := range r.replay.left {
 		if e.state == begun && e.ask.Method == "" {
 			all = append(all, strconv.Itoa(e.number))
 		}

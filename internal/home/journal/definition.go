@@ -12,40 +12,37 @@ import (
 // the tool have not been repeated, and it cannot be called any more, with the reason in unavailable, or the
 // schema of its arguments has changed: the code was written for the recorded one. Otherwise it returns
 // unavailable.
-func (r *Record) CheckTool(ref tool.Ref, definition string, unavailable error) error {
+func CheckTool(r *Record, ref tool.Ref, definition string, unavailable error) error {
 	if r == nil {
 		return unavailable
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range r.left {
+	p := &r.replay
+	for _, e := range p.left {
 		if e.ask.Method != "" || e.ask.Ref != ref {
 			continue
 		}
 		switch {
-		case r.differs != nil:
-			return r.differs
+		case p.differs != nil:
+			return p.differs
 		case unavailable != nil:
-			r.differs = changedTool(e, "cannot be called any more: "+fault.Message(unavailable))
-		case !r.closed && e.otherDefinition(definition):
-			r.differs = changedTool(e, "has another schema of its arguments than in the first run")
-		default:
-			continue
+			return p.diverge(changedTool(e, "cannot be called any more: "+fault.Message(unavailable)))
+		case !p.closed && e.otherDefinition(definition):
+			return p.diverge(changedTool(e, "has another schema of its arguments than in the first run"))
 		}
-		r.wake()
-		return r.differs
 	}
 	return unavailable
 }
 
 // Tools returns the tools of the recorded calls that have not been repeated, each once.
-func (r *Record) Tools() (refs []tool.Ref) {
+func Tools(r *Record) (refs []tool.Ref) {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range r.left {
+	for _, e := range r.replay.left {
 		if e.ask.Method == "" && !slices.Contains(refs, e.ask.Ref) {
 			refs = append(refs, e.ask.Ref)
 		}
@@ -75,7 +72,7 @@ type usedSkill struct {
 }
 
 // AddSkill records that the code imports a skill whose code has a hash.
-func (r *Record) AddSkill(name, hash string) {
+func AddSkill(r *Record, name, hash string) {
 	if r == nil {
 		return
 	}
@@ -85,38 +82,21 @@ func (r *Record) AddSkill(name, hash string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, known := r.skills[name]; known || r.closed {
+	if _, known := r.replay.skills[name]; known || r.replay.closed {
 		return
 	}
-	r.last++
-	r.setSkill(usedSkill{Name: name, Hash: hash, number: r.last})
-	r.mark(&entry{number: r.last, ask: HostCall{Method: skillUsed}, state: answered, answer: b})
-}
-
-// setSkill adds a skill. The caller holds the lock.
-func (r *Record) setSkill(s usedSkill) {
-	if r.skills == nil {
-		r.skills = map[string]usedSkill{}
-	}
-	r.skills[s.Name] = s
-}
-
-// recallSkill adds a recorded skill.
-func (r *Record) recallSkill(e *entry) error {
-	s := usedSkill{number: e.number, past: true}
-	err := json.Unmarshal(e.answer, &s)
-	r.setSkill(s)
-	return err
+	r.pending.note(skillUsed, 0, b)
+	r.replay.skills[name] = usedSkill{Name: name, Hash: hash, number: r.pending.last}
 }
 
 // Skills returns the names of the skills that earlier runs of the code have imported, in order.
-func (r *Record) Skills() (names []string) {
+func Skills(r *Record) (names []string) {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for name, s := range r.skills {
+	for name, s := range r.replay.skills {
 		if s.past {
 			names = append(names, name)
 		}
@@ -127,10 +107,10 @@ func (r *Record) Skills() (names []string) {
 
 // CheckSkill is called before a replay begins. It returns a *Divergence if a recorded skill has other
 // code now; hash "" means that it was deleted.
-func (r *Record) CheckSkill(name, hash string) error {
+func CheckSkill(r *Record, name, hash string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := r.skills[name]
+	s := r.replay.skills[name]
 	if s.Hash == hash {
 		return nil
 	}
@@ -138,8 +118,6 @@ func (r *Record) CheckSkill(name, hash string) error {
 	if hash == "" {
 		how = "has been deleted since"
 	}
-	r.differs = &Divergence{s.number, fault.New(fault.Invalid, "the skill %s, which the first run imported, %s", name, how).
-		WithHint("it was stopped, and nothing was repeated: save the former code of the skill and resume again, or see what the first run did and run what is left as a new execution")}
-	r.wake()
-	return r.differs
+	return r.replay.diverge(&Divergence{s.number, fault.New(fault.Invalid, "the skill %s, which the first run imported, %s", name, how).
+		WithHint("it was stopped, and nothing was repeated: save the former code of the skill and resume again, or see what the first run did and run what is left as a new execution")})
 }

@@ -35,7 +35,7 @@ func TestChangedToolIsADivergence(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := resume(t, d, "exec_1")
-		err := again.CheckTool(tool.Ref{Server: "crm", Tool: c.tool}, c.definition, c.err)
+		err := journal.CheckTool(again, tool.Ref{Server: "crm", Tool: c.tool}, c.definition, c.err)
 		if _, ok := errors.AsType[*journal.Divergence](err); ok != (c.want != "") || ok && fault.Message(err) != c.want {
 			t.Errorf("%s %s: %v, want %q", c.tool, c.definition, err, c.want)
 		}
@@ -43,7 +43,7 @@ func TestChangedToolIsADivergence(t *testing.T) {
 			if a := next(t, again, ask("find", `{}`)); string(a.Answer.Value) != "1" {
 				t.Errorf("the answer is %+v", a)
 			}
-			if err := again.CheckTool(tool.Ref{Server: "crm", Tool: "find"}, "bb", nil); err != nil {
+			if err := journal.CheckTool(again, tool.Ref{Server: "crm", Tool: "find"}, "bb", nil); err != nil {
 				t.Errorf("after the replay: %v", err)
 			}
 		}
@@ -59,9 +59,9 @@ func TestChangedSkillIsADivergence(t *testing.T) {
 	} {
 		d := start(t, t.TempDir())
 		r := d.NewRecord("exec_1", nothing, false)
-		r.AddSkill("high_risk", "aa")
-		r.AddSkill("high_risk", "aa")
-		if got := r.Skills(); got != nil {
+		journal.AddSkill(r, "high_risk", "aa")
+		journal.AddSkill(r, "high_risk", "aa")
+		if got := journal.Skills(r); got != nil {
 			t.Errorf("the first run is compared with itself: %v", got)
 		}
 		if err := r.Flush(t.Context()); err != nil {
@@ -71,10 +71,10 @@ func TestChangedSkillIsADivergence(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := resume(t, d, "exec_1")
-		if d := cmp.Diff([]string{"high_risk"}, again.Skills()); d != "" {
+		if d := cmp.Diff([]string{"high_risk"}, journal.Skills(again)); d != "" {
 			t.Error(d)
 		}
-		err := again.CheckSkill("high_risk", hash)
+		err := journal.CheckSkill(again, "high_risk", hash)
 		if _, ok := errors.AsType[*journal.Divergence](err); ok != (want != "") || ok && fault.Message(err) != want {
 			t.Errorf("%q: %v, want %q", hash, err, want)
 		}

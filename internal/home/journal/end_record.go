@@ -23,7 +23,7 @@ func (r *Record) End(ctx context.Context, e End) error {
 	if e.State != absent && !e.Forget {
 		unsaved = flushSteps(ctx, r)
 	}
-	stored, large := r.stop()
+	stored, large := stop(r)
 	if e.large = large && !e.Forget; !stored && (e.State == absent || e.State == Ended && e.Result == nil) {
 		r.log.removeRunning(r.id)
 		return unsaved
@@ -35,7 +35,7 @@ func (r *Record) End(ctx context.Context, e End) error {
 func flushSteps(ctx context.Context, r *Record) error {
 	r.waitForLater()
 	r.mu.Lock()
-	if !r.steps.pending() || r.large {
+	if !r.pending.steps.exist() || r.pending.large {
 		r.mu.Unlock()
 		return nil
 	}
@@ -43,12 +43,11 @@ func flushSteps(ctx context.Context, r *Record) error {
 }
 
 // stop ends the recording. No write follows.
-func (r *Record) stop() (stored, large bool) {
+func stop(r *Record) (stored, large bool) {
 	r.waitForLater()
 	r.mu.Lock()
-	r.ended, r.dirty = true, nil
-	r.steps.stop()
-	stored, large = r.stored, r.large
+	r.pending.stop()
+	stored, large = r.pending.stored, r.pending.large
 	r.mu.Unlock()
 	return stored, large
 }
@@ -56,7 +55,7 @@ func (r *Record) stop() (stored, large bool) {
 // Close ends the recording. The run stays as it is, and belongs to this process.
 func (r *Record) Close() {
 	if r != nil {
-		r.stop()
+		stop(r)
 		r.log.removeRunning(r.id)
 	}
 }

@@ -24,7 +24,7 @@ func (r *Record) Next(ctx context.Context, a HostCall) (RecordedCall, error) {
 	if r == nil {
 		return RecordedCall{}, nil
 	}
-	k, patient := a.key(), r.concurrent
+	k, patient := a.key(), r.replay.concurrent
 	for {
 		c, moved, err := r.next(a, k, patient)
 		if moved == nil {
@@ -49,32 +49,22 @@ func (r *Record) Next(ctx context.Context, a HostCall) (RecordedCall, error) {
 func (r *Record) next(a HostCall, k key, patient bool) (c RecordedCall, moved chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch known := r.past[k]; {
-	case r.differs != nil:
-		return c, nil, r.differs
-	case len(known) > 0:
-		return r.again(known[0], k), nil, nil
-	case r.closed:
-		r.differs = r.notOnRecord(a)
-		return c, nil, r.differs
-	case r.repeated():
-		r.last++
-		e := &entry{number: r.last, ask: a, state: asked}
-		r.open[e.number] = e
-		r.mark(e)
-		return RecordedCall{Number: e.number}, nil, nil
-	case patient:
-		return c, r.moved, nil
+	p := &r.replay
+	if p.differs != nil {
+		return c, nil, p.differs
 	}
-	r.differs = difference(r.firstLeft(), a)
-	r.wake()
-	return c, nil, r.differs
-}
-
-// wake makes the calls that wait in Next try again. The caller holds the lock.
-func (r *Record) wake() {
-	close(r.moved)
-	r.moved = make(chan struct{})
+	if known := p.take(k); known != nil {
+		return again(r, known), nil, nil
+	}
+	switch {
+	case p.closed:
+		return c, nil, p.diverge(p.notOnRecord(a))
+	case p.repeated():
+		return RecordedCall{Number: r.pending.add(a).number}, nil, nil
+	case patient:
+		return c, p.moved, nil
+	}
+	return c, nil, p.diverge(difference(p.first(), a))
 }
 
 // Replays reports whether there are recorded calls that the code has not made again.
@@ -84,21 +74,11 @@ func (r *Record) Replays() bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.repeated()
+	return !r.replay.repeated()
 }
 
-// repeated reports whether all recorded calls and steps were repeated. The caller holds the lock.
-func (r *Record) repeated() bool { return len(r.left) == 0 && len(r.steps.past) == 0 }
-
-// again returns the recorded call e and removes it from the calls not yet repeated.
-func (r *Record) again(e *entry, k key) RecordedCall {
-	r.past[k] = r.past[k][1:]
-	if r.left[0] == e {
-		r.left = r.left[1:]
-	} else {
-		r.left = without(r.left, e)
-	}
-	r.wake()
+// again returns the recorded call e. It is open if it has no answer.
+func again(r *Record, e *entry) RecordedCall {
 	c := RecordedCall{Number: e.number}
 	if e.state == answered || e.state == unsure {
 		c.Answer = new(Answer)
@@ -107,12 +87,12 @@ func (r *Record) again(e *entry, k key) RecordedCall {
 		}
 		c.Answer = nil
 	}
-	if r.closed {
+	if r.replay.closed {
 		c.Answer = unanswered(e.ask)
 		return c
 	}
 	c.Begun = e.state != asked
-	r.open[e.number] = e
+	r.pending.open[e.number] = e
 	return c
 }
 

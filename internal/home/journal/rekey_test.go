@@ -58,7 +58,7 @@ func TestRekeyOfBackgroundExecution(t *testing.T) {
 		t.Errorf("the record is %+v", a)
 	}
 	number := next(t, again, ask("wait", `{}`)).Number
-	taken, err := again.TakeSignal(ctx, number, "go", func(v json.RawMessage) journal.Answer { return journal.Answer{Value: v} })
+	taken, err := journal.TakeSignal(ctx, again, number, "go", func(v json.RawMessage) journal.Answer { return journal.Answer{Value: v} })
 	if err != nil || taken == nil || string(taken.Value) != "1" {
 		t.Errorf("the signal is %+v, %v", taken, err)
 	}

@@ -22,7 +22,7 @@ type recordedReply struct {
 // asked. The reply is on disk when SetReply returns; if that fails, the question has none. The error is
 // NotFound if the question is no longer open.
 func SetReply(ctx context.Context, r *Record, number int, of string, reply json.RawMessage) error {
-	if r == nil || r.session {
+	if r == nil || r.pending.session {
 		return nil
 	}
 	content, err := json.Marshal(recordedReply{of, reply})
@@ -31,14 +31,14 @@ func SetReply(ctx context.Context, r *Record, number int, of string, reply json.
 	}
 	r.waitForLater()
 	r.mu.Lock()
-	e := r.open[number]
-	if e == nil || r.ended {
+	e := r.pending.open[number]
+	if e == nil || r.pending.ended {
 		r.mu.Unlock()
 		return fault.New(fault.NotFound, "question %d is not open", number)
 	}
 	state, answer := e.state, e.answer
 	e.state, e.answer = replied, content
-	r.mark(e)
+	r.pending.mark(e)
 	if err = r.commit(ctx, nil, false); err != nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -55,10 +55,10 @@ func TakeReply(r *Record, of string) (reply json.RawMessage, number int, ok bool
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i, e := range r.replies {
+	for i, e := range r.replay.replies {
 		var was recordedReply
 		if json.Unmarshal(e.answer, &was) == nil && was.Of == of {
-			r.replies = slices.Delete(r.replies, i, i+1)
+			r.replay.replies = slices.Delete(r.replay.replies, i, i+1)
 			return was.Reply, e.number, true
 		}
 	}

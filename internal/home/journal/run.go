@@ -86,44 +86,17 @@ type entry struct {
 
 // Record is the record of one execution. A nil Record is valid and records nothing.
 type Record struct {
-	log        *Log
-	id         string
-	request    func() ([]byte, error)
-	created    time.Time
-	concurrent bool
-	session    bool // of a task of a session: it stays in memory
-	closed     bool // it only replays
+	log     *Log
+	id      string
+	request func() ([]byte, error)
+	created time.Time
+	before  End // what the run was when OpenRecord returned it
 
 	mu      sync.Mutex
 	box     box
-	last    int              // number
-	open    map[int]*entry   // entries without an answer
-	dirty   []*entry         // entries for the next commit
-	waiting int              // bytes of dirty entries
-	kept    int              // bytes in the log of calls or the database
-	stored  bool             // the log of calls, or the database, has it
-	large   bool             // over the limit: no longer recorded
-	ended   bool             // nothing more is recorded
-	later   []chan struct{}  // closed when a function of Later has returned
-	past    map[key][]*entry // recorded calls that were not repeated yet
-	left    []*entry         // the same calls in order
-	moved   chan struct{}    // closed when one of them is repeated
-	clock   []int64          // readings of earlier executions
-	clocks  []clockReadings  // the same by step
-	put     int              // number of the last recorded question
-	waited  []int            // numbers of recorded questions without an answer
-	replies []*entry         // recorded replies that the code has not got
-	differs error            // the Divergence, once detected
-	steps   stepRecords
-	skills  map[string]usedSkill // recorded, by name
-
-	before End // what the run was when OpenRecord returned it
-}
-
-// clockReadings are clock readings of the code in a step.
-type clockReadings struct {
-	step int
-	read []int64
+	later   []chan struct{} // closed when a function of Later has returned
+	pending pending
+	replay  replay
 }
 
 // NewRecord starts the record of an execution, in memory. It calls request, which returns
@@ -140,10 +113,7 @@ func (l *Log) NewRecord(id string, request func() ([]byte, error), concurrent bo
 }
 
 func (l *Log) run(id string, request func() ([]byte, error), concurrent bool) *Record {
-	return &Record{
-		log: l, id: id, request: request, created: time.Now(), concurrent: concurrent,
-		open: map[int]*entry{}, past: map[key][]*entry{}, moved: make(chan struct{}),
-	}
+	return &Record{log: l, id: id, request: request, created: time.Now(), pending: pending{open: map[int]*entry{}}, replay: newReplay(concurrent)}
 }
 
 // AddClockReadings records clock readings of the code, in a step or, with 0, outside of steps.
@@ -157,8 +127,7 @@ func (r *Record) AddClockReadings(step int, read []int64) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last++
-	r.mark(&entry{number: r.last, ask: HostCall{Method: readings, Step: step}, state: answered, answer: b})
+	r.pending.note(readings, step, b)
 }
 
 // Begin records that a call with possible side effects is about to be made. The call and all
@@ -166,13 +135,13 @@ func (r *Record) AddClockReadings(step int, read []int64) {
 func (r *Record) Begin(ctx context.Context, c tool.Call) error {
 	r.waitForLater()
 	r.mu.Lock()
-	e := r.open[c.Number]
+	e := r.pending.open[c.Number]
 	if e == nil {
 		r.mu.Unlock()
 		return fault.New(fault.Internal, "call %d of %s is not open", c.Number, c.Ref)
 	}
 	e.state, e.call = begun, r.log.calls.begun.Add(1)
-	r.mark(e)
+	r.pending.mark(e)
 	return r.commit(ctx, []line{callBegins(e.call, c)}, false)
 }
 
@@ -181,17 +150,17 @@ func (r *Record) Begin(ctx context.Context, c tool.Call) error {
 // makes the call again if it was not made or failed.
 func (r *Record) Done(ctx context.Context, number int, o Outcome, a *Answer) error {
 	r.mu.Lock()
-	e := r.open[number]
+	e := r.pending.open[number]
 	if e == nil {
 		r.mu.Unlock()
 		return fault.New(fault.Internal, "call %d is not open", number)
 	}
 	switch {
 	case a != nil:
-		r.setAnswer(e, *a)
+		r.pending.answer(e, *a)
 	case o == NotMade || o == Failed:
 		e.state = asked
-		r.mark(e)
+		r.pending.mark(e)
 	}
 	return r.commit(ctx, []line{callEnds(e.call, o)}, true)
 }
@@ -203,8 +172,8 @@ func (r *Record) SetAnswer(number int, a Answer) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e := r.open[number]; e != nil {
-		r.setAnswer(e, a)
+	if e := r.pending.open[number]; e != nil {
+		r.pending.answer(e, a)
 	}
 }
 
@@ -255,25 +224,8 @@ func (r *Record) AddQuestion(ctx context.Context, number int) (int, error) {
 	}
 	r.waitForLater()
 	r.mu.Lock()
-	r.last++
-	e := &entry{number: r.last, ask: HostCall{Method: question, Args: strconv.AppendInt(nil, int64(number), 10)}, state: asked}
-	r.open[e.number] = e
-	r.mark(e)
+	e := r.pending.add(HostCall{Method: question, Args: strconv.AppendInt(nil, int64(number), 10)})
 	return e.number, r.commit(ctx, nil, false)
-}
-
-// setAnswer records the answer of e. The caller holds the lock.
-func (r *Record) setAnswer(e *entry, a Answer) {
-	b, err := a.encode()
-	if err != nil {
-		r.drop() // an answer without JSON cannot be replayed
-		return
-	}
-	if e.state, e.answer = stateOf(a), b; e.dirty {
-		r.grow(len(b))
-	}
-	delete(r.open, e.number)
-	r.mark(e)
 }
 
 // stateOf returns the state of an entry with an answer.
@@ -285,7 +237,7 @@ func stateOf(a Answer) string {
 }
 
 // setBox sets the box of a record that is in memory.
-func (r *Record) setBox() error {
+func setBox(r *Record) error {
 	key, err := r.log.cfg.Process.key()
 	if err == nil {
 		r.box, err = newBox(key, r.log.cfg.Tenant.String(), r.id)
@@ -294,8 +246,8 @@ func (r *Record) setBox() error {
 }
 
 // encryptRequest returns the encrypted request.
-func (r *Record) encryptRequest() ([]byte, error) {
-	if err := r.setBox(); err != nil {
+func encryptRequest(r *Record) ([]byte, error) {
+	if err := setBox(r); err != nil {
 		return nil, err
 	}
 	request, err := r.request()
@@ -312,17 +264,12 @@ func (r *Record) Stored() bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stored
+	return r.pending.stored
 }
 
 // TooLarge reports that the record exceeded a limit, so that the execution cannot be resumed.
 func (r *Record) TooLarge() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.large
-}
-
-// without returns all but e.
-func without(all []*entry, e *entry) []*entry {
-	return slices.DeleteFunc(all, func(o *entry) bool { return o == e })
+	return r.pending.large
 }

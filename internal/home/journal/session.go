@@ -28,7 +28,7 @@ type sessionCall struct {
 // its calls, as without a record.
 func (l *Log) NewSessionRecord(id string) *Record {
 	r := l.run(id, nil, false)
-	r.session = true
+	r.pending.session = true
 	return r
 }
 
@@ -36,7 +36,7 @@ func (l *Log) NewSessionRecord(id string) *Record {
 // returned. A call that is not among them is a Divergence.
 func (l *Log) ReplaySession(id string, content []byte) (*Record, error) {
 	r := l.NewSessionRecord(id)
-	r.closed = true
+	r.replay.closed = true
 	if len(content) == 0 {
 		return r, nil
 	}
@@ -45,11 +45,11 @@ func (l *Log) ReplaySession(id string, content []byte) (*Record, error) {
 		return nil, fault.Wrap(fault.Internal, err, "the record of a task cannot be read")
 	}
 	for _, c := range calls {
-		e := &entry{number: r.last + 1, ask: HostCall{Method: c.Method, Ref: tool.Ref{Server: c.Server, Tool: c.Tool}, Args: c.Args}, state: begun, answer: c.Answer}
+		e := &entry{number: r.pending.last + 1, ask: HostCall{Method: c.Method, Ref: tool.Ref{Server: c.Server, Tool: c.Tool}, Args: c.Args}, state: begun, answer: c.Answer}
 		if c.Answer != nil {
 			e.state = answered
 		}
-		if err := r.recall(e); err != nil {
+		if err := recall(r, e); err != nil {
 			return nil, err
 		}
 	}
@@ -58,15 +58,15 @@ func (l *Log) ReplaySession(id string, content []byte) (*Record, error) {
 
 // Encode returns the content of the record of a task, nil if it made no calls. It returns false if
 // the record is too large.
-func (r *Record) Encode() (content []byte, ok bool, err error) {
+func Encode(r *Record) (content []byte, ok bool, err error) {
 	r.waitForLater()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.large {
+	if r.pending.large {
 		return nil, false, nil
 	}
-	calls := make([]sessionCall, 0, len(r.dirty))
-	for _, e := range r.dirty {
+	calls := make([]sessionCall, 0, len(r.pending.dirty))
+	for _, e := range r.pending.dirty {
 		if e.ask.Method != question { // the answer of the call that asked has its outcome
 			calls = append(calls, sessionCall{e.ask.Method, e.ask.Ref.Server, e.ask.Ref.Tool, e.ask.Args, e.answer})
 		}
@@ -82,13 +82,13 @@ func (r *Record) Encode() (content []byte, ok bool, err error) {
 }
 
 // Left returns the recorded calls that the replay has not repeated.
-func (r *Record) Left() (names []string) {
+func Left(r *Record) (names []string) {
 	if r == nil {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range r.left {
+	for _, e := range r.replay.left {
 		if name := e.ask.String(); !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -97,10 +97,10 @@ func (r *Record) Left() (names []string) {
 }
 
 // notOnRecord is the Divergence of a call that a task of a session did not make.
-func (r *Record) notOnRecord(now HostCall) *Divergence {
+func (p *replay) notOnRecord(now HostCall) *Divergence {
 	what := "calls " + now.String()
 	d := &Divergence{}
-	for _, e := range r.left {
+	for _, e := range p.left {
 		if e.ask.Method == now.Method && e.ask.Ref == now.Ref {
 			d.Number = e.number
 			what += " with " + changedArguments(now.Args, e.ask.Args) + " than on record"

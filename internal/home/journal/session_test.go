@@ -12,7 +12,7 @@ import (
 
 func encode(t *testing.T, r *journal.Record) []byte {
 	t.Helper()
-	content, ok, err := r.Encode()
+	content, ok, err := journal.Encode(r)
 	if err != nil || !ok {
 		t.Fatal(ok, err)
 	}
@@ -57,7 +57,7 @@ func TestSessionRecordAnswersItsCallsOnly(t *testing.T) {
 	if a := next(t, again, ask("add", `{"n":2}`)); a.Answer.Err() == nil || !strings.Contains(a.Answer.Err().Error(), "crm.add had not been answered") {
 		t.Errorf("the unanswered call got %+v", a.Answer)
 	}
-	if left := again.Left(); len(left) != 1 || left[0] != "crm.add" {
+	if left := journal.Left(again); len(left) != 1 || left[0] != "crm.add" {
 		t.Errorf("left is %q", left)
 	}
 	_, err := again.Next(t.Context(), ask("add", `{"n":3}`))
@@ -92,7 +92,7 @@ func TestSessionRecordIsBounded(t *testing.T) {
 	}
 	read(t, r, ask("find", `{}`), `"`+strings.Repeat("x", 1000)+`"`)
 	write(t, r, ask("add", `{}`), `1`) // calls are made as before
-	if content, ok, err := r.Encode(); ok || content != nil || err != nil {
+	if content, ok, err := journal.Encode(r); ok || content != nil || err != nil {
 		t.Errorf("%d bytes, %t, %v", len(content), ok, err)
 	}
 }

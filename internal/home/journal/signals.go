@@ -97,7 +97,7 @@ func deleteSignal(ctx context.Context, tx *store.Tx, number int) (bool, error) {
 // TakeSignal answers an open call of the record with the oldest signal of an event: answer converts
 // its value. It returns nil if there is none, or if another thread was faster. Signal and answer change
 // in one commit.
-func (r *Record) TakeSignal(ctx context.Context, number int, event string, answer func(value json.RawMessage) Answer) (*Answer, error) {
+func TakeSignal(ctx context.Context, r *Record, number int, event string, answer func(value json.RawMessage) Answer) (*Answer, error) {
 	id, value, err := findSignal(ctx, r.log, r.id, event)
 	if err != nil || id == 0 {
 		return nil, err

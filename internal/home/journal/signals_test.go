@@ -40,7 +40,7 @@ func TestThreadsTakeEachSignalOnce(t *testing.T) {
 	for _, number := range numbers {
 		all.Go(func() {
 			for range signals { // another thread may be faster each time
-				taken, err := r.TakeSignal(t.Context(), number, "go", signalValue)
+				taken, err := journal.TakeSignal(t.Context(), r, number, "go", signalValue)
 				if err != nil {
 					t.Errorf("wait %d: %v", number, err)
 					return
@@ -90,14 +90,14 @@ func TestSignalIsNotAnsweredBeforeTheCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	runSQL(t, d, "CREATE TRIGGER full BEFORE DELETE ON journal_signals BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
-	if taken, err := r.TakeSignal(t.Context(), number, "go", signalValue); err == nil {
+	if taken, err := journal.TakeSignal(t.Context(), r, number, "go", signalValue); err == nil {
 		t.Fatalf("it was taken: %+v", taken)
 	}
 	if err := r.Flush(t.Context()); err != nil { // as with the next call
 		t.Fatal(err)
 	}
 	runSQL(t, d, "DROP TRIGGER full")
-	taken, err := r.TakeSignal(t.Context(), number, "go", signalValue)
+	taken, err := journal.TakeSignal(t.Context(), r, number, "go", signalValue)
 	if err != nil || taken == nil || string(taken.Value) != "1" {
 		t.Errorf("the second attempt gave %+v, %v", taken, err)
 	}
@@ -165,7 +165,7 @@ func TestAnswersOfSignalsCount(t *testing.T) {
 		if err := d.Runs().Signal(t.Context(), "exec_1", "go", big); err != nil {
 			t.Fatal(err)
 		}
-		taken, err := r.TakeSignal(t.Context(), number, "go", signalValue)
+		taken, err := journal.TakeSignal(t.Context(), r, number, "go", signalValue)
 		if err != nil || taken == nil || len(taken.Value) != len(big) {
 			t.Fatalf("wait %d: %v", n, err)
 		}

@@ -14,7 +14,7 @@ import (
 
 func beginStep(t testing.TB, r *journal.Record, parent int, name string, n int) journal.RecordedStep {
 	t.Helper()
-	s, err := r.BeginStep(t.Context(), journal.StepKey{Parent: parent, Name: name, N: n})
+	s, err := journal.BeginStep(t.Context(), r, journal.StepKey{Parent: parent, Name: name, N: n})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func runStep(t testing.TB, r *journal.Record, parent int, name string, n int, va
 	if inside != nil {
 		inside(s.Number)
 	}
-	if err := r.EndStep(t.Context(), s.Number, journal.StepValue{JSON: json.RawMessage(value)}); err != nil {
+	if err := journal.EndStep(t.Context(), r, s.Number, journal.StepValue{JSON: json.RawMessage(value)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -111,7 +111,7 @@ func TestReplaySkipsEndedSteps(t *testing.T) {
 	if r.Replays() {
 		t.Error("calls are left")
 	}
-	if err := r.EndStep(t.Context(), again.Number, journal.StepValue{JSON: []byte("true"), Drew: 1}); err != nil {
+	if err := journal.EndStep(t.Context(), r, again.Number, journal.StepValue{JSON: []byte("true"), Drew: 1}); err != nil {
 		t.Fatal(err)
 	}
 	runStep(t, r, 0, "row", 1001, "1000", nil)
@@ -145,7 +145,7 @@ func TestStepsDiverge(t *testing.T) {
 			return err
 		},
 		`asks for step "other", and the first run asked for step "pay"`: func(r *journal.Record) error {
-			_, err := r.BeginStep(t.Context(), journal.StepKey{Name: "other", N: 1})
+			_, err := journal.BeginStep(t.Context(), r, journal.StepKey{Name: "other", N: 1})
 			return err
 		},
 	} {
@@ -165,17 +165,17 @@ func TestStepsBeyondLimitsAreRefusedBeforeTheyRun(t *testing.T) {
 	r := first.NewRecord("exec_1", nothing, false)
 	large := `"` + strings.Repeat("x", journal.MaxStepValue-2) + `"`
 	s := beginStep(t, r, 0, "huge", 1)
-	if err := r.EndStep(t.Context(), s.Number, journal.StepValue{JSON: json.RawMessage(large + " ")}); fault.KindOf(err) != fault.Exhausted {
+	if err := journal.EndStep(t.Context(), r, s.Number, journal.StepValue{JSON: json.RawMessage(large + " ")}); fault.KindOf(err) != fault.Exhausted {
 		t.Errorf("a value over the limit: %v", err)
 	}
 	n := 0
 	for ; n < 100; n++ {
-		s, err := r.BeginStep(t.Context(), journal.StepKey{Name: "large", N: n + 1})
+		s, err := journal.BeginStep(t.Context(), r, journal.StepKey{Name: "large", N: n + 1})
 		if fault.KindOf(err) == fault.Exhausted && strings.Contains(err.Error(), `step "large" was not run: the record of this execution has reached 62 of at most 64 MiB`) {
 			break
 		}
 		if err == nil {
-			err = r.EndStep(t.Context(), s.Number, journal.StepValue{JSON: json.RawMessage(large)})
+			err = journal.EndStep(t.Context(), r, s.Number, journal.StepValue{JSON: json.RawMessage(large)})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestEndStepRejectsUnknownNumbers(t *testing.T) {
 	read(t, r, ask("look", `{}`), "1")
 	begin(t, r, ask("send", `{}`))
 	for _, n := range []int{-1, 0, 1, 2, 99} {
-		if err := r.EndStep(t.Context(), n, journal.StepValue{JSON: []byte("1")}); fault.KindOf(err) != fault.Invalid {
+		if err := journal.EndStep(t.Context(), r, n, journal.StepValue{JSON: []byte("1")}); fault.KindOf(err) != fault.Invalid {
 			t.Errorf("step %d: %v", n, err)
 		}
 	}
@@ -209,7 +209,7 @@ func BenchmarkStep(b *testing.B) {
 	for b.Loop() {
 		n++
 		s := beginStep(b, r, 0, "row", n)
-		if err := r.EndStep(b.Context(), s.Number, journal.StepValue{JSON: []byte("1")}); err != nil {
+		if err := journal.EndStep(b.Context(), r, s.Number, journal.StepValue{JSON: []byte("1")}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -45,11 +43,11 @@ func (l *Log) OpenRecord(ctx context.Context, id string, concurrent func(request
 	if !l.enter(id) {
 		return nil, nil, elsewhere(id)
 	}
-	if r, request, err = l.openRun(ctx, id); err != nil {
+	if r, request, err = openRun(ctx, l, id); err != nil {
 		l.removeRunning(id)
 		return nil, nil, err
 	}
-	r.concurrent = concurrent(request)
+	r.replay.concurrent = concurrent(request)
 	return r, request, nil
 }
 
@@ -81,31 +79,31 @@ func (l *Log) enter(id string) bool {
 	return true
 }
 
-func (l *Log) openRun(ctx context.Context, id string) (r *Record, request []byte, err error) {
+func openRun(ctx context.Context, l *Log, id string) (r *Record, request []byte, err error) {
 	r = l.run(id, nil, false)
-	if err := r.setBox(); err != nil {
+	if err := setBox(r); err != nil {
 		return nil, nil, err
 	}
-	r.stored = true
+	r.pending.stored = true
 	err = l.calls.Update(ctx, func(tx *store.Tx) error {
-		if request, err = r.claim(ctx, tx); err != nil {
+		if request, err = claimRecord(ctx, r, tx); err != nil {
 			return err
 		}
-		return r.read(ctx, tx)
+		return readRecord(ctx, r, tx)
 	})
 	return r, request, err
 }
 
-// claim makes this process the owner of the record and decrypts its request. Afterwards a person, and no
+// claimRecord makes this process the owner of the record and decrypts its request. Afterwards a person, and no
 // daemon, continues a run that had an end.
-func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err error) {
+func claimRecord(ctx context.Context, r *Record, tx *store.Tx) (request []byte, err error) {
 	var created int64
 	var recorded int
 	var ciphertext []byte
 	var was OnRestart
 	b := &r.before
 	err = tx.QueryRowContext(ctx, "SELECT state, outcome, reason, on_restart, created, bytes, recorded, request FROM runs WHERE execution = ? AND recorded > 0", r.id).
-		Scan(&b.State, &b.Outcome, &b.Reason, &was, &created, &r.kept, &recorded, &ciphertext)
+		Scan(&b.State, &b.Outcome, &b.Reason, &was, &created, &r.pending.kept, &recorded, &ciphertext)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, unknown(r.id)
@@ -129,8 +127,8 @@ func (r *Record) claim(ctx context.Context, tx *store.Tx) (request []byte, err e
 	return request, nil
 }
 
-// read decrypts the recorded host calls.
-func (r *Record) read(ctx context.Context, tx *store.Tx) error {
+// readRecord decrypts the recorded host calls.
+func readRecord(ctx context.Context, r *Record, tx *store.Tx) error {
 	rows, err := tx.QueryContext(ctx, "SELECT number, method, server, tool, state, step, arguments, answer FROM journal_host_calls WHERE execution = ? ORDER BY number", r.id)
 	if err != nil {
 		return err
@@ -150,63 +148,23 @@ func (r *Record) read(ctx context.Context, tx *store.Tx) error {
 				return err
 			}
 		}
-		if err := r.recall(e); err != nil {
+		if err := recall(r, e); err != nil {
 			return err
 		}
 	}
-	r.dropInner()
+	r.replay.dropInner()
 	return rows.Err()
 }
 
-// recall adds a recorded entry to those that the replay has to repeat.
-func (r *Record) recall(e *entry) error {
-	r.last = max(r.last, e.number)
-	switch e.ask.Method {
-	case methodSteps:
-		return r.recallSteps(e)
-	case readings:
-		var some []int64
-		err := json.Unmarshal(e.answer, &some)
-		r.clock = append(r.clock, some...)
-		r.clocks = append(r.clocks, clockReadings{e.ask.Step, some})
-		return err
-	case question:
-		return r.recallQuestion(e)
-	case skillUsed:
-		return r.recallSkill(e)
-	}
-	k := e.ask.key()
-	r.past[k] = append(r.past[k], e)
-	r.left = append(r.left, e)
-	return nil
-}
-
-// recallQuestion adds a recorded question. An unanswered one is closed here, because the
-// replay asks and records it again. One with a reply stays open for TakeReply.
-func (r *Record) recallQuestion(e *entry) error {
-	name, err := strconv.Atoi(string(e.ask.Args))
-	if r.put = max(r.put, name); err != nil || e.state == answered {
-		return err
-	}
-	if e.state == replied {
-		r.open[e.number] = e
-		r.replies = append(r.replies, e)
-		return nil
-	}
-	r.waited = append(r.waited, name)
-	r.setAnswer(e, Answer{})
-	return nil
-}
-
 // Questions returns the number of the last recorded question, and the numbers of those without an answer.
-func (r *Record) Questions() (last int, open []int) { return r.put, r.waited }
+func (r *Record) Questions() (last int, open []int) { return r.replay.put, r.replay.waited }
 
 // ClockReadings are the clock readings of earlier runs.
 func (r *Record) ClockReadings() []int64 {
 	if r == nil {
 		return nil
 	}
-	return r.clock
+	return r.replay.clock
 }
 
 // resumable is a condition of runs that a person can resume: they have a record, and no daemon continues
@@ -272,7 +230,7 @@ func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) 
 		return nil, nil
 	}
 	err = l.calls.View(ctx, func(tx *store.Tx) error {
-		if all, err = l.listUnfinished(ctx, tx); err != nil {
+		if all, err = listUnfinished(ctx, l, tx); err != nil {
 			return err
 		}
 		for i := range all {
@@ -285,7 +243,7 @@ func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) 
 	return all, err
 }
 
-func (l *Log) listUnfinished(ctx context.Context, tx *store.Tx) (all []Unfinished, err error) {
+func listUnfinished(ctx context.Context, l *Log, tx *store.Tx) (all []Unfinished, err error) {
 	rows, err := tx.QueryContext(ctx, "SELECT execution, state, CASE recorded WHEN 2 THEN 'too_large' ELSE reason END, owner, created, changed FROM runs WHERE "+resumable+" ORDER BY changed DESC")
 	if err != nil {
 		return nil, err
