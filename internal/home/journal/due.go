@@ -3,7 +3,6 @@ package journal
 import (
 	"context"
 	"database/sql"
-	"slices"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -19,11 +18,15 @@ func (b *Runs) Claim(ctx context.Context) (claimed *Run, err error) {
 		if err != nil {
 			return err
 		}
-		for _, r := range all {
-			if err := decryptRun(l, &r); err != nil {
+		for _, id := range all {
+			r, err := scanRun(l, tx.QueryRowContext(ctx, columns+"WHERE execution = ?", id))
+			if err == nil {
+				err = decryptRun(l, &r)
+			}
+			if err != nil {
 				return err
 			}
-			moved, err := move(ctx, l.cfg.Process, tx, r.Execution, claim, Running, "due = NULL, events = '', live = NULL") // its questions are not open now
+			moved, err := move(ctx, l.cfg.Process, tx, id, claim, Running, "due = NULL, events = '', live = NULL") // its questions are not open now
 			if err != nil || moved {
 				claimed = &r
 				return err
@@ -37,13 +40,31 @@ func (b *Runs) Claim(ctx context.Context) (claimed *Run, err error) {
 // clockStep is how far in the future a change of a row may be.
 const clockStep = time.Second
 
-// dueRuns returns the runs that may be claimed, the longest due first. The rows are few: those that wait for
-// later are found by an index. One that began to wait in the future may be claimed, since the clock was
-// put back: if it waits for a number of seconds, these may have passed.
-func dueRuns(ctx context.Context, l *Log, tx *store.Tx) (all []Run, err error) {
-	all, err = selectRuns(ctx, l, tx, `WHERE state = 'running' AND on_restart != '' OR state IN ('queued', 'waiting') AND (due <= ? OR due IS NOT NULL AND changed > ?)
-		ORDER BY due IS NULL DESC, due, created LIMIT 1000`, time.Now().UnixMilli(), time.Now().Add(clockStep).UnixMilli())
-	return slices.DeleteFunc(all, func(r Run) bool { return r.Alive }), err
+// maxCandidates is how many runs Claim considers at once.
+const maxCandidates = 10
+
+// dueRuns returns some runs that may be claimed, the longest due first. One that began to wait in the future may be
+// claimed, since the clock was put back: if it waits for a number of seconds, these may have passed.
+func dueRuns(ctx context.Context, l *Log, tx *store.Tx) (all []string, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT execution, owner FROM (SELECT execution, owner, NULL AS due, created FROM runs WHERE state = 'running' AND on_restart != ''
+			UNION ALL SELECT * FROM (SELECT execution, owner, due, created FROM runs WHERE state = 'queued' AND due <= ?1 ORDER BY due, created LIMIT ?3)
+			UNION ALL SELECT * FROM (SELECT execution, owner, due, created FROM runs WHERE state = 'waiting' AND due <= ?1 ORDER BY due, created LIMIT ?3)
+			UNION ALL SELECT execution, owner, due, created FROM runs WHERE state IN ('queued', 'waiting') AND due > ?1 AND changed > ?2)
+		ORDER BY due IS NULL DESC, due, created`, time.Now().UnixMilli(), time.Now().Add(clockStep).UnixMilli(), maxCandidates)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() && len(all) < maxCandidates {
+		var id, owner string
+		if err := rows.Scan(&id, &owner); err != nil {
+			return nil, err
+		}
+		if !l.cfg.Process.isAlive(owner) {
+			all = append(all, id)
+		}
+	}
+	return all, rows.Err()
 }
 
 // touch passes the time of the next due run to Config.Due. It is called in the transaction, so that the
@@ -53,7 +74,7 @@ func touch(ctx context.Context, l *Log, tx *store.Tx) error {
 		return nil
 	}
 	var due sql.NullInt64
-	if err := tx.QueryRowContext(ctx, "SELECT min(due) FROM runs WHERE state != 'ended'").Scan(&due); err != nil {
+	if err := tx.QueryRowContext(ctx, "SELECT min(due) FROM (SELECT min(due) AS due FROM runs WHERE state = 'queued' UNION ALL SELECT min(due) FROM runs WHERE state = 'waiting')").Scan(&due); err != nil {
 		return err
 	}
 	var at time.Time

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
@@ -83,5 +84,38 @@ func TestExecutionOfEndedProcessIsDueNow(t *testing.T) {
 	}
 	if e, err := second.Claim(t.Context()); err != nil || e == nil {
 		t.Errorf("%+v %v", e, err)
+	}
+}
+
+// BenchmarkWake claims and ends runs that are due, of a thousand.
+func BenchmarkWake(b *testing.B) {
+	dir := b.TempDir()
+	db, err := store.Open(b.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
+	b.Cleanup(func() { p.Close(); db.Close() })
+	l := journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p, Due: func(time.Time) error { return nil }})
+	runs, left := l.Runs(), 0
+	for b.Loop() {
+		if left == 0 {
+			b.StopTimer()
+			for left = range 1000 {
+				if err := runs.Add(b.Context(), journal.Run{Execution: fmt.Sprintf("exec_%d_%d", b.N, left), State: journal.Queued, OnRestart: journal.ResumeOnRestart, Request: make([]byte, 2000)}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			left++
+			b.StartTimer()
+		}
+		left--
+		r, err := runs.Claim(b.Context())
+		if err != nil || r == nil {
+			b.Fatal(r, err)
+		}
+		if err := l.End(b.Context(), r.Execution, journal.End{State: journal.Ended, Outcome: journal.Succeeded, Result: []byte("1")}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -131,10 +131,17 @@ func endColumns(ctx context.Context, l *Log, tx *store.Tx, id string, e End) (se
 
 // trim deletes the oldest runs that have ended beyond the limits.
 func trim(ctx context.Context, tx *store.Tx) error {
-	if err := expire(ctx, tx, "execution NOT IN (SELECT execution FROM runs WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL) ORDER BY changed DESC LIMIT ?)", maxBackgroundEnded); err != nil {
+	var many bool
+	const ended = "FROM runs INDEXED BY runs_ended WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL)"
+	if err := tx.QueryRowContext(ctx, "SELECT count(*) > ? "+ended, maxBackgroundEnded).Scan(&many); err != nil {
 		return err
 	}
-	_, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE execution IN (SELECT execution FROM runs WHERE workflow != '' AND state = 'ended' AND recorded = 0 ORDER BY created DESC LIMIT -1 OFFSET ?)", maxWorkflowRuns)
+	if many {
+		if err := expire(ctx, tx, "execution IN (SELECT execution "+ended+" ORDER BY changed DESC LIMIT -1 OFFSET ?)", maxBackgroundEnded); err != nil {
+			return err
+		}
+	}
+	_, err := tx.ExecContext(ctx, "DELETE FROM runs WHERE execution IN (SELECT execution FROM runs INDEXED BY runs_workflow WHERE workflow != '' AND state = 'ended' AND recorded = 0 ORDER BY created DESC LIMIT -1 OFFSET ?)", maxWorkflowRuns)
 	return err
 }
 

@@ -109,7 +109,10 @@ func (p *Process) file(name string) string { return filepath.Join(p.dir, name+".
 // isAlive reports whether the process with that name is alive. It takes a shared lock, so that
 // concurrent checks do not mistake each other for the process.
 func (p *Process) isAlive(name string) bool {
-	if _, err := os.Lstat(p.file(name)); name == "" || errors.Is(err, fs.ErrNotExist) {
+	if name == "" {
+		return false
+	}
+	if _, err := os.Lstat(p.file(name)); errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
 	l := flock.New(p.file(name), flock.SetFlag(os.O_RDONLY))

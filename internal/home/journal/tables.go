@@ -40,7 +40,9 @@ CREATE TABLE runs (
 	live       BLOB,
 	result     BLOB
 ) STRICT;
-CREATE INDEX runs_due ON runs (state, due);
+CREATE INDEX runs_due ON runs (state, due, created, changed);
+CREATE INDEX runs_background ON runs (state) WHERE on_restart != '';
+CREATE INDEX runs_ended ON runs (changed, execution) WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL);
 CREATE INDEX runs_workflow ON runs (created) WHERE workflow != '';
 
 CREATE TABLE journal_host_calls (
