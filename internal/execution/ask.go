@@ -174,7 +174,7 @@ func (h *host) askPerson(ctx, asking context.Context, q question.Question, form 
 		return tool.Reply{}, err
 	}
 	record := h.run.record
-	if reply, ok, err := takeReply(record, q); ok || err != nil {
+	if reply, ok, err := takeReply(ctx, record, q); ok || err != nil {
 		return reply, err
 	}
 	name := h.run.questions.NextName()
@@ -197,7 +197,7 @@ func (h *host) askPerson(ctx, asking context.Context, q question.Question, form 
 		err = back
 	}
 	if ctx.Err() == nil { // otherwise a replay needs the reply, or asks again
-		record.SetAnswer(number, journal.Answer{})
+		journal.EndQuestion(record, number)
 	}
 	return reply, err
 }

@@ -108,7 +108,7 @@ func toolsConfig(h *host) tools.Config {
 	return tools.Config{
 		View: view, Owner: owner, Execution: h.run.id, Session: h.req.SessionID, Guard: h.guard, Pausable: h.Pausable, Warn: h.run.Warn,
 		Wrap: func(c tool.Caller) tool.Caller { return codeCaller{h, c} },
-		Record: func(ctx context.Context, a journal.HostCall, call func() (any, error)) (any, error) {
+		Record: func(ctx context.Context, a journal.HostCall, call func(context.Context) (any, error)) (any, error) {
 			return h.callOnce(ctx, a, false, call)
 		},
 		Report: func(ctx context.Context, done, total float64, message string) {
@@ -281,7 +281,7 @@ func callOrReplay(ctx context.Context, h *host, m hostcall.Method, args []byte) 
 	if !m.Has(hostcall.Replayed) {
 		return m.Handle(ctx, args)
 	}
-	return h.callOnce(ctx, journal.HostCall{Method: m.Name, Args: args}, m.Has(hostcall.Durable), func() (any, error) { return m.Handle(ctx, args) })
+	return h.callOnce(ctx, journal.HostCall{Method: m.Name, Args: args}, m.Has(hostcall.Durable), func(ctx context.Context) (any, error) { return m.Handle(ctx, args) })
 }
 
 // maxMessage limits a progress message, in bytes.

@@ -15,10 +15,10 @@ func (e *executor) resumable() bool { return e.run.record != nil && e.step == ni
 
 // callOnce returns the recorded answer of a call; without one it makes the call and
 // records its answer, before the code gets it if it is durable.
-func (h *host) callOnce(ctx context.Context, a journal.HostCall, durable bool, call func() (any, error)) (any, error) {
+func (h *host) callOnce(ctx context.Context, a journal.HostCall, durable bool, call func(context.Context) (any, error)) (any, error) {
 	record := h.run.record
 	if record == nil {
-		return call()
+		return call(ctx)
 	}
 	a.Step = sandbox.StepOf(ctx)
 	was, err := record.Next(ctx, a)
@@ -28,7 +28,7 @@ func (h *host) callOnce(ctx context.Context, a journal.HostCall, durable bool, c
 	if was.Answer != nil {
 		return was.Answer.Value, was.Answer.Err()
 	}
-	value, err := call()
+	value, err := call(journal.WithCall(ctx, was.Number))
 	if ctx.Err() != nil { // the code does not see the answer
 		return value, err
 	}

@@ -27,26 +27,22 @@ func setReply(ctx context.Context, r *journal.Record, number int, q question.Que
 	return journal.SetReply(ctx, r, number, asked(q), text)
 }
 
-// takeReply returns the reply to q that an earlier run recorded and the code has not got, and marks it as
-// used.
-func takeReply(r *journal.Record, q question.Question) (reply tool.Reply, ok bool, err error) {
-	text, number, ok := journal.TakeReply(r, asked(q))
+// takeReply returns the reply to q that an earlier run recorded and the code has not got.
+func takeReply(ctx context.Context, r *journal.Record, q question.Question) (reply tool.Reply, ok bool, err error) {
+	text, ok := journal.TakeReply(ctx, r, asked(q))
 	if !ok {
 		return reply, false, nil
 	}
 	var was storedReply
-	if err := json.Unmarshal(text, &was); err != nil {
-		return reply, false, err
-	}
-	r.SetAnswer(number, journal.Answer{})
-	return tool.Reply(was), true, nil
+	err = json.Unmarshal(text, &was)
+	return tool.Reply(was), err == nil, err
 }
 
 // supersedeReply discards a reply to q on record, since q was answered in another way.
 func supersedeReply(ctx context.Context, h *host, q question.Question, form question.Form) error {
 	err := promoteQuestion(ctx, h, &q, form)
 	if err == nil {
-		_, _, err = takeReply(h.run.record, q)
+		_, _, err = takeReply(ctx, h.run.record, q)
 	}
 	return err
 }

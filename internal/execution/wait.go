@@ -186,7 +186,7 @@ func (h *host) deadline(ctx context.Context, a waitArgs) (waitArgs, error) {
 	if err != nil {
 		return a, err
 	}
-	now := func() (any, error) { return float64(time.Now().UnixMicro())/1e6 + *a.For, nil }
+	now := func(context.Context) (any, error) { return float64(time.Now().UnixMicro())/1e6 + *a.For, nil }
 	at, err := h.callOnce(ctx, journal.HostCall{Method: methodDeadline, Args: args}, false, now)
 	if err != nil {
 		return a, err

@@ -91,7 +91,7 @@ type Config struct {
 	Guard              *guardrail.Guard // nil checks nothing
 	queue.Pausable                      // while servers start
 	// Record makes a call, or returns the answer that is on record for it.
-	Record func(context.Context, journal.HostCall, func() (any, error)) (any, error)
+	Record func(context.Context, journal.HostCall, func(context.Context) (any, error)) (any, error)
 	// Report reports the progress of a call; total 0 means unknown.
 	Report func(ctx context.Context, done, total float64, message string)
 	Warn   func(string) // adds a warning to the result

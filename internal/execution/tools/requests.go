@@ -51,7 +51,7 @@ func request(h *Host, method string, ask func(context.Context, serverArgs) (any,
 		}
 		var answer any
 		if err == nil {
-			answer, err = recordRequest(ctx, h, method, a, func() (any, error) { return ask(ctx, a) })
+			answer, err = recordRequest(ctx, h, method, a, func(ctx context.Context) (any, error) { return ask(ctx, a) })
 		}
 		if err != nil {
 			return nil, failure(ctx, tool.Ref{Server: a.Server}, err)
@@ -68,7 +68,7 @@ func request(h *Host, method string, ask func(context.Context, serverArgs) (any,
 }
 
 // recordRequest sends a request, or returns the answer that is on record for it.
-func recordRequest(ctx context.Context, h *Host, method string, of serverArgs, send func() (any, error)) (any, error) {
+func recordRequest(ctx context.Context, h *Host, method string, of serverArgs, send func(context.Context) (any, error)) (any, error) {
 	args, err := json.Marshal(of)
 	if err != nil {
 		return nil, err

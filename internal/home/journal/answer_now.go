@@ -38,6 +38,7 @@ func answerNow(ctx context.Context, r *Record, number int, a Answer, first func(
 	if r.pending.kept += len(encoded); len(encoded) > maxWaiting || r.pending.kept+r.pending.waiting > maxRun { // it does not wait for another commit
 		r.pending.drop()
 	}
+	r.pending.endQuestions(e)
 	set, answers := *e, true
 	set.state, set.answer = stateOf(a), encoded
 	if first == nil {

@@ -64,6 +64,16 @@ func (p *pending) answer(e *entry, a Answer) {
 	}
 	delete(p.open, e.number)
 	p.mark(e)
+	p.endQuestions(e)
+}
+
+// endQuestions ends the questions with a reply that a call has asked, since the call has its answer.
+func (p *pending) endQuestions(call *entry) {
+	for _, e := range p.open {
+		if e.asker == call.number && e.state == replied {
+			p.answer(e, Answer{})
+		}
+	}
 }
 
 // stop ends the recording.

@@ -47,11 +47,12 @@ func SetReply(ctx context.Context, r *Record, number int, of string, reply json.
 	return err
 }
 
-// TakeReply returns, once, a reply that an earlier run recorded for what of identifies: the oldest of
-// several. It returns the number of the question for SetAnswer.
-func TakeReply(r *Record, of string) (reply json.RawMessage, number int, ok bool) {
+// TakeReply returns, once, a reply that an earlier run recorded for the question that of identifies: the
+// oldest of several. A later run gets it again unless the call of ctx is answered; without a call, it is used
+// up at once.
+func TakeReply(ctx context.Context, r *Record, of string) (reply json.RawMessage, ok bool) {
 	if r == nil {
-		return nil, 0, false
+		return nil, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,10 +60,38 @@ func TakeReply(r *Record, of string) (reply json.RawMessage, number int, ok bool
 		var was recordedReply
 		if json.Unmarshal(e.answer, &was) == nil && was.Of == of {
 			r.replay.replies = slices.Delete(r.replay.replies, i, i+1)
-			return was.Reply, e.number, true
+			if e.asker = callOf(ctx); e.asker == 0 {
+				r.pending.answer(e, Answer{})
+			}
+			return was.Reply, true
 		}
 	}
-	return nil, 0, false
+	return nil, false
+}
+
+// EndQuestion ends a question that is not asked any more. One with a reply to a call ends with the answer of
+// the call: until then, a later run gets the reply again.
+func EndQuestion(r *Record, number int) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.pending.open[number]; e != nil && (e.state != replied || e.asker == 0) {
+		r.pending.answer(e, Answer{})
+	}
+}
+
+type callKey struct{}
+
+// WithCall returns a context of what is done for the host call with a number.
+func WithCall(ctx context.Context, number int) context.Context {
+	return context.WithValue(ctx, callKey{}, number)
+}
+
+func callOf(ctx context.Context) int {
+	number, _ := ctx.Value(callKey{}).(int)
+	return number
 }
 
 // DeliverSignal passes the oldest signal of an event to deliver, and deletes it if that returns nil.

@@ -1,6 +1,7 @@
 package journal_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -11,9 +12,9 @@ import (
 )
 
 // addQuestion opens a question and returns its number.
-func addQuestion(t *testing.T, r *journal.Record, name int) int {
+func addQuestion(ctx context.Context, t *testing.T, r *journal.Record, name int) int {
 	t.Helper()
-	number, err := r.AddQuestion(t.Context(), name)
+	number, err := r.AddQuestion(ctx, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,47 +22,88 @@ func addQuestion(t *testing.T, r *journal.Record, name int) int {
 }
 
 // takes checks the reply that a record has to a question.
-func takes(t *testing.T, r *journal.Record, of, want string) (number int) {
+func takes(ctx context.Context, t *testing.T, r *journal.Record, of, want string) {
 	t.Helper()
-	got, number, ok := journal.TakeReply(r, of)
+	got, ok := journal.TakeReply(ctx, r, of)
 	if ok != (want != "") || string(got) != want {
 		t.Errorf("the reply to %q is %s %t, want %q", of, got, ok, want)
 	}
-	return number
 }
 
-// A reply is on disk when SetReply returns. It answers the question that it was given to, once, in the
-// next run or a later one.
+// A reply is on disk when SetReply returns. It answers the question that it was given to, once in each run
+// until the call that asks is answered, whatever another thread writes meanwhile.
 func TestReplySurvivesKill(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
 	r := d.NewRecord("exec_1", nothing, false)
-	r.SetAnswer(addQuestion(t, r, 1), journal.Answer{})
-	number := addQuestion(t, r, 2)
-	addQuestion(t, r, 3)
+	ask := journal.HostCall{Method: "ask", Args: json.RawMessage(`{}`)}
+	begin := func() (call int, in context.Context) {
+		t.Helper()
+		c := next(t, r, ask)
+		if c.Answer != nil {
+			t.Fatalf("the call has the answer %+v", c.Answer)
+		}
+		return c.Number, journal.WithCall(t.Context(), c.Number)
+	}
+	flush := func() {
+		t.Helper()
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	journal.EndQuestion(r, addQuestion(t.Context(), t, r, 1))
+	call, in := begin()
+	number := addQuestion(in, t, r, 2)
+	addQuestion(t.Context(), t, r, 3)
 	if err := journal.SetReply(t.Context(), r, number, "colour", json.RawMessage(`"blue"`)); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	for _, want := range [][]int{{3}, nil} { // the first run that is resumed ends the question without a reply
+		journal.EndQuestion(r, number)
+		flush()
 		d.Process.Close()
 		d = start(t, dir)
 		r = resume(t, d, "exec_1")
-		if last, open := r.Questions(); last != 3 || !slices.Equal(open, []int{3}) {
-			t.Errorf("the last question is %d, those without an answer are %v", last, open)
+		if last, open := r.Questions(); last != 3 || !slices.Equal(open, want) {
+			t.Errorf("the last question is %d, those without an answer are %v, want %v", last, open, want)
 		}
-		takes(t, r, "size", "")
-		number = takes(t, r, "colour", `"blue"`)
-		takes(t, r, "colour", "")
+		call, in = begin()
+		takes(in, t, r, "size", "")
+		takes(in, t, r, "colour", `"blue"`)
+		takes(in, t, r, "colour", "")
 	}
-	r.SetAnswer(number, journal.Answer{})
-	if err := r.Flush(t.Context()); err != nil {
+	if err := r.SetAnswerNow(t.Context(), call, value(`"blue"`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := journal.SetReply(t.Context(), r, number, "colour", json.RawMessage(`"red"`)); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("a second answer: %v", err)
 	}
 	d.Process.Close()
-	takes(t, resume(t, start(t, dir), "exec_1"), "colour", "")
+	r = resume(t, start(t, dir), "exec_1")
+	takes(t.Context(), t, r, "colour", "")
+	if c := next(t, r, ask); c.Answer == nil || string(c.Answer.Value) != `"blue"` {
+		t.Errorf("the call is %+v", c)
+	}
+}
+
+// A reply to a question that no call asks is used up when it is taken.
+func TestReplyWithoutCallIsUsedUp(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir)
+	r := d.NewRecord("exec_1", nothing, false)
+	number := addQuestion(t.Context(), t, r, 1)
+	if err := journal.SetReply(t.Context(), r, number, "colour", json.RawMessage(`"blue"`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"blue"`, ""} {
+		d.Process.Close()
+		d = start(t, dir)
+		r = resume(t, d, "exec_1")
+		takes(t.Context(), t, r, "colour", want)
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // A reply that cannot be written is not on record later either.
@@ -69,7 +111,7 @@ func TestReplyThatIsNotWritten(t *testing.T) {
 	dir := t.TempDir()
 	d := start(t, dir)
 	r := d.NewRecord("exec_1", nothing, false)
-	number := addQuestion(t, r, 1)
+	number := addQuestion(t.Context(), t, r, 1)
 	whileUnwritable(t, d, func() {
 		if err := journal.SetReply(t.Context(), r, number, "colour", json.RawMessage(`"blue"`)); err == nil {
 			t.Fatal("it was written")
@@ -80,7 +122,7 @@ func TestReplyThatIsNotWritten(t *testing.T) {
 	}
 	d.Process.Close()
 	r = resume(t, start(t, dir), "exec_1")
-	takes(t, r, "colour", "")
+	takes(t.Context(), t, r, "colour", "")
 	if _, open := r.Questions(); !slices.Equal(open, []int{1}) {
 		t.Errorf("open are %v", open)
 	}

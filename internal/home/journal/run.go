@@ -81,6 +81,7 @@ type entry struct {
 	dirty  bool   // changed since the last commit
 	stored bool   // the log of calls, or the database, has it
 	inner  int    // of a step: bytes on disk that its end deletes
+	asker  int    // of a question: number of the call that asks it, whose answer also ends the question; 0 for none
 	steps  []int  // of a step: the numbers of those inside
 }
 
@@ -217,7 +218,8 @@ func (r *Record) waitForLater() {
 }
 
 // AddQuestion records that the question with this number is about to be asked, and writes the
-// record to disk, because an answer may take long. It returns the entry's number for SetAnswer.
+// record to disk, because an answer may take long. It returns the entry's number for SetReply and
+// EndQuestion. The call of ctx asks it.
 func (r *Record) AddQuestion(ctx context.Context, number int) (int, error) {
 	if r == nil {
 		return 0, nil
@@ -225,6 +227,7 @@ func (r *Record) AddQuestion(ctx context.Context, number int) (int, error) {
 	r.waitForLater()
 	r.mu.Lock()
 	e := r.pending.add(HostCall{Method: question, Args: strconv.AppendInt(nil, int64(number), 10)})
+	e.asker = callOf(ctx)
 	return e.number, r.commit(ctx, nil, false)
 }
 
