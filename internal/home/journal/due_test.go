@@ -11,17 +11,22 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// An execution that began to wait in the future may be claimed at once: the clock was put back since.
-func TestExecutionThatWaitsFromTheFutureIsClaimed(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
+// openDue opens the journal in a directory, as a process of its own.
+func openDue(t testing.TB, dir string, due func(time.Time) error) (*journal.Log, *journal.Process, *store.DB) {
+	t.Helper()
 	db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
 	t.Cleanup(func() { p.Close(); db.Close() })
-	l := journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p, Due: func(time.Time) error { return nil }})
+	return journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p, Due: due}), p, db
+}
+
+// An execution that began to wait in the future may be claimed at once: the clock was put back since.
+func TestExecutionThatWaitsFromTheFutureIsClaimed(t *testing.T) {
+	t.Parallel()
+	l, _, db := openDue(t, t.TempDir(), func(time.Time) error { return nil })
 	b := l.Runs()
 	for id, w := range map[string]journal.Wait{"exec_time": {Until: time.Now().Add(time.Hour)}, "exec_event": {Events: []string{"a"}}} {
 		if err := b.Add(t.Context(), journal.Run{Execution: id, State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
@@ -34,7 +39,7 @@ func TestExecutionThatWaitsFromTheFutureIsClaimed(t *testing.T) {
 	if e, err := b.Claim(t.Context()); err != nil || e != nil {
 		t.Fatalf("claimed before: %+v %v", e, err)
 	}
-	err = db.Update(t.Context(), func(tx *store.Tx) error {
+	err := db.Update(t.Context(), func(tx *store.Tx) error {
 		_, err := tx.ExecContext(t.Context(), "UPDATE runs SET due = due + 3600000, changed = changed + 3600000")
 		return err
 	})
@@ -55,13 +60,8 @@ func TestExecutionOfEndedProcessIsDueNow(t *testing.T) {
 	dir := t.TempDir()
 	var due time.Time
 	start := func() (*journal.Runs, *journal.Process) {
-		db, err := store.Open(t.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
-		t.Cleanup(func() { p.Close(); db.Close() })
-		return journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p, Due: func(at time.Time) error { due = at; return nil }}).Runs(), p
+		l, p, _ := openDue(t, dir, func(at time.Time) error { due = at; return nil })
+		return l.Runs(), p
 	}
 	first, process := start()
 	if err := first.Add(t.Context(), journal.Run{Execution: "exec_1", State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")}); err != nil {
@@ -89,14 +89,7 @@ func TestExecutionOfEndedProcessIsDueNow(t *testing.T) {
 
 // BenchmarkWake claims and ends runs that are due, of a thousand.
 func BenchmarkWake(b *testing.B) {
-	dir := b.TempDir()
-	db, err := store.Open(b.Context(), filepath.Join(dir, "t.db"), []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	p := journal.NewProcess(filepath.Join(dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
-	b.Cleanup(func() { p.Close(); db.Close() })
-	l := journal.New(journal.Config{DB: db, Tenant: tenant.Local, Process: p, Due: func(time.Time) error { return nil }})
+	l, _, _ := openDue(b, b.TempDir(), func(time.Time) error { return nil })
 	runs, left := l.Runs(), 0
 	for b.Loop() {
 		if left == 0 {
