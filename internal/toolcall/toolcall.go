@@ -103,6 +103,8 @@ type Owner struct {
 	// OnInjection receives the kinds of prompt injection (see package guardrail) that
 	// a result contains; may be nil.
 	OnInjection func(of tool.Ref, kinds []string)
+	// Later runs a function that reads a large answer while the code uses it; nil: the answer waits for it.
+	Later func(f func())
 }
 
 func (o Owner) viewer() catalog.Viewer {

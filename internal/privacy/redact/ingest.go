@@ -98,7 +98,7 @@ const maxSyncScan = 32 << 10
 // indexLater adds the values in large texts to the index while the code runs.
 func (g Ingester) indexLater(large []string) {
 	if len(large) > 0 {
-		g.scope.pending.Go(func() { g.indexValues(large...) })
+		g.Later(func() { g.indexValues(large...) })
 	}
 }
 
@@ -168,5 +168,14 @@ func (g Ingester) index(f finder, texts ...string) {
 	g.scope.vault().index(c.values)
 }
 
-// Wait waits until the values of all ingested texts are indexed.
-func (g Ingester) Wait() { g.scope.pending.Wait() }
+// Later runs f, which reads a large text, while the code runs. If several such functions run it waits, so that
+// a loop does not fill the memory with answers.
+func (g Ingester) Later(f func()) {
+	g.scope.pending.Go(func() error {
+		f()
+		return nil
+	})
+}
+
+// Wait waits until the values of all ingested texts are indexed, and the functions of Later have returned.
+func (g Ingester) Wait() { _ = g.scope.pending.Wait() } // they return no errors
