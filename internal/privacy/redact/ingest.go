@@ -168,10 +168,13 @@ func (g Ingester) index(f finder, texts ...string) {
 	g.scope.vault().index(c.values)
 }
 
-// Later runs f, which reads a large text, while the code runs. If several such functions run it waits, so that
-// a loop does not fill the memory with answers.
+// Later runs f, which reads a large text, while the code runs: one processor is left to that. If several such
+// functions wait, it waits too, so that a loop does not fill the memory with answers.
 func (g Ingester) Later(f func()) {
-	g.scope.pending.Go(func() error {
+	s := g.scope
+	s.pending.Go(func() error {
+		s.reading <- struct{}{}
+		defer func() { <-s.reading }()
 		f()
 		return nil
 	})

@@ -26,6 +26,7 @@ type scope struct {
 	rules   *Rules
 	owner   Owner
 	pending errgroup.Group // what still reads texts, such as to index their values
+	reading chan struct{}  // has an element for each of them that runs
 }
 
 // isZero reports whether the scope is that of a zero Exit or of zero Rules.
