@@ -31,7 +31,12 @@ func Valid(b []byte) bool {
 func ValidString(s string) bool { return Valid(unsafe.Slice(unsafe.StringData(s), len(s))) }
 
 // Scan returns the nesting depth of b, and whether it is JSON.
-func Scan(b []byte) (depth int, ok bool) {
+func Scan(b []byte) (depth int, ok bool) { return scan(b, nil) }
+
+// scan is Scan. It calls member, unless that is nil, with each key, including its quotes, and value of b if
+// that is an object, before it is known whether all of b is valid.
+func scan(b []byte, member func(key, value []byte)) (depth int, ok bool) {
+	var key, value int                  // where the last member of b begins
 	var objects [maxDepth/64 + 1]uint64 // a bit for each open container: whether it is an object
 	i, open := Space(b, 0), 0
 	for {
@@ -59,8 +64,12 @@ func Scan(b []byte) (depth int, ok bool) {
 				continue
 			}
 			objects[open/64] |= bit
+			at := i
 			if i = validKey(b, i); i < 0 {
 				return 0, false
+			}
+			if open == 1 {
+				key, value = at, i
 			}
 			continue
 		default:
@@ -70,6 +79,10 @@ func Scan(b []byte) (depth int, ok bool) {
 		}
 		// A value ended before i.
 		for {
+			if open == 1 && member != nil && objects[0]&2 != 0 {
+				end, _ := stringEnd(b, key)
+				member(b[key:end], b[value:i])
+			}
 			i = Space(b, i)
 			if open == 0 {
 				return depth, i == len(b)
@@ -88,8 +101,12 @@ func Scan(b []byte) (depth int, ok bool) {
 		}
 		i = Space(b, i+1)
 		if objects[open/64]&(1<<(open%64)) != 0 {
+			at := i
 			if i = validKey(b, i); i < 0 {
 				return 0, false
+			}
+			if open == 1 {
+				key, value = at, i
 			}
 		}
 	}
@@ -493,21 +510,36 @@ func Members(b []byte, names ...string) (values [][]byte, ok bool) {
 	if i == len(b) || b[i] != '{' {
 		return values, string(bytes.TrimSpace(b)) == "null"
 	}
-	err := EachMember(b[i:], func(quoted, v []byte) bool {
-		key := quoted[1 : len(quoted)-1]
-		if bytes.IndexByte(key, '\\') >= 0 {
-			text, _ := Unquote(quoted)
-			key = []byte(text)
-		}
-		for n, name := range names {
-			if string(key) == name {
-				values[n] = v
-				break
-			}
-		}
+	err := EachMember(b[i:], func(key, v []byte) bool {
+		setMember(values, names, key, v)
 		return true
 	})
 	return values, err == nil
+}
+
+// ValidMembers is Members for any input. It returns false if b is no JSON.
+func ValidMembers(b []byte, names ...string) (values [][]byte, ok bool) {
+	values = make([][]byte, len(names))
+	if i := Space(b, 0); i == len(b) || b[i] != '{' {
+		return values, string(bytes.TrimSpace(b)) == "null"
+	}
+	_, ok = scan(b, func(key, v []byte) { setMember(values, names, key, v) })
+	return values, ok
+}
+
+// setMember sets the value of the name that is equal to a key, if there is one.
+func setMember(values [][]byte, names []string, quoted, v []byte) {
+	key := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(key, '\\') >= 0 {
+		text, _ := Unquote(quoted)
+		key = []byte(text)
+	}
+	for n, name := range names {
+		if string(key) == name {
+			values[n] = v
+			break
+		}
+	}
 }
 
 // separator returns the index after spaces and a comma or colon at b[i].
