@@ -90,7 +90,7 @@ func (c *collector) scanStrings(s *textView, depth int) {
 			key = c.adjustKey(key, src, l.start+1, l.end-1)
 		}
 		text, depth := unquote(src[l.start:l.end]), depth+1
-		if isJSON(text) && c.omit(text) { // of other text the key counts, too
+		if slices.Contains(c.waiting, text) && isJSON(text) && c.omit(text) { // of other text the key counts, too
 			depth = 0
 		}
 		c.scan(key, text, depth, true)
