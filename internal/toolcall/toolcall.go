@@ -127,6 +127,9 @@ type answer struct {
 	destination string
 }
 
+// isLarge reports whether a result is so large that recording or searching it delays the code.
+func isLarge(res tool.Result) bool { return size(res) >= 64<<10 }
+
 // layer is one feature around a call. An error of a call that was made is returned with
 // the outcome in the answer.
 type layer interface {
