@@ -100,6 +100,9 @@ func askConfig(h *host) askllm.Config {
 func toolsConfig(h *host) tools.Config {
 	owner := toolcall.Owner{Home: h.home, Subset: h.req.Subset, Exit: h.exit, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
 		OnInjection: func(ref tool.Ref, kinds []string) { h.run.FlagServer(ref.Server, kinds) }}
+	if !h.run.internal { // these share an exit
+		owner.Later = h.exit.Ingester().Later
+	}
 	view := viewOf(h.r, h.home, h.req.Subset)
 	if h.req.Tools != nil {
 		owner.Only = catalog.NewAllowExactly(h.req.Tools)

@@ -120,9 +120,15 @@ func (s *scanner) run() {
 	for i := 0; i < len(s.text); i++ {
 		switch kindOf[s.text[i]] {
 		case wordByte:
+			if end := s.wholeWord(i); end > i {
+				s.begun = i
+				s.endWholeWord(end)
+				i = end - 1
+				continue
+			}
 			s.addLetter(i, s.text[i])
 		case plainByte:
-			if s.n >= longest/2 && strings.IndexByte("+/=", s.text[i]) >= 0 { // of base64
+			if s.n >= longest/2 && isEncoding(s.text[i]) {
 				s.n++
 				continue
 			}
@@ -156,15 +162,53 @@ func (s *scanner) add(kind string, start, end int) {
 	}
 }
 
+// wholeWord returns the end of the word that begins at i, or i if invisible characters or the other
+// characters of encoded text may continue it.
+func (s *scanner) wholeWord(i int) int {
+	if s.n > 0 {
+		return i
+	}
+	end := i + 1
+	for end < len(s.text) && kindOf[s.text[end]] == wordByte {
+		end++
+	}
+	if end < len(s.text) && (kindOf[s.text[end]] == wideByte || end-i >= longest/2 && isEncoding(s.text[end])) {
+		return i
+	}
+	return end
+}
+
+// isEncoding reports whether c occurs in base64, besides letters and digits.
+func isEncoding(c byte) bool { return c == '+' || c == '/' || c == '=' }
+
+// endWholeWord is endWord for the text from s.begun.
+func (s *scanner) endWholeWord(end int) {
+	n := end - s.begun
+	if n <= longest && wordLengths[lower(s.text[s.begun])]>>n&1 != 0 {
+		for i := range n {
+			s.word[i] = lower(s.text[s.begun+i])
+		}
+	} else if n <= longest {
+		s.words++
+		return
+	}
+	s.n = n
+	s.endWord(end)
+}
+
+func lower(c byte) byte {
+	if c-'A' < 26 {
+		c |= 0x20
+	}
+	return c
+}
+
 func (s *scanner) addLetter(i int, c byte) {
 	if s.n == 0 {
 		s.begun = i
 	}
 	if s.n < longest {
-		if c >= 'A' && c <= 'Z' {
-			c |= 0x20
-		}
-		s.word[s.n] = c
+		s.word[s.n] = lower(c)
 	}
 	s.n++
 }

@@ -8,10 +8,12 @@ package rawjson
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/bits"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -29,7 +31,12 @@ func Valid(b []byte) bool {
 func ValidString(s string) bool { return Valid(unsafe.Slice(unsafe.StringData(s), len(s))) }
 
 // Scan returns the nesting depth of b, and whether it is JSON.
-func Scan(b []byte) (depth int, ok bool) {
+func Scan(b []byte) (depth int, ok bool) { return scan(b, nil) }
+
+// scan is Scan. It calls member, unless that is nil, with each key, including its quotes, and value of b if
+// that is an object, before it is known whether all of b is valid.
+func scan(b []byte, member func(key, value []byte)) (depth int, ok bool) {
+	var key, value int                  // where the last member of b begins
 	var objects [maxDepth/64 + 1]uint64 // a bit for each open container: whether it is an object
 	i, open := Space(b, 0), 0
 	for {
@@ -57,8 +64,12 @@ func Scan(b []byte) (depth int, ok bool) {
 				continue
 			}
 			objects[open/64] |= bit
+			at := i
 			if i = validKey(b, i); i < 0 {
 				return 0, false
+			}
+			if open == 1 {
+				key, value = at, i
 			}
 			continue
 		default:
@@ -68,6 +79,10 @@ func Scan(b []byte) (depth int, ok bool) {
 		}
 		// A value ended before i.
 		for {
+			if open == 1 && member != nil && objects[0]&2 != 0 {
+				end, _ := stringEnd(b, key)
+				member(b[key:end], b[value:i])
+			}
 			i = Space(b, i)
 			if open == 0 {
 				return depth, i == len(b)
@@ -86,8 +101,12 @@ func Scan(b []byte) (depth int, ok bool) {
 		}
 		i = Space(b, i+1)
 		if objects[open/64]&(1<<(open%64)) != 0 {
+			at := i
 			if i = validKey(b, i); i < 0 {
 				return 0, false
+			}
+			if open == 1 {
+				key, value = at, i
 			}
 		}
 	}
@@ -132,28 +151,51 @@ func validWord(b []byte, i int, word string) int {
 
 // validString returns the index after the string whose content begins at b[i], or -1.
 func validString(b []byte, i int) int {
-	for i < len(b) {
-		switch c := b[i]; {
-		case special[c] == 0:
-			i++
-		case c == '"':
-			return i + 1
-		case c != '\\' || i+1 >= len(b):
+	for {
+		switch i = plainEnd(b, i); {
+		case i == len(b):
 			return -1
-		case b[i+1] != 'u':
-			if bytes.IndexByte([]byte(`"\/bfnrt`), b[i+1]) < 0 {
-				return -1
-			}
-			i += 2
-		default:
-			if i+6 > len(b) || hex4(b[i+2:]) < 0 {
-				return -1
-			}
-			i += 6
+		case b[i] == '"':
+			return i + 1
 		}
+		size := validEscape(b, i)
+		if size == 0 {
+			return -1
+		}
+		i += size
 	}
-	return -1
 }
+
+// plainEnd returns the index of the first byte from i that a string must escape, or that ends or escapes
+// it; len(b) if there is none.
+func plainEnd(b []byte, i int) int {
+	for i+8 <= len(b) {
+		if m := specials(binary.LittleEndian.Uint64(b[i:])); m != 0 {
+			return i + bits.TrailingZeros64(m)/8
+		}
+		i += 8
+	}
+	for i < len(b) && special[b[i]] == 0 {
+		i++
+	}
+	return i
+}
+
+// validEscape returns the length of the escape at b[i], 0 if there is none.
+func validEscape(b []byte, i int) int {
+	switch {
+	case b[i] != '\\' || i+1 >= len(b):
+		return 0
+	case simple[b[i+1]] != 0:
+		return 2
+	case b[i+1] == 'u' && i+6 <= len(b) && hex4(b[i+2:]) >= 0:
+		return 6
+	}
+	return 0
+}
+
+// simple holds the characters of escapes of two bytes.
+var simple = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // special marks the bytes that a string must escape, and those that end or escape it.
 var special = func() (t [256]byte) {
@@ -163,6 +205,18 @@ var special = func() (t [256]byte) {
 	t['"'], t['\\'] = 1, 1
 	return t
 }()
+
+const (
+	lows  = 0x0101010101010101 // the lowest bit of each byte
+	highs = 0x80 * lows
+)
+
+// specials marks, by the high bit of its byte, the first of eight bytes that a string must escape or
+// that ends or escapes it. Bytes after it may be marked too.
+func specials(w uint64) uint64 {
+	quote, backslash := w^('"'*lows), w^('\\'*lows)
+	return ((w - 0x20*lows) | (quote - lows) | (backslash - lows)) &^ w & highs
+}
 
 func validNumber(b []byte, i int) int {
 	if b[i] == '-' {
@@ -224,34 +278,49 @@ func hex4(b []byte) rune {
 // for anything else. Like encoding/json, it replaces invalid UTF-8 and halves of surrogate
 // pairs by U+FFFD.
 func Unquote(v []byte) (text string, ok bool) {
-	if len(v) < 2 || v[0] != '"' || validString(v, 1) != len(v) {
+	if len(v) < 2 || v[0] != '"' || v[len(v)-1] != '"' {
 		return "", false
 	}
 	s := v[1 : len(v)-1]
 	if !utf8.Valid(s) {
 		return text, json.Unmarshal(v, &text) == nil
 	}
-	if bytes.IndexByte(s, '\\') < 0 {
+	if i := plainEnd(s, 0); i == len(s) {
 		return string(s), true
 	}
 	out, n := make([]byte, len(s)), 0 // no escape is shorter than its character
-	for i := 0; i < len(s); {
-		if c := s[i]; c != '\\' {
-			out[n] = c
-			n++
-			i++
+	for i := 0; ; {
+		for i+8 <= len(s) {
+			w := binary.LittleEndian.Uint64(s[i:])
+			binary.LittleEndian.PutUint64(out[n:], w)
+			m := specials(w)
+			k := bits.TrailingZeros64(m) / 8 // 8 if there is none
+			i, n = i+k, n+k
+			if m != 0 {
+				break
+			}
+		}
+		for i < len(s) && special[s[i]] == 0 { // in the last bytes
+			out[n] = s[i]
+			i, n = i+1, n+1
+		}
+		if i == len(s) {
+			return unsafe.String(unsafe.SliceData(out), n), true
+		}
+		size := validEscape(s, i)
+		if size == 0 {
+			return "", false
+		}
+		c := s[i+1]
+		if size == 2 {
+			out[n] = simple[c]
+			i, n = i+2, n+1
 			continue
 		}
 		r, size := unescape(s[i:])
-		if r < utf8.RuneSelf {
-			out[n] = byte(r)
-			n++
-		} else {
-			n += utf8.EncodeRune(out[n:], r)
-		}
+		n += utf8.EncodeRune(out[n:], r)
 		i += size
 	}
-	return unsafe.String(unsafe.SliceData(out), n), true
 }
 
 // UnquoteTo writes the text of a valid JSON string, which includes its quotes, in small
@@ -307,20 +376,8 @@ func Unescape(part []byte) []byte {
 // unescape returns the character of the valid escape that s begins with, and the length
 // of the escape.
 func unescape(s []byte) (rune, int) {
-	switch c := s[1]; c {
-	case 'u':
-	case 'b':
-		return '\b', 2
-	case 'f':
-		return '\f', 2
-	case 'n':
-		return '\n', 2
-	case 'r':
-		return '\r', 2
-	case 't':
-		return '\t', 2
-	default:
-		return rune(c), 2
+	if s[1] != 'u' {
+		return rune(simple[s[1]]), 2
 	}
 	r := hex4(s[2:])
 	switch {
@@ -347,19 +404,16 @@ func Space(b []byte, i int) int {
 // stringEnd returns the index after the string that starts at b[i].
 func stringEnd(b []byte, i int) (int, error) {
 	for i++; ; {
-		q := bytes.IndexByte(b[i:], '"')
-		if q < 0 {
+		switch i = plainEnd(b, min(i, len(b))); {
+		case i == len(b):
 			return 0, errShort
+		case b[i] == '"':
+			return i + 1, nil
+		case b[i] == '\\':
+			i += 2
+		default:
+			i++
 		}
-		q += i
-		back := q
-		for back > i && b[back-1] == '\\' {
-			back--
-		}
-		if (q-back)%2 == 0 {
-			return q + 1, nil
-		}
-		i = q + 1 // skip an escaped quote
 	}
 }
 
@@ -456,21 +510,36 @@ func Members(b []byte, names ...string) (values [][]byte, ok bool) {
 	if i == len(b) || b[i] != '{' {
 		return values, string(bytes.TrimSpace(b)) == "null"
 	}
-	err := EachMember(b[i:], func(quoted, v []byte) bool {
-		key := quoted[1 : len(quoted)-1]
-		if bytes.IndexByte(key, '\\') >= 0 {
-			text, _ := Unquote(quoted)
-			key = []byte(text)
-		}
-		for n, name := range names {
-			if string(key) == name {
-				values[n] = v
-				break
-			}
-		}
+	err := EachMember(b[i:], func(key, v []byte) bool {
+		setMember(values, names, key, v)
 		return true
 	})
 	return values, err == nil
+}
+
+// ValidMembers is Members for any input. It returns false if b is no JSON.
+func ValidMembers(b []byte, names ...string) (values [][]byte, ok bool) {
+	values = make([][]byte, len(names))
+	if i := Space(b, 0); i == len(b) || b[i] != '{' {
+		return values, string(bytes.TrimSpace(b)) == "null"
+	}
+	_, ok = scan(b, func(key, v []byte) { setMember(values, names, key, v) })
+	return values, ok
+}
+
+// setMember sets the value of the name that is equal to a key, if there is one.
+func setMember(values [][]byte, names []string, quoted, v []byte) {
+	key := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(key, '\\') >= 0 {
+		text, _ := Unquote(quoted)
+		key = []byte(text)
+	}
+	for n, name := range names {
+		if string(key) == name {
+			values[n] = v
+			break
+		}
+	}
 }
 
 // separator returns the index after spaces and a comma or colon at b[i].

@@ -2,6 +2,7 @@ package rawjson_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -12,7 +13,7 @@ import (
 var samples = []string{
 	``, ` `, `{}`, `[]`, ` [ ] `, `{ }`, `null`, `true`, `false`, `nul`, `truex`, `0`, `-0`, `-`, `01`, `1.`, `1.5`, `.5`, `1e5`, `1E+5`, `1e`, `1e+`, `-1.5e-10`,
 	`""`, `"a`, `"\n"`, `"\x"`, `"\u00e9"`, `"\u00g9"`, `"\u12"`, `"\`, "\"\n\"", "\"\x00\"", `"é"`, "\"\xff\"", `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00x"`, `"\ud83dA"`, `"\/\b\f\r\t\"\\"`,
-	`{"a":1}`, `{"a":1,}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,"b":[1,{"c":"d\"}"}]}`, `[1,2`, `[1,]`, `[,1]`, `[1 2]`, `{"a":1]`, `[1}`, `1 2`, `[[[[]]]]`, `{"a":{"b":{}}} `, `[{}]]`,
+	`{"a":1}`, `{"a":1,}`, `{"a"}`, `{"a":}`, `{a:1}`, `{"a":1,"b":[1,{"c":"d\"}"}]}`, `[1,2`, `[1,]`, `[,1]`, `[1 2]`, `{"a":1]`, `[1}`, `1 2`, `[[[[]]]]`, ` {"b" : [ 1 , {} ] , "a":{"b":{}}, "b":"x" } `, `{"a":{"b":{}}} `, `[{}]]`,
 	"\u00a01", "\ufeff1", `[1,"x",null,true,{"y":[]}]`,
 }
 
@@ -56,6 +57,14 @@ func checkValid(t *testing.T, s string) {
 	for i := range min(len(s), 20) { // of any part, it must not panic
 		_ = rawjson.Unescape([]byte(s[i:]))
 		_ = rawjson.Unescape([]byte(s[:i]))
+	}
+	if values, ok := rawjson.ValidMembers([]byte(s), "a", "b"); ok {
+		want, isObject := rawjson.Members([]byte(s), "a", "b")
+		if !json.Valid([]byte(s)) || !isObject || !reflect.DeepEqual(values, want) {
+			t.Errorf("ValidMembers(%.80q) = %q, want %q, %v", s, values, want, isObject)
+		}
+	} else if _, isObject := rawjson.Members([]byte(s)); isObject && json.Valid([]byte(s)) {
+		t.Errorf("ValidMembers(%.80q) returns false", s)
 	}
 	_ = rawjson.EachItem([]byte(s), func([]byte) bool { return true })
 	_ = rawjson.EachMember([]byte(s), func(_, _ []byte) bool { return true })
@@ -101,10 +110,19 @@ func TestMembersFindsEscapedAndRepeatedKeys(t *testing.T) {
 
 var row = []byte("[" + strings.Repeat(`{"id":123,"name":"Customer 00001","email":"customer1@example.com","amount":17.25,"note":"lorem ipsum lorem ipsum \"dolor\""},`, 8000) + "1]")
 
-func BenchmarkValid(b *testing.B) {
-	b.SetBytes(int64(len(row)))
-	for b.Loop() {
-		rawjson.Valid(row)
+// quoted is row as the text of a string.
+var quoted, _ = json.Marshal(string(row))
+
+func BenchmarkValid(b *testing.B) { benchmark(b, func(v []byte) { rawjson.Valid(v) }) }
+
+func benchmark(b *testing.B, f func(v []byte)) {
+	for name, v := range map[string][]byte{"rows": row, "string": quoted} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(v)))
+			for b.Loop() {
+				f(v)
+			}
+		})
 	}
 }
 
@@ -116,16 +134,10 @@ func BenchmarkEncodingJSON(b *testing.B) {
 }
 
 func BenchmarkUnquote(b *testing.B) {
-	quoted, _ := json.Marshal(string(row))
 	b.SetBytes(int64(len(quoted)))
 	for b.Loop() {
 		rawjson.Unquote(quoted)
 	}
 }
 
-func BenchmarkValueEnd(b *testing.B) {
-	b.SetBytes(int64(len(row)))
-	for b.Loop() {
-		_, _ = rawjson.ValueEnd(row, 0)
-	}
-}
+func BenchmarkValueEnd(b *testing.B) { benchmark(b, func(v []byte) { _, _ = rawjson.ValueEnd(v, 0) }) }

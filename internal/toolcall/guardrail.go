@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"unsafe"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -82,11 +83,18 @@ func (s screener) handle(ctx context.Context, c call) (answer, error) {
 	if own {
 		res = failed.Answer
 	}
-	if kinds := g.InjectionKinds(texts(res, failed)...); len(kinds) > 0 {
-		s.stack.auditGuard(s.owner.Home, c.Call, string(guardrail.Flag), guardrail.CheckInjection)
-		if s.owner.OnInjection != nil {
-			s.owner.OnInjection(c.Ref, kinds)
+	flag := func() {
+		if kinds := g.InjectionKinds(texts(res, failed)...); len(kinds) > 0 {
+			s.stack.auditGuard(s.owner.Home, c.Call, string(guardrail.Flag), guardrail.CheckInjection)
+			if s.owner.OnInjection != nil {
+				s.owner.OnInjection(c.Ref, kinds)
+			}
 		}
+	}
+	if s.owner.Later != nil && isLarge(res) {
+		s.owner.Later(flag)
+	} else {
+		flag()
 	}
 	if !g.HasHook(guardrail.AfterCall) {
 		return a, err
@@ -110,7 +118,7 @@ func (s screener) handle(ctx context.Context, c call) (answer, error) {
 
 // texts returns all texts of an answer.
 func texts(r tool.Result, failed *tool.Failure) []string {
-	all := []string{string(r.Structured)}
+	all := []string{unsafe.String(unsafe.SliceData(r.Structured), len(r.Structured))} // a copy of a megabyte takes as long as much of the search
 	if failed != nil {
 		all = append(all, failed.Message, string(failed.Data))
 	}

@@ -74,9 +74,6 @@ func numberQuestions(ask func(context.Context, tool.Question) (tool.Reply, error
 	}
 }
 
-// isLarge reports whether a result is so large that recording it delays the code.
-func isLarge(res tool.Result) bool { return size(res) >= 64<<10 }
-
 // decide asks the person about a call that may have been made in an earlier run. It returns the answer
 // of the call, or nil if it shall be made.
 func (r replayer) decide(ctx context.Context, c tool.Call) (*journal.Answer, error) {

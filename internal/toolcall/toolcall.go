@@ -103,6 +103,8 @@ type Owner struct {
 	// OnInjection receives the kinds of prompt injection (see package guardrail) that
 	// a result contains; may be nil.
 	OnInjection func(of tool.Ref, kinds []string)
+	// Later runs a function that reads a large answer while the code uses it; nil: the answer waits for it.
+	Later func(f func())
 }
 
 func (o Owner) viewer() catalog.Viewer {
@@ -124,6 +126,9 @@ type answer struct {
 	// destination is where the call is sent, in the words of the configuration; "" for the server itself.
 	destination string
 }
+
+// isLarge reports whether a result is so large that recording or searching it delays the code.
+func isLarge(res tool.Result) bool { return size(res) >= 64<<10 }
 
 // layer is one feature around a call. An error of a call that was made is returned with
 // the outcome in the answer.

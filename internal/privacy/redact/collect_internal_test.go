@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -27,28 +28,75 @@ func TestCollectFindsWhatIsReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	newPass := func() *pass {
-		f := finder{scanner: s, exempt: func(_ detect.Type, v string) bool { return v == "8.8.8.8" }}
-		return &pass{turn: func(context.Context, int) (func(), error) { return func() {}, nil }, search: search{find: f.detect, adjustKey: s.Person}}
-	}
+	f := finder{scanner: s, exempt: func(_ detect.Type, v string) bool { return v == "8.8.8.8" }}
+	find := search{find: f.detect, adjustKey: s.Person}
+	turn := func(context.Context, int) (func(), error) { return func() {}, nil }
 	whole := 0
 	for name, text := range texts(t) {
-		slow := newPass()
+		slow := &pass{turn: turn, search: find}
 		slow.findSpread = func([]string) []encoded.Spread { return nil } // reads the text before it searches it
 		onProcessors(1, func() {
 			if _, err := slow.run(t.Context(), "", text); err != nil {
 				t.Fatal(err)
 			}
 		})
-		var got []vault.Value
-		onProcessors(5, func() { got = newPass().collect(text) })
-		if d := cmp.Diff(slow.values, got); d != "" {
+		fast := &collector{turn: turn, search: find}
+		onProcessors(5, func() { fast.collect(text) })
+		if d := cmp.Diff(slow.values, fast.values); d != "" {
 			t.Errorf("%s: %s", name, d)
 		}
-		whole += len(got)
+		whole += len(fast.values)
 	}
 	if whole < 20_000 {
 		t.Errorf("%d values were compared", whole)
+	}
+}
+
+// A text that is also a string in JSON is searched once, with the same values found.
+func TestCollectAllSearchesSameTextOnce(t *testing.T) {
+	s, err := detect.New(detect.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	searched := 0
+	collect := func(texts ...string) map[vault.Value]int {
+		c := &collector{turn: func(context.Context, int) (func(), error) { return func() {}, nil }}
+		c.find = func(key, text string) []detect.Finding {
+			searched += len(text)
+			return s.Detect(key, text)
+		}
+		c.adjustKey = s.Person
+		c.collectAll(texts)
+		for v := range c.index {
+			c.index[v] = 0 // the order does not count
+		}
+		return c.index
+	}
+	keys := `{"result":{"ada@example.com":1,"phone":"212-555-0123"},"bob@example.com":[{"email":"` + strings.Repeat(`x`, 1000) + `@example.com"}]}`
+	deep := `"eve@example.com"`
+	for range maxDepth {
+		deep = encode(t, []string{deep})
+		deep = encode(t, deep)
+	}
+	for name, c := range map[string]struct {
+		text string
+		once bool
+	}{"JSON": {keys, true}, "deep JSON": {"[" + deep + "]", true}, "text": {"bob@example.com 078-05-1120", false}} {
+		for key, whole := range map[string]string{"same": c.text, "string": encode(t, map[string]any{"ssn": c.text, "id": 1}), "list": encode(t, []any{c.text, c.text})} {
+			want := collect(c.text)
+			maps.Copy(want, collect(whole))
+			searched = 0
+			collect(whole)
+			alone := searched
+			searched = 0
+			got := collect(whole, c.text)
+			if d := cmp.Diff(want, got); d != "" {
+				t.Errorf("%s, %s: %s", name, key, d)
+			}
+			if once := searched == alone; once != (c.once || key == "same") {
+				t.Errorf("%s, %s: %d bytes were searched, %d without the text", name, key, searched, alone)
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"unsafe"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
@@ -109,7 +110,6 @@ func unquote(lit string) string {
 	if strings.IndexByte(lit, '\\') < 0 {
 		return lit[1 : len(lit)-1]
 	}
-	var s string
-	_ = json.Unmarshal([]byte(lit), &s) // lit comes from valid JSON
+	s, _ := rawjson.Unquote(unsafe.Slice(unsafe.StringData(lit), len(lit))) // lit comes from valid JSON
 	return s
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"strings"
 )
 
@@ -13,7 +14,14 @@ type Exit struct{ scope *scope }
 
 // For returns the exit of a tenant. The exit of the zero Owner is for text that
 // belongs to no tenant: values in it are redacted and cannot be restored.
-func (r *Rules) For(o Owner) *Exit { return &Exit{&scope{rules: r.Of(o.Tenant), owner: o}} }
+func (r *Rules) For(o Owner) *Exit {
+	s := &scope{rules: r.Of(o.Tenant), owner: o, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))}
+	s.pending.SetLimit(maxPending)
+	return &Exit{s}
+}
+
+// maxPending is the number of functions that read texts, or wait for that: two for an answer.
+const maxPending = 4
 
 // Ingester returns the part that prepares what servers return.
 func (e *Exit) Ingester() Ingester { return Ingester{scope: e.scope} }

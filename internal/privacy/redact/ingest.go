@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"regexp"
 	"strings"
+	"unsafe"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -44,18 +45,20 @@ func (g Ingester) Result(ctx context.Context, res tool.Result) (tool.Result, err
 	if !active {
 		return res, err
 	}
-	if res.Structured, err = g.JSON(ctx, res.Structured); err != nil {
+	var large []string
+	defer func() { g.indexLater(large) }()
+	if res.Structured, err = g.json(ctx, res.Structured, &large); err != nil {
 		return res, err
 	}
 	res.Parts = append([]tool.Part(nil), res.Parts...)
 	for i := range res.Parts {
 		p := &res.Parts[i]
 		for _, text := range []*string{&p.Text, &p.Name, &p.URI} {
-			if *text, err = g.Text(ctx, *text); err != nil {
+			if *text, err = g.text(ctx, *text, &large); err != nil {
 				return res, err
 			}
 		}
-		if p.Raw, err = g.JSON(ctx, p.Raw); err != nil {
+		if p.Raw, err = g.json(ctx, p.Raw, &large); err != nil {
 			return res, err
 		}
 	}
@@ -64,14 +67,21 @@ func (g Ingester) Result(ctx context.Context, res tool.Result) (tool.Result, err
 
 // JSON is Result for JSON.
 func (g Ingester) JSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	var large []string
+	defer func() { g.indexLater(large) }()
+	return g.json(ctx, raw, &large)
+}
+
+// json is JSON, except that a large text is added to large instead of the index.
+func (g Ingester) json(ctx context.Context, raw json.RawMessage, large *[]string) (json.RawMessage, error) {
 	if len(raw) == 0 {
 		return raw, nil
 	}
-	text, before, after := string(raw), "", ""
+	text, before, after := unsafe.String(unsafe.SliceData(raw), len(raw)), "", ""
 	if raw[0] != '{' && raw[0] != '[' { // a bare number would be scanned as text
 		before, after = "[", "]"
 	}
-	clean, err := g.Text(ctx, before+text+after)
+	clean, err := g.text(ctx, before+text+after, large)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +95,22 @@ func (g Ingester) JSON(ctx context.Context, raw json.RawMessage) (json.RawMessag
 // texts are scanned while code runs.
 const maxSyncScan = 32 << 10
 
+// indexLater adds the values in large texts to the index while the code runs.
+func (g Ingester) indexLater(large []string) {
+	if len(large) > 0 {
+		g.Later(func() { g.indexValues(large...) })
+	}
+}
+
 // Text is Result for one text.
 func (g Ingester) Text(ctx context.Context, text string) (string, error) {
+	var large []string
+	defer func() { g.indexLater(large) }()
+	return g.text(ctx, text, &large)
+}
+
+// text is Text, except that a large text is added to large instead of the index.
+func (g Ingester) text(ctx context.Context, text string, large *[]string) (string, error) {
 	if active, err := g.scope.active(); !active || text == "" {
 		return text, err
 	}
@@ -102,7 +126,7 @@ func (g Ingester) Text(ctx context.Context, text string) (string, error) {
 		if len(text) <= maxSyncScan {
 			g.indexValues(text)
 		} else {
-			g.scope.pending.Go(func() { g.indexValues(text) })
+			*large = append(*large, text)
 		}
 	}
 	// A forged token may be written with escapes.
@@ -135,13 +159,26 @@ func (g Ingester) findForCode(key, text string) []detect.Finding {
 	return detect.Resolve(append(g.finder().detect(key, text), g.scope.owner.Local.find(text)...), text)
 }
 
-// indexValues adds the values in a text to the index of the vault.
-func (g Ingester) indexValues(text string) { g.index(g.finder(), text) }
+// indexValues adds the values in texts to the index of the vault.
+func (g Ingester) indexValues(texts ...string) { g.index(g.finder(), texts...) }
 
-func (g Ingester) index(f finder, text string) {
-	p := &pass{turn: g.scope.turn, search: search{find: f.detect, adjustKey: g.scope.rules.cfg.Scanner.Person}}
-	g.scope.vault().index(p.collect(text))
+func (g Ingester) index(f finder, texts ...string) {
+	c := &collector{turn: g.scope.turn, search: search{find: f.detect, adjustKey: g.scope.rules.cfg.Scanner.Person}}
+	c.collectAll(texts)
+	g.scope.vault().index(c.values)
 }
 
-// Wait waits until the values of all ingested texts are indexed.
-func (g Ingester) Wait() { g.scope.pending.Wait() }
+// Later runs f, which reads a large text, while the code runs: one processor is left to that. If several such
+// functions wait, it waits too, so that a loop does not fill the memory with answers.
+func (g Ingester) Later(f func()) {
+	s := g.scope
+	s.pending.Go(func() error {
+		s.reading <- struct{}{}
+		defer func() { <-s.reading }()
+		f()
+		return nil
+	})
+}
+
+// Wait waits until the values of all ingested texts are indexed, and the functions of Later have returned.
+func (g Ingester) Wait() { _ = g.scope.pending.Wait() } // they return no errors

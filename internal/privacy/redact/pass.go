@@ -62,21 +62,6 @@ func (p *pass) runPage(ctx context.Context, page Page) (string, error) {
 	return s.doc.between(page.Start, page.End), nil
 }
 
-// collect returns the values in a text. Nothing is replaced.
-func (p *pass) collect(text string) []vault.Value {
-	done, err := p.turn(context.Background(), len(text))
-	if err != nil {
-		return nil
-	}
-	defer done()
-	p.scan("", text, 0)
-	p.index = map[vault.Value]int{}
-	for _, f := range mergeOverlaps(p.found) {
-		p.number(p.value(f))
-	}
-	return p.values
-}
-
 // process returns the view of a text that scan finds the values of, with its edits.
 func (p *pass) process(ctx context.Context, scan func() *textView) (*textView, error) {
 	s := scan()

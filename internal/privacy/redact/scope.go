@@ -2,7 +2,8 @@ package redact
 
 import (
 	"context"
-	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -24,7 +25,8 @@ type Owner struct {
 type scope struct {
 	rules   *Rules
 	owner   Owner
-	pending sync.WaitGroup // texts whose values are still being detected and indexed
+	pending errgroup.Group // what still reads texts, such as to index their values
+	reading chan struct{}  // has an element for each of them that runs
 }
 
 // isZero reports whether the scope is that of a zero Exit or of zero Rules.

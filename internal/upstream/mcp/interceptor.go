@@ -167,10 +167,7 @@ func (m envelope) id() int64 {
 // parseEnvelope returns the members of a message, as parts of data, or false if data is no
 // JSON object.
 func parseEnvelope(data []byte) (m envelope, ok bool) {
-	if !rawjson.Valid(data) {
-		return m, false
-	}
-	values, ok := rawjson.Members(data, "id", "method", "params", "result", "error")
+	values, ok := rawjson.ValidMembers(data, "id", "method", "params", "result", "error")
 	if !ok {
 		return m, false
 	}

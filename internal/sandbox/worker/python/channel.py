@@ -20,7 +20,7 @@ from _thread import allocate_lock
 from . import convert
 from .errors import from_answer
 
-_read, _write, _close, _exit = os.read, os.write, os.close, os._exit
+_read, _readinto, _write, _close, _exit = os.read, os.readinto, os.write, os.close, os._exit
 _dumps = json.JSONEncoder(separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=convert.argument).encode
 _loads = json.JSONDecoder().decode
 _match_id = re.compile(rb'{"id":(\d+)').match
@@ -274,18 +274,27 @@ class Channel:
         length, kind, number = _HEADER.unpack_from(data)
         end = _HEADER.size + length
         if len(data) < end:
-            data = self._rest(data, end)
+            self._buffer = b""
+            return kind, number, self._rest(data[_HEADER.size :], length)
         self._buffer = data[end:]
         return kind, number, data[_HEADER.size : end]
 
     def _rest(self, data, size):
-        whole = bytearray(data)
-        while len(whole) < size:
-            whole += self._more(min(size - len(whole), 1 << 20))
-        return bytes(whole)
+        """Return a payload of which data is the beginning, without a copy of the rest."""
+        whole = bytearray(size)
+        at = len(data)
+        whole[:at] = data
+        with memoryview(whole) as view:
+            while at < size:
+                with view[at:] as rest:
+                    n = _readinto(self.fd, rest)
+                if not n:
+                    _exit(0)  # the daemon has closed the channel
+                at += n
+        return whole
 
-    def _more(self, size=_SMALL):
-        data = _read(self.fd, size)
+    def _more(self):
+        data = _read(self.fd, _SMALL)
         if not data:
             _exit(0)  # the daemon has closed the channel
         return data
