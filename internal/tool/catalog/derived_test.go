@@ -105,8 +105,9 @@ func (s stored) sameAsComputed(t *testing.T) {
 		catalog.Warm(c)
 	}
 	for _, query := range []string{"repository number 77", "repositry", "forest", "quartz", "git hub"} {
-		found, total := c.Now().Search(query, "", 5)
-		other, all := want.Now().Search(query, "", 5)
+		q := catalog.Query{Text: query, Limit: 5}
+		found, total := c.Now().SearchFor(t.Context(), q)
+		other, all := want.Now().SearchFor(t.Context(), q)
 		if diff := cmp.Diff(other, found); diff != "" || total != all {
 			t.Errorf("%q: %d instead of %d: %s", query, total, all, diff)
 		}
