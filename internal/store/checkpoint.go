@@ -42,7 +42,7 @@ func (d *DB) scheduleCheckpoint() {
 		ctx, cancel := context.WithTimeout(context.Background(), checkpointWait)
 		defer cancel()
 		_ = d.closeIdle(1) // they contain no changes
-		if d.checkpoint(ctx) != nil {
+		if d.checkpoint(ctx) != nil || !shrink(ctx, d) {
 			d.scheduleCheckpoint() // the database is in constant use, or the disk is full
 		}
 	})

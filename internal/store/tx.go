@@ -132,6 +132,20 @@ func (d *DB) acquire(ctx context.Context) (*conn, error) {
 	return &conn{Conn: c, prepared: make(map[string]*sql.Stmt)}, nil
 }
 
+// takeFree returns an idle connection for work that no caller waits for, nil if there is none.
+func (d *DB) takeFree() *conn {
+	select {
+	case d.slots <- struct{}{}:
+	default:
+		return nil
+	}
+	c := d.takeIdle()
+	if c == nil {
+		<-d.slots
+	}
+	return c
+}
+
 // takeIdle returns the idle connection that was used last, nil if there is none.
 func (d *DB) takeIdle() *conn {
 	d.mu.Lock()
@@ -266,6 +280,7 @@ func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) (err error
 			_, err := tx.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 			done = err == nil
 		}
+		d.used.Store(time.Now().UnixNano())
 		if done {
 			d.release(c)
 		} else {
