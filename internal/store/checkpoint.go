@@ -73,6 +73,36 @@ func (d *DB) checkpoint(ctx context.Context) error {
 	return err
 }
 
+// shrinkAfter is how long a database is unused before its connection gives memory back. It is less than
+// checkpointDelay, after which that is tried again.
+const shrinkAfter = checkpointDelay * 3 / 4
+
+// shrink frees the cached pages and the prepared statements of an unused database, more than half of the memory
+// of its connection: its next transactions read and prepare them again, which takes a fraction of opening it. It
+// does nothing and reports false if the database was used recently.
+func shrink(ctx context.Context, d *DB) bool {
+	if time.Since(time.Unix(0, d.used.Load())) < shrinkAfter {
+		return false
+	}
+	select {
+	case d.slots <- struct{}{}:
+	default:
+		return true // it is used, and will be tried again after the next commit
+	}
+	c := d.takeIdle()
+	if c == nil {
+		<-d.slots
+		return true
+	}
+	defer d.release(c)
+	for _, s := range c.prepared {
+		_ = s.Close() // it has not run since, so it reports no error
+	}
+	clear(c.prepared)
+	_, _ = c.ExecContext(ctx, "PRAGMA shrink_memory") // an error leaves the cache as it is
+	return true
+}
+
 // close cancels a scheduled checkpoint and waits for a running one. SQLite runs a
 // checkpoint itself when the last connection is closed.
 func (k *checkpointer) close() {

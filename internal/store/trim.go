@@ -1,34 +1,5 @@
 package store
 
-import (
-	"context"
-	"time"
-)
-
-// shrinkAfter is how long a database is unused before its connection gives memory back. It is less than
-// checkpointDelay, after which that is tried again.
-const shrinkAfter = checkpointDelay * 3 / 4
-
-// shrink frees the cached pages and the prepared statements of an unused database, more than half of the memory
-// of its connection: its next transactions read and prepare them again, which takes a fraction of opening it. It
-// does nothing and reports false if the database was used recently.
-func shrink(ctx context.Context, d *DB) bool {
-	if time.Since(time.Unix(0, d.used.Load())) < shrinkAfter {
-		return false
-	}
-	c := d.takeFree()
-	if c == nil {
-		return true
-	}
-	defer d.release(c)
-	for _, s := range c.prepared {
-		_ = s.Close() // it has not run since, so it reports no error
-	}
-	clear(c.prepared)
-	_, _ = c.ExecContext(ctx, "PRAGMA shrink_memory") // an error leaves the cache as it is
-	return true
-}
-
 // Trim closes the connections of a database that is not used for now: its next transaction opens
 // one, which takes some milliseconds. As in Close, closing the last one moves the log into the
 // database. Trim does nothing while something is written.

@@ -132,20 +132,6 @@ func (d *DB) acquire(ctx context.Context) (*conn, error) {
 	return &conn{Conn: c, prepared: make(map[string]*sql.Stmt)}, nil
 }
 
-// takeFree returns an idle connection for work that no caller waits for, nil if there is none.
-func (d *DB) takeFree() *conn {
-	select {
-	case d.slots <- struct{}{}:
-	default:
-		return nil
-	}
-	c := d.takeIdle()
-	if c == nil {
-		<-d.slots
-	}
-	return c
-}
-
 // takeIdle returns the idle connection that was used last, nil if there is none.
 func (d *DB) takeIdle() *conn {
 	d.mu.Lock()
