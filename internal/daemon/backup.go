@@ -37,7 +37,7 @@ var inBackup = map[string]bool{
 	"format": false, // written by a restore when it is complete
 	"models": false, // installed again
 	// Made again, or of running processes.
-	"projections": false, "spool": false, "run": false, "processes": false, "daemons": false, "failures": false, "uids.lock": false, "suspensions": false, "restoring": false,
+	"projections": false, "derived": false, "spool": false, "run": false, "processes": false, "daemons": false, "failures": false, "uids.lock": false, "suspensions": false, "restoring": false,
 }
 
 // Backup is the result of a backup.

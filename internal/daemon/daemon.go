@@ -326,8 +326,7 @@ func (d *Daemon) prepareOnce() {
 	d.background.Start()
 	if !d.isPassthrough() {
 		d.backend.startAll()
-		d.Servers.start()
-		d.Servers.buildIndex()
+		startIndexed(d.Servers)
 		return
 	}
 	if len(d.cfg.Servers) == 0 {

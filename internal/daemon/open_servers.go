@@ -39,9 +39,9 @@ func openServers(c serversConfig) (*servers, error) {
 	v.lookup.Store(&c.Lookup)
 	ctx, cancel := context.WithCancel(context.Background())
 	v.cancel, v.spawn = cancel, func(f func(context.Context)) { v.work.Go(func() { f(ctx) }) }
-	var err error
-	if v.now, err = newServerSet(&c.Config.Config); err == nil {
-		if v.Catalog, err = openCatalog(c, v.now); err == nil {
+	set, err := newServerSet(&c.Config.Config)
+	if v.now.Store(&set); err == nil {
+		if v.Catalog, err = openCatalog(c, set); err == nil {
 			err = newUpstream(c, v)
 		}
 	}
@@ -105,7 +105,7 @@ func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstrea
 func openCatalog(c serversConfig, now serverSet) (*catalog.Catalog, error) {
 	return catalog.Open(catalog.Config{
 		Servers: now.configured, Static: now.static, Disabled: now.disabled,
-		Dir: c.Data.sub(catalogDir), Embeddings: c.Embeddings, Log: c.Log.Logger,
+		Dir: c.Data.sub(catalogDir), Derived: c.Data.sub("derived"), Embeddings: c.Embeddings, Log: c.Log.Logger,
 		Allow: c.Data.allow,
 	})
 }
@@ -114,9 +114,12 @@ func newUpstream(c serversConfig, v *servers) error {
 	secrets := &secret.References{Lookup: func(name string) (string, bool) { return lookupIn(*v.lookup.Load(), name) }}
 	cfg := upstream.Config{Version: c.Version, Resolve: secrets.Resolve, ToolsChanged: v.changed, DocumentCache: c.Data.sub("documents"), Spool: c.Data.sub("spool"), Started: v.noteStart,
 		Logins: c.Data.logins(), Redact: c.Log.redact, Log: c.Log.Logger}
-	for _, s := range v.now.upstream {
-		known, _ := v.Catalog.Now().Server(s.Name)
-		s.Legacy = known.Legacy
+	legacy := map[string]bool{}
+	for _, s := range catalog.OverviewFor(v.Catalog, catalog.Viewer{}).Servers {
+		legacy[s.Name] = s.Legacy
+	}
+	for _, s := range v.now.Load().upstream {
+		s.Legacy = legacy[s.Name]
 		cfg.Servers = append(cfg.Servers, s)
 	}
 	var err error
@@ -140,13 +143,12 @@ func newUpstream(c serversConfig, v *servers) error {
 
 // configured returns a server as it is configured now.
 func (v *servers) configured(name string) (upstream.Server, bool) {
-	v.writing.RLock()
-	defer v.writing.RUnlock()
-	i := slices.IndexFunc(v.now.upstream, func(s upstream.Server) bool { return s.Name == name })
+	all := v.now.Load().upstream
+	i := slices.IndexFunc(all, func(s upstream.Server) bool { return s.Name == name })
 	if i < 0 {
 		return upstream.Server{}, false
 	}
-	return v.now.upstream[i], true
+	return all[i], true
 }
 
 func client(o config.OAuth) upstream.Client {

@@ -8,9 +8,7 @@ import (
 
 // configuredNames returns the names of the configured servers.
 func (d *Daemon) configuredNames() (names []string) {
-	d.Servers.writing.RLock()
-	defer d.Servers.writing.RUnlock()
-	for _, s := range d.Servers.now.configured {
+	for _, s := range d.Servers.now.Load().configured {
 		names = append(names, s.Name)
 	}
 	return names

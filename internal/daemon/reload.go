@@ -100,7 +100,7 @@ func (r Reloaded) isNotApplied(key string) bool {
 func (v *servers) replace(ctx context.Context, c *config.Config, next serverSet, swap func(), r *Reloaded) error {
 	v.writing.Lock()
 	defer v.writing.Unlock()
-	last := v.now
+	last := *v.now.Load()
 	r.compare(last, next)
 	same := reflect.DeepEqual(last, next)
 	if !same {
@@ -113,7 +113,7 @@ func (v *servers) replace(ctx context.Context, c *config.Config, next serverSet,
 		swap()
 		return nil
 	}
-	v.now = next
+	v.now.Store(&next)
 	v.Catalog.Update(next.configured, next.static, next.disabled, swap)
 	v.mu.Lock()
 	for _, name := range slices.Concat(r.Removed, r.Changed) {

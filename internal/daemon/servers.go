@@ -41,9 +41,9 @@ type servers struct {
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 
-	writing sync.RWMutex  // held while servers, catalog and modules change together
-	now     serverSet     // guarded by writing
-	written chan struct{} // closed when the modules were first written
+	writing sync.RWMutex              // held while servers, catalog and modules change together
+	now     atomic.Pointer[serverSet] // replaced with writing locked
+	written chan struct{}             // closed when the modules were first written
 
 	mu       sync.Mutex
 	listing  map[string]*listing // by server, running requests
@@ -76,21 +76,24 @@ func (v *servers) writeModules() {
 	})
 }
 
-// buildIndex builds the search index in the background, after the modules, for the first
-// search of a client. A command that runs code once would spend a third of its time on it.
-func (v *servers) buildIndex() {
-	v.spawn(func(ctx context.Context) {
-		select {
-		case <-v.written:
-			v.Catalog.Now().Search("", "", 1)
-		case <-ctx.Done():
-		}
+// startIndexed is start for clients, which search first: the search index is read or built before the
+// modules, and stored for the next process. A command that runs code once would spend a third of its time on it.
+func startIndexed(v *servers) {
+	v.started.Do(func() {
+		v.listUnlisted()
+		v.spawn(func(context.Context) {
+			catalog.Warm(v.Catalog)
+			if err := catalog.Store(v.Catalog); err != nil {
+				v.log.Warn("the search index was not stored: the next start takes longer", "error", err)
+			}
+			v.first.Do(v.writeModules)
+		})
 	})
 }
 
 // listUnlisted lists the servers that were never listed, in the background.
 func (v *servers) listUnlisted() {
-	for _, s := range v.Catalog.Now().Servers {
+	for _, s := range catalog.OverviewFor(v.Catalog, catalog.Viewer{}).Servers {
 		if !s.Connected || !s.Listed.IsZero() {
 			continue
 		}
@@ -254,7 +257,7 @@ func inferrer(v *servers) func(context.Context, *home.Home) {
 
 // connected returns the module names of the configured servers.
 func (v *servers) connected() (names []string) {
-	for _, s := range v.Catalog.Now().Servers {
+	for _, s := range catalog.OverviewFor(v.Catalog, catalog.Viewer{}).Servers {
 		if s.Connected {
 			names = append(names, s.Module)
 		}

@@ -42,7 +42,7 @@ func (d *DB) scheduleCheckpoint() {
 		ctx, cancel := context.WithTimeout(context.Background(), checkpointWait)
 		defer cancel()
 		_ = d.closeIdle(1) // they contain no changes
-		if d.checkpoint(ctx) != nil {
+		if d.checkpoint(ctx) != nil || !shrink(ctx, d) {
 			d.scheduleCheckpoint() // the database is in constant use, or the disk is full
 		}
 	})
@@ -71,6 +71,36 @@ func (d *DB) checkpoint(ctx context.Context) error {
 		return errBusy
 	}
 	return err
+}
+
+// shrinkAfter is how long a database is unused before its connection gives memory back. It is less than
+// checkpointDelay, after which that is tried again.
+const shrinkAfter = checkpointDelay * 3 / 4
+
+// shrink frees the cached pages and the prepared statements of an unused database, more than half of the memory
+// of its connection: its next transactions read and prepare them again, which takes a fraction of opening it. It
+// does nothing and reports false if the database was used recently.
+func shrink(ctx context.Context, d *DB) bool {
+	if time.Since(time.Unix(0, d.used.Load())) < shrinkAfter {
+		return false
+	}
+	select {
+	case d.slots <- struct{}{}:
+	default:
+		return true // it is used, and will be tried again after the next commit
+	}
+	c := d.takeIdle()
+	if c == nil {
+		<-d.slots
+		return true
+	}
+	defer d.release(c)
+	for _, s := range c.prepared {
+		_ = s.Close() // it has not run since, so it reports no error
+	}
+	clear(c.prepared)
+	_, _ = c.ExecContext(ctx, "PRAGMA shrink_memory") // an error leaves the cache as it is
+	return true
 }
 
 // close cancels a scheduled checkpoint and waits for a running one. SQLite runs a

@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"modernc.org/sqlite"
 
@@ -48,6 +49,8 @@ type DB struct {
 	health      health
 	slots       chan struct{} // semaphore: one element for each connection in use
 	writer      chan struct{} // semaphore: one element while a write transaction runs
+
+	used atomic.Int64 // when the last transaction ended; Unix nanoseconds
 
 	mu     sync.Mutex
 	idle   []*conn // reused by the next transactions, the last one first

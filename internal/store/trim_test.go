@@ -1,12 +1,14 @@
 package store_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -34,6 +36,38 @@ func TestTrimmedDatabaseHasNoConnectionAndNoLog(t *testing.T) {
 	}
 	if err := store.Trim(db); err != nil {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+// A database that is not used keeps its connection, and works as before.
+func TestUnusedDatabaseHasNoStatements(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "t.db"), first)
+	for i := range 3 {
+		if err := insertDeferred(t, db, fmt.Sprint("note ", i)); err != nil {
+			t.Fatal(err)
+		}
+		if store.Shrink(t.Context(), db) || db.PreparedStatements() == 0 {
+			t.Fatal("a database that is in use lost its statements")
+		}
+		db.Unused(time.Minute)
+		if !store.Shrink(t.Context(), db) || db.PreparedStatements() != 0 || db.IdleConnections() != 1 {
+			t.Fatalf("%d statements and %d connections are left, want 0 and 1", db.PreparedStatements(), db.IdleConnections())
+		}
+		if got, want := value(t, db, "SELECT count(*) FROM notes"), fmt.Sprint(i+2); got != want {
+			t.Errorf("%s notes, want %s", got, want)
+		}
+	}
+	err := db.View(t.Context(), func(*store.Tx) error { // has the connection
+		if db.Unused(time.Minute); !store.Shrink(t.Context(), db) {
+			t.Error("the next checkpoint would try again, though this transaction may have no end")
+		}
+		return nil
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if db.Unused(time.Minute); !store.Shrink(t.Context(), db) {
+		t.Error("a closed database cannot be shrunk")
 	}
 }
 

@@ -266,6 +266,7 @@ func (d *DB) transact(ctx context.Context, k kind, f func(*Tx) error) (err error
 			_, err := tx.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 			done = err == nil
 		}
+		d.used.Store(time.Now().UnixNano())
 		if done {
 			d.release(c)
 		} else {

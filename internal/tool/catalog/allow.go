@@ -135,6 +135,9 @@ func (a *Allow) Tool(ref tool.Ref) bool {
 	return a == nil || (a.servers == nil || glob.MatchAny(a.servers, ref.Server)) && (a.tools == nil || glob.MatchAny(a.tools, ref.String()))
 }
 
+// someTools reports whether a selects some of the tools of a server only.
+func (a *Allow) someTools() bool { return a != nil && (a.tools != nil || a.exact != nil) }
+
 // only returns the part of a snapshot that a selects. The Python names of servers are those of
 // the whole snapshot.
 func (s *Snapshot) only(a *Allow) *Snapshot {
@@ -166,6 +169,9 @@ func (s *Snapshot) only(a *Allow) *Snapshot {
 	}
 	part.Core = slices.DeleteFunc(slices.Clone(s.Core), func(name string) bool { _, ok := part.servers[name]; return !ok })
 	part.Disabled = slices.DeleteFunc(slices.Clone(s.Disabled), func(name string) bool { return !a.Server(name) })
+	if !a.someTools() {
+		part.listings = s.listings
+	}
 	part.derive()
 	part.nameSet = s.nameSet
 	return part

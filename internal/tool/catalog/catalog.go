@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -35,6 +36,7 @@ import (
 // Config of a Catalog.
 type Config struct {
 	Dir        string           // directory of the listings, created if missing; required
+	Derived    string           // directory of what is computed from them, created if missing; "" stores nothing
 	Servers    []Configured     // in the configuration; see Update
 	Static     []Static         // static catalogs; see Update
 	Disabled   []string         // names of servers that the operator has disabled; see Update
@@ -65,6 +67,8 @@ type Catalog struct {
 	cfg  Config // Servers and Static are guarded by mu
 	lock *flock.Flock
 
+	outline atomic.Pointer[Snapshot] // the servers before the listings were read, without tools; nil afterwards
+
 	changing sync.Mutex   // serialises changes of the directory; locked before allowing and mu
 	allowing sync.RWMutex // held while servers and the data of Allow change together; locked before mu
 
@@ -72,11 +76,13 @@ type Catalog struct {
 	listings map[string]*listing // by server; nil for one that was never listed
 	seen     time.Time           // modification time of the directory when it was read
 	checked  time.Time
-	now      *Snapshot // built on demand, since many servers may be listed before
+	unread   bool               // listings was not read yet
+	stored   func() storedIndex // read once, for the first snapshot; nil afterwards
+	now      *Snapshot          // built on demand, since many servers may be listed before
 }
 
-// Open reads the stored listings. It logs a file that it cannot read, and treats its
-// server as never listed.
+// Open reads the stored listings, unless their servers are known from Config.Derived: then the first Now
+// does it. It logs a file that it cannot read, and treats its server as never listed.
 func Open(cfg Config) (*Catalog, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -86,10 +92,41 @@ func Open(cfg Config) (*Catalog, error) {
 			WithHint("the data directory must belong to the user that runs Sandpiper and be writable")
 	}
 	c := &Catalog{cfg: cfg, lock: flock.New(filepath.Join(cfg.Dir, "lock"), flock.SetPermissions(0o600)), listings: map[string]*listing{}}
+	c.stored = sync.OnceValue(func() storedIndex { return readIndex(cfg.Derived) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if outline := readOutline(cfg); outline != nil {
+		c.outline.Store(outline)
+		c.unread = true
+		return c, nil
+	}
 	c.read()
 	return c, nil
+}
+
+// readOutline returns a snapshot without tools, nil if the listing of some server must be read.
+func readOutline(cfg Config) *Snapshot {
+	known := readSummaries(cfg.Derived)
+	if known == nil {
+		return nil
+	}
+	listings := map[string]*listing{}
+	for _, s := range cfg.Servers {
+		path := s.path(cfg.Dir)
+		info, err := os.Stat(path)
+		m := known[filepath.Base(path)]
+		switch {
+		case os.IsNotExist(err):
+			continue
+		case err != nil, m == nil, info.Size() != m.Size, info.ModTime().UnixNano() != m.Changed:
+			return nil
+		}
+		l := &listing{Legacy: m.Legacy, Listed: m.Listed}
+		m.fill(l)
+		listings[s.Name] = l
+	}
+	cfg.Embeddings, cfg.Derived = nil, ""
+	return newSnapshot(cfg, listings)
 }
 
 // checkInterval is the interval of checks whether another process changed the directory.
@@ -99,6 +136,9 @@ const checkInterval = time.Second
 func (c *Catalog) Now() *Snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.unread {
+		c.read()
+	}
 	if time.Since(c.checked) > checkInterval {
 		c.checked = time.Now()
 		if c.modified().After(c.seen) {
@@ -107,6 +147,8 @@ func (c *Catalog) Now() *Snapshot {
 	}
 	if c.now == nil {
 		c.now = newSnapshot(c.cfg, c.listings)
+		c.now.stored, c.stored = c.stored, nil
+		c.outline.Store(nil)
 	}
 	return c.now
 }
@@ -121,17 +163,26 @@ func (c *Catalog) modified() time.Time {
 
 // read loads the listings from disk. The caller holds mu.
 func (c *Catalog) read() {
-	c.seen, c.checked = c.modified(), time.Now()
+	c.seen, c.checked, c.unread = c.modified(), time.Now(), false
+	known := readSummaries(c.cfg.Derived)
 	all := make([]*listing, len(c.cfg.Servers))
 	var g errgroup.Group
-	g.SetLimit(runtime.GOMAXPROCS(0))
+	g.SetLimit(max(1, runtime.GOMAXPROCS(0)-1)) // requests, and the index beside it, need a processor too
 	for i, s := range c.cfg.Servers {
 		g.Go(func() error {
-			l, err := load(c.path(s))
+			path := c.path(s)
+			m := known[filepath.Base(path)]
+			l, err := load(path, m.is)
 			if err != nil {
 				c.cfg.Log.Warn("cannot read the stored definitions of a server; it will be listed again", "server", s.Name, "error", err)
 			}
-			if all[i] = l; l != nil && s.Category == "" {
+			if all[i] = l; l == nil {
+				return nil
+			}
+			if m.is(l.file.sum) {
+				m.fill(l)
+			}
+			if s.Category == "" {
 				l.inferCategory(s.Name)
 			}
 			return nil
@@ -164,6 +215,7 @@ func (c *Catalog) Update(servers []Configured, static []Static, disabled []strin
 	swap()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.outline.Store(nil)
 	c.cfg.Servers, c.cfg.Static, c.cfg.Disabled, c.listings = servers, static, disabled, map[string]*listing{}
 	c.read()
 }
@@ -223,7 +275,7 @@ func (c *Catalog) update(ctx context.Context, server string, f func(Configured, 
 	}
 	defer c.lock.Unlock()
 	path := c.path(servers[i])
-	l, err := load(path) // another process may have changed it
+	l, err := load(path, nothingKnown) // another process may have changed it
 	if err != nil || l == nil {
 		l = &listing{}
 	}
@@ -236,6 +288,7 @@ func (c *Catalog) update(ctx context.Context, server string, f func(Configured, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.listings[server] = l
+	c.outline.Store(nil)
 	c.publish()
 	return nil
 }

@@ -32,8 +32,7 @@ const general = "general"
 // inferCategory infers the category of a server from its texts, once: its name has most weight, then
 // the names of its tools, then descriptions.
 func (l *listing) inferCategory(name string) string {
-	l.inferred.Do(func() { l.category = categoryOf(name, l) })
-	return l.category
+	return l.category.once(func() string { return categoryOf(name, l) })
 }
 
 func categoryOf(name string, l *listing) string {

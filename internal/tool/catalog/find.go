@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"runtime"
 	"strings"
 
@@ -12,8 +14,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
 
-// index builds the search index; the first search waits for it.
+// index reads or builds the search index; the first search waits for it.
 func (s *Snapshot) index() *search.Index {
+	if s.stored != nil {
+		stored := s.stored()
+		if s.stored = nil; stored.index != nil && stored.key == indexKey(s) {
+			s.isStored.Store(true)
+			return stored.index
+		}
+	}
 	docs := make([]search.Doc, len(s.Tools))
 	var g errgroup.Group
 	n := max(len(docs)/runtime.GOMAXPROCS(0), 100)
@@ -28,6 +37,26 @@ func (s *Snapshot) index() *search.Index {
 	}
 	g.Wait()
 	return search.New(docs)
+}
+
+// indexKey identifies all that the index of a complete snapshot is made of: the program, the listings and what
+// the configuration says of their servers, and tools of static catalogs.
+func indexKey(s *Snapshot) [sha256.Size]byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q\n", codegen.ProgramID())
+	for _, v := range s.Servers {
+		fmt.Fprintf(h, "%q %q %v", v.Name, v.Category, v.Connected)
+		if l := s.listings[v.Name]; l != nil {
+			fmt.Fprintf(h, " %x", l.file.sum)
+		}
+		fmt.Fprintln(h)
+	}
+	for _, t := range s.Tools {
+		if !t.Connected || len(t.Functions)+len(t.UseCases) > 0 {
+			fmt.Fprintf(h, "%q %q %q %q\n", []string{t.Server, t.Definition.Tool, t.Category, t.Description}, t.Input, t.Functions, t.UseCases)
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // Doc returns the search document of a tool without its parameters.

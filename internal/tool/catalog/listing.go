@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/url"
 	"os"
@@ -38,9 +39,31 @@ type listing struct {
 	Held     *texts `json:"held_texts,omitempty"` // new texts of a server that is reviewed; nil if they are accepted
 	Accepted bool   `json:"accepted,omitempty"`   // everything of a reviewed server was accepted once
 
-	inferred sync.Once
-	category string // see inferCategory
+	file     file
+	category inferred[string]   // see inferCategory
+	topics   inferred[[]string] // see topicsOf
 }
+
+// file identifies the content of the file of a listing.
+type file struct {
+	name    string
+	size    int64
+	changed time.Time
+	sum     [sha256.Size]byte
+}
+
+// inferred is what is computed from a listing on demand, or was by another process.
+type inferred[T any] struct {
+	compute sync.Once
+	value   T
+}
+
+func (i *inferred[T]) once(compute func() T) T {
+	i.compute.Do(func() { i.value = compute() })
+	return i.value
+}
+
+func (i *inferred[T]) set(value T) { i.once(func() T { return value }) }
 
 // texts are the texts of a server for models, except its tools.
 type texts struct {
@@ -198,7 +221,7 @@ func (s Configured) path(dir string) string {
 // of a Catalog, for the completion of a command line: without opening the Catalog, which creates
 // the directory. Of a tool that was never trusted it returns the name.
 func ListedTools(dir string, s Configured) (all []tool.Definition, err error) {
-	l, err := load(s.path(dir))
+	l, err := load(s.path(dir), nothingKnown)
 	if l == nil || err != nil {
 		return nil, err
 	}
@@ -208,23 +231,36 @@ func ListedTools(dir string, s Configured) (all []tool.Definition, err error) {
 	return all, nil
 }
 
-// load returns nil for a server that was never listed.
-func load(path string) (*listing, error) {
-	b, err := os.ReadFile(path)
+// nothingKnown is for load, and reports that no file is known.
+func nothingKnown([sha256.Size]byte) bool { return false }
+
+// load returns nil for a server that was never listed. known reports whether a file with this sum was loaded
+// before.
+func load(path string, known func(sum [sha256.Size]byte) bool) (*listing, error) {
+	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !rawjson.Valid(b) { // fastjson recurses without a limit
-		return nil, errors.New("the file is not valid JSON")
-	}
-	var l listing
-	if _, err := fastjson.Parse(b, &l, fastjson.ZeroCopy); err != nil {
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
 		return nil, err
 	}
-	return &l, nil
+	b := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, b); err != nil { // a file is replaced and never changed
+		return nil, err
+	}
+	l := &listing{file: file{filepath.Base(path), info.Size(), info.ModTime(), sha256.Sum256(b)}}
+	if !known(l.file.sum) && !rawjson.Valid(b) { // fastjson recurses without a limit
+		return nil, errors.New("the file is not valid JSON")
+	}
+	if _, err := fastjson.Parse(b, l, fastjson.ZeroCopy); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // save replaces the file atomically.
@@ -241,7 +277,12 @@ func (l *listing) save(path string) error {
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(b.Bytes())
-	err = errors.Join(err, f.Sync(), f.Close())
+	err = errors.Join(err, f.Sync())
+	var info fs.FileInfo
+	if err == nil {
+		info, err = f.Stat()
+	}
+	err = errors.Join(err, f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}
@@ -251,6 +292,7 @@ func (l *listing) save(path string) error {
 	if err != nil {
 		return writeError(err)
 	}
+	l.file = file{filepath.Base(path), info.Size(), info.ModTime(), sha256.Sum256(b.Bytes())}
 	return nil
 }
 

@@ -1,10 +1,12 @@
 package catalog
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -34,6 +36,11 @@ type Snapshot struct {
 	tokens    func() int64
 	allow     []*Allow // what selected the tools
 	views     views
+
+	listings map[string]*listing // by server, if all its tools are part of the snapshot; nil if some may be missing
+	derived  string              // see Config.Derived; "" for a part
+	stored   func() storedIndex  // an index that may be that of the snapshot; nil if there is none
+	isStored atomic.Bool         // the search index is in derived
 }
 
 // Server is a server of the configuration or of a static catalog.
@@ -93,7 +100,7 @@ func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
 			all += len(l.Tools)
 		}
 	}
-	s := &Snapshot{Tools: make([]Tool, 0, all), byRef: make(map[tool.Ref]int, all), servers: map[string]int{}, described: map[string]string{}}
+	s := &Snapshot{Tools: make([]Tool, 0, all), byRef: make(map[tool.Ref]int, all), servers: map[string]int{}, described: map[string]string{}, listings: maps.Clone(listings), derived: cfg.Derived}
 	for _, c := range slices.SortedFunc(slices.Values(cfg.Servers), func(a, b Configured) int { return strings.Compare(a.Name, b.Name) }) {
 		s.add(c, listings[c.Name]) // sorted, so that its tools, which are large, are rarely moved
 	}
@@ -101,12 +108,12 @@ func newSnapshot(cfg Config, listings map[string]*listing) *Snapshot {
 		s.addStatic(c)
 	}
 	slices.SortFunc(s.Servers, func(a, b Server) int { return strings.Compare(a.Name, b.Name) })
-	slices.SortStableFunc(s.Tools, func(a, b Tool) int {
-		if c := strings.Compare(a.Server, b.Server); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Definition.Tool, b.Definition.Tool)
-	})
+	byName := func(a, b Tool) int {
+		return cmp.Or(strings.Compare(a.Server, b.Server), strings.Compare(a.Definition.Tool, b.Definition.Tool))
+	}
+	if !slices.IsSortedFunc(s.Tools, byName) { // of static catalogs; sorting takes longer
+		slices.SortStableFunc(s.Tools, byName)
+	}
 	s.buildLookups()
 	for _, name := range slices.Sorted(slices.Values(cfg.Disabled)) {
 		if _, known := s.servers[name]; !known {
@@ -141,13 +148,18 @@ func (s *Snapshot) buildLookups() {
 // derive sets what is computed from the tools on demand.
 func (s *Snapshot) derive() {
 	s.topics = sync.OnceValue(func() []string {
-		var servers []toolNames
+		var byServer [][]string
+		isVerb := newIsVerb()
 		for _, v := range s.Servers {
-			if v.Connected {
-				servers = append(servers, toolNames{server: v.Name + " " + v.Title, tools: reviewed(s.Of(v.Name))})
+			switch {
+			case !v.Connected:
+			case s.listings != nil:
+				byServer = append(byServer, s.listings[v.Name].topicsOf(v.Name, isVerb))
+			default:
+				byServer = append(byServer, toolNames{server: v.Name + " " + v.Title, tools: reviewed(s.Of(v.Name))}.topics(isVerb))
 			}
 		}
-		return topicsOf(servers)
+		return combineTopics(byServer)
 	})
 	var mu sync.Mutex
 	known := map[string]names{}

@@ -15,24 +15,12 @@ type toolNames struct {
 	tools  []string
 }
 
-// topicsOf returns words for the objects of tools: those of their names that are no verbs
-// and do not name their server, such as contacts of list_contacts. Each server in turn adds its
-// most frequent word, so that the first words are of many servers.
-func topicsOf(servers []toolNames) (all []string) {
-	known := map[string]bool{} // few words are in many names
-	isVerb := func(word string) bool {
-		is, ok := known[word]
-		if !ok {
-			is = search.IsVerb(word)
-			known[word] = is
-		}
-		return is
-	}
-	byServer := make([][]string, len(servers))
+// combineTopics returns the topics of several servers, of which topics returns those of one. Each server
+// in turn adds its most frequent word, so that the first words are of many servers.
+func combineTopics(byServer [][]string) (all []string) {
 	longest := 0
-	for i, s := range servers {
-		byServer[i] = s.topics(isVerb)
-		longest = max(longest, len(byServer[i]))
+	for _, words := range byServer {
+		longest = max(longest, len(words))
 	}
 	seen := map[string]bool{}
 	for i := range longest {
@@ -46,7 +34,37 @@ func topicsOf(servers []toolNames) (all []string) {
 	return all
 }
 
-// topics returns the topics of one server, the most frequent first.
+// newIsVerb returns search.IsVerb, which computes the answer for a word once: few words are in many names.
+func newIsVerb() func(word string) bool {
+	known := map[string]bool{}
+	return func(word string) bool {
+		is, ok := known[word]
+		if !ok {
+			is = search.IsVerb(word)
+			known[word] = is
+		}
+		return is
+	}
+}
+
+// topicsOf returns the topics of a server, nil if it was never listed.
+func (l *listing) topicsOf(name string, isVerb func(string) bool) []string {
+	if l == nil {
+		return nil
+	}
+	return l.topics.once(func() []string {
+		n := toolNames{server: name + " " + l.Title}
+		for _, k := range l.Tools {
+			if !k.New {
+				n.tools = append(n.tools, k.Trusted.Tool)
+			}
+		}
+		return n.topics(isVerb)
+	})
+}
+
+// topics returns words for the objects of tools, the most frequent first: those of their names that are no
+// verbs and do not name their server, such as contacts of list_contacts.
 func (n toolNames) topics(isVerb func(string) bool) []string {
 	own := map[string]bool{}
 	for w := range words(n.server) {

@@ -6,11 +6,15 @@ import (
 )
 
 func TestTopicsAreObjectsOfTools(t *testing.T) {
-	got := topicsOf([]toolNames{
+	var byServer [][]string
+	for _, n := range []toolNames{
 		{server: "crm", tools: []string{"list_contacts", "get_contact", "waive_fee", "crm_search", "listDeals"}},
 		{server: "github GitHub", tools: []string{"issue_delete", "pull_request_read", "search_code", "github_ping"}},
 		{server: "notes", tools: []string{"notes_list", "summarize"}},
-	})
+	} {
+		byServer = append(byServer, n.topics(newIsVerb()))
+	}
+	got := combineTopics(byServer)
 	want := []string{"contacts", "code", "summarize", "deals", "issue", "fee", "request", "pull", "ping"}
 	for _, w := range want {
 		if !slices.Contains(got, w) {

@@ -25,7 +25,7 @@ const clockSteps = 2 * time.Second
 
 // readCompared returns what is recorded in a file, or an empty record if this process must compare all.
 func readCompared(path string) compared {
-	now := compared{Program: programID(), Boot: bootID(), At: map[string]time.Time{}}
+	now := compared{Program: ProgramID(), Boot: bootID(), At: map[string]time.Time{}}
 	var was compared
 	b, err := os.ReadFile(path)
 	if err != nil || json.Unmarshal(b, &was) != nil || now.Program == "" || now.Boot == "" || was.Program != now.Program || was.Boot != now.Boot || was.At == nil {
@@ -88,8 +88,8 @@ func isOlder(root *os.Root, module string, at time.Time) bool {
 	return true
 }
 
-// programID identifies the file of this program, "" if it is not known.
-func programID() string {
+// ProgramID identifies the file of this program, "" if it is not known.
+func ProgramID() string {
 	path, err := os.Executable()
 	if err != nil {
 		return ""

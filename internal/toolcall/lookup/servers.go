@@ -126,8 +126,8 @@ type Connected struct {
 
 // ConnectedTo returns the connected servers of a Finder.
 func ConnectedTo(f *Finder) Connected {
-	now := f.now()
-	c := Connected{Categories: map[string]string{}, Topics: catalog.Topics(now)}
+	now := catalog.OverviewFor(f.cfg.Catalog, f.viewer)
+	c := Connected{Categories: map[string]string{}, Topics: now.Topics}
 	for _, s := range now.Servers {
 		if s.Connected {
 			c.Modules = append(c.Modules, s.Module)

@@ -82,11 +82,16 @@ func newIndex(docs []Doc, w weights) *Index {
 	b.weights = w.fields
 	b.addCompounds()
 	x.ranking = b.ranking(docs)
-	x.dictionary.finish(&x.ranking)
 	beside.Wait()
-	x.unknownIDF = idf(len(docs), 1, idfPower)
-	x.scratch.New = func() any { return newScratch(x) }
+	x.finish()
 	return x
+}
+
+// finish sets what follows from the rest of the index.
+func (x *Index) finish() {
+	x.dictionary.finish(&x.ranking)
+	x.unknownIDF = idf(len(x.names), 1, idfPower)
+	x.scratch.New = func() any { return newScratch(x) }
 }
 
 // maxQuery is the limit of a query in bytes; the rest is ignored.
