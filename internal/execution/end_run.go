@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -55,11 +56,11 @@ func (x *run) end(cause error) (end journal.End, err error) {
 	case b != nil && errors.Is(cause, reply.ErrStopping):
 		return journal.End{State: journal.Running}, nil
 	case b != nil && x.err != nil && (fault.KindOf(x.err) == fault.Exhausted || fault.KindOf(x.err) == fault.Unavailable):
-		return journal.End{State: journal.Queued, Wait: journal.Wait{Until: time.Now().Add(retryAfter)}}, nil
+		return RunLater(), nil
 	}
 	completed := x.err == nil && x.result.Status.Reusable()
 	end = journal.End{State: journal.Ended, Outcome: x.outcome(cause), Reason: journal.Reason(statusOf(x))}
-	end.Forget = completed || undecided != nil && undecided.Stopped || b != nil && errors.Is(cause, errByPerson)
+	end.Forget = completed || undecided != nil && undecided.Stopped || b != nil && errors.Is(cause, live.ErrCancelled)
 	switch {
 	case end.Forget:
 		end.Reason = ""
@@ -69,7 +70,7 @@ func (x *run) end(cause error) (end journal.End, err error) {
 	switch {
 	case b == nil && end.Reason == journal.Suspended:
 		end = journal.End{State: journal.Waiting, Reason: journal.Suspended}
-	case b != nil || keepsRun(x.request) || completed && x.outlived.Load():
+	case b != nil || keepsRun(x.Request) || completed && x.outlived.Load():
 		end.Result, err = x.outcomeJSON()
 	case end.Forget:
 		end = journal.End{}
@@ -77,12 +78,18 @@ func (x *run) end(cause error) (end journal.End, err error) {
 	return end, err
 }
 
+// RunLater returns the end of an attempt to run a background execution that failed for a reason that passes.
+func RunLater() journal.End {
+	const retryAfter = 10 * time.Second
+	return journal.End{State: journal.Queued, Wait: journal.Wait{Until: time.Now().Add(retryAfter)}}
+}
+
 // outcome returns how a run that has ended is reported.
 func (x *run) outcome(cause error) journal.RunOutcome {
 	switch {
 	case x.err == nil && x.result.Success():
 		return journal.Succeeded
-	case errors.Is(cause, errByPerson), x.background.Load() == nil && x.err == nil && x.result.ErrorType == reply.TypeCancelled:
+	case errors.Is(cause, live.ErrCancelled), x.background.Load() == nil && x.err == nil && x.result.ErrorType == reply.TypeCancelled:
 		return journal.Cancelled
 	}
 	return journal.Unsuccessful

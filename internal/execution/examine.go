@@ -75,7 +75,7 @@ func (r *Runner) Examine(ctx context.Context, h *home.Home, d Draft) (Examined, 
 	if err != nil {
 		return e, fmt.Errorf("marshal the code: %w", err)
 	}
-	done, err := r.runInternal(ctx, h, examineCode, vars)
+	done, err := runInternal(ctx, r, h, examineCode, vars)
 	if err != nil {
 		return e, err
 	}

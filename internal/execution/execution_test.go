@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 
@@ -244,11 +245,11 @@ func TestSlowReaderGetsLatestProgressAndDone(t *testing.T) {
 		x := s.start(t, t.Context(), home, execution.Request{Code: code.String()})
 		synctest.Wait()
 		e, err := x.Next(t.Context())
-		if err != nil || e.Progress == nil || *e.Progress != (execution.Progress{Done: 999, Total: 1000, Message: "row"}) {
+		if err != nil || e.Progress == nil || *e.Progress != (live.Progress{Done: 999, Total: 1000, Message: "row"}) {
 			t.Fatalf("%+v, %v", e.Progress, err)
 		}
 		time.Sleep(time.Minute)
-		if e, err = x.Next(t.Context()); err != nil || e.Progress == nil || *e.Progress != (execution.Progress{Done: 1000}) {
+		if e, err = x.Next(t.Context()); err != nil || e.Progress == nil || *e.Progress != (live.Progress{Done: 1000}) {
 			t.Fatalf("%+v, %v", e.Progress, err)
 		}
 		for range 2 {
@@ -404,7 +405,7 @@ func TestValuesSurviveJSON(t *testing.T) {
 	if d := cmp.Diff(event, event2); d != "" || len(event2.Done.Images) != 1 {
 		t.Error(d)
 	}
-	progress, progress2 := execution.Event{Progress: &execution.Progress{Done: 1, Total: 2, Message: "m"}}, execution.Event{}
+	progress, progress2 := execution.Event{Progress: &live.Progress{Done: 1, Total: 2, Message: "m"}}, execution.Event{}
 	roundTrip(t, progress, &progress2)
 	if d := cmp.Diff(progress, progress2); d != "" {
 		t.Error(d)

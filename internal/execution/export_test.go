@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
@@ -16,7 +17,7 @@ func (r *Runner) CheckPython(ctx context.Context, h *home.Home, code string, tok
 }
 
 // Latest returns the latest progress of an execution and its number.
-func Latest(x *Execution) (Progress, int) {
+func Latest(x *Execution) (live.Progress, int) {
 	p, n, _ := x.run.latest()
 	return p, n
 }

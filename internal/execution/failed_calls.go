@@ -35,7 +35,7 @@ func (c *failedCalls) add(err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.all = append(c.all, failedCall{f.Ref, start(f.Message)}); len(c.all) > maxFailedCalls {
+	if c.all = append(c.all, failedCall{f.Ref, beginning(f.Message)}); len(c.all) > maxFailedCalls {
 		c.all = c.all[1:]
 	}
 }
@@ -49,15 +49,15 @@ func (c *failedCalls) nameSource(r *reply.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range slices.Backward(c.all) {
-		if f.message == start(r.Error) {
+		if f.message == beginning(r.Error) {
 			r.Source = reply.FromTool(f.ref)
 			return
 		}
 	}
 }
 
-// start returns the beginning of a message, without what differs between the call and the result.
-func start(message string) string {
+// beginning returns the beginning of a message, without what differs between the call and the result.
+func beginning(message string) string {
 	message = strings.Join(strings.Fields(message), " ")
 	return message[:min(len(message), maxCompared)]
 }

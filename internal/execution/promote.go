@@ -39,7 +39,7 @@ func (r *Runner) Promote(ctx context.Context, h *home.Home, c recent.Code, d ski
 	if err != nil {
 		return p, fmt.Errorf("marshal the source: %w", err)
 	}
-	done, err := r.runInternal(ctx, h, promoteCode, vars)
+	done, err := runInternal(ctx, r, h, promoteCode, vars)
 	if err != nil {
 		return p, err
 	}

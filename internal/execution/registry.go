@@ -167,7 +167,7 @@ func (b *registry) suspend(x *run) error {
 
 // canPark reports whether a suspended execution can be continued without its process.
 func (x *run) canPark() bool {
-	return x.session == "" && x.background.Load() == nil && x.record.Stored() && !x.record.TooLarge()
+	return x.Request.SessionID == "" && x.background.Load() == nil && x.record.Stored() && !x.record.TooLarge()
 }
 
 // errParked is the cause that ends the process of a suspended execution.

@@ -47,6 +47,15 @@ type Request struct {
 	Replay *Replay `json:"-"`
 }
 
+// StoredRequest is what is stored of a run to start it, or to run it again.
+type StoredRequest struct {
+	Request Request `json:"request"`
+	Seed    []byte  `json:"seed,omitempty"` // of randomness in the code, once it has run
+	Task    string  `json:"task,omitempty"` // in words; the code is written when it runs
+	// Schedule is the name of the schedule that it is a run of; "" for none.
+	Schedule string `json:"schedule,omitempty"`
+}
+
 // Workflow names the workflow that an execution runs.
 type Workflow struct {
 	Name    string `json:"name"`

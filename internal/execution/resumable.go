@@ -51,7 +51,7 @@ func (b *registry) listSuspended(owner tenant.ID, session string) (all []Resumab
 	defer b.mu.Unlock()
 	b.expire()
 	list := func(x *run, state, why string) {
-		if b.runs[x.id].owner == owner && x.session == session && !x.internal {
+		if b.runs[x.id].owner == owner && x.Request.SessionID == session && !x.internal {
 			all = append(all, Resumable{ID: x.id, State: state, Why: why, Began: x.started, Changed: x.started, Tools: []string{}})
 		}
 	}

@@ -51,7 +51,7 @@ func (r *Runner) CheckSkill(ctx context.Context, h *home.Home, subset string, d 
 func countSkills(ctx context.Context, e *executor) {
 	x := e.run
 	names := x.skills.List()
-	if len(names) == 0 || e.req.DryRun || e.req.Replay != nil {
+	if len(names) == 0 || e.run.Request.DryRun || e.run.Request.Replay != nil {
 		return
 	}
 	if err := e.home.Skills.AddUses(context.WithoutCancel(ctx), names, x.err == nil && x.result.Success()); err != nil {
@@ -89,7 +89,7 @@ func checkPython(ctx context.Context, r *Runner, home *home.Home, code string, t
 	if err != nil {
 		return checkedCode{}, fmt.Errorf("marshal the source: %w", err)
 	}
-	done, err := r.runInternal(ctx, home, compileCode, vars)
+	done, err := runInternal(ctx, r, home, compileCode, vars)
 	if err != nil {
 		return checkedCode{}, err
 	}
@@ -97,14 +97,11 @@ func checkPython(ctx context.Context, r *Runner, home *home.Home, code string, t
 }
 
 // runInternal runs code of our own with the limits of a compilation.
-func (r *Runner) runInternal(ctx context.Context, home *home.Home, code string, vars json.RawMessage) (reply.Result, error) {
-	req := Request{
-		Code: code, Vars: vars,
-		Timeout: min(checkTimeout, r.Limits(home.ID()).MaxTimeout), MemoryMB: r.Limits(home.ID()).MemoryMB,
-	}
-	own := newRun(newID())
+func runInternal(ctx context.Context, r *Runner, home *home.Home, code string, vars json.RawMessage) (reply.Result, error) {
+	l := r.Limits(home.ID())
+	own := newRun(NewID(), StoredRequest{Request: Request{Code: code, Vars: vars, Timeout: min(checkTimeout, l.MaxTimeout), MemoryMB: l.MemoryMB}}, nil)
 	own.internal = true
-	x, err := r.begin(ctx, home, own, req)
+	x, err := start(ctx, r, home, own)
 	if err != nil {
 		return reply.Result{}, err
 	}

@@ -25,7 +25,7 @@ func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int,
 	if err := checkNotBackground(ctx, h, id); err != nil {
 		return decideElsewhere(ctx, h, id, number, d, err)
 	}
-	record, request, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrent)
+	record, request, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrentRequest)
 	if fault.KindOf(err) == fault.Unavailable { // a process runs it, and may ask
 		return decideElsewhere(ctx, h, id, number, d, err)
 	}

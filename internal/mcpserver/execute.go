@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -205,7 +206,7 @@ func (s *Server) followResult(ctx context.Context, c call, x *execution.Executio
 
 // progress notifies the client, if it asked for progress. Failed notifications do not
 // end the execution.
-func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
+func (s *Server) progress(ctx context.Context, c call, p live.Progress) {
 	if c.Progress == nil {
 		return
 	}

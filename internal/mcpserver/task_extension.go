@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -41,7 +42,7 @@ func (s *Server) tasks() *wire.Tasks {
 			return s.withHome(ctx, caller, func(h *home.Home) error { return s.updateTask(ctx, h, id, replies) })
 		},
 		Cancel: func(ctx context.Context, caller, id string) error {
-			return s.withHome(ctx, caller, func(h *home.Home) error { return s.cfg.Runner.CancelBackground(ctx, h, id) })
+			return s.withHome(ctx, caller, func(h *home.Home) error { return s.cfg.Runner.Cancel(ctx, h, id) })
 		},
 	}
 }
@@ -112,7 +113,7 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 	elsewhere := s.cfg.Runner.NeedsResume(h, id) // perhaps after this process ran its beginning
 	open, err := s.cfg.Runner.Questions(h, id)
 	if elsewhere {
-		open, err = s.cfg.Runner.BackgroundQuestions(ctx, h, id)
+		open, err = live.Questions(ctx, h.Runs, id)
 	}
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 		return nil
 	}
 	if elsewhere {
-		return s.cfg.Runner.AnswerBackground(ctx, h, id, given)
+		return live.Answer(ctx, h.Runs, id, given)
 	}
 	_, err = s.cfg.Runner.Attach(ctx, h, id, given)
 	return err
