@@ -112,3 +112,15 @@ func (x *run) outcomeJSON() ([]byte, error) {
 	}
 	return json.Marshal(res)
 }
+
+// countSkills adds the execution to the counters of the skills that it used.
+func countSkills(ctx context.Context, e *executor) {
+	x := e.run
+	names := x.skills.List()
+	if len(names) == 0 || e.run.Request.DryRun || e.run.Request.Replay != nil {
+		return
+	}
+	if err := e.home.Skills.AddUses(context.WithoutCancel(ctx), names, x.err == nil && x.result.Success()); err != nil {
+		e.r.cfg.Log.Warn("count the use of skills", "tenant", e.home.ID().String(), "error", err)
+	}
+}

@@ -284,7 +284,9 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 
 // buildResult fills the result from the outcome of the code.
 func buildResult(ctx context.Context, e *executor, res *reply.Result, outcome sandbox.Outcome, host *host) error {
-	e.run.Request.Tape.keepResult(outcome.Result)
+	if tape := e.run.Request.Tape; tape != nil {
+		tape.SetResult(outcome.Result)
+	}
 	limitsOfResult(e).Explain(res, outcome, context.Cause(ctx))
 	host.failed.nameSource(res)
 	host.unknown.addTo(res)
@@ -308,7 +310,7 @@ func limitsOfResult(e *executor) reply.Limits {
 	l := s.Limits
 	all := reply.Limits{Timeout: e.run.Request.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: sandboxLimits(e), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
 	if e.r.cfg.Tools != nil {
-		all.Disabled = viewOf(e.r, e.home, e.run.Request.Subset).Now().DisabledError
+		all.Disabled = e.r.cfg.Tools.For(e.home.ID(), e.run.Request.Subset).Now().DisabledError
 	}
 	return all
 }

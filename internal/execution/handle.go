@@ -40,8 +40,17 @@ func (e *Execution) PendingQuestions() int { return e.run.pendingQuestions }
 // Result returns the result of an execution that has ended.
 func (e *Execution) Result() (reply.Result, error) { return e.run.result, e.run.err }
 
+// Skills returns the names of the skills that the code has imported.
+func (e *Execution) Skills() []string { return e.run.skills.List() }
+
 // Ended returns a channel that is closed when the execution has ended.
 func (e *Execution) Ended() <-chan struct{} { return e.run.ended }
+
+// Questions returns the open questions.
+func (e *Execution) Questions() []question.Question {
+	open, _ := e.run.questions.List()
+	return open
+}
 
 // QuestionClosed returns a channel that is closed once the question with this id is
 // no longer open: it was answered, perhaps in another way, or withdrawn.

@@ -83,7 +83,7 @@ func newTable(h *host) hostcall.Table {
 }
 
 func skillsHost(h *host) *skills.Host {
-	s := &skills.Host{Marker: skills.Marker{Store: h.home.Skills, View: viewOf(h.r, h.home, h.run.Request.Subset), Log: h.r.cfg.Log}, Dry: h.dry, Guard: h.guard, Tools: h.tools, Used: &h.run.skills, Warn: h.run.Warn}
+	s := &skills.Host{Marker: h.r.Skills(h.home, h.run.Request.Subset), Dry: h.dry, Guard: h.guard, Tools: h.tools, Used: &h.run.skills, Warn: h.run.Warn}
 	if h.resumable() {
 		s.Record = h.run.record
 	}
@@ -101,7 +101,7 @@ func askConfig(h *host) askllm.Config {
 func toolsConfig(h *host) tools.Config {
 	owner := toolcall.Owner{Home: h.home, Subset: h.run.Request.Subset, Exit: h.exit, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
 		OnInjection: func(ref tool.Ref, kinds []string) { h.run.FlagServer(ref.Server, kinds) }}
-	view := viewOf(h.r, h.home, h.run.Request.Subset)
+	view := h.r.cfg.Tools.For(h.home.ID(), h.run.Request.Subset)
 	if h.run.Request.Tools != nil {
 		owner.Only = catalog.NewAllowExactly(h.run.Request.Tools)
 		view.Only = owner.Only
@@ -231,7 +231,7 @@ func (h *host) serve(ctx context.Context, m hostcall.Method, args []byte) (_ []b
 	make := func() (any, error) { return callOrReplay(ctx, h, m, args) }
 	var answer any
 	if tape := h.run.Request.Tape; tape != nil && m.Has(hostcall.Taped) {
-		answer, err = tape.call(ctx, h.exit, m.Name, args, make)
+		answer, err = tape.Call(ctx, h.exit, m.Name, args, make)
 	} else {
 		answer, err = make()
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
@@ -27,7 +28,7 @@ func requiredSandbox(ctx context.Context, e *executor) (required policy.Requirem
 	if err != nil {
 		return required, "", err
 	}
-	for _, v := range viewOf(e.r, e.home, e.run.Request.Subset).Now().Servers {
+	for _, v := range e.r.cfg.Tools.For(e.home.ID(), e.run.Request.Subset).Now().Servers {
 		if !w.nameServer(v) {
 			continue
 		}
@@ -50,7 +51,7 @@ func wordsOfCode(ctx context.Context, e *executor) (words, error) {
 	w := words{all: map[string]bool{}}
 	w.add(e.run.Request.Code)
 	if again := e.run.Request.Replay; again != nil {
-		for _, s := range again.session {
+		for _, s := range again.Session {
 			w.add(s.Code)
 		}
 	}
@@ -59,7 +60,7 @@ func wordsOfCode(ctx context.Context, e *executor) (words, error) {
 }
 
 func (w *words) add(text string) {
-	w.network = w.network || containsAny(text, networkWords)
+	w.network = w.network || pycode.UsesNetwork(text)
 	for word := range strings.FieldsFuncSeq(text, isNoWord) {
 		w.all[word] = true
 	}

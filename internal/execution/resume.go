@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -28,8 +30,8 @@ import (
 // would end there again.
 func (r *Runner) Resume(ctx context.Context, home *home.Home, id string, limits ...ResumeLimits) (*Execution, error) {
 	x, err := resume(ctx, r, home, id, limits)
-	if r.cfg.Audit != nil && fault.KindOf(err) == fault.NotFound && idForm.MatchString(id) {
-		r.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: home.ID(), Execution: id, Outcome: "unknown_execution"})
+	if fault.KindOf(err) == fault.NotFound && idForm.MatchString(id) {
+		r.Audit(audit.Line{Kind: audit.Access, Tenant: home.ID(), Execution: id, Outcome: "unknown_execution"})
 	}
 	return x, err
 }
@@ -59,7 +61,7 @@ func resume(ctx context.Context, r *Runner, home *home.Home, id string, limits [
 		x.bindTo(ctx)
 		return r.handle(x), nil
 	}
-	if err := checkNotBackground(ctx, home, id); err != nil {
+	if err := CheckNotBackground(ctx, home, id); err != nil {
 		return nil, err
 	}
 	if x, err := kept(ctx, r, home, id); x != nil || err != nil {
@@ -68,18 +70,18 @@ func resume(ctx context.Context, r *Runner, home *home.Home, id string, limits [
 	if err := quota.TakeExecution(ctx, home.Quotas); err != nil {
 		return nil, err
 	}
-	if plan.IsID(id) && slices.ContainsFunc(limits, func(l ResumeLimits) bool { return l != ResumeLimits{} }) {
+	switch {
+	case !plan.IsID(id):
+		return replay(ctx, r, home, id, nil, limits...)
+	case slices.ContainsFunc(limits, func(l ResumeLimits) bool { return l != ResumeLimits{} }):
 		return nil, fault.New(fault.Invalid, "a plan has no limits").WithHint("omit timeout_seconds and memory_mb")
 	}
-	if plan.IsID(id) {
-		return applyPlan(ctx, r, home, id)
-	}
-	return replay(ctx, r, home, id, nil, limits...)
+	return applyPlan(ctx, r, home, id)
 }
 
-// checkNotBackground rejects an attempt to resume a background execution that has not ended: the
+// CheckNotBackground rejects an attempt to resume a background execution that has not ended: the
 // daemon does that.
-func checkNotBackground(ctx context.Context, h *home.Home, id string) error {
+func CheckNotBackground(ctx context.Context, h *home.Home, id string) error {
 	e, err := h.Runs.Find(ctx, id)
 	if fault.KindOf(err) == fault.NotFound || err == nil && e.State == journal.Ended {
 		return nil
@@ -102,7 +104,7 @@ func checkNotBackground(ctx context.Context, h *home.Home, id string) error {
 
 // replay runs an execution again from its record.
 func replay(ctx context.Context, r *Runner, h *home.Home, id string, b *background, limits ...ResumeLimits) (*Execution, error) {
-	record, request, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrentRequest)
+	record, request, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrent)
 	if err != nil {
 		return nil, err
 	}
@@ -116,19 +118,12 @@ func replay(ctx context.Context, r *Runner, h *home.Home, id string, b *backgrou
 	}
 	req := x.Request
 	for _, l := range append([]ResumeLimits{moreThan(journal.Before(record).Reason, limitsOf(r, h.ID(), req))}, limits...) {
-		req.Timeout, req.MemoryMB = orDefault(l.Timeout, req.Timeout), orDefault(l.MemoryMB, req.MemoryMB)
+		req.Timeout, req.MemoryMB = cmp.Or(l.Timeout, req.Timeout), cmp.Or(l.MemoryMB, req.MemoryMB)
 	}
 	if x.Request, err = r.Check(h.ID(), req); err != nil {
 		return nil, x.giveUp(ctx, err)
 	}
 	return start(ctx, r, h, x)
-}
-
-// NeedsResume reports whether no execution of that id is running or completed in this
-// process: only Resume can continue it.
-func (r *Runner) NeedsResume(home *home.Home, id string) bool {
-	x := r.registry.find(home.ID(), id)
-	return x == nil || x.interrupted()
 }
 
 // resumeHint returns the hint for an execution that can be resumed, with twice the limit that it
@@ -148,34 +143,33 @@ func resumeHint(e *executor, x *run) string {
 	return fmt.Sprintf("resume_execution, or `sandpiper executions resume %s%s`, reruns the code from its first line%s; answered calls return their recorded answers and are not repeated", x.id, flag, more)
 }
 
-// Abandon ends an execution of the tenant for good: it cancels one that runs in this process, and
-// deletes the record. The error is NotFound if there is none, and Unavailable if another live
-// process has it.
-func (r *Runner) Abandon(ctx context.Context, home *home.Home, id string) error {
-	x := r.registry.find(home.ID(), id)
-	if x != nil {
-		x.cancel(context.Canceled)
-		select {
-		case <-x.ended:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+// Interrupt cancels an execution that runs in this process and waits for its end. It reports whether there
+// is one, also if that has ended.
+func (r *Runner) Interrupt(ctx context.Context, h *home.Home, id string) (bool, error) {
+	x := r.registry.find(h.ID(), id)
+	if x == nil {
+		return false, nil
 	}
-	record, request, err := home.Journal.OpenRecord(ctx, id, mayBeConcurrentRequest)
-	if err != nil {
-		if x != nil && fault.KindOf(err) == fault.NotFound {
-			return nil // it had nothing to record
-		}
-		return err
+	x.cancel(context.Canceled)
+	select {
+	case <-x.ended:
+		return true, nil
+	case <-ctx.Done():
+		return true, context.Cause(ctx)
 	}
-	return record.End(ctx, stopped(request))
 }
 
-// stopped returns the end of a run that a person has stopped for good.
-func stopped(request []byte) journal.End {
+// Stopped returns the end of a run that a person has stopped for good.
+func Stopped(request []byte) journal.End {
 	var k StoredRequest
 	if json.Unmarshal(request, &k) == nil && keepsRun(k.Request) {
 		return journal.End{State: journal.Ended, Outcome: journal.Cancelled, Forget: true}
 	}
 	return journal.End{}
+}
+
+// mayBeConcurrent reports whether the code of a recorded request may be concurrent.
+func mayBeConcurrent(request []byte) bool {
+	var k StoredRequest
+	return json.Unmarshal(request, &k) != nil || pycode.MayBeConcurrent(k.Request.Code)
 }

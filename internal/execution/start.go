@@ -5,8 +5,11 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -49,15 +52,15 @@ func startRecord(ctx context.Context, e *executor) (err error) {
 	switch {
 	case x.internal || x.record != nil:
 		return nil
-	case req.Replay != nil && !req.Replay.repeatCalls:
-		x.record, err = e.home.Journal.ReplaySession(x.id, req.Replay.record)
+	case req.Replay != nil && !req.Replay.RepeatCalls:
+		x.record, err = e.home.Journal.ReplaySession(x.id, req.Replay.Record)
 		return err
 	case req.SessionID != "":
 		x.record = e.home.Journal.NewSessionRecord(x.id)
-	case !req.DryRun && needsRecord(req.Code, e.settings.Network):
+	case !req.DryRun && pycode.NeedsRecord(req.Code, e.settings.Network):
 		x.Seed = make([]byte, seedBytes)
 		_, _ = rand.Read(x.Seed) // never fails
-		if x.record = e.home.Journal.NewRecord(x.id, func() ([]byte, error) { return json.Marshal(x.StoredRequest) }, mayBeConcurrent(req.Code)); x.record == nil {
+		if x.record = e.home.Journal.NewRecord(x.id, func() ([]byte, error) { return json.Marshal(x.StoredRequest) }, pycode.MayBeConcurrent(req.Code)); x.record == nil {
 			x.Seed = nil
 		}
 	}
@@ -90,6 +93,26 @@ func (x *run) giveUp(ctx context.Context, err error) error {
 		}
 	}
 	return err
+}
+
+// checkTimeout limits one compilation.
+const checkTimeout = 10 * time.Second
+
+// runInternal runs code of Sandpiper with the limits of a compilation.
+func runInternal(ctx context.Context, r *Runner, home *home.Home, code string, vars json.RawMessage) (reply.Result, error) {
+	l := r.Limits(home.ID())
+	own := newRun(NewID(), StoredRequest{Request: Request{Code: code, Vars: vars, Timeout: min(checkTimeout, l.MaxTimeout), MemoryMB: l.MemoryMB}}, nil)
+	own.internal = true
+	x, err := start(ctx, r, home, own)
+	if err != nil {
+		return reply.Result{}, err
+	}
+	select {
+	case <-x.Ended():
+		return x.Result()
+	case <-ctx.Done():
+		return reply.Result{}, context.Cause(ctx)
+	}
 }
 
 // launch runs do, which must end the run, and binds the run to ctx.
@@ -128,9 +151,10 @@ func (r *Runner) handle(x *run) *Execution {
 // recently ended, and delivers answers to it; NotFound for any other. A suspended one is
 // bound to ctx from now on. An invalid answer is an Invalid error and changes nothing.
 func (r *Runner) Attach(ctx context.Context, home *home.Home, id string, a question.Answer) (*Execution, error) {
-	x, err := findRun(r, home, id)
-	if err != nil {
-		return nil, err
+	x := r.registry.find(home.ID(), id)
+	if x == nil {
+		return nil, fault.New(fault.NotFound, "there is no execution %.60q that is running or has recently ended", id).
+			WithHint("run the code again with execute_code")
 	}
 	if err := x.questions.Answer(ctx, a); err != nil {
 		return nil, err
@@ -142,20 +166,12 @@ func (r *Runner) Attach(ctx context.Context, home *home.Home, id string, a quest
 	return r.handle(x), nil
 }
 
-func findRun(r *Runner, home *home.Home, id string) (*run, error) {
-	if x := r.registry.find(home.ID(), id); x != nil {
-		return x, nil
+// Find returns a handle on an execution of the tenant that is running or completed in this process; nil if
+// there is none: only Resume can continue it.
+func (r *Runner) Find(h *home.Home, id string) *Execution {
+	x := r.registry.find(h.ID(), id)
+	if x == nil || x.interrupted() {
+		return nil
 	}
-	return nil, fault.New(fault.NotFound, "there is no execution %.60q that is running or has recently ended", id).
-		WithHint("run the code again with execute_code")
-}
-
-// Questions returns the open questions of an execution of the tenant.
-func (r *Runner) Questions(home *home.Home, id string) ([]question.Question, error) {
-	x, err := findRun(r, home, id)
-	if err != nil {
-		return nil, err
-	}
-	open, _ := x.questions.List()
-	return open, nil
+	return r.handle(x)
 }

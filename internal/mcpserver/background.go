@@ -7,6 +7,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -26,7 +27,7 @@ func (s *Server) backgroundTools() []builtin {
 		name: "dispatch_background_task", profile: Full,
 		about: "Start code, or a task in words, that outlives this call; returns an execution_id.",
 		params: []param{
-			{name: "code", kind: text, most: execution.MaxCodeBytes},
+			{name: "code", kind: text, most: pycode.MaxBytes},
 			{name: "task_description", kind: text},
 			{name: "context_vars", kind: object},
 			{name: "timeout_seconds", kind: number},
@@ -131,11 +132,11 @@ func (s *Server) Describe(ctx context.Context, h *home.Home, id string) (Backgro
 // ofThisMoment returns an execution with its open questions, if this process runs it. Those that are
 // stored may be half a second old, or of the process that ran it before.
 func ofThisMoment(r *execution.Runner, h *home.Home, e journal.Run) journal.Run {
-	if e.State != journal.Running || !e.Alive || r.NeedsResume(h, e.Execution) {
+	if e.State != journal.Running || !e.Alive {
 		return e
 	}
-	if open, err := r.Questions(h, e.Execution); err == nil {
-		e.Live = withQuestions(e.Live, open)
+	if x := r.Find(h, e.Execution); x != nil {
+		e.Live = withQuestions(e.Live, x.Questions())
 	}
 	return e
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -106,16 +107,15 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 }
 
 // updateTask passes the replies to open questions on. Others are ignored.
-func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replies map[string]wire.Reply) error {
-	if _, err := h.Runs.Find(ctx, id); err != nil {
+func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replies map[string]wire.Reply) (err error) {
+	if _, err = h.Runs.Find(ctx, id); err != nil {
 		return err
 	}
-	elsewhere := s.cfg.Runner.NeedsResume(h, id) // perhaps after this process ran its beginning
-	open, err := s.cfg.Runner.Questions(h, id)
-	if elsewhere {
-		open, err = live.Questions(ctx, h.Runs, id)
-	}
-	if err != nil {
+	var open []question.Question
+	x := s.cfg.Runner.Find(h, id) // nil perhaps after this process ran its beginning
+	if x != nil {
+		open = x.Questions()
+	} else if open, err = live.Questions(ctx, h.Runs, id); err != nil {
 		return err
 	}
 	if approval.ViaOf(h.Approvals) == approval.ViaOperator {
@@ -125,7 +125,7 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 	if len(given) == 0 {
 		return nil
 	}
-	if elsewhere {
+	if x == nil {
 		return live.Answer(ctx, h.Runs, id, given)
 	}
 	_, err = s.cfg.Runner.Attach(ctx, h, id, given)

@@ -8,6 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -104,9 +105,9 @@ func resultOf(r journal.Run) *Result {
 
 // addRecords adds what the records of runs say that a person can resume.
 func (s *Service) addRecords(ctx context.Context, h *home.Home, all []Run) error {
-	unfinished, err := s.cfg.Runner.Resumable(ctx, h, "")
+	left, err := unfinished.List(ctx, s.cfg.Runner, h, "")
 	for i := range all {
-		for _, u := range unfinished {
+		for _, u := range left {
 			if u.ID != all[i].Execution {
 				continue
 			}
@@ -164,5 +165,5 @@ func (s *Service) Cancel(ctx context.Context, h *home.Home, id string) error {
 	if r.background || r.State == interrupted {
 		return s.cfg.Runner.Cancel(ctx, h, id)
 	}
-	return s.cfg.Runner.Abandon(ctx, h, id)
+	return unfinished.Abandon(ctx, s.cfg.Runner, h, id)
 }

@@ -1,7 +1,6 @@
-package execution
+package pycode
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 )
@@ -13,9 +12,9 @@ var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "_sta
 // networkWords occur in code that may send HTTP requests.
 var networkWords = []string{"fetch", "http", "url", "requests", "socket"}
 
-// needsRecord reports whether code, of a tenant that may have the network, may reach anything outside its sandbox, or ask.
-func needsRecord(code string, network bool) bool {
-	return containsAny(code, hostWords) || network && containsAny(code, networkWords)
+// NeedsRecord reports whether code, of a tenant that may have the network, may reach anything outside its sandbox, or ask.
+func NeedsRecord(code string, network bool) bool {
+	return containsAny(code, hostWords) || network && UsesNetwork(code)
 }
 
 // concurrencyWords occur in code that may do several things concurrently. Concurrent
@@ -26,11 +25,8 @@ func containsAny(code string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(code, w) })
 }
 
-// mayBeConcurrent reports whether code may do several things concurrently.
-func mayBeConcurrent(code string) bool { return containsAny(code, concurrencyWords) }
+// MayBeConcurrent reports whether code may do several things concurrently.
+func MayBeConcurrent(code string) bool { return containsAny(code, concurrencyWords) }
 
-// mayBeConcurrentRequest is mayBeConcurrent for the code of a recorded request.
-func mayBeConcurrentRequest(request []byte) bool {
-	var k StoredRequest
-	return json.Unmarshal(request, &k) != nil || mayBeConcurrent(k.Request.Code)
-}
+// UsesNetwork reports whether code may send HTTP requests.
+func UsesNetwork(code string) bool { return containsAny(code, networkWords) }
