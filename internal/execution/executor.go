@@ -14,7 +14,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -118,25 +117,6 @@ func (e *executor) leave() {
 // keeps a processor busy for a millisecond or two.
 const closeDelay = 3 * time.Millisecond
 
-// finish ends the execution with its outcome and unblocks its handles.
-func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.Result, err error) {
-	x := e.run
-	res.ExecutionID = x.id
-	x.AddTo(&res)
-	x.result, x.err = res, err
-	e.explainWait()
-	e.home.Quotas.AddCPU(res.Usage.CPU)
-	x.endPromotion()
-	endRun(ctx, e)
-	auditEnd(e)
-	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
-	span.End(statusOf(x))
-	e.r.registry.markEnded(x)
-	close(x.ended)
-	keepCode(e)
-	countSkills(ctx, e)
-}
-
 // checkOf returns the check of the execution with guardrails.
 func checkOf(e *executor) guard.Check {
 	c := guard.Check{
@@ -147,13 +127,6 @@ func checkOf(e *executor) guard.Check {
 		c.Guard = nil
 	}
 	return c
-}
-
-// keepCode stores the code of a successful execution for a day.
-func keepCode(e *executor) {
-	if x := e.run; !x.internal && x.err == nil && x.result.Success() && !e.run.Request.DryRun && e.run.Request.Replay == nil && e.run.Request.Tape == nil {
-		e.home.Recent.Add(recent.Code{Execution: x.id, Session: e.run.Request.SessionID, Code: e.run.Request.Code})
-	}
 }
 
 // notRun returns the outcome of an execution whose code never ran: cancelled if ctx has
@@ -176,17 +149,6 @@ func (e *executor) telemetry() *telemetry.Recorder {
 		return nil
 	}
 	return e.r.cfg.Telemetry
-}
-
-// audit records that the execution has ended.
-func auditEnd(e *executor) {
-	x := e.run
-	if x.internal || e.r.cfg.Audit == nil {
-		return
-	}
-	line := auditLine(e, audit.Execution)
-	line.Outcome, line.Count, line.Duration = statusOf(x), x.calls.Load(), x.result.Elapsed
-	e.r.cfg.Audit(line)
 }
 
 // auditLine returns a line about the execution. It has the session only if the step was entered.

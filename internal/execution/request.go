@@ -16,6 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // Request describes an execution. It is a plain value that survives JSON.
@@ -137,6 +138,21 @@ func (l Limits) CheckMemory(mb int) error {
 		return e
 	}
 	return nil
+}
+
+// Check returns a request of a tenant with defaults filled in, or an error if it is invalid.
+func (r *Runner) Check(id tenant.ID, req Request) (Request, error) {
+	return limitsOf(r, id, req).check(req)
+}
+
+// limitsOf returns the limits of a request.
+func limitsOf(r *Runner, id tenant.ID, req Request) Limits {
+	l := r.Limits(id)
+	if req.Background {
+		l.MaxTimeout = max(l.MaxTimeout, r.cfg.BackgroundTimeout)
+		l.Timeout = l.MaxTimeout
+	}
+	return l
 }
 
 // check returns req with defaults filled in, or an error if it is invalid.

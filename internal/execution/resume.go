@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"time"
@@ -124,23 +122,6 @@ func replay(ctx context.Context, r *Runner, h *home.Home, id string, b *backgrou
 		return nil, x.giveUp(ctx, err)
 	}
 	return start(ctx, r, h, x)
-}
-
-// resumeHint returns the hint for an execution that can be resumed, with twice the limit that it
-// reached.
-func resumeHint(e *executor, x *run) string {
-	l := e.settings.Limits
-	flag, more := "", ""
-	switch r := x.result; {
-	case r.Status == sandbox.TimedOut && e.run.Request.Timeout < l.MaxTimeout:
-		flag = fmt.Sprintf(" --timeout %gs", math.Ceil(min(2*e.run.Request.Timeout, l.MaxTimeout).Seconds()))
-	case r.Limit == sandbox.LimitMemory && e.run.Request.MemoryMB < l.MaxMemoryMB:
-		flag = fmt.Sprintf(" --memory %d", min(2*e.run.Request.MemoryMB, l.MaxMemoryMB))
-	}
-	if flag != "" {
-		more = " and with more than this limit"
-	}
-	return fmt.Sprintf("resume_execution, or `sandpiper executions resume %s%s`, reruns the code from its first line%s; answered calls return their recorded answers and are not repeated", x.id, flag, more)
 }
 
 // Interrupt cancels an execution that runs in this process and waits for its end. It reports whether there

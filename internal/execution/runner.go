@@ -216,20 +216,5 @@ func (r *Runner) settings(id tenant.ID) Settings {
 	return s
 }
 
-// Check returns a request of a tenant with defaults filled in, or an error if it is invalid.
-func (r *Runner) Check(id tenant.ID, req Request) (Request, error) {
-	return limitsOf(r, id, req).check(req)
-}
-
-// limitsOf returns the limits of a request.
-func limitsOf(r *Runner, id tenant.ID, req Request) Limits {
-	l := r.Limits(id)
-	if req.Background {
-		l.MaxTimeout = max(l.MaxTimeout, r.cfg.BackgroundTimeout)
-		l.Timeout = l.MaxTimeout
-	}
-	return l
-}
-
 // Limits returns the time and memory limits of a tenant's executions.
 func (r *Runner) Limits(id tenant.ID) Limits { return r.settings(id).Limits }
