@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
@@ -168,7 +168,7 @@ func TestQuestionNamesTheConfiguration(t *testing.T) {
 }
 
 func TestProgressLine(t *testing.T) {
-	for want, p := range map[string]execution.Progress{
+	for want, p := range map[string]live.Progress{
 		"████████████████████ 100 % all": {Done: 7, Total: 5, Message: "all"},
 		"░░░░░░░░░░░░░░░░░░░░ 0 %":       {Done: -1, Total: 5},
 		"7 pages":  {Done: 7, Message: "pages"},

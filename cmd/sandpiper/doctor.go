@@ -118,7 +118,7 @@ func (r diagnosis) works() bool {
 
 // diagnose tests the sandbox and the models.
 func (a *app) diagnose(ctx context.Context, d *daemon.Daemon) (diagnosis, error) {
-	r := diagnosis{Report: d.Probe(ctx), Others: d.ProbeOthers(ctx), Restricted: d.Runner.Restricted()}
+	r := diagnosis{Report: d.Probe(ctx), Others: d.ProbeOthers(ctx), Restricted: d.Runner.Offers.Restricted}
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}

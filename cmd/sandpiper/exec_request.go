@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 )
 
 // newRequest creates the request of an execution. It needs no daemon, so that wrong
@@ -60,12 +61,12 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 // an execution accepts: of a larger file it does not read the rest, and the execution
 // rejects it.
 func readCode(r io.Reader, name string) (string, error) {
-	data, err := io.ReadAll(io.LimitReader(r, int64(execution.MaxCodeBytes+1+len(byteOrderMark))))
+	data, err := io.ReadAll(io.LimitReader(r, int64(pycode.MaxBytes+1+len(byteOrderMark))))
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
 	data = bytes.TrimPrefix(data, byteOrderMark)
-	return string(data[:min(len(data), execution.MaxCodeBytes+1)]), nil
+	return string(data[:min(len(data), pycode.MaxBytes+1)]), nil
 }
 
 // execOptions are the flags of exec and of other commands that read code.

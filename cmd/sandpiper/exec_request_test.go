@@ -4,11 +4,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 )
 
 func TestReadCodeRemovesByteOrderMarkAndKeepsExcess(t *testing.T) {
-	const limit = execution.MaxCodeBytes
+	const limit = pycode.MaxBytes
 	for _, c := range []struct {
 		mark       string
 		size, want int

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
@@ -62,7 +63,7 @@ listed for 24 hours. With --background it shows background executions instead.`,
 
 // progressText describes the recorded progress of an execution: the number of completed
 // calls and the tools.
-func progressText(c execution.Resumable) string {
+func progressText(c unfinished.Execution) string {
 	if len(c.Tools) == 0 {
 		return ""
 	}
@@ -75,7 +76,7 @@ func progressText(c execution.Resumable) string {
 
 func (a *app) runExecutionsList(ctx context.Context) error {
 	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
-		all, err := d.Runner.Resumable(ctx, home, "")
+		all, err := unfinished.List(ctx, d.Runner, home, "")
 		if err != nil {
 			return err
 		}

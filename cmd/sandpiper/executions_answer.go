@@ -11,8 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -95,7 +96,7 @@ func readDecision(outcome, answer string) (tool.Decision, error) {
 
 func runExecutionsDecide(ctx context.Context, a *app, o answerOptions) error {
 	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
-		if err := execution.Decide(ctx, d.Runner, h, o.id, o.call, o.decision); err != nil {
+		if err := unfinished.Decide(ctx, d.Runner, h, o.id, o.call, o.decision); err != nil {
 			return err
 		}
 		if o.decision.Outcome == tool.Stop {
@@ -109,7 +110,7 @@ func runExecutionsDecide(ctx context.Context, a *app, o answerOptions) error {
 
 func (a *app) runExecutionsAnswer(ctx context.Context, o answerOptions) error {
 	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
-		open, err := d.Runner.BackgroundQuestions(ctx, h, o.id)
+		open, err := live.Questions(ctx, h.Runs, o.id)
 		if err != nil {
 			return err
 		}
@@ -134,7 +135,7 @@ func (a *app) runExecutionsAnswer(ctx context.Context, o answerOptions) error {
 			}
 			reply = a.ask(ctx, q, nil)
 		}
-		if err := d.Runner.AnswerBackground(ctx, h, o.id, question.Answer{q.ID: reply}); err != nil {
+		if err := live.Answer(ctx, h.Runs, o.id, question.Answer{q.ID: reply}); err != nil {
 			return err
 		}
 		a.hintDaemon(d)

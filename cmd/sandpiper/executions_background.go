@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
@@ -62,7 +63,7 @@ func (a *app) runExecutionsRun(ctx context.Context, o execOptions, description s
 		b.Request.Timeout, b.Request.MemoryMB = o.timeout, o.memory
 	}
 	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
-		id, err := d.Runner.Dispatch(ctx, h, b, restart)
+		id, err := d.Background.Dispatch(ctx, h, b, restart)
 		if err != nil {
 			return err
 		}
@@ -149,7 +150,7 @@ func (a *app) watch(ctx context.Context, d *daemon.Daemon, h *home.Home, id stri
 }
 
 // showChange prints what is new about a background execution.
-func (a *app) showChange(last, b mcpserver.Background, show func(execution.Progress)) {
+func (a *app) showChange(last, b mcpserver.Background, show func(live.Progress)) {
 	if b.State != last.State || !b.Due.Equal(last.Due) {
 		a.note(stateText(b))
 	}
@@ -254,7 +255,7 @@ func (a *app) executionsCancelCommand() *cobra.Command {
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withDaemonHome(cmd.Context(), func(d *daemon.Daemon, h *home.Home) error {
-				if err := d.Runner.CancelBackground(cmd.Context(), h, args[0]); err != nil {
+				if err := d.Runner.Cancel(cmd.Context(), h, args[0]); err != nil {
 					return err
 				}
 				a.printDone("Execution %s is being cancelled, unless it has ended", args[0])

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
@@ -212,14 +212,14 @@ func verify(t *testing.T, n int, r execAnswer, count map[int]int) {
 }
 
 // listed returns the result of resume_execution without an id.
-func (p *approvalClient) listed() (all []execution.Resumable) {
+func (p *approvalClient) listed() (all []unfinished.Execution) {
 	p.t.Helper()
 	p.sendCall("resume_execution", `{}`, "")
 	m := p.nextMessage()
 	var list struct {
 		Success    bool
 		Count      int
-		Executions []execution.Resumable
+		Executions []unfinished.Execution
 	}
 	if err := json.Unmarshal([]byte(m.Result.Content[0].Text), &list); err != nil || !list.Success || list.Count != len(list.Executions) {
 		p.t.Fatalf("%+v %v", m, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
@@ -46,7 +47,7 @@ a time limit, are skipped.`,
 
 // rebuilt is the result of session resume.
 type rebuilt struct {
-	*execution.Rebuilt
+	*sessions.Rebuilt
 	Answer any `json:"answer,omitempty"` // of the code run after the replay
 }
 
@@ -97,7 +98,7 @@ func (a *app) runResume(ctx context.Context, o execOptions) error {
 	})
 }
 
-func (a *app) finishReplay(r *execution.Rebuilt) error {
+func (a *app) finishReplay(r *sessions.Rebuilt) error {
 	if a.json {
 		return a.writeJSON(r)
 	}
@@ -106,7 +107,7 @@ func (a *app) finishReplay(r *execution.Rebuilt) error {
 	return nil
 }
 
-func (a *app) warnReplay(r *execution.Rebuilt) {
+func (a *app) warnReplay(r *sessions.Rebuilt) {
 	for _, n := range r.Notes {
 		a.warn(n)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 )
@@ -119,7 +118,7 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 		return err
 	}
 	defer home.Release(context.WithoutCancel(ctx))
-	if draft, err = d.Runner.CheckSkill(ctx, home, "", draft, nil); err != nil {
+	if draft, err = d.Runner.Code.CheckSkill(ctx, home, "", draft, nil); err != nil {
 		return err
 	}
 	saved, err := home.Skills.Save(ctx, draft)
@@ -140,7 +139,7 @@ func (a *app) runSkillsSearch(ctx context.Context, q skill.Query) error {
 			return err
 		}
 		for i := range found {
-			execution.MarkStale(ctx, d.Runner, home, "", &found[i])
+			d.Runner.Skills(home, "").Mark(ctx, &found[i])
 		}
 		if a.json {
 			return writeList(a, "skills", found)
@@ -169,7 +168,7 @@ func (a *app) runSkillsLoad(ctx context.Context, name string, version int) error
 		if err != nil {
 			return err
 		}
-		execution.MarkStale(ctx, d.Runner, home, "", &found.Metadata)
+		d.Runner.Skills(home, "").Mark(ctx, &found.Metadata)
 		if a.json {
 			return a.writeJSON(found)
 		}

@@ -103,7 +103,7 @@ func (a *app) runSkillsPromote(ctx context.Context, o promoteOptions) error {
 		if err != nil {
 			return err
 		}
-		made, err := d.Runner.Promote(ctx, home, code, o.draft)
+		made, err := d.Runner.Code.Promote(ctx, home, code, o.draft)
 		if err != nil {
 			return err
 		}

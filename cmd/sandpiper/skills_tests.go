@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/skilltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -66,7 +66,7 @@ func (a *app) runSkillsRecord(ctx context.Context, o testOptions) error {
 	}
 	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
 		name := o.names[0]
-		made, err := execution.RecordTest(ctx, d.Runner, home, name, code)
+		made, err := skilltest.Record(ctx, d.Runner, home, name, code)
 		if err != nil {
 			return err
 		}
@@ -155,7 +155,7 @@ func (a *app) testSkill(ctx context.Context, d *daemon.Daemon, home *home.Home, 
 	passed := len(tests) > 0
 	for _, t := range tests {
 		done := a.working("testing " + m.Name)
-		why, err := execution.RunTest(ctx, d.Runner, home, t, o.live)
+		why, err := skilltest.Run(ctx, d.Runner, home, t, o.live)
 		done()
 		if err != nil {
 			return nil, err
@@ -172,7 +172,7 @@ func (a *app) testSkill(ctx context.Context, d *daemon.Daemon, home *home.Home, 
 		a.printf("%s  test %d  %s\n", m.Name, t.Number, state)
 	}
 	if o.live && passed {
-		err = execution.AcceptTools(ctx, d.Runner, home, m)
+		err = d.Runner.Skills(home, "").Accept(ctx, m)
 	}
 	return results, err
 }

@@ -10,9 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"golang.org/x/term"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 )
 
 // statusLine is the last line of a terminal, which shows what is being done. Writers that know it
@@ -88,7 +87,7 @@ type runningLine struct {
 	a      *app
 	began  time.Time
 	state  atomic.Pointer[string] // nil means running
-	latest atomic.Pointer[execution.Progress]
+	latest atomic.Pointer[live.Progress]
 	stop   func()
 }
 
@@ -105,7 +104,7 @@ func (r *runningLine) pause() { r.stop() }
 func (r *runningLine) resume() { r.stop = showWorking(r.a, r.began, r.text) }
 
 // show shows progress at once. A terminal that cannot move the cursor gets one line for each.
-func (r *runningLine) show(p execution.Progress) {
+func (r *runningLine) show(p live.Progress) {
 	switch {
 	case r.a.json:
 	case r.a.line != nil:
@@ -127,7 +126,7 @@ func (r *runningLine) text() string {
 }
 
 // progressLine describes progress, with a bar if the total is known.
-func progressLine(p execution.Progress) string {
+func progressLine(p live.Progress) string {
 	const width = 20
 	var amount string
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -138,7 +138,7 @@ func (a *app) runWorkflowResume(ctx context.Context, id, outcome string) error {
 			err = run.CheckOpen()
 		}
 		if err == nil && outcome != "" {
-			err = execution.Decide(ctx, d.Runner, home, id, 0, tool.Decision{Outcome: outcome})
+			err = unfinished.Decide(ctx, d.Runner, home, id, 0, tool.Decision{Outcome: outcome})
 		}
 		if err != nil {
 			return err

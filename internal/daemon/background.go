@@ -19,11 +19,11 @@ func (d *Daemon) newBackground() *background.Scheduler {
 	if running == 0 { // interactive executions have at least as many slots
 		running = max(1, d.cfg.Admit.WithDefaults().Concurrent/2)
 	}
-	return background.New(background.Config{Homes: d.Tenants, Runner: d.Runner, Writers: execution.Writers{Solve: d.solveBackground, Compile: d.compileBackground}, Running: running, Before: (&schedules{d: d}).pass, Log: d.log.Logger})
+	return background.New(background.Config{Homes: d.Tenants, Runner: d.Runner, Writers: background.Writers{Solve: d.solveBackground, Compile: d.compileBackground}, Running: running, Before: (&schedules{d: d}).pass, Log: d.log.Logger})
 }
 
 // solveBackground solves a task in words without a client.
-func (d *Daemon) solveBackground(ctx context.Context, h *home.Home, t execution.BackgroundTask) (*reply.Result, error) {
+func (d *Daemon) solveBackground(ctx context.Context, h *home.Home, t background.Task) (*reply.Result, error) {
 	exit := d.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
 	r, err := d.unattended.Solve(ctx, task.Task{Query: task.Query{Task: t.Description}, Home: h, Exit: exit, Request: t.Request, Run: t.Run, Progress: t.Progress})
 	return r.Last, err

@@ -83,7 +83,9 @@ type Config struct {
 type Daemon struct {
 	Tenants *home.Homes       // data of all tenants
 	Runner  *execution.Runner // runs code
-	Tasks   *task.Solver      // solves tasks in words
+	// Background runs background executions, once the daemon is prepared.
+	Background *background.Scheduler
+	Tasks      *task.Solver // solves tasks in words
 	// unattended solves those in the background, without the model of a client.
 	unattended *task.Solver
 	Flows      *workflow.Service // finds, checks and starts workflows
@@ -104,10 +106,9 @@ type Daemon struct {
 	backend *layeredBackend
 	server  *mcpserver.Server
 
-	memory     *memory.Budget // for requests of tenants and their answers
-	background *background.Scheduler
-	access     *accessLog // nil without one
-	closing    closers
+	memory  *memory.Budget // for requests of tenants and their answers
+	access  *accessLog     // nil without one
+	closing closers
 }
 
 // tools contains the tools that code can call, and the search for them.
@@ -231,10 +232,10 @@ func (d *Daemon) openServer() error {
 	if err := d.newRunner(queue); err != nil {
 		return err
 	}
-	d.background = d.newBackground()
-	d.closing.add(func() error { d.background.Wait(); return nil })
+	d.Background = d.newBackground()
+	d.closing.add(func() error { d.Background.Wait(); return nil })
 	d.closing.add(d.closeRunner)
-	d.closing.add(func() error { d.background.Stop(); return nil })
+	d.closing.add(func() error { d.Background.Stop(); return nil })
 	var err error
 	if d.Flows, err = workflow.New(workflow.Config{Runner: d.Runner, Dir: d.cfg.Config.Workflows, IsTool: func(name string) bool { return d.server.HasTool(name) }}); err != nil {
 		return err
@@ -254,7 +255,7 @@ func (d *Daemon) openServer() error {
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
-		Background: d.background, Schedules: d, KeepBackground: d.cfg.Background.Keep,
+		Background: d.Background, Schedules: d, KeepBackground: d.cfg.Background.Keep,
 		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Flows: d.Flows, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Memory: d.memory,
 		Find:   d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Network: d.networkHosts, Telemetry: d.metrics.Recorder,
@@ -323,7 +324,7 @@ func (d *Daemon) prepareOnce() {
 	}
 	d.metrics.startScrape()
 	d.Servers.spawn(d.watchReload)
-	d.background.Start()
+	d.Background.Start()
 	if !d.isPassthrough() {
 		d.backend.startAll()
 		startIndexed(d.Servers)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
@@ -94,7 +94,7 @@ func (s *schedules) handle(ctx context.Context, id tenant.ID, now time.Time, con
 			s.d.log.Error("release a home", "tenant", id.String(), "error", err)
 		}
 	}()
-	p, err := h.Schedules.HandleDue(ctx, now, configured, execution.Scheduled, func(one schedule.Spec, err error) {
+	p, err := h.Schedules.HandleDue(ctx, now, configured, background.Scheduled, func(one schedule.Spec, err error) {
 		s.d.log.Error("a schedule was not run", "tenant", id.String(), "schedule", one.Name, "error", err)
 	})
 	if err != nil {
@@ -206,7 +206,7 @@ func (d *Daemon) DeleteSchedule(ctx context.Context, h *home.Home, name string) 
 
 // RunSchedule lets some daemon run a schedule now, and returns the id of the execution.
 func (d *Daemon) RunSchedule(ctx context.Context, h *home.Home, name string) (string, error) {
-	return h.Schedules.RunNow(ctx, time.Now(), d.configuredSchedules(h), name, execution.Scheduled)
+	return h.Schedules.RunNow(ctx, time.Now(), d.configuredSchedules(h), name, background.Scheduled)
 }
 
 func (d *Daemon) configuredSchedules(h *home.Home) []schedule.Spec {

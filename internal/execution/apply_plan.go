@@ -21,7 +21,7 @@ import (
 // handle is like that of an execution, with the approval as its question. An error
 // means that the plan cannot be applied: it was applied before, has expired, or a tool
 // in it has changed.
-func (r *Runner) applyPlan(ctx context.Context, h *home.Home, id string) (*Execution, error) {
+func applyPlan(ctx context.Context, r *Runner, h *home.Home, id string) (*Execution, error) {
 	if r.cfg.Tools == nil {
 		return nil, plan.NotFound(id)
 	}
@@ -31,9 +31,9 @@ func (r *Runner) applyPlan(ctx context.Context, h *home.Home, id string) (*Execu
 	if err != nil {
 		return nil, err
 	}
-	x := newRun(id)
-	again, err := r.launch(ctx, h, x, func(ctx context.Context, h *home.Home) {
-		e := newExecutor(r, h, x, Request{})
+	x := newRun(id, StoredRequest{}, nil)
+	e := newExecutor(r, h, x)
+	err = launch(ctx, e, func(ctx context.Context) {
 		e.exit = e.newExit()
 		x.result, x.err = e.applyPlan(ctx, p)
 		x.result.ExecutionID = id
@@ -44,7 +44,7 @@ func (r *Runner) applyPlan(ctx context.Context, h *home.Home, id string) (*Execu
 	if err != nil {
 		return nil, errors.Join(err, p.Close(ctx))
 	}
-	return again, nil
+	return r.handle(x), nil
 }
 
 func (e *executor) applyPlan(ctx context.Context, p *plan.Plan) (res reply.Result, err error) {

@@ -156,7 +156,7 @@ func requestDecision(ctx context.Context, h *host, number int, ref tool.Ref, arg
 	}
 	r, err := h.home.Approvals.Create(ctx, approval.Question{
 		Binding: approval.Binding{Kind: approval.Outcome, Execution: h.run.id, Occurrence: number, Ref: ref, Arguments: hex.EncodeToString(sum[:])},
-		Session: h.req.SessionID, Shown: shown, Origin: approval.Origin{Origin: originOf(h.executor)},
+		Session: h.run.Request.SessionID, Shown: shown, Origin: approval.Origin{Origin: originOf(h.executor)},
 	})
 	if err != nil {
 		h.r.cfg.Log.Warn("store the question about a call", "execution", h.run.id, "error", err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -16,24 +17,24 @@ func TestBackgroundQuestionIsAnswered(t *testing.T) {
 	l := newRestarts(t)
 	s, h := l.restart(t, nil)
 	id := dispatch(t, s, h, `call ask {"question":"Go on?","schema":{"type":"boolean"}}`, journal.ResumeOnRestart)
-	if _, err := s.BackgroundQuestions(t.Context(), h, id); fault.KindOf(err) != fault.Invalid {
+	if _, err := live.Questions(t.Context(), h.Runs, id); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("before it runs: %v", err)
 	}
 	ended := make(chan bool)
 	go func() { ended <- runDue(t, s, h) }()
 	for {
-		if open, err := s.BackgroundQuestions(t.Context(), h, id); err == nil && len(open) == 1 && open[0].ID == "q1" {
+		if open, err := live.Questions(t.Context(), h.Runs, id); err == nil && len(open) == 1 && open[0].ID == "q1" {
 			break
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
 	answer := func(id, content string) error {
-		return s.AnswerBackground(t.Context(), h, id, question.Answer{"q1": {Action: tool.Accept, Content: json.RawMessage(content)}})
+		return live.Answer(t.Context(), h.Runs, id, question.Answer{"q1": {Action: tool.Accept, Content: json.RawMessage(content)}})
 	}
 	if err := answer(id, `{"answer":"perhaps"}`); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("an answer of another type: %v", err)
 	}
-	if err := s.AnswerBackground(t.Context(), h, id, question.Answer{"q2": {Action: tool.Decline}}); fault.KindOf(err) != fault.NotFound {
+	if err := live.Answer(t.Context(), h.Runs, id, question.Answer{"q2": {Action: tool.Decline}}); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("another question: %v", err)
 	}
 	if err := answer("exec_none", `{"answer":true}`); fault.KindOf(err) != fault.NotFound {

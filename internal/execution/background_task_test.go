@@ -8,19 +8,21 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 )
 
 // runTask runs the task that is due with a solver, and returns its execution.
-func runTask(t *testing.T, s setup, h *home.Home, solve execution.Solve) string {
+func runTask(t *testing.T, s setup, h *home.Home, solve background.Solve) string {
 	t.Helper()
 	e, err := h.Runs.Claim(t.Context())
 	if err != nil || e == nil {
 		t.Fatal(e, err)
 	}
-	if err := s.RunBackground(t.Context(), h, e, execution.Writers{Solve: solve}); err != nil {
+	if err := s.runClaimed(t.Context(), h, e, background.Writers{Solve: solve}); err != nil {
 		t.Fatal(err)
 	}
 	return e.Execution
@@ -28,7 +30,7 @@ func runTask(t *testing.T, s setup, h *home.Home, solve execution.Solve) string 
 
 func dispatchTask(t *testing.T, s setup, h *home.Home, o journal.OnRestart) string {
 	t.Helper()
-	id, err := s.Dispatch(t.Context(), h, execution.StoredRequest{Task: "Find it"}, o)
+	id, err := s.scheduler().Dispatch(t.Context(), h, execution.StoredRequest{Task: "Find it"}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,17 +42,17 @@ func TestTaskReportsProgressBetweenPrograms(t *testing.T) {
 	l := newRestarts(t)
 	s, h := l.restart(t, nil)
 	id := dispatchTask(t, s, h, journal.ResumeOnRestart)
-	runTask(t, s, h, func(ctx context.Context, h *home.Home, task execution.BackgroundTask) (*reply.Result, error) {
+	runTask(t, s, h, func(ctx context.Context, h *home.Home, task background.Task) (*reply.Result, error) {
 		if task.Description != "Find it" {
 			t.Errorf("the task is %q", task.Description)
 		}
 		for _, message := range []string{"selecting tools", "writing the program: 10 bytes"} {
 			task.Progress(message)
-			var live execution.Live
-			for ; live.Progress == nil || live.Progress.Message != message; time.Sleep(10 * time.Millisecond) {
+			var now live.State
+			for ; now.Progress == nil || now.Progress.Message != message; time.Sleep(10 * time.Millisecond) {
 				e, _ := entry(t, h, id)
 				if e.Live != nil {
-					if err := json.Unmarshal(e.Live, &live); err != nil {
+					if err := json.Unmarshal(e.Live, &now); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -76,7 +78,7 @@ func TestNextProgramOfTaskRunsAfterCrash(t *testing.T) {
 	l := newRestarts(t)
 	s, h := l.restart(t, nil)
 	id := dispatchTask(t, s, h, journal.ResumeOnRestart)
-	runTask(t, s, h, func(ctx context.Context, h *home.Home, task execution.BackgroundTask) (*reply.Result, error) {
+	runTask(t, s, h, func(ctx context.Context, h *home.Home, task background.Task) (*reply.Result, error) {
 		if r, err := task.Run(ctx, execution.Request{Code: callFind + "\n# servers\ncrash"}); err != nil || r.ErrorType != "crashed" {
 			t.Errorf("%+v %v", r, err)
 		}
@@ -93,8 +95,8 @@ func TestCancelledTaskRunsNoProgram(t *testing.T) {
 	l := newRestarts(t)
 	s, h := l.restart(t, nil)
 	id := dispatchTask(t, s, h, journal.ResumeOnRestart)
-	runTask(t, s, h, func(ctx context.Context, h *home.Home, task execution.BackgroundTask) (*reply.Result, error) {
-		if err := s.CancelBackground(t.Context(), h, id); err != nil {
+	runTask(t, s, h, func(ctx context.Context, h *home.Home, task background.Task) (*reply.Result, error) {
+		if err := s.Cancel(t.Context(), h, id); err != nil {
 			t.Fatal(err)
 		}
 		<-ctx.Done() // while the program is written
@@ -130,7 +132,7 @@ func TestTaskAfterKill(t *testing.T) {
 			l.kill(t)
 			s, h = l.restart(t, nil)
 			solved := false
-			runTask(t, s, h, func(ctx context.Context, _ *home.Home, task execution.BackgroundTask) (*reply.Result, error) {
+			runTask(t, s, h, func(ctx context.Context, _ *home.Home, task background.Task) (*reply.Result, error) {
 				solved = true
 				r, err := task.Run(ctx, execution.Request{Code: "result 2"})
 				return &r, err

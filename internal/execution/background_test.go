@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -20,9 +22,19 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
+// scheduler returns a scheduler that is not started.
+func (s setup) scheduler() *background.Scheduler {
+	return background.New(background.Config{Runner: s.Runner})
+}
+
+// runClaimed runs an execution that was claimed.
+func (s setup) runClaimed(ctx context.Context, h *home.Home, e *journal.Run, w background.Writers) error {
+	return background.Claim{Run: e, Home: h, Runner: s.Runner, Writers: w, Log: slog.New(slog.DiscardHandler)}.Do(ctx)
+}
+
 func dispatch(t *testing.T, s setup, h *home.Home, code string, o journal.OnRestart) string {
 	t.Helper()
-	id, err := s.Dispatch(t.Context(), h, execution.StoredRequest{Request: execution.Request{Code: code}}, o)
+	id, err := s.scheduler().Dispatch(t.Context(), h, execution.StoredRequest{Request: execution.Request{Code: code}}, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +51,7 @@ func runDue(t *testing.T, s setup, h *home.Home) bool {
 	if e == nil {
 		return false
 	}
-	if err := s.RunBackground(t.Context(), h, e, execution.Writers{}); err != nil {
+	if err := s.runClaimed(t.Context(), h, e, background.Writers{}); err != nil {
 		t.Fatal(err)
 	}
 	return true
@@ -248,7 +260,7 @@ func TestOneProcessResumesAfterKill(t *testing.T) {
 				if e, err := h.Runs.Claim(t.Context()); err != nil {
 					t.Error(err)
 				} else if e != nil {
-					if err := s.RunBackground(t.Context(), h, e, execution.Writers{}); err != nil {
+					if err := s.runClaimed(t.Context(), h, e, background.Writers{}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -291,7 +303,7 @@ func TestStoppingDaemonLeavesExecutionToTheNext(t *testing.T) {
 	go func() {
 		for {
 			if e, err := h.Runs.Find(t.Context(), id); err != nil || e.State == journal.Running && e.Alive {
-				_ = s.CancelBackground(t.Context(), h, id)
+				_ = s.Cancel(t.Context(), h, id)
 				return
 			}
 		}
@@ -311,7 +323,7 @@ func TestCancelledExecutionDoesNotRun(t *testing.T) {
 	runDue(t, s, h)
 	queued := dispatch(t, s, h, callFind+"\n# servers", journal.ResumeOnRestart)
 	for _, id := range []string{waits, queued, waits} {
-		if err := s.CancelBackground(t.Context(), h, id); err != nil {
+		if err := s.Cancel(t.Context(), h, id); err != nil {
 			t.Fatal(err)
 		}
 		if e, _ := entry(t, h, id); e.Outcome != journal.Cancelled {
@@ -335,15 +347,15 @@ func TestBackgroundRejectsWrongRequests(t *testing.T) {
 		"timeout_seconds is":            {Request: execution.Request{Code: "1", Timeout: 2 * time.Hour}},
 		"context_vars is [1]; it must ": {Request: execution.Request{Code: "1", Vars: json.RawMessage("[1]")}},
 	} {
-		if id, err := s.Dispatch(t.Context(), h, b, journal.ResumeOnRestart); err == nil || !strings.Contains(err.Error(), what) {
+		if id, err := s.scheduler().Dispatch(t.Context(), h, b, journal.ResumeOnRestart); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %s %v", what, id, err)
 		}
 	}
 	id := dispatch(t, s, h, "result 1", journal.ResumeOnRestart)
 	other := newHome(t, "b")
 	for _, err := range []error{
-		s.Signal(t.Context(), other, id, "a", nil), s.CancelBackground(t.Context(), other, id),
-		s.Signal(t.Context(), h, "exec_x", "a", nil), s.CancelBackground(t.Context(), h, "exec_x"),
+		s.Signal(t.Context(), other, id, "a", nil), s.Cancel(t.Context(), other, id),
+		s.Signal(t.Context(), h, "exec_x", "a", nil), s.Cancel(t.Context(), h, "exec_x"),
 	} {
 		if k := fault.KindOf(err); k != fault.NotFound && k != fault.Unavailable {
 			t.Errorf("an unknown execution or one of another tenant: %v", err)

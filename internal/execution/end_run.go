@@ -4,14 +4,39 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 )
+
+// finish ends the execution with its outcome and unblocks its handles.
+func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.Result, err error) {
+	x := e.run
+	res.ExecutionID = x.id
+	x.AddTo(&res)
+	x.result, x.err = res, err
+	e.explainWait()
+	e.home.Quotas.AddCPU(res.Usage.CPU)
+	x.endPromotion()
+	endRun(ctx, e)
+	auditEnd(e)
+	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
+	span.End(statusOf(x))
+	e.r.registry.markEnded(x)
+	close(x.ended)
+	keepCode(e)
+	countSkills(ctx, e)
+}
 
 // endRun gives up the run of an execution that has ended: its state, its result and what is left of its
 // record change in one commit.
@@ -55,11 +80,11 @@ func (x *run) end(cause error) (end journal.End, err error) {
 	case b != nil && errors.Is(cause, reply.ErrStopping):
 		return journal.End{State: journal.Running}, nil
 	case b != nil && x.err != nil && (fault.KindOf(x.err) == fault.Exhausted || fault.KindOf(x.err) == fault.Unavailable):
-		return journal.End{State: journal.Queued, Wait: journal.Wait{Until: time.Now().Add(retryAfter)}}, nil
+		return RunLater(), nil
 	}
 	completed := x.err == nil && x.result.Status.Reusable()
 	end = journal.End{State: journal.Ended, Outcome: x.outcome(cause), Reason: journal.Reason(statusOf(x))}
-	end.Forget = completed || undecided != nil && undecided.Stopped || b != nil && errors.Is(cause, errByPerson)
+	end.Forget = completed || undecided != nil && undecided.Stopped || b != nil && errors.Is(cause, live.ErrCancelled)
 	switch {
 	case end.Forget:
 		end.Reason = ""
@@ -69,7 +94,7 @@ func (x *run) end(cause error) (end journal.End, err error) {
 	switch {
 	case b == nil && end.Reason == journal.Suspended:
 		end = journal.End{State: journal.Waiting, Reason: journal.Suspended}
-	case b != nil || keepsRun(x.request) || completed && x.outlived.Load():
+	case b != nil || keepsRun(x.Request) || completed && x.outlived.Load():
 		end.Result, err = x.outcomeJSON()
 	case end.Forget:
 		end = journal.End{}
@@ -77,12 +102,35 @@ func (x *run) end(cause error) (end journal.End, err error) {
 	return end, err
 }
 
+// resumeHint returns the hint for an execution that can be resumed, with twice the limit that it
+// reached.
+func resumeHint(e *executor, x *run) string {
+	l := e.settings.Limits
+	flag, more := "", ""
+	switch r := x.result; {
+	case r.Status == sandbox.TimedOut && e.run.Request.Timeout < l.MaxTimeout:
+		flag = fmt.Sprintf(" --timeout %gs", math.Ceil(min(2*e.run.Request.Timeout, l.MaxTimeout).Seconds()))
+	case r.Limit == sandbox.LimitMemory && e.run.Request.MemoryMB < l.MaxMemoryMB:
+		flag = fmt.Sprintf(" --memory %d", min(2*e.run.Request.MemoryMB, l.MaxMemoryMB))
+	}
+	if flag != "" {
+		more = " and with more than this limit"
+	}
+	return fmt.Sprintf("resume_execution, or `sandpiper executions resume %s%s`, reruns the code from its first line%s; answered calls return their recorded answers and are not repeated", x.id, flag, more)
+}
+
+// RunLater returns the end of an attempt to run a background execution that failed for a reason that passes.
+func RunLater() journal.End {
+	const retryAfter = 10 * time.Second
+	return journal.End{State: journal.Queued, Wait: journal.Wait{Until: time.Now().Add(retryAfter)}}
+}
+
 // outcome returns how a run that has ended is reported.
 func (x *run) outcome(cause error) journal.RunOutcome {
 	switch {
 	case x.err == nil && x.result.Success():
 		return journal.Succeeded
-	case errors.Is(cause, errByPerson), x.background.Load() == nil && x.err == nil && x.result.ErrorType == reply.TypeCancelled:
+	case errors.Is(cause, live.ErrCancelled), x.background.Load() == nil && x.err == nil && x.result.ErrorType == reply.TypeCancelled:
 		return journal.Cancelled
 	}
 	return journal.Unsuccessful
@@ -104,4 +152,34 @@ func (x *run) outcomeJSON() ([]byte, error) {
 		res.Warnings = append(res.Warnings[:len(res.Warnings):len(res.Warnings)], "the images were dropped: results of background executions are kept with at most 4 MiB of images")
 	}
 	return json.Marshal(res)
+}
+
+// countSkills adds the execution to the counters of the skills that it used.
+func countSkills(ctx context.Context, e *executor) {
+	x := e.run
+	names := x.skills.List()
+	if len(names) == 0 || e.run.Request.DryRun || e.run.Request.Replay != nil {
+		return
+	}
+	if err := e.home.Skills.AddUses(context.WithoutCancel(ctx), names, x.err == nil && x.result.Success()); err != nil {
+		e.r.cfg.Log.Warn("count the use of skills", "tenant", e.home.ID().String(), "error", err)
+	}
+}
+
+// keepCode stores the code of a successful execution for a day.
+func keepCode(e *executor) {
+	if x := e.run; !x.internal && x.err == nil && x.result.Success() && !e.run.Request.DryRun && e.run.Request.Replay == nil && e.run.Request.Tape == nil {
+		e.home.Recent.Add(recent.Code{Execution: x.id, Session: e.run.Request.SessionID, Code: e.run.Request.Code})
+	}
+}
+
+// auditEnd records that the execution has ended.
+func auditEnd(e *executor) {
+	x := e.run
+	if x.internal || e.r.cfg.Audit == nil {
+		return
+	}
+	line := auditLine(e, audit.Execution)
+	line.Outcome, line.Count, line.Duration = statusOf(x), x.calls.Load(), x.result.Elapsed
+	e.r.cfg.Audit(line)
 }

@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 
@@ -123,14 +125,14 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestRestrictedModeExemptsCompiler(t *testing.T) {
-	scripts := map[string]string{execution.CompileCode: "refuse X ours\nresult null"}
+	scripts := map[string]string{pycode.CompileCode: "refuse X ours\nresult null"}
 	s := newSetup(t, execution.Config{Restricted: true}, fake.Config{Scripts: scripts}, admit.Config{})
 	for _, home := range []*home.Home{newHome(t, "a"), newHome(t, "b")} {
 		if res := s.run(t, home, "refuse RestrictedError line 1: no\nprint ran"); res.Status != sandbox.Refused ||
 			res.ErrorType != "RestrictedError" || res.Error != "line 1: no" || len(res.Output) > 0 || res.Success() {
 			t.Errorf("%+v", res)
 		}
-		if _, err := s.CheckPython(t.Context(), home, "import os", nil); err != nil {
+		if _, err := s.Code.Compile(t.Context(), home, "import os", nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -244,11 +246,11 @@ func TestSlowReaderGetsLatestProgressAndDone(t *testing.T) {
 		x := s.start(t, t.Context(), home, execution.Request{Code: code.String()})
 		synctest.Wait()
 		e, err := x.Next(t.Context())
-		if err != nil || e.Progress == nil || *e.Progress != (execution.Progress{Done: 999, Total: 1000, Message: "row"}) {
+		if err != nil || e.Progress == nil || *e.Progress != (live.Progress{Done: 999, Total: 1000, Message: "row"}) {
 			t.Fatalf("%+v, %v", e.Progress, err)
 		}
 		time.Sleep(time.Minute)
-		if e, err = x.Next(t.Context()); err != nil || e.Progress == nil || *e.Progress != (execution.Progress{Done: 1000}) {
+		if e, err = x.Next(t.Context()); err != nil || e.Progress == nil || *e.Progress != (live.Progress{Done: 1000}) {
 			t.Fatalf("%+v, %v", e.Progress, err)
 		}
 		for range 2 {
@@ -404,7 +406,7 @@ func TestValuesSurviveJSON(t *testing.T) {
 	if d := cmp.Diff(event, event2); d != "" || len(event2.Done.Images) != 1 {
 		t.Error(d)
 	}
-	progress, progress2 := execution.Event{Progress: &execution.Progress{Done: 1, Total: 2, Message: "m"}}, execution.Event{}
+	progress, progress2 := execution.Event{Progress: &live.Progress{Done: 1, Total: 2, Message: "m"}}, execution.Event{}
 	roundTrip(t, progress, &progress2)
 	if d := cmp.Diff(progress, progress2); d != "" {
 		t.Error(d)
@@ -438,10 +440,10 @@ func TestCheckPython(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSetup(t, execution.Config{}, fake.Config{Scripts: map[string]string{execution.CompileCode: tc.script}}, admit.Config{})
-				got, err := s.CheckPython(t.Context(), home, tc.code, map[string]string{"line": "x"})
+				s := newSetup(t, execution.Config{}, fake.Config{Scripts: map[string]string{pycode.CompileCode: tc.script}}, admit.Config{})
+				got, err := s.Code.Compile(t.Context(), home, tc.code, map[string]string{"line": "x"})
 				switch {
-				case tc.want == "" && (err != nil || got != tc.code):
+				case tc.want == "" && (err != nil || got.Source != tc.code):
 					t.Error(got, err)
 				case len(s.Stats().Ended) != 0:
 					t.Errorf("counted as an execution: %+v", s.Stats())
@@ -464,11 +466,11 @@ func TestCheckPythonWritesNothingToWorkspace(t *testing.T) {
 	home := newHome(t, "a")
 	long := "x = '" + strings.Repeat("ada@example.org ", 5000) + "'"
 	for code, want := range map[string]string{long: "", strings.Repeat(long, 20): "code has 1600120 bytes; at most 1048576 are allowed"} {
-		scripts := map[string]string{execution.CompileCode: `result {"source": "` + code + `"}`}
+		scripts := map[string]string{pycode.CompileCode: `result {"source": "` + code + `"}`}
 		s := newSetup(t, execution.Config{}, fake.Config{Scripts: scripts}, admit.Config{})
-		got, err := s.CheckPython(t.Context(), home, "x", nil)
-		if got != code && want == "" || want != "" && fault.Message(err) != want {
-			t.Errorf("%d bytes, %v", len(got), err)
+		got, err := s.Code.Compile(t.Context(), home, "x", nil)
+		if got.Source != code && want == "" || want != "" && fault.Message(err) != want {
+			t.Errorf("%d bytes, %v", len(got.Source), err)
 		}
 		if files := listFiles(t, home); len(files) != 0 {
 			t.Errorf("wrote %v", files)
@@ -489,7 +491,7 @@ func TestExecutionIsAuditedBeforeDone(t *testing.T) {
 	for _, req := range []execution.Request{{Code: "result 1"}, {Code: "raise KeyError 'x'", SessionID: "s"}} {
 		ids = append(ids, done(t, s.start(t, t.Context(), home, req)).ExecutionID)
 	}
-	_, _ = s.CheckPython(t.Context(), home, "x = 1", nil) // an internal execution; the result of the fake does not matter
+	_, _ = s.Code.Compile(t.Context(), home, "x = 1", nil) // an internal execution; the result of the fake does not matter
 	mu.Lock()
 	defer mu.Unlock()
 	want := []audit.Line{

@@ -14,7 +14,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -29,7 +28,6 @@ type executor struct {
 	r    *Runner
 	home *home.Home
 	run  *run
-	req  Request
 	step *sessions.Step // nil without a session, or before its turn has come
 	slot *queue.Slot
 	exit *redact.Exit // nil before the sandbox is open
@@ -43,15 +41,15 @@ type executor struct {
 }
 
 // newExecutor returns the executor of a run, with the settings that are in force now.
-func newExecutor(r *Runner, h *home.Home, x *run, req Request) *executor {
-	x.questions.Commands = req.Commands
-	return &executor{r: r, home: h, run: x, req: req, settings: r.settings(h.ID()), privacy: r.cfg.Privacy.Of(h.ID()), guard: r.cfg.Guard()}
+func newExecutor(r *Runner, h *home.Home, x *run) *executor {
+	x.questions.Commands = x.Request.Commands
+	return &executor{r: r, home: h, run: x, settings: r.settings(h.ID()), privacy: r.cfg.Privacy.Of(h.ID()), guard: r.cfg.Guard()}
 }
 
 // execute runs the execution. It delivers the result before it closes the sandbox; a
 // session keeps its sandbox.
 func (e *executor) execute(ctx context.Context) {
-	ctx, span := e.telemetry().Start(ctx, telemetry.Execution, telemetry.Facts{Tenant: e.home.ID().String(), Session: e.run.session, Execution: e.run.id})
+	ctx, span := e.telemetry().Start(ctx, telemetry.Execution, telemetry.Facts{Tenant: e.home.ID().String(), Session: e.run.Request.SessionID, Execution: e.run.id})
 	if res := checkOf(e).Before(ctx); res != nil {
 		e.finish(ctx, span, *res, nil)
 		return
@@ -65,7 +63,7 @@ func (e *executor) execute(ctx context.Context) {
 	}
 	res, err := e.runCode(ctx, box)
 	if e.step != nil {
-		res, err = e.step.End(res, err, session.Step{Description: e.req.Description, Code: e.req.Code, Vars: e.req.Vars}, e.run.record)
+		res, err = e.step.End(res, err, session.Step{Description: e.run.Request.Description, Code: e.run.Request.Code, Vars: e.run.Request.Vars}, e.run.record)
 		e.finish(ctx, span, res, err)
 		return
 	}
@@ -86,7 +84,7 @@ func (e *executor) execute(ctx context.Context) {
 // prepare waits for the turn of the session and for a slot, and returns the session's interpreter, or a
 // new sandbox.
 func (e *executor) prepare(ctx context.Context) (box sandbox.Sandbox, err error) {
-	if e.req.SessionID != "" {
+	if e.run.Request.SessionID != "" {
 		if e.step, err = enterStep(ctx, e); err != nil {
 			return nil, err
 		}
@@ -119,42 +117,16 @@ func (e *executor) leave() {
 // keeps a processor busy for a millisecond or two.
 const closeDelay = 3 * time.Millisecond
 
-// finish ends the execution with its outcome and unblocks its handles.
-func (e *executor) finish(ctx context.Context, span *telemetry.Span, res reply.Result, err error) {
-	x := e.run
-	res.ExecutionID = x.id
-	x.AddTo(&res)
-	x.result, x.err = res, err
-	e.explainWait()
-	e.home.Quotas.AddCPU(res.Usage.CPU)
-	x.endPromotion()
-	endRun(ctx, e)
-	auditEnd(e)
-	span.Update(func(f *telemetry.Facts) { f.Calls = x.calls.Load() })
-	span.End(statusOf(x))
-	e.r.registry.markEnded(x)
-	close(x.ended)
-	keepCode(e)
-	countSkills(ctx, e)
-}
-
 // checkOf returns the check of the execution with guardrails.
 func checkOf(e *executor) guard.Check {
 	c := guard.Check{
-		Guard: e.guard, Code: e.req.Code, Vars: e.req.Vars, Replayed: e.req.Replay != nil, Audit: e.r.cfg.Audit, Report: &e.run.Report,
-		Line: audit.Line{Tenant: e.home.ID(), Execution: e.run.id, Session: e.req.SessionID},
+		Guard: e.guard, Code: e.run.Request.Code, Vars: e.run.Request.Vars, Replayed: e.run.Request.Replay != nil, Audit: e.r.cfg.Audit, Report: &e.run.Report,
+		Line: audit.Line{Tenant: e.home.ID(), Execution: e.run.id, Session: e.run.Request.SessionID},
 	}
 	if e.run.internal {
 		c.Guard = nil
 	}
 	return c
-}
-
-// keepCode stores the code of a successful execution for a day.
-func keepCode(e *executor) {
-	if x := e.run; !x.internal && x.err == nil && x.result.Success() && !e.req.DryRun && e.req.Replay == nil && e.req.Tape == nil {
-		e.home.Recent.Add(recent.Code{Execution: x.id, Session: e.req.SessionID, Code: e.req.Code})
-	}
 }
 
 // notRun returns the outcome of an execution whose code never ran: cancelled if ctx has
@@ -179,22 +151,11 @@ func (e *executor) telemetry() *telemetry.Recorder {
 	return e.r.cfg.Telemetry
 }
 
-// audit records that the execution has ended.
-func auditEnd(e *executor) {
-	x := e.run
-	if x.internal || e.r.cfg.Audit == nil {
-		return
-	}
-	line := auditLine(e, audit.Execution)
-	line.Outcome, line.Count, line.Duration = statusOf(x), x.calls.Load(), x.result.Elapsed
-	e.r.cfg.Audit(line)
-}
-
 // auditLine returns a line about the execution. It has the session only if the step was entered.
 func auditLine(e *executor, kind audit.Kind) audit.Line {
 	line := audit.Line{Kind: kind, Tenant: e.home.ID(), Execution: e.run.id}
 	if e.step != nil {
-		line.Session = e.req.SessionID
+		line.Session = e.run.Request.SessionID
 	}
 	return line
 }
@@ -213,7 +174,7 @@ func (e *executor) newExit() *redact.Exit {
 	if e.run.internal {
 		return e.r.passExit
 	}
-	of := redact.Owner{Tenant: e.home.ID(), Vault: e.home.Vault, Session: e.req.SessionID, Execution: e.run.id}
+	of := redact.Owner{Tenant: e.home.ID(), Vault: e.home.Vault, Session: e.run.Request.SessionID, Execution: e.run.id}
 	if e.privacy.Mode() == redact.Strict {
 		of.Local = e.step.Locals()
 	}
@@ -233,19 +194,19 @@ func (e *executor) builder() reply.Builder {
 // program returns the program for the sandbox. Code without the words "servers" and
 // "call_tool" skips the preflight check; so does a replay, whose calls have passed it and are compared with the record.
 func programOf(ctx context.Context, e *executor) (p sandbox.Program, err error) {
-	x, cfg, code := e.run, e.r.cfg, e.req.Code
+	x, cfg, code := e.run, e.r.cfg, e.run.Request.Code
 	names := strings.Contains(code, "servers") || strings.Contains(code, "call_tool")
 	p = sandbox.Program{
 		ID: x.id, Code: code, Privacy: e.privacy.Mode() != redact.Off && !x.internal,
-		Restricted: cfg.Restricted && !x.internal, Preflight: names && cfg.Tools != nil && !x.internal && !x.record.Replays(), DryRun: e.req.DryRun, DescribeTables: !x.internal,
+		Restricted: cfg.Restricted && !x.internal, Preflight: names && cfg.Tools != nil && !x.internal && !x.record.Replays(), DryRun: e.run.Request.DryRun, DescribeTables: !x.internal,
 		Network: e.allowsNetwork(),
 	}
 	p.MeasureCPU = e.home.Quotas.Limits(quota.CPU)
-	p.Seed, p.Clock = x.seed, x.record.ClockReadings()
+	p.Seed, p.Clock = x.Seed, x.record.ClockReadings()
 	if p.Tokens, p.NumberTokens, err = e.exit.Restorer().Lookup(ctx, code); err != nil {
 		return p, err
 	}
-	p.Vars, err = e.exit.Restorer().Variables(ctx, e.req.Vars)
+	p.Vars, err = e.exit.Restorer().Variables(ctx, e.run.Request.Vars)
 	return p, err
 }
 
@@ -258,7 +219,7 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 		return reply.Result{}, err
 	}
 	out := e.builder().NewOutput(e.r.cfg.ReplyBytes, e.settings.OutputBytes, e.run.cancel)
-	limit := clock.New(e.req.Timeout, func() { e.run.cancel(sandbox.ErrTimeout) })
+	limit := clock.New(e.run.Request.Timeout, func() { e.run.cancel(sandbox.ErrTimeout) })
 	defer limit.Stop()
 	host := newHost(e, out, limit)
 	limit.Resume()
@@ -286,7 +247,9 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 
 // buildResult fills the result from the outcome of the code.
 func buildResult(ctx context.Context, e *executor, res *reply.Result, outcome sandbox.Outcome, host *host) error {
-	e.req.Tape.keepResult(outcome.Result)
+	if tape := e.run.Request.Tape; tape != nil {
+		tape.SetResult(outcome.Result)
+	}
 	limitsOfResult(e).Explain(res, outcome, context.Cause(ctx))
 	host.failed.nameSource(res)
 	host.unknown.addTo(res)
@@ -295,7 +258,7 @@ func buildResult(ctx context.Context, e *executor, res *reply.Result, outcome sa
 	err := b.AddOutcome(ctx, res, outcome)
 	e.exit.Ingester().Wait()
 	if err == nil {
-		err = host.dry.AddTo(ctx, res, e.home.Journal, e.req.Subset)
+		err = host.dry.AddTo(ctx, res, e.home.Journal, e.run.Request.Subset)
 	}
 	if err == nil {
 		err = b.PromoteTokens(ctx, res)
@@ -308,9 +271,9 @@ func buildResult(ctx context.Context, e *executor, res *reply.Result, outcome sa
 func limitsOfResult(e *executor) reply.Limits {
 	s := e.settings
 	l := s.Limits
-	all := reply.Limits{Timeout: e.req.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: sandboxLimits(e), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
+	all := reply.Limits{Timeout: e.run.Request.Timeout, MaxTimeout: l.MaxTimeout, Sandbox: sandboxLimits(e), MaxMemoryMB: l.MaxMemoryMB, OutputBytes: s.OutputBytes, Network: e.allowsNetwork()}
 	if e.r.cfg.Tools != nil {
-		all.Disabled = viewOf(e.r, e.home, e.req.Subset).Now().DisabledError
+		all.Disabled = e.r.cfg.Tools.For(e.home.ID(), e.run.Request.Subset).Now().DisabledError
 	}
 	return all
 }
@@ -322,5 +285,5 @@ func (e *executor) allowsNetwork() bool {
 
 // originOf describes who makes the calls of an execution.
 func originOf(e *executor) tool.Origin {
-	return tool.Origin{Code: e.req.Code, Client: e.req.Client, Interpreter: e.step.Interpreter()}
+	return tool.Origin{Code: e.run.Request.Code, Client: e.run.Request.Client, Interpreter: e.step.Interpreter()}
 }

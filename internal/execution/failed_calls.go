@@ -35,7 +35,7 @@ func (c *failedCalls) add(err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.all = append(c.all, failedCall{f.Ref, start(f.Message)}); len(c.all) > maxFailedCalls {
+	if c.all = append(c.all, failedCall{f.Ref, beginning(f.Message)}); len(c.all) > maxFailedCalls {
 		c.all = c.all[1:]
 	}
 }
@@ -49,15 +49,48 @@ func (c *failedCalls) nameSource(r *reply.Result) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, f := range slices.Backward(c.all) {
-		if f.message == start(r.Error) {
+		if f.message == beginning(r.Error) {
 			r.Source = reply.FromTool(f.ref)
 			return
 		}
 	}
 }
 
-// start returns the beginning of a message, without what differs between the call and the result.
-func start(message string) string {
+// beginning returns the beginning of a message, without what differs between the call and the result.
+func beginning(message string) string {
 	message = strings.Join(strings.Fields(message), " ")
 	return message[:min(len(message), maxCompared)]
+}
+
+// unknownCalls are the tool calls of an execution that may have taken effect.
+type unknownCalls struct {
+	mu   sync.Mutex
+	all  []string
+	lost []string // in progress when the execution ended: its code has not seen their errors
+}
+
+// add adds the call that ended with err, if its outcome is unknown.
+func (u *unknownCalls) add(err error, lost bool) {
+	f, ok := errors.AsType[*tool.Failure](err)
+	if !ok || !f.Unknown {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.all = append(u.all, f.Ref.String())
+	if lost {
+		u.lost = append(u.lost, f.Ref.String())
+	}
+}
+
+// addTo adds the calls to the result of the execution, and the lost ones to its error.
+func (u *unknownCalls) addTo(r *reply.Result) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	slices.Sort(u.all)
+	r.Unknown = slices.Compact(u.all)
+	if !r.Success() && len(u.lost) > 0 {
+		slices.Sort(u.lost)
+		r.Error += "; it is unknown whether " + strings.Join(slices.Compact(u.lost), ", ") + " took effect"
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 )
@@ -11,16 +12,9 @@ import (
 // Event is the next event of an execution: exactly one field is set. It is a plain
 // value that survives JSON.
 type Event struct {
-	Progress  *Progress           `json:"progress,omitempty"`
+	Progress  *live.Progress      `json:"progress,omitempty"`
 	Questions []question.Question `json:"questions,omitempty"` // all open questions
 	Done      *reply.Result       `json:"done,omitempty"`
-}
-
-// Progress is the progress that the running code reports. Total 0 means unknown.
-type Progress struct {
-	Done    float64 `json:"done"`
-	Total   float64 `json:"total,omitempty"`
-	Message string  `json:"message,omitempty"`
 }
 
 // Execution is a handle on one execution. Several handles may observe the same
@@ -37,14 +31,26 @@ type Execution struct {
 func (e *Execution) ID() string { return e.run.id }
 
 // Session returns the session that the execution is a step of; "" without one.
-func (e *Execution) Session() string { return e.run.session }
+func (e *Execution) Session() string { return e.run.Request.SessionID }
 
 // PendingQuestions returns how many questions were open when the execution was
 // interrupted, if this is a resumed run.
 func (e *Execution) PendingQuestions() int { return e.run.pendingQuestions }
 
+// Result returns the result of an execution that has ended.
+func (e *Execution) Result() (reply.Result, error) { return e.run.result, e.run.err }
+
+// Skills returns the names of the skills that the code has imported.
+func (e *Execution) Skills() []string { return e.run.skills.List() }
+
 // Ended returns a channel that is closed when the execution has ended.
 func (e *Execution) Ended() <-chan struct{} { return e.run.ended }
+
+// Questions returns the open questions.
+func (e *Execution) Questions() []question.Question {
+	open, _ := e.run.questions.List()
+	return open
+}
 
 // QuestionClosed returns a channel that is closed once the question with this id is
 // no longer open: it was answered, perhaps in another way, or withdrawn.

@@ -14,6 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/files"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/queue"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -56,7 +57,7 @@ var (
 
 func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 	h := &host{executor: e, out: out, Pausable: queue.Pausable{Clock: limit, Slot: e.slot}, slots: make(chan struct{}, hostcall.MaxConcurrent)}
-	if e.req.DryRun {
+	if e.run.Request.DryRun {
 		h.dry = &plan.DryRun{}
 	}
 	if e.r.cfg.Tools != nil {
@@ -82,7 +83,7 @@ func newTable(h *host) hostcall.Table {
 }
 
 func skillsHost(h *host) *skills.Host {
-	s := &skills.Host{Marker: skills.Marker{Store: h.home.Skills, View: viewOf(h.r, h.home, h.req.Subset), Log: h.r.cfg.Log}, Dry: h.dry, Guard: h.guard, Tools: h.tools, Used: &h.run.skills, Warn: h.run.Warn}
+	s := &skills.Host{Marker: h.r.Skills(h.home, h.run.Request.Subset), Dry: h.dry, Guard: h.guard, Tools: h.tools, Used: &h.run.skills, Warn: h.run.Warn}
 	if h.resumable() {
 		s.Record = h.run.record
 	}
@@ -98,24 +99,24 @@ func askConfig(h *host) askllm.Config {
 }
 
 func toolsConfig(h *host) tools.Config {
-	owner := toolcall.Owner{Home: h.home, Subset: h.req.Subset, Exit: h.exit, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
+	owner := toolcall.Owner{Home: h.home, Subset: h.run.Request.Subset, Exit: h.exit, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
 		OnInjection: func(ref tool.Ref, kinds []string) { h.run.FlagServer(ref.Server, kinds) }}
 	if !h.run.internal { // these share an exit
 		owner.Later = h.exit.Ingester().Later
 	}
-	view := viewOf(h.r, h.home, h.req.Subset)
-	if h.req.Tools != nil {
-		owner.Only = catalog.NewAllowExactly(h.req.Tools)
+	view := h.r.cfg.Tools.For(h.home.ID(), h.run.Request.Subset)
+	if h.run.Request.Tools != nil {
+		owner.Only = catalog.NewAllowExactly(h.run.Request.Tools)
 		view.Only = owner.Only
 	}
 	return tools.Config{
-		View: view, Owner: owner, Execution: h.run.id, Session: h.req.SessionID, Guard: h.guard, Pausable: h.Pausable, Warn: h.run.Warn,
+		View: view, Owner: owner, Execution: h.run.id, Session: h.run.Request.SessionID, Guard: h.guard, Pausable: h.Pausable, Warn: h.run.Warn,
 		Wrap: func(c tool.Caller) tool.Caller { return codeCaller{h, c} },
 		Record: func(ctx context.Context, a journal.HostCall, call func(context.Context) (any, error)) (any, error) {
 			return h.callOnce(ctx, a, false, call)
 		},
 		Report: func(ctx context.Context, done, total float64, message string) {
-			_, _ = h.progress(ctx, Progress{Done: done, Total: total, Message: message})
+			_, _ = h.progress(ctx, live.Progress{Done: done, Total: total, Message: message})
 		},
 	}
 }
@@ -138,14 +139,16 @@ func (c codeCaller) Call(ctx context.Context, call tool.Call) (tool.Result, erro
 		h.unknown.add(&tool.Failure{Ref: call.Ref, Unknown: true}, false)
 	}
 	if res.Planned == 0 { // a model that calls the tool itself would read the text, which repeats the structured content
-		h.home.Usage.AddToolCall(h.req.SessionID, string(call.Args), cmp.Or(res.Text(), string(res.Structured)))
+		h.home.Usage.AddToolCall(h.run.Request.SessionID, string(call.Args), cmp.Or(res.Text(), string(res.Structured)))
 	}
 	return res, nil
 }
 
 // Output implements sandbox.Host.
 func (h *host) Output(p []byte) error {
-	h.run.background.Load().add(p)
+	if b := h.run.background.Load(); b != nil {
+		b.output.Add(p)
+	}
 	return h.out.Add(p)
 }
 
@@ -230,13 +233,13 @@ func (h *host) serve(ctx context.Context, m hostcall.Method, args []byte) (_ []b
 	}()
 	make := func() (any, error) { return callOrReplay(ctx, h, m, args) }
 	var answer any
-	if tape := h.req.Tape; tape != nil && m.Has(hostcall.Taped) {
-		answer, err = tape.call(ctx, h.exit, m.Name, args, make)
+	if tape := h.run.Request.Tape; tape != nil && m.Has(hostcall.Taped) {
+		answer, err = tape.Call(ctx, h.exit, m.Name, args, make)
 	} else {
 		answer, err = make()
 	}
 	if err != nil {
-		err = withCommands(h.req.Commands, err)
+		err = withCommands(h.run.Request.Commands, err)
 		h.endReplay(err)
 		return nil, err
 	}
@@ -291,7 +294,7 @@ func callOrReplay(ctx context.Context, h *host, m hostcall.Method, args []byte) 
 const maxMessage = 1000
 
 // progress replaces the execution's latest progress.
-func (h *host) progress(ctx context.Context, p Progress) (_ any, err error) {
+func (h *host) progress(ctx context.Context, p live.Progress) (_ any, err error) {
 	if math.IsNaN(p.Done) || p.Done < 0 || p.Total < 0 {
 		return nil, fault.New(fault.Invalid, "progress is %v of %v; both must be 0 or more", p.Done, p.Total)
 	}

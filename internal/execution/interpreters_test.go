@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -24,8 +25,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// sessions is a setup with a queue that does not limit executions.
-func sessions(t *testing.T, cfg execution.Sessions) setup {
+// sessionSetup is a setup with a queue that does not limit executions.
+func sessionSetup(t *testing.T, cfg execution.Sessions) setup {
 	return newSetup(t, execution.Config{Sessions: cfg}, fake.Config{}, admit.Config{Concurrent: 64})
 }
 
@@ -64,7 +65,7 @@ func states(results ...reply.Result) (all []string) {
 }
 
 func TestSessionKeepsInterpreter(t *testing.T) {
-	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
+	home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{})
 	first := s.call(t, home, "one", "set x 5\nprint hi")
 	second := s.call(t, home, "one", "get x")
 	raised := s.call(t, home, "one", "raise ValueError no")
@@ -109,7 +110,7 @@ func TestRefusalKeepsSessionInterpreter(t *testing.T) {
 
 func TestSessionIsInvisibleToOtherTenant(t *testing.T) {
 	all := newTenants(t)
-	a, b, s := newHome(t, "a", all), newHome(t, "b", all), sessions(t, execution.Sessions{})
+	a, b, s := newHome(t, "a", all), newHome(t, "b", all), sessionSetup(t, execution.Sessions{})
 	s.call(t, a, "same", "set x 1")
 	if r := s.call(t, b, "same", "get x"); r.Success() || r.Session.State != "new" {
 		t.Errorf("b found a's interpreter: %+v", r)
@@ -121,7 +122,7 @@ func TestSessionIsInvisibleToOtherTenant(t *testing.T) {
 }
 
 func TestSessionRunsOneCallAtATime(t *testing.T) {
-	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
+	home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{})
 	s.call(t, home, "one", "set x 0")
 	var all sync.WaitGroup
 	for i := range 16 {
@@ -145,7 +146,7 @@ func TestSessionRunsOneCallAtATime(t *testing.T) {
 
 func TestWaitForSessionIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		home, s := newHome(t, "a"), sessions(t, execution.Sessions{Waiting: 2, Wait: 10 * time.Second})
+		home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{Waiting: 2, Wait: 10 * time.Second})
 		req := execution.Request{SessionID: "one", Code: "sleep 25s\nresult 1"}
 		first := s.start(t, t.Context(), home, req)
 		synctest.Wait()
@@ -179,7 +180,7 @@ func TestEndedInterpreterIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
+				home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{})
 				s.call(t, home, "one", "set x 1")
 				r := s.call(t, home, "one", tc.code)
 				if r.ErrorType != tc.kind || r.Session.State != "ended" || !strings.Contains(r.Session.Note, "session resume one") {
@@ -202,7 +203,7 @@ func TestEndedInterpreterIsReported(t *testing.T) {
 }
 
 func TestCancelledCallEndsInterpreter(t *testing.T) {
-	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
+	home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{})
 	ctx, cancel := context.WithCancel(t.Context())
 	x := s.start(t, ctx, home, execution.Request{SessionID: "one", Code: `call progress {"done": 1}` + "\nsleep 1h"})
 	if _, err := x.Next(t.Context()); err != nil {
@@ -216,7 +217,7 @@ func TestCancelledCallEndsInterpreter(t *testing.T) {
 }
 
 func TestDeadInterpreterIsReplaced(t *testing.T) {
-	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
+	home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{})
 	s.call(t, home, "one", "set x 1")
 	s.backend.Kill()
 	if r := s.call(t, home, "one", "result 2"); !r.Success() || r.Session.State != "restarted" {
@@ -227,15 +228,15 @@ func TestDeadInterpreterIsReplaced(t *testing.T) {
 
 func TestNewRunnerReportsFreshInterpreter(t *testing.T) {
 	home := newHome(t, "a")
-	sessions(t, execution.Sessions{}).call(t, home, "one", "set x 1")
-	if r := sessions(t, execution.Sessions{}).call(t, home, "one", "get x"); r.Success() || r.Session.State != "restarted" {
+	sessionSetup(t, execution.Sessions{}).call(t, home, "one", "set x 1")
+	if r := sessionSetup(t, execution.Sessions{}).call(t, home, "one", "get x"); r.Success() || r.Session.State != "restarted" {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestIdleInterpreterIsFrozenThenEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		home, s := newHome(t, "a"), sessions(t, execution.Sessions{Idle: 15 * time.Minute})
+		home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{Idle: 15 * time.Minute})
 		s.call(t, home, "one", "set x 1")
 		for range 3 {
 			if n := s.backend.Frozen(); n != 0 {
@@ -262,7 +263,7 @@ func TestIdleInterpreterIsFrozenThenEnded(t *testing.T) {
 func TestLeastRecentlyUsedInterpreterIsEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := newTenants(t)
-		a, b, c, s := newHome(t, "a", all), newHome(t, "b", all), newHome(t, "c", all), sessions(t, execution.Sessions{PerTenant: 3, Live: 5})
+		a, b, c, s := newHome(t, "a", all), newHome(t, "b", all), newHome(t, "c", all), sessionSetup(t, execution.Sessions{PerTenant: 3, Live: 5})
 		next := func(home *home.Home, ids ...string) (states []string) {
 			for _, id := range ids {
 				time.Sleep(time.Second)
@@ -293,7 +294,7 @@ func TestLeastRecentlyUsedInterpreterIsEvicted(t *testing.T) {
 
 func TestRunningInterpretersAreNotEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		home, s := newHome(t, "a"), sessions(t, execution.Sessions{PerTenant: 2})
+		home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{PerTenant: 2})
 		var busy []*execution.Execution
 		for _, id := range []string{"1", "2"} {
 			busy = append(busy, s.start(t, t.Context(), home, execution.Request{SessionID: id, Code: "sleep 10s\nresult 1"}))
@@ -315,13 +316,13 @@ func TestRunningInterpretersAreNotEvicted(t *testing.T) {
 }
 
 func TestLiveInterpretersAreBounded(t *testing.T) {
-	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
+	home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{})
 	n := 200
 	if longtest.Enabled() {
 		n = 10_000
 	}
 	for i := range n {
-		x := s.start(t, t.Context(), home, execution.Request{SessionID: fmt.Sprint("s", i), Code: "set x 1", Replay: &execution.Replay{}})
+		x := s.start(t, t.Context(), home, execution.Request{SessionID: fmt.Sprint("s", i), Code: "set x 1", Replay: &sessions.Rerun{}})
 		if r := done(t, x); !r.Success() {
 			t.Fatalf("%+v", r)
 		}
@@ -333,7 +334,7 @@ func TestLiveInterpretersAreBounded(t *testing.T) {
 }
 
 func TestInterpreterMemoryIsFixedAtStart(t *testing.T) {
-	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
+	home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{})
 	req := func(mb int) execution.Request {
 		return execution.Request{SessionID: "one", Code: "result 1", MemoryMB: mb}
 	}
@@ -376,14 +377,14 @@ func TestSessionRefusesAnotherSubset(t *testing.T) {
 }
 
 func TestStartValidatesSessionID(t *testing.T) {
-	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
+	home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{})
 	if _, err := s.Start(t.Context(), home, execution.Request{SessionID: "../x", Code: "result 1"}); fault.KindOf(err) != fault.Invalid {
 		t.Error(err)
 	}
 }
 
 func TestCheckpointIsDurableWhenItReturns(t *testing.T) {
-	home, s := newHome(t, "a"), sessions(t, execution.Sessions{})
+	home, s := newHome(t, "a"), sessionSetup(t, execution.Sessions{})
 	s.call(t, home, "one", "result 1")
 	r := s.call(t, home, "one", `call checkpoint {"step": 3, "context": {"rows": 5}}`+"\n"+
 		`call checkpoint {"step": "4", "context": null}`+"\ncrash")
@@ -400,7 +401,7 @@ func TestCheckpointIsDurableWhenItReturns(t *testing.T) {
 	if r := s.run(t, home, `call checkpoint {"step": 3, "context": 1}`); r.ErrorType != "ValueError" || !strings.Contains(r.Error, "this code runs without one") {
 		t.Errorf("without a session: %+v", r)
 	}
-	x := s.start(t, t.Context(), home, execution.Request{SessionID: "one", Code: `call checkpoint {"step": 9, "context": 1}`, Replay: &execution.Replay{}})
+	x := s.start(t, t.Context(), home, execution.Request{SessionID: "one", Code: `call checkpoint {"step": 9, "context": 1}`, Replay: &sessions.Rerun{}})
 	if r := done(t, x); !r.Success() {
 		t.Errorf("in a replay: %+v", r)
 	}
@@ -477,7 +478,7 @@ func TestFailedOpenLeavesNoInterpreter(t *testing.T) {
 // TestHammer makes concurrent calls of two tenants during evictions, interpreter ends and Close.
 func TestHammer(t *testing.T) {
 	all := newTenants(t)
-	s := sessions(t, execution.Sessions{PerTenant: 3, Live: 4, Idle: 3 * time.Millisecond, Waiting: 100})
+	s := sessionSetup(t, execution.Sessions{PerTenant: 3, Live: 4, Idle: 3 * time.Millisecond, Waiting: 100})
 	homes := []*home.Home{newHome(t, "a", all), newHome(t, "b", all)}
 	var callers sync.WaitGroup
 	for i := range 12 {
@@ -488,7 +489,7 @@ func TestHammer(t *testing.T) {
 				if j%17 == 16 {
 					code = "crash"
 				}
-				x, err := s.Start(t.Context(), home, execution.Request{SessionID: id, Code: code, Replay: &execution.Replay{}})
+				x, err := s.Start(t.Context(), home, execution.Request{SessionID: id, Code: code, Replay: &sessions.Rerun{}})
 				if err != nil {
 					t.Error(err)
 					return

@@ -49,31 +49,31 @@ func mounts(ctx context.Context, e *executor) []sandbox.Mount {
 	tools.Infer(ctx, e.r.cfg.Tools, e.home)
 	all := e.home.Mounts()
 	if hasSubset(e) {
-		modules, _ := e.r.cfg.SubsetModules(e.home.ID(), e.req.Subset)
+		modules, _ := e.r.cfg.SubsetModules(e.home.ID(), e.run.Request.Subset)
 		all = e.home.MountsWith(modules)
 	}
-	readOnly := e.req.DryRun || e.home.Workspace.CheckQuota(ctx) != nil
+	readOnly := e.run.Request.DryRun || e.home.Workspace.CheckQuota(ctx) != nil
 	for i := range all {
 		all[i].ReadOnly = all[i].ReadOnly || readOnly
 	}
 	return all
 }
 
-func hasSubset(e *executor) bool { return e.r.cfg.SubsetModules != nil && e.req.Subset != "" }
+func hasSubset(e *executor) bool { return e.r.cfg.SubsetModules != nil && e.run.Request.Subset != "" }
 
 // selection identifies the servers and tools that the code may use.
 func selection(e *executor) string {
 	if !hasSubset(e) {
 		return e.home.Selection()
 	}
-	_, selection := e.r.cfg.SubsetModules(e.home.ID(), e.req.Subset)
+	_, selection := e.r.cfg.SubsetModules(e.home.ID(), e.run.Request.Subset)
 	return selection
 }
 
 func sandboxLimits(e *executor) sandbox.Limits {
 	l, s := e.r.cfg.Sandbox, e.settings
 	l.WorkspaceDisk, l.WorkspaceFiles = s.WorkspaceDisk, s.WorkspaceFiles
-	l.MemoryBytes = int64(e.req.MemoryMB) << 20
+	l.MemoryBytes = int64(e.run.Request.MemoryMB) << 20
 	return l
 }
 
@@ -90,9 +90,9 @@ func publicError(log *slog.Logger, err error, what string) error {
 
 // enterStep waits for the turn of the request's session.
 func enterStep(ctx context.Context, e *executor) (*sessions.Step, error) {
-	cfg := sessions.Config{Key: sessions.Key{Owner: e.home.ID(), Session: e.req.SessionID}, Log: e.home.Sessions, Workspace: e.home.Workspace}
-	if again := e.req.Replay; again != nil {
-		cfg.Replayed, cfg.Held = true, again.turn
+	cfg := sessions.Config{Key: sessions.Key{Owner: e.home.ID(), Session: e.run.Request.SessionID}, Log: e.home.Sessions, Workspace: e.home.Workspace}
+	if again := e.run.Request.Replay; again != nil {
+		cfg.Replayed, cfg.Held = true, again.Held
 	}
 	return e.r.interpreters.Enter(ctx, cfg)
 }
@@ -104,7 +104,7 @@ func openInterpreter(ctx context.Context, e *executor) (sandbox.Sandbox, error) 
 		Spec: interpreterOf(e, e.settings.Sandbox), DefaultMB: l.MemoryMB, MaxMemoryMB: l.MaxMemoryMB,
 		Check: func(ctx context.Context, in policy.Sandbox) error { return checkSandbox(ctx, e, in) },
 		Open: func(ctx context.Context, memoryMB int) (sandbox.Sandbox, sessions.Spec, error) {
-			e.req.MemoryMB = memoryMB
+			e.run.Request.MemoryMB = memoryMB
 			box, err := newSandbox(ctx, e)
 			return box, interpreterOf(e, e.sandbox), err
 		},
@@ -112,7 +112,7 @@ func openInterpreter(ctx context.Context, e *executor) (sandbox.Sandbox, error) 
 	if err != nil {
 		return nil, err
 	}
-	e.req.MemoryMB, e.sandbox = is.MemoryMB, is.Sandbox
+	e.run.Request.MemoryMB, e.sandbox = is.MemoryMB, is.Sandbox
 	return box, nil
 }
 
@@ -120,7 +120,7 @@ func openInterpreter(ctx context.Context, e *executor) (sandbox.Sandbox, error) 
 func interpreterOf(e *executor, in policy.Sandbox) sessions.Spec {
 	limits := sandboxLimits(e)
 	return sessions.Spec{
-		MemoryMB: e.req.MemoryMB, Subset: e.req.Subset, Selection: selection(e), Sandbox: in, Layer: e.settings.PackageLayer, Mode: e.privacy.Mode(),
+		MemoryMB: e.run.Request.MemoryMB, Subset: e.run.Request.Subset, Selection: selection(e), Sandbox: in, Layer: e.settings.PackageLayer, Mode: e.privacy.Mode(),
 		WorkspaceDisk: limits.WorkspaceDisk, WorkspaceFiles: limits.WorkspaceFiles,
 	}
 }

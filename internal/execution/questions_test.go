@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 
@@ -249,11 +250,11 @@ func TestSuspendedExecutionsOfOtherTenantsDoNotCount(t *testing.T) {
 	if open > 65 {
 		t.Errorf("%d sandboxes are open", open)
 	}
-	listed, err := s.Resumable(t.Context(), homes[0], "")
+	listed, err := unfinished.List(t.Context(), s.Runner, homes[0], "")
 	if err != nil || len(listed) != 8 { // without the last one
 		t.Errorf("the first tenant has %d executions that wait: %+v, %v", len(listed), listed, err)
 	}
-	if !s.NeedsResume(homes[0], first) {
+	if s.Find(homes[0], first) != nil {
 		t.Error("the oldest one has its process")
 	}
 	x, err := s.Resume(t.Context(), homes[0], first)

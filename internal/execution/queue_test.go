@@ -69,7 +69,7 @@ func TestCallStartsBeforeWaitingBackgroundExecutions(t *testing.T) {
 	if r := done(t, x); !r.Success() {
 		t.Errorf("%+v", r)
 	}
-	if err := s.CancelBackground(t.Context(), h, id); err != nil {
+	if err := s.Cancel(t.Context(), h, id); err != nil {
 		t.Error(err)
 	}
 	all.Wait()

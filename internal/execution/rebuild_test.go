@@ -10,12 +10,13 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 )
 
-func (s setup) rebuild(t *testing.T, h *home.Home, id string, repeatCalls bool) (*execution.Rebuilt, error) {
+func (s setup) rebuild(t *testing.T, h *home.Home, id string, repeatCalls bool) (*sessions.Rebuilt, error) {
 	t.Helper()
 	return execution.RebuildSession(t.Context(), s.Runner, h, execution.Rebuild{Session: id, RepeatCalls: repeatCalls, Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
 		x, err := s.Start(ctx, h, req)

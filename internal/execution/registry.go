@@ -167,7 +167,7 @@ func (b *registry) suspend(x *run) error {
 
 // canPark reports whether a suspended execution can be continued without its process.
 func (x *run) canPark() bool {
-	return x.session == "" && x.background.Load() == nil && x.record.Stored() && !x.record.TooLarge()
+	return x.Request.SessionID == "" && x.background.Load() == nil && x.record.Stored() && !x.record.TooLarge()
 }
 
 // errParked is the cause that ends the process of a suspended execution.
@@ -195,24 +195,47 @@ func (b *registry) close(cause error) {
 	}
 }
 
-// cancelTenant cancels the executions of one tenant.
-func (b *registry) cancelTenant(owner tenant.ID, cause error) {
+// cancel cancels the executions of tenants.
+func (b *registry) cancel(cause error, of func(tenant.ID) bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.runs {
-		if e.owner == owner {
+		if of(e.owner) {
 			e.run.cancel(cause)
 		}
 	}
 }
 
-// cancelAll cancels all executions.
-func (b *registry) cancelAll(cause error) {
+// Suspended is an execution that is suspended, or that has ended while it was and whose result was not
+// delivered.
+type Suspended struct {
+	ID      string
+	Started time.Time
+	Ended   bool
+}
+
+// Suspended lists the suspended executions of a tenant's session, or those without a session.
+func (r *Runner) Suspended(owner tenant.ID, session string) (all []Suspended) {
+	b := r.registry
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, e := range b.runs {
-		e.run.cancel(cause)
+	b.expire()
+	list := func(x *run, ended bool) {
+		if b.runs[x.id].owner == owner && x.Request.SessionID == session && !x.internal {
+			all = append(all, Suspended{x.id, x.started, ended})
+		}
 	}
+	for _, e := range b.runs {
+		if e.run.suspended() {
+			list(e.run, false)
+		}
+	}
+	for _, r := range b.ended {
+		if x := b.runs[r.id].run; r.suspended && !x.delivered.Load() && !x.resumable {
+			list(x, true)
+		}
+	}
+	return all
 }
 
 // Stats counts executions since the runner was created.

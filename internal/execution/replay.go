@@ -68,7 +68,7 @@ func checkRecorded(ctx context.Context, e *executor) error {
 	if e.r.cfg.Tools == nil || !e.run.record.Replays() {
 		return nil
 	}
-	v := viewOf(e.r, e.home, e.req.Subset)
+	v := e.r.cfg.Tools.For(e.home.ID(), e.run.Request.Subset)
 	return v.Calls.CheckRecorded(ctx, v.Viewer, e.run.record)
 }
 

@@ -153,7 +153,7 @@ func TestInterruptedExecutionIsResumed(t *testing.T) {
 	l := newRestarts(t)
 	s, home := l.restart(t, map[string]string{"# servers": callFind + "\ncrash"})
 	r := done(t, s.start(t, t.Context(), home, execution.Request{Code: "# servers"}))
-	if r.Status != sandbox.Crashed || !strings.Contains(r.Hint, "/workspace") || !strings.HasSuffix(r.Hint, "are not repeated") || !s.NeedsResume(home, r.ExecutionID) {
+	if r.Status != sandbox.Crashed || !strings.Contains(r.Hint, "/workspace") || !strings.HasSuffix(r.Hint, "are not repeated") || s.Find(home, r.ExecutionID) != nil {
 		t.Fatalf("%+v", r)
 	}
 	for range 2 {
@@ -171,7 +171,7 @@ func TestCompletedExecutionIsNotResumed(t *testing.T) {
 	s, home := l.restart(t, map[string]string{"# servers": callFind + "\nraise ValueError no"})
 	for _, code := range []string{callFind, "# servers"} {
 		r := s.run(t, home, code)
-		if again := s.resume(t, home, r.ExecutionID); again.Status != r.Status || s.NeedsResume(home, r.ExecutionID) {
+		if again := s.resume(t, home, r.ExecutionID); again.Status != r.Status || s.Find(home, r.ExecutionID) == nil {
 			t.Errorf("%+v became %+v", r, again)
 		}
 		other, home := l.restart(t, nil)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -110,18 +112,14 @@ func TestAnswerOfOtherProcessSurvivesKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = first.RunBackground(ctx, h, claimed, execution.Writers{}) }()
+	go func() { _ = first.runClaimed(ctx, h, claimed, background.Writers{}) }()
 	awaitOpen(t, first, h, id, 1)
 	occupy(t, first, h)
-	if err := first.AnswerBackground(t.Context(), h, id, question.Answer{"q1": accept(`{"answer":"blue"}`)}); err != nil {
+	if err := live.Answer(t.Context(), h.Runs, id, question.Answer{"q1": accept(`{"answer":"blue"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	for open := 1; open > 0; time.Sleep(time.Millisecond) { // it is taken
-		all, err := first.Questions(h, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		open = len(all)
+		open = len(first.Find(h, id).Questions())
 	}
 	l.kill(t)
 	second, h := l.restart(t, nil)
@@ -132,7 +130,7 @@ func TestAnswerOfOtherProcessSurvivesKill(t *testing.T) {
 	if e, err := h.Runs.Find(t.Context(), id); err != nil || e.Live != nil {
 		t.Errorf("it shows the questions of the process that was killed: %s %v", e.Live, err)
 	}
-	if err := second.RunBackground(t.Context(), h, claimed, execution.Writers{}); err != nil {
+	if err := second.runClaimed(t.Context(), h, claimed, background.Writers{}); err != nil {
 		t.Fatal(err)
 	}
 	if e, r := entry(t, h, id); e.Outcome != journal.Succeeded || string(r.Value) != `{"action":"accept","value":"blue"}` {
@@ -144,7 +142,7 @@ func TestAnswerOfOtherProcessSurvivesKill(t *testing.T) {
 func awaitOpen(t *testing.T, s setup, h *home.Home, id string, n int) {
 	t.Helper()
 	for {
-		if open, err := s.BackgroundQuestions(t.Context(), h, id); err == nil && len(open) == n {
+		if open, err := live.Questions(t.Context(), h.Runs, id); err == nil && len(open) == n {
 			return
 		}
 		time.Sleep(5 * time.Millisecond)

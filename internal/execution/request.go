@@ -2,16 +2,21 @@ package execution
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"math"
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // Request describes an execution. It is a plain value that survives JSON.
@@ -42,9 +47,26 @@ type Request struct {
 	// background executions.
 	Background bool `json:"background,omitempty"`
 	// Tape records or replays the answers that the code receives from outside; nil does neither.
-	Tape *Tape `json:"-"`
+	Tape Tape `json:"-"`
 	// Replay reruns a step of a session's log without adding to the log; nil means not.
-	Replay *Replay `json:"-"`
+	Replay *sessions.Rerun `json:"-"`
+}
+
+// StoredRequest is what is stored of a run to start it, or to run it again.
+type StoredRequest struct {
+	Request Request `json:"request"`
+	Seed    []byte  `json:"seed,omitempty"` // of randomness in the code, once it has run
+	Task    string  `json:"task,omitempty"` // in words; the code is written when it runs
+	// Schedule is the name of the schedule that it is a run of; "" for none.
+	Schedule string `json:"schedule,omitempty"`
+}
+
+// Tape is between the code of one execution and what is outside its tenant's data.
+type Tape interface {
+	// Call answers a call of the code, which call makes.
+	Call(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, call func() (any, error)) (any, error)
+	// SetResult receives the complete result of the code.
+	SetResult(json.RawMessage)
 }
 
 // Workflow names the workflow that an execution runs.
@@ -53,11 +75,8 @@ type Workflow struct {
 	Version string `json:"version,omitempty"`
 }
 
-// Limits on a request.
-const (
-	MaxCodeBytes = 1 << 20
-	MaxVarsBytes = 16 << 20
-)
+// MaxVarsBytes limits the variables of a request.
+const MaxVarsBytes = 16 << 20
 
 // Limits are the time and memory limits of executions: defaults and maxima.
 type Limits struct {
@@ -70,19 +89,12 @@ type Limits struct {
 
 // WithDefaults fills the zero fields. A default above its maximum becomes the maximum.
 func (l Limits) WithDefaults() Limits {
-	l.MaxTimeout = orDefault(l.MaxTimeout, 300*time.Second)
-	l.Timeout = min(orDefault(l.Timeout, 30*time.Second), l.MaxTimeout)
-	l.MinMemoryMB = orDefault(l.MinMemoryMB, 64)
-	l.MaxMemoryMB = max(orDefault(l.MaxMemoryMB, 2048), l.MinMemoryMB)
-	l.MemoryMB = max(min(orDefault(l.MemoryMB, 500), l.MaxMemoryMB), l.MinMemoryMB)
+	l.MaxTimeout = cmp.Or(l.MaxTimeout, 300*time.Second)
+	l.Timeout = min(cmp.Or(l.Timeout, 30*time.Second), l.MaxTimeout)
+	l.MinMemoryMB = cmp.Or(l.MinMemoryMB, 64)
+	l.MaxMemoryMB = max(cmp.Or(l.MaxMemoryMB, 2048), l.MinMemoryMB)
+	l.MemoryMB = max(min(cmp.Or(l.MemoryMB, 500), l.MaxMemoryMB), l.MinMemoryMB)
 	return l
-}
-
-func orDefault[T int | int64 | time.Duration](v, def T) T {
-	if v == 0 {
-		return def
-	}
-	return v
 }
 
 // Seconds returns the duration of s seconds, clamped to the range of a Duration, so
@@ -128,15 +140,30 @@ func (l Limits) CheckMemory(mb int) error {
 	return nil
 }
 
+// Check returns a request of a tenant with defaults filled in, or an error if it is invalid.
+func (r *Runner) Check(id tenant.ID, req Request) (Request, error) {
+	return limitsOf(r, id, req).check(req)
+}
+
+// limitsOf returns the limits of a request.
+func limitsOf(r *Runner, id tenant.ID, req Request) Limits {
+	l := r.Limits(id)
+	if req.Background {
+		l.MaxTimeout = max(l.MaxTimeout, r.cfg.BackgroundTimeout)
+		l.Timeout = l.MaxTimeout
+	}
+	return l
+}
+
 // check returns req with defaults filled in, or an error if it is invalid.
 func (l Limits) check(req Request) (Request, error) {
-	if err := checkCode(req.Code); err != nil {
+	if err := pycode.Check(req.Code); err != nil {
 		return req, err
 	}
 	if err := checkVars(req.Vars); err != nil {
 		return req, err
 	}
-	req.Timeout = orDefault(req.Timeout, l.Timeout)
+	req.Timeout = cmp.Or(req.Timeout, l.Timeout)
 	if err := l.CheckTimeout(req.Timeout); err != nil {
 		return req, err
 	}
@@ -152,23 +179,8 @@ func (l Limits) check(req Request) (Request, error) {
 	if req.SessionID != "" {
 		return req, session.CheckID(req.SessionID)
 	}
-	req.MemoryMB = orDefault(req.MemoryMB, l.MemoryMB)
+	req.MemoryMB = cmp.Or(req.MemoryMB, l.MemoryMB)
 	return req, nil
-}
-
-func checkCode(code string) error {
-	switch {
-	case strings.TrimSpace(code) == "":
-		return fault.New(fault.Invalid, "code is empty; pass the Python to run")
-	case len(code) > MaxCodeBytes:
-		return fault.New(fault.Invalid, "code has %d bytes; at most %d are allowed", len(code), MaxCodeBytes).
-			WithHint("write data to a workspace file and read it from the code")
-	case strings.IndexByte(code, 0) >= 0:
-		return fault.New(fault.Invalid, "code has a NUL character at byte %d; Python source must not contain one", strings.IndexByte(code, 0))
-	case !utf8.ValidString(code):
-		return fault.New(fault.Invalid, "code is not valid UTF-8")
-	}
-	return nil
 }
 
 func checkVars(vars json.RawMessage) error {

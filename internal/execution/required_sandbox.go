@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
@@ -27,7 +28,7 @@ func requiredSandbox(ctx context.Context, e *executor) (required policy.Requirem
 	if err != nil {
 		return required, "", err
 	}
-	for _, v := range viewOf(e.r, e.home, e.req.Subset).Now().Servers {
+	for _, v := range e.r.cfg.Tools.For(e.home.ID(), e.run.Request.Subset).Now().Servers {
 		if !w.nameServer(v) {
 			continue
 		}
@@ -48,18 +49,18 @@ type words struct {
 // a step that is replayed, those of the whole session.
 func wordsOfCode(ctx context.Context, e *executor) (words, error) {
 	w := words{all: map[string]bool{}}
-	w.add(e.req.Code)
-	if again := e.req.Replay; again != nil {
-		for _, s := range again.session {
+	w.add(e.run.Request.Code)
+	if again := e.run.Request.Replay; again != nil {
+		for _, s := range again.Session {
 			w.add(s.Code)
 		}
 	}
-	w.addVariables(e.req.Vars)
+	w.addVariables(e.run.Request.Vars)
 	return w, w.addSkills(ctx, e)
 }
 
 func (w *words) add(text string) {
-	w.network = w.network || containsAny(text, networkWords)
+	w.network = w.network || pycode.UsesNetwork(text)
 	for word := range strings.FieldsFuncSeq(text, isNoWord) {
 		w.all[word] = true
 	}
@@ -131,6 +132,6 @@ func checkSandbox(ctx context.Context, e *executor, in policy.Sandbox) error {
 		return err
 	}
 	return fault.New(fault.Denied, "the code was not run: it names server %s, policy requires the sandbox %s for it (%s), and session %q runs in %s; a running session keeps its sandbox",
-		module, required.Sandbox, required.By(), e.req.SessionID, in).
+		module, required.Sandbox, required.By(), e.run.Request.SessionID, in).
 		WithHint("use another session_id, whose first code names the server: `from servers import %s`", module)
 }

@@ -1,88 +1,22 @@
 package execution
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"math"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
-
-// StoredRequest is what is stored of a run to start it, or to run it again.
-type StoredRequest struct {
-	Request Request `json:"request"`
-	Seed    []byte  `json:"seed,omitempty"` // of randomness in the code, once it has run
-	Task    string  `json:"task,omitempty"` // in words; the code is written when it runs
-	// Schedule is the name of the schedule that it is a run of; "" for none.
-	Schedule string `json:"schedule,omitempty"`
-}
-
-// hostWords occur in code that may reach anything outside its sandbox, or ask. Other
-// code needs no record.
-var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "_state", "ask", "resource", "prompt", "step", "sleep_", "wait_for"}
-
-// networkWords occur in code that may send HTTP requests.
-var networkWords = []string{"fetch", "http", "url", "requests", "socket"}
-
-// needsRecord reports whether code of a tenant may reach anything outside its sandbox, or ask.
-func (r *Runner) needsRecord(id tenant.ID, code string) bool {
-	return containsAny(code, hostWords) || containsAny(code, networkWords) && r.settings(id).Network
-}
-
-// concurrencyWords occur in code that may do several things concurrently. Concurrent
-// code without any of them is only compared too strictly with its record.
-var concurrencyWords = []string{"parallel", "hread", "async", "await", "aio", "concurrent", "multiprocessing", "skills", "spawn"}
-
-func containsAny(code string, words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(code, w) })
-}
-
-// startRecord starts the record of an execution that may be resumed. That of a step of a
-// session is for the session's log, and a dry run has no effects.
-func (r *Runner) startRecord(x *run, home *home.Home, req Request) (err error) {
-	switch {
-	case req.Replay != nil && !req.Replay.repeatCalls:
-		x.record, err = home.Journal.ReplaySession(x.id, req.Replay.record)
-		return err
-	case req.SessionID != "":
-		x.record = home.Journal.NewSessionRecord(x.id)
-		return nil
-	case req.DryRun || !r.needsRecord(home.ID(), req.Code):
-		return nil
-	}
-	k := StoredRequest{Request: req, Seed: make([]byte, seedBytes)}
-	if b := x.background.Load(); b != nil {
-		k.Task, k.Schedule = b.task, b.schedule
-	}
-	_, _ = rand.Read(k.Seed) // never fails
-	x.record = home.Journal.NewRecord(x.id, func() ([]byte, error) { return json.Marshal(k) }, containsAny(req.Code, concurrencyWords))
-	if x.record != nil {
-		x.seed = k.Seed
-	}
-	return nil
-}
-
-// seedBytes is the length of the seed of a sandbox.Program.
-const seedBytes = 32
-
-// mayBeConcurrent reports whether the code of a recorded request may be concurrent.
-func mayBeConcurrent(request []byte) bool {
-	var k StoredRequest
-	return json.Unmarshal(request, &k) != nil || containsAny(k.Request.Code, concurrencyWords)
-}
 
 // Resume returns a handle on an execution of the tenant that is running or has
 // recently ended, like Attach. An execution that was interrupted, or suspended when its
@@ -93,9 +27,9 @@ func mayBeConcurrent(request []byte) bool {
 // recorded ones; if it had ended at one, it has the largest that the tenant may choose, because it
 // would end there again.
 func (r *Runner) Resume(ctx context.Context, home *home.Home, id string, limits ...ResumeLimits) (*Execution, error) {
-	x, err := r.resume(ctx, home, id, limits)
-	if r.cfg.Audit != nil && fault.KindOf(err) == fault.NotFound && idForm.MatchString(id) {
-		r.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: home.ID(), Execution: id, Outcome: "unknown_execution"})
+	x, err := resume(ctx, r, home, id, limits)
+	if fault.KindOf(err) == fault.NotFound && idForm.MatchString(id) {
+		r.Audit(audit.Line{Kind: audit.Access, Tenant: home.ID(), Execution: id, Outcome: "unknown_execution"})
 	}
 	return x, err
 }
@@ -120,116 +54,103 @@ func moreThan(ended journal.Reason, l Limits) (more ResumeLimits) {
 	return more
 }
 
-func (r *Runner) resume(ctx context.Context, home *home.Home, id string, limits []ResumeLimits) (*Execution, error) {
+func resume(ctx context.Context, r *Runner, home *home.Home, id string, limits []ResumeLimits) (*Execution, error) {
 	if x := r.registry.find(home.ID(), id); x != nil && !x.interrupted() {
 		x.bindTo(ctx)
 		return r.handle(x), nil
 	}
-	if err := checkNotBackground(ctx, home, id); err != nil {
+	if err := CheckNotBackground(ctx, home, id); err != nil {
 		return nil, err
 	}
 	if x, err := kept(ctx, r, home, id); x != nil || err != nil {
 		return x, err
 	}
-	if err := takeExecution(ctx, home); err != nil {
+	if err := quota.TakeExecution(ctx, home.Quotas); err != nil {
 		return nil, err
 	}
-	if plan.IsID(id) && slices.ContainsFunc(limits, func(l ResumeLimits) bool { return l != ResumeLimits{} }) {
+	switch {
+	case !plan.IsID(id):
+		return replay(ctx, r, home, id, nil, limits...)
+	case slices.ContainsFunc(limits, func(l ResumeLimits) bool { return l != ResumeLimits{} }):
 		return nil, fault.New(fault.Invalid, "a plan has no limits").WithHint("omit timeout_seconds and memory_mb")
 	}
-	if plan.IsID(id) {
-		return r.applyPlan(ctx, home, id)
+	return applyPlan(ctx, r, home, id)
+}
+
+// CheckNotBackground rejects an attempt to resume a background execution that has not ended: the
+// daemon does that.
+func CheckNotBackground(ctx context.Context, h *home.Home, id string) error {
+	e, err := h.Runs.Find(ctx, id)
+	if fault.KindOf(err) == fault.NotFound || err == nil && e.State == journal.Ended {
+		return nil
 	}
-	return r.replay(ctx, home, id, nil, limits...)
+	if err != nil {
+		return err
+	}
+	why := "runs in another process"
+	switch {
+	case e.State == journal.Waiting && e.Due.IsZero():
+		why = "waits for a signal"
+	case e.State == journal.Waiting:
+		why = "waits until " + e.Due.Format(time.RFC3339)
+	case e.State == journal.Queued || !e.Alive:
+		why = "has not been started"
+	}
+	return fault.New(fault.Unavailable, "background execution %.60s %s", id, why).
+		WithHint("get_background_task_status, or `sandpiper executions watch %s`, returns its state; a daemon continues it by itself", id)
 }
 
 // replay runs an execution again from its record.
-func (r *Runner) replay(ctx context.Context, home *home.Home, id string, b *background, limits ...ResumeLimits) (*Execution, error) {
-	record, request, err := home.Journal.OpenRecord(ctx, id, mayBeConcurrent)
+func replay(ctx context.Context, r *Runner, h *home.Home, id string, b *background, limits ...ResumeLimits) (*Execution, error) {
+	record, request, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrent)
 	if err != nil {
 		return nil, err
 	}
-	x := newRun(id)
-	x.background.Store(b)
+	x := newRun(id, StoredRequest{}, b)
 	x.outlived.Store(true)
 	last, waited := record.Questions()
 	x.record, x.pendingQuestions = record, len(waited)
 	x.questions.StartNames(last, waited)
-	var k StoredRequest
-	if err = json.Unmarshal(request, &k); err == nil {
-		x.seed = k.Seed
-		for _, l := range append([]ResumeLimits{moreThan(journal.Before(record).Reason, r.limitsOf(home.ID(), k.Request))}, limits...) {
-			k.Request.Timeout, k.Request.MemoryMB = orDefault(l.Timeout, k.Request.Timeout), orDefault(l.MemoryMB, k.Request.MemoryMB)
-		}
-		k.Request, err = r.limitsOf(home.ID(), k.Request).check(k.Request)
+	if err := json.Unmarshal(request, &x.StoredRequest); err != nil {
+		return nil, x.giveUp(ctx, err)
 	}
-	var again *Execution
-	if err == nil {
-		again, err = r.begin(ctx, home, x, k.Request)
+	req := x.Request
+	for _, l := range append([]ResumeLimits{moreThan(journal.Before(record).Reason, limitsOf(r, h.ID(), req))}, limits...) {
+		req.Timeout, req.MemoryMB = cmp.Or(l.Timeout, req.Timeout), cmp.Or(l.MemoryMB, req.MemoryMB)
 	}
-	if err != nil {
-		if b == nil {
-			err = errors.Join(err, record.End(ctx, journal.Before(record)))
-		} else {
-			record.Close()
-		}
-		return nil, err
+	if x.Request, err = r.Check(h.ID(), req); err != nil {
+		return nil, x.giveUp(ctx, err)
 	}
-	return again, nil
+	return start(ctx, r, h, x)
 }
 
-// NeedsResume reports whether no execution of that id is running or completed in this
-// process: only Resume can continue it.
-func (r *Runner) NeedsResume(home *home.Home, id string) bool {
-	x := r.registry.find(home.ID(), id)
-	return x == nil || x.interrupted()
+// Interrupt cancels an execution that runs in this process and waits for its end. It reports whether there
+// is one, also if that has ended.
+func (r *Runner) Interrupt(ctx context.Context, h *home.Home, id string) (bool, error) {
+	x := r.registry.find(h.ID(), id)
+	if x == nil {
+		return false, nil
+	}
+	x.cancel(context.Canceled)
+	select {
+	case <-x.ended:
+		return true, nil
+	case <-ctx.Done():
+		return true, context.Cause(ctx)
+	}
 }
 
-// resumeHint returns the hint for an execution that can be resumed, with twice the limit that it
-// reached.
-func resumeHint(e *executor, x *run) string {
-	l := e.settings.Limits
-	flag, more := "", ""
-	switch r := x.result; {
-	case r.Status == sandbox.TimedOut && e.req.Timeout < l.MaxTimeout:
-		flag = fmt.Sprintf(" --timeout %gs", math.Ceil(min(2*e.req.Timeout, l.MaxTimeout).Seconds()))
-	case r.Limit == sandbox.LimitMemory && e.req.MemoryMB < l.MaxMemoryMB:
-		flag = fmt.Sprintf(" --memory %d", min(2*e.req.MemoryMB, l.MaxMemoryMB))
-	}
-	if flag != "" {
-		more = " and with more than this limit"
-	}
-	return fmt.Sprintf("resume_execution, or `sandpiper executions resume %s%s`, reruns the code from its first line%s; answered calls return their recorded answers and are not repeated", x.id, flag, more)
-}
-
-// Abandon ends an execution of the tenant for good: it cancels one that runs in this process, and
-// deletes the record. The error is NotFound if there is none, and Unavailable if another live
-// process has it.
-func (r *Runner) Abandon(ctx context.Context, home *home.Home, id string) error {
-	x := r.registry.find(home.ID(), id)
-	if x != nil {
-		x.cancel(context.Canceled)
-		select {
-		case <-x.ended:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-	record, request, err := home.Journal.OpenRecord(ctx, id, mayBeConcurrent)
-	if err != nil {
-		if x != nil && fault.KindOf(err) == fault.NotFound {
-			return nil // it had nothing to record
-		}
-		return err
-	}
-	return record.End(ctx, stopped(request))
-}
-
-// stopped returns the end of a run that a person has stopped for good.
-func stopped(request []byte) journal.End {
+// Stopped returns the end of a run that a person has stopped for good.
+func Stopped(request []byte) journal.End {
 	var k StoredRequest
 	if json.Unmarshal(request, &k) == nil && keepsRun(k.Request) {
 		return journal.End{State: journal.Ended, Outcome: journal.Cancelled, Forget: true}
 	}
 	return journal.End{}
+}
+
+// mayBeConcurrent reports whether the code of a recorded request may be concurrent.
+func mayBeConcurrent(request []byte) bool {
+	var k StoredRequest
+	return json.Unmarshal(request, &k) != nil || pycode.MayBeConcurrent(k.Request.Code)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/guard"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
@@ -22,20 +23,18 @@ import (
 
 // run is the state of one execution that its handles share.
 type run struct {
-	id        string
-	started   time.Time
-	session   string // "" without one
-	questions question.Set
+	id            string
+	StoredRequest // what it runs; zero for a plan
+	started       time.Time
+	questions     question.Set
 	lifetime
 	record           *journal.Record // for resuming; nil if the execution is not recorded
-	seed             []byte          // of randomness in the code; nil without a record
 	pendingQuestions int             // questions that were open when the previous run was interrupted
 	resumable        bool            // after ended: it can be resumed
 	guard.Report
 	delivered  atomic.Bool                // a handle has returned the final event
 	parked     atomic.Bool                // its process was ended while it was suspended
 	background atomic.Pointer[background] // nil unless it is a background execution
-	request    Request                    // what it runs; zero for a plan
 	promotion
 	wait     waiting       // what the code waits for without a process
 	internal bool          // started by Sandpiper, not by the tenant: neither counted nor found
@@ -44,7 +43,7 @@ type run struct {
 	skills   skills.Used
 
 	mu       sync.Mutex
-	progress Progress
+	progress live.Progress
 	number   int           // of the latest progress, from 1
 	changed  chan struct{} // closed at the next change; nil if nothing waits for it
 
@@ -52,16 +51,19 @@ type run struct {
 	err    error        // likewise: why there is no result
 }
 
-// newID returns an unguessable id: 130 random bits.
-func newID() string { return "exec_" + strings.ToLower(rand.Text()) }
+// NewID returns an unguessable id: 130 random bits.
+func NewID() string { return "exec_" + strings.ToLower(rand.Text()) }
 
-func newRun(id string) *run {
-	return &run{id: id, started: time.Now().UTC(), ended: make(chan struct{})}
+// newRun returns a run; a nil b means that a caller waits for it.
+func newRun(id string, what StoredRequest, b *background) *run {
+	x := &run{id: id, StoredRequest: what, started: time.Now().UTC(), ended: make(chan struct{})}
+	x.background.Store(b)
+	return x
 }
 
 // latest returns the latest progress, its number, and a channel that is closed at the
 // next change.
-func (x *run) latest() (Progress, int, <-chan struct{}) {
+func (x *run) latest() (live.Progress, int, <-chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.changed == nil {
@@ -71,7 +73,7 @@ func (x *run) latest() (Progress, int, <-chan struct{}) {
 }
 
 // report replaces the latest progress.
-func (x *run) report(p Progress) {
+func (x *run) report(p live.Progress) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.progress = p
@@ -88,7 +90,7 @@ func (x *run) reportQueued(p admit.Position) {
 	case p.Ahead > 1:
 		others = fmt.Sprintf(", after %d other executions", p.Ahead)
 	}
-	x.report(Progress{Message: fmt.Sprintf("waiting for a free slot: expected to start in %s%s", admit.FormatSeconds(p.Start), others)})
+	x.report(live.Progress{Message: fmt.Sprintf("waiting for a free slot: expected to start in %s%s", admit.FormatSeconds(p.Start), others)})
 }
 
 // notifyLocked wakes the handles. The caller holds x.mu.
@@ -137,15 +139,19 @@ func statusOf(x *run) string {
 	return string(x.result.Status)
 }
 
-// interrupted reports whether x has ended and can be resumed. Its outcome must be
-// delivered first.
-func (x *run) interrupted() bool {
+func (x *run) hasEnded() bool {
 	select {
 	case <-x.ended:
-		return x.wait.until() || x.resumable && x.delivered.Load()
+		return true
 	default:
 		return false
 	}
+}
+
+// interrupted reports whether x has ended and can be resumed. Its outcome must be
+// delivered first.
+func (x *run) interrupted() bool {
+	return x.hasEnded() && (x.wait.until() || x.resumable && x.delivered.Load())
 }
 
 // closeAnswered closes the questions of x that package approval has too and that were answered in

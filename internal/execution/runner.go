@@ -3,6 +3,7 @@ package execution
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -11,10 +12,13 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -67,18 +71,18 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Limits = c.Limits.WithDefaults()
-	c.Sandbox.Processes = orDefault(c.Sandbox.Processes, 128)
-	c.Sandbox.OpenFiles = orDefault(c.Sandbox.OpenFiles, 256)
-	c.Sandbox.FileBytes = orDefault(c.Sandbox.FileBytes, 1<<30)
-	c.Sandbox.CPU = orDefault(c.Sandbox.CPU, 600*time.Second)
-	c.Sandbox.ResultBytes = orDefault(c.Sandbox.ResultBytes, 64<<20)
-	c.BackgroundTimeout = orDefault(c.BackgroundTimeout, time.Hour)
-	c.ReplyBytes = orDefault(c.ReplyBytes, 16<<10)
-	c.OutputBytes = orDefault(c.OutputBytes, 64<<20)
-	c.OpenWait = orDefault(c.OpenWait, time.Minute)
-	c.ProgressEvery = orDefault(c.ProgressEvery, 100*time.Millisecond)
-	c.RetainEnded = orDefault(c.RetainEnded, 64)
-	c.RetainFor = orDefault(c.RetainFor, time.Minute)
+	c.Sandbox.Processes = cmp.Or(c.Sandbox.Processes, 128)
+	c.Sandbox.OpenFiles = cmp.Or(c.Sandbox.OpenFiles, 256)
+	c.Sandbox.FileBytes = cmp.Or(c.Sandbox.FileBytes, 1<<30)
+	c.Sandbox.CPU = cmp.Or(c.Sandbox.CPU, 600*time.Second)
+	c.Sandbox.ResultBytes = cmp.Or(c.Sandbox.ResultBytes, 64<<20)
+	c.BackgroundTimeout = cmp.Or(c.BackgroundTimeout, time.Hour)
+	c.ReplyBytes = cmp.Or(c.ReplyBytes, 16<<10)
+	c.OutputBytes = cmp.Or(c.OutputBytes, 64<<20)
+	c.OpenWait = cmp.Or(c.OpenWait, time.Minute)
+	c.ProgressEvery = cmp.Or(c.ProgressEvery, 100*time.Millisecond)
+	c.RetainEnded = cmp.Or(c.RetainEnded, 64)
+	c.RetainFor = cmp.Or(c.RetainFor, time.Minute)
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
@@ -94,8 +98,18 @@ type Tools = tools.Components
 // Sessions limits the live interpreters of a Runner.
 type Sessions = sessions.Limits
 
+// Offers states what code can do beside running.
+type Offers struct {
+	Model      bool // ask a language model
+	Forms      bool // read and fill forms
+	Restricted bool // all code is checked before it runs
+}
+
 // Runner starts executions.
 type Runner struct {
+	Code   pycode.Checker // checks code without running it
+	Offers Offers
+
 	cfg          Config
 	passExit     *redact.Exit // changes nothing
 	registry     *registry
@@ -119,27 +133,33 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
+	r := &Runner{Offers: Offers{cfg.Model != nil, cfg.Forms != nil, cfg.Restricted}, cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
 	r.interpreters = sessions.NewPool(cfg.Sessions, func(id tenant.ID) int { return r.settings(id).Interpreters }, cfg.Log)
+	r.Code = pycode.Checker{
+		Run: func(ctx context.Context, h *home.Home, code string, vars json.RawMessage) (reply.Result, error) {
+			return runInternal(ctx, r, h, code, vars)
+		},
+		Guard: cfg.Guard, Privacy: cfg.Privacy, Tools: cfg.Tools, Network: func(id tenant.ID) bool { return r.settings(id).Network },
+	}
 	return r, nil
 }
 
-// LiveInterpreters returns the number of sessions with a live interpreter.
-func (r *Runner) LiveInterpreters() int { return r.interpreters.Count() }
+// Skills marks the skills of a tenant by the tools that code in a subset of the servers sees.
+func (r *Runner) Skills(h *home.Home, subset string) skills.Marker {
+	return skills.Marker{Store: h.Skills, View: r.cfg.Tools.For(h.ID(), subset), Log: r.cfg.Log}
+}
 
-// AsksModel reports whether code can ask a language model.
-func (r *Runner) AsksModel() bool { return r.cfg.Model != nil }
-
-// FillsForms reports whether code can read and fill forms.
-func (r *Runner) FillsForms() bool { return r.cfg.Forms != nil }
-
-// Restricted reports whether all code is checked before it runs.
-func (r *Runner) Restricted() bool { return r.cfg.Restricted }
+// Audit writes a line to the audit log, if there is one.
+func (r *Runner) Audit(line audit.Line) {
+	if r.cfg.Audit != nil {
+		r.cfg.Audit(line)
+	}
+}
 
 // EndTenant cancels the executions of a suspended tenant and ends its live interpreters. It waits
 // for them, at most closeGrace. The caller prevents new ones.
 func (r *Runner) EndTenant(id tenant.ID) {
-	r.registry.cancelTenant(id, reply.ErrSuspended)
+	r.registry.cancel(reply.ErrSuspended, func(owner tenant.ID) bool { return owner == id })
 	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 	defer cancel()
 	r.interpreters.EndTenant(ctx, id)
@@ -160,7 +180,7 @@ func (r *Runner) Close(ctx context.Context) error {
 	case <-ended:
 		return nil
 	case <-ctx.Done():
-		r.registry.cancelAll(reply.ErrStopping)
+		r.registry.cancel(reply.ErrStopping, func(tenant.ID) bool { return true })
 	}
 	select {
 	case <-ended:
@@ -191,8 +211,8 @@ func (r *Runner) settings(id tenant.ID) Settings {
 	}
 	s.Sandbox = cmp.Or(s.Sandbox, policy.Process)
 	s.Limits = s.Limits.WithDefaults()
-	s.OutputBytes = orDefault(s.OutputBytes, 64<<20)
-	s.Interpreters = orDefault(s.Interpreters, Sessions{}.WithDefaults().PerTenant)
+	s.OutputBytes = cmp.Or(s.OutputBytes, 64<<20)
+	s.Interpreters = cmp.Or(s.Interpreters, Sessions{}.WithDefaults().PerTenant)
 	return s
 }
 

@@ -12,7 +12,7 @@ import (
 
 // The result of an execution is returned even if the log of its session cannot be written.
 func TestStepSucceedsIfLogFails(t *testing.T) {
-	s := sessions(t, execution.Sessions{})
+	s := sessionSetup(t, execution.Sessions{})
 	root := filepath.Join(t.TempDir(), "data")
 	all, err := home.Open(t.Context(), home.Config{Root: root, RecentCode: -1})
 	if err != nil {

@@ -89,7 +89,7 @@ func kept(ctx context.Context, r *Runner, h *home.Home, id string) (*Execution, 
 	if err != nil || e.State != journal.Ended || e.Result == nil || e.Recorded {
 		return nil, nil // resuming returns the reason, or runs it again
 	}
-	x := newRun(id)
+	x := newRun(id, StoredRequest{}, nil)
 	if err := json.Unmarshal(e.Result, &x.result); err != nil {
 		return nil, err
 	}

@@ -266,12 +266,7 @@ func (h *host) endWorker(ctx context.Context, w journal.Wait) error {
 			WithHint("wait before the code reads or makes much")
 	}
 	if x.background.Load() == nil {
-		request, err := json.Marshal(StoredRequest{Request: h.req})
-		if err != nil {
-			return err
-		}
-		err = h.home.Runs.Add(ctx, journal.Run{Execution: x.id, State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: request})
-		if err != nil {
+		if err := addRun(ctx, h.home, x); err != nil {
 			return err
 		}
 	}

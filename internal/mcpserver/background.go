@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -25,7 +27,7 @@ func (s *Server) backgroundTools() []builtin {
 		name: "dispatch_background_task", profile: Full,
 		about: "Start code, or a task in words, that outlives this call; returns an execution_id.",
 		params: []param{
-			{name: "code", kind: text, most: execution.MaxCodeBytes},
+			{name: "code", kind: text, most: pycode.MaxBytes},
 			{name: "task_description", kind: text},
 			{name: "context_vars", kind: object},
 			{name: "timeout_seconds", kind: number},
@@ -89,11 +91,10 @@ func (s *Server) dispatch(ctx context.Context, c call) (redact.Message, error) {
 	if args.Restart != "" {
 		restart = journal.OnRestart(args.Restart)
 	}
-	id, err := s.cfg.Runner.Dispatch(ctx, c.home, b, restart)
+	id, err := s.cfg.Background.Dispatch(ctx, c.home, b, restart)
 	if err != nil {
 		return redact.Message{}, err
 	}
-	s.cfg.Background.Wake()
 	return redact.Message{Body: map[string]any{"success": true, "execution_id": id, "state": journal.Queued}}, nil
 }
 
@@ -107,7 +108,7 @@ type Background struct {
 	Due       time.Time           `json:"due,omitzero"` // when a waiting one continues
 	Expires   time.Time           `json:"expires,omitzero"`
 	Task      string              `json:"task_description,omitempty"`
-	Progress  *execution.Progress `json:"progress,omitempty"`
+	Progress  *live.Progress      `json:"progress,omitempty"`
 	Output    []string            `json:"output,omitempty"` // the last items, while it runs
 	Questions []question.Question `json:"questions,omitempty"`
 	Hint      string              `json:"hint,omitempty"`
@@ -131,23 +132,23 @@ func (s *Server) Describe(ctx context.Context, h *home.Home, id string) (Backgro
 // ofThisMoment returns an execution with its open questions, if this process runs it. Those that are
 // stored may be half a second old, or of the process that ran it before.
 func ofThisMoment(r *execution.Runner, h *home.Home, e journal.Run) journal.Run {
-	if e.State != journal.Running || !e.Alive || r.NeedsResume(h, e.Execution) {
+	if e.State != journal.Running || !e.Alive {
 		return e
 	}
-	if open, err := r.Questions(h, e.Execution); err == nil {
-		e.Live = withQuestions(e.Live, open)
+	if x := r.Find(h, e.Execution); x != nil {
+		e.Live = withQuestions(e.Live, x.Questions())
 	}
 	return e
 }
 
 // withQuestions replaces the questions in the stored progress of an execution that this process runs.
-func withQuestions(live []byte, open []question.Question) []byte {
-	var l execution.Live
-	_ = json.Unmarshal(live, &l) // nothing stored yet
+func withQuestions(stored []byte, open []question.Question) []byte {
+	var l live.State
+	_ = json.Unmarshal(stored, &l) // nothing stored yet
 	l.Questions = open
 	b, err := json.Marshal(l)
 	if err != nil {
-		return live
+		return stored
 	}
 	return b
 }
@@ -158,11 +159,11 @@ func (s *Server) describe(e journal.Run, via approval.Via) Background {
 	if json.Unmarshal(e.Request, &request) == nil {
 		b.Task = request.Task
 	}
-	var live execution.Live
-	if e.Live != nil && !b.Ended && json.Unmarshal(e.Live, &live) == nil {
-		b.Progress, b.Output = live.Progress, live.Output
-		if b.Questions = forModel(live.Questions); e.State == journal.Running && len(live.Questions) > 0 {
-			b.State, b.Hint = "input_required", waiting(e.Execution, live.Questions, via, "").Error
+	var now live.State
+	if e.Live != nil && !b.Ended && json.Unmarshal(e.Live, &now) == nil {
+		b.Progress, b.Output = now.Progress, now.Output
+		if b.Questions = forModel(now.Questions); e.State == journal.Running && len(now.Questions) > 0 {
+			b.State, b.Hint = "input_required", waiting(e.Execution, now.Questions, via, "").Error
 		}
 	}
 	switch {
@@ -282,7 +283,7 @@ func (s *Server) cancelBackground(ctx context.Context, c call) (redact.Message, 
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if err := s.cfg.Runner.CancelBackground(ctx, c.home, args.ID); err != nil {
+	if err := s.cfg.Runner.Cancel(ctx, c.home, args.ID); err != nil {
 		return redact.Message{}, err
 	}
 	return did("Execution %s is being cancelled, unless it has ended", args.ID)
@@ -303,7 +304,7 @@ func (s *Server) signal(ctx context.Context, c call) (redact.Message, error) {
 // answerElsewhere answers the questions of a background execution that another process runs, and
 // returns its status; false if it asks none, or there is no answer.
 func (s *Server) answerElsewhere(ctx context.Context, c call, id string, raw json.RawMessage) (m redact.Message, ok bool, err error) {
-	open, err := s.cfg.Runner.BackgroundQuestions(ctx, c.home, id)
+	open, err := live.Questions(ctx, c.home.Runs, id)
 	if err != nil || len(raw) == 0 || string(raw) == "null" {
 		return m, false, nil // resuming returns the reason
 	}
@@ -311,7 +312,7 @@ func (s *Server) answerElsewhere(ctx context.Context, c call, id string, raw jso
 	if err != nil {
 		return m, false, err
 	}
-	if err := s.cfg.Runner.AnswerBackground(ctx, c.home, id, answer); err != nil {
+	if err := live.Answer(ctx, c.home.Runs, id, answer); err != nil {
 		return m, false, err
 	}
 	m, err = did("The answer was passed on to execution %s; get_background_task_status returns its state", id)

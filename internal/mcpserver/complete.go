@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -46,7 +47,7 @@ var (
 		return ids, err
 	}
 	resumableIDs source = func(ctx context.Context, s *Server, home *home.Home, _ *lookup.Finder) (ids []string, err error) {
-		all, err := s.cfg.Runner.Resumable(ctx, home, "")
+		all, err := unfinished.List(ctx, s.cfg.Runner, home, "")
 		for _, x := range all {
 			ids = append(ids, x.ID)
 		}

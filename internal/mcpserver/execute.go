@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -51,10 +53,10 @@ func (s *Server) executeTool(a audience) builtin {
 	if a.profile == Lean {
 		about = aboutExecuteLean
 	}
-	if s.cfg.Runner.Restricted() {
+	if s.cfg.Runner.Offers.Restricted {
 		about = strings.Replace(about, wholeLibrary, safeLibrary, 1)
 	}
-	if a.packages != "" && !s.cfg.Runner.Restricted() {
+	if a.packages != "" && !s.cfg.Runner.Offers.Restricted {
 		about = strings.Replace(about, wholeLibrary, wholeLibrary+" and "+a.packages, 1)
 		about = strings.Replace(about, noPackages, "", 1)
 	}
@@ -63,10 +65,10 @@ func (s *Server) executeTool(a audience) builtin {
 			about = strings.Replace(about, none, none+aboutNetwork+a.network, 1)
 		}
 	}
-	if s.cfg.Runner.AsksModel() && a.profile != Lean {
+	if s.cfg.Runner.Offers.Model && a.profile != Lean {
 		about += "\nask_llm(prompt, data=None, json_schema=None) asks a language model about data too large to return."
 	}
-	if s.cfg.Runner.FillsForms() && a.profile != Lean {
+	if s.cfg.Runner.Offers.Forms && a.profile != Lean {
 		about = strings.Replace(about, lastGlobal, lastGlobal+" forms (PDF, HTML)", 1)
 	}
 	switch a.mode {
@@ -79,7 +81,7 @@ func (s *Server) executeTool(a audience) builtin {
 		name: "execute_code", profile: Lean, about: about + aboutServers(a), load: true, find: a.topics,
 		longest: 100_000,
 		params: []param{
-			{name: "code", kind: text, required: true, most: execution.MaxCodeBytes},
+			{name: "code", kind: text, required: true, most: pycode.MaxBytes},
 			{name: "context_vars", kind: object, most: execution.MaxVarsBytes},
 			{name: "timeout_seconds", kind: number, fallback: l.Timeout.Seconds()},
 			{name: "memory_mb", kind: integer, fallback: l.MemoryMB},
@@ -173,11 +175,7 @@ func (s *Server) followResult(ctx context.Context, c call, x *execution.Executio
 		case err != nil && failed.Err() != nil:
 			s.cfg.Log.Debug("the client could not be asked", "error", context.Cause(failed))
 			shown.end()
-			open, err := s.cfg.Runner.Questions(c.home, x.ID())
-			if err != nil {
-				return nil, redact.Message{}, err
-			}
-			if len(open) > 0 {
+			if open := x.Questions(); len(open) > 0 {
 				suspended, err := s.suspend(ctx, c, x, open)
 				return nil, suspended, err
 			}
@@ -205,7 +203,7 @@ func (s *Server) followResult(ctx context.Context, c call, x *execution.Executio
 
 // progress notifies the client, if it asked for progress. Failed notifications do not
 // end the execution.
-func (s *Server) progress(ctx context.Context, c call, p execution.Progress) {
+func (s *Server) progress(ctx context.Context, c call, p live.Progress) {
 	if c.Progress == nil {
 		return
 	}

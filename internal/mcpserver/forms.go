@@ -21,7 +21,7 @@ result = {"message": _form.save(form_target), "review": _form.review(), "unused"
 )
 
 func (s *Server) formTools() []builtin {
-	if !s.cfg.Runner.FillsForms() {
+	if !s.cfg.Runner.Offers.Forms {
 		return nil
 	}
 	file := param{name: "file", kind: text, required: true, names: fileNames}

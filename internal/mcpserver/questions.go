@@ -16,6 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -307,7 +308,8 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 	if args.ID == "" {
 		return s.resumable(ctx, c, args.Session, args.Answer)
 	}
-	if s.cfg.Runner.NeedsResume(c.home, args.ID) {
+	x := s.cfg.Runner.Find(c.home, args.ID)
+	if x == nil {
 		if m, ok, err := s.answerElsewhere(ctx, c, args.ID, args.Answer); ok || err != nil {
 			return m, err
 		}
@@ -315,16 +317,11 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 			return answerTo(open, args.Answer, approval.ViaOf(c.home.Approvals))
 		})
 	}
-	open, err := s.cfg.Runner.Questions(c.home, args.ID)
+	answer, err := answerTo(x.Questions(), args.Answer, approval.ViaOf(c.home.Approvals))
 	if err != nil {
 		return redact.Message{}, err
 	}
-	answer, err := answerTo(open, args.Answer, approval.ViaOf(c.home.Approvals))
-	if err != nil {
-		return redact.Message{}, err
-	}
-	x, err := s.cfg.Runner.Attach(ctx, c.home, args.ID, answer)
-	if err != nil {
+	if x, err = s.cfg.Runner.Attach(ctx, c.home, args.ID, answer); err != nil {
 		return redact.Message{}, err
 	}
 	return s.follow(ctx, c, x)
@@ -336,11 +333,11 @@ func (s *Server) resumable(ctx context.Context, c call, session string, answer j
 		return redact.Message{}, fault.New(fault.Invalid, "resume_execution was given an answer without the execution_id that it is for").
 			WithHint("call it without arguments for a list of executions")
 	}
-	all, err := s.cfg.Runner.Resumable(ctx, c.home, session)
+	all, err := unfinished.List(ctx, s.cfg.Runner, c.home, session)
 	if err != nil {
 		return redact.Message{}, err
 	}
-	all = slices.DeleteFunc(all, execution.Resumable.TooLarge)
+	all = slices.DeleteFunc(all, unfinished.Execution.TooLarge)
 	return redact.Message{Body: map[string]any{"success": true, "count": len(all), "executions": all}}, nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
 
@@ -220,7 +220,7 @@ func TestSuspendedStepIsListedForItsSession(t *testing.T) {
 		c.call("resume_execution", args, "")
 		var list struct {
 			Success    bool
-			Executions []execution.Resumable
+			Executions []unfinished.Execution
 		}
 		if text := c.receive().Result.Content[0].Text; json.Unmarshal([]byte(text), &list) != nil || !list.Success || len(list.Executions) != want {
 			t.Errorf("%s: %s", args, text)

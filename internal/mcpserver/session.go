@@ -5,6 +5,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
@@ -51,6 +52,6 @@ func (s *Server) resumeSession(ctx context.Context, c call) (redact.Message, err
 	}
 	return redact.Message{Body: struct {
 		Success bool `json:"success"`
-		*execution.Rebuilt
+		*sessions.Rebuilt
 	}{true, b}}, nil
 }

@@ -3,7 +3,6 @@ package mcpserver
 import (
 	"context"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -79,7 +78,7 @@ func (s *Server) saveSkill(ctx context.Context, c call) (redact.Message, error) 
 		}
 	}
 	d := skill.Draft{Name: args.Name, Code: args.Code, Description: args.Description, Tags: args.Tags}
-	if d, err = s.cfg.Runner.CheckSkill(ctx, c.home, c.Subset, d, tokens); err != nil {
+	if d, err = s.cfg.Runner.Code.CheckSkill(ctx, c.home, c.Subset, d, tokens); err != nil {
 		return redact.Message{}, err
 	}
 	if _, err := c.home.Skills.Save(ctx, d); err != nil {
@@ -100,7 +99,7 @@ func (s *Server) loadSkill(ctx context.Context, c call) (redact.Message, error) 
 	if err != nil {
 		return redact.Message{}, err
 	}
-	execution.MarkStale(ctx, s.cfg.Runner, c.home, c.Subset, &found.Metadata)
+	s.cfg.Runner.Skills(c.home, c.Subset).Mark(ctx, &found.Metadata)
 	return redact.Message{Body: found}, nil
 }
 
@@ -144,7 +143,7 @@ func (s *Server) searchSkills(ctx context.Context, c call) (redact.Message, erro
 
 func (s *Server) markStale(ctx context.Context, c call, skills []skill.Metadata) {
 	for i := range skills {
-		execution.MarkStale(ctx, s.cfg.Runner, c.home, c.Subset, &skills[i])
+		s.cfg.Runner.Skills(c.home, c.Subset).Mark(ctx, &skills[i])
 	}
 }
 

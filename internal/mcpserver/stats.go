@@ -197,9 +197,9 @@ func (s *Server) listTokens(id tenant.ID) int64 {
 func (s *Server) sandbox(ctx context.Context, id tenant.ID) StatsSandbox {
 	name, err := s.cfg.Sandbox(ctx, id)
 	if err != nil {
-		return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Restricted(), Error: sentence(err)}
+		return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restricted, Error: sentence(err)}
 	}
-	return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Restricted(), Working: true}
+	return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restricted, Working: true}
 }
 
 // versionInfo is the answer of get_version.

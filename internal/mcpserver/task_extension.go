@@ -8,6 +8,8 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -41,7 +43,7 @@ func (s *Server) tasks() *wire.Tasks {
 			return s.withHome(ctx, caller, func(h *home.Home) error { return s.updateTask(ctx, h, id, replies) })
 		},
 		Cancel: func(ctx context.Context, caller, id string) error {
-			return s.withHome(ctx, caller, func(h *home.Home) error { return s.cfg.Runner.CancelBackground(ctx, h, id) })
+			return s.withHome(ctx, caller, func(h *home.Home) error { return s.cfg.Runner.Cancel(ctx, h, id) })
 		},
 	}
 }
@@ -105,16 +107,15 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 }
 
 // updateTask passes the replies to open questions on. Others are ignored.
-func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replies map[string]wire.Reply) error {
-	if _, err := h.Runs.Find(ctx, id); err != nil {
+func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replies map[string]wire.Reply) (err error) {
+	if _, err = h.Runs.Find(ctx, id); err != nil {
 		return err
 	}
-	elsewhere := s.cfg.Runner.NeedsResume(h, id) // perhaps after this process ran its beginning
-	open, err := s.cfg.Runner.Questions(h, id)
-	if elsewhere {
-		open, err = s.cfg.Runner.BackgroundQuestions(ctx, h, id)
-	}
-	if err != nil {
+	var open []question.Question
+	x := s.cfg.Runner.Find(h, id) // nil perhaps after this process ran its beginning
+	if x != nil {
+		open = x.Questions()
+	} else if open, err = live.Questions(ctx, h.Runs, id); err != nil {
 		return err
 	}
 	if approval.ViaOf(h.Approvals) == approval.ViaOperator {
@@ -124,8 +125,8 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 	if len(given) == 0 {
 		return nil
 	}
-	if elsewhere {
-		return s.cfg.Runner.AnswerBackground(ctx, h, id, given)
+	if x == nil {
+		return live.Answer(ctx, h.Runs, id, given)
 	}
 	_, err = s.cfg.Runner.Attach(ctx, h, id, given)
 	return err

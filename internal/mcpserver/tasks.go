@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -115,7 +116,7 @@ func (t *runningTask) solve(ctx context.Context, args taskArgs) (redact.Message,
 	}
 	of := task.Task{
 		Query: query, Home: t.call.home, Exit: t.call.modelExit(), Request: execution.Request{Subset: t.call.Subset, Client: t.call.Client, SessionID: args.Session},
-		Progress: func(message string) { t.server.progress(ctx, t.call, execution.Progress{Message: message}) },
+		Progress: func(message string) { t.server.progress(ctx, t.call, live.Progress{Message: message}) },
 		Run:      t.run,
 	}
 	if t.ask != nil {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -19,7 +19,7 @@ func (c *compiler) code(s *Step, in *scope) string {
 	if c.unparsable[place(c.file, s.CodePos)] || strings.TrimSpace(source) == "" {
 		source = "pass"
 	}
-	part := execution.Part{Source: s.Code, Code: true, Known: append([]string{"inputs"}, parameters...), Steps: in.mentioned(s.Code)}
+	part := pycode.Part{Source: s.Code, Code: true, Known: append([]string{"inputs"}, parameters...), Steps: in.mentioned(s.Code)}
 	c.expressions = append(c.expressions, Expression{part, c.file, s.CodePos})
 	assigns := false
 	for t := range eachToken(s.Code) {

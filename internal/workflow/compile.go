@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
 )
 
@@ -44,7 +44,7 @@ type Place struct {
 
 // Expression is an expression or the code of a step, as it is in the file.
 type Expression struct {
-	execution.Part
+	pycode.Part
 	File string
 	Pos  Pos
 }

@@ -4,27 +4,21 @@ import (
 	"context"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/preflight"
 )
 
-// Examine checks a program in a sandbox, with the tools that the tenant has. It reports the
-// positions in the files of its workflows.
-func (p *Program) Examine(ctx context.Context, r *execution.Runner, h *home.Home, subset string) ([]Finding, error) {
-	found, _, err := p.examine(ctx, r, h, subset)
-	return found, err
-}
-
-// examine is Examine. It also returns the places of expressions and code that are not Python: if
+// examine checks a program in a sandbox, with the tools that the tenant has. It reports the
+// positions in the files of its workflows, and the places of expressions and code that are not Python: if
 // there are any, the uses of tools were not checked.
-func (p *Program) examine(ctx context.Context, r *execution.Runner, h *home.Home, subset string) (found []Finding, unparsable map[Place]bool, err error) {
-	d := execution.Draft{Code: p.Code, Subset: subset, Tools: p.Workflow.Guardrails.Tools}
+func (p *Program) examine(ctx context.Context, c pycode.Checker, h *home.Home, subset string) (found []Finding, unparsable map[Place]bool, err error) {
+	d := pycode.Draft{Code: p.Code, Subset: subset, Tools: p.Workflow.Guardrails.Tools}
 	for _, e := range p.Expressions {
 		d.Parts = append(d.Parts, e.Part)
 	}
-	e, err := r.Examine(ctx, h, d)
+	e, err := c.Examine(ctx, h, d)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -69,7 +71,7 @@ func (s *Service) History(ctx context.Context, h *home.Home, name string, most i
 // newRun describes a run that is stored, without what its record says.
 func newRun(r journal.Run) Run {
 	w := Run{Execution: r.Execution, Workflow: r.Workflow, Version: r.Version, Started: r.Created, State: string(r.State)}
-	var live execution.Live
+	var now live.State
 	switch {
 	case r.State == journal.Ended:
 		w.Ended, w.State, w.Result = r.Changed, string(r.Outcome), resultOf(r)
@@ -78,8 +80,8 @@ func newRun(r journal.Run) Run {
 		w.State, w.Why = interrupted, "its process ended, and it has no record to resume it from"
 	case r.State == journal.Running && !r.Alive:
 		w.State, w.Why = string(journal.Queued), "its daemon has ended, and another one continues it"
-	case r.State == journal.Running && r.Live != nil && json.Unmarshal(r.Live, &live) == nil && len(live.Questions) > 0:
-		w.State, w.Why = "input_required", live.Questions[0].Text
+	case r.State == journal.Running && r.Live != nil && json.Unmarshal(r.Live, &now) == nil && len(now.Questions) > 0:
+		w.State, w.Why = "input_required", now.Questions[0].Text
 	case r.State == journal.Waiting && r.Due.IsZero():
 		w.Why = "for a signal"
 	case r.State == journal.Waiting:
@@ -103,9 +105,9 @@ func resultOf(r journal.Run) *Result {
 
 // addRecords adds what the records of runs say that a person can resume.
 func (s *Service) addRecords(ctx context.Context, h *home.Home, all []Run) error {
-	unfinished, err := s.cfg.Runner.Resumable(ctx, h, "")
+	left, err := unfinished.List(ctx, s.cfg.Runner, h, "")
 	for i := range all {
-		for _, u := range unfinished {
+		for _, u := range left {
 			if u.ID != all[i].Execution {
 				continue
 			}
@@ -161,7 +163,7 @@ func (s *Service) Cancel(ctx context.Context, h *home.Home, id string) error {
 		return err
 	}
 	if r.background || r.State == interrupted {
-		return s.cfg.Runner.CancelBackground(ctx, h, id)
+		return s.cfg.Runner.Cancel(ctx, h, id)
 	}
-	return s.cfg.Runner.Abandon(ctx, h, id)
+	return unfinished.Abandon(ctx, s.cfg.Runner, h, id)
 }

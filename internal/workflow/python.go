@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
@@ -161,7 +161,7 @@ func (c *compiler) expression(p Part, in *scope) string {
 			known = append(known, s.loop)
 		}
 	}
-	c.expressions = append(c.expressions, Expression{execution.Part{Source: p.Expr, Known: known, Steps: in.mentioned(p.Expr)}, c.file, p.Pos})
+	c.expressions = append(c.expressions, Expression{pycode.Part{Source: p.Expr, Known: known, Steps: in.mentioned(p.Expr)}, c.file, p.Pos})
 	if c.unparsable[place(c.file, p.Pos)] {
 		return notKnown
 	}

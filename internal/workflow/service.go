@@ -230,7 +230,7 @@ func (s *Service) Check(ctx context.Context, h *home.Home, subset, file string, 
 
 // examine examines a program. If parts of it are not Python, it checks the uses of tools without them.
 func examine(ctx context.Context, s *Service, h *home.Home, subset string, p *Program, lib Library) ([]Finding, error) {
-	found, unparsable, err := p.examine(ctx, s.cfg.Runner, h, subset)
+	found, unparsable, err := p.examine(ctx, s.cfg.Runner.Code, h, subset)
 	if err != nil || len(unparsable) == 0 {
 		return found, err
 	}
@@ -239,7 +239,7 @@ func examine(ctx context.Context, s *Service, h *home.Home, subset string, p *Pr
 		return found, err
 	}
 	rest.Expressions = nil // were examined
-	more, _, err := rest.examine(ctx, s.cfg.Runner, h, subset)
+	more, _, err := rest.examine(ctx, s.cfg.Runner.Code, h, subset)
 	return append(found, more...), err
 }
 

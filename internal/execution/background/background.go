@@ -23,7 +23,7 @@ import (
 type Config struct {
 	Homes     *home.Homes       // required
 	Runner    *execution.Runner // required
-	Writers   execution.Writers // of code that was not stored with its execution
+	Writers   Writers           // of code that was not stored with its execution
 	Running   int               // executions at a time; 0 means 4
 	PerTenant int               // of one tenant; 0 means half of Running, at least 1
 	// Before is called before each look for work: it may add runs that are due, such as those of
@@ -143,7 +143,7 @@ func (s *Scheduler) claim(ctx context.Context, id tenant.ID) bool {
 
 func (s *Scheduler) run(ctx context.Context, h *home.Home, e *journal.Run) {
 	ctx = context.WithoutCancel(ctx)
-	if err := s.cfg.Runner.RunBackground(ctx, h, e, s.cfg.Writers); err != nil {
+	if err := (Claim{e, h, s.cfg.Runner, s.cfg.Writers, s.cfg.Log}).Do(ctx); err != nil {
 		s.cfg.Log.Warn("a background execution did not run", "execution", e.Execution, "error", err)
 	}
 	if err := h.Release(ctx); err != nil {

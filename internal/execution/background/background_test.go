@@ -119,7 +119,7 @@ func (d daemon) dispatch(t *testing.T, name string, n int) (ids []string) {
 	h := d.home(t, name)
 	for i := range n {
 		code := fmt.Sprintf("result %q", fmt.Sprint(name, i))
-		id, err := d.runner.Dispatch(t.Context(), h, execution.StoredRequest{Request: execution.Request{Code: code}}, journal.ResumeOnRestart)
+		id, err := d.Dispatch(t.Context(), h, execution.StoredRequest{Request: execution.Request{Code: code}}, journal.ResumeOnRestart)
 		if err != nil {
 			t.Fatal(err)
 		}

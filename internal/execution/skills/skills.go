@@ -220,3 +220,17 @@ func (m Marker) Mark(ctx context.Context, s *skill.Metadata) {
 	}
 	s.Mark(now)
 }
+
+// Accept stores the present schemas of the tools of a skill, which has worked with them.
+func (m Marker) Accept(ctx context.Context, s skill.Metadata) error {
+	if m.View.Components == nil {
+		return nil
+	}
+	now, used := m.View.Now(), slices.Clone(s.Tools)
+	for i, t := range used {
+		if found, ok := now.Find(t.Ref); ok && found.Quarantined == nil {
+			used[i] = skill.NewTool(found.Definition)
+		}
+	}
+	return m.Store.SetTools(ctx, s.Name, s.Version, used)
+}

@@ -46,6 +46,11 @@ type View struct {
 	catalog.Viewer
 }
 
+// For returns what code of a tenant in a subset of the servers may see.
+func (c *Components) For(id tenant.ID, subset string) View {
+	return View{c, catalog.Viewer{Tenant: id, Subset: subset}}
+}
+
 // Now returns the part of the catalog that the code may use.
 func (v View) Now() *catalog.Snapshot { return v.Catalog.For(v.Viewer) }
 

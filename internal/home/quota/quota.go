@@ -189,6 +189,14 @@ func (c *Counter) Check(ctx context.Context, n Name) error { return c.take(ctx, 
 // Take takes 1 from a quota, or returns an Exceeded error.
 func (c *Counter) Take(ctx context.Context, n Name) error { return c.take(ctx, n, n.unit()) }
 
+// TakeExecution counts an execution, or returns an Exceeded error if its quota or that of CPU time is used up.
+func TakeExecution(ctx context.Context, c *Counter) error {
+	if err := c.Check(ctx, CPU); err != nil {
+		return err
+	}
+	return c.Take(ctx, Executions)
+}
+
 func (c *Counter) take(ctx context.Context, n Name, amount int64) error {
 	limit, limited := c.limits[n]
 	if !limited {

@@ -1,4 +1,4 @@
-package execution
+package unfinished
 
 import (
 	"cmp"
@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
@@ -21,11 +20,11 @@ import (
 // Decide applies the decision of a person about a call of an execution that does not run, whose outcome
 // is unknown: Resume then gives the code its answer, or makes it. A number of 0 means the only such call.
 // After tool.Stop the execution cannot be resumed.
-func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int, d tool.Decision) error {
-	if err := checkNotBackground(ctx, h, id); err != nil {
+func Decide(ctx context.Context, r *execution.Runner, h *home.Home, id string, number int, d tool.Decision) error {
+	if err := execution.CheckNotBackground(ctx, h, id); err != nil {
 		return decideElsewhere(ctx, h, id, number, d, err)
 	}
-	record, request, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrent)
+	record, request, err := h.Journal.OpenRecord(ctx, id, notReplayed)
 	if fault.KindOf(err) == fault.Unavailable { // a process runs it, and may ask
 		return decideElsewhere(ctx, h, id, number, d, err)
 	}
@@ -43,13 +42,13 @@ func Decide(ctx context.Context, r *Runner, h *home.Home, id string, number int,
 	}
 	end := journal.Before(record)
 	if u, ok := errors.AsType[*journal.Undecided](err); ok && u.Stopped {
-		end, err = stopped(request), nil
+		end, err = execution.Stopped(request), nil
 	}
 	if err == nil {
 		err = closeQuestions(ctx, h, id, number)
 	}
-	if err == nil && r.cfg.Audit != nil {
-		r.cfg.Audit(audit.Line{Kind: audit.Decision, Tenant: h.ID(), Execution: id, Decision: strings.ReplaceAll(d.Outcome, "-", "_"), Outcome: "unknown_call"})
+	if err == nil {
+		r.Audit(audit.Line{Kind: audit.Decision, Tenant: h.ID(), Execution: id, Decision: strings.ReplaceAll(d.Outcome, "-", "_"), Outcome: "unknown_call"})
 	}
 	return errors.Join(err, record.End(ctx, end))
 }
@@ -108,37 +107,4 @@ func onlyUnknownCall(all []string, id string, d tool.Decision) (int, error) {
 	}
 	return 0, fault.New(fault.Invalid, "the outcome of %d calls is unknown: %s", len(all), strings.Join(all, ", ")).
 		WithHint("`sandpiper executions answer %s %s %s` decides about the first of them", id, all[0], d.Outcome)
-}
-
-// unknownCalls are the tool calls of an execution that may have taken effect.
-type unknownCalls struct {
-	mu   sync.Mutex
-	all  []string
-	lost []string // in progress when the execution ended: its code has not seen their errors
-}
-
-// add adds the call that ended with err, if its outcome is unknown.
-func (u *unknownCalls) add(err error, lost bool) {
-	f, ok := errors.AsType[*tool.Failure](err)
-	if !ok || !f.Unknown {
-		return
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.all = append(u.all, f.Ref.String())
-	if lost {
-		u.lost = append(u.lost, f.Ref.String())
-	}
-}
-
-// addTo adds the calls to the result of the execution, and the lost ones to its error.
-func (u *unknownCalls) addTo(r *reply.Result) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	slices.Sort(u.all)
-	r.Unknown = slices.Compact(u.all)
-	if !r.Success() && len(u.lost) > 0 {
-		slices.Sort(u.lost)
-		r.Error += "; it is unknown whether " + strings.Join(slices.Compact(u.lost), ", ") + " took effect"
-	}
 }

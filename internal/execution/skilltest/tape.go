@@ -1,4 +1,4 @@
-package execution
+package skilltest
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// Tape records the answers that the code of an execution receives from outside, with tokens in
+// tape records the answers that the code of an execution receives from outside, with tokens in
 // place of private values, or replays recorded ones. It serves one execution.
-type Tape struct {
+type tape struct {
 	mu      sync.Mutex
 	replay  bool
 	answers []skill.Answer // recorded, or those left to replay
@@ -25,8 +25,8 @@ type Tape struct {
 	result  json.RawMessage // of the code
 }
 
-// call makes a call and records its answer, or returns the recorded one.
-func (t *Tape) call(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, call func() (any, error)) (any, error) {
+// Call makes a call and records its answer, or returns the recorded one.
+func (t *tape) Call(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, call func() (any, error)) (any, error) {
 	redactedArgs, err := exit.RedactJSON(ctx, args)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (t *Tape) call(ctx context.Context, exit *redact.Exit, method string, args 
 	return value, err
 }
 
-func (t *Tape) record(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, value any, failed error) {
+func (t *tape) record(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, value any, failed error) {
 	var answer journal.Answer
 	a, err := journal.NewAnswer(value, failed)
 	if large, ok := value.(tools.Answer); ok && large.File != nil {
@@ -73,7 +73,7 @@ func (t *Tape) record(ctx context.Context, exit *redact.Exit, method string, arg
 }
 
 // next returns the first recorded answer to the call. In the arguments, values may be tokens.
-func (t *Tape) next(method string, args ...json.RawMessage) (any, error) {
+func (t *tape) next(method string, args ...json.RawMessage) (any, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	i := slices.IndexFunc(t.answers, func(a skill.Answer) bool {
@@ -91,6 +91,9 @@ func (t *Tape) next(method string, args ...json.RawMessage) (any, error) {
 	t.answers = slices.Delete(t.answers, i, i+1)
 	return a.Value, a.Err()
 }
+
+// SetResult keeps the result for the type that a test expects.
+func (t *tape) SetResult(result json.RawMessage) { t.result = result }
 
 // canonical returns JSON with sorted keys and without spaces.
 func canonical(raw json.RawMessage) json.RawMessage {

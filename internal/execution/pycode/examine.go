@@ -1,12 +1,8 @@
-package execution
+package pycode
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -63,51 +59,37 @@ type CodeProblem struct {
 
 // Examine checks code without running it: its syntax, the names in its parts, and whether the tools
 // exist and accept the arguments. The code is parsed in a sandbox.
-func (r *Runner) Examine(ctx context.Context, h *home.Home, d Draft) (Examined, error) {
-	var e Examined
-	if err := checkCode(d.Code); err != nil {
+func (c Checker) Examine(ctx context.Context, h *home.Home, d Draft) (e Examined, err error) {
+	if err := c.guarded(ctx, d.Code); err != nil {
 		return e, err
 	}
-	if err := skills.CheckGuard(ctx, r.cfg.Guard(), d.Code); err != nil {
+	vars := map[string]any{"source": d.Code, "parts": append([]Part{}, d.Parts...), "offered": c.offered(h)}
+	if err := c.run(ctx, h, examineCode, vars, "the code could not be examined", &e); err != nil {
 		return e, err
 	}
-	vars, err := json.Marshal(map[string]any{"source": d.Code, "parts": append([]Part{}, d.Parts...), "offered": offered(r, h)})
-	if err != nil {
-		return e, fmt.Errorf("marshal the code: %w", err)
-	}
-	done, err := r.runInternal(ctx, h, examineCode, vars)
-	if err != nil {
-		return e, err
-	}
-	if !done.Success() {
-		return e, fault.New(fault.Invalid, "the code could not be examined: %.300s", done.Error)
-	}
-	if err := json.Unmarshal(done.Value, &e); err != nil {
-		return e, fmt.Errorf("decode what was examined: %w", err)
-	}
-	e.Tools = examineTools(ctx, r, h, d, e.Uses)
+	e.Tools = c.examineTools(ctx, h, d, e.Uses)
 	return e, nil
 }
 
 // offered returns the functions that the worker offers to code of a tenant, and not to code of
 // Sandpiper: see _offer in python/runtime.py.
-func offered(r *Runner, h *home.Home) []string {
+func (c Checker) offered(h *home.Home) []string {
 	names := []string{}
-	if r.settings(h.ID()).Network && r.cfg.Tools != nil {
+	if c.Tools != nil && c.Network(h.ID()) {
 		names = append(names, "fetch")
 	}
-	if r.cfg.Privacy.Of(h.ID()).Mode() != redact.Off {
+	if c.Privacy.Of(h.ID()).Mode() != redact.Off {
 		names = append(names, "tokenize_pii", "detokenize_pii")
 	}
 	return names
 }
 
 // examineTools returns the errors in the uses of tools. It waits for the servers to list them.
-func examineTools(ctx context.Context, r *Runner, h *home.Home, d Draft, uses preflight.Uses) []preflight.Finding {
-	if r.cfg.Tools == nil {
+func (c Checker) examineTools(ctx context.Context, h *home.Home, d Draft, uses preflight.Uses) []preflight.Finding {
+	if c.Tools == nil {
 		return nil
 	}
-	v := viewOf(r, h, d.Subset)
+	v := c.Tools.For(h.ID(), d.Subset)
 	if d.Tools != nil {
 		v.Only = catalog.NewAllowExactly(d.Tools)
 	}

@@ -1,0 +1,113 @@
+package live
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+)
+
+// reserved begins the names of events that no caller can send.
+const reserved = "\x00"
+
+// answerEvent is the signal with answers to the questions of a background execution.
+const answerEvent = reserved + "answer"
+
+// CheckEvent rejects an event, or its value, that cannot be sent to an execution.
+func CheckEvent(event string, value json.RawMessage) error {
+	switch {
+	case strings.HasPrefix(event, reserved):
+		return fault.New(fault.Invalid, "the name of the event begins with a zero byte")
+	case event == "" || len(event) > 800:
+		return fault.New(fault.Invalid, "the name of the event has %d bytes; 1 to 800 are allowed", len(event))
+	case !json.Valid(value):
+		return fault.New(fault.Invalid, "the value of the signal is not JSON: %.60q", value).WithHint(`quote texts: '"yes"'`)
+	case len(value) > journal.MaxSignalBytes:
+		return fault.New(fault.Exhausted, "the value of the signal has %d bytes of JSON; at most %d are allowed", len(value), journal.MaxSignalBytes).
+			WithHint("write large data to a file in /workspace, and send its name")
+	}
+	return nil
+}
+
+// Questions returns the open questions of a background execution, which another process may
+// run. The error is NotFound if there is no such execution, and Invalid if it asks nothing.
+func Questions(ctx context.Context, runs *journal.Runs, id string) ([]question.Question, error) {
+	e, err := runs.Find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	var s State
+	if e.State == journal.Running && e.Live != nil {
+		if err := json.Unmarshal(e.Live, &s); err != nil {
+			return nil, err
+		}
+	}
+	if len(s.Questions) == 0 {
+		return nil, fault.New(fault.Invalid, "execution %.60s asks no question now: it is %s", id, e.State).
+			WithHint("`sandpiper executions list --background` lists executions")
+	}
+	return s.Questions, nil
+}
+
+// Answer answers questions of a background execution. The process that runs it takes the answers soon;
+// they are on disk when Answer returns. A question about an approval is answered in package approval.
+func Answer(ctx context.Context, runs *journal.Runs, id string, a question.Answer) error {
+	open, err := Questions(ctx, runs, id)
+	if err != nil {
+		return err
+	}
+	byID, names := map[string]question.Question{}, []string{}
+	for _, q := range open {
+		byID[q.ID] = q
+		names = append(names, q.ID)
+	}
+	for name, reply := range a {
+		q, ok := byID[name]
+		switch {
+		case !ok:
+			return fault.New(fault.NotFound, "execution %.60s has no open question %.40q", id, name).
+				WithHint("its open questions are %s", strings.Join(names, ", "))
+		case q.Approval != "":
+			return fault.New(fault.Invalid, "question %s is about an approval", name).
+				WithHint("%s", fault.Approve(q.Approval))
+		}
+		if err := q.Check(reply); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	return runs.Signal(ctx, id, answerEvent, text)
+}
+
+// takeAnswers delivers answers that were given in another process. They stay on disk until they are on
+// record.
+func takeAnswers(ctx context.Context, p Publisher) {
+	err := journal.DeliverSignal(ctx, p.Runs, p.Execution, answerEvent, func(text json.RawMessage) error {
+		var a question.Answer
+		if err := json.Unmarshal(text, &a); err != nil {
+			return err
+		}
+		for id, reply := range a {
+			err := p.Questions.Answer(ctx, question.Answer{id: reply})
+			switch kind := fault.KindOf(err); {
+			case err == nil:
+			case kind == fault.NotFound:
+				p.Log.Info("a question was answered twice", "execution", p.Execution)
+			case kind == fault.Invalid:
+				p.Log.Warn("an answer does not fit its question", "execution", p.Execution, "error", err)
+			default:
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		p.Log.Warn("take the answer to a question of a background execution", "execution", p.Execution, "error", err)
+	}
+}
