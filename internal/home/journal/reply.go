@@ -47,7 +47,7 @@ func SetReply(ctx context.Context, r *Record, number int, of string, reply json.
 	return err
 }
 
-// TakeReply returns, once, a reply that an earlier run recorded for what of identifies: the oldest of
+// TakeReply returns, once, a reply that an earlier run recorded for the question that of identifies: the oldest of
 // several. It returns the number of the question for SetAnswer.
 func TakeReply(r *Record, of string) (reply json.RawMessage, number int, ok bool) {
 	if r == nil {
