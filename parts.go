@@ -177,7 +177,7 @@ const maxPage = 256 << 10
 
 // Read returns the content of a file. Private values in text are tokens, as for a model. If images, tags
 // or control characters were changed, so that nothing loads, Read returns the changed content and an
-// error that says how to work on the file as it is.
+// error that describes how to work on the unchanged file.
 func (f Files) Read(ctx context.Context, path string) ([]byte, error) {
 	content, changed := []byte{}, 0
 	for offset := int64(0); ; {

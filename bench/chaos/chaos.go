@@ -4,8 +4,8 @@
 // code with writes to an upstream server, or a plan, and the daemon is killed between the begin and the
 // end of the work, most often shortly before or after an effect of a write. The client continues with
 // the other daemon, or with one that is started again, as its user would: it resumes the work, approves
-// calls, answers questions, and decides about calls whose outcome is unknown by what the upstream
-// server has recorded. Some rounds kill again meanwhile. The work must end within 30 seconds of the last
+// calls, answers questions, and decides about calls whose outcome is unknown by the record of the
+// upstream server. Some rounds kill again while it does so. The work must end within 30 seconds of the last
 // kill. Each write must have been made once, what was acknowledged must be present, each unknown call
 // must be reported once, and no process, mount, cgroup or lock of a daemon may remain.
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// problem is what the program did wrong.
+// problem is an error of the program under test.
 type problem struct{ what, text string }
 
 func (p problem) Error() string { return p.what + ": " + p.text }
@@ -131,7 +131,7 @@ func (r *round) live(ctx context.Context, d, victim *rig.Daemon) bool {
 	switch {
 	case errors.As(err, &found):
 	case victim == d && (err == nil || errors.Is(err, rig.ErrGone)):
-		return false // with the next daemon the work goes on, or is shown to be done
+		return false // with the next daemon the work continues, or is shown to be done
 	case limited.Err() != nil:
 		list, _ := r.rig.Run(ctx, "executions", "list", "--background", "--json")
 		err = problemf("stuck", "%v with %d daemons: %v; in the background: %s", r.last, r.daemonCount, err, list)

@@ -80,7 +80,7 @@ func content(place string, version int) string {
 	return strings.Repeat(line, size/len(line)+1) + "\nvalue = 1\n"
 }
 
-// inspectCode returns digests of what is stored. A skill must be equal in the store and as a module.
+// inspectCode returns digests of the stored values. A skill must be equal in the store and as a module.
 const inspectCode = `
 import hashlib
 

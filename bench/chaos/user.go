@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
-// user is what the client of a round and its user know. It is used by one goroutine at a time.
+// user is the state of the client of a round and of its user. It is used by one goroutine at a time.
 type user struct {
 	random         *rand.Rand
 	lives          int    // daemons that it has worked with
@@ -192,8 +192,8 @@ func reply(ctx context.Context, r *round, c *rig.Client, out outcome) error {
 	return err
 }
 
-// openedAnother reports that an answer was refused, since another question has opened meanwhile, for a call in
-// another thread.
+// openedAnother reports that an answer was refused, since another question has opened before it arrived, for a
+// call in another thread.
 func openedAnother(out outcome) bool { return strings.Contains(out.Error, "questions are open") }
 
 // answers returns the arguments of resume_execution that answer questions, as far as they are not
@@ -256,7 +256,7 @@ func acknowledge(r *round, args rig.Args) {
 	}
 }
 
-// decide tells what happened to a call, by its effect. The same call is asked about again only if it was
+// decide returns the decision about a call, by its effect. The same call is asked about again only if it was
 // made again, or the decision did not arrive.
 func decide(ctx context.Context, r *round, q question) (word string, err error) {
 	r.dying.Lock() // its upstream server may have an effect yet

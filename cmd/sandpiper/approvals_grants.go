@@ -110,7 +110,7 @@ func runGrants(ctx context.Context, a *app) error {
 	})
 }
 
-// grantDetails describes for what a grant is, who gave it, and until when it is in force.
+// grantDetails describes the scope of a grant, where it was given, and when it expires.
 func grantDetails(g grant.Grant) string {
 	text := "always: " + grant.Rule(g.Ref)
 	switch g.Scope {

@@ -140,7 +140,7 @@ with another master key changes nothing.`,
 	return c
 }
 
-// backupFile returns a file of backup, which is decrypted with what the flags name.
+// backupFile returns a file of backup, which is decrypted with the identity or passphrase of the flags.
 func (a *app) backupFile(path string, o transferOptions) daemon.BackupFile {
 	return daemon.BackupFile{Path: path, Decrypt: func(content io.ReaderAt, size int64) (io.ReaderAt, int64, error) {
 		identities, err := a.identities(o)

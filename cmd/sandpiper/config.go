@@ -55,7 +55,7 @@ they create a configuration file:
 		})
 }
 
-// writeSchema writes the JSON Schema of this version beside a configuration file whose first line
+// writeSchema writes the JSON Schema of this version next to a configuration file whose first line
 // refers to it.
 func writeSchema(path string, text []byte, write func(clientconfig.Change) error) error {
 	if !strings.HasPrefix(string(text), config.SchemaLine) {

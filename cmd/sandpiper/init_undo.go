@@ -61,7 +61,7 @@ func (a *app) runInitUndo(env clientconfig.Env, o initOptions) error {
 	return err
 }
 
-// schemaInUse returns why a JSON Schema is kept: a configuration beside it refers to it.
+// schemaInUse returns why a JSON Schema is kept: a configuration in the same directory refers to it.
 func schemaInUse(path string) string {
 	if filepath.Base(path) != config.SchemaFile {
 		return ""

@@ -51,8 +51,8 @@ func (c claims) time(name string) (time.Time, error) {
 // typ of some providers. Other tokens that the same keys sign are no access tokens.
 var bearerTypes = []string{"", "jwt", "at+jwt", "application/jwt", "application/at+jwt", "bearer"}
 
-// checkType refuses a token of another type, and one that is bound to a key: whoever has it without the
-// key is not its owner.
+// checkType refuses a token of another type, and one that is bound to a key: a client that has it
+// without the key is not its owner.
 func checkType(token string, c claims) error {
 	head, _, _ := strings.Cut(token, ".")
 	b, err := base64.RawURLEncoding.DecodeString(head)

@@ -27,7 +27,7 @@ func behind(then, now time.Time) time.Duration {
 var seen steps
 
 // steps remembers by how much the wall clock was put back at a time, or forward if negative. Steps
-// between which nobody looked count as one.
+// between two calls of observe count as one.
 type steps struct {
 	mu    sync.Mutex
 	total time.Duration

@@ -108,7 +108,7 @@ type Config struct {
 	Warnings  []string  // settings without effect
 }
 
-// Additions are what the files of a project add, other than servers. They are shown
+// Additions lists everything that the files of a project add, except servers. It is shown
 // before the files are trusted.
 type Additions struct {
 	Hooks     [][]string        // programs with their arguments

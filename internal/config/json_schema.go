@@ -20,7 +20,7 @@ type schemaNode struct {
 	Description string                 `json:"description,omitempty"`
 }
 
-// SchemaFile is the name of the JSON Schema that is written beside a generated configuration file, so
+// SchemaFile is the name of the JSON Schema that is written next to a generated configuration file, so
 // that editors need no network. SchemaLine is the first line of that file, which the YAML language
 // server reads.
 const (

@@ -75,7 +75,7 @@ func port(to *int, n ast.Node) error {
 }
 
 // allowAnyNetwork reads a key of the seed systems: true allows every public host, a list its
-// hosts. It has no effect beside network.allow.
+// hosts. It has no effect together with network.allow.
 func (d *draft) allowAnyNetwork(s setting) error {
 	hosts, all := []string{}, false
 	if err := truth(&all, s.node); err != nil && patterns(&hosts, s.node) != nil {

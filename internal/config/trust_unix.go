@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// privately reports whether nobody but this user and root can have written path.
+// privately reports whether only this user and root can have written path.
 func privately(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() && !info.Mode().IsRegular() || info.Mode().Perm()&0o022 != 0 {

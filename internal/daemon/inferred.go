@@ -17,7 +17,7 @@ import (
 )
 
 // inferred are the types of results that were inferred for one tenant, in its own modules: other
-// tenants do not see the names of fields in its results. A file beside each directory of modules has
+// tenants do not see the names of fields in its results. A file next to each directory of modules has
 // those that they were generated from, because modules are also written before the data of the tenant
 // is open, and by other processes.
 type inferred struct {

@@ -185,7 +185,7 @@ func (m *modules) writeViews(ctx context.Context, some map[string]*view) *catalo
 	return now
 }
 
-// infer generates the modules of the tenant of h from what was inferred from results, if that has
+// infer generates the modules of the tenant of h from the types inferred from results, if these have
 // changed. The caller holds servers.writing.
 func (m *modules) infer(ctx context.Context, h *home.Home) {
 	types, err := h.Shapes.Schemas(ctx)

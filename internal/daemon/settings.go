@@ -54,8 +54,8 @@ var nothing = func() *catalog.Allow {
 	return a
 }()
 
-// subsetModules returns the key of the generated modules that code sees in a subset, and what
-// identifies its servers and tools.
+// subsetModules returns the key of the generated modules that code sees in a subset, and a
+// string that identifies its servers and tools.
 func (d *data) subsetModules(id tenant.ID, subset string) (modules, selection string) {
 	allow := d.allow(catalog.Viewer{Tenant: id, Subset: subset})
 	for _, a := range allow {

@@ -33,7 +33,7 @@ func (d *Daemon) openTLS(log *slog.Logger) (edge, error) {
 	if err != nil {
 		return edge{}, err
 	}
-	// Certificates are verified for each request and not in the handshake: a client is told the
+	// Certificates are verified for each request and not in the handshake: a client receives the
 	// reason, the refusal is recorded, and a connection does not outlive its certificate or CA.
 	e.config.ClientAuth = tls.RequestClientCert
 	e.clients = &access.Certificates{Roots: roots.Pool, Field: t.ClientField, Pattern: t.ClientPattern, Scopes: t.ClientScopes}

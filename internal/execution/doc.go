@@ -20,8 +20,8 @@
 //	crashed       the Python process died or violated its protocol
 //	cancelled     the caller's context ended, or Sandpiper stopped
 //	differs       divergence: the resumed code made other calls than the recorded run
-//	undecided     the resumed code came to a call whose outcome is unknown, and nobody has
-//	              decided what happened
+//	undecided     the resumed code came to a call whose outcome is unknown, and no person
+//	              has decided what happened
 //	guardrail     a guardrail or a hook refused the code or its result
 //	refused       a check before the run refused the code, without a type of its own
 //	PlanError     a plan was not approved, or one of its calls failed

@@ -64,7 +64,7 @@ func NoDescriptors(err error) bool {
 }
 
 // Inconclusive reports whether an operation on a file, or the start of a process, failed for a reason
-// that says nothing about the file or the host: it may be complete, and work later. A caller must not
+// that implies nothing about the file or the host: it may be complete, and work later. A caller must not
 // replace the file or suggest that it be replaced.
 func Inconclusive(err error) bool {
 	for _, e := range []error{syscall.EIO, syscall.EINTR, syscall.EAGAIN, syscall.ETIMEDOUT, syscall.EBUSY, os.ErrDeadlineExceeded, context.Canceled, context.DeadlineExceeded} {

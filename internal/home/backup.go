@@ -113,7 +113,7 @@ func (s *Snapshot) Close() error {
 	return errors.Join(s.files.Close(), s.close())
 }
 
-// copyDatabase copies what is recorded beside the database first: a frame that is no longer there is in the
+// copyDatabase copies the logs next to the database first: a frame that is no longer there is in the
 // database.
 func (s *Snapshot) copyDatabase(ctx context.Context, t *Homes, id tenant.ID, to string) error {
 	p := t.layout.of(id)
@@ -138,7 +138,7 @@ func (s *Snapshot) copyDatabase(ctx context.Context, t *Homes, id tenant.ID, to 
 	return err
 }
 
-// foldLogs stores in the database of a tenant, or a copy of it, what processes have recorded beside it.
+// foldLogs stores the logs next to the database of a tenant, or next to a copy of it, in that database.
 func foldLogs(ctx context.Context, t *Homes, id tenant.ID, path string) error {
 	db, err := openDatabase(ctx, path)
 	if err != nil {

@@ -41,7 +41,7 @@ func restorable(id tenant.ID, err error) error {
 }
 
 // Examine reads the databases of all tenants of a data directory completely, and calls f with each tenant
-// and what is wrong with its database. It creates, migrates and restores nothing.
+// and the error of its database, nil if there is none. It creates, migrates and restores nothing.
 func Examine(ctx context.Context, root string, f func(tenant.ID, error)) error {
 	l, err := newLayout(root)
 	if err != nil {

@@ -47,7 +47,7 @@ func (f dueFiles) set(id tenant.ID, at time.Time) error {
 const clockStep = time.Second
 
 // before returns the tenants with work that is due, and those whose file was changed in the future:
-// the clock was put back since, and intervals end earlier than the file says. The error names files
+// the clock was put back since, and intervals end earlier than the file states. The error names files
 // that cannot be read, whose tenants' work does not run; the others are returned too.
 func (f dueFiles) before(now time.Time) (ids []tenant.ID, err error) {
 	files, err := os.ReadDir(string(f))

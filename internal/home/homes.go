@@ -251,7 +251,7 @@ func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool,
 		return nil, false, errors.Join(s.err, t.removeRef(s))
 	}
 	t.mu.Lock()
-	if s.users > 1 { // otherwise after the use, beside which it would need another connection to the database
+	if s.users > 1 { // otherwise after the use: during it, this would need another connection to the database
 		t.refreshSometimes(s)
 	}
 	t.mu.Unlock()

@@ -53,7 +53,7 @@ func trimUnused(t *Homes, before time.Time) {
 	}
 }
 
-// trim closes the database of a home, and what is beside it.
+// trim closes the database of a home, and removes the logs next to it.
 func trim(ctx context.Context, r *parts) error {
 	return errors.Join(journal.Trim(ctx, r.journal), session.Trim(ctx, r.sessions), store.Trim(r.db))
 }

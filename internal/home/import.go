@@ -170,7 +170,7 @@ func (i *importing) readDatabase(tr *tar.Reader, x *workspace.Extraction) error 
 	return errors.Join(err, f.Close())
 }
 
-// finish reads the rest of the archive, and compares what it was to contain. Whoever decrypts it
+// finish reads the rest of the archive, and compares its content with the totals in it. Decryption
 // detects a change at its end only there.
 func (i *importing) finish(tr *tar.Reader, x *workspace.Extraction, rest io.Reader) error {
 	var want workspace.Archived

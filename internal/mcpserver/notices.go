@@ -10,11 +10,11 @@ import (
 )
 
 // Notice is a log message for the person at a client: something that needs attention and that
-// no answer of a call tells them at once.
+// no answer of a call reports at once.
 type Notice struct {
 	Level  string    // warning or error
 	Logger string    // servers, approvals or policy
-	Tenant tenant.ID // who may see it; zero means all tenants that may use Server
+	Tenant tenant.ID // that may see it; zero means all tenants that may use Server
 	Body   NoticeBody
 }
 

@@ -44,7 +44,7 @@ type param struct {
 }
 
 // schema converts params to a JSON Schema, in the same order. It is short: other arguments are
-// not allowed, but only their error says so.
+// not allowed, but only their error states that.
 func schema(params []param) json.RawMessage {
 	if len(params) == 0 {
 		return json.RawMessage(`{"type":"object"}`)

@@ -124,7 +124,7 @@ func Schedules(all []schedule.Schedule) []Schedule {
 	return list
 }
 
-// notRun says why a due time has no execution, by outcome.
+// notRun has the reasons why a due time has no execution, by outcome.
 var notRun = map[string]string{
 	schedule.Skipped: "the run before it had not ended",
 	schedule.Passed:  "no daemon was running",

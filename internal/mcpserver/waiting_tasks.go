@@ -127,7 +127,7 @@ func (w *waitingTask) abandon() {
 }
 
 // makeRoom removes and returns the oldest waiting task of a tenant that has maxWaitingTasks. Its client
-// has probably rejected the request to its model: with this protocol, nobody reports that.
+// has probably rejected the request to its model: this protocol has no message for that.
 func (a *waitingTasks) makeRoom(owner tenant.ID) (oldest *waitingTask) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

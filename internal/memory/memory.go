@@ -54,7 +54,7 @@ type Config struct {
 	Wait     time.Duration            // longest wait of Reserve; 0 means 5 s
 	Turns    int                      // at a time; 0 means half of the processors, at least 1
 	Free     func()                   // returns memory to the kernel; nil means debug.FreeOSMemory
-	Busy     func(busy bool)          // is told when bytes are held, but not many, and later when this has ended; nil: nothing
+	Busy     func(busy bool)          // called with true when bytes are held, but not many, and with false when this has ended; may be nil
 }
 
 // Budget counts bytes.
@@ -67,7 +67,7 @@ type Budget struct {
 	turns   int
 	served  int64 // number of admissions
 	peaked  bool  // more than peak bytes were held since memory was returned
-	busy    bool  // Config.Busy was told so
+	busy    bool  // the last argument of Config.Busy
 	freeing *time.Timer
 }
 
@@ -307,7 +307,7 @@ func (b *Budget) free() {
 	}
 }
 
-// setBusy calls Config.Busy if it was not told so. The caller holds the lock.
+// setBusy calls Config.Busy if busy has changed. The caller holds the lock.
 func (b *Budget) setBusy(busy bool) {
 	if b.cfg.Busy != nil && b.busy != busy {
 		b.busy = busy

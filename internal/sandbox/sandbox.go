@@ -81,8 +81,8 @@ type QuickCaller interface {
 // HoldingHost is an optional ability of a Host: a result takes memory that is limited until it
 // is sent.
 type HoldingHost interface {
-	// CallHeld is Call. release, which may be called several times and also after an error, tells
-	// that the result is not needed any more.
+	// CallHeld is like Call. The caller calls release once it no longer needs the result; release may
+	// be called several times, and also after an error.
 	CallHeld(ctx context.Context, method string, args []byte) (result []byte, release func(), err error)
 }
 

@@ -13,7 +13,7 @@ var ErrNoProgram = errors.New("no program")
 
 // Generator writes Python for a task. Its implementations are safe for concurrent use.
 type Generator interface {
-	// Generate returns a program, or an error that says why there is none; its message is for
+	// Generate returns a program, or an error that states the reason; its message is for
 	// the person or model that gave the task. The Usage of the Answer is set in both cases.
 	Generate(ctx context.Context, r Request) (Answer, error)
 }
@@ -26,7 +26,7 @@ type Request struct {
 	Failed *Attempt
 	// Spent is the cost of the earlier attempts at this task, which count towards its budget.
 	Spent Usage
-	// Progress receives text while it is generated; nil means that nobody waits for it. Text
+	// Progress receives text while it is generated; nil discards it. Text
 	// of a request that is repeated is passed again.
 	Progress func(part string)
 }

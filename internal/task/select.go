@@ -43,7 +43,7 @@ func (q *Query) Set(threshold *float64, topK *int) error {
 	return q.checkNumbers()
 }
 
-// Selection are the tools for a task, the best first, and what is saved by not showing the others.
+// Selection lists the tools for a task, the best first, with the tokens of their definitions and of those of all tools.
 type Selection struct {
 	Task      string     `json:"task"`
 	Tools     []Selected `json:"tools"`

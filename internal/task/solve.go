@@ -58,7 +58,7 @@ type Task struct {
 	Request execution.Request
 	// Run runs a program and waits for its end.
 	Run func(context.Context, execution.Request) (reply.Result, error)
-	// Progress receives what is being done; nil means that nobody waits for it.
+	// Progress receives messages about the current step; nil discards them.
 	Progress func(message string)
 	// Sample asks the model of the client, if the Solver uses that; nil means that it has none.
 	Sample Sample
@@ -84,7 +84,7 @@ type Result struct {
 	Last *reply.Result `json:"-"` // the result of the last program; nil if none ran
 }
 
-// Solve solves a task. An error means that the task could not be tried; otherwise the result says
+// Solve solves a task. An error means that the task could not be tried; otherwise the result reports
 // whether it was solved.
 func (s *Solver) Solve(ctx context.Context, t Task) (Result, error) {
 	if err := t.check(); err != nil {
@@ -211,11 +211,11 @@ func (w *work) attempt(ctx context.Context, failed *Attempt) (*Attempt, error) {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, ErrNoProgram):
-		if w.result.Error == "" { // else the reason of the first failure says more
+		if w.result.Error == "" { // otherwise the reason of the first failure is more specific
 			w.fail(err)
 		}
 		return &Attempt{Error: fault.Message(err)}, nil
-	case err != nil && failed != nil && w.result.Error != "": // the reason of the first failure says more
+	case err != nil && failed != nil && w.result.Error != "": // the reason of the first failure is more specific
 		if w.solver.cfg.Remote {
 			w.result.Hint = "there was no further attempt: " + fault.Message(err)
 		}

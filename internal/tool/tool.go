@@ -75,7 +75,7 @@ type Call struct {
 	SortedArgs json.RawMessage // Args with sorted keys, by which calls are compared; nil until they are validated
 	References []Reference     // references to results of earlier calls of a plan, in a dry run
 	Repeatable bool            // another call like it has no further effect
-	Origin     Origin          // what a person who approves the call is told about who makes it
+	Origin     Origin          // shown to a person for approval
 	// Progress receives the progress of the tool; nil discards it.
 	Progress func(done, total float64, message string)
 	// Starting is called when the call begins to wait for its server to start; the
@@ -96,7 +96,7 @@ type Call struct {
 	// nil means that approval is not possible while the call is open.
 	Approve func(context.Context, Approval) (Reply, error)
 	// Decide asks the user what happened to a call of an earlier run, whose outcome is unknown. It is
-	// like Approve. The zero Decision means that nobody has decided. nil means that nobody can be asked.
+	// like Approve. The zero Decision means that no decision was made. nil means that no person can be asked.
 	Decide func(ctx context.Context, number int, ref Ref, args json.RawMessage) (Decision, error)
 	// Occurrence numbers the identical calls of one execution, from 1; 0 if it is not
 	// known yet.
@@ -105,9 +105,9 @@ type Call struct {
 	Trace map[string]string
 }
 
-// Decision is what a person says about a call whose outcome is unknown.
+// Decision is the decision of a person about a call whose outcome is unknown.
 type Decision struct {
-	Outcome string          // TookEffect, NoEffect or Stop; "" if nobody has decided
+	Outcome string          // TookEffect, NoEffect or Stop; "" if no decision was made
 	Answer  json.RawMessage // of a call that took effect, as the code gets it; nil if it is not known
 }
 
@@ -118,7 +118,7 @@ const (
 	Stop       = "stop"     // the execution ends for good
 )
 
-// Origin describes who makes a call.
+// Origin describes the code and the client that make a call.
 type Origin struct {
 	Code        string `json:"code,omitempty"`        // Python that makes it; "" if none does
 	Client      string `json:"client,omitempty"`      // name and version by which the client introduced itself; "" if it is not known
@@ -148,7 +148,7 @@ type Approval struct {
 	ID string
 	Ref
 	Question
-	Asker string // describes who makes the call, with its code, for the user only; "" if that is not known
+	Asker string // describes the origin of the call, with its code, for the user only; "" if that is not known
 }
 
 // Question is a question of a server to the user during a call. Its texts come from

@@ -84,7 +84,7 @@ func (r replayer) decide(ctx context.Context, c tool.Call) (*journal.Answer, err
 	return journal.Decide(ctx, r.run, c.Number, d)
 }
 
-// unknown returns the failure of a call that may have been made in an earlier run, about which nobody
+// unknown returns the failure of a call that may have been made in an earlier run, about which no person
 // can be asked.
 func (r replayer) unknown(c tool.Call) error {
 	err := &tool.Failure{Ref: c.Ref, Unknown: true, Message: "it is unknown whether " + c.Ref.String() + " took effect: the execution ended during the call, before its answer. " +

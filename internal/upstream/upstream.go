@@ -67,7 +67,7 @@ type Server struct {
 	Concurrency     int           // concurrent calls; further calls wait; 0 means 8
 	Legacy          bool          // Info.Legacy of the last connection
 	Identity        string        // returned with listings; not used otherwise
-	Revision        string        // changes with what the references refer to, so that Update restarts the server; not used otherwise
+	Revision        string        // changes with the values of the references, so that Update restarts the server; not used otherwise
 }
 
 // Local is an MCP server in this process. Its implementations are pointers, so that equal

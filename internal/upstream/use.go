@@ -82,7 +82,7 @@ func withMCPSession[T any](ctx context.Context, s *Set, name, doing string, f fu
 	})
 }
 
-// withMCPRequest is withMCPSession for a request whose error tells what became of it, as that of a call does.
+// withMCPRequest is like withMCPSession, for a request whose error describes its outcome, as that of a call does.
 func withMCPRequest[T any](ctx context.Context, s *Set, ref tool.Ref, doing string, f func(callContext, *mcp.Session) (T, error)) (T, error) {
 	var made attempts
 	answer, err := withMCPSession(ctx, s, ref.Server, doing, func(ctx callContext, on *mcp.Session) (T, error) {
@@ -93,7 +93,7 @@ func withMCPRequest[T any](ctx context.Context, s *Set, ref tool.Ref, doing stri
 	return answer, made.outcome(ref, err)
 }
 
-// attempts notes what became of the attempts of a request.
+// attempts records the outcome of the attempts of a request.
 type attempts struct {
 	sent bool  // one may have reached the server
 	last error // of the last one
@@ -104,7 +104,7 @@ func (a *attempts) note(err error) {
 	a.last = err
 }
 
-// outcome adds to the displayable error of a request whether it was sent, and what the server answered.
+// outcome adds to the displayable error of a request whether it was sent, and the answer of the server.
 func (a *attempts) outcome(ref tool.Ref, err error) error {
 	switch _, failed := errors.AsType[*tool.Failure](err); {
 	case err == nil, failed:

@@ -14,7 +14,7 @@ type segment struct {
 }
 
 // order arranges a list of steps: in the order of the file, except where dependencies or
-// depends_on: [] say otherwise.
+// depends_on: [] require another order.
 func (c *compiler) order(steps []*Step) (segments []segment) {
 	targets, barriers := map[string]bool{}, map[int]bool{}
 	for i, s := range steps {
@@ -61,7 +61,7 @@ func stepNames(steps []*Step) (all []string) {
 }
 
 // levels arranges steps[start:end]. Steps before start have ended. A step waits for those that it
-// needs and, unless it says depends_on: [], for all that come before it.
+// needs and, unless it has depends_on: [], for all that come before it.
 func (c *compiler) levels(steps []*Step, start, end int) (levels [][]*Step) {
 	rest, index := slices.Clone(steps[start:end]), indexOf(steps)
 	needs, neededBy := map[*Step][]*Step{}, map[*Step][]*Step{}
@@ -148,7 +148,7 @@ func dependencies(s *Step) (list []string) {
 }
 
 // predecessors returns, for a drawing, the names of the steps after which each step runs: those
-// that it needs and, unless it says depends_on: [], those of the level before.
+// that it needs and, unless it has depends_on: [], those of the level before.
 func predecessors(steps []*Step) map[*Step][]string {
 	index, before := indexOf(steps), []string(nil)
 	found := map[*Step][]string{}

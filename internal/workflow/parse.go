@@ -37,7 +37,7 @@ func Parse(file string, data []byte) (*Workflow, []Finding) {
 	return w, nil
 }
 
-// parse returns a workflow beside findings too, so that others can be found in the rest of it,
+// parse returns a workflow also if there are findings, so that others can be found in the rest of it,
 // unless it has no steps or too many.
 func parse(file string, data []byte) (*Workflow, []Finding) {
 	r := &reader{findings: findings{file: file}, source: data}

@@ -16,7 +16,7 @@ type scope struct {
 	hidden   map[string]string // steps that are inside others, with those; in the outermost scope
 }
 
-// variable is what the code knows about a step.
+// variable has the names of the variables of a step in the code.
 type variable struct {
 	step       *Step
 	name       string // of the result

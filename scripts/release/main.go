@@ -42,7 +42,7 @@ type release struct {
 	time     time.Time
 	programs map[target]string // paths of the built programs
 	extra    string            // directory with completions and manual pages
-	notices  string            // path of the licences of what is in the programs
+	notices  string            // path of the licences of the components of the programs
 }
 
 // target is a system that programs are built for.

@@ -13,7 +13,7 @@ import (
 // licenceFile matches the names of files with conditions for redistribution.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright|patents)([-.].*)?$`)
 
-// writeNotices writes the licences of what is in the program besides its own code to r.notices:
+// writeNotices writes the licences of the third-party components of the program to r.notices:
 // the modules, Go, Python, and the list of names. They are the same for all architectures.
 func (r *release) writeNotices(ctx context.Context, dir string) error {
 	info, err := buildinfo.ReadFile(r.programs[linux[0]])

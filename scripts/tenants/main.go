@@ -4,7 +4,7 @@
 //
 // load compares a thousand tenants with one on a saturated machine, and active those that
 // call in turn on one that is not. noisy measures a tenant while another one exceeds its
-// quotas, outputs one beside another with large outputs, and idle the start and the memory
+// quotas, outputs one while another has large outputs, and idle the start and the memory
 // with many tenants. It builds the program of this checkout unless -binary is set. It exits
 // with 1 after an error, and if a bound was exceeded and the run is not short.
 package main

@@ -3,7 +3,7 @@
 // chat completions (OpenAI), and generateContent (Gemini).
 //
 // A turn is one answer of the model in a conversation. The model follows a script: the calls of each
-// turn, all in one answer; after the last turn it says "done". The turn is counted in the
+// turn, all in one answer; after the last turn it answers "done". The turn is counted in the
 // conversation that the client sends, so that a repeated request gets the same answer. Requests
 // without tools, such as those for a title, are answered with "done" and not recorded. A Model is safe
 // for concurrent use. The package has no expectations: tests have.
@@ -37,7 +37,7 @@ type Tool struct {
 	Description string
 }
 
-// Request is what the client sends for one turn.
+// Request describes the request of the client for one turn.
 type Request struct {
 	Tools   []Tool
 	Text    string     // of instructions and messages, without results
@@ -179,7 +179,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// done is what the model says at the end.
+// done is the last answer of the model.
 const done = "done"
 
 func encode(v any) string {

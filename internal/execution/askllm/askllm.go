@@ -64,7 +64,7 @@ type args struct {
 	Schema json.RawMessage `json:"schema"`
 }
 
-// Config is what the execution that asks needs.
+// Config configures the host call of one execution.
 type Config struct {
 	Client Client // nil means that no model is configured
 	Quotas *quota.Counter

@@ -59,7 +59,7 @@ func (s *Set) NextName() int {
 func (s *Set) StartNames(last int, open []int) { s.lastName, s.again = last, open }
 
 // Add opens a question. One about an approval has the approval's id, so that a later
-// answer, for example to the next daemon, belongs to what the user was shown, and not to
+// answer, for example to the next daemon, belongs to the question that the user was shown, and not to
 // a question of another run with the same number. A nil record stores nothing. The caller
 // must call Remove.
 func (s *Set) Add(asked Question, form Form, restore Restore, record Record) (*Open, error) {

@@ -68,7 +68,7 @@ func (p *Slot) Release() {
 	p.leave()
 }
 
-// Pausable has what stops while an execution waits.
+// Pausable has the clock that stops, and the slot that is freed, while an execution waits.
 type Pausable struct {
 	Clock *clock.Clock
 	Slot  *Slot

@@ -22,13 +22,13 @@ const (
 	TypeCancelled  = "cancelled"
 	TypeRefused    = "refused"
 	TypeDivergence = "differs"
-	TypeUndecided  = "undecided" // nobody has decided about a call whose outcome is unknown
+	TypeUndecided  = "undecided" // no decision was made about a call whose outcome is unknown
 	TypeApproval   = "approval_required"
 	TypeGuardrail  = "guardrail" // a guardrail or a hook refused the code or its result
 	TypePlan       = "PlanError" // a plan was not applied completely
 )
 
-// Source identifies who wrote the error of an answer. Code chooses the name and the
+// Source identifies the origin of the error of an answer. Code chooses the name and the
 // text of its exceptions and could imitate Sandpiper's errors; it cannot set Source.
 type Source string
 

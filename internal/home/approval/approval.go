@@ -141,7 +141,7 @@ type Config struct {
 type Store struct {
 	cfg Config
 	box sealed.Box
-	// Grants are what persons allowed beyond the calls that they approved.
+	// Grants stores the permissions that persons gave beyond the calls that they approved.
 	Grants *grant.Store
 }
 

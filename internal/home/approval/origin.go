@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// Origin describes who asks.
+// Origin describes the code and the client that ask.
 type Origin struct {
 	tool.Origin
 	CodeLeft int  `json:"code_left,omitempty"` // bytes at the end of the code that are not stored
@@ -130,7 +130,7 @@ func scopeNames(all []grant.Scope) string {
 	return strings.Join(names, ", ")
 }
 
-// Asker describes who asks, for the person: the client, the execution and the code. The result is "" if
+// Asker describes the origin of a request, for the person: the client, the execution and the code. The result is "" if
 // nothing is known.
 func (r Request) Asker() string {
 	var by []string

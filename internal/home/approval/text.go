@@ -149,7 +149,7 @@ func hintText(h tool.Hints) string {
 // Limits of a question. A notice reports that something is omitted; `approvals show` prints all of it.
 const maxName = 200 // bytes of a name
 
-// formLimits are those of what a form shows.
+// formLimits are the limits of the arguments in a form.
 var formLimits = preview.Limits{Text: 1000, Rows: 5, Size: 4 << 10}
 
 // block returns the arguments, indented and shortened.

@@ -48,6 +48,6 @@ func (c *callLog) append(ctx context.Context, lines []line) (*appendlog.Log, err
 	return c.Append(ctx, b)
 }
 
-// CopyLogs copies the logs of calls beside the database at a path to another path, before the database is
+// CopyLogs copies the logs of calls next to the database at a path to another path, before the database is
 // copied: Close of a Log of the copy stores what it does not have.
 func CopyLogs(from, to string) error { return appendlog.CopyLogs(from, to, logKind) }

@@ -13,7 +13,7 @@ import (
 
 // Undecided ends a replay at a call of the first run whose outcome is unknown.
 type Undecided struct {
-	Stopped bool // a person has ended the execution for good; otherwise nobody has decided
+	Stopped bool // a person has ended the execution for good; otherwise no decision was made
 	fault   *fault.Error
 }
 

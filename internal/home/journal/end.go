@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// End is what becomes of a run that this process gives up. The zero End deletes it.
+// End describes the new state of a run that this process gives up. The zero End deletes the run.
 type End struct {
 	State   State      // Queued, Running, Waiting or Ended; a running one has no owner then, like that of a process that died
 	Outcome RunOutcome // of an ended one
@@ -24,7 +24,7 @@ type End struct {
 	large     bool      // its record is too large
 }
 
-// Wait is what an execution without a process waits for.
+// Wait describes the conditions for which an execution without a process waits.
 type Wait struct {
 	Until  time.Time // zero means only for a signal or a person
 	Events []string

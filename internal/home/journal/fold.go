@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/appendlog"
 )
 
-// folding is what lines of the log of calls change in the database altogether: a call that has ended is
+// folding is the combined change to the database of lines of the log of calls: a call that has ended is
 // one row, and a record that was begun and deleted is none.
 type folding struct {
 	calls   []*loggedCall

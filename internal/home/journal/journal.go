@@ -1,5 +1,5 @@
-// Package journal records the calls of a tenant that may have side effects, and what each
-// execution requested, so that an execution can be replayed without repeating a call.
+// Package journal records the calls of a tenant that may have side effects, and the
+// requests of each execution, so that an execution can be replayed without repeating a call.
 //
 // A call with possible side effects is recorded before it is made and again when it is
 // answered. The begin is on disk before the call is made. The end is written before the
@@ -8,7 +8,7 @@
 // tool, the times, the outcome and a hash of the arguments, never a value. Only the latest
 // entries are kept.
 //
-// Begins and ends are first lines of a log of calls, a file beside the database, because a commit of the
+// Begins and ends are first lines of a log of calls, a file next to the database, because a commit of the
 // database takes several times as long. They are stored in the database within a second, many in one
 // commit, and before anything is read.
 //

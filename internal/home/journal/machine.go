@@ -45,7 +45,7 @@ const (
 	forget transition = "forget" // its record is deleted, and the run with it unless its result is kept
 )
 
-// rule is what a transition allows.
+// rule describes the states for which a transition is allowed.
 type rule struct {
 	from, to []State
 	own      bool // of a running one: if this process owns it

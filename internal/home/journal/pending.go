@@ -9,7 +9,7 @@ import (
 // overhead approximates the size of an entry without its arguments and answer.
 const overhead = 128
 
-// pending has the entries of a run that have no answer yet, and what waits for its next commit. The lock of
+// pending has the entries of a run that have no answer yet, and the changes for its next commit. The lock of
 // the record guards it.
 type pending struct {
 	session bool           // of a task of a session: all stays in memory
@@ -111,7 +111,7 @@ func (p *pending) drop() {
 	p.steps.drop()
 }
 
-// appended records that the log of calls has what newLines returned.
+// appended records that the log of calls has the lines that newLines returned.
 func (p *pending) appended() {
 	for _, e := range p.dirty {
 		e.dirty, e.stored = false, true

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// replay has what earlier runs of the code recorded. The lock of the record guards it.
+// replay has the records of earlier runs of the code. The lock of the record guards it.
 type replay struct {
 	concurrent bool // the code may make several host calls at once
 	closed     bool // no call is made that is not on record

@@ -31,7 +31,7 @@ const (
 	TooLarge  Reason = "too_large" // its record exceeded the limits: it cannot be replayed
 )
 
-// OnRestart tells what a daemon does with a run whose owner has died.
+// OnRestart selects the action of a daemon for a run whose owner has died.
 type OnRestart string
 
 const (

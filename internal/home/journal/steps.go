@@ -37,7 +37,7 @@ type StepKey struct {
 	N      int    `json:"n"` // of the steps of this name in the parent, from 1
 }
 
-// StepValue is what is on record of a step that has ended.
+// StepValue is the recorded value of a step that has ended.
 type StepValue struct {
 	JSON json.RawMessage
 	Drew int // random generators that the step used, as the worker reports them

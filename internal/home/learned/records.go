@@ -94,7 +94,7 @@ func (s *Store) words(ctx context.Context, called []call) map[string][]string {
 // tokens matches the tokens of private values, and the replacements of values without a token.
 var tokens = regexp.MustCompile(`\[~*[A-Z][A-Z0-9_]*_[a-z0-9]+\]`)
 
-// Limits of what one loop of searches and calls can change.
+// Limits of the changes by one loop of searches and calls.
 const (
 	countEvery = 10 * time.Minute // a record counts one search in this time
 	maxNew     = 3                // records of one tool in this time

@@ -252,7 +252,7 @@ func (s *Store) Touch(ctx context.Context, now time.Time, configured []Spec) err
 	return s.update(ctx, now, configured, func(*store.Tx, []row) error { return nil })
 }
 
-// touch tells Config.Due when the next run of a schedule of an agent is.
+// touch passes the time of the next run of a schedule of an agent to Config.Due.
 func (s *Store) touch(ctx context.Context, tx *store.Tx, rows []row, now time.Time) error {
 	if s.cfg.Due == nil {
 		return nil

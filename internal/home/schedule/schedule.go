@@ -53,10 +53,10 @@ CREATE INDEX schedule_runs_unfinished ON schedule_runs (state) WHERE state IN ('
 // AgentQuery selects the schedules that an agent has created; see home.Names.
 const AgentQuery = "SELECT name, 'agent' FROM sealed WHERE kind = 'schedule' ORDER BY name"
 
-// Overlap tells what happens to a due time while an earlier run has not ended.
+// Overlap selects the handling of a due time while an earlier run has not ended.
 type Overlap string
 
-// Missed tells what happens to a due time that passed while no daemon was running.
+// Missed selects the handling of a due time that passed while no daemon was running.
 type Missed string
 
 const (

@@ -206,7 +206,7 @@ func CheckID(id string) error {
 
 // Append adds a step and returns a key that identifies it, also in other sessions. When it returns, the step
 // survives the end of this process, and 50 ms later a loss of power too. It does not sync, because that would
-// take longer than the rest of a call. The step is in a file beside the database first, and in the database
+// take longer than the rest of a call. The step is in a file next to the database first, and in the database
 // before a session is read.
 func (l *Log) Append(ctx context.Context, id string, s Step) (key string, err error) {
 	if err := errors.Join(CheckID(id), ctx.Err()); err != nil {

@@ -15,7 +15,7 @@ import (
 // logKind is the kind of the logs of steps that are not in the database yet.
 const logKind = "steps"
 
-// CopyLogs copies the logs of steps beside the database at a path to another path, before the database is
+// CopyLogs copies the logs of steps next to the database at a path to another path, before the database is
 // copied: Close of a Log of the copy stores what it does not have.
 func CopyLogs(from, to string) error { return appendlog.CopyLogs(from, to, logKind) }
 

@@ -106,7 +106,7 @@ func (m *Metadata) Mark(now *catalog.Snapshot) {
 	}
 }
 
-// unavailable says why a server cannot be used and what to do; "" if it is connected.
+// unavailable returns the reason why a server cannot be used, and the remedy; "" if it is connected.
 func unavailable(now *catalog.Snapshot, server string) string {
 	if err := now.DisabledError(server); err != nil {
 		return fault.Message(err) + "; " + fault.Hint(err)

@@ -7,8 +7,8 @@
 // crash of the process does not change; a loss of power may lose it.
 //
 // A Store is safe for concurrent use, and several processes may have one for a directory. The
-// package knows nothing of the protocol: what an answer contains, and who may read it, is
-// decided by its callers.
+// package knows nothing of the protocol: its callers define the content of an answer, and
+// control access to it.
 package stream
 
 import (

@@ -8,7 +8,7 @@ import (
 )
 
 // directories are the open directories of a workspace: each is opened when it is first needed, so
-// that a workspace that nobody uses has none.
+// that an unused workspace has none.
 type directories struct {
 	mu   sync.Mutex
 	open map[string]*dir // by path

@@ -191,7 +191,7 @@ func complete(ctx context.Context, f *Face, by *toolcall.Requester, server strin
 // maxValues is the protocol's limit of the values in one answer.
 const maxValues = 100
 
-// enumerated returns the values of an argument that start with what was typed.
+// enumerated returns the values of an argument that start with the typed text.
 func enumerated(input json.RawMessage, argument, typed string) Completed {
 	values := slices.DeleteFunc(append([]string{}, schema.Enum(input, argument)...), func(v string) bool {
 		return !strings.HasPrefix(strings.ToLower(v), strings.ToLower(typed))

@@ -31,7 +31,7 @@ type HTTPConfig struct {
 	// are kept for clients that resume a stream after a restart; nil means that none are kept.
 	Answers func(ctx context.Context, caller string, use func(*stream.Store) error) error
 	// Resource describes this server to clients that must authenticate; nil means that they
-	// are not told how.
+	// receive no description.
 	Resource *Protected
 	// Rates returns the state of a caller's quotas; nil means that there are none.
 	Rates func(ctx context.Context, caller string) []Rate

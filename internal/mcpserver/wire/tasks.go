@@ -21,7 +21,7 @@ const tasksExtension = "io.modelcontextprotocol/tasks"
 // Tasks returns and changes the tasks that handlers have created with Call.Task. An error is sent
 // to the client if it is a fault, others are logged.
 type Tasks struct {
-	// Get returns a task; NotFound if the caller has no such task. Asks tells whether the client
+	// Get returns a task; NotFound if the caller has no such task. Asks reports whether the client
 	// may be shown questions.
 	Get    func(ctx context.Context, caller, id string, asks bool) (Task, error)
 	Update func(ctx context.Context, caller, id string, replies map[string]Reply) error

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// wordKind tells what a word can be, as a set.
+// wordKind is the set of the kinds that a word may have.
 type wordKind uint8
 
 const (

@@ -195,8 +195,8 @@ const (
 )
 
 // addPair adds two phone numbers with nothing but blanks between, or nothing, where the digits g
-// at i are too many for one. One of them has the form of a phone number, or a word before says
-// so.
+// at i are too many for one. One of them has the form of a phone number, or a word before
+// announces one.
 func addPair(p *pass, start, i int, g digits) {
 	addAdjacent(p, start, g.end)
 	if len(g.all) < 2*minPhone {

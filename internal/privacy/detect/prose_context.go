@@ -33,7 +33,7 @@ func (p *pass) isThing(start, end int) bool {
 
 func (p *pass) afterArticle(start int) bool { return p.after(start, articles) }
 
-// introduced reports whether the text around a name tells that it is one: a mail address
+// introduced reports whether the text around a name confirms that it is one: a mail address
 // after it, or words before it.
 func (p *pass) introduced(start, end int) bool {
 	if after := p.text[end:min(len(p.text), end+80)]; strings.HasPrefix(after, " <") || strings.HasPrefix(after, "  <") || strings.HasPrefix(after, " (") || strings.HasPrefix(after, "\n<") {

@@ -63,7 +63,7 @@ func (s Redacted) Content() (text string, images []Image, failed bool, err error
 }
 
 // Neutralized returns how many images, tags and control characters were changed, so that a client loads
-// nothing. The text says so itself unless it is a string or a result of the protocol.
+// nothing. The text itself states that unless it is a string or a result of the protocol.
 func (s Redacted) Neutralized() int { return s.neutralized }
 
 // Changed begins the sentence about neutralized text for a model.

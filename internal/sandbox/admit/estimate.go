@@ -55,7 +55,7 @@ func (q *Queue) exhausted(owner string, c class, format string, args ...any) err
 	return fault.New(fault.Exhausted, "Sandpiper is busy: %s; try again in %s", fmt.Sprintf(format, args...), FormatSeconds(start))
 }
 
-// expect estimates when the nth waiter of an owner starts, who is of class c, and how many waiters
+// expect estimates when the nth waiter of an owner, of class c, starts, and how many waiters
 // start earlier. The duration of one execution is the average of the finished ones,
 // but at least the mean age of the running ones: a queue behind long executions
 // must not report an early start.

@@ -118,7 +118,7 @@ func lockDown() error {
 	return nil
 }
 
-// closeDescriptors closes what was inherited and what an init has opened, except the runtime's
+// closeDescriptors closes the descriptors that were inherited or opened by an init, except the runtime's
 // poller: an epoll instance and an eventfd.
 func closeDescriptors() error {
 	names, err := os.ReadDir("/proc/self/fd")
@@ -142,7 +142,7 @@ func closeDescriptors() error {
 }
 
 // setLimits sets limits that the process cannot raise. RLIMIT_AS is not among them: the runtime
-// reserves address space that it does not use. RLIMIT_DATA counts what is writable.
+// reserves address space that it does not use. RLIMIT_DATA counts writable memory.
 func setLimits(memory, cpu uint64) error {
 	return errors.Join(limit(unix.RLIMIT_CORE, 0), limit(unix.RLIMIT_FSIZE, 0), limit(unix.RLIMIT_CPU, cpu), limit(unix.RLIMIT_DATA, memory+stacks()))
 }

@@ -74,7 +74,7 @@ func failure(ended *exec.ExitError, stderr string) error {
 	return f
 }
 
-// noMemory are parts of what the runtime, with cgo, and the race detector say.
+// noMemory lists parts of the messages of the runtime, also with cgo, and of the race detector.
 var noMemory = []string{"out of memory", "cannot allocate memory", "stack exceeds", "pthread_create failed", "failed to allocate"}
 
 // bounded is a buffer that keeps at most the first bytes, and calls exceeded for more.

@@ -40,8 +40,8 @@ type Config struct {
 	// Defaults for limits that a Spec leaves at zero; zero fields mean those of
 	// sandbox.DefaultLimits.
 	Defaults sandbox.Limits
-	// MaxMemory is the largest memory limit of a spec: guests have a fixed size, of this and
-	// of what the guest itself needs. 0 means Defaults.MemoryBytes.
+	// MaxMemory is the largest memory limit of a spec: guests have a fixed size, which is this
+	// plus the memory that the guest itself needs. 0 means Defaults.MemoryBytes.
 	MaxMemory int64
 	// Usage measures a directory below a root, see process.Config. Nil disables the limits
 	// on workspaces.

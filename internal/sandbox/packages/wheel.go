@@ -163,8 +163,8 @@ func (u *unpacking) write(e *zip.File, name string, file *origin, isNew bool, ba
 }
 
 // targetPath returns the path of a wheel's file in the layer. Scripts, headers and data
-// files outside of the modules are omitted. So is bytecode, which is compiled from the
-// sources, and what Python would run when it starts, so that no other code can run.
+// files outside of the modules are omitted. So are bytecode, which is compiled from the
+// sources, and files that Python would run when it starts, so that no other code can run.
 func targetPath(name string) (to string, wanted bool) {
 	top, rest, _ := strings.Cut(name, "/")
 	if strings.HasSuffix(top, ".data") {

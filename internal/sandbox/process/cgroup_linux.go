@@ -336,7 +336,7 @@ func (g *group) peakBytes() int64 {
 	return max(0, number(strings.TrimSpace(string(buf[:n]))))
 }
 
-// canFreeze reports whether groups can be frozen; see freeze_linux.go on version 1.
+// canFreeze reports whether groups can be frozen. For version 1, see freeze_linux.go.
 func (c *cgroups) canFreeze() bool { return c.version == 2 }
 
 // freeze freezes or thaws a group of version 2.

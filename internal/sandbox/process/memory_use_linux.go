@@ -49,7 +49,7 @@ func (s memorySum) total() int64 { return s.processes + s.kernel.total() }
 // memoryOfAll returns the memory of a worker with all its processes, the worker first, its
 // scratch files and the memory of the kernel for them. The cheap sum counts shared pages in each process and mapped scratch files
 // twice; unless exact, the exact one is computed only if the cheap one comes near the limit, and only until it
-// exceeds the limit. It contains a share of what the worker has inherited of its zygote, which does
+// exceeds the limit. It contains a share of the memory that the worker has inherited from its zygote, which does
 // not count.
 func memoryOfAll(uses []memoryUse, inherited int64, kernel *kernelMemory, exact bool) memorySum {
 	limit := kernel.limit

@@ -14,7 +14,7 @@ import (
 //
 //   - RLIMIT_DATA makes an allocation fail, so that Python raises MemoryError. It counts
 //     private writable memory that is reserved and not used, and stacks of threads; the
-//     watch therefore raises the soft limit by what is not in use. Code can raise it up to the
+//     watch therefore raises the soft limit by the amount that is not in use. Code can raise it up to the
 //     hard limit.
 //   - A cgroup bounds the memory of all processes. Without one, the watch measures it and
 //     kills the worker above the limit; doctor reports this as "soft".
@@ -32,7 +32,7 @@ const (
 // fewProcesses of one worker keep their priority in a sandbox without a cgroup.
 const fewProcesses = 8
 
-// reservable is address space for what is not private writable memory: libraries, mapped files,
+// reservable is address space for mappings other than private writable memory: libraries, mapped files,
 // shared memory.
 const reservable = 4 << 30
 

@@ -67,7 +67,7 @@ func (m *Member) Leave() {
 }
 
 // Prepare measures the workspace, for a bounded time, if it has not been measured. The quota does not
-// apply to what a workspace has at the first measurement, which should not be slower than the code.
+// apply to the files that a workspace has at the first measurement, which should not be slower than the code.
 func (m *Member) Prepare() {
 	if m == nil {
 		return

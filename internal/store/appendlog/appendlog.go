@@ -1,5 +1,5 @@
 // Package appendlog stores frames in a file to which one process appends, as a faster first place
-// for what a database stores later.
+// for data that a database stores later.
 //
 // A frame is the payload of one Append: it is read as a whole or not at all. Frames have numbers
 // without gaps. A checksum of a salt of the file, the number and the payload detects torn and damaged
@@ -7,7 +7,7 @@
 // no metadata: what follows the last frame is zeros, or frames with smaller numbers.
 //
 // A Log holds a lock on its file until it is closed, or its process ends. The file is never continued
-// by another process: Read returns its frames, at any time, and Claim tells whether it can be removed.
+// by another process: Read returns its frames, at any time, and Claim reports whether it can be removed.
 // A Log is safe for concurrent use.
 package appendlog
 
@@ -141,7 +141,7 @@ func (l *Log) Sync() error {
 	return nil
 }
 
-// syncNow syncs the frames that there are. The caller holds the lock, which is released meanwhile.
+// syncNow syncs the frames that there are. The caller holds the lock, which is released during the sync.
 func (l *Log) syncNow() {
 	last, named := l.last, l.named
 	l.syncing = true

@@ -38,13 +38,13 @@ type Frame struct {
 type QueueConfig struct {
 	DB    *store.DB
 	Kind  string // a word, that names the files
-	Table string // of what is stored, with Columns
+	Table string // of the positions of the stored frames, with Columns
 	// Store stores frames in the database, in the order in which each writer has written them.
 	Store func(context.Context, *store.Tx, []Frame) error
 	Log   *slog.Logger
 }
 
-// Queue stores frames in a database some time after they are on disk in a file beside it. Each process has
+// Queue stores frames in a database some time after they are on disk in a file next to it. Each process has
 // a file of its own. A transaction of Update or View begins with storing the frames of all files, whichever
 // process has written them; a timer does that too. The commit stores the number of the last frame with them,
 // so that no frame is stored twice. Only one Queue of a database and kind may be used by a process; several are
@@ -190,7 +190,7 @@ func (q *Queue) unfolded() ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return q.file != nil && name == q.name && q.file.Size() == 0 }), err
 }
 
-// logNames returns the names of the files of a kind beside a database.
+// logNames returns the names of the files of a kind next to a database.
 func logNames(path, kind string) (names []string, err error) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	for _, e := range entries {
@@ -204,7 +204,7 @@ func logNames(path, kind string) (names []string, err error) {
 	return names, err
 }
 
-// CopyLogs copies the files of a kind beside the database at a path to those of another path, before the
+// CopyLogs copies the files of a kind next to the database at a path to those of another path, before the
 // database is copied: a Queue of the copy then stores the frames that it does not have.
 func CopyLogs(from, to, kind string) error {
 	names, err := logNames(from, kind)

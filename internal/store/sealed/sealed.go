@@ -1,4 +1,4 @@
-// Package sealed encrypts columns of a tenant's database, and the content of files beside it. A Table
+// Package sealed encrypts columns of a tenant's database, and the content of files next to it. A Table
 // stores small encrypted texts, the bodies, of one kind by name, with limits and expiry.
 //
 // A ciphertext (AES-256 in GCM with a random nonce) is bound to its owner, its column and the row, for a

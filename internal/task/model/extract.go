@@ -32,7 +32,7 @@ type block struct {
 // language, and other languages are ignored. Of these it returns the last one that
 // assigns result: a model revises a draft below it, and output that it predicts assigns
 // nothing. It does not test whether a block is valid Python: the check of the program does,
-// and its error tells the model more. An unclosed fence is an error even below a
+// and its error is more useful to the model. An unclosed fence is an error even below a
 // complete block, because the last block is the one that counts.
 func extract(text string) (code, search, why string) {
 	text = withoutThoughts(strings.ReplaceAll(text, "\r\n", "\n"))

@@ -87,7 +87,7 @@ type question struct {
 	max            int // tokens of the answer
 }
 
-// answer is what a model returned, complete or up to a failure.
+// answer is the response of a model, complete or up to a failure.
 type answer struct {
 	text      string
 	model     string // "" means the one of the configuration

@@ -1,5 +1,5 @@
-// Package telemetrytest is a collector for tests: it takes what a daemon exports, by
-// the protocol that real ones speak, and reads metrics as Prometheus does. Its
+// Package telemetrytest is a collector for tests: it receives the exports of a daemon,
+// by the protocol of real collectors, and reads metrics as Prometheus does. Its
 // methods are safe for concurrent use.
 package telemetrytest
 

@@ -49,7 +49,7 @@ type state struct {
 }
 
 // NewDir returns the Dir at path, which must exist. The first Sync creates the
-// lock file, which must be outside path, and another beside it.
+// lock file, which must be outside path, and another file next to it.
 func NewDir(path, lock string) *Dir {
 	return &Dir{path: path, lock: projection.New(path, lock), record: lock + ".compared", known: map[string]state{}}
 }

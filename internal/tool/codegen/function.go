@@ -117,7 +117,7 @@ func (t typ) holds(v any) bool {
 
 // extraType returns the type of additional arguments. A schema that names properties and has no
 // additionalProperties allows none: authors rarely rely on the standard's default. bare reports that
-// the schema names none and says nothing else.
+// the schema neither names properties nor describes additional ones.
 func (f *function) extraType(all *fields) (t typ, bare bool) {
 	if all.closed {
 		return typ{}, false

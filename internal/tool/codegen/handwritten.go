@@ -24,7 +24,7 @@ const (
 // ReadHandwritten reads the handwritten modules SERVER/FILE.py and SERVER.py in dir. The servers
 // that it returns have only a Module and Files; SERVER.py is the __init__.py of its server. It
 // returns the files that code cannot import: because of their names, since SERVER.py has a
-// directory beside it, or as links out of dir. Other files and names that begin with _ are ignored.
+// directory next to it, or as links out of dir. Other files and names that begin with _ are ignored.
 func ReadHandwritten(dir string) (all []Server, ignored []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -76,7 +76,7 @@ func shortExample(d tool.Definition) string {
 	return ""
 }
 
-// repeats reports whether a text about an argument says little more than its name: at most one word.
+// repeats reports whether a text about an argument adds little to its name: at most one word.
 func repeats(name, text string) bool {
 	news := 0
 	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {

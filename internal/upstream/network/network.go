@@ -5,7 +5,7 @@
 // is decided about it, and a connection refuses addresses that are not public unless a rule lists
 // them. A name is resolved once for each connection, which is made to an address of that answer.
 //
-// Redirects are not followed: the caller sends another request, which is decided anew. Proxies of
+// Redirects are not followed: the caller sends another request, which needs its own decision. Proxies of
 // the environment are not used. Requests use HTTP/1.1. A response is decompressed and bounded in
 // bytes and time; a body too large for memory becomes a file of the workspace.
 //

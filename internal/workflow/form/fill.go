@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// request is what the confined process is asked to do with a document.
+// request is a request to the confined process about a document.
 type request struct {
 	Op      string          `json:"op"`                // "open" or "fill"
 	Data    json.RawMessage `json:"data,omitempty"`    // object: the values to fill in
@@ -221,7 +221,7 @@ func askFor(f *Field) map[string]any {
 	return schema
 }
 
-// review returns a Markdown table of what is filled in and what is missing.
+// review returns a Markdown table of the values that are filled in or missing.
 func (s *session) review() string {
 	var b strings.Builder
 	b.WriteString("| Field | Value | From |\n|---|---|---|\n")

@@ -3,7 +3,7 @@
 // A document is untrusted. Parser, the only part that the daemon uses, starts the program again
 // in a confined process (package confine), which parses the document, maps the data to its
 // fields, checks the values and writes the filled copy. The daemon passes its bytes on and
-// parses neither the document nor what the process says about it.
+// parses neither the document nor the answer of the process about it.
 //
 // Terms: a field has a name, unique in its form, and a label that a person reads. Fields that
 // repeat, such as the lines of a table, belong to a group and have a row. A problem is why a
@@ -37,7 +37,7 @@ const (
 	choices = "choices" // several of them
 )
 
-// Form is what a person sees of a document.
+// Form describes a document for a person.
 type Form struct {
 	Kind     string   `json:"kind"`
 	Title    string   `json:"title,omitempty"`
@@ -93,7 +93,7 @@ func (o Option) text() string {
 	return o.Value
 }
 
-// title is what a person calls the field.
+// title is the name of the field for a person.
 func (f *Field) title() string {
 	if f.Label != "" {
 		return f.Label
@@ -158,7 +158,7 @@ type document struct {
 	expand func(rows map[string]int) []*Field
 }
 
-// open opens a document of any kind, which its content tells.
+// open opens a document of any kind, which is detected from its content.
 func open(raw []byte) (*document, error) {
 	var d *document
 	var err error

@@ -194,7 +194,7 @@ func (h *htmlForm) addRadio(f *Field, n *html.Node) {
 	}
 }
 
-// label returns what a person reads beside a control.
+// label returns the label of a control for a person.
 func (h *htmlForm) label(n *html.Node) string {
 	if id := attr(n, "id"); id != "" && h.labels[id] != "" {
 		return h.labels[id]

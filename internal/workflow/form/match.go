@@ -78,7 +78,7 @@ func (l *leaf) whole() string { return canonical(words(strings.Join(l.keys, " ")
 func (l *leaf) short() string { return canonical(words(l.last())) }
 
 // match assigns to each field that has no value yet the value of the data that has its name.
-// Rules that say more come first, and each value is used by the fields of the first rule that
+// More specific rules come first, and each value is used by the fields of the first rule that
 // applies to it. A rule never guesses between two values.
 func match(fields []*Field, all []*leaf, taken map[*Field]*leaf) {
 	free := func(f *Field) bool { return taken[f] == nil && !f.Repeats }

@@ -1,6 +1,6 @@
 // Package preview describes the arguments of a call, and code, so that a person can judge them:
 // it shortens long texts, shows the first rows of long lists, as a table if they are objects, and
-// says how much is left out.
+// states how much is left out.
 //
 // Texts of code and servers cannot imitate the description: each is quoted as JSON on one line,
 // and characters that are not visible as themselves are escaped. All lines begin with four

@@ -70,7 +70,7 @@ func (f Finder) unescaped(text string, mark byte, read escape) []detect.Finding 
 	return s.done()
 }
 
-// isWide reports whether the escape text[i:i+size] is the only one, or one of three, beside a
+// isWide reports whether the escape text[i:i+size] is the only one, or one of three, next to a
 // character or another escape, on whose other side are the same ones.
 func isWide(text string, i, size int) bool {
 	escape := text[i : i+size]

@@ -124,7 +124,7 @@ func (g *grouping) whole(text string, i, j int) bool {
 	}
 	size := j - g.start
 	if size != 3 && (size != 4 || g.size == 2) || g.size != 0 && g.size != size && (g.size != 2 || size != 3) {
-		return g.sep == "_" // which also stands for a blank, in names of files
+		return g.sep == "_" // which also replaces a blank, in names of files
 	}
 	if rest, ok := strings.CutPrefix(text[j:], g.sep); ok && leadingDigits(rest) == size {
 		return false

@@ -31,7 +31,7 @@ type Question struct {
 	Old                         bool // without newer parameters
 }
 
-// Reply is what the endpoint answers.
+// Reply describes the response of the endpoint.
 type Reply struct {
 	Text       string
 	Stop       string // as in chat completions: length, content_filter, tool_calls; "" means stop

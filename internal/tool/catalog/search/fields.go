@@ -53,7 +53,7 @@ type builder struct {
 	weights [fields]float64
 }
 
-// known is what is known of a word of docs.
+// known has the properties of a word of docs.
 type known struct {
 	term          int32
 	uses          int // how many times it is in the descriptions of tools and servers
