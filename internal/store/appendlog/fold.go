@@ -29,14 +29,14 @@ func (q *Queue) foldNew(ctx context.Context) error {
 		stored, err = positions(ctx, tx, q.cfg.Table)
 		return err
 	})
-	if err == nil && slices.ContainsFunc(names, func(name string) bool { return q.owns(name) || q.hasNew(name, stored) }) {
+	if err == nil && slices.ContainsFunc(names, func(name string) bool { return q.owns(name) || hasNew(q, name, stored) }) {
 		err = q.Fold(ctx)
 	}
 	return err
 }
 
 // hasNew reports whether a file of another process has frames that are not stored, or can be removed.
-func (q *Queue) hasNew(name string, stored map[string]position) bool {
+func hasNew(q *Queue, name string, stored map[string]position) bool {
 	if release := Claim(q.path(name)); release != nil {
 		_ = release(false)
 		return true
