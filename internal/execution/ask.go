@@ -177,9 +177,10 @@ func (h *host) askPerson(ctx, asking context.Context, q question.Question, form 
 	if reply, ok, err := takeReply(ctx, record, q); ok || err != nil {
 		return reply, err
 	}
-	name := h.run.questions.NextName()
-	q.ID = fmt.Sprintf("q%d", name)
-	number, err := record.AddQuestion(ctx, name)
+	of := asked(q)
+	name := h.run.questions.NextName(of)
+	q.ID = question.ID(name)
+	number, err := record.AddQuestion(ctx, name, of)
 	if err != nil {
 		return tool.Reply{}, err
 	}

@@ -2,6 +2,8 @@ package execution_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -97,6 +99,37 @@ func TestAnswersOfThreadsSurviveKill(t *testing.T) {
 	}
 	if asked, _ := questionsOf(t, second, h, x); len(asked) != 1 || asked[0] != names["B"]+" B" {
 		t.Errorf("asked %q; the names were %v", asked, names)
+	}
+}
+
+// Threads that ask in another order when they run again get the same names for what they ask: an answer to
+// what a person was shown is for that question.
+func TestQuestionsOfThreadsKeepTheirNames(t *testing.T) {
+	l := newRestarts(t)
+	first, h := l.restart(t, nil)
+	code := "# ask spawn"
+	for _, text := range "ABCDEFGHIJKL" {
+		code += fmt.Sprintf("\nspawn ask {\"question\":\"%c\"}", text)
+	}
+	namesOf := func(x *execution.Execution) map[string]string {
+		names := map[string]string{}
+		for len(names) < 12 {
+			for _, q := range nextQuestions(t, x) {
+				names[q.Text] = q.ID
+			}
+		}
+		return names
+	}
+	x := first.start(t, t.Context(), h, execution.Request{Code: code})
+	names := namesOf(x)
+	l.kill(t)
+	second, h := l.restart(t, nil)
+	x, err := second.Resume(t.Context(), h, x.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := namesOf(x); !maps.Equal(again, names) {
+		t.Errorf("the names are %v, and were %v", again, names)
 	}
 }
 

@@ -3,6 +3,7 @@ package live
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
@@ -85,6 +86,9 @@ func Answer(ctx context.Context, runs *journal.Runs, id string, a question.Answe
 	return runs.Signal(ctx, id, answerEvent, text)
 }
 
+// errExpected keeps answers to a question that the resumed code will ask again.
+var errExpected = errors.New("the question is not asked yet")
+
 // takeAnswers delivers answers that were given in another process. They stay on disk until they are on
 // record.
 func takeAnswers(ctx context.Context, p Publisher) {
@@ -93,10 +97,13 @@ func takeAnswers(ctx context.Context, p Publisher) {
 		if err := json.Unmarshal(text, &a); err != nil {
 			return err
 		}
+		var later error
 		for id, reply := range a {
 			err := p.Questions.Answer(ctx, question.Answer{id: reply})
 			switch kind := fault.KindOf(err); {
 			case err == nil:
+			case kind == fault.NotFound && p.Questions.Expects(id):
+				later = errExpected
 			case kind == fault.NotFound:
 				p.Log.Info("a question was answered twice", "execution", p.Execution)
 			case kind == fault.Invalid:
@@ -105,9 +112,9 @@ func takeAnswers(ctx context.Context, p Publisher) {
 				return err
 			}
 		}
-		return nil
+		return later
 	})
-	if err != nil {
+	if err != nil && err != errExpected {
 		p.Log.Warn("take the answer to a question of a background execution", "execution", p.Execution, "error", err)
 	}
 }

@@ -3,7 +3,9 @@ package question
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -17,9 +19,9 @@ type Set struct {
 	Commands fault.Commands // completes the command that shows all of an approval
 
 	lock     sync.Mutex
-	number   int   // of the last question
-	lastName int   // of the last numbered name; exceeds number in a resumed run
-	again    []int // names of questions that a resumed run asks again
+	number   int            // of the last question
+	lastName int            // of the last numbered name; exceeds number in a resumed run
+	again    map[int]string // questions that a resumed run asks again: what identifies them, by number of the name
 	list     []*Open
 }
 
@@ -41,22 +43,39 @@ type Restore func(context.Context, json.RawMessage) (json.RawMessage, error)
 // Record stores a reply before the asker gets it.
 type Record func(context.Context, tool.Reply) error
 
-// NextName returns the number for the id of the next question.
-func (s *Set) NextName() int {
+// NextName returns the number for the id of the next question: that which an earlier run gave to the question
+// that of identifies, if it was open.
+func (s *Set) NextName(of string) int {
 	s.lock.Lock()
 	defer s.lock.Unlock()
-	if len(s.again) > 0 {
-		name := s.again[0]
-		s.again = s.again[1:]
-		return name
+	for _, name := range slices.Sorted(maps.Keys(s.again)) {
+		if s.again[name] == of {
+			delete(s.again, name)
+			return name
+		}
 	}
 	s.lastName++
 	return s.lastName
 }
 
-// StartNames sets the number of the last question of an earlier run, and those of its open questions, so
-// that a resumed execution gives these the same ids again.
-func (s *Set) StartNames(last int, open []int) { s.lastName, s.again = last, open }
+// StartNames sets the number of the last question of an earlier run, and what identifies its open questions, by
+// number, so that a resumed execution gives these the same ids again.
+func (s *Set) StartNames(last int, open map[int]string) { s.lastName, s.again = last, maps.Clone(open) }
+
+// Expects reports whether a question that was open in an earlier run has not been asked again.
+func (s *Set) Expects(id string) bool {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	for name := range s.again {
+		if ID(name) == id {
+			return true
+		}
+	}
+	return false
+}
+
+// ID returns the id of a question with a number.
+func ID(name int) string { return "q" + strconv.Itoa(name) }
 
 // Add opens a question. One about an approval has the approval's id, so that a later
 // answer, for example to the next daemon, belongs to the question that the user was shown, and not to

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // replay has the records of earlier runs of the code. The lock of the record guards it.
@@ -22,7 +23,7 @@ type replay struct {
 	clock   []int64         // clock readings
 	clocks  []clockReadings // the same by step
 	put     int             // number of the last question
-	waited  []int           // numbers of questions without an answer
+	waited  map[int]string  // questions without an answer: what identifies them, by number
 	replies []*entry        // replies that the code has not got
 	skills  map[string]usedSkill
 }
@@ -40,7 +41,7 @@ type clockReadings struct {
 
 func newReplay(concurrent bool) replay {
 	return replay{concurrent: concurrent, past: map[key][]*entry{}, steps: map[StepKey]recordedStep{}, parents: map[int]bool{},
-		moved: make(chan struct{}), skills: map[string]usedSkill{}}
+		moved: make(chan struct{}), waited: map[int]string{}, skills: map[string]usedSkill{}}
 }
 
 // recall adds a recorded entry to those that the replay has to repeat.
@@ -74,7 +75,8 @@ func recall(r *Record, e *entry) (err error) {
 // recallQuestion adds a recorded question. An unanswered one is closed here, because the
 // replay asks and records it again. One with a reply stays open for TakeReply.
 func recallQuestion(r *Record, e *entry) error {
-	name, err := strconv.Atoi(string(e.ask.Args))
+	number, of, _ := strings.Cut(string(e.ask.Args), " ")
+	name, err := strconv.Atoi(number)
 	if r.replay.put = max(r.replay.put, name); err != nil || e.state == answered {
 		return err
 	}
@@ -83,7 +85,7 @@ func recallQuestion(r *Record, e *entry) error {
 		r.replay.replies = append(r.replay.replies, e)
 		return nil
 	}
-	r.replay.waited = append(r.replay.waited, name)
+	r.replay.waited[name] = of
 	r.pending.answer(e, Answer{})
 	return nil
 }

@@ -4,7 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
+	"maps"
+	"strconv"
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -14,7 +15,7 @@ import (
 // addQuestion opens a question and returns its number.
 func addQuestion(ctx context.Context, t *testing.T, r *journal.Record, name int) int {
 	t.Helper()
-	number, err := r.AddQuestion(ctx, name)
+	number, err := r.AddQuestion(ctx, name, "question "+strconv.Itoa(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +59,13 @@ func TestReplySurvivesKill(t *testing.T) {
 	if err := journal.SetReply(t.Context(), r, number, "colour", json.RawMessage(`"blue"`)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range [][]int{{3}, nil} { // the first run that is resumed ends the question without a reply
+	for _, want := range []map[int]string{{3: "question 3"}, nil} { // the first run that is resumed ends the question without a reply
 		journal.EndQuestion(r, number)
 		flush()
 		d.Process.Close()
 		d = start(t, dir)
 		r = resume(t, d, "exec_1")
-		if last, open := r.Questions(); last != 3 || !slices.Equal(open, want) {
+		if last, open := r.Questions(); last != 3 || !maps.Equal(open, want) {
 			t.Errorf("the last question is %d, those without an answer are %v, want %v", last, open, want)
 		}
 		call, in = begin()
@@ -123,7 +124,7 @@ func TestReplyThatIsNotWritten(t *testing.T) {
 	d.Process.Close()
 	r = resume(t, start(t, dir), "exec_1")
 	takes(t.Context(), t, r, "colour", "")
-	if _, open := r.Questions(); !slices.Equal(open, []int{1}) {
+	if _, open := r.Questions(); !maps.Equal(open, map[int]string{1: "question 1"}) {
 		t.Errorf("open are %v", open)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -64,7 +64,7 @@ const (
 )
 
 // Methods of entries that are not host calls: clock readings of the code; questions to a person,
-// with the number of the question as the arguments; and imports of skills.
+// with the number of the question and what identifies it as the arguments; and imports of skills.
 const (
 	readings  = "clock"
 	question  = "question"
@@ -217,16 +217,16 @@ func (r *Record) waitForLater() {
 	}
 }
 
-// AddQuestion records that the question with this number is about to be asked, and writes the
-// record to disk, because an answer may take long. It returns the entry's number for SetReply and
-// EndQuestion. The call of ctx asks it.
-func (r *Record) AddQuestion(ctx context.Context, number int) (int, error) {
+// AddQuestion records that the call of ctx is about to ask the question with this number, and writes the
+// record to disk, because an answer may take long. What is asked is identified by of. It returns the entry's
+// number for SetReply and EndQuestion.
+func (r *Record) AddQuestion(ctx context.Context, number int, of string) (int, error) {
 	if r == nil {
 		return 0, nil
 	}
 	r.waitForLater()
 	r.mu.Lock()
-	e := r.pending.add(HostCall{Method: question, Args: strconv.AppendInt(nil, int64(number), 10)})
+	e := r.pending.add(HostCall{Method: question, Args: fmt.Appendf(nil, "%d %s", number, of)})
 	e.asker = callOf(ctx)
 	return e.number, r.commit(ctx, nil, false)
 }

@@ -156,8 +156,9 @@ func readRecord(ctx context.Context, r *Record, tx *store.Tx) error {
 	return rows.Err()
 }
 
-// Questions returns the number of the last recorded question, and the numbers of those without an answer.
-func (r *Record) Questions() (last int, open []int) { return r.replay.put, r.replay.waited }
+// Questions returns the number of the last recorded question, and what identifies those without an answer, by
+// number.
+func (r *Record) Questions() (last int, open map[int]string) { return r.replay.put, r.replay.waited }
 
 // ClockReadings are the clock readings of earlier runs.
 func (r *Record) ClockReadings() []int64 {
