@@ -126,11 +126,14 @@ func killWorkflow(t *testing.T, n int, took time.Duration, all *workflowStats) {
 	}
 	wait := rand.N(took)
 	for {
-		f.killAfter(wait) // also after the answer: the run may wait
+		r, _ := f.killAfter(wait) // also after the answer: the run may wait
 		all.kills++
 		run, ok := latestRun(t, f.dir)
 		if ok && run.State == "completed" {
 			break
+		}
+		for _, q := range r.Questions {
+			decideCall(t, f.dir, f.ledger, run.Execution, q.Call, q.Question)
 		}
 		f.restart(t)
 		switch {
