@@ -82,7 +82,7 @@ func addRun(ctx context.Context, h *home.Home, x *run) error {
 	return h.Runs.Add(ctx, journal.Run{Execution: x.id, State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: request})
 }
 
-// publish tells other processes of a background execution until it has ended, and takes what they want of it.
+// publish stores the state of a background execution for other processes until it has ended, and takes their requests.
 func publish(ctx context.Context, r *Runner, h *home.Home, x *run) {
 	last := 0
 	p := live.Publisher{Runs: h.Runs, Execution: x.id, Questions: &x.questions, Replays: x.record.Replays, Cancel: x.cancel, Log: r.cfg.Log,

@@ -213,7 +213,7 @@ func programOf(ctx context.Context, e *executor) (p sandbox.Program, err error) 
 // runCode runs the code in an open sandbox and returns its result.
 func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Result, error) {
 	e.exit = e.newExit()
-	defer e.exit.Ingester().Wait() // the report of the execution has what is found in answers
+	defer e.exit.Ingester().Wait() // the report of the execution has the findings in answers
 	program, err := programOf(ctx, e)
 	if err != nil {
 		return reply.Result{}, err

@@ -52,7 +52,7 @@ type Request struct {
 	Replay *sessions.Rerun `json:"-"`
 }
 
-// StoredRequest is what is stored of a run to start it, or to run it again.
+// StoredRequest is the stored part of a run that starts it, or runs it again.
 type StoredRequest struct {
 	Request Request `json:"request"`
 	Seed    []byte  `json:"seed,omitempty"` // of randomness in the code, once it has run
@@ -61,7 +61,7 @@ type StoredRequest struct {
 	Schedule string `json:"schedule,omitempty"`
 }
 
-// Tape is between the code of one execution and what is outside its tenant's data.
+// Tape records, or replays, the calls of one execution to services outside its tenant's data.
 type Tape interface {
 	// Call answers a call of the code, which call makes.
 	Call(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, call func() (any, error)) (any, error)

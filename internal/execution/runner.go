@@ -98,7 +98,7 @@ type Tools = tools.Components
 // Sessions limits the live interpreters of a Runner.
 type Sessions = sessions.Limits
 
-// Offers states what code can do beside running.
+// Offers lists the optional abilities of code.
 type Offers struct {
 	Model      bool // ask a language model
 	Forms      bool // read and fill forms

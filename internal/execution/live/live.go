@@ -1,4 +1,4 @@
-// Package live has what processes tell each other about a running background execution, by the database:
+// Package live passes the state of a running background execution between processes, by the database:
 // the one that runs it its progress, the end of its output and its open questions, and others answers and
 // the wish to cancel it.
 //

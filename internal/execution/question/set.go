@@ -58,7 +58,7 @@ func (s *Set) NextName(of string) int {
 	return s.lastName
 }
 
-// StartNames sets the number of the last question of an earlier run, and what identifies its open questions, by
+// StartNames sets the number of the last question of an earlier run, and the identities of its open questions, by
 // number, so that a resumed execution gives these the same ids again.
 func (s *Set) StartNames(last int, open map[int]string) { s.lastName, s.again = last, maps.Clone(open) }
 
