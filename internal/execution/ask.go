@@ -105,30 +105,24 @@ func decide(ctx context.Context, h *host) func(context.Context, int, tool.Ref, j
 		}
 		q := question.Question{Call: number, Text: text}
 		r := requestDecision(ctx, h, number, ref, args)
-		asking, stop := context.WithCancel(asking)
-		defer stop()
-		elsewhere := make(chan approval.Request, 1)
-		go func() {
-			defer close(elsewhere)
-			if r.ID == "" {
-				return
-			}
-			if r, err := h.home.Approvals.Wait(asking, r.ID); err == nil && r.State == approval.Approved {
-				elsewhere <- r
-				stop()
-			}
-		}()
 		var reply tool.Reply
-		if r.State == approval.Approved {
-			if err := supersedeReply(ctx, h, q, decisionForm()); err != nil {
-				return d, err
-			}
-		} else {
-			q.Request = r.ID
+		ask := func(asking context.Context) (err error) {
 			reply, err = h.askPerson(ctx, asking, q, decisionForm())
-			stop()
+			return err
 		}
-		if r, ok := <-elsewhere; ok && ctx.Err() == nil {
+		switch {
+		case r.ID == "":
+			err = ask(asking)
+		case r.State == approval.Approved:
+			err = supersedeReply(ctx, h, q, decisionForm())
+		default:
+			q.Request = r.ID
+			answered, failed := approval.UntilAnswered(asking, h.home.Approvals, r.ID, ask)
+			if err = failed; answered != nil {
+				r = *answered
+			}
+		}
+		if r.State == approval.Approved && err == nil && ctx.Err() == nil {
 			return r.Decision(), h.home.Approvals.Use(ctx, r.ID, r.Binding) // the call may be interrupted again
 		}
 		if err != nil || reply.Action != tool.Accept {

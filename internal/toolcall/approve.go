@@ -65,23 +65,15 @@ func (d decider) askPerson(ctx context.Context, c call, r approval.Request) (app
 	if c.Approve == nil {
 		return r, needsApproval(c.Call, r, approval.ViaOf(d.owner.Home.Approvals))
 	}
-	asking, stop := context.WithCancel(ctx)
-	defer stop()
-	elsewhere := make(chan approval.Request, 1)
-	go func() {
-		defer close(elsewhere)
-		defer stop()
-		if r, err := d.owner.Home.Approvals.Wait(asking, r.ID); err == nil {
-			elsewhere <- r
+	other, err := approval.UntilAnswered(ctx, d.owner.Home.Approvals, r.ID, func(asking context.Context) error {
+		reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(c.tool.TrustedHints), Schema: approval.FormOf(r)}, Asker: r.Asker()})
+		if err == nil {
+			_, err = d.owner.Home.Approvals.Answer(ctx, r.ID, approval.ParseReply(reply))
 		}
-	}()
-	reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(c.tool.TrustedHints), Schema: approval.FormOf(r)}, Asker: r.Asker()})
-	if err == nil {
-		_, err = d.owner.Home.Approvals.Answer(ctx, r.ID, approval.ParseReply(reply))
-	}
-	stop()
-	if other, ok := <-elsewhere; ok {
-		return other, nil
+		return err
+	})
+	if other != nil {
+		return *other, nil
 	}
 	now, wrong := d.owner.Home.Approvals.Find(context.WithoutCancel(ctx), r.ID)
 	switch {

@@ -52,26 +52,20 @@ func (p *Plan) RequireApproval(ctx context.Context, store *approval.Store, ask A
 // awaitApproval asks the caller of the plan and returns the request once it is
 // answered, by the caller or in another way.
 func awaitApproval(ctx context.Context, store *approval.Store, r approval.Request, ask Asker) (approval.Request, error) {
-	asking, stop := context.WithCancel(ctx)
-	defer stop()
-	elsewhere := make(chan approval.Request, 1)
-	go func() {
-		defer close(elsewhere)
-		defer stop()
-		if r, err := store.Wait(asking, r.ID); err == nil {
-			elsewhere <- r
+	other, err := approval.UntilAnswered(ctx, store, r.ID, func(asking context.Context) error {
+		answer, err := ask(asking, r)
+		given := approval.ParseReply(answer)
+		if err == nil && given.Unattended() {
+			return fault.New(fault.Unavailable, "none of the plan's calls was made: %s", approval.Escape(given.Note)).
+				WithHint("%s, then `sandpiper executions resume %s` applies the plan", fault.Approve(r.ID), r.Execution)
 		}
-	}()
-	answer, err := ask(asking, r)
-	if given := approval.ParseReply(answer); err == nil && given.Unattended() {
-		err = fault.New(fault.Unavailable, "none of the plan's calls was made: %s", approval.Escape(given.Note)).
-			WithHint("%s, then `sandpiper executions resume %s` applies the plan", fault.Approve(r.ID), r.Execution)
-	} else if err == nil {
-		_, err = store.Answer(ctx, r.ID, given)
-	}
-	stop()
-	if other, ok := <-elsewhere; ok {
-		return other, nil
+		if err == nil {
+			_, err = store.Answer(ctx, r.ID, given)
+		}
+		return err
+	})
+	if other != nil {
+		return *other, nil
 	}
 	if ctx.Err() != nil {
 		if !errors.Is(context.Cause(ctx), reply.ErrStopping) { // the caller has gone

@@ -85,10 +85,10 @@ func newBox(key []byte, tenant, execution string) (box, error) {
 	return box{b, execution}, err
 }
 
-// The encrypted columns of calls.
+// The encrypted columns of events.
 var (
-	ofArguments = ofNumber("journal_host_calls", "arguments")
-	ofAnswer    = ofNumber("journal_host_calls", "answer")
+	ofArguments = ofNumber("run_events", "arguments")
+	ofAnswer    = ofNumber("run_events", "answer")
 )
 
 // ofExecution describes a column of a table that has a row for each execution, and ofNumber one of a

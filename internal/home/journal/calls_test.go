@@ -41,7 +41,7 @@ func rowsOf(t testing.TB, d daemon) (n [3]int) {
 	}
 	defer db.Close()
 	err = db.View(t.Context(), func(tx *store.Tx) error {
-		return tx.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM journal_calls), (SELECT count(*) FROM runs), (SELECT count(*) FROM journal_host_calls)").
+		return tx.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM journal_calls), (SELECT count(*) FROM runs), (SELECT count(*) FROM run_events)").
 			Scan(&n[0], &n[1], &n[2])
 	})
 	if err != nil {

@@ -79,7 +79,7 @@ func entryLine(r *Record, e entry) line {
 }
 
 func putHostCall(ctx context.Context, tx *store.Tx, l line) error {
-	_, err := tx.ExecContext(ctx, `INSERT INTO journal_host_calls (execution, number, method, server, tool, state, step, arguments, answer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+	_, err := tx.ExecContext(ctx, `INSERT INTO run_events (execution, number, method, server, tool, state, step, arguments, answer) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (execution, number) DO UPDATE SET state = excluded.state, answer = excluded.answer`,
 		l.execution, l.number, l.method, l.server, l.tool, l.state, l.step, l.arguments, l.answer)
 	return err
@@ -93,9 +93,9 @@ func enterRecord(ctx context.Context, tx *store.Tx, l line) error {
 	return err
 }
 
-// emptyRecord deletes the content of a record and marks it as too large.
+// emptyRecord deletes the host calls of a record and marks it as too large.
 func emptyRecord(ctx context.Context, tx *store.Tx, id string, changed int64) error {
-	if _, err := tx.ExecContext(ctx, "DELETE FROM journal_host_calls WHERE execution = ?", id); err != nil {
+	if _, err := tx.ExecContext(ctx, "DELETE FROM run_events WHERE execution = ? AND number > 0", id); err != nil {
 		return err
 	}
 	_, err := tx.ExecContext(ctx, "UPDATE runs SET recorded = 2, changed = ?, bytes = 0 WHERE execution = ?", changed, id)

@@ -104,7 +104,7 @@ func endColumns(ctx context.Context, l *Log, tx *store.Tx, id string, e End) (se
 	for i, name := range e.Wait.Events {
 		events[i] = eventHash(id, name)
 		var arrived bool
-		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM journal_signals WHERE execution = ? AND event = ?)", id, events[i]).Scan(&arrived); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM run_events WHERE execution = ? AND number < 0 AND server = ?)", id, events[i]).Scan(&arrived); err != nil {
 			return "", nil, err
 		}
 		if arrived {
@@ -158,8 +158,7 @@ func expire(ctx context.Context, tx *store.Tx, where string, args ...any) error 
 // deleteRecord deletes the record of a run, and the signals that its code has not received.
 func deleteRecord(ctx context.Context, tx *store.Tx, id string) error {
 	for _, q := range []string{
-		"DELETE FROM journal_signals WHERE execution = ?",
-		"DELETE FROM journal_host_calls WHERE execution = ?",
+		"DELETE FROM run_events WHERE execution = ?",
 		"UPDATE runs SET recorded = 0, bytes = 0 WHERE execution = ?",
 	} {
 		if _, err := tx.ExecContext(ctx, q, id); err != nil {

@@ -22,7 +22,7 @@ func (l *Log) Rekey(ctx context.Context, to *Log) (damaged int, err error) {
 		if _, err := tx.ExecContext(ctx, "UPDATE runs SET owner = ''"); err != nil {
 			return err
 		}
-		damaged, err = from.Rekey(ctx, tx, target.Box, ofRequest, ofArguments, ofAnswer, ofLive, ofResult, ofSignal)
+		damaged, err = from.Rekey(ctx, tx, target.Box, ofRequest, ofArguments, ofAnswer, ofLive, ofResult)
 		return err
 	})
 	return damaged, err

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 // replied is the state of a question with a reply that the code has not got yet: a replay takes it.
@@ -92,19 +91,4 @@ func WithCall(ctx context.Context, number int) context.Context {
 func callOf(ctx context.Context) int {
 	number, _ := ctx.Value(callKey{}).(int)
 	return number
-}
-
-// DeliverSignal passes the oldest signal of an event to deliver, and deletes it if that returns nil.
-func DeliverSignal(ctx context.Context, b *Runs, id, event string, deliver func(value json.RawMessage) error) error {
-	number, value, err := findSignal(ctx, b.log, id, event)
-	if err != nil || number == 0 {
-		return err
-	}
-	if err := deliver(value); err != nil {
-		return err
-	}
-	return b.log.calls.Update(ctx, func(tx *store.Tx) error {
-		_, err := deleteSignal(ctx, tx, number)
-		return err
-	})
 }

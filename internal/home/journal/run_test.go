@@ -254,8 +254,8 @@ func TestRecordIsEncryptedAndBound(t *testing.T) {
 	}
 	defer db.Close()
 	for _, sql := range []string{
-		"UPDATE journal_host_calls SET number = number + 7",
-		"UPDATE journal_host_calls SET number = number - 7, answer = arguments WHERE answer IS NOT NULL",
+		"UPDATE run_events SET number = number + 7",
+		"UPDATE run_events SET number = number - 7, answer = arguments WHERE answer IS NOT NULL",
 	} {
 		if err := db.Update(t.Context(), func(tx *store.Tx) error { _, err := tx.ExecContext(t.Context(), sql); return err }); err != nil {
 			t.Fatal(err)

@@ -78,12 +78,11 @@ type Run struct {
 	Alive     bool   // of a running one: its process lives
 }
 
-// The encrypted columns of runs, and of signals.
+// The encrypted columns of runs.
 var (
 	ofRequest = ofExecution("runs", "request")
 	ofLive    = ofExecution("runs", "live")
 	ofResult  = ofExecution("runs", "result")
-	ofSignal  = ofNumber("journal_signals", "value")
 )
 
 var errNoProcess = fault.New(fault.Unavailable, "background executions are not available in this process")

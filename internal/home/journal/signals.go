@@ -13,6 +13,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
+// A signal is an event of a run that another process may send: its method and its state.
+const (
+	methodSignal = "signal"
+	sent         = "sent"
+)
+
 // eventHash identifies an event of an execution without its name.
 func eventHash(id, event string) string {
 	sum := sha256.Sum256([]byte(id + "\x00" + event))
@@ -31,62 +37,58 @@ func (b *Runs) Signal(ctx context.Context, id, event string, value json.RawMessa
 	}
 	hash := eventHash(id, event)
 	return b.log.update(ctx, func(tx *store.Tx) error {
-		var known, waiting int
-		err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs WHERE execution = ?1 AND (state != 'ended' OR recorded > 0)),
-			(SELECT count(*) FROM journal_signals WHERE execution = ?1)`, id).Scan(&known, &waiting)
+		var known bool
+		var waiting, latest int
+		err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM runs WHERE execution = ?1 AND (state != 'ended' OR recorded > 0)), count(*), coalesce(min(number), 0)
+			FROM run_events WHERE execution = ?1 AND number < 0`, id).Scan(&known, &waiting, &latest)
 		switch {
 		case err != nil:
 			return err
-		case known == 0:
+		case !known:
 			return fault.New(fault.NotFound, "there is no execution %.60q that can wait for an event", id).
 				WithHint("list_background_tasks, or `sandpiper executions list`, lists executions")
 		case waiting >= maxSignals:
 			return fault.New(fault.Exhausted, "execution %.60s has %d signals that it has not waited for, which is the maximum", id, waiting)
 		}
-		r, err := tx.ExecContext(ctx, "INSERT INTO journal_signals (execution, event, value) VALUES (?, ?, x'')", id, hash)
-		if err != nil {
+		if err := putHostCall(ctx, tx, line{execution: id, number: int64(latest - 1), method: methodSignal, server: hash, state: sent, arguments: x.encrypt(ofArguments, latest-1, value)}); err != nil {
 			return err
 		}
-		number, err := r.LastInsertId()
-		if err == nil {
-			_, err = tx.ExecContext(ctx, "UPDATE journal_signals SET value = ? WHERE number = ?", x.encrypt(ofSignal, int(number), value), number)
-		}
-		if err == nil {
-			_, err = tx.ExecContext(ctx, "UPDATE runs SET due = ? WHERE execution = ? AND state = 'waiting' AND instr(events, ?) > 0", time.Now().UnixMilli(), id, hash)
-		}
+		_, err = tx.ExecContext(ctx, "UPDATE runs SET due = ? WHERE execution = ? AND state = 'waiting' AND instr(events, ?) > 0", time.Now().UnixMilli(), id, hash)
 		return err
 	})
 }
 
-// oldestSignal returns the oldest signal of an event; number is 0 if there is none.
-func oldestSignal(ctx context.Context, tx *store.Tx, id, event string) (number int, ciphertext []byte, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT number, value FROM journal_signals WHERE execution = ? AND event = ? ORDER BY number LIMIT 1", id, eventHash(id, event)).Scan(&number, &ciphertext)
-	if errors.Is(err, sql.ErrNoRows) {
-		err = nil
-	}
-	return number, ciphertext, err
+// signal is a signal on record.
+type signal struct {
+	number     int // 0 for none
+	ciphertext []byte
+	value      json.RawMessage
 }
 
-// findSignal returns the oldest signal of an event with its value; number is 0 if there is none.
-func findSignal(ctx context.Context, l *Log, id, event string) (number int, value []byte, err error) {
+// findSignal returns the oldest signal of an event.
+func findSignal(ctx context.Context, l *Log, id, event string) (s signal, err error) {
 	err = l.calls.View(ctx, func(tx *store.Tx) error {
-		number, value, err = oldestSignal(ctx, tx, id, event)
-		return err
+		return tx.QueryRowContext(ctx, "SELECT number, arguments FROM run_events WHERE execution = ? AND number < 0 AND server = ? ORDER BY number DESC LIMIT 1", id, eventHash(id, event)).
+			Scan(&s.number, &s.ciphertext)
 	})
-	if err != nil || number == 0 {
-		return 0, nil, err
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, nil
+	}
+	if err != nil {
+		return s, err
 	}
 	x, err := l.box(id)
 	if err != nil {
-		return 0, nil, err
+		return s, err
 	}
-	value, err = x.decrypt(ofSignal, number, value)
-	return number, value, err
+	s.value, err = x.decrypt(ofArguments, s.number, s.ciphertext)
+	return s, err
 }
 
-// deleteSignal reports whether the signal was there: another thread or process may have taken it.
-func deleteSignal(ctx context.Context, tx *store.Tx, number int) (bool, error) {
-	done, err := tx.ExecContext(ctx, "DELETE FROM journal_signals WHERE number = ?", number)
+// deleteSignal reports whether the signal was there: another thread or process may have taken it, and
+// another signal may have its number.
+func deleteSignal(ctx context.Context, tx *store.Tx, id string, s signal) (bool, error) {
+	done, err := tx.ExecContext(ctx, "DELETE FROM run_events WHERE execution = ? AND number = ? AND arguments = ?", id, s.number, s.ciphertext)
 	if err != nil {
 		return false, err
 	}
@@ -98,17 +100,32 @@ func deleteSignal(ctx context.Context, tx *store.Tx, number int) (bool, error) {
 // its value. It returns nil if there is none, or if another thread was faster. Signal and answer change
 // in one commit.
 func TakeSignal(ctx context.Context, r *Record, number int, event string, answer func(value json.RawMessage) Answer) (*Answer, error) {
-	id, value, err := findSignal(ctx, r.log, r.id, event)
-	if err != nil || id == 0 {
+	s, err := findSignal(ctx, r.log, r.id, event)
+	if err != nil || s.number == 0 {
 		return nil, err
 	}
-	a, taken := answer(value), false
+	a, taken := answer(s.value), false
 	err = answerNow(ctx, r, number, a, func(ctx context.Context, tx *store.Tx) (bool, error) {
-		taken, err = deleteSignal(ctx, tx, id)
+		taken, err = deleteSignal(ctx, tx, r.id, s)
 		return taken, err
 	})
 	if err != nil || !taken {
 		return nil, err
 	}
 	return &a, nil
+}
+
+// DeliverSignal passes the oldest signal of an event to deliver, and deletes it if that returns nil.
+func DeliverSignal(ctx context.Context, b *Runs, id, event string, deliver func(value json.RawMessage) error) error {
+	s, err := findSignal(ctx, b.log, id, event)
+	if err != nil || s.number == 0 {
+		return err
+	}
+	if err := deliver(s.value); err != nil {
+		return err
+	}
+	return b.log.calls.Update(ctx, func(tx *store.Tx) error {
+		_, err := deleteSignal(ctx, tx, id, s)
+		return err
+	})
 }

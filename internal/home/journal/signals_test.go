@@ -89,7 +89,7 @@ func TestSignalIsNotAnsweredBeforeTheCommit(t *testing.T) {
 	if err := d.Runs().Signal(t.Context(), "exec_1", "go", json.RawMessage(`1`)); err != nil {
 		t.Fatal(err)
 	}
-	runSQL(t, d, "CREATE TRIGGER full BEFORE DELETE ON journal_signals BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
+	runSQL(t, d, "CREATE TRIGGER full BEFORE DELETE ON run_events BEGIN SELECT RAISE(ABORT, 'the disk is full'); END")
 	if taken, err := journal.TakeSignal(t.Context(), r, number, "go", signalValue); err == nil {
 		t.Fatalf("it was taken: %+v", taken)
 	}
@@ -100,6 +100,39 @@ func TestSignalIsNotAnsweredBeforeTheCommit(t *testing.T) {
 	taken, err := journal.TakeSignal(t.Context(), r, number, "go", signalValue)
 	if err != nil || taken == nil || string(taken.Value) != "1" {
 		t.Errorf("the second attempt gave %+v, %v", taken, err)
+	}
+}
+
+// A signal that is taken while it is delivered in another way leaves those that were sent since, also one that
+// has got its number.
+func TestDeliveredSignalIsDeletedItself(t *testing.T) {
+	d := start(t, t.TempDir())
+	r := d.NewRecord("exec_1", nothing, false)
+	number := next(t, r, ask("wait", `{}`)).Number
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	send := func(value string) {
+		t.Helper()
+		if err := d.Runs().Signal(t.Context(), "exec_1", "go", json.RawMessage(value)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(`1`)
+	err := journal.DeliverSignal(t.Context(), d.Runs(), "exec_1", "go", func(value json.RawMessage) error {
+		taken, err := journal.TakeSignal(t.Context(), r, number, "go", signalValue)
+		if err != nil || taken == nil || string(value) != "1" {
+			t.Errorf("%s was delivered, and %+v, %v taken", value, taken, err)
+		}
+		send(`2`)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := journal.TakeSignal(t.Context(), r, next(t, r, ask("wait", `{}`)).Number, "go", signalValue)
+	if err != nil || taken == nil || string(taken.Value) != "2" {
+		t.Errorf("the second signal gave %+v, %v", taken, err)
 	}
 }
 

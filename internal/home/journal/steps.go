@@ -163,7 +163,7 @@ func scheduleFlush(r *Record) {
 // deleteSteps deletes the entries of ended steps and of the calls in them. It returns the number
 // of bytes deleted.
 func deleteSteps(ctx context.Context, tx *store.Tx, execution string, numbers []int) (freed int, err error) {
-	const inside = "FROM journal_host_calls WHERE execution = ? AND number >= ? AND (number = ? OR step = ?)"
+	const inside = "FROM run_events WHERE execution = ? AND number >= ? AND (number = ? OR step = ?)"
 	for _, n := range numbers {
 		var size int
 		if err := tx.QueryRowContext(ctx, "SELECT coalesce(sum(length(arguments) + coalesce(length(answer), 0)), 0) "+inside, execution, n, n, n).Scan(&size); err != nil {

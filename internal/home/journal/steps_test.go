@@ -65,7 +65,7 @@ func rows(t testing.TB, path string) (n, size int) {
 	}
 	defer db.Close()
 	err = db.View(t.Context(), func(tx *store.Tx) error {
-		return tx.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM journal_host_calls), (SELECT bytes FROM runs)").Scan(&n, &size)
+		return tx.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM run_events), (SELECT bytes FROM runs)").Scan(&n, &size)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -45,26 +45,18 @@ CREATE INDEX runs_background ON runs (state) WHERE on_restart != '';
 CREATE INDEX runs_ended ON runs (changed, execution) WHERE state = 'ended' AND (on_restart != '' OR result IS NOT NULL);
 CREATE INDEX runs_workflow ON runs (created) WHERE workflow != '';
 
-CREATE TABLE journal_host_calls (
+CREATE TABLE run_events (
 	execution TEXT    NOT NULL REFERENCES runs ON DELETE CASCADE,
-	number    INTEGER NOT NULL, -- position in the order of the code's calls
+	number    INTEGER NOT NULL, -- position in the order of the code's calls; below 0 for a signal, the latest the lowest
 	method    TEXT    NOT NULL, -- '' for a tool
-	server    TEXT    NOT NULL,
+	server    TEXT    NOT NULL, -- of a signal, the hash of its event
 	tool      TEXT    NOT NULL,
-	state     TEXT    NOT NULL, -- pending, begun, answered, unknown or replied
+	state     TEXT    NOT NULL, -- pending, begun, answered, unknown or replied; sent of a signal
 	step      INTEGER NOT NULL DEFAULT 0, -- number of the step that made the call, which is deleted when the step has ended
-	arguments BLOB    NOT NULL, -- encrypted
+	arguments BLOB    NOT NULL, -- encrypted; of a signal, its value
 	answer    BLOB,             -- encrypted
 	PRIMARY KEY (execution, number)
 ) STRICT, WITHOUT ROWID;
-
-CREATE TABLE journal_signals (
-	number    INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
-	execution TEXT    NOT NULL REFERENCES runs ON DELETE CASCADE,
-	event     TEXT    NOT NULL, -- hash
-	value     BLOB    NOT NULL  -- encrypted
-) STRICT;
-CREATE INDEX journal_signals_execution ON journal_signals (execution, event);
 `
 
 // Queries for names, see home.Names: runs that can be resumed, background executions, and those of them

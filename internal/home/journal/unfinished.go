@@ -129,7 +129,7 @@ func claimRecord(ctx context.Context, r *Record, tx *store.Tx) (request []byte, 
 
 // readRecord decrypts the recorded host calls.
 func readRecord(ctx context.Context, r *Record, tx *store.Tx) error {
-	rows, err := tx.QueryContext(ctx, "SELECT number, method, server, tool, state, step, arguments, answer FROM journal_host_calls WHERE execution = ? ORDER BY number", r.id)
+	rows, err := tx.QueryContext(ctx, "SELECT number, method, server, tool, state, step, arguments, answer FROM run_events WHERE execution = ? AND number > 0 ORDER BY number", r.id)
 	if err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func listUnfinished(ctx context.Context, l *Log, tx *store.Tx) (all []Unfinished
 
 // count fills in the tools and the numbers of calls.
 func (f *Unfinished) count(ctx context.Context, tx *store.Tx) error {
-	rows, err := tx.QueryContext(ctx, "SELECT method, server, tool, state FROM journal_host_calls WHERE execution = ? ORDER BY number", f.Execution)
+	rows, err := tx.QueryContext(ctx, "SELECT method, server, tool, state FROM run_events WHERE execution = ? AND number > 0 ORDER BY number", f.Execution)
 	if err != nil {
 		return err
 	}
