@@ -3,14 +3,14 @@
 // values of other packages.
 //
 // Each source becomes a list of settings: key, text and position. Sources are applied
-// in order and later ones win; one table parses every key from every source. An
+// in order and later ones win. One table has all about each key: how it is parsed, whether
+// a project, a tier or a tenant may set it, and whether a reload changes it. An
 // unknown key is an error that names the nearest known key. All errors are reported
 // together. Sources contains all input: the package reads no process state. Loading is
 // not for concurrent use; a Config is.
 //
 // The files of a project, those in the working directory, are read only if the user
-// trusts their content (Trust). They add servers and make the configuration stricter;
-// a second table lists the keys that they may set.
+// trusts their content (Trust). They add servers and make the configuration stricter.
 package config
 
 import (

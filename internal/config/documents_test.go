@@ -27,7 +27,7 @@ func inDocuments(t *testing.T, file string) (all []string) {
 			continue
 		}
 		first := regexp.MustCompile(`(?m)^([a-z_]+):`).FindStringSubmatch(m[1])
-		if first != nil && (keys[first[1]] != nil || sections[first[1]]) {
+		if first != nil && (keys[first[1]].read != nil || sections[first[1]]) {
 			all = append(all, m[1])
 		}
 	}

@@ -52,7 +52,7 @@ func settingsIn(path string, data []byte) ([]setting, error) {
 	if err != nil {
 		return nil, syntax(path, err)
 	}
-	f := flattener{name: filepath.Base(path), dir: filepath.Dir(path)}
+	f := flattener{name: filepath.Base(path), dir: filepath.Dir(path), structured: isStructured}
 	for i, doc := range file.Docs {
 		if i > 0 && doc.Body != nil {
 			return nil, fault.New(fault.Invalid, "%s contains more than one document; only one is allowed", path)
@@ -154,10 +154,11 @@ func syntax(path string, err error) error {
 
 // flattener converts nested YAML to settings with dotted keys.
 type flattener struct {
-	name string
-	dir  string
-	list []setting
-	err  error
+	name       string
+	dir        string
+	structured func(key string) bool // the value of a key is a list or a mapping
+	list       []setting
+	err        error
 }
 
 func (f *flattener) node(key string, n ast.Node) {
@@ -192,7 +193,7 @@ func (f *flattener) member(key string, v *ast.MappingValueNode) {
 	if key != "" {
 		name = key + "." + name
 	}
-	if structured[name] && v.Value.Type() != ast.NullType {
+	if f.structured(name) && v.Value.Type() != ast.NullType {
 		f.list = append(f.list, setting{key: name, node: v.Value, from: f.at(v.Key), dir: f.dir})
 		return
 	}

@@ -2,7 +2,9 @@ package config
 
 import (
 	"maps"
+	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -25,37 +27,102 @@ type Guardrails struct {
 // ratePerMinute is the value of rate_limiting: true.
 const ratePerMinute = 60
 
-// guardrailKeys contains the parsers of the keys of guardrails.
-var guardrailKeys = map[string]func(d *draft, s setting) error{
-	"guardrails.enabled":            func(d *draft, s setting) error { return denied(&d.Guardrails.Off, s) },
-	"guardrails.strict_mode":        func(d *draft, s setting) error { return boolean(&d.Guardrails.Check.Strict, s) },
-	"guardrails.security_checks":    func(d *draft, s setting) error { return denied(&d.Guardrails.Check.SkipInput, s) },
-	"guardrails.content_filtering":  func(d *draft, s setting) error { return denied(&d.Guardrails.Unfiltered, s) },
-	"guardrails.neutralize":         func(d *draft, s setting) error { return denied(&d.Guardrails.Loading, s) },
-	"guardrails.privacy_protection": private,
-	"guardrails.pii_detection":      private,
-	"guardrails.tokenization":       private,
-	"guardrails.restricted":         func(d *draft, s setting) error { return boolean(&d.Restricted, s) },
-	"guardrails.rate_limiting":      func(d *draft, s setting) error { return d.rate(s) },
-	"guardrails.max_execution_time": func(d *draft, s setting) error {
-		d.given["sandbox.max_timeout"] = s
-		return duration(&d.Limits.MaxTimeout, s)
+// guardrailKeys are the keys of guardrails.
+var guardrailKeys = map[string]key{
+	"guardrails.enabled": {
+		read:    func(d *draft, s setting) error { return denied(&d.Guardrails.Off, s) },
+		project: func(c, p *Config, _ setting) bool { return never(&c.Guardrails.Off, p.Guardrails.Off) },
 	},
-	"guardrails.max_memory_mb": func(d *draft, s setting) error {
-		d.given["sandbox.max_memory_mb"] = s
-		return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20)
+	"guardrails.strict_mode": {
+		read:    func(d *draft, s setting) error { return boolean(&d.Guardrails.Check.Strict, s) },
+		project: func(c, p *Config, _ setting) bool { return once(&c.Guardrails.Check.Strict, p.Guardrails.Check.Strict) },
 	},
-	"guardrails.max_code_bytes":   func(d *draft, s setting) error { return whole(&d.Guardrails.Check.MaxCode, s, 1, 1<<30) },
-	"guardrails.max_vars_bytes":   func(d *draft, s setting) error { return whole(&d.Guardrails.Check.MaxVars, s, 1, 1<<30) },
-	"guardrails.max_output_bytes": func(d *draft, s setting) error { return whole(&d.Guardrails.MaxOutput, s, 1, 1<<30) },
-	"guardrails.allowed_networks": networks,
-	"guardrails.blocked_patterns": func(d *draft, s setting) error {
-		return d.blocked(&d.Guardrails.Check.Patterns, s, "a regular expression")
+	"guardrails.security_checks": {
+		read: func(d *draft, s setting) error { return denied(&d.Guardrails.Check.SkipInput, s) },
+		project: func(c, p *Config, _ setting) bool {
+			return never(&c.Guardrails.Check.SkipInput, p.Guardrails.Check.SkipInput)
+		},
 	},
-	"guardrails.blocked_paths": func(d *draft, s setting) error {
-		return d.blocked(&d.Guardrails.Check.Paths, s, "a path, or a part of one")
+	"guardrails.content_filtering": {
+		read:    func(d *draft, s setting) error { return denied(&d.Guardrails.Unfiltered, s) },
+		project: func(c, p *Config, _ setting) bool { return never(&c.Guardrails.Unfiltered, p.Guardrails.Unfiltered) },
 	},
-	"guardrails.hooks": func(d *draft, s setting) error { return d.hooks(s) },
+	"guardrails.neutralize": {
+		read:    func(d *draft, s setting) error { return denied(&d.Guardrails.Loading, s) },
+		project: func(c, p *Config, _ setting) bool { return never(&c.Guardrails.Loading, p.Guardrails.Loading) },
+	},
+	"guardrails.privacy_protection": {read: private, project: protect},
+	"guardrails.pii_detection":      {read: private, project: protect},
+	"guardrails.tokenization":       {read: private, project: protect},
+	"guardrails.restricted":         {read: func(d *draft, s setting) error { return boolean(&d.Restricted, s) }, project: restrict},
+	"guardrails.rate_limiting": {
+		read: func(d *draft, s setting) error { return d.rate(s) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Guardrails.Check.PerMinute, math.MaxInt, p.Guardrails.Check.PerMinute)
+		},
+	},
+	"guardrails.max_execution_time": {
+		read: func(d *draft, s setting) error {
+			d.given["sandbox.max_timeout"] = s
+			return duration(&d.Limits.MaxTimeout, s)
+		},
+		project: lowerTime,
+	},
+	"guardrails.max_memory_mb": {
+		read: func(d *draft, s setting) error {
+			d.given["sandbox.max_memory_mb"] = s
+			return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20)
+		},
+		project: lowerMemory,
+	},
+	"guardrails.max_code_bytes": {
+		read: func(d *draft, s setting) error { return whole(&d.Guardrails.Check.MaxCode, s, 1, 1<<30) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Guardrails.Check.MaxCode, math.MaxInt, p.Guardrails.Check.MaxCode)
+		},
+	},
+	"guardrails.max_vars_bytes": {
+		read: func(d *draft, s setting) error { return whole(&d.Guardrails.Check.MaxVars, s, 1, 1<<30) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Guardrails.Check.MaxVars, math.MaxInt, p.Guardrails.Check.MaxVars)
+		},
+	},
+	"guardrails.max_output_bytes": {
+		read: func(d *draft, s setting) error { return whole(&d.Guardrails.MaxOutput, s, 1, 1<<30) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Guardrails.MaxOutput, 64<<20, p.Guardrails.MaxOutput)
+		},
+		tenant: true,
+	},
+	"guardrails.allowed_networks": {read: networks, structured: true, project: done}, // the list is empty
+	"guardrails.blocked_patterns": {
+		read: func(d *draft, s setting) error {
+			return d.blocked(&d.Guardrails.Check.Patterns, s, "a regular expression")
+		},
+		structured: true,
+		project: func(c, p *Config, _ setting) bool {
+			c.Guardrails.Check.Patterns = slices.Concat(c.Guardrails.Check.Patterns, p.Guardrails.Check.Patterns)
+			return true
+		},
+	},
+	"guardrails.blocked_paths": {
+		read: func(d *draft, s setting) error {
+			return d.blocked(&d.Guardrails.Check.Paths, s, "a path, or a part of one")
+		},
+		structured: true,
+		project: func(c, p *Config, _ setting) bool {
+			c.Guardrails.Check.Paths = slices.Concat(c.Guardrails.Check.Paths, p.Guardrails.Check.Paths)
+			return true
+		},
+	},
+	"guardrails.hooks": {
+		read:       func(d *draft, s setting) error { return d.hooks(s) },
+		structured: true,
+		project: func(c, p *Config, _ setting) bool {
+			c.Guardrails.Check.Hooks = slices.Concat(c.Guardrails.Check.Hooks, p.Guardrails.Check.Hooks)
+			return true
+		},
+	},
 }
 
 func joined[V any](all ...map[string]V) map[string]V {

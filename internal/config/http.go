@@ -15,31 +15,55 @@ import (
 // minToken is the minimum length of a token: 16 random characters cannot be guessed.
 const minToken = 16
 
-// httpKeys contains the parsers of the limits of HTTP.
-var httpKeys = map[string]func(*draft, setting) error{
-	"http.connections":               func(d *draft, s setting) error { return whole(&d.HTTP.Connections, s, 1, 1<<20) },
-	"http.connections_per_address":   func(d *draft, s setting) error { return whole(&d.HTTP.PerAddress, s, 1, 1<<20) },
-	"http.mcp_connections_per_token": func(d *draft, s setting) error { return whole(&d.HTTP.TokenConnections, s, 1, 10_000) },
-	"http.requests_per_token":        func(d *draft, s setting) error { return whole(&d.HTTP.TokenRequests, s, 1, 1<<20) },
-	"http.drain":                     func(d *draft, s setting) error { return duration(&d.HTTP.Drain, s) },
-	"http.access_log":                func(d *draft, s setting) error { return directory(&d.HTTP.AccessLog, d, s) },
-	"http.oidc.issuer":               func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Issuer, s) },
-	"http.oidc.resource":             func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Resource, s) },
-	"http.oidc.audience":             func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Audience, s) },
-	"http.oidc.claim":                func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Claim, s) },
-	"http.oidc.scope_prefix":         func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Prefix, s) },
-	"http.tls.cert":                  func(d *draft, s setting) error { return directory(&d.HTTP.TLS.Cert, d, s) },
-	"http.tls.key":                   func(d *draft, s setting) error { return directory(&d.HTTP.TLS.Key, d, s) },
-	"http.tls.acme.hosts":            func(d *draft, s setting) error { return acmeDomains(&d.HTTP.TLS.ACME.Domains, s) },
-	"http.tls.acme.directory":        func(d *draft, s setting) error { return acmeDirectory(&d.HTTP.TLS.ACME.Directory, s) },
-	"http.tls.acme.email":            func(d *draft, s setting) error { return text(&d.HTTP.TLS.ACME.Email, s) },
-	"http.tls.acme.ca":               func(d *draft, s setting) error { return directory(&d.HTTP.TLS.ACME.CA, d, s) },
-	"http.tls.client_ca":             func(d *draft, s setting) error { return directory(&d.HTTP.TLS.ClientCA, d, s) },
-	"http.tls.client_field":          func(d *draft, s setting) error { return clientField(&d.HTTP.TLS.ClientField, s) },
-	"http.tls.client_pattern":        func(d *draft, s setting) error { return clientPattern(&d.HTTP.TLS.ClientPattern, s) },
-	"http.tls.client_scopes":         func(d *draft, s setting) error { return scopes(&d.HTTP.TLS.ClientScopes, s) },
-	"http.tls.client_optional":       func(d *draft, s setting) error { return boolean(&d.HTTP.TLS.ClientOptional, s) },
-	"http.oidc.skew":                 func(d *draft, s setting) error { return duration(&d.HTTP.OIDC.Skew, s) },
+// httpKeys are the keys of the limits and logins of HTTP.
+var httpKeys = map[string]key{
+	"http.token":    {read: func(d *draft, s setting) error { return token(d, s, tenant.Local) }},
+	"http.api_keys": {read: func(d *draft, s setting) error { return boolean(&d.HTTP.Keys, s) }},
+	"http.sse": {
+		read:  func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
+		fixed: func(c *Config) any { return &c.HTTP.Events },
+	},
+	"http.connections": {
+		read:  func(d *draft, s setting) error { return whole(&d.HTTP.Connections, s, 1, 1<<20) },
+		fixed: func(c *Config) any { return &c.HTTP.Connections },
+	},
+	"http.connections_per_address": {
+		read:  func(d *draft, s setting) error { return whole(&d.HTTP.PerAddress, s, 1, 1<<20) },
+		fixed: func(c *Config) any { return &c.HTTP.PerAddress },
+	},
+	"http.mcp_connections_per_token": {
+		read:  func(d *draft, s setting) error { return whole(&d.HTTP.TokenConnections, s, 1, 10_000) },
+		fixed: func(c *Config) any { return &c.HTTP.TokenConnections },
+	},
+	"http.requests_per_token": {
+		read:  func(d *draft, s setting) error { return whole(&d.HTTP.TokenRequests, s, 1, 1<<20) },
+		fixed: func(c *Config) any { return &c.HTTP.TokenRequests },
+	},
+	"http.drain": {
+		read:  func(d *draft, s setting) error { return duration(&d.HTTP.Drain, s) },
+		fixed: func(c *Config) any { return &c.HTTP.Drain },
+	},
+	"http.access_log": {
+		read:  func(d *draft, s setting) error { return directory(&d.HTTP.AccessLog, d, s) },
+		fixed: func(c *Config) any { return &c.HTTP.AccessLog },
+	},
+	"http.oidc.issuer":         {read: func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Issuer, s) }},
+	"http.oidc.resource":       {read: func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Resource, s) }},
+	"http.oidc.audience":       {read: func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Audience, s) }},
+	"http.oidc.claim":          {read: func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Claim, s) }},
+	"http.oidc.scope_prefix":   {read: func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Prefix, s) }},
+	"http.tls.cert":            {read: func(d *draft, s setting) error { return directory(&d.HTTP.TLS.Cert, d, s) }},
+	"http.tls.key":             {read: func(d *draft, s setting) error { return directory(&d.HTTP.TLS.Key, d, s) }},
+	"http.tls.acme.hosts":      {read: func(d *draft, s setting) error { return acmeDomains(&d.HTTP.TLS.ACME.Domains, s) }, structured: true},
+	"http.tls.acme.directory":  {read: func(d *draft, s setting) error { return acmeDirectory(&d.HTTP.TLS.ACME.Directory, s) }},
+	"http.tls.acme.email":      {read: func(d *draft, s setting) error { return text(&d.HTTP.TLS.ACME.Email, s) }},
+	"http.tls.acme.ca":         {read: func(d *draft, s setting) error { return directory(&d.HTTP.TLS.ACME.CA, d, s) }},
+	"http.tls.client_ca":       {read: func(d *draft, s setting) error { return directory(&d.HTTP.TLS.ClientCA, d, s) }},
+	"http.tls.client_field":    {read: func(d *draft, s setting) error { return clientField(&d.HTTP.TLS.ClientField, s) }},
+	"http.tls.client_pattern":  {read: func(d *draft, s setting) error { return clientPattern(&d.HTTP.TLS.ClientPattern, s) }},
+	"http.tls.client_scopes":   {read: func(d *draft, s setting) error { return scopes(&d.HTTP.TLS.ClientScopes, s) }, structured: true},
+	"http.tls.client_optional": {read: func(d *draft, s setting) error { return boolean(&d.HTTP.TLS.ClientOptional, s) }},
+	"http.oidc.skew":           {read: func(d *draft, s setting) error { return duration(&d.HTTP.OIDC.Skew, s) }},
 }
 
 // OIDC configures an OpenID provider whose tokens are accepted.

@@ -73,12 +73,12 @@ func (n *schemaNode) section(name string) *schemaNode {
 
 // valueSchema returns the schema of a key's value.
 func valueSchema(key string) *schemaNode {
-	if structured[key] {
+	if keys[key].structured {
 		return &schemaNode{}
 	}
 	accepts := func(text string) error {
 		d := draft{given: map[string]setting{}, env: map[string]string{}}
-		return keys[key](&d, setting{key: key, text: text, dir: "/"})
+		return keys[key].read(&d, setting{key: key, text: text, dir: "/"})
 	}
 	const impossible, anyWord = "\x01", "word"
 	_, list, found := strings.Cut(fault.Message(accepts(impossible)), "; it must be ")

@@ -7,14 +7,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
-	"github.com/sandpiper-mcp/sandpiper/internal/policy"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
@@ -66,140 +63,183 @@ func joinErrors(errs []error) error {
 
 // knownKey reports whether key is a key of Sandpiper.
 func knownKey(key string) bool {
-	if keys[key] != nil || sections[key] {
-		return true
-	}
-	for i := range key {
-		if key[i] == '.' && families[key[:i]] != nil {
-			return true
-		}
-	}
-	return false
+	_, ok := keys[key]
+	_, _, named := familyOf(key)
+	return ok || named || sections[key]
 }
 
 func via(to *approval.Via, s setting) error {
 	return oneOf((*string)(to), s, string(approval.ViaBoth), string(approval.ViaClient), string(approval.ViaOperator))
 }
 
-// keys contains the parser of each key.
-var keys = joined(httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys, taskKeys, map[string]func(d *draft, s setting) error{
-	"profile": func(d *draft, s setting) error {
-		return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
-	},
-	"sandbox.backend": func(d *draft, s setting) error {
-		return oneOf(&d.Backend, s, "auto", "process", "gvisor", "microvm")
-	},
-	"sandbox.runsc":              func(d *draft, s setting) error { return directory(&d.Runsc, d, s) },
-	"sandbox.epoll":              func(d *draft, s setting) error { return boolean(&d.Epoll, s) },
-	"sandbox.namespaces":         func(d *draft, s setting) error { return oneOf(&d.Namespaces, s, "shared", "own") },
-	"sandbox.subordinate_uids":   func(d *draft, s setting) error { return boolean(&d.SubordinateUIDs, s) },
-	"sandbox.microvm.kernel":     func(d *draft, s setting) error { return directory(&d.MicroVM.Kernel, d, s) },
-	"sandbox.microvm.accel":      func(d *draft, s setting) error { return oneOf(&d.MicroVM.Accel, s, "kvm", "tcg") },
-	"sandbox.timeout":            func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
-	"sandbox.max_timeout":        func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },
-	"sandbox.memory_mb":          func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
-	"sandbox.max_memory_mb":      func(d *draft, s setting) error { return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20) },
-	"sandbox.restricted":         func(d *draft, s setting) error { return boolean(&d.Restricted, s) },
-	"sandbox.packages":           layerKeys["packages"],
-	"sandbox.requirements":       layerKeys["requirements"],
-	"sandbox.wheels":             layerKeys["wheels"],
-	"sandbox.preload":            layerKeys["preload"],
-	"sandbox.package_layers":     func(d *draft, s setting) error { return d.packageLayers(s) },
-	"sandbox.package_layer":      func(d *draft, s setting) error { return text(&d.PackageLayer, s) }, // checkPackageLayer knows the names
-	"sandbox.concurrency":        func(d *draft, s setting) error { return whole(&d.Admit.Concurrent, s, 1, 4096) },
-	"sandbox.tenant_concurrency": func(d *draft, s setting) error { return whole(&d.Admit.PerOwner, s, 1, 4096) },
-	"limits.memory_mb":           func(d *draft, s setting) error { return whole(&d.MemoryMB, s, 1, 1<<20) },
-	"sandbox.queue":              func(d *draft, s setting) error { return queue(d, s) },
-	"sessions.idle":              func(d *draft, s setting) error { return duration(&d.Sessions.Idle, s) },
-	"sessions.per_tenant":        func(d *draft, s setting) error { return whole(&d.Sessions.PerTenant, s, 1, 4096) },
-	"sessions.living":            func(d *draft, s setting) error { return whole(&d.Sessions.Live, s, 1, 4096) },
-	"background.keep":            func(d *draft, s setting) error { return duration(&d.Background.Keep, s) },
-	"background.timeout":         func(d *draft, s setting) error { return duration(&d.Background.Timeout, s) },
-	"background.running":         func(d *draft, s setting) error { return whole(&d.Background.Running, s, 1, 4096) },
-	"approvals.timeout":          func(d *draft, s setting) error { return duration(&d.Approvals.Timeout, s) },
-	"approvals.via":              func(d *draft, s setting) error { return via(&d.Approvals.Via, s) },
-	"data_dir":                   func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
-	"workflows":                  func(d *draft, s setting) error { return directory(&d.Workflows, d, s) },
-	"cache_dir":                  func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
-	"http.token":                 func(d *draft, s setting) error { return token(d, s, tenant.Local) },
-	"http.api_keys":              func(d *draft, s setting) error { return boolean(&d.HTTP.Keys, s) },
-	"http.sse":                   func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
-	"log.level":                  func(d *draft, s setting) error { return level(&d.Log.Level, s) },
-	"servers":                    func(d *draft, s setting) error { return d.servers(s) },
-	"schedules":                  func(d *draft, s setting) error { return d.schedules(s) },
-	"recent_code":                func(d *draft, s setting) error { return recentCode(&d.RecentCode, s) },
-	"inactive":                   func(d *draft, s setting) error { return days(&d.Inactive, s) },
-	"tiers":                      groups,
-	"tenants":                    groups,
-	"subsets":                    func(d *draft, s setting) error { return d.subsets(s) },
-	"catalog":                    func(d *draft, s setting) error { return d.catalogs(s) },
-	"search.learn":               func(d *draft, s setting) error { return boolean(&d.Search.Learn, s) },
-	"search.embeddings.provider": func(d *draft, s setting) error {
-		return embeddingProvider(&d.Search.Embeddings.Provider, s)
-	},
-	"search.embeddings.url":         func(d *draft, s setting) error { return endpoint(&d.Search.Embeddings.URL, s) },
-	"search.embeddings.model":       func(d *draft, s setting) error { return text(&d.Search.Embeddings.Model, s) },
-	"search.embeddings.api_key":     func(d *draft, s setting) error { return reference(&d.Search.Embeddings.Key, s) },
-	"search.embeddings.api_version": func(d *draft, s setting) error { return text(&d.Search.Embeddings.APIVersion, s) },
-	"search.embeddings.dimensions": func(d *draft, s setting) error {
-		return whole(&d.Search.Embeddings.Dimensions, s, 1, model.MaxDimensions)
-	},
-	"search.embeddings.dir":        func(_ *draft, s setting) error { return noONNX(s) },
-	"search.embeddings.timeout":    func(d *draft, s setting) error { return duration(&d.Search.Timeout, s) },
-	"log.file":                     func(d *draft, s setting) error { return directory(&d.Log.File, d, s) },
-	"audit.max_age":                func(d *draft, s setting) error { return days(&d.Audit.Age, s) },
-	"audit.max_mb":                 func(d *draft, s setting) error { return auditSize(&d.Audit.Bytes, s) },
-	"telemetry.traces.endpoint":    func(d *draft, s setting) error { return collector(&d.Telemetry.Traces.Endpoint, s, true) },
-	"telemetry.traces.propagate":   func(d *draft, s setting) error { return boolean(&d.Telemetry.Traces.Propagate, s) },
-	"telemetry.metrics.endpoint":   func(d *draft, s setting) error { return collector(&d.Telemetry.Metrics.Endpoint, s, false) },
-	"telemetry.metrics.prometheus": func(d *draft, s setting) error { return scraped(d, s) },
-	"telemetry.metrics.token":      func(d *draft, s setting) error { return scrapeToken(d, s) },
-	"pii.mode": func(d *draft, s setting) error {
-		return oneOf(&d.PII.Mode, s, string(redact.Off), string(redact.Egress), string(redact.Strict))
-	},
-	"pii.restore": func(d *draft, s setting) error { return oneOf(&d.PII.Restore, s, "auto", "allow", "deny") },
-	"pii.names": func(d *draft, s setting) error {
-		return oneOf((*string)(&d.PII.Scan.Names), s, string(detect.Evidence), string(detect.Always), string(detect.Never))
-	},
-	"pii.prose_names":      func(d *draft, s setting) error { return boolean(&d.PII.Scan.Prose, s) },
-	"pii.addresses":        func(d *draft, s setting) error { return oneOf(&d.PII.Addresses, s, "public", "all") },
-	"pii.key":              func(d *draft, s setting) error { return text(&d.PII.Key, s) },
-	"pii.flows":            func(d *draft, s setting) error { return fillAll(&d.PII.Flows, flowKeys, s) },
-	"pii.exceptions":       func(d *draft, s setting) error { return fillAll(&d.PII.Except, exceptionKeys, s) },
-	"pii.patterns":         func(d *draft, s setting) error { return fillAll(&d.PII.Scan.Patterns, patternKeys, s) },
-	"pii.tokens":           func(d *draft, s setting) error { return whole(&d.PII.Tokens, s, 1, 10_000_000) },
-	"pii.tokens_per_hour":  func(d *draft, s setting) error { return whole(&d.PII.New, s, 1, 10_000_000) },
-	"pii.queries_per_hour": func(d *draft, s setting) error { return whole(&d.PII.Asked, s, 1, 10_000_000) },
-	"policy.default": func(d *draft, s setting) error {
-		return oneOf((*string)(&d.Policy.Default), s, string(policy.Allow), string(policy.Ask), string(policy.Block))
-	},
-	"policy.rules": func(d *draft, s setting) error {
-		return ordered(&d.Policy.Rules, ruleKeys, s, func(r *policy.Rule, at string) { r.At = at })
-	},
-	"policy.budgets": func(d *draft, s setting) error {
-		return ordered(&d.Policy.Budgets, budgetKeys, s, func(b *policy.Budget, at string) { b.At = at })
-	},
-})
-
-// families are keys that are followed by a name chosen by the user, which may contain dots.
-var families = map[string]func(d *draft, s setting, name string) error{
-	"http.tokens":               tokenOf,
-	"pii.keys":                  hinted,
-	"pii.ttl":                   kept,
-	"telemetry.traces.headers":  func(d *draft, s setting, name string) error { return header(&d.Telemetry.Traces.Headers, d, s, name) },
-	"telemetry.metrics.headers": func(d *draft, s setting, name string) error { return header(&d.Telemetry.Metrics.Headers, d, s, name) },
+// key is one key of the configuration: all that there is to say about it but its documentation.
+type key struct {
+	read       func(d *draft, s setting) error
+	structured bool                // its value is a list or a mapping
+	project    merge               // how the files of a project change it; nil if they cannot
+	tenant     bool                // a tier or a tenant may set it
+	fixed      func(c *Config) any // points to what a running daemon cannot change; nil if a reload can
 }
 
-// structured keys have lists or mappings as values.
-var structured = map[string]bool{"servers": true, "schedules": true, "tiers": true, "tenants": true, "subsets": true, "catalog": true, "mcp_servers": true, "tasks.prices": true, "sandbox.packages": true, "sandbox.preload": true, "sandbox.package_layers": true, "http.tls.client_scopes": true, "http.tls.acme.hosts": true,
-	"network.allow": true, "sandbox.allow_network_access": true, "execution.allow_network_access": true,
-	"pii.flows": true, "pii.exceptions": true, "pii.patterns": true, "policy.rules": true, "policy.budgets": true,
-	"guardrails.blocked_patterns": true, "guardrails.blocked_paths": true, "guardrails.allowed_networks": true, "guardrails.hooks": true}
+// keys are all keys.
+var keys = joined(generalKeys, sandboxKeys, searchKeys, telemetryKeys, piiKeys, policyKeys, httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys, taskKeys)
+
+// generalKeys are the keys of small sections, and those without one.
+var generalKeys = map[string]key{
+	"profile": {
+		read: func(d *draft, s setting) error {
+			return oneOf(&d.Profile, s, "lean", "standard", "full", "passthrough")
+		},
+		tenant: true,
+	},
+	"limits.memory_mb": {
+		read:    func(d *draft, s setting) error { return whole(&d.MemoryMB, s, 1, 1<<20) },
+		project: func(c, p *Config, _ setting) bool { return atMost(&c.MemoryMB, memory.PerOwner>>20, p.MemoryMB) },
+		tenant:  true,
+	},
+	"sessions.idle": {
+		read: func(d *draft, s setting) error { return duration(&d.Sessions.Idle, s) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Sessions.Idle, c.Sessions.WithDefaults().Idle, p.Sessions.Idle)
+		},
+		fixed: func(c *Config) any { return &c.Sessions.Idle },
+	},
+	"sessions.per_tenant": {
+		read: func(d *draft, s setting) error { return whole(&d.Sessions.PerTenant, s, 1, 4096) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Sessions.PerTenant, c.Sessions.WithDefaults().PerTenant, p.Sessions.PerTenant)
+		},
+		tenant: true,
+	},
+	"sessions.living": {
+		read: func(d *draft, s setting) error { return whole(&d.Sessions.Live, s, 1, 4096) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Sessions.Live, c.Sessions.WithDefaults().Live, p.Sessions.Live)
+		},
+		fixed: func(c *Config) any { return &c.Sessions.Live },
+	},
+	"background.keep": {
+		read: func(d *draft, s setting) error { return duration(&d.Background.Keep, s) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Background.Keep, 24*time.Hour, p.Background.Keep)
+		},
+	},
+	"background.timeout": {
+		read: func(d *draft, s setting) error { return duration(&d.Background.Timeout, s) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Background.Timeout, time.Hour, p.Background.Timeout)
+		},
+	},
+	"background.running": {
+		read: func(d *draft, s setting) error { return whole(&d.Background.Running, s, 1, 4096) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Background.Running, max(1, c.Admit.WithDefaults().Concurrent/2), p.Background.Running)
+		},
+	},
+	"approvals.timeout": {
+		read: func(d *draft, s setting) error { return duration(&d.Approvals.Timeout, s) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Approvals.Timeout, 24*time.Hour, p.Approvals.Timeout)
+		},
+		tenant: true,
+	},
+	"approvals.via": {
+		read: func(d *draft, s setting) error { return via(&d.Approvals.Via, s) },
+		project: func(c, p *Config, _ setting) bool {
+			if now := cmp.Or(c.Approvals.Via, approval.ViaBoth); now != approval.ViaBoth && p.Approvals.Via != now {
+				return false
+			}
+			c.Approvals.Via = p.Approvals.Via
+			return true
+		},
+		tenant: true,
+	},
+	"data_dir": {
+		read:  func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
+		fixed: func(c *Config) any { return &c.DataDir },
+	},
+	"workflows": {read: func(d *draft, s setting) error { return directory(&d.Workflows, d, s) }},
+	"cache_dir": {
+		read:  func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
+		fixed: func(c *Config) any { return &c.CacheDir },
+	},
+	"log.level": {
+		read: func(d *draft, s setting) error { return level(&d.Log.Level, s) },
+		project: func(c, p *Config, _ setting) bool {
+			c.Log.Level = cmp.Or(c.Log.Level, p.Log.Level)
+			return true
+		},
+	},
+	"servers":   {read: func(d *draft, s setting) error { return d.servers(s) }, structured: true, project: done},
+	"schedules": {read: func(d *draft, s setting) error { return d.schedules(s) }, structured: true},
+	"recent_code": {
+		read:  func(d *draft, s setting) error { return recentCode(&d.RecentCode, s) },
+		fixed: func(c *Config) any { return &c.RecentCode },
+	},
+	"inactive":      {read: func(d *draft, s setting) error { return days(&d.Inactive, s) }, tenant: true},
+	"tiers":         {read: groups, structured: true},
+	"tenants":       {read: groups, structured: true},
+	"subsets":       {read: func(d *draft, s setting) error { return d.subsets(s) }, structured: true},
+	"catalog":       {read: func(d *draft, s setting) error { return d.catalogs(s) }, structured: true, project: done},
+	"log.file":      {read: func(d *draft, s setting) error { return directory(&d.Log.File, d, s) }, project: done},
+	"audit.max_age": {read: func(d *draft, s setting) error { return days(&d.Audit.Age, s) }},
+	"audit.max_mb":  {read: func(d *draft, s setting) error { return auditSize(&d.Audit.Bytes, s) }},
+}
+
+// family is the keys that begin with a section and end with a name chosen by the user, which may contain dots.
+type family struct {
+	read    func(d *draft, s setting, name string) error
+	project func(name string) merge // nil if the files of a project cannot change them
+}
+
+// families are all families, by their section.
+var families = map[string]family{
+	"http.tokens": {read: tokenOf},
+	"pii.keys":    {read: hinted, project: func(string) merge { return done }},
+	"pii.ttl": {read: kept, project: func(name string) merge {
+		return func(c, p *Config, _ setting) bool { return c.keptAtMost(name, p) }
+	}},
+	"telemetry.traces.headers": {read: func(d *draft, s setting, name string) error {
+		return header(&d.Telemetry.Traces.Headers, d, s, name)
+	}},
+	"telemetry.metrics.headers": {read: func(d *draft, s setting, name string) error {
+		return header(&d.Telemetry.Metrics.Headers, d, s, name)
+	}},
+}
+
+// familyOf returns the family of a key, and its name there.
+func familyOf(key string) (of family, name string, ok bool) {
+	for section, of := range families {
+		if name, in := strings.CutPrefix(key, section+"."); in {
+			return of, name, true
+		}
+	}
+	return family{}, "", false
+}
+
+// isStructured reports whether the value of a key, or of one of a former system, is a list or a mapping.
+func isStructured(name string) bool {
+	return keys[name].structured || name == "mcp_servers" || name == "execution.allow_network_access"
+}
 
 // sections are keys that contain other keys.
-var sections = map[string]bool{"sandbox": true, "sandbox.microvm": true, "network": true, "workspace": true, "limits": true, "quotas": true, "approvals": true, "audit": true, "sessions": true, "background": true, "log": true, "http": true, "http.tokens": true, "http.oidc": true, "http.tls": true, "http.tls.acme": true, "search": true, embeddings: true, "tasks": true,
-	"pii": true, "pii.keys": true, "pii.ttl": true, "policy": true, "guardrails": true,
-	"telemetry": true, "telemetry.traces": true, "telemetry.metrics": true, "telemetry.traces.headers": true, "telemetry.metrics.headers": true}
+var sections = func() map[string]bool {
+	all := map[string]bool{}
+	add := func(key string) {
+		for i := range key {
+			if key[i] == '.' {
+				all[key[:i]] = true
+			}
+		}
+	}
+	for name := range keys {
+		add(name)
+	}
+	for section := range families {
+		add(section + ".")
+	}
+	return all
+}()
 
 // apply applies one setting, replacing an earlier one of the same key.
 func (d *draft) apply(s setting) error {
@@ -209,16 +249,14 @@ func (d *draft) apply(s setting) error {
 	if s.key == embeddings && s.kind == "" && s.text != "" {
 		s.key += ".provider" // search: {embeddings: azure}
 	}
-	parse, ok := keys[s.key]
-	for family, parseNamed := range families {
-		if name, in := strings.CutPrefix(s.key, family+"."); in {
-			ok, parse = true, func(d *draft, s setting) error { return parseNamed(d, s, name) }
-		}
+	k, ok := keys[s.key]
+	if of, name, named := familyOf(s.key); named {
+		ok, k.read = true, func(d *draft, s setting) error { return of.read(d, s, name) }
 	}
 	if !ok {
 		return unknown(s)
 	}
-	if structured[s.key] && s.node == nil {
+	if k.structured && s.node == nil {
 		if s.text == "" {
 			return nil // an empty section
 		}
@@ -228,7 +266,7 @@ func (d *draft) apply(s setting) error {
 		return fault.New(fault.Invalid, "%s: %s is a %s; it must be a single value", s.from, s.key, s.kind)
 	}
 	d.given[s.key] = s
-	return parse(d, s)
+	return k.read(d, s)
 }
 
 // unknown returns the error of an unknown key.
@@ -237,7 +275,7 @@ func unknown(s setting) error {
 		if s.kind == "mapping" || s.kind == "" && s.text == "" {
 			return nil // an empty section
 		}
-		if families[s.key] != nil {
+		if _, named := families[s.key]; named {
 			return fault.New(fault.Invalid, "%s: %s must map names to values, such as NAME: VALUE", s.from, s.key)
 		}
 		return fault.New(fault.Invalid, "%s: %s must contain keys such as %s", s.from, s.key, strings.Join(within(s.key), ", "))

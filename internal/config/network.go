@@ -13,10 +13,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
 
-// networkKeys contains the parsers of the keys of requests.
-var networkKeys = map[string]func(d *draft, s setting) error{
-	"network.allow":                func(d *draft, s setting) error { return d.allowNetwork(s) },
-	"sandbox.allow_network_access": func(d *draft, s setting) error { return d.allowAnyNetwork(s) },
+// networkKeys are the keys of requests.
+var networkKeys = map[string]key{
+	"network.allow":                {read: func(d *draft, s setting) error { return d.allowNetwork(s) }, structured: true, tenant: true},
+	"sandbox.allow_network_access": {read: func(d *draft, s setting) error { return d.allowAnyNetwork(s) }, structured: true},
 }
 
 // allowNetwork reads the rules of requests. An empty list allows none.

@@ -47,12 +47,26 @@ func (c *Config) PackageLayersInUse() []string {
 	return slices.Sorted(maps.Keys(used))
 }
 
-// layerKeys are the keys of a package layer.
-var layerKeys = map[string]func(d *draft, s setting) error{
-	"packages":     func(d *draft, s setting) error { return d.wanted(s) },
-	"requirements": func(d *draft, s setting) error { return directory(&d.Packages.RequirementsFile, d, s) },
-	"wheels":       func(d *draft, s setting) error { return directory(&d.Packages.WheelDir, d, s) },
-	"preload":      func(d *draft, s setting) error { return d.preload(s) },
+// layerKeys are the keys of a package layer, and of the default one in sandbox.
+var layerKeys = map[string]key{
+	"packages": {
+		read:       func(d *draft, s setting) error { return d.wanted(s) },
+		structured: true,
+		fixed:      func(c *Config) any { return &c.Packages.Requirements },
+	},
+	"requirements": {
+		read:  func(d *draft, s setting) error { return directory(&d.Packages.RequirementsFile, d, s) },
+		fixed: func(c *Config) any { return &c.Packages.RequirementsFile },
+	},
+	"wheels": {
+		read:  func(d *draft, s setting) error { return directory(&d.Packages.WheelDir, d, s) },
+		fixed: func(c *Config) any { return &c.Packages.WheelDir },
+	},
+	"preload": {
+		read:       func(d *draft, s setting) error { return d.preload(s) },
+		structured: true,
+		fixed:      func(c *Config) any { return &c.Preload },
+	},
 }
 
 // packageLayers reads the named package layers.
@@ -67,9 +81,9 @@ func (d *draft) packageLayers(s setting) error {
 			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a package layer: use at most 64 of a-z, 0-9, _ and -, and not default or none", lineOf(s, m.Key), name)
 		}
 		file, _, _ := strings.Cut(s.from, " line ")
-		f := flattener{name: file, dir: s.dir}
+		f := flattener{name: file, dir: s.dir, structured: func(name string) bool { return layerKeys[name].structured }}
 		for _, key := range members(m.Value) {
-			f.member("sandbox", key) // where lists are known to be lists
+			f.member("", key)
 		}
 		if f.err != nil {
 			return f.err
@@ -91,16 +105,16 @@ func (d *draft) packageLayers(s setting) error {
 func (d *draft) packageLayer(at string, settings []setting) (PackageLayer, error) {
 	one := draft{dirs: d.dirs}
 	for _, s := range settings {
-		leaf := strings.TrimPrefix(s.key, "sandbox.")
+		leaf := s.key
 		s.key = at + "." + leaf
-		parse, ok := layerKeys[leaf]
+		k, ok := layerKeys[leaf]
 		switch {
 		case !ok:
 			return PackageLayer{}, fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(leaf, layerKeys))
 		case s.kind != "":
 			return PackageLayer{}, fault.New(fault.Invalid, "%s: %s is a %s; it must be a single value", s.from, s.key, s.kind)
 		}
-		if err := parse(&one, s); err != nil {
+		if err := k.read(&one, s); err != nil {
 			return PackageLayer{}, err
 		}
 	}

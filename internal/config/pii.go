@@ -15,6 +15,79 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
+// piiKeys are the keys of privacy.
+var piiKeys = map[string]key{
+	"pii.mode": {
+		read: func(d *draft, s setting) error {
+			return oneOf(&d.PII.Mode, s, string(redact.Off), string(redact.Egress), string(redact.Strict))
+		},
+		project: func(c, p *Config, _ setting) bool {
+			return stricterOf(&c.PII.Mode, p.PII.Mode, string(redact.Off), string(redact.Egress), string(redact.Strict))
+		},
+		tenant: true,
+	},
+	"pii.restore": {
+		read: func(d *draft, s setting) error { return oneOf(&d.PII.Restore, s, "auto", "allow", "deny") },
+		project: func(c, p *Config, _ setting) bool {
+			return stricterOf(&c.PII.Restore, p.PII.Restore, "allow", "auto", "deny")
+		},
+		tenant: true,
+	},
+	"pii.names": {
+		read: func(d *draft, s setting) error {
+			return oneOf((*string)(&d.PII.Scan.Names), s, string(detect.Evidence), string(detect.Always), string(detect.Never))
+		},
+		project: func(c, p *Config, _ setting) bool {
+			return stricterOf((*string)(&c.PII.Scan.Names), string(p.PII.Scan.Names), string(detect.Never), string(detect.Evidence), string(detect.Always))
+		},
+		tenant: true,
+	},
+	"pii.prose_names": {
+		read:    func(d *draft, s setting) error { return boolean(&d.PII.Scan.Prose, s) },
+		project: func(c, p *Config, _ setting) bool { return once(&c.PII.Scan.Prose, p.PII.Scan.Prose) },
+		tenant:  true,
+	},
+	"pii.addresses": {
+		read: func(d *draft, s setting) error { return oneOf(&d.PII.Addresses, s, "public", "all") },
+		project: func(c, p *Config, _ setting) bool {
+			return stricterOf(&c.PII.Addresses, p.PII.Addresses, "public", "all")
+		},
+		tenant: true,
+	},
+	"pii.key": {read: func(d *draft, s setting) error { return text(&d.PII.Key, s) }, fixed: func(c *Config) any { return &c.PII.Key }},
+	"pii.flows": {
+		read:       func(d *draft, s setting) error { return fillAll(&d.PII.Flows, flowKeys, s) },
+		structured: true,
+		project:    done,
+		tenant:     true,
+	},
+	"pii.exceptions": {
+		read:       func(d *draft, s setting) error { return fillAll(&d.PII.Except, exceptionKeys, s) },
+		structured: true,
+		tenant:     true,
+	},
+	"pii.patterns": {
+		read:       func(d *draft, s setting) error { return fillAll(&d.PII.Scan.Patterns, patternKeys, s) },
+		structured: true,
+		project:    done,
+	},
+	"pii.tokens": {
+		read:    func(d *draft, s setting) error { return whole(&d.PII.Tokens, s, 1, 10_000_000) },
+		project: func(c, p *Config, _ setting) bool { return atMost(&c.PII.Tokens, 500_000, p.PII.Tokens) },
+		tenant:  true,
+	},
+	"pii.tokens_per_hour": {
+		read:    func(d *draft, s setting) error { return whole(&d.PII.New, s, 1, 10_000_000) },
+		project: func(c, p *Config, _ setting) bool { return atMost(&c.PII.New, 50_000, p.PII.New) },
+		tenant:  true,
+	},
+	"pii.queries_per_hour": {
+		read:    func(d *draft, s setting) error { return whole(&d.PII.Asked, s, 1, 10_000_000) },
+		project: func(c, p *Config, _ setting) bool { return atMost(&c.PII.Asked, 10_000, p.PII.Asked) },
+		tenant:  true,
+	},
+}
+
 // PII configures the protection of personal data and secrets.
 type PII struct {
 	Mode      string                        // mode of package redact; never empty

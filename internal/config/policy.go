@@ -11,6 +11,30 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 )
 
+// policyKeys are the keys of the policy.
+var policyKeys = map[string]key{
+	"policy.default": {
+		read: func(d *draft, s setting) error {
+			return oneOf((*string)(&d.Policy.Default), s, string(policy.Allow), string(policy.Ask), string(policy.Block))
+		},
+		project: done,
+	},
+	"policy.rules": {
+		read: func(d *draft, s setting) error {
+			return ordered(&d.Policy.Rules, ruleKeys, s, func(r *policy.Rule, at string) { r.At = at })
+		},
+		structured: true,
+		project:    done,
+	},
+	"policy.budgets": {
+		read: func(d *draft, s setting) error {
+			return ordered(&d.Policy.Budgets, budgetKeys, s, func(b *policy.Budget, at string) { b.At = at })
+		},
+		structured: true,
+		project:    done,
+	},
+}
+
 var ruleKeys = parsers[policy.Rule]{
 	"name":     func(r *policy.Rule, n ast.Node) error { return scalar(&r.Name, n) },
 	"tool":     func(r *policy.Rule, n ast.Node) error { return oneOrMore(&r.Tools, n) },

@@ -6,11 +6,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 )
 
-// quotaKeys contains the parsers of quotas: of each tenant, in periods of time.
-var quotaKeys = func() map[string]func(d *draft, s setting) error {
-	all := map[string]func(d *draft, s setting) error{}
+// quotaKeys are the quotas of each tenant, in periods of time.
+var quotaKeys = func() map[string]key {
+	all := map[string]key{}
 	for _, n := range quota.Names {
-		all["quotas."+string(n)] = func(d *draft, s setting) error {
+		all["quotas."+string(n)] = key{tenant: true, read: func(d *draft, s setting) error {
 			var most int
 			if err := whole(&most, s, 1, 1<<30); err != nil {
 				return err
@@ -21,7 +21,7 @@ var quotaKeys = func() map[string]func(d *draft, s setting) error {
 			}
 			d.Quotas[n] = int64(most)
 			return nil
-		}
+		}}
 	}
 	return all
 }()

@@ -12,17 +12,25 @@ import (
 // fixed returns pointers to the settings that a running daemon cannot change, by their key or
 // section.
 func (c *Config) fixed() map[string]any {
-	h := &c.HTTP
-	return map[string]any{
-		"sandbox.runsc": &c.Runsc, "sandbox.namespaces": &c.Namespaces, "sandbox.subordinate_uids": &c.SubordinateUIDs, "sandbox.epoll": &c.Epoll, "sandbox.microvm": &c.MicroVM, "sandbox.restricted": &c.Restricted, "sandbox.concurrency": &c.Admit.Concurrent, "sandbox.queue": &c.Admit.Queued,
-		"sandbox.packages": &c.Packages.Requirements, "sandbox.requirements": &c.Packages.RequirementsFile, "sandbox.wheels": &c.Packages.WheelDir, "sandbox.preload": &c.Preload,
-		"sessions.idle": &c.Sessions.Idle, "sessions.living": &c.Sessions.Live, "recent_code": &c.RecentCode, "background": &c.Background,
-		"data_dir": &c.DataDir, "cache_dir": &c.CacheDir, "log": &c.Log, "audit": &c.Audit, "telemetry": &c.Telemetry, "search": &c.Search, "tasks": &c.Tasks,
-		"pii.key": &c.PII.Key, "SERVERS_DIR": &c.ServersDir, "SKILLS_DIR": &c.SkillsDir,
-		"http.oidc": &h.OIDC, "http.tls": &h.TLS, "http.access_log": &h.AccessLog, "http.sse": &h.Events, "http.drain": &h.Drain,
-		"http.connections": &h.Connections, "http.connections_per_address": &h.PerAddress,
-		"http.mcp_connections_per_token": &h.TokenConnections, "http.requests_per_token": &h.TokenRequests,
+	all := map[string]any{
+		"sandbox.microvm": &c.MicroVM,
+		"background":      &c.Background,
+		"log":             &c.Log,
+		"audit":           &c.Audit,
+		"telemetry":       &c.Telemetry,
+		"search":          &c.Search,
+		"tasks":           &c.Tasks,
+		"http.oidc":       &c.HTTP.OIDC,
+		"http.tls":        &c.HTTP.TLS,
+		"SERVERS_DIR":     &c.ServersDir,
+		"SKILLS_DIR":      &c.SkillsDir,
 	}
+	for name, k := range keys {
+		if k.fixed != nil {
+			all[name] = k.fixed(c)
+		}
+	}
+	return all
 }
 
 // KeepFixed replaces the settings of c that a running daemon cannot change by those in force, and

@@ -11,6 +11,27 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
 )
 
+// searchKeys are the keys of the search.
+var searchKeys = map[string]key{
+	"search.learn": {read: func(d *draft, s setting) error { return boolean(&d.Search.Learn, s) }},
+	"search.embeddings.provider": {
+		read: func(d *draft, s setting) error {
+			return embeddingProvider(&d.Search.Embeddings.Provider, s)
+		},
+	},
+	"search.embeddings.url":         {read: func(d *draft, s setting) error { return endpoint(&d.Search.Embeddings.URL, s) }},
+	"search.embeddings.model":       {read: func(d *draft, s setting) error { return text(&d.Search.Embeddings.Model, s) }},
+	"search.embeddings.api_key":     {read: func(d *draft, s setting) error { return reference(&d.Search.Embeddings.Key, s) }},
+	"search.embeddings.api_version": {read: func(d *draft, s setting) error { return text(&d.Search.Embeddings.APIVersion, s) }},
+	"search.embeddings.dimensions": {
+		read: func(d *draft, s setting) error {
+			return whole(&d.Search.Embeddings.Dimensions, s, 1, model.MaxDimensions)
+		},
+	},
+	"search.embeddings.dir":     {read: func(_ *draft, s setting) error { return noONNX(s) }},
+	"search.embeddings.timeout": {read: func(d *draft, s setting) error { return duration(&d.Search.Timeout, s) }},
+}
+
 // Search configures the search of tools.
 type Search struct {
 	Embeddings model.Config  // an empty Provider means keyword search only; Resolve is not set

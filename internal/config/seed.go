@@ -145,7 +145,7 @@ func everyKey() []string {
 // logLevel adds LOG_LEVEL. Other programs use it too, so an invalid value is a warning.
 func (l *loader) logLevel(text, from, dir string) {
 	s := setting{key: "log.level", text: text, from: from, dir: dir}
-	if err := keys[s.key](&draft{}, s); err != nil {
+	if err := keys[s.key].read(&draft{}, s); err != nil {
 		l.warn(fault.Message(err) + "; it is ignored")
 		return
 	}

@@ -31,22 +31,24 @@ var (
 	azureEmbeddings = azureUse{"AZURE_OPENAI_EMBEDDER_NAME", "AZURE_OPENAI_EMBEDDER_VERSION", embeddings + ".provider", "search uses no embeddings"}
 )
 
-// taskKeys contains the parsers of the model that writes programs for tasks.
-var taskKeys = map[string]func(d *draft, s setting) error{
-	"tasks.model": func(d *draft, s setting) error {
-		return oneOf(&d.Tasks.Provider, s, noModel, model.OpenAI, model.Azure, model.Anthropic, model.Sampling)
+// taskKeys are the keys of the model that writes programs for tasks.
+var taskKeys = map[string]key{
+	"tasks.model": {
+		read: func(d *draft, s setting) error {
+			return oneOf(&d.Tasks.Provider, s, noModel, model.OpenAI, model.Azure, model.Anthropic, model.Sampling)
+		},
 	},
-	"tasks.name":          func(d *draft, s setting) error { return text(&d.Tasks.Name, s) },
-	"tasks.url":           func(d *draft, s setting) error { return endpoint(&d.Tasks.URL, s) },
-	"tasks.key":           func(d *draft, s setting) error { return reference(&d.Tasks.Key, s) },
-	"tasks.api_version":   func(d *draft, s setting) error { return text(&d.Tasks.APIVersion, s) },
-	"tasks.max_tokens":    func(d *draft, s setting) error { return whole(&d.Tasks.MaxTokens, s, model.MinAnswer, 1<<20) },
-	"tasks.timeout":       func(d *draft, s setting) error { return duration(&d.Tasks.Timeout, s) },
-	"tasks.budget_tokens": budgetTokens,
-	"tasks.ask_requests":  askRequests,
-	"tasks.ask_tokens":    askTokens,
-	"tasks.budget_cost":   func(d *draft, s setting) error { return amount(&d.Tasks.BudgetCost, s) },
-	"tasks.prices":        prices,
+	"tasks.name":          {read: func(d *draft, s setting) error { return text(&d.Tasks.Name, s) }},
+	"tasks.url":           {read: func(d *draft, s setting) error { return endpoint(&d.Tasks.URL, s) }},
+	"tasks.key":           {read: func(d *draft, s setting) error { return reference(&d.Tasks.Key, s) }},
+	"tasks.api_version":   {read: func(d *draft, s setting) error { return text(&d.Tasks.APIVersion, s) }},
+	"tasks.max_tokens":    {read: func(d *draft, s setting) error { return whole(&d.Tasks.MaxTokens, s, model.MinAnswer, 1<<20) }},
+	"tasks.timeout":       {read: func(d *draft, s setting) error { return duration(&d.Tasks.Timeout, s) }},
+	"tasks.budget_tokens": {read: budgetTokens},
+	"tasks.ask_requests":  {read: askRequests},
+	"tasks.ask_tokens":    {read: askTokens},
+	"tasks.budget_cost":   {read: func(d *draft, s setting) error { return amount(&d.Tasks.BudgetCost, s) }},
+	"tasks.prices":        {read: prices, structured: true},
 }
 
 func budgetTokens(d *draft, s setting) error {

@@ -55,13 +55,10 @@ type combination struct {
 const DefaultTier = "default"
 
 // tenantKeys are the keys that a tier or a tenant may set.
-var tenantKeys = map[string]bool{
-	"profile": true, "sandbox.backend": true, "sandbox.package_layer": true, "sandbox.timeout": true, "sandbox.max_timeout": true, "sandbox.memory_mb": true, "sandbox.max_memory_mb": true,
-	"sandbox.tenant_concurrency": true, "sessions.per_tenant": true, "workspace.max_mb": true, "workspace.max_files": true,
-	"workspace.results_age": true, "workspace.results_max_mb": true, "approvals.timeout": true, "approvals.via": true, "guardrails.max_output_bytes": true,
-	"limits.memory_mb": true, "quotas.executions_per_minute": true, "quotas.cpu_seconds_per_day": true, "quotas.calls_per_day": true, "quotas.model_tokens_per_day": true,
-	"inactive": true, "pii.mode": true, "pii.restore": true, "pii.names": true, "pii.prose_names": true, "pii.addresses": true, "pii.flows": true, "pii.exceptions": true,
-	"network.allow": true, "pii.tokens": true, "pii.tokens_per_hour": true, "pii.queries_per_hour": true,
+func tenantKeys() map[string]key {
+	all := maps.Clone(keys)
+	maps.DeleteFunc(all, func(_ string, k key) bool { return !k.tenant })
+	return all
 }
 
 // Tier returns the tier of a tenant, "" if it has none. assigned is the tier that

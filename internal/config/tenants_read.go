@@ -116,7 +116,7 @@ func (b *block) read(s setting, n ast.Node, at string) (tenants []string, err er
 		return nil, fault.New(fault.Invalid, "%s must contain keys such as servers, profile and sandbox", at)
 	}
 	file, _, _ := strings.Cut(s.from, " line ")
-	f := flattener{name: file, dir: s.dir}
+	f := flattener{name: file, dir: s.dir, structured: isStructured}
 	for _, m := range members(n) {
 		switch key := m.Key.GetToken().Value; key {
 		case "tenants":
@@ -178,11 +178,11 @@ func patterns(to *[]string, n ast.Node) error {
 func (b *block) checkKeys() error {
 	for _, s := range b.settings {
 		switch {
-		case tenantKeys[s.key]:
+		case keys[s.key].tenant:
 		case knownKey(s.key):
 			return fault.New(fault.Invalid, "%s: %s applies to all tenants; set it outside of tiers and tenants", s.from, s.key)
 		default:
-			return fault.New(fault.Invalid, "%s: %s has no key %q%s", s.from, strings.TrimPrefix(b.at, s.from+": "), s.key, suggestion(s.key, tenantKeys))
+			return fault.New(fault.Invalid, "%s: %s has no key %q%s", s.from, strings.TrimPrefix(b.at, s.from+": "), s.key, suggestion(s.key, tenantKeys()))
 		}
 	}
 	return nil

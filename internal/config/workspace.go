@@ -1,6 +1,7 @@
 package config
 
 import (
+	"math"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -20,15 +21,31 @@ func defaultWorkspace() Workspace {
 	}
 }
 
-var workspaceKeys = map[string]func(d *draft, s setting) error{
-	"workspace.max_mb": func(d *draft, s setting) error { return megabytes(&d.Workspace.Quota.Bytes, s, 1, 1<<24) },
-	"workspace.max_files": func(d *draft, s setting) error {
-		n := 0
-		err := whole(&n, s, 100, 1<<30)
-		d.Workspace.Quota.Files = int64(n)
-		return err
+// workspaceKeys are the keys of workspaces.
+var workspaceKeys = map[string]key{
+	"workspace.max_mb": {
+		read: func(d *draft, s setting) error { return megabytes(&d.Workspace.Quota.Bytes, s, 1, 1<<24) },
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Workspace.Quota.Bytes, math.MaxInt64, p.Workspace.Quota.Bytes)
+		},
+		tenant: true,
 	},
-	"workspace.reserve_mb":     func(d *draft, s setting) error { return megabytes(&d.Workspace.Quota.Reserve, s, 0, 1<<24) },
-	"workspace.results_age":    func(d *draft, s setting) error { return days(&d.Workspace.Results.Age, s) },
-	"workspace.results_max_mb": func(d *draft, s setting) error { return megabytes(&d.Workspace.Results.Bytes, s, 1, 1<<24) },
+	"workspace.max_files": {
+		read: func(d *draft, s setting) error {
+			n := 0
+			err := whole(&n, s, 100, 1<<30)
+			d.Workspace.Quota.Files = int64(n)
+			return err
+		},
+		project: func(c, p *Config, _ setting) bool {
+			return atMost(&c.Workspace.Quota.Files, math.MaxInt64, p.Workspace.Quota.Files)
+		},
+		tenant: true,
+	},
+	"workspace.reserve_mb":  {read: func(d *draft, s setting) error { return megabytes(&d.Workspace.Quota.Reserve, s, 0, 1<<24) }},
+	"workspace.results_age": {read: func(d *draft, s setting) error { return days(&d.Workspace.Results.Age, s) }, tenant: true},
+	"workspace.results_max_mb": {
+		read:   func(d *draft, s setting) error { return megabytes(&d.Workspace.Results.Bytes, s, 1, 1<<24) },
+		tenant: true,
+	},
 }
