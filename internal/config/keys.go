@@ -12,18 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 )
-
-// draft is a Config under construction.
-type draft struct {
-	Config
-	dirs  dirs
-	env   map[string]string  // and variables of .env
-	given map[string]setting // the effective setting of each key
-
-	anyNetwork *network.Rules // of allow_network_access
-}
 
 // applyAll applies the settings of l, and returns all errors, including those of l.
 func (d *draft) applyAll(l *loader) error {
@@ -70,15 +59,6 @@ func knownKey(key string) bool {
 
 func via(to *approval.Via, s setting) error {
 	return oneOf((*string)(to), s, string(approval.ViaBoth), string(approval.ViaClient), string(approval.ViaOperator))
-}
-
-// key is one key of the configuration: all that there is to say about it but its documentation.
-type key struct {
-	read       func(d *draft, s setting) error
-	structured bool                // its value is a list or a mapping
-	project    merge               // how the files of a project change it; nil if they cannot
-	tenant     bool                // a tier or a tenant may set it
-	fixed      func(c *Config) any // points to what a running daemon cannot change; nil if a reload can
 }
 
 // keys are all keys.
@@ -184,12 +164,6 @@ var generalKeys = map[string]key{
 	"log.file":      {read: func(d *draft, s setting) error { return directory(&d.Log.File, d, s) }, project: done},
 	"audit.max_age": {read: func(d *draft, s setting) error { return days(&d.Audit.Age, s) }},
 	"audit.max_mb":  {read: func(d *draft, s setting) error { return auditSize(&d.Audit.Bytes, s) }},
-}
-
-// family is the keys that begin with a section and end with a name chosen by the user, which may contain dots.
-type family struct {
-	read    func(d *draft, s setting, name string) error
-	project func(name string) merge // nil if the files of a project cannot change them
 }
 
 // families are all families, by their section.

@@ -247,3 +247,14 @@ func (c *Config) addFlows(p *draft) {
 	}
 	c.PII.Project = flows
 }
+
+// mergeOf returns the merge function of a key; nil means that a project cannot set it.
+func mergeOf(key string) merge {
+	if k, ok := keys[key]; ok {
+		return k.project
+	}
+	if of, name, ok := familyOf(key); ok && of.project != nil {
+		return of.project(name)
+	}
+	return nil
+}

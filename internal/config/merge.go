@@ -10,21 +10,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// merge applies one key of a project if it is stricter or equal, and reports whether it
-// was.
-type merge func(c, p *Config, s setting) bool
-
-// mergeOf returns the merge function of a key; nil means that a project cannot set it.
-func mergeOf(key string) merge {
-	if k, ok := keys[key]; ok {
-		return k.project
-	}
-	if of, name, ok := familyOf(key); ok && of.project != nil {
-		return of.project(name)
-	}
-	return nil
-}
-
 // done is the merge function of keys that are merged together with others.
 func done(*Config, *Config, setting) bool { return true }
 

@@ -1,0 +1,48 @@
+package config
+
+import (
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
+)
+
+// setting is an unparsed value for a key.
+type setting struct {
+	key  string // "sandbox.timeout"
+	text string
+	kind string   // "", or "mapping" or "list" instead of a single value
+	node ast.Node // of a structured key, instead of text
+	from string   // "sandpiper.yaml line 3", "SANDPIPER_PROFILE", "--profile"
+	top  string   // of a file: where the section is that contains it
+	seed string   // the key of a seed's file that it replaces
+	dir  string   // base of relative paths
+}
+
+// draft is a Config under construction.
+type draft struct {
+	Config
+	dirs  dirs
+	env   map[string]string  // and variables of .env
+	given map[string]setting // the effective setting of each key
+
+	anyNetwork *network.Rules // of allow_network_access
+}
+
+// key is one key of the configuration: all that there is to say about it but its documentation.
+type key struct {
+	read       func(d *draft, s setting) error
+	structured bool                // its value is a list or a mapping
+	project    merge               // how the files of a project change it; nil if they cannot
+	tenant     bool                // a tier or a tenant may set it
+	fixed      func(c *Config) any // points to what a running daemon cannot change; nil if a reload can
+}
+
+// family is the keys that begin with a section and end with a name chosen by the user, which may contain dots.
+type family struct {
+	read    func(d *draft, s setting, name string) error
+	project func(name string) merge // nil if the files of a project cannot change them
+}
+
+// merge applies one key of a project if it is stricter or equal, and reports whether it
+// was.
+type merge func(c, p *Config, s setting) bool
