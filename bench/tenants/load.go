@@ -89,7 +89,7 @@ func (c LoadConfig) runPhase(ctx context.Context, r *rig.Rig, p *Phase) (err err
 	const slots = 8
 	err = configure(r, p.Tenants, settings{
 		"sandbox":  settings{"concurrency": slots, "tenant_concurrency": slots},
-		"sessions": settings{"living": 2 * c.Callers, "per_tenant": 2 * c.Callers}, // room for sessions that were left
+		"sessions": settings{"live": 2 * c.Callers, "per_tenant": 2 * c.Callers}, // room for sessions that were left
 	})
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func TestResumedSessionRepeatsNoCall(t *testing.T) {
 	if r := s.resumeSession("books"); !r.Success || !strings.Contains(r.raw, `"tasks":4,"differs":[],"notes":[]`) {
 		t.Fatalf("%s", r.raw)
 	}
-	if r := s.call("books", "total"); string(r.Result) != "111" || r.Session.State != "living" {
+	if r := s.call("books", "total"); string(r.Result) != "111" || r.Session.State != "live" {
 		t.Errorf("%+v", r)
 	}
 	s.kill()

@@ -177,7 +177,7 @@ print("State saved")`)
 		t.Fatalf("%+v", r)
 	}
 	r = first.call("session_001", `rows = [{"n": i} for i in range(5)]; checkpoint(1, "Working on data analysis"); len(rows)`)
-	if string(r.Result) != "5" || r.Session.State != "living" {
+	if string(r.Result) != "5" || r.Session.State != "live" {
 		t.Fatalf("%+v", r)
 	}
 	if r = first.call("session_001", "rows[-1]['n'] + len(os.listdir('/workspace/state'))"); string(r.Result) != "5" {
@@ -202,7 +202,7 @@ print(f"Resumed from step {data['step']}")`)
 for task in json.load(open("/workspace/sessions/session_001.json"))["tasks"]:
     if not task["result"].startswith("error"): exec(task["code"])
 rows[-1]`)
-	if string(r.Result) != `{"n":4}` || r.Session.State != "living" {
+	if string(r.Result) != `{"n":4}` || r.Session.State != "live" {
 		t.Fatalf("rebuilt according to the note: %+v", r)
 	}
 	log := show(t, dir, "session_001") // the fifth task created the checkpoint again
@@ -310,7 +310,7 @@ threading.Thread(target=slowly, daemon=True).start()`)
 	}
 	for i := range 20 {
 		r := s.call("s", fmt.Sprintf("before = n\nwhile n < before + 5: time.sleep(0.001)\nprint(%d)", i))
-		if !cmp.Equal(r.Output, []string{fmt.Sprint(i)}) || r.Session.State != "living" {
+		if !cmp.Equal(r.Output, []string{fmt.Sprint(i)}) || r.Session.State != "live" {
 			t.Fatalf("call %d heard %.100q", i, r.Output)
 		}
 	}

@@ -95,7 +95,7 @@ profile: lean   # few tools
 sandbox: {backend: gvisor, runsc: bin/runsc, namespaces: own, epoll: true, microvm: {kernel: boot/vmlinuz, accel: tcg}, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
   concurrency: 4, queue: 0, restricted: true, requirements: ../r.txt, wheels: wheels,
   packages: [pandas, "numpy==2.3.*"], preload: [pandas, matplotlib.pyplot], package_layer: all, package_layers: {all: {packages: [x]}}}
-sessions: {idle: 1h, per_tenant: 2, living: 3}
+sessions: {idle: 1h, per_tenant: 2, live: 3}
 data_dir: data
 cache_dir: ~/c
 workflows: flows

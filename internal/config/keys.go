@@ -91,7 +91,7 @@ var generalKeys = map[string]key{
 		},
 		tenant: true,
 	},
-	"sessions.living": {
+	"sessions.live": {
 		read: func(d *draft, s setting) error { return whole(&d.Sessions.Live, s, 1, 4096) },
 		project: func(c, p *Config, _ setting) bool {
 			return atMost(&c.Sessions.Live, c.Sessions.WithDefaults().Live, p.Sessions.Live)

@@ -193,7 +193,7 @@ func TestTrustedProjectIsNeverLooser(t *testing.T) {
 	c := trusted(t, map[string]string{
 		ownFile: `
 sandbox: {timeout: 10s, max_timeout: 60s, memory_mb: 200, max_memory_mb: 400, restricted: true, namespaces: own, concurrency: 2, queue: 3}
-sessions: {idle: 5m, per_tenant: 2, living: 3}
+sessions: {idle: 5m, per_tenant: 2, live: 3}
 approvals: {timeout: 1h, via: operator}
 pii: {mode: strict, restore: deny, ttl: {default: 7d, EMAIL: 1d}, tokens: 10, keys: {staff: STAFF}}
 policy: {default: block, rules: [{tool: "crm.*", decision: ask}]}
@@ -205,7 +205,7 @@ servers:
 profile: full
 data_dir: here
 sandbox: {timeout: 20s, max_timeout: 600s, memory_mb: 300, max_memory_mb: 4096, restricted: false, namespaces: shared, concurrency: 99, queue: 99, preload: [os], packages: [x]}
-sessions: {idle: 2h, per_tenant: 20, living: 30}
+sessions: {idle: 2h, per_tenant: 20, live: 30}
 approvals: {timeout: 20h, via: client}
 pii: {mode: off, restore: allow, ttl: {default: never, EMAIL: 30d, PHONE: 30d}, tokens: 100, keys: {staff: OTHER, ssn: EMAIL}, patterns: [{type: PHONE, pattern: x+}], flows: [{decision: allow}]}
 policy: {default: allow, rules: [{tool: "*.*", decision: allow}]}

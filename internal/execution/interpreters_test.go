@@ -73,7 +73,7 @@ func TestSessionKeepsInterpreter(t *testing.T) {
 	other := s.call(t, home, "two", "get x")
 	s.wantLive(t, 2)
 	alone := s.run(t, home, "get x")
-	if got, want := states(first, second, raised, third, other), []string{"new", "living", "living", "living", "new"}; !cmp.Equal(got, want) {
+	if got, want := states(first, second, raised, third, other), []string{"new", "live", "live", "live", "new"}; !cmp.Equal(got, want) {
 		t.Errorf("states %q, want %q", got, want)
 	}
 	if string(second.Value) != "5" || string(third.Value) != "5" || other.Success() || alone.Success() || alone.Session != nil {
@@ -99,7 +99,7 @@ func TestRefusalKeepsSessionInterpreter(t *testing.T) {
 		first := s.call(t, home, "one", "set x 5")
 		refused := s.call(t, home, "one", "refuse RestrictedError line 1: no\nset x 6")
 		third := s.call(t, home, "one", "get x")
-		if got, want := states(first, refused, third), []string{"new", "living", "living"}; !cmp.Equal(got, want) || string(third.Value) != "5" {
+		if got, want := states(first, refused, third), []string{"new", "live", "live"}; !cmp.Equal(got, want) || string(third.Value) != "5" {
 			t.Errorf("states %q, want %q; x is %s", got, want, third.Value)
 		}
 		if is := refused.LogText(); is != "error: RestrictedError: line 1: no" {
@@ -132,7 +132,7 @@ func TestSessionRunsOneCallAtATime(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if r := done(t, x); string(r.Value) != fmt.Sprint(i) || r.Session.State != "living" {
+			if r := done(t, x); string(r.Value) != fmt.Sprint(i) || r.Session.State != "live" {
 				t.Errorf("call %d: %s in a %s interpreter", i, r.Value, r.Session.State)
 			}
 		})
@@ -168,7 +168,7 @@ func TestWaitForSessionIsBounded(t *testing.T) {
 		if r := done(t, first); string(r.Value) != "1" {
 			t.Errorf("the first: %+v", r)
 		}
-		if r := s.call(t, home, "one", "result 2"); r.Session.State != "living" {
+		if r := s.call(t, home, "one", "result 2"); r.Session.State != "live" {
 			t.Errorf("after all: %+v", r)
 		}
 	})
@@ -190,7 +190,7 @@ func TestEndedInterpreterIsReported(t *testing.T) {
 				if r = s.call(t, home, "one", "get x"); r.Success() || r.Session.State != "restarted" || !strings.Contains(r.Session.Note, "/workspace/sessions/one.json") {
 					t.Errorf("the next call: %+v", r.Session)
 				}
-				if r = s.call(t, home, "one", "result 1"); r.Session.State != "living" || r.Session.Note != "" {
+				if r = s.call(t, home, "one", "result 1"); r.Session.State != "live" || r.Session.Note != "" {
 					t.Errorf("the call after it: %+v", r.Session)
 				}
 				steps, err := home.Sessions.Replay(t.Context(), "one")
@@ -272,7 +272,7 @@ func TestLeastRecentlyUsedInterpreterIsEvicted(t *testing.T) {
 			return states
 		}
 		next(a, "1", "2", "3", "1", "4") // 2 was idle longest
-		if got, want := next(a, "1", "3", "4"), []string{"living", "living", "living"}; !cmp.Equal(got, want) {
+		if got, want := next(a, "1", "3", "4"), []string{"live", "live", "live"}; !cmp.Equal(got, want) {
 			t.Errorf("a's are %q", got)
 		}
 		s.wantLive(t, 3)
@@ -283,10 +283,10 @@ func TestLeastRecentlyUsedInterpreterIsEvicted(t *testing.T) {
 		s.wantLive(t, 5)
 		next(c, "1") // a's 3 was idle longest of all
 		s.wantLive(t, 5)
-		if got, want := next(a, "4", "2"), []string{"living", "living"}; !cmp.Equal(got, want) {
+		if got, want := next(a, "4", "2"), []string{"live", "live"}; !cmp.Equal(got, want) {
 			t.Errorf("a's are %q", got)
 		}
-		if got := next(b, "1", "2"); !cmp.Equal(got, []string{"living", "living"}) {
+		if got := next(b, "1", "2"); !cmp.Equal(got, []string{"live", "live"}) {
 			t.Errorf("b's are %q", got)
 		}
 	})

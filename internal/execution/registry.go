@@ -242,7 +242,7 @@ func (r *Runner) Suspended(owner tenant.ID, session string) (all []Suspended) {
 type Stats struct {
 	Running int              `json:"running"` // registered and not ended, including those that wait for a slot
 	Waiting int              `json:"waiting"` // of Running, those that wait for a slot
-	Live    int              `json:"living"`  // interpreters of sessions
+	Live    int              `json:"live"`    // interpreters of sessions
 	Ended   map[string]int64 `json:"ended"`   // by status; "not_run" for those that failed before the code ran
 }
 

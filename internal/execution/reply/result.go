@@ -78,7 +78,7 @@ type Session struct {
 // Values of Session.State.
 const (
 	SessionNew       = "new"       // the session's first interpreter
-	SessionLive      = "living"    // the interpreter of the previous call: variables are intact
+	SessionLive      = "live"      // the interpreter of the previous call: variables are intact
 	SessionRestarted = "restarted" // a fresh interpreter: variables of earlier calls are lost
 	SessionEnded     = "ended"     // the interpreter ended with this call
 )

@@ -303,13 +303,13 @@ func (s *Pool) tryReserve(in *Interpreter) (victim *Interpreter, freed <-chan st
 // findVictim returns an error if in would exceed a limit, and the interpreter to end
 // instead; nil if all are in use.
 func (s *Pool) findVictim(in *Interpreter) (victim *Interpreter, err error) {
-	living, own := 0, 0
+	live, own := 0, 0
 	var oldest, ownOldest *Interpreter
 	for _, o := range s.all {
 		if !o.live {
 			continue
 		}
-		living++
+		live++
 		oldest = leastRecent(oldest, o)
 		if o.Owner == in.Owner {
 			own++
@@ -319,8 +319,8 @@ func (s *Pool) findVictim(in *Interpreter) (victim *Interpreter, err error) {
 	switch {
 	case own >= s.perTenant(in.Owner):
 		return ownOldest, tooMany("%d sessions are running code, which is the maximum of one tenant", own)
-	case living >= s.cfg.Live:
-		return oldest, tooMany("Sandpiper is busy: %d sessions are running code", living)
+	case live >= s.cfg.Live:
+		return oldest, tooMany("Sandpiper is busy: %d sessions are running code", live)
 	}
 	return nil, nil
 }
@@ -338,15 +338,15 @@ func leastRecent(a, b *Interpreter) *Interpreter {
 }
 
 // Count returns the number of live interpreters.
-func (s *Pool) Count() (living int) {
+func (s *Pool) Count() (live int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, in := range s.all {
 		if in.live {
-			living++
+			live++
 		}
 	}
-	return living
+	return live
 }
 
 // EndTenant ends the interpreters of one tenant, after their calls.

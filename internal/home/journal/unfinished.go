@@ -224,7 +224,7 @@ func beyondLimits(ctx context.Context, tx *store.Tx, p *Process) (old []string, 
 	return old, rows.Err()
 }
 
-// ListUnfinished lists the runs that did not come to their end, that no living process executes, and
+// ListUnfinished lists the runs that did not come to their end, that no live process executes, and
 // that no daemon continues in the background, latest first.
 func (l *Log) ListUnfinished(ctx context.Context) (all []Unfinished, err error) {
 	if l.cfg.Process == nil {

@@ -61,7 +61,7 @@ class Result:
     questions: tuple[Question, ...] = ()  # of suspended code
     is_preview: bool = False  # result describes a value that is too large
     result_file: str | None = None  # the complete value as JSON, for files.read, if is_preview
-    session_state: str | None = None  # new, living, restarted or ended
+    session_state: str | None = None  # new, live, restarted or ended
     plan: tuple[PlannedCall, ...] = ()  # of a dry run
     plan_id: str | None = None
     execution_time_ms: int = 0
