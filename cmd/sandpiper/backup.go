@@ -46,7 +46,7 @@ func (a *app) runBackup(ctx context.Context, file string, o transferOptions) err
 		}
 	}
 	return a.withDaemon(func(d *daemon.Daemon) error {
-		if in, err := d.Contains(file); err != nil || in {
+		if in, err := d.Backups.Contains(file); err != nil || in {
 			if err == nil {
 				err = fault.New(fault.Invalid, "%s is in the data directory, which it is a backup of", file).WithHint("give a name on another disk")
 			}
@@ -56,20 +56,20 @@ func (a *app) runBackup(ctx context.Context, file string, o transferOptions) err
 		done := a.working("writing the backup")
 		err := createFile(file, func(w io.Writer) (err error) {
 			if len(recipients) == 0 {
-				b, err = d.Backup(ctx, w)
+				b, err = d.Backups.Write(ctx, w)
 				return err
 			}
 			encrypted, err := age.Encrypt(w, recipients...)
 			if err != nil {
 				return err
 			}
-			if b, err = d.Backup(ctx, encrypted); err != nil {
+			if b, err = d.Backups.Write(ctx, encrypted); err != nil {
 				return err
 			}
 			return encrypted.Close()
 		})
 		done()
-		if err := d.RecordBackup(ctx, "created", tenant.ID{}, err); err != nil {
+		if err := d.Backups.Record(ctx, "created", tenant.ID{}, err); err != nil {
 			return err
 		}
 		return a.reportBackup(file, b)
@@ -177,7 +177,7 @@ func (a *app) runRestore(ctx context.Context, file daemon.BackupFile, key string
 	if err != nil {
 		return err
 	}
-	err = a.withDaemon(func(d *daemon.Daemon) error { return d.RecordBackup(ctx, "restored", tenant.ID{}, nil) })
+	err = a.withDaemon(func(d *daemon.Daemon) error { return d.Backups.Record(ctx, "restored", tenant.ID{}, nil) })
 	if err != nil {
 		return err
 	}
@@ -191,9 +191,9 @@ func (a *app) runRestoreTenant(ctx context.Context, file daemon.BackupFile, uid 
 	}
 	return a.withDaemon(func(d *daemon.Daemon) error {
 		file, stop := a.restoring(file)
-		done, err := d.RestoreTenant(ctx, file, id, replace)
+		done, err := d.Backups.RestoreTenant(ctx, file, id, replace)
 		stop()
-		if err := d.RecordBackup(ctx, "restored", id, err); err != nil {
+		if err := d.Backups.Record(ctx, "restored", id, err); err != nil {
 			return err
 		}
 		e, err := d.Tenants.Find(id)

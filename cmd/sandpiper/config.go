@@ -117,7 +117,7 @@ func checkData(ctx context.Context, cfg config.Config) (warnings []string) {
 	for _, f := range d.Findings() {
 		warnings = append(warnings, f.String())
 	}
-	for _, err := range d.ScheduleErrors(ctx) {
+	for _, err := range d.Schedules.Errors(ctx) {
 		warnings = append(warnings, errorText(err))
 	}
 	return warnings

@@ -60,7 +60,7 @@ sandpiper.yaml, or by an agent with create_schedule. A daemon runs it when it is
 
 func (a *app) runSchedulesList(ctx context.Context) error {
 	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
-		all, err := d.ListSchedules(ctx, h)
+		all, err := d.Schedules.List(ctx, h)
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func lastRun(s mcpserver.Schedule) (text string) {
 
 func (a *app) runSchedulesPause(ctx context.Context, name string, paused bool) error {
 	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
-		if err := d.PauseSchedule(ctx, h, name, paused); err != nil {
+		if err := d.Schedules.Pause(ctx, h, name, paused); err != nil {
 			return err
 		}
 		if a.json {
@@ -129,7 +129,7 @@ func (a *app) runSchedulesPause(ctx context.Context, name string, paused bool) e
 
 func (a *app) runSchedulesRun(ctx context.Context, name string) error {
 	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
-		id, err := d.RunSchedule(ctx, h, name)
+		id, err := d.Schedules.Run(ctx, h, name)
 		if err != nil {
 			return err
 		}
@@ -147,7 +147,7 @@ func (a *app) runSchedulesDelete(ctx context.Context, name string) error {
 		if err := schedule.CheckName(name); err != nil {
 			return err
 		}
-		if err := d.DeleteSchedule(ctx, h, name); err != nil {
+		if err := d.Schedules.Delete(ctx, h, name); err != nil {
 			return err
 		}
 		if a.json {

@@ -31,7 +31,7 @@ the first whose patterns match, or the one named default.`,
 			}
 			name := strings.Join(args[1:], "")
 			return a.changeTenantTo(cmd.Context(), args[0], "tier_set", "assigned to tier "+cmp.Or(name, "none"), func(_ context.Context, d *daemon.Daemon, id tenant.ID) error {
-				return d.SetTier(id, name)
+				return d.Tiers.Set(id, name)
 			})
 		},
 	}
@@ -48,7 +48,7 @@ func (a *app) runTenantTier(uid string) error {
 		if err := d.CheckTenant(id); err != nil {
 			return err
 		}
-		tier, err := d.Tier(id)
+		tier, err := d.Tiers.Of(id)
 		if err != nil {
 			return err
 		}

@@ -121,7 +121,7 @@ func (a *app) runTenantImport(ctx context.Context, file string, o transferOption
 	}
 	defer f.Close()
 	return a.withDaemon(func(d *daemon.Daemon) error {
-		if err := d.CheckTier(o.tier); err != nil {
+		if err := d.Tiers.Check(o.tier); err != nil {
 			return err
 		}
 		identities, err := a.identities(o)
@@ -136,7 +136,7 @@ func (a *app) runTenantImport(ctx context.Context, file string, o transferOption
 		done, err := d.Tenants.Import(ctx, plain, as)
 		stop()
 		if err == nil && o.tier != "" {
-			err = d.SetTier(done.Tenant, o.tier)
+			err = d.Tiers.Set(done.Tenant, o.tier)
 		}
 		return a.reportTransfer(ctx, d, done.Tenant, "imported", done, err)
 	})

@@ -61,13 +61,13 @@ and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
 				if _, err := tenant.Parse(id.String()); err != nil {
 					return err
 				}
-				if err := d.CheckTier(tier); err != nil {
+				if err := d.Tiers.Check(tier); err != nil {
 					return err
 				}
 				if err := d.Tenants.Create(ctx, id); err != nil || tier == "" {
 					return err
 				}
-				return d.SetTier(id, tier)
+				return d.Tiers.Set(id, tier)
 			})
 		},
 	}
@@ -117,7 +117,7 @@ func (a *app) runTenantList(ctx context.Context) error {
 	return a.withDaemon(func(d *daemon.Daemon) error {
 		if a.jsonLines {
 			return d.Tenants.Each(ctx, func(e home.Entry) error {
-				e.Tier = d.TierOf(e.ID, e.Tier)
+				e.Tier = d.Tiers.WithStored(e.ID, e.Tier)
 				return a.writeJSON(e)
 			})
 		}
@@ -126,7 +126,7 @@ func (a *app) runTenantList(ctx context.Context) error {
 			return err
 		}
 		for i, e := range all {
-			all[i].Tier = d.TierOf(e.ID, e.Tier)
+			all[i].Tier = d.Tiers.WithStored(e.ID, e.Tier)
 		}
 		if a.json {
 			return writeList(a, "tenants", all)
@@ -180,7 +180,7 @@ func (a *app) runTenantShow(ctx context.Context, uid string) error {
 			return err
 		}
 		r := tenantReport{Entry: e}
-		if r.Tier, err = d.Tier(h.ID()); err != nil {
+		if r.Tier, err = d.Tiers.Of(h.ID()); err != nil {
 			return err
 		}
 		r.Sandbox = string(d.Settings(h.ID()).Sandbox())

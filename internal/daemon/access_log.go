@@ -119,7 +119,7 @@ func (d *Daemon) tierOfCaller(caller string) string {
 	if err != nil {
 		return ""
 	}
-	tier, err := d.Tier(id)
+	tier, err := d.Tiers.Of(id)
 	if err != nil {
 		return ""
 	}

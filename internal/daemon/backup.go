@@ -53,23 +53,26 @@ type MissingTenant struct {
 	Error  string    `json:"error"`
 }
 
-// Backup writes all data of the data directory to w, while daemons use it. The master key and the
+// Backups writes and restores backups of the data directory.
+type Backups struct{ data *data }
+
+// Write writes all data of the data directory to w, while daemons use it. The master key and the
 // keys of certificates are not part of it. Each database is written as of one moment.
-func (d *Daemon) Backup(ctx context.Context, w io.Writer) (b Backup, err error) {
-	key, err := d.data.derive("backup", "backups", true)
+func (k *Backups) Write(ctx context.Context, w io.Writer) (b Backup, err error) {
+	key, err := k.data.derive("backup", "backups", true)
 	if err != nil {
 		return b, err
 	}
-	fingerprint, err := d.data.fingerprint()
+	fingerprint, err := k.data.fingerprint()
 	if err != nil {
 		return b, err
 	}
 	out := newBackupWriter(w, key)
 	tw := tar.NewWriter(out)
-	if err := writeManifest(tw, newManifest(d.cfg.Version, fingerprint)); err != nil {
+	if err := writeManifest(tw, newManifest(k.data.cfg.Version, fingerprint)); err != nil {
 		return b, err
 	}
-	all, err := d.Tenants.List(ctx)
+	all, err := k.data.homes.List(ctx)
 	if err != nil {
 		return b, err
 	}
@@ -78,30 +81,30 @@ func (d *Daemon) Backup(ctx context.Context, w io.Writer) (b Backup, err error) 
 			b.Missing = append(b.Missing, MissingTenant{e.ID, e.Error})
 			continue
 		}
-		if err := d.backUpTenant(ctx, tw, e.ID, &b); err != nil {
+		if err := k.writeTenant(ctx, tw, e.ID, &b); err != nil {
 			return b, err
 		}
 	}
-	if err := d.backUpShared(ctx, tw); err != nil {
+	if err := k.writeShared(ctx, tw); err != nil {
 		return b, err
 	}
 	return b, errors.Join(tw.Close(), out.finish())
 }
 
-// backUpTenant writes a tenant. One whose data cannot be used is recorded, and does not prevent the
+// writeTenant writes a tenant. One whose data cannot be used is recorded, and does not prevent the
 // backup of others.
-func (d *Daemon) backUpTenant(ctx context.Context, tw *tar.Writer, id tenant.ID, b *Backup) error {
+func (k *Backups) writeTenant(ctx context.Context, tw *tar.Writer, id tenant.ID, b *Backup) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s, err := d.Tenants.Snapshot(ctx, id)
+	s, err := k.data.homes.Snapshot(ctx, id)
 	switch {
 	case fault.KindOf(err) == fault.NotFound: // it was deleted meanwhile
 		return nil
 	case ctx.Err() != nil || fault.KindOf(err) == fault.Exhausted:
 		return err
 	case err != nil:
-		d.log.Error("a tenant is not part of the backup", "tenant", id.String(), "error", err)
+		k.data.cfg.Log.Error("a tenant is not part of the backup", "tenant", id.String(), "error", err)
 		b.Missing = append(b.Missing, MissingTenant{id, fault.Message(err)})
 		return nil
 	}
@@ -110,7 +113,7 @@ func (d *Daemon) backUpTenant(ctx context.Context, tw *tar.Writer, id tenant.ID,
 		return fmt.Errorf("back up tenant %q: %w", id, err)
 	}
 	if err != nil {
-		d.log.Error("a part of a tenant is not in the backup", "tenant", id.String(), "error", err)
+		k.data.cfg.Log.Error("a part of a tenant is not in the backup", "tenant", id.String(), "error", err)
 		b.Missing = append(b.Missing, MissingTenant{id, fault.Message(err)})
 		return nil
 	}
@@ -119,31 +122,31 @@ func (d *Daemon) backUpTenant(ctx context.Context, tw *tar.Writer, id tenant.ID,
 	return nil
 }
 
-// backUpShared writes what all tenants share.
-func (d *Daemon) backUpShared(ctx context.Context, tw *tar.Writer) error {
+// writeShared writes what all tenants share.
+func (k *Backups) writeShared(ctx context.Context, tw *tar.Writer) error {
 	for _, dir := range []string{"catalog", "logins", "documents"} {
-		if err := home.WriteDir(tw, dir, d.data.sub(dir)); err != nil {
+		if err := home.WriteDir(tw, dir, k.data.sub(dir)); err != nil {
 			return err
 		}
 	}
-	if err := writeFile(tw, packages.LockName, d.data.sub(packages.LockName)); err != nil {
+	if err := writeFile(tw, packages.LockName, k.data.sub(packages.LockName)); err != nil {
 		return err
 	}
-	if err := d.backUpKeys(ctx, tw); err != nil {
+	if err := k.writeKeys(ctx, tw); err != nil {
 		return err
 	}
-	return d.backUpAudit(tw)
+	return k.writeAudit(tw)
 }
 
-// backUpKeys writes the database of API keys.
-func (d *Daemon) backUpKeys(ctx context.Context, tw *tar.Writer) error {
-	dir, err := os.MkdirTemp(string(d.data.dataDir), ".new-backup-*")
+// writeKeys writes the database of API keys.
+func (k *Backups) writeKeys(ctx context.Context, tw *tar.Writer) error {
+	dir, err := os.MkdirTemp(string(k.data.dataDir), ".new-backup-*")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	to := filepath.Join(dir, "access.db")
-	if err := store.Snapshot(ctx, d.data.sub("access.db"), to); err != nil {
+	if err := store.Snapshot(ctx, k.data.sub("access.db"), to); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -152,12 +155,12 @@ func (d *Daemon) backUpKeys(ctx context.Context, tw *tar.Writer) error {
 	return writeFile(tw, "access.db", to)
 }
 
-// backUpAudit writes the audit log with a valid end.
-func (d *Daemon) backUpAudit(tw *tar.Writer) error {
-	if err := writeFile(tw, "audit/configuration", filepath.Join(d.data.sub("audit"), "configuration")); err != nil {
+// writeAudit writes the audit log with a valid end.
+func (k *Backups) writeAudit(tw *tar.Writer) error {
+	if err := writeFile(tw, "audit/configuration", filepath.Join(k.data.sub("audit"), "configuration")); err != nil {
 		return err
 	}
-	log, err := d.data.audit.Snapshot()
+	log, err := k.data.audit.Snapshot()
 	if err != nil {
 		return err
 	}
@@ -195,17 +198,17 @@ func writeEntry(tw *tar.Writer, name string, content io.Reader, size int64) erro
 	return err
 }
 
-// recordBackup writes the outcome of a backup or restore to the audit log.
-func (d *Daemon) RecordBackup(ctx context.Context, outcome string, id tenant.ID, err error) error {
+// Record writes the outcome of a backup or restore to the audit log.
+func (k *Backups) Record(ctx context.Context, outcome string, id tenant.ID, err error) error {
 	line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "backup", Outcome: outcome}
 	if err != nil {
 		line.Outcome = "not_" + outcome
 	}
-	return errors.Join(err, d.Record(context.WithoutCancel(ctx), line, "the backup is "+outcome))
+	return errors.Join(err, record(context.WithoutCancel(ctx), k.data.audit, line, "the backup is "+outcome))
 }
 
 // Contains reports whether a path is in the data directory, where no backup may be.
-func (d *Daemon) Contains(path string) (bool, error) {
+func (k *Backups) Contains(path string) (bool, error) {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err == nil {
 		dir, err = filepath.Abs(dir)
@@ -213,7 +216,7 @@ func (d *Daemon) Contains(path string) (bool, error) {
 	if err != nil {
 		return false, fault.Wrap(fault.Invalid, err, "the directory of %s cannot be used: %v", path, err)
 	}
-	root, err := filepath.EvalSymlinks(string(d.data.dataDir))
+	root, err := filepath.EvalSymlinks(string(k.data.dataDir))
 	if err != nil {
 		return false, err
 	}

@@ -89,8 +89,11 @@ type Daemon struct {
 	// unattended solves those in the background, without the model of a client.
 	unattended *task.Solver
 	Flows      *workflow.Service // finds, checks and starts workflows
-	tools                        // upstream servers, and calls of their tools
-	Privacy    *redact.Rules     // redacts what leaves the daemon, by the configuration in force
+	Schedules  *Schedules
+	Tiers      *Tiers
+	Backups    *Backups
+	tools                    // upstream servers, and calls of their tools
+	Privacy    *redact.Rules // redacts what leaves the daemon, by the configuration in force
 
 	cfg  Config // that the daemon was started with; see now
 	live live
@@ -165,6 +168,7 @@ func (d *Daemon) build() (err error) {
 	d.data.decided = d.notifyOf
 	d.closing.add(d.closeDataAndBackend)
 	d.Tenants = d.data.homes
+	d.Tiers, d.Backups = &Tiers{d.now, d.Tenants}, &Backups{d.data}
 	d.data.importSkills(d.cfg.Tenant)
 	d.backend = newLayeredBackend(d.cfg, d.Tenants.Roots(), log)
 	if d.cfg.Warm {
@@ -232,14 +236,15 @@ func (d *Daemon) openServer() error {
 	if err := d.newRunner(queue); err != nil {
 		return err
 	}
-	d.Background = d.newBackground()
-	d.closing.add(func() error { d.Background.Wait(); return nil })
-	d.closing.add(d.closeRunner)
-	d.closing.add(func() error { d.Background.Stop(); return nil })
 	var err error
 	if d.Flows, err = workflow.New(workflow.Config{Runner: d.Runner, Dir: d.cfg.Config.Workflows, IsTool: func(name string) bool { return d.server.HasTool(name) }}); err != nil {
 		return err
 	}
+	d.Schedules = &Schedules{now: d.now, own: d.cfg.Tenant, known: d.CheckTenant, tenants: d.Tenants, flows: d.Flows, calls: d.calls}
+	d.Background = d.newBackground()
+	d.closing.add(func() error { d.Background.Wait(); return nil })
+	d.closing.add(d.closeRunner)
+	d.closing.add(func() error { d.Background.Stop(); return nil })
 	states, err := d.data.derive("state", "request state", true)
 	if err != nil {
 		return err
@@ -255,7 +260,7 @@ func (d *Daemon) openServer() error {
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
-		Background: d.Background, Schedules: d, KeepBackground: d.cfg.Background.Keep,
+		Background: d.Background, Schedules: d.Schedules, KeepBackground: d.cfg.Background.Keep,
 		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Flows: d.Flows, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Memory: d.memory,
 		Find:   d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Network: d.networkHosts, Telemetry: d.metrics.Recorder,

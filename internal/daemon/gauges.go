@@ -16,7 +16,7 @@ func (d *Daemon) addGauges(queue *admit.Queue) error {
 	for _, l := range []telemetry.Gauge{
 		{Name: "sandpiper.executions.running", Unit: "{execution}", About: "Running executions", Label: "tier", Read: d.byTier(queue, func(l admit.Load) int { return l.Running })},
 		{Name: "sandpiper.executions.waiting", Unit: "{execution}", About: "Executions waiting in the queue", Label: "tier", Read: d.byTier(queue, func(l admit.Load) int { return l.Waiting })},
-		{Name: "sandpiper.sessions.living", Unit: "{session}", About: "Sessions with a live interpreter", Read: one(func() int { return d.Runner.Stats().Live })},
+		{Name: "sandpiper.sessions.live", Unit: "{session}", About: "Sessions with a live interpreter", Read: one(func() int { return d.Runner.Stats().Live })},
 		{Name: "sandpiper.audit.lost", Unit: "{line}", About: "Audit lines dropped because the queue was full", Total: true, Read: one(func() int { return int(d.data.audit.Lost()) })},
 		{Name: "sandpiper.upstream.servers", Unit: "{server}", About: "Configured servers by their state", Label: "state", Read: d.Servers.countStates},
 	} {
@@ -29,7 +29,7 @@ func (d *Daemon) addGauges(queue *admit.Queue) error {
 func (d *Daemon) byTier(queue *admit.Queue, number func(admit.Load) int) func(part func(string, int64)) {
 	return func(part func(string, int64)) {
 		sums := map[string]int64{"": 0}
-		for _, tier := range d.tiers() {
+		for _, tier := range d.Tiers.names() {
 			sums[tier] = 0
 		}
 		for owner, l := range queue.Loads() {

@@ -96,23 +96,23 @@ func (d dataDir) placeKey(key []byte) (undo func() error, err error) {
 
 // RestoreTenant creates one tenant from a backup of this data directory. With replace, the data of a
 // suspended tenant is replaced.
-func (d *Daemon) RestoreTenant(ctx context.Context, file BackupFile, id tenant.ID, replace bool) (done Restored, err error) {
+func (k *Backups) RestoreTenant(ctx context.Context, file BackupFile, id tenant.ID, replace bool) (done Restored, err error) {
 	b, err := openBackup(file)
 	if err != nil {
 		return done, err
 	}
 	defer b.close()
 	done.Tenants, done.Created = 1, b.Created
-	if _, err := d.data.key().ReadMatching(b.Key); err != nil {
+	if _, err := k.data.key().ReadMatching(b.Key); err != nil {
 		return done, err
 	}
-	mac, err := d.data.derive("backup", "backups", true)
+	mac, err := k.data.derive("backup", "backups", true)
 	if err != nil {
 		return done, err
 	}
 	if err := b.verify(ctx, mac); err != nil {
 		return done, err
 	}
-	done.Archived, err = d.Tenants.Restore(ctx, id, replace, func(add func(*tar.Header, io.Reader) error) error { return b.entries(ctx, add) })
+	done.Archived, err = k.data.homes.Restore(ctx, id, replace, func(add func(*tar.Header, io.Reader) error) error { return b.entries(ctx, add) })
 	return done, err
 }

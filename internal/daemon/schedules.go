@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -13,12 +14,15 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
+	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
-// schedules adds the runs of schedules to the background executions when they are due. All state
+// scheduleLoop adds the runs of schedules to the background executions when they are due. All state
 // is in the tenants' databases; configured only saves opening them for nothing.
-type schedules struct {
-	d    *Daemon
+type scheduleLoop struct {
+	*Schedules
+	log  *slog.Logger
 	last time.Time // of the last pass
 
 	configured map[tenant.ID]time.Time // when the schedules of the configuration are looked at next
@@ -33,21 +37,21 @@ const (
 )
 
 // pass adds the runs that are due.
-func (s *schedules) pass(ctx context.Context) {
+func (s *scheduleLoop) pass(ctx context.Context) {
 	now := time.Now()
 	_ = clock.PutBack() // remembers a step
 	if by := clock.Jump(s.last, now); by > 0 && !s.last.IsZero() {
-		s.d.log.Warn("the clock was put back; schedules with intervals and sleep_for continue after the time that has elapsed", "by", by.Round(time.Second).String())
+		s.log.Warn("the clock was put back; schedules with intervals and sleep_for continue after the time that has elapsed", "by", by.Round(time.Second).String())
 	}
 	s.last = now
 	now = now.Round(0) // without the monotonic clock, which stops while the machine is suspended
-	c := s.d.now()
+	c := s.now()
 	if s.from != c {
 		s.reload(ctx, c, now)
 	}
-	ids, err := s.d.Tenants.Scheduled(now)
+	ids, err := s.tenants.Scheduled(now)
 	if err != nil {
-		s.d.log.Error("list tenants with schedules", "error", err)
+		s.log.Error("list tenants with schedules", "error", err)
 	}
 	scheduled := len(ids)
 	for id, at := range s.configured {
@@ -59,7 +63,7 @@ func (s *schedules) pass(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		next := s.handle(ctx, id, now, c.SchedulesOf(id, s.d.cfg.Tenant), i < scheduled)
+		next := s.handle(ctx, id, now, c.SchedulesOf(id, s.own), i < scheduled)
 		if _, ok := s.configured[id]; ok {
 			s.configured[id] = next
 		}
@@ -67,43 +71,43 @@ func (s *schedules) pass(ctx context.Context) {
 }
 
 // reload adopts the schedules of another configuration, and logs what is wrong with them.
-func (s *schedules) reload(ctx context.Context, c *config.Config, now time.Time) {
+func (s *scheduleLoop) reload(ctx context.Context, c *config.Config, now time.Time) {
 	s.from, s.configured = c, map[tenant.ID]time.Time{}
 	for _, one := range c.Schedules {
-		s.configured[s.d.scheduleTenant(one)] = now
-		if err := s.d.checkSchedule(ctx, one); err != nil {
-			s.d.log.Error(fault.Message(err), "hint", fault.Hint(err))
+		s.configured[s.tenantOf(one)] = now
+		if err := s.check(ctx, one); err != nil {
+			s.log.Error(fault.Message(err), "hint", fault.Hint(err))
 		}
 	}
 }
 
 // handle handles the due times of a tenant, and returns when to do so again. If its own schedules were
 // marked as due and are not, as after an import, it corrects the mark.
-func (s *schedules) handle(ctx context.Context, id tenant.ID, now time.Time, configured []schedule.Spec, scheduled bool) (next time.Time) {
+func (s *scheduleLoop) handle(ctx context.Context, id tenant.ID, now time.Time, configured []schedule.Spec, scheduled bool) (next time.Time) {
 	next = now.Add(lookAgain)
-	h, err := s.d.Tenants.Acquire(ctx, id)
+	h, err := s.tenants.Acquire(ctx, id)
 	if err != nil {
-		s.d.log.Warn("open a tenant with schedules", "tenant", id.String(), "error", err)
-		if err := s.d.Tenants.PostponeScheduled(id, next); err != nil {
-			s.d.log.Error("postpone schedules", "tenant", id.String(), "error", err)
+		s.log.Warn("open a tenant with schedules", "tenant", id.String(), "error", err)
+		if err := s.tenants.PostponeScheduled(id, next); err != nil {
+			s.log.Error("postpone schedules", "tenant", id.String(), "error", err)
 		}
 		return next
 	}
 	defer func() {
 		if err := h.Release(context.WithoutCancel(ctx)); err != nil {
-			s.d.log.Error("release a home", "tenant", id.String(), "error", err)
+			s.log.Error("release a home", "tenant", id.String(), "error", err)
 		}
 	}()
 	p, err := h.Schedules.HandleDue(ctx, now, configured, background.Scheduled, func(one schedule.Spec, err error) {
-		s.d.log.Error("a schedule was not run", "tenant", id.String(), "schedule", one.Name, "error", err)
+		s.log.Error("a schedule was not run", "tenant", id.String(), "schedule", one.Name, "error", err)
 	})
 	if err != nil {
-		s.d.log.Error("handle the schedules of a tenant", "tenant", id.String(), "error", err)
+		s.log.Error("handle the schedules of a tenant", "tenant", id.String(), "error", err)
 		return now.Add(retrySchedules)
 	}
 	if len(p.Started) == 0 && scheduled {
 		if err := h.Schedules.Touch(ctx, now, configured); err != nil {
-			s.d.log.Error("store when schedules are due", "tenant", id.String(), "error", err)
+			s.log.Error("store when schedules are due", "tenant", id.String(), "error", err)
 		}
 	}
 	if !p.Next.IsZero() && p.Next.Before(next) {
@@ -112,55 +116,65 @@ func (s *schedules) handle(ctx context.Context, id tenant.ID, now time.Time, con
 	return next
 }
 
-// ScheduleErrors returns the errors of the configured schedules whose tenant, skill or workflow does not
+// Schedules are the schedules of the configuration, and those of agents.
+type Schedules struct {
+	now     func() *config.Config // in force
+	own     tenant.ID             // of clients without a token
+	known   func(tenant.ID) error // reports a tenant that does not exist
+	tenants *home.Homes
+	flows   *workflow.Service
+	calls   *toolcall.Stack
+}
+
+// Errors returns the errors of the configured schedules whose tenant, skill or workflow does not
 // exist. It creates no tenant.
-func (d *Daemon) ScheduleErrors(ctx context.Context) (all []error) {
-	for _, s := range d.now().Schedules {
-		if err := d.findSchedule(ctx, s); err != nil {
+func (s *Schedules) Errors(ctx context.Context) (all []error) {
+	for _, one := range s.now().Schedules {
+		if err := s.find(ctx, one); err != nil {
 			all = append(all, err)
 		}
 	}
 	return all
 }
 
-// findSchedule is checkSchedule without creating the tenant.
-func (d *Daemon) findSchedule(ctx context.Context, s config.Schedule) error {
-	id := d.scheduleTenant(s)
-	if err := d.CheckTenant(id); err != nil {
-		return scheduleError(s, err)
+// find is check without creating the tenant.
+func (s *Schedules) find(ctx context.Context, one config.Schedule) error {
+	id := s.tenantOf(one)
+	if err := s.known(id); err != nil {
+		return scheduleError(one, err)
 	}
-	has, err := d.Tenants.Exists(id)
+	has, err := s.tenants.Exists(id)
 	if err == nil && !has {
 		err = fault.New(fault.NotFound, "tenant %q has no skills and workflows yet", id)
 	}
 	if err != nil {
-		return scheduleError(s, err)
+		return scheduleError(one, err)
 	}
-	return d.checkScheduleOf(ctx, s, func(ctx context.Context) (*home.Home, error) { return d.Tenants.AcquireSuspended(ctx, id) })
+	return s.checkIn(ctx, one, func(ctx context.Context) (*home.Home, error) { return s.tenants.AcquireSuspended(ctx, id) })
 }
 
-// scheduleTenant returns the tenant for which a configured schedule runs.
-func (d *Daemon) scheduleTenant(s config.Schedule) tenant.ID {
-	if s.Tenant.IsZero() {
-		return d.cfg.Tenant
+// tenantOf returns the tenant for which a configured schedule runs.
+func (s *Schedules) tenantOf(one config.Schedule) tenant.ID {
+	if one.Tenant.IsZero() {
+		return s.own
 	}
-	return s.Tenant
+	return one.Tenant
 }
 
-// checkSchedule reports that a configured schedule names a skill or workflow that does not exist.
-func (d *Daemon) checkSchedule(ctx context.Context, s config.Schedule) error {
-	return d.checkScheduleOf(ctx, s, func(ctx context.Context) (*home.Home, error) { return d.Tenants.Acquire(ctx, d.scheduleTenant(s)) })
+// check reports that a configured schedule names a skill or workflow that does not exist.
+func (s *Schedules) check(ctx context.Context, one config.Schedule) error {
+	return s.checkIn(ctx, one, func(ctx context.Context) (*home.Home, error) { return s.tenants.Acquire(ctx, s.tenantOf(one)) })
 }
 
-// checkScheduleOf is checkSchedule for the tenant that acquire opens.
-func (d *Daemon) checkScheduleOf(ctx context.Context, s config.Schedule, acquire func(context.Context) (*home.Home, error)) error {
+// checkIn is check in the home that acquire opens.
+func (s *Schedules) checkIn(ctx context.Context, one config.Schedule, acquire func(context.Context) (*home.Home, error)) error {
 	h, err := acquire(ctx)
 	if err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s: schedules: %s", s.At, fault.Message(err)).WithHint("%s", fault.Hint(err))
+		return fault.Wrap(fault.KindOf(err), err, "%s: schedules: %s", one.At, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
 	defer func() { _ = h.Release(context.WithoutCancel(ctx)) }()
-	if err := d.checkTarget(ctx, h, s.Spec); err != nil {
-		return scheduleError(s, err)
+	if err := s.checkTarget(ctx, h, one.Spec); err != nil {
+		return scheduleError(one, err)
 	}
 	return nil
 }
@@ -171,59 +185,59 @@ func scheduleError(s config.Schedule, err error) error {
 }
 
 // checkTarget reports that what a schedule runs does not exist, or does not take its inputs.
-func (d *Daemon) checkTarget(ctx context.Context, h *home.Home, s schedule.Spec) error {
-	if s.Workflow != "" {
-		return d.Flows.CheckInputs(ctx, h, s.Workflow, s.Inputs)
+func (s *Schedules) checkTarget(ctx context.Context, h *home.Home, spec schedule.Spec) error {
+	if spec.Workflow != "" {
+		return s.flows.CheckInputs(ctx, h, spec.Workflow, spec.Inputs)
 	}
-	_, err := h.Skills.Find(ctx, s.Skill, 0)
+	_, err := h.Skills.Find(ctx, spec.Skill, 0)
 	return err
 }
 
-// checkSchedules reports the first configured schedule that cannot run.
-func (d *Daemon) checkSchedules(ctx context.Context, c *config.Config) error {
-	for _, s := range c.Schedules {
-		if err := d.checkSchedule(ctx, s); err != nil {
+// checkAll reports the first configured schedule that cannot run.
+func (s *Schedules) checkAll(ctx context.Context, c *config.Config) error {
+	for _, one := range c.Schedules {
+		if err := s.check(ctx, one); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ListSchedules returns the schedules of a tenant.
-func (d *Daemon) ListSchedules(ctx context.Context, h *home.Home) ([]schedule.Schedule, error) {
-	return h.Schedules.List(ctx, time.Now(), d.configuredSchedules(h))
+// List returns the schedules of a tenant.
+func (s *Schedules) List(ctx context.Context, h *home.Home) ([]schedule.Schedule, error) {
+	return h.Schedules.List(ctx, time.Now(), s.configuredOf(h))
 }
 
-// PauseSchedule pauses or resumes a schedule of a tenant.
-func (d *Daemon) PauseSchedule(ctx context.Context, h *home.Home, name string, paused bool) error {
-	return h.Schedules.SetPaused(ctx, time.Now(), d.configuredSchedules(h), name, paused)
+// Pause pauses or resumes a schedule of a tenant.
+func (s *Schedules) Pause(ctx context.Context, h *home.Home, name string, paused bool) error {
+	return h.Schedules.SetPaused(ctx, time.Now(), s.configuredOf(h), name, paused)
 }
 
-// DeleteSchedule deletes a schedule that an agent has created.
-func (d *Daemon) DeleteSchedule(ctx context.Context, h *home.Home, name string) error {
-	return h.Schedules.Delete(ctx, time.Now(), d.configuredSchedules(h), name)
+// Delete deletes a schedule that an agent has created.
+func (s *Schedules) Delete(ctx context.Context, h *home.Home, name string) error {
+	return h.Schedules.Delete(ctx, time.Now(), s.configuredOf(h), name)
 }
 
-// RunSchedule lets some daemon run a schedule now, and returns the id of the execution.
-func (d *Daemon) RunSchedule(ctx context.Context, h *home.Home, name string) (string, error) {
-	return h.Schedules.RunNow(ctx, time.Now(), d.configuredSchedules(h), name, background.Scheduled)
+// Run lets some daemon run a schedule now, and returns the id of the execution.
+func (s *Schedules) Run(ctx context.Context, h *home.Home, name string) (string, error) {
+	return h.Schedules.RunNow(ctx, time.Now(), s.configuredOf(h), name, background.Scheduled)
 }
 
-func (d *Daemon) configuredSchedules(h *home.Home) []schedule.Spec {
-	return d.now().SchedulesOf(h.ID(), d.cfg.Tenant)
+func (s *Schedules) configuredOf(h *home.Home) []schedule.Spec {
+	return s.now().SchedulesOf(h.ID(), s.own)
 }
 
-// CreateSchedule stores a schedule of an agent, if the policy allows it or the person approves it. c has
+// Create stores a schedule of an agent, if the policy allows it or the person approves it. c has
 // the arguments that the person is shown.
-func (d *Daemon) CreateSchedule(ctx context.Context, h *home.Home, spec schedule.Spec, c tool.Call) (schedule.Schedule, error) {
+func (s *Schedules) Create(ctx context.Context, h *home.Home, spec schedule.Spec, c tool.Call) (schedule.Schedule, error) {
 	if _, err := spec.Check(); err != nil {
 		return schedule.Schedule{}, err
 	}
-	if err := d.checkTarget(ctx, h, spec); err != nil {
+	if err := s.checkTarget(ctx, h, spec); err != nil {
 		return schedule.Schedule{}, err
 	}
-	if err := d.calls.Permit(ctx, h, c); err != nil {
+	if err := s.calls.Permit(ctx, h, c); err != nil {
 		return schedule.Schedule{}, err
 	}
-	return h.Schedules.Create(ctx, time.Now(), d.configuredSchedules(h), spec)
+	return h.Schedules.Create(ctx, time.Now(), s.configuredOf(h), spec)
 }

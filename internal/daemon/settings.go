@@ -1,12 +1,8 @@
 package daemon
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -97,54 +93,3 @@ func (d *Daemon) concurrent(owner string) int {
 
 // Settings returns the configuration for a tenant.
 func (d *Daemon) Settings(id tenant.ID) *config.Config { return d.data.settings(id) }
-
-// Tier returns the tier of a tenant in effect, "" if it has none.
-func (d *Daemon) Tier(id tenant.ID) (string, error) {
-	stored, err := d.Tenants.Tier(id)
-	return d.TierOf(id, stored), err
-}
-
-// TierOf returns the tier in effect of a tenant with a stored tier.
-func (d *Daemon) TierOf(id tenant.ID, stored string) string {
-	tenants := d.now().Tenants
-	if tenants == nil {
-		return ""
-	}
-	return tenants.Tier(id, stored)
-}
-
-// SetTier stores the tier of a tenant; "" removes it.
-func (d *Daemon) SetTier(id tenant.ID, tier string) error {
-	if err := d.CheckTier(tier); err != nil {
-		return err
-	}
-	return d.Tenants.SetTier(id, tier)
-}
-
-// tiers returns the names of the configured tiers.
-func (d *Daemon) tiers() []string {
-	tenants := d.now().Tenants
-	if tenants == nil {
-		return nil
-	}
-	return tenants.Tiers()
-}
-
-// CheckTier returns an error for a tier that is not configured; "" is none.
-func (d *Daemon) CheckTier(tier string) error {
-	if tier == "" {
-		return nil
-	}
-	tiers := d.tiers()
-	if slices.Contains(tiers, tier) {
-		return nil
-	}
-	e := fault.New(fault.Invalid, "there is no tier %.40q", tier)
-	if len(tiers) == 0 {
-		return e.WithHint("the configuration has none: add it below tiers:")
-	}
-	if near := fault.Nearest(tier, tiers, 1); near != nil {
-		return e.WithHint("did you mean %s?", near[0])
-	}
-	return e.WithHint("tiers in the configuration are %s", strings.Join(tiers, ", "))
-}

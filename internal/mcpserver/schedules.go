@@ -147,10 +147,10 @@ func run(r *schedule.Run, zone *time.Location) *ScheduleRun {
 
 // Scheduler stores and lists schedules.
 type Scheduler interface {
-	ListSchedules(context.Context, *home.Home) ([]schedule.Schedule, error)
-	// CreateSchedule asks for permission with call.
-	CreateSchedule(ctx context.Context, h *home.Home, s schedule.Spec, call tool.Call) (schedule.Schedule, error)
-	DeleteSchedule(ctx context.Context, h *home.Home, name string) error
+	List(context.Context, *home.Home) ([]schedule.Schedule, error)
+	// Create asks for permission with call.
+	Create(ctx context.Context, h *home.Home, s schedule.Spec, call tool.Call) (schedule.Schedule, error)
+	Delete(ctx context.Context, h *home.Home, name string) error
 }
 
 func (s *Server) scheduleTools() []builtin {
@@ -215,7 +215,7 @@ func (s *Server) createSchedule(ctx context.Context, c call) (redact.Message, er
 		return redact.Message{}, err
 	}
 	permit := tool.Call{Ref: createScheduleRef, Session: *c.session, Args: shown, Approve: s.askApproval(c), Origin: tool.Origin{Client: c.Client}}
-	made, err := s.cfg.Schedules.CreateSchedule(ctx, c.home, spec, permit)
+	made, err := s.cfg.Schedules.Create(ctx, c.home, spec, permit)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -245,7 +245,7 @@ func (s *Server) listSchedules(ctx context.Context, c call) (redact.Message, err
 	if err := c.read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}
-	all, err := s.cfg.Schedules.ListSchedules(ctx, c.home)
+	all, err := s.cfg.Schedules.List(ctx, c.home)
 	list := Schedules(all)
 	if err == nil {
 		err = AddReasons(ctx, c.home, list)
@@ -258,7 +258,7 @@ func (s *Server) deleteSchedule(ctx context.Context, c call) (redact.Message, er
 	if err := c.read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if err := s.cfg.Schedules.DeleteSchedule(ctx, c.home, args.Name); err != nil {
+	if err := s.cfg.Schedules.Delete(ctx, c.home, args.Name); err != nil {
 		return redact.Message{}, err
 	}
 	return did("Schedule %s deleted", args.Name)

@@ -153,14 +153,14 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 // tenantSchedules has the schedules of a tenant, without a configuration and without approvals.
 type tenantSchedules struct{}
 
-func (tenantSchedules) ListSchedules(ctx context.Context, h *home.Home) ([]schedule.Schedule, error) {
+func (tenantSchedules) List(ctx context.Context, h *home.Home) ([]schedule.Schedule, error) {
 	return h.Schedules.List(ctx, time.Now(), nil)
 }
 
-func (tenantSchedules) CreateSchedule(ctx context.Context, h *home.Home, s schedule.Spec, _ toolpkg.Call) (schedule.Schedule, error) {
+func (tenantSchedules) Create(ctx context.Context, h *home.Home, s schedule.Spec, _ toolpkg.Call) (schedule.Schedule, error) {
 	return h.Schedules.Create(ctx, time.Now(), nil, s)
 }
 
-func (tenantSchedules) DeleteSchedule(ctx context.Context, h *home.Home, name string) error {
+func (tenantSchedules) Delete(ctx context.Context, h *home.Home, name string) error {
 	return h.Schedules.Delete(ctx, time.Now(), nil, name)
 }
