@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// writeNotes writes RELEASE_NOTES.md from the fragments of the changelog: the first line of a
-// fragment is its title.
+// writeNotes writes RELEASE_NOTES.md from the files of changelog/unreleased, sorted by name: the
+// first line of a file is its title.
 func writeNotes(_ context.Context, r *release) error {
 	paths, err := filepath.Glob(filepath.Join(r.root, "changelog/unreleased/*.md"))
 	if err != nil {

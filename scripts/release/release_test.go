@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/fstest"
+	"time"
 )
 
 const testVersion = "v0.9.0-rc.1"
@@ -126,6 +128,45 @@ func TestOtherArchitectures(t *testing.T) {
 	execute(t, "tar", "-xzf", filepath.Join(dir, "sandpiper_0.9.0-rc.1_linux_arm64.tar.gz"), "-C", to, "--strip-components=1")
 	if got := execute(t, "qemu-aarch64-static", filepath.Join(to, "sandpiper"), "--version"); !strings.HasPrefix(got, "sandpiper "+testVersion+" ") || !strings.Contains(got, "linux/arm64") {
 		t.Errorf("--version prints %q", got)
+	}
+}
+
+// TestNotes writes the notes of a first release with a change after its text. Those of later
+// releases have such changes only.
+func TestNotes(t *testing.T) {
+	r := &release{version: "0.9.0", root: t.TempDir(), dir: t.TempDir(), time: time.Date(2026, 11, 29, 0, 0, 0, 0, time.UTC)}
+	err := os.CopyFS(filepath.Join(r.root, "changelog/unreleased"), fstest.MapFS{
+		"access-log.md":      {Data: []byte("# writes an access log\n\nA line for each request.\n")},
+		"0-first-release.md": {Data: []byte("runs Python\n\nIt is one program.\n\n**Search**\n\n- By keywords.\n")},
+		"sooner.md":          {Data: []byte("answers sooner\n")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeNotes(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(r.dir, "RELEASE_NOTES.md"))
+	want := `# Sandpiper 0.9.0
+
+2026-11-29
+
+**runs Python**
+
+It is one program.
+
+**Search**
+
+- By keywords.
+
+**writes an access log**
+
+A line for each request.
+
+**answers sooner**
+`
+	if string(got) != want {
+		t.Errorf("the notes are %v\n%s", err, got)
 	}
 }
 
