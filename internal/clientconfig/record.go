@@ -118,12 +118,13 @@ func (r Record) saveCopy(c Change) (path string, err error) {
 			return "", err
 		}
 		path = name
-		if err := errors.Join(writeAndSync(f, c.Old), f.Close()); err != nil {
+		_, err = f.Write(c.Old)
+		if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 			return path, err
 		}
 	}
 	revert := diff.Diff(c.Path, c.New, c.Path, c.Old)
-	if err := writeFile(written{Copy: path}.diffFile(), revert, 0o600, nil); err != nil {
+	if err := durable.WriteFile(written{Copy: path}.diffFile(), revert); err != nil {
 		return path, err
 	}
 	return path, durable.SyncDir(r.Dir)
@@ -183,7 +184,7 @@ func (r Record) save(list []written) error {
 	if err != nil {
 		return fmt.Errorf("encode the list of changed files: %w", err)
 	}
-	return writeFile(r.path(), append(text, '\n'), 0o600, nil)
+	return durable.WriteFile(r.path(), append(text, '\n'))
 }
 
 func hash(text []byte) string {

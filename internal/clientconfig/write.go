@@ -55,7 +55,7 @@ func replaceFile(c Change) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return writeFile(path, c.New, mode, func() error {
+	return durable.ReplaceFile(path, c.New, mode, func() error {
 		now, err := os.ReadFile(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && c.Old == nil:
@@ -65,30 +65,4 @@ func replaceFile(c Change) error {
 		}
 		return nil
 	})
-}
-
-// writeFile writes a file atomically and durably. It calls check, if not nil,
-// immediately before the rename; an error of check cancels it.
-func writeFile(path string, text []byte, mode fs.FileMode, check func() error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".sandpiper-*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(writeAndSync(f, text), f.Close(), os.Chmod(f.Name(), mode))
-	if err == nil && check != nil {
-		err = check()
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return err
-	}
-	return durable.SyncDir(filepath.Dir(path))
-}
-
-func writeAndSync(f *os.File, text []byte) error {
-	_, err := f.Write(text)
-	return errors.Join(err, f.Sync())
 }

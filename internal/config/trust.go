@@ -89,20 +89,7 @@ func (t trustStore) put(path, hash string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(t.dir, ".new-") // 0600
-	if err != nil {
-		return fmt.Errorf("write the trust in %s: %w", path, err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), t.file(path))
-	}
-	if err == nil {
-		err = durable.SyncDir(filepath.Dir(t.file(path)))
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	if err := durable.WriteFile(t.file(path), data); err != nil {
 		return fmt.Errorf("write the trust in %s: %w", path, err)
 	}
 	return nil

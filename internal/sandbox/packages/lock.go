@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -83,19 +82,7 @@ func minor() string { return python.Version[:strings.LastIndexByte(python.Versio
 
 // write writes l to path atomically.
 func (l *Lock) write(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
-	if err != nil {
-		return unwritable(path, err)
-	}
-	_, err = f.Write(l.text())
-	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err == nil {
-		err = durable.SyncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		os.Remove(f.Name())
+	if err := durable.ReplaceFile(path, l.text(), 0o644, nil); err != nil {
 		return unwritable(path, err)
 	}
 	return nil

@@ -4,21 +4,31 @@ package durable
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
 )
 
 // WriteFile atomically creates or replaces a file with mode 0600 and syncs it.
-func WriteFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // 0600
+func WriteFile(path string, content []byte) error { return ReplaceFile(path, content, 0o600, nil) }
+
+// ReplaceFile is WriteFile with another mode. It calls check, if not nil, immediately before the file gets its
+// name; an error of check cancels that.
+func ReplaceFile(path string, content []byte, mode fs.FileMode, check func() error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err = errors.Join(err, f.Sync(), f.Close(), os.Chmod(f.Name(), mode)); err != nil {
 		return err
+	}
+	if check != nil {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	fastjson "github.com/segmentio/encoding/json"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/codegen"
 )
@@ -104,28 +105,11 @@ func storeSummaries(dir, derived string, listings map[string]*listing) error {
 	if err != nil {
 		return err
 	}
-	return replace(derived, serversFile, b)
+	return durable.WriteFile(filepath.Join(derived, serversFile), b)
 }
 
 func summarize(server string, l *listing) *summary {
 	return &summary{l.file.size, l.file.changed.UnixNano(), l.file.sum[:], l.Legacy, l.Listed, l.inferCategory(server), l.topicsOf(server, newIsVerb())}
-}
-
-// replace replaces a file of a directory atomically.
-func replace(dir, name string, b []byte) error {
-	f, err := os.CreateTemp(dir, ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err := f.Write(b); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), filepath.Join(dir, name))
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -154,5 +138,5 @@ func readIndex(dir string) (stored storedIndex) {
 
 func writeIndex(dir string, key [sha256.Size]byte, x *search.Index) error {
 	b := append(key[:], search.Encode(x)...)
-	return replace(dir, indexFile, binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)))
+	return durable.WriteFile(filepath.Join(dir, indexFile), binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli)))
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
@@ -38,27 +38,17 @@ func (r *reader) download(ctx context.Context, name string) ([]byte, error) {
 // saveCopies stores copies of downloaded files, once they are known to be usable.
 func (r *reader) saveCopies() {
 	for copied, data := range r.downloaded {
-		if err := writeAtomic(copied, data); err != nil {
+		if err := store(copied, data); err != nil {
 			r.warn("a copy of an OpenAPI document could not be stored", "document", r.title(r.main), "error", err)
 		}
 	}
 }
 
-// writeAtomic replaces a file atomically.
-func writeAtomic(name string, data []byte) error {
+func store(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+	return durable.WriteFile(name, data)
 }
 
 // fetch downloads a document. It sends no credentials other than those in the URL.
