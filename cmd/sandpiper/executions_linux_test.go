@@ -50,14 +50,14 @@ func testQuestionSurvives(t *testing.T, version string, end func(*formClient)) {
 
 	second := connect(t, home, config, version, capabilities)
 	if version == "2025-11-25" {
-		var parked struct {
+		var suspended struct {
 			ID        string `json:"execution_id"`
 			Questions []struct{ ID string }
 		}
-		if err := json.Unmarshal([]byte(m.Result.Content[0].Text), &parked); err != nil || len(parked.Questions) != 1 {
+		if err := json.Unmarshal([]byte(m.Result.Content[0].Text), &suspended); err != nil || len(suspended.Questions) != 1 {
 			t.Fatalf("%+v: %v", m, err)
 		}
-		second.sendCall("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{%q:true}}`, parked.ID, parked.Questions[0].ID), "")
+		second.sendCall("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{%q:true}}`, suspended.ID, suspended.Questions[0].ID), "")
 	} else {
 		if len(m.Result.Requests) != 1 {
 			t.Fatalf("%+v", m)

@@ -178,15 +178,15 @@ func TestServerQuestionReachesClient(t *testing.T) {
 	t.Run("by resume_execution", func(t *testing.T) {
 		p := newFormClient(t, modules, "2025-11-25", `{}`)
 		p.sendCall("execute_code", trigger, "")
-		var parked struct {
+		var suspended struct {
 			ID        string `json:"execution_id"`
 			Questions []struct{ From, Question string }
 		}
-		if err := json.Unmarshal([]byte(p.nextMessage().Result.Content[0].Text), &parked); err != nil || len(parked.Questions) != 1 ||
-			parked.Questions[0].From != "everything.trigger-elicitation-request" {
-			t.Fatalf("%+v %v", parked, err)
+		if err := json.Unmarshal([]byte(p.nextMessage().Result.Content[0].Text), &suspended); err != nil || len(suspended.Questions) != 1 ||
+			suspended.Questions[0].From != "everything.trigger-elicitation-request" {
+			t.Fatalf("%+v %v", suspended, err)
 		}
-		p.sendCall("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{"name":"Ada"}}`, parked.ID), "")
+		p.sendCall("resume_execution", fmt.Sprintf(`{"execution_id":%q,"answer":{"name":"Ada"}}`, suspended.ID), "")
 		provided(t, p.nextMessage())
 	})
 }

@@ -138,11 +138,11 @@ func (b *registry) suspend(x *run) error {
 	owner, own := b.runs[x.id].owner, 0
 	var waiting []*run // with a process
 	for _, e := range b.runs {
-		parked := e.run.parked.Load()
-		if e.run == x || !parked && !e.run.suspended() {
+		stopped := e.run.stopped.Load()
+		if e.run == x || !stopped && !e.run.suspended() {
 			continue
 		}
-		if !parked {
+		if !stopped {
 			waiting = append(waiting, e.run)
 		}
 		if e.owner == owner {
@@ -175,7 +175,7 @@ var errParked = errors.New("the execution waits without a process")
 
 // park ends the process of a suspended execution. Resume runs it again from its record.
 func (x *run) park() {
-	x.parked.Store(true)
+	x.stopped.Store(true)
 	x.delivered.Store(true) // there is no outcome yet
 	x.cancel(errParked)
 }

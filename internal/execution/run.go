@@ -33,7 +33,7 @@ type run struct {
 	resumable        bool            // after ended: it can be resumed
 	guard.Report
 	delivered  atomic.Bool                // a handle has returned the final event
-	parked     atomic.Bool                // its process was ended while it was suspended
+	stopped    atomic.Bool                // its process was ended while it was suspended
 	background atomic.Pointer[background] // nil unless it is a background execution
 	promotion
 	wait     waiting       // what the code waits for without a process

@@ -378,7 +378,7 @@ func (s *Server) serve(ctx context.Context, c call) (redacted redact.Redacted, e
 	case failure:
 		b.Error = c.commands.Complete(b.Error)
 		m.Body = b
-	case parked:
+	case suspended:
 		b.Error = c.commands.Complete(b.Error)
 		m.Body = b
 	}

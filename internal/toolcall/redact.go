@@ -54,11 +54,11 @@ func (p redactor) decideAnswers(c call) func(context.Context, tool.Question) (to
 
 // redactFailure redacts the error message and data of a server.
 func redactFailure(ctx context.Context, from redact.Ingester, err error) error {
-	said, ok := errors.AsType[*tool.Failure](err)
+	failed, ok := errors.AsType[*tool.Failure](err)
 	if !ok {
 		return err
 	}
-	f := *said
+	f := *failed
 	var wrong error
 	if f.Message, wrong = from.Text(ctx, f.Message); wrong != nil {
 		return wrong

@@ -30,12 +30,12 @@ func requests(h *Host) []hostcall.Method {
 			return h.connections(a.Server).ListPrompts(ctx, a.Server)
 		}),
 		request(h, "get_prompt", func(ctx context.Context, a serverArgs) (any, error) {
-			var said []upstream.Message
+			var messages []upstream.Message
 			err := h.asker.Prompt(ctx, a.Server, a.Name, a.Args, func(args map[string]string) (err error) {
-				said, err = h.connections(a.Server).GetPrompt(ctx, a.Server, a.Name, args)
+				messages, err = h.connections(a.Server).GetPrompt(ctx, a.Server, a.Name, args)
 				return err
 			})
-			return said, err
+			return messages, err
 		}),
 	}
 }

@@ -116,9 +116,9 @@ func (l *listing) apply(received Listing, review bool) Change {
 	slices.Sort(c.Added)
 	slices.Sort(c.Removed)
 	slices.Sort(c.Quarantined)
-	said := texts{received.Title, received.Instructions}
-	if l.Held = nil; review && said != (texts{l.Title, l.Instructions}) {
-		l.Held = &said
+	shown := texts{received.Title, received.Instructions}
+	if l.Held = nil; review && shown != (texts{l.Title, l.Instructions}) {
+		l.Held = &shown
 		received.Title, received.Instructions = l.Title, l.Instructions
 	}
 	c.Modules = c.Modules || len(c.Added)+len(c.Removed) > 0 || l.Title != received.Title || l.Instructions != received.Instructions ||

@@ -9,8 +9,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 )
 
-// parked is the answer of a suspended execution.
-type parked struct {
+// suspended is the answer of a suspended execution.
+type suspended struct {
 	Success     bool                `json:"success"`
 	ErrorType   string              `json:"error_type"`
 	Source      reply.Source        `json:"error_source"`
@@ -21,8 +21,8 @@ type parked struct {
 
 // waiting returns the answer of an execution that waits. pages is the beginning of the links of
 // approvals, "" if there is no page.
-func waiting(id string, open []question.Question, via approval.Via, pages string) parked {
-	p := parked{ErrorType: reply.TypeApproval, Source: reply.FromSandpiper, ExecutionID: id, Questions: forModel(open)}
+func waiting(id string, open []question.Question, via approval.Via, pages string) suspended {
+	p := suspended{ErrorType: reply.TypeApproval, Source: reply.FromSandpiper, ExecutionID: id, Questions: forModel(open)}
 	asked, approvals := split(open)
 	if len(asked) > 0 {
 		p.Error = "the code waits for an answer from the person, and this client did not show them the question, or they dismissed it: ask them in your own words, then call resume_execution with their answer: {question id: answer} for several, {\"action\": \"decline\"} if they decline"
