@@ -304,8 +304,11 @@ func (s *Server) signal(ctx context.Context, c call) (redact.Message, error) {
 // answerElsewhere answers the questions of a background execution that another process runs, and
 // returns its status; false if it asks none, or there is no answer.
 func (s *Server) answerElsewhere(ctx context.Context, c call, id string, raw json.RawMessage) (m redact.Message, ok bool, err error) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return m, false, nil
+	}
 	open, err := live.Questions(ctx, c.home.Runs, id)
-	if err != nil || len(raw) == 0 || string(raw) == "null" {
+	if err != nil {
 		return m, false, nil // resuming returns the reason
 	}
 	answer, err := answerTo(open, raw, approval.ViaOf(c.home.Approvals))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -33,24 +34,39 @@ func CheckEvent(event string, value json.RawMessage) error {
 	return nil
 }
 
-// Questions returns the open questions of a background execution, which another process may
-// run. The error is NotFound if there is no such execution, and Invalid if it asks nothing.
+// takeover is how long an answer waits for its question, when another process continues an execution and has
+// not come to it.
+const takeover = 5 * time.Second
+
+// Questions returns the open questions of a background execution, for an answer; another process may run it. If a
+// process has just begun to, Questions waits for a while. The error is NotFound if there is no such execution, and
+// Invalid if it asks nothing.
 func Questions(ctx context.Context, runs *journal.Runs, id string) ([]question.Question, error) {
-	e, err := runs.Find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	var s State
-	if e.State == journal.Running && e.Live != nil {
-		if err := json.Unmarshal(e.Live, &s); err != nil {
+	for until := time.Now().Add(takeover); ; {
+		e, err := runs.Find(ctx, id)
+		if err != nil {
 			return nil, err
 		}
+		var s State
+		if e.State == journal.Running && e.Live != nil {
+			if err := json.Unmarshal(e.Live, &s); err != nil {
+				return nil, err
+			}
+		}
+		if len(s.Questions) > 0 {
+			return s.Questions, nil
+		}
+		begins := e.State == journal.Queued && e.Recorded || e.State == journal.Running && e.Live == nil
+		if !begins || time.Now().After(until) {
+			return nil, fault.New(fault.Invalid, "execution %.60s asks no question now: it is %s", id, e.State).
+				WithHint("`sandpiper executions list --background` lists executions")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(interval / 5):
+		}
 	}
-	if len(s.Questions) == 0 {
-		return nil, fault.New(fault.Invalid, "execution %.60s asks no question now: it is %s", id, e.State).
-			WithHint("`sandpiper executions list --background` lists executions")
-	}
-	return s.Questions, nil
 }
 
 // Answer answers questions of a background execution. The process that runs it takes the answers soon;

@@ -47,7 +47,15 @@ func TestAnswerWaitsForQuestion(t *testing.T) {
 	ask(&before, "B")
 	open, _ := before.List()
 	shown, _ := json.Marshal(State{Questions: open})
-	if _, err := runs.SetLive(t.Context(), "exec_1", shown); err != nil {
+	published := make(chan error)
+	time.AfterFunc(2*interval, func() { // the process has just begun to continue the run
+		_, err := runs.SetLive(context.Background(), "exec_1", shown)
+		published <- err
+	})
+	if open, err := Questions(t.Context(), runs, "exec_1"); err != nil || len(open) != 2 {
+		t.Errorf("%d questions, %v", len(open), err)
+	}
+	if err := <-published; err != nil {
 		t.Fatal(err)
 	}
 	reply := func(text string) tool.Reply {
