@@ -24,7 +24,7 @@ log to FILE, for restore. Daemons and commands may use the data meanwhile. Each 
 written as of one moment, and the files of a workspace after it.
 
 FILE must not exist; it gets its name when it is complete, and has mode 0600. It never contains
-the master key (the file key in the data directory, or the one in pii.key) or keys of
+the master key (the file key in the data directory, or that of pii.key or pii.key_command) or keys of
 certificates: keep the master key elsewhere. Files of workspaces and skills are not encrypted in it,
 unless --recipient or --passphrase-file encrypts the whole file in the format of age
 (age-encryption.org).`,

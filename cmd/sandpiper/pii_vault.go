@@ -31,17 +31,19 @@ func (a *app) vaultCommands() []*cobra.Command {
 	rewrap := &cobra.Command{
 		Use: "rewrap KEY", Short: "Wrap the keys of a vault with another master key",
 		Long: `Rewrap decrypts a tenant's keys with the master key of the configuration and encrypts
-them with KEY, which has the format of pii.key. Do this for each tenant, then set
-pii.key to KEY.`,
-		Example: "  sandpiper pii rewrap keyring:sandpiper/master",
-		Args:    cobra.ExactArgs(1),
+them with KEY, which has the format of pii.key, or with the key that a command prints: --,
+the word command, and the program with its arguments. Do this for each tenant, then set
+pii.key to KEY, or pii.key_command to the program and its arguments.`,
+		Example: `  sandpiper pii rewrap keyring:sandpiper/master
+  sandpiper pii rewrap -- command vault kv get -field=key secret/sandpiper`,
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withVault(cmd.Context(), "rewrapped", func(v *vault.Vault, dataDir string) (string, error) {
-				to, err := vault.OpenMaster(cmd.Context(), args[0], dataDir)
+				to, set, err := masterOf(args, dataDir)
 				if err != nil {
 					return "", err
 				}
-				return "wrapped with the other key; set pii.key to it", v.Rewrap(cmd.Context(), to)
+				return "wrapped with the other key; set " + set, v.Rewrap(cmd.Context(), to)
 			})
 		},
 	}
@@ -73,6 +75,20 @@ type, value and metadata.`,
 		},
 	}
 	return []*cobra.Command{a.ofTenant(rotate), a.ofTenant(rewrap), a.ofTenant(shred), a.ofTenant(export)}
+}
+
+// masterOf returns the master key that arguments describe, and what to set in the configuration.
+func masterOf(args []string, dataDir string) (m vault.Master, set string, err error) {
+	command := args[0] == "command"
+	switch {
+	case command && len(args) > 1 && args[1] != "":
+		return vault.NewCommandMaster(args[1:]), "pii.key_command to its command", nil
+	case command || len(args) > 1:
+		return nil, "", fault.New(fault.Invalid, "rewrap needs one master key").
+			WithHint("write `sandpiper pii rewrap KEY`, or `sandpiper pii rewrap -- command PROGRAM ARGUMENT…`")
+	}
+	m, err = vault.OpenMaster(context.Background(), args[0], dataDir)
+	return m, "pii.key to it", err
 }
 
 // withVault calls use with the vault of the tenant, records the outcome in the audit log,

@@ -3,9 +3,7 @@ package config
 import (
 	"maps"
 	"math"
-	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -161,6 +159,9 @@ func (d *draft) consistent() error {
 			return fault.New(fault.Invalid, "%s: %s is true, and %s: pii.mode is off", s.from, key, d.given["pii.mode"].from).WithHint("remove one of them")
 		}
 	}
+	if key, command := d.given["pii.key"], d.given["pii.key_command"]; key.text != "" && command.key != "" {
+		return fault.New(fault.Invalid, "%s: pii.key is set, and %s: pii.key_command", key.from, command.from).WithHint("remove one of them")
+	}
 	if d.Guardrails.Off && len(d.Guardrails.Check.Hooks) > 0 {
 		d.Warnings = append(d.Warnings, d.given["guardrails.hooks"].from+": guardrails.hooks has no effect: guardrails.enabled is false")
 	}
@@ -208,10 +209,7 @@ func (d *draft) hooks(s setting) error {
 		return err
 	}
 	for i := range d.Guardrails.Check.Hooks {
-		c := d.Guardrails.Check.Hooks[i].Command
-		if len(c) > 0 && strings.ContainsAny(c[0], `/\`) { // otherwise it is searched on PATH
-			c[0] = filepath.Clean(absolute(c[0], s.dir, map[string]string{"HOME": d.dirs.home}))
-		}
+		findProgram(d, d.Guardrails.Check.Hooks[i].Command, s)
 	}
 	if _, err := guardrail.New(guardrail.Config{Hooks: d.Guardrails.Check.Hooks}); err != nil {
 		return fault.Wrap(fault.Invalid, err, "%s: %s", s.from, fault.Message(err))

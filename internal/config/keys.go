@@ -368,21 +368,23 @@ func nearestOf[V any](key string, keys map[string]V) string {
 // section, or "" if none is similar.
 func suggestion[V any](key string, keys map[string]V) string {
 	best := nearestOf(key, keys)
-	_, name := cutKey(key)
-	_, leaf := cutKey(best)
-	if similar(name, leaf) || similar(key, best) {
-		return fmt.Sprintf("; did you mean %q?", best)
-	}
 	top := map[string]bool{}
 	for k := range keys {
 		section, _, _ := strings.Cut(k, ".")
 		top[section] = true
 	}
-	section, _, _ := strings.Cut(key, ".")
-	if best := nearestOf(section, top); best != section && similar(section, best) {
-		return fmt.Sprintf("; did you mean %q?", best)
+	section, _, nested := strings.Cut(key, ".")
+	near := nearestOf(section, top)
+	_, name := cutKey(key)
+	_, leaf := cutKey(best)
+	switch {
+	case similar(key, best) || !nested && similar(name, leaf):
+	case near != section && similar(section, near):
+		best = near
+	case !similar(name, leaf):
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("; did you mean %q?", best)
 }
 
 // similar reports whether one of the names may be a misspelling of the other.

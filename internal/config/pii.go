@@ -55,6 +55,17 @@ var piiKeys = map[string]key{
 		tenant: true,
 	},
 	"pii.key": {read: func(d *draft, s setting) error { return text(&d.PII.Key, s) }, fixed: func(c *Config) any { return &c.PII.Key }},
+	"pii.key_command": {
+		read: func(d *draft, s setting) error {
+			if err := list(&d.PII.KeyCommand, s.node); err != nil || len(d.PII.KeyCommand) == 0 || d.PII.KeyCommand[0] == "" {
+				return fault.New(fault.Invalid, "%s: %s must be a list of a program and its arguments, such as [op, read, \"op://Private/sandpiper/key\"]", s.from, s.key)
+			}
+			findProgram(d, d.PII.KeyCommand, s)
+			return nil
+		},
+		structured: true,
+		fixed:      func(c *Config) any { return &c.PII.KeyCommand },
+	},
 	"pii.flows": {
 		read:       func(d *draft, s setting) error { return fillAll(&d.PII.Flows, flowKeys, s) },
 		structured: true,
@@ -90,18 +101,19 @@ var piiKeys = map[string]key{
 
 // PII configures the protection of personal data and secrets.
 type PII struct {
-	Mode      string                        // mode of package redact; never empty
-	Restore   string                        // whether restore_pii shows values: auto (over stdio only), allow or deny
-	Addresses string                        // IP addresses to redact: public or all; "" means public
-	Key       string                        // reference to the master key, for package vault; "" means its default
-	Flows     []redact.Flow                 // in the order of the file
-	Project   []redact.Flow                 // of a project, which can only deny; nil means none
-	Except    []redact.Exception            // values that are detected and not private
-	Scan      detect.Config                 // additional types, keys and patterns
-	TTL       map[detect.Type]time.Duration // lifetime of values by type; "" is the default
-	Tokens    int                           // per tenant; 0 means the default of vault
-	New       int                           // per hour; 0 means the default of vault
-	Asked     int                           // values tokenized on request, per hour; 0 means the default of vault
+	Mode       string                        // mode of package redact; never empty
+	Restore    string                        // whether restore_pii shows values: auto (over stdio only), allow or deny
+	Addresses  string                        // IP addresses to redact: public or all; "" means public
+	Key        string                        // reference to the master key, for package vault; "" means its default
+	KeyCommand []string                      // program and arguments that print the master key, instead of Key; nil means none
+	Flows      []redact.Flow                 // in the order of the file
+	Project    []redact.Flow                 // of a project, which can only deny; nil means none
+	Except     []redact.Exception            // values that are detected and not private
+	Scan       detect.Config                 // additional types, keys and patterns
+	TTL        map[detect.Type]time.Duration // lifetime of values by type; "" is the default
+	Tokens     int                           // per tenant; 0 means the default of vault
+	New        int                           // per hour; 0 means the default of vault
+	Asked      int                           // values tokenized on request, per hour; 0 means the default of vault
 }
 
 // check applies defaults and checks keys that depend on each other.

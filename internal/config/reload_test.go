@@ -32,6 +32,7 @@ quotas: {calls_per_day: 5}
 `, nil, []string{"http.tokens.acme", "http.tokens.other", "policy.default", "profile", "quotas.calls_per_day", "sandbox.timeout", "subsets.few", "subsets.sales", "tenants.acme", "tenants.other", "tiers.free", "tiers.pro"}},
 		{"fixed keys", started + "data_dir: /elsewhere\nlog: {level: debug}\nhttp.drain: 3s\ntelemetry: {traces: {endpoint: console}}\npii: {key: keyring, mode: strict}\nrecent_code: none\n",
 			[]string{"data_dir", "http.drain", "log", "pii.key", "recent_code", "telemetry"}, []string{"pii.mode"}},
+		{"a command for the master key", started + "pii: {key_command: [op, read, x]}\n", []string{"pii.key_command"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			running, err := loads(t, started)

@@ -257,6 +257,14 @@ func homeOrDir(d *draft, path, dir string) string {
 	return absolute(path, dir, map[string]string{"HOME": d.dirs.home})
 }
 
+// findProgram makes the path of the program of a command absolute. A name without a slash is
+// searched on PATH.
+func findProgram(d *draft, command []string, s setting) {
+	if len(command) > 0 && strings.ContainsAny(command[0], `/\`) {
+		command[0] = homeOrDir(d, command[0], s.dir)
+	}
+}
+
 func span(to *time.Duration, n ast.Node) error {
 	var s string
 	if err := scalar(&s, n); err != nil {

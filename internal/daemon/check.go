@@ -1,14 +1,12 @@
 package daemon
 
 import (
-	"context"
 	"errors"
 	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
 // Check returns the errors with which New or ServeHTTP refuse a configuration, and the warnings that
@@ -31,7 +29,7 @@ func Check(c *config.Config) (warnings []string, err error) {
 	for _, f := range s.policy.Findings(all) {
 		warnings = append(warnings, f.String())
 	}
-	_, key := vault.OpenMaster(context.Background(), c.PII.Key, c.DataDir)
+	_, key := openMaster(c)
 	_, tls := d.openTLS(nil)
 	return warnings, errors.Join(key, tls, checkModels(d.cfg))
 }

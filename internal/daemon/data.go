@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
@@ -50,7 +51,7 @@ func openData(cfg dataConfig) (*data, error) {
 
 func (d *data) open() (err error) {
 	cfg, ctx := d.cfg, context.Background()
-	if d.master, err = vault.OpenMaster(ctx, cfg.PII.Key, cfg.DataDir); err != nil {
+	if d.master, err = openMaster(&cfg.Config.Config); err != nil {
 		return err
 	}
 	uids, err := process.TenantUIDs()
@@ -77,6 +78,14 @@ func (d *data) open() (err error) {
 	}
 	d.refused = newRefusals(d.audit.AppendLater)
 	return nil
+}
+
+// openMaster returns the master key of a configuration.
+func openMaster(c *config.Config) (vault.Master, error) {
+	if len(c.PII.KeyCommand) > 0 {
+		return vault.NewCommandMaster(c.PII.KeyCommand), nil
+	}
+	return vault.OpenMaster(context.Background(), c.PII.Key, c.DataDir)
 }
 
 // auditLater writes a line to the audit log. Lines about refused ids are limited.

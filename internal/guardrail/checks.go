@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/command"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
@@ -31,7 +32,7 @@ func (c Check) check(ctx context.Context, text, where string) []Finding {
 	case verdict != Refuse && verdict != Flag:
 		return []Finding{{c.Name, Refuse, where, fmt.Sprintf("the check returned the verdict %.40q", verdict), "ask the operator"}}
 	}
-	return []Finding{{c.Name, verdict, where, cleanReason(message), ""}}
+	return []Finding{{c.Name, verdict, where, command.OneLine(message, maxReason), ""}}
 }
 
 // CheckCode checks code and its variables.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/command"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -97,7 +98,7 @@ func (c HookConfig) compile(number int) (namedHook, error) {
 		return h, fault.New(fault.Invalid, "has no command; set command: [program, argument]")
 	}
 	if h.hook == nil {
-		h.hook = newCommand(c.Command, c.Timeout)
+		h.hook = newCommandHook(c.Command, c.Timeout)
 		h.name += ", " + path.Base(strings.ReplaceAll(c.Command[0], `\`, "/"))
 	}
 	return h, nil
@@ -155,19 +156,10 @@ func (h namedHook) decide(ctx context.Context, e Event) Decision {
 	case err != nil:
 		return Decision{Block, "the hook failed: " + fault.Message(err)}
 	case d.Action == Allow || d.Action == Block || d.Action == Ask && e.Type == BeforeCall:
-		d.Reason = cleanReason(d.Reason)
+		d.Reason = command.OneLine(d.Reason, maxReason)
 		return d
 	case d.Action == Ask:
 		return Decision{Block, `the hook returned "ask", which is only valid before a tool call`}
 	}
 	return Decision{Block, `the hook returned a decision other than "allow", "ask" or "block"`}
-}
-
-// cleanReason returns a reason on one line, without control characters.
-func cleanReason(s string) string {
-	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, ""), func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
-	if len(s) > maxReason {
-		s = strings.ToValidUTF8(s[:maxReason], "") + "…"
-	}
-	return s
 }

@@ -77,7 +77,7 @@ func (v *Vault) master() (Master, error) {
 	defer v.keyRing.mu.Unlock()
 	if v.keyRing.master == nil {
 		return nil, fault.New(fault.Unavailable, "the vault has no master key").
-			WithHint("set pii.key in the configuration; values are neither tokenized nor restored without it")
+			WithHint("set pii.key or pii.key_command in the configuration; values are neither tokenized nor restored without it")
 	}
 	return v.keyRing.master, nil
 }
@@ -184,8 +184,12 @@ func (v *Vault) unwrap(ctx context.Context, m Master, rows []wrapped) (*keys, er
 
 func (v *Vault) unwrapOne(ctx context.Context, m Master, w wrapped) ([]byte, error) {
 	if w.master != m.ID() {
+		again := "pii.key to " + w.master
+		if w.master == commandID {
+			again = "pii.key_command"
+		}
 		return nil, fault.New(fault.Unavailable, "the vault keys were wrapped with master key %s, but the configuration names %s", w.master, m.ID()).
-			WithHint("set pii.key to %s again; no data is lost, and no other key is accepted", w.master)
+			WithHint("set %s again; no data is lost, and no other key is accepted", again)
 	}
 	key, err := m.Unwrap(ctx, w.key, v.keyAAD(w.use))
 	if err == nil && len(key) != keySize {

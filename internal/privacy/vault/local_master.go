@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -87,46 +88,64 @@ func (m fileMaster) Unwrap(_ context.Context, wrapped, additionalData []byte) ([
 	return unwrapWith(master, wrapped, additionalData)
 }
 
-// keyringMaster wraps keys with a key in the keyring of the operating system.
-type keyringMaster struct {
-	entry string // SERVICE/ACCOUNT
-	refs  *secret.References
+// keyringMaster returns the master with a key in the keyring of the operating system, where
+// entry is SERVICE/ACCOUNT.
+func keyringMaster(entry string) Master {
+	refs := new(secret.References)
+	return fetchedMaster{"keyring:" + entry, "keyring entry " + entry, func(ctx context.Context) ([]byte, error) {
+		text, err := refs.Resolve(ctx, "${keyring:"+entry+"}")
+		if err != nil {
+			return nil, err
+		}
+		key, ok := parseKey(text)
+		if !ok {
+			return nil, fault.New(fault.Unavailable, "keyring entry %s is not a master key", entry).
+				WithHint("store %d random bytes in base64 there: openssl rand -base64 %[1]d", keySize)
+		}
+		return key, nil
+	}}
 }
 
-func (m keyringMaster) ID() string { return "keyring:" + m.entry }
-
-func (m keyringMaster) key(ctx context.Context) ([]byte, error) {
-	text, err := m.refs.Resolve(ctx, "${keyring:"+m.entry+"}")
-	if err != nil {
-		return nil, err
+// parseKey reads a key in base64 or hexadecimal. A key in hexadecimal would be a longer one
+// in base64.
+func parseKey(text string) (key []byte, ok bool) {
+	text = strings.TrimSpace(text)
+	if len(text) == hex.EncodedLen(keySize) {
+		key, err := hex.DecodeString(text)
+		return key, err == nil
 	}
-	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
-	if err != nil || len(key) != keySize {
-		return nil, fault.New(fault.Unavailable, "keyring entry %s is not a master key", m.entry).
-			WithHint("store %d random bytes in base64 there: openssl rand -base64 %d", keySize, keySize)
-	}
-	return key, nil
+	text = strings.NewReplacer("-", "+", "_", "/").Replace(strings.TrimSuffix(text, "="))
+	key, err := base64.RawStdEncoding.DecodeString(text)
+	return key, err == nil && len(key) == keySize && len(text) == base64.RawStdEncoding.EncodedLen(keySize)
 }
 
-func (m keyringMaster) Wrap(ctx context.Context, key, additionalData []byte) ([]byte, error) {
-	master, err := m.key(ctx)
+// fetchedMaster wraps keys with a key that is kept elsewhere.
+type fetchedMaster struct {
+	id, name string // name is for messages
+	fetch    func(context.Context) ([]byte, error)
+}
+
+func (m fetchedMaster) ID() string { return m.id }
+
+func (m fetchedMaster) Wrap(ctx context.Context, key, additionalData []byte) ([]byte, error) {
+	master, err := m.fetch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return wrapWith(master, key, additionalData)
 }
 
-func (m keyringMaster) Unwrap(ctx context.Context, wrapped, additionalData []byte) ([]byte, error) {
+func (m fetchedMaster) Unwrap(ctx context.Context, wrapped, additionalData []byte) ([]byte, error) {
 	need, err := wrappedBy(wrapped)
 	if err != nil {
 		return nil, err
 	}
-	master, err := m.key(ctx)
+	master, err := m.fetch(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if have := secret.Fingerprint(master); have != need {
-		return nil, fault.New(fault.Unavailable, "master key with fingerprint %s is required, but keyring entry %s has %s", need, m.entry, have).
+		return nil, fault.New(fault.Unavailable, "master key with fingerprint %s is required, but %s has %s", need, m.name, have).
 			WithHint("restore the right key; no data is lost, and no other key is accepted")
 	}
 	return unwrapWith(master, wrapped, additionalData)

@@ -21,13 +21,7 @@ type Master interface {
 //
 //	file                     the file key in the data directory, created with the first value; "" is the same
 //	file:PATH                another file, created likewise
-//	keyring:SERVICE/ACCOUNT  32 bytes in base64, in the keyring of the operating system
-//	aws-kms://ARN            a key of AWS KMS
-//	gcp-kms://NAME           a key of Google Cloud KMS, projects/…/cryptoKeys/…
-//	hcvault://HOST/PATH      a key of the transit engine of Vault or OpenBao
-//
-// The last three require a build with the tag kms. They use the default credentials of
-// their vendors' tools.
+//	keyring:SERVICE/ACCOUNT  32 bytes in base64 or hexadecimal, in the keyring of the operating system
 func OpenMaster(_ context.Context, text, dataDir string) (Master, error) {
 	kind, at, _ := strings.Cut(text, ":")
 	switch {
@@ -36,10 +30,8 @@ func OpenMaster(_ context.Context, text, dataDir string) (Master, error) {
 	case kind == "file" && at != "":
 		return fileMaster{secret.KeyFile(at)}, nil
 	case kind == "keyring" && strings.IndexByte(at, '/') > 0 && !strings.HasSuffix(at, "/") && !strings.Contains(at, "}"):
-		return keyringMaster{at, new(secret.References)}, nil
-	case (kind == "aws-kms" || kind == "gcp-kms" || kind == "hcvault") && len(at) > len("//"):
-		return openKMS(kind, text)
+		return keyringMaster(at), nil
 	}
 	return nil, fault.New(fault.Invalid, "master key %.60q is not valid", text).
-		WithHint("write file, file:PATH, keyring:SERVICE/ACCOUNT, aws-kms://ARN, gcp-kms://NAME or hcvault://HOST/PATH")
+		WithHint("write file, file:PATH or keyring:SERVICE/ACCOUNT; pii.key_command fetches a key from other services")
 }

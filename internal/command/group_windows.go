@@ -1,4 +1,4 @@
-package guardrail
+package command
 
 import "os/exec"
 

@@ -1,6 +1,6 @@
 //go:build unix
 
-package guardrail
+package command
 
 import (
 	"os/exec"
