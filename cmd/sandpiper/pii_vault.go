@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -39,7 +40,7 @@ pii.key to KEY, or pii.key_command to the program and its arguments.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withVault(cmd.Context(), "rewrapped", func(v *vault.Vault, dataDir string) (string, error) {
-				to, set, err := masterOf(args, dataDir)
+				to, set, err := masterOf(args, dataDir, slog.New(slog.NewTextHandler(a.stderr, nil)))
 				if err != nil {
 					return "", err
 				}
@@ -78,11 +79,11 @@ type, value and metadata.`,
 }
 
 // masterOf returns the master key that arguments describe, and what to set in the configuration.
-func masterOf(args []string, dataDir string) (m vault.Master, set string, err error) {
+func masterOf(args []string, dataDir string, log *slog.Logger) (m vault.Master, set string, err error) {
 	command := args[0] == "command"
 	switch {
 	case command && len(args) > 1 && args[1] != "":
-		return vault.NewCommandMaster(args[1:]), "pii.key_command to its command", nil
+		return vault.NewCommandMaster(args[1:], log), "pii.key_command to its command", nil
 	case command || len(args) > 1:
 		return nil, "", fault.New(fault.Invalid, "rewrap needs one master key").
 			WithHint("write `sandpiper pii rewrap KEY`, or `sandpiper pii rewrap -- command PROGRAM ARGUMENT…`")

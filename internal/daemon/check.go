@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
@@ -29,7 +30,7 @@ func Check(c *config.Config) (warnings []string, err error) {
 	for _, f := range s.policy.Findings(all) {
 		warnings = append(warnings, f.String())
 	}
-	_, key := openMaster(c)
+	_, key := openMaster(c, slog.New(slog.DiscardHandler)) // which runs no command
 	_, tls := d.openTLS(nil)
 	return warnings, errors.Join(key, tls, checkModels(d.cfg))
 }

@@ -51,7 +51,7 @@ func openData(cfg dataConfig) (*data, error) {
 
 func (d *data) open() (err error) {
 	cfg, ctx := d.cfg, context.Background()
-	if d.master, err = openMaster(&cfg.Config.Config); err != nil {
+	if d.master, err = openMaster(&cfg.Config.Config, cfg.Log); err != nil {
 		return err
 	}
 	uids, err := process.TenantUIDs()
@@ -81,9 +81,9 @@ func (d *data) open() (err error) {
 }
 
 // openMaster returns the master key of a configuration.
-func openMaster(c *config.Config) (vault.Master, error) {
+func openMaster(c *config.Config, log *slog.Logger) (vault.Master, error) {
 	if len(c.PII.KeyCommand) > 0 {
-		return vault.NewCommandMaster(c.PII.KeyCommand), nil
+		return vault.NewCommandMaster(c.PII.KeyCommand, log), nil
 	}
 	return vault.OpenMaster(context.Background(), c.PII.Key, c.DataDir)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"time"
@@ -21,17 +22,20 @@ const commandID = "command"
 const (
 	commandTimeout = 20 * time.Second
 	maxPrinted     = 1 << 10 // bytes on stdout
-	maxStderr      = 4 << 10 // bytes of stderr that are read for messages
-	shownStderr    = 300     // bytes of stderr in a message
+	maxStderr      = 4 << 10 // bytes of stderr that are read
+	shownStderr    = 300     // bytes of stderr in the log
 )
 
 // NewCommandMaster returns the Master whose key a program prints to stdout: 32 bytes in base64
 // or hexadecimal. The program, args[0], runs when the key is first needed and, if it fails, at
-// the next use again. The key then remains in memory.
-func NewCommandMaster(args []string) Master { return newCommandMaster(args, commandTimeout) }
+// the next use again. The key then remains in memory. What a program that fails writes to stderr is for
+// the operator: log has it, and errors do not.
+func NewCommandMaster(args []string, log *slog.Logger) Master {
+	return newCommandMaster(args, commandTimeout, log)
+}
 
-func newCommandMaster(args []string, timeout time.Duration) Master {
-	c := &keyCommand{args: args, timeout: timeout, running: make(mutex, 1)}
+func newCommandMaster(args []string, timeout time.Duration, log *slog.Logger) Master {
+	c := &keyCommand{args: args, timeout: timeout, log: log, running: make(mutex, 1)}
 	return fetchedMaster{commandID, "the output of " + c.name(), c.get}
 }
 
@@ -39,6 +43,7 @@ func newCommandMaster(args []string, timeout time.Duration) Master {
 type keyCommand struct {
 	args    []string
 	timeout time.Duration
+	log     *slog.Logger
 
 	running mutex
 	key     []byte    // nil before the first success
@@ -84,7 +89,8 @@ func (c *keyCommand) run(ctx context.Context) ([]byte, error) {
 	default:
 		return key, nil
 	}
-	return nil, fault.Wrap(fault.Unavailable, errors.Unwrap(err), "the master key cannot be read: %s %s%s", c.name(), what, stderr.shown()).
+	c.log.Warn("the command that prints the master key failed", "command", c.name(), "reason", what, "stderr", stderr.shown())
+	return nil, fault.Wrap(fault.Unavailable, errors.Unwrap(err), "the master key cannot be read: %s %s", c.name(), what).
 		WithHint("the command must print %d bytes in base64 or %d hexadecimal digits, and nothing else, to stdout when the user that runs Sandpiper runs it; no data is lost, and no other key is accepted",
 			keySize, hex.EncodedLen(keySize))
 }
@@ -111,9 +117,5 @@ func (m *messages) shown() string {
 	if m.dropped { // the beginning of a key may be at the end
 		text = text[:strings.LastIndexAny(text, " \t\n")+1]
 	}
-	text = command.OneLine(keyLike().ReplaceAllString(text, "…"), shownStderr)
-	if text == "" {
-		return ""
-	}
-	return "; it reports: " + text
+	return command.OneLine(keyLike().ReplaceAllString(text, "…"), shownStderr)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/hex"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -34,8 +35,10 @@ func script(t *testing.T, text string) []string {
 	return []string{"/bin/sh", path}
 }
 
-func fetch(t *testing.T, args []string, timeout time.Duration) ([]byte, error) {
-	return newCommandMaster(args, timeout).(fetchedMaster).fetch(t.Context())
+func fetch(t *testing.T, args []string, timeout time.Duration) (key []byte, log string, err error) {
+	var text bytes.Buffer
+	key, err = newCommandMaster(args, timeout, slog.New(slog.NewTextHandler(&text, nil))).(fetchedMaster).fetch(t.Context())
+	return key, text.String(), err
 }
 
 func TestCommandPrintsKey(t *testing.T) {
@@ -56,7 +59,7 @@ func TestCommandPrintsKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("TEST_KEY", std)
-			key, err := fetch(t, script(t, text), time.Minute)
+			key, _, err := fetch(t, script(t, text), time.Minute)
 			if err != nil || !bytes.Equal(key, testKey) {
 				t.Errorf("got %x, %v", key, err)
 			}
@@ -81,15 +84,15 @@ func TestCommandWithoutKeyIsRefused(t *testing.T) {
 		"32 bytes":                 {"printf abcdefghijklmnopqrstuvwxyz012345", "printed 32 bytes instead of a key"},
 		"much":                     {"head -c 5000 /dev/zero | tr '\\0' " + std[:1], "wrote more than 1024 bytes"},
 		"endless":                  {"yes " + std, "wrote more than 1024 bytes"},
-		"exit status":              {"echo " + std + "; echo 'Access\ndenied: no\t\033role' >&2; exit 7", "ended with exit status 7; it reports: Access denied: no role"},
-		"key among messages":       {"set -x; echo " + std + "; echo '" + digits + "' >&2; exit 1", "ended with exit status 1; it reports: + echo … "},
-		"key after many messages":  {"head -c 4080 /dev/zero | tr '\\0' ' ' >&2; echo x " + std + " >&2; exit 1", "ended with exit status 1; it reports: x"},
-		"long messages":            {"for i in $(seq 3000); do echo error >&2; done; exit 1", "it reports: error error"},
-		"messages without a key":   {"echo not logged in >&2", "printed 0 bytes instead of a key; it reports: not logged in"},
+		"exit status":              {"echo " + std + "; echo 'Access\ndenied: no\t\033role' >&2; exit 7", "reason=\"ended with exit status 7\" stderr=\"Access denied: no role\""},
+		"key among messages":       {"set -x; echo " + std + "; echo '" + digits + "' >&2; exit 1", "stderr=\"+ echo … "},
+		"key after many messages":  {"head -c 4080 /dev/zero | tr '\\0' ' ' >&2; echo x " + std + " >&2; exit 1", "reason=\"ended with exit status 1\" stderr=x"},
+		"long messages":            {"for i in $(seq 3000); do echo error >&2; done; exit 1", "stderr=\"error error"},
+		"messages without a key":   {"echo not logged in >&2", "reason=\"printed 0 bytes instead of a key\" stderr=\"not logged in"},
 		"signal":                   {"kill -KILL $$", "ended with signal: killed"},
 		"hangs":                    {"echo " + std + "; sleep 600", "did not answer within"},
 		"hangs with a child":       {"echo " + std + "; sleep 600 & wait", "did not answer within"},
-		"hangs, with its messages": {"echo waiting for the fingerprint >&2; trap '' TERM; sleep 600", "; it reports: waiting for the fingerprint"},
+		"hangs, with its messages": {"echo waiting for the fingerprint >&2; trap '' TERM; sleep 600", "stderr=\"waiting for the fingerprint"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,18 +100,18 @@ func TestCommandWithoutKeyIsRefused(t *testing.T) {
 			if strings.HasPrefix(name, "hangs") {
 				timeout = 3 * time.Second
 			}
-			key, err := fetch(t, script(t, c.text), timeout)
+			key, log, err := fetch(t, script(t, c.text), timeout)
 			if key != nil || fault.KindOf(err) != fault.Unavailable || !strings.HasPrefix(fault.Message(err), "the master key cannot be read: ") ||
-				!strings.Contains(fault.Message(err), c.want) || !strings.Contains(fault.Hint(err), "32 bytes in base64 or 64 hexadecimal digits") {
+				!strings.Contains(fault.Message(err)+log, c.want) || strings.Contains(err.Error(), "stderr") || !strings.Contains(fault.Hint(err), "32 bytes in base64 or 64 hexadecimal digits") {
 				t.Errorf("got %x, %v, hint %q; want %q", key, err, fault.Hint(err), c.want)
 			}
-			all := err.Error() + fault.Hint(err)
+			all := err.Error() + fault.Hint(err) + strings.TrimSuffix(log, "\n")
 			for _, secret := range []string{std[:8], digits[:8], "abcdefg"} {
 				if strings.Contains(all, secret) {
 					t.Errorf("the error contains a key: %s", all)
 				}
 			}
-			if len(fault.Message(err)) > 500 || strings.ContainsAny(all, "\n\t\033") {
+			if len(log) > 600 || strings.ContainsAny(all, "\n\t\033") {
 				t.Errorf("the error is long, or not one line: %q", all)
 			}
 		})
@@ -116,7 +119,7 @@ func TestCommandWithoutKeyIsRefused(t *testing.T) {
 }
 
 func TestMissingCommand(t *testing.T) {
-	if _, err := fetch(t, []string{"/no/such/print-key"}, time.Minute); fault.KindOf(err) != fault.Unavailable ||
+	if _, _, err := fetch(t, []string{"/no/such/print-key"}, time.Minute); fault.KindOf(err) != fault.Unavailable ||
 		fault.Message(err) != "the master key cannot be read: print-key could not be started" {
 		t.Error(err)
 	}
@@ -140,7 +143,7 @@ func (c waitContext) Done() <-chan struct{} {
 func TestCommandRunsOnce(t *testing.T) {
 	const callers = 5
 	dir := t.TempDir()
-	c := &keyCommand{args: script(t, "printf x >>"+dir+"/runs; cat "+dir+"/key"), timeout: time.Minute, running: make(mutex, 1)}
+	c := &keyCommand{args: script(t, "printf x >>"+dir+"/runs; cat "+dir+"/key"), timeout: time.Minute, log: slog.New(slog.DiscardHandler), running: make(mutex, 1)}
 	ran := func(want int) {
 		t.Helper()
 		if b, err := os.ReadFile(dir + "/runs"); err != nil || len(b) != want {
@@ -185,7 +188,7 @@ func TestCommandMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	command := NewCommandMaster
+	command := func(args []string) Master { return NewCommandMaster(args, slog.New(slog.DiscardHandler)) }
 	printed := []string{"cat", dir + "/printed"}
 	file, err := OpenMaster(t.Context(), "file", dir)
 	if err != nil {
