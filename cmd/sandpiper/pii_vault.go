@@ -78,7 +78,7 @@ type, value and metadata.`,
 	return []*cobra.Command{a.ofTenant(rotate), a.ofTenant(rewrap), a.ofTenant(shred), a.ofTenant(export)}
 }
 
-// masterOf returns the master key that arguments describe, and what to set in the configuration.
+// masterOf parses the arguments of rewrap. It returns the master key, and the setting for it.
 func masterOf(args []string, dataDir string, log *slog.Logger) (m vault.Master, set string, err error) {
 	command := args[0] == "command"
 	switch {

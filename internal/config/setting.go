@@ -28,13 +28,13 @@ type draft struct {
 	anyNetwork *network.Rules // of allow_network_access
 }
 
-// key is one key of the configuration: all that there is to say about it but its documentation.
+// key is one key of the configuration. docs/configuration.md documents it.
 type key struct {
 	read       func(d *draft, s setting) error
 	structured bool                // its value is a list or a mapping
 	project    merge               // how the files of a project change it; nil if they cannot
 	tenant     bool                // a tier or a tenant may set it
-	fixed      func(c *Config) any // points to what a running daemon cannot change; nil if a reload can
+	fixed      func(c *Config) any // returns a pointer to the value, which needs a restart; nil if a reload changes it
 }
 
 // family is the keys that begin with a section and end with a name chosen by the user, which may contain dots.

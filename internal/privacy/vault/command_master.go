@@ -15,8 +15,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
-// commandID is the ID of masters whose key a command prints. Their keys are distinguished by
-// the fingerprint in what they wrap.
+// commandID is the ID of masters whose key a command prints. A wrapped key contains the fingerprint of the
+// key that wrapped it, which distinguishes them.
 const commandID = "command"
 
 const (
@@ -95,7 +95,7 @@ func (c *keyCommand) run(ctx context.Context) ([]byte, error) {
 			keySize, hex.EncodedLen(keySize))
 }
 
-// messages keeps the beginning of what a program writes to stderr.
+// messages stores the first bytes that a program writes to stderr.
 type messages struct {
 	text    strings.Builder
 	dropped bool

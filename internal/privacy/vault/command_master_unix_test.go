@@ -125,7 +125,7 @@ func TestMissingCommand(t *testing.T) {
 	}
 }
 
-// waitContext tells when a lock is waited for with it.
+// waitContext is a context that reports when a lock waits for its end.
 type waitContext struct {
 	context.Context
 	waits chan<- struct{}

@@ -44,6 +44,7 @@ func (r *reader) saveCopies() {
 	}
 }
 
+// store writes a copy of a document.
 func store(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
