@@ -61,21 +61,21 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 }
 
 // report prints an error and returns the exit code.
-func (a *app) report(ctx context.Context, err error) int {
+func (env *app) report(ctx context.Context, err error) int {
 	if err == nil {
 		return exitOK
 	}
 	if code, ok := errors.AsType[exit](err); ok {
 		return int(code)
 	}
-	message, hint, code := a.explain(ctx, err)
-	if a.json {
-		_ = a.writeJSON(failure{Error: message, Hint: hint})
+	message, hint, code := env.explain(ctx, err)
+	if env.json {
+		_ = env.writeJSON(failure{Error: message, Hint: hint})
 	}
-	s := styleFor(a.stderr)
-	fmt.Fprintln(a.stderr, s.red("error:"), visible(message))
+	s := styleFor(env.stderr)
+	fmt.Fprintln(env.stderr, s.red("error:"), visible(message))
 	if hint != "" {
-		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(hint))
+		fmt.Fprintln(env.stderr, s.yellow("hint:"), visible(hint))
 	}
 	return code
 }
@@ -87,7 +87,7 @@ type failure struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-func (a *app) explain(ctx context.Context, err error) (message, hint string, code int) {
+func (env *app) explain(ctx context.Context, err error) (message, hint string, code int) {
 	if u, ok := errors.AsType[usage](err); ok {
 		return u.Error(), "", exitUsage
 	}
@@ -99,7 +99,7 @@ func (a *app) explain(ctx context.Context, err error) (message, hint string, cod
 		if f.Kind == fault.Invalid {
 			code = exitUsage
 		}
-		return completed(a, withFlagNames(fault.Message(err))), completed(a, withFlagNames(fault.Hint(err))), code
+		return completed(env, withFlagNames(fault.Message(err))), completed(env, withFlagNames(fault.Hint(err))), code
 	}
 	// The error is not a fault, which hides its cause from remote clients. Here the
 	// cause concerns the user's own machine and files, so it is printed.

@@ -12,7 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func (a *app) benchTokensCommand() *cobra.Command {
+func benchTokensCommand(env *app) *cobra.Command {
 	var lists string
 	var sample int
 	c := &cobra.Command{
@@ -32,7 +32,7 @@ directory with a .json file for each server, and starts no server.`,
 			if sample < 1 {
 				return usagef("--sample is %d; it must be at least 1", sample)
 			}
-			return a.runBenchTokens(cmd.Context(), lists, sample)
+			return runBenchTokens(cmd.Context(), env, lists, sample)
 		},
 	}
 	c.Flags().StringVar(&lists, "catalog", "", "tools/list results in `FILE` or directory, instead of the configured servers")
@@ -40,16 +40,16 @@ directory with a .json file for each server, and starts no server.`,
 	return c
 }
 
-func (a *app) runBenchTokens(ctx context.Context, lists string, sample int) error {
+func runBenchTokens(ctx context.Context, env *app, lists string, sample int) error {
 	if lists != "" {
-		return a.measureCatalog(ctx, lists, sample)
+		return measureCatalog(ctx, env, lists, sample)
 	}
-	return a.withTools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error { return a.measureTokens(ctx, d, sample) })
+	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error { return measureTokens(ctx, env, d, sample) })
 }
 
 // measureCatalog measures with saved tools/list results, in a temporary
 // directory.
-func (a *app) measureCatalog(ctx context.Context, path string, sample int) (err error) {
+func measureCatalog(ctx context.Context, env *app, path string, sample int) (err error) {
 	lists, err := cost.ReadLists(path)
 	if err != nil {
 		return err
@@ -64,17 +64,17 @@ func (a *app) measureCatalog(ctx context.Context, path string, sample int) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	return a.measureTokens(ctx, d, sample)
+	return measureTokens(ctx, env, d, sample)
 }
 
-func (a *app) measureTokens(ctx context.Context, d *daemon.Daemon, sample int) error {
+func measureTokens(ctx context.Context, env *app, d *daemon.Daemon, sample int) error {
 	r, err := cost.Run(ctx, cost.Config{Daemon: d, Sample: sample})
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(r)
+	if env.json {
+		return env.writeJSON(r)
 	}
-	r.Print(a.stdout)
+	r.Print(env.stdout)
 	return nil
 }

@@ -27,7 +27,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the code raised an exception,
 | command | what it does | flags |
 |---|---|---|
 `)
-	writeCommands(&b, (&app{}).root())
+	writeCommands(&b, root((&app{})))
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
 		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)

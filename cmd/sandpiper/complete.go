@@ -44,10 +44,10 @@ func localDirs(request) ([]cobra.Completion, error) {
 }
 
 // addCompletions sets the completion of all arguments and flags of c and its subcommands.
-func (a *app) addCompletions(c *cobra.Command) {
+func addCompletions(env *app, c *cobra.Command) {
 	if len(argumentValues[commandName(c)]) > 0 {
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return a.complete(c.Context(), valuesOf(c, len(args)), args, word)
+			return complete(c.Context(), env, valuesOf(c, len(args)), args, word)
 		}
 	}
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -56,11 +56,11 @@ func (a *app) addCompletions(c *cobra.Command) {
 			return
 		}
 		_ = c.RegisterFlagCompletionFunc(f.Name, func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return a.complete(c.Context(), v, args, word)
+			return complete(c.Context(), env, v, args, word)
 		})
 	})
 	for _, sub := range c.Commands() {
-		a.addCompletions(sub)
+		addCompletions(env, sub)
 	}
 }
 
@@ -83,8 +83,8 @@ func valuesOf(c *cobra.Command, n int) values {
 
 // complete returns the completions of a word. It ignores errors: a message in the middle of a
 // command line would not help.
-func (a *app) complete(ctx context.Context, v values, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	all, err := a.listValues(ctx, v, args, word)
+func complete(ctx context.Context, env *app, v values, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	all, err := listValues(ctx, env, v, args, word)
 	if d, ok := errors.AsType[shellDirective](err); ok {
 		return nil, cobra.ShellCompDirective(d)
 	}
@@ -109,15 +109,15 @@ func last(c cobra.Completion) string {
 }
 
 // listValues returns the values of an argument or a flag.
-func (a *app) listValues(ctx context.Context, v values, args []string, word string) ([]cobra.Completion, error) {
+func listValues(ctx context.Context, env *app, v values, args []string, word string) ([]cobra.Completion, error) {
 	if v == nil {
 		return nil, nil
 	}
-	cfg, err := daemon.Load(config.Sources{File: a.config})
+	cfg, err := daemon.Load(config.Sources{File: env.config})
 	if err != nil {
 		return nil, err
 	}
-	id, err := a.tenantID()
+	id, err := env.tenantID()
 	if err != nil {
 		return nil, err
 	}
@@ -125,14 +125,14 @@ func (a *app) listValues(ctx context.Context, v values, args []string, word stri
 }
 
 // suggest adds a similar name to the error for an argument that does not exist.
-func (a *app) suggest(ctx context.Context, c *cobra.Command, err error) error {
+func suggest(ctx context.Context, env *app, c *cobra.Command, err error) error {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok || f.Kind != fault.NotFound || strings.Contains(f.Message+f.Hint, "did you mean") {
 		return err
 	}
 	args := c.Flags().Args()
 	for i, arg := range args {
-		all, _ := a.listValues(ctx, valuesOf(c, i), args[:i], arg) // with an error there are fewer suggestions
+		all, _ := listValues(ctx, env, valuesOf(c, i), args[:i], arg) // with an error there are fewer suggestions
 		known := false
 		for n, one := range all {
 			all[n], _, _ = strings.Cut(one, "\t")

@@ -16,7 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 )
 
-func (a *app) configCommand() *cobra.Command {
+func configCommand(env *app) *cobra.Command {
 	return group("config", "Check and show the configuration",
 		&cobra.Command{
 			Use: "check", Short: "Check the configuration",
@@ -26,14 +26,14 @@ errors and warnings, and starts nothing. If the data directory exists, it warns 
 schedules whose tenant, skill or workflow is not there, and of policy rules that match
 no tool of the servers that have listed their tools before.`,
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runConfigCheck(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runConfigCheck(cmd.Context(), env) },
 		},
 		&cobra.Command{
 			Use: "show", Short: "Show the settings and where each is set",
 			Long: `Show prints the keys that are set, their values and the source of each: a line of a
 file, a variable or a flag. Other keys have their defaults. Secrets are hidden.`,
 			Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.runConfigShow() },
+			RunE: func(*cobra.Command, []string) error { return runConfigShow(env) },
 		},
 		&cobra.Command{
 			Use: "schema", Short: "Print the JSON Schema of sandpiper.yaml",
@@ -48,7 +48,7 @@ they create a configuration file:
 			RunE: func(*cobra.Command, []string) error {
 				text, err := config.JSONSchema()
 				if err == nil {
-					_, err = fmt.Fprintf(a.stdout, "%s\n", text)
+					_, err = fmt.Fprintf(env.stdout, "%s\n", text)
 				}
 				return err
 			},
@@ -74,8 +74,8 @@ func writeSchema(path string, text []byte, write func(clientconfig.Change) error
 	return write(clientconfig.Change{Path: file, Old: old, New: schema, Mode: 0o644})
 }
 
-func (a *app) runConfigCheck(ctx context.Context) error {
-	cfg, err := a.loadConfig(nil)
+func runConfigCheck(ctx context.Context, env *app) error {
+	cfg, err := loadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -88,17 +88,17 @@ func (a *app) runConfigCheck(ctx context.Context) error {
 			warnings = append(warnings, w)
 		}
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, warnings...)})
+	if env.json {
+		return env.writeJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, warnings...)})
 	}
 	for _, w := range warnings {
-		a.warn(w)
+		env.warn(w)
 	}
 	if len(cfg.Files) == 0 {
-		a.printf("There is no configuration file; the defaults are in force.\n")
+		env.printf("There is no configuration file; the defaults are in force.\n")
 	}
 	for _, file := range cfg.Files {
-		a.printDone("%s is valid", file)
+		env.printDone("%s is valid", file)
 	}
 	return nil
 }
@@ -123,23 +123,23 @@ func checkData(ctx context.Context, cfg config.Config) (warnings []string) {
 	return warnings
 }
 
-func (a *app) runConfigShow() error {
-	cfg, err := a.loadConfig(nil)
+func runConfigShow(env *app) error {
+	cfg, err := loadConfig(env, nil)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"files": append([]string{}, cfg.Files...), "settings": append([]config.Setting{}, cfg.Given...)})
+	if env.json {
+		return env.writeJSON(map[string]any{"files": append([]string{}, cfg.Files...), "settings": append([]config.Setting{}, cfg.Given...)})
 	}
 	key, value := 0, 0
 	for _, s := range cfg.Given {
 		key, value = max(key, len(s.Key)), max(value, min(40, len([]rune(s.Value))))
 	}
 	for _, s := range cfg.Given {
-		a.printf("%-*s  %-*s  %s\n", key, s.Key, value, visibleName(s.Value), styleFor(a.stdout).dim(visibleName(s.From)))
+		env.printf("%-*s  %-*s  %s\n", key, s.Key, value, visibleName(s.Value), styleFor(env.stdout).dim(visibleName(s.From)))
 	}
 	if len(cfg.Given) == 0 {
-		a.printf("Nothing is set: all keys have their defaults.\n")
+		env.printf("Nothing is set: all keys have their defaults.\n")
 	}
 	return nil
 }

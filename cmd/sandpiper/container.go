@@ -37,7 +37,7 @@ type container struct {
 }
 
 // newContainer finds the image and a container engine, and loads the image if it was not.
-func (a *app) newContainer(ctx context.Context) (*container, error) {
+func newContainer(ctx context.Context, env *app) (*container, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -68,15 +68,15 @@ func (a *app) newContainer(ctx context.Context) (*container, error) {
 		return nil, fault.New(fault.Unavailable, "the sandbox needs Linux, and there is no docker, podman or nerdctl in PATH that runs the image").
 			WithHint("install and start Docker Desktop, Podman or Rancher Desktop")
 	}
-	return c, a.load(ctx, c)
+	return c, load(ctx, env, c)
 }
 
 // load loads the image into the engine. It is never pulled.
-func (a *app) load(ctx context.Context, c *container) error {
+func load(ctx context.Context, env *app, c *container) error {
 	if exec.CommandContext(ctx, c.engine, "image", "inspect", c.image).Run() == nil {
 		return nil
 	}
-	a.warn("loading the image into " + filepath.Base(c.engine) + ", once")
+	env.warn("loading the image into " + filepath.Base(c.engine) + ", once")
 	out, err := exec.CommandContext(ctx, c.engine, "load", "-i", filepath.Join(c.dir, imageFile)).CombinedOutput()
 	if err != nil {
 		return fault.New(fault.Unavailable, "%s cannot load the image: %v: %.300s", filepath.Base(c.engine), err, strings.TrimSpace(string(out))).
@@ -134,11 +134,11 @@ func (c *container) arguments(settings string, serve []string, addr string) ([]s
 }
 
 // serveInContainer runs serve with the given flags in a container until it ends.
-func (a *app) serveInContainer(ctx context.Context, flags []string, addr string) error {
-	if a.config != "" {
+func serveInContainer(ctx context.Context, env *app, flags []string, addr string) error {
+	if env.config != "" {
 		return usagef("--config cannot be used here: the container reads the configuration directory of the user")
 	}
-	c, err := a.newContainer(ctx)
+	c, err := newContainer(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (a *app) serveInContainer(ctx context.Context, flags []string, addr string)
 		return err
 	}
 	run := exec.CommandContext(ctx, c.engine, args...)
-	run.Stdin, run.Stdout, run.Stderr = a.stdin, a.stdout, a.stderr
+	run.Stdin, run.Stdout, run.Stderr = env.stdin, env.stdout, env.stderr
 	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
 	run.WaitDelay = 30 * time.Second
 	err = run.Run()

@@ -31,8 +31,8 @@ type options struct {
 }
 
 // daemon creates the daemon for a command.
-func (a *app) daemon(o options) (*daemon.Daemon, error) {
-	cfg, err := a.loadConfig(o.flags)
+func openDaemon(env *app, o options) (*daemon.Daemon, error) {
+	cfg, err := loadConfig(env, o.flags)
 	if err != nil {
 		return nil, err
 	}
@@ -42,25 +42,25 @@ func (a *app) daemon(o options) (*daemon.Daemon, error) {
 		}
 	}
 	if o.output != nil { // the command is about to run code
-		a.warnOfPackages(cfg)
+		warnOfPackages(env, cfg)
 	}
 	cfg.DataDir = cmp.Or(o.dataDir, cfg.DataDir)
-	log := a.stderr
+	log := env.stderr
 	if o.quiet && cfg.Log.Level > slog.LevelDebug {
 		log = nil
 		for _, w := range cfg.Warnings {
-			a.warn(w)
+			env.warn(w)
 		}
 		cfg.Warnings = nil
 	}
 	return daemon.New(daemon.Config{
-		Config: *cfg, Version: buildVersion(), Stderr: log, Console: a.stderr, Installing: a.installProgress(preparingPython), Output: o.output, Warm: o.warm, Served: o.served, Tenant: o.tenant, ConfigFile: absoluteFile(cmp.Or(a.config, os.Getenv("SANDPIPER_CONFIG"))),
-		Load: func() (*config.Config, error) { return a.loadConfig(o.flags) }, Reloads: o.reloads,
+		Config: *cfg, Version: buildVersion(), Stderr: log, Console: env.stderr, Installing: installProgress(env, preparingPython), Output: o.output, Warm: o.warm, Served: o.served, Tenant: o.tenant, ConfigFile: absoluteFile(cmp.Or(env.config, os.Getenv("SANDPIPER_CONFIG"))),
+		Load: func() (*config.Config, error) { return loadConfig(env, o.flags) }, Reloads: o.reloads,
 	})
 }
 
 // warnOfPackages warns of package layers that cannot be used.
-func (a *app) warnOfPackages(cfg *config.Config) {
+func warnOfPackages(env *app, cfg *config.Config) {
 	for _, name := range cfg.PackageLayersInUse() {
 		l := cfg.Layer(name)
 		if l.IsEmpty() {
@@ -71,7 +71,7 @@ func (a *app) warnOfPackages(cfg *config.Config) {
 			if len(cfg.PackageLayers) > 0 {
 				what = "code of the package layer " + name + " runs without packages: "
 			}
-			a.warn(what + errorText(err))
+			env.warn(what + errorText(err))
 		}
 	}
 }
@@ -81,42 +81,42 @@ const preparingPython = "Preparing Python for its first use; this happens once."
 
 // installProgress returns a function that prints title and then the progress of an
 // installation, or nil without a terminal.
-func (a *app) installProgress(title string) func(stage string, done, total int) {
-	if !isTerminal(a.stderr) {
+func installProgress(env *app, title string) func(stage string, done, total int) {
+	if !isTerminal(env.stderr) {
 		return nil
 	}
 	var once sync.Once
 	return func(stage string, done, total int) {
-		once.Do(func() { fmt.Fprintln(a.stderr, title) })
-		a.installing.Store(done < total)
+		once.Do(func() { fmt.Fprintln(env.stderr, title) })
+		env.installing.Store(done < total)
 		end := "\r"
 		if done == total {
 			end = "\n"
 		}
-		fmt.Fprintf(a.stderr, "  %-8s %d of %d files%s", stage, done, total, end)
+		fmt.Fprintf(env.stderr, "  %-8s %d of %d files%s", stage, done, total, end)
 	}
 }
 
 // loadConfig loads the configuration for the working directory. The first time, it enters the user
 // namespace with subordinate ids that the configuration asks for, and warns about files that are
 // not trusted.
-func (a *app) loadConfig(flags map[string]string) (*config.Config, error) {
-	cfg, err := daemon.Load(config.Sources{File: a.config, Flags: flags})
+func loadConfig(env *app, flags map[string]string) (*config.Config, error) {
+	cfg, err := daemon.Load(config.Sources{File: env.config, Flags: flags})
 	if err != nil {
 		return nil, err
 	}
-	if cfg.SubordinateUIDs && !a.loaded {
+	if cfg.SubordinateUIDs && !env.loaded {
 		if err := process.EnterSubordinate(); err != nil {
 			return nil, err
 		}
 	}
-	if !a.loaded && len(cfg.Untrusted) > 0 {
+	if !env.loaded && len(cfg.Untrusted) > 0 {
 		dir, err := os.Getwd()
 		if err != nil {
 			return nil, fmt.Errorf("find the working directory: %w", err)
 		}
-		a.warn("not read, because it is not trusted: " + strings.Join(cfg.Untrusted, ", ") + " in " + dir + "; `sandpiper trust` shows its effects")
+		env.warn("not read, because it is not trusted: " + strings.Join(cfg.Untrusted, ", ") + " in " + dir + "; `sandpiper trust` shows its effects")
 	}
-	a.loaded = true
+	env.loaded = true
 	return cfg, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func doctorCommand(env *app) *cobra.Command {
 	var data bool
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -38,17 +38,17 @@ use the data meanwhile.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if data {
-				return doctorData(cmd.Context(), a)
+				return doctorData(cmd.Context(), env)
 			}
-			return a.runDoctor(cmd.Context())
+			return runDoctor(cmd.Context(), env)
 		},
 	}
 	c.Flags().BoolVar(&data, "data", false, "check the data directory instead")
 	return c
 }
 
-func (a *app) runDoctor(ctx context.Context) error {
-	cfg, err := a.loadConfig(nil)
+func runDoctor(ctx context.Context, env *app) error {
+	cfg, err := loadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -56,21 +56,21 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if dir != "" {
 		defer os.RemoveAll(dir)
 	}
-	d, err := a.daemon(options{quiet: true, dataDir: dir})
+	d, err := openDaemon(env, options{quiet: true, dataDir: dir})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	done := a.working("testing the sandbox")
-	r, err := a.diagnose(ctx, d)
+	done := env.working("testing the sandbox")
+	r, err := diagnose(ctx, env, d)
 	done()
 	if err != nil {
 		return err
 	}
-	if a.json {
-		err = a.writeJSON(r)
+	if env.json {
+		err = env.writeJSON(r)
 	} else {
-		a.printDiagnosis(r)
+		printDiagnosis(env, r)
 	}
 	if err == nil && !r.works() {
 		return exit(exitFailed)
@@ -117,12 +117,12 @@ func (r diagnosis) works() bool {
 }
 
 // diagnose tests the sandbox and the models.
-func (a *app) diagnose(ctx context.Context, d *daemon.Daemon) (diagnosis, error) {
+func diagnose(ctx context.Context, env *app, d *daemon.Daemon) (diagnosis, error) {
 	r := diagnosis{Report: d.Probe(ctx), Others: d.ProbeOthers(ctx), Restricted: d.Runner.Offers.Restricted}
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}
-	cfg, err := a.loadConfig(nil)
+	cfg, err := loadConfig(env, nil)
 	if err != nil {
 		return r, err
 	}
@@ -132,7 +132,7 @@ func (a *app) diagnose(ctx context.Context, d *daemon.Daemon) (diagnosis, error)
 	}
 	for _, l := range layers {
 		s := newPackagesState(ctx, l)
-		s.Hint = completed(a, s.Hint)
+		s.Hint = completed(env, s.Hint)
 		switch {
 		case !s.Wanted:
 		case l.name == "" || l.name == config.DefaultPackageLayer:
@@ -146,49 +146,49 @@ func (a *app) diagnose(ctx context.Context, d *daemon.Daemon) (diagnosis, error)
 	return r, nil
 }
 
-func (a *app) printDiagnosis(r diagnosis) {
-	a.printReport(r.Report)
+func printDiagnosis(env *app, r diagnosis) {
+	printReport(env, r.Report)
 	for _, o := range r.Others {
-		a.printf("\nSelected by %s: ", visibleName(o.By))
-		a.printReport(o.Report)
+		env.printf("\nSelected by %s: ", visibleName(o.By))
+		printReport(env, o.Report)
 	}
-	a.printRestricted(r.Restricted)
+	printRestricted(env, r.Restricted)
 	packages := r.Layers
 	if r.Packages != nil {
 		packages = append([]packagesState{*r.Packages}, packages...)
 	}
 	for _, s := range packages {
-		a.printf("\nPackages: %s.\n", visible(s.String()))
+		env.printf("\nPackages: %s.\n", visible(s.String()))
 	}
-	a.printModel(r.Model)
-	a.printTaskModel(r.Tasks)
-	a.printf("\nPolicy: ")
-	a.printPolicy(r.Policy)
+	printModel(env, r.Model)
+	printTaskModel(env, r.Tasks)
+	env.printf("\nPolicy: ")
+	printPolicy(env, r.Policy)
 	if len(r.Untrusted) > 0 {
-		a.printf("\n%s Not read, because it is not trusted: %s. %s shows its effects.\n", styleFor(a.stdout).yellow("~"), visibleName(strings.Join(r.Untrusted, ", ")), asPasted(a, "`sandpiper trust`"))
+		env.printf("\n%s Not read, because it is not trusted: %s. %s shows its effects.\n", styleFor(env.stdout).yellow("~"), visibleName(strings.Join(r.Untrusted, ", ")), asPasted(env, "`sandpiper trust`"))
 	}
 }
 
-func (a *app) printReport(r sandbox.Report) {
-	s := styleFor(a.stdout)
+func printReport(env *app, r sandbox.Report) {
+	s := styleFor(env.stdout)
 	verdict := s.green("works: code can be executed")
 	if !r.Working {
 		verdict = s.red("does not work: execution is refused")
 	}
-	a.printf("The %s sandbox %s.\n\n", visibleName(r.Backend), verdict)
+	env.printf("The %s sandbox %s.\n\n", visibleName(r.Backend), verdict)
 	for _, l := range r.Layers {
-		a.printf("%s %-23s %-9s %s\n", mark(s, l), visibleName(l.Name), visibleName(l.State), visibleName(l.Detail))
+		env.printf("%s %-23s %-9s %s\n", mark(s, l), visibleName(l.Name), visibleName(l.State), visibleName(l.Detail))
 		if l.Remedy != "" && l.State != "enforced" {
-			a.printf("  %s %s\n", s.yellow("hint:"), visible(l.Remedy))
+			env.printf("  %s %s\n", s.yellow("hint:"), visible(l.Remedy))
 		}
 	}
 }
 
 // printRestricted reports whether sandbox.restricted is on. It is not an isolation layer:
 // no guarantee depends on it.
-func (a *app) printRestricted(on bool) {
+func printRestricted(env *app, on bool) {
 	if on {
-		a.printf("\nCode is also restricted to a subset of Python (sandbox.restricted); that is a guardrail, not an isolation layer.\n")
+		env.printf("\nCode is also restricted to a subset of Python (sandbox.restricted); that is a guardrail, not an isolation layer.\n")
 	}
 }
 
@@ -245,33 +245,33 @@ func probeTaskModel(ctx context.Context, d *daemon.Daemon) *modelState {
 }
 
 // printTaskModel reports whether the model of tasks answers, if one is configured.
-func (a *app) printTaskModel(t *modelState) {
+func printTaskModel(env *app, t *modelState) {
 	if t == nil {
 		return
 	}
-	s := styleFor(a.stdout)
+	s := styleFor(env.stdout)
 	if t.Working {
-		a.printf("\n%s The model of tasks answers: %s.\n", s.green("✓"), visibleName(t.Model))
+		env.printf("\n%s The model of tasks answers: %s.\n", s.green("✓"), visibleName(t.Model))
 		return
 	}
-	a.printf("\n%s The model of tasks, %s, does not work: %s.\n", s.yellow("~"), visibleName(t.Model), visible(t.Reason))
+	env.printf("\n%s The model of tasks, %s, does not work: %s.\n", s.yellow("~"), visibleName(t.Model), visible(t.Reason))
 	if t.Hint != "" {
-		a.printf("  %s %s\n", s.yellow("hint:"), visible(t.Hint))
+		env.printf("  %s %s\n", s.yellow("hint:"), visible(t.Hint))
 	}
 }
 
 // printModel reports whether semantic search works, if it is configured.
-func (a *app) printModel(t *modelState) {
+func printModel(env *app, t *modelState) {
 	if t == nil {
 		return
 	}
-	s := styleFor(a.stdout)
+	s := styleFor(env.stdout)
 	if t.Working {
-		a.printf("\n%s Semantic search of tools works with %s.\n", s.green("✓"), visibleName(t.Model))
+		env.printf("\n%s Semantic search of tools works with %s.\n", s.green("✓"), visibleName(t.Model))
 		return
 	}
-	a.printf("\n%s Tools are searched by keywords only: %s.\n", s.yellow("~"), visible(t.Reason))
+	env.printf("\n%s Tools are searched by keywords only: %s.\n", s.yellow("~"), visible(t.Reason))
 	if t.Hint != "" {
-		a.printf("  %s %s\n", s.yellow("hint:"), visible(t.Hint))
+		env.printf("  %s %s\n", s.yellow("hint:"), visible(t.Hint))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-func (a *app) execCommand() *cobra.Command {
+func execCommand(env *app) *cobra.Command {
 	var o execOptions
 	c := &cobra.Command{
 		Use:        "exec [FILE|-] [-c CODE]",
@@ -47,7 +47,7 @@ Exit codes: 0 success, 1 the code could not be run, 2 invalid command line,
 			if len(args) > 0 {
 				o.script = args[0]
 			}
-			return a.runExec(cmd.Context(), o)
+			return runExec(cmd.Context(), env, o)
 		},
 	}
 	f := c.Flags()
@@ -58,36 +58,36 @@ Exit codes: 0 success, 1 the code could not be run, 2 invalid command line,
 	f.StringVar(&o.session, "session", "", "log the execution as a task of session `ID`")
 	f.BoolVar(&o.dryRun, "dry-run", false, "plan the calls of tools that may have side effects without making them")
 	f.StringArrayVar(&o.files, "file", nil, "copy `PATH` into the workspace first (may be repeated)")
-	return a.ofTenant(c)
+	return ofTenant(env, c)
 }
 
-func (a *app) runExec(ctx context.Context, o execOptions) error {
-	req, err := a.newRequest(o)
+func runExec(ctx context.Context, env *app, o execOptions) error {
+	req, err := newRequest(env, o)
 	if err != nil {
 		return err
 	}
-	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
-		if err := a.putFiles(ctx, home, o.files); err != nil {
+	return withWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+		if err := putFiles(ctx, env, home, o.files); err != nil {
 			return err
 		}
-		result, err := a.execute(ctx, d, home, req)
+		result, err := execute(ctx, env, d, home, req)
 		if err != nil {
 			return err
 		}
-		if !a.json {
+		if !env.json {
 			explainSession(ctx, home, req.SessionID, &result)
 		}
-		return a.printResult(ctx, result)
+		return printResult(ctx, env, result)
 	})
 }
 
 // putFiles copies files into the workspace.
-func (a *app) putFiles(ctx context.Context, home *home.Home, files []string) error {
+func putFiles(ctx context.Context, env *app, home *home.Home, files []string) error {
 	for _, path := range files {
 		if path == "-" {
 			return usagef("--file takes a path; for standard input use sandpiper files put - --as NAME first")
 		}
-		if _, err := a.putFile(ctx, home, path, filepath.Base(path)); err != nil {
+		if _, err := putFile(ctx, env, home, path, filepath.Base(path)); err != nil {
 			return err
 		}
 	}

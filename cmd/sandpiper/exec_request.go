@@ -16,12 +16,12 @@ import (
 
 // newRequest creates the request of an execution. It needs no daemon, so that wrong
 // usage is reported before one is opened.
-func (a *app) newRequest(o execOptions) (execution.Request, error) {
-	code, err := a.loadCode(o)
+func newRequest(env *app, o execOptions) (execution.Request, error) {
+	code, err := loadCode(env, o)
 	if err != nil {
 		return execution.Request{}, err
 	}
-	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory, SessionID: o.session, DryRun: o.dryRun, Commands: commandsOf(a)}
+	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory, SessionID: o.session, DryRun: o.dryRun, Commands: commandsOf(env)}
 	if o.vars != "" {
 		if !json.Valid([]byte(o.vars)) {
 			return req, usagef("--context %.60q is not JSON; it must be an object such as '{\"name\": 1}'", o.vars)
@@ -32,16 +32,16 @@ func (a *app) newRequest(o execOptions) (execution.Request, error) {
 }
 
 // loadCode reads the code from a file, standard input or -c.
-func (a *app) loadCode(o execOptions) (string, error) {
+func loadCode(env *app, o execOptions) (string, error) {
 	switch {
 	case o.inline && o.script != "":
 		return "", usagef("both %q and -c were given; use one of them", o.script)
 	case o.inline:
 		return o.code, nil
-	case o.script == "" && isTerminal(a.stdin):
+	case o.script == "" && isTerminal(env.stdin):
 		return "", usagef("no code was given: pass a file, -c or standard input")
 	case o.script == "" || o.script == "-":
-		return readCode(a.stdin, "standard input")
+		return readCode(env.stdin, "standard input")
 	}
 	f, err := openInput(o.script)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(o.script) != ".py" {

@@ -17,18 +17,18 @@ import (
 )
 
 // execute runs a request and returns its result.
-func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *home.Home, req execution.Request) (reply.Result, error) {
+func execute(ctx context.Context, env *app, d *daemon.Daemon, home *home.Home, req execution.Request) (reply.Result, error) {
 	x, err := d.Runner.Start(ctx, home, req)
 	if err != nil {
 		return reply.Result{}, err
 	}
-	return a.waitForResult(ctx, d, home, x)
+	return waitForResult(ctx, env, d, home, x)
 }
 
 // waitForResult waits for the result of x, prints its progress and prompts for answers
 // to its questions.
-func (a *app) waitForResult(ctx context.Context, d *daemon.Daemon, home *home.Home, x *execution.Execution) (reply.Result, error) {
-	running := startRunning(a)
+func waitForResult(ctx context.Context, env *app, d *daemon.Daemon, home *home.Home, x *execution.Execution) (reply.Result, error) {
+	running := startRunning(env)
 	defer func() { running.pause() }()
 	for {
 		e, err := x.Next(context.WithoutCancel(ctx)) // the end of ctx ends the execution, and its result reports that
@@ -41,9 +41,9 @@ func (a *app) waitForResult(ctx context.Context, d *daemon.Daemon, home *home.Ho
 			running.pause()
 			for _, q := range e.Questions {
 				closed := x.QuestionClosed(q.ID)
-				answer := a.ask(ctx, q, closed)
+				answer := ask(ctx, env, q, closed)
 				if _, err := d.Runner.Attach(ctx, home, x.ID(), question.Answer{q.ID: answer}); err != nil && fault.KindOf(err) != fault.NotFound {
-					a.warn(fault.Message(err))
+					env.warn(fault.Message(err))
 					x.RepeatQuestions()
 				}
 			}
@@ -56,51 +56,51 @@ func (a *app) waitForResult(ctx context.Context, d *daemon.Daemon, home *home.Ho
 
 // outputPrinter returns a function that prints output immediately; nil with --json, where
 // the result contains the output.
-func (a *app) outputPrinter() func([]byte) {
-	if a.json {
+func outputPrinter(env *app) func([]byte) {
+	if env.json {
 		return nil
 	}
-	return func(item []byte) { a.printf("%s\n", visible(string(item))) }
+	return func(item []byte) { env.printf("%s\n", visible(string(item))) }
 }
 
 // printResult prints a result. It returns an error that carries the exit code, or the cause
 // of ctx without printing the failure; nil for success.
-func (a *app) printResult(ctx context.Context, r reply.Result) error {
-	if a.json {
-		r.Hint, r.Error, r.Traceback = completed(a, r.Hint), completed(a, r.Error), completed(a, r.Traceback)
+func printResult(ctx context.Context, env *app, r reply.Result) error {
+	if env.json {
+		r.Hint, r.Error, r.Traceback = completed(env, r.Hint), completed(env, r.Error), completed(env, r.Traceback)
 		if r.Session != nil {
-			r.Session.Note = completed(a, r.Session.Note)
+			r.Session.Note = completed(env, r.Session.Note)
 		}
-		if err := a.writeJSON(resultJSON{r.Answer(), r.Images}); err != nil {
+		if err := env.writeJSON(resultJSON{r.Answer(), r.Images}); err != nil {
 			return err
 		}
 		return exitCodeOf(r)
 	}
-	a.explainMissing(&r)
+	explainMissingFile(env, &r)
 	if r.Error == noInput {
 		r.Error = withFlagNames(r.Error)
 	}
-	a.printNotes(r)
-	a.printPlan(r)
+	printNotes(env, r)
+	printPlan(env, r)
 	if r.Success() {
-		return a.printValue(r)
+		return printValue(env, r)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if r.ErrorType == execution.TypeSuspended {
-		a.printSuspended(r)
+		printSuspended(env, r)
 	} else {
-		a.printFailure(r)
+		printFailure(env, r)
 	}
 	return exitCodeOf(r)
 }
 
 // printSuspended describes an execution that waits without a worker.
-func (a *app) printSuspended(r reply.Result) {
-	s := styleFor(a.stderr)
-	fmt.Fprintln(a.stderr, s.yellow("suspended:"), visible(r.Error))
-	a.hint(fmt.Sprintf("`sandpiper executions watch %[1]s` prints its result, `sandpiper executions signal %[1]s EVENT` sends a signal; a daemon must run", r.ExecutionID))
+func printSuspended(env *app, r reply.Result) {
+	s := styleFor(env.stderr)
+	fmt.Fprintln(env.stderr, s.yellow("suspended:"), visible(r.Error))
+	env.hint(fmt.Sprintf("`sandpiper executions watch %[1]s` prints its result, `sandpiper executions signal %[1]s EVENT` sends a signal; a daemon must run", r.ExecutionID))
 }
 
 // resultJSON encodes a result as execute_code does, plus its images.
@@ -138,28 +138,28 @@ func exitCodeOf(r reply.Result) error {
 }
 
 // printNotes prints stderr, and lists the images and the warnings of guardrails.
-func (a *app) printNotes(r reply.Result) {
-	s := styleFor(a.stderr)
+func printNotes(env *app, r reply.Result) {
+	s := styleFor(env.stderr)
 	if r.Stderr != "" {
-		fmt.Fprintln(a.stderr, strings.TrimRight(visible(r.Stderr), "\n"))
+		fmt.Fprintln(env.stderr, strings.TrimRight(visible(r.Stderr), "\n"))
 	}
 	note := func(format string, args ...any) {
-		fmt.Fprintln(a.stderr, s.dim(visible(fmt.Sprintf(format, args...))))
+		fmt.Fprintln(env.stderr, s.dim(visible(fmt.Sprintf(format, args...))))
 	}
 	for _, img := range r.Images {
-		note("%s", a.noteOfImage(img))
+		note("%s", noteOfImage(env, img))
 	}
 	for _, path := range r.ImageFiles {
 		note("[image: %s]", path)
 	}
 	for _, w := range r.Warnings {
-		fmt.Fprintln(a.stderr, s.yellow("warning:"), visible(w))
+		fmt.Fprintln(env.stderr, s.yellow("warning:"), visible(w))
 	}
 }
 
 // printValue prints the result: a string without quotes, a table as Markdown, other values as
 // indented JSON, and nothing for null.
-func (a *app) printValue(r reply.Result) error {
+func printValue(env *app, r reply.Result) error {
 	var text string
 	switch {
 	case len(r.Value) == 0 || string(r.Value) == "null":
@@ -168,18 +168,18 @@ func (a *app) printValue(r reply.Result) error {
 		if text == "[picture]" && len(r.Images)+len(r.ImageFiles) > 0 { // printNotes has reported it
 			return nil
 		}
-		a.printf("%s\n", visible(text))
+		env.printf("%s\n", visible(text))
 		return nil
 	}
 	if text, ok := tableText(r.Value); ok {
-		a.printf("%s\n", visible(text))
+		env.printf("%s\n", visible(text))
 		return nil
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, r.Value, "", "  "); err != nil {
 		return err
 	}
-	a.printf("%s\n", visible(b.String()))
+	env.printf("%s\n", visible(b.String()))
 	return nil
 }
 
@@ -204,8 +204,8 @@ func tableText(value json.RawMessage) (string, bool) {
 	return text, true
 }
 
-func (a *app) printFailure(r reply.Result) {
-	s := styleFor(a.stderr)
+func printFailure(env *app, r reply.Result) {
+	s := styleFor(env.stderr)
 	message := r.Error
 	if r.Status == sandbox.Raised && r.ErrorType != "" {
 		message = strings.TrimSuffix(r.ErrorType+": "+r.Error, ": ")
@@ -218,12 +218,12 @@ func (a *app) printFailure(r reply.Result) {
 			message = text // of a syntax error, whose line is in the traceback
 		}
 		if trace = withoutException(trace, message, r.ErrorType); trace != "" { // it is printed once, as the error
-			fmt.Fprintln(a.stderr, strings.TrimRight(visible(trace), "\n"))
+			fmt.Fprintln(env.stderr, strings.TrimRight(visible(trace), "\n"))
 		}
 	}
-	fmt.Fprintln(a.stderr, s.red("error:"), visible(completed(a, message)))
+	fmt.Fprintln(env.stderr, s.red("error:"), visible(completed(env, message)))
 	if r.Hint != "" {
-		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(completed(a, withFlagNames(r.Hint))))
+		fmt.Fprintln(env.stderr, s.yellow("hint:"), visible(completed(env, withFlagNames(r.Hint))))
 	}
 }
 

@@ -29,7 +29,7 @@ type answerOptions struct {
 	decline  bool
 }
 
-func (a *app) executionsAnswerCommand() *cobra.Command {
+func executionsAnswerCommand(env *app) *cobra.Command {
 	var o answerOptions
 	c := &cobra.Command{
 		Use: "answer ID [VALUE] | answer ID CALL done|not-done|stop [ANSWER]", Short: "Answer a question of a background execution, or decide about a call of an interrupted one",
@@ -51,7 +51,7 @@ after which the execution cannot be resumed.`,
 				if err := o.readDecision(args[1:]); err != nil {
 					return err
 				}
-				return runExecutionsDecide(cmd.Context(), a, o)
+				return runExecutionsDecide(cmd.Context(), env, o)
 			}
 			if len(args) > 1 {
 				o.value = args[1]
@@ -59,7 +59,7 @@ after which the execution cannot be resumed.`,
 			if o.decline && o.value != "" {
 				return usagef("VALUE conflicts with --decline")
 			}
-			return a.runExecutionsAnswer(cmd.Context(), o)
+			return runExecutionsAnswer(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().StringVar(&o.question, "question", "", "`ID` of the question, if several are open")
@@ -94,22 +94,22 @@ func readDecision(outcome, answer string) (tool.Decision, error) {
 	return tool.Decision{Outcome: outcome, Answer: journal.AsAnswer(answer)}, nil
 }
 
-func runExecutionsDecide(ctx context.Context, a *app, o answerOptions) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runExecutionsDecide(ctx context.Context, env *app, o answerOptions) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		if err := unfinished.Decide(ctx, d.Runner, h, o.id, o.call, o.decision); err != nil {
 			return err
 		}
 		if o.decision.Outcome == tool.Stop {
-			a.printDone("Execution %s stopped", o.id)
+			env.printDone("Execution %s stopped", o.id)
 			return nil
 		}
-		a.printDone("Decision about call %d kept; `sandpiper executions resume %s` continues", o.call, o.id)
+		env.printDone("Decision about call %d kept; `sandpiper executions resume %s` continues", o.call, o.id)
 		return nil
 	})
 }
 
-func (a *app) runExecutionsAnswer(ctx context.Context, o answerOptions) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runExecutionsAnswer(ctx context.Context, env *app, o answerOptions) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		open, err := live.Questions(ctx, h.Runs, o.id)
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func (a *app) runExecutionsAnswer(ctx context.Context, o answerOptions) error {
 		case o.decline || q.Approval != "": // AnswerBackground names the command for approvals
 		case o.value != "":
 			reply = tool.Reply{Action: tool.Accept, Content: q.Fill(answerValue(q, o.value))}
-		case a.json || !isTerminal(a.stdin) || !isTerminal(a.stderr):
+		case env.json || !isTerminal(env.stdin) || !isTerminal(env.stderr):
 			return usagef("there is no terminal to ask at: pass VALUE or --decline")
 		default:
 			shown, err := d.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}).RevealToPerson(ctx, q.Text)
@@ -133,13 +133,13 @@ func (a *app) runExecutionsAnswer(ctx context.Context, o answerOptions) error {
 			if q.Text, _, _, err = shown.Content(); err != nil {
 				return err
 			}
-			reply = a.ask(ctx, q, nil)
+			reply = ask(ctx, env, q, nil)
 		}
 		if err := live.Answer(ctx, h.Runs, o.id, question.Answer{q.ID: reply}); err != nil {
 			return err
 		}
-		a.hintDaemon(d)
-		a.printDone("Answer to question %s sent", q.ID)
+		hintDaemon(env, d)
+		env.printDone("Answer to question %s sent", q.ID)
 		return nil
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
 
-func (a *app) executionsRunCommand() *cobra.Command {
+func executionsRunCommand(env *app) *cobra.Command {
 	var o execOptions
 	var background bool
 	restart, description := string(journal.ResumeOnRestart), ""
@@ -37,7 +37,7 @@ execution.`,
 			if len(args) > 0 {
 				o.script = args[0]
 			}
-			return a.runExecutionsRun(cmd.Context(), o, description, journal.OnRestart(restart), background)
+			return runExecutionsRun(cmd.Context(), env, o, description, journal.OnRestart(restart), background)
 		},
 	}
 	f := c.Flags()
@@ -51,10 +51,10 @@ execution.`,
 	return c
 }
 
-func (a *app) runExecutionsRun(ctx context.Context, o execOptions, description string, restart journal.OnRestart, background bool) error {
+func runExecutionsRun(ctx context.Context, env *app, o execOptions, description string, restart journal.OnRestart, background bool) error {
 	b := execution.StoredRequest{Task: description}
 	if description == "" || o.inline || o.script != "" {
-		req, err := a.newRequest(o)
+		req, err := newRequest(env, o)
 		if err != nil {
 			return err
 		}
@@ -62,19 +62,19 @@ func (a *app) runExecutionsRun(ctx context.Context, o execOptions, description s
 	} else {
 		b.Request.Timeout, b.Request.MemoryMB = o.timeout, o.memory
 	}
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		id, err := d.Background.Dispatch(ctx, h, b, restart)
 		if err != nil {
 			return err
 		}
 		if !background {
-			return a.watch(ctx, d, h, id)
+			return watch(ctx, env, d, h, id)
 		}
-		a.hintDaemon(d)
-		if a.json {
-			return a.writeJSON(map[string]any{"execution_id": id, "state": journal.Queued})
+		hintDaemon(env, d)
+		if env.json {
+			return env.writeJSON(map[string]any{"execution_id": id, "state": journal.Queued})
 		}
-		a.printf("%s\n", id)
+		env.printf("%s\n", id)
 		return nil
 	})
 }
@@ -86,22 +86,22 @@ func noDaemon(d *daemon.Daemon) bool {
 }
 
 // hintDaemon reports whether a daemon serves the data directory, and prints a warning if none does.
-func (a *app) hintDaemon(d *daemon.Daemon) bool {
+func hintDaemon(env *app, d *daemon.Daemon) bool {
 	if !noDaemon(d) {
 		return true
 	}
-	a.warn("no daemon is running, so that nothing runs in the background")
-	a.hint("start `sandpiper serve --http 127.0.0.1:8765` in another terminal, or an MCP client that starts Sandpiper")
+	env.warn("no daemon is running, so that nothing runs in the background")
+	env.hint("start `sandpiper serve --http 127.0.0.1:8765` in another terminal, or an MCP client that starts Sandpiper")
 	return false
 }
 
-func (a *app) executionsWatchCommand() *cobra.Command {
+func executionsWatchCommand(env *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "watch ID", Short: "Show the progress and output of a background execution until it ends",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withDaemonHome(cmd.Context(), func(d *daemon.Daemon, h *home.Home) error {
-				return a.watch(cmd.Context(), d, h, args[0])
+			return withDaemonHome(cmd.Context(), env, func(d *daemon.Daemon, h *home.Home) error {
+				return watch(cmd.Context(), env, d, h, args[0])
 			})
 		},
 	}
@@ -110,9 +110,9 @@ func (a *app) executionsWatchCommand() *cobra.Command {
 // watchPoll is the time between two looks at a background execution.
 const watchPoll = 200 * time.Millisecond
 
-func (a *app) watch(ctx context.Context, d *daemon.Daemon, h *home.Home, id string) error {
+func watch(ctx context.Context, env *app, d *daemon.Daemon, h *home.Home, id string) error {
 	var last mcpserver.Background
-	running := startRunning(a)
+	running := startRunning(env)
 	defer running.pause()
 	for {
 		b, err := d.DescribeBackground(ctx, h, id)
@@ -122,23 +122,23 @@ func (a *app) watch(ctx context.Context, d *daemon.Daemon, h *home.Home, id stri
 		if b.Ended {
 			running.pause()
 			if b.Reply != nil {
-				if !a.json {
-					a.printLines(newLines(last.Output, b.Reply.Output))
+				if !env.json {
+					printLines(env, newLines(last.Output, b.Reply.Output))
 				}
-				return a.printResult(ctx, *b.Reply)
+				return printResult(ctx, env, *b.Reply)
 			}
-			if a.json {
-				return a.writeJSON(b)
+			if env.json {
+				return env.writeJSON(b)
 			}
-			a.printf("%s\n", b.State)
+			env.printf("%s\n", b.State)
 			return nil
 		}
 		running.state.Store(&b.State)
-		if last.State == "" && !a.hintDaemon(d) {
-			a.note("Waiting for a daemon to run " + id + "; Ctrl-C ends only this command, and `sandpiper executions watch " + id + "` shows it later")
+		if last.State == "" && !hintDaemon(env, d) {
+			env.note("Waiting for a daemon to run " + id + "; Ctrl-C ends only this command, and `sandpiper executions watch " + id + "` shows it later")
 		}
-		if !a.json {
-			a.showChange(last, b, running.show)
+		if !env.json {
+			showChange(env, last, b, running.show)
 		}
 		last = b
 		select {
@@ -150,21 +150,21 @@ func (a *app) watch(ctx context.Context, d *daemon.Daemon, h *home.Home, id stri
 }
 
 // showChange prints what is new about a background execution.
-func (a *app) showChange(last, b mcpserver.Background, show func(live.Progress)) {
+func showChange(env *app, last, b mcpserver.Background, show func(live.Progress)) {
 	if b.State != last.State || !b.Due.Equal(last.Due) {
-		a.note(stateText(b))
+		env.note(stateText(b))
 	}
 	if b.Progress != nil && show != nil && (last.Progress == nil || *last.Progress != *b.Progress) {
 		show(*b.Progress)
 	}
 	if !slices.Equal(last.Output, b.Output) {
-		a.printLines(newLines(last.Output, b.Output))
+		printLines(env, newLines(last.Output, b.Output))
 	}
 }
 
-func (a *app) printLines(lines []string) {
+func printLines(env *app, lines []string) {
 	for _, line := range lines {
-		a.printf("%s\n", visible(line))
+		env.printf("%s\n", visible(line))
 	}
 }
 
@@ -225,7 +225,7 @@ func approvalAnswered(ctx context.Context, h *home.Home, b *mcpserver.Background
 	return text
 }
 
-func (a *app) executionsSignalCommand() *cobra.Command {
+func executionsSignalCommand(env *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "signal ID EVENT [JSON]", Short: "Send an event to code that waits for it with wait_for",
 		Long: `Signal sends an event with a JSON value (default null) to an execution. If the code
@@ -237,51 +237,51 @@ does not wait for it yet, it is kept until the code does.`,
 			if len(args) == 3 {
 				value = json.RawMessage(args[2])
 			}
-			return a.withDaemonHome(cmd.Context(), func(d *daemon.Daemon, h *home.Home) error {
+			return withDaemonHome(cmd.Context(), env, func(d *daemon.Daemon, h *home.Home) error {
 				if err := d.Runner.Signal(cmd.Context(), h, args[0], args[1], value); err != nil {
 					return err
 				}
-				a.hintDaemon(d)
-				a.printDone("Signal %s sent", args[1])
+				hintDaemon(env, d)
+				env.printDone("Signal %s sent", args[1])
 				return nil
 			})
 		},
 	}
 }
 
-func (a *app) executionsCancelCommand() *cobra.Command {
+func executionsCancelCommand(env *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "Cancel a background execution and the tool call that it makes",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withDaemonHome(cmd.Context(), func(d *daemon.Daemon, h *home.Home) error {
+			return withDaemonHome(cmd.Context(), env, func(d *daemon.Daemon, h *home.Home) error {
 				if err := d.Runner.Cancel(cmd.Context(), h, args[0]); err != nil {
 					return err
 				}
-				a.printDone("Execution %s is being cancelled, unless it has ended", args[0])
+				env.printDone("Execution %s is being cancelled, unless it has ended", args[0])
 				return nil
 			})
 		},
 	}
 }
 
-func (a *app) runExecutionsListBackground(ctx context.Context) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runExecutionsListBackground(ctx context.Context, env *app) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		all, err := d.ListBackground(ctx, h)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "executions", all)
+		if env.json {
+			return writeList(env, "executions", all)
 		}
-		a.printEmpty(len(all), "there are no background executions; start one with `sandpiper executions run`")
+		env.printEmpty(len(all), "there are no background executions; start one with `sandpiper executions run`")
 		for _, b := range all {
 			answer := approvalAnswered(ctx, h, &b)
 			text := stateText(b)
 			if answer != "" {
 				text = b.State + ": " + answer
 			}
-			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), completed(a, text))
+			env.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), completed(env, text))
 		}
 		return nil
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-func filesPutCommand(a *app) *cobra.Command {
+func filesPutCommand(env *app) *cobra.Command {
 	var as string
 	cmd := &cobra.Command{
 		Use: "put PATH...", Short: "Copy files and directories into the workspace",
@@ -26,7 +26,7 @@ func filesPutCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withHome(cmd.Context(), func(home *home.Home) error { return putAll(cmd.Context(), a, home, copies) })
+			return withHome(cmd.Context(), env, func(home *home.Home) error { return putAll(cmd.Context(), env, home, copies) })
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "store one file or directory under this `NAME`")
@@ -82,18 +82,18 @@ func explainMissing(err error, paths []string) error {
 		WithHint("files keep their names; to store %[1]s under the name %[2]s: sandpiper files put %[1]s --as %[2]s", paths[0], paths[1])
 }
 
-func putAll(ctx context.Context, a *app, home *home.Home, copies []fileCopy) error {
+func putAll(ctx context.Context, env *app, home *home.Home, copies []fileCopy) error {
 	var done treeSize
 	trees := false
 	for _, c := range copies {
-		more, err := putOne(ctx, a, home, c)
+		more, err := putOne(ctx, env, home, c)
 		if err != nil {
 			return err
 		}
 		trees = trees || isDir(c.path)
 		done.files, done.bytes = done.files+more.files, done.bytes+more.bytes
 	}
-	if !a.json {
+	if !env.json {
 		return nil
 	}
 	message := fmt.Sprintf("Written %s to %s", count(done.bytes, "byte"), copies[0].name)
@@ -103,15 +103,15 @@ func putAll(ctx context.Context, a *app, home *home.Home, copies []fileCopy) err
 	case trees:
 		message = fmt.Sprintf("Written %s to %s in %s", count(done.bytes, "byte"), count(done.files, "file"), copies[0].name)
 	}
-	return a.writeJSON(map[string]any{"success": true, "message": message})
+	return env.writeJSON(map[string]any{"success": true, "message": message})
 }
 
-func putOne(ctx context.Context, a *app, home *home.Home, c fileCopy) (treeSize, error) {
+func putOne(ctx context.Context, env *app, home *home.Home, c fileCopy) (treeSize, error) {
 	if isDir(c.path) {
-		defer a.working("copying " + c.path)()
-		return a.putTree(ctx, home, c.path, c.name)
+		defer env.working("copying " + c.path)()
+		return putTree(ctx, env, home, c.path, c.name)
 	}
-	n, err := a.putFile(ctx, home, c.path, c.name)
+	n, err := putFile(ctx, env, home, c.path, c.name)
 	return treeSize{1, n}, err
 }
 

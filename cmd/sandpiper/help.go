@@ -16,15 +16,15 @@ const quickStart = `  sandpiper init                           import servers of
 
 // addCommands adds the commands to the program, in groups. The help lists the names of those
 // without a group only.
-func (a *app) addCommands(root *cobra.Command) {
+func addCommands(env *app, root *cobra.Command) {
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Code", []*cobra.Command{a.execCommand(), a.executionsCommand(), a.filesCommand(), a.schedulesCommand(), a.sessionCommand(), a.skillsCommand(), a.taskCommand(), a.workflowCommand()}},
-		{"Servers and tools", []*cobra.Command{a.initCommand(), a.serversCommand(), a.toolsCommand()}},
-		{"Safety", []*cobra.Command{a.approvalsCommand(), a.auditCommand(), a.piiCommand(), a.policyCommand(), a.trustCommand()}},
-		{"Operation", []*cobra.Command{a.configCommand(), a.doctorCommand(), a.serveCommand(), a.tenantCommand()}},
+		{"Code", []*cobra.Command{execCommand(env), executionsCommand(env), filesCommand(env), schedulesCommand(env), sessionCommand(env), skillsCommand(env), taskCommand(env), workflowCommand(env)}},
+		{"Servers and tools", []*cobra.Command{initCommand(env), serversCommand(env), toolsCommand(env)}},
+		{"Safety", []*cobra.Command{approvalsCommand(env), auditCommand(env), piiCommand(env), policyCommand(env), trustCommand(env)}},
+		{"Operation", []*cobra.Command{configCommand(env), doctorCommand(env), serveCommand(env), tenantCommand(env)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		for _, c := range g.commands {
@@ -32,7 +32,7 @@ func (a *app) addCommands(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(a.backupCommand(), a.benchCommand(), a.modelsCommand(), a.packagesCommand(), a.restoreCommand(), a.stateCommand(), a.statsCommand(), a.versionCommand())
+	root.AddCommand(backupCommand(env), benchCommand(env), modelsCommand(env), packagesCommand(env), restoreCommand(env), stateCommand(env), statsCommand(env), versionCommand(env))
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {

@@ -192,7 +192,7 @@ func TestApprovalSentenceHasLink(t *testing.T) {
 		"open":  {"", nil, "open %s/approve/%[2]s, or run `sandpiper approvals approve %[2]s --config "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := serveHTTP(t, "", c.config+servers)
+			d := startServing(t, "", c.config+servers)
 			for _, v := range []*visitor{d.visit(c.header...), d.visitOlder(c.header...)} {
 				text := v.answer(`{"code":"from servers import crm\ncrm.upsert_contact(email='ada@example.com', name='Ada')"}`)
 				asked := regexp.MustCompile(`approval_id\\*":\\*"([0-9a-z]{10})`).FindStringSubmatch(text)
@@ -218,8 +218,8 @@ func TestApprovalSentenceHasLink(t *testing.T) {
 
 // The list of commands with the flag --tenant is that of the program.
 func TestCompletedCommandsHaveTheirFlags(t *testing.T) {
-	a := &app{config: "/c.yaml"}
-	root := a.root()
+	env := &app{config: "/c.yaml"}
+	root := root(env)
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
@@ -228,8 +228,8 @@ func TestCompletedCommandsHaveTheirFlags(t *testing.T) {
 		if !c.Runnable() || c.HasSubCommands() {
 			return
 		}
-		a.tenant = "acme"
-		text := completed(a, "`"+c.CommandPath()+" X`")
+		env.tenant = "acme"
+		text := completed(env, "`"+c.CommandPath()+" X`")
 		var flag *pflag.Flag
 		if flag = c.Flag("tenant"); strings.Contains(text, "--tenant") && flag == nil {
 			t.Errorf("%s has no flag --tenant: %s", c.CommandPath(), text)

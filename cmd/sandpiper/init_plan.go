@@ -38,26 +38,26 @@ const (
 )
 
 // newInitPlan returns a plan without paths.
-func newInitPlan(o initOptions, env clientconfig.Env) (*initPlan, error) {
+func newInitPlan(o initOptions, clients clientconfig.Env) (*initPlan, error) {
 	dir := config.UserDir(os.Environ())
 	if dir == "" {
 		return nil, fault.New(fault.Invalid, "the configuration directory is unknown").WithHint("set HOME or XDG_CONFIG_HOME")
 	}
-	return &initPlan{env: env, options: o, record: clientconfig.Record{Dir: dir}}, nil
+	return &initPlan{env: clients, options: o, record: clientconfig.Record{Dir: dir}}, nil
 }
 
 // planInit reads all configuration and writes nothing.
-func (a *app) planInit(o initOptions, env clientconfig.Env) (*initPlan, error) {
-	p, err := newInitPlan(o, env)
+func planInit(env *app, o initOptions, clients clientconfig.Env) (*initPlan, error) {
+	p, err := newInitPlan(o, clients)
 	if err != nil {
 		return nil, err
 	}
-	if p.path = filepath.Join(env.Dir, "sandpiper.yaml"); !o.here {
-		if p.path, err = config.File(config.Sources{Dir: env.Dir, File: a.config, Environ: os.Environ()}); err != nil {
+	if p.path = filepath.Join(clients.Dir, "sandpiper.yaml"); !o.here {
+		if p.path, err = config.File(config.Sources{Dir: clients.Dir, File: env.config, Environ: os.Environ()}); err != nil {
 			return nil, err
 		}
 	}
-	p.found = clientconfig.Find(env, o.here)
+	p.found = clientconfig.Find(clients, o.here)
 	if p.old, err = os.ReadFile(p.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Wrap(fault.Invalid, err, "%s cannot be read", p.path)
 	}

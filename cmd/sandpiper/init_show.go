@@ -31,67 +31,67 @@ func (p *initPlan) origin(o clientconfig.Origin) string {
 
 // showPlan prints the servers found, those skipped, and with --dry-run the lines
 // that would be written.
-func (a *app) showPlan(p *initPlan) {
-	s := styleFor(a.stdout)
+func showPlan(env *app, p *initPlan) {
+	s := styleFor(env.stdout)
 	for _, x := range p.found.Problems {
 		path := p.short(x.File.Path)
 		if x.Line > 0 {
 			path += fmt.Sprintf(" line %d", x.Line)
 		}
-		a.warn(x.File.Client.Name + ": " + path + " " + x.Message + "; its servers are not imported")
+		env.warn(x.File.Client.Name + ": " + path + " " + x.Message + "; its servers are not imported")
 	}
 	if len(p.found.Servers) > 0 {
-		a.printf("%s\n\n", s.dim(fmt.Sprintf("%s → %s", count(len(p.found.Servers), "server"), visibleName(p.short(p.path)))))
-		a.showServers(p)
+		env.printf("%s\n\n", s.dim(fmt.Sprintf("%s → %s", count(len(p.found.Servers), "server"), visibleName(p.short(p.path)))))
+		showServers(env, p)
 	}
 	if len(p.found.Skipped) > 0 {
-		a.printf("\nNot imported\n")
+		env.printf("\nNot imported\n")
 	}
 	width := 0
 	for _, skipped := range p.found.Skipped {
 		width = max(width, min(30, utf8.RuneCountInString(visibleName(skipped.From.Name))))
 	}
 	for _, skipped := range p.found.Skipped {
-		a.printf("  %s  %s\n", fit(visibleName(skipped.From.Name), width), s.dim(visibleName(p.origin(skipped.From)+": "+skipped.Reason)))
+		env.printf("  %s  %s\n", fit(visibleName(skipped.From.Name), width), s.dim(visibleName(p.origin(skipped.From)+": "+skipped.Reason)))
 	}
 	if p.options.dry && len(p.added) > 0 {
-		a.printf("\nWould write to %s\n", visibleName(p.short(p.path)))
+		env.printf("\nWould write to %s\n", visibleName(p.short(p.path)))
 		for line := range strings.Lines(addedLines(p.old, p.text)) {
-			a.printf("  %s\n", s.green("+ "+visibleName(strings.TrimRight(line, "\r\n"))))
+			env.printf("  %s\n", s.green("+ "+visibleName(strings.TrimRight(line, "\r\n"))))
 		}
 	}
 	if p.options.dry {
-		a.showClientEdits(p)
+		showClientEdits(env, p)
 	}
 	if len(p.found.Servers)+len(p.found.Skipped) > 0 && !p.options.dry {
-		a.printf("\n")
+		env.printf("\n")
 	}
 }
 
 // showClientEdits prints the entries that would be added to the files of clients and
 // removed from them. Those that are removed have names only, since they may contain secrets.
-func (a *app) showClientEdits(p *initPlan) {
-	s := styleFor(a.stdout)
+func showClientEdits(env *app, p *initPlan) {
+	s := styleFor(env.stdout)
 	for _, c := range p.clients {
 		switch {
 		case !c.wanted:
 			continue
 		case c.err != nil:
-			a.warn(c.client.Name + ": " + errorText(c.err))
+			env.warn(c.client.Name + ": " + errorText(c.err))
 			continue
 		case len(c.edits) == 0:
-			a.printf("\n%s\n", visibleName(p.hasAlready(&c)))
+			env.printf("\n%s\n", visibleName(p.hasAlready(&c)))
 		}
 		for _, e := range c.edits {
-			a.printf("\nWould change %s (%s)\n", visibleName(p.short(e.file.Path)), c.client.Name)
+			env.printf("\nWould change %s (%s)\n", visibleName(p.short(e.file.Path)), c.client.Name)
 			for name, l := range e.edit.Put {
-				a.printf("  %s\n", s.green("+ "+visibleName(name+": "+strings.Join(append([]string{l.Command}, l.Args...), " "))))
+				env.printf("  %s\n", s.green("+ "+visibleName(name+": "+strings.Join(append([]string{l.Command}, l.Args...), " "))))
 				if l.Approved {
-					a.printf("  %s\n", s.green("+ "+visibleName(name+": "+clientconfig.Approval)))
+					env.printf("  %s\n", s.green("+ "+visibleName(name+": "+clientconfig.Approval)))
 				}
 			}
 			for _, name := range e.edit.Drop {
-				a.printf("  %s\n", s.red("- "+visibleName(name)))
+				env.printf("  %s\n", s.red("- "+visibleName(name)))
 			}
 		}
 	}
@@ -116,29 +116,29 @@ type row struct {
 	variables                []string
 }
 
-func (a *app) showServers(p *initPlan) {
-	s := styleFor(a.stdout)
+func showServers(env *app, p *initPlan) {
+	s := styleFor(env.stdout)
 	rows := append([]row{{" ", "SERVER", "FROM", "RUNS", []string{"VARIABLES"}}}, p.rows()...)
-	width := columnWidths(rows, a.columns())
+	width := columnWidths(rows, columns(env))
 	for i, r := range rows {
 		line := fmt.Sprintf("%s %s  %s  %s", r.mark, fit(r.name, width[0]), fit(r.from, width[1]), fit(elide(r.target, width[2]), width[2]))
 		indent := strings.Repeat(" ", utf8.RuneCountInString(line))
 		line = strings.TrimRight(line+"  "+strings.Join(r.variables, "\n"+indent+"  "), " ")
 		if i == 0 {
-			a.printf("%s\n", s.dim(line))
+			env.printf("%s\n", s.dim(line))
 			continue
 		}
-		a.printf("%s\n", line)
+		env.printf("%s\n", line)
 		notes := p.found.Servers[i-1].Notes
 		if p.status[i-1] == statusAnother {
 			notes = append(slices.Clone(notes), "not written: sandpiper.yaml has another server with this name")
 		}
 		for _, note := range notes {
-			a.printf("    %s\n", s.dim(visibleName(note)))
+			env.printf("    %s\n", s.dim(visibleName(note)))
 		}
 	}
 	if slices.Contains(p.status, statusThere) {
-		a.printf("%s\n", s.dim("= is in sandpiper.yaml already"))
+		env.printf("%s\n", s.dim("= is in sandpiper.yaml already"))
 	}
 }
 
@@ -168,8 +168,8 @@ func (p *initPlan) rows() []row {
 }
 
 // columns returns the width of the terminal, a very large number without one.
-func (a *app) columns() int {
-	if f, ok := fileOf(a.stdout); ok {
+func columns(env *app) int {
+	if f, ok := fileOf(env.stdout); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 40 {
 			return w
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 // runInitUndo undoes all changes of init; with --dry-run it lists the copies.
-func (a *app) runInitUndo(env clientconfig.Env, o initOptions) error {
-	p, err := newInitPlan(o, env)
+func runInitUndo(env *app, clients clientconfig.Env, o initOptions) error {
+	p, err := newInitPlan(o, clients)
 	if err != nil {
 		return err
 	}
@@ -20,7 +20,7 @@ func (a *app) runInitUndo(env clientconfig.Env, o initOptions) error {
 		if err != nil {
 			return err
 		}
-		return a.listCopies(copies)
+		return listCopies(env, copies)
 	}
 	all, err := p.record.Undo(schemaInUse)
 	if err != nil {
@@ -36,24 +36,24 @@ func (a *app) runInitUndo(env clientconfig.Env, o initOptions) error {
 	for _, u := range all {
 		switch {
 		case u.Left == "":
-			a.printDone("%s %s", p.short(u.Path), u.Done)
+			env.printDone("%s %s", p.short(u.Path), u.Done)
 		case u.Kept && (filepath.Ext(u.Path) == ".yaml" || filepath.Base(u.Path) == config.SchemaFile): // no file of a client
-			if !a.json {
-				a.printf("%s was kept: %s\n", visibleName(p.short(u.Path)), u.Left)
+			if !env.json {
+				env.printf("%s was kept: %s\n", visibleName(p.short(u.Path)), u.Left)
 			}
 		default:
 			left++
-			if !a.json {
-				a.warn(p.short(u.Path) + " was left unchanged: " + u.Left)
+			if !env.json {
+				env.warn(p.short(u.Path) + " was left unchanged: " + u.Left)
 			}
 		}
 		list = append(list, undone{u.Path, u.Done, u.Left})
 	}
 	switch {
-	case a.json:
-		err = a.writeJSON(map[string]any{"success": left == 0, "files": list})
+	case env.json:
+		err = env.writeJSON(map[string]any{"success": left == 0, "files": list})
 	case len(all) == 0:
-		a.printf("There is nothing to undo.\n")
+		env.printf("There is nothing to undo.\n")
 	}
 	if err == nil && left > 0 {
 		return exit(exitFailed)
@@ -75,12 +75,12 @@ func schemaInUse(path string) string {
 	return ""
 }
 
-func (a *app) listCopies(copies []string) error {
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "backups": append([]string{}, copies...)})
+func listCopies(env *app, copies []string) error {
+	if env.json {
+		return env.writeJSON(map[string]any{"success": true, "backups": append([]string{}, copies...)})
 	}
 	for _, path := range copies {
-		a.printf("would restore from %s\n", visibleName(path))
+		env.printf("would restore from %s\n", visibleName(path))
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
 )
 
-func (a *app) modelsCommand() *cobra.Command {
+func modelsCommand(env *app) *cobra.Command {
 	var from local.Source
 	add := &cobra.Command{
 		Use: "add NAME SOURCE", Short: "Install an embedding model, or replace it",
@@ -28,7 +28,7 @@ Nothing else is downloaded. Daemons that run use the model from their next start
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from.From = args[1]
-			return a.runModelsAdd(cmd.Context(), args[0], from)
+			return runModelsAdd(cmd.Context(), env, args[0], from)
 		},
 	}
 	add.Flags().StringVar(&from.SHA256, "sha256", "", "SHA-256 `CHECKSUM` of the file, in hexadecimal; required for a URL")
@@ -36,47 +36,47 @@ Nothing else is downloaded. Daemons that run use the model from their next start
 		&cobra.Command{
 			Use: "list", Short: "List the installed models",
 			Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.runModelsList() },
+			RunE: func(*cobra.Command, []string) error { return runModelsList(env) },
 		},
 		&cobra.Command{
 			Use: "remove NAME", Short: "Remove an installed model and its vectors",
 			Long: "Remove deletes the model NAME and the vectors of tools that it made. Daemons that run search with keywords from then on.",
 			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runModelsRemove(cmd.Context(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runModelsRemove(cmd.Context(), env, args[0]) },
 		})
 }
 
 // models returns the store of models in the configured data directory.
-func (a *app) models() (local.Store, error) {
-	cfg, err := a.loadConfig(nil)
+func models(env *app) (local.Store, error) {
+	cfg, err := loadConfig(env, nil)
 	if err != nil {
 		return "", err
 	}
 	return daemon.OpenModels(cfg.DataDir)
 }
 
-func (a *app) runModelsAdd(ctx context.Context, name string, from local.Source) error {
-	store, err := a.models()
+func runModelsAdd(ctx context.Context, env *app, name string, from local.Source) error {
+	store, err := models(env)
 	if err != nil {
 		return err
 	}
-	from.Progress = a.downloadProgress()
+	from.Progress = downloadProgress(env)
 	m, err := store.Add(ctx, name, from)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(m)
+	if env.json {
+		return env.writeJSON(m)
 	}
-	a.printf("%s is installed, %d MB in %s\n", m.Name, m.Bytes>>20, visibleName(m.Path))
-	a.printf("Search uses it with this in the configuration: search: {embeddings: {provider: local, model: %s}}\n", visibleName(m.Name))
+	env.printf("%s is installed, %d MB in %s\n", m.Name, m.Bytes>>20, visibleName(m.Path))
+	env.printf("Search uses it with this in the configuration: search: {embeddings: {provider: local, model: %s}}\n", visibleName(m.Name))
 	return nil
 }
 
 // downloadProgress returns a function that shows the progress of a download on a terminal, at most
 // ten times a second; nil without a terminal.
-func (a *app) downloadProgress() func(done, total int64) {
-	if a.json || !isTerminal(a.stderr) {
+func downloadProgress(env *app) func(done, total int64) {
+	if env.json || !isTerminal(env.stderr) {
 		return nil
 	}
 	var last time.Time
@@ -89,15 +89,15 @@ func (a *app) downloadProgress() func(done, total int64) {
 		if total > 0 {
 			of = fmt.Sprintf(" of %d", total>>20)
 		}
-		fmt.Fprintf(a.stderr, "\rdownloaded %d%s MB ", done>>20, of)
+		fmt.Fprintf(env.stderr, "\rdownloaded %d%s MB ", done>>20, of)
 		if done == total {
-			fmt.Fprintln(a.stderr)
+			fmt.Fprintln(env.stderr)
 		}
 	}
 }
 
-func (a *app) runModelsList() error {
-	store, err := a.models()
+func runModelsList(env *app) error {
+	store, err := models(env)
 	if err != nil {
 		return err
 	}
@@ -105,17 +105,17 @@ func (a *app) runModelsList() error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(append([]local.Model{}, all...))
+	if env.json {
+		return env.writeJSON(append([]local.Model{}, all...))
 	}
 	for _, m := range all {
-		a.printf("%-20s %4d MB\n", m.Name, m.Bytes>>20)
+		env.printf("%-20s %4d MB\n", m.Name, m.Bytes>>20)
 	}
 	return nil
 }
 
-func (a *app) runModelsRemove(ctx context.Context, name string) error {
-	cfg, err := a.loadConfig(nil)
+func runModelsRemove(ctx context.Context, env *app, name string) error {
+	cfg, err := loadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,8 @@ func (a *app) runModelsRemove(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "vectors_bytes": vectors})
+	if env.json {
+		return env.writeJSON(map[string]any{"success": true, "vectors_bytes": vectors})
 	}
 	return nil
 }

@@ -15,55 +15,55 @@ import (
 
 // printf prints text for people. Arguments from outside the program must be
 // escaped with visible or visibleName.
-func (a *app) printf(format string, args ...any) { fmt.Fprintf(a.stdout, format, args...) }
+func (env *app) printf(format string, args ...any) { fmt.Fprintf(env.stdout, format, args...) }
 
 // printDone reports a completed step, unless the output is JSON.
-func (a *app) printDone(format string, args ...any) {
-	if !a.json {
-		a.printf("%s %s\n", styleFor(a.stdout).green("✓"), visibleName(fmt.Sprintf(format, args...)))
+func (env *app) printDone(format string, args ...any) {
+	if !env.json {
+		env.printf("%s %s\n", styleFor(env.stdout).green("✓"), visibleName(fmt.Sprintf(format, args...)))
 	}
 }
 
 // warn prints a warning to stderr.
-func (a *app) warn(sentence string) {
-	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("warning:"), visible(completed(a, sentence)))
+func (env *app) warn(sentence string) {
+	fmt.Fprintln(env.stderr, styleFor(env.stderr).yellow("warning:"), visible(completed(env, sentence)))
 }
 
 // hint prints a next step after a warning.
-func (a *app) hint(sentence string) {
-	fmt.Fprintln(a.stderr, styleFor(a.stderr).yellow("hint:"), visible(completed(a, sentence)))
+func (env *app) hint(sentence string) {
+	fmt.Fprintln(env.stderr, styleFor(env.stderr).yellow("hint:"), visible(completed(env, sentence)))
 }
 
 // printEmpty prints the reason and the next step for a list of n items, if it is empty. It prints to
 // stderr, so that a program that reads the list gets no item. For JSON it prints nothing.
-func (a *app) printEmpty(n int, format string, args ...any) {
-	if n == 0 && !a.json {
-		fmt.Fprintln(a.stderr, styleFor(a.stderr).dim(completed(a, visibleName(fmt.Sprintf(format, args...)))))
+func (env *app) printEmpty(n int, format string, args ...any) {
+	if n == 0 && !env.json {
+		fmt.Fprintln(env.stderr, styleFor(env.stderr).dim(completed(env, visibleName(fmt.Sprintf(format, args...)))))
 	}
 }
 
 // note prints a sentence or a state to stderr.
-func (a *app) note(sentence string) {
-	fmt.Fprintln(a.stderr, visible(completed(a, sentence)))
+func (env *app) note(sentence string) {
+	fmt.Fprintln(env.stderr, visible(completed(env, sentence)))
 }
 
 // writeJSON writes v as one line.
-func (a *app) writeJSON(v any) error {
+func (env *app) writeJSON(v any) error {
 	b, err := encode(v)
 	if err != nil {
 		return err
 	}
-	_, err = a.stdout.Write(b)
+	_, err = env.stdout.Write(b)
 	return err
 }
 
 // writeList writes a list: an object with the items under key, or with --json-lines a line for each.
-func writeList[T any](a *app, key string, all []T) error {
-	if !a.jsonLines {
-		return a.writeJSON(map[string]any{"count": len(all), key: all})
+func writeList[T any](env *app, key string, all []T) error {
+	if !env.jsonLines {
+		return env.writeJSON(map[string]any{"count": len(all), key: all})
 	}
 	for _, one := range all {
-		if err := a.writeJSON(one); err != nil {
+		if err := env.writeJSON(one); err != nil {
 			return err
 		}
 	}
@@ -116,20 +116,20 @@ func fit(text string, width int) string {
 
 // completed completes the commands in a text, so that they work when they are pasted: with the
 // configuration file and the tenant of this command. Its shell has the environment.
-func completed(a *app, text string) string {
-	return commandsOf(a).Complete(text)
+func completed(env *app, text string) string {
+	return commandsOf(env).Complete(text)
 }
 
-func commandsOf(a *app) fault.Commands {
-	c := fault.Commands{Config: absoluteFile(a.config)}
-	if a.tenant != tenant.Local.String() {
-		c.Tenant = a.tenant
+func commandsOf(env *app) fault.Commands {
+	c := fault.Commands{Config: absoluteFile(env.config)}
+	if env.tenant != tenant.Local.String() {
+		c.Tenant = env.tenant
 	}
 	return c
 }
 
 // asPasted is completed for a text that has no backquotes when it is printed.
-func asPasted(a *app, text string) string { return strings.ReplaceAll(completed(a, text), "`", "") }
+func asPasted(env *app, text string) string { return strings.ReplaceAll(completed(env, text), "`", "") }
 
 // absoluteFile returns the path of a configuration file for another directory. "" remains.
 func absoluteFile(path string) string {

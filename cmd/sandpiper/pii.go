@@ -17,7 +17,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
 )
 
-func (a *app) piiCommand() *cobra.Command {
+func piiCommand(env *app) *cobra.Command {
 	var jsonl bool
 	scan := &cobra.Command{
 		Use: "scan FILE...", Short: "Find personal data and secrets in files",
@@ -32,33 +32,33 @@ is one line per object, with the positions in its text.`,
 		Example: "  sandpiper pii scan customers.csv\n  sandpiper pii scan --json export.json | head\n  sandpiper pii scan --jsonl rows.jsonl",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runPIIScan(cmd.Context(), args, jsonl)
+			return runPIIScan(cmd.Context(), env, args, jsonl)
 		},
 	}
 	scan.Flags().BoolVar(&jsonl, "jsonl", false, `read lines of {"id", "text"} and print one line for each`)
-	return group("pii", "Find, replace and restore personal data and secrets", append(append(a.vaultCommands(), a.exceptionCommands()...), scan, a.explainCommand(),
-		a.ofTenant(&cobra.Command{
+	return group("pii", "Find, replace and restore personal data and secrets", append(append(vaultCommands(env), exceptionCommands(env)...), scan, explainCommand(env),
+		ofTenant(env, &cobra.Command{
 			Use: "sanitize [TEXT|-]", Short: "Replace personal data and secrets by tokens",
 			Long: `Sanitize prints TEXT, or standard input, with tokens such as [EMAIL_…] in place of the
 findings of scan, of names in columns of tables and of values in the vault. Models receive the same tokens; the
 vault stores the values.`,
 			Example: "  sandpiper pii sanitize \"call Ada at 212-555-0123\"\n  sandpiper pii sanitize < notes.txt > notes.clean.txt",
 			Args:    cobra.MaximumNArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIISanitize(cmd.Context(), args) },
+			RunE:    func(cmd *cobra.Command, args []string) error { return runPIISanitize(cmd.Context(), env, args) },
 		}),
-		a.ofTenant(&cobra.Command{
+		ofTenant(env, &cobra.Command{
 			Use: "restore [TEXT|-]", Short: "Replace tokens by their values",
 			Long: `Restore prints TEXT, or standard input, with the values of the tokens that are in the
 vault. Each use is recorded in the audit log.`,
 			Example: "  sandpiper pii restore \"[EMAIL_k7q2m9x4]\"\n  sandpiper pii restore < answer.txt",
 			Args:    cobra.MaximumNArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIIRestore(cmd.Context(), args) },
+			RunE:    func(cmd *cobra.Command, args []string) error { return runPIIRestore(cmd.Context(), env, args) },
 		}),
 	)...)
 }
 
-func (a *app) runPIIScan(ctx context.Context, files []string, jsonl bool) error {
-	cfg, err := a.loadConfig(nil)
+func runPIIScan(ctx context.Context, env *app, files []string, jsonl bool) error {
+	cfg, err := loadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -66,9 +66,9 @@ func (a *app) runPIIScan(ctx context.Context, files []string, jsonl bool) error 
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(a.stdout)
+	out := bufio.NewWriter(env.stdout)
 	for _, name := range files {
-		err = errors.Join(a.scanFile(ctx, out, s, name, jsonl), out.Flush())
+		err = errors.Join(scanFile(ctx, env, out, s, name, jsonl), out.Flush())
 		if err != nil {
 			return err
 		}
@@ -76,8 +76,8 @@ func (a *app) runPIIScan(ctx context.Context, files []string, jsonl bool) error 
 	return nil
 }
 
-func (a *app) scanFile(ctx context.Context, out io.Writer, s *detect.Scanner, name string, jsonl bool) error {
-	in := a.stdin
+func scanFile(ctx context.Context, env *app, out io.Writer, s *detect.Scanner, name string, jsonl bool) error {
+	in := env.stdin
 	if name != "-" {
 		f, err := openInput(name)
 		if err != nil {
@@ -90,7 +90,7 @@ func (a *app) scanFile(ctx context.Context, out io.Writer, s *detect.Scanner, na
 	if jsonl {
 		return scanRecords(ctx, in, out, s, name)
 	}
-	p := findingPrinter{out: out, file: name, json: a.json, line: 1}
+	p := findingPrinter{out: out, file: name, json: env.json, line: 1}
 	return p.scan(ctx, in, s)
 }
 

@@ -19,18 +19,18 @@ import (
 const maxText = 64 << 20
 
 // withExit calls use with the tenant's privacy exit.
-func (a *app) withExit(ctx context.Context, use func(*redact.Exit) error) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func withExit(ctx context.Context, env *app, use func(*redact.Exit) error) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		return use(d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }
 
 // argumentOrStdin returns the argument of a command, or standard input.
-func (a *app) argumentOrStdin(args []string) (string, error) {
+func argumentOrStdin(env *app, args []string) (string, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
 	}
-	b, err := io.ReadAll(io.LimitReader(decodedInput(a.stdin), maxText+1))
+	b, err := io.ReadAll(io.LimitReader(decodedInput(env.stdin), maxText+1))
 	switch {
 	case err != nil:
 		return "", err
@@ -42,34 +42,34 @@ func (a *app) argumentOrStdin(args []string) (string, error) {
 	return string(b), nil
 }
 
-func (a *app) runPIISanitize(ctx context.Context, args []string) error {
-	text, err := a.argumentOrStdin(args)
+func runPIISanitize(ctx context.Context, env *app, args []string) error {
+	text, err := argumentOrStdin(env, args)
 	if err != nil {
 		return err
 	}
-	return a.withExit(ctx, func(e *redact.Exit) error {
+	return withExit(ctx, env, func(e *redact.Exit) error {
 		clean, tokens, err := e.Tokens().Sanitize(ctx, text)
 		if err != nil {
 			return err
 		}
-		if !a.json {
-			return a.printText(clean)
+		if !env.json {
+			return printText(env, clean)
 		}
 		types := []string{}
 		for t := range tokens {
 			types = append(types, string(vault.Token(t).Type()))
 		}
 		slices.Sort(types)
-		return a.writeJSON(map[string]any{"sanitized_text": clean, "pii_found": len(tokens), "pii_types": slices.Compact(types)})
+		return env.writeJSON(map[string]any{"sanitized_text": clean, "pii_found": len(tokens), "pii_types": slices.Compact(types)})
 	})
 }
 
-func (a *app) runPIIRestore(ctx context.Context, args []string) error {
-	text, err := a.argumentOrStdin(args)
+func runPIIRestore(ctx context.Context, env *app, args []string) error {
+	text, err := argumentOrStdin(env, args)
 	if err != nil {
 		return err
 	}
-	return a.withExit(ctx, func(e *redact.Exit) error {
+	return withExit(ctx, env, func(e *redact.Exit) error {
 		if !e.CanReveal() {
 			return fault.New(fault.Denied, "values cannot be restored: pii.restore or pii.mode does not allow it").WithHint("set pii.restore to auto or allow, and pii.mode to egress or strict")
 		}
@@ -77,21 +77,21 @@ func (a *app) runPIIRestore(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"restored_text": restored})
+		if env.json {
+			return env.writeJSON(map[string]any{"restored_text": restored})
 		}
-		return a.printText(restored)
+		return printText(env, restored)
 	})
 }
 
 // printText prints a text. On a terminal, control characters are escaped.
-func (a *app) printText(text string) error {
-	if isTerminal(a.stdout) {
+func printText(env *app, text string) error {
+	if isTerminal(env.stdout) {
 		text = visible(text)
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	_, err := fmt.Fprint(a.stdout, text)
+	_, err := fmt.Fprint(env.stdout, text)
 	return err
 }

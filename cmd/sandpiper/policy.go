@@ -20,14 +20,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-func (a *app) policyCommand() *cobra.Command {
-	return group("policy", "Check the rules for tool calls", a.policyCheckCommand())
+func policyCommand(env *app) *cobra.Command {
+	return group("policy", "Check the rules for tool calls", policyCheckCommand(env))
 }
 
 // hypotheticalCall is a call to be checked; it is not made.
 type hypotheticalCall struct{ tool, args, tenant string }
 
-func (a *app) policyCheckCommand() *cobra.Command {
+func policyCheckCommand(env *app) *cobra.Command {
 	var s hypotheticalCall
 	c := &cobra.Command{
 		Use: "check [SERVER.TOOL]", Short: "Explain the policy decision for a call, and check the rules",
@@ -43,10 +43,10 @@ For the syntax of rules and budgets see docs/policy.md.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.runPolicyCheck(cmd.Context())
+				return runPolicyCheck(cmd.Context(), env)
 			}
 			s.tool = args[0]
-			return a.runPolicyExplain(cmd.Context(), s)
+			return runPolicyExplain(cmd.Context(), env, s)
 		},
 	}
 	c.Flags().StringVar(&s.args, "args", "{}", "the arguments, a `JSON` object")
@@ -81,28 +81,28 @@ func newPolicyState(d *daemon.Daemon) policyState {
 	return s
 }
 
-func (a *app) runPolicyCheck(ctx context.Context) error {
-	return a.withTools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+func runPolicyCheck(ctx context.Context, env *app) error {
+	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
 		s := newPolicyState(d)
-		if a.json {
-			return a.writeJSON(s)
+		if env.json {
+			return env.writeJSON(s)
 		}
-		a.printPolicy(s)
+		printPolicy(env, s)
 		return nil
 	})
 }
 
-func (a *app) printPolicy(s policyState) {
-	a.printf("%s. Default: %s.\n", countOrNo(s.Rules, "rule"), visible(s.Default))
-	a.printf("%s.\n", countOrNo(s.Budgets, "budget"))
+func printPolicy(env *app, s policyState) {
+	env.printf("%s. Default: %s.\n", countOrNo(s.Rules, "rule"), visible(s.Default))
+	env.printf("%s.\n", countOrNo(s.Budgets, "budget"))
 	trusted := "none, so no tool counts as read-only"
 	if len(s.Trusted) > 0 {
 		trusted = strings.Join(s.Trusted, ", ")
 	}
-	a.printf("Servers with trusted annotations: %s.\n", visibleName(trusted))
-	style := styleFor(a.stdout)
+	env.printf("Servers with trusted annotations: %s.\n", visibleName(trusted))
+	style := styleFor(env.stdout)
 	for _, f := range s.Findings {
-		a.printf("%s %s\n", style.yellow("~"), visibleName(f.String()))
+		env.printf("%s %s\n", style.yellow("~"), visibleName(f.String()))
 	}
 }
 
@@ -127,7 +127,7 @@ type explanation struct {
 	NotConnected string     `json:"note,omitempty"` // the server is not connected
 }
 
-func (a *app) runPolicyExplain(ctx context.Context, s hypotheticalCall) error {
+func runPolicyExplain(ctx context.Context, env *app, s hypotheticalCall) error {
 	id, err := tenant.ParseStored(s.tenant)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (a *app) runPolicyExplain(ctx context.Context, s hypotheticalCall) error {
 	if err != nil {
 		return err
 	}
-	return a.withTools(ctx, func(d *daemon.Daemon, now *catalog.Snapshot) error {
+	return withTools(ctx, env, func(d *daemon.Daemon, now *catalog.Snapshot) error {
 		t, err := resolveTool(now, s.tool)
 		if err != nil && !errors.Is(err, errNotConnected) {
 			return err
@@ -154,10 +154,10 @@ func (a *app) runPolicyExplain(ctx context.Context, s hypotheticalCall) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(e)
+		if env.json {
+			return env.writeJSON(e)
 		}
-		a.printExplanation(e)
+		printExplanation(env, e)
 		return nil
 	})
 }
@@ -208,23 +208,23 @@ func resolveTool(now *catalog.Snapshot, name string) (catalog.Tool, error) {
 	return catalog.Tool{}, e.WithHint("write SERVER.TOOL; `sandpiper tools search` finds tools")
 }
 
-func (a *app) printExplanation(e explanation) {
-	style := styleFor(a.stdout)
+func printExplanation(env *app, e explanation) {
+	style := styleFor(env.stdout)
 	verdict := map[policy.Verdict]string{
 		policy.Allow: style.green("allow"), policy.Ask: style.yellow("ask"), policy.Block: style.red("block"),
 	}[e.Verdict]
-	a.printf("%s: %s, by %s\n", visibleName(e.Tool), verdict, visibleName(e.Rule))
+	env.printf("%s: %s, by %s\n", visibleName(e.Tool), verdict, visibleName(e.Rule))
 	if e.Reason != "" {
-		a.printf("  %s\n", visibleName(e.Reason))
+		env.printf("  %s\n", visibleName(e.Reason))
 	}
 	if r := e.Requires; r != nil {
-		a.printf("  Code that calls it must run in the sandbox %s, by %s.\n", r.Sandbox, visibleName(r.By()))
+		env.printf("  Code that calls it must run in the sandbox %s, by %s.\n", r.Sandbox, visibleName(r.By()))
 	}
 	note := e.annotationsNote()
 	if e.NotConnected != "" {
 		note = e.NotConnected
 	}
-	a.printf("  %s\n", visibleName(note))
+	env.printf("  %s\n", visibleName(note))
 	for _, l := range e.Rules {
 		reason := ""
 		if l.Why != "" {
@@ -234,13 +234,13 @@ func (a *app) printExplanation(e explanation) {
 		if l.At != "" {
 			place = " (" + l.At + ")"
 		}
-		a.printf("  %-6s %s%s, %s%s\n", l.Fits, visibleName(l.Rule), visibleName(place), ruleEffect(l), visibleName(reason))
+		env.printf("  %-6s %s%s, %s%s\n", l.Fits, visibleName(l.Rule), visibleName(place), ruleEffect(l), visibleName(reason))
 	}
 	for _, b := range e.Budgets {
-		a.printf("  %s: %s per %s\n", visibleName(b.Budget), count(b.Calls, "call"), b.Per)
+		env.printf("  %s: %s per %s\n", visibleName(b.Budget), count(b.Calls, "call"), b.Per)
 	}
 	if len(e.Budgets) > 0 {
-		a.printf("  The current counts are known to the running daemons only.\n")
+		env.printf("  The current counts are known to the running daemons only.\n")
 	}
 }
 

@@ -9,13 +9,13 @@ import (
 
 // confirm asks a yes-or-no question on the terminal. An empty line answers with
 // the default.
-func (a *app) confirm(ctx context.Context, byDefault bool, format string, args ...any) bool {
+func (env *app) confirm(ctx context.Context, byDefault bool, format string, args ...any) bool {
 	choice := "[y/N]"
 	if byDefault {
 		choice = "[Y/n]"
 	}
-	a.printf("%s %s ", visibleName(fmt.Sprintf(format, args...)), choice)
-	line, answered := a.readLine(ctx)
+	env.printf("%s %s ", visibleName(fmt.Sprintf(format, args...)), choice)
+	line, answered := env.readLine(ctx)
 	switch strings.ToLower(line) {
 	case "y", "yes":
 		return true
@@ -33,31 +33,31 @@ type input struct {
 
 // readLine reads a line from the terminal. If an earlier call was cancelled, the
 // line that it was reading is discarded first: it does not answer this question.
-func (a *app) readLine(ctx context.Context) (string, bool) {
-	if a.reading != nil {
-		fmt.Fprint(a.stderr, "\nthe question above was answered elsewhere; press Enter, then answer this one: ")
-		if _, ok := a.await(ctx); !ok {
+func (env *app) readLine(ctx context.Context) (string, bool) {
+	if env.reading != nil {
+		fmt.Fprint(env.stderr, "\nthe question above was answered elsewhere; press Enter, then answer this one: ")
+		if _, ok := env.await(ctx); !ok {
 			return "", false
 		}
 	}
-	if a.lines == nil {
-		a.lines = bufio.NewReader(a.stdin)
+	if env.lines == nil {
+		env.lines = bufio.NewReader(env.stdin)
 	}
 	reading := make(chan input, 1)
-	a.reading = reading
+	env.reading = reading
 	go func() {
-		text, err := a.lines.ReadString('\n')
+		text, err := env.lines.ReadString('\n')
 		reading <- input{text, err}
 	}()
-	return a.await(ctx)
+	return env.await(ctx)
 }
 
 // await waits for the line that is being read. If ctx ends first, the reading
 // goroutine continues until the process exits.
-func (a *app) await(ctx context.Context) (string, bool) {
+func (env *app) await(ctx context.Context) (string, bool) {
 	select {
-	case r := <-a.reading:
-		a.reading = nil
+	case r := <-env.reading:
+		env.reading = nil
 		return strings.TrimSpace(r.text), r.err == nil
 	case <-ctx.Done():
 		return "", false

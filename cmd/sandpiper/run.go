@@ -17,17 +17,17 @@ import (
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stdout, stderr, line := shareTerminal(stdout, stderr)
 	out := &output{Writer: stdout}
-	a := &app{stdin: stdin, stdout: out, stderr: stderr, line: line}
-	root := a.root()
+	env := &app{stdin: stdin, stdout: out, stderr: stderr, line: line}
+	root := root(env)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(out)
 	root.SetErr(stderr)
 	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		a.addCompletions(root)
+		addCompletions(env, root)
 	}
 	c, err := root.ExecuteContextC(ctx)
-	code := a.report(ctx, a.suggest(ctx, c, err))
+	code := env.report(ctx, suggest(ctx, env, c, err))
 	if err := out.lost(); err != nil && code == exitOK {
 		fmt.Fprintln(stderr, styleFor(stderr).red("error:"), "the output could not be written:", err)
 		return exitFailed
@@ -62,7 +62,7 @@ func (o *output) lost() error {
 	return *err
 }
 
-func (a *app) root() *cobra.Command {
+func root(env *app) *cobra.Command {
 	var version bool
 	root := &cobra.Command{
 		Use:   "sandpiper",
@@ -75,17 +75,17 @@ servers as functions. It is one program with CPython included.`,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
-				return a.runVersion()
+				return runVersion(env)
 			}
 			return cmd.Help()
 		},
 	}
 	root.Flags().BoolVar(&version, "version", false, "print the versions of the program, of Python and of MCP")
-	root.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and trusted files in the working directory)")
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
+	root.PersistentFlags().StringVar(&env.config, "config", "", "configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and trusted files in the working directory)")
+	root.PersistentFlags().BoolVar(&env.json, "json", false, "print JSON")
 	root.PersistentFlags().BoolFunc("json-lines", "print JSON, and lists with a line for each item", func(text string) (err error) {
-		a.jsonLines, err = strconv.ParseBool(text)
-		a.json = a.json || a.jsonLines
+		env.jsonLines, err = strconv.ParseBool(text)
+		env.json = env.json || env.jsonLines
 		return err
 	})
 	root.SetFlagErrorFunc(flagError)
@@ -93,12 +93,12 @@ servers as functions. It is one program with CPython included.`,
 	ofCommand := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if c == root {
-			printHelp(a.stdout, root)
+			printHelp(env.stdout, root)
 			return
 		}
 		ofCommand(c, args)
 	})
-	a.addCommands(root)
+	addCommands(env, root)
 	checkUsage(root)
 	return root
 }

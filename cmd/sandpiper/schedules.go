@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
 
-func (a *app) schedulesCommand() *cobra.Command {
+func schedulesCommand(env *app) *cobra.Command {
 	named := func(use, short, long string, run func(ctx context.Context, name string) error) *cobra.Command {
 		return &cobra.Command{
 			Use: use + " NAME", Short: short, Long: long, Args: cobra.ExactArgs(1),
@@ -27,20 +27,20 @@ func (a *app) schedulesCommand() *cobra.Command {
 create_schedule: when each runs next, and how its last run ended. Times are in the
 schedule's time zone.`,
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runSchedulesList(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runSchedulesList(cmd.Context(), env) },
 		},
 		named("pause", "Do not run a schedule until it is resumed",
 			"Pause makes daemons skip the due times of a schedule. A run that was started continues.", func(ctx context.Context, name string) error {
-				return a.runSchedulesPause(ctx, name, true)
+				return runSchedulesPause(ctx, env, name, true)
 			}),
 		named("resume", "Run a paused schedule again", "Resume ends a pause. Due times that passed in it are not run.", func(ctx context.Context, name string) error {
-			return a.runSchedulesPause(ctx, name, false)
+			return runSchedulesPause(ctx, env, name, false)
 		}),
 		named("run", "Run a schedule now",
 			`Run adds a run of a schedule, even of a paused one, and prints the id of its execution,
-which a running daemon starts. Its due times stay the same.`, a.runSchedulesRun),
+which a running daemon starts. Its due times stay the same.`, func(ctx context.Context, name string) error { return runSchedulesRun(ctx, env, name) }),
 		named("delete", "Delete a schedule that an agent has created",
-			"Delete deletes a schedule. A run that was started continues.", a.runSchedulesDelete),
+			"Delete deletes a schedule. A run that was started continues.", func(ctx context.Context, name string) error { return runSchedulesDelete(ctx, env, name) }),
 	)
 	c.Long = `List, pause, resume and run schedules. A schedule is created under schedules: in
 sandpiper.yaml, or by an agent with create_schedule. A daemon runs it when it is due:
@@ -55,11 +55,11 @@ sandpiper.yaml, or by an agent with create_schedule. A daemon runs it when it is
 		}
 		return commandsOnly(cmd, args)
 	}
-	return a.ofTenant(c)
+	return ofTenant(env, c)
 }
 
-func (a *app) runSchedulesList(ctx context.Context) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runSchedulesList(ctx context.Context, env *app) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		all, err := d.Schedules.List(ctx, h)
 		if err != nil {
 			return err
@@ -68,14 +68,14 @@ func (a *app) runSchedulesList(ctx context.Context) error {
 		if err := mcpserver.AddReasons(ctx, h, list); err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "schedules", list)
+		if env.json {
+			return writeList(env, "schedules", list)
 		}
-		a.printEmpty(len(list), "there are no schedules; add one to schedules: in the configuration")
+		env.printEmpty(len(list), "there are no schedules; add one to schedules: in the configuration")
 		for i, s := range list {
-			a.printf("%-24s %-20s %-24s next %s%s\n", s.Name, s.When, s.Runs, schedulesTime(s.Next), lastRun(s))
+			env.printf("%-24s %-20s %-24s next %s%s\n", s.Name, s.When, s.Runs, schedulesTime(s.Next), lastRun(s))
 			if all[i].Damaged != nil {
-				a.warn(all[i].Damaged.Error())
+				env.warn(all[i].Damaged.Error())
 			}
 		}
 		return nil
@@ -115,43 +115,43 @@ func lastRun(s mcpserver.Schedule) (text string) {
 	return text
 }
 
-func (a *app) runSchedulesPause(ctx context.Context, name string, paused bool) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runSchedulesPause(ctx context.Context, env *app, name string, paused bool) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		if err := d.Schedules.Pause(ctx, h, name, paused); err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "name": name, "paused": paused})
+		if env.json {
+			return env.writeJSON(map[string]any{"success": true, "name": name, "paused": paused})
 		}
 		return nil
 	})
 }
 
-func (a *app) runSchedulesRun(ctx context.Context, name string) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runSchedulesRun(ctx context.Context, env *app, name string) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		id, err := d.Schedules.Run(ctx, h, name)
 		if err != nil {
 			return err
 		}
-		a.hintDaemon(d)
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "name": name, "execution_id": id})
+		hintDaemon(env, d)
+		if env.json {
+			return env.writeJSON(map[string]any{"success": true, "name": name, "execution_id": id})
 		}
-		a.printf("%s\n", id)
+		env.printf("%s\n", id)
 		return nil
 	})
 }
 
-func (a *app) runSchedulesDelete(ctx context.Context, name string) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runSchedulesDelete(ctx context.Context, env *app, name string) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		if err := schedule.CheckName(name); err != nil {
 			return err
 		}
 		if err := d.Schedules.Delete(ctx, h, name); err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "deleted": name})
+		if env.json {
+			return env.writeJSON(map[string]any{"success": true, "deleted": name})
 		}
 		return nil
 	})

@@ -261,11 +261,11 @@ func act(ts *testscript.TestScript, how, at string, in io.Writer, process *os.Pr
 }
 
 // scriptEnv returns the environment of a script's commands.
-func scriptEnv(ts *testscript.TestScript) (env []string) {
+func scriptEnv(ts *testscript.TestScript) (variables []string) {
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "SANDPIPER_CONFIG", "SERVERS", "GUARDED"} {
-		env = append(env, name+"="+ts.Getenv(name))
+		variables = append(variables, name+"="+ts.Getenv(name))
 	}
-	return env
+	return variables
 }
 
 // address is a writer that finds the first indented line with an address.

@@ -11,73 +11,73 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 )
 
-func (a *app) sessionCommand() *cobra.Command {
-	return a.ofTenant(group("session", "List, show and resume sessions",
+func sessionCommand(env *app) *cobra.Command {
+	return ofTenant(env, group("session", "List, show and resume sessions",
 		&cobra.Command{
 			Use: "list", Short: "List sessions, the latest first",
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runSessionList(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runSessionList(cmd.Context(), env) },
 		},
 		&cobra.Command{
 			Use: "show ID", Short: "Print the log of a session",
 			Long: `Show prints each task of a session with its code, output and result, and the latest
 checkpoint. With --json it prints the content of /workspace/sessions/ID.json.`,
 			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runSessionShow(cmd.Context(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runSessionShow(cmd.Context(), env, args[0]) },
 		},
-		a.resumeCommand(),
+		resumeCommand(env),
 	))
 }
 
-func (a *app) runSessionList(ctx context.Context) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runSessionList(ctx context.Context, env *app) error {
+	return withHome(ctx, env, func(home *home.Home) error {
 		list, err := home.Sessions.List(ctx)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "sessions", list)
+		if env.json {
+			return writeList(env, "sessions", list)
 		}
-		a.printEmpty(len(list), "there are no sessions; start one with `sandpiper exec --session ID`")
+		env.printEmpty(len(list), "there are no sessions; start one with `sandpiper exec --session ID`")
 		for _, s := range list {
 			at := ""
 			if s.Checkpoint != nil {
 				at = "  at " + visibleName(string(s.Checkpoint.Step))
 			}
-			a.printf("%-24s %s %10s%s\n", visibleName(s.ID), s.Ended.Format("2006-01-02 15:04:05"), count(s.Tasks, "task"), at)
+			env.printf("%-24s %s %10s%s\n", visibleName(s.ID), s.Ended.Format("2006-01-02 15:04:05"), count(s.Tasks, "task"), at)
 		}
 		return nil
 	})
 }
 
-func (a *app) runSessionShow(ctx context.Context, id string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runSessionShow(ctx context.Context, env *app, id string) error {
+	return withHome(ctx, env, func(home *home.Home) error {
 		s, err := home.Sessions.Find(ctx, id)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(s)
+		if env.json {
+			return env.writeJSON(s)
 		}
-		a.printSession(s)
+		printSession(env, s)
 		return nil
 	})
 }
 
-func (a *app) printSession(s session.Session) {
-	style := styleFor(a.stdout)
+func printSession(env *app, s session.Session) {
+	style := styleFor(env.stdout)
 	for _, t := range s.Tasks {
-		a.printf("%s\n", style.dim(strings.TrimRight(fmt.Sprintf("# %s, %s %s", t.ID, t.Timestamp.Format("2006-01-02 15:04:05"), visibleName(t.Description)), " ")))
-		a.printf("%s\n", visible(strings.TrimRight(t.Code, "\n")))
+		env.printf("%s\n", style.dim(strings.TrimRight(fmt.Sprintf("# %s, %s %s", t.ID, t.Timestamp.Format("2006-01-02 15:04:05"), visibleName(t.Description)), " ")))
+		env.printf("%s\n", visible(strings.TrimRight(t.Code, "\n")))
 		if t.Output != "" {
-			a.printf("%s\n", visible(t.Output))
+			env.printf("%s\n", visible(t.Output))
 		}
-		a.printf("%s\n\n", visible("= "+t.Result))
+		env.printf("%s\n\n", visible("= "+t.Result))
 	}
 	for _, f := range s.StateFiles {
-		a.printf("%s\n", style.dim("# wrote "+visibleName(f)))
+		env.printf("%s\n", style.dim("# wrote "+visibleName(f)))
 	}
 	if c := s.Checkpoint; c != nil {
-		a.printf("%s\n", style.dim(fmt.Sprintf("# checkpoint %s in %s: %s", visibleName(string(c.Step)), c.LastTask, visibleName(string(c.Context)))))
+		env.printf("%s\n", style.dim(fmt.Sprintf("# checkpoint %s in %s: %s", visibleName(string(c.Step)), c.LastTask, visibleName(string(c.Context)))))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-func (a *app) resumeCommand() *cobra.Command {
+func resumeCommand(env *app) *cobra.Command {
 	var o execOptions
 	c := &cobra.Command{
 		Use:   "resume ID [FILE|-] [-c CODE]",
@@ -35,7 +35,7 @@ a time limit, are skipped.`,
 			if len(args) > 1 {
 				o.script = args[1]
 			}
-			return a.runResume(cmd.Context(), o)
+			return runResume(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().StringVarP(&o.code, "code", "c", "", "run `CODE` afterwards")
@@ -51,67 +51,67 @@ type rebuilt struct {
 	Answer any `json:"answer,omitempty"` // of the code run after the replay
 }
 
-func (a *app) runResume(ctx context.Context, o execOptions) error {
+func runResume(ctx context.Context, env *app, o execOptions) error {
 	more := o.inline || o.script != ""
 	var req execution.Request
 	if more {
 		var err error
-		if req, err = a.newRequest(o); err != nil {
+		if req, err = newRequest(env, o); err != nil {
 			return err
 		}
 	}
 	shown := false // the output of replayed tasks is not printed again
-	show := a.outputPrinter()
+	show := outputPrinter(env)
 	output := func(item []byte) {
 		if shown && show != nil {
 			show(item)
 		}
 	}
-	return a.withWarmHome(ctx, output, func(d *daemon.Daemon, home *home.Home) error {
+	return withWarmHome(ctx, env, output, func(d *daemon.Daemon, home *home.Home) error {
 		r, err := execution.RebuildSession(ctx, d.Runner, home, execution.Rebuild{
 			Session: o.session, MemoryMB: o.memory, RepeatCalls: o.repeatCalls,
 			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
-				return a.execute(ctx, d, home, req)
+				return execute(ctx, env, d, home, req)
 			},
 		})
 		if err != nil {
 			return err
 		}
 		if !more {
-			return a.finishReplay(r)
+			return finishReplay(env, r)
 		}
-		if !a.json {
-			a.warnReplay(r)
+		if !env.json {
+			warnReplay(env, r)
 		}
 		shown = true
-		result, err := a.execute(ctx, d, home, req)
+		result, err := execute(ctx, env, d, home, req)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			if err := a.writeJSON(rebuilt{r, resultJSON{result.Answer(), result.Images}}); err != nil {
+		if env.json {
+			if err := env.writeJSON(rebuilt{r, resultJSON{result.Answer(), result.Images}}); err != nil {
 				return err
 			}
 			return exitCodeOf(result)
 		}
-		return a.printResult(ctx, result)
+		return printResult(ctx, env, result)
 	})
 }
 
-func (a *app) finishReplay(r *sessions.Rebuilt) error {
-	if a.json {
-		return a.writeJSON(r)
+func finishReplay(env *app, r *sessions.Rebuilt) error {
+	if env.json {
+		return env.writeJSON(r)
 	}
-	a.warnReplay(r)
-	a.printf("Session %s: %s replayed, %d with a different result\n", visibleName(r.ID), count(r.Tasks, "task"), len(r.Differs))
+	warnReplay(env, r)
+	env.printf("Session %s: %s replayed, %d with a different result\n", visibleName(r.ID), count(r.Tasks, "task"), len(r.Differs))
 	return nil
 }
 
-func (a *app) warnReplay(r *sessions.Rebuilt) {
+func warnReplay(env *app, r *sessions.Rebuilt) {
 	for _, n := range r.Notes {
-		a.warn(n)
+		env.warn(n)
 	}
 	for _, d := range r.Differs {
-		a.warn(fmt.Sprintf("%s has a different result: %.200s in the log, now %.200s", d.Task, d.Was, d.Is))
+		env.warn(fmt.Sprintf("%s has a different result: %.200s in the log, now %.200s", d.Task, d.Was, d.Is))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill/folder"
 )
 
-func (a *app) skillsExportCommand() *cobra.Command {
+func skillsExportCommand(env *app) *cobra.Command {
 	var to string
 	c := &cobra.Command{
 		Use:   "export NAME... --to DIR",
@@ -28,15 +28,15 @@ lower-case letters and hyphens, as the Agent Skills format requires.`,
 			if to == "" {
 				return usagef("export needs --to DIR, the directory of the folders")
 			}
-			return a.runSkillsExport(cmd.Context(), args, to)
+			return runSkillsExport(cmd.Context(), env, args, to)
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "directory in which the folders are created")
 	return c
 }
 
-func (a *app) runSkillsExport(ctx context.Context, names []string, to string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runSkillsExport(ctx context.Context, env *app, names []string, to string) error {
+	return withHome(ctx, env, func(home *home.Home) error {
 		var folders []folder.Folder
 		for _, name := range names {
 			found, err := home.Skills.Find(ctx, name, 0)
@@ -51,18 +51,18 @@ func (a *app) runSkillsExport(ctx context.Context, names []string, to string) er
 			if err != nil {
 				return err
 			}
-			if paths = append(paths, path); !a.json {
-				a.printf("%s\n", visibleName(path))
+			if paths = append(paths, path); !env.json {
+				env.printf("%s\n", visibleName(path))
 			}
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "folders": paths})
+		if env.json {
+			return env.writeJSON(map[string]any{"success": true, "folders": paths})
 		}
 		return nil
 	})
 }
 
-func (a *app) skillsImportCommand() *cobra.Command {
+func skillsImportCommand(env *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import DIR...",
 		Short: "Save the skills in Agent Skills folders",
@@ -76,7 +76,7 @@ are shown to models. Text that reads like a prompt injection is reported.`,
 		Example: `  sandpiper skills import ~/.claude/skills/pdf-tools
   sandpiper skills import ./skills --tenant customer_A`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runSkillsImport(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runSkillsImport(cmd.Context(), env, args) },
 	}
 }
 
@@ -110,7 +110,7 @@ type importedSkill struct {
 	Suspected []suspicion `json:"suspected_injection,omitempty"`
 }
 
-func (a *app) runSkillsImport(ctx context.Context, paths []string) error {
+func runSkillsImport(ctx context.Context, env *app, paths []string) error {
 	var dirs []string
 	for _, path := range paths {
 		found, err := skillFolders(path)
@@ -119,7 +119,7 @@ func (a *app) runSkillsImport(ctx context.Context, paths []string) error {
 		}
 		dirs = append(dirs, found...)
 	}
-	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
+	return withWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		imported := []importedSkill{}
 		for _, dir := range dirs {
 			saved, err := importFolder(ctx, d, home, dir)
@@ -128,11 +128,11 @@ func (a *app) runSkillsImport(ctx context.Context, paths []string) error {
 				return err
 			}
 			for _, s := range saved {
-				a.showImported(s)
+				showImported(env, s)
 			}
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "skills": imported})
+		if env.json {
+			return env.writeJSON(map[string]any{"success": true, "skills": imported})
 		}
 		return nil
 	})
@@ -160,13 +160,13 @@ func importFolder(ctx context.Context, d *daemon.Daemon, home *home.Home, dir st
 	return saved, nil
 }
 
-func (a *app) showImported(s importedSkill) {
-	if a.json {
+func showImported(env *app, s importedSkill) {
+	if env.json {
 		return
 	}
-	a.printf("saved %s, version %d\n", s.Name, s.Version)
+	env.printf("saved %s, version %d\n", s.Name, s.Version)
 	for _, file := range s.Ignored {
-		a.printf("  not imported: %s\n", visibleName(file))
+		env.printf("  not imported: %s\n", visibleName(file))
 	}
-	a.printSuspected(s.Suspected)
+	printSuspected(env, s.Suspected)
 }

@@ -13,28 +13,28 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 )
 
-func (a *app) stateCommand() *cobra.Command {
-	return a.ofTenant(group("state", "List, read, save and delete the small JSON values that code saves by name",
+func stateCommand(env *app) *cobra.Command {
+	return ofTenant(env, group("state", "List, read, save and delete the small JSON values that code saves by name",
 		&cobra.Command{
 			Use: "list", Short: "List saved states",
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runStateList(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runStateList(cmd.Context(), env) },
 		},
 		&cobra.Command{
 			Use: "get NAME", Short: "Print a state as JSON",
 			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runStateGet(cmd.Context(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runStateGet(cmd.Context(), env, args[0]) },
 		},
-		a.stateSetCommand(),
+		stateSetCommand(env),
 		&cobra.Command{
 			Use: "delete NAME...", Short: "Delete states",
 			Args: cobra.MinimumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runStateDelete(cmd.Context(), args) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runStateDelete(cmd.Context(), env, args) },
 		},
 	))
 }
 
-func (a *app) stateSetCommand() *cobra.Command {
+func stateSetCommand(env *app) *cobra.Command {
 	var version int64
 	c := &cobra.Command{
 		Use: "set NAME JSON|-", Short: "Save a JSON value",
@@ -48,53 +48,53 @@ version is replaced; 0 means that there must be no value yet.`,
 			if cmd.Flags().Changed("version") {
 				d.Version = &version
 			}
-			return a.runStateSet(cmd.Context(), d, args[1])
+			return runStateSet(cmd.Context(), env, d, args[1])
 		},
 	}
 	c.Flags().Int64Var(&version, "version", 0, "`NUMBER` of the version to replace")
 	return c
 }
 
-func (a *app) runStateList(ctx context.Context) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runStateList(ctx context.Context, env *app) error {
+	return withHome(ctx, env, func(home *home.Home) error {
 		all, err := home.States.List(ctx)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "states", all)
+		if env.json {
+			return writeList(env, "states", all)
 		}
-		a.printEmpty(len(all), "there are no states; save one with `sandpiper state set`, or save_state in code")
+		env.printEmpty(len(all), "there are no states; save one with `sandpiper state set`, or save_state in code")
 		for _, s := range all {
-			a.printf("%-32s %8d bytes  version %-6d %s\n", visibleName(s.Name), s.Size, s.Version, s.Updated.Local().Format(time.DateTime))
+			env.printf("%-32s %8d bytes  version %-6d %s\n", visibleName(s.Name), s.Size, s.Version, s.Updated.Local().Format(time.DateTime))
 		}
 		return nil
 	})
 }
 
-func (a *app) runStateGet(ctx context.Context, name string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runStateGet(ctx context.Context, env *app, name string) error {
+	return withHome(ctx, env, func(home *home.Home) error {
 		found, err := home.States.Get(ctx, name)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(found)
+		if env.json {
+			return env.writeJSON(found)
 		}
 		text := string(found.Value)
-		if isTerminal(a.stdout) {
+		if isTerminal(env.stdout) {
 			text = visible(text)
 		}
-		a.printf("%s\n", text)
+		env.printf("%s\n", text)
 		return nil
 	})
 }
 
-func (a *app) runStateSet(ctx context.Context, d state.Draft, text string) error {
+func runStateSet(ctx context.Context, env *app, d state.Draft, text string) error {
 	d.Value = json.RawMessage(text)
 	if text == "-" {
 		var err error
-		if d.Value, err = io.ReadAll(io.LimitReader(a.stdin, state.MaxBytes+1)); err != nil {
+		if d.Value, err = io.ReadAll(io.LimitReader(env.stdin, state.MaxBytes+1)); err != nil {
 			return err
 		}
 	}
@@ -104,21 +104,21 @@ func (a *app) runStateSet(ctx context.Context, d state.Draft, text string) error
 		}
 		return err
 	}
-	return a.withHome(ctx, func(home *home.Home) error {
+	return withHome(ctx, env, func(home *home.Home) error {
 		version, err := home.States.Put(ctx, d)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "version": version})
+		if env.json {
+			return env.writeJSON(map[string]any{"success": true, "version": version})
 		}
-		a.printf("version %d\n", version)
+		env.printf("version %d\n", version)
 		return nil
 	})
 }
 
-func (a *app) runStateDelete(ctx context.Context, names []string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runStateDelete(ctx context.Context, env *app, names []string) error {
+	return withHome(ctx, env, func(home *home.Home) error {
 		for _, name := range names {
 			if _, err := home.States.Get(ctx, name); fault.KindOf(err) == fault.NotFound {
 				return err
@@ -127,8 +127,8 @@ func (a *app) runStateDelete(ctx context.Context, names []string) error {
 				return err
 			}
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "deleted": len(names)})
+		if env.json {
+			return env.writeJSON(map[string]any{"success": true, "deleted": len(names)})
 		}
 		return nil
 	})

@@ -7,22 +7,22 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) statsCommand() *cobra.Command {
-	return a.ofTenant(&cobra.Command{
+func statsCommand(env *app) *cobra.Command {
+	return ofTenant(env, &cobra.Command{
 		Use:   "stats",
 		Short: "Print statistics of the workspace, the limits, the tools and the sandbox",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.runStats(cmd.Context()) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return runStats(cmd.Context(), env) },
 	})
 }
 
-func (a *app) runStats(ctx context.Context) error {
-	d, err := a.daemon(options{quiet: true})
+func runStats(ctx context.Context, env *app) error {
+	d, err := openDaemon(env, options{quiet: true})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	home, err := a.acquire(ctx, d)
+	home, err := acquire(ctx, env, d)
 	if err != nil {
 		return err
 	}
@@ -31,10 +31,10 @@ func (a *app) runStats(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(st)
+	if env.json {
+		return env.writeJSON(st)
 	}
-	row := func(name, format string, args ...any) { a.printf("%-12s %s\n", name, fmt.Sprintf(format, args...)) }
+	row := func(name, format string, args ...any) { env.printf("%-12s %s\n", name, fmt.Sprintf(format, args...)) }
 	row("workspace", "%s, %s", count(st.Workspace.FileCount, "file"), count(st.Workspace.Bytes, "byte"))
 	row("skills", "%d", st.Skills.Count)
 	row("timeout", "%g s, at most %g s", st.Limits.DefaultTimeout, st.Limits.MaxTimeout)

@@ -92,8 +92,8 @@ type runningLine struct {
 }
 
 // startRunning shows from the first second on that code runs.
-func startRunning(a *app) *runningLine {
-	r := &runningLine{a: a, began: time.Now()}
+func startRunning(env *app) *runningLine {
+	r := &runningLine{a: env, began: time.Now()}
 	r.resume()
 	return r
 }

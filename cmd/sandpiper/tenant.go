@@ -14,9 +14,9 @@ import (
 
 // ofTenant adds the flag --tenant to a command and its subcommands. Every command that
 // reads or changes data of a tenant has it.
-func (a *app) ofTenant(c *cobra.Command) *cobra.Command {
-	a.tenant = tenant.Local.String()
-	c.PersistentFlags().Var((*uidFlag)(&a.tenant), "tenant", "act on the data of tenant `ID`")
+func ofTenant(env *app, c *cobra.Command) *cobra.Command {
+	env.tenant = tenant.Local.String()
+	c.PersistentFlags().Var((*uidFlag)(&env.tenant), "tenant", "act on the data of tenant `ID`")
 	return c
 }
 
@@ -40,18 +40,18 @@ func (f *uidFlag) Set(uid string) error {
 func (f *uidFlag) Type() string { return "string" }
 
 // tenantID returns the tenant of the flag --tenant.
-func (a *app) tenantID() (tenant.ID, error) {
-	return tenant.ParseStored(cmp.Or(a.tenant, tenant.Local.String()))
+func (env *app) tenantID() (tenant.ID, error) {
+	return tenant.ParseStored(cmp.Or(env.tenant, tenant.Local.String()))
 }
 
 // acquire opens the home of the tenant, also of a suspended one. It does not create a tenant that
 // has neither data nor an access token, since the name is probably misspelled.
-func (a *app) acquire(ctx context.Context, d *daemon.Daemon) (*home.Home, error) {
-	return a.acquireBy(ctx, d, d.Tenants.AcquireSuspended)
+func acquire(ctx context.Context, env *app, d *daemon.Daemon) (*home.Home, error) {
+	return acquireBy(ctx, env, d, d.Tenants.AcquireSuspended)
 }
 
-func (a *app) acquireBy(ctx context.Context, d *daemon.Daemon, open func(context.Context, tenant.ID) (*home.Home, error)) (*home.Home, error) {
-	id, err := a.tenantID()
+func acquireBy(ctx context.Context, env *app, d *daemon.Daemon, open func(context.Context, tenant.ID) (*home.Home, error)) (*home.Home, error) {
+	id, err := env.tenantID()
 	if err != nil {
 		return nil, err
 	}
@@ -62,13 +62,13 @@ func (a *app) acquireBy(ctx context.Context, d *daemon.Daemon, open func(context
 }
 
 // withHome calls use with the open home of the tenant.
-func (a *app) withHome(ctx context.Context, use func(*home.Home) error) error {
-	return a.withDaemonHome(ctx, func(_ *daemon.Daemon, home *home.Home) error { return use(home) })
+func withHome(ctx context.Context, env *app, use func(*home.Home) error) error {
+	return withDaemonHome(ctx, env, func(_ *daemon.Daemon, home *home.Home) error { return use(home) })
 }
 
 // withDaemon calls use with a daemon that has not started its sandbox.
-func (a *app) withDaemon(use func(*daemon.Daemon) error) (err error) {
-	d, err := a.daemon(options{quiet: true})
+func withDaemon(env *app, use func(*daemon.Daemon) error) (err error) {
+	d, err := openDaemon(env, options{quiet: true})
 	if err != nil {
 		return err
 	}
@@ -77,9 +77,9 @@ func (a *app) withDaemon(use func(*daemon.Daemon) error) (err error) {
 }
 
 // withDaemonHome calls use with a daemon and the open home of the tenant.
-func (a *app) withDaemonHome(ctx context.Context, use func(*daemon.Daemon, *home.Home) error) error {
-	return a.withDaemon(func(d *daemon.Daemon) (err error) {
-		home, err := a.acquire(ctx, d)
+func withDaemonHome(ctx context.Context, env *app, use func(*daemon.Daemon, *home.Home) error) error {
+	return withDaemon(env, func(d *daemon.Daemon) (err error) {
+		home, err := acquire(ctx, env, d)
 		if err != nil {
 			return err
 		}
@@ -90,20 +90,20 @@ func (a *app) withDaemonHome(ctx context.Context, use func(*daemon.Daemon, *home
 
 // withWarmHome calls use with a daemon that has started a sandbox, and the open home of the
 // tenant, which must not be suspended. output receives the output of code immediately.
-func (a *app) withWarmHome(ctx context.Context, output func([]byte), use func(*daemon.Daemon, *home.Home) error) error {
-	return a.withWarmDaemon(ctx, options{output: output, quiet: true}, use)
+func withWarmHome(ctx context.Context, env *app, output func([]byte), use func(*daemon.Daemon, *home.Home) error) error {
+	return withWarmDaemon(ctx, env, options{output: output, quiet: true}, use)
 }
 
 // withWarmDaemon is withWarmHome for a daemon with other options.
-func (a *app) withWarmDaemon(ctx context.Context, o options, use func(*daemon.Daemon, *home.Home) error) error {
+func withWarmDaemon(ctx context.Context, env *app, o options, use func(*daemon.Daemon, *home.Home) error) error {
 	o.warm = true
-	d, err := a.daemon(o)
+	d, err := openDaemon(env, o)
 	if err != nil {
 		return err
 	}
-	defer a.closeDaemon(d)
+	defer closeDaemon(env, d)
 	d.Warm()
-	home, err := a.acquireBy(ctx, d, d.Tenants.Acquire)
+	home, err := acquireBy(ctx, env, d, d.Tenants.Acquire)
 	if err != nil {
 		return err
 	}
@@ -112,8 +112,8 @@ func (a *app) withWarmDaemon(ctx context.Context, o options, use func(*daemon.Da
 }
 
 // closeDaemon closes a daemon that ran code, and warns about data that was not saved.
-func (a *app) closeDaemon(d *daemon.Daemon) {
+func closeDaemon(env *app, d *daemon.Daemon) {
 	if err := d.Close(); err != nil {
-		a.warn(errorText(err))
+		env.warn(errorText(err))
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func (a *app) toolsCallCommand() *cobra.Command {
+func toolsCallCommand(env *app) *cobra.Command {
 	var args string
 	c := &cobra.Command{
 		Use: "call SERVER.TOOL [--args JSON]", Short: "Call a tool",
@@ -30,38 +30,40 @@ tool failed or the call was refused.`,
   sandpiper tools call crm.find --args @query.json --json
   echo '{"a": 1, "b": 2}' | sandpiper tools call calculator.add --args -`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, names []string) error { return a.runToolsCall(cmd.Context(), names[0], args) },
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return runToolsCall(cmd.Context(), env, names[0], args)
+		},
 	}
 	c.Flags().StringVar(&args, "args", "{}", "arguments as a `JSON` object, @FILE, or - for standard input")
-	return a.ofTenant(c)
+	return ofTenant(env, c)
 }
 
 // callCode calls the tool that its variables name. They cannot collide with the arguments.
 const callCode = "result = call_tool(server, tool, **arguments)"
 
-func (a *app) runToolsCall(ctx context.Context, name, args string) error {
-	arguments, err := a.toolArguments(args)
+func runToolsCall(ctx context.Context, env *app, name, args string) error {
+	arguments, err := toolArguments(env, args)
 	if err != nil {
 		return err
 	}
 	if server, tool, _ := strings.Cut(name, "."); server == "" || tool == "" {
 		return usagef("%q must be SERVER.TOOL, such as github.list_issues", name)
 	}
-	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
+	return withWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
 		ref := splitTool(d.Servers.Catalog.Now(), name)
 		vars, err := json.Marshal(map[string]any{"server": ref.Server, "tool": ref.Tool, "arguments": arguments})
 		if err != nil {
 			return err
 		}
-		result, err := a.execute(ctx, d, home, execution.Request{Code: callCode, Vars: vars})
+		result, err := execute(ctx, env, d, home, execution.Request{Code: callCode, Vars: vars})
 		if err != nil {
 			return err
 		}
 		result.Traceback = "" // of callCode
-		if !a.json {
+		if !env.json {
 			explainCall(&result, d.Servers.Catalog.For(catalog.Viewer{Tenant: home.ID()}), ref)
 		}
-		return a.printResult(ctx, result)
+		return printResult(ctx, env, result)
 	})
 }
 
@@ -125,13 +127,13 @@ func splitTool(now *catalog.Snapshot, name string) (ref tool.Ref) {
 const maxArguments = 4 << 20
 
 // toolArguments reads the arguments of a call, a JSON object.
-func (a *app) toolArguments(given string) (json.RawMessage, error) {
+func toolArguments(env *app, given string) (json.RawMessage, error) {
 	text, from := []byte(given), "--args"
 	var err error
 	switch path, isFile := strings.CutPrefix(given, "@"); {
 	case given == "-":
 		from = "standard input"
-		text, err = io.ReadAll(io.LimitReader(a.stdin, maxArguments+1))
+		text, err = io.ReadAll(io.LimitReader(env.stdin, maxArguments+1))
 	case isFile:
 		from = path
 		text, err = readInput(path, maxArguments)

@@ -8,8 +8,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-func (a *app) runToolsSync(ctx context.Context, names []string) error {
-	d, err := a.daemon(options{quiet: true})
+func runToolsSync(ctx context.Context, env *app, names []string) error {
+	d, err := openDaemon(env, options{quiet: true})
 	if err != nil {
 		return err
 	}
@@ -27,10 +27,10 @@ func (a *app) runToolsSync(ctx context.Context, names []string) error {
 			}
 		}
 	}
-	all := a.listServers(ctx, d, names)
+	all := toolsOfServers(ctx, env, d, names)
 	waitForModel(ctx, d)
 	servers := d.Find.Servers()
-	if err := a.showSync(servers, all); err != nil {
+	if err := showSync(env, servers, all); err != nil {
 		return err
 	}
 	for _, of := range all {
@@ -42,12 +42,12 @@ func (a *app) runToolsSync(ctx context.Context, names []string) error {
 }
 
 // showSync prints the results of listing servers.
-func (a *app) showSync(servers lookup.Servers, all map[string]listResult) error {
-	if a.json {
-		if a.jsonLines {
-			return writeList(a, "servers", servers.Servers)
+func showSync(env *app, servers lookup.Servers, all map[string]listResult) error {
+	if env.json {
+		if env.jsonLines {
+			return writeList(env, "servers", servers.Servers)
 		}
-		return a.writeJSON(servers)
+		return env.writeJSON(servers)
 	}
 	for _, s := range servers.Servers {
 		of, requested := all[s.Name]
@@ -55,23 +55,23 @@ func (a *app) showSync(servers lookup.Servers, all map[string]listResult) error 
 			continue
 		}
 		if of.err != nil {
-			a.printf("%-20s failed: %s\n", visibleName(s.Name), visibleName(errorText(of.err)))
+			env.printf("%-20s failed: %s\n", visibleName(s.Name), visibleName(errorText(of.err)))
 			if len(s.Stderr) > 3 { // the reason contains the last three lines
 				for _, line := range s.Stderr {
-					a.printf("%-20s | %s\n", "", visibleName(line))
+					env.printf("%-20s | %s\n", "", visibleName(line))
 				}
 			}
 			continue
 		}
-		a.printf("%-20s %s%s\n", visibleName(s.Name), count(s.Tools, "tool"), changeSummary(of.change))
+		env.printf("%-20s %s%s\n", visibleName(s.Name), count(s.Tools, "tool"), changeSummary(of.change))
 		for _, note := range s.Notes {
-			a.printf("%-20s %s\n", "", visibleName(note))
+			env.printf("%-20s %s\n", "", visibleName(note))
 		}
 	}
 	if m := servers.SemanticSearch; m != nil {
-		a.printf("semantic search: %d of %d tools are indexed with %s\n", m.Known, m.Tools, visibleName(m.Model))
+		env.printf("semantic search: %d of %d tools are indexed with %s\n", m.Known, m.Tools, visibleName(m.Model))
 		if m.Reason != "" {
-			a.printf("%-20s %s; %s\n", "", visible(m.Reason), visible(m.Hint))
+			env.printf("%-20s %s; %s\n", "", visible(m.Reason), visible(m.Hint))
 		}
 	}
 	return nil

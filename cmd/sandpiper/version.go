@@ -82,20 +82,20 @@ func (b programInfo) String() string {
 	return text.String()
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(env *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of the program, of Python and of MCP",
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return a.runVersion() },
+		RunE:  func(*cobra.Command, []string) error { return runVersion(env) },
 	}
 }
 
-func (a *app) runVersion() error {
+func runVersion(env *app) error {
 	b := thisProgram()
-	if a.json {
-		return a.writeJSON(b)
+	if env.json {
+		return env.writeJSON(b)
 	}
-	a.printf("%s", b)
+	env.printf("%s", b)
 	return nil
 }

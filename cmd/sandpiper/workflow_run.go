@@ -24,7 +24,7 @@ type workflowRunOptions struct {
 	given  []string // NAME=VALUE
 }
 
-func (a *app) workflowRunCommand() *cobra.Command {
+func workflowRunCommand(env *app) *cobra.Command {
 	var o workflowRunOptions
 	c := &cobra.Command{
 		Use: "run NAME|FILE", Short: "Check and run a workflow",
@@ -38,7 +38,7 @@ Exit codes are those of sandpiper exec.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
-			return a.runWorkflowRun(cmd.Context(), o)
+			return runWorkflowRun(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().StringVar(&o.inputs, "inputs", "", "the inputs, a `JSON` object")
@@ -70,13 +70,13 @@ func (o workflowRunOptions) readInputs() (json.RawMessage, error) {
 	return json.Marshal(inputs)
 }
 
-func (a *app) runWorkflowRun(ctx context.Context, o workflowRunOptions) error {
+func runWorkflowRun(ctx context.Context, env *app, o workflowRunOptions) error {
 	inputs, err := o.readInputs()
 	if err != nil {
 		return err
 	}
-	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
-		p, err := a.loadWorkflow(ctx, d, home, o.name)
+	return withWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+		p, err := loadWorkflow(ctx, env, d, home, o.name)
 		if err != nil {
 			return err
 		}
@@ -84,19 +84,19 @@ func (a *app) runWorkflowRun(ctx context.Context, o workflowRunOptions) error {
 		if err != nil {
 			return err
 		}
-		r, err := a.waitForResult(ctx, d, home, x)
+		r, err := waitForResult(ctx, env, d, home, x)
 		if err != nil {
 			return err
 		}
-		if place := p.FailedAt(r.Traceback); !r.Success() && place != "" && !a.json {
-			a.warn("failed in " + visibleName(place))
+		if place := p.FailedAt(r.Traceback); !r.Success() && place != "" && !env.json {
+			env.warn("failed in " + visibleName(place))
 		}
-		return a.printResult(ctx, r)
+		return printResult(ctx, env, r)
 	})
 }
 
 // loadWorkflow compiles a workflow by name, or in a file.
-func (a *app) loadWorkflow(ctx context.Context, d *daemon.Daemon, home *home.Home, name string) (*workflow.Program, error) {
+func loadWorkflow(ctx context.Context, env *app, d *daemon.Daemon, home *home.Home, name string) (*workflow.Program, error) {
 	if !strings.ContainsAny(name, `/\.`) {
 		return d.Flows.Load(ctx, home, "", name)
 	}
@@ -111,7 +111,7 @@ func (a *app) loadWorkflow(ctx context.Context, d *daemon.Daemon, home *home.Hom
 	return p, workflow.Invalid(found)
 }
 
-func workflowResumeCommand(a *app) *cobra.Command {
+func workflowResumeCommand(env *app) *cobra.Command {
 	outcome := ""
 	c := &cobra.Command{
 		Use: "resume ID", Short: "Resume an interrupted run",
@@ -122,17 +122,17 @@ not-done, it did not, and is made now; stop, give up the run.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if outcome == tool.Stop {
-				return a.runWorkflowCancel(cmd.Context(), args[0])
+				return runWorkflowCancel(cmd.Context(), env, args[0])
 			}
-			return a.runWorkflowResume(cmd.Context(), args[0], outcome)
+			return runWorkflowResume(cmd.Context(), env, args[0], outcome)
 		},
 	}
 	enumFlag(c.Flags(), &outcome, "outcome", "", "what happened to the call that was interrupted: done, not-done or stop", tool.TookEffect, tool.NoEffect, tool.Stop)
 	return c
 }
 
-func (a *app) runWorkflowResume(ctx context.Context, id, outcome string) error {
-	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowResume(ctx context.Context, env *app, id, outcome string) error {
+	return withWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
 		run, err := d.Flows.Find(ctx, home, id)
 		if err == nil {
 			err = run.CheckOpen()
@@ -147,7 +147,7 @@ func (a *app) runWorkflowResume(ctx context.Context, id, outcome string) error {
 		if err != nil {
 			return err
 		}
-		r, err := a.waitForResult(ctx, d, home, x)
+		r, err := waitForResult(ctx, env, d, home, x)
 		if err != nil {
 			return err
 		}
@@ -155,36 +155,36 @@ func (a *app) runWorkflowResume(ctx context.Context, id, outcome string) error {
 			again := "sandpiper workflow resume " + id + " --outcome"
 			r.Hint = fmt.Sprintf("find out, then run `%s %s` if it took effect, `%s %s` if the run shall make it, or `%s %s` to give up the run", again, tool.TookEffect, again, tool.NoEffect, again, tool.Stop)
 		}
-		return a.printResult(ctx, r)
+		return printResult(ctx, env, r)
 	})
 }
 
-func (a *app) runWorkflowCancel(ctx context.Context, id string) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowCancel(ctx context.Context, env *app, id string) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		return d.Flows.Cancel(ctx, home, id)
 	})
 }
 
-func (a *app) runWorkflowSave(ctx context.Context, file string) error {
+func runWorkflowSave(ctx context.Context, env *app, file string) error {
 	data, err := readWorkflow(file)
 	if err != nil {
 		return err
 	}
-	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
+	return withWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		name, err := d.Flows.Save(ctx, home, "", data)
 		if err == nil {
-			a.printf("saved %s\n", name)
+			env.printf("saved %s\n", name)
 		}
 		return err
 	})
 }
 
-func (a *app) runWorkflowDelete(ctx context.Context, name string) error {
-	return a.withHome(ctx, func(home *home.Home) error { return home.Workflows.Delete(ctx, name) })
+func runWorkflowDelete(ctx context.Context, env *app, name string) error {
+	return withHome(ctx, env, func(home *home.Home) error { return home.Workflows.Delete(ctx, name) })
 }
 
-func (a *app) runWorkflowList(ctx context.Context) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowList(ctx context.Context, env *app) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		names, err := d.Flows.Names(ctx, home)
 		if err != nil {
 			return err
@@ -193,10 +193,10 @@ func (a *app) runWorkflowList(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "workflows", all)
+		if env.json {
+			return writeList(env, "workflows", all)
 		}
-		a.printEmpty(len(all), "there are no workflows; save one with `sandpiper workflow save`")
+		env.printEmpty(len(all), "there are no workflows; save one with `sandpiper workflow save`")
 		for _, w := range all {
 			about, kind := w.Description, ""
 			if w.Exported {
@@ -205,7 +205,7 @@ func (a *app) runWorkflowList(ctx context.Context) error {
 			if w.Problem != "" {
 				about = "wrong: " + w.Problem
 			}
-			a.printf("%s%s  %s\n", w.Name, kind, visibleName(firstLineOf(about)))
+			env.printf("%s%s  %s\n", w.Name, kind, visibleName(firstLineOf(about)))
 		}
 		return nil
 	})
@@ -216,15 +216,15 @@ func firstLineOf(text string) string {
 	return line
 }
 
-func (a *app) runWorkflowShow(ctx context.Context, name string) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowShow(ctx context.Context, env *app, name string) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		if !strings.HasPrefix(name, "exec_") {
 			source, err := d.Flows.Source(ctx, home, name)
-			if err == nil && a.json {
-				return a.writeJSON(map[string]string{"name": name, "source": string(source)})
+			if err == nil && env.json {
+				return env.writeJSON(map[string]string{"name": name, "source": string(source)})
 			}
 			if err == nil {
-				a.printf("%s", visible(string(source)))
+				env.printf("%s", visible(string(source)))
 			}
 			return err
 		}
@@ -232,22 +232,22 @@ func (a *app) runWorkflowShow(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(r)
+		if env.json {
+			return env.writeJSON(r)
 		}
-		a.printRun(r)
-		a.printf("inputs: %s\n", visible(string(r.Inputs)))
+		printRun(env, r)
+		env.printf("inputs: %s\n", visible(string(r.Inputs)))
 		if r.Result != nil && r.Value != nil {
-			a.printf("result: %s\n", visible(string(r.Value)))
+			env.printf("result: %s\n", visible(string(r.Value)))
 		}
 		if r.Result != nil && r.Error != "" {
-			a.printf("error: %s\n", visible(r.Error))
+			env.printf("error: %s\n", visible(r.Error))
 		}
 		return nil
 	})
 }
 
-func (a *app) workflowHistoryCommand() *cobra.Command {
+func workflowHistoryCommand(env *app) *cobra.Command {
 	limit := 20
 	c := &cobra.Command{
 		Use: "history [NAME]", Short: "List runs, the latest first",
@@ -255,30 +255,30 @@ func (a *app) workflowHistoryCommand() *cobra.Command {
 is on record of those that can be resumed. The last 1,000 runs are kept.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runWorkflowHistory(cmd.Context(), strings.Join(args, ""), limit)
+			return runWorkflowHistory(cmd.Context(), env, strings.Join(args, ""), limit)
 		},
 	}
 	c.Flags().IntVar(&limit, "limit", limit, "maximum number of runs")
 	return c
 }
 
-func (a *app) runWorkflowHistory(ctx context.Context, name string, limit int) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowHistory(ctx context.Context, env *app, name string, limit int) error {
+	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		all, err := d.Flows.History(ctx, home, name, limit)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "runs", all)
+		if env.json {
+			return writeList(env, "runs", all)
 		}
 		for _, r := range all {
-			a.printRun(r)
+			printRun(env, r)
 		}
 		return nil
 	})
 }
 
-func (a *app) printRun(r workflow.Run) {
+func printRun(env *app, r workflow.Run) {
 	version := ""
 	if r.Version != "" {
 		version = " " + r.Version
@@ -290,5 +290,5 @@ func (a *app) printRun(r workflow.Run) {
 	if r.Why != "" {
 		why += ": " + r.Why
 	}
-	a.printf("%s  %s  %s%s  %s%s\n", r.Execution, r.Started.Local().Format(time.DateTime), visibleName(r.Workflow), visibleName(version), r.State, why)
+	env.printf("%s  %s  %s%s  %s%s\n", r.Execution, r.Started.Local().Format(time.DateTime), visibleName(r.Workflow), visibleName(version), r.State, why)
 }

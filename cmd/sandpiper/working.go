@@ -7,18 +7,18 @@ import (
 
 // working shows on a terminal what is being done, from the first second on, until done is
 // called.
-func (a *app) working(text string) (done func()) {
-	return a.workingOn(func() string { return text })
+func (env *app) working(text string) (done func()) {
+	return env.workingOn(func() string { return text })
 }
 
 // workingOn is like working, with text that changes.
-func (a *app) workingOn(text func() string) (done func()) {
-	return showWorking(a, time.Now(), text)
+func (env *app) workingOn(text func() string) (done func()) {
+	return showWorking(env, time.Now(), text)
 }
 
 // showWorking is workingOn for work that began at a time.
-func showWorking(a *app, began time.Time, text func() string) (done func()) {
-	if a.json || a.line == nil {
+func showWorking(env *app, began time.Time, text func() string) (done func()) {
+	if env.json || env.line == nil {
 		return func() {}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -29,11 +29,11 @@ func showWorking(a *app, began time.Time, text func() string) (done func()) {
 		for {
 			select {
 			case <-stop:
-				a.line.clear()
+				env.line.clear()
 				return
 			case <-tick.C:
-				if !a.installing.Load() {
-					a.line.draw(lineOf(text(), time.Since(began)))
+				if !env.installing.Load() {
+					env.line.draw(lineOf(text(), time.Since(began)))
 				}
 			}
 		}
