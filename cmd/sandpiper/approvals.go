@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
@@ -26,7 +27,7 @@ type approvalsOptions struct {
 	yes    bool   // add a rule without asking
 }
 
-func approvalsCommand(env *app) *cobra.Command {
+func approvalsCommand(env *cli.Env) *cobra.Command {
 	var o approvalsOptions
 	list := &cobra.Command{
 		Use: "list", Short: "List the calls and plans that need your approval",
@@ -60,7 +61,7 @@ Grants lists what was allowed, and revoke ends it.`,
 			return runApprovalsAnswer(cmd.Context(), env, o, true, ids)
 		},
 	}
-	enumFlag(approve.Flags(), &o.scope, "for", "once", "allow only this call, or further calls of the tool too: by its `SCOPE`", "once", "execution", "session", "tool")
+	cli.EnumFlag(approve.Flags(), &o.scope, "for", "once", "allow only this call, or further calls of the tool too: by its `SCOPE`", "once", "execution", "session", "tool")
 	approve.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation of a rule")
 	deny := &cobra.Command{
 		Use: "deny ID...", Short: "Deny calls or plans",
@@ -73,29 +74,29 @@ denied plan is deleted.`,
 		},
 	}
 	deny.Flags().StringVar(&o.reason, "reason", "", "`TEXT` with the reason, which the code receives")
-	return ofTenant(env, group("approvals", "Approve or deny suspended tool calls", append([]*cobra.Command{list, show, approve, deny}, grantCommands(env)...)...))
+	return cli.OfTenant(env, cli.Group("approvals", "Approve or deny suspended tool calls", append([]*cobra.Command{list, show, approve, deny}, grantCommands(env)...)...))
 }
 
 // withApprovals calls use with the approvals of the tenant and the exit that records
 // each value that is shown.
-func withApprovals(ctx context.Context, env *app, use func(*approval.Store, *redact.Exit) error) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
+func withApprovals(ctx context.Context, env *cli.Env, use func(*approval.Store, *redact.Exit) error) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		return use(home.Approvals, d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }
 
-func runApprovalsList(ctx context.Context, env *app, o approvalsOptions) error {
+func runApprovalsList(ctx context.Context, env *cli.Env, o approvalsOptions) error {
 	return withApprovals(ctx, env, func(s *approval.Store, exit *redact.Exit) error {
 		list, err := s.List(ctx, o.all)
 		if err != nil {
 			return err
 		}
-		env.printEmpty(len(list), "no call or plan needs approval")
+		env.PrintEmpty(len(list), "no call or plan needs approval")
 		return showApprovals(ctx, env, exit, list, listLimits)
 	})
 }
 
-func runApprovalsShow(ctx context.Context, env *app, o approvalsOptions, ids []string) error {
+func runApprovalsShow(ctx context.Context, env *cli.Env, o approvalsOptions, ids []string) error {
 	return withApprovals(ctx, env, func(s *approval.Store, exit *redact.Exit) error {
 		var list []approval.Request
 		for _, id := range ids {
@@ -111,12 +112,12 @@ func runApprovalsShow(ctx context.Context, env *app, o approvalsOptions, ids []s
 
 // runApprovalsAnswer answers requests. An error in one does not prevent the answers of
 // the others.
-func runApprovalsAnswer(ctx context.Context, env *app, o approvalsOptions, approve bool, ids []string) error {
+func runApprovalsAnswer(ctx context.Context, env *cli.Env, o approvalsOptions, approve bool, ids []string) error {
 	scope, err := grant.ParseScope(o.scope)
 	if err != nil {
 		return err
 	}
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		var done []approval.Request
 		var failed error
 		if scope == grant.Tool {
@@ -131,21 +132,21 @@ func runApprovalsAnswer(ctx context.Context, env *app, o approvalsOptions, appro
 				continue
 			}
 			if failed != nil {
-				env.warn(errorText(failed))
+				env.Warn(cli.ErrorText(failed))
 			}
 			failed = err
 		}
-		if env.json && failed == nil {
+		if env.JSON && failed == nil {
 			return showApprovals(ctx, env, d.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}), done, preview.Limits{})
 		}
 		waiting := false
 		for _, r := range done {
-			if env.json { // the only output is the error
+			if env.JSON { // the only output is the error
 				break
 			}
-			env.printf("%s %s%s: %s\n", r.ID, r.State, allowedFor[r.Scope], visibleName(approvalSubject(r)))
+			env.Printf("%s %s%s: %s\n", r.ID, r.State, allowedFor[r.Scope], cli.VisibleName(approvalSubject(r)))
 			if b, err := d.DescribeBackground(ctx, h, r.Execution); err == nil && !b.Ended && noDaemon(d) {
-				env.note(r.Execution + " continues when a daemon runs")
+				env.Note(r.Execution + " continues when a daemon runs")
 				waiting = true
 			}
 		}
@@ -203,7 +204,7 @@ func newApprovalJSON(r approval.Request) approvalJSON {
 
 // showApprovals prints requests with all values, since the reader is the user and not a
 // model.
-func showApprovals(ctx context.Context, env *app, exit *redact.Exit, list []approval.Request, limits preview.Limits) error {
+func showApprovals(ctx context.Context, env *cli.Env, exit *redact.Exit, list []approval.Request, limits preview.Limits) error {
 	all := []approvalJSON{}
 	for _, r := range list {
 		if _, err := exit.RevealToPerson(ctx, string(r.Shown)); err != nil { // records it in the audit log
@@ -211,15 +212,15 @@ func showApprovals(ctx context.Context, env *app, exit *redact.Exit, list []appr
 		}
 		all = append(all, newApprovalJSON(r))
 	}
-	if env.json {
-		if env.jsonLines {
-			return writeList(env, "approvals", all)
+	if env.JSON {
+		if env.JSONLines {
+			return cli.WriteList(env, "approvals", all)
 		}
-		return env.writeJSON(map[string]any{"success": true, "count": len(all), "approvals": all})
+		return env.WriteJSON(map[string]any{"success": true, "count": len(all), "approvals": all})
 	}
 	for i, r := range list {
 		if i > 0 {
-			env.printf("\n")
+			env.Printf("\n")
 		}
 		printApproval(env, r, limits)
 	}
@@ -227,24 +228,24 @@ func showApprovals(ctx context.Context, env *app, exit *redact.Exit, list []appr
 }
 
 // printApproval prints a request; without limits all of its arguments and its code.
-func printApproval(env *app, r approval.Request, limits preview.Limits) {
-	s := styleFor(env.stdout)
-	env.printf("%s  %s  %s\n", r.ID, visibleName(approvalSubject(r)), s.dim(approvalStatus(r, time.Now())))
-	env.printf("    %s\n", s.dim(visibleName(approvalReason(r))))
+func printApproval(env *cli.Env, r approval.Request, limits preview.Limits) {
+	s := cli.StyleFor(env.Stdout)
+	env.Printf("%s  %s  %s\n", r.ID, cli.VisibleName(approvalSubject(r)), s.Dim(approvalStatus(r, time.Now())))
+	env.Printf("    %s\n", s.Dim(cli.VisibleName(approvalReason(r))))
 	if r.Damaged {
-		env.printf("    it is damaged or encrypted with another key, and cannot be answered\n")
+		env.Printf("    it is damaged or encrypted with another key, and cannot be answered\n")
 		return
 	}
 	text, left := r.Preview(limits)
-	env.printf("%s\n", text)
+	env.Printf("%s\n", text)
 	if left {
-		env.printf("    %s\n", s.dim(completed(env, "not all is shown; see `sandpiper approvals show "+r.ID+"`")))
+		env.Printf("    %s\n", s.Dim(cli.Completed(env, "not all is shown; see `sandpiper approvals show "+r.ID+"`")))
 	}
 	if limits == (preview.Limits{}) && r.Origin.Code != "" {
-		env.printf("    %s\n", s.dim("the code that asks:"))
-		env.printf("%s\n", preview.AllCode(r.Origin.Code))
+		env.Printf("    %s\n", s.Dim("the code that asks:"))
+		env.Printf("%s\n", preview.AllCode(r.Origin.Code))
 		if n := r.Origin.CodeLeft; n > 0 {
-			env.printf("    %s\n", s.dim(fmt.Sprintf("%s more of the code are not stored", count(n, "byte"))))
+			env.Printf("    %s\n", s.Dim(fmt.Sprintf("%s more of the code are not stored", cli.Count(n, "byte"))))
 		}
 	}
 }
@@ -285,7 +286,7 @@ func approvalStatus(r approval.Request, now time.Time) string {
 		return fmt.Sprintf("asked %s ago, until %s", age, r.Expires.Local().Format("2006-01-02 15:04:05"))
 	}
 	if r.State == approval.Denied && strings.HasPrefix(r.Note, approval.NotAsked) {
-		return fmt.Sprintf("asked %s ago, %s: %s", age, r.State, visibleName(r.Note))
+		return fmt.Sprintf("asked %s ago, %s: %s", age, r.State, cli.VisibleName(r.Note))
 	}
 	state, used := r.State, ""
 	if state == approval.Used {

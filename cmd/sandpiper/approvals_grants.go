@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -15,7 +16,7 @@ import (
 )
 
 // grantCommands returns the commands about what was allowed beyond the approved calls.
-func grantCommands(env *app) []*cobra.Command {
+func grantCommands(env *cli.Env) []*cobra.Command {
 	return []*cobra.Command{{
 		Use: "grants", Short: "List the tools that may be called without asking again",
 		Long: `Grants lists what was allowed beyond the approved calls: further calls of a tool, by an
@@ -36,7 +37,7 @@ tenant. The policy still decides first: a call that it blocks stays blocked.`,
 var allowedFor = map[grant.Scope]string{grant.Execution: " for this execution", grant.Session: " for this session", grant.Tool: " always"}
 
 // confirmRules shows the rules that approvals for a tool add, and asks whether to add them.
-func confirmRules(ctx context.Context, env *app, s *approval.Store, ids []string, yes bool) error {
+func confirmRules(ctx context.Context, env *cli.Env, s *approval.Store, ids []string, yes bool) error {
 	for _, id := range ids {
 		r, err := s.Find(ctx, id)
 		if err != nil {
@@ -45,14 +46,14 @@ func confirmRules(ctx context.Context, env *app, s *approval.Store, ids []string
 		if r.Kind == approval.Plan { // the answer is refused
 			continue
 		}
-		env.note("This adds a rule: nobody is asked again about calls of " + visibleName(r.Ref.String()) + ", with any arguments:\n    " + visibleName(grant.Rule(r.Ref)))
+		env.Note("This adds a rule: nobody is asked again about calls of " + cli.VisibleName(r.Ref.String()) + ", with any arguments:\n    " + cli.VisibleName(grant.Rule(r.Ref)))
 	}
 	switch {
 	case yes:
 		return nil
-	case env.json || !isTerminal(env.stdin) || !isTerminal(env.stderr):
+	case env.JSON || !cli.IsTerminal(env.Stdin) || !cli.IsTerminal(env.Stderr):
 		return fault.New(fault.Invalid, "nothing was approved: there is no terminal to confirm the rule at").WithHint("add --yes")
-	case !env.confirm(ctx, false, "Add it?"):
+	case !env.Confirm(ctx, false, "Add it?"):
 		return errors.New("nothing was approved")
 	}
 	return nil
@@ -86,8 +87,8 @@ func newGrantJSON(g grant.Grant) grantJSON {
 	return j
 }
 
-func runGrants(ctx context.Context, env *app) error {
-	return withHome(ctx, env, func(h *home.Home) error {
+func runGrants(ctx context.Context, env *cli.Env) error {
+	return cli.WithHome(ctx, env, func(h *home.Home) error {
 		list, err := h.Approvals.Grants.List(ctx)
 		if err != nil {
 			return err
@@ -96,15 +97,15 @@ func runGrants(ctx context.Context, env *app) error {
 		for _, g := range list {
 			all = append(all, newGrantJSON(g))
 		}
-		if env.json {
-			if env.jsonLines {
-				return writeList(env, "grants", all)
+		if env.JSON {
+			if env.JSONLines {
+				return cli.WriteList(env, "grants", all)
 			}
-			return env.writeJSON(map[string]any{"success": true, "count": len(all), "grants": all})
+			return env.WriteJSON(map[string]any{"success": true, "count": len(all), "grants": all})
 		}
-		env.printEmpty(len(list), "no tool may be called without asking again")
+		env.PrintEmpty(len(list), "no tool may be called without asking again")
 		for _, g := range list {
-			env.printf("%s  %s  %s\n", g.ID, visibleName(g.Ref.String()), styleFor(env.stdout).dim(visibleName(grantDetails(g))))
+			env.Printf("%s  %s  %s\n", g.ID, cli.VisibleName(g.Ref.String()), cli.StyleFor(env.Stdout).Dim(cli.VisibleName(grantDetails(g))))
 		}
 		return nil
 	})
@@ -126,14 +127,14 @@ func grantDetails(g grant.Grant) string {
 	return text
 }
 
-func runRevoke(ctx context.Context, env *app, ids []string) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
+func runRevoke(ctx context.Context, env *cli.Env, ids []string) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		for _, id := range ids {
 			g, err := daemon.RevokeGrant(ctx, d, h, id, approval.CommandLine)
 			if err != nil {
 				return err
 			}
-			env.printDone("%s revoked: %s", g.ID, visibleName(g.Ref.String()))
+			env.PrintDone("%s revoked: %s", g.ID, cli.VisibleName(g.Ref.String()))
 		}
 		return nil
 	})

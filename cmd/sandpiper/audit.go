@@ -15,12 +15,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func auditCommand(env *app) *cobra.Command {
-	return group("audit", "Verify and print the audit log",
+func auditCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("audit", "Verify and print the audit log",
 		&cobra.Command{
 			Use: "verify", Short: "Verify the integrity of the audit log",
 			Long: `Verify reads the whole log and reports the first line that was changed, deleted,
@@ -39,7 +40,7 @@ type tailOptions struct {
 	tenant string
 }
 
-func auditTailCommand(env *app) *cobra.Command {
+func auditTailCommand(env *cli.Env) *cobra.Command {
 	var o tailOptions
 	c := &cobra.Command{
 		Use: "tail", Short: "Print the last lines of the audit log",
@@ -52,12 +53,12 @@ Lines are not verified.`,
 	}
 	c.Flags().IntVarP(&o.last, "lines", "n", 20, "at most `N` lines")
 	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "print new lines until interrupted")
-	c.Flags().Var((*uidFlag)(&o.tenant), "tenant", "only lines of the tenant `ID`")
+	c.Flags().Var((*cli.UIDFlag)(&o.tenant), "tenant", "only lines of the tenant `ID`")
 	return c
 }
 
-func runAuditVerify(ctx context.Context, env *app) error {
-	cfg, err := loadConfig(env, nil)
+func runAuditVerify(ctx context.Context, env *cli.Env) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -65,8 +66,8 @@ func runAuditVerify(ctx context.Context, env *app) error {
 	if err != nil {
 		return err
 	}
-	if env.json {
-		err = env.writeJSON(struct {
+	if env.JSON {
+		err = env.WriteJSON(struct {
 			Success bool `json:"success"`
 			audit.Report
 		}{r.Problem == nil, r})
@@ -74,13 +75,13 @@ func runAuditVerify(ctx context.Context, env *app) error {
 		printVerification(env, r, daemon.AuditDir(cfg.DataDir))
 	}
 	if err == nil && r.Problem != nil {
-		err = exit(exitFailed)
+		err = cli.Exit(cli.ExitFailed)
 	}
 	return err
 }
 
 // verifyAudit verifies the log. Without a log it needs no key.
-func verifyAudit(ctx context.Context, env *app, dataDir string) (r audit.Report, err error) {
+func verifyAudit(ctx context.Context, env *cli.Env, dataDir string) (r audit.Report, err error) {
 	if _, err := os.Stat(daemon.AuditDir(dataDir)); errors.Is(err, fs.ErrNotExist) {
 		return audit.Report{}, nil
 	}
@@ -88,37 +89,37 @@ func verifyAudit(ctx context.Context, env *app, dataDir string) (r audit.Report,
 	if err != nil {
 		return r, err
 	}
-	defer env.working("verifying the audit log")()
+	defer env.Working("verifying the audit log")()
 	return audit.Verify(ctx, cfg)
 }
 
-func printVerification(env *app, r audit.Report, dir string) {
+func printVerification(env *cli.Env, r audit.Report, dir string) {
 	if p := r.Problem; p != nil {
 		where := filepath.Join(dir, p.File)
 		if p.Line > 0 {
 			where += fmt.Sprintf(":%d", p.Line)
 		}
-		env.printf("%s: %s: %s\n", visibleName(where), p.Kind, p.Text)
+		env.Printf("%s: %s: %s\n", cli.VisibleName(where), p.Kind, p.Text)
 		return
 	}
-	env.printf("%s, in %s: intact\n", count(int(r.Lines), "line"), count(r.Files, "file"))
+	env.Printf("%s, in %s: intact\n", cli.Count(int(r.Lines), "line"), cli.Count(r.Files, "file"))
 	if r.Seq > 0 {
-		env.printf("last line: %d, hash %s\n", r.Seq, r.Hash)
+		env.Printf("last line: %d, hash %s\n", r.Seq, r.Hash)
 	}
 	if r.Retired > 0 {
-		env.printf("%d earlier lines were deleted according to audit.max_age and audit.max_mb\n", r.Retired)
+		env.Printf("%d earlier lines were deleted according to audit.max_age and audit.max_mb\n", r.Retired)
 	}
 	if r.Torn > 0 {
-		env.printf("the log ends with %d bytes of an incomplete line\n", r.Torn)
+		env.Printf("the log ends with %d bytes of an incomplete line\n", r.Torn)
 	}
 }
 
-func runAuditTail(ctx context.Context, env *app, o tailOptions) error {
+func runAuditTail(ctx context.Context, env *cli.Env, o tailOptions) error {
 	if o.last < 0 {
-		return usagef("--lines is %d; it must be 0 or more", o.last)
+		return cli.Usagef("--lines is %d; it must be 0 or more", o.last)
 	}
 	opts := audit.TailOptions{Last: o.last, Follow: o.follow}
-	cfg, err := loadConfig(env, nil)
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -133,10 +134,10 @@ func runAuditTail(ctx context.Context, env *app, o tailOptions) error {
 	n := 0
 	err = audit.Tail(ctx, audit.Config{Dir: daemon.AuditDir(cfg.DataDir)}, opts, func(r audit.Record) error {
 		n++
-		if env.json {
-			return env.writeJSON(r)
+		if env.JSON {
+			return env.WriteJSON(r)
 		}
-		_, err := fmt.Fprintln(env.stdout, completed(env, visibleName(recordLine(r))))
+		_, err := fmt.Fprintln(env.Stdout, cli.Completed(env, cli.VisibleName(recordLine(r))))
 		return err
 	})
 	if o.follow && ctx.Err() != nil { // interrupted by the user
@@ -147,14 +148,14 @@ func runAuditTail(ctx context.Context, env *app, o tailOptions) error {
 		if o.tenant != "" {
 			of = " of tenant " + o.tenant
 		}
-		env.printEmpty(n, "the audit log in %s has no lines%s; executions and calls of tools add them", daemon.AuditDir(cfg.DataDir), of)
+		env.PrintEmpty(n, "the audit log in %s has no lines%s; executions and calls of tools add them", daemon.AuditDir(cfg.DataDir), of)
 	}
 	return err
 }
 
 // checkInAudit returns an error for a tenant that neither exists nor has lines in the log, as a
 // deleted one has.
-func checkInAudit(ctx context.Context, env *app, dataDir string, id tenant.ID) error {
+func checkInAudit(ctx context.Context, env *cli.Env, dataDir string, id tenant.ID) error {
 	found := false
 	err := audit.Tail(ctx, audit.Config{Dir: daemon.AuditDir(dataDir)}, audit.TailOptions{Last: 1, Tenant: id}, func(audit.Record) error {
 		found = true
@@ -163,7 +164,7 @@ func checkInAudit(ctx context.Context, env *app, dataDir string, id tenant.ID) e
 	if err != nil || found {
 		return err
 	}
-	return withDaemon(env, func(d *daemon.Daemon) error { return d.CheckTenant(id) })
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error { return d.CheckTenant(id) })
 }
 
 // maxShownTokens is the maximum number of tokens printed per line.
@@ -192,13 +193,13 @@ func recordLine(r audit.Record) string {
 		add("%s", "all sections")
 	}
 	if r.Count > 0 && r.Kind == audit.Execution {
-		add("%s", count(int(r.Count), "call"))
+		add("%s", cli.Count(int(r.Count), "call"))
 	} else if r.Count > 1 {
 		add("%s times", fmt.Sprint(r.Count))
 	}
 	add("approval %s", r.Approval)
 	if r.Lost > 0 {
-		add("%s dropped", count(int(r.Lost), "line"))
+		add("%s dropped", cli.Count(int(r.Lost), "line"))
 	}
 	if r.Through > 0 {
 		add("through %s", fmt.Sprint(r.Through))

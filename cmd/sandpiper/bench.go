@@ -8,9 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/bench"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
-func benchCommand(env *app) *cobra.Command {
+func benchCommand(env *cli.Env) *cobra.Command {
 	var quick bool
 	c := &cobra.Command{
 		Use:   "bench",
@@ -43,36 +44,36 @@ func rowsServerCommand() *cobra.Command {
 	}
 }
 
-func runBench(ctx context.Context, env *app, quick bool) error {
-	if env.config != "" {
-		return usagef("bench measures with default settings; omit --config")
+func runBench(ctx context.Context, env *cli.Env, quick bool) error {
+	if env.ConfigFile != "" {
+		return cli.Usagef("bench measures with default settings; omit --config")
 	}
 	binary, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	r, err := bench.Run(ctx, bench.Config{Binary: binary, Version: buildVersion(), Quick: quick, Progress: benchProgress(env)})
+	r, err := bench.Run(ctx, bench.Config{Binary: binary, Version: env.Version, Quick: quick, Progress: benchProgress(env)})
 	if hasTerminal(env) {
-		fmt.Fprint(env.stderr, "\r\x1b[K")
+		fmt.Fprint(env.Stderr, "\r\x1b[K")
 	}
 	if err != nil {
 		return err
 	}
-	if env.json {
-		return env.writeJSON(r)
+	if env.JSON {
+		return env.WriteJSON(r)
 	}
-	r.Print(env.stdout)
+	r.Print(env.Stdout)
 	return nil
 }
 
 // benchProgress returns a function that prints the current measurement on a terminal, or
 // nil.
-func benchProgress(env *app) func(name string) {
+func benchProgress(env *cli.Env) func(name string) {
 	if !hasTerminal(env) {
 		return nil
 	}
-	return func(name string) { fmt.Fprintf(env.stderr, "\r\x1b[Kmeasuring %s …", name) }
+	return func(name string) { fmt.Fprintf(env.Stderr, "\r\x1b[Kmeasuring %s …", name) }
 }
 
 // hasTerminal reports whether stderr is a terminal.
-func hasTerminal(env *app) bool { return isTerminal(env.stderr) }
+func hasTerminal(env *cli.Env) bool { return cli.IsTerminal(env.Stderr) }

@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/bench/cost"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func benchTokensCommand(env *app) *cobra.Command {
+func benchTokensCommand(env *cli.Env) *cobra.Command {
 	var lists string
 	var sample int
 	c := &cobra.Command{
@@ -30,7 +31,7 @@ directory with a .json file for each server, and starts no server.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if sample < 1 {
-				return usagef("--sample is %d; it must be at least 1", sample)
+				return cli.Usagef("--sample is %d; it must be at least 1", sample)
 			}
 			return runBenchTokens(cmd.Context(), env, lists, sample)
 		},
@@ -40,7 +41,7 @@ directory with a .json file for each server, and starts no server.`,
 	return c
 }
 
-func runBenchTokens(ctx context.Context, env *app, lists string, sample int) error {
+func runBenchTokens(ctx context.Context, env *cli.Env, lists string, sample int) error {
 	if lists != "" {
 		return measureCatalog(ctx, env, lists, sample)
 	}
@@ -49,7 +50,7 @@ func runBenchTokens(ctx context.Context, env *app, lists string, sample int) err
 
 // measureCatalog measures with saved tools/list results, in a temporary
 // directory.
-func measureCatalog(ctx context.Context, env *app, path string, sample int) (err error) {
+func measureCatalog(ctx context.Context, env *cli.Env, path string, sample int) (err error) {
 	lists, err := cost.ReadLists(path)
 	if err != nil {
 		return err
@@ -67,14 +68,14 @@ func measureCatalog(ctx context.Context, env *app, path string, sample int) (err
 	return measureTokens(ctx, env, d, sample)
 }
 
-func measureTokens(ctx context.Context, env *app, d *daemon.Daemon, sample int) error {
+func measureTokens(ctx context.Context, env *cli.Env, d *daemon.Daemon, sample int) error {
 	r, err := cost.Run(ctx, cost.Config{Daemon: d, Sample: sample})
 	if err != nil {
 		return err
 	}
-	if env.json {
-		return env.writeJSON(r)
+	if env.JSON {
+		return env.WriteJSON(r)
 	}
-	r.Print(env.stdout)
+	r.Print(env.Stdout)
 	return nil
 }

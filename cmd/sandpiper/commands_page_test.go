@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
 // docs/commands.md lists the commands with their flags; UPDATE_SCRIPTS writes it.
@@ -27,7 +29,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the code raised an exception,
 | command | what it does | flags |
 |---|---|---|
 `)
-	writeCommands(&b, root((&app{})))
+	writeCommands(&b, root((&cli.Env{})))
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
 		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -44,7 +45,7 @@ func localDirs(request) ([]cobra.Completion, error) {
 }
 
 // addCompletions sets the completion of all arguments and flags of c and its subcommands.
-func addCompletions(env *app, c *cobra.Command) {
+func addCompletions(env *cli.Env, c *cobra.Command) {
 	if len(argumentValues[commandName(c)]) > 0 {
 		c.ValidArgsFunction = func(c *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return complete(c.Context(), env, valuesOf(c, len(args)), args, word)
@@ -83,7 +84,7 @@ func valuesOf(c *cobra.Command, n int) values {
 
 // complete returns the completions of a word. It ignores errors: a message in the middle of a
 // command line would not help.
-func complete(ctx context.Context, env *app, v values, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func complete(ctx context.Context, env *cli.Env, v values, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	all, err := listValues(ctx, env, v, args, word)
 	if d, ok := errors.AsType[shellDirective](err); ok {
 		return nil, cobra.ShellCompDirective(d)
@@ -91,8 +92,8 @@ func complete(ctx context.Context, env *app, v values, args []string, word strin
 	var found []cobra.Completion
 	for _, one := range all {
 		name, about, _ := strings.Cut(one, "\t")
-		if strings.HasPrefix(name, word) && visibleName(name) == name {
-			found = append(found, cobra.CompletionWithDesc(name, strings.TrimSpace(fit(visibleName(firstLineOf(about)), 60))))
+		if strings.HasPrefix(name, word) && cli.VisibleName(name) == name {
+			found = append(found, cobra.CompletionWithDesc(name, strings.TrimSpace(cli.Fit(cli.VisibleName(firstLineOf(about)), 60))))
 		}
 	}
 	directive := cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
@@ -109,15 +110,15 @@ func last(c cobra.Completion) string {
 }
 
 // listValues returns the values of an argument or a flag.
-func listValues(ctx context.Context, env *app, v values, args []string, word string) ([]cobra.Completion, error) {
+func listValues(ctx context.Context, env *cli.Env, v values, args []string, word string) ([]cobra.Completion, error) {
 	if v == nil {
 		return nil, nil
 	}
-	cfg, err := daemon.Load(config.Sources{File: env.config})
+	cfg, err := daemon.Load(config.Sources{File: env.ConfigFile})
 	if err != nil {
 		return nil, err
 	}
-	id, err := env.tenantID()
+	id, err := env.TenantID()
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +126,7 @@ func listValues(ctx context.Context, env *app, v values, args []string, word str
 }
 
 // suggest adds a similar name to the error for an argument that does not exist.
-func suggest(ctx context.Context, env *app, c *cobra.Command, err error) error {
+func suggest(ctx context.Context, env *cli.Env, c *cobra.Command, err error) error {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok || f.Kind != fault.NotFound || strings.Contains(f.Message+f.Hint, "did you mean") {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -103,8 +104,8 @@ var argumentValues = map[string][]values{
 
 // flagValues returns the values of a flag; nil if they are not known.
 func flagValues(f *pflag.Flag) values {
-	if c, ok := f.Value.(*enum); ok {
-		return func(request) ([]cobra.Completion, error) { return slices.Clone(c.values), nil }
+	if c, ok := f.Value.(*cli.Enum); ok {
+		return func(request) ([]cobra.Completion, error) { return slices.Clone(c.Values), nil }
 	}
 	switch f.Name {
 	case "tenant":

@@ -11,13 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 )
 
-func configCommand(env *app) *cobra.Command {
-	return group("config", "Check and show the configuration",
+func configCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("config", "Check and show the configuration",
 		&cobra.Command{
 			Use: "check", Short: "Check the configuration",
 			Long: `Check reads the configuration from all sources and compiles it as serve does: policy,
@@ -48,7 +49,7 @@ they create a configuration file:
 			RunE: func(*cobra.Command, []string) error {
 				text, err := config.JSONSchema()
 				if err == nil {
-					_, err = fmt.Fprintf(env.stdout, "%s\n", text)
+					_, err = fmt.Fprintf(env.Stdout, "%s\n", text)
 				}
 				return err
 			},
@@ -74,8 +75,8 @@ func writeSchema(path string, text []byte, write func(clientconfig.Change) error
 	return write(clientconfig.Change{Path: file, Old: old, New: schema, Mode: 0o644})
 }
 
-func runConfigCheck(ctx context.Context, env *app) error {
-	cfg, err := loadConfig(env, nil)
+func runConfigCheck(ctx context.Context, env *cli.Env) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -88,17 +89,17 @@ func runConfigCheck(ctx context.Context, env *app) error {
 			warnings = append(warnings, w)
 		}
 	}
-	if env.json {
-		return env.writeJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, warnings...)})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, warnings...)})
 	}
 	for _, w := range warnings {
-		env.warn(w)
+		env.Warn(w)
 	}
 	if len(cfg.Files) == 0 {
-		env.printf("There is no configuration file; the defaults are in force.\n")
+		env.Printf("There is no configuration file; the defaults are in force.\n")
 	}
 	for _, file := range cfg.Files {
-		env.printDone("%s is valid", file)
+		env.PrintDone("%s is valid", file)
 	}
 	return nil
 }
@@ -111,35 +112,35 @@ func checkData(ctx context.Context, cfg config.Config) (warnings []string) {
 	}
 	d, err := daemon.New(daemon.Config{Config: cfg, Version: buildVersion()})
 	if err != nil {
-		return []string{"schedules and policy were not checked: the data directory cannot be opened: " + errorText(err)}
+		return []string{"schedules and policy were not checked: the data directory cannot be opened: " + cli.ErrorText(err)}
 	}
 	defer d.Close()
 	for _, f := range d.Findings() {
 		warnings = append(warnings, f.String())
 	}
 	for _, err := range d.Schedules.Errors(ctx) {
-		warnings = append(warnings, errorText(err))
+		warnings = append(warnings, cli.ErrorText(err))
 	}
 	return warnings
 }
 
-func runConfigShow(env *app) error {
-	cfg, err := loadConfig(env, nil)
+func runConfigShow(env *cli.Env) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
-	if env.json {
-		return env.writeJSON(map[string]any{"files": append([]string{}, cfg.Files...), "settings": append([]config.Setting{}, cfg.Given...)})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"files": append([]string{}, cfg.Files...), "settings": append([]config.Setting{}, cfg.Given...)})
 	}
 	key, value := 0, 0
 	for _, s := range cfg.Given {
 		key, value = max(key, len(s.Key)), max(value, min(40, len([]rune(s.Value))))
 	}
 	for _, s := range cfg.Given {
-		env.printf("%-*s  %-*s  %s\n", key, s.Key, value, visibleName(s.Value), styleFor(env.stdout).dim(visibleName(s.From)))
+		env.Printf("%-*s  %-*s  %s\n", key, s.Key, value, cli.VisibleName(s.Value), cli.StyleFor(env.Stdout).Dim(cli.VisibleName(s.From)))
 	}
 	if len(cfg.Given) == 0 {
-		env.printf("Nothing is set: all keys have their defaults.\n")
+		env.Printf("Nothing is set: all keys have their defaults.\n")
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -33,8 +34,8 @@ type damage struct {
 }
 
 // doctorData checks the data directory and prints the result.
-func doctorData(ctx context.Context, env *app) error {
-	cfg, err := loadConfig(env, nil)
+func doctorData(ctx context.Context, env *cli.Env) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -42,22 +43,22 @@ func doctorData(ctx context.Context, env *app) error {
 	if err != nil {
 		return err
 	}
-	if env.json {
-		err = env.writeJSON(r)
+	if env.JSON {
+		err = env.WriteJSON(r)
 	} else {
 		printData(env, r)
 	}
 	if err == nil && !r.Success {
-		return exit(exitFailed)
+		return cli.Exit(cli.ExitFailed)
 	}
 	return err
 }
 
-func diagnoseData(ctx context.Context, env *app, dir string) (dataDiagnosis, error) {
+func diagnoseData(ctx context.Context, env *cli.Env, dir string) (dataDiagnosis, error) {
 	r := dataDiagnosis{Damaged: []damage{}}
 	add := func(id, part string, err error) {
 		if err != nil {
-			r.Damaged = append(r.Damaged, damage{id, part, fault.Message(err), completed(env, fault.Hint(err))})
+			r.Damaged = append(r.Damaged, damage{id, part, fault.Message(err), cli.Completed(env, fault.Hint(err))})
 		}
 	}
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -85,19 +86,19 @@ func diagnoseData(ctx context.Context, env *app, dir string) (dataDiagnosis, err
 	return r, nil
 }
 
-func printData(env *app, r dataDiagnosis) {
-	s := styleFor(env.stdout)
+func printData(env *cli.Env, r dataDiagnosis) {
+	s := cli.StyleFor(env.Stdout)
 	for _, d := range r.Damaged {
 		what := d.Part
 		if d.Tenant != "" {
 			what += " of tenant " + d.Tenant
 		}
-		env.printf("%s %s: %s\n", s.red("✗"), visibleName(what), visible(d.Error))
+		env.Printf("%s %s: %s\n", s.Red("✗"), cli.VisibleName(what), cli.Visible(d.Error))
 		if d.Hint != "" {
-			env.printf("  %s %s\n", s.yellow("hint:"), visible(d.Hint))
+			env.Printf("  %s %s\n", s.Yellow("hint:"), cli.Visible(d.Hint))
 		}
 	}
 	if r.Success {
-		env.printf("%s %s and %s of the audit log are intact.\n", s.green("✓"), count(r.Databases, "database"), count(int(r.Audit.Lines), "line"))
+		env.Printf("%s %s and %s of the audit log are intact.\n", s.Green("✓"), cli.Count(r.Databases, "database"), cli.Count(int(r.Audit.Lines), "line"))
 	}
 }

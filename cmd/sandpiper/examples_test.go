@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 )
@@ -72,7 +73,7 @@ func TestExamplesSaveTokens(t *testing.T) {
 
 func setUp(t *testing.T) {
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"exec", "setup.py"}, strings.NewReader(""), &out, &errs); code != exitOK {
+	if code := run(t.Context(), []string{"exec", "setup.py"}, strings.NewReader(""), &out, &errs); code != cli.ExitOK {
 		t.Fatalf("setup.py ended with %d: %s", code, errs.String())
 	}
 }

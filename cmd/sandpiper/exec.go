@@ -6,11 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-func execCommand(env *app) *cobra.Command {
+func execCommand(env *cli.Env) *cobra.Command {
 	var o execOptions
 	c := &cobra.Command{
 		Use:        "exec [FILE|-] [-c CODE]",
@@ -42,7 +43,7 @@ Exit codes: 0 success, 1 the code could not be run, 2 invalid command line,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.inline = cmd.Flags().Changed("code")
 			if cmd.Flags().Changed("timeout") && o.timeout == 0 || cmd.Flags().Changed("memory") && o.memory == 0 {
-				return usagef("--timeout and --memory must be more than 0; omit them for the defaults")
+				return cli.Usagef("--timeout and --memory must be more than 0; omit them for the defaults")
 			}
 			if len(args) > 0 {
 				o.script = args[0]
@@ -52,21 +53,21 @@ Exit codes: 0 success, 1 the code could not be run, 2 invalid command line,
 	}
 	f := c.Flags()
 	f.StringVarP(&o.code, "code", "c", "", "run `CODE`")
-	durationFlag(f, &o.timeout, "timeout", 0, "stop the code after this time (default 30s)")
+	cli.DurationFlag(f, &o.timeout, "timeout", 0, "stop the code after this time (default 30s)")
 	f.IntVar(&o.memory, "memory", 0, "memory in `MB` that the code may use (default 500)")
 	f.StringVar(&o.vars, "context", "", "`JSON` object whose keys become variables")
 	f.StringVar(&o.session, "session", "", "log the execution as a task of session `ID`")
 	f.BoolVar(&o.dryRun, "dry-run", false, "plan the calls of tools that may have side effects without making them")
 	f.StringArrayVar(&o.files, "file", nil, "copy `PATH` into the workspace first (may be repeated)")
-	return ofTenant(env, c)
+	return cli.OfTenant(env, c)
 }
 
-func runExec(ctx context.Context, env *app, o execOptions) error {
+func runExec(ctx context.Context, env *cli.Env, o execOptions) error {
 	req, err := newRequest(env, o)
 	if err != nil {
 		return err
 	}
-	return withWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
 		if err := putFiles(ctx, env, home, o.files); err != nil {
 			return err
 		}
@@ -74,7 +75,7 @@ func runExec(ctx context.Context, env *app, o execOptions) error {
 		if err != nil {
 			return err
 		}
-		if !env.json {
+		if !env.JSON {
 			explainSession(ctx, home, req.SessionID, &result)
 		}
 		return printResult(ctx, env, result)
@@ -82,10 +83,10 @@ func runExec(ctx context.Context, env *app, o execOptions) error {
 }
 
 // putFiles copies files into the workspace.
-func putFiles(ctx context.Context, env *app, home *home.Home, files []string) error {
+func putFiles(ctx context.Context, env *cli.Env, home *home.Home, files []string) error {
 	for _, path := range files {
 		if path == "-" {
-			return usagef("--file takes a path; for standard input use sandpiper files put - --as NAME first")
+			return cli.Usagef("--file takes a path; for standard input use sandpiper files put - --as NAME first")
 		}
 		if _, err := putFile(ctx, env, home, path, filepath.Base(path)); err != nil {
 			return err

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
 // quickStart is printed by the help of the program.
@@ -16,7 +18,7 @@ const quickStart = `  sandpiper init                           import servers of
 
 // addCommands adds the commands to the program, in groups. The help lists the names of those
 // without a group only.
-func addCommands(env *app, root *cobra.Command) {
+func addCommands(env *cli.Env, root *cobra.Command) {
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
@@ -38,7 +40,7 @@ func addCommands(env *app, root *cobra.Command) {
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "completion":
-			c.Args, c.RunE = commandsOnly, func(c *cobra.Command, _ []string) error { return c.Help() }
+			c.Args, c.RunE = cli.CommandsOnly, func(c *cobra.Command, _ []string) error { return c.Help() }
 		case "help":
 			c.Args = aCommand
 		}
@@ -51,7 +53,7 @@ func aCommand(c *cobra.Command, args []string) error {
 	for _, word := range args {
 		sub, _, err := c.Find([]string{word})
 		if err != nil || sub == c {
-			return unknownCommand(c, word)
+			return cli.UnknownCommand(c, word)
 		}
 		c = sub
 	}
@@ -60,11 +62,11 @@ func aCommand(c *cobra.Command, args []string) error {
 
 // printHelp prints the help of the program in one screen.
 func printHelp(w io.Writer, root *cobra.Command) {
-	s := styleFor(w)
-	fmt.Fprintf(w, "%s\n\n%s\n%s\n", root.Long, s.bold("Quick start:"), quickStart)
+	s := cli.StyleFor(w)
+	fmt.Fprintf(w, "%s\n\n%s\n%s\n", root.Long, s.Bold("Quick start:"), quickStart)
 	more := []string{"Others:"}
 	for _, g := range root.Groups() {
-		fmt.Fprintf(w, "\n%s\n", s.bold(g.Title))
+		fmt.Fprintf(w, "\n%s\n", s.Bold(g.Title))
 		for _, c := range root.Commands() {
 			if c.GroupID == g.ID {
 				fmt.Fprintf(w, "  %-11s %s\n", c.Name(), c.Short)

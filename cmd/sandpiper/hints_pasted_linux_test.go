@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
@@ -218,7 +219,7 @@ func TestApprovalSentenceHasLink(t *testing.T) {
 
 // The list of commands with the flag --tenant is that of the program.
 func TestCompletedCommandsHaveTheirFlags(t *testing.T) {
-	env := &app{config: "/c.yaml"}
+	env := &cli.Env{ConfigFile: "/c.yaml"}
 	root := root(env)
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
@@ -228,8 +229,8 @@ func TestCompletedCommandsHaveTheirFlags(t *testing.T) {
 		if !c.Runnable() || c.HasSubCommands() {
 			return
 		}
-		env.tenant = "acme"
-		text := completed(env, "`"+c.CommandPath()+" X`")
+		env.Tenant = "acme"
+		text := cli.Completed(env, "`"+c.CommandPath()+" X`")
 		var flag *pflag.Flag
 		if flag = c.Flag("tenant"); strings.Contains(text, "--tenant") && flag == nil {
 			t.Errorf("%s has no flag --tenant: %s", c.CommandPath(), text)

@@ -10,11 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-func initCommand(env *app) *cobra.Command {
+func initCommand(env *cli.Env) *cobra.Command {
 	var o initOptions
 	c := &cobra.Command{
 		Use:   "init",
@@ -74,23 +75,23 @@ func initEnv() (clientconfig.Env, error) {
 	return clients, nil
 }
 
-func runInit(ctx context.Context, env *app, o initOptions, clients clientconfig.Env) error {
+func runInit(ctx context.Context, env *cli.Env, o initOptions, clients clientconfig.Env) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	ask := isTerminal(env.stdin) && !o.yes && !env.json && !o.dry // otherwise nothing is written without --yes
+	ask := cli.IsTerminal(env.Stdin) && !o.yes && !env.JSON && !o.dry // otherwise nothing is written without --yes
 	if len(o.apply) > 0 && !ask && !o.yes && !o.dry {
-		return usagef("--apply changes files of other programs and needs confirmation, but there is no terminal; use --yes")
+		return cli.Usagef("--apply changes files of other programs and needs confirmation, but there is no terminal; use --yes")
 	}
 	p, err := planInit(env, o, clients)
 	if err != nil {
 		return err
 	}
-	if !env.json {
+	if !env.JSON {
 		showPlan(env, p)
 	}
 	if !o.dry && !ask && !o.yes {
-		return usagef("nothing was written, since there is no terminal to confirm it; run init with --yes")
+		return cli.Usagef("nothing was written, since there is no terminal to confirm it; run init with --yes")
 	}
 	if !o.dry {
 		if err := applyInit(ctx, env, p, ask); err != nil {
@@ -100,13 +101,13 @@ func runInit(ctx context.Context, env *app, o initOptions, clients clientconfig.
 			return context.Cause(ctx)
 		}
 	}
-	if env.json {
-		err = env.writeJSON(p.json())
+	if env.JSON {
+		err = env.WriteJSON(p.json())
 	} else {
 		showNextSteps(env, p)
 	}
 	if err == nil && slices.ContainsFunc(p.clients, func(c initClient) bool { return c.err != nil }) {
-		return exit(exitFailed)
+		return cli.Exit(cli.ExitFailed)
 	}
 	return err
 }

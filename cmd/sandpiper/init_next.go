@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 )
 
 // showNextSteps prints the steps that remain to be done by hand.
-func showNextSteps(env *app, p *initPlan) {
+func showNextSteps(env *cli.Env, p *initPlan) {
 	if len(p.found.Servers) == 0 {
 		showNoServers(env, p)
 	}
@@ -18,17 +19,17 @@ func showNextSteps(env *app, p *initPlan) {
 		showVariables(env, p)
 	}
 	if p.options.here && len(p.added) > 0 {
-		env.printf("\n%s to enable %s.\n", asPasted(env, "Run `sandpiper trust`"), visibleName(p.short(p.path)))
+		env.Printf("\n%s to enable %s.\n", cli.AsPasted(env, "Run `sandpiper trust`"), cli.VisibleName(p.short(p.path)))
 	}
 	showSnippets(env, p)
 	if slices.ContainsFunc(p.clients, func(c initClient) bool { return len(c.changed) > 0 }) {
-		env.printf("\nRestart the changed clients. %s reverts all changes.\n", asPasted(env, "`sandpiper init --undo`"))
+		env.Printf("\nRestart the changed clients. %s reverts all changes.\n", cli.AsPasted(env, "`sandpiper init --undo`"))
 	}
 }
 
 // showSnippets prints the configuration for clients that do not have Sandpiper,
 // once for all clients with the same snippet.
-func showSnippets(env *app, p *initPlan) {
+func showSnippets(env *cli.Env, p *initPlan) {
 	var snippets []string
 	files := map[string][]string{}
 	for _, c := range p.clients {
@@ -41,39 +42,39 @@ func showSnippets(env *app, p *initPlan) {
 		files[c.snippet] = append(files[c.snippet], c.client.Name+": "+p.short(c.file.Path))
 	}
 	if len(snippets) > 0 {
-		env.printf("\nTo add Sandpiper to a client, run %s or copy this:\n", asPasted(env, "`sandpiper init --apply CLIENT`"))
+		env.Printf("\nTo add Sandpiper to a client, run %s or copy this:\n", cli.AsPasted(env, "`sandpiper init --apply CLIENT`"))
 	}
-	s := styleFor(env.stdout)
+	s := cli.StyleFor(env.Stdout)
 	for _, snippet := range snippets {
-		env.printf("\n")
+		env.Printf("\n")
 		for _, file := range files[snippet] {
-			env.printf("%s\n", s.dim("  "+visibleName(file)))
+			env.Printf("%s\n", s.Dim("  "+cli.VisibleName(file)))
 		}
 		for line := range strings.Lines(snippet) {
-			env.printf("    %s\n", visibleName(strings.TrimRight(line, "\n")))
+			env.Printf("    %s\n", cli.VisibleName(strings.TrimRight(line, "\n")))
 		}
 	}
 }
 
 // showNoServers explains how to add servers by hand.
-func showNoServers(env *app, p *initPlan) {
+func showNoServers(env *cli.Env, p *initPlan) {
 	if p.existing > 0 {
-		env.printf("No servers to import. %s has %s.\n", visibleName(p.short(p.path)), count(p.existing, "server"))
+		env.Printf("No servers to import. %s has %s.\n", cli.VisibleName(p.short(p.path)), cli.Count(p.existing, "server"))
 		return
 	}
 	changed := slices.ContainsFunc(p.clients, func(c initClient) bool { return c.wanted && c.err == nil })
 	if len(p.found.Clients) == 0 && changed { // the file of a client that was named is new
-		env.printf("No servers to import.\n")
+		env.Printf("No servers to import.\n")
 	} else if len(p.found.Clients) == 0 {
-		env.printf("No client was found in %s (Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini CLI).\n", visibleName(p.env.Home))
+		env.Printf("No client was found in %s (Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini CLI).\n", cli.VisibleName(p.env.Home))
 	} else {
 		var names []string
 		for _, c := range p.found.Clients {
 			names = append(names, c.Name)
 		}
-		env.printf("No servers to import from %s.\n", visibleName(strings.Join(names, ", ")))
+		env.Printf("No servers to import from %s.\n", cli.VisibleName(strings.Join(names, ", ")))
 	}
-	env.printf(`Add servers to %s by hand, for example
+	env.Printf(`Add servers to %s by hand, for example
 
   servers:
     github:
@@ -82,11 +83,11 @@ func showNoServers(env *app, p *initPlan) {
       env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}
 
 and run %s. sandpiper exec and serve also work without servers.
-`, visibleName(p.short(p.path)), asPasted(env, "`sandpiper tools sync`"))
+`, cli.VisibleName(p.short(p.path)), cli.AsPasted(env, "`sandpiper tools sync`"))
 }
 
 // showVariables lists the variables that are not set.
-func showVariables(env *app, p *initPlan) {
+func showVariables(env *cli.Env, p *initPlan) {
 	envFile := filepath.Join(filepath.Dir(p.path), ".env")
 	text, _ := os.ReadFile(envFile)
 	var unset []clientconfig.Variable
@@ -100,8 +101,8 @@ func showVariables(env *app, p *initPlan) {
 	if len(unset) == 0 {
 		return
 	}
-	s := styleFor(env.stdout)
-	env.printf("\nSet these in the environment of Sandpiper or in %s:\n", visibleName(p.short(envFile)))
+	s := cli.StyleFor(env.Stdout)
+	env.Printf("\nSet these in the environment of Sandpiper or in %s:\n", cli.VisibleName(p.short(envFile)))
 	for _, v := range unset {
 		text := "for " + strings.Join(v.Servers, ", ")
 		if v.File != "" {
@@ -109,10 +110,10 @@ func showVariables(env *app, p *initPlan) {
 		} else if v.Description != "" {
 			text += "; " + v.Description
 		}
-		env.printf("  %s  %s\n", fit(v.Name, width), s.dim(visibleName(text)))
+		env.Printf("  %s  %s\n", cli.Fit(v.Name, width), s.Dim(cli.VisibleName(text)))
 	}
 	if !p.options.envFile && slices.ContainsFunc(unset, func(v clientconfig.Variable) bool { return v.File != "" && p.currentFile(v.File) == v.File }) {
-		env.printf("%s\n", s.dim("  "+asPasted(env, "`sandpiper init --env-file`")+" copies the values from the clients' files."))
+		env.Printf("%s\n", s.Dim("  "+cli.AsPasted(env, "`sandpiper init --env-file`")+" copies the values from the clients' files."))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -47,13 +48,13 @@ func newInitPlan(o initOptions, clients clientconfig.Env) (*initPlan, error) {
 }
 
 // planInit reads all configuration and writes nothing.
-func planInit(env *app, o initOptions, clients clientconfig.Env) (*initPlan, error) {
+func planInit(env *cli.Env, o initOptions, clients clientconfig.Env) (*initPlan, error) {
 	p, err := newInitPlan(o, clients)
 	if err != nil {
 		return nil, err
 	}
 	if p.path = filepath.Join(clients.Dir, "sandpiper.yaml"); !o.here {
-		if p.path, err = config.File(config.Sources{Dir: clients.Dir, File: env.config, Environ: os.Environ()}); err != nil {
+		if p.path, err = config.File(config.Sources{Dir: clients.Dir, File: env.ConfigFile, Environ: os.Environ()}); err != nil {
 			return nil, err
 		}
 	}
@@ -258,7 +259,7 @@ type initOptions struct {
 // check rejects unknown clients and conflicting options.
 func (o initOptions) check() error {
 	if o.replace && len(o.apply) == 0 {
-		return usagef("--replace requires --apply: it removes servers from the clients named there")
+		return cli.Usagef("--replace requires --apply: it removes servers from the clients named there")
 	}
 	for _, id := range o.apply {
 		if _, ok := clientconfig.ClientByID(id); !ok && id != "all" {
@@ -266,7 +267,7 @@ func (o initOptions) check() error {
 			for _, c := range clientconfig.Clients {
 				ids = append(ids, c.ID)
 			}
-			return usagef("--apply: unknown client %q; use %s or all", id, strings.Join(ids, ", "))
+			return cli.Usagef("--apply: unknown client %q; use %s or all", id, strings.Join(ids, ", "))
 		}
 	}
 	return nil

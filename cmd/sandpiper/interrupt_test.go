@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
 // These tests send messages while code runs, which scripts cannot do. They use the real
@@ -36,7 +38,7 @@ func TestInterruptEndsCodeAndCommand(t *testing.T) {
 	}
 	began := time.Now()
 	interrupt()
-	if got := <-code; got != exitInterrupted || said.String() != "error: interrupted\n" {
+	if got := <-code; got != cli.ExitInterrupted || said.String() != "error: interrupted\n" {
 		t.Errorf("exit code %d, output %q", got, said.String())
 	}
 	if took := time.Since(began); took > 20*time.Second { // the code's own limit is 30 s
@@ -87,7 +89,7 @@ func TestCancelledCallEndsOnlyItsCode(t *testing.T) {
 		t.Errorf("after it: %s", line)
 	}
 	inW.Close()
-	if got := <-code; got != exitOK {
+	if got := <-code; got != cli.ExitOK {
 		t.Errorf("exit code %d", got)
 	}
 }

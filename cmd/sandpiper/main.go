@@ -11,6 +11,8 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
 func main() {
@@ -24,7 +26,7 @@ func main() {
 		os.Exit(signalled(<-signals)) // process 1 of a container would survive its default action
 	}()
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	if s, ok := first.Load().(os.Signal); ok && code == exitInterrupted {
+	if s, ok := first.Load().(os.Signal); ok && code == cli.ExitInterrupted {
 		code = signalled(s)
 	}
 	os.Exit(code)
@@ -35,5 +37,5 @@ func signalled(s os.Signal) int {
 	if n, ok := s.(syscall.Signal); ok {
 		return 128 + int(n)
 	}
-	return exitFailed
+	return cli.ExitFailed
 }

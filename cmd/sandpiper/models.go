@@ -7,11 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
 )
 
-func modelsCommand(env *app) *cobra.Command {
+func modelsCommand(env *cli.Env) *cobra.Command {
 	var from local.Source
 	add := &cobra.Command{
 		Use: "add NAME SOURCE", Short: "Install an embedding model, or replace it",
@@ -32,7 +33,7 @@ Nothing else is downloaded. Daemons that run use the model from their next start
 		},
 	}
 	add.Flags().StringVar(&from.SHA256, "sha256", "", "SHA-256 `CHECKSUM` of the file, in hexadecimal; required for a URL")
-	return group("models", "Install, list and remove local embedding models", add,
+	return cli.Group("models", "Install, list and remove local embedding models", add,
 		&cobra.Command{
 			Use: "list", Short: "List the installed models",
 			Args: cobra.NoArgs,
@@ -47,15 +48,15 @@ Nothing else is downloaded. Daemons that run use the model from their next start
 }
 
 // models returns the store of models in the configured data directory.
-func models(env *app) (local.Store, error) {
-	cfg, err := loadConfig(env, nil)
+func models(env *cli.Env) (local.Store, error) {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return "", err
 	}
 	return daemon.OpenModels(cfg.DataDir)
 }
 
-func runModelsAdd(ctx context.Context, env *app, name string, from local.Source) error {
+func runModelsAdd(ctx context.Context, env *cli.Env, name string, from local.Source) error {
 	store, err := models(env)
 	if err != nil {
 		return err
@@ -65,18 +66,18 @@ func runModelsAdd(ctx context.Context, env *app, name string, from local.Source)
 	if err != nil {
 		return err
 	}
-	if env.json {
-		return env.writeJSON(m)
+	if env.JSON {
+		return env.WriteJSON(m)
 	}
-	env.printf("%s is installed, %d MB in %s\n", m.Name, m.Bytes>>20, visibleName(m.Path))
-	env.printf("Search uses it with this in the configuration: search: {embeddings: {provider: local, model: %s}}\n", visibleName(m.Name))
+	env.Printf("%s is installed, %d MB in %s\n", m.Name, m.Bytes>>20, cli.VisibleName(m.Path))
+	env.Printf("Search uses it with this in the configuration: search: {embeddings: {provider: local, model: %s}}\n", cli.VisibleName(m.Name))
 	return nil
 }
 
 // downloadProgress returns a function that shows the progress of a download on a terminal, at most
 // ten times a second; nil without a terminal.
-func downloadProgress(env *app) func(done, total int64) {
-	if env.json || !isTerminal(env.stderr) {
+func downloadProgress(env *cli.Env) func(done, total int64) {
+	if env.JSON || !cli.IsTerminal(env.Stderr) {
 		return nil
 	}
 	var last time.Time
@@ -89,14 +90,14 @@ func downloadProgress(env *app) func(done, total int64) {
 		if total > 0 {
 			of = fmt.Sprintf(" of %d", total>>20)
 		}
-		fmt.Fprintf(env.stderr, "\rdownloaded %d%s MB ", done>>20, of)
+		fmt.Fprintf(env.Stderr, "\rdownloaded %d%s MB ", done>>20, of)
 		if done == total {
-			fmt.Fprintln(env.stderr)
+			fmt.Fprintln(env.Stderr)
 		}
 	}
 }
 
-func runModelsList(env *app) error {
+func runModelsList(env *cli.Env) error {
 	store, err := models(env)
 	if err != nil {
 		return err
@@ -105,17 +106,17 @@ func runModelsList(env *app) error {
 	if err != nil {
 		return err
 	}
-	if env.json {
-		return env.writeJSON(append([]local.Model{}, all...))
+	if env.JSON {
+		return env.WriteJSON(append([]local.Model{}, all...))
 	}
 	for _, m := range all {
-		env.printf("%-20s %4d MB\n", m.Name, m.Bytes>>20)
+		env.Printf("%-20s %4d MB\n", m.Name, m.Bytes>>20)
 	}
 	return nil
 }
 
-func runModelsRemove(ctx context.Context, env *app, name string) error {
-	cfg, err := loadConfig(env, nil)
+func runModelsRemove(ctx context.Context, env *cli.Env, name string) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -123,8 +124,8 @@ func runModelsRemove(ctx context.Context, env *app, name string) error {
 	if err != nil {
 		return err
 	}
-	if env.json {
-		return env.writeJSON(map[string]any{"success": true, "vectors_bytes": vectors})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "vectors_bytes": vectors})
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
@@ -17,8 +18,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-func packagesCommand(env *app) *cobra.Command {
-	return group("packages", "Add, lock, install and list Python packages for sandboxes",
+func packagesCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("packages", "Add, lock, install and list Python packages for sandboxes",
 		packagesAddCommand(env),
 		&cobra.Command{
 			Use: "lock [LAYER]", Short: "Resolve the configured packages and write the lock file",
@@ -87,8 +88,8 @@ func layersOf(cfg *config.Config, args []string) ([]layer, error) {
 }
 
 // withPackages calls f with each layer of args and the embedded Python.
-func withPackages(ctx context.Context, env *app, args []string, f func(layer, *python.Installation) error) error {
-	cfg, err := loadConfig(env, nil)
+func withPackages(ctx context.Context, env *cli.Env, args []string, f func(layer, *python.Installation) error) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -97,17 +98,17 @@ func withPackages(ctx context.Context, env *app, args []string, f func(layer, *p
 		return err
 	}
 	for _, w := range cfg.Warnings {
-		env.warn(w)
+		env.Warn(w)
 	}
 	in, err := python.Install(ctx, python.Config{
-		Dir: filepath.Join(cfg.CacheDir, "python"), Overlay: worker.Python(), Progress: installProgress(env, preparingPython),
+		Dir: filepath.Join(cfg.CacheDir, "python"), Overlay: worker.Python(), Progress: cli.InstallProgress(env, cli.PreparingPython),
 	})
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	for _, l := range layers {
-		l.Progress = installProgress(env, "Installing the packages"+l.suffix()+".")
+		l.Progress = cli.InstallProgress(env, "Installing the packages"+l.suffix()+".")
 		if err := f(l, in); err != nil {
 			return err
 		}
@@ -115,34 +116,34 @@ func withPackages(ctx context.Context, env *app, args []string, f func(layer, *p
 	return nil
 }
 
-func runPackagesLock(ctx context.Context, env *app, args []string) error {
+func runPackagesLock(ctx context.Context, env *cli.Env, args []string) error {
 	return withPackages(ctx, env, args, func(l layer, in *python.Installation) error {
-		done := env.working("resolving the packages")
+		done := env.Working("resolving the packages")
 		lock, err := packages.Resolve(ctx, l.Config, in)
 		done()
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(struct {
+		if env.JSON {
+			return env.WriteJSON(struct {
 				Layer    string             `json:"layer,omitempty"`
 				Lock     string             `json:"lock"`
 				Packages []packages.Package `json:"packages"`
 			}{l.name, l.LockFile, lock.Packages})
 		}
 		printPackages(env, lock)
-		env.printf("written to %s; %s\n", visibleName(l.LockFile), completed(env, "`sandpiper packages install` installs them"))
+		env.Printf("written to %s; %s\n", cli.VisibleName(l.LockFile), cli.Completed(env, "`sandpiper packages install` installs them"))
 		return nil
 	})
 }
 
-func printPackages(env *app, lock *packages.Lock) {
+func printPackages(env *cli.Env, lock *packages.Lock) {
 	for _, p := range lock.Packages {
-		env.printf("%-24s %s\n", visibleName(p.Name), visibleName(p.Version))
+		env.Printf("%-24s %s\n", cli.VisibleName(p.Name), cli.VisibleName(p.Version))
 	}
 }
 
-func runPackagesInstall(ctx context.Context, env *app, args []string) error {
+func runPackagesInstall(ctx context.Context, env *cli.Env, args []string) error {
 	return withPackages(ctx, env, args, func(l layer, in *python.Installation) error {
 		installed, lock, err := packages.Install(ctx, l.Config, in)
 		if err != nil {
@@ -150,39 +151,39 @@ func runPackagesInstall(ctx context.Context, env *app, args []string) error {
 		}
 		defer installed.Close()
 		if reason := lock.StaleReason(l.Config); reason != "" {
-			env.warn(reason + "; run `sandpiper packages lock` again")
+			env.Warn(reason + "; run `sandpiper packages lock` again")
 		}
 		_, missing, err := installed.SystemLibraries(in)
 		if err != nil {
 			return err
 		}
 		for _, name := range missing {
-			env.warn("this host does not have " + name + ", which some packages need: their modules cannot be imported")
+			env.Warn("this host does not have " + name + ", which some packages need: their modules cannot be imported")
 		}
-		if env.json {
-			return env.writeJSON(struct {
+		if env.JSON {
+			return env.WriteJSON(struct {
 				Layer    string             `json:"layer,omitempty"`
 				Dir      string             `json:"dir"`
 				Missing  []string           `json:"missing"`
 				Packages []packages.Package `json:"packages"`
 			}{l.name, installed.Dir(), append([]string{}, missing...), lock.Packages})
 		}
-		env.printf("%s, %s in %s\n", installedText(len(lock.Packages), l), dirSize(installed.Dir()), visibleName(installed.Dir()))
+		env.Printf("%s, %s in %s\n", installedText(len(lock.Packages), l), dirSize(installed.Dir()), cli.VisibleName(installed.Dir()))
 		return nil
 	})
 }
 
-func runPackagesList(ctx context.Context, env *app, args []string) error {
-	cfg, err := loadConfig(env, nil)
+func runPackagesList(ctx context.Context, env *cli.Env, args []string) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
 	layers, err := layersOf(cfg, args)
 	for _, l := range layers {
 		s := newPackagesState(ctx, l)
-		s.Hint = completed(env, s.Hint)
-		if env.json {
-			if err := env.writeJSON(s); err != nil {
+		s.Hint = cli.Completed(env, s.Hint)
+		if env.JSON {
+			if err := env.WriteJSON(s); err != nil {
 				return err
 			}
 			continue
@@ -190,7 +191,7 @@ func runPackagesList(ctx context.Context, env *app, args []string) error {
 		if s.lock != nil {
 			printPackages(env, s.lock)
 		}
-		env.printf("%s\n", visible(s.String()))
+		env.Printf("%s\n", cli.Visible(s.String()))
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -32,7 +33,7 @@ var presets = map[string]preset{
 // preloadable are the packages that are worth importing before workers are forked.
 var preloadable = map[string]string{"pandas": "pandas", "matplotlib": "matplotlib.pyplot", "numpy": "numpy"}
 
-func packagesAddCommand(env *app) *cobra.Command {
+func packagesAddCommand(env *cli.Env) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use: "add PACKAGE...", Short: "Add packages to the configuration, lock and install them",
@@ -50,20 +51,20 @@ and openpyxl.`,
 			return runPackagesAdd(cmd.Context(), env, preset{slices.Concat(args, p.packages), p.preload})
 		},
 	}
-	enumFlag(c.Flags(), &name, "preset", "", "add a list of packages: data", slices.Sorted(maps.Keys(presets))...)
+	cli.EnumFlag(c.Flags(), &name, "preset", "", "add a list of packages: data", slices.Sorted(maps.Keys(presets))...)
 	return c
 }
 
 // requirement matches a name of a package, its extras and versions.
 var requirement = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._,-]+\])? *([=<>!~]=?[^;@#]*)?$`)
 
-func runPackagesAdd(ctx context.Context, env *app, more preset) error {
+func runPackagesAdd(ctx context.Context, env *cli.Env, more preset) error {
 	if len(more.packages) == 0 {
-		return usagef("no package is named; name one, such as pandas, or use --preset data")
+		return cli.Usagef("no package is named; name one, such as pandas, or use --preset data")
 	}
 	for _, name := range more.packages {
 		if !requirement.MatchString(name) {
-			return usagef("%.60q is not a package; use a name such as pandas, or a name and a version such as \"numpy==2.5.*\"", name)
+			return cli.Usagef("%.60q is not a package; use a name such as pandas, or a name and a version such as \"numpy==2.5.*\"", name)
 		}
 	}
 	path, old, err := serversFile(env)
@@ -101,22 +102,22 @@ func runPackagesAdd(ctx context.Context, env *app, more preset) error {
 	if err := writeSchema(path, text, record.Replace); err != nil {
 		return err
 	}
-	if env.json {
-		return env.writeJSON(map[string]any{"success": true, "file": path, "dir": installed})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "file": path, "dir": installed})
 	}
-	env.printDone("%s in %s", "added "+strings.Join(more.packages, ", "), path)
-	env.printf("A running daemon uses them after a restart.\n")
+	env.PrintDone("%s in %s", "added "+strings.Join(more.packages, ", "), path)
+	env.Printf("A running daemon uses them after a restart.\n")
 	if slices.Contains(more.packages, "polars") {
-		if cfg, err := loadConfig(env, nil); err == nil && !cfg.Epoll {
-			env.printf("Polars needs sandbox: {epoll: true} in the configuration, with a risk that docs/packages.md describes.\n")
+		if cfg, err := cli.LoadConfig(env, nil); err == nil && !cfg.Epoll {
+			env.Printf("Polars needs sandbox: {epoll: true} in the configuration, with a risk that docs/packages.md describes.\n")
 		}
 	}
 	return nil
 }
 
 // addPackages locks and installs the packages of cfg, and returns their directory.
-func addPackages(ctx context.Context, env *app, cfg packages.Config, in *python.Installation) (dir string, err error) {
-	done := env.working("resolving the packages")
+func addPackages(ctx context.Context, env *cli.Env, cfg packages.Config, in *python.Installation) (dir string, err error) {
+	done := env.Working("resolving the packages")
 	lock, err := packages.Resolve(ctx, cfg, in)
 	done()
 	if err != nil {
@@ -127,16 +128,16 @@ func addPackages(ctx context.Context, env *app, cfg packages.Config, in *python.
 		return "", err
 	}
 	defer installed.Close()
-	if !env.json {
+	if !env.JSON {
 		printPackages(env, lock)
-		env.printf("%s, %s in %s\n", installedText(len(lock.Packages), layer{}), dirSize(installed.Dir()), visibleName(installed.Dir()))
+		env.Printf("%s, %s in %s\n", installedText(len(lock.Packages), layer{}), dirSize(installed.Dir()), cli.VisibleName(installed.Dir()))
 	}
 	return installed.Dir(), nil
 }
 
 // preloadOf returns the modules to preload, besides those of the configuration.
-func preloadOf(env *app, more preset) []string {
-	cfg, err := loadConfig(env, nil)
+func preloadOf(env *cli.Env, more preset) []string {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return nil
 	}

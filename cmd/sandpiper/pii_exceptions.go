@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -20,7 +21,7 @@ import (
 )
 
 // exceptionCommands returns the commands for a tenant's exceptions.
-func exceptionCommands(env *app) []*cobra.Command {
+func exceptionCommands(env *cli.Env) []*cobra.Command {
 	var e vault.Exception
 	allow := &cobra.Command{
 		Use: "allow [VALUE|-]", Short: "Show models a value that is not private",
@@ -38,14 +39,14 @@ elsewhere, it stays private.`,
 	allow.Flags().StringVar((*string)(&e.Type), "type", "", "only values of this `TYPE`")
 	allow.Flags().StringVar(&e.Tool, "tool", "", "only answers of this tool: `SERVER.TOOL`, where * matches any letters")
 	allow.Flags().StringVar(&e.Key, "key", "", "only values under this `KEY`")
-	return []*cobra.Command{ofTenant(env, allow),
-		ofTenant(env, &cobra.Command{
+	return []*cobra.Command{cli.OfTenant(env, allow),
+		cli.OfTenant(env, &cobra.Command{
 			Use: "allowed", Short: "List the exceptions",
 			Long: "Allowed lists the exceptions that were added with allow. Those of the configuration are in pii.exceptions.",
 			Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return runPIIAllowed(cmd.Context(), env) },
 		}),
-		ofTenant(env, &cobra.Command{
+		cli.OfTenant(env, &cobra.Command{
 			Use: "disallow ID...", Short: "Remove exceptions",
 			Long:    "Disallow removes exceptions; allowed lists their ids. A running daemon applies it within a second.",
 			Example: "  sandpiper pii disallow k7q2m9x4",
@@ -55,7 +56,7 @@ elsewhere, it stays private.`,
 	}
 }
 
-func runPIIAllow(ctx context.Context, env *app, e vault.Exception, args []string) error {
+func runPIIAllow(ctx context.Context, env *cli.Env, e vault.Exception, args []string) error {
 	value := ""
 	if len(args) > 0 {
 		text, err := argumentOrStdin(env, args)
@@ -73,7 +74,7 @@ func runPIIAllow(ctx context.Context, env *app, e vault.Exception, args []string
 	if err := rule.Validate(); err != nil {
 		return fault.Wrap(fault.Invalid, err, "the exception cannot be added: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
-	cfg, err := loadConfig(env, nil)
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -85,18 +86,18 @@ func runPIIAllow(ctx context.Context, env *app, e vault.Exception, args []string
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(exceptionOf(e))
+		if env.JSON {
+			return env.WriteJSON(exceptionOf(e))
 		}
-		env.printf("Exception %s: %s.\n", e.ID, describe(e))
+		env.Printf("Exception %s: %s.\n", e.ID, describe(e))
 		return nil
 	})
 }
 
 // changeExceptions calls change with the vault of the tenant and records the outcome in the
 // audit log, without the value.
-func changeExceptions(ctx context.Context, env *app, outcome string, change func(*vault.Vault) error) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
+func changeExceptions(ctx context.Context, env *cli.Env, outcome string, change func(*vault.Vault) error) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		line := audit.Line{Kind: audit.Configuration, Tenant: home.ID(), Section: "exceptions", Outcome: outcome}
 		err := change(home.Vault)
 		if err != nil {
@@ -106,8 +107,8 @@ func changeExceptions(ctx context.Context, env *app, outcome string, change func
 	})
 }
 
-func runPIIAllowed(ctx context.Context, env *app) error {
-	return withHome(ctx, env, func(h *home.Home) error {
+func runPIIAllowed(ctx context.Context, env *cli.Env) error {
+	return cli.WithHome(ctx, env, func(h *home.Home) error {
 		stored, err := h.Vault.Exceptions(ctx)
 		if err != nil {
 			return err
@@ -115,27 +116,27 @@ func runPIIAllowed(ctx context.Context, env *app) error {
 		all := []exceptionJSON{}
 		for _, e := range stored {
 			all = append(all, exceptionOf(e))
-			if !env.json {
-				env.printf("%s  %s  %s\n", e.ID, e.CreatedAt.UTC().Format(time.DateOnly), visible(describe(e)))
+			if !env.JSON {
+				env.Printf("%s  %s  %s\n", e.ID, e.CreatedAt.UTC().Format(time.DateOnly), cli.Visible(describe(e)))
 			}
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"exceptions": all})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"exceptions": all})
 		}
-		env.printEmpty(len(all), "there are no exceptions; add one with `sandpiper pii allow`")
+		env.PrintEmpty(len(all), "there are no exceptions; add one with `sandpiper pii allow`")
 		return nil
 	})
 }
 
-func runPIIDisallow(ctx context.Context, env *app, ids []string) error {
+func runPIIDisallow(ctx context.Context, env *cli.Env, ids []string) error {
 	return changeExceptions(ctx, env, "disallowed", func(v *vault.Vault) error {
 		for _, id := range ids {
 			if err := v.Disallow(ctx, id); err != nil {
 				return err
 			}
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true})
 		}
 		return nil
 	})

@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-func explainCommand(env *app) *cobra.Command {
-	return ofTenant(env, &cobra.Command{
+func explainCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, &cobra.Command{
 		Use: "explain [TEXT|-]", Short: "Show why values in a text are found",
 		Long: `Explain prints the position, type and confidence of each value in TEXT or standard input,
 with the rule that found it and its evidence, and whether an exception applies. Then it
@@ -36,7 +37,7 @@ type explainedJSON struct {
 	Reason   string      `json:"reason,omitempty"`
 }
 
-func runPIIExplain(ctx context.Context, env *app, args []string) error {
+func runPIIExplain(ctx context.Context, env *cli.Env, args []string) error {
 	text, err := argumentOrStdin(env, args)
 	if err != nil {
 		return err
@@ -57,8 +58,8 @@ func runPIIExplain(ctx context.Context, env *app, args []string) error {
 			j.Type, j.Reason = m.Type, m.Reason
 			missed = append(missed, j)
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"findings": found, "near_misses": missed})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"findings": found, "near_misses": missed})
 		}
 		printExplained(env, found, missed)
 		return nil
@@ -71,20 +72,20 @@ func positionIn(text string, start, end int) explainedJSON {
 	return explainedJSON{Line: 1 + strings.Count(text[:start], "\n"), Start: start - lineStart, End: end - lineStart}
 }
 
-func printExplained(env *app, found, missed []explainedJSON) {
+func printExplained(env *cli.Env, found, missed []explainedJSON) {
 	for _, f := range found {
-		env.printf("%d:%d-%d %s %.2f %s\n", f.Line, f.Start, f.End, f.Type, f.Score, f.Rule)
+		env.Printf("%d:%d-%d %s %.2f %s\n", f.Line, f.Start, f.End, f.Type, f.Score, f.Rule)
 		for _, e := range f.Evidence {
-			env.printf("    %s\n", visible(e))
+			env.Printf("    %s\n", cli.Visible(e))
 		}
 		if f.Shown != "" {
-			env.printf("    not replaced: %s\n", f.Shown)
+			env.Printf("    not replaced: %s\n", f.Shown)
 		}
 	}
 	for _, m := range missed {
-		env.printf("%d:%d-%d not %s: %s\n", m.Line, m.Start, m.End, m.Type, visible(m.Reason))
+		env.Printf("%d:%d-%d not %s: %s\n", m.Line, m.Start, m.End, m.Type, cli.Visible(m.Reason))
 	}
 	if len(found)+len(missed) == 0 {
-		env.printf("Nothing in the text resembles personal data or a secret.\n")
+		env.Printf("Nothing in the text resembles personal data or a secret.\n")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -19,18 +20,18 @@ import (
 const maxText = 64 << 20
 
 // withExit calls use with the tenant's privacy exit.
-func withExit(ctx context.Context, env *app, use func(*redact.Exit) error) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
+func withExit(ctx context.Context, env *cli.Env, use func(*redact.Exit) error) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		return use(d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }
 
 // argumentOrStdin returns the argument of a command, or standard input.
-func argumentOrStdin(env *app, args []string) (string, error) {
+func argumentOrStdin(env *cli.Env, args []string) (string, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
 	}
-	b, err := io.ReadAll(io.LimitReader(decodedInput(env.stdin), maxText+1))
+	b, err := io.ReadAll(io.LimitReader(decodedInput(env.Stdin), maxText+1))
 	switch {
 	case err != nil:
 		return "", err
@@ -42,7 +43,7 @@ func argumentOrStdin(env *app, args []string) (string, error) {
 	return string(b), nil
 }
 
-func runPIISanitize(ctx context.Context, env *app, args []string) error {
+func runPIISanitize(ctx context.Context, env *cli.Env, args []string) error {
 	text, err := argumentOrStdin(env, args)
 	if err != nil {
 		return err
@@ -52,7 +53,7 @@ func runPIISanitize(ctx context.Context, env *app, args []string) error {
 		if err != nil {
 			return err
 		}
-		if !env.json {
+		if !env.JSON {
 			return printText(env, clean)
 		}
 		types := []string{}
@@ -60,11 +61,11 @@ func runPIISanitize(ctx context.Context, env *app, args []string) error {
 			types = append(types, string(vault.Token(t).Type()))
 		}
 		slices.Sort(types)
-		return env.writeJSON(map[string]any{"sanitized_text": clean, "pii_found": len(tokens), "pii_types": slices.Compact(types)})
+		return env.WriteJSON(map[string]any{"sanitized_text": clean, "pii_found": len(tokens), "pii_types": slices.Compact(types)})
 	})
 }
 
-func runPIIRestore(ctx context.Context, env *app, args []string) error {
+func runPIIRestore(ctx context.Context, env *cli.Env, args []string) error {
 	text, err := argumentOrStdin(env, args)
 	if err != nil {
 		return err
@@ -77,21 +78,21 @@ func runPIIRestore(ctx context.Context, env *app, args []string) error {
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"restored_text": restored})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"restored_text": restored})
 		}
 		return printText(env, restored)
 	})
 }
 
 // printText prints a text. On a terminal, control characters are escaped.
-func printText(env *app, text string) error {
-	if isTerminal(env.stdout) {
-		text = visible(text)
+func printText(env *cli.Env, text string) error {
+	if cli.IsTerminal(env.Stdout) {
+		text = cli.Visible(text)
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	_, err := fmt.Fprint(env.stdout, text)
+	_, err := fmt.Fprint(env.Stdout, text)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -17,7 +18,7 @@ import (
 )
 
 // vaultCommands returns the commands for the values and keys of a vault.
-func vaultCommands(env *app) []*cobra.Command {
+func vaultCommands(env *cli.Env) []*cobra.Command {
 	var sure bool
 	rotate := &cobra.Command{
 		Use: "rotate", Short: "Encrypt a vault with a new key",
@@ -40,7 +41,7 @@ pii.key to KEY, or pii.key_command to the program and its arguments.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withVault(cmd.Context(), env, "rewrapped", func(v *vault.Vault, dataDir string) (string, error) {
-				to, set, err := masterOf(args, dataDir, slog.New(slog.NewTextHandler(env.stderr, nil)))
+				to, set, err := masterOf(args, dataDir, slog.New(slog.NewTextHandler(env.Stderr, nil)))
 				if err != nil {
 					return "", err
 				}
@@ -69,13 +70,13 @@ type, value and metadata.`,
 		Example: "  sandpiper pii export --tenant acme > acme.jsonl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := bufio.NewWriter(env.stdout)
+			out := bufio.NewWriter(env.Stdout)
 			return withVault(cmd.Context(), env, "exported", func(v *vault.Vault, _ string) (string, error) {
 				return "", errors.Join(v.Export(cmd.Context(), out), out.Flush())
 			})
 		},
 	}
-	return []*cobra.Command{ofTenant(env, rotate), ofTenant(env, rewrap), ofTenant(env, shred), ofTenant(env, export)}
+	return []*cobra.Command{cli.OfTenant(env, rotate), cli.OfTenant(env, rewrap), cli.OfTenant(env, shred), cli.OfTenant(env, export)}
 }
 
 // masterOf parses the arguments of rewrap. It returns the master key, and the setting for it.
@@ -94,8 +95,8 @@ func masterOf(args []string, dataDir string, log *slog.Logger) (m vault.Master, 
 
 // withVault calls use with the vault of the tenant, records the outcome in the audit log,
 // and prints the result of use.
-func withVault(ctx context.Context, env *app, outcome string, use func(v *vault.Vault, dataDir string) (string, error)) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
+func withVault(ctx context.Context, env *cli.Env, outcome string, use func(v *vault.Vault, dataDir string) (string, error)) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		id := home.ID()
 		line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "vault", Outcome: outcome}
 		did, err := use(home.Vault, d.DataDir())
@@ -106,10 +107,10 @@ func withVault(ctx context.Context, env *app, outcome string, use func(v *vault.
 		switch {
 		case err != nil || did == "":
 			return err
-		case env.json:
-			return env.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("The vault of %s is %s", id, did)})
+		case env.JSON:
+			return env.WriteJSON(map[string]any{"success": true, "message": fmt.Sprintf("The vault of %s is %s", id, did)})
 		}
-		env.printf("The vault of %s is %s.\n", id, did)
+		env.Printf("The vault of %s is %s.\n", id, did)
 		return nil
 	})
 }

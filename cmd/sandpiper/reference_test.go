@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
 var referenceDir = flag.String("reference", "", "write the manual pages and the completions into this directory")
@@ -19,7 +21,7 @@ var referenceDir = flag.String("reference", "", "write the manual pages and the 
 func TestReference(t *testing.T) {
 	t.Parallel()
 	dir := cmp.Or(*referenceDir, t.TempDir())
-	root := root((&app{}))
+	root := root((&cli.Env{}))
 	if err := writeReference(root, dir); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
 // A subscriber over stdio is notified of writes by code and by other commands with the
@@ -56,14 +58,14 @@ func TestSubscriberIsNotifiedOfWrites(t *testing.T) {
 	if err := os.WriteFile(report, []byte("a,b\n1,2\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t.Context(), []string{"files", "put", report, "--as", "out/report.csv"}, strings.NewReader(""), io.Discard, io.Discard); got != exitOK {
+	if got := run(t.Context(), []string{"files", "put", report, "--as", "out/report.csv"}, strings.NewReader(""), io.Discard, io.Discard); got != cli.ExitOK {
 		t.Fatalf("files put ended with %d", got)
 	}
 	hear(told)
 	say(`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"workspace://out/report.csv"}}`)
 	hear(`"mimeType":"text/csv","text":"a,b\n1,2\n"`)
 	inW.Close()
-	if got := <-code; got != exitOK {
+	if got := <-code; got != cli.ExitOK {
 		t.Errorf("exit code %d", got)
 	}
 }

@@ -7,20 +7,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
 
-func schedulesCommand(env *app) *cobra.Command {
+func schedulesCommand(env *cli.Env) *cobra.Command {
 	named := func(use, short, long string, run func(ctx context.Context, name string) error) *cobra.Command {
 		return &cobra.Command{
 			Use: use + " NAME", Short: short, Long: long, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args[0]) },
 		}
 	}
-	c := group("schedules", "List, pause, resume and run schedules",
+	c := cli.Group("schedules", "List, pause, resume and run schedules",
 		&cobra.Command{
 			Use: "list", Short: "List schedules with their next and last run",
 			Long: `List shows the schedules of the configuration and those that an agent has created with
@@ -51,15 +52,15 @@ sandpiper.yaml, or by an agent with create_schedule. A daemon runs it when it is
       run: {skill: report}       # or {workflow: NAME}`
 	c.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && (args[0] == "add" || args[0] == "create") {
-			return usagef("%q is not a command of %s: a schedule is created under schedules: in sandpiper.yaml", args[0], cmd.CommandPath())
+			return cli.Usagef("%q is not a command of %s: a schedule is created under schedules: in sandpiper.yaml", args[0], cmd.CommandPath())
 		}
-		return commandsOnly(cmd, args)
+		return cli.CommandsOnly(cmd, args)
 	}
-	return ofTenant(env, c)
+	return cli.OfTenant(env, c)
 }
 
-func runSchedulesList(ctx context.Context, env *app) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
+func runSchedulesList(ctx context.Context, env *cli.Env) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		all, err := d.Schedules.List(ctx, h)
 		if err != nil {
 			return err
@@ -68,14 +69,14 @@ func runSchedulesList(ctx context.Context, env *app) error {
 		if err := mcpserver.AddReasons(ctx, h, list); err != nil {
 			return err
 		}
-		if env.json {
-			return writeList(env, "schedules", list)
+		if env.JSON {
+			return cli.WriteList(env, "schedules", list)
 		}
-		env.printEmpty(len(list), "there are no schedules; add one to schedules: in the configuration")
+		env.PrintEmpty(len(list), "there are no schedules; add one to schedules: in the configuration")
 		for i, s := range list {
-			env.printf("%-24s %-20s %-24s next %s%s\n", s.Name, s.When, s.Runs, schedulesTime(s.Next), lastRun(s))
+			env.Printf("%-24s %-20s %-24s next %s%s\n", s.Name, s.When, s.Runs, schedulesTime(s.Next), lastRun(s))
 			if all[i].Damaged != nil {
-				env.warn(all[i].Damaged.Error())
+				env.Warn(all[i].Damaged.Error())
 			}
 		}
 		return nil
@@ -97,7 +98,7 @@ func lastRun(s mcpserver.Schedule) (text string) {
 	if s.Last != nil {
 		text += fmt.Sprintf("; last %s: %s %s", schedulesTime(s.Last.Due), s.Last.Outcome, s.Last.Execution)
 		if s.Last.Error != "" {
-			text += " (" + visibleName(s.Last.Error) + ")"
+			text += " (" + cli.VisibleName(s.Last.Error) + ")"
 		}
 	}
 	if s.Passed != nil {
@@ -115,43 +116,43 @@ func lastRun(s mcpserver.Schedule) (text string) {
 	return text
 }
 
-func runSchedulesPause(ctx context.Context, env *app, name string, paused bool) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
+func runSchedulesPause(ctx context.Context, env *cli.Env, name string, paused bool) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		if err := d.Schedules.Pause(ctx, h, name, paused); err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true, "name": name, "paused": paused})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "name": name, "paused": paused})
 		}
 		return nil
 	})
 }
 
-func runSchedulesRun(ctx context.Context, env *app, name string) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
+func runSchedulesRun(ctx context.Context, env *cli.Env, name string) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		id, err := d.Schedules.Run(ctx, h, name)
 		if err != nil {
 			return err
 		}
 		hintDaemon(env, d)
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true, "name": name, "execution_id": id})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "name": name, "execution_id": id})
 		}
-		env.printf("%s\n", id)
+		env.Printf("%s\n", id)
 		return nil
 	})
 }
 
-func runSchedulesDelete(ctx context.Context, env *app, name string) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
+func runSchedulesDelete(ctx context.Context, env *cli.Env, name string) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		if err := schedule.CheckName(name); err != nil {
 			return err
 		}
 		if err := d.Schedules.Delete(ctx, h, name); err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true, "deleted": name})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "deleted": name})
 		}
 		return nil
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sandpiper-mcp/sandpiper/cmd/sandpiper/testdata/ledger"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/model/modeltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
@@ -309,7 +310,7 @@ func sandboxWorks(t *testing.T) bool {
 
 var sandboxFails = sync.OnceValue(func() string {
 	var said strings.Builder
-	if run(context.Background(), []string{"exec", "-c", "1"}, strings.NewReader(""), io.Discard, &said) == exitOK {
+	if run(context.Background(), []string{"exec", "-c", "1"}, strings.NewReader(""), io.Discard, &said) == cli.ExitOK {
 		return ""
 	}
 	return cmp.Or(said.String(), "no message")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
@@ -24,7 +25,7 @@ import (
 // serverName matches the names that a person may give to a server.
 var serverName = lazyregexp.New(`^[\pL\pN@][\pL\pN._/@-]{0,99}$`)
 
-func serversAddCommand(env *app) *cobra.Command {
+func serversAddCommand(env *cli.Env) *cobra.Command {
 	var s config.Server
 	var variables, headers []string
 	var replace bool
@@ -43,7 +44,7 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 				return err
 			}
 			if s.Name = args[0]; !serverName().MatchString(s.Name) {
-				return usagef("the name of a server is %.60q; use up to 100 letters, digits, \".\", \"_\", \"-\", \"/\" and \"@\", for example github", s.Name)
+				return cli.Usagef("the name of a server is %.60q; use up to 100 letters, digits, \".\", \"_\", \"-\", \"/\" and \"@\", for example github", s.Name)
 			}
 			if err := setTarget(&s, args[1], args[2:]); err != nil {
 				return err
@@ -55,7 +56,7 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
 	f.StringArrayVar(&variables, "env", nil, "a variable of the program: `NAME=VALUE`")
 	f.StringArrayVar(&headers, "header", nil, "a header for the URL: `'NAME: VALUE'`")
 	f.StringVar(&s.Category, "category", "", "`CATEGORY` of its tools")
-	enumFlag(f, &s.Transport, "type", "", "`TRANSPORT`: stdio, http or sse", "stdio", "http", "sse")
+	cli.EnumFlag(f, &s.Transport, "type", "", "`TRANSPORT`: stdio, http or sse", "stdio", "http", "sse")
 	f.BoolVar(&s.Trusted, "trusted", false, "trust the server's annotations of its tools")
 	f.BoolVar(&replace, "replace", false, "replace the entry of a server with this name")
 	f.BoolVar(&s.Review, "review", false, "quarantine its tools until you accept them with sandpiper tools accept")
@@ -70,13 +71,13 @@ func setTarget(s *config.Server, first string, rest []string) error {
 	isURL := strings.HasPrefix(first, "https://") || strings.HasPrefix(first, "http://")
 	switch _, err := os.Stat(first); {
 	case isURL && len(rest) > 0:
-		return usagef("%.60q is after the URL; a URL has no arguments", rest[0])
+		return cli.Usagef("%.60q is after the URL; a URL has no arguments", rest[0])
 	case isURL:
 		s.URL = first
 	case len(rest) == 0 && strings.Contains(first, "://"):
-		return usagef("the URL of a server is %.200q; it must begin with https:// or http://", first)
+		return cli.Usagef("the URL of a server is %.200q; it must begin with https:// or http://", first)
 	case len(rest) == 0 && err != nil && schemeless().MatchString(first):
-		return usagef("%.200q is neither a URL nor a program; write http://%[2]s or https://%[2]s", first, first)
+		return cli.Usagef("%.200q is neither a URL nor a program; write http://%[2]s or https://%[2]s", first, first)
 	default:
 		s.Command, s.Args = first, rest
 	}
@@ -84,12 +85,12 @@ func setTarget(s *config.Server, first string, rest []string) error {
 }
 
 // warnCommand warns that the program of an added server is not installed.
-func warnCommand(env *app, s config.Server) {
+func warnCommand(env *cli.Env, s config.Server) {
 	if s.Command == "" || s.Env["PATH"] != "" || strings.ContainsAny(s.Command, `/\$`) {
 		return
 	}
 	if _, err := exec.LookPath(s.Command); err != nil {
-		env.warn(fmt.Sprintf("there is no program %s on PATH; %s cannot start without it", s.Command, s.Name))
+		env.Warn(fmt.Sprintf("there is no program %s on PATH; %s cannot start without it", s.Command, s.Name))
 	}
 }
 
@@ -99,14 +100,14 @@ func pairs(flag string, all []string, separator string) (map[string]string, erro
 	for _, one := range all {
 		name, value, ok := strings.Cut(one, separator)
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, usagef("%s %q must be a name, %q and a value", flag, name, separator)
+			return nil, cli.Usagef("%s %q must be a name, %q and a value", flag, name, separator)
 		}
 		m[name] = strings.TrimSpace(value)
 	}
 	return m, nil
 }
 
-func runServersAdd(ctx context.Context, env *app, s config.Server, replace bool) error {
+func runServersAdd(ctx context.Context, env *cli.Env, s config.Server, replace bool) error {
 	err := editServers(ctx, env, "added "+s.Name, func(path string, text []byte) ([]byte, error) {
 		if s.Dir = filepath.Dir(path); text == nil {
 			text = []byte{}
@@ -171,7 +172,7 @@ func addCommand(s config.Server) string {
 }
 
 // warnSecrets warns about literal secrets of an added server, and prints how to refer to them.
-func warnSecrets(env *app, s config.Server) {
+func warnSecrets(env *cli.Env, s config.Server) {
 	got, variables := clientconfig.FindSecrets(clientconfig.Env{Lookup: os.LookupEnv},
 		clientconfig.Server{Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers})
 	if len(variables) == 0 {
@@ -197,9 +198,9 @@ func warnSecrets(env *app, s config.Server) {
 			written = append(written, "'"+with+"'")
 		}
 	}
-	env.warn(fmt.Sprintf("%s now has what looks like a secret of %s in plain text", file, s.Name))
-	env.hint(fmt.Sprintf("set %s in %s instead, remove %[3]s, and add it again with %[4]s", strings.Join(variables, " and "), filepath.Join(filepath.Dir(file), ".env"), s.Name, strings.Join(written, " ")))
-	env.hint(fmt.Sprintf("or store it in the keyring, and write ${keyring:%s/%s}: %s", s.Name, variables[0], keyringCommand(runtime.GOOS, s.Name, variables[0])))
+	env.Warn(fmt.Sprintf("%s now has what looks like a secret of %s in plain text", file, s.Name))
+	env.Hint(fmt.Sprintf("set %s in %s instead, remove %[3]s, and add it again with %[4]s", strings.Join(variables, " and "), filepath.Join(filepath.Dir(file), ".env"), s.Name, strings.Join(written, " ")))
+	env.Hint(fmt.Sprintf("or store it in the keyring, and write ${keyring:%s/%s}: %s", s.Name, variables[0], keyringCommand(runtime.GOOS, s.Name, variables[0])))
 }
 
 // keyringCommand returns the command that stores a secret in the keyring of a system, and asks for it.
@@ -213,20 +214,20 @@ func keyringCommand(system, service, account string) string {
 	return fmt.Sprintf("secret-tool store --label=%s service %[1]s username %s", service, account)
 }
 
-func runServersRemove(ctx context.Context, env *app, name string) error {
+func runServersRemove(ctx context.Context, env *cli.Env, name string) error {
 	return editServers(ctx, env, "removed "+name, func(path string, text []byte) ([]byte, error) {
 		return config.RemoveServer(path, text, name)
 	})
 }
 
-func runServersDisable(ctx context.Context, env *app, name string, off bool) error {
+func runServersDisable(ctx context.Context, env *cli.Env, name string, off bool) error {
 	return editServers(ctx, env, map[bool]string{true: "disabled ", false: "enabled "}[off]+name, func(path string, text []byte) ([]byte, error) {
 		return config.SetDisabled(path, text, name, off)
 	})
 }
 
 // editServers changes the user's configuration file and makes running daemons reload it.
-func editServers(ctx context.Context, env *app, done string, change func(path string, text []byte) ([]byte, error)) error {
+func editServers(ctx context.Context, env *cli.Env, done string, change func(path string, text []byte) ([]byte, error)) error {
 	path, old, err := serversFile(env)
 	if err != nil {
 		return err
@@ -245,12 +246,12 @@ func editServers(ctx context.Context, env *app, done string, change func(path st
 	if err := writeSchema(path, text, record.Replace); err != nil {
 		return err
 	}
-	d, err := openDaemon(env, options{quiet: true})
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s is written (%s), but the configuration has an error: %s", path, done, errorText(err))
+		return fault.Wrap(fault.KindOf(err), err, "%s is written (%s), but the configuration has an error: %s", path, done, cli.ErrorText(err))
 	}
-	defer closeDaemon(env, d)
-	env.printDone("%s in %s", done, path)
+	defer cli.CloseDaemon(env, d)
+	env.PrintDone("%s in %s", done, path)
 	return requestReload(ctx, env, d, path)
 }
 
@@ -258,29 +259,29 @@ func editServers(ctx context.Context, env *app, done string, change func(path st
 const reloadWait = 10 * time.Second
 
 // requestReload makes running daemons reload, and prints their answers.
-func requestReload(ctx context.Context, env *app, d *daemon.Daemon, path string) error {
+func requestReload(ctx context.Context, env *cli.Env, d *daemon.Daemon, path string) error {
 	waiting, cancel := context.WithTimeout(ctx, reloadWait)
 	defer cancel()
 	all, request, err := d.RequestReload(waiting)
 	if err != nil {
 		return err
 	}
-	if env.json {
-		return env.writeJSON(map[string]any{"success": true, "file": path, "daemons": append([]daemon.Instance{}, all...)})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "file": path, "daemons": append([]daemon.Instance{}, all...)})
 	}
 	if len(all) == 0 {
-		env.printf("It applies at once to commands such as exec, and to sandpiper serve from its next start.\n")
+		env.Printf("It applies at once to commands such as exec, and to sandpiper serve from its next start.\n")
 	}
 	for _, i := range all {
 		switch {
 		case i.Request != request:
-			env.warn(describeDaemon(i) + " has not answered; it may still reload")
+			env.Warn(describeDaemon(i) + " has not answered; it may still reload")
 		case i.Error != "":
-			env.warn(describeDaemon(i))
+			env.Warn(describeDaemon(i))
 		case !slices.Contains(i.Files, path):
-			env.warn(describeDaemon(i) + otherFiles(i.Files, path))
+			env.Warn(describeDaemon(i) + otherFiles(i.Files, path))
 		default:
-			env.printf("%s\n", visibleName(describeDaemon(i)))
+			env.Printf("%s\n", cli.VisibleName(describeDaemon(i)))
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -13,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-func resumeCommand(env *app) *cobra.Command {
+func resumeCommand(env *cli.Env) *cobra.Command {
 	var o execOptions
 	c := &cobra.Command{
 		Use:   "resume ID [FILE|-] [-c CODE]",
@@ -39,7 +40,7 @@ a time limit, are skipped.`,
 		},
 	}
 	c.Flags().StringVarP(&o.code, "code", "c", "", "run `CODE` afterwards")
-	durationFlag(c.Flags(), &o.timeout, "timeout", 0, "stop that code after this time (default 30s)")
+	cli.DurationFlag(c.Flags(), &o.timeout, "timeout", 0, "stop that code after this time (default 30s)")
 	c.Flags().BoolVar(&o.repeatCalls, "repeat-calls", false, "make the calls of tasks without a record again")
 	c.Flags().IntVar(&o.memory, "memory", 0, "memory in `MB` that the interpreter may use (default 500)")
 	return c
@@ -51,7 +52,7 @@ type rebuilt struct {
 	Answer any `json:"answer,omitempty"` // of the code run after the replay
 }
 
-func runResume(ctx context.Context, env *app, o execOptions) error {
+func runResume(ctx context.Context, env *cli.Env, o execOptions) error {
 	more := o.inline || o.script != ""
 	var req execution.Request
 	if more {
@@ -67,7 +68,7 @@ func runResume(ctx context.Context, env *app, o execOptions) error {
 			show(item)
 		}
 	}
-	return withWarmHome(ctx, env, output, func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, output, func(d *daemon.Daemon, home *home.Home) error {
 		r, err := execution.RebuildSession(ctx, d.Runner, home, execution.Rebuild{
 			Session: o.session, MemoryMB: o.memory, RepeatCalls: o.repeatCalls,
 			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
@@ -80,7 +81,7 @@ func runResume(ctx context.Context, env *app, o execOptions) error {
 		if !more {
 			return finishReplay(env, r)
 		}
-		if !env.json {
+		if !env.JSON {
 			warnReplay(env, r)
 		}
 		shown = true
@@ -88,8 +89,8 @@ func runResume(ctx context.Context, env *app, o execOptions) error {
 		if err != nil {
 			return err
 		}
-		if env.json {
-			if err := env.writeJSON(rebuilt{r, resultJSON{result.Answer(), result.Images}}); err != nil {
+		if env.JSON {
+			if err := env.WriteJSON(rebuilt{r, resultJSON{result.Answer(), result.Images}}); err != nil {
 				return err
 			}
 			return exitCodeOf(result)
@@ -98,20 +99,20 @@ func runResume(ctx context.Context, env *app, o execOptions) error {
 	})
 }
 
-func finishReplay(env *app, r *sessions.Rebuilt) error {
-	if env.json {
-		return env.writeJSON(r)
+func finishReplay(env *cli.Env, r *sessions.Rebuilt) error {
+	if env.JSON {
+		return env.WriteJSON(r)
 	}
 	warnReplay(env, r)
-	env.printf("Session %s: %s replayed, %d with a different result\n", visibleName(r.ID), count(r.Tasks, "task"), len(r.Differs))
+	env.Printf("Session %s: %s replayed, %d with a different result\n", cli.VisibleName(r.ID), cli.Count(r.Tasks, "task"), len(r.Differs))
 	return nil
 }
 
-func warnReplay(env *app, r *sessions.Rebuilt) {
+func warnReplay(env *cli.Env, r *sessions.Rebuilt) {
 	for _, n := range r.Notes {
-		env.warn(n)
+		env.Warn(n)
 	}
 	for _, d := range r.Differs {
-		env.warn(fmt.Sprintf("%s has a different result: %.200s in the log, now %.200s", d.Task, d.Was, d.Is))
+		env.Warn(fmt.Sprintf("%s has a different result: %.200s in the log, now %.200s", d.Task, d.Was, d.Is))
 	}
 }

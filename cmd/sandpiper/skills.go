@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -19,8 +20,8 @@ type saveOptions struct {
 	tags        []string
 }
 
-func skillsCommand(env *app) *cobra.Command {
-	return ofTenant(env, group("skills", "Save, find, test and delete Python modules that code can import",
+func skillsCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, cli.Group("skills", "Save, find, test and delete Python modules that code can import",
 		&cobra.Command{
 			Use: "list", Short: "List saved skills",
 			Long: `List prints each saved skill with its description. A skill is stale when a tool that
@@ -44,7 +45,7 @@ disabled, missing or not connected; the reason is printed below it.`,
 	))
 }
 
-func skillsSearchCommand(env *app) *cobra.Command {
+func skillsSearchCommand(env *cli.Env) *cobra.Command {
 	var q skill.Query
 	c := &cobra.Command{
 		Use: "search [QUERY...]", Short: "Find skills by their purpose and tags",
@@ -59,7 +60,7 @@ func skillsSearchCommand(env *app) *cobra.Command {
 	return c
 }
 
-func skillsLoadCommand(env *app) *cobra.Command {
+func skillsLoadCommand(env *cli.Env) *cobra.Command {
 	var version int
 	c := &cobra.Command{
 		Use: "load NAME", Short: "Print a skill's code",
@@ -74,7 +75,7 @@ func skillsLoadCommand(env *app) *cobra.Command {
 	return c
 }
 
-func saveCommand(env *app) *cobra.Command {
+func saveCommand(env *cli.Env) *cobra.Command {
 	var o saveOptions
 	c := &cobra.Command{
 		Use:   "save NAME [FILE|-] [-c CODE]",
@@ -99,7 +100,7 @@ old versions are kept.`,
 	return c
 }
 
-func runSkillsSave(ctx context.Context, env *app, o saveOptions) error {
+func runSkillsSave(ctx context.Context, env *cli.Env, o saveOptions) error {
 	code, err := loadCode(env, o.code)
 	if err != nil {
 		return err
@@ -108,12 +109,12 @@ func runSkillsSave(ctx context.Context, env *app, o saveOptions) error {
 	if err := draft.Check(); err != nil {
 		return err
 	}
-	d, err := openDaemon(env, options{quiet: true})
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	home, err := acquire(ctx, env, d)
+	home, err := cli.Acquire(ctx, env, d)
 	if err != nil {
 		return err
 	}
@@ -125,15 +126,15 @@ func runSkillsSave(ctx context.Context, env *app, o saveOptions) error {
 	if err != nil {
 		return err
 	}
-	if env.json {
-		return env.writeJSON(map[string]any{"success": true, "message": skill.Saved(o.name, code)})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "message": skill.Saved(o.name, code)})
 	}
-	env.printf("saved %s, version %d\n", saved.Name, saved.Version)
+	env.Printf("saved %s, version %d\n", saved.Name, saved.Version)
 	return nil
 }
 
-func runSkillsSearch(ctx context.Context, env *app, q skill.Query) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
+func runSkillsSearch(ctx context.Context, env *cli.Env, q skill.Query) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		found, err := home.Skills.Search(ctx, q)
 		if err != nil {
 			return err
@@ -141,55 +142,55 @@ func runSkillsSearch(ctx context.Context, env *app, q skill.Query) error {
 		for i := range found {
 			d.Runner.Skills(home, "").Mark(ctx, &found[i])
 		}
-		if env.json {
-			return writeList(env, "skills", found)
+		if env.JSON {
+			return cli.WriteList(env, "skills", found)
 		}
 		empty := "no skill was found; sandpiper skills list lists all"
 		if q.Text == "" && len(q.Tags) == 0 {
 			empty = "there are no skills; save one with sandpiper skills save"
 		}
-		env.printEmpty(len(found), "%s", empty)
+		env.PrintEmpty(len(found), "%s", empty)
 		for _, m := range found {
-			env.printf("%s\n", strings.TrimRight(fmt.Sprintf("%-24s %s", visibleName(m.Name), visibleName(m.Description)), " "))
+			env.Printf("%s\n", strings.TrimRight(fmt.Sprintf("%-24s %s", cli.VisibleName(m.Name), cli.VisibleName(m.Description)), " "))
 			for _, why := range m.Unavailable {
-				env.printf("%-24s unavailable: %s\n", "", visibleName(withFlagNames(why)))
+				env.Printf("%-24s unavailable: %s\n", "", cli.VisibleName(cli.WithFlagNames(why)))
 			}
 			for _, why := range m.Stale {
-				env.printf("%-24s stale: %s\n", "", visibleName(why))
+				env.Printf("%-24s stale: %s\n", "", cli.VisibleName(why))
 			}
 		}
 		return nil
 	})
 }
 
-func runSkillsLoad(ctx context.Context, env *app, name string, version int) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
+func runSkillsLoad(ctx context.Context, env *cli.Env, name string, version int) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		found, err := home.Skills.Find(ctx, name, version)
 		if err != nil {
 			return err
 		}
 		d.Runner.Skills(home, "").Mark(ctx, &found.Metadata)
-		if env.json {
-			return env.writeJSON(found)
+		if env.JSON {
+			return env.WriteJSON(found)
 		}
 		code := strings.TrimSuffix(found.Code, "\n")
-		if isTerminal(env.stdout) {
-			code = visible(code)
+		if cli.IsTerminal(env.Stdout) {
+			code = cli.Visible(code)
 		}
-		env.printf("%s\n", code)
+		env.Printf("%s\n", code)
 		return nil
 	})
 }
 
-func runSkillsDelete(ctx context.Context, env *app, names []string) error {
-	return withHome(ctx, env, func(home *home.Home) error {
+func runSkillsDelete(ctx context.Context, env *cli.Env, names []string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		for _, name := range names {
 			if err := home.Skills.Delete(ctx, name); err != nil {
 				return err
 			}
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true, "message": "Deleted " + count(len(names), "skill")})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "message": "Deleted " + cli.Count(len(names), "skill")})
 		}
 		return nil
 	})

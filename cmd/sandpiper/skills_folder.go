@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill/folder"
 )
 
-func skillsExportCommand(env *app) *cobra.Command {
+func skillsExportCommand(env *cli.Env) *cobra.Command {
 	var to string
 	c := &cobra.Command{
 		Use:   "export NAME... --to DIR",
@@ -26,7 +27,7 @@ lower-case letters and hyphens, as the Agent Skills format requires.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return usagef("export needs --to DIR, the directory of the folders")
+				return cli.Usagef("export needs --to DIR, the directory of the folders")
 			}
 			return runSkillsExport(cmd.Context(), env, args, to)
 		},
@@ -35,8 +36,8 @@ lower-case letters and hyphens, as the Agent Skills format requires.`,
 	return c
 }
 
-func runSkillsExport(ctx context.Context, env *app, names []string, to string) error {
-	return withHome(ctx, env, func(home *home.Home) error {
+func runSkillsExport(ctx context.Context, env *cli.Env, names []string, to string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		var folders []folder.Folder
 		for _, name := range names {
 			found, err := home.Skills.Find(ctx, name, 0)
@@ -51,18 +52,18 @@ func runSkillsExport(ctx context.Context, env *app, names []string, to string) e
 			if err != nil {
 				return err
 			}
-			if paths = append(paths, path); !env.json {
-				env.printf("%s\n", visibleName(path))
+			if paths = append(paths, path); !env.JSON {
+				env.Printf("%s\n", cli.VisibleName(path))
 			}
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true, "folders": paths})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "folders": paths})
 		}
 		return nil
 	})
 }
 
-func skillsImportCommand(env *app) *cobra.Command {
+func skillsImportCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import DIR...",
 		Short: "Save the skills in Agent Skills folders",
@@ -110,7 +111,7 @@ type importedSkill struct {
 	Suspected []suspicion `json:"suspected_injection,omitempty"`
 }
 
-func runSkillsImport(ctx context.Context, env *app, paths []string) error {
+func runSkillsImport(ctx context.Context, env *cli.Env, paths []string) error {
 	var dirs []string
 	for _, path := range paths {
 		found, err := skillFolders(path)
@@ -119,7 +120,7 @@ func runSkillsImport(ctx context.Context, env *app, paths []string) error {
 		}
 		dirs = append(dirs, found...)
 	}
-	return withWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		imported := []importedSkill{}
 		for _, dir := range dirs {
 			saved, err := importFolder(ctx, d, home, dir)
@@ -131,8 +132,8 @@ func runSkillsImport(ctx context.Context, env *app, paths []string) error {
 				showImported(env, s)
 			}
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true, "skills": imported})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "skills": imported})
 		}
 		return nil
 	})
@@ -160,13 +161,13 @@ func importFolder(ctx context.Context, d *daemon.Daemon, home *home.Home, dir st
 	return saved, nil
 }
 
-func showImported(env *app, s importedSkill) {
-	if env.json {
+func showImported(env *cli.Env, s importedSkill) {
+	if env.JSON {
 		return
 	}
-	env.printf("saved %s, version %d\n", s.Name, s.Version)
+	env.Printf("saved %s, version %d\n", s.Name, s.Version)
 	for _, file := range s.Ignored {
-		env.printf("  not imported: %s\n", visibleName(file))
+		env.Printf("  not imported: %s\n", cli.VisibleName(file))
 	}
 	printSuspected(env, s.Suspected)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -22,7 +23,7 @@ type promoteOptions struct {
 	print  bool
 }
 
-func skillsPromoteCommand(env *app) *cobra.Command {
+func skillsPromoteCommand(env *cli.Env) *cobra.Command {
 	var o promoteOptions
 	c := &cobra.Command{
 		Use:   "promote [EXECUTION|SESSION/TASK --name NAME]",
@@ -43,7 +44,7 @@ Without arguments, promote lists the executions whose code is stored.`,
 				return runSkillsRecent(cmd.Context(), env)
 			}
 			if o.source = args[0]; o.draft.Name == "" {
-				return usagef("promote %s needs --name NAME, the name of the new skill", args[0])
+				return cli.Usagef("promote %s needs --name NAME, the name of the new skill", args[0])
 			}
 			return runSkillsPromote(cmd.Context(), env, o)
 		},
@@ -63,8 +64,8 @@ type recentExecution struct {
 	Code      string    `json:"code"`
 }
 
-func runSkillsRecent(ctx context.Context, env *app) error {
-	return withHome(ctx, env, func(home *home.Home) error {
+func runSkillsRecent(ctx context.Context, env *cli.Env) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		stored, err := home.Recent.List(ctx)
 		if err != nil {
 			return err
@@ -73,12 +74,12 @@ func runSkillsRecent(ctx context.Context, env *app) error {
 		for _, c := range stored {
 			all = append(all, recentExecution{c.Execution, c.Session, c.Ended, c.Code})
 		}
-		if env.json {
-			return writeList(env, "executions", all)
+		if env.JSON {
+			return cli.WriteList(env, "executions", all)
 		}
-		env.printEmpty(len(all), "no execution of the last 24 hours can become a skill; run code with `sandpiper exec` first")
+		env.PrintEmpty(len(all), "no execution of the last 24 hours can become a skill; run code with `sandpiper exec` first")
 		for _, x := range all {
-			env.printf("%s  %s  %s\n", x.Execution, x.Ended.Local().Format(time.DateTime), visibleName(firstLine(x.Code)))
+			env.Printf("%s  %s  %s\n", x.Execution, x.Ended.Local().Format(time.DateTime), cli.VisibleName(firstLine(x.Code)))
 		}
 		return nil
 	})
@@ -97,8 +98,8 @@ func firstLine(code string) string {
 	return line
 }
 
-func runSkillsPromote(ctx context.Context, env *app, o promoteOptions) error {
-	return withWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
+func runSkillsPromote(ctx context.Context, env *cli.Env, o promoteOptions) error {
+	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		code, err := findCode(ctx, home, o.source)
 		if err != nil {
 			return err
@@ -112,15 +113,15 @@ func runSkillsPromote(ctx context.Context, env *app, o promoteOptions) error {
 				return err
 			}
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true, "saved": !o.print, "name": made.Name, "code": made.Code,
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "saved": !o.print, "name": made.Name, "code": made.Code,
 				"parameters": append([]string{}, made.Parameters...), "tools": made.Tools})
 		}
 		if o.print {
-			env.printf("%s\n", strings.TrimSuffix(made.Code, "\n"))
+			env.Printf("%s\n", strings.TrimSuffix(made.Code, "\n"))
 			return nil
 		}
-		env.printf("saved %s(%s)\n", made.Name, strings.Join(made.Parameters, ", "))
+		env.Printf("saved %s(%s)\n", made.Name, strings.Join(made.Parameters, ", "))
 		return nil
 	})
 }

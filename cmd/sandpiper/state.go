@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 )
 
-func stateCommand(env *app) *cobra.Command {
-	return ofTenant(env, group("state", "List, read, save and delete the small JSON values that code saves by name",
+func stateCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, cli.Group("state", "List, read, save and delete the small JSON values that code saves by name",
 		&cobra.Command{
 			Use: "list", Short: "List saved states",
 			Args: cobra.NoArgs,
@@ -34,7 +35,7 @@ func stateCommand(env *app) *cobra.Command {
 	))
 }
 
-func stateSetCommand(env *app) *cobra.Command {
+func stateSetCommand(env *cli.Env) *cobra.Command {
 	var version int64
 	c := &cobra.Command{
 		Use: "set NAME JSON|-", Short: "Save a JSON value",
@@ -55,46 +56,46 @@ version is replaced; 0 means that there must be no value yet.`,
 	return c
 }
 
-func runStateList(ctx context.Context, env *app) error {
-	return withHome(ctx, env, func(home *home.Home) error {
+func runStateList(ctx context.Context, env *cli.Env) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		all, err := home.States.List(ctx)
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return writeList(env, "states", all)
+		if env.JSON {
+			return cli.WriteList(env, "states", all)
 		}
-		env.printEmpty(len(all), "there are no states; save one with `sandpiper state set`, or save_state in code")
+		env.PrintEmpty(len(all), "there are no states; save one with `sandpiper state set`, or save_state in code")
 		for _, s := range all {
-			env.printf("%-32s %8d bytes  version %-6d %s\n", visibleName(s.Name), s.Size, s.Version, s.Updated.Local().Format(time.DateTime))
+			env.Printf("%-32s %8d bytes  version %-6d %s\n", cli.VisibleName(s.Name), s.Size, s.Version, s.Updated.Local().Format(time.DateTime))
 		}
 		return nil
 	})
 }
 
-func runStateGet(ctx context.Context, env *app, name string) error {
-	return withHome(ctx, env, func(home *home.Home) error {
+func runStateGet(ctx context.Context, env *cli.Env, name string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		found, err := home.States.Get(ctx, name)
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(found)
+		if env.JSON {
+			return env.WriteJSON(found)
 		}
 		text := string(found.Value)
-		if isTerminal(env.stdout) {
-			text = visible(text)
+		if cli.IsTerminal(env.Stdout) {
+			text = cli.Visible(text)
 		}
-		env.printf("%s\n", text)
+		env.Printf("%s\n", text)
 		return nil
 	})
 }
 
-func runStateSet(ctx context.Context, env *app, d state.Draft, text string) error {
+func runStateSet(ctx context.Context, env *cli.Env, d state.Draft, text string) error {
 	d.Value = json.RawMessage(text)
 	if text == "-" {
 		var err error
-		if d.Value, err = io.ReadAll(io.LimitReader(env.stdin, state.MaxBytes+1)); err != nil {
+		if d.Value, err = io.ReadAll(io.LimitReader(env.Stdin, state.MaxBytes+1)); err != nil {
 			return err
 		}
 	}
@@ -104,21 +105,21 @@ func runStateSet(ctx context.Context, env *app, d state.Draft, text string) erro
 		}
 		return err
 	}
-	return withHome(ctx, env, func(home *home.Home) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		version, err := home.States.Put(ctx, d)
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true, "version": version})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "version": version})
 		}
-		env.printf("version %d\n", version)
+		env.Printf("version %d\n", version)
 		return nil
 	})
 }
 
-func runStateDelete(ctx context.Context, env *app, names []string) error {
-	return withHome(ctx, env, func(home *home.Home) error {
+func runStateDelete(ctx context.Context, env *cli.Env, names []string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		for _, name := range names {
 			if _, err := home.States.Get(ctx, name); fault.KindOf(err) == fault.NotFound {
 				return err
@@ -127,8 +128,8 @@ func runStateDelete(ctx context.Context, env *app, names []string) error {
 				return err
 			}
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true, "deleted": len(names)})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "deleted": len(names)})
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -18,7 +19,7 @@ type cleanOptions struct {
 	suspended, yes bool
 }
 
-func cleanCommand(env *app) *cobra.Command {
+func cleanCommand(env *cli.Env) *cobra.Command {
 	var o cleanOptions
 	c := &cobra.Command{
 		Use: "clean", Short: "Delete the tenants that were not used for a long time",
@@ -35,16 +36,16 @@ deletes the tenant local, and suspended ones only with --suspended.`,
 	return c
 }
 
-func runTenantClean(ctx context.Context, env *app, o cleanOptions) error {
+func runTenantClean(ctx context.Context, env *cli.Env, o cleanOptions) error {
 	flags := map[string]string{}
 	if o.inactive != "" {
 		flags["inactive"] = o.inactive
 	}
-	d, err := openDaemon(env, options{quiet: true, flags: flags})
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true, Flags: flags})
 	if err != nil {
 		return err
 	}
-	defer closeDaemon(env, d)
+	defer cli.CloseDaemon(env, d)
 	entries, err := d.Tenants.List(ctx)
 	if err != nil {
 		return err
@@ -82,7 +83,7 @@ func inactive(d *daemon.Daemon, e home.Entry, o cleanOptions) bool {
 }
 
 // cleanOne deletes a tenant, unless it has been used since it was listed.
-func cleanOne(ctx context.Context, env *app, d *daemon.Daemon, e home.Entry, o cleanOptions) (deleted bool, err error) {
+func cleanOne(ctx context.Context, env *cli.Env, d *daemon.Daemon, e home.Entry, o cleanOptions) (deleted bool, err error) {
 	if e.Suspension == nil {
 		if err := d.Tenants.Suspend(e.ID, "inactive"); err != nil {
 			return false, err
@@ -105,20 +106,20 @@ func cleanOne(ctx context.Context, env *app, d *daemon.Daemon, e home.Entry, o c
 	return err == nil, errors.Join(err, d.Record(context.WithoutCancel(ctx), line, "the tenant is deleted"))
 }
 
-func printCleaned(env *app, all []home.Entry, o cleanOptions) error {
-	if env.json {
-		return env.writeJSON(map[string]any{"count": len(all), "deleted": o.yes, "tenants": all})
+func printCleaned(env *cli.Env, all []home.Entry, o cleanOptions) error {
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"count": len(all), "deleted": o.yes, "tenants": all})
 	}
 	for _, e := range all {
-		env.printf("%-32s last used %s%s\n", visibleName(e.ID.String()), e.Used.Format(time.DateTime), suspensionText(e.Suspension))
+		env.Printf("%-32s last used %s%s\n", cli.VisibleName(e.ID.String()), e.Used.Format(time.DateTime), suspensionText(e.Suspension))
 	}
 	switch {
 	case len(all) == 0:
-		env.printf("No tenant is inactive.\n")
+		env.Printf("No tenant is inactive.\n")
 	case o.yes:
-		env.printf("%s deleted.\n", count(len(all), "tenant"))
+		env.Printf("%s deleted.\n", cli.Count(len(all), "tenant"))
 	default:
-		env.printf("%s would be deleted; --yes deletes.\n", count(len(all), "tenant"))
+		env.Printf("%s would be deleted; --yes deletes.\n", cli.Count(len(all), "tenant"))
 	}
 	return nil
 }

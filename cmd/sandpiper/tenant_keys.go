@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -23,7 +24,7 @@ type keyOptions struct {
 	scopes        []string
 }
 
-func keyCommand(env *app) *cobra.Command {
+func keyCommand(env *cli.Env) *cobra.Command {
 	var o keyOptions
 	create := &cobra.Command{
 		Use: "new ID", Short: "Create an API key of a tenant and print it",
@@ -39,7 +40,7 @@ approve answers questions for the person, admin changes the server and other ten
 	create.Flags().StringVar(&o.name, "name", "", "what the key is for")
 	create.Flags().StringVar(&o.expires, "expires", "never", "time until it expires, such as 90d or 12h")
 	create.Flags().StringSliceVar(&o.scopes, "scope", []string{"execute", "files", "approve"}, "its scopes")
-	return group("key", "Create, list and revoke API keys",
+	return cli.Group("key", "Create, list and revoke API keys",
 		create,
 		&cobra.Command{
 			Use: "list [ID]", Short: "List the API keys of a tenant, or of all",
@@ -58,8 +59,8 @@ approve answers questions for the person, admin changes the server and other ten
 }
 
 // withKeys calls use with the API keys of the data directory.
-func withKeys(ctx context.Context, env *app, use func(*daemon.Daemon, *access.Keys) error) error {
-	return withDaemon(env, func(d *daemon.Daemon) (err error) {
+func withKeys(ctx context.Context, env *cli.Env, use func(*daemon.Daemon, *access.Keys) error) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) (err error) {
 		keys, err := d.OpenKeys(ctx)
 		if err != nil {
 			return err
@@ -69,7 +70,7 @@ func withKeys(ctx context.Context, env *app, use func(*daemon.Daemon, *access.Ke
 	})
 }
 
-func runKeyNew(ctx context.Context, env *app, uid string, o keyOptions) error {
+func runKeyNew(ctx context.Context, env *cli.Env, uid string, o keyOptions) error {
 	id, err := tenant.Parse(uid)
 	if err != nil {
 		return err
@@ -98,18 +99,18 @@ func runKeyNew(ctx context.Context, env *app, uid string, o keyOptions) error {
 			return err
 		}
 		if _, err := d.Tenants.Find(id); fault.KindOf(err) == fault.NotFound {
-			env.warn(fmt.Sprintf("there is no tenant %q yet: its first request creates it", id))
+			env.Warn(fmt.Sprintf("there is no tenant %q yet: its first request creates it", id))
 		}
 		if !d.AcceptsKeys() {
-			env.warn("daemons do not accept API keys: set http.api_keys to true in the configuration")
+			env.Warn("daemons do not accept API keys: set http.api_keys to true in the configuration")
 		}
-		if env.json {
-			return env.writeJSON(struct {
+		if env.JSON {
+			return env.WriteJSON(struct {
 				access.Key
 				Text string `json:"key"`
 			}{key, text})
 		}
-		env.printf("%s\n", text)
+		env.Printf("%s\n", text)
 		return nil
 	})
 }
@@ -121,12 +122,12 @@ func parseTime(text string) (time.Duration, error) {
 	}
 	d, err := clock.ParseDuration(text)
 	if err != nil || d <= 0 || d > 100*365*24*time.Hour {
-		return 0, usagef("%q is not a time such as 90d or 12h, or never", text)
+		return 0, cli.Usagef("%q is not a time such as 90d or 12h, or never", text)
 	}
 	return d, nil
 }
 
-func runKeyList(ctx context.Context, env *app, uid string) error {
+func runKeyList(ctx context.Context, env *cli.Env, uid string) error {
 	var id tenant.ID
 	if uid != "" {
 		var err error
@@ -142,11 +143,11 @@ func runKeyList(ctx context.Context, env *app, uid string) error {
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return writeList(env, "keys", all)
+		if env.JSON {
+			return cli.WriteList(env, "keys", all)
 		}
 		for _, k := range all {
-			env.printf("%s  %-24s %-20s %s\n", k.ID, visibleName(k.Tenant.String()), visibleName(k.Name), keyState(k))
+			env.Printf("%s  %-24s %-20s %s\n", k.ID, cli.VisibleName(k.Tenant.String()), cli.VisibleName(k.Name), keyState(k))
 		}
 		return nil
 	})
@@ -171,7 +172,7 @@ func keyState(k access.Key) string {
 	return state
 }
 
-func runKeyRevoke(ctx context.Context, env *app, keyID string) error {
+func runKeyRevoke(ctx context.Context, env *cli.Env, keyID string) error {
 	return withKeys(ctx, env, func(d *daemon.Daemon, keys *access.Keys) error {
 		key, err := keys.Revoke(ctx, keyID)
 		if err != nil {
@@ -180,10 +181,10 @@ func runKeyRevoke(ctx context.Context, env *app, keyID string) error {
 		if err := d.Record(ctx, audit.Line{Kind: audit.Configuration, Tenant: key.Tenant, Section: "key " + key.ID, Outcome: "revoked"}, "the key is revoked"); err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true, "message": "Key " + key.ID + " is revoked"})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "message": "Key " + key.ID + " is revoked"})
 		}
-		env.printf("Key %s of %s is revoked.\n", key.ID, visibleName(key.Tenant.String()))
+		env.Printf("Key %s of %s is revoked.\n", key.ID, cli.VisibleName(key.Tenant.String()))
 		return nil
 	})
 }

@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func tierCommand(env *app) *cobra.Command {
+func tierCommand(env *cli.Env) *cobra.Command {
 	var none bool
 	c := &cobra.Command{
 		Use: "tier ID [NAME]", Short: "Print or set the tier of a tenant",
@@ -39,12 +40,12 @@ the first whose patterns match, or the one named default.`,
 	return c
 }
 
-func runTenantTier(env *app, uid string) error {
+func runTenantTier(env *cli.Env, uid string) error {
 	id, err := tenant.ParseStored(uid)
 	if err != nil {
 		return err
 	}
-	return withDaemon(env, func(d *daemon.Daemon) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
 		if err := d.CheckTenant(id); err != nil {
 			return err
 		}
@@ -52,10 +53,10 @@ func runTenantTier(env *app, uid string) error {
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"customer_uid": id, "tier": tier})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"customer_uid": id, "tier": tier})
 		}
-		env.printf("%s\n", cmp.Or(tier, "none"))
+		env.Printf("%s\n", cmp.Or(tier, "none"))
 		return nil
 	})
 }

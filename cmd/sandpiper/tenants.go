@@ -10,14 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func tenantCommand(env *app) *cobra.Command {
-	return group("tenant", "List, create, suspend, export and delete tenants",
+func tenantCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("tenant", "List, create, suspend, export and delete tenants",
 		&cobra.Command{
 			Use: "list", Short: "List tenants that have data",
 			Args: cobra.NoArgs,
@@ -47,7 +48,7 @@ func tenantCommand(env *app) *cobra.Command {
 	)
 }
 
-func createCommand(env *app) *cobra.Command {
+func createCommand(env *cli.Env) *cobra.Command {
 	var tier string
 	c := &cobra.Command{
 		Use: "create ID", Short: "Create a tenant without data",
@@ -75,7 +76,7 @@ and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
 	return c
 }
 
-func suspendCommand(env *app) *cobra.Command {
+func suspendCommand(env *cli.Env) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "suspend ID", Short: "Refuse all requests of a tenant",
@@ -92,7 +93,7 @@ such as files and session can read it.`,
 	return c
 }
 
-func deleteCommand(env *app) *cobra.Command {
+func deleteCommand(env *cli.Env) *cobra.Command {
 	var sure bool
 	c := &cobra.Command{
 		Use: "delete ID", Short: "Delete a tenant with all its data",
@@ -113,12 +114,12 @@ lines. A token in http.tokens remains valid: its next request creates an empty t
 	return c
 }
 
-func runTenantList(ctx context.Context, env *app) error {
-	return withDaemon(env, func(d *daemon.Daemon) error {
-		if env.jsonLines {
+func runTenantList(ctx context.Context, env *cli.Env) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
+		if env.JSONLines {
 			return d.Tenants.Each(ctx, func(e home.Entry) error {
 				e.Tier = d.Tiers.WithStored(e.ID, e.Tier)
-				return env.writeJSON(e)
+				return env.WriteJSON(e)
 			})
 		}
 		all, err := d.Tenants.List(ctx)
@@ -128,13 +129,13 @@ func runTenantList(ctx context.Context, env *app) error {
 		for i, e := range all {
 			all[i].Tier = d.Tiers.WithStored(e.ID, e.Tier)
 		}
-		if env.json {
-			return writeList(env, "tenants", all)
+		if env.JSON {
+			return cli.WriteList(env, "tenants", all)
 		}
 		for _, e := range all {
-			env.printf("%-32s last used %s%s%s\n", visibleName(cmp.Or(e.ID.String(), "?")), e.Used.Format(time.DateTime), tierText(e.Tier), suspensionText(e.Suspension))
+			env.Printf("%-32s last used %s%s%s\n", cli.VisibleName(cmp.Or(e.ID.String(), "?")), e.Used.Format(time.DateTime), tierText(e.Tier), suspensionText(e.Suspension))
 			if e.Error != "" {
-				env.warn(e.Error)
+				env.Warn(e.Error)
 			}
 		}
 		return nil
@@ -157,7 +158,7 @@ func suspensionText(s *home.Suspension) string {
 	case s.Reason == "":
 		return "  suspended since " + s.Since.Local().Format(time.DateTime)
 	}
-	return "  suspended since " + s.Since.Local().Format(time.DateTime) + ": " + visibleName(s.Reason)
+	return "  suspended since " + s.Since.Local().Format(time.DateTime) + ": " + cli.VisibleName(s.Reason)
 }
 
 // tenantReport is the JSON output of tenant show.
@@ -172,9 +173,9 @@ type tenantReport struct {
 	Unfinished int    `json:"unfinished_executions"` // suspended or interrupted
 }
 
-func runTenantShow(ctx context.Context, env *app, uid string) error {
-	env.tenant = uid
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
+func runTenantShow(ctx context.Context, env *cli.Env, uid string) error {
+	env.Tenant = uid
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		e, err := d.Tenants.Find(h.ID())
 		if err != nil {
 			return err
@@ -196,14 +197,14 @@ func runTenantShow(ctx context.Context, env *app, uid string) error {
 			return err
 		}
 		r.Skills, r.Sessions, r.Unfinished = len(skills), len(sessions), len(unfinished)
-		if env.json {
-			return env.writeJSON(r)
+		if env.JSON {
+			return env.WriteJSON(r)
 		}
-		env.printf("tenant       %s\n", visibleName(e.ID.String()))
-		env.printf("last used    %s%s\n", e.Used.Format(time.DateTime), suspensionText(e.Suspension))
-		env.printf("tier         %s\nsandbox      %s\n", cmp.Or(r.Tier, "none"), r.Sandbox)
-		env.printf("workspace    %s, %s\n", count(r.Files, "file"), count(r.Bytes, "byte"))
-		env.printf("skills       %d\nsessions     %d\nunfinished   %s\n", r.Skills, r.Sessions, count(r.Unfinished, "execution"))
+		env.Printf("tenant       %s\n", cli.VisibleName(e.ID.String()))
+		env.Printf("last used    %s%s\n", e.Used.Format(time.DateTime), suspensionText(e.Suspension))
+		env.Printf("tier         %s\nsandbox      %s\n", cmp.Or(r.Tier, "none"), r.Sandbox)
+		env.Printf("workspace    %s, %s\n", cli.Count(r.Files, "file"), cli.Count(r.Bytes, "byte"))
+		env.Printf("skills       %d\nsessions     %d\nunfinished   %s\n", r.Skills, r.Sessions, cli.Count(r.Unfinished, "execution"))
 		return nil
 	})
 }
@@ -217,17 +218,17 @@ func noTenant(d *daemon.Daemon, id tenant.ID, err error) error {
 }
 
 // changeTenant calls change, records the outcome in the audit log and prints it.
-func changeTenant(ctx context.Context, env *app, uid, outcome string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
+func changeTenant(ctx context.Context, env *cli.Env, uid, outcome string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
 	return changeTenantTo(ctx, env, uid, outcome, outcome, change)
 }
 
 // changeTenantTo is changeTenant with a text for the new state that differs from the outcome.
-func changeTenantTo(ctx context.Context, env *app, uid, outcome, state string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
+func changeTenantTo(ctx context.Context, env *cli.Env, uid, outcome, state string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
 	id, err := tenant.ParseStored(uid)
 	if err != nil {
 		return err
 	}
-	return withDaemon(env, func(d *daemon.Daemon) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
 		line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "tenant", Outcome: outcome}
 		err := noTenant(d, id, change(ctx, d, id))
 		if err != nil {
@@ -236,10 +237,10 @@ func changeTenantTo(ctx context.Context, env *app, uid, outcome, state string, c
 		if err := errors.Join(err, d.Record(context.WithoutCancel(ctx), line, "the tenant is "+state)); err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Tenant %s is %s", id, state)})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "message": fmt.Sprintf("Tenant %s is %s", id, state)})
 		}
-		env.printf("Tenant %s is %s.\n", visibleName(id.String()), state)
+		env.Printf("Tenant %s is %s.\n", cli.VisibleName(id.String()), state)
 		return nil
 	})
 }

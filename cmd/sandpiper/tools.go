@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
@@ -15,8 +16,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-func toolsCommand(env *app) *cobra.Command {
-	return group("tools", "Search and manage the tools of connected MCP servers",
+func toolsCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("tools", "Search and manage the tools of connected MCP servers",
 		toolsListCommand(env),
 		toolsSearchCommand(env),
 		toolsSelectCommand(env),
@@ -43,7 +44,7 @@ it is accepted.`,
 	)
 }
 
-func toolsSearchCommand(env *app) *cobra.Command {
+func toolsSearchCommand(env *cli.Env) *cobra.Command {
 	var q lookup.Query
 	c := &cobra.Command{
 		Use: "search [QUERY...]", Short: "Find tools by what they do",
@@ -60,13 +61,13 @@ found nothing.`,
 		},
 	}
 	c.Flags().StringVar(&q.Category, "category", "", "only tools of `CATEGORY`")
-	enumFlag(c.Flags(), &q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: brief, name, summary or full", "brief", "name", "summary", "full")
+	cli.EnumFlag(c.Flags(), &q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: brief, name, summary or full", "brief", "name", "summary", "full")
 	c.Flags().BoolVar(&q.Explain, "explain", false, "show the score of each tool, and what it gains from use by the tenant")
 	c.Flags().IntVar(&q.Limit, "max", 0, "at most `N` tools (default 10, and 20 with --detail brief)")
-	return ofTenant(env, c)
+	return cli.OfTenant(env, c)
 }
 
-func toolsGetCommand(env *app) *cobra.Command {
+func toolsGetCommand(env *cli.Env) *cobra.Command {
 	var category string
 	c := &cobra.Command{
 		Use: "get TOOL", Short: "Print the definition of a tool",
@@ -77,11 +78,11 @@ func toolsGetCommand(env *app) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&category, "category", "", "category of the tool: `CATEGORY`")
-	return ofTenant(env, c)
+	return cli.OfTenant(env, c)
 }
 
-func toolsForgetCommand(env *app) *cobra.Command {
-	return ofTenant(env, &cobra.Command{
+func toolsForgetCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, &cobra.Command{
 		Use: "forget", Short: "Delete what searches have learned from the use of tools",
 		Long: `Forget deletes the records of a tenant that make a tool rank higher in searches like those after
 which it was called. A daemon that runs uses deleted records for up to ten seconds.`,
@@ -91,31 +92,31 @@ which it was called. A daemon that runs uses deleted records for up to ten secon
 	})
 }
 
-func runToolsForget(ctx context.Context, env *app) error {
-	return withHome(ctx, env, func(home *home.Home) error {
+func runToolsForget(ctx context.Context, env *cli.Env) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		f, err := home.ForgetSearches(ctx)
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(struct {
+		if env.JSON {
+			return env.WriteJSON(struct {
 				Success bool `json:"success"`
 				learned.Forgotten
 			}{true, f})
 		}
 		if f.Records == 0 {
-			env.printf("Nothing was stored.\n")
+			env.Printf("Nothing was stored.\n")
 			return nil
 		}
-		env.printf("Deleted %s of %s.\n", count(f.Records, "record"), count(f.Uses, "use"))
+		env.Printf("Deleted %s of %s.\n", cli.Count(f.Records, "record"), cli.Count(f.Uses, "use"))
 		return nil
 	})
 }
 
-func runToolsSearch(ctx context.Context, env *app, q lookup.Query) error {
+func runToolsSearch(ctx context.Context, env *cli.Env, q lookup.Query) error {
 	count := 0
 	unlisted, err := withToolsAndUnlisted(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
-		home, err := acquire(ctx, env, d)
+		home, err := cli.Acquire(ctx, env, d)
 		if err != nil {
 			return err
 		}
@@ -131,11 +132,11 @@ func runToolsSearch(ctx context.Context, env *app, q lookup.Query) error {
 		case lookup.Found:
 			count = found.Count
 		}
-		if f, ok := found.(lookup.Found); ok && env.jsonLines {
-			return writeList(env, "tools", f.Tools)
+		if f, ok := found.(lookup.Found); ok && env.JSONLines {
+			return cli.WriteList(env, "tools", f.Tools)
 		}
-		if env.json {
-			return env.writeJSON(found)
+		if env.JSON {
+			return env.WriteJSON(found)
 		}
 		switch found := found.(type) {
 		case lookup.Brief:
@@ -146,56 +147,56 @@ func runToolsSearch(ctx context.Context, env *app, q lookup.Query) error {
 		return nil
 	})
 	if err == nil && unlisted > 0 && count == 0 {
-		return exit(exitFailed) // a server that was not searched may have the tool
+		return cli.Exit(cli.ExitFailed) // a server that was not searched may have the tool
 	}
 	return err
 }
 
-func printBrief(env *app, found lookup.Brief) {
+func printBrief(env *cli.Env, found lookup.Brief) {
 	more := found.Count
 	for _, g := range found.Servers {
-		env.printf("%s\n", visibleName(g.Module))
+		env.Printf("%s\n", cli.VisibleName(g.Module))
 		for _, line := range g.Lines {
-			env.printf("    %s\n", visibleName(line))
+			env.Printf("    %s\n", cli.VisibleName(line))
 		}
 		more -= len(g.Lines)
 	}
 	printRest(env, found.Count, more, found.Hint)
 }
 
-func printFound(env *app, found lookup.Found) {
+func printFound(env *cli.Env, found lookup.Found) {
 	for _, t := range found.Tools {
-		env.printf("%s\n", strings.TrimRight(visibleName(t.Server+"."+t.Name)+"  "+visibleName(t.Description), " "))
+		env.Printf("%s\n", strings.TrimRight(cli.VisibleName(t.Server+"."+t.Name)+"  "+cli.VisibleName(t.Description), " "))
 		for _, line := range []string{t.Import, t.Signature} {
 			if line != "" {
-				env.printf("    %s\n", visibleName(line))
+				env.Printf("    %s\n", cli.VisibleName(line))
 			}
 		}
 		if e := t.Explanation; e != nil {
-			env.printf("    score %.3f: use %+.3f, similar searches %+.3f", e.Score, e.Used, e.Words)
+			env.Printf("    score %.3f: use %+.3f, similar searches %+.3f", e.Score, e.Used, e.Words)
 			if len(e.Terms) > 0 {
-				env.printf(" (%s)", visibleName(strings.Join(e.Terms, " ")))
+				env.Printf(" (%s)", cli.VisibleName(strings.Join(e.Terms, " ")))
 			}
-			env.printf("\n")
+			env.Printf("\n")
 		}
 	}
 	printRest(env, found.Count, found.Count-len(found.Tools), found.Hint)
 }
 
-func printRest(env *app, count, more int, hint string) {
+func printRest(env *cli.Env, count, more int, hint string) {
 	switch {
 	case count == 0:
-		env.printf("nothing found: %s\n", hint)
+		env.Printf("nothing found: %s\n", hint)
 	case hint != "":
-		env.printf("%s\n", hint)
+		env.Printf("%s\n", hint)
 	case more > 0:
-		env.printf("… %d more\n", more)
+		env.Printf("… %d more\n", more)
 	}
 }
 
-func runToolsGet(ctx context.Context, env *app, name, category string) error {
+func runToolsGet(ctx context.Context, env *cli.Env, name, category string) error {
 	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
-		home, err := acquire(ctx, env, d)
+		home, err := cli.Acquire(ctx, env, d)
 		if err != nil {
 			return err
 		}
@@ -204,28 +205,28 @@ func runToolsGet(ctx context.Context, env *app, name, category string) error {
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(t)
+		if env.JSON {
+			return env.WriteJSON(t)
 		}
 		for _, line := range []string{t.Import, t.Signature, t.Example, t.Quarantined, t.Connect} {
 			if line != "" {
-				env.printf("%s\n", visibleName(line))
+				env.Printf("%s\n", cli.VisibleName(line))
 			}
 		}
-		env.printf("\n%s\n", visible(t.Description))
+		env.Printf("\n%s\n", cli.Visible(t.Description))
 		return nil
 	})
 }
 
-func runToolsCategories(ctx context.Context, env *app) error {
+func runToolsCategories(ctx context.Context, env *cli.Env) error {
 	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
 		c := d.Find.Categories()
-		if env.json {
-			return env.writeJSON(c)
+		if env.JSON {
+			return env.WriteJSON(c)
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.Categories)) {
 			of := c.Categories[name]
-			env.printf("%-16s %5d  %s\n", visibleName(name), of.Tools, visibleName(of.Description))
+			env.Printf("%-16s %5d  %s\n", cli.VisibleName(name), of.Tools, cli.VisibleName(of.Description))
 		}
 		return nil
 	})

@@ -4,12 +4,13 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-func runToolsSync(ctx context.Context, env *app, names []string) error {
-	d, err := openDaemon(env, options{quiet: true})
+func runToolsSync(ctx context.Context, env *cli.Env, names []string) error {
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
 		return err
 	}
@@ -35,19 +36,19 @@ func runToolsSync(ctx context.Context, env *app, names []string) error {
 	}
 	for _, of := range all {
 		if of.err != nil {
-			return exit(exitFailed)
+			return cli.Exit(cli.ExitFailed)
 		}
 	}
 	return nil
 }
 
 // showSync prints the results of listing servers.
-func showSync(env *app, servers lookup.Servers, all map[string]listResult) error {
-	if env.json {
-		if env.jsonLines {
-			return writeList(env, "servers", servers.Servers)
+func showSync(env *cli.Env, servers lookup.Servers, all map[string]listResult) error {
+	if env.JSON {
+		if env.JSONLines {
+			return cli.WriteList(env, "servers", servers.Servers)
 		}
-		return env.writeJSON(servers)
+		return env.WriteJSON(servers)
 	}
 	for _, s := range servers.Servers {
 		of, requested := all[s.Name]
@@ -55,23 +56,23 @@ func showSync(env *app, servers lookup.Servers, all map[string]listResult) error
 			continue
 		}
 		if of.err != nil {
-			env.printf("%-20s failed: %s\n", visibleName(s.Name), visibleName(errorText(of.err)))
+			env.Printf("%-20s failed: %s\n", cli.VisibleName(s.Name), cli.VisibleName(cli.ErrorText(of.err)))
 			if len(s.Stderr) > 3 { // the reason contains the last three lines
 				for _, line := range s.Stderr {
-					env.printf("%-20s | %s\n", "", visibleName(line))
+					env.Printf("%-20s | %s\n", "", cli.VisibleName(line))
 				}
 			}
 			continue
 		}
-		env.printf("%-20s %s%s\n", visibleName(s.Name), count(s.Tools, "tool"), changeSummary(of.change))
+		env.Printf("%-20s %s%s\n", cli.VisibleName(s.Name), cli.Count(s.Tools, "tool"), changeSummary(of.change))
 		for _, note := range s.Notes {
-			env.printf("%-20s %s\n", "", visibleName(note))
+			env.Printf("%-20s %s\n", "", cli.VisibleName(note))
 		}
 	}
 	if m := servers.SemanticSearch; m != nil {
-		env.printf("semantic search: %d of %d tools are indexed with %s\n", m.Known, m.Tools, visibleName(m.Model))
+		env.Printf("semantic search: %d of %d tools are indexed with %s\n", m.Known, m.Tools, cli.VisibleName(m.Model))
 		if m.Reason != "" {
-			env.printf("%-20s %s; %s\n", "", visible(m.Reason), visible(m.Hint))
+			env.Printf("%-20s %s; %s\n", "", cli.Visible(m.Reason), cli.Visible(m.Hint))
 		}
 	}
 	return nil

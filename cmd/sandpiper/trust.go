@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
@@ -22,7 +23,7 @@ type trustOptions struct {
 	yes, revoke, list bool
 }
 
-func trustCommand(env *app) *cobra.Command {
+func trustCommand(env *cli.Env) *cobra.Command {
 	var o trustOptions
 	c := &cobra.Command{
 		Use:   "trust [DIR]",
@@ -77,7 +78,7 @@ type proposedServer struct {
 	Gets     []string `json:"gets,omitempty"`     // variables and headers, with references unexpanded
 }
 
-func runTrust(ctx context.Context, env *app, o trustOptions) error {
+func runTrust(ctx context.Context, env *cli.Env, o trustOptions) error {
 	dir, err := filepath.Abs(o.dir)
 	if err != nil {
 		return err
@@ -99,25 +100,25 @@ func runTrust(ctx context.Context, env *app, o trustOptions) error {
 	if err != nil {
 		return err
 	}
-	if !env.json {
+	if !env.JSON {
 		showProposal(env, p)
 	}
-	ask := isTerminal(env.stdin) && !o.yes && !env.json
+	ask := cli.IsTerminal(env.Stdin) && !o.yes && !env.JSON
 	if !slices.ContainsFunc(files, func(f config.ProjectFile) bool { return f.State != config.Trusted }) {
 		p.Success = true
 	} else if !ask && !o.yes {
-		return usagef("nothing was trusted: confirmation needs a terminal; use --yes")
-	} else if ask && !env.confirm(ctx, false, "Trust these files?") {
-		env.printf("Nothing was trusted.\n")
-		return exit(exitFailed)
+		return cli.Usagef("nothing was trusted: confirmation needs a terminal; use --yes")
+	} else if ask && !env.Confirm(ctx, false, "Trust these files?") {
+		env.Printf("Nothing was trusted.\n")
+		return cli.Exit(cli.ExitFailed)
 	} else if err := config.Trust(os.Environ(), files); err != nil {
 		return err
 	} else {
 		p.Success = true
-		env.printDone("%s read from now on", fileNames(files))
+		env.PrintDone("%s read from now on", fileNames(files))
 	}
-	if env.json {
-		return env.writeJSON(p)
+	if env.JSON {
+		return env.WriteJSON(p)
 	}
 	return nil
 }
@@ -133,22 +134,22 @@ func fileNames(files []config.ProjectFile) string {
 	return strings.Join(names, " and ") + " are"
 }
 
-func printTrusted(env *app, paths []string, state string) error {
-	if env.json {
-		return env.writeJSON(map[string]any{"success": true, "files": append([]string{}, paths...)})
+func printTrusted(env *cli.Env, paths []string, state string) error {
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "files": append([]string{}, paths...)})
 	}
 	for _, path := range paths {
-		env.printf("%s\n", visibleName(path))
+		env.Printf("%s\n", cli.VisibleName(path))
 	}
 	if len(paths) == 0 {
-		env.printf("no file is %s\n", state)
+		env.Printf("no file is %s\n", state)
 	}
 	return nil
 }
 
 // propose reads the files of a project as if they were trusted. Their hashes ensure that
 // the displayed content is the content that is trusted later.
-func propose(env *app, dir string) (*proposal, []config.ProjectFile, error) {
+func propose(env *cli.Env, dir string) (*proposal, []config.ProjectFile, error) {
 	src := config.Sources{Dir: dir, Environ: withoutVariable(os.Environ(), "SANDPIPER_CONFIG"), Assume: map[string]string{}}
 	files, err := config.Project(src)
 	if err != nil {
@@ -243,47 +244,47 @@ func apiSecrets(api *openapi.Source) (all []string) {
 	return all
 }
 
-func showProposal(env *app, p *proposal) {
-	s := styleFor(env.stdout)
+func showProposal(env *cli.Env, p *proposal) {
+	s := cli.StyleFor(env.Stdout)
 	for _, f := range p.Files {
-		env.printf("%s  %s\n", visibleName(f.Path), s.dim(string(f.State)))
+		env.Printf("%s  %s\n", cli.VisibleName(f.Path), s.Dim(string(f.State)))
 	}
 	for _, v := range p.Servers {
-		env.printf("server %s", visibleName(v.Name))
+		env.Printf("server %s", cli.VisibleName(v.Name))
 		if len(v.Runs) > 0 {
-			env.printf(" runs: %s", visibleName(commandLine(v.Runs)))
+			env.Printf(" runs: %s", cli.VisibleName(commandLine(v.Runs)))
 		}
 		if v.In != "" {
-			env.printf(" (in %s)", visibleName(v.In))
+			env.Printf(" (in %s)", cli.VisibleName(v.In))
 		}
 		if v.Document != "" {
-			env.printf(" is described by: %s", visibleName(v.Document))
+			env.Printf(" is described by: %s", cli.VisibleName(v.Document))
 		}
 		if v.Calls != "" {
-			env.printf(" calls: %s", visibleName(v.Calls))
+			env.Printf(" calls: %s", cli.VisibleName(v.Calls))
 		}
-		env.printf("\n")
+		env.Printf("\n")
 		for _, setting := range v.Gets {
-			env.printf("    gets %s\n", visibleName(setting))
+			env.Printf("    gets %s\n", cli.VisibleName(setting))
 		}
 	}
 	for _, h := range p.Hooks {
-		env.printf("hook runs: %s\n", visibleName(commandLine(h)))
+		env.Printf("hook runs: %s\n", cli.VisibleName(commandLine(h)))
 	}
 	for _, path := range p.Reads {
-		env.printf("reads %s\n", visibleName(path))
+		env.Printf("reads %s\n", cli.VisibleName(path))
 	}
 	for _, path := range p.Writes {
-		env.printf("writes %s\n", visibleName(path))
+		env.Printf("writes %s\n", cli.VisibleName(path))
 	}
 	if len(p.Variables) > 0 {
-		env.printf(".env sets %s\n", visibleName(strings.Join(p.Variables, ", ")))
+		env.Printf(".env sets %s\n", cli.VisibleName(strings.Join(p.Variables, ", ")))
 	}
 	if len(p.Servers)+len(p.Hooks)+len(p.Reads)+len(p.Writes) == 0 {
-		env.printf("It runs no program and calls no server.\n")
+		env.Printf("It runs no program and calls no server.\n")
 	}
 	for _, w := range p.Warnings {
-		env.printf("%s %s\n", s.yellow("~"), visibleName(w))
+		env.Printf("%s %s\n", s.Yellow("~"), cli.VisibleName(w))
 	}
 }
 

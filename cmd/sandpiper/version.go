@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
@@ -82,7 +83,7 @@ func (b programInfo) String() string {
 	return text.String()
 }
 
-func versionCommand(env *app) *cobra.Command {
+func versionCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of the program, of Python and of MCP",
@@ -91,11 +92,11 @@ func versionCommand(env *app) *cobra.Command {
 	}
 }
 
-func runVersion(env *app) error {
+func runVersion(env *cli.Env) error {
 	b := thisProgram()
-	if env.json {
-		return env.writeJSON(b)
+	if env.JSON {
+		return env.WriteJSON(b)
 	}
-	env.printf("%s", b)
+	env.Printf("%s", b)
 	return nil
 }

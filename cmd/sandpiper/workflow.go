@@ -9,13 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
-func workflowCommand(env *app) *cobra.Command {
-	return ofTenant(env, group("workflow", "Check, run and save workflows: steps in YAML, compiled to Python",
+func workflowCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, cli.Group("workflow", "Check, run and save workflows: steps in YAML, compiled to Python",
 		workflowCheckCommand(env),
 		workflowRunCommand(env),
 		&cobra.Command{
@@ -51,7 +52,7 @@ func workflowCommand(env *app) *cobra.Command {
 			Example: "  sandpiper workflow schema > workflow.schema.json",
 			Args:    cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				env.printf("%s", workflow.Schema)
+				env.Printf("%s", workflow.Schema)
 				return nil
 			},
 		},
@@ -63,7 +64,7 @@ type workflowCheckOptions struct {
 	graph  string
 }
 
-func workflowCheckCommand(env *app) *cobra.Command {
+func workflowCheckCommand(env *cli.Env) *cobra.Command {
 	var o workflowCheckOptions
 	c := &cobra.Command{
 		Use: "check FILE...", Short: "Report the errors in workflow files, with line and column",
@@ -77,13 +78,13 @@ to list their tools. It exits with 1 if it finds errors.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (o.python || o.graph != "") && len(args) > 1 || o.python && o.graph != "" {
-				return usagef("--python and --graph print one thing of one FILE")
+				return cli.Usagef("--python and --graph print one thing of one FILE")
 			}
 			return runWorkflowCheck(cmd.Context(), env, args, o)
 		},
 	}
 	c.Flags().BoolVar(&o.python, "python", false, "print the Python to which the workflow is compiled")
-	enumFlag(c.Flags(), &o.graph, "graph", "", "print the steps and their order as `FORMAT`: mermaid or svg", "mermaid", "svg")
+	cli.EnumFlag(c.Flags(), &o.graph, "graph", "", "print the steps and their order as `FORMAT`: mermaid or svg", "mermaid", "svg")
 	c.Flags().Lookup("graph").NoOptDefVal = "mermaid"
 	return c
 }
@@ -96,7 +97,7 @@ type checkedFile struct {
 	Parallel []workflow.Finding `json:"parallel,omitempty"` // what runs at the same time
 }
 
-func runWorkflowCheck(ctx context.Context, env *app, files []string, o workflowCheckOptions) error {
+func runWorkflowCheck(ctx context.Context, env *cli.Env, files []string, o workflowCheckOptions) error {
 	sources := map[string][]byte{}
 	for _, file := range files {
 		data, err := readWorkflow(file)
@@ -108,7 +109,7 @@ func runWorkflowCheck(ctx context.Context, env *app, files []string, o workflowC
 	if o.graph != "" { // needs no tools
 		return printGraph(env, files[0], sources[files[0]], o.graph)
 	}
-	return withWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		all, wrong := []checkedFile{}, false
 		for _, file := range files {
 			p, found, err := d.Flows.Check(ctx, home, "", file, sources[file])
@@ -121,55 +122,55 @@ func runWorkflowCheck(ctx context.Context, env *app, files []string, o workflowC
 				c.Workflow, c.Parallel = p.Workflow.Name, p.Parallel
 			}
 			all = append(all, c)
-			if !env.json {
+			if !env.JSON {
 				printFindings(env, found)
 			}
 			switch {
-			case p == nil || env.json:
+			case p == nil || env.JSON:
 			case o.python:
-				env.printf("%s", p.Code)
+				env.Printf("%s", p.Code)
 			default:
 				printFindings(env, p.Parallel)
 			}
 		}
-		if env.json {
-			if err := env.writeJSON(map[string]any{"success": !wrong, "files": all}); err != nil {
+		if env.JSON {
+			if err := env.WriteJSON(map[string]any{"success": !wrong, "files": all}); err != nil {
 				return err
 			}
 		}
 		if wrong {
-			return exit(exitFailed)
+			return cli.Exit(cli.ExitFailed)
 		}
 		return nil
 	})
 }
 
-func printFindings(env *app, found []workflow.Finding) {
+func printFindings(env *cli.Env, found []workflow.Finding) {
 	for _, f := range found {
-		env.printf("%s\n", visibleName(f.String()))
+		env.Printf("%s\n", cli.VisibleName(f.String()))
 	}
 }
 
-func printGraph(env *app, file string, data []byte, format string) error {
+func printGraph(env *cli.Env, file string, data []byte, format string) error {
 	w, found := workflow.Parse(file, data)
 	if len(found) == 0 {
 		_, found = workflow.Compile(w, workflow.Library{Workflow: workflow.Any})
 	}
 	if len(found) > 0 {
 		printFindings(env, found)
-		return exit(exitFailed)
+		return cli.Exit(cli.ExitFailed)
 	}
 	graph := w.Mermaid()
 	if format == "svg" {
 		graph = w.SVG()
 	}
-	env.printf("%s", graph)
+	env.Printf("%s", graph)
 	return nil
 }
 
 // readWorkflow reads the file of a workflow, or one byte more than is allowed.
 func readWorkflow(path string) ([]byte, error) {
-	f, err := openInput(path)
+	f, err := cli.OpenInput(path)
 	if err != nil {
 		return nil, err
 	}

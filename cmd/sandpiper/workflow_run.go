@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
@@ -24,7 +25,7 @@ type workflowRunOptions struct {
 	given  []string // NAME=VALUE
 }
 
-func workflowRunCommand(env *app) *cobra.Command {
+func workflowRunCommand(env *cli.Env) *cobra.Command {
 	var o workflowRunOptions
 	c := &cobra.Command{
 		Use: "run NAME|FILE", Short: "Check and run a workflow",
@@ -51,13 +52,13 @@ func (o workflowRunOptions) readInputs() (json.RawMessage, error) {
 	inputs := map[string]json.RawMessage{}
 	if o.inputs != "" {
 		if err := json.Unmarshal([]byte(o.inputs), &inputs); err != nil {
-			return nil, usagef("--inputs %.60q is not a JSON object", o.inputs)
+			return nil, cli.Usagef("--inputs %.60q is not a JSON object", o.inputs)
 		}
 	}
 	for _, g := range o.given {
 		name, value, ok := strings.Cut(g, "=")
 		if !ok || name == "" {
-			return nil, usagef("--input %.60q is not NAME=VALUE", g)
+			return nil, cli.Usagef("--input %.60q is not NAME=VALUE", g)
 		}
 		if inputs[name] = json.RawMessage(value); !json.Valid(inputs[name]) {
 			text, err := json.Marshal(value)
@@ -70,12 +71,12 @@ func (o workflowRunOptions) readInputs() (json.RawMessage, error) {
 	return json.Marshal(inputs)
 }
 
-func runWorkflowRun(ctx context.Context, env *app, o workflowRunOptions) error {
+func runWorkflowRun(ctx context.Context, env *cli.Env, o workflowRunOptions) error {
 	inputs, err := o.readInputs()
 	if err != nil {
 		return err
 	}
-	return withWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
 		p, err := loadWorkflow(ctx, env, d, home, o.name)
 		if err != nil {
 			return err
@@ -88,15 +89,15 @@ func runWorkflowRun(ctx context.Context, env *app, o workflowRunOptions) error {
 		if err != nil {
 			return err
 		}
-		if place := p.FailedAt(r.Traceback); !r.Success() && place != "" && !env.json {
-			env.warn("failed in " + visibleName(place))
+		if place := p.FailedAt(r.Traceback); !r.Success() && place != "" && !env.JSON {
+			env.Warn("failed in " + cli.VisibleName(place))
 		}
 		return printResult(ctx, env, r)
 	})
 }
 
 // loadWorkflow compiles a workflow by name, or in a file.
-func loadWorkflow(ctx context.Context, env *app, d *daemon.Daemon, home *home.Home, name string) (*workflow.Program, error) {
+func loadWorkflow(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, name string) (*workflow.Program, error) {
 	if !strings.ContainsAny(name, `/\.`) {
 		return d.Flows.Load(ctx, home, "", name)
 	}
@@ -111,7 +112,7 @@ func loadWorkflow(ctx context.Context, env *app, d *daemon.Daemon, home *home.Ho
 	return p, workflow.Invalid(found)
 }
 
-func workflowResumeCommand(env *app) *cobra.Command {
+func workflowResumeCommand(env *cli.Env) *cobra.Command {
 	outcome := ""
 	c := &cobra.Command{
 		Use: "resume ID", Short: "Resume an interrupted run",
@@ -127,12 +128,12 @@ not-done, it did not, and is made now; stop, give up the run.`,
 			return runWorkflowResume(cmd.Context(), env, args[0], outcome)
 		},
 	}
-	enumFlag(c.Flags(), &outcome, "outcome", "", "what happened to the call that was interrupted: done, not-done or stop", tool.TookEffect, tool.NoEffect, tool.Stop)
+	cli.EnumFlag(c.Flags(), &outcome, "outcome", "", "what happened to the call that was interrupted: done, not-done or stop", tool.TookEffect, tool.NoEffect, tool.Stop)
 	return c
 }
 
-func runWorkflowResume(ctx context.Context, env *app, id, outcome string) error {
-	return withWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowResume(ctx context.Context, env *cli.Env, id, outcome string) error {
+	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
 		run, err := d.Flows.Find(ctx, home, id)
 		if err == nil {
 			err = run.CheckOpen()
@@ -159,32 +160,32 @@ func runWorkflowResume(ctx context.Context, env *app, id, outcome string) error 
 	})
 }
 
-func runWorkflowCancel(ctx context.Context, env *app, id string) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowCancel(ctx context.Context, env *cli.Env, id string) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		return d.Flows.Cancel(ctx, home, id)
 	})
 }
 
-func runWorkflowSave(ctx context.Context, env *app, file string) error {
+func runWorkflowSave(ctx context.Context, env *cli.Env, file string) error {
 	data, err := readWorkflow(file)
 	if err != nil {
 		return err
 	}
-	return withWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		name, err := d.Flows.Save(ctx, home, "", data)
 		if err == nil {
-			env.printf("saved %s\n", name)
+			env.Printf("saved %s\n", name)
 		}
 		return err
 	})
 }
 
-func runWorkflowDelete(ctx context.Context, env *app, name string) error {
-	return withHome(ctx, env, func(home *home.Home) error { return home.Workflows.Delete(ctx, name) })
+func runWorkflowDelete(ctx context.Context, env *cli.Env, name string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error { return home.Workflows.Delete(ctx, name) })
 }
 
-func runWorkflowList(ctx context.Context, env *app) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowList(ctx context.Context, env *cli.Env) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		names, err := d.Flows.Names(ctx, home)
 		if err != nil {
 			return err
@@ -193,10 +194,10 @@ func runWorkflowList(ctx context.Context, env *app) error {
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return writeList(env, "workflows", all)
+		if env.JSON {
+			return cli.WriteList(env, "workflows", all)
 		}
-		env.printEmpty(len(all), "there are no workflows; save one with `sandpiper workflow save`")
+		env.PrintEmpty(len(all), "there are no workflows; save one with `sandpiper workflow save`")
 		for _, w := range all {
 			about, kind := w.Description, ""
 			if w.Exported {
@@ -205,7 +206,7 @@ func runWorkflowList(ctx context.Context, env *app) error {
 			if w.Problem != "" {
 				about = "wrong: " + w.Problem
 			}
-			env.printf("%s%s  %s\n", w.Name, kind, visibleName(firstLineOf(about)))
+			env.Printf("%s%s  %s\n", w.Name, kind, cli.VisibleName(firstLineOf(about)))
 		}
 		return nil
 	})
@@ -216,15 +217,15 @@ func firstLineOf(text string) string {
 	return line
 }
 
-func runWorkflowShow(ctx context.Context, env *app, name string) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowShow(ctx context.Context, env *cli.Env, name string) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		if !strings.HasPrefix(name, "exec_") {
 			source, err := d.Flows.Source(ctx, home, name)
-			if err == nil && env.json {
-				return env.writeJSON(map[string]string{"name": name, "source": string(source)})
+			if err == nil && env.JSON {
+				return env.WriteJSON(map[string]string{"name": name, "source": string(source)})
 			}
 			if err == nil {
-				env.printf("%s", visible(string(source)))
+				env.Printf("%s", cli.Visible(string(source)))
 			}
 			return err
 		}
@@ -232,22 +233,22 @@ func runWorkflowShow(ctx context.Context, env *app, name string) error {
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return env.writeJSON(r)
+		if env.JSON {
+			return env.WriteJSON(r)
 		}
 		printRun(env, r)
-		env.printf("inputs: %s\n", visible(string(r.Inputs)))
+		env.Printf("inputs: %s\n", cli.Visible(string(r.Inputs)))
 		if r.Result != nil && r.Value != nil {
-			env.printf("result: %s\n", visible(string(r.Value)))
+			env.Printf("result: %s\n", cli.Visible(string(r.Value)))
 		}
 		if r.Result != nil && r.Error != "" {
-			env.printf("error: %s\n", visible(r.Error))
+			env.Printf("error: %s\n", cli.Visible(r.Error))
 		}
 		return nil
 	})
 }
 
-func workflowHistoryCommand(env *app) *cobra.Command {
+func workflowHistoryCommand(env *cli.Env) *cobra.Command {
 	limit := 20
 	c := &cobra.Command{
 		Use: "history [NAME]", Short: "List runs, the latest first",
@@ -262,14 +263,14 @@ is on record of those that can be resumed. The last 1,000 runs are kept.`,
 	return c
 }
 
-func runWorkflowHistory(ctx context.Context, env *app, name string, limit int) error {
-	return withDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowHistory(ctx context.Context, env *cli.Env, name string, limit int) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		all, err := d.Flows.History(ctx, home, name, limit)
 		if err != nil {
 			return err
 		}
-		if env.json {
-			return writeList(env, "runs", all)
+		if env.JSON {
+			return cli.WriteList(env, "runs", all)
 		}
 		for _, r := range all {
 			printRun(env, r)
@@ -278,17 +279,17 @@ func runWorkflowHistory(ctx context.Context, env *app, name string, limit int) e
 	})
 }
 
-func printRun(env *app, r workflow.Run) {
+func printRun(env *cli.Env, r workflow.Run) {
 	version := ""
 	if r.Version != "" {
 		version = " " + r.Version
 	}
 	why := ""
 	if r.Result != nil && r.Result.Error != "" {
-		why = ": " + visibleName(mcpserver.Reason(r.Result.ErrorType, r.Result.Error))
+		why = ": " + cli.VisibleName(mcpserver.Reason(r.Result.ErrorType, r.Result.Error))
 	}
 	if r.Why != "" {
 		why += ": " + r.Why
 	}
-	env.printf("%s  %s  %s%s  %s%s\n", r.Execution, r.Started.Local().Format(time.DateTime), visibleName(r.Workflow), visibleName(version), r.State, why)
+	env.Printf("%s  %s  %s%s  %s%s\n", r.Execution, r.Started.Local().Format(time.DateTime), cli.VisibleName(r.Workflow), cli.VisibleName(version), r.State, why)
 }

@@ -1,24 +1,24 @@
-package main
+package cli
 
 import (
 	"sync"
 	"time"
 )
 
-// working shows on a terminal what is being done, from the first second on, until done is
+// Working shows on a terminal what is being done, from the first second on, until done is
 // called.
-func (env *app) working(text string) (done func()) {
-	return env.workingOn(func() string { return text })
+func (env *Env) Working(text string) (done func()) {
+	return env.WorkingOn(func() string { return text })
 }
 
-// workingOn is like working, with text that changes.
-func (env *app) workingOn(text func() string) (done func()) {
+// WorkingOn is like working, with text that changes.
+func (env *Env) WorkingOn(text func() string) (done func()) {
 	return showWorking(env, time.Now(), text)
 }
 
 // showWorking is workingOn for work that began at a time.
-func showWorking(env *app, began time.Time, text func() string) (done func()) {
-	if env.json || env.line == nil {
+func showWorking(env *Env, began time.Time, text func() string) (done func()) {
+	if env.JSON || env.line == nil {
 		return func() {}
 	}
 	stop, stopped := make(chan struct{}), make(chan struct{})
