@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
@@ -132,7 +133,7 @@ func runApprovalsAnswer(ctx context.Context, env *cli.Env, o approvalsOptions, a
 				continue
 			}
 			if failed != nil {
-				env.Warn(cli.ErrorText(failed))
+				env.Warn(fault.Sentence(failed))
 			}
 			failed = err
 		}

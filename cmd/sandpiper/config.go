@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 func configCommand(env *cli.Env) *cobra.Command {
@@ -112,14 +113,14 @@ func checkData(ctx context.Context, cfg config.Config) (warnings []string) {
 	}
 	d, err := daemon.New(daemon.Config{Config: cfg, Version: buildVersion()})
 	if err != nil {
-		return []string{"schedules and policy were not checked: the data directory cannot be opened: " + cli.ErrorText(err)}
+		return []string{"schedules and policy were not checked: the data directory cannot be opened: " + fault.Sentence(err)}
 	}
 	defer d.Close()
 	for _, f := range d.Findings() {
 		warnings = append(warnings, f.String())
 	}
 	for _, err := range d.Schedules.Errors(ctx) {
-		warnings = append(warnings, cli.ErrorText(err))
+		warnings = append(warnings, fault.Sentence(err))
 	}
 	return warnings
 }

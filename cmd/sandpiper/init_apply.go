@@ -108,7 +108,7 @@ func changeClient(env *cli.Env, p *initPlan, c *initClient) {
 	}
 	switch {
 	case c.err != nil && !env.JSON:
-		env.Warn(c.client.Name + ": " + cli.ErrorText(c.err))
+		env.Warn(c.client.Name + ": " + fault.Sentence(c.err))
 	case c.err == nil && len(c.changes) == 0 && c.has:
 		env.PrintDone("%s", cli.VisibleName(p.hasAlready(c)))
 	}

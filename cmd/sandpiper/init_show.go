@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // short returns a path with ~ for the home directory.
@@ -78,7 +79,7 @@ func showClientEdits(env *cli.Env, p *initPlan) {
 		case !c.wanted:
 			continue
 		case c.err != nil:
-			env.Warn(c.client.Name + ": " + cli.ErrorText(c.err))
+			env.Warn(c.client.Name + ": " + fault.Sentence(c.err))
 			continue
 		case len(c.edits) == 0:
 			env.Printf("\n%s\n", cli.VisibleName(p.hasAlready(&c)))

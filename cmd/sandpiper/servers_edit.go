@@ -248,7 +248,7 @@ func editServers(ctx context.Context, env *cli.Env, done string, change func(pat
 	}
 	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s is written (%s), but the configuration has an error: %s", path, done, cli.ErrorText(err))
+		return fault.Wrap(fault.KindOf(err), err, "%s is written (%s), but the configuration has an error: %s", path, done, fault.Sentence(err))
 	}
 	defer cli.CloseDaemon(env, d)
 	env.PrintDone("%s in %s", done, path)

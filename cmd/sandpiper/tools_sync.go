@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
@@ -56,7 +57,7 @@ func showSync(env *cli.Env, servers lookup.Servers, all map[string]listResult) e
 			continue
 		}
 		if of.err != nil {
-			env.Printf("%-20s failed: %s\n", cli.VisibleName(s.Name), cli.VisibleName(cli.ErrorText(of.err)))
+			env.Printf("%-20s failed: %s\n", cli.VisibleName(s.Name), cli.VisibleName(fault.Sentence(of.err)))
 			if len(s.Stderr) > 3 { // the reason contains the last three lines
 				for _, line := range s.Stderr {
 					env.Printf("%-20s | %s\n", "", cli.VisibleName(line))

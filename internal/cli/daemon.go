@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -71,7 +72,7 @@ func warnOfPackages(env *Env, cfg *config.Config) {
 			if len(cfg.PackageLayers) > 0 {
 				what = "code of the package layer " + name + " runs without packages: "
 			}
-			env.Warn(what + ErrorText(err))
+			env.Warn(what + fault.Sentence(err))
 		}
 	}
 }

@@ -78,14 +78,6 @@ func EncodeJSON(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// ErrorText returns the message and the hint of an error in one line.
-func ErrorText(err error) string {
-	if hint := fault.Hint(err); hint != "" {
-		return fault.Message(err) + "; " + hint
-	}
-	return fault.Message(err)
-}
-
 // toolOrCommand matches a tool followed by the command that does the same.
 var toolOrCommand = regexp.MustCompile("[a-z]+(?:_[a-z]+)+, or (`sandpiper [^`]+`),")
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -114,6 +115,6 @@ func WithWarmDaemon(ctx context.Context, env *Env, o Options, use func(*daemon.D
 // CloseDaemon closes a daemon that ran code, and warns about data that was not saved.
 func CloseDaemon(env *Env, d *daemon.Daemon) {
 	if err := d.Close(); err != nil {
-		env.Warn(ErrorText(err))
+		env.Warn(fault.Sentence(err))
 	}
 }
