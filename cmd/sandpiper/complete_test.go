@@ -5,13 +5,11 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
 func TestArgumentValuesAreOfCommands(t *testing.T) {
 	t.Parallel()
-	root := root((&cli.Env{}))
+	root := newRoot()
 	for name, all := range argumentValues {
 		c, rest, err := root.Find(strings.Fields(name))
 		if err != nil || len(rest) > 0 || commandName(c) != name {
@@ -27,7 +25,7 @@ func TestArgumentValuesAreOfCommands(t *testing.T) {
 func TestHelpFitsOnOneScreen(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	printHelp(&b, root((&cli.Env{})))
+	printHelp(&b, newRoot())
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if len(lines) > 40 {
 		t.Errorf("%d lines", len(lines))

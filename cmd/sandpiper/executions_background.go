@@ -205,7 +205,7 @@ func questionText(b mcpserver.Background) string {
 	if n := len(b.Questions) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d more)", n)
 	}
-	return fmt.Sprintf("%s%s; `sandpiper executions answer %s` answers", cli.VisibleName(firstLineOf(q.Text)), more, b.ID)
+	return fmt.Sprintf("%s%s; `sandpiper executions answer %s` answers", cli.VisibleName(cli.FirstLine(q.Text)), more, b.ID)
 }
 
 // approvalAnswered removes the questions of b whose approval was answered. If none is left, it describes the

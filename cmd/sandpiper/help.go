@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 )
 
 // quickStart is printed by the help of the program.
@@ -18,7 +19,7 @@ const quickStart = `  sandpiper init                           import servers of
 
 // addCommands adds the commands to the program, in groups. The help lists the names of those
 // without a group only.
-func addCommands(env *cli.Env, root *cobra.Command) {
+func addCommands(env *cli.Env, root *cobra.Command, features []feature.Feature) {
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
@@ -34,7 +35,12 @@ func addCommands(env *cli.Env, root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(backupCommand(env), benchCommand(env), modelsCommand(env), packagesCommand(env), restoreCommand(env), stateCommand(env), statsCommand(env), versionCommand(env))
+	root.AddCommand(backupCommand(env), benchCommand(env), modelsCommand(env), packagesCommand(env), restoreCommand(env), statsCommand(env), versionCommand(env))
+	for _, f := range features {
+		if f.Commands != nil {
+			root.AddCommand(f.Commands(env)...)
+		}
+	}
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {

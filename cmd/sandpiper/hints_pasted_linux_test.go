@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
@@ -219,8 +221,9 @@ func TestApprovalSentenceHasLink(t *testing.T) {
 
 // The list of commands with the flag --tenant is that of the program.
 func TestCompletedCommandsHaveTheirFlags(t *testing.T) {
-	env := &cli.Env{ConfigFile: "/c.yaml"}
-	root := root(env)
+	env := cli.New("", nil, io.Discard, io.Discard)
+	env.ConfigFile = "/c.yaml"
+	root := root(env, all.Features())
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
@@ -101,7 +102,7 @@ func withPackages(ctx context.Context, env *cli.Env, args []string, f func(layer
 		env.Warn(w)
 	}
 	in, err := python.Install(ctx, python.Config{
-		Dir: filepath.Join(cfg.CacheDir, "python"), Overlay: worker.Python(), Progress: cli.InstallProgress(env, cli.PreparingPython),
+		Dir: filepath.Join(cfg.CacheDir, "python"), Overlay: worker.Python(daemon.Modules(env.Features)...), Progress: cli.InstallProgress(env, cli.PreparingPython),
 	})
 	if err != nil {
 		return err

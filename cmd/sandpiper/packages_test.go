@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
 )
 
@@ -41,7 +42,7 @@ func installedPackages(t *testing.T, name string) (dir string, tell func(args ..
 	tell = func(args ...string) []byte {
 		t.Helper()
 		var out, said bytes.Buffer
-		if code := run(t.Context(), args, strings.NewReader(""), &out, &said); code != cli.ExitOK {
+		if code := run(t.Context(), all.Features(), args, strings.NewReader(""), &out, &said); code != cli.ExitOK {
 			t.Fatalf("%v: exit code %d: %s%s", args, code, out.Bytes(), said.Bytes())
 		}
 		return out.Bytes()

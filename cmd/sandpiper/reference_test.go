@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
 var referenceDir = flag.String("reference", "", "write the manual pages and the completions into this directory")
@@ -21,7 +19,7 @@ var referenceDir = flag.String("reference", "", "write the manual pages and the 
 func TestReference(t *testing.T) {
 	t.Parallel()
 	dir := cmp.Or(*referenceDir, t.TempDir())
-	root := root((&cli.Env{}))
+	root := newRoot()
 	if err := writeReference(root, dir); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 )
 
 // A subscriber over stdio is notified of writes by code and by other commands with the
@@ -23,7 +24,7 @@ func TestSubscriberIsNotifiedOfWrites(t *testing.T) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	code := make(chan int, 1)
-	go func() { code <- run(t.Context(), []string{"serve"}, inR, outW, io.Discard) }()
+	go func() { code <- run(t.Context(), all.Features(), []string{"serve"}, inR, outW, io.Discard) }()
 	answers := bufio.NewScanner(outR)
 	answers.Buffer(nil, 1<<20)
 	say := func(format string, args ...any) { fmt.Fprintf(inW, format+"\n", args...) }
@@ -58,7 +59,7 @@ func TestSubscriberIsNotifiedOfWrites(t *testing.T) {
 	if err := os.WriteFile(report, []byte("a,b\n1,2\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t.Context(), []string{"files", "put", report, "--as", "out/report.csv"}, strings.NewReader(""), io.Discard, io.Discard); got != cli.ExitOK {
+	if got := run(t.Context(), all.Features(), []string{"files", "put", report, "--as", "out/report.csv"}, strings.NewReader(""), io.Discard, io.Discard); got != cli.ExitOK {
 		t.Fatalf("files put ended with %d", got)
 	}
 	hear(told)

@@ -4,29 +4,28 @@ import (
 	"context"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 )
 
-// run executes one command line and returns the exit code.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+// run executes one command line of a program with features, and returns the exit code.
+func run(ctx context.Context, features []feature.Feature, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	env := cli.New(buildVersion(), stdin, stdout, stderr)
-	root := root(env)
+	env.Features = feature.OfDaemon(features)
+	root := root(env, features)
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		addCompletions(env, root)
-	}
+	addCompletions(env, root)
 	c, err := root.ExecuteContextC(ctx)
-	return env.Report(ctx, suggest(ctx, env, c, err))
+	return env.Report(ctx, cli.Suggest(ctx, env, c, err))
 }
 
-func root(env *cli.Env) *cobra.Command {
+func root(env *cli.Env, features []feature.Feature) *cobra.Command {
 	var version bool
 	root := &cobra.Command{
 		Use:   "sandpiper",
@@ -62,7 +61,7 @@ servers as functions. It is one program with CPython included.`,
 		}
 		ofCommand(c, args)
 	})
-	addCommands(env, root)
+	addCommands(env, root, features)
 	cli.CheckUsage(root)
 	return root
 }

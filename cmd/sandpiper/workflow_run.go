@@ -206,15 +206,10 @@ func runWorkflowList(ctx context.Context, env *cli.Env) error {
 			if w.Problem != "" {
 				about = "wrong: " + w.Problem
 			}
-			env.Printf("%s%s  %s\n", w.Name, kind, cli.VisibleName(firstLineOf(about)))
+			env.Printf("%s%s  %s\n", w.Name, kind, cli.VisibleName(cli.FirstLine(about)))
 		}
 		return nil
 	})
-}
-
-func firstLineOf(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return line
 }
 
 func runWorkflowShow(ctx context.Context, env *cli.Env, name string) error {

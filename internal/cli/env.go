@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -39,18 +40,20 @@ func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 type Env struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	Version        string // of the program
-	ConfigFile     string // --config
-	JSON           bool   // --json or --json-lines
-	JSONLines      bool   // --json-lines
-	Tenant         string // --tenant; "" for a command without that flag
+	Version        string           // of the program
+	Features       []daemon.Feature // of its daemons
+	ConfigFile     string           // --config
+	JSON           bool             // --json or --json-lines
+	JSONLines      bool             // --json-lines
+	Tenant         string           // --tenant; "" for a command without that flag
 
-	loaded     bool          // the configuration was loaded before
-	lines      *bufio.Reader // of Stdin, once a question was asked
-	reading    chan input    // receives the line that is being read; nil if none is
-	installing atomic.Bool   // InstallProgress is writing a line
-	line       *statusLine   // nil without a terminal
-	out        *output       // Stdout
+	loaded     bool                        // the configuration was loaded before
+	lines      *bufio.Reader               // of Stdin, once a question was asked
+	reading    chan input                  // receives the line that is being read; nil if none is
+	installing atomic.Bool                 // InstallProgress is writing a line
+	line       *statusLine                 // nil without a terminal
+	out        *output                     // Stdout
+	arguments  map[*cobra.Command][]Values // by position
 }
 
 // input is a line read from the terminal.
@@ -64,7 +67,7 @@ type input struct {
 func New(version string, stdin io.Reader, stdout, stderr io.Writer) *Env {
 	stdout, stderr, line := shareTerminal(stdout, stderr)
 	out := &output{Writer: stdout}
-	return &Env{Stdin: stdin, Stdout: out, Stderr: stderr, Version: version, line: line, out: out}
+	return &Env{Stdin: stdin, Stdout: out, Stderr: stderr, Version: version, line: line, out: out, arguments: map[*cobra.Command][]Values{}}
 }
 
 // RawStdout returns stdout without the record of its errors, for a protocol whose client may close it first.

@@ -47,10 +47,11 @@ import (
 
 // Config of a Daemon.
 type Config struct {
-	config.Config        // required
-	Version       string // of this build; required
-	Served        bool   // to clients of other people, over HTTP
-	ConfigFile    string // see mcpserver.Config
+	config.Config           // required
+	Features      []Feature // besides the core
+	Version       string    // of this build; required
+	Served        bool      // to clients of other people, over HTTP
+	ConfigFile    string    // see mcpserver.Config
 	// Tenant is the tenant of clients without a token. The zero ID means tenant.Local.
 	Tenant tenant.ID
 	// Stderr receives the log unless the configuration names a file; nil means discard.
@@ -255,7 +256,7 @@ func (d *Daemon) openServer() error {
 	}
 	d.closing.add(d.access.close)
 	d.server, err = mcpserver.New(mcpserver.Config{
-		Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
+		Tools: featureTools(d.cfg.Features), Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
 		Key: states, Audit: d.data.auditLater,
 		ProfileOf: func(id tenant.ID) builtin.Profile { return builtin.Profile(d.data.settings(id).Profile) },
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
@@ -287,7 +288,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 		return err
 	}
 	d.Runner, err = execution.New(execution.Config{
-		Model: asker, Forms: form.New(form.Config{Log: d.log.Logger}), BackgroundTimeout: d.cfg.Background.Timeout,
+		HostCalls: hostCalls(d.cfg.Features), Model: asker, Forms: form.New(form.Config{Log: d.log.Logger}), BackgroundTimeout: d.cfg.Background.Timeout,
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard, Memory: d.memory,
 		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,

@@ -52,6 +52,7 @@ type Config struct {
 	Tenant    tenant.ID         // the tenant of connections without a token; required
 	Tenants   *home.Homes       // required
 	Runner    *execution.Runner // required
+	Tools     []builtin.Tool    // besides those of the core
 	Tasks     *task.Solver      // nil means that there is no execute_task
 	// Background is woken when a background execution is due; nil means that there are none.
 	Background *background.Scheduler
@@ -197,7 +198,7 @@ func (s *Server) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 
 // tools returns all tools, with the descriptions for an audience.
 func (s *Server) tools(a audience) []builtin.Tool {
-	return slices.Concat([]builtin.Tool{s.executeTool(a), s.resumeTool()}, s.sessionTools(), s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.formTools(), s.taskTools(), s.workflowTools(), s.backgroundTools(), s.scheduleTools(), s.privacyTools(a), s.statsTools())
+	return slices.Concat([]builtin.Tool{s.executeTool(a), s.resumeTool()}, s.sessionTools(), s.toolTools(), s.fileTools(), s.skillTools(), s.cfg.Tools, s.formTools(), s.taskTools(), s.workflowTools(), s.backgroundTools(), s.scheduleTools(), s.privacyTools(a), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
@@ -128,6 +129,7 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	t.Cleanup(func() { scheduler.Stop(); runner.Close(context.Background()); scheduler.Wait() })
 	face.Background = scheduler
 	face.Schedules = tenantSchedules{}
+	face.Tools = state.Feature().Tools()
 	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)

@@ -1,41 +1,39 @@
-package mcpserver
+package state
 
 import (
 	"context"
 	"encoding/json"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-func (s *Server) stateTools() []builtin.Tool {
+// tools returns the tools of the server.
+func tools() []builtin.Tool {
 	name := builtin.Param{Name: "state_file", Kind: builtin.Text, Required: true}
 	return []builtin.Tool{{
-		Name: "save_state", Profile: builtin.Full,
+		Name:        "save_state",
+		Profile:     builtin.Full,
 		Description: "Save a small JSON value by name. Code has save_state(name, value, version=None) too.",
-		Params:      []builtin.Param{{Name: "state_data", Kind: builtin.Anything, Required: true, MaxBytes: state.MaxBytes}, name},
+		Params:      []builtin.Param{{Name: "state_data", Kind: builtin.Anything, Required: true, MaxBytes: MaxBytes}, name},
 		Hints:       wire.Hints{Destructive: true, Idempotent: true},
-		Run:         s.saveState,
+		Run:         builtin.Handle(saveState),
 	}, {
-		Name: "get_state", Profile: builtin.Full,
+		Name:        "get_state",
+		Profile:     builtin.Full,
 		Description: "Read a saved JSON value.",
 		Params:      []builtin.Param{name},
 		Hints:       wire.Hints{ReadOnly: true},
-		Run:         s.getState,
+		Run:         builtin.Handle(getState),
 	}}
 }
 
-func (s *Server) saveState(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct {
-		Data json.RawMessage `json:"state_data"`
-		Name string          `json:"state_file"`
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func saveState(ctx context.Context, c builtin.Call, args struct {
+	Data json.RawMessage `json:"state_data"`
+	Name string          `json:"state_file"`
+}) (redact.Message, error) {
 	if err := c.Name(ctx, &args.Name); err != nil {
 		return redact.Message{}, err
 	}
@@ -43,8 +41,8 @@ func (s *Server) saveState(ctx context.Context, c builtin.Call) (redact.Message,
 	if err != nil {
 		return redact.Message{}, err
 	}
-	draft := state.Draft{Name: args.Name, Value: value}
-	if _, err := c.Home.States.Put(ctx, draft); err != nil {
+	draft := Draft{Name: args.Name, Value: value}
+	if _, err := Open(c.Home).Put(ctx, draft); err != nil {
 		return redact.Message{}, err
 	}
 	if draft.Deletes() {
@@ -61,16 +59,12 @@ type savedState struct {
 	Updated time.Time       `json:"updated"`
 }
 
-func (s *Server) getState(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct {
-		Name string `json:"state_file"`
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func getState(ctx context.Context, c builtin.Call, args struct {
+	Name string `json:"state_file"`
+}) (redact.Message, error) {
 	if err := c.Name(ctx, &args.Name); err != nil {
 		return redact.Message{}, err
 	}
-	found, err := c.Home.States.Get(ctx, args.Name)
+	found, err := Open(c.Home).Get(ctx, args.Name)
 	return redact.Message{Body: savedState{found.Name, found.Value, found.Version, found.Updated}}, err
 }

@@ -1,4 +1,4 @@
-package main
+package state
 
 import (
 	"context"
@@ -11,31 +11,37 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 )
 
-func stateCommand(env *cli.Env) *cobra.Command {
-	return cli.OfTenant(env, cli.Group("state", "List, read, save and delete the small JSON values that code saves by name",
+// commands returns the command state.
+func commands(env *cli.Env) []*cobra.Command {
+	c := cli.OfTenant(env, cli.Group("state", "List, read, save and delete the small JSON values that code saves by name",
 		&cobra.Command{
 			Use: "list", Short: "List saved states",
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return runStateList(cmd.Context(), env) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runList(cmd.Context(), env) },
 		},
 		&cobra.Command{
 			Use: "get NAME", Short: "Print a state as JSON",
 			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return runStateGet(cmd.Context(), env, args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runGet(cmd.Context(), env, args[0]) },
 		},
-		stateSetCommand(env),
+		setCommand(env),
 		&cobra.Command{
 			Use: "delete NAME...", Short: "Delete states",
 			Args: cobra.MinimumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return runStateDelete(cmd.Context(), env, args) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runDelete(cmd.Context(), env, args) },
 		},
 	))
+	for _, sub := range c.Commands() {
+		if sub.Name() != "list" {
+			cli.SetArguments(env, sub, cli.Named(NameQuery))
+		}
+	}
+	return []*cobra.Command{c}
 }
 
-func stateSetCommand(env *cli.Env) *cobra.Command {
+func setCommand(env *cli.Env) *cobra.Command {
 	var version int64
 	c := &cobra.Command{
 		Use: "set NAME JSON|-", Short: "Save a JSON value",
@@ -45,20 +51,20 @@ version is replaced; 0 means that there must be no value yet.`,
   jq .rows report.json | sandpiper state set rows -`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d := state.Draft{Name: args[0]}
+			d := Draft{Name: args[0]}
 			if cmd.Flags().Changed("version") {
 				d.Version = &version
 			}
-			return runStateSet(cmd.Context(), env, d, args[1])
+			return runSet(cmd.Context(), env, d, args[1])
 		},
 	}
 	c.Flags().Int64Var(&version, "version", 0, "`NUMBER` of the version to replace")
 	return c
 }
 
-func runStateList(ctx context.Context, env *cli.Env) error {
+func runList(ctx context.Context, env *cli.Env) error {
 	return cli.WithHome(ctx, env, func(home *home.Home) error {
-		all, err := home.States.List(ctx)
+		all, err := Open(home).List(ctx)
 		if err != nil {
 			return err
 		}
@@ -73,9 +79,9 @@ func runStateList(ctx context.Context, env *cli.Env) error {
 	})
 }
 
-func runStateGet(ctx context.Context, env *cli.Env, name string) error {
+func runGet(ctx context.Context, env *cli.Env, name string) error {
 	return cli.WithHome(ctx, env, func(home *home.Home) error {
-		found, err := home.States.Get(ctx, name)
+		found, err := Open(home).Get(ctx, name)
 		if err != nil {
 			return err
 		}
@@ -91,11 +97,11 @@ func runStateGet(ctx context.Context, env *cli.Env, name string) error {
 	})
 }
 
-func runStateSet(ctx context.Context, env *cli.Env, d state.Draft, text string) error {
+func runSet(ctx context.Context, env *cli.Env, d Draft, text string) error {
 	d.Value = json.RawMessage(text)
 	if text == "-" {
 		var err error
-		if d.Value, err = io.ReadAll(io.LimitReader(env.Stdin, state.MaxBytes+1)); err != nil {
+		if d.Value, err = io.ReadAll(io.LimitReader(env.Stdin, MaxBytes+1)); err != nil {
 			return err
 		}
 	}
@@ -106,7 +112,7 @@ func runStateSet(ctx context.Context, env *cli.Env, d state.Draft, text string) 
 		return err
 	}
 	return cli.WithHome(ctx, env, func(home *home.Home) error {
-		version, err := home.States.Put(ctx, d)
+		version, err := Open(home).Put(ctx, d)
 		if err != nil {
 			return err
 		}
@@ -118,13 +124,13 @@ func runStateSet(ctx context.Context, env *cli.Env, d state.Draft, text string) 
 	})
 }
 
-func runStateDelete(ctx context.Context, env *cli.Env, names []string) error {
+func runDelete(ctx context.Context, env *cli.Env, names []string) error {
 	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		for _, name := range names {
-			if _, err := home.States.Get(ctx, name); fault.KindOf(err) == fault.NotFound {
+			if _, err := Open(home).Get(ctx, name); fault.KindOf(err) == fault.NotFound {
 				return err
 			}
-			if _, err := home.States.Put(ctx, state.Draft{Name: name, Value: json.RawMessage("null")}); err != nil {
+			if _, err := Open(home).Put(ctx, Draft{Name: name, Value: json.RawMessage("null")}); err != nil {
 				return err
 			}
 		}
