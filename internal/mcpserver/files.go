@@ -26,13 +26,13 @@ const (
 // maxNames limits the names in an answer of list_workspace_files.
 const maxNames = 1000
 
-func (s *Server) fileTools() []builtin.Tool {
+func fileTools() []builtin.Tool {
 	return []builtin.Tool{{
 		Name: "write_workspace_file", Profile: builtin.Standard, Scope: access.Files,
 		Description: "Write a text file, replacing any.",
 		Params:      []builtin.Param{{Name: "filename", Kind: builtin.Text, Required: true, Source: fileNames}, {Name: "content", Kind: builtin.Text, Required: true}},
 		Hints:       wire.Hints{Destructive: true, Idempotent: true},
-		Run:         s.writeFile,
+		Run:         builtin.Handle(writeFile),
 	}, {
 		Name: "read_workspace_file", Profile: builtin.Standard, Scope: access.Files, MaxChars: 400_000,
 		Description: "Read a file; continue at next_offset.",
@@ -42,21 +42,17 @@ func (s *Server) fileTools() []builtin.Tool {
 			{Name: "limit", Kind: builtin.Integer, Description: "Bytes"},
 		},
 		Hints: wire.Hints{ReadOnly: true},
-		Run:   s.readFile,
+		Run:   builtin.Handle(readPage),
 	}, {
 		Name: "list_workspace_files", Profile: builtin.Standard, Scope: access.Files,
 		Description: "List files, recursively.",
 		Params:      []builtin.Param{{Name: "subpath", Kind: builtin.Text, Default: "."}},
 		Hints:       wire.Hints{ReadOnly: true},
-		Run:         s.listFiles,
+		Run:         listFiles,
 	}}
 }
 
-func (s *Server) writeFile(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct{ Filename, Content string }
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func writeFile(ctx context.Context, c builtin.Call, args struct{ Filename, Content string }) (redact.Message, error) {
 	if err := cmp.Or(c.Name(ctx, &args.Filename), c.Values(ctx, &args.Content)); err != nil {
 		return redact.Message{}, err
 	}
@@ -80,15 +76,11 @@ type filePage struct {
 	Next     int64  `json:"next_offset,omitempty"`
 }
 
-func (s *Server) readFile(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct {
-		Filename string
-		Offset   float64
-		Limit    *float64
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func readPage(ctx context.Context, c builtin.Call, args struct {
+	Filename string
+	Offset   float64
+	Limit    *float64
+}) (redact.Message, error) {
 	if err := c.Name(ctx, &args.Filename); err != nil {
 		return redact.Message{}, err
 	}
@@ -185,7 +177,7 @@ type fileList struct {
 	Truncated bool     `json:"truncated,omitempty"` // Files is incomplete
 }
 
-func (s *Server) listFiles(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func listFiles(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	args := struct{ Subpath string }{"."}
 	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err

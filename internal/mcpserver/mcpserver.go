@@ -198,7 +198,19 @@ func (s *Server) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 
 // tools returns all tools, with the descriptions for an audience.
 func (s *Server) tools(a audience) []builtin.Tool {
-	return slices.Concat([]builtin.Tool{s.executeTool(a), s.resumeTool()}, s.sessionTools(), s.toolTools(), s.fileTools(), s.skillTools(), s.cfg.Tools, s.formTools(), s.taskTools(), s.workflowTools(), s.backgroundTools(), s.scheduleTools(), s.privacyTools(a), s.statsTools())
+	return slices.Concat([]builtin.Tool{s.executeTool(a), s.resumeTool()},
+		s.sessionTools(),
+		toolTools{s.cfg.Find}.all(),
+		fileTools(),
+		skillTools{s.cfg.Runner}.all(),
+		s.cfg.Tools,
+		s.formTools(),
+		s.taskTools(),
+		s.workflowTools(),
+		s.backgroundTools(),
+		scheduleTools{s.cfg.Schedules}.all(),
+		s.privacyTools(a),
+		s.statsTools())
 }
 
 // Listed is a tool as listed to clients.

@@ -24,21 +24,17 @@ func (s *Server) privacyTools(a audience) []builtin.Tool {
 		Description: "Replace personal data in a text by tokens.",
 		Params:      given,
 		Hints:       wire.Hints{Idempotent: true},
-		Run:         s.sanitize,
+		Run:         builtin.Handle(sanitize),
 	}, {
 		Name: "restore_pii", Profile: builtin.Standard,
 		Description: "Show token values if allowed; code accepts tokens.",
 		Params:      []builtin.Param{{Name: "text", Kind: builtin.Text}, {Name: "execution_id", Kind: builtin.Text, Rare: true}, {Name: "filename", Kind: builtin.Text, Rare: true}},
 		Hints:       wire.Hints{ReadOnly: true},
-		Run:         s.restore,
+		Run:         builtin.Handle(s.restore),
 	}}
 }
 
-func (s *Server) sanitize(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct{ Text string }
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func sanitize(ctx context.Context, c builtin.Call, args struct{ Text string }) (redact.Message, error) {
 	clean, tokens, err := c.Exit().Tokens().Sanitize(ctx, args.Text)
 	if err != nil {
 		return redact.Message{}, err
@@ -56,14 +52,10 @@ func (s *Server) sanitize(ctx context.Context, c builtin.Call) (redact.Message, 
 
 // restore is the only answer that contains values: those of the tokens in a text, in the last answer
 // about an execution or in a file, so that a model need not write them again.
-func (s *Server) restore(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct {
-		Text, Filename *string
-		Execution      *string `json:"execution_id"`
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func (s *Server) restore(ctx context.Context, c builtin.Call, args struct {
+	Text, Filename *string
+	Execution      *string `json:"execution_id"`
+}) (redact.Message, error) {
 	if !c.Exit().CanReveal() {
 		return redact.Message{}, fault.New(fault.Denied, "restore_pii is refused: the setting pii.restore does not allow it here").
 			WithHint("use the token itself in code, in files or as a tool argument: it is replaced by its value there; " +

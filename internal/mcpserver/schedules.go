@@ -154,8 +154,11 @@ type Scheduler interface {
 	Delete(ctx context.Context, h *home.Home, name string) error
 }
 
-func (s *Server) scheduleTools() []builtin.Tool {
-	if s.cfg.Schedules == nil {
+// scheduleTools are the tools for schedules.
+type scheduleTools struct{ scheduler Scheduler }
+
+func (s scheduleTools) all() []builtin.Tool {
+	if s.scheduler == nil {
 		return nil
 	}
 	name := builtin.Param{Name: "name", Kind: builtin.Text, Required: true}
@@ -169,7 +172,7 @@ func (s *Server) scheduleTools() []builtin.Tool {
 			{Name: "on_missed", Kind: builtin.Text, Values: []string{string(schedule.RunOnce), string(schedule.SkipMissed)}},
 		},
 		Hints: wire.Hints{Destructive: true},
-		Run:   s.createSchedule,
+		Run:   builtin.Handle(s.createSchedule),
 	}, {
 		Name: "list_schedules", Profile: builtin.Full,
 		Hints: wire.Hints{ReadOnly: true, Idempotent: true},
@@ -178,24 +181,20 @@ func (s *Server) scheduleTools() []builtin.Tool {
 		Name: "delete_schedule", Profile: builtin.Full,
 		Params: []builtin.Param{name},
 		Hints:  wire.Hints{Destructive: true, Idempotent: true},
-		Run:    s.deleteSchedule,
+		Run:    builtin.Handle(s.deleteSchedule),
 	}}
 }
 
 // createScheduleRef names the tool in policies and approvals.
 var createScheduleRef = tool.Ref{Server: "sandpiper", Tool: "create_schedule"}
 
-func (s *Server) createSchedule(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct {
-		Name, Skill, Workflow, Cron, Every string
-		Zone                               string           `json:"time_zone"`
-		Inputs                             json.RawMessage  `json:"inputs"`
-		Overlap                            schedule.Overlap `json:"on_overlap"`
-		Missed                             schedule.Missed  `json:"on_missed"`
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func (s scheduleTools) createSchedule(ctx context.Context, c builtin.Call, args struct {
+	Name, Skill, Workflow, Cron, Every string
+	Zone                               string           `json:"time_zone"`
+	Inputs                             json.RawMessage  `json:"inputs"`
+	Overlap                            schedule.Overlap `json:"on_overlap"`
+	Missed                             schedule.Missed  `json:"on_missed"`
+}) (redact.Message, error) {
 	spec := schedule.Spec{Name: args.Name, Skill: args.Skill, Workflow: args.Workflow, Cron: args.Cron, TimeZone: args.Zone, OnOverlap: args.Overlap, OnMissed: args.Missed}
 	if args.Every != "" {
 		every, err := clock.ParseDuration(args.Every)
@@ -215,8 +214,8 @@ func (s *Server) createSchedule(ctx context.Context, c builtin.Call) (redact.Mes
 	if err != nil {
 		return redact.Message{}, err
 	}
-	permit := tool.Call{Ref: createScheduleRef, Session: *c.Session, Args: shown, Approve: s.askApproval(c), Origin: tool.Origin{Client: c.Client}}
-	made, err := s.cfg.Schedules.Create(ctx, c.Home, spec, permit)
+	permit := tool.Call{Ref: createScheduleRef, Session: *c.Session, Args: shown, Approve: askApproval(c), Origin: tool.Origin{Client: c.Client}}
+	made, err := s.scheduler.Create(ctx, c.Home, spec, permit)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -225,7 +224,7 @@ func (s *Server) createSchedule(ctx context.Context, c builtin.Call) (redact.Mes
 
 // askApproval returns a function that asks the person to approve an action; nil if the client
 // cannot be asked during a call.
-func (s *Server) askApproval(c builtin.Call) func(context.Context, tool.Approval) (tool.Reply, error) {
+func askApproval(c builtin.Call) func(context.Context, tool.Approval) (tool.Reply, error) {
 	if c.Ask == nil {
 		return nil
 	}
@@ -242,11 +241,11 @@ func (s *Server) askApproval(c builtin.Call) func(context.Context, tool.Approval
 	}
 }
 
-func (s *Server) listSchedules(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s scheduleTools) listSchedules(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if err := c.Read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}
-	all, err := s.cfg.Schedules.List(ctx, c.Home)
+	all, err := s.scheduler.List(ctx, c.Home)
 	list := Schedules(all)
 	if err == nil {
 		err = AddReasons(ctx, c.Home, list)
@@ -254,12 +253,8 @@ func (s *Server) listSchedules(ctx context.Context, c builtin.Call) (redact.Mess
 	return redact.Message{Body: map[string]any{"success": true, "count": len(all), "schedules": list}}, err
 }
 
-func (s *Server) deleteSchedule(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct{ Name string }
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
-	if err := s.cfg.Schedules.Delete(ctx, c.Home, args.Name); err != nil {
+func (s scheduleTools) deleteSchedule(ctx context.Context, c builtin.Call, args struct{ Name string }) (redact.Message, error) {
+	if err := s.scheduler.Delete(ctx, c.Home, args.Name); err != nil {
 		return redact.Message{}, err
 	}
 	return builtin.Did("Schedule %s deleted", args.Name)

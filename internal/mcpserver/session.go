@@ -18,18 +18,14 @@ func (s *Server) sessionTools() []builtin.Tool {
 		Params:      []builtin.Param{{Name: "session_id", Kind: builtin.Text, Required: true, Source: sessionIDs}},
 		MaxChars:    100_000,
 		Hints:       wire.Hints{Destructive: true}, // files are written again
-		Run:         s.resumeSession,
+		Run:         builtin.Handle(s.resumeSession),
 	}}
 }
 
 // resumeSession rebuilds a session. Its code asks nothing, since answers are on record.
-func (s *Server) resumeSession(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct {
-		Session string `json:"session_id"`
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func (s *Server) resumeSession(ctx context.Context, c builtin.Call, args struct {
+	Session string `json:"session_id"`
+}) (redact.Message, error) {
 	*c.Session = args.Session
 	b, err := execution.RebuildSession(ctx, s.cfg.Runner, c.Home, execution.Rebuild{Session: args.Session, Subset: c.Subset, Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
 		x, err := s.cfg.Runner.Start(ctx, c.Home, req)

@@ -3,13 +3,17 @@ package mcpserver
 import (
 	"context"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-func (s *Server) skillTools() []builtin.Tool {
+// skillTools are the tools for saved functions.
+type skillTools struct{ runner *execution.Runner }
+
+func (s skillTools) all() []builtin.Tool {
 	name := builtin.Param{Name: "name", Kind: builtin.Text, Required: true, Source: skillNames}
 	return []builtin.Tool{{
 		Name: "save_skill", Profile: builtin.Standard,
@@ -21,13 +25,13 @@ func (s *Server) skillTools() []builtin.Tool {
 			{Name: "tags", Kind: builtin.Texts},
 		},
 		Hints: wire.Hints{Destructive: true, Idempotent: true},
-		Run:   s.saveSkill,
+		Run:   builtin.Handle(s.saveSkill),
 	}, {
 		Name: "load_skill", Profile: builtin.Standard,
 		Description: "A skill's code.",
 		Params:      []builtin.Param{name, {Name: "version", Kind: builtin.Integer}},
 		Hints:       wire.Hints{ReadOnly: true},
-		Run:         s.loadSkill,
+		Run:         builtin.Handle(s.loadSkill),
 	}, {
 		Name: "list_skills", Profile: builtin.Standard,
 		Description: "Saved skills.",
@@ -42,25 +46,21 @@ func (s *Server) skillTools() []builtin.Tool {
 			{Name: "tags", Kind: builtin.Texts},
 		},
 		Hints: wire.Hints{ReadOnly: true},
-		Run:   s.searchSkills,
+		Run:   builtin.Handle(s.searchSkills),
 	}, {
 		Name: "delete_skill", Profile: builtin.Full,
 		Description: "Delete a saved skill.",
 		Params:      []builtin.Param{name},
 		Hints:       wire.Hints{Destructive: true, Idempotent: true},
-		Run:         s.deleteSkill,
+		Run:         builtin.Handle(deleteSkill),
 	}}
 }
 
 // saveSkill saves code that compiles; the compiler runs in a sandbox.
-func (s *Server) saveSkill(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct {
-		Name, Code, Description string
-		Tags                    []string
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func (s skillTools) saveSkill(ctx context.Context, c builtin.Call, args struct {
+	Name, Code, Description string
+	Tags                    []string
+}) (redact.Message, error) {
 	tokens, _, err := c.Exit().Restorer().Lookup(ctx, args.Code) // code contains them in strings
 	if err != nil {
 		return redact.Message{}, err
@@ -79,7 +79,7 @@ func (s *Server) saveSkill(ctx context.Context, c builtin.Call) (redact.Message,
 		}
 	}
 	d := skill.Draft{Name: args.Name, Code: args.Code, Description: args.Description, Tags: args.Tags}
-	if d, err = s.cfg.Runner.Code.CheckSkill(ctx, c.Home, c.Subset, d, tokens); err != nil {
+	if d, err = s.runner.Code.CheckSkill(ctx, c.Home, c.Subset, d, tokens); err != nil {
 		return redact.Message{}, err
 	}
 	if _, err := c.Home.Skills.Save(ctx, d); err != nil {
@@ -88,19 +88,15 @@ func (s *Server) saveSkill(ctx context.Context, c builtin.Call) (redact.Message,
 	return builtin.Did("%s", skill.Saved(args.Name, args.Code))
 }
 
-func (s *Server) loadSkill(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct {
-		Name    string
-		Version int
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func (s skillTools) loadSkill(ctx context.Context, c builtin.Call, args struct {
+	Name    string
+	Version int
+}) (redact.Message, error) {
 	found, err := c.Home.Skills.Find(ctx, args.Name, args.Version)
 	if err != nil {
 		return redact.Message{}, err
 	}
-	s.cfg.Runner.Skills(c.Home, c.Subset).Mark(ctx, &found.Metadata)
+	s.runner.Skills(c.Home, c.Subset).Mark(ctx, &found.Metadata)
 	return redact.Message{Body: found}, nil
 }
 
@@ -111,7 +107,7 @@ type skillList struct {
 	Next   int              `json:"next_offset,omitempty"` // of the skills that follow; 0 if there are none
 }
 
-func (s *Server) listSkills(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s skillTools) listSkills(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	offset, err := readOffset(c, "skills")
 	if err != nil {
 		return redact.Message{}, err
@@ -126,14 +122,10 @@ func (s *Server) listSkills(ctx context.Context, c builtin.Call) (redact.Message
 	return redact.Message{Body: list}, nil
 }
 
-func (s *Server) searchSkills(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct {
-		Query string
-		Tags  []string
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func (s skillTools) searchSkills(ctx context.Context, c builtin.Call, args struct {
+	Query string
+	Tags  []string
+}) (redact.Message, error) {
 	if err := c.Values(ctx, &args.Query); err != nil {
 		return redact.Message{}, err
 	}
@@ -142,17 +134,13 @@ func (s *Server) searchSkills(ctx context.Context, c builtin.Call) (redact.Messa
 	return redact.Message{Body: skillList{Count: len(found), Skills: found}}, err
 }
 
-func (s *Server) markStale(ctx context.Context, c builtin.Call, skills []skill.Metadata) {
+func (s skillTools) markStale(ctx context.Context, c builtin.Call, skills []skill.Metadata) {
 	for i := range skills {
-		s.cfg.Runner.Skills(c.Home, c.Subset).Mark(ctx, &skills[i])
+		s.runner.Skills(c.Home, c.Subset).Mark(ctx, &skills[i])
 	}
 }
 
-func (s *Server) deleteSkill(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct{ Name string }
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func deleteSkill(ctx context.Context, c builtin.Call, args struct{ Name string }) (redact.Message, error) {
 	if err := c.Home.Skills.Delete(ctx, args.Name); err != nil {
 		return redact.Message{}, err
 	}

@@ -12,9 +12,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-// toolTools returns the tools that search and describe the servers' tools.
-func (s *Server) toolTools() []builtin.Tool {
-	if s.cfg.Find == nil {
+// toolTools are the tools that search and describe the servers' tools.
+type toolTools struct{ finder *lookup.Finder }
+
+func (s toolTools) all() []builtin.Tool {
+	if s.finder == nil {
 		return nil
 	}
 	category := builtin.Param{Name: "category", Kind: builtin.Text, Source: categoryNames, Rare: true}
@@ -29,13 +31,13 @@ func (s *Server) toolTools() []builtin.Tool {
 		},
 		Hints:      wire.Hints{ReadOnly: true, Idempotent: true},
 		AlwaysLoad: true,
-		Run:        s.searchTools,
+		Run:        builtin.Handle(s.searchTools),
 	}, {
 		Name: "get_tool_definition", Profile: builtin.Lean,
 		Description: "Describe tools in full.",
 		Params:      []builtin.Param{{Name: "tool_name", Kind: builtin.TextOrTexts, Required: true, Source: toolNames}, category, {Name: "schemas", Kind: builtin.Boolean, Rare: true}},
 		Hints:       wire.Hints{ReadOnly: true, Idempotent: true},
-		Run:         s.toolDefinition,
+		Run:         builtin.Handle(s.toolDefinition),
 	}, {
 		Name: "list_tool_categories", Profile: builtin.Standard,
 		Description: "Categories of tools, with counts.",
@@ -51,25 +53,21 @@ func (s *Server) toolTools() []builtin.Tool {
 		Description: "The tools of one server.",
 		Params:      []builtin.Param{{Name: "server_name", Kind: builtin.Text, Required: true, Source: serverNames}},
 		Hints:       wire.Hints{ReadOnly: true, Idempotent: true},
-		Run:         s.serverTools,
+		Run:         builtin.Handle(s.serverTools),
 	}}
 }
 
-// findParam returns the Finder of the caller.
-func (s *Server) find(c builtin.Call) *lookup.Finder {
-	return lookup.WithShapes(s.cfg.Find.For(catalog.Viewer{Tenant: c.Home.ID(), Subset: c.Subset}).WithSkills(c.Home.Skills).WithUses(c.Home.Learned), c.Home.Shapes)
+// find returns the Finder of the caller.
+func (s toolTools) find(c builtin.Call) *lookup.Finder {
+	return lookup.WithShapes(s.finder.For(catalog.Viewer{Tenant: c.Home.ID(), Subset: c.Subset}).WithSkills(c.Home.Skills).WithUses(c.Home.Learned), c.Home.Shapes)
 }
 
-func (s *Server) searchTools(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct {
-		Query    lookup.Words
-		Category string
-		Detail   string   `json:"detail_level"`
-		Most     *float64 `json:"max_results"`
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func (s toolTools) searchTools(ctx context.Context, c builtin.Call, args struct {
+	Query    lookup.Words
+	Category string
+	Detail   string   `json:"detail_level"`
+	Most     *float64 `json:"max_results"`
+}) (redact.Message, error) {
 	q := lookup.Query{Text: string(args.Query), Category: args.Category, Detail: cmp.Or(args.Detail, lookup.Lines), Limit: 20}
 	if args.Most != nil {
 		if q.Limit = int(toInt64(*args.Most)); q.Limit == 0 { // 0 means the default in a Query
@@ -80,16 +78,12 @@ func (s *Server) searchTools(ctx context.Context, c builtin.Call) (redact.Messag
 	return redact.Message{Body: found}, err
 }
 
-func (s *Server) toolDefinition(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args lookup.Names
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func (s toolTools) toolDefinition(ctx context.Context, c builtin.Call, args lookup.Names) (redact.Message, error) {
 	d, err := s.find(c).DefineNames(ctx, c.Home.Shapes, args)
 	return redact.Message{Body: d}, err
 }
 
-func (s *Server) toolCategories(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s toolTools) toolCategories(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if err := c.Read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}
@@ -98,18 +92,14 @@ func (s *Server) toolCategories(ctx context.Context, c builtin.Call) (redact.Mes
 	return redact.Message{Body: find.Categories()}, nil
 }
 
-func (s *Server) listServers(_ context.Context, c builtin.Call) (redact.Message, error) {
+func (s toolTools) listServers(_ context.Context, c builtin.Call) (redact.Message, error) {
 	err := c.Read(&struct{}{})
 	return redact.Message{Body: s.find(c).Servers()}, err
 }
 
-func (s *Server) serverTools(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	var args struct {
-		Server string `json:"server_name"`
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
+func (s toolTools) serverTools(ctx context.Context, c builtin.Call, args struct {
+	Server string `json:"server_name"`
+}) (redact.Message, error) {
 	list, err := s.find(c).ServerTools(ctx, args.Server)
 	return redact.Message{Body: list}, err
 }
