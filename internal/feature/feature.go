@@ -14,9 +14,8 @@ import (
 
 // Feature is one capability. Fields that are not set add nothing.
 type Feature struct {
-	Name string // of its package
-	Docs string // its page in docs/
 	daemon.Feature
+	Docs string // its page in docs/
 	// Commands returns its commands for the program. Those without a group of the help are listed as others.
 	Commands func(*cli.Env) []*cobra.Command
 }

@@ -20,9 +20,8 @@ var python []byte
 // command state.
 func Feature() feature.Feature {
 	return feature.Feature{
-		Name:     "state",
-		Docs:     "memory.md",
 		Feature:  daemon.Feature{Name: "state", Python: python, HostCalls: calls, Tools: tools},
+		Docs:     "state.md",
 		Commands: commands,
 	}
 }
