@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
 )
 
 // letter is a file of the workspace with the data for a form.

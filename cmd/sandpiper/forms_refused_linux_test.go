@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
 )
 
 // badForms are documents that cannot be filled in, by the problem that is reported.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
 )
 
 // TestFilledFormIsSubmitted goes through all stages with the official Go SDK: code extracts data

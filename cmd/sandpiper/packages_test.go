@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
 )
 
 // withPackages installs the packages of a lock file in testdata from the package index, and

@@ -71,7 +71,7 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 // newTable returns the calls that the code may make. The packages of their nouns handle them.
 func newTable(h *host) hostcall.Table {
 	return hostcall.NewTable(
-		states.Methods(h.home.States, h.exit, h.dry), forms.Methods(h.r.cfg.Forms), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.exit),
+		states.Methods(h.home.States, h.exit, h.dry), forms.Methods(), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.exit),
 		askllm.Methods(askConfig(h)), h.steps.Methods(), h.step.Methods(), h.tools.Methods(), skillsHost(h).Methods(),
 		[]hostcall.Method{
 			hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),

@@ -68,7 +68,7 @@ func (s *Server) executeTool(a audience) builtin {
 	if s.cfg.Runner.Offers.Model && a.profile != Lean {
 		about += "\nask_llm(prompt, data=None, json_schema=None) asks a language model about data too large to return."
 	}
-	if s.cfg.Runner.Offers.Forms && a.profile != Lean {
+	if a.profile != Lean {
 		about = strings.Replace(about, lastGlobal, lastGlobal+" forms (PDF, HTML)", 1)
 	}
 	switch a.mode {

@@ -21,9 +21,6 @@ result = {"message": _form.save(form_target), "review": _form.review(), "unused"
 )
 
 func (s *Server) formTools() []builtin {
-	if !s.cfg.Runner.Offers.Forms {
-		return nil
-	}
 	file := param{name: "file", kind: text, required: true, names: fileNames}
 	return []builtin{{
 		name: "inspect_form", profile: Full,
