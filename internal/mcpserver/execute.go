@@ -68,7 +68,7 @@ func (s *Server) executeTool(a audience) builtin {
 	if s.cfg.Runner.Offers.Model && a.profile != Lean {
 		about += "\nask_llm(prompt, data=None, json_schema=None) asks a language model about data too large to return."
 	}
-	if a.profile != Lean {
+	if a.profile != Lean { // whose description has no room for it
 		about = strings.Replace(about, lastGlobal, lastGlobal+" forms (PDF, HTML)", 1)
 	}
 	switch a.mode {

@@ -4,14 +4,14 @@ import io
 import logging
 
 from .. import pypdf
-from ..pypdf import generic
+from ..pypdf import errors, generic
 from . import kinds, names, pdf_fill, values
 from .pdf_objects import array, dictionary, text, value
 from .pdf_scripts import Scripts, format_in
 from .values import DocumentError, Field
 
 _MAX_DEPTH, _MAX_NODES, _MAX_PAGES = 32, 50_000, 10_000
-_MAX_DECODED = 64 << 20  # bytes of a stream
+_MAX_DECODED = 16 << 20  # bytes of a stream
 _END = 4096  # bytes at the end of a file, which are searched for a sign of encryption
 
 # Flags of fields (PDF 32000-1, tables 221, 226, 228, 230).
@@ -36,7 +36,7 @@ class Document(kinds.Document):
             except Exception as e:  # the library fails in many ways on a malformed document
                 if b"/Encrypt" in data[-_END:]:
                     raise _encrypted() from None
-                raise DocumentError("broken", f"the PDF cannot be read: {str(e) or type(e).__name__:.200}") from None
+                raise DocumentError("broken", f"the PDF cannot be read: {_reason(e)}") from None
 
     def _read(self, data, fill):
         self._pdf = reader = pypdf.PdfReader(io.BytesIO(data))
@@ -133,7 +133,7 @@ class Document(kinds.Document):
         except (DocumentError, MemoryError):
             raise
         except Exception as e:
-            raise DocumentError("broken", f"the filled PDF cannot be written: {e!s:.200}") from None
+            raise DocumentError("broken", f"the filled PDF cannot be written: {_reason(e)}") from None
         return out.getvalue()
 
 
@@ -158,6 +158,10 @@ class _Inherited:
         for key, name in (("/V", "value"), ("/Opt", "options")):
             if (o := value(d.get(key))) is not None:
                 setattr(self, name, o)
+
+
+def _reason(e):
+    return f"{e!s:.200}" if isinstance(e, errors.PyPdfError) else "it is malformed"
 
 
 def _encrypted():

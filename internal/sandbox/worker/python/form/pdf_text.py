@@ -1,5 +1,6 @@
 """Text in the fields of a PDF: which characters can be shown, how large, and the drawing of it."""
 
+import functools
 import re
 import unicodedata
 
@@ -60,6 +61,7 @@ def _width(s, size):
     return sum(_char_width(c) for c in s) * size / 1000
 
 
+@functools.cache
 def _char_width(c):
     if _code(c) is None:
         c = unicodedata.normalize("NFD", c)[0]  # an accent adds no width
