@@ -44,7 +44,9 @@ func (r *release) complete(path string) error {
 	}
 	components, _ := list["components"].([]any)
 	purl := "pkg:pypi/pypdf@" + version
-	list["components"] = append(components, map[string]string{"bom-ref": purl, "type": "library", "name": "pypdf", "version": version, "purl": purl})
+	list["components"] = append(components, map[string]string{
+		"bom-ref": purl, "type": "library", "name": "pypdf", "version": version, "purl": purl,
+	})
 	if b, err = json.MarshalIndent(list, "", "  "); err != nil {
 		return err
 	}

@@ -196,6 +196,24 @@ func TestScriptsCanBeIgnored(t *testing.T) {
 	}
 }
 
+func TestDatesAreWrittenInTheFormatOfTheField(t *testing.T) {
+	for format, want := range map[string]string{"dd/mm/yyyy": "05/04/1990", "d.m.yy": "5.4.90", "yyyy-mm-dd": "1990-04-05"} {
+		doc := withField(func(b *formtest.Builder) {
+			b.TextField(50, 600, 100, 17, "day", "Day", 0, `/AA << /K << /S /JavaScript /JS (AFDate_KeystrokeEx\("`+format+`"\)) >> >>`)
+		})
+		for _, value := range []string{"1990-04-05", "1990-04-05T10:00:00Z", " " + want} {
+			if f := fillIn(t, doc, request{Data: json.RawMessage(`{"day": "` + value + `"}`)}); f.Values["day"] != want {
+				t.Errorf("%s in %s is %v, problems %v", value, format, f.Values["day"], f.Problems)
+			}
+		}
+		for _, value := range []string{"1990-02-30", "5 April 1990", "1990"} {
+			if f := fillIn(t, doc, request{Data: json.RawMessage(`{"day": "` + value + `"}`)}); len(f.Problems) != 1 {
+				t.Errorf("%s in %s is %v", value, format, f.Values["day"])
+			}
+		}
+	}
+}
+
 func TestTwoThousandFields(t *testing.T) {
 	doc := withField(func(b *formtest.Builder) { many(b, 2000) })
 	f := fillIn(t, doc, request{Data: json.RawMessage(`{"f1999 x": "last", "name": "first"}`)})

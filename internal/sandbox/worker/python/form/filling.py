@@ -7,7 +7,8 @@ _START = 1024  # bytes in which the kind of a document is recognized
 _FROM_DATA, _FROM_PROFILE, _FROM_PERSON, _FROM_FORM = "data", "profile", "answer", "form"
 _CELL = str.maketrans({"\\": "\\\\", "|": "\\|", "\r": None, "<": "&lt;", "\n": "<br>"})
 _KINDS = {
-    values.BOOLEAN: {"type": "boolean"}, values.NUMBER: {"type": "number"}, values.INTEGER: {"type": "integer"}, values.EMAIL: {"type": "string", "format": "email"},
+    values.BOOLEAN: {"type": "boolean"}, values.NUMBER: {"type": "number"}, values.INTEGER: {"type": "integer"},
+    values.EMAIL: {"type": "string", "format": "email"},
 }
 
 
@@ -97,8 +98,9 @@ class _Session:
 
     def lacks(self, f):
         """Report whether a value must be asked for."""
-        absent = f not in self.sources and f.value is None or self.document.kind == "html" and f.type == values.BOOLEAN and self.values.get(f) is False
-        return f.required and not f.read_only and not f.repeats and absent
+        absent = f not in self.sources and f.value is None
+        refused = self.document.kind == "html" and f.type == values.BOOLEAN and self.values.get(f) is False
+        return f.required and not f.read_only and not f.repeats and (absent or refused)
 
     def review(self):
         """Return a Markdown table of the values that are filled in or missing."""

@@ -7,7 +7,8 @@ _REMARK = re.compile(r"\([^)]*\)|\*")
 _GENERATED = re.compile(r"\[\d+\]\.|^topmostSubform|#subform")
 _LARGEST_ROW = 10_000
 _IDLE = frozenset(
-    "the of your my please enter a an for applicant applicants field input txt text form topmost subform page required optional if any and".split()
+    "the of your my please enter a an for applicant applicants field input txt text form topmost subform page required optional if any and"
+    .split()
 )
 
 # Names of the same thing; the first of a line is the canonical one.
@@ -50,7 +51,7 @@ def some(names):
 
 
 def words(s):
-    """Split a name or a label into lower-case words and numbers, without accents, remarks in parentheses and words that carry no meaning."""
+    """Split a name or a label into lower-case words and numbers, without accents, remarks in parentheses and words without meaning."""
     out, word, last = [], "", ""
 
     def end():

@@ -12,6 +12,10 @@ from .values import DocumentError, Field
 
 _MAX_DEPTH, _MAX_NODES, _MAX_PAGES = 32, 50_000, 10_000
 _MAX_DECODED = 16 << 20  # bytes of a stream
+_LIMITS = {
+    "zlib_maximum_output_length": _MAX_DECODED, "lzw_maximum_output_length": _MAX_DECODED,
+    "disable_legacy_handling": True, "jbig2dec_binary": None,
+}
 _END = 4096  # bytes at the end of a file, which are searched for a sign of encryption
 
 # Flags of fields (PDF 32000-1, tables 221, 226, 228, 230).
@@ -28,7 +32,7 @@ class Document(kinds.Document):
 
     def __init__(self, data, fill):
         super().__init__()
-        with pypdf.apply_configuration(zlib_maximum_output_length=_MAX_DECODED, lzw_maximum_output_length=_MAX_DECODED, disable_legacy_handling=True, jbig2dec_binary=None):
+        with pypdf.apply_configuration(**_LIMITS):
             try:
                 self._read(data, fill)
             except (DocumentError, MemoryError):
@@ -49,7 +53,8 @@ class Document(kinds.Document):
         if not isinstance(form, generic.DictionaryObject):
             raise DocumentError("no_fields", "the PDF has no form: it contains text only, or a picture of a form")
         if "/XFA" in form:
-            raise DocumentError("xfa", "the PDF has an XFA form, which only Adobe's programs can fill in; ask the publisher for a version with an ordinary form (AcroForm)")
+            hint = "ask the publisher for a version with an ordinary form (AcroForm)"
+            raise DocumentError("xfa", f"the PDF has an XFA form, which only Adobe's programs can fill in; {hint}")
         self._nodes, self._names, self._page_of = 0, {}, {}
         self._scripts = Scripts(self._visit)
         self._appearance = text(form.get("/DA"))
@@ -59,7 +64,8 @@ class Document(kinds.Document):
         self._scripts.of_document(root, form)
         if places := sorted(self._scripts.places):
             self.scripts = len(places)
-            self.warnings.append(f"the PDF has scripts ({names.some(places)}), which are not run: values that they would compute or check are not")
+            skipped = "values that they would compute or check are not"
+            self.warnings.append(f"the PDF has scripts ({names.some(places)}), which are not run: {skipped}")
         self.title = text(dictionary(reader.trailer.get("/Info")).get("/Title"))
 
     def _visit(self):

@@ -49,7 +49,8 @@ def problem(f, v):
     for widget, _ in f.target.widgets:
         look = _look(f, widget)
         if look and look.width and look.height and not look.layout(s):  # otherwise hidden: another place shows it, or none
-            return {"field": f.name, "problem": "too_long", "message": f"{f.title}: the value has {len(s)} characters and does not fit into the field; shorten it"}
+            message = f"{f.title}: the value has {len(s)} characters and does not fit into the field; shorten it"
+            return {"field": f.name, "problem": "too_long", "message": message}
     return None
 
 
@@ -94,11 +95,13 @@ def _draw_button(f, widget, state):
     if (look := _look(f, widget)) is None:
         raise DocumentError("broken", f'field "{f.name}" of the PDF cannot be drawn: it has no rectangle')
     size, box = min(look.width, look.height) * 0.8, look.box()
-    mark = f"q BT /ZaDb {num(size)} Tf {look.color} {num((look.width - size * 0.85) / 2)} {num((look.height - size * 0.7) / 2)} Td (4) Tj ET Q"
+    x, y = num((look.width - size * 0.85) / 2), num((look.height - size * 0.7) / 2)
+    mark = f"q BT /ZaDb {num(size)} Tf {look.color} {x} {y} Td (4) Tj ET Q"
     font = names({"/Type": "/Font", "/Subtype": "/Type1", "/BaseFont": "/ZapfDingbats"})
-    pdf = f.target.pdf
-    states = {generic.NameObject("/" + state): _stream(pdf, look, box + mark, {"/ZaDb": font}), generic.NameObject("/Off"): _stream(pdf, look, box, {})}
-    _set(widget, "/AP", generic.DictionaryObject({generic.NameObject("/N"): generic.DictionaryObject(states)}))
+    states = generic.DictionaryObject()
+    _set(states, "/" + state, _stream(f.target.pdf, look, box + mark, {"/ZaDb": font}))
+    _set(states, "/" + _OFF, _stream(f.target.pdf, look, box, {}))
+    _set(widget, "/AP", generic.DictionaryObject({generic.NameObject("/N"): states}))
 
 
 def _look(f, widget):

@@ -19,10 +19,14 @@ _UNKNOWN_WIDTH = 600
 
 # The names that glyphs have after their letter, by combining character.
 _ACCENTS = {
-    0x300: "grave", 0x301: "acute", 0x302: "circumflex", 0x303: "tilde", 0x304: "macron", 0x306: "breve", 0x307: "dotaccent", 0x308: "dieresis",
+    0x300: "grave", 0x301: "acute", 0x302: "circumflex", 0x303: "tilde", 0x304: "macron", 0x306: "breve", 0x307: "dotaccent",
+    0x308: "dieresis",
     0x30A: "ring", 0x30B: "hungarumlaut", 0x30C: "caron", 0x326: "commaaccent", 0x327: "cedilla", 0x328: "ogonek",
 }
-_GLYPHS = {"ł": "lslash", "Ł": "Lslash", "đ": "dcroat", "Đ": "Dcroat", "ı": "dotlessi", "ħ": "hbar", "Ħ": "Hbar", "ŋ": "eng", "Ŋ": "Eng", "ŧ": "tbar", "Ŧ": "Tbar"}
+_GLYPHS = {
+    "ł": "lslash", "Ł": "Lslash", "đ": "dcroat", "Đ": "Dcroat", "ı": "dotlessi", "ħ": "hbar", "Ħ": "Hbar", "ŋ": "eng", "Ŋ": "Eng",
+    "ŧ": "tbar", "Ŧ": "Tbar",
+}
 
 
 def _code(c):

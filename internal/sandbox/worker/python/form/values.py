@@ -112,7 +112,7 @@ def _check_number(f, v):
         raise _Wrong("wrong_type", "a whole number is needed")
     low, high = f.minimum, f.maximum
     if low is not None and n < low or high is not None and n > high:
-        bounds = f"from {low} to {high}" if low is not None and high is not None else f"at least {low}" if low is not None else f"at most {high}"
+        bounds = f"at most {high}" if low is None else f"at least {low}" if high is None else f"from {low} to {high}"
         raise _Wrong("out_of_range", f"the number must be {bounds}")
     return n
 
@@ -213,12 +213,15 @@ def _day(layout, s):
     """Return the date of a text in the form YYYY-MM-DD or in that of a field, or None."""
     if day := iso_day(s):
         return day
-    digits = {"YYYY": r"(\d{4})", "YY": r"(\d\d)", "MM": r"(\d\d)", "DD": r"(\d\d)", "M": r"(\d\d?)", "D": r"(\d\d?)"}
-    pattern = "".join(digits.get(part, re.escape(part)) for part in re.split(f"({_PARTS.pattern})", layout))
+    kinds = {"YYYY": r"(\d{4})", "YY": r"(\d\d)", "MM": r"(\d\d)", "DD": r"(\d\d)", "M": r"(\d\d?)", "D": r"(\d\d?)"}
+    pattern = "".join(kinds.get(part, re.escape(part)) for part in re.split(f"({_PARTS.pattern})", layout))
     m = re.fullmatch(pattern, s, re.ASCII)
     if not layout or not m:
         return None
-    parts = {name[0]: int(digits) + (0 if name != "YY" else 1900 if int(digits) >= 69 else 2000) for name, digits in zip(_PARTS.findall(layout), m.groups())}
+    parts = {}
+    for name, digits in zip(_PARTS.findall(layout), m.groups()):
+        century = 0 if name != "YY" else 1900 if int(digits) >= 69 else 2000
+        parts[name[0]] = century + int(digits)
     try:
         return datetime.date(parts.get("Y", 0), parts.get("M", 1), parts.get("D", 1))
     except ValueError:
@@ -226,8 +229,13 @@ def _day(layout, s):
 
 
 def _in_format(layout, day):
-    texts = {"YYYY": f"{day.year:04}", "YY": f"{day.year % 100:02}", "MM": f"{day.month:02}", "DD": f"{day.day:02}", "M": str(day.month), "D": str(day.day)}
-    return _PARTS.sub(lambda m: texts[m[0]], layout or "YYYY-MM-DD")
+    numbers = {"Y": day.year, "M": day.month, "D": day.day}
+
+    def written(m):
+        digits = f"{numbers[m[0][0]]:0{len(m[0])}}"
+        return digits[-2:] if m[0] == "YY" else digits
+
+    return _PARTS.sub(written, layout or "YYYY-MM-DD")
 
 
 def or_format(f):

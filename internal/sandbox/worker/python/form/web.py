@@ -10,7 +10,10 @@ _CONTROLS = frozenset(("input", "select", "textarea"))
 _VOID = frozenset("area base br col embed hr img input link meta source track wbr".split())
 _OF_CONTROLS = ("script", "style", "select", "textarea", "option")  # texts in these do not belong to a label
 _NO_VALUES = frozenset("hidden submit button image reset".split())
-_TYPES = {"number": values.NUMBER, "range": values.NUMBER, "email": values.EMAIL, "date": values.DATE, "radio": values.CHOICE, "checkbox": values.BOOLEAN}
+_TYPES = {
+    "number": values.NUMBER, "range": values.NUMBER, "email": values.EMAIL, "date": values.DATE,
+    "radio": values.CHOICE, "checkbox": values.BOOLEAN,
+}
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"})
 _ENDED_BY = {"option": "option", "optgroup": "option", "select": "select"}  # elements that end where these begin
 
