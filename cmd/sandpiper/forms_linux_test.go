@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
 )
 
 // letter is a file of the workspace with the data for a form.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
 )
 
 // badForms are documents that cannot be filled in, by the problem that is reported.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
 )
 
 // TestFilledFormIsSubmitted goes through all stages with the official Go SDK: code extracts data

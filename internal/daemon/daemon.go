@@ -42,7 +42,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form"
 )
 
 // Config of a Daemon.
@@ -288,7 +287,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 		return err
 	}
 	d.Runner, err = execution.New(execution.Config{
-		HostCalls: hostCalls(d.cfg.Features), Model: asker, Forms: form.New(form.Config{Log: d.log.Logger}), BackgroundTimeout: d.cfg.Background.Timeout,
+		HostCalls: hostCalls(d.cfg.Features), Model: asker, BackgroundTimeout: d.cfg.Background.Timeout,
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard, Memory: d.memory,
 		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,

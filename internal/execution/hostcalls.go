@@ -74,7 +74,7 @@ func newTable(h *host) hostcall.Table {
 		more[i] = of(hostcall.Scope{Home: h.home, Exit: h.exit, DryRun: h.dry != nil})
 	}
 	return hostcall.NewTable(append(more,
-		forms.Methods(h.r.cfg.Forms), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.exit),
+		forms.Methods(), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.exit),
 		askllm.Methods(askConfig(h)), h.steps.Methods(), h.step.Methods(), h.tools.Methods(), skillsHost(h).Methods(),
 		[]hostcall.Method{
 			hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),

@@ -11,7 +11,6 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -56,7 +55,6 @@ type Config struct {
 	ProgressEvery time.Duration     // minimum interval between two Progress events of one handle; 0 means 100 ms
 	Model         askllm.Client     // answers ask_llm; nil means that it is off
 	HostCalls     []hostcall.Source // besides those of the core
-	Forms         forms.Processor   // reads and fills forms; nil means that code cannot
 	Tools         *Tools            // what code may call; nil means nothing
 	Privacy       *redact.Rules     // which private values code gets; nil means all of them, and no tokens
 	// Guard returns the guardrails in force, which check code before it runs; nil, or a nil result,
@@ -103,7 +101,6 @@ type Sessions = sessions.Limits
 // Offers lists the optional abilities of code.
 type Offers struct {
 	Model      bool // ask a language model
-	Forms      bool // read and fill forms
 	Restricted bool // all code is checked before it runs
 }
 
@@ -135,7 +132,7 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{Offers: Offers{cfg.Model != nil, cfg.Forms != nil, cfg.Restricted}, cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
+	r := &Runner{Offers: Offers{cfg.Model != nil, cfg.Restricted}, cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
 	r.interpreters = sessions.NewPool(cfg.Sessions, func(id tenant.ID) int { return r.settings(id).Interpreters }, cfg.Log)
 	r.Code = pycode.Checker{
 		Run: func(ctx context.Context, h *home.Home, code string, vars json.RawMessage) (reply.Result, error) {

@@ -69,7 +69,7 @@ func (s *Server) executeTool(a audience) builtin.Tool {
 	if s.cfg.Runner.Offers.Model && a.profile != builtin.Lean {
 		about += "\nask_llm(prompt, data=None, json_schema=None) asks a language model about data too large to return."
 	}
-	if s.cfg.Runner.Offers.Forms && a.profile != builtin.Lean {
+	if a.profile != builtin.Lean { // whose description has no room for it
 		about = strings.Replace(about, lastGlobal, lastGlobal+" forms (PDF, HTML)", 1)
 	}
 	switch a.mode {

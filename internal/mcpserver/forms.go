@@ -22,9 +22,6 @@ result = {"message": _form.save(form_target), "review": _form.review(), "unused"
 )
 
 func (s *Server) formTools() []builtin.Tool {
-	if !s.cfg.Runner.Offers.Forms {
-		return nil
-	}
 	file := builtin.Param{Name: "file", Kind: builtin.Text, Required: true, Source: fileNames}
 	return []builtin.Tool{{
 		Name: "inspect_form", Profile: builtin.Full,

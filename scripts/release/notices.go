@@ -1,9 +1,11 @@
 package main
 
 import (
+	"archive/zip"
 	"context"
 	"debug/buildinfo"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,7 +16,7 @@ import (
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright|patents)([-.].*)?$`)
 
 // writeNotices writes the licences of the third-party components of the program to r.notices:
-// the modules, Go, Python, and the list of names. They are the same for all architectures.
+// the modules, Go, Python, pypdf, and the list of names. They are the same for all architectures.
 func (r *release) writeNotices(ctx context.Context, dir string) error {
 	info, err := buildinfo.ReadFile(r.programs[linux[0]])
 	if err != nil {
@@ -43,7 +45,7 @@ func (r *release) writeNotices(ctx context.Context, dir string) error {
 			if err != nil {
 				return fmt.Errorf("the licence of %s: %w", name, err)
 			}
-			fmt.Fprintf(&b, "\n%s\n%s, %s\n\n%s\n", strings.Repeat("-", 80), name, filepath.Base(f), strings.TrimSpace(string(text)))
+			writeLicence(&b, name, filepath.Base(f), text)
 		}
 		return nil
 	}
@@ -63,11 +65,52 @@ func (r *release) writeNotices(ctx context.Context, dir string) error {
 			return err
 		}
 	}
+	if err := addPypdf(&b, r.root); err != nil {
+		return err
+	}
 	if err := add("lists of names and words", filepath.Join(r.root, "internal/privacy/detect/names.COPYRIGHT")); err != nil {
 		return err
 	}
 	r.notices = filepath.Join(dir, "NOTICES")
 	return os.WriteFile(r.notices, []byte(b.String()), 0o644)
+}
+
+func writeLicence(b *strings.Builder, name, file string, text []byte) {
+	fmt.Fprintf(b, "\n%s\n%s, %s\n\n%s\n", strings.Repeat("-", 80), name, file, strings.TrimSpace(string(text)))
+}
+
+// wheel returns the path and the version of the wheel of pypdf that the programs contain.
+func wheel(root string) (path, version string, err error) {
+	found, err := filepath.Glob(filepath.Join(root, "internal/sandbox/worker/pypdf-*.whl"))
+	if err != nil || len(found) != 1 {
+		return "", "", fmt.Errorf("there must be one wheel of pypdf, not %d: %w", len(found), err)
+	}
+	return found[0], strings.Split(filepath.Base(found[0]), "-")[1], nil
+}
+
+// addPypdf adds the licence in the wheel of pypdf, and that of the widths of letters in it.
+func addPypdf(b *strings.Builder, root string) error {
+	path, version, err := wheel(root)
+	if err != nil {
+		return err
+	}
+	files, err := zip.OpenReader(path)
+	if err != nil {
+		return err
+	}
+	defer files.Close()
+	licence, err := fs.ReadFile(files, "pypdf-"+version+".dist-info/licenses/LICENSE")
+	if err != nil {
+		return err
+	}
+	widths, err := fs.ReadFile(files, "pypdf/_codecs/core_font_metrics.py")
+	if err != nil {
+		return err
+	}
+	start, _, _ := strings.Cut(string(widths), "\n\n")
+	writeLicence(b, "pypdf "+version, "LICENSE", licence)
+	writeLicence(b, "pypdf "+version, "core_font_metrics.py", []byte(start))
+	return nil
 }
 
 // licences returns the files with the licences of a module.

@@ -41,7 +41,7 @@ func TestInstall(t *testing.T) {
 		execute(t, "tar", "-xzf", filepath.Join(dir, "sandpiper_0.9.0-rc.1_linux_"+arch+".tar.gz"), "-C", to, "--strip-components=1")
 		works(t, filepath.Join(to, "sandpiper"))
 		notices, err := os.ReadFile(filepath.Join(to, "NOTICES"))
-		for _, name := range []string{"\nCPython, ", "\ngithub.com/spf13/cobra ", "\nmodernc.org/sqlite "} {
+		for _, name := range []string{"\nCPython, ", "\ngithub.com/spf13/cobra ", "\nmodernc.org/sqlite ", "\npypdf "} {
 			if err != nil || !strings.Contains(string(notices), name) {
 				t.Errorf("NOTICES does not have the licence of %q: %v", name, err)
 			}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// writeSBOM writes a CycloneDX list of the modules in each program, and of the embedded Python.
+// writeSBOM writes a CycloneDX list of the modules in each program, which has the embedded Python as one, and of pypdf.
 func writeSBOM(ctx context.Context, r *release) error {
 	for _, t := range linux {
 		path := filepath.Join(r.dir, fmt.Sprintf("sandpiper_%s_%s.cdx.json", r.version, t))
@@ -16,15 +16,15 @@ func writeSBOM(ctx context.Context, r *release) error {
 		if err != nil {
 			return err
 		}
-		if err := r.fixTime(path); err != nil {
+		if err := r.complete(path); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// fixTime replaces the time of a list, which is the present one.
-func (r *release) fixTime(path string) error {
+// complete adds pypdf to a list, and replaces its time, which is the present one.
+func (r *release) complete(path string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -38,6 +38,15 @@ func (r *release) fixTime(path string) error {
 		return fmt.Errorf("%s has no metadata", filepath.Base(path))
 	}
 	metadata["timestamp"] = r.time.Format("2006-01-02T15:04:05Z")
+	_, version, err := wheel(r.root)
+	if err != nil {
+		return err
+	}
+	components, _ := list["components"].([]any)
+	purl := "pkg:pypi/pypdf@" + version
+	list["components"] = append(components, map[string]string{
+		"bom-ref": purl, "type": "library", "name": "pypdf", "version": version, "purl": purl,
+	})
 	if b, err = json.MarshalIndent(list, "", "  "); err != nil {
 		return err
 	}

@@ -1,41 +1,78 @@
-// Package forms serves the host call by which code reads and fills forms. The code reads and writes
-// its files itself, so that the daemon opens none for it.
+// Package forms serves the host call by which code checks the document that it made of a form, a JSON
+// Schema. All else about forms is done in the sandbox, in the package form of internal/sandbox/worker/python.
 package forms
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
 )
 
-// Processor reads and fills forms of documents, which it does not trust.
-type Processor interface {
-	// Process answers a request about a document. The answer is not trusted either: it is
-	// passed to the code as it is.
-	Process(ctx context.Context, request json.RawMessage, document []byte) (json.RawMessage, error)
+// Problem is why a document is refused.
+type Problem struct {
+	Problem string `json:"problem"` // "broken": of the schema; "pattern": of the document
+	Message string `json:"message"`
 }
 
 type args struct {
-	Request  json.RawMessage `json:"request"`
-	Document []byte          `json:"document"`
+	Schema   string `json:"schema"`
+	Document string `json:"document"`
 }
 
-// Methods returns the host call of an execution, which processes one document at a time; p is nil if
-// code cannot use forms.
-func Methods(p Processor) []hostcall.Method {
-	turn := make(chan struct{}, 1)
-	return []hostcall.Method{hostcall.New("form", 0, func(ctx context.Context, a args) (any, error) {
-		if p == nil {
-			return nil, fault.New(fault.Unavailable, "forms are not available here")
-		}
-		select {
-		case turn <- struct{}{}:
-			defer func() { <-turn }()
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		return p.Process(ctx, a.Request, a.Document)
+// Methods returns the host call of an execution.
+func Methods() []hostcall.Method {
+	return []hostcall.Method{hostcall.New("conforms", 0, func(_ context.Context, a args) (any, error) {
+		return Check(a.Schema, a.Document)
 	})}
+}
+
+// Check returns why a JSON document does not conform to a JSON Schema with the formats that it names, or
+// nil. References to other documents are not followed.
+func Check(of, document string) (*Problem, error) {
+	s, err := schema.CompileWhole(json.RawMessage(of))
+	if err != nil {
+		return &Problem{"broken", fmt.Sprintf("the JSON Schema is not valid: %.300s", err)}, nil
+	}
+	value, err := jsonschema.UnmarshalJSON(strings.NewReader(document))
+	if err != nil {
+		return nil, err
+	}
+	err = s.Validate(value)
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
+		return &Problem{"pattern", "the filled document does not conform to the JSON Schema in: " + places(invalid)}, nil
+	}
+	if err != nil {
+		return &Problem{"broken", fmt.Sprintf("the JSON Schema cannot be used: %.300s", err)}, nil
+	}
+	return nil, nil
+}
+
+// maxPlaces limits the places that are listed.
+const maxPlaces = 5
+
+// places lists the first places that do not conform, without values.
+func places(invalid *jsonschema.ValidationError) string {
+	var found []string
+	var walk func(e *jsonschema.ValidationError)
+	walk = func(e *jsonschema.ValidationError) {
+		switch {
+		case len(found) > maxPlaces:
+		case len(found) == maxPlaces && len(e.Causes) == 0:
+			found = append(found, "…")
+		case len(e.Causes) == 0:
+			found = append(found, "/"+strings.Join(e.InstanceLocation, "/")+" ("+strings.Join(e.ErrorKind.KeywordPath(), "/")+")")
+		}
+		for _, c := range e.Causes {
+			walk(c)
+		}
+	}
+	walk(invalid)
+	return strings.Join(found, ", ")
 }

@@ -3,7 +3,6 @@ package process
 import (
 	"encoding/binary"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -97,46 +96,6 @@ func testVerdicts(t *testing.T, rules map[int]rule) {
 		if got := m.run(t, arch, unix.SYS_READ); got != kill {
 			t.Errorf("architecture %#x: verdict %#x, want the process killed", arch, got)
 		}
-	}
-}
-
-// The filter of a confined process allows the calls that compute, and none that reaches anything.
-func TestFilterOfAConfinedProcess(t *testing.T) {
-	m := machine{load32(t, ConfinedFilter())}
-	const thread = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD
-	for _, c := range []struct {
-		name string
-		nr   int
-		args []uint64
-		want verdict
-	}{
-		{"read", unix.SYS_READ, nil, allow},
-		{"thread", unix.SYS_CLONE, []uint64{thread | unix.CLONE_SYSVSEM}, allow},
-		{"process", unix.SYS_CLONE, []uint64{uint64(unix.SIGCHLD)}, refuse},
-		{"process that shares memory", unix.SYS_CLONE, []uint64{unix.CLONE_VM | unix.CLONE_VFORK}, refuse},
-		{"thread in a namespace", unix.SYS_CLONE, []uint64{thread | unix.CLONE_NEWNET}, refuse},
-		{"clone3", unix.SYS_CLONE3, nil, absent},
-		{"memory", unix.SYS_MMAP, []uint64{0, 4096, unix.PROT_READ | unix.PROT_WRITE}, allow},
-		{"executable memory", unix.SYS_MMAP, []uint64{0, 4096, unix.PROT_READ | unix.PROT_EXEC}, refuse},
-		{"memory that becomes executable", unix.SYS_MPROTECT, []uint64{0, 4096, unix.PROT_EXEC}, refuse},
-		{"own thread", unix.SYS_TGKILL, []uint64{uint64(os.Getpid()), 1, 0}, allow},
-		{"another process", unix.SYS_TGKILL, []uint64{1, 1, 0}, refuse},
-		{"io_uring", unix.SYS_IO_URING_SETUP, nil, refuse},
-		{"prctl", unix.SYS_PRCTL, []uint64{unix.PR_SET_PTRACER}, refuse},
-	} {
-		if got := m.run(t, auditArch, uint32(c.nr), c.args...); got != c.want {
-			t.Errorf("%s: verdict %#x, want %#x", c.name, got, c.want)
-		}
-	}
-	for _, nr := range []int{unix.SYS_OPENAT, unix.SYS_OPENAT2, unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_KILL, unix.SYS_PTRACE,
-		unix.SYS_DUP, unix.SYS_DUP3, unix.SYS_PIPE2, unix.SYS_SENDMSG, unix.SYS_RECVMSG, unix.SYS_PRLIMIT64, unix.SYS_SECCOMP, unix.SYS_MEMFD_CREATE, unix.SYS_SETUID,
-		unix.SYS_UNLINKAT, unix.SYS_STATX, unix.SYS_READLINKAT, unix.SYS_PIDFD_OPEN, unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_UNSHARE, unix.SYS_FCNTL, unix.SYS_IOCTL} {
-		if got := m.run(t, auditArch, uint32(nr)); got == allow {
-			t.Errorf("system call %d is allowed", nr)
-		}
-	}
-	if got := m.run(t, auditArch, foreignBit); got != kill {
-		t.Errorf("a foreign call: verdict %#x", got)
 	}
 }
 

@@ -9,12 +9,15 @@
 package worker
 
 import (
+	"archive/zip"
 	"bufio"
+	"bytes"
 	"context"
 	"embed"
 	"errors"
 	"io"
 	"io/fs"
+	"path"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,8 +32,13 @@ import (
 	generated "github.com/sandpiper-mcp/sandpiper/internal/tool/codegen/python"
 )
 
-//go:embed python/*.py
+//go:embed python/*.py python/form/*.py
 var python embed.FS
+
+// pypdf is the wheel of the library that reads and writes PDF files for the package form. See scripts/fetch-pypdf.
+//
+//go:embed pypdf-7.1.1-py3-none-any.whl
+var pypdf []byte
 
 // Module is Python of a feature: a module of the package sandpiper.features. Its function names returns what
 // it adds to the namespace of code; see python/__init__.py.
@@ -45,13 +53,15 @@ type Module struct {
 func Python(features ...Module) fs.FS {
 	files := fstest.MapFS{}
 	put := func(name string, data []byte) { files[name] = &fstest.MapFile{Data: data, Mode: 0o444} }
-	entries, err := python.ReadDir("python")
-	for _, e := range entries {
-		data, rerr := python.ReadFile("python/" + e.Name())
-		put(e.Name(), data)
-		err = errors.Join(err, rerr)
-	}
-	if err != nil {
+	err := fs.WalkDir(python, "python", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := python.ReadFile(name)
+		put(strings.TrimPrefix(name, "python/"), data)
+		return err
+	})
+	if err = errors.Join(err, putPypdf(put)); err != nil {
 		panic(err) // the files are embedded
 	}
 	var names []string
@@ -67,6 +77,23 @@ func Python(features ...Module) fs.FS {
 		put("example/servers/"+f.Path, f.Data)
 	}
 	return files
+}
+
+// putPypdf adds the modules of pypdf as a package of the package sandpiper, so that code which imports pypdf
+// gets the one that the operator has installed, in its own version.
+func putPypdf(put func(name string, data []byte)) error {
+	wheel, err := zip.NewReader(bytes.NewReader(pypdf), int64(len(pypdf)))
+	if err != nil {
+		return err
+	}
+	return fs.WalkDir(wheel, "pypdf", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || path.Ext(name) != ".py" {
+			return err
+		}
+		data, err := fs.ReadFile(wheel, name)
+		put(name, bytes.ReplaceAll(data, []byte("from pypdf"), []byte("from sandpiper.pypdf")))
+		return err
+	})
 }
 
 // listModules returns the module that imports others, and lists them.

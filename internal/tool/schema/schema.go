@@ -383,6 +383,12 @@ func CompileStrict(raw json.RawMessage) (*Schema, error) {
 	return &Schema{s: s}, err
 }
 
+// CompileWhole is CompileStrict, and asserts formats, which otherwise only describe a value.
+func CompileWhole(raw json.RawMessage) (*Schema, error) {
+	s, err := compile(raw, (*jsonschema.Compiler).AssertFormat)
+	return &Schema{s: s}, err
+}
+
 // Validate returns an error for a value that the schema does not allow, or that takes too much
 // work to validate.
 func (x *Schema) Validate(v any) error {

@@ -22,12 +22,12 @@ const (
 )
 
 // compile compiles a schema without references to other documents.
-func compile(raw json.RawMessage) (*jsonschema.Schema, error) {
+func compile(raw json.RawMessage, configure ...func(*jsonschema.Compiler)) (*jsonschema.Schema, error) {
 	doc, err := parse(raw)
 	if err != nil {
 		return nil, err
 	}
-	return compileDoc(doc)
+	return compileDoc(doc, configure...)
 }
 
 // parse decodes a schema that is not too large to compile.
@@ -43,8 +43,11 @@ func parse(raw json.RawMessage) (any, error) {
 	return doc, plain(doc, 1, &schemas)
 }
 
-func compileDoc(doc any) (*jsonschema.Schema, error) {
+func compileDoc(doc any, configure ...func(*jsonschema.Compiler)) (*jsonschema.Schema, error) {
 	c := jsonschema.NewCompiler()
+	for _, set := range configure {
+		set(c)
+	}
 	c.UseLoader(noLoader{})
 	left, compiled := maxInstructions, false
 	c.UseRegexpEngine(func(expr string) (jsonschema.Regexp, error) {

@@ -1,10 +1,9 @@
 """Forms: PDF files with fields, HTML pages and JSON Schemas, filled in with data.
 
-The daemon has a confined process read and write the documents; this module sends it the bytes
-of a file and keeps the answer. It parses no document itself.
+The package form reads and writes the documents, in a child process. The daemon checks a document
+that was made of a JSON Schema.
 """
 
-import base64
 import json
 import os
 import re
@@ -35,7 +34,7 @@ class Forms:
         if len(data) > _MAX_BYTES:
             raise FormError(f"{file} has {len(data)} bytes; at most {_MAX_BYTES} are supported", [{"problem": "too_large", "message": "the file is too large"}])
         form = Form(self, file, data)
-        found = form._send({"op": "open"})["form"]
+        found = form._process({"op": "open"})["form"]
         form.kind, form.fields = found["kind"], found["fields"]
         form.title, form.pages = found.get("title", ""), found.get("pages", 0)
         form.warnings, form.action = found.get("warnings", []), found.get("submit")
@@ -49,7 +48,7 @@ class Form:
     """A form: .fields, .fill(data), .review(), .values, .save(file), .images()."""
 
     def __init__(self, forms, file, data):
-        self._forms, self._data = forms, base64.b64encode(data).decode()
+        self._forms, self._data = forms, data
         self._filled = None
         self.file = os.fspath(file)
         self.values, self.unused = {}, []
@@ -59,9 +58,9 @@ class Form:
 
     def check(self, data=None, profile=None):
         """Return the values, problems, missing fields, unused data and review of filling in data, without keeping it."""
-        found = self._send({"op": "fill", "data": _object(data, "data"), "profile": self._profile(profile), "ignore_scripts": True})["filled"]
-        missing = [m["name"] for m in found.get("missing", [])]
-        return {"values": found["values"], "problems": found.get("problems", []), "missing": missing, "unused": found.get("unused", []), "review": found["review"]}
+        found = self._process({"op": "fill", "data": _object(data, "data"), "profile": self._profile(profile), "ignore_scripts": True})["filled"]
+        missing = [m["name"] for m in found["missing"]]
+        return {"values": found["values"], "problems": found["problems"], "missing": missing, "unused": found["unused"], "review": found["review"]}
 
     def fill(self, data=None, profile=None, ask=True, ignore_scripts=False):
         """Fill in data, by names like those of the fields, and return the form.
@@ -73,8 +72,8 @@ class Form:
         request = {"op": "fill", "data": _object(data, "data"), "profile": self._profile(profile), "ignore_scripts": bool(ignore_scripts)}
         answers, complaints = {}, {}
         for _ in range(_ROUNDS):
-            found = self._send({**request, "answers": answers})["filled"]
-            problems, missing = found.get("problems", []), found.get("missing", [])
+            found = self._process({**request, "answers": answers})["filled"]
+            problems, missing = found["problems"], found["missing"]
             wrong = [p for p in problems if p.get("field") not in answers]
             if wrong or not problems and not missing:
                 break
@@ -89,8 +88,8 @@ class Form:
                 break
             answers.update(got)
         self._refuse(problems, missing)
-        self._filled = base64.b64decode(found["document"])
-        self.values, self.unused, self._review = found["values"], found.get("unused", []), found["review"]
+        self._filled = found["document"]
+        self.values, self.unused, self._review = found["values"], found["unused"], found["review"]
         return self
 
     def review(self):
@@ -116,7 +115,7 @@ class Form:
             raise ValueError(f"{self.file} is no PDF; only a PDF has pages")
         from . import pages as pictures
 
-        return pictures.draw(self.file, self._filled or base64.b64decode(self._data), pages, dpi)
+        return pictures.draw(self.file, self._filled or self._data, pages, dpi)
 
     def _check_filled(self):
         if self._filled is None:
@@ -129,10 +128,17 @@ class Form:
             return profile if isinstance(profile, dict) else None
         return None if profile is False else _object(profile, "profile")
 
-    def _send(self, request):
-        args = {"request": request, "document": self._data}
-        answer = self._forms._channel.call("form", args)
-        if wrong := answer.get("error"):
+    def _process(self, request):
+        from . import form  # later than the first execution
+
+        answer, document = form.process(request, self._data)
+        wrong = answer.get("error")
+        if document and not wrong:
+            answer["filled"]["document"] = document
+            if self.kind == "json_schema":
+                args = {"schema": self._data.decode("utf-8-sig"), "document": document.decode()}
+                wrong = self._forms._channel.call("conforms", args)
+        if wrong:
             raise FormError(f"{self.file}: {wrong['message']}", [wrong])
         return answer
 

@@ -18,6 +18,7 @@ import select
 import sys
 import time
 import types
+from importlib import import_module
 
 from . import forking
 
@@ -89,6 +90,9 @@ def settle(rest, rehearsal, files=()):
     """Complete the memory that workers share, one step at a time; files are for a snapshot of it."""
     yield from rest
     modules.prepare()
+    yield
+    with forking.Skippable():
+        import_module(".form.pdf", __package__)
     yield
     hugepages.move_code()
     yield

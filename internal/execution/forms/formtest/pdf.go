@@ -150,3 +150,6 @@ func (b *Builder) Replace(n int, object string) { b.objects[n-1] = object }
 
 // AddField adds an object to the list of fields.
 func (b *Builder) AddField(n int) { b.fields = append(b.fields, n) }
+
+// Annotate shows an object on the page.
+func (b *Builder) Annotate(n int) { b.page().annots = append(b.page().annots, n) }
