@@ -163,15 +163,15 @@ func (s *Server) followResult(ctx context.Context, c call, x *execution.Executio
 	*c.session = x.Session()
 	shown, failed := s.newClientQuestions(ctx, c, x)
 	defer func() { shown.end() }()
-	began := time.Now()
+	began, now := time.Now(), c // what is waited for with
 	for {
-		e, err := nextEvent(failed, c, x, began)
+		e, err := nextEvent(failed, now, x, began)
 		switch {
 		case errors.Is(err, errTask) && failed.Err() == nil:
 			if is, err := s.detach(ctx, c, x); is || err != nil {
 				return nil, redact.Message{Body: ""}, err
 			}
-			c.Task = nil
+			now.Task = nil // it has to be waited for, but may be about to wait without a worker
 		case err != nil && failed.Err() != nil:
 			s.cfg.Log.Debug("the client could not be asked", "error", context.Cause(failed))
 			shown.end()
