@@ -16,6 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -23,7 +24,7 @@ import (
 )
 
 // suspend suspends the execution: the answer to the client contains the questions.
-func (s *Server) suspend(ctx context.Context, c call, x *execution.Execution, open []question.Question) (m redact.Message, err error) {
+func (s *Server) suspend(ctx context.Context, c builtin.Call, x *execution.Execution, open []question.Question) (m redact.Message, err error) {
 	if err := s.cfg.Runner.Suspend(x); err != nil {
 		return m, err
 	}
@@ -31,11 +32,11 @@ func (s *Server) suspend(ctx context.Context, c call, x *execution.Execution, op
 }
 
 // requireAnswers answers a call with the open questions of a suspended execution.
-func requireAnswers(ctx context.Context, s *Server, c call, id string, open []question.Question) (m redact.Message, err error) {
+func requireAnswers(ctx context.Context, s *Server, c builtin.Call, id string, open []question.Question) (m redact.Message, err error) {
 	if c.Require == nil {
-		return redact.Message{Body: waiting(id, open, approval.ViaOf(c.home.Approvals), c.commands.Pages)}, nil
+		return redact.Message{Body: waiting(id, open, approval.ViaOf(c.Home.Approvals), c.Commands.Pages)}, nil
 	}
-	questions, err := redactQuestions(ctx, c.exit(), open)
+	questions, err := redactQuestions(ctx, c.Exit(), open)
 	if err != nil {
 		return m, err
 	}
@@ -43,15 +44,15 @@ func requireAnswers(ctx context.Context, s *Server, c call, id string, open []qu
 	if err != nil {
 		return m, err
 	}
-	return redact.Message{Body: ""}, c.Require(questions, s.state(c.home.ID(), id, expires))
+	return redact.Message{Body: ""}, c.Require(questions, s.state(c.Home.ID(), id, expires))
 }
 
 // expiry returns when the last of some questions that are open now is closed.
-func expiry(ctx context.Context, c call, open []question.Question) (last time.Time, err error) {
+func expiry(ctx context.Context, c builtin.Call, open []question.Question) (last time.Time, err error) {
 	for _, q := range open {
 		expires := time.Now().Add(question.TTL)
 		if q.Approval != "" {
-			asked, err := c.home.Approvals.Find(ctx, q.Approval)
+			asked, err := c.Home.Approvals.Find(ctx, q.Approval)
 			if err != nil {
 				return last, err
 			}
@@ -67,7 +68,7 @@ func expiry(ctx context.Context, c call, open []question.Question) (last time.Ti
 // clientQuestions are the questions shown to a client during its open call.
 type clientQuestions struct {
 	server *Server
-	call   call
+	call   builtin.Call
 	x      *execution.Execution
 
 	spawn func(f func(context.Context)) // runs f in a goroutine of all
@@ -79,7 +80,7 @@ type clientQuestions struct {
 
 // newClientQuestions returns the questions of a call, and a context that ends when the client rejects a
 // question.
-func (s *Server) newClientQuestions(ctx context.Context, c call, x *execution.Execution) (*clientQuestions, context.Context) {
+func (s *Server) newClientQuestions(ctx context.Context, c builtin.Call, x *execution.Execution) (*clientQuestions, context.Context) {
 	a := &clientQuestions{server: s, call: c, x: x, asked: map[string]bool{}}
 	failed, fail := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, stop := context.WithCancel(ctx)
@@ -126,7 +127,7 @@ func (a *clientQuestions) one(ctx context.Context, q question.Question, closed <
 		case <-asking.Done():
 		}
 	}()
-	questions, err := redactQuestions(asking, a.call.exit(), []question.Question{q})
+	questions, err := redactQuestions(asking, a.call.Exit(), []question.Question{q})
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func (a *clientQuestions) one(ctx context.Context, q question.Question, closed <
 	if replies[q.ID].Action == wire.Cancel {
 		return errUnanswered
 	}
-	_, err = a.server.cfg.Runner.Attach(ctx, a.call.home, a.x.ID(), answers(replies))
+	_, err = a.server.cfg.Runner.Attach(ctx, a.call.Home, a.x.ID(), answers(replies))
 	if fault.KindOf(err) == fault.NotFound { // the question was answered elsewhere
 		return nil
 	}
@@ -253,15 +254,15 @@ func (s *Server) opened(owner tenant.ID, state string) (id string, asked, expire
 
 // answerQuestion passes the answer of the call to its question. It returns false if there is no
 // answer, or it does not fit.
-func (s *Server) answerQuestion(ctx context.Context, c *call, x *execution.Execution, open []question.Question) bool {
-	given := c.given
-	if c.given = nil; given == nil || len(open) != 1 {
+func (s *Server) answerQuestion(ctx context.Context, c *builtin.Call, x *execution.Execution, open []question.Question) bool {
+	given := c.Given
+	if c.Given = nil; given == nil || len(open) != 1 {
 		return false
 	}
 	answer, err := given(open)
 	if err != nil || len(answer) == 0 {
 		return false
 	}
-	_, err = s.cfg.Runner.Attach(ctx, c.home, x.ID(), answer)
+	_, err = s.cfg.Runner.Attach(ctx, c.Home, x.ID(), answer)
 	return err == nil
 }

@@ -13,26 +13,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-func (s *Server) resumeTool() builtin {
-	return builtin{
-		name: "resume_execution", profile: Lean,
-		about: "Resume a waiting or interrupted execution, or apply a plan.",
-		params: []param{
-			{name: "execution_id", kind: text, about: "Absent: lists them", names: resumableIDs},
-			{name: "session_id", kind: text, names: sessionIDs},
-			{name: "answer", kind: anything, about: "The person's, never yours"},
-		},
-		longest: 100_000,
-		hints:   wire.Hints{Destructive: true},
-		run:     s.resume,
-	}
-}
-
-func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) resume(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if c.State != "" {
 		return s.answered(ctx, c)
 	}
@@ -41,16 +27,16 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 		Session string          `json:"session_id"`
 		Answer  json.RawMessage `json:"answer"`
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	if args.ID == "" {
 		return s.resumable(ctx, c, args.Session, args.Answer)
 	}
-	x := s.cfg.Runner.Find(c.home, args.ID)
+	x := s.cfg.Runner.Find(c.Home, args.ID)
 	if x == nil {
 		given := func(open []question.Question) (question.Answer, error) {
-			return answerTo(open, args.Answer, approval.ViaOf(c.home.Approvals))
+			return answerTo(open, args.Answer, approval.ViaOf(c.Home.Approvals))
 		}
 		if m, ok, err := continueWaiting(ctx, s, c, args.ID, given); ok {
 			return m, err
@@ -60,22 +46,22 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 		}
 		return s.again(ctx, c, args.ID, given)
 	}
-	answer, err := answerTo(x.Questions(), args.Answer, approval.ViaOf(c.home.Approvals))
+	answer, err := answerTo(x.Questions(), args.Answer, approval.ViaOf(c.Home.Approvals))
 	if err != nil {
 		return redact.Message{}, err
 	}
-	if x, err = s.cfg.Runner.Attach(ctx, c.home, args.ID, answer); err != nil {
+	if x, err = s.cfg.Runner.Attach(ctx, c.Home, args.ID, answer); err != nil {
 		return redact.Message{}, err
 	}
 	return s.follow(ctx, c, x)
 }
 
 // answered continues an execution that an earlier answer asked about.
-func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
-	id, asked, expires, ok := s.opened(c.home.ID(), c.State)
+func (s *Server) answered(ctx context.Context, c builtin.Call) (redact.Message, error) {
+	id, asked, expires, ok := s.opened(c.Home.ID(), c.State)
 	if !ok {
 		if s.cfg.Audit != nil {
-			s.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: c.home.ID(), Outcome: "unknown_state"})
+			s.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: c.Home.ID(), Outcome: "unknown_state"})
 		}
 		return redact.Message{}, wire.ErrState
 	}
@@ -87,14 +73,14 @@ func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
 	if unanswered { // the client is not asked again
 		c.Ask, c.Require = nil, nil
 	}
-	if s.cfg.Runner.Find(c.home, id) == nil {
+	if s.cfg.Runner.Find(c.Home, id) == nil {
 		if m, ok, err := continueWaiting(ctx, s, c, id, func([]question.Question) (question.Answer, error) { return given, nil }); ok {
 			return m, err
 		}
 	}
-	x, err := s.cfg.Runner.Attach(ctx, c.home, id, given)
+	x, err := s.cfg.Runner.Attach(ctx, c.Home, id, given)
 	if kind := fault.KindOf(err); kind == fault.Invalid || kind == fault.NotFound { // ask the open questions again
-		x, err = s.cfg.Runner.Attach(ctx, c.home, id, nil)
+		x, err = s.cfg.Runner.Attach(ctx, c.Home, id, nil)
 	}
 	if fault.KindOf(err) == fault.NotFound { // started by an earlier daemon
 		return s.again(ctx, c, id, func([]question.Question) (question.Answer, error) { return given, nil })
@@ -106,12 +92,12 @@ func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
 }
 
 // resumable lists the executions that can be resumed, for a client without an id.
-func (s *Server) resumable(ctx context.Context, c call, session string, answer json.RawMessage) (redact.Message, error) {
+func (s *Server) resumable(ctx context.Context, c builtin.Call, session string, answer json.RawMessage) (redact.Message, error) {
 	if len(answer) > 0 && string(answer) != "null" {
 		return redact.Message{}, fault.New(fault.Invalid, "resume_execution was given an answer without the execution_id that it is for").
 			WithHint("call it without arguments for a list of executions")
 	}
-	all, err := unfinished.List(ctx, s.cfg.Runner, c.home, session)
+	all, err := unfinished.List(ctx, s.cfg.Runner, c.Home, session)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -120,13 +106,13 @@ func (s *Server) resumable(ctx context.Context, c call, session string, answer j
 }
 
 // again resumes an interrupted execution. The given answer is for its only open question.
-func (s *Server) again(ctx context.Context, c call, id string, given func([]question.Question) (question.Answer, error)) (redact.Message, error) {
-	x, err := s.cfg.Runner.Resume(ctx, c.home, id)
+func (s *Server) again(ctx context.Context, c builtin.Call, id string, given func([]question.Question) (question.Answer, error)) (redact.Message, error) {
+	x, err := s.cfg.Runner.Resume(ctx, c.Home, id)
 	if err != nil {
 		return redact.Message{}, err
 	}
 	if x.PendingQuestions() == 1 {
-		c.given = given
+		c.Given = given
 	}
 	return s.follow(ctx, c, x)
 }
@@ -136,8 +122,8 @@ const wokenWait = 5 * time.Second
 
 // continueWaiting deals with an execution that waits for answers without a process: it passes the given ones on, or
 // asks the client. It returns false if there is no such execution.
-func continueWaiting(ctx context.Context, s *Server, c call, id string, given func([]question.Question) (question.Answer, error)) (m redact.Message, ok bool, err error) {
-	e, err := c.home.Runs.Find(ctx, id)
+func continueWaiting(ctx context.Context, s *Server, c builtin.Call, id string, given func([]question.Question) (question.Answer, error)) (m redact.Message, ok bool, err error) {
+	e, err := c.Home.Runs.Find(ctx, id)
 	open := live.QuestionsOf(e)
 	if err != nil || e.State != journal.Waiting || len(open) == 0 {
 		return m, false, nil // resuming returns the reason
@@ -153,12 +139,12 @@ func continueWaiting(ctx context.Context, s *Server, c call, id string, given fu
 	if err != nil {
 		return m, true, err
 	}
-	if e, err = c.home.Runs.Find(ctx, id); len(answer) == 0 && err == nil && e.State == journal.Waiting && !live.IsWoken(e) {
+	if e, err = c.Home.Runs.Find(ctx, id); len(answer) == 0 && err == nil && e.State == journal.Waiting && !live.IsWoken(e) {
 		m, err = requireAnswers(ctx, s, c, id, open)
 		return m, true, err
 	}
 	if err == nil {
-		err = answerWaiting(ctx, c.home, id, open, answer)
+		err = answerWaiting(ctx, c.Home, id, open, answer)
 	}
 	if err != nil {
 		return m, true, err
@@ -169,8 +155,8 @@ func continueWaiting(ctx context.Context, s *Server, c call, id string, given fu
 
 // askWaiting asks the client during its call until an execution is due in another way. Without an answer of a person,
 // the result is nil.
-func askWaiting(ctx context.Context, s *Server, c call, id string, open []question.Question) (question.Answer, error) {
-	questions, err := redactQuestions(ctx, c.exit(), open)
+func askWaiting(ctx context.Context, s *Server, c builtin.Call, id string, open []question.Question) (question.Answer, error) {
+	questions, err := redactQuestions(ctx, c.Exit(), open)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +169,7 @@ func askWaiting(ctx context.Context, s *Server, c call, id string, open []questi
 				return
 			case <-time.After(waitPoll):
 			}
-			if e, err := c.home.Runs.Find(asking, id); err != nil || e.State != journal.Waiting || live.IsWoken(e) {
+			if e, err := c.Home.Runs.Find(asking, id); err != nil || e.State != journal.Waiting || live.IsWoken(e) {
 				stop()
 			}
 		}
@@ -201,15 +187,15 @@ func askWaiting(ctx context.Context, s *Server, c call, id string, open []questi
 }
 
 // followWoken waits for an execution whose question was answered, if it runs again in this process.
-func followWoken(ctx context.Context, s *Server, c call, id string) (redact.Message, error) {
+func followWoken(ctx context.Context, s *Server, c builtin.Call, id string) (redact.Message, error) {
 	if s.cfg.Background != nil {
 		s.cfg.Background.Wake()
 	}
 	for until := time.Now().Add(wokenWait); time.Now().Before(until); {
-		if x := s.cfg.Runner.Find(c.home, id); x != nil {
+		if x := s.cfg.Runner.Find(c.Home, id); x != nil {
 			return s.follow(ctx, c, x)
 		}
-		e, err := c.home.Runs.Find(ctx, id)
+		e, err := c.Home.Runs.Find(ctx, id)
 		switch {
 		case err != nil:
 			return redact.Message{}, err
@@ -224,5 +210,5 @@ func followWoken(ctx context.Context, s *Server, c call, id string) (redact.Mess
 		case <-time.After(waitPoll / 10):
 		}
 	}
-	return did("The answer was passed on to execution %s; get_background_task_status returns its state", id)
+	return builtin.Did("The answer was passed on to execution %s; get_background_task_status returns its state", id)
 }
