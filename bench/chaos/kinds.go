@@ -29,6 +29,7 @@ func kinds() map[string]kind {
 		"approval":   {writes: 2, settings: ask, drive: execute(writeCode)},
 		"question":   {writes: 3, drive: execute(questionCode)},
 		"workflow":   {writes: 6, prepare: saveWorkflow, drive: driveWorkflow},
+		"answer":     {writes: 2, anywhere: true, settings: ask, drive: driveAnswer},
 		"background": {writes: 5, anywhere: true, drive: driveBackground},
 		"wait":       {writes: 3, anywhere: true, drive: driveWait},
 		"plan":       {writes: 5, drive: drivePlan},

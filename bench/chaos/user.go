@@ -25,6 +25,7 @@ type user struct {
 	asked          string               // the question whose answer is on its way
 	approved       map[string]int       // writes: 1 and how often they had been sent
 	began          time.Time            // of the work
+	away           time.Duration        // how long a question waits for half of its answers
 	stored         map[string]*stored
 	last           string // state, for reports
 }
@@ -223,8 +224,12 @@ func answerOne(ctx context.Context, r *round, q question) (word string, err erro
 	switch life := r.answered[q.Approval+q.Question]; {
 	case q.Call > 0:
 		return decide(ctx, r, q)
-	case life == r.lives: // the daemon has not read it yet
+	case life == r.lives, life > 0 && q.Approval != "": // the daemon has not read it yet, or shows what the one before has asked
 		return "", nil
+	case r.away > 0 && r.random.IntN(2) == 0:
+		pause(ctx, r.away-time.Duration(r.random.Int64N(int64(r.away/4))))
+	}
+	switch life := r.answered[q.Approval+q.Question]; {
 	case q.Approval != "":
 		_, err := r.rig.Run(ctx, "approvals", "approve", q.Approval)
 		r.answered[q.Approval+q.Question] = r.lives

@@ -31,6 +31,16 @@ func driveBackground(ctx context.Context, r *round, d *rig.Daemon) error {
 	return wait(ctx, r, d.Client)
 }
 
+// driveAnswer answers the questions and approvals of an execution in the background, half of them only after it has
+// given up its process.
+func driveAnswer(ctx context.Context, r *round, d *rig.Daemon) error {
+	r.away = 4 * time.Second
+	if err := dispatch(ctx, r, d.Client, questionCode); err != nil {
+		return err
+	}
+	return wait(ctx, r, d.Client)
+}
+
 // driveWait sends a signal for each write, and the last one. A signal that was sent and not
 // acknowledged is not sent again, and may be lost.
 func driveWait(ctx context.Context, r *round, d *rig.Daemon) error {

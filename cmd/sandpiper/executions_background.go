@@ -13,9 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
@@ -208,24 +206,6 @@ func questionText(b mcpserver.Background) string {
 	return fmt.Sprintf("%s%s; `sandpiper executions answer %s` answers", cli.VisibleName(cli.FirstLine(q.Text)), more, b.ID)
 }
 
-// approvalAnswered removes the questions of b whose approval was answered. If none is left, it describes the
-// last answer.
-func approvalAnswered(ctx context.Context, h *home.Home, b *mcpserver.Background) (text string) {
-	var open []question.Question
-	for _, q := range b.Questions {
-		r, err := h.Approvals.Find(ctx, q.Approval)
-		if q.Approval == "" || err != nil || r.State == approval.Open {
-			open = append(open, q)
-			continue
-		}
-		text = fmt.Sprintf("approval %s is %s; it continues when a daemon runs", r.ID, r.State)
-	}
-	if b.Questions = open; len(open) > 0 {
-		return ""
-	}
-	return text
-}
-
 func executionsSignalCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "signal ID EVENT [JSON]", Short: "Send an event to code that waits for it with wait_for",
@@ -277,12 +257,7 @@ func runExecutionsListBackground(ctx context.Context, env *cli.Env) error {
 		}
 		env.PrintEmpty(len(all), "there are no background executions; start one with `sandpiper executions run`")
 		for _, b := range all {
-			answer := approvalAnswered(ctx, h, &b)
-			text := stateText(b)
-			if answer != "" {
-				text = b.State + ": " + answer
-			}
-			env.Printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), cli.Completed(env, text))
+			env.Printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), cli.Completed(env, stateText(b)))
 		}
 		return nil
 	})

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,7 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
@@ -71,7 +74,7 @@ func (h *host) approve(ctx context.Context) func(context.Context, tool.Approval)
 		if err != nil {
 			return tool.Reply{}, err
 		}
-		reply, err := h.askPerson(ctx, asking, question.Question{Approval: a.ID, From: a.Ref.String(), Text: a.Text, Asker: a.Asker}, form)
+		reply, err := h.askPerson(ctx, asking, question.Question{Approval: a.ID, From: a.Ref.String(), Text: a.Text, Asker: a.Asker, Expires: a.Expires}, form)
 		elsewhere := asking.Err() != nil && ctx.Err() == nil // answered in another way
 		if again := ctx.Err() != nil && h.resumable(); err != nil && !elsewhere && !again {
 			err = errors.Join(err, h.home.Approvals.Withdraw(context.WithoutCancel(ctx), a.ID))
@@ -116,7 +119,7 @@ func decide(ctx context.Context, h *host) func(context.Context, int, tool.Ref, j
 		case r.State == approval.Approved:
 			err = supersedeReply(ctx, h, q, decisionForm())
 		default:
-			q.Request = r.ID
+			q.Request, q.Expires = r.ID, r.Expires
 			answered, failed := approval.UntilAnswered(asking, h.home.Approvals, r.ID, ask)
 			if err = failed; answered != nil {
 				r = *answered
@@ -174,7 +177,14 @@ func (h *host) askPerson(ctx, asking context.Context, q question.Question, form 
 	of := asked(q)
 	name := h.run.questions.NextName(of)
 	q.ID = question.ID(name)
-	number, err := record.AddQuestion(ctx, name, of)
+	if q.Expires.IsZero() {
+		q.Expires = time.Now().Add(question.TTL)
+	}
+	inBackground := h.run.background.Load() != nil
+	if until := journal.OpenUntil(record, of); inBackground && !until.IsZero() { // it has waited all the time
+		q.Expires = until
+	}
+	number, err := record.AddQuestion(ctx, name, of, q.Expires)
 	if err != nil {
 		return tool.Reply{}, err
 	}
@@ -184,9 +194,12 @@ func (h *host) askPerson(ctx, asking context.Context, q question.Question, form 
 	if err != nil {
 		return tool.Reply{}, err
 	}
+	if inBackground && !record.Replays() {
+		live.TakeAnswers(ctx, publisher(h.r, h.home, h.run))
+	}
 	h.Pause()
 	h.run.notify()
-	reply, err := open.Wait(asking)
+	reply, err := awaitReply(ctx, asking, h, open)
 	h.run.questions.Remove(open)
 	if back := h.Resume(ctx); err == nil {
 		err = back
@@ -195,6 +208,49 @@ func (h *host) askPerson(ctx, asking context.Context, q question.Question, form 
 		journal.EndQuestion(record, number)
 	}
 	return reply, err
+}
+
+// awaitReply waits for the reply to a question. That of a background execution ends the worker if the reply does not
+// come soon, unless a server asks, whose call cannot be replayed.
+func awaitReply(ctx, asking context.Context, h *host, q *question.Open) (tool.Reply, error) {
+	if !h.resumable() || q.From != "" && q.Approval == "" {
+		return q.Wait(asking)
+	}
+	p := &pause{question: true, events: []string{live.AnswerEvent}, until: func() time.Time { return q.Until }}
+	if p.approval = cmp.Or(q.Approval, q.Request); p.approval != "" {
+		p.events = append(p.events, journal.ApprovalEvent(p.approval))
+	}
+	h.busy.leave()
+	h.busy.begin(p)
+	reply, err := awaitOrEnd(ctx, asking, h, q)
+	if h.busy.end(p) && err == nil {
+		h.run.wait.wake()
+	}
+	if wrong := h.busy.enter(ctx); err == nil {
+		err = wrong
+	}
+	return reply, err
+}
+
+// awaitOrEnd waits for the reply to a question, and ends the worker when the execution does nothing else.
+func awaitOrEnd(ctx, asking context.Context, h *host, q *question.Open) (tool.Reply, error) {
+	for {
+		soon, cancel := context.WithTimeout(asking, signalPoll)
+		reply, err := q.Wait(soon)
+		cancel()
+		switch {
+		case err == nil:
+			return reply, nil
+		case asking.Err() != nil:
+			return reply, context.Cause(asking)
+		}
+		if err := h.endWorker(ctx, h.r.cfg.AnswerGrace); err != nil {
+			if !errors.Is(err, errTooLargeToWait) {
+				h.r.cfg.Log.Warn("end the process of an execution that waits for an answer", "execution", h.run.id, "error", err)
+			}
+			return q.Wait(asking)
+		}
+	}
 }
 
 // promoteQuestion replaces the interpreter's own tokens in q, and sets its schema.

@@ -6,8 +6,10 @@ import (
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 )
 
@@ -85,16 +87,16 @@ func addRun(ctx context.Context, h *home.Home, x *run) error {
 // publish stores the state of a background execution for other processes until it has ended, and takes their requests.
 func publish(ctx context.Context, r *Runner, h *home.Home, x *run) {
 	last := 0
-	p := live.Publisher{Runs: h.Runs, Execution: x.id, Questions: &x.questions, Replays: x.record.Replays, Cancel: x.cancel, Log: r.cfg.Log,
-		Next: func() (s live.State, news bool) {
-			p, n, _ := x.latest()
-			s.Output, news = x.background.Load().output.Take()
-			if n > 0 {
-				s.Progress = &p
-			}
-			news, last = news || n > last, n
-			return s, news
-		}}
+	p := publisher(r, h, x)
+	p.Next = func() (s live.State, news bool) {
+		p, n, _ := x.latest()
+		s.Output, news = x.background.Load().output.Take()
+		if n > 0 {
+			s.Progress = &p
+		}
+		news, last = news || n > last, n
+		return s, news
+	}
 	h = h.Retain()
 	r.busy.Go(func() { // counted while x is
 		ctx := context.WithoutCancel(ctx)
@@ -103,6 +105,23 @@ func publish(ctx context.Context, r *Runner, h *home.Home, x *run) {
 			r.cfg.Log.Error("release a home", "execution", x.id, "error", err)
 		}
 	})
+}
+
+// publisher returns the Publisher of a background execution, without what it publishes.
+func publisher(r *Runner, h *home.Home, x *run) live.Publisher {
+	return live.Publisher{Runs: h.Runs, Execution: x.id, Questions: &x.questions, Replays: x.record.Replays, Cancel: x.cancel, Log: r.cfg.Log}
+}
+
+// liveState returns what other processes see of a run, with its open questions.
+func (x *run) liveState(open []question.Question) live.State {
+	s := live.State{Questions: open}
+	if p, n, _ := x.latest(); n > 0 {
+		s.Progress = &p
+	}
+	if b := x.background.Load(); b != nil {
+		s.Output, _ = b.output.Take()
+	}
+	return s
 }
 
 // Cancel cancels a background execution. If this process runs it, its tool calls are
@@ -114,7 +133,10 @@ func (r *Runner) Cancel(ctx context.Context, h *home.Home, id string) error {
 	if x := r.registry.find(h.ID(), id); x != nil && x.background.Load() != nil {
 		x.cancel(live.ErrCancelled)
 	}
-	return nil
+	if e, err := h.Runs.Find(ctx, id); err != nil || e.State != journal.Ended || h.Approvals == nil {
+		return nil
+	}
+	return approval.WithdrawAll(ctx, h.Approvals, id)
 }
 
 // Signal sends a signal to an execution of the tenant.

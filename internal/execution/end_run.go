@@ -76,7 +76,7 @@ func (x *run) end(cause error) (end journal.End, err error) {
 	undecided, _ := errors.AsType[*journal.Undecided](cause)
 	switch {
 	case x.wait.until():
-		return journal.End{State: journal.Waiting, Wait: x.wait.Wait}, nil
+		return x.wait.end(), nil
 	case b != nil && errors.Is(cause, reply.ErrStopping):
 		return journal.End{State: journal.Running}, nil
 	case b != nil && x.err != nil && (fault.KindOf(x.err) == fault.Exhausted || fault.KindOf(x.err) == fault.Unavailable):
@@ -158,7 +158,7 @@ func (x *run) outcomeJSON() ([]byte, error) {
 func countSkills(ctx context.Context, e *executor) {
 	x := e.run
 	names := x.skills.List()
-	if len(names) == 0 || e.run.Request.DryRun || e.run.Request.Replay != nil {
+	if len(names) == 0 || x.wait.until() || e.run.Request.DryRun || e.run.Request.Replay != nil {
 		return
 	}
 	if err := e.home.Skills.AddUses(context.WithoutCancel(ctx), names, x.err == nil && x.result.Success()); err != nil {

@@ -222,6 +222,7 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	limit := clock.New(e.run.Request.Timeout, func() { e.run.cancel(sandbox.ErrTimeout) })
 	defer limit.Stop()
 	host := newHost(e, out, limit)
+	host.busy.load.meter, _ = box.(sandbox.Meter)
 	limit.Resume()
 	outcome, err := box.Run(ctx, program, host)
 	if outcome.Status == sandbox.Refused && !program.Restricted && !host.tools.Refused() {

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
@@ -55,6 +56,13 @@ func (e *Execution) Questions() []question.Question {
 // QuestionClosed returns a channel that is closed once the question with this id is
 // no longer open: it was answered, perhaps in another way, or withdrawn.
 func (e *Execution) QuestionClosed(id string) <-chan struct{} { return e.run.questions.Closed(id) }
+
+// Hold keeps the process of a background execution while the caller shows its questions to a person, until release is
+// called, perhaps several times.
+func (e *Execution) Hold() (release func()) {
+	e.run.held.Add(1)
+	return sync.OnceFunc(func() { e.run.held.Add(-1) })
+}
 
 // RepeatQuestions makes Next return the questions that are still open once more.
 func (e *Execution) RepeatQuestions() { e.lastQuestion-- }

@@ -221,7 +221,10 @@ func callInSlot(ctx context.Context, h *host, share *memory.Share, method string
 // serve serves a call that has a slot.
 func (h *host) serve(ctx context.Context, m hostcall.Method, args []byte) (_ []byte, err error) {
 	if !m.Has(hostcall.Idle) {
-		defer h.busy.begin()()
+		if err := h.busy.enter(ctx); err != nil {
+			return nil, err
+		}
+		defer h.busy.leave()
 	}
 	whole := ctx
 	ctx, done, err := h.steps.Within(ctx)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -34,6 +35,8 @@ type restarts struct {
 	called atomic.Int64
 	answer func(n int64) (tool.Result, error)
 	queue  admit.Config
+	grace  time.Duration // with a process, of a background execution with open questions
+	expire time.Duration // of approvals
 
 	processes []*journal.Process
 }
@@ -52,7 +55,7 @@ func (l *restarts) restart(t *testing.T, scripts map[string]string) (setup, *hom
 	t.Helper()
 	process := journal.NewProcess(filepath.Join(l.dir, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
 	all, err := home.Open(t.Context(), home.Config{Root: filepath.Join(l.dir, "data"), RecentCode: -1, Process: process, Approvals: func(id tenant.ID, db *store.DB) (*approval.Store, error) {
-		return approval.New(approval.Config{DB: db, Tenant: id, Key: bytes.Repeat([]byte{1}, 32)})
+		return approval.New(approval.Config{DB: db, Tenant: id, Key: bytes.Repeat([]byte{1}, 32), Timeout: l.expire})
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +63,7 @@ func (l *restarts) restart(t *testing.T, scripts map[string]string) (setup, *hom
 	t.Cleanup(func() { all.Close(); process.Close() })
 	l.processes = append(l.processes, process)
 	home := newHome(t, "a", all)
-	s := newSetup(t, execution.Config{Tools: l.tools}, fake.Config{Scripts: scripts}, l.queue)
+	s := newSetup(t, execution.Config{Tools: l.tools, AnswerGrace: l.grace}, fake.Config{Scripts: scripts}, l.queue)
 	return s, home
 }
 

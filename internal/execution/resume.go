@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -89,6 +91,8 @@ func CheckNotBackground(ctx context.Context, h *home.Home, id string) error {
 	}
 	why := "runs in another process"
 	switch {
+	case e.State == journal.Waiting && len(live.QuestionsOf(e)) > 0:
+		why = "waits for an answer"
 	case e.State == journal.Waiting && e.Due.IsZero():
 		why = "waits for a signal"
 	case e.State == journal.Waiting:
@@ -102,6 +106,11 @@ func CheckNotBackground(ctx context.Context, h *home.Home, id string) error {
 
 // replay runs an execution again from its record.
 func replay(ctx context.Context, r *Runner, h *home.Home, id string, b *background, limits ...ResumeLimits) (*Execution, error) {
+	if b != nil && h.Approvals != nil { // nobody has asked since its process ended
+		if err := approval.ExpireWaiting(ctx, h.Approvals, id); err != nil {
+			return nil, err
+		}
+	}
 	record, request, err := h.Journal.OpenRecord(ctx, id, mayBeConcurrent)
 	if err != nil {
 		return nil, err

@@ -36,6 +36,7 @@ type run struct {
 	stopped    atomic.Bool                // its process was ended while it was suspended
 	background atomic.Pointer[background] // nil unless it is a background execution
 	promotion
+	held     atomic.Int32  // callers that show its questions
 	wait     waiting       // what the code waits for without a process
 	internal bool          // started by Sandpiper, not by the tenant: neither counted nor found
 	ended    chan struct{} // closed once result and err are set
@@ -148,10 +149,10 @@ func (x *run) hasEnded() bool {
 	}
 }
 
-// interrupted reports whether x has ended and can be resumed. Its outcome must be
-// delivered first.
+// interrupted reports whether x has ended and can be resumed, or is about to wait without its process. Its outcome must
+// be delivered first.
 func (x *run) interrupted() bool {
-	return x.hasEnded() && (x.wait.until() || x.resumable && x.delivered.Load())
+	return x.wait.until() || x.hasEnded() && x.resumable && x.delivered.Load()
 }
 
 // closeAnswered closes the questions of x that package approval has too and that were answered in

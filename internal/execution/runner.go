@@ -35,6 +35,8 @@ type Config struct {
 	Limits  Limits          // time and memory; zero fields take their defaults
 	// BackgroundTimeout is the time limit of background executions; 0 means one hour.
 	BackgroundTimeout time.Duration
+	// AnswerGrace is how long a background execution with open questions keeps its process; 0 means 2 s.
+	AnswerGrace time.Duration
 	// Sandbox contains the other limits of every execution. Zero means 128 processes,
 	// 256 open files, 1 GiB per file, 600 s of CPU, 64 MiB of result, and no disk
 	// monitoring. Memory is set for each execution.
@@ -77,6 +79,7 @@ func (c Config) withDefaults() Config {
 	c.Sandbox.CPU = cmp.Or(c.Sandbox.CPU, 600*time.Second)
 	c.Sandbox.ResultBytes = cmp.Or(c.Sandbox.ResultBytes, 64<<20)
 	c.BackgroundTimeout = cmp.Or(c.BackgroundTimeout, time.Hour)
+	c.AnswerGrace = cmp.Or(c.AnswerGrace, 2*time.Second)
 	c.ReplyBytes = cmp.Or(c.ReplyBytes, 16<<10)
 	c.OutputBytes = cmp.Or(c.OutputBytes, 64<<20)
 	c.OpenWait = cmp.Or(c.OpenWait, time.Minute)

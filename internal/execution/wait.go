@@ -6,14 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 const methodWait = "wait"
@@ -64,73 +66,38 @@ type waitAnswer struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// activity counts the calls of an execution, to find out whether it does nothing but wait.
-type activity struct {
-	mu    sync.Mutex
-	calls int       // in progress, without waits
-	last  time.Time // when such a call began or ended
-	waits []waitArgs
-}
-
-// begin counts a call, and returns a function for its end.
-func (a *activity) begin() func() {
-	change := func(n int) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.calls += n
-		a.last = time.Now()
-	}
-	change(1)
-	return func() { change(-1) }
-}
-
-// wait counts a wait, and returns a function for its end.
-func (a *activity) wait(w waitArgs) func() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.waits) == 0 && a.last.IsZero() {
-		a.last = time.Now()
-	}
-	a.waits = append(a.waits, w)
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		i := slices.IndexFunc(a.waits, func(o waitArgs) bool { return o.Event == w.Event && o.Until == w.Until })
-		a.waits = slices.Delete(a.waits, i, i+1)
-	}
-}
-
-// idle reports whether no call is in progress, and none was made for a while unless the waiting
-// thread is alone. It returns what all waits wait for.
-func (a *activity) idle(alone bool) (w journal.Wait, ok bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.calls > 0 || !alone && time.Since(a.last) < quietFor {
-		return w, false
-	}
-	for _, one := range a.waits {
-		at := one.until()
-		if !at.IsZero() && (w.Until.IsZero() || at.Before(w.Until)) {
-			w.Until = at
-		}
-		if one.Event != "" {
-			w.Events = append(w.Events, one.Event)
-		}
-	}
-	return w, w.Until.IsZero() || time.Until(w.Until) > shortWait
-}
-
 // waiting is what an execution without a worker waits for.
 type waiting struct {
 	mu  sync.Mutex
 	set bool
 	journal.Wait
+	live  []byte // progress and open questions
+	asks  bool   // there are questions
+	ended bool   // one of the waits ended while the worker was
 }
 
 func (w *waiting) until() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.set
+}
+
+// wake makes an execution that waits due at once.
+func (w *waiting) wake() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+}
+
+// end returns the end of a run that waits.
+func (w *waiting) end() journal.End {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	e := journal.End{State: journal.Waiting, Wait: w.Wait, Live: w.live}
+	if w.ended {
+		e.Wait.Until = time.Now()
+	}
+	return e
 }
 
 // errWaits is the cause that ends the worker of an execution that waits.
@@ -167,9 +134,16 @@ func (h *host) wait(ctx context.Context, a waitArgs) (any, error) {
 		now := time.Now()
 		a.ends = now.Add(clock.Left(a.until(), now, Seconds(*span)))
 	}
-	defer h.busy.wait(a)()
+	p := &pause{until: a.until}
+	if a.Event != "" {
+		p.events = []string{a.Event}
+	}
+	h.busy.begin(p)
 	h.Pause()
 	answer, err := h.awaitSignal(ctx, was.Number, a)
+	if h.busy.end(p) && err == nil {
+		h.run.wait.wake()
+	}
 	if back := h.Resume(ctx); err == nil {
 		err = back
 	}
@@ -232,47 +206,84 @@ func (h *host) awaitSignal(ctx context.Context, number int, a waitArgs) (json.Ra
 			}
 			return answer.Value, err
 		}
-		if w, ok := h.busy.idle(a.Alone); ok {
-			if err := h.endWorker(ctx, w); err != nil {
-				return nil, err
-			}
+		quiet := quietFor
+		if a.Alone {
+			quiet = 0
 		}
-		pause := signalPoll
+		if err := h.endWorker(ctx, quiet); err != nil {
+			return nil, err
+		}
+		next := signalPoll
 		if !until.IsZero() {
-			pause = min(pause, max(left, time.Millisecond))
+			next = min(next, max(left, time.Millisecond))
 		}
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(pause):
+		case <-time.After(next):
 		}
 	}
 }
 
-// endWorker ends the worker; the execution continues as a background execution. What it needs
-// for that is on disk before the worker ends.
-func (h *host) endWorker(ctx context.Context, w journal.Wait) error {
+// endWorker ends the worker if the execution does nothing but wait, and made no call for a while; the execution
+// continues as a background execution. What it needs for that is on disk before the worker ends.
+func (h *host) endWorker(ctx context.Context, quiet time.Duration) error {
 	x := h.run
-	x.wait.mu.Lock()
-	defer x.wait.mu.Unlock()
-	if x.wait.set {
+	b := x.background.Load()
+	all, ok := h.busy.endIdle(quiet, h.r.cfg.AnswerGrace, b != nil && x.held.Load() == 0)
+	if !ok {
 		return nil
 	}
+	ended := false
+	defer func() {
+		if !ended {
+			h.busy.keep()
+		}
+	}()
 	if err := x.record.Flush(ctx); err != nil {
 		return err
 	}
 	if x.record.TooLarge() {
-		return fault.New(fault.Exhausted, "the execution cannot wait: its record is too large to continue it").
-			WithHint("wait before the code reads or makes much")
+		return errTooLargeToWait
 	}
-	if x.background.Load() == nil {
+	if b == nil {
 		if err := addRun(ctx, h.home, x); err != nil {
 			return err
 		}
 	}
-	x.wait.set, x.wait.Wait = true, w
-	x.cancel(errWaits)
-	return nil
+	if undelivered, err := journal.HasSignal(ctx, h.home.Runs, x.id, live.AnswerEvent); err != nil || undelivered {
+		return err
+	}
+	var err error
+	if ended, err = x.wait.begin(h, all); ended {
+		x.cancel(errWaits)
+	}
+	return err
+}
+
+// errTooLargeToWait is the error of a wait that needs a worker.
+var errTooLargeToWait = fault.New(fault.Exhausted, "the execution cannot wait: its record is too large to continue it").
+	WithHint("wait before the code reads or makes much")
+
+// begin sets what an execution waits for from now on, and closes its questions. It returns false if one of them was
+// answered.
+func (w *waiting) begin(h *host, all []*pause) (began bool, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	open, ok := h.run.questions.CloseAll()
+	if !ok {
+		return false, nil
+	}
+	var approvals []string
+	if w.Wait, approvals = waitOf(all); len(approvals) > 0 {
+		w.Arrived = func(ctx context.Context, tx *store.Tx) (bool, error) {
+			open, err := approval.OpenIn(ctx, h.home.Approvals, tx, approvals)
+			return !open, err
+		}
+	}
+	w.set, w.asks = true, len(open) > 0
+	w.live, err = json.Marshal(h.run.liveState(open))
+	return true, err
 }
 
 // TypeSuspended is the ErrorType of an execution that waits without a worker.
@@ -286,6 +297,8 @@ func (e *executor) explainWait() {
 	}
 	for_ := ""
 	switch w := x.wait.Wait; {
+	case x.wait.asks:
+		for_ = "for an answer"
 	case w.Until.IsZero():
 		for_ = "for a signal"
 	case len(w.Events) > 0:
@@ -295,5 +308,8 @@ func (e *executor) explainWait() {
 	}
 	f := &x.result.Failure
 	f.ErrorType, f.Error = TypeSuspended, fmt.Sprintf("Execution waits %s, and continues then in the background", for_)
-	f.Hint = "get_background_task_status, or `sandpiper executions watch " + e.run.id + "`, returns its state and its result; signal_execution, or `sandpiper executions signal " + e.run.id + " EVENT`, sends a signal"
+	f.Hint = "get_background_task_status, or `sandpiper executions watch " + e.run.id + "`, returns its state and its result"
+	if !x.wait.asks {
+		f.Hint += "; signal_execution, or `sandpiper executions signal " + e.run.id + " EVENT`, sends a signal"
+	}
 }

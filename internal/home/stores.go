@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
@@ -153,9 +154,14 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 		r.schedules = schedule.New(schedule.Config{In: r.bodies, Executions: r.journal.Runs(), Due: due})
 	}
 	if t.cfg.Approvals != nil {
-		r.approvals, err = t.cfg.Approvals(r.id, r.db)
+		if r.approvals, err = t.cfg.Approvals(r.id, r.db); err != nil {
+			return err
+		}
+		r.approvals.Closed = func(ctx context.Context, tx *store.Tx, a approval.Request) error {
+			return r.journal.Runs().WakeIn(ctx, tx, a.Execution, journal.ApprovalEvent(a.ID))
+		}
 	}
-	return err
+	return nil
 }
 
 // openWorkspace opens the workspace of a tenant, with its mount points.

@@ -1,11 +1,15 @@
 package mcpserver
 
 import (
+	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
@@ -71,4 +75,23 @@ func names(open []question.Question, byID map[string]json.RawMessage) bool {
 		}
 	}
 	return known > 0 && known == len(byID)
+}
+
+// answerWaiting passes a person's answers to the open questions of an execution on that another process runs, or none.
+func answerWaiting(ctx context.Context, h *home.Home, id string, open []question.Question, given question.Answer) error {
+	rest := maps.Clone(given)
+	for _, q := range open {
+		reply, ok := given[q.ID]
+		if !ok || q.Approval == "" {
+			continue
+		}
+		delete(rest, q.ID)
+		if _, err := h.Approvals.Answer(ctx, q.Approval, approval.ParseReply(reply)); err != nil {
+			return err
+		}
+	}
+	if len(rest) == 0 {
+		return nil
+	}
+	return live.Answer(ctx, h.Runs, id, rest)
 }

@@ -3,6 +3,8 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -127,34 +129,28 @@ func (s *Server) Describe(ctx context.Context, h *home.Home, id string) (Backgro
 	if err != nil {
 		return Background{}, err
 	}
-	return s.describe(ofThisMoment(s.cfg.Runner, h, e), approval.ViaOf(h.Approvals)), nil
+	open, err := asks(ctx, s.cfg.Runner, h, e)
+	return s.describe(e, open, approval.ViaOf(h.Approvals)), err
 }
 
-// ofThisMoment returns an execution with its open questions, if this process runs it. Those that are
-// stored may be half a second old, or of the process that ran it before.
-func ofThisMoment(r *execution.Runner, h *home.Home, e journal.Run) journal.Run {
-	if e.State != journal.Running || !e.Alive {
-		return e
+// asks returns the questions of an execution that have no answer. If another process has stored them, they may be half
+// a second old, or of a process that ran it before.
+func asks(ctx context.Context, r *execution.Runner, h *home.Home, e journal.Run) ([]question.Question, error) {
+	if x := r.Find(h, e.Execution); x != nil && e.Alive {
+		return x.Questions(), nil
 	}
-	if x := r.Find(h, e.Execution); x != nil {
-		e.Live = withQuestions(e.Live, x.Questions())
-	}
-	return e
+	open, err := live.Unanswered(ctx, h.Runs, e)
+	return slices.DeleteFunc(open, func(q question.Question) bool {
+		if q.Approval == "" || h.Approvals == nil {
+			return false
+		}
+		a, err := h.Approvals.Find(ctx, q.Approval)
+		return err == nil && a.State != approval.Open
+	}), err
 }
 
-// withQuestions replaces the questions in the stored progress of an execution that this process runs.
-func withQuestions(stored []byte, open []question.Question) []byte {
-	var l live.State
-	_ = json.Unmarshal(stored, &l) // nothing stored yet
-	l.Questions = open
-	b, err := json.Marshal(l)
-	if err != nil {
-		return stored
-	}
-	return b
-}
-
-func (s *Server) describe(e journal.Run, via approval.Via) Background {
+// describe describes an execution that asks some questions now.
+func (s *Server) describe(e journal.Run, open []question.Question, via approval.Via) Background {
 	b := Background{Success: true, ID: e.Execution, State: string(e.State), Created: e.Created, Changed: e.Changed, Ended: e.State == journal.Ended}
 	var request execution.StoredRequest
 	if json.Unmarshal(e.Request, &request) == nil {
@@ -163,11 +159,13 @@ func (s *Server) describe(e journal.Run, via approval.Via) Background {
 	var now live.State
 	if e.Live != nil && !b.Ended && json.Unmarshal(e.Live, &now) == nil {
 		b.Progress, b.Output = now.Progress, now.Output
-		if b.Questions = forModel(now.Questions); e.State == journal.Running && len(now.Questions) > 0 {
-			b.State, b.Hint = "input_required", waiting(e.Execution, now.Questions, via, "").Error
-		}
 	}
 	switch {
+	case len(open) > 0:
+		b.Questions = forModel(open)
+		b.State, b.Hint = "input_required", waiting(e.Execution, open, via, "").Error
+	case !e.Alive && len(live.QuestionsOf(e)) > 0:
+		b.State, b.Hint = string(journal.Queued), "its question is closed; it continues when a daemon runs"
 	case e.State == journal.Waiting:
 		if b.Due = e.Due; e.Due.IsZero() {
 			b.Hint = "it waits for a signal: signal_execution, or `sandpiper executions signal " + e.Execution + " EVENT`"
@@ -269,7 +267,9 @@ func (s *Server) ListBackground(ctx context.Context, h *home.Home) ([]Background
 	entries, err := h.Runs.List(ctx, mostListed)
 	all := []Background{}
 	for _, e := range entries {
-		b := s.describe(ofThisMoment(s.cfg.Runner, h, e), approval.ViaOf(h.Approvals))
+		open, wrong := asks(ctx, s.cfg.Runner, h, e)
+		err = errors.Join(err, wrong)
+		b := s.describe(e, open, approval.ViaOf(h.Approvals))
 		if b.Failed && e.Outcome != journal.Cancelled && b.Reply != nil {
 			b.Error = Reason(b.Reply.ErrorType, b.Reply.Error)
 		}

@@ -164,15 +164,15 @@ func (s *Server) followResult(ctx context.Context, c builtin.Call, x *execution.
 	*c.Session = x.Session()
 	shown, failed := s.newClientQuestions(ctx, c, x)
 	defer func() { shown.end() }()
-	began := time.Now()
+	began, now := time.Now(), c // what is waited for with
 	for {
-		e, err := nextEvent(failed, c, x, began)
+		e, err := nextEvent(failed, now, x, began)
 		switch {
 		case errors.Is(err, errTask) && failed.Err() == nil:
 			if is, err := s.detach(ctx, c, x); is || err != nil {
 				return nil, redact.Message{Body: ""}, err
 			}
-			c.Task = nil
+			now.Task = nil // it has to be waited for, but may be about to wait without a worker
 		case err != nil && failed.Err() != nil:
 			s.cfg.Log.Debug("the client could not be asked", "error", context.Cause(failed))
 			shown.end()
@@ -230,4 +230,19 @@ func message(r reply.Result, commands fault.Commands) redact.Message {
 		m.Images = append(m.Images, redact.Image{MIME: img.MIME, Data: img.Data})
 	}
 	return m
+}
+
+func (s *Server) resumeTool() builtin.Tool {
+	return builtin.Tool{
+		Name: "resume_execution", Profile: builtin.Lean,
+		Description: "Resume a waiting or interrupted execution, or apply a plan.",
+		Params: []builtin.Param{
+			{Name: "execution_id", Kind: builtin.Text, Description: "Absent: lists them", Source: resumableIDs(s.cfg.Runner)},
+			{Name: "session_id", Kind: builtin.Text, Source: sessionIDs},
+			{Name: "answer", Kind: builtin.Anything, Description: "The person's, never yours"},
+		},
+		MaxChars: 100_000,
+		Hints:    wire.Hints{Destructive: true},
+		Run:      s.resume,
+	}
 }

@@ -7,16 +7,13 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
@@ -26,28 +23,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-func (s *Server) resumeTool() builtin.Tool {
-	return builtin.Tool{
-		Name: "resume_execution", Profile: builtin.Lean,
-		Description: "Resume a waiting or interrupted execution, or apply a plan.",
-		Params: []builtin.Param{
-			{Name: "execution_id", Kind: builtin.Text, Description: "Absent: lists them", Source: resumableIDs(s.cfg.Runner)},
-			{Name: "session_id", Kind: builtin.Text, Source: sessionIDs},
-			{Name: "answer", Kind: builtin.Anything, Description: "The person's, never yours"},
-		},
-		MaxChars: 100_000,
-		Hints:    wire.Hints{Destructive: true},
-		Run:      s.resume,
-	}
-}
-
 // suspend suspends the execution: the answer to the client contains the questions.
 func (s *Server) suspend(ctx context.Context, c builtin.Call, x *execution.Execution, open []question.Question) (m redact.Message, err error) {
 	if err := s.cfg.Runner.Suspend(x); err != nil {
 		return m, err
 	}
+	return requireAnswers(ctx, s, c, x.ID(), open)
+}
+
+// requireAnswers answers a call with the open questions of a suspended execution.
+func requireAnswers(ctx context.Context, s *Server, c builtin.Call, id string, open []question.Question) (m redact.Message, err error) {
 	if c.Require == nil {
-		return redact.Message{Body: waiting(x.ID(), open, approval.ViaOf(c.Home.Approvals), c.Commands.Pages)}, nil
+		return redact.Message{Body: waiting(id, open, approval.ViaOf(c.Home.Approvals), c.Commands.Pages)}, nil
 	}
 	questions, err := redactQuestions(ctx, c.Exit(), open)
 	if err != nil {
@@ -57,7 +44,7 @@ func (s *Server) suspend(ctx context.Context, c builtin.Call, x *execution.Execu
 	if err != nil {
 		return m, err
 	}
-	return redact.Message{Body: ""}, c.Require(questions, s.state(c.Home.ID(), x.ID(), expires))
+	return redact.Message{Body: ""}, c.Require(questions, s.state(c.Home.ID(), id, expires))
 }
 
 // expiry returns when the last of some questions that are open now is closed.
@@ -97,7 +84,8 @@ func (s *Server) newClientQuestions(ctx context.Context, c builtin.Call, x *exec
 	a := &clientQuestions{server: s, call: c, x: x, asked: map[string]bool{}}
 	failed, fail := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, stop := context.WithCancel(ctx)
-	a.fail, a.stop, a.spawn = fail, stop, func(f func(context.Context)) { a.all.Go(func() { f(ctx) }) }
+	release := x.Hold()
+	a.fail, a.stop, a.spawn = fail, func() { release(); stop() }, func(f func(context.Context)) { a.all.Go(func() { f(ctx) }) }
 	return a, failed
 }
 
@@ -236,36 +224,6 @@ func personal(replies map[string]wire.Reply, shown time.Duration) (a question.An
 	return answers(given), len(given) < len(replies)
 }
 
-// answered continues an execution that an earlier answer asked about.
-func (s *Server) answered(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	id, asked, expires, ok := s.opened(c.Home.ID(), c.State)
-	if !ok {
-		if s.cfg.Audit != nil {
-			s.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: c.Home.ID(), Outcome: "unknown_state"})
-		}
-		return redact.Message{}, wire.ErrState
-	}
-	if !time.Now().Before(expires) { // calling again without it would run the code a second time
-		return redact.Message{}, fault.New(fault.NotFound, "the questions of execution %s have expired", id).
-			WithHint("call resume_execution with execution_id %q", id)
-	}
-	given, unanswered := personal(c.Replies, time.Since(asked))
-	if unanswered { // the client is not asked again
-		c.Ask, c.Require = nil, nil
-	}
-	x, err := s.cfg.Runner.Attach(ctx, c.Home, id, given)
-	if kind := fault.KindOf(err); kind == fault.Invalid || kind == fault.NotFound { // ask the open questions again
-		x, err = s.cfg.Runner.Attach(ctx, c.Home, id, nil)
-	}
-	if fault.KindOf(err) == fault.NotFound { // started by an earlier daemon
-		return s.again(ctx, c, id, func([]question.Question) (question.Answer, error) { return given, nil })
-	}
-	if err != nil {
-		return redact.Message{}, err
-	}
-	return s.follow(ctx, c, x)
-}
-
 // state returns the request state of an execution: its id, when its questions expire and the time now, at which the
 // client gets them. It is not secret, but authenticated, and bound to its tenant.
 func (s *Server) state(owner tenant.ID, id string, expires time.Time) string {
@@ -292,66 +250,6 @@ func (s *Server) opened(owner tenant.ID, state string) (id string, asked, expire
 		asked = time.UnixMilli(ms)
 	}
 	return id, asked, time.Unix(seconds, 0), err == nil
-}
-
-func (s *Server) resume(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	if c.State != "" {
-		return s.answered(ctx, c)
-	}
-	var args struct {
-		ID      string          `json:"execution_id"`
-		Session string          `json:"session_id"`
-		Answer  json.RawMessage `json:"answer"`
-	}
-	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
-	}
-	if args.ID == "" {
-		return s.resumable(ctx, c, args.Session, args.Answer)
-	}
-	x := s.cfg.Runner.Find(c.Home, args.ID)
-	if x == nil {
-		if m, ok, err := s.answerElsewhere(ctx, c, args.ID, args.Answer); ok || err != nil {
-			return m, err
-		}
-		return s.again(ctx, c, args.ID, func(open []question.Question) (question.Answer, error) {
-			return answerTo(open, args.Answer, approval.ViaOf(c.Home.Approvals))
-		})
-	}
-	answer, err := answerTo(x.Questions(), args.Answer, approval.ViaOf(c.Home.Approvals))
-	if err != nil {
-		return redact.Message{}, err
-	}
-	if x, err = s.cfg.Runner.Attach(ctx, c.Home, args.ID, answer); err != nil {
-		return redact.Message{}, err
-	}
-	return s.follow(ctx, c, x)
-}
-
-// resumable lists the executions that can be resumed, for a client without an id.
-func (s *Server) resumable(ctx context.Context, c builtin.Call, session string, answer json.RawMessage) (redact.Message, error) {
-	if len(answer) > 0 && string(answer) != "null" {
-		return redact.Message{}, fault.New(fault.Invalid, "resume_execution was given an answer without the execution_id that it is for").
-			WithHint("call it without arguments for a list of executions")
-	}
-	all, err := unfinished.List(ctx, s.cfg.Runner, c.Home, session)
-	if err != nil {
-		return redact.Message{}, err
-	}
-	all = slices.DeleteFunc(all, unfinished.Execution.TooLarge)
-	return redact.Message{Body: map[string]any{"success": true, "count": len(all), "executions": all}}, nil
-}
-
-// again resumes an interrupted execution. The given answer is for its only open question.
-func (s *Server) again(ctx context.Context, c builtin.Call, id string, given func([]question.Question) (question.Answer, error)) (redact.Message, error) {
-	x, err := s.cfg.Runner.Resume(ctx, c.Home, id)
-	if err != nil {
-		return redact.Message{}, err
-	}
-	if x.PendingQuestions() == 1 {
-		c.Given = given
-	}
-	return s.follow(ctx, c, x)
 }
 
 // answerQuestion passes the answer of the call to its question. It returns false if there is no

@@ -116,8 +116,11 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 	x := s.cfg.Runner.Find(h, id) // nil perhaps after this process ran its beginning
 	if x != nil {
 		open = x.Questions()
-	} else if open, err = live.Questions(ctx, h.Runs, id); err != nil {
-		return err
+	}
+	if len(open) == 0 { // this process, or another one, may have begun to run it again, and not have come to its question
+		if open, err = live.Questions(ctx, h.Runs, id); err != nil && (x == nil || fault.KindOf(err) != fault.Invalid) {
+			return err
+		}
 	}
 	if approval.ViaOf(h.Approvals) == approval.ViaOperator {
 		return fault.New(fault.Denied, "questions are not answered by a client, since approvals.via is operator")
@@ -126,11 +129,12 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 	if len(given) == 0 {
 		return nil
 	}
-	if x == nil {
-		return live.Answer(ctx, h.Runs, id, given)
+	if x != nil {
+		if _, err = s.cfg.Runner.Attach(ctx, h, id, given); fault.KindOf(err) != fault.NotFound {
+			return err
+		}
 	}
-	_, err = s.cfg.Runner.Attach(ctx, h, id, given)
-	return err
+	return answerWaiting(ctx, h, id, open, given) // perhaps its process has just ended
 }
 
 // nextEvent is the next event of an execution. If the client supports tasks and the call takes long,

@@ -58,6 +58,13 @@ type Freezer interface {
 	Thaw() error
 }
 
+// Meter is an optional ability of a sandbox: it measures what runs inside. It is safe for concurrent use.
+type Meter interface {
+	// CPUTime returns the processor time that all processes inside have used so far, perhaps without some that have
+	// ended.
+	CPUTime() time.Duration
+}
+
 // Host serves the code inside a sandbox. All arguments come from hostile code.
 type Host interface {
 	// Call serves one call from the code. Calls run concurrently. The error's

@@ -148,7 +148,8 @@ type Approval struct {
 	ID string
 	Ref
 	Question
-	Asker string // describes the origin of the call, with its code, for the user only; "" if that is not known
+	Asker   string    // describes the origin of the call, with its code, for the user only; "" if that is not known
+	Expires time.Time // when it can no longer be answered; zero if that is not known
 }
 
 // Question is a question of a server to the user during a call. Its texts come from

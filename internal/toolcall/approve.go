@@ -66,7 +66,7 @@ func (d decider) askPerson(ctx context.Context, c call, r approval.Request) (app
 		return r, needsApproval(c.Call, r, approval.ViaOf(d.owner.Home.Approvals))
 	}
 	other, err := approval.UntilAnswered(ctx, d.owner.Home.Approvals, r.ID, func(asking context.Context) error {
-		reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(c.tool.TrustedHints), Schema: approval.FormOf(r)}, Asker: r.Asker()})
+		reply, err := c.Approve(asking, tool.Approval{ID: r.ID, Ref: c.Ref, Question: tool.Question{Text: r.Text(c.tool.TrustedHints), Schema: approval.FormOf(r)}, Asker: r.Asker(), Expires: r.Expires})
 		if err == nil {
 			_, err = d.owner.Home.Approvals.Answer(ctx, r.ID, approval.ParseReply(reply))
 		}

@@ -71,7 +71,7 @@ func (s *Service) History(ctx context.Context, h *home.Home, name string, most i
 // newRun describes a run that is stored, without what its record says.
 func newRun(r journal.Run) Run {
 	w := Run{Execution: r.Execution, Workflow: r.Workflow, Version: r.Version, Started: r.Created, State: string(r.State)}
-	var now live.State
+	open := live.QuestionsOf(r)
 	switch {
 	case r.State == journal.Ended:
 		w.Ended, w.State, w.Result = r.Changed, string(r.Outcome), resultOf(r)
@@ -80,8 +80,8 @@ func newRun(r journal.Run) Run {
 		w.State, w.Why = interrupted, "its process ended, and it has no record to resume it from"
 	case r.State == journal.Running && !r.Alive:
 		w.State, w.Why = string(journal.Queued), "its daemon has ended, and another one continues it"
-	case r.State == journal.Running && r.Live != nil && json.Unmarshal(r.Live, &now) == nil && len(now.Questions) > 0:
-		w.State, w.Why = "input_required", now.Questions[0].Text
+	case len(open) > 0:
+		w.State, w.Why = "input_required", open[0].Text
 	case r.State == journal.Waiting && r.Due.IsZero():
 		w.Why = "for a signal"
 	case r.State == journal.Waiting:

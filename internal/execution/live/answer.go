@@ -4,24 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// reserved begins the names of events that no caller can send.
-const reserved = "\x00"
-
-// answerEvent is the signal with answers to the questions of a background execution.
-const answerEvent = reserved + "answer"
+// AnswerEvent is the signal with answers to the questions of a background execution.
+const AnswerEvent = journal.Reserved + "answer"
 
 // CheckEvent rejects an event, or its value, that cannot be sent to an execution.
 func CheckEvent(event string, value json.RawMessage) error {
 	switch {
-	case strings.HasPrefix(event, reserved):
+	case strings.HasPrefix(event, journal.Reserved):
 		return fault.New(fault.Invalid, "the name of the event begins with a zero byte")
 	case event == "" || len(event) > 800:
 		return fault.New(fault.Invalid, "the name of the event has %d bytes; 1 to 800 are allowed", len(event))
@@ -38,6 +37,46 @@ func CheckEvent(event string, value json.RawMessage) error {
 // not come to it.
 const takeover = 5 * time.Second
 
+// QuestionsOf returns the open questions of a background execution that runs, or waits without a process, as they are
+// stored.
+func QuestionsOf(e journal.Run) []question.Question {
+	var s State
+	if e.State != journal.Running && e.State != journal.Waiting || e.Live == nil || json.Unmarshal(e.Live, &s) != nil {
+		return nil
+	}
+	return s.Questions
+}
+
+// Unanswered returns the questions of an execution, as they are stored, without those that have an answer which its
+// code has not got.
+func Unanswered(ctx context.Context, runs *journal.Runs, e journal.Run) ([]question.Question, error) {
+	open := QuestionsOf(e)
+	if len(open) == 0 {
+		return nil, nil
+	}
+	numbers, err := journal.Replied(ctx, runs, e.Execution)
+	if err != nil {
+		return nil, err
+	}
+	answered := question.Answer{}
+	for _, n := range numbers {
+		answered[question.ID(n)] = tool.Reply{}
+	}
+	sent, err := journal.Signals(ctx, runs, e.Execution, AnswerEvent)
+	for _, text := range sent {
+		err = errors.Join(err, json.Unmarshal(text, &answered))
+	}
+	return slices.DeleteFunc(open, func(q question.Question) bool {
+		_, ok := answered[q.ID]
+		return ok
+	}), err
+}
+
+// IsWoken reports whether an execution that waits without a process is about to run.
+func IsWoken(e journal.Run) bool {
+	return e.State == journal.Waiting && !e.Due.IsZero() && !e.Due.After(time.Now())
+}
+
 // Questions returns the open questions of a background execution, for an answer; another process may run it. If a
 // process has just begun to, Questions waits for a while. The error is NotFound if there is no such execution, and
 // Invalid if it asks nothing.
@@ -47,14 +86,8 @@ func Questions(ctx context.Context, runs *journal.Runs, id string) ([]question.Q
 		if err != nil {
 			return nil, err
 		}
-		var s State
-		if e.State == journal.Running && e.Live != nil {
-			if err := json.Unmarshal(e.Live, &s); err != nil {
-				return nil, err
-			}
-		}
-		if len(s.Questions) > 0 {
-			return s.Questions, nil
+		if open := QuestionsOf(e); len(open) > 0 {
+			return open, nil
 		}
 		begins := e.State == journal.Queued && e.Recorded || e.State == journal.Running && e.Live == nil
 		if !begins || time.Now().After(until) {
@@ -69,8 +102,8 @@ func Questions(ctx context.Context, runs *journal.Runs, id string) ([]question.Q
 	}
 }
 
-// Answer answers questions of a background execution. The process that runs it takes the answers soon;
-// they are on disk when Answer returns. A question about an approval is answered in package approval.
+// Answer answers questions of a background execution. The process that runs it takes the answers soon, and one that
+// waits without a process is continued; they are on disk when Answer returns. A question about an approval is answered in package approval.
 func Answer(ctx context.Context, runs *journal.Runs, id string, a question.Answer) error {
 	open, err := Questions(ctx, runs, id)
 	if err != nil {
@@ -99,16 +132,16 @@ func Answer(ctx context.Context, runs *journal.Runs, id string, a question.Answe
 	if err != nil {
 		return err
 	}
-	return runs.Signal(ctx, id, answerEvent, text)
+	return runs.Signal(ctx, id, AnswerEvent, text)
 }
 
 // errExpected keeps answers to a question that the resumed code will ask again.
 var errExpected = errors.New("the question is not asked yet")
 
-// takeAnswers delivers answers that were given in another process. They stay on disk until they are on
-// record.
-func takeAnswers(ctx context.Context, p Publisher) {
-	err := journal.DeliverSignal(ctx, p.Runs, p.Execution, answerEvent, func(text json.RawMessage) error {
+// TakeAnswers delivers answers that were given in another process, or before the execution ran again. They stay on
+// disk until they are on record.
+func TakeAnswers(ctx context.Context, p Publisher) {
+	err := journal.DeliverSignal(ctx, p.Runs, p.Execution, AnswerEvent, func(text json.RawMessage) error {
 		var a question.Answer
 		if err := json.Unmarshal(text, &a); err != nil {
 			return err

@@ -95,6 +95,10 @@ func (p Publisher) Run(ctx context.Context, ended <-chan struct{}) {
 		}
 		var text []byte
 		open, number := p.Questions.List()
+		if len(open) > 0 && !p.Replays() {
+			TakeAnswers(ctx, p)
+			open, number = p.Questions.List() // without those that were answered
+		}
 		if s, news := p.Next(); news || number != asked || len(open) > 0 {
 			s.Questions, asked = open, number
 			text, _ = json.Marshal(s)
@@ -105,9 +109,6 @@ func (p Publisher) Run(ctx context.Context, ended <-chan struct{}) {
 		}
 		if cancelled {
 			p.Cancel(ErrCancelled)
-		}
-		if len(open) > 0 && !p.Replays() {
-			takeAnswers(ctx, p)
 		}
 	}
 }

@@ -68,8 +68,8 @@ func TestAnswerWaitsForQuestion(t *testing.T) {
 	p := Publisher{Runs: runs, Execution: "exec_1", Questions: &after, Log: slog.New(slog.DiscardHandler)}
 	for _, text := range []string{"B", "A"} { // in another order
 		q := ask(&after, text)
-		takeAnswers(t.Context(), p)
-		takeAnswers(t.Context(), p)
+		TakeAnswers(t.Context(), p)
+		TakeAnswers(t.Context(), p)
 		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 		defer stop()
 		if got, err := q.Wait(ctx); err != nil || string(got.Content) != `{"answer":"to `+text+`"}` {

@@ -8,6 +8,7 @@ package question
 import (
 	"encoding/json"
 	"strings"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -27,6 +28,8 @@ type Question struct {
 	Request string `json:"-"`
 	// Of is the number of the call and of the server's question during it; "" if the call has no record.
 	Of string `json:"-"`
+	// Expires is when the question is no longer open, for Add, which moves it to Open; zero means after TTL.
+	Expires time.Time `json:"-"`
 	// Asker describes the code and the client that ask for an approval, for the person: the model knows both.
 	Asker string `json:"-"`
 }

@@ -23,11 +23,13 @@ type Set struct {
 	lastName int            // of the last numbered name; exceeds number in a resumed run
 	again    map[int]string // questions that a resumed run asks again: what identifies them, by number of the name
 	list     []*Open
+	closed   bool // by CloseAll: a later run asks again
 }
 
 // Open is a question that was asked.
 type Open struct {
 	Question
+	Until    time.Time // when it is no longer open, unless it is about an approval: then it ends with that
 	form     Form
 	restore  Restore
 	record   Record
@@ -62,10 +64,14 @@ func (s *Set) NextName(of string) int {
 // number, so that a resumed execution gives these the same ids again.
 func (s *Set) StartNames(last int, open map[int]string) { s.lastName, s.again = last, maps.Clone(open) }
 
-// Expects reports whether a question that was open in an earlier run has not been asked again.
+// Expects reports whether a question that was open in an earlier run has not been asked again, or is to be asked by a
+// later run.
 func (s *Set) Expects(id string) bool {
 	s.lock.Lock()
 	defer s.lock.Unlock()
+	if s.closed {
+		return true
+	}
 	for name := range s.again {
 		if ID(name) == id {
 			return true
@@ -87,14 +93,21 @@ func (s *Set) Add(asked Question, form Form, restore Restore, record Record) (*O
 	if len(s.list) == maxOpen {
 		return nil, fault.New(fault.Exhausted, "%d questions are open already; ask fewer at once", maxOpen)
 	}
+	if s.closed {
+		return nil, errClosed
+	}
 	s.number++
+	until := asked.Expires
+	if asked.Expires = (time.Time{}); until.IsZero() {
+		until = time.Now().Add(TTL)
+	}
 	if asked.Approval != "" {
 		show := "`sandpiper approvals show " + asked.Approval + "`" // what else the texts quote is not changed
 		whole := s.Commands.Complete(show)
 		asked.Text, asked.Asker = strings.ReplaceAll(asked.Text, show, whole), strings.ReplaceAll(asked.Asker, show, whole)
 		asked.ID = asked.Approval
 	}
-	o := &Open{Question: asked, form: form, restore: restore, record: record, reply: make(chan tool.Reply, 1), closed: make(chan struct{})}
+	o := &Open{Question: asked, Until: until, form: form, restore: restore, record: record, reply: make(chan tool.Reply, 1), closed: make(chan struct{})}
 	s.list = append(s.list, o)
 	return o, nil
 }
@@ -122,6 +135,28 @@ func (s *Set) Close(id string) {
 	if o := s.find(id); o != nil {
 		o.close()
 	}
+}
+
+// errClosed is the error of a question of an execution whose process ends.
+var errClosed = fault.New(fault.Unavailable, "the execution waits without a process")
+
+// CloseAll closes all questions without an answer and returns them, because the process of the execution ends: a
+// later run asks them again. If one was answered, and its asker has not removed it, CloseAll does nothing and returns
+// false.
+func (s *Set) CloseAll() (open []Question, ok bool) {
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	for _, o := range s.list {
+		if o.answered {
+			return nil, false
+		}
+		open = append(open, o.Question)
+	}
+	for _, o := range s.list {
+		o.close()
+	}
+	s.closed = true
+	return open, true
 }
 
 // Closed returns a channel that is closed once the question is no longer open.
@@ -238,7 +273,7 @@ const TTL = 24 * time.Hour
 
 // Wait returns the reply; Cancel if none comes in time. An error is that of ctx.
 func (o *Open) Wait(ctx context.Context) (tool.Reply, error) {
-	timer := time.NewTimer(TTL)
+	timer := time.NewTimer(min(time.Until(o.Until), TTL)) // the clock may have been put back
 	defer timer.Stop()
 	if o.Approval != "" {
 		timer.Stop()
@@ -247,7 +282,12 @@ func (o *Open) Wait(ctx context.Context) (tool.Reply, error) {
 	case r := <-o.reply:
 		return r, nil
 	case <-timer.C:
-		return tool.Reply{Action: tool.Cancel}, nil
+		select {
+		case r := <-o.reply:
+			return r, nil
+		default:
+			return tool.Reply{Action: tool.Cancel}, nil
+		}
 	case <-ctx.Done():
 		return tool.Reply{}, context.Cause(ctx)
 	}

@@ -33,7 +33,8 @@ func isID(text string) bool { return len(text) == 10 && strings.Trim(text, lette
 func normal(id string) string { return strings.ToLower(strings.TrimSpace(id)) }
 
 // Create stores a request. If one with the same binding is open, approved and unused, or
-// denied, it returns that instead, so that a caller finds its answer after a restart. The error
+// denied, it returns that instead, so that a caller finds its answer after a restart; and once, one that has
+// expired while its execution had no process, see ExpireWaiting. The error
 // is Exhausted if too many requests are open or the arguments are too large to show.
 func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 	if len(q.Shown) > maxShownBytes {
@@ -42,7 +43,9 @@ func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 	}
 	q.Origin = q.Origin.fit()
 	err = s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
-		r, err = s.findSame(ctx, tx, q.Binding)
+		if r, err = s.findSame(ctx, tx, q.Binding); err == nil && r.State == Expired {
+			_, err = tx.ExecContext(ctx, "UPDATE approvals SET unseen = 0 WHERE id = ?", r.ID) // a later run asks again
+		}
 		if !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
@@ -72,7 +75,7 @@ func (s *Store) Create(ctx context.Context, q Question) (r Request, err error) {
 func (s *Store) findSame(ctx context.Context, tx *store.Tx, b Binding) (Request, error) {
 	return s.scan(tx.QueryRowContext(ctx, "SELECT "+stored+` FROM approvals
 		WHERE execution = ? AND server = ? AND tool = ? AND arguments = ? AND kind = ? AND occurrence = ? AND schema = ?
-			AND (state IN ('open', 'approved', 'denied') AND expires > ? OR state = 'denied' AND execution <> '')
+			AND (state IN ('open', 'approved', 'denied') AND expires > ? OR state = 'denied' AND execution <> '' OR unseen)
 		ORDER BY created DESC LIMIT 1`,
 		b.Execution, b.Server, b.Tool, b.Arguments, b.Kind, b.Occurrence, b.Schema, s.cfg.Now().UnixMilli()))
 }
@@ -163,7 +166,10 @@ func (s *Store) update(ctx context.Context, tx *store.Tx, r Request) error {
 	if err != nil {
 		return err
 	}
-	return s.cfg.Record(ctx, r)
+	if err := s.cfg.Record(ctx, r); err != nil || s.Closed == nil {
+		return err
+	}
+	return s.Closed(ctx, tx, r)
 }
 
 // refusal returns the reason why a request accepts no answer.
@@ -262,6 +268,43 @@ func (s *Store) expire(ctx context.Context, id string) (r Request, err error) {
 		return s.update(ctx, tx, r)
 	})
 	return r, err
+}
+
+// ExpireWaiting records that requests of an execution have expired that waited for them without a process. The
+// calls that they are about learn of it when they are made again.
+func ExpireWaiting(ctx context.Context, s *Store, execution string) error {
+	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		open, err := requestsIn(ctx, s, tx, "state = 'open' AND execution = ?", execution)
+		for _, r := range open {
+			if err != nil || r.State != Expired {
+				continue
+			}
+			if err = s.update(ctx, tx, r); err == nil {
+				_, err = tx.ExecContext(ctx, "UPDATE approvals SET unseen = 1 WHERE id = ?", r.ID)
+			}
+		}
+		return err
+	})
+}
+
+// OpenIn reports, in a transaction of the same database, whether requests are all open.
+func OpenIn(ctx context.Context, s *Store, tx *store.Tx, ids []string) (bool, error) {
+	for _, id := range ids {
+		var open bool
+		err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM approvals WHERE id = ? AND state = 'open' AND expires > ?)", id, s.cfg.Now().UnixMilli()).Scan(&open)
+		if err != nil || !open {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// WithdrawAll withdraws the open requests of an execution that has ended.
+func WithdrawAll(ctx context.Context, s *Store, execution string) error {
+	return s.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE approvals SET state = 'withdrawn' WHERE execution = ? AND state = 'open'", execution)
+		return err
+	})
 }
 
 // UntilAnswered calls ask, with a context that ends when a request is no longer open. It returns the request

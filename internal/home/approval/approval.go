@@ -46,7 +46,8 @@ CREATE TABLE approvals (
 	answered   INTEGER NOT NULL, -- 0 if it is not
 	answerer   TEXT    NOT NULL, -- Client or CommandLine
 	note       BLOB,             -- encrypted text of the answer; NULL if empty
-	origin     BLOB              -- encrypted Origin; NULL if there is none
+	origin     BLOB,             -- encrypted Origin; NULL if there is none
+	unseen     INTEGER NOT NULL DEFAULT 0 -- 1 if it expired while its execution had no process, which learns of it when it runs again
 ) STRICT;
 CREATE INDEX approvals_bound ON approvals (execution, server, tool, arguments);
 CREATE INDEX approvals_expiring ON approvals (expires);
@@ -143,6 +144,9 @@ type Store struct {
 	box sealed.Box
 	// Grants stores the permissions that persons gave beyond the calls that they approved.
 	Grants *grant.Store
+	// Closed is called in the transaction in which a request is answered or has expired; nil means no call. It is set
+	// before the Store is used.
+	Closed func(context.Context, *store.Tx, Request) error
 }
 
 // New returns the Store of a tenant. It does no I/O.
@@ -160,7 +164,7 @@ func New(cfg Config) (*Store, error) {
 		cfg.Now = time.Now
 	}
 	box, err := sealed.New(cfg.Key, cfg.Tenant.String())
-	return &Store{cfg, box, grant.New(cfg.DB, cfg.Now)}, err
+	return &Store{cfg: cfg, box: box, Grants: grant.New(cfg.DB, cfg.Now)}, err
 }
 
 // The encrypted columns.

@@ -418,3 +418,30 @@ func TestAnswerInAnotherWayIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A request that expires while its execution has no process is reported to it once; a later run asks again.
+func TestExpiryWithoutProcessIsReportedOnce(t *testing.T) {
+	now, closed := time.Now(), 0
+	s := open(t, file(t), approval.Config{Timeout: time.Minute, Now: func() time.Time { return now }})
+	s.Closed = func(context.Context, *store.Tx, approval.Request) error { closed++; return nil }
+	r := ask(t, s, question(1))
+	now = now.Add(2 * time.Minute)
+	for range 2 {
+		if err := approval.ExpireWaiting(t.Context(), s, "exec_1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := ask(t, s, question(1)); got.ID != r.ID || got.State != approval.Expired || closed != 1 {
+		t.Errorf("%+v, closed %d times", got, closed)
+	}
+	again := ask(t, s, question(1))
+	if again.ID == r.ID || again.State != approval.Open {
+		t.Errorf("%+v", again)
+	}
+	if err := approval.WithdrawAll(t.Context(), s, "exec_1"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Find(t.Context(), again.ID); err != nil || got.State != approval.Withdrawn {
+		t.Errorf("%+v %v", got, err)
+	}
+}

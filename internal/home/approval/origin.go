@@ -93,7 +93,7 @@ func allowMore(ctx context.Context, s *Store, tx *store.Tx, r *Request, scope gr
 	if err := s.update(ctx, tx, *r); err != nil {
 		return err
 	}
-	open, err := openRequests(ctx, s, tx)
+	open, err := requestsIn(ctx, s, tx, "state = 'open' AND expires > ?", s.cfg.Now().UnixMilli())
 	for _, other := range open {
 		if err == nil && other.ID != r.ID && slices.Contains(other.Scopes(), scope) && g.Covers(other.call()) {
 			other.State, other.Answered, other.By = Approved, r.Answered, r.By
@@ -103,9 +103,9 @@ func allowMore(ctx context.Context, s *Store, tx *store.Tx, r *Request, scope gr
 	return err
 }
 
-// openRequests returns the open requests that are not damaged.
-func openRequests(ctx context.Context, s *Store, tx *store.Tx) (open []Request, err error) {
-	rows, err := tx.QueryContext(ctx, "SELECT "+stored+" FROM approvals WHERE state = 'open' AND expires > ?", s.cfg.Now().UnixMilli())
+// requestsIn returns the requests that match a condition and are not damaged.
+func requestsIn(ctx context.Context, s *Store, tx *store.Tx, where string, args ...any) (found []Request, err error) {
+	rows, err := tx.QueryContext(ctx, "SELECT "+stored+" FROM approvals WHERE "+where, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -114,12 +114,12 @@ func openRequests(ctx context.Context, s *Store, tx *store.Tx) (open []Request, 
 		r, err := s.scan(rows)
 		switch {
 		case err == nil:
-			open = append(open, r)
+			found = append(found, r)
 		case !r.Damaged:
 			return nil, err
 		}
 	}
-	return open, rows.Err()
+	return found, rows.Err()
 }
 
 func scopeNames(all []grant.Scope) string {

@@ -18,6 +18,7 @@ type End struct {
 	Reason  Reason     // of one that waits for a person, or has ended and can be resumed
 	Wait    Wait       // of a queued or waiting one
 	Result  []byte     // nil keeps the one that is stored
+	Live    []byte     // of a waiting one: its progress and open questions; nil keeps what is stored
 	Forget  bool       // its record is deleted: its code is not run again
 
 	onRestart OnRestart // "" keeps it
@@ -28,6 +29,9 @@ type End struct {
 type Wait struct {
 	Until  time.Time // zero means only for a signal or a person
 	Events []string
+	// Arrived reports whether an event that is no signal has happened already. It is called in the transaction from
+	// which on such an event wakes the execution, see WakeIn. nil means that none has.
+	Arrived func(context.Context, *store.Tx) (bool, error)
 }
 
 // end stores the end of a run. That of one that completed in the foreground is synced later: it would
@@ -93,32 +97,51 @@ func insert(ctx context.Context, l *Log, tx *store.Tx, id string) error {
 	return err
 }
 
-// endColumns returns the columns that End sets. A run that waits is due at once if a signal for it has
+// waitColumns returns the hashes of the events for which a run waits, and when it is due: at once if one has arrived.
+func waitColumns(ctx context.Context, tx *store.Tx, id string, w Wait) (events []string, due sql.NullInt64, err error) {
+	if !w.Until.IsZero() {
+		due = sql.NullInt64{Int64: w.Until.UnixMilli(), Valid: true}
+	}
+	arrived := false
+	if w.Arrived != nil {
+		if arrived, err = w.Arrived(ctx, tx); err != nil {
+			return nil, due, err
+		}
+	}
+	for _, name := range w.Events {
+		hash := eventHash(id, name)
+		sent, err := hasSignal(ctx, tx, id, hash)
+		if err != nil {
+			return nil, due, err
+		}
+		events, arrived = append(events, hash), arrived || sent
+	}
+	if arrived {
+		due = sql.NullInt64{Int64: time.Now().UnixMilli(), Valid: true}
+	}
+	return events, due, nil
+}
+
+// endColumns returns the columns that End sets. A run that waits is due at once if an event for it has
 // arrived, or if it is to be cancelled.
 func endColumns(ctx context.Context, l *Log, tx *store.Tx, id string, e End) (set string, args []any, err error) {
-	var due sql.NullInt64
-	if !e.Wait.Until.IsZero() {
-		due = sql.NullInt64{Int64: e.Wait.Until.UnixMilli(), Valid: true}
-	}
-	events := make([]string, len(e.Wait.Events))
-	for i, name := range e.Wait.Events {
-		events[i] = eventHash(id, name)
-		var arrived bool
-		if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM run_events WHERE execution = ? AND number < 0 AND server = ?)", id, events[i]).Scan(&arrived); err != nil {
-			return "", nil, err
-		}
-		if arrived {
-			due = sql.NullInt64{Int64: time.Now().UnixMilli(), Valid: true}
-		}
+	events, due, err := waitColumns(ctx, tx, id, e.Wait)
+	if err != nil {
+		return "", nil, err
 	}
 	set = "outcome = ?, reason = ?, events = ?, due = CASE WHEN cancel AND ? IN ('queued', 'waiting') THEN ? ELSE ? END"
 	args = []any{string(e.Outcome), string(e.Reason), strings.Join(events, " "), string(e.State), time.Now().UnixMilli(), due}
-	if e.Result != nil {
+	if e.Result != nil || e.Live != nil {
 		x, err := l.box(id)
 		if err != nil {
 			return "", nil, err
 		}
-		set, args = set+", result = ?", append(args, x.encrypt(ofResult, 0, e.Result))
+		if e.Result != nil {
+			set, args = set+", result = ?", append(args, x.encrypt(ofResult, 0, e.Result))
+		}
+		if e.Live != nil {
+			set, args = set+", live = ?", append(args, x.encrypt(ofLive, 0, e.Live))
+		}
 	}
 	if e.onRestart != "" {
 		set, args = set+", on_restart = ?", append(args, string(e.onRestart))

@@ -3,9 +3,9 @@ package journal
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
-	"strconv"
-	"strings"
+	"time"
 )
 
 // replay has the records of earlier runs of the code. The lock of the record guards it.
@@ -20,11 +20,12 @@ type replay struct {
 	moved   chan struct{}            // closed when a call or step is repeated
 	differs error                    // the Divergence, once detected
 
-	clock   []int64         // clock readings
-	clocks  []clockReadings // the same by step
-	put     int             // number of the last question
-	waited  map[int]string  // questions without an answer: what identifies them, by number
-	replies []*entry        // replies that the code has not got
+	clock   []int64              // clock readings
+	clocks  []clockReadings      // the same by step
+	put     int                  // number of the last question
+	waited  map[int]string       // questions without an answer: what identifies them, by number
+	until   map[string]time.Time // when these are no longer open, by what identifies them
+	replies []*entry             // replies that the code has not got
 	skills  map[string]usedSkill
 }
 
@@ -41,7 +42,7 @@ type clockReadings struct {
 
 func newReplay(concurrent bool) replay {
 	return replay{concurrent: concurrent, past: map[key][]*entry{}, steps: map[StepKey]recordedStep{}, parents: map[int]bool{},
-		moved: make(chan struct{}), waited: map[int]string{}, skills: map[string]usedSkill{}}
+		moved: make(chan struct{}), waited: map[int]string{}, until: map[string]time.Time{}, skills: map[string]usedSkill{}}
 }
 
 // recall adds a recorded entry to those that the replay has to repeat.
@@ -75,8 +76,10 @@ func recall(r *Record, e *entry) (err error) {
 // recallQuestion adds a recorded question. An unanswered one is closed here, because the
 // replay asks and records it again. One with a reply stays open for TakeReply.
 func recallQuestion(r *Record, e *entry) error {
-	number, of, _ := strings.Cut(string(e.ask.Args), " ")
-	name, err := strconv.Atoi(number)
+	var name int
+	var of string
+	var until int64
+	_, err := fmt.Sscan(string(e.ask.Args), &name, &of, &until)
 	if r.replay.put = max(r.replay.put, name); err != nil || e.state == answered {
 		return err
 	}
@@ -85,7 +88,7 @@ func recallQuestion(r *Record, e *entry) error {
 		r.replay.replies = append(r.replay.replies, e)
 		return nil
 	}
-	r.replay.waited[name] = of
+	r.replay.waited[name], r.replay.until[of] = of, time.UnixMilli(until)
 	r.pending.answer(e, Answer{})
 	return nil
 }

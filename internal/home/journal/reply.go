@@ -3,9 +3,12 @@ package journal
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
 // replied is the state of a question with a reply that the code has not got yet: a replay takes it.
@@ -66,6 +69,49 @@ func TakeReply(ctx context.Context, r *Record, of string) (reply json.RawMessage
 		}
 	}
 	return nil, false
+}
+
+// Replied returns the numbers of the questions of an execution whose reply is on record and that the code has not got.
+func Replied(ctx context.Context, b *Runs, id string) (numbers []int, err error) {
+	x, err := b.log.box(id)
+	if err != nil {
+		return nil, err
+	}
+	err = b.log.calls.View(ctx, func(tx *store.Tx) error {
+		rows, err := tx.QueryContext(ctx, "SELECT number, arguments FROM run_events WHERE execution = ? AND number > 0 AND method = ? AND state = ?", id, question, replied)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var number, name int
+			var ciphertext []byte
+			if err := rows.Scan(&number, &ciphertext); err != nil {
+				return err
+			}
+			args, err := x.decrypt(ofArguments, number, ciphertext)
+			if err == nil {
+				_, err = fmt.Sscan(string(args), &name)
+			}
+			if err != nil {
+				return err
+			}
+			numbers = append(numbers, name)
+		}
+		return rows.Err()
+	})
+	return numbers, err
+}
+
+// OpenUntil returns when a question that an earlier run asked and had no answer to is no longer open; zero for any
+// other.
+func OpenUntil(r *Record, of string) time.Time {
+	if r == nil {
+		return time.Time{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.replay.until[of]
 }
 
 // EndQuestion ends a question that is not asked any more. One with a reply to a call ends with the answer of

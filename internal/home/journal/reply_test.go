@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -15,7 +16,7 @@ import (
 // addQuestion opens a question and returns its number.
 func addQuestion(ctx context.Context, t *testing.T, r *journal.Record, name int) int {
 	t.Helper()
-	number, err := r.AddQuestion(ctx, name, "question "+strconv.Itoa(name))
+	number, err := r.AddQuestion(ctx, name, "question_"+strconv.Itoa(name), time.Now().Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestReplySurvivesKill(t *testing.T) {
 	if err := journal.SetReply(t.Context(), r, number, "colour", json.RawMessage(`"blue"`)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []map[int]string{{3: "question 3"}, nil} { // the first run that is resumed ends the question without a reply
+	for _, want := range []map[int]string{{3: "question_3"}, nil} { // the first run that is resumed ends the question without a reply
 		journal.EndQuestion(r, number)
 		flush()
 		d.Process.Close()
@@ -124,7 +125,7 @@ func TestReplyThatIsNotWritten(t *testing.T) {
 	d.Process.Close()
 	r = resume(t, start(t, dir), "exec_1")
 	takes(t.Context(), t, r, "colour", "")
-	if _, open := r.Questions(); !maps.Equal(open, map[int]string{1: "question 1"}) {
+	if _, open := r.Questions(); !maps.Equal(open, map[int]string{1: "question_1"}) {
 		t.Errorf("open are %v", open)
 	}
 }

@@ -64,7 +64,7 @@ const (
 )
 
 // Methods of entries that are not host calls: clock readings of the code; questions to a person,
-// with the number of the question and what identifies it as the arguments; and imports of skills.
+// with the number of the question, what identifies it and the end of its time as the arguments; and imports of skills.
 const (
 	readings  = "clock"
 	question  = "question"
@@ -218,15 +218,15 @@ func (r *Record) waitForLater() {
 }
 
 // AddQuestion records that the call of ctx is about to ask the question with this number, and writes the
-// record to disk, because an answer may take long. What is asked is identified by of. It returns the entry's
-// number for SetReply and EndQuestion.
-func (r *Record) AddQuestion(ctx context.Context, number int, of string) (int, error) {
+// record to disk, because an answer may take long. What is asked is identified by of, without spaces, and open until
+// a time. It returns the entry's number for SetReply and EndQuestion.
+func (r *Record) AddQuestion(ctx context.Context, number int, of string, until time.Time) (int, error) {
 	if r == nil {
 		return 0, nil
 	}
 	r.waitForLater()
 	r.mu.Lock()
-	e := r.pending.add(HostCall{Method: question, Args: fmt.Appendf(nil, "%d %s", number, of)})
+	e := r.pending.add(HostCall{Method: question, Args: fmt.Appendf(nil, "%d %s %d", number, of, until.UnixMilli())})
 	e.asker = callOf(ctx)
 	return e.number, r.commit(ctx, nil, false)
 }

@@ -254,10 +254,14 @@ func (b *Runs) SetRequest(ctx context.Context, id string, request []byte) error 
 	})
 }
 
-// SetLive stores the progress of an execution that this process runs. It reports whether the
+// SetLive stores the progress of an execution, if this process still runs it. It reports whether the
 // execution is to be cancelled.
 func (b *Runs) SetLive(ctx context.Context, id string, live []byte) (cancelled bool, err error) {
 	x, err := b.log.box(id)
+	if err != nil {
+		return false, err
+	}
+	own, err := b.log.cfg.Process.name()
 	if err != nil {
 		return false, err
 	}
@@ -267,7 +271,7 @@ func (b *Runs) SetLive(ctx context.Context, id string, live []byte) (cancelled b
 	}
 	err = update(ctx, func(tx *store.Tx) error {
 		if live != nil {
-			if _, err := tx.ExecContext(ctx, "UPDATE runs SET live = ?, changed = ? WHERE execution = ?", x.encrypt(ofLive, 0, live), time.Now().UnixMilli(), id); err != nil {
+			if _, err := tx.ExecContext(ctx, "UPDATE runs SET live = ?, changed = ? WHERE execution = ? AND state = 'running' AND owner = ?", x.encrypt(ofLive, 0, live), time.Now().UnixMilli(), id, own); err != nil {
 				return err
 			}
 		}

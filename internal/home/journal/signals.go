@@ -19,6 +19,12 @@ const (
 	sent         = "sent"
 )
 
+// Reserved begins the names of events that no caller can send.
+const Reserved = "\x00"
+
+// ApprovalEvent is the event that an approval is no longer open.
+func ApprovalEvent(id string) string { return Reserved + "approval " + id }
+
 // eventHash identifies an event of an execution without its name.
 func eventHash(id, event string) string {
 	sum := sha256.Sum256([]byte(id + "\x00" + event))
@@ -53,9 +59,74 @@ func (b *Runs) Signal(ctx context.Context, id, event string, value json.RawMessa
 		if err := putHostCall(ctx, tx, line{execution: id, number: int64(latest - 1), method: methodSignal, server: hash, state: sent, arguments: x.encrypt(ofArguments, latest-1, value)}); err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE runs SET due = ? WHERE execution = ? AND state = 'waiting' AND instr(events, ?) > 0", time.Now().UnixMilli(), id, hash)
+		_, err = wake(ctx, tx, id, hash)
 		return err
 	})
+}
+
+// wake makes a run due that waits for the event with a hash. It reports whether it does.
+func wake(ctx context.Context, tx *store.Tx, id, hash string) (bool, error) {
+	done, err := tx.ExecContext(ctx, "UPDATE runs SET due = ? WHERE execution = ? AND state = 'waiting' AND instr(events, ?) > 0", time.Now().UnixMilli(), id, hash)
+	if err != nil {
+		return false, err
+	}
+	n, err := done.RowsAffected()
+	return n > 0, err
+}
+
+// WakeIn makes a run due that waits for an event, in the transaction of that event in the same database.
+func (b *Runs) WakeIn(ctx context.Context, tx *store.Tx, id, event string) error {
+	if b.log.cfg.Process == nil {
+		return nil
+	}
+	woken, err := wake(ctx, tx, id, eventHash(id, event))
+	if err != nil || !woken {
+		return err
+	}
+	return touch(ctx, b.log, tx)
+}
+
+// Signals returns the values of the signals of an event that an execution has not taken.
+func Signals(ctx context.Context, b *Runs, id, event string) (values []json.RawMessage, err error) {
+	x, err := b.log.box(id)
+	if err != nil {
+		return nil, err
+	}
+	err = b.log.calls.View(ctx, func(tx *store.Tx) error {
+		rows, err := tx.QueryContext(ctx, "SELECT number, arguments FROM run_events WHERE execution = ? AND number < 0 AND server = ?", id, eventHash(id, event))
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var number int
+			var ciphertext []byte
+			if err := rows.Scan(&number, &ciphertext); err != nil {
+				return err
+			}
+			value, err := x.decrypt(ofArguments, number, ciphertext)
+			if err != nil {
+				return err
+			}
+			values = append(values, value)
+		}
+		return rows.Err()
+	})
+	return values, err
+}
+
+// HasSignal reports whether an execution has a signal of an event that it has not taken.
+func HasSignal(ctx context.Context, b *Runs, id, event string) (has bool, err error) {
+	err = b.log.calls.View(ctx, func(tx *store.Tx) error {
+		has, err = hasSignal(ctx, tx, id, eventHash(id, event))
+		return err
+	})
+	return has, err
+}
+
+func hasSignal(ctx context.Context, tx *store.Tx, id, hash string) (has bool, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM run_events WHERE execution = ? AND number < 0 AND server = ?)", id, hash).Scan(&has)
+	return has, err
 }
 
 // signal is a signal on record.

@@ -1,12 +1,14 @@
 package journal_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
@@ -211,5 +213,42 @@ func TestAnswersOfSignalsCount(t *testing.T) {
 	}
 	if _, _, err := d.OpenRecord(t.Context(), "exec_1", func([]byte) bool { return false }); fault.KindOf(err) != fault.Exhausted {
 		t.Errorf("opened again: %v", err)
+	}
+}
+
+// An event that is no signal wakes a run that waits for it, also if it happens while the run gives up its process.
+func TestEventWithoutSignalWakes(t *testing.T) {
+	l := start(t, t.TempDir())
+	runs := l.Runs()
+	db, err := store.Open(t.Context(), l.path, []store.Migration{{Number: 1, Name: "journal", SQL: journal.Tables}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, tc := range []struct {
+		id, event string
+		arrived   bool
+		want      bool
+	}{
+		{"exec_1", journal.ApprovalEvent("a"), false, true}, {"exec_2", journal.ApprovalEvent("b"), false, false}, {"exec_3", "", true, true},
+	} {
+		err := runs.Add(t.Context(), journal.Run{Execution: tc.id, State: journal.Running, OnRestart: journal.ResumeOnRestart, Request: []byte("{}")})
+		if err == nil {
+			err = l.End(t.Context(), tc.id, journal.End{State: journal.Waiting, Live: []byte(`{"a":1}`), Wait: journal.Wait{Until: time.Now().Add(time.Hour), Events: []string{journal.ApprovalEvent("a")},
+				Arrived: func(context.Context, *store.Tx) (bool, error) { return tc.arrived, nil }}})
+		}
+		if err == nil && tc.event != "" {
+			err = db.Update(t.Context(), func(tx *store.Tx) error { return runs.WakeIn(t.Context(), tx, tc.id, tc.event) })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := runs.SetLive(t.Context(), tc.id, []byte(`{"a":2}`)); err != nil { // by the process that has given it up
+			t.Fatal(err)
+		}
+		e, err := runs.Find(t.Context(), tc.id)
+		if err != nil || string(e.Live) != `{"a":1}` || e.Due.After(time.Now()) == tc.want {
+			t.Errorf("%s: %+v %s %v", tc.id, e, e.Live, err)
+		}
 	}
 }

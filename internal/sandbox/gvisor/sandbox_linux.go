@@ -35,6 +35,9 @@ func (x *box) Close() error {
 	return nil
 }
 
+// CPUTime implements sandbox.Meter.
+func (x *box) CPUTime() time.Duration { return x.g.sentry.cpuTime() }
+
 // Run implements sandbox.Sandbox.
 func (x *box) Run(ctx context.Context, p sandbox.Program, host sandbox.Host) (sandbox.Outcome, error) {
 	x.mu.Lock()

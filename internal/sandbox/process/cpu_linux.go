@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// CPUTime implements sandbox.Meter.
+func (x *box) CPUTime() time.Duration { return x.w.cpuTime() }
+
 // cpuTime returns the CPU time of the worker and its processes so far. It is exact with cgroup
 // v2; otherwise it is that of the processes that exist, and of those that they have waited for.
 func (w *process) cpuTime() time.Duration {
