@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/known"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/lexicon"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -45,7 +46,7 @@ var detectEntries = []entry{
 	onText("detect.Squeeze", func(_ *detect.Scanner, text string) { detect.Squeeze(text) }),
 	onText("detect.Gap", func(_ *detect.Scanner, text string) { detect.Gap(text) }),
 	onText("detect.SameKey", func(_ *detect.Scanner, text string) { detect.SameKey(text, strings.ToUpper(text)) }),
-	onText("detect.IsEnglish", func(_ *detect.Scanner, text string) { detect.IsEnglish(text) }),
+	onText("lexicon.IsEnglish", func(_ *detect.Scanner, text string) { lexicon.IsEnglish(text) }),
 	onText("detect.Explain", func(s *detect.Scanner, text string) { s.Explain(text) }),
 	onText("detect.Stream", func(s *detect.Scanner, text string) {
 		st := s.Stream()
