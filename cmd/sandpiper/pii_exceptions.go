@@ -81,7 +81,7 @@ func (a *app) runPIIAllow(ctx context.Context, e vault.Exception, args []string)
 		return fault.New(fault.Invalid, "there is no type %.40q", e.Type).WithHint("types are %s", strings.Join(known, ", "))
 	}
 	return a.changeExceptions(ctx, "allowed", func(v *vault.Vault) error {
-		e, err = v.Allow(ctx, e, value)
+		e, err = v.Exceptions.Allow(ctx, e, value)
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (a *app) changeExceptions(ctx context.Context, outcome string, change func(
 
 func (a *app) runPIIAllowed(ctx context.Context) error {
 	return a.withHome(ctx, func(h *home.Home) error {
-		stored, err := h.Vault.Exceptions(ctx)
+		stored, err := h.Vault.Exceptions.List(ctx)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (a *app) runPIIAllowed(ctx context.Context) error {
 func (a *app) runPIIDisallow(ctx context.Context, ids []string) error {
 	return a.changeExceptions(ctx, "disallowed", func(v *vault.Vault) error {
 		for _, id := range ids {
-			if err := v.Disallow(ctx, id); err != nil {
+			if err := v.Exceptions.Disallow(ctx, id); err != nil {
 				return err
 			}
 		}

@@ -148,15 +148,15 @@ var vaultEntries = []entry{
 		all, v := valuesIn(b, text), newVault(b)
 		return func() { must(v.Tokenize(b.Context(), "", all))(b) }
 	}},
-	{name: "vault.IndexValues", only: values, open: func(b *testing.B, text string) func() {
+	{name: "vault.Index.Add", only: values, open: func(b *testing.B, text string) func() {
 		all, v := valuesIn(b, text), newVault(b)
-		return func() { v.IndexValues(all) }
+		return func() { v.Index.Add(all) }
 	}},
 	onVault("vault.Restore", func(b *testing.B, u used) { must(u.Restore(b.Context(), "", u.tokens))(b) }),
 	onVault("vault.Disclosed", func(b *testing.B, u used) { must(u.Disclosed(b.Context(), "", u.tokens))(b) }),
-	onVault("vault.Find", func(_ *testing.B, u used) { u.Find(u.text) }),
-	onVault("vault.FindSqueezed", func(_ *testing.B, u used) { u.FindSqueezed(u.text, nil) }),
-	onVault("vault.RefreshIndex", func(b *testing.B, u used) { must(0, u.RefreshIndex(b.Context()))(b) }),
+	onVault("vault.Index.Find", func(_ *testing.B, u used) { u.Index.Find(u.text) }),
+	onVault("vault.Index.FindSqueezed", func(_ *testing.B, u used) { u.Index.FindSqueezed(u.text, nil) }),
+	onVault("vault.Index.Refresh", func(b *testing.B, u used) { must(0, u.Index.Refresh(b.Context()))(b) }),
 	onVault("vault.Each", func(b *testing.B, u used) { must(u.Each(b.Context(), 0, func(vault.Value) {}))(b) }),
 	onVault("vault.Export", func(b *testing.B, u used) { must(0, u.Export(b.Context(), io.Discard))(b) }),
 	onVault("vault.Sweep", func(b *testing.B, u used) { must(0, u.Sweep(b.Context()))(b) }),

@@ -116,7 +116,7 @@ func TestExceptionOfAToolDoesNotApplyToOthers(t *testing.T) {
 func TestStoredExceptions(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	allow := func(e vault.Exception, value string) vault.Exception {
-		e, err := r.ada.Vault.Allow(t.Context(), e, value)
+		e, err := r.ada.Vault.Exceptions.Allow(t.Context(), e, value)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,14 +135,14 @@ func TestStoredExceptions(t *testing.T) {
 		t.Error(got)
 	}
 	for _, e := range []vault.Exception{first, ofTool} {
-		if err := r.ada.Vault.Disallow(t.Context(), e.ID); err != nil {
+		if err := r.ada.Vault.Exceptions.Disallow(t.Context(), e.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if got := shown(redacted(t, r.exit(), "ada@example.com 9.8.4.4")); got != "<EMAIL> <IP_ADDRESS>" {
 		t.Errorf("after they were removed: %s", got)
 	}
-	if err := r.ada.Vault.Disallow(context.Background(), first.ID); fault.KindOf(err) != fault.NotFound {
+	if err := r.ada.Vault.Exceptions.Disallow(context.Background(), first.ID); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)
 	}
 }
