@@ -49,6 +49,8 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -124,7 +126,8 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		return nil, failed("open", err)
 	}
 	d, err := daemon.New(daemon.Config{
-		Config: *loaded, Load: load, Version: version(), Tenant: id, Handler: cfg.Log.Handler(), Generator: cfg.generator(),
+		Features: feature.OfDaemon(all.Features()),
+		Config:   *loaded, Load: load, Version: version(), Tenant: id, Handler: cfg.Log.Handler(), Generator: cfg.generator(),
 	})
 	if err != nil {
 		return nil, failed("open", err)

@@ -6,35 +6,24 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-)
 
-// DataJob is Python code that filters and aggregates the records in the file PATH,
-// which is a placeholder. It assigns the result to `found`.
-const DataJob = `import json
-with open(PATH) as f:
-    rows = json.load(f)
-active = [r for r in rows if r["status"] == "active" and r["amount"] > 100]
-by = {}
-for r in active:
-    by.setdefault(r["region"], []).append(r["amount"])
-found = {k: [len(v), round(sum(v) / len(v), 2), max(v)] for k, v in sorted(by.items())}
-`
+	"github.com/sandpiper-mcp/sandpiper/bench/job"
+)
 
 // peakMemory assigns the maximum memory of the process in KiB to `peak`.
 const peakMemory = `import resource
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 `
 
-// dataJob runs DataJob on 20 MB of JSON with 100,000 records. It measures the whole
+// dataJob runs the job on 20 MB of JSON with 100,000 records. It measures the whole
 // call and the whole bare process.
 func (b *bench) dataJob(ctx context.Context) ([]Row, error) {
 	file := filepath.Join(b.rig.Dir(), "records.json")
-	if err := WriteRecords(file); err != nil {
+	if err := job.WriteRecords(file); err != nil {
 		return nil, err
 	}
 	if _, err := b.rig.Run(ctx, "files", "put", file); err != nil {
@@ -48,8 +37,8 @@ func (b *bench) dataJob(ctx context.Context) ([]Row, error) {
 	if err := warmUp(ctx, d, nil); err != nil {
 		return nil, err
 	}
-	inside := strings.Replace(DataJob, "PATH", `"records.json"`, 1) + peakMemory + "result = [found, peak]"
-	outside := strings.Replace(DataJob, "PATH", strconv.Quote(file), 1) + peakMemory + "print(json.dumps([found, peak]))"
+	inside := strings.Replace(job.Code, "PATH", `"records.json"`, 1) + peakMemory + "result = [found, peak]"
+	outside := strings.Replace(job.Code, "PATH", strconv.Quote(file), 1) + peakMemory + "print(json.dumps([found, peak]))"
 	var ours, theirs jobs
 	for range choose(b, 12, 3) {
 		began := time.Now()
@@ -103,22 +92,6 @@ func (j *jobs) add(took time.Duration, answer []byte, err error) error {
 	}
 	j.times, j.found, j.peakMemory = append(j.times, took), found.Bytes(), max(j.peakMemory, peakMemory/1024)
 	return nil
-}
-
-// WriteRecords writes 100,000 records, 20 MB of JSON.
-func WriteRecords(file string) error {
-	var w bytes.Buffer
-	w.WriteString("[")
-	for i := range 100_000 {
-		if i > 0 {
-			w.WriteString(",\n")
-		}
-		fmt.Fprintf(&w, `{"id":%d,"status":%q,"region":%q,"amount":%d.%02d,"customer":"customer-%05d","note":%q}`, i,
-			[]string{"active", "closed", "new"}[i%3], []string{"north", "south", "east", "west"}[i%4], i%997, i%100, i%5000,
-			strings.Repeat("lorem ipsum ", 6+i%5))
-	}
-	w.WriteString("]")
-	return os.WriteFile(file, w.Bytes(), 0o644)
 }
 
 // timingLoop is Python code that assigns the median duration of `call` in µs to

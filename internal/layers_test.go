@@ -32,6 +32,8 @@ var layers = [][]string{
 	{"mcpserver", "console"},
 	{"config"},
 	{"daemon"},
+	{"cli"},
+	{"feature"},
 	{"sandpiper"},
 	{"bench"},
 	{"cmd", "scripts", "examples"},
@@ -45,7 +47,7 @@ var reserved = []struct {
 }{
 	{"github.com/modelcontextprotocol/go-sdk", []string{"mcpserver/wire", "upstream/mcp", "sandpiper", "examples", "bench", "scripts/bench-peers"},
 		"the next revision of the protocol or the SDK changes two packages; programs that embed Sandpiper write servers with it, and example servers and benchmarks are clients and servers of their own"},
-	{"github.com/spf13/cobra", []string{"cmd/sandpiper"},
+	{"github.com/spf13/cobra", []string{"cli", "cmd/sandpiper", "feature"},
 		"flags are one source of configuration; packages take a Config"},
 	{"github.com/kluctl/go-embed-python", []string{"sandbox/python"},
 		"one package extracts and verifies the embedded CPython"},

@@ -20,7 +20,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
@@ -44,9 +44,9 @@ type Report struct {
 
 // Profile is the cost of the list of tools of a profile.
 type Profile struct {
-	Profile mcpserver.Profile `json:"profile"`
-	Tools   int               `json:"tools"`
-	Tokens  int               `json:"tokens"`
+	Profile builtin.Profile `json:"profile"`
+	Tools   int             `json:"tools"`
+	Tokens  int             `json:"tokens"`
 }
 
 // Run measures the cost of the daemon's tools.
@@ -61,7 +61,7 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 	for _, t := range now.Tools {
 		r.Direct += definition(t.Definition.Tool, t.Description, t.Input)
 	}
-	for _, p := range mcpserver.Profiles {
+	for _, p := range builtin.Profiles {
 		n, tools := listing(cfg.Daemon, p)
 		r.Profiles = append(r.Profiles, Profile{p, tools, n})
 	}
@@ -80,7 +80,7 @@ func definition(name, about string, schema json.RawMessage) int {
 	return tokens.Count(name + "\n" + about + "\n" + string(schema))
 }
 
-func listing(d *daemon.Daemon, p mcpserver.Profile) (total, tools int) {
+func listing(d *daemon.Daemon, p builtin.Profile) (total, tools int) {
 	for _, t := range d.Listing(p) {
 		total, tools = total+definition(t.Name, t.Description, t.Schema), tools+1
 	}
@@ -116,7 +116,7 @@ type Counter struct {
 
 // NewCounter returns a Counter for the tools of d.
 func NewCounter(d *daemon.Daemon) *Counter {
-	list, _ := listing(d, mcpserver.Lean)
+	list, _ := listing(d, builtin.Lean)
 	return &Counter{find: d.Find, now: d.Servers.Catalog.Now(), list: list}
 }
 

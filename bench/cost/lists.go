@@ -12,6 +12,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
@@ -117,7 +119,7 @@ func (l Lists) Open(ctx context.Context, dir string) (*daemon.Daemon, error) {
 	for name := range l {
 		cfg.Servers = append(cfg.Servers, config.Server{Name: name, Command: "none"})
 	}
-	d, err := daemon.New(daemon.Config{Config: cfg, Version: "bench"})
+	d, err := daemon.New(daemon.Config{Features: feature.OfDaemon(all.Features()), Config: cfg, Version: "bench"})
 	if err != nil {
 		return nil, err
 	}

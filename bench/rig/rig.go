@@ -22,7 +22,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
@@ -120,7 +123,7 @@ func (r *Rig) Ready(ctx context.Context) error {
 // function that releases it.
 func (r *Rig) Bare(ctx context.Context) (program string, done func() error, err error) {
 	in, err := python.Install(ctx, python.Config{
-		Dir: filepath.Join(r.cfg.Cache, "sandpiper", "python"), Overlay: worker.Python(),
+		Dir: filepath.Join(r.cfg.Cache, "sandpiper", "python"), Overlay: worker.Python(daemon.Modules(feature.OfDaemon(all.Features()))...),
 	})
 	if err != nil {
 		return "", nil, err

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
@@ -26,7 +28,7 @@ type approvalsOptions struct {
 	yes    bool   // add a rule without asking
 }
 
-func (a *app) approvalsCommand() *cobra.Command {
+func approvalsCommand(env *cli.Env) *cobra.Command {
 	var o approvalsOptions
 	list := &cobra.Command{
 		Use: "list", Short: "List the calls and plans that need your approval",
@@ -35,13 +37,13 @@ them: their age and deadline, the tool, the policy rule, and the arguments as th
 will be sent. Of large arguments the beginning is shown; show prints all of them, and
 the code that asks.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runApprovalsList(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runApprovalsList(cmd.Context(), env, o) },
 	}
 	list.Flags().BoolVar(&o.all, "all", false, "include recent requests that were answered or have expired")
 	show := &cobra.Command{
 		Use: "show ID...", Short: "Print requests with their full arguments and the code that asks",
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, ids []string) error { return a.runApprovalsShow(cmd.Context(), o, ids) },
+		RunE: func(cmd *cobra.Command, ids []string) error { return runApprovalsShow(cmd.Context(), env, o, ids) },
 	}
 	approve := &cobra.Command{
 		Use: "approve ID...", Short: "Approve calls or plans",
@@ -56,9 +58,11 @@ clients of the tenant, which adds a rule to its policy. The rule is shown first.
 Grants lists what was allowed, and revoke ends it.`,
 		Example: "  sandpiper approvals list\n  sandpiper approvals approve k7q2m9x4d3\n  sandpiper approvals approve k7q2m9x4d3 --for execution",
 		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(cmd *cobra.Command, ids []string) error { return a.runApprovalsAnswer(cmd.Context(), o, true, ids) },
+		RunE: func(cmd *cobra.Command, ids []string) error {
+			return runApprovalsAnswer(cmd.Context(), env, o, true, ids)
+		},
 	}
-	enumFlag(approve.Flags(), &o.scope, "for", "once", "allow only this call, or further calls of the tool too: by its `SCOPE`", "once", "execution", "session", "tool")
+	cli.EnumFlag(approve.Flags(), &o.scope, "for", "once", "allow only this call, or further calls of the tool too: by its `SCOPE`", "once", "execution", "session", "tool")
 	approve.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation of a rule")
 	deny := &cobra.Command{
 		Use: "deny ID...", Short: "Deny calls or plans",
@@ -67,34 +71,34 @@ denied plan is deleted.`,
 		Example: "  sandpiper approvals deny k7q2m9x4d3 --reason \"keep last year's\"",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			return a.runApprovalsAnswer(cmd.Context(), o, false, ids)
+			return runApprovalsAnswer(cmd.Context(), env, o, false, ids)
 		},
 	}
 	deny.Flags().StringVar(&o.reason, "reason", "", "`TEXT` with the reason, which the code receives")
-	return a.ofTenant(group("approvals", "Approve or deny suspended tool calls", append([]*cobra.Command{list, show, approve, deny}, grantCommands(a)...)...))
+	return cli.OfTenant(env, cli.Group("approvals", "Approve or deny suspended tool calls", append([]*cobra.Command{list, show, approve, deny}, grantCommands(env)...)...))
 }
 
 // withApprovals calls use with the approvals of the tenant and the exit that records
 // each value that is shown.
-func (a *app) withApprovals(ctx context.Context, use func(*approval.Store, *redact.Exit) error) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func withApprovals(ctx context.Context, env *cli.Env, use func(*approval.Store, *redact.Exit) error) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		return use(home.Approvals, d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }
 
-func (a *app) runApprovalsList(ctx context.Context, o approvalsOptions) error {
-	return a.withApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
+func runApprovalsList(ctx context.Context, env *cli.Env, o approvalsOptions) error {
+	return withApprovals(ctx, env, func(s *approval.Store, exit *redact.Exit) error {
 		list, err := s.List(ctx, o.all)
 		if err != nil {
 			return err
 		}
-		a.printEmpty(len(list), "no call or plan needs approval")
-		return a.showApprovals(ctx, exit, list, listLimits)
+		env.PrintEmpty(len(list), "no call or plan needs approval")
+		return showApprovals(ctx, env, exit, list, listLimits)
 	})
 }
 
-func (a *app) runApprovalsShow(ctx context.Context, o approvalsOptions, ids []string) error {
-	return a.withApprovals(ctx, func(s *approval.Store, exit *redact.Exit) error {
+func runApprovalsShow(ctx context.Context, env *cli.Env, o approvalsOptions, ids []string) error {
+	return withApprovals(ctx, env, func(s *approval.Store, exit *redact.Exit) error {
 		var list []approval.Request
 		for _, id := range ids {
 			r, err := s.Find(ctx, id)
@@ -103,22 +107,22 @@ func (a *app) runApprovalsShow(ctx context.Context, o approvalsOptions, ids []st
 			}
 			list = append(list, r)
 		}
-		return a.showApprovals(ctx, exit, list, preview.Limits{})
+		return showApprovals(ctx, env, exit, list, preview.Limits{})
 	})
 }
 
 // runApprovalsAnswer answers requests. An error in one does not prevent the answers of
 // the others.
-func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approve bool, ids []string) error {
+func runApprovalsAnswer(ctx context.Context, env *cli.Env, o approvalsOptions, approve bool, ids []string) error {
 	scope, err := grant.ParseScope(o.scope)
 	if err != nil {
 		return err
 	}
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		var done []approval.Request
 		var failed error
 		if scope == grant.Tool {
-			if err := confirmRules(ctx, a, h.Approvals, ids, o.yes); err != nil {
+			if err := confirmRules(ctx, env, h.Approvals, ids, o.yes); err != nil {
 				return err
 			}
 		}
@@ -129,26 +133,26 @@ func (a *app) runApprovalsAnswer(ctx context.Context, o approvalsOptions, approv
 				continue
 			}
 			if failed != nil {
-				a.warn(errorText(failed))
+				env.Warn(fault.Sentence(failed))
 			}
 			failed = err
 		}
-		if a.json && failed == nil {
-			return a.showApprovals(ctx, d.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}), done, preview.Limits{})
+		if env.JSON && failed == nil {
+			return showApprovals(ctx, env, d.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}), done, preview.Limits{})
 		}
 		waiting := false
 		for _, r := range done {
-			if a.json { // the only output is the error
+			if env.JSON { // the only output is the error
 				break
 			}
-			a.printf("%s %s%s: %s\n", r.ID, r.State, allowedFor[r.Scope], visibleName(approvalSubject(r)))
+			env.Printf("%s %s%s: %s\n", r.ID, r.State, allowedFor[r.Scope], cli.VisibleName(approvalSubject(r)))
 			if b, err := d.DescribeBackground(ctx, h, r.Execution); err == nil && !b.Ended && noDaemon(d) {
-				a.note(r.Execution + " continues when a daemon runs")
+				env.Note(r.Execution + " continues when a daemon runs")
 				waiting = true
 			}
 		}
 		if waiting {
-			a.hintDaemon(d)
+			hintDaemon(env, d)
 		}
 		return failed
 	})
@@ -201,7 +205,7 @@ func newApprovalJSON(r approval.Request) approvalJSON {
 
 // showApprovals prints requests with all values, since the reader is the user and not a
 // model.
-func (a *app) showApprovals(ctx context.Context, exit *redact.Exit, list []approval.Request, limits preview.Limits) error {
+func showApprovals(ctx context.Context, env *cli.Env, exit *redact.Exit, list []approval.Request, limits preview.Limits) error {
 	all := []approvalJSON{}
 	for _, r := range list {
 		if _, err := exit.RevealToPerson(ctx, string(r.Shown)); err != nil { // records it in the audit log
@@ -209,40 +213,40 @@ func (a *app) showApprovals(ctx context.Context, exit *redact.Exit, list []appro
 		}
 		all = append(all, newApprovalJSON(r))
 	}
-	if a.json {
-		if a.jsonLines {
-			return writeList(a, "approvals", all)
+	if env.JSON {
+		if env.JSONLines {
+			return cli.WriteList(env, "approvals", all)
 		}
-		return a.writeJSON(map[string]any{"success": true, "count": len(all), "approvals": all})
+		return env.WriteJSON(map[string]any{"success": true, "count": len(all), "approvals": all})
 	}
 	for i, r := range list {
 		if i > 0 {
-			a.printf("\n")
+			env.Printf("\n")
 		}
-		a.printApproval(r, limits)
+		printApproval(env, r, limits)
 	}
 	return nil
 }
 
 // printApproval prints a request; without limits all of its arguments and its code.
-func (a *app) printApproval(r approval.Request, limits preview.Limits) {
-	s := styleFor(a.stdout)
-	a.printf("%s  %s  %s\n", r.ID, visibleName(approvalSubject(r)), s.dim(approvalStatus(r, time.Now())))
-	a.printf("    %s\n", s.dim(visibleName(approvalReason(r))))
+func printApproval(env *cli.Env, r approval.Request, limits preview.Limits) {
+	s := cli.StyleFor(env.Stdout)
+	env.Printf("%s  %s  %s\n", r.ID, cli.VisibleName(approvalSubject(r)), s.Dim(approvalStatus(r, time.Now())))
+	env.Printf("    %s\n", s.Dim(cli.VisibleName(approvalReason(r))))
 	if r.Damaged {
-		a.printf("    it is damaged or encrypted with another key, and cannot be answered\n")
+		env.Printf("    it is damaged or encrypted with another key, and cannot be answered\n")
 		return
 	}
 	text, left := r.Preview(limits)
-	a.printf("%s\n", text)
+	env.Printf("%s\n", text)
 	if left {
-		a.printf("    %s\n", s.dim(completed(a, "not all is shown; see `sandpiper approvals show "+r.ID+"`")))
+		env.Printf("    %s\n", s.Dim(cli.Completed(env, "not all is shown; see `sandpiper approvals show "+r.ID+"`")))
 	}
 	if limits == (preview.Limits{}) && r.Origin.Code != "" {
-		a.printf("    %s\n", s.dim("the code that asks:"))
-		a.printf("%s\n", preview.AllCode(r.Origin.Code))
+		env.Printf("    %s\n", s.Dim("the code that asks:"))
+		env.Printf("%s\n", preview.AllCode(r.Origin.Code))
 		if n := r.Origin.CodeLeft; n > 0 {
-			a.printf("    %s\n", s.dim(fmt.Sprintf("%s more of the code are not stored", count(n, "byte"))))
+			env.Printf("    %s\n", s.Dim(fmt.Sprintf("%s more of the code are not stored", cli.Count(n, "byte"))))
 		}
 	}
 }
@@ -283,7 +287,7 @@ func approvalStatus(r approval.Request, now time.Time) string {
 		return fmt.Sprintf("asked %s ago, until %s", age, r.Expires.Local().Format("2006-01-02 15:04:05"))
 	}
 	if r.State == approval.Denied && strings.HasPrefix(r.Note, approval.NotAsked) {
-		return fmt.Sprintf("asked %s ago, %s: %s", age, r.State, visibleName(r.Note))
+		return fmt.Sprintf("asked %s ago, %s: %s", age, r.State, cli.VisibleName(r.Note))
 	}
 	state, used := r.State, ""
 	if state == approval.Used {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -15,20 +16,20 @@ import (
 )
 
 // grantCommands returns the commands about what was allowed beyond the approved calls.
-func grantCommands(a *app) []*cobra.Command {
+func grantCommands(env *cli.Env) []*cobra.Command {
 	return []*cobra.Command{{
 		Use: "grants", Short: "List the tools that may be called without asking again",
 		Long: `Grants lists what was allowed beyond the approved calls: further calls of a tool, by an
 execution, by a session until its interpreter ends, or by all code and clients of the
 tenant. The policy still decides first: a call that it blocks stays blocked.`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runGrants(cmd.Context(), a) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runGrants(cmd.Context(), env) },
 	}, {
 		Use: "revoke ID...", Short: "Ask again before further calls of a tool",
 		Long:    "Revoke ends what was allowed beyond an approved call, at once; grants lists the IDs.",
 		Example: "  sandpiper approvals grants\n  sandpiper approvals revoke k7q2m9x4d3",
 		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(cmd *cobra.Command, ids []string) error { return runRevoke(cmd.Context(), a, ids) },
+		RunE:    func(cmd *cobra.Command, ids []string) error { return runRevoke(cmd.Context(), env, ids) },
 	}}
 }
 
@@ -36,7 +37,7 @@ tenant. The policy still decides first: a call that it blocks stays blocked.`,
 var allowedFor = map[grant.Scope]string{grant.Execution: " for this execution", grant.Session: " for this session", grant.Tool: " always"}
 
 // confirmRules shows the rules that approvals for a tool add, and asks whether to add them.
-func confirmRules(ctx context.Context, a *app, s *approval.Store, ids []string, yes bool) error {
+func confirmRules(ctx context.Context, env *cli.Env, s *approval.Store, ids []string, yes bool) error {
 	for _, id := range ids {
 		r, err := s.Find(ctx, id)
 		if err != nil {
@@ -45,14 +46,14 @@ func confirmRules(ctx context.Context, a *app, s *approval.Store, ids []string, 
 		if r.Kind == approval.Plan { // the answer is refused
 			continue
 		}
-		a.note("This adds a rule: nobody is asked again about calls of " + visibleName(r.Ref.String()) + ", with any arguments:\n    " + visibleName(grant.Rule(r.Ref)))
+		env.Note("This adds a rule: nobody is asked again about calls of " + cli.VisibleName(r.Ref.String()) + ", with any arguments:\n    " + cli.VisibleName(grant.Rule(r.Ref)))
 	}
 	switch {
 	case yes:
 		return nil
-	case a.json || !isTerminal(a.stdin) || !isTerminal(a.stderr):
+	case env.JSON || !cli.IsTerminal(env.Stdin) || !cli.IsTerminal(env.Stderr):
 		return fault.New(fault.Invalid, "nothing was approved: there is no terminal to confirm the rule at").WithHint("add --yes")
-	case !a.confirm(ctx, false, "Add it?"):
+	case !env.Confirm(ctx, false, "Add it?"):
 		return errors.New("nothing was approved")
 	}
 	return nil
@@ -86,8 +87,8 @@ func newGrantJSON(g grant.Grant) grantJSON {
 	return j
 }
 
-func runGrants(ctx context.Context, a *app) error {
-	return a.withHome(ctx, func(h *home.Home) error {
+func runGrants(ctx context.Context, env *cli.Env) error {
+	return cli.WithHome(ctx, env, func(h *home.Home) error {
 		list, err := h.Approvals.Grants.List(ctx)
 		if err != nil {
 			return err
@@ -96,15 +97,15 @@ func runGrants(ctx context.Context, a *app) error {
 		for _, g := range list {
 			all = append(all, newGrantJSON(g))
 		}
-		if a.json {
-			if a.jsonLines {
-				return writeList(a, "grants", all)
+		if env.JSON {
+			if env.JSONLines {
+				return cli.WriteList(env, "grants", all)
 			}
-			return a.writeJSON(map[string]any{"success": true, "count": len(all), "grants": all})
+			return env.WriteJSON(map[string]any{"success": true, "count": len(all), "grants": all})
 		}
-		a.printEmpty(len(list), "no tool may be called without asking again")
+		env.PrintEmpty(len(list), "no tool may be called without asking again")
 		for _, g := range list {
-			a.printf("%s  %s  %s\n", g.ID, visibleName(g.Ref.String()), styleFor(a.stdout).dim(visibleName(grantDetails(g))))
+			env.Printf("%s  %s  %s\n", g.ID, cli.VisibleName(g.Ref.String()), cli.StyleFor(env.Stdout).Dim(cli.VisibleName(grantDetails(g))))
 		}
 		return nil
 	})
@@ -126,14 +127,14 @@ func grantDetails(g grant.Grant) string {
 	return text
 }
 
-func runRevoke(ctx context.Context, a *app, ids []string) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runRevoke(ctx context.Context, env *cli.Env, ids []string) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		for _, id := range ids {
 			g, err := daemon.RevokeGrant(ctx, d, h, id, approval.CommandLine)
 			if err != nil {
 				return err
 			}
-			a.printDone("%s revoked: %s", g.ID, visibleName(g.Ref.String()))
+			env.PrintDone("%s revoked: %s", g.ID, cli.VisibleName(g.Ref.String()))
 		}
 		return nil
 	})

@@ -82,7 +82,7 @@ func TestApprovalPageInBrowser(t *testing.T) {
 	browser := newChromium(t)
 	needSandbox(t)
 	const tokenA, tokenB = "0123456789-of-acme", "0123456789-of-other"
-	d := serveHTTP(t, "", fmt.Sprintf("http: {tokens: {acme: %s, other: %s}}\nservers:\n  crm: {command: %s/crm}\n", tokenA, tokenB, exampleServers(t)))
+	d := startServing(t, "", fmt.Sprintf("http: {tokens: {acme: %s, other: %s}}\nservers:\n  crm: {command: %s/crm}\n", tokenA, tokenB, exampleServers(t)))
 	v := d.visit("Authorization", "Bearer "+tokenA)
 	open, signIn := browserStep{"do": "open"}, browserStep{"do": "sign in", "token": tokenA}
 	approve := browserStep{"do": "approve"}

@@ -107,7 +107,7 @@ func TestPersonApprovesOnThePage(t *testing.T) {
 	needSandbox(t)
 	tokenA, tokenB := "0123456789-of-acme", "0123456789-of-other"
 	record := filepath.Join(t.TempDir(), "record")
-	d := serveHTTP(t, "", fmt.Sprintf("http: {tokens: {acme: %s, other: %s}, api_keys: true}\nservers:\n  crm: {command: %s/crm, args: [--record, %s]}\n", tokenA, tokenB, exampleServers(t), record))
+	d := startServing(t, "", fmt.Sprintf("http: {tokens: {acme: %s, other: %s}, api_keys: true}\nservers:\n  crm: {command: %s/crm, args: [--record, %s]}\n", tokenA, tokenB, exampleServers(t), record))
 	v := d.visit("Authorization", "Bearer "+tokenA)
 	run, asked := v.suspendedCall("ada@example.com")
 	path := "/approve/" + asked

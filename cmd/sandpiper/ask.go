@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -16,10 +17,10 @@ import (
 
 // ask prompts for the answer to a question of running code, until closed reports that
 // it was answered elsewhere. Without a terminal it returns unattendedReply.
-func (a *app) ask(ctx context.Context, q question.Question, closed <-chan struct{}) tool.Reply {
-	if a.json || !isTerminal(a.stdin) || !isTerminal(a.stderr) {
+func ask(ctx context.Context, env *cli.Env, q question.Question, closed <-chan struct{}) tool.Reply {
+	if env.JSON || !cli.IsTerminal(env.Stdin) || !cli.IsTerminal(env.Stderr) {
 		if q.Approval == "" && q.Call == 0 {
-			a.warn(fmt.Sprintf("%s %.200q, and there is no terminal to answer at: the answer is None", askerLabel(q), q.Text))
+			env.Warn(fmt.Sprintf("%s %.200q, and there is no terminal to answer at: the answer is None", askerLabel(q), q.Text))
 		}
 		return unattendedReply(q)
 	}
@@ -32,7 +33,7 @@ func (a *app) ask(ctx context.Context, q question.Question, closed <-chan struct
 		case <-ctx.Done():
 		}
 	}()
-	if content, ok := a.askFields(ctx, q); ok {
+	if content, ok := askFields(ctx, env, q); ok {
 		return tool.Reply{Action: tool.Accept, Content: content, By: approval.CommandLine}
 	}
 	return tool.Reply{Action: tool.Decline, By: approval.CommandLine}
@@ -75,7 +76,7 @@ type choice struct {
 
 // askFields prompts for each field of a question. An empty line means the default, omits
 // an optional field of a tool's question, or declines.
-func (a *app) askFields(ctx context.Context, q question.Question) (json.RawMessage, bool) {
+func askFields(ctx context.Context, env *cli.Env, q question.Question) (json.RawMessage, bool) {
 	var form struct {
 		Properties map[string]field
 		Required   []string
@@ -83,17 +84,17 @@ func (a *app) askFields(ctx context.Context, q question.Question) (json.RawMessa
 	if err := json.Unmarshal(q.Schema, &form); err != nil {
 		return nil, false
 	}
-	s := styleFor(a.stderr)
+	s := cli.StyleFor(env.Stderr)
 	if q.Approval != "" {
-		return a.askApproval(ctx, q)
+		return askApproval(ctx, env, q)
 	}
-	fmt.Fprintf(a.stderr, "%s %s\n", s.dim(askerLabel(q)), visible(q.Text))
+	fmt.Fprintf(env.Stderr, "%s %s\n", s.Dim(askerLabel(q)), cli.Visible(q.Text))
 	content := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(form.Properties)) {
 		f := form.Properties[name]
 		optional := (q.From != "" || q.Call > 0) && !slices.Contains(form.Required, name)
-		fmt.Fprintf(a.stderr, "%s ", s.dim(visibleName(f.prompt(name, optional))+":"))
-		line, ok := a.readLine(ctx)
+		fmt.Fprintf(env.Stderr, "%s ", s.Dim(cli.VisibleName(f.prompt(name, optional))+":"))
+		line, ok := env.ReadLine(ctx)
 		switch {
 		case ok && line != "":
 			content[name] = f.value(line)
@@ -114,7 +115,7 @@ func askerLabel(q question.Question) string {
 	if q.From == "" {
 		return "the code asks:"
 	}
-	return "the tool " + visible(q.From) + " asks:"
+	return "the tool " + cli.Visible(q.From) + " asks:"
 }
 
 // prompt describes the possible answers and the effect of an empty line.

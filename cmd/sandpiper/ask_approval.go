@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 )
@@ -43,31 +44,31 @@ func scopeChoices(schema json.RawMessage) (all []scopeChoice) {
 
 // askApproval asks whether a call may be made, until the answer is a scope or begins with no. The end of
 // the input denies it.
-func (a *app) askApproval(ctx context.Context, q question.Question) (json.RawMessage, bool) {
-	s := styleFor(a.stderr)
+func askApproval(ctx context.Context, env *cli.Env, q question.Question) (json.RawMessage, bool) {
+	s := cli.StyleFor(env.Stderr)
 	choices := scopeChoices(q.Schema)
 	prompt := "approve (" + strings.Join(scopeWords(choices), " | ") + " | no, with a reason):"
 	if q.From != "" { // the text above may be longer than the screen
-		prompt = visibleName(q.From) + ": " + prompt
+		prompt = cli.VisibleName(q.From) + ": " + prompt
 	}
-	fmt.Fprintln(a.stderr, visible(q.Text))
+	fmt.Fprintln(env.Stderr, cli.Visible(q.Text))
 	if q.Asker != "" {
-		fmt.Fprintf(a.stderr, "\n%s\n", visible(q.Asker))
+		fmt.Fprintf(env.Stderr, "\n%s\n", cli.Visible(q.Asker))
 	}
 	if len(choices) > 0 {
-		fmt.Fprintln(a.stderr)
+		fmt.Fprintln(env.Stderr)
 	}
 	for _, c := range choices {
-		fmt.Fprintf(a.stderr, "  %-10s %s\n", c.word, s.dim(visible(c.effect)))
+		fmt.Fprintf(env.Stderr, "  %-10s %s\n", c.word, s.Dim(cli.Visible(c.effect)))
 	}
 	for {
-		fmt.Fprintf(a.stderr, "%s ", s.dim(prompt))
-		line, ok := a.readLine(ctx)
+		fmt.Fprintf(env.Stderr, "%s ", s.Dim(prompt))
+		line, ok := env.ReadLine(ctx)
 		if !ok {
 			return nil, false
 		}
 		answer := parseApproval(line, choices)
-		if answer["for"] == string(grant.Tool) && !confirmAlways(ctx, a, choices) {
+		if answer["for"] == string(grant.Tool) && !confirmAlways(ctx, env, choices) {
 			answer = nil
 		}
 		if answer != nil {
@@ -91,10 +92,10 @@ func scopeWords(choices []scopeChoice) []string {
 }
 
 // confirmAlways shows the rule that an answer adds, and asks again: nothing else reminds the person of it later.
-func confirmAlways(ctx context.Context, a *app, choices []scopeChoice) bool {
+func confirmAlways(ctx context.Context, env *cli.Env, choices []scopeChoice) bool {
 	i := slices.IndexFunc(choices, func(c scopeChoice) bool { return c.scope == string(grant.Tool) })
-	fmt.Fprintf(a.stderr, "Always allows %s.\n%s ", visible(strings.TrimPrefix(choices[i].effect, "also ")), styleFor(a.stderr).dim("Add the rule? [y/N]"))
-	line, _ := a.readLine(ctx)
+	fmt.Fprintf(env.Stderr, "Always allows %s.\n%s ", cli.Visible(strings.TrimPrefix(choices[i].effect, "also ")), cli.StyleFor(env.Stderr).Dim("Add the rule? [y/N]"))
+	line, _ := env.ReadLine(ctx)
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(line))
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
@@ -174,7 +175,7 @@ func TestProgressLine(t *testing.T) {
 		"7 pages":  {Done: 7, Message: "pages"},
 		"starting": {Message: "starting"},
 	} {
-		if got := progressLine(p); got != want {
+		if got := cli.ProgressLine(p); got != want {
 			t.Errorf("%+v is %q, want %q", p, got, want)
 		}
 	}

@@ -15,21 +15,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func (a *app) auditCommand() *cobra.Command {
-	return group("audit", "Verify and print the audit log",
+func auditCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("audit", "Verify and print the audit log",
 		&cobra.Command{
 			Use: "verify", Short: "Verify the integrity of the audit log",
 			Long: `Verify reads the whole log and reports the first line that was changed, deleted,
 reordered or truncated, with exit code 1. It may run while daemons write. For its
 guarantees and limits see docs/audit.md.`,
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runAuditVerify(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runAuditVerify(cmd.Context(), env) },
 		},
-		a.auditTailCommand(),
+		auditTailCommand(env),
 	)
 }
 
@@ -39,7 +40,7 @@ type tailOptions struct {
 	tenant string
 }
 
-func (a *app) auditTailCommand() *cobra.Command {
+func auditTailCommand(env *cli.Env) *cobra.Command {
 	var o tailOptions
 	c := &cobra.Command{
 		Use: "tail", Short: "Print the last lines of the audit log",
@@ -48,39 +49,39 @@ and configuration changes. With --json it prints the lines as they are in the lo
 Lines are not verified.`,
 		Example: "  sandpiper audit tail -f\n  sandpiper audit tail -n 100 --tenant acme --json",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runAuditTail(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runAuditTail(cmd.Context(), env, o) },
 	}
 	c.Flags().IntVarP(&o.last, "lines", "n", 20, "at most `N` lines")
 	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "print new lines until interrupted")
-	c.Flags().Var((*uidFlag)(&o.tenant), "tenant", "only lines of the tenant `ID`")
+	c.Flags().Var((*cli.UIDFlag)(&o.tenant), "tenant", "only lines of the tenant `ID`")
 	return c
 }
 
-func (a *app) runAuditVerify(ctx context.Context) error {
-	cfg, err := a.loadConfig(nil)
+func runAuditVerify(ctx context.Context, env *cli.Env) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
-	r, err := a.verifyAudit(ctx, cfg.DataDir)
+	r, err := verifyAudit(ctx, env, cfg.DataDir)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		err = a.writeJSON(struct {
+	if env.JSON {
+		err = env.WriteJSON(struct {
 			Success bool `json:"success"`
 			audit.Report
 		}{r.Problem == nil, r})
 	} else {
-		a.printVerification(r, daemon.AuditDir(cfg.DataDir))
+		printVerification(env, r, daemon.AuditDir(cfg.DataDir))
 	}
 	if err == nil && r.Problem != nil {
-		err = exit(exitFailed)
+		err = cli.Exit(cli.ExitFailed)
 	}
 	return err
 }
 
 // verifyAudit verifies the log. Without a log it needs no key.
-func (a *app) verifyAudit(ctx context.Context, dataDir string) (r audit.Report, err error) {
+func verifyAudit(ctx context.Context, env *cli.Env, dataDir string) (r audit.Report, err error) {
 	if _, err := os.Stat(daemon.AuditDir(dataDir)); errors.Is(err, fs.ErrNotExist) {
 		return audit.Report{}, nil
 	}
@@ -88,37 +89,37 @@ func (a *app) verifyAudit(ctx context.Context, dataDir string) (r audit.Report, 
 	if err != nil {
 		return r, err
 	}
-	defer a.working("verifying the audit log")()
+	defer env.Working("verifying the audit log")()
 	return audit.Verify(ctx, cfg)
 }
 
-func (a *app) printVerification(r audit.Report, dir string) {
+func printVerification(env *cli.Env, r audit.Report, dir string) {
 	if p := r.Problem; p != nil {
 		where := filepath.Join(dir, p.File)
 		if p.Line > 0 {
 			where += fmt.Sprintf(":%d", p.Line)
 		}
-		a.printf("%s: %s: %s\n", visibleName(where), p.Kind, p.Text)
+		env.Printf("%s: %s: %s\n", cli.VisibleName(where), p.Kind, p.Text)
 		return
 	}
-	a.printf("%s, in %s: intact\n", count(int(r.Lines), "line"), count(r.Files, "file"))
+	env.Printf("%s, in %s: intact\n", cli.Count(int(r.Lines), "line"), cli.Count(r.Files, "file"))
 	if r.Seq > 0 {
-		a.printf("last line: %d, hash %s\n", r.Seq, r.Hash)
+		env.Printf("last line: %d, hash %s\n", r.Seq, r.Hash)
 	}
 	if r.Retired > 0 {
-		a.printf("%d earlier lines were deleted according to audit.max_age and audit.max_mb\n", r.Retired)
+		env.Printf("%d earlier lines were deleted according to audit.max_age and audit.max_mb\n", r.Retired)
 	}
 	if r.Torn > 0 {
-		a.printf("the log ends with %d bytes of an incomplete line\n", r.Torn)
+		env.Printf("the log ends with %d bytes of an incomplete line\n", r.Torn)
 	}
 }
 
-func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
+func runAuditTail(ctx context.Context, env *cli.Env, o tailOptions) error {
 	if o.last < 0 {
-		return usagef("--lines is %d; it must be 0 or more", o.last)
+		return cli.Usagef("--lines is %d; it must be 0 or more", o.last)
 	}
 	opts := audit.TailOptions{Last: o.last, Follow: o.follow}
-	cfg, err := a.loadConfig(nil)
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -126,17 +127,17 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 		if opts.Tenant, err = tenant.ParseStored(o.tenant); err != nil {
 			return err
 		}
-		if err := a.checkInAudit(ctx, cfg.DataDir, opts.Tenant); err != nil {
+		if err := checkInAudit(ctx, env, cfg.DataDir, opts.Tenant); err != nil {
 			return err
 		}
 	}
 	n := 0
 	err = audit.Tail(ctx, audit.Config{Dir: daemon.AuditDir(cfg.DataDir)}, opts, func(r audit.Record) error {
 		n++
-		if a.json {
-			return a.writeJSON(r)
+		if env.JSON {
+			return env.WriteJSON(r)
 		}
-		_, err := fmt.Fprintln(a.stdout, completed(a, visibleName(recordLine(r))))
+		_, err := fmt.Fprintln(env.Stdout, cli.Completed(env, cli.VisibleName(recordLine(r))))
 		return err
 	})
 	if o.follow && ctx.Err() != nil { // interrupted by the user
@@ -147,14 +148,14 @@ func (a *app) runAuditTail(ctx context.Context, o tailOptions) error {
 		if o.tenant != "" {
 			of = " of tenant " + o.tenant
 		}
-		a.printEmpty(n, "the audit log in %s has no lines%s; executions and calls of tools add them", daemon.AuditDir(cfg.DataDir), of)
+		env.PrintEmpty(n, "the audit log in %s has no lines%s; executions and calls of tools add them", daemon.AuditDir(cfg.DataDir), of)
 	}
 	return err
 }
 
 // checkInAudit returns an error for a tenant that neither exists nor has lines in the log, as a
 // deleted one has.
-func (a *app) checkInAudit(ctx context.Context, dataDir string, id tenant.ID) error {
+func checkInAudit(ctx context.Context, env *cli.Env, dataDir string, id tenant.ID) error {
 	found := false
 	err := audit.Tail(ctx, audit.Config{Dir: daemon.AuditDir(dataDir)}, audit.TailOptions{Last: 1, Tenant: id}, func(audit.Record) error {
 		found = true
@@ -163,7 +164,7 @@ func (a *app) checkInAudit(ctx context.Context, dataDir string, id tenant.ID) er
 	if err != nil || found {
 		return err
 	}
-	return a.withDaemon(func(d *daemon.Daemon) error { return d.CheckTenant(id) })
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error { return d.CheckTenant(id) })
 }
 
 // maxShownTokens is the maximum number of tokens printed per line.
@@ -192,13 +193,13 @@ func recordLine(r audit.Record) string {
 		add("%s", "all sections")
 	}
 	if r.Count > 0 && r.Kind == audit.Execution {
-		add("%s", count(int(r.Count), "call"))
+		add("%s", cli.Count(int(r.Count), "call"))
 	} else if r.Count > 1 {
 		add("%s times", fmt.Sprint(r.Count))
 	}
 	add("approval %s", r.Approval)
 	if r.Lost > 0 {
-		add("%s dropped", count(int(r.Lost), "line"))
+		add("%s dropped", cli.Count(int(r.Lost), "line"))
 	}
 	if r.Through > 0 {
 		add("through %s", fmt.Sprint(r.Through))

@@ -30,9 +30,9 @@ func TestAzureVariablesOfAnotherProgramSendNothing(t *testing.T) {
 	defer azure.Close()
 	variables := "AZURE_OPENAI_ENDPOINT=" + azure.URL + "\nAZURE_OPENAI_API_KEY=sk-test\nAZURE_OPENAI_CHAT_DEPLOYMENT_NAME=chat\nAZURE_OPENAI_EMBEDDER_NAME=embed\n"
 	calculator := fmt.Sprintf("servers: {calculator: {command: %q}}\n", filepath.Join(exampleServers(t), "calculator"))
-	trusted := func(t *testing.T, dir string, env []string) {
+	trusted := func(t *testing.T, dir string, variables []string) {
 		cmd := exec.Command("sandpiper", "trust", "--yes")
-		cmd.Dir, cmd.Env = dir, env
+		cmd.Dir, cmd.Env = dir, variables
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -54,13 +54,13 @@ func TestAzureVariablesOfAnotherProgramSendNothing(t *testing.T) {
 			dir := t.TempDir()
 			writeAll(t, dir, map[string]string{"config/sandpiper/sandpiper.yaml": test.own, "config/sandpiper/.env": test.dotenv, "work/.env": test.project})
 			work := filepath.Join(dir, "work")
-			env := append(sandpiper(work).Env, append(test.environ, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "HOME="+dir)...)
+			variables := append(sandpiper(work).Env, append(test.environ, "XDG_CONFIG_HOME="+filepath.Join(dir, "config"), "HOME="+dir)...)
 			if test.project != "" {
-				trusted(t, work, env)
+				trusted(t, work, variables)
 			}
 			for _, args := range [][]string{{"tools", "sync"}, {"tools", "search", "add numbers"}, {"task", "run", "Calculate 5 + 3"}} {
 				cmd := exec.Command("sandpiper", args...)
-				cmd.Dir, cmd.Env = work, env
+				cmd.Dir, cmd.Env = work, variables
 				if out, err := cmd.CombinedOutput(); err != nil && test.want == "" {
 					t.Errorf("%q: %v: %s", args, err, out)
 				}

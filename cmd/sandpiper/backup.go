@@ -10,12 +10,13 @@ import (
 	"filippo.io/age"
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func (a *app) backupCommand() *cobra.Command {
+func backupCommand(env *cli.Env) *cobra.Command {
 	var o transferOptions
 	c := &cobra.Command{
 		Use: "backup FILE", Short: "Write all data of the data directory to one file, while it is in use",
@@ -30,22 +31,22 @@ unless --recipient or --passphrase-file encrypts the whole file in the format of
 (age-encryption.org).`,
 		Example: "  sandpiper backup /backup/sandpiper-2026-11-23.tar\n  sandpiper backup /backup/sandpiper-2026-11-23.tar.age --recipient age1...",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runBackup(cmd.Context(), args[0], o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runBackup(cmd.Context(), env, args[0], o) },
 	}
 	c.Flags().StringArrayVar(&o.recipients, "recipient", nil, "encrypt to an age `RECIPIENT`, age1...; may be repeated")
 	c.Flags().StringVar(&o.passphrase, "passphrase-file", "", "encrypt with the passphrase in the first line of `FILE`")
 	return c
 }
 
-func (a *app) runBackup(ctx context.Context, file string, o transferOptions) error {
+func runBackup(ctx context.Context, env *cli.Env, file string, o transferOptions) error {
 	var recipients []age.Recipient
 	if len(o.recipients) > 0 || o.passphrase != "" {
 		var err error
-		if recipients, err = a.recipients(o); err != nil {
+		if recipients, err = readRecipients(env, o); err != nil {
 			return err
 		}
 	}
-	return a.withDaemon(func(d *daemon.Daemon) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
 		if in, err := d.Backups.Contains(file); err != nil || in {
 			if err == nil {
 				err = fault.New(fault.Invalid, "%s is in the data directory, which it is a backup of", file).WithHint("give a name on another disk")
@@ -53,7 +54,7 @@ func (a *app) runBackup(ctx context.Context, file string, o transferOptions) err
 			return err
 		}
 		var b daemon.Backup
-		done := a.working("writing the backup")
+		done := env.Working("writing the backup")
 		err := createFile(file, func(w io.Writer) (err error) {
 			if len(recipients) == 0 {
 				b, err = d.Backups.Write(ctx, w)
@@ -72,35 +73,35 @@ func (a *app) runBackup(ctx context.Context, file string, o transferOptions) err
 		if err := d.Backups.Record(ctx, "created", tenant.ID{}, err); err != nil {
 			return err
 		}
-		return a.reportBackup(file, b)
+		return reportBackup(env, file, b)
 	})
 }
 
-func (a *app) reportBackup(file string, b daemon.Backup) error {
+func reportBackup(env *cli.Env, file string, b daemon.Backup) error {
 	if b.Skipped > 0 {
-		a.warn(fmt.Sprintf("%d entries of workspaces are not files, links or directories, or cannot be read; they are not part of the backup", b.Skipped))
+		env.Warn(fmt.Sprintf("%d entries of workspaces are not files, links or directories, or cannot be read; they are not part of the backup", b.Skipped))
 	}
 	if b.Changed > 0 {
-		a.warn(fmt.Sprintf("%s changed by code while being read, and may be in the backup in a mixed state", count(b.Changed, "file")))
+		env.Warn(fmt.Sprintf("%s changed by code while being read, and may be in the backup in a mixed state", cli.Count(b.Changed, "file")))
 	}
-	if a.json {
-		if err := a.writeJSON(map[string]any{"success": len(b.Missing) == 0, "file": file, "tenants": b.Tenants, "files": b.Files, "bytes": b.Bytes, "skipped": b.Skipped, "changed": b.Changed, "missing": b.Missing}); err != nil {
+	if env.JSON {
+		if err := env.WriteJSON(map[string]any{"success": len(b.Missing) == 0, "file": file, "tenants": b.Tenants, "files": b.Files, "bytes": b.Bytes, "skipped": b.Skipped, "changed": b.Changed, "missing": b.Missing}); err != nil {
 			return err
 		}
 	} else {
-		a.printf("%s has %s, with %s of %s in workspaces.\nThe master key and the configuration are not in it: keep copies of them elsewhere.\n",
-			file, count(b.Tenants, "tenant"), count(b.Files, "file"), count(b.Bytes, "byte"))
+		env.Printf("%s has %s, with %s of %s in workspaces.\nThe master key and the configuration are not in it: keep copies of them elsewhere.\n",
+			file, cli.Count(b.Tenants, "tenant"), cli.Count(b.Files, "file"), cli.Count(b.Bytes, "byte"))
 	}
 	for _, m := range b.Missing {
-		a.warn(fmt.Sprintf("tenant %s is not, or not completely, in the backup: %s", visibleName(cmp.Or(m.Tenant.String(), "?")), m.Error))
+		env.Warn(fmt.Sprintf("tenant %s is not, or not completely, in the backup: %s", cli.VisibleName(cmp.Or(m.Tenant.String(), "?")), m.Error))
 	}
 	if len(b.Missing) > 0 {
-		return exit(exitFailed)
+		return cli.Exit(cli.ExitFailed)
 	}
 	return nil
 }
 
-func (a *app) restoreCommand() *cobra.Command {
+func restoreCommand(env *cli.Env) *cobra.Command {
 	var uid, key string
 	var replace bool
 	var o transferOptions
@@ -123,16 +124,16 @@ with another master key changes nothing.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case uid != "" && key != "":
-				return usagef("--key and --tenant exclude each other: the data directory has its key")
+				return cli.Usagef("--key and --tenant exclude each other: the data directory has its key")
 			case uid == "" && replace:
-				return usagef("--replace needs --tenant")
+				return cli.Usagef("--replace needs --tenant")
 			case uid != "":
-				return a.runRestoreTenant(cmd.Context(), a.backupFile(args[0], o), uid, replace)
+				return runRestoreTenant(cmd.Context(), env, backupFile(env, args[0], o), uid, replace)
 			}
-			return a.runRestore(cmd.Context(), a.backupFile(args[0], o), key)
+			return runRestore(cmd.Context(), env, backupFile(env, args[0], o), key)
 		},
 	}
-	c.Flags().Var((*uidFlag)(&uid), "tenant", "restore only tenant `ID`")
+	c.Flags().Var((*cli.UIDFlag)(&uid), "tenant", "restore only tenant `ID`")
 	c.Flags().BoolVar(&replace, "replace", false, "replace the data of the tenant, which must be suspended")
 	c.Flags().StringVar(&key, "key", "", "copy the master key from `FILE` to the data directory")
 	c.Flags().StringVar(&o.identity, "identity", "", "decrypt with the age identities in `FILE`")
@@ -141,9 +142,9 @@ with another master key changes nothing.`,
 }
 
 // backupFile returns a file of backup, which is decrypted with the identity or passphrase of the flags.
-func (a *app) backupFile(path string, o transferOptions) daemon.BackupFile {
+func backupFile(env *cli.Env, path string, o transferOptions) daemon.BackupFile {
 	return daemon.BackupFile{Path: path, Decrypt: func(content io.ReaderAt, size int64) (io.ReaderAt, int64, error) {
-		identities, err := a.identities(o)
+		identities, err := readIdentities(env, o)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -156,41 +157,41 @@ func (a *app) backupFile(path string, o transferOptions) daemon.BackupFile {
 }
 
 // restoring calls working until stop is called, but not while file asks for a passphrase.
-func (a *app) restoring(file daemon.BackupFile) (asking daemon.BackupFile, stop func()) {
-	done, decrypt := a.working("restoring"), file.Decrypt
+func restoring(env *cli.Env, file daemon.BackupFile) (asking daemon.BackupFile, stop func()) {
+	done, decrypt := env.Working("restoring"), file.Decrypt
 	file.Decrypt = func(content io.ReaderAt, size int64) (io.ReaderAt, int64, error) {
 		done()
-		defer func() { done = a.working("restoring") }()
+		defer func() { done = env.Working("restoring") }()
 		return decrypt(content, size)
 	}
 	return file, func() { done() }
 }
 
-func (a *app) runRestore(ctx context.Context, file daemon.BackupFile, key string) error {
-	cfg, err := a.loadConfig(nil)
+func runRestore(ctx context.Context, env *cli.Env, file daemon.BackupFile, key string) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
-	file, stop := a.restoring(file)
+	file, stop := restoring(env, file)
 	done, err := daemon.Restore(ctx, cfg.DataDir, file, key)
 	stop()
 	if err != nil {
 		return err
 	}
-	err = a.withDaemon(func(d *daemon.Daemon) error { return d.Backups.Record(ctx, "restored", tenant.ID{}, nil) })
+	err = cli.WithDaemon(env, func(d *daemon.Daemon) error { return d.Backups.Record(ctx, "restored", tenant.ID{}, nil) })
 	if err != nil {
 		return err
 	}
-	return a.reportRestore(fmt.Sprintf("%s has %s", cfg.DataDir, count(done.Tenants, "tenant")), done)
+	return reportRestore(env, fmt.Sprintf("%s has %s", cfg.DataDir, cli.Count(done.Tenants, "tenant")), done)
 }
 
-func (a *app) runRestoreTenant(ctx context.Context, file daemon.BackupFile, uid string, replace bool) error {
+func runRestoreTenant(ctx context.Context, env *cli.Env, file daemon.BackupFile, uid string, replace bool) error {
 	id, err := tenant.ParseStored(uid)
 	if err != nil {
 		return err
 	}
-	return a.withDaemon(func(d *daemon.Daemon) error {
-		file, stop := a.restoring(file)
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
+		file, stop := restoring(env, file)
 		done, err := d.Backups.RestoreTenant(ctx, file, id, replace)
 		stop()
 		if err := d.Backups.Record(ctx, "restored", id, err); err != nil {
@@ -198,16 +199,16 @@ func (a *app) runRestoreTenant(ctx context.Context, file daemon.BackupFile, uid 
 		}
 		e, err := d.Tenants.Find(id)
 		if err == nil && e.Suspension != nil {
-			a.warn(fmt.Sprintf("tenant %s is suspended; accept its requests with `sandpiper tenant activate`", visibleName(uid)))
+			env.Warn(fmt.Sprintf("tenant %s is suspended; accept its requests with `sandpiper tenant activate`", cli.VisibleName(uid)))
 		}
-		return a.reportRestore(fmt.Sprintf("Tenant %s is restored", visibleName(uid)), done)
+		return reportRestore(env, fmt.Sprintf("Tenant %s is restored", cli.VisibleName(uid)), done)
 	})
 }
 
-func (a *app) reportRestore(what string, done daemon.Restored) error {
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "tenants": done.Tenants, "files": done.Files, "bytes": done.Bytes, "created": done.Created})
+func reportRestore(env *cli.Env, what string, done daemon.Restored) error {
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "tenants": done.Tenants, "files": done.Files, "bytes": done.Bytes, "created": done.Created})
 	}
-	a.printf("%s, with %s of %s, as of %s.\n", what, count(done.Files, "file"), count(done.Bytes, "byte"), done.Created.Local().Format(time.DateTime))
+	env.Printf("%s, with %s of %s, as of %s.\n", what, cli.Count(done.Files, "file"), cli.Count(done.Bytes, "byte"), done.Created.Local().Format(time.DateTime))
 	return nil
 }

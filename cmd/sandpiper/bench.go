@@ -8,9 +8,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/bench"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
-func (a *app) benchCommand() *cobra.Command {
+func benchCommand(env *cli.Env) *cobra.Command {
 	var quick bool
 	c := &cobra.Command{
 		Use:   "bench",
@@ -26,10 +27,10 @@ or the cost relative to it (0.9).`,
   sandpiper bench --quick
   sandpiper bench --json > today.json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runBench(cmd.Context(), quick) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runBench(cmd.Context(), env, quick) },
 	}
 	c.Flags().BoolVar(&quick, "quick", false, "measure for a few seconds, less precisely")
-	c.AddCommand(a.benchTokensCommand(), rowsServerCommand())
+	c.AddCommand(benchTokensCommand(env), rowsServerCommand())
 	return c
 }
 
@@ -43,36 +44,36 @@ func rowsServerCommand() *cobra.Command {
 	}
 }
 
-func (a *app) runBench(ctx context.Context, quick bool) error {
-	if a.config != "" {
-		return usagef("bench measures with default settings; omit --config")
+func runBench(ctx context.Context, env *cli.Env, quick bool) error {
+	if env.ConfigFile != "" {
+		return cli.Usagef("bench measures with default settings; omit --config")
 	}
 	binary, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	r, err := bench.Run(ctx, bench.Config{Binary: binary, Version: buildVersion(), Quick: quick, Progress: a.benchProgress()})
-	if a.hasTerminal() {
-		fmt.Fprint(a.stderr, "\r\x1b[K")
+	r, err := bench.Run(ctx, bench.Config{Binary: binary, Version: env.Version, Quick: quick, Progress: benchProgress(env)})
+	if hasTerminal(env) {
+		fmt.Fprint(env.Stderr, "\r\x1b[K")
 	}
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(r)
+	if env.JSON {
+		return env.WriteJSON(r)
 	}
-	r.Print(a.stdout)
+	r.Print(env.Stdout)
 	return nil
 }
 
 // benchProgress returns a function that prints the current measurement on a terminal, or
 // nil.
-func (a *app) benchProgress() func(name string) {
-	if !a.hasTerminal() {
+func benchProgress(env *cli.Env) func(name string) {
+	if !hasTerminal(env) {
 		return nil
 	}
-	return func(name string) { fmt.Fprintf(a.stderr, "\r\x1b[Kmeasuring %s …", name) }
+	return func(name string) { fmt.Fprintf(env.Stderr, "\r\x1b[Kmeasuring %s …", name) }
 }
 
 // hasTerminal reports whether stderr is a terminal.
-func (a *app) hasTerminal() bool { return isTerminal(a.stderr) }
+func hasTerminal(env *cli.Env) bool { return cli.IsTerminal(env.Stderr) }

@@ -8,11 +8,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/bench/cost"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func (a *app) benchTokensCommand() *cobra.Command {
+func benchTokensCommand(env *cli.Env) *cobra.Command {
 	var lists string
 	var sample int
 	c := &cobra.Command{
@@ -30,9 +31,9 @@ directory with a .json file for each server, and starts no server.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if sample < 1 {
-				return usagef("--sample is %d; it must be at least 1", sample)
+				return cli.Usagef("--sample is %d; it must be at least 1", sample)
 			}
-			return a.runBenchTokens(cmd.Context(), lists, sample)
+			return runBenchTokens(cmd.Context(), env, lists, sample)
 		},
 	}
 	c.Flags().StringVar(&lists, "catalog", "", "tools/list results in `FILE` or directory, instead of the configured servers")
@@ -40,16 +41,16 @@ directory with a .json file for each server, and starts no server.`,
 	return c
 }
 
-func (a *app) runBenchTokens(ctx context.Context, lists string, sample int) error {
+func runBenchTokens(ctx context.Context, env *cli.Env, lists string, sample int) error {
 	if lists != "" {
-		return a.measureCatalog(ctx, lists, sample)
+		return measureCatalog(ctx, env, lists, sample)
 	}
-	return a.withTools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error { return a.measureTokens(ctx, d, sample) })
+	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error { return measureTokens(ctx, env, d, sample) })
 }
 
 // measureCatalog measures with saved tools/list results, in a temporary
 // directory.
-func (a *app) measureCatalog(ctx context.Context, path string, sample int) (err error) {
+func measureCatalog(ctx context.Context, env *cli.Env, path string, sample int) (err error) {
 	lists, err := cost.ReadLists(path)
 	if err != nil {
 		return err
@@ -64,17 +65,17 @@ func (a *app) measureCatalog(ctx context.Context, path string, sample int) (err 
 		return err
 	}
 	defer func() { err = errors.Join(err, d.Close()) }()
-	return a.measureTokens(ctx, d, sample)
+	return measureTokens(ctx, env, d, sample)
 }
 
-func (a *app) measureTokens(ctx context.Context, d *daemon.Daemon, sample int) error {
+func measureTokens(ctx context.Context, env *cli.Env, d *daemon.Daemon, sample int) error {
 	r, err := cost.Run(ctx, cost.Config{Daemon: d, Sample: sample})
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(r)
+	if env.JSON {
+		return env.WriteJSON(r)
 	}
-	r.Print(a.stdout)
+	r.Print(env.Stdout)
 	return nil
 }

@@ -60,7 +60,7 @@ func TestDaemonDropsCapabilities(t *testing.T) {
 	}
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
 	config := fmt.Sprintf("servers:\n%shttp: {tokens: {alice: %s, bob: %s}}\n", strings.ReplaceAll(calculator, "$SERVERS", exampleServers(t)), alices, bobs)
-	d := serveHTTP(t, "", config)
+	d := startServing(t, "", config)
 	alice, bob := d.visit("Authorization", "Bearer "+alices), d.visit("Authorization", "Bearer "+bobs)
 	works := func(when string) {
 		t.Helper()

@@ -55,7 +55,7 @@ func passthroughHTTP(binary string) func(t *testing.T, home, config string) serv
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := serveHTTP(t, binary, string(text)+webConfig(home), "--profile", "passthrough")
+		d := startServing(t, binary, string(text)+webConfig(home), "--profile", "passthrough")
 		return server{Type: "streamable-http", URL: d.url, Headers: map[string]string{"Authorization": "Bearer " + webToken}}
 	}
 }

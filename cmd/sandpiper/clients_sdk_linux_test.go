@@ -35,7 +35,7 @@ func TestTypeScript(t *testing.T) {
 		"release 2, either":     {"2", "auto"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := serveHTTP(t, binary, "http: {token: "+webToken+"}\n")
+			d := startServing(t, binary, "http: {token: "+webToken+"}\n")
 			out, _ := modules.Run(t, d.home, script(t, d.home, modules, "typescript.mjs"), append(args, d.url, webToken)...)
 			var came struct {
 				Refused, Cancelled string
@@ -93,7 +93,7 @@ func TestTypeScriptTasks(t *testing.T) {
 	t.Parallel()
 	modules := wiretest.Installed(t, "@modelcontextprotocol/client")
 	needSandbox(t)
-	d := serveHTTP(t, build(t), "profile: full\nhttp: {token: "+webToken+"}\n")
+	d := startServing(t, build(t), "profile: full\nhttp: {token: "+webToken+"}\n")
 	out, _ := modules.Run(t, d.home, script(t, d.home, modules, "typescript_tasks.mjs"), d.url, webToken)
 	const want = `{"asked":["The code that is running asks: Which colour?"],"result":["blue",null],"cancelled":"cancelled","unknown":-32602,"call":"Unsupported result type 'task' for tools/call"}`
 	if diff := cmp.Diff(want, strings.TrimSpace(string(out))); diff != "" {
@@ -134,7 +134,7 @@ func TestPythonTasks(t *testing.T) {
 	t.Parallel()
 	python := pythonSDK(t)
 	needSandbox(t)
-	d := serveHTTP(t, build(t), "profile: full\nhttp: {token: "+webToken+"}\n")
+	d := startServing(t, build(t), "profile: full\nhttp: {token: "+webToken+"}\n")
 	out := runPython(t, python, "python_tasks.py", d.url, webToken)
 	const want = `{"asked": ["The code that is running asks: Which colour?"], "result": ["blue", null], "cancelled": "cancelled", "unknown": -32602, "call": "late", "tasks": ["working"]}`
 	if diff := cmp.Diff(want, out); diff != "" {
@@ -148,7 +148,7 @@ func TestPythonResumes(t *testing.T) {
 	t.Parallel()
 	python := pythonSDK(t)
 	needSandbox(t)
-	d := serveHTTP(t, build(t), "http: {token: "+webToken+"}\n")
+	d := startServing(t, build(t), "http: {token: "+webToken+"}\n")
 	target, err := url.Parse("http://" + d.addr)
 	if err != nil {
 		t.Fatal(err)

@@ -73,12 +73,12 @@ func stdioServer(t *testing.T, home, binary, profile string) server {
 const webToken = "a-token-of-some-length"
 
 func httpServer(t *testing.T, home, binary, profile string) server {
-	d := serveHTTP(t, binary, webConfig(home), "--profile", profile)
+	d := startServing(t, binary, webConfig(home), "--profile", profile)
 	return server{Type: "streamable-http", URL: d.url, Headers: map[string]string{"Authorization": "Bearer " + webToken}}
 }
 
 func sseServer(t *testing.T, home, binary, profile string) server {
-	d := serveHTTP(t, binary, webConfig(home), "--profile", profile)
+	d := startServing(t, binary, webConfig(home), "--profile", profile)
 	return server{Type: "sse", URL: "http://" + d.addr + "/sse", Headers: map[string]string{"Authorization": "Bearer " + webToken}}
 }
 

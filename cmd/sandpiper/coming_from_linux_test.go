@@ -229,8 +229,8 @@ func refuses(yaml, want string) check {
 	}
 }
 
-// all makes one check of several.
-func all(checks ...check) check {
+// allOf makes one check of several.
+func allOf(checks ...check) check {
 	return func(t *testing.T, m *migrated) {
 		for _, f := range checks {
 			f(t, m)

@@ -87,7 +87,7 @@ func azure(variables, key string, selects func(*config.Config) bool) check {
 	is := func(want bool) func(string, *config.Config, string) bool {
 		return func(_ string, c *config.Config, _ string) bool { return selects(c) == want }
 	}
-	return all(loads("", variables, nil, is(true)), loads("", "", environ, is(false)), loads(key, "", environ, is(true)))
+	return allOf(loads("", variables, nil, is(true)), loads("", "", environ, is(false)), loads(key, "", environ, is(true)))
 }
 
 func hasWarning(want ...string) func(string, *config.Config, string) bool {
@@ -104,25 +104,25 @@ func hasWarning(want ...string) func(string, *config.Config, string) bool {
 // comingFrom has the check of each row, by section and first cell.
 var comingFrom = map[string]map[string]check{
 	"Tools": {
-		"execute_code": all(
+		"execute_code": allOf(
 			answers("write_workspace_file", `{"filename":"large_dataset.json","content":"[{\"status\":\"active\"},{\"status\":\"off\"}]"}`),
 			evaluates("data = json.loads(read_file(\"large_dataset.json\"))\nfiltered = [d for d in data if d['status'] == 'active']\nresult = {\n'total': len(data),\n'active': len(filtered),\n'sample': filtered[:5]\n}",
 				`"success":true`, `"result":\{"total":2,"active":1,"sample":\[\{"status":"active"\}\]\}`, `"output":\[\]`, `"execution_time_ms":`),
 			answers("execute_code", `{"code":"print(x); 1/0","context_vars":{"x":5},"timeout_seconds":5,"memory_mb":200}`, `"success":false`, `"error":"division by zero"`, `"traceback":"`, `"output":\["5"\]`)),
 		"search_tools": answers("search_tools", `{"query":"vulnerability","category":"security","detail_level":"summary"}`,
 			`"query":"vulnerability","category":"security","detail_level":"summary","count":1`, `"name":"web_vuln_scanner","category":"security","mcp_server":"security-tools","description":"Scans`),
-		"get_tool_definition": all(answers("get_tool_definition", `{"tool_name":"web_vuln_scanner","category":"security"}`, `"mcp_server":"security-tools"`, `"category":"security"`, `"functions":\["scan_url"\]`, `"use_cases":\["penetration test"\]`, `"input_schema":\{"type":"object"`),
+		"get_tool_definition": allOf(answers("get_tool_definition", `{"tool_name":"web_vuln_scanner","category":"security"}`, `"mcp_server":"security-tools"`, `"category":"security"`, `"functions":\["scan_url"\]`, `"use_cases":\["penetration test"\]`, `"input_schema":\{"type":"object"`),
 			answers("get_tool_definition", `{"tool_name":"web_vuln_scaner"}`, `"success":false,"error":"[^}]*did you mean security-tools.web_vuln_scanner`)),
 		"list_tool_categories": answers("list_tool_categories", `{}`, `"security":\{"description":"Security tools","tool_count":1\}`, `"total_tools":`, `"core_mcps":\["memory-mcp"`),
-		"save_skill": all(answers("save_skill", `{"name":"filter_active","code":"def filter_active(data): return [u for u in data if u['status'] == 'active']","description":"Filter list to only active users"}`, `"success":true`, `"message":"Skill 'filter_active' saved`),
+		"save_skill": allOf(answers("save_skill", `{"name":"filter_active","code":"def filter_active(data): return [u for u in data if u['status'] == 'active']","description":"Filter list to only active users"}`, `"success":true`, `"message":"Skill 'filter_active' saved`),
 			answers("save_skill", `{"name":"no-name","code":"x = 1"}`, `"error":`)),
 		"load_skill":           answers("load_skill", `{"name":"filter_high_risk"}`, `"name":"filter_high_risk"`, `"code":"def filter_high_risk`, `"metadata":\{"name":"filter_high_risk","description":"Filter vulnerabilities`, `"created":`, `"code_hash":`),
 		"list_skills":          answers("list_skills", `{}`, `"count":[1-9]`, `"skills":\[\{"name":"filter_`),
 		"sanitize_pii":         answers("sanitize_pii", "{"+pii+"}", `"sanitized_text":"Contact \[EMAIL_[^ ]+\] at \[PHONE_[^ ]+\]"`, `"pii_found":2`, `"pii_types":\["EMAIL","PHONE"\]`),
 		"restore_pii":          restoresPII,
 		"write_workspace_file": answers("write_workspace_file", `{"filename":"notes/a.txt","content":"hello"}`, `"success":true`, `"message":"Written 5 bytes to notes/a.txt"`),
-		"read_workspace_file":  all(answers("write_workspace_file", `{"filename":"b.txt","content":"hello"}`), answers("read_workspace_file", `{"filename":"b.txt"}`, `"success":true,"filename":"b.txt","content":"hello","size":5`)),
-		"list_workspace_files": all(answers("write_workspace_file", `{"filename":"l/c.txt","content":"hello"}`), answers("list_workspace_files", `{"subpath":"l"}`, `"success":true,"path":"l","files":\["l/c.txt"\],"count":1`)),
+		"read_workspace_file":  allOf(answers("write_workspace_file", `{"filename":"b.txt","content":"hello"}`), answers("read_workspace_file", `{"filename":"b.txt"}`, `"success":true,"filename":"b.txt","content":"hello","size":5`)),
+		"list_workspace_files": allOf(answers("write_workspace_file", `{"filename":"l/c.txt","content":"hello"}`), answers("list_workspace_files", `{"subpath":"l"}`, `"success":true,"path":"l","files":\["l/c.txt"\],"count":1`)),
 		"get_execution_stats": answers("get_execution_stats", `{}`, `"workspace":\{"path":"/workspace","file_count":`, `"skills":\{"count":\d+,"path":"/workspace/skills"`, `"tool_registry":\{"categories":\[[^]]*"security"`, `"total_tools":`,
 			`"sandboxed_execution"`, `"progressive_tool_discovery"`, `"pii_tokenization"`, `"skills_persistence"`, `"workspace_files"`, `"default_timeout_seconds":30,"default_memory_mb":500`),
 	},
@@ -146,7 +146,7 @@ var comingFrom = map[string]map[string]check{
 		"skills/":                           evaluates("from skills import filter_high_risk\nresult = filter_high_risk([{'severity': 'high'}])", `"result":\[\{"severity":"high"\}\]`),
 		"tools_registry/":                   answers("get_tool_definition", `{"tool_name":"recall"}`, `"connect":"add server memory-mcp to servers`),
 		"full_catalog.json":                 answers("list_tool_categories", `{}`, `"core_mcps":\["memory-mcp"`),
-		"tools_registry/CATEGORY/TOOL.json": all(answers("search_tools", `{"query":"drain","detail_level":"name"}`, `"category":"cluster"`), answers("get_tool_definition", `{"tool_name":"web_vuln_scanner"}`, `"url":\{"type":"string"\}`)),
+		"tools_registry/CATEGORY/TOOL.json": allOf(answers("search_tools", `{"query":"drain","detail_level":"name"}`, `"category":"cluster"`), answers("get_tool_definition", `{"tool_name":"web_vuln_scanner"}`, `"url":\{"type":"string"\}`)),
 		"server.py in ~/.claude.json":       initialized,
 		"pip install -e .":                  prints(`sandpiper .*\n`, "version"),
 		"30 seconds and 500 MB":             answers("get_execution_stats", `{}`, `"default_timeout_seconds":30,"default_memory_mb":500`),
@@ -163,7 +163,7 @@ var comingFrom = map[string]map[string]check{
 		"create_executor_for_customer": runsPython(customers, "{'step': 1} True"),
 	},
 	"Features": {
-		"tool discovery":                all(executes("import servers\nresult = dir(servers)", `"weather"`), prints("weather.get_weather", "tools", "list"), prints("weather.get_weather", "tools", "search", "weather")),
+		"tool discovery":                allOf(executes("import servers\nresult = dir(servers)", `"weather"`), prints("weather.get_weather", "tools", "list"), prints("weather.get_weather", "tools", "search", "weather")),
 		"tool selection for a task":     prints("calculator", "tools", "select", "Calculate 5 + 3"),
 		"state persistence":             executes("save_state('kept', 1)\nresult = get_state('kept')", `"result":1`),
 		"skills system":                 prints("double_number", "skills", "list"),
@@ -173,8 +173,8 @@ var comingFrom = map[string]map[string]check{
 		"form filling":                  executes("write_file('f.json', json.dumps({'type': 'object', 'properties': {'a': {'type': 'string'}}}))\nresult = forms.open('f.json').fill({'a': 'x'}).values", `"result":\{"a":"x"\}`),
 		"plugins":                       exists("docs/openapi.md"),
 		"hardware isolation":            loads("sandbox: {backend: microvm}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Backend == "microvm" }),
-		"session continuity":            all(sessionLog(`"session_id":"session_001"`), prints("session_001", "session", "list")),
-		"disk quota of a customer":      all(loads("workspace: {max_mb: 100}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Workspace.Quota.Bytes == 100<<20 }), prints("workspace", "tenant", "quota", "local")),
+		"session continuity":            allOf(sessionLog(`"session_id":"session_001"`), prints("session_001", "session", "list")),
+		"disk quota of a customer":      allOf(loads("workspace: {max_mb: 100}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Workspace.Quota.Bytes == 100<<20 }), prints("workspace", "tenant", "quota", "local")),
 		"cleanup of inactive customers": prints("No tenant is inactive", "tenant", "clean", "--inactive", "90d", "--yes"),
 	},
 	"Modules in code": {
@@ -185,7 +185,7 @@ var comingFrom = map[string]map[string]check{
 		"client.filesystem_helpers": hints("client.filesystem_helpers", "read_file"),
 		"client.tool_selector":      hints("client.tool_selector", "search_tools"),
 		"client.code_generator":     hints("client.code_generator", "execute_task"),
-		"config":                    all(hints("config.schema", "sandpiper.compat"), hints("config.loader", "sandpiper.compat")),
+		"config":                    allOf(hints("config.schema", "sandpiper.compat"), hints("config.loader", "sandpiper.compat")),
 		"workflows":                 hints("workflows", "save_state"),
 		"plugins":                   hints("plugins", "guardrails.hooks"),
 	},
@@ -193,9 +193,9 @@ var comingFrom = map[string]map[string]check{
 		"execution.workspace_dir":        loads(secondSeed["config.yaml"], "", nil, hasWarning("config.yaml line 2: execution.workspace_dir has no effect", "files put")),
 		"execution.servers_dir":          loads("execution: {servers_dir: ./servers}", "", nil, func(dir string, c *config.Config, _ string) bool { return c.ServersDir == dir+"/servers" }),
 		"execution.skills_dir":           loads("execution: {skills_dir: ./skills}", "", nil, func(dir string, c *config.Config, _ string) bool { return c.SkillsDir == dir+"/skills" }),
-		"execution.sandbox_type":         all(loads("execution: {sandbox_type: microsandbox}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Backend == "microvm" }), refuses("execution: {sandbox_type: docker}", "sandbox_type docker")),
+		"execution.sandbox_type":         allOf(loads("execution: {sandbox_type: microsandbox}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Backend == "microvm" }), refuses("execution: {sandbox_type: docker}", "sandbox_type docker")),
 		"execution.sandbox_image":        loads("execution: {sandbox_image: python}", "", nil, func(_ string, _ *config.Config, warnings string) bool { return warnings == "" }),
-		"execution.allow_network_access": all(loads("execution: {allow_network_access: false}", "", nil, func(_ string, _ *config.Config, warnings string) bool { return warnings == "" }), loads("execution: {allow_network_access: true}", "", nil, hasWarning("config.yaml line 1: sandbox.allow_network_access lets code send requests to every public host", "network.allow"))),
+		"execution.allow_network_access": allOf(loads("execution: {allow_network_access: false}", "", nil, func(_ string, _ *config.Config, warnings string) bool { return warnings == "" }), loads("execution: {allow_network_access: true}", "", nil, hasWarning("config.yaml line 1: sandbox.allow_network_access lets code send requests to every public host", "network.allow"))),
 		"guardrails.enabled":             loads("guardrails: {enabled: false}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Guardrails.Off }),
 		"guardrails.strict_mode":         loads("guardrails: {strict_mode: true}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Guardrails.Check.Strict }),
 		"guardrails.security_checks":     loads("guardrails: {security_checks: false}", "", nil, func(_ string, c *config.Config, _ string) bool { return c.Guardrails.Check.SkipInput }),
@@ -216,10 +216,10 @@ var comingFrom = map[string]map[string]check{
 		"GUARDRAILS_STRICT_MODE": loads("", "GUARDRAILS_STRICT_MODE=true", nil, func(_ string, c *config.Config, _ string) bool { return c.Guardrails.Check.Strict }),
 		"LOG_LEVEL":              loads("", "LOG_LEVEL=DEBUG", nil, func(_ string, c *config.Config, _ string) bool { return c.Log.Level.String() == "DEBUG" }),
 		"LOG_FILE":               loads("", "LOG_FILE=logs/x.log", nil, func(dir string, c *config.Config, _ string) bool { return c.Log.File == dir+"/logs/x.log" }),
-		"AZURE_OPENAI_ENDPOINT": all(
+		"AZURE_OPENAI_ENDPOINT": allOf(
 			azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return c.Tasks.URL == "${AZURE_OPENAI_ENDPOINT}" }),
 			azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool { return c.Search.Embeddings.URL == "${AZURE_OPENAI_ENDPOINT}" })),
-		"AZURE_OPENAI_API_KEY": all(
+		"AZURE_OPENAI_API_KEY": allOf(
 			azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return c.Tasks.Key == "${AZURE_OPENAI_API_KEY}" }),
 			azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool { return c.Search.Embeddings.Key == "${AZURE_OPENAI_API_KEY}" })),
 		"AZURE_OPENAI_CHAT_DEPLOYMENT_NAME": azure(azureTasks, "tasks: {model: azure}", func(c *config.Config) bool { return c.Tasks.Name == "n" }),
@@ -228,13 +228,13 @@ var comingFrom = map[string]map[string]check{
 		"AZURE_OPENAI_EMBEDDER_VERSION":     azure(azureSearch, "search: {embeddings: azure}", func(c *config.Config) bool { return c.Search.Embeddings.APIVersion == "2024-08-01-preview" }),
 	},
 	"Folders": {
-		"client/":                    all(exists("clients/python/src/sandpiper/compat.py"), executes("import os; result = os.path.exists('/workspace/client')", `"result":false`)),
+		"client/":                    allOf(exists("clients/python/src/sandpiper/compat.py"), executes("import os; result = os.path.exists('/workspace/client')", `"result":false`)),
 		"config/":                    exists("docs/configuration.md"),
 		"workflows/":                 executes("save_state('flow', {'total': 8})\nresult = get_state('flow')", `"result":\{"total":8\}`),
 		"plugins/":                   exists("docs/guardrails.md"),
 		"scripts/":                   executes("import servers; result = dir(servers)", `"result":\["calculator","station","weather"\]`),
 		"servers/":                   executes("import os\ntry: open('/workspace/servers/x', 'w')\nexcept OSError as e: result = sorted(os.listdir('/workspace/servers/calculator'))", `"result":\["__init__.py","tools.py"\]`),
-		"workspace/":                 all(prints("", "files", "put", "workspace", "--as", "."), executes("result = json.loads(read_file('state/results.json'))", `"result":\{"step":1,"result":8\}`)),
+		"workspace/":                 allOf(prints("", "files", "put", "workspace", "--as", "."), executes("result = json.loads(read_file('state/results.json'))", `"result":\{"step":1,"result":8\}`)),
 		"workspace/state/":           executes("import os\nos.makedirs('/workspace/state', exist_ok=True)\nwith open('/workspace/state/new.json', 'w') as f: f.write('1')\nresult = read_file('state/new.json')", `"result":"1"`),
 		"workspaces/{customer_uid}/": runsPython(customers, "{'step': 1} True"),
 		"sessions/":                  sessionLog(`"session_id":"session_001"`),
@@ -257,7 +257,7 @@ var comingFrom = map[string]map[string]check{
 		"msb --version":                                   prints(`sandpiper .*\n`, "version"),
 		"lsmod | grep kvm":                                prints("namespaces +enforced", "doctor"),
 		"python scripts/generate_tool_files.py":           prints(`weather +[0-9]+ tools`, "tools", "sync"),
-		"python examples/NN_NAME.py": all(exists("examples/01_basic_tool_call/README.md"), exists("examples/02_multi_tool_chain/README.md"), exists("examples/03_data_filtering/README.md"), exists("examples/04_control_flow/README.md"),
+		"python examples/NN_NAME.py": allOf(exists("examples/01_basic_tool_call/README.md"), exists("examples/02_multi_tool_chain/README.md"), exists("examples/03_data_filtering/README.md"), exists("examples/04_control_flow/README.md"),
 			exists("examples/05_state_persistence/README.md"), exists("examples/06_skills/README.md"), exists("examples/07_filesystem_operations/README.md"), prints("Paris", "task", "run", "Get weather for Paris")),
 		"pytest": exists("clients/python/tests/test_compat.py"),
 		"mypy .": exists("clients/python/src/sandpiper/py.typed"),

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -9,6 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 )
 
 // docs/commands.md lists the commands with their flags; UPDATE_SCRIPTS writes it.
@@ -27,7 +31,7 @@ Exit codes: 0 success, 1 failure, 2 wrong usage, 3 the code raised an exception,
 | command | what it does | flags |
 |---|---|---|
 `)
-	writeCommands(&b, (&app{}).root())
+	writeCommands(&b, newRoot())
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
 		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -61,4 +65,9 @@ func writeCommands(b *strings.Builder, c *cobra.Command) {
 			fmt.Fprintf(b, "| `%s` | %s | %s |\n", strings.ReplaceAll(strings.TrimPrefix(use, "sandpiper "), "|", `\|`), sub.Short, strings.Join(flags, " "))
 		}
 	}
+}
+
+// newRoot returns the program with all features.
+func newRoot() *cobra.Command {
+	return root(cli.New("", nil, io.Discard, io.Discard), all.Features())
 }

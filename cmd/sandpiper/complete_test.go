@@ -9,7 +9,7 @@ import (
 
 func TestArgumentValuesAreOfCommands(t *testing.T) {
 	t.Parallel()
-	root := (&app{}).root()
+	root := newRoot()
 	for name, all := range argumentValues {
 		c, rest, err := root.Find(strings.Fields(name))
 		if err != nil || len(rest) > 0 || commandName(c) != name {
@@ -25,7 +25,7 @@ func TestArgumentValuesAreOfCommands(t *testing.T) {
 func TestHelpFitsOnOneScreen(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	printHelp(&b, (&app{}).root())
+	printHelp(&b, newRoot())
 	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	if len(lines) > 40 {
 		t.Errorf("%d lines", len(lines))

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -19,7 +20,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -27,56 +27,53 @@ import (
 
 // argumentValues has the values of the arguments of each command, by position. Those of other
 // commands are not known.
-var argumentValues = map[string][]values{
-	"approvals approve": {named(approval.OpenQuery)},
-	"approvals deny":    {named(approval.OpenQuery)},
-	"approvals revoke":  {named(grant.Query)},
-	"approvals show":    {named(approval.NameQuery)},
-	"backup":            {localFiles},
-	"exec":              {localFiles},
-	"executions answer": {named(journal.ActiveBackgroundQuery)},
-	"executions cancel": {named(journal.ActiveBackgroundQuery)},
-	"executions resume": {named(journal.UnfinishedQuery)},
-	"executions run":    {localFiles},
-	"executions signal": {named(journal.ActiveBackgroundQuery)},
-	"executions watch":  {named(journal.BackgroundQuery)},
+var argumentValues = map[string][]cli.Values{
+	"approvals approve": {cli.Named(approval.OpenQuery)},
+	"approvals deny":    {cli.Named(approval.OpenQuery)},
+	"approvals revoke":  {cli.Named(grant.Query)},
+	"approvals show":    {cli.Named(approval.NameQuery)},
+	"backup":            {cli.LocalFiles},
+	"exec":              {cli.LocalFiles},
+	"executions answer": {cli.Named(journal.ActiveBackgroundQuery)},
+	"executions cancel": {cli.Named(journal.ActiveBackgroundQuery)},
+	"executions resume": {cli.Named(journal.UnfinishedQuery)},
+	"executions run":    {cli.LocalFiles},
+	"executions signal": {cli.Named(journal.ActiveBackgroundQuery)},
+	"executions watch":  {cli.Named(journal.BackgroundQuery)},
 	"files cat":         {workspaceFiles},
 	"files ls":          {workspaceFiles},
 	"files get":         {workspaceFiles},
-	"files put":         {localFiles},
+	"files put":         {cli.LocalFiles},
 	"files rm":          {workspaceFiles},
-	"models add":        {modelNames, localFiles},
+	"models add":        {modelNames, cli.LocalFiles},
 	"models remove":     {modelNames},
 	"packages install":  {layerNames},
 	"packages list":     {layerNames},
 	"packages lock":     {layerNames},
-	"pii disallow":      {named(vault.ExceptionQuery)},
-	"pii scan":          {localFiles},
+	"pii disallow":      {cli.Named(vault.ExceptionQuery)},
+	"pii scan":          {cli.LocalFiles},
 	"policy check":      {toolNames},
-	"restore":           {localFiles},
-	"schedules delete":  {named(schedule.AgentQuery)},
+	"restore":           {cli.LocalFiles},
+	"schedules delete":  {cli.Named(schedule.AgentQuery)},
 	"schedules pause":   {scheduleNames},
 	"schedules resume":  {scheduleNames},
 	"schedules run":     {scheduleNames},
-	"servers add":       {nil, localFiles},
+	"servers add":       {nil, cli.LocalFiles},
 	"servers disable":   {enabledServers},
 	"servers enable":    {disabledServers},
 	"servers remove":    {ownServers},
-	"session resume":    {named(session.NameQuery), localFiles},
-	"session show":      {named(session.NameQuery)},
-	"skills delete":     {named(skill.NameQuery)},
-	"skills export":     {named(skill.NameQuery)},
-	"skills import":     {localDirs},
-	"skills load":       {named(skill.NameQuery)},
-	"skills save":       {named(skill.NameQuery), localFiles},
-	"skills test":       {named(skill.NameQuery)},
-	"state delete":      {named(state.NameQuery)},
-	"state get":         {named(state.NameQuery)},
-	"state set":         {named(state.NameQuery)},
+	"session resume":    {cli.Named(session.NameQuery), cli.LocalFiles},
+	"session show":      {cli.Named(session.NameQuery)},
+	"skills delete":     {cli.Named(skill.NameQuery)},
+	"skills export":     {cli.Named(skill.NameQuery)},
+	"skills import":     {cli.LocalDirs},
+	"skills load":       {cli.Named(skill.NameQuery)},
+	"skills save":       {cli.Named(skill.NameQuery), cli.LocalFiles},
+	"skills test":       {cli.Named(skill.NameQuery)},
 	"tenant activate":   {tenantNames},
 	"tenant delete":     {tenantNames},
 	"tenant export":     {tenantNames},
-	"tenant import":     {localFiles},
+	"tenant import":     {cli.LocalFiles},
 	"tenant key list":   {tenantNames},
 	"tenant key new":    {tenantNames},
 	"tenant quota":      {tenantNames},
@@ -90,27 +87,27 @@ var argumentValues = map[string][]values{
 	"tools logout":      {serverNames},
 	"tools list":        {serverNames},
 	"tools sync":        {serverNames},
-	"trust":             {localDirs},
-	"workflow cancel":   {named(journal.OpenWorkflowQuery)},
-	"workflow check":    {localFiles},
-	"workflow delete":   {named(workflow.NameQuery)},
+	"trust":             {cli.LocalDirs},
+	"workflow cancel":   {cli.Named(journal.OpenWorkflowQuery)},
+	"workflow check":    {cli.LocalFiles},
+	"workflow delete":   {cli.Named(workflow.NameQuery)},
 	"workflow history":  {workflowNames},
-	"workflow resume":   {named(journal.OpenWorkflowQuery)},
+	"workflow resume":   {cli.Named(journal.OpenWorkflowQuery)},
 	"workflow run":      {workflowNames},
-	"workflow save":     {localFiles},
+	"workflow save":     {cli.LocalFiles},
 	"workflow show":     {workflowsAndRuns},
 }
 
 // flagValues returns the values of a flag; nil if they are not known.
-func flagValues(f *pflag.Flag) values {
-	if c, ok := f.Value.(*enum); ok {
-		return func(request) ([]cobra.Completion, error) { return slices.Clone(c.values), nil }
+func flagValues(f *pflag.Flag) cli.Values {
+	if c, ok := f.Value.(*cli.Enum); ok {
+		return func(cli.Request) ([]cobra.Completion, error) { return slices.Clone(c.Values), nil }
 	}
 	switch f.Name {
 	case "tenant":
 		return tenantNames
 	case "session":
-		return named(session.NameQuery)
+		return cli.Named(session.NameQuery)
 	case "tier":
 		return tierNames
 	case "tool":
@@ -122,77 +119,58 @@ func flagValues(f *pflag.Flag) values {
 	case "scope":
 		return scopes
 	case "to":
-		return localDirs
+		return cli.LocalDirs
 	}
 	switch name, _ := pflag.UnquoteUsage(f); name {
 	case "FILE", "PATH":
-		return localFiles
+		return cli.LocalFiles
 	case "DIR":
-		return localDirs
+		return cli.LocalDirs
 	}
 	return nil
 }
 
-// named returns values that a query finds in the database of the tenant; see home.Names.
-func named(query string) values {
-	return func(r request) (all []cobra.Completion, err error) {
-		names, err := home.Names(r.ctx, r.cfg.DataDir, r.tenant, query)
-		for _, n := range names {
-			all = append(all, cobra.CompletionWithDesc(n.Name, n.About))
-		}
-		return without(all, r.args), err
-	}
-}
-
-// without returns the values that are not among the arguments before.
-func without(all []cobra.Completion, args []string) []cobra.Completion {
-	return slices.DeleteFunc(all, func(c cobra.Completion) bool {
-		name, _, _ := strings.Cut(c, "\t")
-		return slices.Contains(args, name)
-	})
-}
-
-func tenantNames(r request) ([]cobra.Completion, error) {
-	all, err := home.TenantNames(r.cfg.DataDir)
-	for _, t := range r.cfg.HTTP.Tokens {
+func tenantNames(r cli.Request) ([]cobra.Completion, error) {
+	all, err := home.TenantNames(r.Cfg.DataDir)
+	for _, t := range r.Cfg.HTTP.Tokens {
 		all = append(all, t.Tenant.String())
 	}
-	all = append(all, r.cfg.Tenants.Named()...)
+	all = append(all, r.Cfg.Tenants.Named()...)
 	slices.Sort(all)
 	return slices.Compact(all), err
 }
 
-func tierNames(r request) ([]cobra.Completion, error) {
-	if r.cfg.Tenants == nil {
+func tierNames(r cli.Request) ([]cobra.Completion, error) {
+	if r.Cfg.Tenants == nil {
 		return nil, nil
 	}
-	return r.cfg.Tenants.Tiers(), nil
+	return r.Cfg.Tenants.Tiers(), nil
 }
 
 // workspaceFiles returns the entries of the directory in which the word is.
-func workspaceFiles(r request) (all []cobra.Completion, err error) {
-	dir, _ := path.Split(r.word)
-	names, err := home.FileNames(r.cfg.DataDir, r.tenant, dir)
+func workspaceFiles(r cli.Request) (all []cobra.Completion, err error) {
+	dir, _ := path.Split(r.Word)
+	names, err := home.FileNames(r.Cfg.DataDir, r.Tenant, dir)
 	for _, name := range names {
-		if !strings.HasPrefix(name, ".") || strings.HasPrefix(path.Base(r.word), ".") {
+		if !strings.HasPrefix(name, ".") || strings.HasPrefix(path.Base(r.Word), ".") {
 			all = append(all, dir+name)
 		}
 	}
-	return without(all, r.args), err
+	return cli.Without(all, r.Args), err
 }
 
-func modelNames(r request) (all []cobra.Completion, err error) {
-	models, err := daemon.Models(r.cfg.DataDir).List()
+func modelNames(r cli.Request) (all []cobra.Completion, err error) {
+	models, err := daemon.Models(r.Cfg.DataDir).List()
 	for _, m := range models {
 		all = append(all, m.Name)
 	}
 	return all, err
 }
 
-func layerNames(r request) ([]cobra.Completion, error) { return r.cfg.PackageLayerNames(), nil }
+func layerNames(r cli.Request) ([]cobra.Completion, error) { return r.Cfg.PackageLayerNames(), nil }
 
-func categories(r request) (all []cobra.Completion, err error) {
-	for _, s := range r.cfg.Servers {
+func categories(r cli.Request) (all []cobra.Completion, err error) {
+	for _, s := range r.Cfg.Servers {
 		if s.Category != "" {
 			all = append(all, s.Category)
 		}
@@ -201,9 +179,9 @@ func categories(r request) (all []cobra.Completion, err error) {
 	return slices.Compact(all), nil
 }
 
-func privateTypes(r request) ([]cobra.Completion, error) { return r.cfg.PII.Types(), nil }
+func privateTypes(r cli.Request) ([]cobra.Completion, error) { return r.Cfg.PII.Types(), nil }
 
-func scopes(request) (all []cobra.Completion, err error) {
+func scopes(cli.Request) (all []cobra.Completion, err error) {
 	for _, s := range access.Scopes {
 		all = append(all, string(s))
 	}
@@ -211,24 +189,24 @@ func scopes(request) (all []cobra.Completion, err error) {
 }
 
 // scheduleNames returns the schedules of the configuration, and those of agents.
-func scheduleNames(r request) ([]cobra.Completion, error) {
-	all, err := named(schedule.AgentQuery)(r)
-	for _, s := range r.cfg.SchedulesOf(r.tenant, tenant.Local) {
+func scheduleNames(r cli.Request) ([]cobra.Completion, error) {
+	all, err := cli.Named(schedule.AgentQuery)(r)
+	for _, s := range r.Cfg.SchedulesOf(r.Tenant, tenant.Local) {
 		all = append(all, s.Name)
 	}
 	return all, err
 }
 
-func serverNames(r request) (all []cobra.Completion, err error) {
-	for _, s := range r.cfg.Servers {
+func serverNames(r cli.Request) (all []cobra.Completion, err error) {
+	for _, s := range r.Cfg.Servers {
 		all = append(all, cobra.CompletionWithDesc(s.Name, target(s)))
 	}
-	return without(all, r.args), nil
+	return cli.Without(all, r.Args), nil
 }
 
 // enabledServers returns the servers that are not of a project, whose file is edited by hand.
-func enabledServers(r request) (all []cobra.Completion, err error) {
-	for _, s := range r.cfg.Servers {
+func enabledServers(r cli.Request) (all []cobra.Completion, err error) {
+	for _, s := range r.Cfg.Servers {
 		if !s.Project {
 			all = append(all, cobra.CompletionWithDesc(s.Name, target(s)))
 		}
@@ -236,25 +214,27 @@ func enabledServers(r request) (all []cobra.Completion, err error) {
 	return all, nil
 }
 
-func disabledServers(r request) ([]cobra.Completion, error) { return slices.Clone(r.cfg.Disabled), nil }
+func disabledServers(r cli.Request) ([]cobra.Completion, error) {
+	return slices.Clone(r.Cfg.Disabled), nil
+}
 
-func ownServers(r request) ([]cobra.Completion, error) {
+func ownServers(r cli.Request) ([]cobra.Completion, error) {
 	all, err := enabledServers(r)
-	return append(all, r.cfg.Disabled...), err
+	return append(all, r.Cfg.Disabled...), err
 }
 
 // toolNames returns the tools of the server that the word names, or the servers if it names none.
-func toolNames(r request) (all []cobra.Completion, err error) {
-	for _, s := range r.cfg.Servers {
-		if strings.HasPrefix(r.word, s.Name+".") {
-			return listedTools(r.cfg.DataDir, s, s.Name+".")
+func toolNames(r cli.Request) (all []cobra.Completion, err error) {
+	for _, s := range r.Cfg.Servers {
+		if strings.HasPrefix(r.Word, s.Name+".") {
+			return listedTools(r.Cfg.DataDir, s, s.Name+".")
 		}
 	}
-	for _, s := range r.cfg.Servers {
+	for _, s := range r.Cfg.Servers {
 		all = append(all, cobra.CompletionWithDesc(s.Name+".", target(s)))
 	}
-	if _, name, ok := strings.Cut(r.word, "."); ok { // no server has this name
-		for i, s := range r.cfg.Servers {
+	if _, name, ok := strings.Cut(r.Word, "."); ok { // no server has this name
+		for i, s := range r.Cfg.Servers {
 			all[i] = s.Name + "." + name
 		}
 	}
@@ -262,13 +242,13 @@ func toolNames(r request) (all []cobra.Completion, err error) {
 }
 
 // toolsOfServer returns the tools of the server that the first argument names.
-func toolsOfServer(r request) ([]cobra.Completion, error) {
-	i := slices.IndexFunc(r.cfg.Servers, func(s config.Server) bool { return len(r.args) > 0 && s.Name == r.args[0] })
+func toolsOfServer(r cli.Request) ([]cobra.Completion, error) {
+	i := slices.IndexFunc(r.Cfg.Servers, func(s config.Server) bool { return len(r.Args) > 0 && s.Name == r.Args[0] })
 	if i < 0 {
 		return nil, nil
 	}
-	all, err := listedTools(r.cfg.DataDir, r.cfg.Servers[i], "")
-	return without(all, r.args[1:]), err
+	all, err := listedTools(r.Cfg.DataDir, r.Cfg.Servers[i], "")
+	return cli.Without(all, r.Args[1:]), err
 }
 
 func listedTools(dir string, s config.Server, prefix string) (all []cobra.Completion, err error) {
@@ -280,10 +260,10 @@ func listedTools(dir string, s config.Server, prefix string) (all []cobra.Comple
 }
 
 // workflowNames returns the saved workflows, and those in the directory of the configuration.
-func workflowNames(r request) ([]cobra.Completion, error) {
-	all, err := named(workflow.NameQuery)(r)
-	if r.cfg.Workflows != "" {
-		files, _ := filepath.Glob(filepath.Join(r.cfg.Workflows, "*.y*ml"))
+func workflowNames(r cli.Request) ([]cobra.Completion, error) {
+	all, err := cli.Named(workflow.NameQuery)(r)
+	if r.Cfg.Workflows != "" {
+		files, _ := filepath.Glob(filepath.Join(r.Cfg.Workflows, "*.y*ml"))
 		for _, f := range files {
 			all = append(all, strings.TrimSuffix(filepath.Base(f), filepath.Ext(f)))
 		}
@@ -291,8 +271,8 @@ func workflowNames(r request) ([]cobra.Completion, error) {
 	return all, err
 }
 
-func workflowsAndRuns(r request) ([]cobra.Completion, error) {
+func workflowsAndRuns(r cli.Request) ([]cobra.Completion, error) {
 	all, err := workflowNames(r)
-	runs, _ := named(journal.WorkflowQuery)(r)
+	runs, _ := cli.Named(journal.WorkflowQuery)(r)
 	return append(all, runs...), err
 }

@@ -11,13 +11,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-func (a *app) configCommand() *cobra.Command {
-	return group("config", "Check and show the configuration",
+func configCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("config", "Check and show the configuration",
 		&cobra.Command{
 			Use: "check", Short: "Check the configuration",
 			Long: `Check reads the configuration from all sources and compiles it as serve does: policy,
@@ -26,14 +28,14 @@ errors and warnings, and starts nothing. If the data directory exists, it warns 
 schedules whose tenant, skill or workflow is not there, and of policy rules that match
 no tool of the servers that have listed their tools before.`,
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runConfigCheck(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runConfigCheck(cmd.Context(), env) },
 		},
 		&cobra.Command{
 			Use: "show", Short: "Show the settings and where each is set",
 			Long: `Show prints the keys that are set, their values and the source of each: a line of a
 file, a variable or a flag. Other keys have their defaults. Secrets are hidden.`,
 			Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.runConfigShow() },
+			RunE: func(*cobra.Command, []string) error { return runConfigShow(env) },
 		},
 		&cobra.Command{
 			Use: "schema", Short: "Print the JSON Schema of sandpiper.yaml",
@@ -48,7 +50,7 @@ they create a configuration file:
 			RunE: func(*cobra.Command, []string) error {
 				text, err := config.JSONSchema()
 				if err == nil {
-					_, err = fmt.Fprintf(a.stdout, "%s\n", text)
+					_, err = fmt.Fprintf(env.Stdout, "%s\n", text)
 				}
 				return err
 			},
@@ -74,8 +76,8 @@ func writeSchema(path string, text []byte, write func(clientconfig.Change) error
 	return write(clientconfig.Change{Path: file, Old: old, New: schema, Mode: 0o644})
 }
 
-func (a *app) runConfigCheck(ctx context.Context) error {
-	cfg, err := a.loadConfig(nil)
+func runConfigCheck(ctx context.Context, env *cli.Env) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -88,17 +90,17 @@ func (a *app) runConfigCheck(ctx context.Context) error {
 			warnings = append(warnings, w)
 		}
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, warnings...)})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "files": append([]string{}, cfg.Files...), "warnings": append([]string{}, warnings...)})
 	}
 	for _, w := range warnings {
-		a.warn(w)
+		env.Warn(w)
 	}
 	if len(cfg.Files) == 0 {
-		a.printf("There is no configuration file; the defaults are in force.\n")
+		env.Printf("There is no configuration file; the defaults are in force.\n")
 	}
 	for _, file := range cfg.Files {
-		a.printDone("%s is valid", file)
+		env.PrintDone("%s is valid", file)
 	}
 	return nil
 }
@@ -111,35 +113,35 @@ func checkData(ctx context.Context, cfg config.Config) (warnings []string) {
 	}
 	d, err := daemon.New(daemon.Config{Config: cfg, Version: buildVersion()})
 	if err != nil {
-		return []string{"schedules and policy were not checked: the data directory cannot be opened: " + errorText(err)}
+		return []string{"schedules and policy were not checked: the data directory cannot be opened: " + fault.Sentence(err)}
 	}
 	defer d.Close()
 	for _, f := range d.Findings() {
 		warnings = append(warnings, f.String())
 	}
 	for _, err := range d.Schedules.Errors(ctx) {
-		warnings = append(warnings, errorText(err))
+		warnings = append(warnings, fault.Sentence(err))
 	}
 	return warnings
 }
 
-func (a *app) runConfigShow() error {
-	cfg, err := a.loadConfig(nil)
+func runConfigShow(env *cli.Env) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"files": append([]string{}, cfg.Files...), "settings": append([]config.Setting{}, cfg.Given...)})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"files": append([]string{}, cfg.Files...), "settings": append([]config.Setting{}, cfg.Given...)})
 	}
 	key, value := 0, 0
 	for _, s := range cfg.Given {
 		key, value = max(key, len(s.Key)), max(value, min(40, len([]rune(s.Value))))
 	}
 	for _, s := range cfg.Given {
-		a.printf("%-*s  %-*s  %s\n", key, s.Key, value, visibleName(s.Value), styleFor(a.stdout).dim(visibleName(s.From)))
+		env.Printf("%-*s  %-*s  %s\n", key, s.Key, value, cli.VisibleName(s.Value), cli.StyleFor(env.Stdout).Dim(cli.VisibleName(s.From)))
 	}
 	if len(cfg.Given) == 0 {
-		a.printf("Nothing is set: all keys have their defaults.\n")
+		env.Printf("Nothing is set: all keys have their defaults.\n")
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	wiretest.Installed(t)
 	needSandbox(t)
-	d := serveHTTP(t, build(t), "")
+	d := startServing(t, build(t), "")
 	for _, suite := range wiretest.Suites() {
 		t.Run(suite.Name, func(t *testing.T) {
 			tallies := suite.Run(t, d.url)
@@ -63,7 +63,7 @@ func TestSkillsConformance(t *testing.T) {
 	t.Parallel()
 	wiretest.Installed(t)
 	needSandbox(t)
-	d := serveHTTP(t, build(t), "")
+	d := startServing(t, build(t), "")
 	v := d.visit()
 	for _, name := range []string{"high_risk", "Other", "x"} {
 		v.value(`save_skill("` + name + `", "y = 'ada@example.org'", 'Mail ada@example.org about "x": a # b', tags=["a,b", "c"])`)

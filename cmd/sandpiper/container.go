@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
@@ -37,7 +38,7 @@ type container struct {
 }
 
 // newContainer finds the image and a container engine, and loads the image if it was not.
-func (a *app) newContainer(ctx context.Context) (*container, error) {
+func newContainer(ctx context.Context, env *cli.Env) (*container, error) {
 	program, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -68,15 +69,15 @@ func (a *app) newContainer(ctx context.Context) (*container, error) {
 		return nil, fault.New(fault.Unavailable, "the sandbox needs Linux, and there is no docker, podman or nerdctl in PATH that runs the image").
 			WithHint("install and start Docker Desktop, Podman or Rancher Desktop")
 	}
-	return c, a.load(ctx, c)
+	return c, load(ctx, env, c)
 }
 
 // load loads the image into the engine. It is never pulled.
-func (a *app) load(ctx context.Context, c *container) error {
+func load(ctx context.Context, env *cli.Env, c *container) error {
 	if exec.CommandContext(ctx, c.engine, "image", "inspect", c.image).Run() == nil {
 		return nil
 	}
-	a.warn("loading the image into " + filepath.Base(c.engine) + ", once")
+	env.Warn("loading the image into " + filepath.Base(c.engine) + ", once")
 	out, err := exec.CommandContext(ctx, c.engine, "load", "-i", filepath.Join(c.dir, imageFile)).CombinedOutput()
 	if err != nil {
 		return fault.New(fault.Unavailable, "%s cannot load the image: %v: %.300s", filepath.Base(c.engine), err, strings.TrimSpace(string(out))).
@@ -125,7 +126,7 @@ func (c *container) arguments(settings string, serve []string, addr string) ([]s
 	if addr != "" {
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil {
-			return nil, usagef("--http %s: %v; use HOST:PORT, such as 127.0.0.1:8765", addr, err)
+			return nil, cli.Usagef("--http %s: %v; use HOST:PORT, such as 127.0.0.1:8765", addr, err)
 		}
 		args = append(args, "--publish", net.JoinHostPort(host, port)+":"+imagePort, "--env", "SANDPIPER_HTTP_TOKEN")
 		serve = append(serve, "--http", "0.0.0.0:"+imagePort)
@@ -134,11 +135,11 @@ func (c *container) arguments(settings string, serve []string, addr string) ([]s
 }
 
 // serveInContainer runs serve with the given flags in a container until it ends.
-func (a *app) serveInContainer(ctx context.Context, flags []string, addr string) error {
-	if a.config != "" {
-		return usagef("--config cannot be used here: the container reads the configuration directory of the user")
+func serveInContainer(ctx context.Context, env *cli.Env, flags []string, addr string) error {
+	if env.ConfigFile != "" {
+		return cli.Usagef("--config cannot be used here: the container reads the configuration directory of the user")
 	}
-	c, err := a.newContainer(ctx)
+	c, err := newContainer(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -147,12 +148,12 @@ func (a *app) serveInContainer(ctx context.Context, flags []string, addr string)
 		return err
 	}
 	run := exec.CommandContext(ctx, c.engine, args...)
-	run.Stdin, run.Stdout, run.Stderr = a.stdin, a.stdout, a.stderr
+	run.Stdin, run.Stdout, run.Stderr = env.Stdin, env.Stdout, env.Stderr
 	run.Cancel = func() error { return run.Process.Signal(os.Interrupt) }
 	run.WaitDelay = 30 * time.Second
 	err = run.Run()
 	if e, ok := errors.AsType[*exec.ExitError](err); ok {
-		return exit(e.ExitCode()) // what went wrong is in its output
+		return cli.Exit(e.ExitCode()) // what went wrong is in its output
 	}
 	return err
 }

@@ -13,13 +13,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func doctorCommand(env *cli.Env) *cobra.Command {
 	var data bool
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -38,17 +39,17 @@ use the data meanwhile.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if data {
-				return doctorData(cmd.Context(), a)
+				return doctorData(cmd.Context(), env)
 			}
-			return a.runDoctor(cmd.Context())
+			return runDoctor(cmd.Context(), env)
 		},
 	}
 	c.Flags().BoolVar(&data, "data", false, "check the data directory instead")
 	return c
 }
 
-func (a *app) runDoctor(ctx context.Context) error {
-	cfg, err := a.loadConfig(nil)
+func runDoctor(ctx context.Context, env *cli.Env) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -56,24 +57,24 @@ func (a *app) runDoctor(ctx context.Context) error {
 	if dir != "" {
 		defer os.RemoveAll(dir)
 	}
-	d, err := a.daemon(options{quiet: true, dataDir: dir})
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true, DataDir: dir})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	done := a.working("testing the sandbox")
-	r, err := a.diagnose(ctx, d)
+	done := env.Working("testing the sandbox")
+	r, err := diagnose(ctx, env, d)
 	done()
 	if err != nil {
 		return err
 	}
-	if a.json {
-		err = a.writeJSON(r)
+	if env.JSON {
+		err = env.WriteJSON(r)
 	} else {
-		a.printDiagnosis(r)
+		printDiagnosis(env, r)
 	}
 	if err == nil && !r.works() {
-		return exit(exitFailed)
+		return cli.Exit(cli.ExitFailed)
 	}
 	return err
 }
@@ -117,12 +118,12 @@ func (r diagnosis) works() bool {
 }
 
 // diagnose tests the sandbox and the models.
-func (a *app) diagnose(ctx context.Context, d *daemon.Daemon) (diagnosis, error) {
+func diagnose(ctx context.Context, env *cli.Env, d *daemon.Daemon) (diagnosis, error) {
 	r := diagnosis{Report: d.Probe(ctx), Others: d.ProbeOthers(ctx), Restricted: d.Runner.Offers.Restricted}
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}
-	cfg, err := a.loadConfig(nil)
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return r, err
 	}
@@ -132,7 +133,7 @@ func (a *app) diagnose(ctx context.Context, d *daemon.Daemon) (diagnosis, error)
 	}
 	for _, l := range layers {
 		s := newPackagesState(ctx, l)
-		s.Hint = completed(a, s.Hint)
+		s.Hint = cli.Completed(env, s.Hint)
 		switch {
 		case !s.Wanted:
 		case l.name == "" || l.name == config.DefaultPackageLayer:
@@ -146,61 +147,61 @@ func (a *app) diagnose(ctx context.Context, d *daemon.Daemon) (diagnosis, error)
 	return r, nil
 }
 
-func (a *app) printDiagnosis(r diagnosis) {
-	a.printReport(r.Report)
+func printDiagnosis(env *cli.Env, r diagnosis) {
+	printReport(env, r.Report)
 	for _, o := range r.Others {
-		a.printf("\nSelected by %s: ", visibleName(o.By))
-		a.printReport(o.Report)
+		env.Printf("\nSelected by %s: ", cli.VisibleName(o.By))
+		printReport(env, o.Report)
 	}
-	a.printRestricted(r.Restricted)
+	printRestricted(env, r.Restricted)
 	packages := r.Layers
 	if r.Packages != nil {
 		packages = append([]packagesState{*r.Packages}, packages...)
 	}
 	for _, s := range packages {
-		a.printf("\nPackages: %s.\n", visible(s.String()))
+		env.Printf("\nPackages: %s.\n", cli.Visible(s.String()))
 	}
-	a.printModel(r.Model)
-	a.printTaskModel(r.Tasks)
-	a.printf("\nPolicy: ")
-	a.printPolicy(r.Policy)
+	printModel(env, r.Model)
+	printTaskModel(env, r.Tasks)
+	env.Printf("\nPolicy: ")
+	printPolicy(env, r.Policy)
 	if len(r.Untrusted) > 0 {
-		a.printf("\n%s Not read, because it is not trusted: %s. %s shows its effects.\n", styleFor(a.stdout).yellow("~"), visibleName(strings.Join(r.Untrusted, ", ")), asPasted(a, "`sandpiper trust`"))
+		env.Printf("\n%s Not read, because it is not trusted: %s. %s shows its effects.\n", cli.StyleFor(env.Stdout).Yellow("~"), cli.VisibleName(strings.Join(r.Untrusted, ", ")), cli.AsPasted(env, "`sandpiper trust`"))
 	}
 }
 
-func (a *app) printReport(r sandbox.Report) {
-	s := styleFor(a.stdout)
-	verdict := s.green("works: code can be executed")
+func printReport(env *cli.Env, r sandbox.Report) {
+	s := cli.StyleFor(env.Stdout)
+	verdict := s.Green("works: code can be executed")
 	if !r.Working {
-		verdict = s.red("does not work: execution is refused")
+		verdict = s.Red("does not work: execution is refused")
 	}
-	a.printf("The %s sandbox %s.\n\n", visibleName(r.Backend), verdict)
+	env.Printf("The %s sandbox %s.\n\n", cli.VisibleName(r.Backend), verdict)
 	for _, l := range r.Layers {
-		a.printf("%s %-23s %-9s %s\n", mark(s, l), visibleName(l.Name), visibleName(l.State), visibleName(l.Detail))
+		env.Printf("%s %-23s %-9s %s\n", mark(s, l), cli.VisibleName(l.Name), cli.VisibleName(l.State), cli.VisibleName(l.Detail))
 		if l.Remedy != "" && l.State != "enforced" {
-			a.printf("  %s %s\n", s.yellow("hint:"), visible(l.Remedy))
+			env.Printf("  %s %s\n", s.Yellow("hint:"), cli.Visible(l.Remedy))
 		}
 	}
 }
 
 // printRestricted reports whether sandbox.restricted is on. It is not an isolation layer:
 // no guarantee depends on it.
-func (a *app) printRestricted(on bool) {
+func printRestricted(env *cli.Env, on bool) {
 	if on {
-		a.printf("\nCode is also restricted to a subset of Python (sandbox.restricted); that is a guardrail, not an isolation layer.\n")
+		env.Printf("\nCode is also restricted to a subset of Python (sandbox.restricted); that is a guardrail, not an isolation layer.\n")
 	}
 }
 
 // mark returns the symbol for the state of a layer.
-func mark(s style, l sandbox.Layer) string {
+func mark(s cli.Style, l sandbox.Layer) string {
 	switch l.State {
 	case "enforced":
-		return s.green("✓")
+		return s.Green("✓")
 	case "failed":
-		return s.red("✗")
+		return s.Red("✗")
 	default:
-		return s.yellow("~")
+		return s.Yellow("~")
 	}
 }
 
@@ -245,33 +246,33 @@ func probeTaskModel(ctx context.Context, d *daemon.Daemon) *modelState {
 }
 
 // printTaskModel reports whether the model of tasks answers, if one is configured.
-func (a *app) printTaskModel(t *modelState) {
+func printTaskModel(env *cli.Env, t *modelState) {
 	if t == nil {
 		return
 	}
-	s := styleFor(a.stdout)
+	s := cli.StyleFor(env.Stdout)
 	if t.Working {
-		a.printf("\n%s The model of tasks answers: %s.\n", s.green("✓"), visibleName(t.Model))
+		env.Printf("\n%s The model of tasks answers: %s.\n", s.Green("✓"), cli.VisibleName(t.Model))
 		return
 	}
-	a.printf("\n%s The model of tasks, %s, does not work: %s.\n", s.yellow("~"), visibleName(t.Model), visible(t.Reason))
+	env.Printf("\n%s The model of tasks, %s, does not work: %s.\n", s.Yellow("~"), cli.VisibleName(t.Model), cli.Visible(t.Reason))
 	if t.Hint != "" {
-		a.printf("  %s %s\n", s.yellow("hint:"), visible(t.Hint))
+		env.Printf("  %s %s\n", s.Yellow("hint:"), cli.Visible(t.Hint))
 	}
 }
 
 // printModel reports whether semantic search works, if it is configured.
-func (a *app) printModel(t *modelState) {
+func printModel(env *cli.Env, t *modelState) {
 	if t == nil {
 		return
 	}
-	s := styleFor(a.stdout)
+	s := cli.StyleFor(env.Stdout)
 	if t.Working {
-		a.printf("\n%s Semantic search of tools works with %s.\n", s.green("✓"), visibleName(t.Model))
+		env.Printf("\n%s Semantic search of tools works with %s.\n", s.Green("✓"), cli.VisibleName(t.Model))
 		return
 	}
-	a.printf("\n%s Tools are searched by keywords only: %s.\n", s.yellow("~"), visible(t.Reason))
+	env.Printf("\n%s Tools are searched by keywords only: %s.\n", s.Yellow("~"), cli.Visible(t.Reason))
 	if t.Hint != "" {
-		a.printf("  %s %s\n", s.yellow("hint:"), visible(t.Hint))
+		env.Printf("  %s %s\n", s.Yellow("hint:"), cli.Visible(t.Hint))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -33,31 +34,31 @@ type damage struct {
 }
 
 // doctorData checks the data directory and prints the result.
-func doctorData(ctx context.Context, a *app) error {
-	cfg, err := a.loadConfig(nil)
+func doctorData(ctx context.Context, env *cli.Env) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
-	r, err := diagnoseData(ctx, a, cfg.DataDir)
+	r, err := diagnoseData(ctx, env, cfg.DataDir)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		err = a.writeJSON(r)
+	if env.JSON {
+		err = env.WriteJSON(r)
 	} else {
-		printData(a, r)
+		printData(env, r)
 	}
 	if err == nil && !r.Success {
-		return exit(exitFailed)
+		return cli.Exit(cli.ExitFailed)
 	}
 	return err
 }
 
-func diagnoseData(ctx context.Context, a *app, dir string) (dataDiagnosis, error) {
+func diagnoseData(ctx context.Context, env *cli.Env, dir string) (dataDiagnosis, error) {
 	r := dataDiagnosis{Damaged: []damage{}}
 	add := func(id, part string, err error) {
 		if err != nil {
-			r.Damaged = append(r.Damaged, damage{id, part, fault.Message(err), completed(a, fault.Hint(err))})
+			r.Damaged = append(r.Damaged, damage{id, part, fault.Message(err), cli.Completed(env, fault.Hint(err))})
 		}
 	}
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -76,7 +77,7 @@ func diagnoseData(ctx context.Context, a *app, dir string) (dataDiagnosis, error
 	}
 	add("", "master key", secret.KeyFile(filepath.Join(dir, "key")).Check()) // without it, no value can be decrypted
 	add("", "access keys", store.Examine(ctx, filepath.Join(dir, "access.db")))
-	if r.Audit, err = a.verifyAudit(ctx, dir); err != nil {
+	if r.Audit, err = verifyAudit(ctx, env, dir); err != nil {
 		add("", "audit log", err)
 	} else if p := r.Audit.Problem; p != nil {
 		add("", "audit log", fault.New(fault.Internal, "%s: %s", p.Kind, p.Text).WithHint("`sandpiper audit verify` shows where; docs/audit.md describes how to start over"))
@@ -85,19 +86,19 @@ func diagnoseData(ctx context.Context, a *app, dir string) (dataDiagnosis, error
 	return r, nil
 }
 
-func printData(a *app, r dataDiagnosis) {
-	s := styleFor(a.stdout)
+func printData(env *cli.Env, r dataDiagnosis) {
+	s := cli.StyleFor(env.Stdout)
 	for _, d := range r.Damaged {
 		what := d.Part
 		if d.Tenant != "" {
 			what += " of tenant " + d.Tenant
 		}
-		a.printf("%s %s: %s\n", s.red("✗"), visibleName(what), visible(d.Error))
+		env.Printf("%s %s: %s\n", s.Red("✗"), cli.VisibleName(what), cli.Visible(d.Error))
 		if d.Hint != "" {
-			a.printf("  %s %s\n", s.yellow("hint:"), visible(d.Hint))
+			env.Printf("  %s %s\n", s.Yellow("hint:"), cli.Visible(d.Hint))
 		}
 	}
 	if r.Success {
-		a.printf("%s %s and %s of the audit log are intact.\n", s.green("✓"), count(r.Databases, "database"), count(int(r.Audit.Lines), "line"))
+		env.Printf("%s %s and %s of the audit log are intact.\n", s.Green("✓"), cli.Count(r.Databases, "database"), cli.Count(int(r.Audit.Lines), "line"))
 	}
 }

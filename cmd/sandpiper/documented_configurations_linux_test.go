@@ -93,9 +93,9 @@ func configurations(block string) (all []string) {
 // sends it a request.
 func startDocumented(t *testing.T, text string) {
 	dir := t.TempDir()
-	var env strings.Builder
+	var clients strings.Builder
 	for _, m := range variable().FindAllStringSubmatch(text, -1) {
-		fmt.Fprintf(&env, "%s=%s_and_enough_letters_for_a_token\n", m[1], m[1])
+		fmt.Fprintf(&clients, "%s=%s_and_enough_letters_for_a_token\n", m[1], m[1])
 	}
 	text = strings.NewReplacer("/etc/sandpiper/tls", dir, "/run/secrets", dir, "prometheus: true", `prometheus: "127.0.0.1:0"`, "127.0.0.1:9464", "127.0.0.1:0").Replace(text)
 	if err := os.Mkdir(filepath.Join(dir, "tools_registry"), 0o700); err != nil {
@@ -107,13 +107,13 @@ func startDocumented(t *testing.T, text string) {
 		accesstest.Replace(t, filepath.Join(dir, name), accesstest.PEM(ca.Cert))
 	}
 	for name, content := range map[string]string{
-		".env": env.String(), "sandpiper.yaml": text, "github.json": emptyAPI, "api.yaml": emptyAPI, "tools_registry/full_catalog.json": `{"tools": []}`,
+		".env": clients.String(), "sandpiper.yaml": text, "github.json": emptyAPI, "api.yaml": emptyAPI, "tools_registry/full_catalog.json": `{"tools": []}`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	d := serveHTTP(t, "", "", "--config", filepath.Join(dir, "sandpiper.yaml"))
+	d := startServing(t, "", "", "--config", filepath.Join(dir, "sandpiper.yaml"))
 	d.mayFail = true // servers and services that do not exist
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool()}}}
 	t.Cleanup(client.CloseIdleConnections)

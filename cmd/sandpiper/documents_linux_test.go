@@ -44,7 +44,7 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(pages, err)
 	}
 	servers := exampleServers(t)
-	env := append(pageEnv(t), "REPOSITORY="+root)
+	variables := append(pageEnv(t), "REPOSITORY="+root)
 	notRun := 0
 	for _, page := range append(pages, filepath.Join(root, "README.md")) {
 		text, err := os.ReadFile(page)
@@ -67,7 +67,7 @@ func TestDocuments(t *testing.T) {
 				if filepath.Base(page) != "README.md" {
 					longtest.SkipSlow(t)
 				}
-				runPage(t, page, string(text), servers, env)
+				runPage(t, page, string(text), servers, variables)
 			})
 		}
 		if prompt := regexp.MustCompile("(?m)^```(|sh|bash|text)\n\\$ .*").FindString(string(text)); prompt != "" {
@@ -88,18 +88,18 @@ func pageEnv(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	// Without cgo go install finds in the cache what the other tests have built.
-	env := []string{"CGO_ENABLED=0", "XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME")}
+	variables := []string{"CGO_ENABLED=0", "XDG_CACHE_HOME=" + os.Getenv("XDG_CACHE_HOME")}
 	for i, value := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
-		env = append(env, names[i]+"="+value)
+		variables = append(variables, names[i]+"="+value)
 	}
-	return env
+	return variables
 }
 
-func runPage(t *testing.T, page, text, servers string, env []string) {
+func runPage(t *testing.T, page, text, servers string, variables []string) {
 	home := t.TempDir()
 	writeOwnFiles(t, home)
 	bin := filepath.Join(home, "go", "bin") // of go install
-	s := startShell(t, home, map[string]string{"/home/me": home}, slices.Concat(env, []string{"GOBIN=" + bin, "PATH=" + bin + ":" + servers + ":" + os.Getenv("PATH")}))
+	s := startShell(t, home, map[string]string{"/home/me": home}, slices.Concat(variables, []string{"GOBIN=" + bin, "PATH=" + bin + ":" + servers + ":" + os.Getenv("PATH")}))
 	got := consoleBlock.ReplaceAllStringFunc(text, func(part string) string {
 		b := consoleBlock.FindStringSubmatch(part)
 		if b[1] == "not run" {

@@ -59,7 +59,7 @@ func TestStoppingDaemonCompletesCallsAndRefusesNewOnes(t *testing.T) {
 	for name, visit := range map[string]func(*daemonProcess) *visitor{"2026-07-28": func(d *daemonProcess) *visitor { return d.visit() }, "2025-11-25": func(d *daemonProcess) *visitor { return d.visitOlder() }} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := serveHTTP(t, "", "http: {drain: 10m}")
+			d := startServing(t, "", "http: {drain: 10m}")
 			v := visit(d)
 			running := v.runUntil()
 			d.stop()
@@ -87,7 +87,7 @@ func TestStoppingDaemonCompletesCallsAndRefusesNewOnes(t *testing.T) {
 func TestDrainIsBounded(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "http: {drain: 200ms}")
+	d := startServing(t, "", "http: {drain: 200ms}")
 	running := d.visit().runUntil()
 	if err := syscall.Kill(d.pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestDrainIsBounded(t *testing.T) {
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "http: {drain: 10m}")
+	d := startServing(t, "", "http: {drain: 10m}")
 	d.exit = 128 + int(syscall.SIGTERM)
 	v := d.visit()
 	go func() {

@@ -202,7 +202,7 @@ func TestPageAsksAboutAnUnknownCall(t *testing.T) {
 	needSandbox(t)
 	const token = "0123456789-of-acme"
 	ledger := filepath.Join(t.TempDir(), "effects.txt")
-	d := serveHTTP(t, "", fmt.Sprintf("http: {tokens: {acme: %s}}\nservers:\n  slow: {command: ledger, args: [%q], trusted: true}\n", token, ledger))
+	d := startServing(t, "", fmt.Sprintf("http: {tokens: {acme: %s}}\nservers:\n  slow: {command: ledger, args: [%q], trusted: true}\n", token, ledger))
 	v := d.visit("Authorization", "Bearer "+token)
 	args, _ := json.Marshal(map[string]any{"code": twelvePayments, "timeout_seconds": 2})
 	id := regexp.MustCompile(`exec_[a-z0-9]+`).FindString(v.answer(string(args)))

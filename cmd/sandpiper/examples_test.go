@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 )
@@ -72,7 +74,7 @@ func TestExamplesSaveTokens(t *testing.T) {
 
 func setUp(t *testing.T) {
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), []string{"exec", "setup.py"}, strings.NewReader(""), &out, &errs); code != exitOK {
+	if code := run(t.Context(), all.Features(), []string{"exec", "setup.py"}, strings.NewReader(""), &out, &errs); code != cli.ExitOK {
 		t.Fatalf("setup.py ended with %d: %s", code, errs.String())
 	}
 }
@@ -177,7 +179,7 @@ func serveLean(t *testing.T) (ask func(method string, params any) protocolResult
 	ended := make(chan string, 1)
 	go func() {
 		var errs strings.Builder
-		code := run(context.WithoutCancel(t.Context()), []string{"serve", "--profile", "lean"}, inR, outW, &errs)
+		code := run(context.WithoutCancel(t.Context()), all.Features(), []string{"serve", "--profile", "lean"}, inR, outW, &errs)
 		outW.Close()
 		ended <- fmt.Sprintf("serve ended with %d: %s", code, errs.String())
 	}()

@@ -6,11 +6,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-func (a *app) execCommand() *cobra.Command {
+func execCommand(env *cli.Env) *cobra.Command {
 	var o execOptions
 	c := &cobra.Command{
 		Use:        "exec [FILE|-] [-c CODE]",
@@ -42,52 +43,52 @@ Exit codes: 0 success, 1 the code could not be run, 2 invalid command line,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.inline = cmd.Flags().Changed("code")
 			if cmd.Flags().Changed("timeout") && o.timeout == 0 || cmd.Flags().Changed("memory") && o.memory == 0 {
-				return usagef("--timeout and --memory must be more than 0; omit them for the defaults")
+				return cli.Usagef("--timeout and --memory must be more than 0; omit them for the defaults")
 			}
 			if len(args) > 0 {
 				o.script = args[0]
 			}
-			return a.runExec(cmd.Context(), o)
+			return runExec(cmd.Context(), env, o)
 		},
 	}
 	f := c.Flags()
 	f.StringVarP(&o.code, "code", "c", "", "run `CODE`")
-	durationFlag(f, &o.timeout, "timeout", 0, "stop the code after this time (default 30s)")
+	cli.DurationFlag(f, &o.timeout, "timeout", 0, "stop the code after this time (default 30s)")
 	f.IntVar(&o.memory, "memory", 0, "memory in `MB` that the code may use (default 500)")
 	f.StringVar(&o.vars, "context", "", "`JSON` object whose keys become variables")
 	f.StringVar(&o.session, "session", "", "log the execution as a task of session `ID`")
 	f.BoolVar(&o.dryRun, "dry-run", false, "plan the calls of tools that may have side effects without making them")
 	f.StringArrayVar(&o.files, "file", nil, "copy `PATH` into the workspace first (may be repeated)")
-	return a.ofTenant(c)
+	return cli.OfTenant(env, c)
 }
 
-func (a *app) runExec(ctx context.Context, o execOptions) error {
-	req, err := a.newRequest(o)
+func runExec(ctx context.Context, env *cli.Env, o execOptions) error {
+	req, err := newRequest(env, o)
 	if err != nil {
 		return err
 	}
-	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
-		if err := a.putFiles(ctx, home, o.files); err != nil {
+	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+		if err := putFiles(ctx, env, home, o.files); err != nil {
 			return err
 		}
-		result, err := a.execute(ctx, d, home, req)
+		result, err := execute(ctx, env, d, home, req)
 		if err != nil {
 			return err
 		}
-		if !a.json {
+		if !env.JSON {
 			explainSession(ctx, home, req.SessionID, &result)
 		}
-		return a.printResult(ctx, result)
+		return printResult(ctx, env, result)
 	})
 }
 
 // putFiles copies files into the workspace.
-func (a *app) putFiles(ctx context.Context, home *home.Home, files []string) error {
+func putFiles(ctx context.Context, env *cli.Env, home *home.Home, files []string) error {
 	for _, path := range files {
 		if path == "-" {
-			return usagef("--file takes a path; for standard input use sandpiper files put - --as NAME first")
+			return cli.Usagef("--file takes a path; for standard input use sandpiper files put - --as NAME first")
 		}
-		if _, err := a.putFile(ctx, home, path, filepath.Base(path)); err != nil {
+		if _, err := putFile(ctx, env, home, path, filepath.Base(path)); err != nil {
 			return err
 		}
 	}

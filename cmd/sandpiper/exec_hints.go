@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
@@ -19,7 +20,7 @@ const noInput = "input() is not available: pass values as context_vars"
 
 // explainMissing replaces the hint of an error, if the file that the code did not find exists on this
 // machine. A model does not get the hint, since it cannot copy the file.
-func (a *app) explainMissing(r *reply.Result) {
+func explainMissingFile(env *cli.Env, r *reply.Result) {
 	if m := noFile.FindStringSubmatch(r.Error); m != nil {
 		if path := m[1] + m[2] + m[3]; isOwnFile(path) {
 			r.Hint = fmt.Sprintf("code sees only /workspace: `sandpiper files put %[1]s` copies the file there, as does --file %[1]s before the code runs", path)

@@ -7,25 +7,26 @@ import (
 	"os"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 )
 
 // noteOfImage describes an image of a result. A terminal that can shows it; on another one, it is saved in
 // the working directory.
-func (a *app) noteOfImage(img reply.Image) string {
+func noteOfImage(env *cli.Env, img reply.Image) string {
 	about := fmt.Sprintf("%s, %d bytes", img.MIME, len(img.Data))
-	if !isTerminal(a.stdout) {
+	if !cli.IsTerminal(env.Stdout) {
 		return fmt.Sprintf("[image: %s; use --json to get it]", about)
 	}
 	if p := imageProtocolOf(os.Getenv); p != "" {
 		if shown, err := terminalImage(p, img.Data); err == nil {
-			a.stdout.Write(shown)
+			env.Stdout.Write(shown)
 			return fmt.Sprintf("[image: %s; use --json to get it]", about)
 		}
 	}
 	path, err := saveImage(img)
 	if err != nil {
-		a.warn(fmt.Sprintf("the image cannot be saved: %v; run the command in a writable directory, or use --json to get it", err))
+		env.Warn(fmt.Sprintf("the image cannot be saved: %v; run the command in a writable directory, or use --json to get it", err))
 		return fmt.Sprintf("[image: %s]", about)
 	}
 	return fmt.Sprintf("[image: %s, saved as %s]", about, path)

@@ -10,21 +10,22 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 )
 
 // newRequest creates the request of an execution. It needs no daemon, so that wrong
 // usage is reported before one is opened.
-func (a *app) newRequest(o execOptions) (execution.Request, error) {
-	code, err := a.loadCode(o)
+func newRequest(env *cli.Env, o execOptions) (execution.Request, error) {
+	code, err := loadCode(env, o)
 	if err != nil {
 		return execution.Request{}, err
 	}
-	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory, SessionID: o.session, DryRun: o.dryRun, Commands: commandsOf(a)}
+	req := execution.Request{Code: code, Timeout: o.timeout, MemoryMB: o.memory, SessionID: o.session, DryRun: o.dryRun, Commands: cli.CommandsOf(env)}
 	if o.vars != "" {
 		if !json.Valid([]byte(o.vars)) {
-			return req, usagef("--context %.60q is not JSON; it must be an object such as '{\"name\": 1}'", o.vars)
+			return req, cli.Usagef("--context %.60q is not JSON; it must be an object such as '{\"name\": 1}'", o.vars)
 		}
 		req.Vars = json.RawMessage(o.vars)
 	}
@@ -32,18 +33,18 @@ func (a *app) newRequest(o execOptions) (execution.Request, error) {
 }
 
 // loadCode reads the code from a file, standard input or -c.
-func (a *app) loadCode(o execOptions) (string, error) {
+func loadCode(env *cli.Env, o execOptions) (string, error) {
 	switch {
 	case o.inline && o.script != "":
-		return "", usagef("both %q and -c were given; use one of them", o.script)
+		return "", cli.Usagef("both %q and -c were given; use one of them", o.script)
 	case o.inline:
 		return o.code, nil
-	case o.script == "" && isTerminal(a.stdin):
-		return "", usagef("no code was given: pass a file, -c or standard input")
+	case o.script == "" && cli.IsTerminal(env.Stdin):
+		return "", cli.Usagef("no code was given: pass a file, -c or standard input")
 	case o.script == "" || o.script == "-":
-		return readCode(a.stdin, "standard input")
+		return readCode(env.Stdin, "standard input")
 	}
-	f, err := openInput(o.script)
+	f, err := cli.OpenInput(o.script)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(o.script) != ".py" {
 		return "", fmt.Errorf("%w; to run code use -c", err)
 	}

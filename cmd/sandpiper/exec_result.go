@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
@@ -17,37 +18,37 @@ import (
 )
 
 // execute runs a request and returns its result.
-func (a *app) execute(ctx context.Context, d *daemon.Daemon, home *home.Home, req execution.Request) (reply.Result, error) {
+func execute(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, req execution.Request) (reply.Result, error) {
 	x, err := d.Runner.Start(ctx, home, req)
 	if err != nil {
 		return reply.Result{}, err
 	}
-	return a.waitForResult(ctx, d, home, x)
+	return waitForResult(ctx, env, d, home, x)
 }
 
 // waitForResult waits for the result of x, prints its progress and prompts for answers
 // to its questions.
-func (a *app) waitForResult(ctx context.Context, d *daemon.Daemon, home *home.Home, x *execution.Execution) (reply.Result, error) {
-	running := startRunning(a)
-	defer func() { running.pause() }()
+func waitForResult(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, x *execution.Execution) (reply.Result, error) {
+	running := cli.StartRunning(env)
+	defer func() { running.Pause() }()
 	for {
 		e, err := x.Next(context.WithoutCancel(ctx)) // the end of ctx ends the execution, and its result reports that
 		switch {
 		case err != nil:
 			return reply.Result{}, err
 		case e.Progress != nil:
-			running.show(*e.Progress)
+			running.Show(*e.Progress)
 		case e.Questions != nil:
-			running.pause()
+			running.Pause()
 			for _, q := range e.Questions {
 				closed := x.QuestionClosed(q.ID)
-				answer := a.ask(ctx, q, closed)
+				answer := ask(ctx, env, q, closed)
 				if _, err := d.Runner.Attach(ctx, home, x.ID(), question.Answer{q.ID: answer}); err != nil && fault.KindOf(err) != fault.NotFound {
-					a.warn(fault.Message(err))
+					env.Warn(fault.Message(err))
 					x.RepeatQuestions()
 				}
 			}
-			running.resume()
+			running.Resume()
 		case e.Done != nil:
 			return *e.Done, nil
 		}
@@ -56,51 +57,51 @@ func (a *app) waitForResult(ctx context.Context, d *daemon.Daemon, home *home.Ho
 
 // outputPrinter returns a function that prints output immediately; nil with --json, where
 // the result contains the output.
-func (a *app) outputPrinter() func([]byte) {
-	if a.json {
+func outputPrinter(env *cli.Env) func([]byte) {
+	if env.JSON {
 		return nil
 	}
-	return func(item []byte) { a.printf("%s\n", visible(string(item))) }
+	return func(item []byte) { env.Printf("%s\n", cli.Visible(string(item))) }
 }
 
 // printResult prints a result. It returns an error that carries the exit code, or the cause
 // of ctx without printing the failure; nil for success.
-func (a *app) printResult(ctx context.Context, r reply.Result) error {
-	if a.json {
-		r.Hint, r.Error, r.Traceback = completed(a, r.Hint), completed(a, r.Error), completed(a, r.Traceback)
+func printResult(ctx context.Context, env *cli.Env, r reply.Result) error {
+	if env.JSON {
+		r.Hint, r.Error, r.Traceback = cli.Completed(env, r.Hint), cli.Completed(env, r.Error), cli.Completed(env, r.Traceback)
 		if r.Session != nil {
-			r.Session.Note = completed(a, r.Session.Note)
+			r.Session.Note = cli.Completed(env, r.Session.Note)
 		}
-		if err := a.writeJSON(resultJSON{r.Answer(), r.Images}); err != nil {
+		if err := env.WriteJSON(resultJSON{r.Answer(), r.Images}); err != nil {
 			return err
 		}
 		return exitCodeOf(r)
 	}
-	a.explainMissing(&r)
+	explainMissingFile(env, &r)
 	if r.Error == noInput {
-		r.Error = withFlagNames(r.Error)
+		r.Error = cli.WithFlagNames(r.Error)
 	}
-	a.printNotes(r)
-	a.printPlan(r)
+	printNotes(env, r)
+	printPlan(env, r)
 	if r.Success() {
-		return a.printValue(r)
+		return printValue(env, r)
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if r.ErrorType == execution.TypeSuspended {
-		a.printSuspended(r)
+		printSuspended(env, r)
 	} else {
-		a.printFailure(r)
+		printFailure(env, r)
 	}
 	return exitCodeOf(r)
 }
 
 // printSuspended describes an execution that waits without a worker.
-func (a *app) printSuspended(r reply.Result) {
-	s := styleFor(a.stderr)
-	fmt.Fprintln(a.stderr, s.yellow("suspended:"), visible(r.Error))
-	a.hint(fmt.Sprintf("`sandpiper executions watch %[1]s` prints its result, `sandpiper executions signal %[1]s EVENT` sends a signal; a daemon must run", r.ExecutionID))
+func printSuspended(env *cli.Env, r reply.Result) {
+	s := cli.StyleFor(env.Stderr)
+	fmt.Fprintln(env.Stderr, s.Yellow("suspended:"), cli.Visible(r.Error))
+	env.Hint(fmt.Sprintf("`sandpiper executions watch %[1]s` prints its result, `sandpiper executions signal %[1]s EVENT` sends a signal; a daemon must run", r.ExecutionID))
 }
 
 // resultJSON encodes a result as execute_code does, plus its images.
@@ -111,7 +112,7 @@ type resultJSON struct {
 
 // MarshalJSON implements json.Marshaler.
 func (w resultJSON) MarshalJSON() ([]byte, error) {
-	body, err := encode(w.body)
+	body, err := cli.EncodeJSON(w.body)
 	if err != nil || len(w.images) == 0 {
 		return body, err
 	}
@@ -129,37 +130,37 @@ func exitCodeOf(r reply.Result) error {
 	case r.Success():
 		return nil
 	case r.Status == sandbox.TimedOut || r.Status == sandbox.OverLimit || r.Limit != "":
-		return exit(exitLimit)
+		return cli.Exit(cli.ExitLimit)
 	case r.Status == sandbox.Raised || r.Status == sandbox.Refused:
-		return exit(exitRaised)
+		return cli.Exit(cli.ExitRaised)
 	default:
-		return exit(exitFailed)
+		return cli.Exit(cli.ExitFailed)
 	}
 }
 
 // printNotes prints stderr, and lists the images and the warnings of guardrails.
-func (a *app) printNotes(r reply.Result) {
-	s := styleFor(a.stderr)
+func printNotes(env *cli.Env, r reply.Result) {
+	s := cli.StyleFor(env.Stderr)
 	if r.Stderr != "" {
-		fmt.Fprintln(a.stderr, strings.TrimRight(visible(r.Stderr), "\n"))
+		fmt.Fprintln(env.Stderr, strings.TrimRight(cli.Visible(r.Stderr), "\n"))
 	}
 	note := func(format string, args ...any) {
-		fmt.Fprintln(a.stderr, s.dim(visible(fmt.Sprintf(format, args...))))
+		fmt.Fprintln(env.Stderr, s.Dim(cli.Visible(fmt.Sprintf(format, args...))))
 	}
 	for _, img := range r.Images {
-		note("%s", a.noteOfImage(img))
+		note("%s", noteOfImage(env, img))
 	}
 	for _, path := range r.ImageFiles {
 		note("[image: %s]", path)
 	}
 	for _, w := range r.Warnings {
-		fmt.Fprintln(a.stderr, s.yellow("warning:"), visible(w))
+		fmt.Fprintln(env.Stderr, s.Yellow("warning:"), cli.Visible(w))
 	}
 }
 
 // printValue prints the result: a string without quotes, a table as Markdown, other values as
 // indented JSON, and nothing for null.
-func (a *app) printValue(r reply.Result) error {
+func printValue(env *cli.Env, r reply.Result) error {
 	var text string
 	switch {
 	case len(r.Value) == 0 || string(r.Value) == "null":
@@ -168,18 +169,18 @@ func (a *app) printValue(r reply.Result) error {
 		if text == "[picture]" && len(r.Images)+len(r.ImageFiles) > 0 { // printNotes has reported it
 			return nil
 		}
-		a.printf("%s\n", visible(text))
+		env.Printf("%s\n", cli.Visible(text))
 		return nil
 	}
 	if text, ok := tableText(r.Value); ok {
-		a.printf("%s\n", visible(text))
+		env.Printf("%s\n", cli.Visible(text))
 		return nil
 	}
 	var b bytes.Buffer
 	if err := json.Indent(&b, r.Value, "", "  "); err != nil {
 		return err
 	}
-	a.printf("%s\n", visible(b.String()))
+	env.Printf("%s\n", cli.Visible(b.String()))
 	return nil
 }
 
@@ -197,33 +198,33 @@ func tableText(value json.RawMessage) (string, bool) {
 	if d.Decode(&t) != nil || t.Table == "" || len(t.Shape) != 2 || t.Types == nil {
 		return "", false
 	}
-	text := fmt.Sprintf("%s%s, %s", t.Table, count(t.Shape[0], "row"), count(t.Shape[1], "column"))
+	text := fmt.Sprintf("%s%s, %s", t.Table, cli.Count(t.Shape[0], "row"), cli.Count(t.Shape[1], "column"))
 	if t.Next != "" {
 		text += "; all of it: " + t.Next
 	}
 	return text, true
 }
 
-func (a *app) printFailure(r reply.Result) {
-	s := styleFor(a.stderr)
+func printFailure(env *cli.Env, r reply.Result) {
+	s := cli.StyleFor(env.Stderr)
 	message := r.Error
 	if r.Status == sandbox.Raised && r.ErrorType != "" {
 		message = strings.TrimSuffix(r.ErrorType+": "+r.Error, ": ")
 	}
 	if r.Status != sandbox.Raised {
-		message = withFlagNames(message)
+		message = cli.WithFlagNames(message)
 	}
 	if trace := strings.TrimRight(r.Traceback, "\n"); trace != "" {
 		if text, _, ok := strings.Cut(message, " (<code>, line "); ok && strings.HasSuffix(trace, text) {
 			message = text // of a syntax error, whose line is in the traceback
 		}
 		if trace = withoutException(trace, message, r.ErrorType); trace != "" { // it is printed once, as the error
-			fmt.Fprintln(a.stderr, strings.TrimRight(visible(trace), "\n"))
+			fmt.Fprintln(env.Stderr, strings.TrimRight(cli.Visible(trace), "\n"))
 		}
 	}
-	fmt.Fprintln(a.stderr, s.red("error:"), visible(completed(a, message)))
+	fmt.Fprintln(env.Stderr, s.Red("error:"), cli.Visible(cli.Completed(env, message)))
 	if r.Hint != "" {
-		fmt.Fprintln(a.stderr, s.yellow("hint:"), visible(completed(a, withFlagNames(r.Hint))))
+		fmt.Fprintln(env.Stderr, s.Yellow("hint:"), cli.Visible(cli.Completed(env, cli.WithFlagNames(r.Hint))))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
@@ -15,7 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-func (a *app) executionsCommand() *cobra.Command {
+func executionsCommand(env *cli.Env) *cobra.Command {
 	var limits execution.ResumeLimits
 	resume := &cobra.Command{
 		Use: "resume ID", Short: "Resume an interrupted execution, or apply a plan",
@@ -29,19 +30,19 @@ execution that was resumed is kept, and returned again, for a day.`,
 		Example: "  sandpiper executions list\n  sandpiper executions resume exec_e25rjubtohqyskjqfnsornzl3p --timeout 60s",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runExecutionsResume(cmd.Context(), args[0], limits)
+			return runExecutionsResume(cmd.Context(), env, args[0], limits)
 		},
 	}
-	durationFlag(resume.Flags(), &limits.Timeout, "timeout", 0, "stop the code after this time")
+	cli.DurationFlag(resume.Flags(), &limits.Timeout, "timeout", 0, "stop the code after this time")
 	resume.Flags().IntVar(&limits.MemoryMB, "memory", 0, "memory in `MB` that the code may use")
-	return a.ofTenant(group("executions", "Run code in the background; list and resume executions",
-		a.executionsRunCommand(), a.executionsWatchCommand(), a.executionsSignalCommand(), a.executionsAnswerCommand(), a.executionsCancelCommand(),
-		a.executionsListCommand(),
+	return cli.OfTenant(env, cli.Group("executions", "Run code in the background; list and resume executions",
+		executionsRunCommand(env), executionsWatchCommand(env), executionsSignalCommand(env), executionsAnswerCommand(env), executionsCancelCommand(env),
+		executionsListCommand(env),
 		resume,
 	))
 }
 
-func (a *app) executionsListCommand() *cobra.Command {
+func executionsListCommand(env *cli.Env) *cobra.Command {
 	var background bool
 	c := &cobra.Command{
 		Use: "list", Short: "List interrupted executions, the latest first",
@@ -52,9 +53,9 @@ listed for 24 hours. With --background it shows background executions instead.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if background {
-				return a.runExecutionsListBackground(cmd.Context())
+				return runExecutionsListBackground(cmd.Context(), env)
 			}
-			return a.runExecutionsList(cmd.Context())
+			return runExecutionsList(cmd.Context(), env)
 		},
 	}
 	c.Flags().BoolVar(&background, "background", false, "list background executions")
@@ -71,28 +72,28 @@ func progressText(c unfinished.Execution) string {
 	if c.Unknown > 0 {
 		unknown = fmt.Sprintf(", %d unknown", c.Unknown)
 	}
-	return fmt.Sprintf("; %d answered%s: %s", c.Answered, unknown, visibleName(strings.Join(c.Tools, " ")))
+	return fmt.Sprintf("; %d answered%s: %s", c.Answered, unknown, cli.VisibleName(strings.Join(c.Tools, " ")))
 }
 
-func (a *app) runExecutionsList(ctx context.Context) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func runExecutionsList(ctx context.Context, env *cli.Env) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		all, err := unfinished.List(ctx, d.Runner, home, "")
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "executions", all)
+		if env.JSON {
+			return cli.WriteList(env, "executions", all)
 		}
-		a.printEmpty(len(all), "no execution can be resumed; `sandpiper executions list --background` lists background executions")
+		env.PrintEmpty(len(all), "no execution can be resumed; `sandpiper executions list --background` lists background executions")
 		for _, c := range all {
-			a.printf("%s  %s  %s%s\n", c.ID, c.Changed.Local().Format("2006-01-02 15:04:05"), c.Why, progressText(c))
+			env.Printf("%s  %s  %s%s\n", c.ID, c.Changed.Local().Format("2006-01-02 15:04:05"), c.Why, progressText(c))
 		}
 		return nil
 	})
 }
 
-func (a *app) runExecutionsResume(ctx context.Context, id string, limits execution.ResumeLimits) error {
-	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
+func runExecutionsResume(ctx context.Context, env *cli.Env, id string, limits execution.ResumeLimits) error {
+	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
 		x, err := d.Runner.Resume(ctx, home, id, limits)
 		if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.NotFound && f.Hint == "" {
 			err = f.WithHint("`sandpiper executions list` lists those that can be resumed; for an execution of a session use `sandpiper session resume`")
@@ -100,10 +101,10 @@ func (a *app) runExecutionsResume(ctx context.Context, id string, limits executi
 		if err != nil {
 			return err
 		}
-		r, err := a.waitForResult(ctx, d, home, x)
+		r, err := waitForResult(ctx, env, d, home, x)
 		if err != nil {
 			return err
 		}
-		return a.printResult(ctx, r)
+		return printResult(ctx, env, r)
 	})
 }

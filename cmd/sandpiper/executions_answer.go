@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
@@ -29,7 +30,7 @@ type answerOptions struct {
 	decline  bool
 }
 
-func (a *app) executionsAnswerCommand() *cobra.Command {
+func executionsAnswerCommand(env *cli.Env) *cobra.Command {
 	var o answerOptions
 	c := &cobra.Command{
 		Use: "answer ID [VALUE] | answer ID CALL done|not-done|stop [ANSWER]", Short: "Answer a question of a background execution, or decide about a call of an interrupted one",
@@ -51,15 +52,15 @@ after which the execution cannot be resumed.`,
 				if err := o.readDecision(args[1:]); err != nil {
 					return err
 				}
-				return runExecutionsDecide(cmd.Context(), a, o)
+				return runExecutionsDecide(cmd.Context(), env, o)
 			}
 			if len(args) > 1 {
 				o.value = args[1]
 			}
 			if o.decline && o.value != "" {
-				return usagef("VALUE conflicts with --decline")
+				return cli.Usagef("VALUE conflicts with --decline")
 			}
-			return a.runExecutionsAnswer(cmd.Context(), o)
+			return runExecutionsAnswer(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().StringVar(&o.question, "question", "", "`ID` of the question, if several are open")
@@ -70,10 +71,10 @@ after which the execution cannot be resumed.`,
 // readDecision reads CALL, a decision and the answer of the call.
 func (o *answerOptions) readDecision(args []string) (err error) {
 	if o.call, err = strconv.Atoi(args[0]); err != nil || o.call < 1 {
-		return usagef("%.40q is not the number of a call", args[0])
+		return cli.Usagef("%.40q is not the number of a call", args[0])
 	}
 	if o.question != "" || o.decline {
-		return usagef("--question and --decline are for questions, and conflict with CALL")
+		return cli.Usagef("--question and --decline are for questions, and conflict with CALL")
 	}
 	answer := ""
 	if len(args) > 2 {
@@ -86,30 +87,30 @@ func (o *answerOptions) readDecision(args []string) (err error) {
 // readDecision returns the decision with an outcome, and the answer of the call if it took effect.
 func readDecision(outcome, answer string) (tool.Decision, error) {
 	if !slices.Contains([]string{tool.TookEffect, tool.NoEffect, tool.Stop}, outcome) {
-		return tool.Decision{}, usagef("%.40q is not a decision: it is %s, %s or %s", outcome, tool.TookEffect, tool.NoEffect, tool.Stop)
+		return tool.Decision{}, cli.Usagef("%.40q is not a decision: it is %s, %s or %s", outcome, tool.TookEffect, tool.NoEffect, tool.Stop)
 	}
 	if answer != "" && outcome != tool.TookEffect {
-		return tool.Decision{}, usagef("only a call that took effect (%s) has an answer", tool.TookEffect)
+		return tool.Decision{}, cli.Usagef("only a call that took effect (%s) has an answer", tool.TookEffect)
 	}
 	return tool.Decision{Outcome: outcome, Answer: journal.AsAnswer(answer)}, nil
 }
 
-func runExecutionsDecide(ctx context.Context, a *app, o answerOptions) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runExecutionsDecide(ctx context.Context, env *cli.Env, o answerOptions) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		if err := unfinished.Decide(ctx, d.Runner, h, o.id, o.call, o.decision); err != nil {
 			return err
 		}
 		if o.decision.Outcome == tool.Stop {
-			a.printDone("Execution %s stopped", o.id)
+			env.PrintDone("Execution %s stopped", o.id)
 			return nil
 		}
-		a.printDone("Decision about call %d kept; `sandpiper executions resume %s` continues", o.call, o.id)
+		env.PrintDone("Decision about call %d kept; `sandpiper executions resume %s` continues", o.call, o.id)
 		return nil
 	})
 }
 
-func (a *app) runExecutionsAnswer(ctx context.Context, o answerOptions) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runExecutionsAnswer(ctx context.Context, env *cli.Env, o answerOptions) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		open, err := live.Questions(ctx, h.Runs, o.id)
 		if err != nil {
 			return err
@@ -123,8 +124,8 @@ func (a *app) runExecutionsAnswer(ctx context.Context, o answerOptions) error {
 		case o.decline || q.Approval != "": // AnswerBackground names the command for approvals
 		case o.value != "":
 			reply = tool.Reply{Action: tool.Accept, Content: q.Fill(answerValue(q, o.value))}
-		case a.json || !isTerminal(a.stdin) || !isTerminal(a.stderr):
-			return usagef("there is no terminal to ask at: pass VALUE or --decline")
+		case env.JSON || !cli.IsTerminal(env.Stdin) || !cli.IsTerminal(env.Stderr):
+			return cli.Usagef("there is no terminal to ask at: pass VALUE or --decline")
 		default:
 			shown, err := d.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}).RevealToPerson(ctx, q.Text)
 			if err != nil {
@@ -133,13 +134,13 @@ func (a *app) runExecutionsAnswer(ctx context.Context, o answerOptions) error {
 			if q.Text, _, _, err = shown.Content(); err != nil {
 				return err
 			}
-			reply = a.ask(ctx, q, nil)
+			reply = ask(ctx, env, q, nil)
 		}
 		if err := live.Answer(ctx, h.Runs, o.id, question.Answer{q.ID: reply}); err != nil {
 			return err
 		}
-		a.hintDaemon(d)
-		a.printDone("Answer to question %s sent", q.ID)
+		hintDaemon(env, d)
+		env.PrintDone("Answer to question %s sent", q.ID)
 		return nil
 	})
 }
@@ -154,9 +155,9 @@ func (o answerOptions) choose(open []question.Question) (question.Question, erro
 		names = append(names, q.ID)
 	}
 	if o.question == "" {
-		return question.Question{}, usagef("%d questions are open: choose one with --question, of %s", len(open), strings.Join(names, ", "))
+		return question.Question{}, cli.Usagef("%d questions are open: choose one with --question, of %s", len(open), strings.Join(names, ", "))
 	}
-	return question.Question{}, usagef("there is no open question %.40q; there are %s", o.question, strings.Join(names, ", "))
+	return question.Question{}, cli.Usagef("there is no open question %.40q; there are %s", o.question, strings.Join(names, ", "))
 }
 
 // decisions are the texts that answer a question for a decision.

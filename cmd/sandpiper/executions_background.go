@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
@@ -19,7 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 )
 
-func (a *app) executionsRunCommand() *cobra.Command {
+func executionsRunCommand(env *cli.Env) *cobra.Command {
 	var o execOptions
 	var background bool
 	restart, description := string(journal.ResumeOnRestart), ""
@@ -37,24 +38,24 @@ execution.`,
 			if len(args) > 0 {
 				o.script = args[0]
 			}
-			return a.runExecutionsRun(cmd.Context(), o, description, journal.OnRestart(restart), background)
+			return runExecutionsRun(cmd.Context(), env, o, description, journal.OnRestart(restart), background)
 		},
 	}
 	f := c.Flags()
 	f.BoolVar(&background, "background", false, "print the id and return at once")
 	f.StringVarP(&o.code, "code", "c", "", "run `CODE`")
 	f.StringVar(&description, "task", "", "solve the task described by `TEXT` instead of running code")
-	enumFlag(f, &restart, "on-restart", restart, "what to do if the daemon ends: `resume` or report", string(journal.ResumeOnRestart), string(journal.ReportOnRestart))
-	durationFlag(f, &o.timeout, "timeout", 0, "stop the code after this running time (default 1h)")
+	cli.EnumFlag(f, &restart, "on-restart", restart, "what to do if the daemon ends: `resume` or report", string(journal.ResumeOnRestart), string(journal.ReportOnRestart))
+	cli.DurationFlag(f, &o.timeout, "timeout", 0, "stop the code after this running time (default 1h)")
 	f.IntVar(&o.memory, "memory", 0, "memory in `MB` that the code may use (default 500)")
 	f.StringVar(&o.vars, "context", "", "`JSON` object whose keys become variables")
 	return c
 }
 
-func (a *app) runExecutionsRun(ctx context.Context, o execOptions, description string, restart journal.OnRestart, background bool) error {
+func runExecutionsRun(ctx context.Context, env *cli.Env, o execOptions, description string, restart journal.OnRestart, background bool) error {
 	b := execution.StoredRequest{Task: description}
 	if description == "" || o.inline || o.script != "" {
-		req, err := a.newRequest(o)
+		req, err := newRequest(env, o)
 		if err != nil {
 			return err
 		}
@@ -62,19 +63,19 @@ func (a *app) runExecutionsRun(ctx context.Context, o execOptions, description s
 	} else {
 		b.Request.Timeout, b.Request.MemoryMB = o.timeout, o.memory
 	}
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		id, err := d.Background.Dispatch(ctx, h, b, restart)
 		if err != nil {
 			return err
 		}
 		if !background {
-			return a.watch(ctx, d, h, id)
+			return watch(ctx, env, d, h, id)
 		}
-		a.hintDaemon(d)
-		if a.json {
-			return a.writeJSON(map[string]any{"execution_id": id, "state": journal.Queued})
+		hintDaemon(env, d)
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"execution_id": id, "state": journal.Queued})
 		}
-		a.printf("%s\n", id)
+		env.Printf("%s\n", id)
 		return nil
 	})
 }
@@ -86,22 +87,22 @@ func noDaemon(d *daemon.Daemon) bool {
 }
 
 // hintDaemon reports whether a daemon serves the data directory, and prints a warning if none does.
-func (a *app) hintDaemon(d *daemon.Daemon) bool {
+func hintDaemon(env *cli.Env, d *daemon.Daemon) bool {
 	if !noDaemon(d) {
 		return true
 	}
-	a.warn("no daemon is running, so that nothing runs in the background")
-	a.hint("start `sandpiper serve --http 127.0.0.1:8765` in another terminal, or an MCP client that starts Sandpiper")
+	env.Warn("no daemon is running, so that nothing runs in the background")
+	env.Hint("start `sandpiper serve --http 127.0.0.1:8765` in another terminal, or an MCP client that starts Sandpiper")
 	return false
 }
 
-func (a *app) executionsWatchCommand() *cobra.Command {
+func executionsWatchCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "watch ID", Short: "Show the progress and output of a background execution until it ends",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withDaemonHome(cmd.Context(), func(d *daemon.Daemon, h *home.Home) error {
-				return a.watch(cmd.Context(), d, h, args[0])
+			return cli.WithDaemonHome(cmd.Context(), env, func(d *daemon.Daemon, h *home.Home) error {
+				return watch(cmd.Context(), env, d, h, args[0])
 			})
 		},
 	}
@@ -110,35 +111,35 @@ func (a *app) executionsWatchCommand() *cobra.Command {
 // watchPoll is the time between two looks at a background execution.
 const watchPoll = 200 * time.Millisecond
 
-func (a *app) watch(ctx context.Context, d *daemon.Daemon, h *home.Home, id string) error {
+func watch(ctx context.Context, env *cli.Env, d *daemon.Daemon, h *home.Home, id string) error {
 	var last mcpserver.Background
-	running := startRunning(a)
-	defer running.pause()
+	running := cli.StartRunning(env)
+	defer running.Pause()
 	for {
 		b, err := d.DescribeBackground(ctx, h, id)
 		if err != nil {
 			return err
 		}
 		if b.Ended {
-			running.pause()
+			running.Pause()
 			if b.Reply != nil {
-				if !a.json {
-					a.printLines(newLines(last.Output, b.Reply.Output))
+				if !env.JSON {
+					printLines(env, newLines(last.Output, b.Reply.Output))
 				}
-				return a.printResult(ctx, *b.Reply)
+				return printResult(ctx, env, *b.Reply)
 			}
-			if a.json {
-				return a.writeJSON(b)
+			if env.JSON {
+				return env.WriteJSON(b)
 			}
-			a.printf("%s\n", b.State)
+			env.Printf("%s\n", b.State)
 			return nil
 		}
-		running.state.Store(&b.State)
-		if last.State == "" && !a.hintDaemon(d) {
-			a.note("Waiting for a daemon to run " + id + "; Ctrl-C ends only this command, and `sandpiper executions watch " + id + "` shows it later")
+		running.State.Store(&b.State)
+		if last.State == "" && !hintDaemon(env, d) {
+			env.Note("Waiting for a daemon to run " + id + "; Ctrl-C ends only this command, and `sandpiper executions watch " + id + "` shows it later")
 		}
-		if !a.json {
-			a.showChange(last, b, running.show)
+		if !env.JSON {
+			showChange(env, last, b, running.Show)
 		}
 		last = b
 		select {
@@ -150,21 +151,21 @@ func (a *app) watch(ctx context.Context, d *daemon.Daemon, h *home.Home, id stri
 }
 
 // showChange prints what is new about a background execution.
-func (a *app) showChange(last, b mcpserver.Background, show func(live.Progress)) {
+func showChange(env *cli.Env, last, b mcpserver.Background, show func(live.Progress)) {
 	if b.State != last.State || !b.Due.Equal(last.Due) {
-		a.note(stateText(b))
+		env.Note(stateText(b))
 	}
 	if b.Progress != nil && show != nil && (last.Progress == nil || *last.Progress != *b.Progress) {
 		show(*b.Progress)
 	}
 	if !slices.Equal(last.Output, b.Output) {
-		a.printLines(newLines(last.Output, b.Output))
+		printLines(env, newLines(last.Output, b.Output))
 	}
 }
 
-func (a *app) printLines(lines []string) {
+func printLines(env *cli.Env, lines []string) {
 	for _, line := range lines {
-		a.printf("%s\n", visible(line))
+		env.Printf("%s\n", cli.Visible(line))
 	}
 }
 
@@ -187,7 +188,7 @@ func stateText(b mcpserver.Background) string {
 	case len(b.Questions) > 0: // the hint is for a model
 		text += ": " + questionText(b)
 	case b.Error != "":
-		text += ": " + visibleName(b.Error)
+		text += ": " + cli.VisibleName(b.Error)
 	case b.Hint != "":
 		text += ": " + b.Hint
 	}
@@ -198,13 +199,13 @@ func stateText(b mcpserver.Background) string {
 func questionText(b mcpserver.Background) string {
 	q := b.Questions[0]
 	if q.Approval != "" {
-		return visibleName(q.From) + " needs approval; `sandpiper approvals show " + q.Approval + "`, then approve or deny"
+		return cli.VisibleName(q.From) + " needs approval; `sandpiper approvals show " + q.Approval + "`, then approve or deny"
 	}
 	more := ""
 	if n := len(b.Questions) - 1; n > 0 {
 		more = fmt.Sprintf(" (and %d more)", n)
 	}
-	return fmt.Sprintf("%s%s; `sandpiper executions answer %s` answers", visibleName(firstLineOf(q.Text)), more, b.ID)
+	return fmt.Sprintf("%s%s; `sandpiper executions answer %s` answers", cli.VisibleName(cli.FirstLine(q.Text)), more, b.ID)
 }
 
 // approvalAnswered removes the questions of b whose approval was answered. If none is left, it describes the
@@ -225,7 +226,7 @@ func approvalAnswered(ctx context.Context, h *home.Home, b *mcpserver.Background
 	return text
 }
 
-func (a *app) executionsSignalCommand() *cobra.Command {
+func executionsSignalCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "signal ID EVENT [JSON]", Short: "Send an event to code that waits for it with wait_for",
 		Long: `Signal sends an event with a JSON value (default null) to an execution. If the code
@@ -237,51 +238,51 @@ does not wait for it yet, it is kept until the code does.`,
 			if len(args) == 3 {
 				value = json.RawMessage(args[2])
 			}
-			return a.withDaemonHome(cmd.Context(), func(d *daemon.Daemon, h *home.Home) error {
+			return cli.WithDaemonHome(cmd.Context(), env, func(d *daemon.Daemon, h *home.Home) error {
 				if err := d.Runner.Signal(cmd.Context(), h, args[0], args[1], value); err != nil {
 					return err
 				}
-				a.hintDaemon(d)
-				a.printDone("Signal %s sent", args[1])
+				hintDaemon(env, d)
+				env.PrintDone("Signal %s sent", args[1])
 				return nil
 			})
 		},
 	}
 }
 
-func (a *app) executionsCancelCommand() *cobra.Command {
+func executionsCancelCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "Cancel a background execution and the tool call that it makes",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withDaemonHome(cmd.Context(), func(d *daemon.Daemon, h *home.Home) error {
+			return cli.WithDaemonHome(cmd.Context(), env, func(d *daemon.Daemon, h *home.Home) error {
 				if err := d.Runner.Cancel(cmd.Context(), h, args[0]); err != nil {
 					return err
 				}
-				a.printDone("Execution %s is being cancelled, unless it has ended", args[0])
+				env.PrintDone("Execution %s is being cancelled, unless it has ended", args[0])
 				return nil
 			})
 		},
 	}
 }
 
-func (a *app) runExecutionsListBackground(ctx context.Context) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runExecutionsListBackground(ctx context.Context, env *cli.Env) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		all, err := d.ListBackground(ctx, h)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "executions", all)
+		if env.JSON {
+			return cli.WriteList(env, "executions", all)
 		}
-		a.printEmpty(len(all), "there are no background executions; start one with `sandpiper executions run`")
+		env.PrintEmpty(len(all), "there are no background executions; start one with `sandpiper executions run`")
 		for _, b := range all {
 			answer := approvalAnswered(ctx, h, &b)
 			text := stateText(b)
 			if answer != "" {
 				text = b.State + ": " + answer
 			}
-			a.printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), completed(a, text))
+			env.Printf("%s  %s  %s\n", b.ID, b.Changed.Local().Format("2006-01-02 15:04:05"), cli.Completed(env, text))
 		}
 		return nil
 	})

@@ -275,7 +275,7 @@ func TestTenantListsOwnExecutionsOnly(t *testing.T) {
 	t.Parallel()
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
 	needSandbox(t)
-	d := serveHTTP(t, "", fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
+	d := startServing(t, "", fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
 	alice, bob := d.visit("Authorization", "Bearer "+alices), d.visit("Authorization", "Bearer "+bobs)
 	text := func(v *visitor, tool, args string) string {
 		t.Helper()

@@ -129,7 +129,7 @@ func TestExportedWorkflowCannotReplaceATool(t *testing.T) {
 func TestExportedWorkflowAsks(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "profile: lean\n")
+	d := startServing(t, "", "profile: lean\n")
 	file := filepath.Join(d.home, "ask.yaml")
 	source := "name: sure\nexport: true\nsteps: [{name: a, type: approval, config: {question: Sure?}}]\n"
 	if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
@@ -176,7 +176,7 @@ func TestExportedWorkflowsAreOfOneTenant(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	alice, bob := "0123456789-of-alice", "0123456789-of-bob--"
-	d := serveHTTP(t, "", fmt.Sprintf("profile: full\nhttp: {tokens: {alice: %s, bob: %s}}", alice, bob))
+	d := startServing(t, "", fmt.Sprintf("profile: full\nhttp: {tokens: {alice: %s, bob: %s}}", alice, bob))
 	a, b := d.visit("Authorization", "Bearer "+alice), d.visit("Authorization", "Bearer "+bob)
 	ofAlice, ofBob := a.listenForTools(), b.listenForTools()
 	save := func(v *visitor) {

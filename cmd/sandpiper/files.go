@@ -10,32 +10,33 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 )
 
-func (a *app) filesCommand() *cobra.Command {
-	return a.ofTenant(group("files", "List, print and change the files in /workspace",
-		filesListCommand(a),
+func filesCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, cli.Group("files", "List, print and change the files in /workspace",
+		filesListCommand(env),
 		&cobra.Command{
 			Use: "cat FILE", Short: "Print a file",
 			Long:    "Cat prints the content of a file. On a terminal, control characters are escaped.",
 			Example: "  sandpiper files cat report.csv\n  sandpiper files cat chart.png > chart.png",
 			Args:    cobra.ExactArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return a.runFilesCat(cmd.Context(), args[0]) },
+			RunE:    func(cmd *cobra.Command, args []string) error { return runFilesCat(cmd.Context(), env, args[0]) },
 		},
-		filesPutCommand(a),
-		filesGetCommand(a),
+		filesPutCommand(env),
+		filesGetCommand(env),
 		&cobra.Command{
 			Use: "rm FILE...", Short: "Delete files", SuggestFor: []string{"delete", "remove"},
 			Args: cobra.MinimumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runFilesRemove(cmd.Context(), args) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runFilesRemove(cmd.Context(), env, args) },
 		},
 	))
 }
 
-func filesListCommand(a *app) *cobra.Command {
+func filesListCommand(env *cli.Env) *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use: "ls [PATH]", Aliases: []string{"list"}, Short: "List files, recursively",
@@ -43,8 +44,8 @@ func filesListCommand(a *app) *cobra.Command {
 		Example: "  sandpiper files ls\n  sandpiper files ls reports",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withHome(cmd.Context(), func(home *home.Home) error {
-				return listFiles(cmd.Context(), a, home, append(args, ".")[0], all)
+			return cli.WithHome(cmd.Context(), env, func(home *home.Home) error {
+				return listFiles(cmd.Context(), env, home, append(args, ".")[0], all)
 			})
 		},
 	}
@@ -52,9 +53,9 @@ func filesListCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func listFiles(ctx context.Context, a *app, home *home.Home, path string, all bool) error {
-	if a.jsonLines {
-		return streamFiles(ctx, a, home, path, all)
+func listFiles(ctx context.Context, env *cli.Env, home *home.Home, path string, all bool) error {
+	if env.JSONLines {
+		return streamFiles(ctx, env, home, path, all)
 	}
 	l, err := home.Workspace.List(ctx, path)
 	if err != nil {
@@ -68,21 +69,21 @@ func listFiles(ctx context.Context, a *app, home *home.Home, path string, all bo
 		l.Files, l.Truncated = append(more.Files, l.Files...), l.Truncated || more.Truncated
 		slices.Sort(l.Files)
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{
+	if env.JSON {
+		return env.WriteJSON(map[string]any{
 			"success": true, "path": path, "files": l.Files, "count": len(l.Files), "truncated": l.Truncated,
 		})
 	}
 	if path == "." {
-		a.printEmpty(len(l.Files), "the workspace is empty; copy a file into it with `sandpiper files put`")
+		env.PrintEmpty(len(l.Files), "the workspace is empty; copy a file into it with `sandpiper files put`")
 	} else {
-		a.printEmpty(len(l.Files), "%s is empty", path)
+		env.PrintEmpty(len(l.Files), "%s is empty", path)
 	}
 	for _, name := range l.Files {
-		a.printf("%s\n", visibleName(name))
+		env.Printf("%s\n", cli.VisibleName(name))
 	}
 	if l.Truncated {
-		a.warn("the list is incomplete: there are more files")
+		env.Warn("the list is incomplete: there are more files")
 	}
 	return nil
 }
@@ -97,8 +98,8 @@ func listResults(ctx context.Context, h *home.Home) (workspace.Listing, error) {
 }
 
 // streamFiles prints the files in path as they are found, without the limit of a list.
-func streamFiles(ctx context.Context, a *app, h *home.Home, path string, all bool) error {
-	print := func(name string) error { return a.writeJSON(map[string]string{"name": name}) }
+func streamFiles(ctx context.Context, env *cli.Env, h *home.Home, path string, all bool) error {
+	print := func(name string) error { return env.WriteJSON(map[string]string{"name": name}) }
 	incomplete, err := h.Workspace.Each(ctx, path, print)
 	if err == nil && all && path == "." {
 		var more bool
@@ -108,25 +109,25 @@ func streamFiles(ctx context.Context, a *app, h *home.Home, path string, all boo
 		incomplete = incomplete || more
 	}
 	if err == nil && incomplete {
-		a.warn("the list is incomplete: some directories cannot be read")
+		env.Warn("the list is incomplete: some directories cannot be read")
 	}
 	return err
 }
 
-func (a *app) runFilesCat(ctx context.Context, name string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
-		if a.json {
+func runFilesCat(ctx context.Context, env *cli.Env, name string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
+		if env.JSON {
 			data, err := readAll(ctx, home, name)
 			if err != nil {
 				return err
 			}
-			return a.writeJSON(fileContent(name, data))
+			return env.WriteJSON(fileContent(name, data))
 		}
 		show := func(p []byte) error {
-			if isTerminal(a.stdout) {
-				p = []byte(visible(string(p)))
+			if cli.IsTerminal(env.Stdout) {
+				p = []byte(cli.Visible(string(p)))
 			}
-			_, err := a.stdout.Write(p)
+			_, err := env.Stdout.Write(p)
 			return err
 		}
 		return readPages(ctx, home, name, show)
@@ -168,21 +169,21 @@ func fileContent(name string, data []byte) any {
 }
 
 // putFile copies a local file, or standard input, into the workspace.
-func (a *app) putFile(ctx context.Context, home *home.Home, path, name string) (int, error) {
-	data, err := a.readLocal(path)
+func putFile(ctx context.Context, env *cli.Env, home *home.Home, path, name string) (int, error) {
+	data, err := readLocal(env, path)
 	if err != nil {
 		return 0, err
 	}
 	return len(data), home.Workspace.Write(ctx, name, data)
 }
 
-func (a *app) readLocal(path string) ([]byte, error) {
-	r := a.stdin
+func readLocal(env *cli.Env, path string) ([]byte, error) {
+	r := env.Stdin
 	if path != "-" {
 		if isDir(path) {
-			return nil, usagef("%s is a directory; use sandpiper files put for directories", path)
+			return nil, cli.Usagef("%s is a directory; use sandpiper files put for directories", path)
 		}
-		f, err := openInput(path)
+		f, err := cli.OpenInput(path)
 		if err != nil {
 			return nil, err
 		}
@@ -196,15 +197,15 @@ func (a *app) readLocal(path string) ([]byte, error) {
 	return data, err
 }
 
-func (a *app) runFilesRemove(ctx context.Context, names []string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runFilesRemove(ctx context.Context, env *cli.Env, names []string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		for _, name := range names {
 			if err := home.Workspace.Delete(ctx, name); err != nil {
 				return err
 			}
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "message": "Deleted " + count(len(names), "file")})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "message": "Deleted " + cli.Count(len(names), "file")})
 		}
 		return nil
 	})

@@ -12,11 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-func filesGetCommand(a *app) *cobra.Command {
+func filesGetCommand(env *cli.Env) *cobra.Command {
 	var g getter
 	cmd := &cobra.Command{
 		Use: "get NAME... [-]", Short: "Copy files and directories out of the workspace",
@@ -28,14 +29,14 @@ func filesGetCommand(a *app) *cobra.Command {
 				args, g.as = args[:last], "-"
 			}
 			if g.as == "-" && len(args) == 1 {
-				return a.runFilesCat(cmd.Context(), args[0])
+				return runFilesCat(cmd.Context(), env, args[0])
 			}
 			if g.as != "" && len(args) > 1 && !isDir(g.as) {
-				return usagef("--as names a file, and %d are named", len(args))
+				return cli.Usagef("--as names a file, and %d are named", len(args))
 			}
-			return a.withHome(cmd.Context(), func(home *home.Home) error {
+			return cli.WithHome(cmd.Context(), env, func(home *home.Home) error {
 				g.home = home
-				return getAll(cmd.Context(), a, &g, args)
+				return getAll(cmd.Context(), env, &g, args)
 			})
 		},
 	}
@@ -52,14 +53,14 @@ type getter struct {
 	done  treeSize
 }
 
-func getAll(ctx context.Context, a *app, g *getter, names []string) error {
+func getAll(ctx context.Context, env *cli.Env, g *getter, names []string) error {
 	for _, name := range names {
 		if err := g.get(ctx, name); err != nil {
 			return err
 		}
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Written %s to %s", count(g.done.bytes, "byte"), count(g.done.files, "file"))})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "message": fmt.Sprintf("Written %s to %s", cli.Count(g.done.bytes, "byte"), cli.Count(g.done.files, "file"))})
 	}
 	return nil
 }

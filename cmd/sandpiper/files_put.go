@@ -10,11 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-func filesPutCommand(a *app) *cobra.Command {
+func filesPutCommand(env *cli.Env) *cobra.Command {
 	var as string
 	cmd := &cobra.Command{
 		Use: "put PATH...", Short: "Copy files and directories into the workspace",
@@ -26,7 +27,7 @@ func filesPutCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.withHome(cmd.Context(), func(home *home.Home) error { return putAll(cmd.Context(), a, home, copies) })
+			return cli.WithHome(cmd.Context(), env, func(home *home.Home) error { return putAll(cmd.Context(), env, home, copies) })
 		},
 	}
 	cmd.Flags().StringVar(&as, "as", "", "store one file or directory under this `NAME`")
@@ -40,7 +41,7 @@ type fileCopy struct{ path, name string }
 // is copied in that case.
 func planCopies(paths []string, as string) ([]fileCopy, error) {
 	if as != "" && len(paths) > 1 {
-		return nil, usagef("--as renames one file or directory, and %d are named", len(paths))
+		return nil, cli.Usagef("--as renames one file or directory, and %d are named", len(paths))
 	}
 	var copies []fileCopy
 	from := make(map[string]string)
@@ -51,9 +52,9 @@ func planCopies(paths []string, as string) ([]fileCopy, error) {
 		}
 		switch other, twice := from[c.name]; {
 		case path == "-" && as == "":
-			return nil, usagef("standard input needs a name: sandpiper files put - --as NAME")
+			return nil, cli.Usagef("standard input needs a name: sandpiper files put - --as NAME")
 		case twice:
-			return nil, usagef("%s and %s have the same name in the workspace, %s", other, path, c.name)
+			return nil, cli.Usagef("%s and %s have the same name in the workspace, %s", other, path, c.name)
 		case c.name == "." && len(paths) > 1:
 			return nil, fault.New(fault.Invalid, "the directory . is copied with all files below it only if it is named alone").
 				WithHint("to copy %[1]s to the top of the workspace: sandpiper files put %[1]s --as .", paths[0])
@@ -82,36 +83,36 @@ func explainMissing(err error, paths []string) error {
 		WithHint("files keep their names; to store %[1]s under the name %[2]s: sandpiper files put %[1]s --as %[2]s", paths[0], paths[1])
 }
 
-func putAll(ctx context.Context, a *app, home *home.Home, copies []fileCopy) error {
+func putAll(ctx context.Context, env *cli.Env, home *home.Home, copies []fileCopy) error {
 	var done treeSize
 	trees := false
 	for _, c := range copies {
-		more, err := putOne(ctx, a, home, c)
+		more, err := putOne(ctx, env, home, c)
 		if err != nil {
 			return err
 		}
 		trees = trees || isDir(c.path)
 		done.files, done.bytes = done.files+more.files, done.bytes+more.bytes
 	}
-	if !a.json {
+	if !env.JSON {
 		return nil
 	}
-	message := fmt.Sprintf("Written %s to %s", count(done.bytes, "byte"), copies[0].name)
+	message := fmt.Sprintf("Written %s to %s", cli.Count(done.bytes, "byte"), copies[0].name)
 	switch {
 	case len(copies) > 1:
-		message = fmt.Sprintf("Written %s to %s", count(done.bytes, "byte"), count(done.files, "file"))
+		message = fmt.Sprintf("Written %s to %s", cli.Count(done.bytes, "byte"), cli.Count(done.files, "file"))
 	case trees:
-		message = fmt.Sprintf("Written %s to %s in %s", count(done.bytes, "byte"), count(done.files, "file"), copies[0].name)
+		message = fmt.Sprintf("Written %s to %s in %s", cli.Count(done.bytes, "byte"), cli.Count(done.files, "file"), copies[0].name)
 	}
-	return a.writeJSON(map[string]any{"success": true, "message": message})
+	return env.WriteJSON(map[string]any{"success": true, "message": message})
 }
 
-func putOne(ctx context.Context, a *app, home *home.Home, c fileCopy) (treeSize, error) {
+func putOne(ctx context.Context, env *cli.Env, home *home.Home, c fileCopy) (treeSize, error) {
 	if isDir(c.path) {
-		defer a.working("copying " + c.path)()
-		return a.putTree(ctx, home, c.path, c.name)
+		defer env.Working("copying " + c.path)()
+		return putTree(ctx, env, home, c.path, c.name)
 	}
-	n, err := a.putFile(ctx, home, c.path, c.name)
+	n, err := putFile(ctx, env, home, c.path, c.name)
 	return treeSize{1, n}, err
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
@@ -22,7 +23,7 @@ type treeSize struct {
 
 // putTree copies the regular files of a directory into the workspace, below name. It
 // follows links within the directory. Files below a mount point of Sandpiper are skipped.
-func (a *app) putTree(ctx context.Context, home *home.Home, dir, name string) (done treeSize, err error) {
+func putTree(ctx context.Context, env *cli.Env, home *home.Home, dir, name string) (done treeSize, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return done, err
@@ -34,7 +35,7 @@ func (a *app) putTree(ctx context.Context, home *home.Home, dir, name string) (d
 		case err != nil:
 			return err
 		case to != "." && isMountPoint(home, to):
-			a.warn(fmt.Sprintf("%s is not copied: /workspace/%s is reserved for Sandpiper", filepath.Join(dir, at), to))
+			env.Warn(fmt.Sprintf("%s is not copied: /workspace/%s is reserved for Sandpiper", filepath.Join(dir, at), to))
 			return skipEntry(e)
 		case e.IsDir() || !isRegularIn(root, at):
 			return nil

@@ -99,7 +99,7 @@ func TestAnswerOfClientWithoutPersonLeavesQuestionOpen(t *testing.T) {
 func TestAnswerOfClientWithoutPersonOverHTTP(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "profile: full\n")
+	d := startServing(t, "", "profile: full\n")
 	for version := range formCapabilities {
 		client := wiretest.Client{Version: version, Fill: func(string) map[string]any { return nil }}.Dial(t, d.url)
 		text, failed, err := client.Call("execute_code", map[string]any{"code": "result = ask('Which colour?')"})

@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 )
 
 // quickStart is printed by the help of the program.
@@ -16,15 +19,15 @@ const quickStart = `  sandpiper init                           import servers of
 
 // addCommands adds the commands to the program, in groups. The help lists the names of those
 // without a group only.
-func (a *app) addCommands(root *cobra.Command) {
+func addCommands(env *cli.Env, root *cobra.Command, features []feature.Feature) {
 	for _, g := range []struct {
 		title    string
 		commands []*cobra.Command
 	}{
-		{"Code", []*cobra.Command{a.execCommand(), a.executionsCommand(), a.filesCommand(), a.schedulesCommand(), a.sessionCommand(), a.skillsCommand(), a.taskCommand(), a.workflowCommand()}},
-		{"Servers and tools", []*cobra.Command{a.initCommand(), a.serversCommand(), a.toolsCommand()}},
-		{"Safety", []*cobra.Command{a.approvalsCommand(), a.auditCommand(), a.piiCommand(), a.policyCommand(), a.trustCommand()}},
-		{"Operation", []*cobra.Command{a.configCommand(), a.doctorCommand(), a.serveCommand(), a.tenantCommand()}},
+		{"Code", []*cobra.Command{execCommand(env), executionsCommand(env), filesCommand(env), schedulesCommand(env), sessionCommand(env), skillsCommand(env), taskCommand(env), workflowCommand(env)}},
+		{"Servers and tools", []*cobra.Command{initCommand(env), serversCommand(env), toolsCommand(env)}},
+		{"Safety", []*cobra.Command{approvalsCommand(env), auditCommand(env), piiCommand(env), policyCommand(env), trustCommand(env)}},
+		{"Operation", []*cobra.Command{configCommand(env), doctorCommand(env), serveCommand(env), tenantCommand(env)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title + ":"})
 		for _, c := range g.commands {
@@ -32,13 +35,18 @@ func (a *app) addCommands(root *cobra.Command) {
 			root.AddCommand(c)
 		}
 	}
-	root.AddCommand(a.backupCommand(), a.benchCommand(), a.modelsCommand(), a.packagesCommand(), a.restoreCommand(), a.stateCommand(), a.statsCommand(), a.versionCommand())
+	root.AddCommand(backupCommand(env), benchCommand(env), modelsCommand(env), packagesCommand(env), restoreCommand(env), statsCommand(env), versionCommand(env))
+	for _, f := range features {
+		if f.Commands != nil {
+			root.AddCommand(f.Commands(env)...)
+		}
+	}
 	root.InitDefaultCompletionCmd()
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
 		switch c.Name() {
 		case "completion":
-			c.Args, c.RunE = commandsOnly, func(c *cobra.Command, _ []string) error { return c.Help() }
+			c.Args, c.RunE = cli.CommandsOnly, func(c *cobra.Command, _ []string) error { return c.Help() }
 		case "help":
 			c.Args = aCommand
 		}
@@ -51,7 +59,7 @@ func aCommand(c *cobra.Command, args []string) error {
 	for _, word := range args {
 		sub, _, err := c.Find([]string{word})
 		if err != nil || sub == c {
-			return unknownCommand(c, word)
+			return cli.UnknownCommand(c, word)
 		}
 		c = sub
 	}
@@ -60,11 +68,11 @@ func aCommand(c *cobra.Command, args []string) error {
 
 // printHelp prints the help of the program in one screen.
 func printHelp(w io.Writer, root *cobra.Command) {
-	s := styleFor(w)
-	fmt.Fprintf(w, "%s\n\n%s\n%s\n", root.Long, s.bold("Quick start:"), quickStart)
+	s := cli.StyleFor(w)
+	fmt.Fprintf(w, "%s\n\n%s\n%s\n", root.Long, s.Bold("Quick start:"), quickStart)
 	more := []string{"Others:"}
 	for _, g := range root.Groups() {
-		fmt.Fprintf(w, "\n%s\n", s.bold(g.Title))
+		fmt.Fprintf(w, "\n%s\n", s.Bold(g.Title))
 		for _, c := range root.Commands() {
 			if c.GroupID == g.ID {
 				fmt.Fprintf(w, "  %-11s %s\n", c.Name(), c.Short)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,7 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
@@ -192,7 +195,7 @@ func TestApprovalSentenceHasLink(t *testing.T) {
 		"open":  {"", nil, "open %s/approve/%[2]s, or run `sandpiper approvals approve %[2]s --config "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := serveHTTP(t, "", c.config+servers)
+			d := startServing(t, "", c.config+servers)
 			for _, v := range []*visitor{d.visit(c.header...), d.visitOlder(c.header...)} {
 				text := v.answer(`{"code":"from servers import crm\ncrm.upsert_contact(email='ada@example.com', name='Ada')"}`)
 				asked := regexp.MustCompile(`approval_id\\*":\\*"([0-9a-z]{10})`).FindStringSubmatch(text)
@@ -218,8 +221,9 @@ func TestApprovalSentenceHasLink(t *testing.T) {
 
 // The list of commands with the flag --tenant is that of the program.
 func TestCompletedCommandsHaveTheirFlags(t *testing.T) {
-	a := &app{config: "/c.yaml"}
-	root := a.root()
+	env := cli.New("", nil, io.Discard, io.Discard)
+	env.ConfigFile = "/c.yaml"
+	root := root(env, all.Features())
 	var check func(c *cobra.Command)
 	check = func(c *cobra.Command) {
 		for _, sub := range c.Commands() {
@@ -228,8 +232,8 @@ func TestCompletedCommandsHaveTheirFlags(t *testing.T) {
 		if !c.Runnable() || c.HasSubCommands() {
 			return
 		}
-		a.tenant = "acme"
-		text := completed(a, "`"+c.CommandPath()+" X`")
+		env.Tenant = "acme"
+		text := cli.Completed(env, "`"+c.CommandPath()+" X`")
 		var flag *pflag.Flag
 		if flag = c.Flag("tenant"); strings.Contains(text, "--tenant") && flag == nil {
 			t.Errorf("%s has no flag --tenant: %s", c.CommandPath(), text)

@@ -10,11 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-func (a *app) initCommand() *cobra.Command {
+func initCommand(env *cli.Env) *cobra.Command {
 	var o initOptions
 	c := &cobra.Command{
 		Use:   "init",
@@ -36,14 +37,14 @@ restores it.`,
   sandpiper init --undo`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			env, err := initEnv()
+			clients, err := initEnv()
 			if err != nil {
 				return err
 			}
 			if o.undo {
-				return a.runInitUndo(env, o)
+				return runInitUndo(env, clients, o)
 			}
-			return a.runInit(cmd.Context(), o, env)
+			return runInit(cmd.Context(), env, o, clients)
 		},
 	}
 	f := c.Flags()
@@ -59,54 +60,54 @@ restores it.`,
 
 // initEnv returns the environment of this process.
 func initEnv() (clientconfig.Env, error) {
-	env := clientconfig.Env{OS: runtime.GOOS, Lookup: os.LookupEnv}
+	clients := clientconfig.Env{OS: runtime.GOOS, Lookup: os.LookupEnv}
 	var err error
-	if env.Home, err = os.UserHomeDir(); err == nil {
-		env.Dir, err = os.Getwd()
+	if clients.Home, err = os.UserHomeDir(); err == nil {
+		clients.Dir, err = os.Getwd()
 	}
-	if err != nil || !filepath.IsAbs(env.Home) {
-		return env, fault.Wrap(fault.Invalid, err, "the home directory is unknown").WithHint("set HOME")
+	if err != nil || !filepath.IsAbs(clients.Home) {
+		return clients, fault.Wrap(fault.Invalid, err, "the home directory is unknown").WithHint("set HOME")
 	}
-	env.Self, _ = os.Executable()
-	if strings.Contains(filepath.ToSlash(env.Self), "/go-build") {
-		env.Self = "" // go run removes it
+	clients.Self, _ = os.Executable()
+	if strings.Contains(filepath.ToSlash(clients.Self), "/go-build") {
+		clients.Self = "" // go run removes it
 	}
-	return env, nil
+	return clients, nil
 }
 
-func (a *app) runInit(ctx context.Context, o initOptions, env clientconfig.Env) error {
+func runInit(ctx context.Context, env *cli.Env, o initOptions, clients clientconfig.Env) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	ask := isTerminal(a.stdin) && !o.yes && !a.json && !o.dry // otherwise nothing is written without --yes
+	ask := cli.IsTerminal(env.Stdin) && !o.yes && !env.JSON && !o.dry // otherwise nothing is written without --yes
 	if len(o.apply) > 0 && !ask && !o.yes && !o.dry {
-		return usagef("--apply changes files of other programs and needs confirmation, but there is no terminal; use --yes")
+		return cli.Usagef("--apply changes files of other programs and needs confirmation, but there is no terminal; use --yes")
 	}
-	p, err := a.planInit(o, env)
+	p, err := planInit(env, o, clients)
 	if err != nil {
 		return err
 	}
-	if !a.json {
-		a.showPlan(p)
+	if !env.JSON {
+		showPlan(env, p)
 	}
 	if !o.dry && !ask && !o.yes {
-		return usagef("nothing was written, since there is no terminal to confirm it; run init with --yes")
+		return cli.Usagef("nothing was written, since there is no terminal to confirm it; run init with --yes")
 	}
 	if !o.dry {
-		if err := a.applyInit(ctx, p, ask); err != nil {
+		if err := applyInit(ctx, env, p, ask); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
-	if a.json {
-		err = a.writeJSON(p.json())
+	if env.JSON {
+		err = env.WriteJSON(p.json())
 	} else {
-		a.showNextSteps(p)
+		showNextSteps(env, p)
 	}
 	if err == nil && slices.ContainsFunc(p.clients, func(c initClient) bool { return c.err != nil }) {
-		return exit(exitFailed)
+		return cli.Exit(cli.ExitFailed)
 	}
 	return err
 }

@@ -10,16 +10,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // applyInit writes the planned files.
-func (a *app) applyInit(ctx context.Context, p *initPlan, ask bool) error {
+func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 	if len(p.added) > 0 {
-		if ask && !a.confirm(ctx, true, "Write %s?", p.short(p.path)) {
+		if ask && !env.Confirm(ctx, true, "Write %s?", p.short(p.path)) {
 			p.added, p.declined = nil, true
-			a.printf("%s was not written.\n", p.short(p.path))
+			env.Printf("%s was not written.\n", p.short(p.path))
 		}
 	}
 	if ctx.Err() != nil {
@@ -33,10 +34,10 @@ func (a *app) applyInit(ctx context.Context, p *initPlan, ask bool) error {
 		if _, err := p.record.Write(clientconfig.Change{Path: p.path, Old: p.old, New: p.text, Mode: 0o644}); err != nil {
 			return err
 		}
-		a.printDone("wrote %s", p.short(p.path))
+		env.PrintDone("wrote %s", p.short(p.path))
 	}
 	if !p.declined {
-		if err := a.writeEnvFile(p); err != nil {
+		if err := writeEnvFile(env, p); err != nil {
 			return err
 		}
 	}
@@ -45,20 +46,20 @@ func (a *app) applyInit(ctx context.Context, p *initPlan, ask bool) error {
 		if !c.wanted {
 			continue
 		}
-		if len(c.changes) > 0 && ask && !a.confirm(ctx, true, "Change %s (%s)?", p.short(c.file.Path), c.client.Name) {
+		if len(c.changes) > 0 && ask && !env.Confirm(ctx, true, "Change %s (%s)?", p.short(c.file.Path), c.client.Name) {
 			c.changes = nil
 			if ctx.Err() == nil {
-				a.warn("Sandpiper was not added to " + c.client.Name + ", since " + p.short(c.file.Path) + " was not to be changed")
+				env.Warn("Sandpiper was not added to " + c.client.Name + ", since " + p.short(c.file.Path) + " was not to be changed")
 			}
 			continue
 		}
-		if ask && c.approved() && !a.confirm(ctx, true, "May %s call the tools of Sandpiper without asking (%s)? codex exec refuses them otherwise.", c.client.Name, clientconfig.Approval) {
+		if ask && c.approved() && !env.Confirm(ctx, true, "May %s call the tools of Sandpiper without asking (%s)? codex exec refuses them otherwise.", c.client.Name, clientconfig.Approval) {
 			if ctx.Err() != nil {
 				return nil
 			}
 			c.withoutApproval()
 		}
-		a.changeClient(p, c)
+		changeClient(env, p, c)
 	}
 	return nil
 }
@@ -89,7 +90,7 @@ func (c *initClient) withoutApproval() {
 }
 
 // changeClient writes the files of one client. An error is stored in c.
-func (a *app) changeClient(p *initPlan, c *initClient) {
+func changeClient(env *cli.Env, p *initPlan, c *initClient) {
 	for _, change := range c.changes {
 		if c.err != nil {
 			break
@@ -103,19 +104,19 @@ func (a *app) changeClient(p *initPlan, c *initClient) {
 		if saved != "" {
 			message += "; the original is " + p.short(saved)
 		}
-		a.printDone("%s: %s", c.client.Name, message)
+		env.PrintDone("%s: %s", c.client.Name, message)
 	}
 	switch {
-	case c.err != nil && !a.json:
-		a.warn(c.client.Name + ": " + errorText(c.err))
+	case c.err != nil && !env.JSON:
+		env.Warn(c.client.Name + ": " + fault.Sentence(c.err))
 	case c.err == nil && len(c.changes) == 0 && c.has:
-		a.printDone("%s", visibleName(p.hasAlready(c)))
+		env.PrintDone("%s", cli.VisibleName(p.hasAlready(c)))
 	}
 }
 
 // writeEnvFile implements --env-file: it writes the values of variables that are
 // not set elsewhere to .env in the directory of sandpiper.yaml.
-func (a *app) writeEnvFile(p *initPlan) error {
+func writeEnvFile(env *cli.Env, p *initPlan) error {
 	if !p.options.envFile {
 		return nil
 	}
@@ -138,7 +139,7 @@ func (a *app) writeEnvFile(p *initPlan) error {
 			quote = `"`
 		}
 		if strings.ContainsAny(v.Reveal(), quote+"\r\n") {
-			a.warn("the value of " + v.Name + " cannot be written in .env; write it to a file and use ${file:PATH}")
+			env.Warn("the value of " + v.Name + " cannot be written in .env; write it to a file and use ${file:PATH}")
 			continue
 		}
 		text += v.Name + "=" + quote + v.Reveal() + quote + "\n"
@@ -153,11 +154,11 @@ func (a *app) writeEnvFile(p *initPlan) error {
 	if _, err := p.record.Write(clientconfig.Change{Path: path, Old: old, New: []byte(text), Mode: 0o600}); err != nil {
 		return err
 	}
-	a.printDone("wrote %s to %s; keep it out of version control", count(n, "value"), p.short(path))
+	env.PrintDone("wrote %s to %s; keep it out of version control", cli.Count(n, "value"), p.short(path))
 	return nil
 }
 
 // setsVariable reports whether a .env file sets a variable to a value.
-func setsVariable(env []byte, name string) bool {
-	return regexp.MustCompile(`(?m)^\s*(?:export\s+)?` + regexp.QuoteMeta(name) + `\s*=\s*\S`).Match(env)
+func setsVariable(text []byte, name string) bool {
+	return regexp.MustCompile(`(?m)^\s*(?:export\s+)?` + regexp.QuoteMeta(name) + `\s*=\s*\S`).Match(text)
 }

@@ -6,29 +6,30 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 )
 
 // showNextSteps prints the steps that remain to be done by hand.
-func (a *app) showNextSteps(p *initPlan) {
+func showNextSteps(env *cli.Env, p *initPlan) {
 	if len(p.found.Servers) == 0 {
-		a.showNoServers(p)
+		showNoServers(env, p)
 	}
 	if !p.declined {
-		a.showVariables(p)
+		showVariables(env, p)
 	}
 	if p.options.here && len(p.added) > 0 {
-		a.printf("\n%s to enable %s.\n", asPasted(a, "Run `sandpiper trust`"), visibleName(p.short(p.path)))
+		env.Printf("\n%s to enable %s.\n", cli.AsPasted(env, "Run `sandpiper trust`"), cli.VisibleName(p.short(p.path)))
 	}
-	a.showSnippets(p)
+	showSnippets(env, p)
 	if slices.ContainsFunc(p.clients, func(c initClient) bool { return len(c.changed) > 0 }) {
-		a.printf("\nRestart the changed clients. %s reverts all changes.\n", asPasted(a, "`sandpiper init --undo`"))
+		env.Printf("\nRestart the changed clients. %s reverts all changes.\n", cli.AsPasted(env, "`sandpiper init --undo`"))
 	}
 }
 
 // showSnippets prints the configuration for clients that do not have Sandpiper,
 // once for all clients with the same snippet.
-func (a *app) showSnippets(p *initPlan) {
+func showSnippets(env *cli.Env, p *initPlan) {
 	var snippets []string
 	files := map[string][]string{}
 	for _, c := range p.clients {
@@ -41,39 +42,39 @@ func (a *app) showSnippets(p *initPlan) {
 		files[c.snippet] = append(files[c.snippet], c.client.Name+": "+p.short(c.file.Path))
 	}
 	if len(snippets) > 0 {
-		a.printf("\nTo add Sandpiper to a client, run %s or copy this:\n", asPasted(a, "`sandpiper init --apply CLIENT`"))
+		env.Printf("\nTo add Sandpiper to a client, run %s or copy this:\n", cli.AsPasted(env, "`sandpiper init --apply CLIENT`"))
 	}
-	s := styleFor(a.stdout)
+	s := cli.StyleFor(env.Stdout)
 	for _, snippet := range snippets {
-		a.printf("\n")
+		env.Printf("\n")
 		for _, file := range files[snippet] {
-			a.printf("%s\n", s.dim("  "+visibleName(file)))
+			env.Printf("%s\n", s.Dim("  "+cli.VisibleName(file)))
 		}
 		for line := range strings.Lines(snippet) {
-			a.printf("    %s\n", visibleName(strings.TrimRight(line, "\n")))
+			env.Printf("    %s\n", cli.VisibleName(strings.TrimRight(line, "\n")))
 		}
 	}
 }
 
 // showNoServers explains how to add servers by hand.
-func (a *app) showNoServers(p *initPlan) {
+func showNoServers(env *cli.Env, p *initPlan) {
 	if p.existing > 0 {
-		a.printf("No servers to import. %s has %s.\n", visibleName(p.short(p.path)), count(p.existing, "server"))
+		env.Printf("No servers to import. %s has %s.\n", cli.VisibleName(p.short(p.path)), cli.Count(p.existing, "server"))
 		return
 	}
 	changed := slices.ContainsFunc(p.clients, func(c initClient) bool { return c.wanted && c.err == nil })
 	if len(p.found.Clients) == 0 && changed { // the file of a client that was named is new
-		a.printf("No servers to import.\n")
+		env.Printf("No servers to import.\n")
 	} else if len(p.found.Clients) == 0 {
-		a.printf("No client was found in %s (Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini CLI).\n", visibleName(p.env.Home))
+		env.Printf("No client was found in %s (Claude Code, Claude Desktop, Cursor, VS Code, Codex, Gemini CLI).\n", cli.VisibleName(p.env.Home))
 	} else {
 		var names []string
 		for _, c := range p.found.Clients {
 			names = append(names, c.Name)
 		}
-		a.printf("No servers to import from %s.\n", visibleName(strings.Join(names, ", ")))
+		env.Printf("No servers to import from %s.\n", cli.VisibleName(strings.Join(names, ", ")))
 	}
-	a.printf(`Add servers to %s by hand, for example
+	env.Printf(`Add servers to %s by hand, for example
 
   servers:
     github:
@@ -82,17 +83,17 @@ func (a *app) showNoServers(p *initPlan) {
       env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}
 
 and run %s. sandpiper exec and serve also work without servers.
-`, visibleName(p.short(p.path)), asPasted(a, "`sandpiper tools sync`"))
+`, cli.VisibleName(p.short(p.path)), cli.AsPasted(env, "`sandpiper tools sync`"))
 }
 
 // showVariables lists the variables that are not set.
-func (a *app) showVariables(p *initPlan) {
+func showVariables(env *cli.Env, p *initPlan) {
 	envFile := filepath.Join(filepath.Dir(p.path), ".env")
-	env, _ := os.ReadFile(envFile)
+	text, _ := os.ReadFile(envFile)
 	var unset []clientconfig.Variable
 	width := 0
 	for _, v := range p.found.Variables {
-		if !v.Set && !setsVariable(env, v.Name) {
+		if !v.Set && !setsVariable(text, v.Name) {
 			unset = append(unset, v)
 			width = max(width, len(v.Name))
 		}
@@ -100,8 +101,8 @@ func (a *app) showVariables(p *initPlan) {
 	if len(unset) == 0 {
 		return
 	}
-	s := styleFor(a.stdout)
-	a.printf("\nSet these in the environment of Sandpiper or in %s:\n", visibleName(p.short(envFile)))
+	s := cli.StyleFor(env.Stdout)
+	env.Printf("\nSet these in the environment of Sandpiper or in %s:\n", cli.VisibleName(p.short(envFile)))
 	for _, v := range unset {
 		text := "for " + strings.Join(v.Servers, ", ")
 		if v.File != "" {
@@ -109,10 +110,10 @@ func (a *app) showVariables(p *initPlan) {
 		} else if v.Description != "" {
 			text += "; " + v.Description
 		}
-		a.printf("  %s  %s\n", fit(v.Name, width), s.dim(visibleName(text)))
+		env.Printf("  %s  %s\n", cli.Fit(v.Name, width), s.Dim(cli.VisibleName(text)))
 	}
 	if !p.options.envFile && slices.ContainsFunc(unset, func(v clientconfig.Variable) bool { return v.File != "" && p.currentFile(v.File) == v.File }) {
-		a.printf("%s\n", s.dim("  "+asPasted(a, "`sandpiper init --env-file`")+" copies the values from the clients' files."))
+		env.Printf("%s\n", s.Dim("  "+cli.AsPasted(env, "`sandpiper init --env-file`")+" copies the values from the clients' files."))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -38,26 +39,26 @@ const (
 )
 
 // newInitPlan returns a plan without paths.
-func newInitPlan(o initOptions, env clientconfig.Env) (*initPlan, error) {
+func newInitPlan(o initOptions, clients clientconfig.Env) (*initPlan, error) {
 	dir := config.UserDir(os.Environ())
 	if dir == "" {
 		return nil, fault.New(fault.Invalid, "the configuration directory is unknown").WithHint("set HOME or XDG_CONFIG_HOME")
 	}
-	return &initPlan{env: env, options: o, record: clientconfig.Record{Dir: dir}}, nil
+	return &initPlan{env: clients, options: o, record: clientconfig.Record{Dir: dir}}, nil
 }
 
 // planInit reads all configuration and writes nothing.
-func (a *app) planInit(o initOptions, env clientconfig.Env) (*initPlan, error) {
-	p, err := newInitPlan(o, env)
+func planInit(env *cli.Env, o initOptions, clients clientconfig.Env) (*initPlan, error) {
+	p, err := newInitPlan(o, clients)
 	if err != nil {
 		return nil, err
 	}
-	if p.path = filepath.Join(env.Dir, "sandpiper.yaml"); !o.here {
-		if p.path, err = config.File(config.Sources{Dir: env.Dir, File: a.config, Environ: os.Environ()}); err != nil {
+	if p.path = filepath.Join(clients.Dir, "sandpiper.yaml"); !o.here {
+		if p.path, err = config.File(config.Sources{Dir: clients.Dir, File: env.ConfigFile, Environ: os.Environ()}); err != nil {
 			return nil, err
 		}
 	}
-	p.found = clientconfig.Find(env, o.here)
+	p.found = clientconfig.Find(clients, o.here)
 	if p.old, err = os.ReadFile(p.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.Wrap(fault.Invalid, err, "%s cannot be read", p.path)
 	}
@@ -258,7 +259,7 @@ type initOptions struct {
 // check rejects unknown clients and conflicting options.
 func (o initOptions) check() error {
 	if o.replace && len(o.apply) == 0 {
-		return usagef("--replace requires --apply: it removes servers from the clients named there")
+		return cli.Usagef("--replace requires --apply: it removes servers from the clients named there")
 	}
 	for _, id := range o.apply {
 		if _, ok := clientconfig.ClientByID(id); !ok && id != "all" {
@@ -266,7 +267,7 @@ func (o initOptions) check() error {
 			for _, c := range clientconfig.Clients {
 				ids = append(ids, c.ID)
 			}
-			return usagef("--apply: unknown client %q; use %s or all", id, strings.Join(ids, ", "))
+			return cli.Usagef("--apply: unknown client %q; use %s or all", id, strings.Join(ids, ", "))
 		}
 	}
 	return nil

@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // short returns a path with ~ for the home directory.
@@ -31,67 +33,67 @@ func (p *initPlan) origin(o clientconfig.Origin) string {
 
 // showPlan prints the servers found, those skipped, and with --dry-run the lines
 // that would be written.
-func (a *app) showPlan(p *initPlan) {
-	s := styleFor(a.stdout)
+func showPlan(env *cli.Env, p *initPlan) {
+	s := cli.StyleFor(env.Stdout)
 	for _, x := range p.found.Problems {
 		path := p.short(x.File.Path)
 		if x.Line > 0 {
 			path += fmt.Sprintf(" line %d", x.Line)
 		}
-		a.warn(x.File.Client.Name + ": " + path + " " + x.Message + "; its servers are not imported")
+		env.Warn(x.File.Client.Name + ": " + path + " " + x.Message + "; its servers are not imported")
 	}
 	if len(p.found.Servers) > 0 {
-		a.printf("%s\n\n", s.dim(fmt.Sprintf("%s → %s", count(len(p.found.Servers), "server"), visibleName(p.short(p.path)))))
-		a.showServers(p)
+		env.Printf("%s\n\n", s.Dim(fmt.Sprintf("%s → %s", cli.Count(len(p.found.Servers), "server"), cli.VisibleName(p.short(p.path)))))
+		showServers(env, p)
 	}
 	if len(p.found.Skipped) > 0 {
-		a.printf("\nNot imported\n")
+		env.Printf("\nNot imported\n")
 	}
 	width := 0
 	for _, skipped := range p.found.Skipped {
-		width = max(width, min(30, utf8.RuneCountInString(visibleName(skipped.From.Name))))
+		width = max(width, min(30, utf8.RuneCountInString(cli.VisibleName(skipped.From.Name))))
 	}
 	for _, skipped := range p.found.Skipped {
-		a.printf("  %s  %s\n", fit(visibleName(skipped.From.Name), width), s.dim(visibleName(p.origin(skipped.From)+": "+skipped.Reason)))
+		env.Printf("  %s  %s\n", cli.Fit(cli.VisibleName(skipped.From.Name), width), s.Dim(cli.VisibleName(p.origin(skipped.From)+": "+skipped.Reason)))
 	}
 	if p.options.dry && len(p.added) > 0 {
-		a.printf("\nWould write to %s\n", visibleName(p.short(p.path)))
+		env.Printf("\nWould write to %s\n", cli.VisibleName(p.short(p.path)))
 		for line := range strings.Lines(addedLines(p.old, p.text)) {
-			a.printf("  %s\n", s.green("+ "+visibleName(strings.TrimRight(line, "\r\n"))))
+			env.Printf("  %s\n", s.Green("+ "+cli.VisibleName(strings.TrimRight(line, "\r\n"))))
 		}
 	}
 	if p.options.dry {
-		a.showClientEdits(p)
+		showClientEdits(env, p)
 	}
 	if len(p.found.Servers)+len(p.found.Skipped) > 0 && !p.options.dry {
-		a.printf("\n")
+		env.Printf("\n")
 	}
 }
 
 // showClientEdits prints the entries that would be added to the files of clients and
 // removed from them. Those that are removed have names only, since they may contain secrets.
-func (a *app) showClientEdits(p *initPlan) {
-	s := styleFor(a.stdout)
+func showClientEdits(env *cli.Env, p *initPlan) {
+	s := cli.StyleFor(env.Stdout)
 	for _, c := range p.clients {
 		switch {
 		case !c.wanted:
 			continue
 		case c.err != nil:
-			a.warn(c.client.Name + ": " + errorText(c.err))
+			env.Warn(c.client.Name + ": " + fault.Sentence(c.err))
 			continue
 		case len(c.edits) == 0:
-			a.printf("\n%s\n", visibleName(p.hasAlready(&c)))
+			env.Printf("\n%s\n", cli.VisibleName(p.hasAlready(&c)))
 		}
 		for _, e := range c.edits {
-			a.printf("\nWould change %s (%s)\n", visibleName(p.short(e.file.Path)), c.client.Name)
+			env.Printf("\nWould change %s (%s)\n", cli.VisibleName(p.short(e.file.Path)), c.client.Name)
 			for name, l := range e.edit.Put {
-				a.printf("  %s\n", s.green("+ "+visibleName(name+": "+strings.Join(append([]string{l.Command}, l.Args...), " "))))
+				env.Printf("  %s\n", s.Green("+ "+cli.VisibleName(name+": "+strings.Join(append([]string{l.Command}, l.Args...), " "))))
 				if l.Approved {
-					a.printf("  %s\n", s.green("+ "+visibleName(name+": "+clientconfig.Approval)))
+					env.Printf("  %s\n", s.Green("+ "+cli.VisibleName(name+": "+clientconfig.Approval)))
 				}
 			}
 			for _, name := range e.edit.Drop {
-				a.printf("  %s\n", s.red("- "+visibleName(name)))
+				env.Printf("  %s\n", s.Red("- "+cli.VisibleName(name)))
 			}
 		}
 	}
@@ -116,29 +118,29 @@ type row struct {
 	variables                []string
 }
 
-func (a *app) showServers(p *initPlan) {
-	s := styleFor(a.stdout)
+func showServers(env *cli.Env, p *initPlan) {
+	s := cli.StyleFor(env.Stdout)
 	rows := append([]row{{" ", "SERVER", "FROM", "RUNS", []string{"VARIABLES"}}}, p.rows()...)
-	width := columnWidths(rows, a.columns())
+	width := columnWidths(rows, columns(env))
 	for i, r := range rows {
-		line := fmt.Sprintf("%s %s  %s  %s", r.mark, fit(r.name, width[0]), fit(r.from, width[1]), fit(elide(r.target, width[2]), width[2]))
+		line := fmt.Sprintf("%s %s  %s  %s", r.mark, cli.Fit(r.name, width[0]), cli.Fit(r.from, width[1]), cli.Fit(elide(r.target, width[2]), width[2]))
 		indent := strings.Repeat(" ", utf8.RuneCountInString(line))
 		line = strings.TrimRight(line+"  "+strings.Join(r.variables, "\n"+indent+"  "), " ")
 		if i == 0 {
-			a.printf("%s\n", s.dim(line))
+			env.Printf("%s\n", s.Dim(line))
 			continue
 		}
-		a.printf("%s\n", line)
+		env.Printf("%s\n", line)
 		notes := p.found.Servers[i-1].Notes
 		if p.status[i-1] == statusAnother {
 			notes = append(slices.Clone(notes), "not written: sandpiper.yaml has another server with this name")
 		}
 		for _, note := range notes {
-			a.printf("    %s\n", s.dim(visibleName(note)))
+			env.Printf("    %s\n", s.Dim(cli.VisibleName(note)))
 		}
 	}
 	if slices.Contains(p.status, statusThere) {
-		a.printf("%s\n", s.dim("= is in sandpiper.yaml already"))
+		env.Printf("%s\n", s.Dim("= is in sandpiper.yaml already"))
 	}
 }
 
@@ -162,14 +164,14 @@ func (p *initPlan) rows() []row {
 		if target == "" {
 			target = strings.Join(append([]string{server.Command}, server.Args...), " ")
 		}
-		rows = append(rows, row{marks[p.status[i]], visibleName(server.Name), visibleName(strings.Join(from, ", ")), visibleName(target), variables})
+		rows = append(rows, row{marks[p.status[i]], cli.VisibleName(server.Name), cli.VisibleName(strings.Join(from, ", ")), cli.VisibleName(target), variables})
 	}
 	return rows
 }
 
 // columns returns the width of the terminal, a very large number without one.
-func (a *app) columns() int {
-	if f, ok := fileOf(a.stdout); ok {
+func columns(env *cli.Env) int {
+	if f, ok := cli.FileOf(env.Stdout); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 40 {
 			return w
 		}

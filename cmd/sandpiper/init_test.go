@@ -36,13 +36,13 @@ func TestInitWithRealClient(t *testing.T) {
 	if err := os.Symlink(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")); err != nil { // contains the extracted Python
 		t.Fatal(err)
 	}
-	env := filepath.Join(home, ".config/sandpiper/.env")
-	writeTestFile(t, env, "# mine\n")
-	if err := os.Chmod(env, 0o644); err != nil {
+	clients := filepath.Join(home, ".config/sandpiper/.env")
+	writeTestFile(t, clients, "# mine\n")
+	if err := os.Chmod(clients, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	runInit(t, home, binary, "--apply", "cursor,codex", "--replace", "--env-file", "--yes")
-	if info, err := os.Stat(env); err != nil || info.Mode().Perm() != 0o600 {
+	initialize(t, home, binary, "--apply", "cursor,codex", "--replace", "--env-file", "--yes")
+	if info, err := os.Stat(clients); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf(".env is %v, %v", info, err)
 	}
 	client := filepath.Join(home, ".cursor", "mcp.json")
@@ -56,11 +56,11 @@ func TestInitWithRealClient(t *testing.T) {
 	if want := decode(t, `{"success": true, "result": {"mode": "demo", "known": true, "found": 1}}`); failed || !covers(decode(t, answer), want) {
 		t.Errorf("the client got %s", answer)
 	}
-	runInit(t, home, binary, "--undo")
+	initialize(t, home, binary, "--undo")
 	if text, err := os.ReadFile(client); err != nil || !strings.Contains(string(text), "// returns its environment") || strings.Contains(string(text), "sandpiper\"") {
 		t.Errorf("after undo: %s, %v", text, err)
 	}
-	if text, err := os.ReadFile(env); err != nil || string(text) != "# mine\n" {
+	if text, err := os.ReadFile(clients); err != nil || string(text) != "# mine\n" {
 		t.Errorf("after undo: %s, %v", text, err)
 	}
 }
@@ -76,7 +76,7 @@ func writeTestFile(t *testing.T, path, text string) {
 }
 
 // runInit runs sandpiper init with a home directory.
-func runInit(t *testing.T, home, binary string, args ...string) {
+func initialize(t *testing.T, home, binary string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, append([]string{"init"}, args...)...)
 	cmd.Env, cmd.Dir = []string{"HOME=" + home, "PATH=/usr/bin:/bin"}, home

@@ -5,13 +5,14 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 )
 
 // runInitUndo undoes all changes of init; with --dry-run it lists the copies.
-func (a *app) runInitUndo(env clientconfig.Env, o initOptions) error {
-	p, err := newInitPlan(o, env)
+func runInitUndo(env *cli.Env, clients clientconfig.Env, o initOptions) error {
+	p, err := newInitPlan(o, clients)
 	if err != nil {
 		return err
 	}
@@ -20,7 +21,7 @@ func (a *app) runInitUndo(env clientconfig.Env, o initOptions) error {
 		if err != nil {
 			return err
 		}
-		return a.listCopies(copies)
+		return listCopies(env, copies)
 	}
 	all, err := p.record.Undo(schemaInUse)
 	if err != nil {
@@ -36,27 +37,27 @@ func (a *app) runInitUndo(env clientconfig.Env, o initOptions) error {
 	for _, u := range all {
 		switch {
 		case u.Left == "":
-			a.printDone("%s %s", p.short(u.Path), u.Done)
+			env.PrintDone("%s %s", p.short(u.Path), u.Done)
 		case u.Kept && (filepath.Ext(u.Path) == ".yaml" || filepath.Base(u.Path) == config.SchemaFile): // no file of a client
-			if !a.json {
-				a.printf("%s was kept: %s\n", visibleName(p.short(u.Path)), u.Left)
+			if !env.JSON {
+				env.Printf("%s was kept: %s\n", cli.VisibleName(p.short(u.Path)), u.Left)
 			}
 		default:
 			left++
-			if !a.json {
-				a.warn(p.short(u.Path) + " was left unchanged: " + u.Left)
+			if !env.JSON {
+				env.Warn(p.short(u.Path) + " was left unchanged: " + u.Left)
 			}
 		}
 		list = append(list, undone{u.Path, u.Done, u.Left})
 	}
 	switch {
-	case a.json:
-		err = a.writeJSON(map[string]any{"success": left == 0, "files": list})
+	case env.JSON:
+		err = env.WriteJSON(map[string]any{"success": left == 0, "files": list})
 	case len(all) == 0:
-		a.printf("There is nothing to undo.\n")
+		env.Printf("There is nothing to undo.\n")
 	}
 	if err == nil && left > 0 {
-		return exit(exitFailed)
+		return cli.Exit(cli.ExitFailed)
 	}
 	return err
 }
@@ -75,12 +76,12 @@ func schemaInUse(path string) string {
 	return ""
 }
 
-func (a *app) listCopies(copies []string) error {
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "backups": append([]string{}, copies...)})
+func listCopies(env *cli.Env, copies []string) error {
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "backups": append([]string{}, copies...)})
 	}
 	for _, path := range copies {
-		a.printf("would restore from %s\n", visibleName(path))
+		env.Printf("would restore from %s\n", cli.VisibleName(path))
 	}
 	return nil
 }

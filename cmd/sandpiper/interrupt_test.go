@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 )
 
 // These tests send messages while code runs, which scripts cannot do. They use the real
@@ -29,14 +32,14 @@ func TestInterruptEndsCodeAndCommand(t *testing.T) {
 	var said strings.Builder
 	code := make(chan int, 1)
 	go func() {
-		code <- run(ctx, []string{"exec", "-c", "print('started')\nwhile True: pass"}, strings.NewReader(""), outW, &said)
+		code <- run(ctx, all.Features(), []string{"exec", "-c", "print('started')\nwhile True: pass"}, strings.NewReader(""), outW, &said)
 	}()
 	if line, err := bufio.NewReader(outR).ReadString('\n'); line != "started\n" {
 		t.Fatalf("got %q, %v", line, err)
 	}
 	began := time.Now()
 	interrupt()
-	if got := <-code; got != exitInterrupted || said.String() != "error: interrupted\n" {
+	if got := <-code; got != cli.ExitInterrupted || said.String() != "error: interrupted\n" {
 		t.Errorf("exit code %d, output %q", got, said.String())
 	}
 	if took := time.Since(began); took > 20*time.Second { // the code's own limit is 30 s
@@ -50,7 +53,7 @@ func TestCancelledCallEndsOnlyItsCode(t *testing.T) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	code := make(chan int, 1)
-	go func() { code <- run(t.Context(), []string{"serve"}, inR, outW, io.Discard) }()
+	go func() { code <- run(t.Context(), all.Features(), []string{"serve"}, inR, outW, io.Discard) }()
 	answers := bufio.NewScanner(outR)
 	answers.Buffer(nil, 1<<20)
 	say := func(format string, args ...any) { fmt.Fprintf(inW, format+"\n", args...) }
@@ -87,7 +90,7 @@ func TestCancelledCallEndsOnlyItsCode(t *testing.T) {
 		t.Errorf("after it: %s", line)
 	}
 	inW.Close()
-	if got := <-code; got != exitOK {
+	if got := <-code; got != cli.ExitOK {
 		t.Errorf("exit code %d", got)
 	}
 }

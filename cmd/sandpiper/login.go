@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -21,7 +22,7 @@ type loginOptions struct {
 	timeout   time.Duration
 }
 
-func (a *app) toolsLoginCommand() *cobra.Command {
+func toolsLoginCommand(env *cli.Env) *cobra.Command {
 	var o loginOptions
 	c := &cobra.Command{
 		Use: "login SERVER", Short: "Log in to a server that requires authorization",
@@ -31,51 +32,53 @@ browser, open the printed address on another machine, and paste the address of t
 last page here; that page may fail to load.`,
 		Example: "  sandpiper tools login linear\n  sandpiper tools login --no-browser linear",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runToolsLogin(cmd.Context(), args[0], o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runToolsLogin(cmd.Context(), env, args[0], o) },
 	}
-	c.Flags().Var((*uidFlag)(&o.tenant), "tenant", "log in for tenant `ID` only; without it for all tenants without a login of their own")
+	c.Flags().Var((*cli.UIDFlag)(&o.tenant), "tenant", "log in for tenant `ID` only; without it for all tenants without a login of their own")
 	c.Flags().BoolVar(&o.noBrowser, "no-browser", false, "print the address only")
-	durationFlag(c.Flags(), &o.timeout, "timeout", 5*time.Minute, "give up after `TIME`")
+	cli.DurationFlag(c.Flags(), &o.timeout, "timeout", 5*time.Minute, "give up after `TIME`")
 	return c
 }
 
-func (a *app) toolsLogoutCommand() *cobra.Command {
+func toolsLogoutCommand(env *cli.Env) *cobra.Command {
 	var tenant string
 	c := &cobra.Command{
 		Use: "logout SERVER", Short: "Delete a login and revoke its tokens",
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runToolsLogout(cmd.Context(), args[0], tenant) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runToolsLogout(cmd.Context(), env, args[0], tenant)
+		},
 	}
-	c.Flags().Var((*uidFlag)(&tenant), "tenant", "delete the login of tenant `ID`")
+	c.Flags().Var((*cli.UIDFlag)(&tenant), "tenant", "delete the login of tenant `ID`")
 	return c
 }
 
-func (a *app) runToolsLogin(ctx context.Context, server string, o loginOptions) error {
+func runToolsLogin(ctx context.Context, env *cli.Env, server string, o loginOptions) error {
 	if o.timeout <= 0 {
-		return usagef("--timeout is %s; it must be more than 0", o.timeout)
+		return cli.Usagef("--timeout is %s; it must be more than 0", o.timeout)
 	}
-	d, err := a.daemon(options{quiet: true})
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
 	waiting, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	change, err := a.login(ctx, waiting, d, server, o)
+	change, err := login(ctx, waiting, env, d, server, o)
 	if err != nil {
 		return err
 	}
 	of, _ := d.Servers.Catalog.Now().Server(server)
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "server": server, "tool_count": of.Tools})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "server": server, "tool_count": of.Tools})
 	}
-	a.printf("logged in to %s: %s%s\n", visibleName(server), count(of.Tools, "tool"), changeSummary(change))
+	env.Printf("logged in to %s: %s%s\n", cli.VisibleName(server), cli.Count(of.Tools, "tool"), changeSummary(change))
 	return nil
 }
 
 // login logs in, for a tenant or for all, and lists the tools. waiting bounds the login.
-func (a *app) login(ctx, waiting context.Context, d *daemon.Daemon, server string, o loginOptions) (change catalog.Change, err error) {
-	person := a.terminalInteraction(waiting, o)
+func login(ctx, waiting context.Context, env *cli.Env, d *daemon.Daemon, server string, o loginOptions) (change catalog.Change, err error) {
+	person := terminalInteraction(waiting, env, o)
 	if o.tenant == "" {
 		if err := d.Servers.Login(waiting, server, person); err != nil {
 			return change, errors.Join(context.Cause(ctx), err)
@@ -100,12 +103,12 @@ func (a *app) login(ctx, waiting context.Context, d *daemon.Daemon, server strin
 }
 
 // terminalInteraction shows the address and reads the address that the user pastes.
-func (a *app) terminalInteraction(ctx context.Context, o loginOptions) upstream.Interaction {
+func terminalInteraction(ctx context.Context, env *cli.Env, o loginOptions) upstream.Interaction {
 	lines := make(chan string)
 	go func() { // runs until the process exits, as the read cannot be cancelled
 		defer close(lines)
 		for {
-			line, ok := a.readLine(ctx)
+			line, ok := env.ReadLine(ctx)
 			if !ok && line == "" {
 				return
 			}
@@ -117,26 +120,26 @@ func (a *app) terminalInteraction(ctx context.Context, o loginOptions) upstream.
 		}
 	}()
 	return upstream.Interaction{
-		OpenURL: func(address string) { a.showAddress(address, o) },
-		Reject:  func(reason string) { a.warn(reason) },
+		OpenURL: func(address string) { showAddress(env, address, o) },
+		Reject:  func(reason string) { env.Warn(reason) },
 		Pasted:  lines,
 	}
 }
 
 // showAddress prints the address, and opens it in a browser if stderr is a terminal.
-func (a *app) showAddress(address string, o loginOptions) {
-	s := styleFor(a.stderr)
-	if !o.noBrowser && isTerminal(a.stderr) && openBrowser(address) {
-		fmt.Fprintf(a.stderr, "A browser opens to log in. If it does not, open this address:\n\n  %s\n\n", visible(address))
+func showAddress(env *cli.Env, address string, o loginOptions) {
+	s := cli.StyleFor(env.Stderr)
+	if !o.noBrowser && cli.IsTerminal(env.Stderr) && openBrowser(address) {
+		fmt.Fprintf(env.Stderr, "A browser opens to log in. If it does not, open this address:\n\n  %s\n\n", cli.Visible(address))
 	} else {
-		fmt.Fprintf(a.stderr, "Open this address in a browser to log in:\n\n  %s\n\n", visible(address))
+		fmt.Fprintf(env.Stderr, "Open this address in a browser to log in:\n\n  %s\n\n", cli.Visible(address))
 	}
-	fmt.Fprintln(a.stderr, s.dim(fmt.Sprintf("Waiting %s. If the browser is on another machine, its last page fails to load:", o.timeout)))
-	fmt.Fprintln(a.stderr, s.dim("paste that page's address here."))
+	fmt.Fprintln(env.Stderr, s.Dim(fmt.Sprintf("Waiting %s. If the browser is on another machine, its last page fails to load:", o.timeout)))
+	fmt.Fprintln(env.Stderr, s.Dim("paste that page's address here."))
 }
 
-func (a *app) runToolsLogout(ctx context.Context, server, uid string) error {
-	d, err := a.daemon(options{quiet: true})
+func runToolsLogout(ctx context.Context, env *cli.Env, server, uid string) error {
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
 		return err
 	}
@@ -155,12 +158,12 @@ func (a *app) runToolsLogout(ctx context.Context, server, uid string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "server": server, "revoked": unrevoked == nil})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "server": server, "revoked": unrevoked == nil})
 	}
-	a.printf("logged out of %s\n", visibleName(server))
+	env.Printf("logged out of %s\n", cli.VisibleName(server))
 	if unrevoked != nil {
-		a.warn(fault.Message(unrevoked) + "; they were deleted here and remain valid until they expire")
+		env.Warn(fault.Message(unrevoked) + "; they were deleted here and remain valid until they expire")
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func TestPythonLogsIn(t *testing.T) {
 	proxy := httptest.NewUnstartedServer(nil) // its URL is known before the daemon starts
 	resource := "http://" + proxy.Listener.Addr().String() + "/mcp"
 	at.TokenFor(resource, 0, "customer_A", "") // tokens are for the resource from now on
-	d := serveHTTP(t, build(t), fmt.Sprintf("http: {oidc: {issuer: %q, resource: %q}}", at.URL, resource))
+	d := startServing(t, build(t), fmt.Sprintf("http: {oidc: {issuer: %q, resource: %q}}", at.URL, resource))
 	proxy.Config.Handler = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: d.addr})
 	proxy.Start()
 	t.Cleanup(proxy.Close)
@@ -35,7 +35,7 @@ func TestPythonLogsIn(t *testing.T) {
 		}
 	}
 
-	fixed := serveHTTP(t, build(t), "http: {token: "+webToken+"}\n")
+	fixed := startServing(t, build(t), "http: {token: "+webToken+"}\n")
 	const advice = "this server has no OAuth login: configure the client to send the header Authorization: Bearer TOKEN, with a token or API key that its operator issues"
 	if got := runPython(t, python, "python_login.py", fixed.url, "legacy"); !strings.HasPrefix(got, `{"failed": [`) || !strings.Contains(got, advice) {
 		t.Errorf("with fixed tokens: %s", got)
@@ -46,7 +46,7 @@ func TestPythonLogsIn(t *testing.T) {
 func TestMetadataAllowsThePreflight(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", `http: {oidc: {issuer: "http://127.0.0.1:1", resource: "https://mcp.example/mcp"}}`)
+	d := startServing(t, "", `http: {oidc: {issuer: "http://127.0.0.1:1", resource: "https://mcp.example/mcp"}}`)
 	for _, path := range []string{"", "/mcp"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, "http://"+d.addr+"/.well-known/oauth-protected-resource"+path, nil)
 		if err != nil {

@@ -11,9 +11,16 @@ import (
 	"os/signal"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 )
 
-func main() {
+func main() { runProcess(all.Features()) }
+
+// runProcess runs the command line of this process, with features, and exits.
+func runProcess(features []feature.Feature) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -23,8 +30,8 @@ func main() {
 		cancel()
 		os.Exit(signalled(<-signals)) // process 1 of a container would survive its default action
 	}()
-	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
-	if s, ok := first.Load().(os.Signal); ok && code == exitInterrupted {
+	code := run(ctx, features, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	if s, ok := first.Load().(os.Signal); ok && code == cli.ExitInterrupted {
 		code = signalled(s)
 	}
 	os.Exit(code)
@@ -35,5 +42,5 @@ func signalled(s os.Signal) int {
 	if n, ok := s.(syscall.Signal); ok {
 		return 128 + int(n)
 	}
-	return exitFailed
+	return cli.ExitFailed
 }

@@ -34,17 +34,17 @@ func TestOneTenantDoesNotTakeMemoryOfOthers(t *testing.T) {
 		Tools:   []json.RawMessage{json.RawMessage(`{"name":"read","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true}}`)},
 		Answers: map[string]json.RawMessage{"call read": json.RawMessage(`{"content":[{"type":"text","text":"` + strings.Repeat("abcdefghijklmno ", 31<<20/16) + `"}]}`)},
 	})
-	env := ""
+	clients := ""
 	for name, value := range upstreamtest.Env(script) {
-		env += name + ": " + value
+		clients += name + ": " + value
 	}
-	d := serveHTTP(t, limited(t, 1<<20), fmt.Sprintf(`
+	d := startServing(t, limited(t, 1<<20), fmt.Sprintf(`
 profile: full
 http: {tokens: {alice: %s, bob: %s}}
 servers: {library: {command: %s, env: {%s}, trusted: true}}
 sandbox: {memory_mb: 600, max_timeout: 300s, tenant_concurrency: 6}
 network: {allow: [{host: 127.0.0.1, scheme: http, port: %s, addresses: [127.0.0.0/8], methods: [GET, POST]}]}
-`, alices, bobs, upstreamtest.Command(t), env, port))
+`, alices, bobs, upstreamtest.Command(t), clients, port))
 	d.mayFail = true
 	t.Cleanup(func() {
 		if _, death, found := strings.Cut(d.log.String(), "fatal error: "); found {

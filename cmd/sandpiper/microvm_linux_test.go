@@ -53,7 +53,7 @@ func requireMicroVM(t *testing.T) {
 // The version of NumPy is that of testdata/packages_numpy.
 func TestNumPyInVirtualMachine(t *testing.T) {
 	requireMicroVM(t)
-	_, tell := withPackages(t, "packages_numpy")
+	_, tell := installedPackages(t, "packages_numpy")
 	t.Setenv("SANDPIPER_SANDBOX_BACKEND", "microvm")
 	t.Setenv("SANDPIPER_SANDBOX_MICROVM_ACCEL", "tcg")
 	t.Setenv("SANDPIPER_SANDBOX_MICROVM_KERNEL", os.Getenv("MICROVM_KERNEL"))

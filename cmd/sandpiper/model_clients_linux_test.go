@@ -36,7 +36,7 @@ type modelClient struct {
 	// setup writes the client's configuration to a home directory.
 	setup func(t *testing.T, h clientHome)
 	// command is the command line that sends a request without a person, and its environment.
-	command func(h clientHome) (args, env []string)
+	command func(h clientHome) (args, variables []string)
 	// call is a call of a tool of Sandpiper, search a call of the client's search of tools; nil
 	// for a client that has none.
 	call   func(tool string, args map[string]any) clienttest.Call
@@ -168,10 +168,10 @@ func converse(t *testing.T, c modelClient, h clientHome, m *clienttest.Model) []
 		go func() { _ = server.Serve(l) }()
 		h.model = "http://" + l.Addr().String()
 		c.setup(t, h)
-		args, env := c.command(h)
+		args, variables := c.command(h)
 		cmd = exec.CommandContext(ctx, args[0], args[1:]...)
 		cmd.Dir = filepath.Join(h.dir, "project")
-		cmd.Env = append([]string{"HOME=" + h.dir, "PATH=/usr/bin:/bin", "TERM=dumb", "NO_COLOR=1"}, env...)
+		cmd.Env = append([]string{"HOME=" + h.dir, "PATH=/usr/bin:/bin", "TERM=dumb", "NO_COLOR=1"}, variables...)
 		cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &out, time.Second
 		if err := os.MkdirAll(cmd.Dir, 0o700); err != nil {
 			return err

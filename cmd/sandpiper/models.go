@@ -7,11 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
 )
 
-func (a *app) modelsCommand() *cobra.Command {
+func modelsCommand(env *cli.Env) *cobra.Command {
 	var from local.Source
 	add := &cobra.Command{
 		Use: "add NAME SOURCE", Short: "Install an embedding model, or replace it",
@@ -28,55 +29,55 @@ Nothing else is downloaded. Daemons that run use the model from their next start
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from.From = args[1]
-			return a.runModelsAdd(cmd.Context(), args[0], from)
+			return runModelsAdd(cmd.Context(), env, args[0], from)
 		},
 	}
 	add.Flags().StringVar(&from.SHA256, "sha256", "", "SHA-256 `CHECKSUM` of the file, in hexadecimal; required for a URL")
-	return group("models", "Install, list and remove local embedding models", add,
+	return cli.Group("models", "Install, list and remove local embedding models", add,
 		&cobra.Command{
 			Use: "list", Short: "List the installed models",
 			Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return a.runModelsList() },
+			RunE: func(*cobra.Command, []string) error { return runModelsList(env) },
 		},
 		&cobra.Command{
 			Use: "remove NAME", Short: "Remove an installed model and its vectors",
 			Long: "Remove deletes the model NAME and the vectors of tools that it made. Daemons that run search with keywords from then on.",
 			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runModelsRemove(cmd.Context(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runModelsRemove(cmd.Context(), env, args[0]) },
 		})
 }
 
 // models returns the store of models in the configured data directory.
-func (a *app) models() (local.Store, error) {
-	cfg, err := a.loadConfig(nil)
+func models(env *cli.Env) (local.Store, error) {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return "", err
 	}
 	return daemon.OpenModels(cfg.DataDir)
 }
 
-func (a *app) runModelsAdd(ctx context.Context, name string, from local.Source) error {
-	store, err := a.models()
+func runModelsAdd(ctx context.Context, env *cli.Env, name string, from local.Source) error {
+	store, err := models(env)
 	if err != nil {
 		return err
 	}
-	from.Progress = a.downloadProgress()
+	from.Progress = downloadProgress(env)
 	m, err := store.Add(ctx, name, from)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(m)
+	if env.JSON {
+		return env.WriteJSON(m)
 	}
-	a.printf("%s is installed, %d MB in %s\n", m.Name, m.Bytes>>20, visibleName(m.Path))
-	a.printf("Search uses it with this in the configuration: search: {embeddings: {provider: local, model: %s}}\n", visibleName(m.Name))
+	env.Printf("%s is installed, %d MB in %s\n", m.Name, m.Bytes>>20, cli.VisibleName(m.Path))
+	env.Printf("Search uses it with this in the configuration: search: {embeddings: {provider: local, model: %s}}\n", cli.VisibleName(m.Name))
 	return nil
 }
 
 // downloadProgress returns a function that shows the progress of a download on a terminal, at most
 // ten times a second; nil without a terminal.
-func (a *app) downloadProgress() func(done, total int64) {
-	if a.json || !isTerminal(a.stderr) {
+func downloadProgress(env *cli.Env) func(done, total int64) {
+	if env.JSON || !cli.IsTerminal(env.Stderr) {
 		return nil
 	}
 	var last time.Time
@@ -89,15 +90,15 @@ func (a *app) downloadProgress() func(done, total int64) {
 		if total > 0 {
 			of = fmt.Sprintf(" of %d", total>>20)
 		}
-		fmt.Fprintf(a.stderr, "\rdownloaded %d%s MB ", done>>20, of)
+		fmt.Fprintf(env.Stderr, "\rdownloaded %d%s MB ", done>>20, of)
 		if done == total {
-			fmt.Fprintln(a.stderr)
+			fmt.Fprintln(env.Stderr)
 		}
 	}
 }
 
-func (a *app) runModelsList() error {
-	store, err := a.models()
+func runModelsList(env *cli.Env) error {
+	store, err := models(env)
 	if err != nil {
 		return err
 	}
@@ -105,17 +106,17 @@ func (a *app) runModelsList() error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(append([]local.Model{}, all...))
+	if env.JSON {
+		return env.WriteJSON(append([]local.Model{}, all...))
 	}
 	for _, m := range all {
-		a.printf("%-20s %4d MB\n", m.Name, m.Bytes>>20)
+		env.Printf("%-20s %4d MB\n", m.Name, m.Bytes>>20)
 	}
 	return nil
 }
 
-func (a *app) runModelsRemove(ctx context.Context, name string) error {
-	cfg, err := a.loadConfig(nil)
+func runModelsRemove(ctx context.Context, env *cli.Env, name string) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -123,8 +124,8 @@ func (a *app) runModelsRemove(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "vectors_bytes": vectors})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "vectors_bytes": vectors})
 	}
 	return nil
 }

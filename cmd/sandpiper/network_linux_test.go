@@ -267,7 +267,7 @@ except OSError as e:
 
 // requests and httpx from the package index work unchanged, with a secret that code does not see.
 func TestRequestsAndHTTPX(t *testing.T) {
-	dir, tell := withPackages(t, "packages_http")
+	dir, tell := installedPackages(t, "packages_http")
 	a := newAPI(t)
 	f, err := os.OpenFile(filepath.Join(dir, "sandpiper.yaml"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -335,7 +335,7 @@ func TestTenantsHaveTheirOwnSecrets(t *testing.T) {
 	}
 	rule("Dora")
 	config := fmt.Sprintf("http: {tokens: {alice: %s, bob: %s, carol: %s}}\ntenants:\n  alice: %s\n  bob: %s\n", alice, bob, carol, rule("Anna"), rule("Bert"))
-	d := serveHTTP(t, "", config)
+	d := startServing(t, "", config)
 	code := fmt.Sprintf("try:\n    result = fetch('http://localhost:%s/').text\nexcept Exception as e:\n    result = type(e).__name__", port)
 	check := func(want map[string]string) {
 		t.Helper()

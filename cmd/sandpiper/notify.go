@@ -6,18 +6,20 @@ import (
 	"time"
 
 	service "github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
 // notify reports to the service manager that the server accepts connections, and then that it is alive, at
 // half the interval that the manager asks for, until ctx ends, when the server stops. stop waits for
 // the goroutine. Without a service manager it does nothing.
-func (a *app) notify(ctx context.Context) (stop func()) {
-	a.tell(service.SdNotifyReady)
+func notify(ctx context.Context, env *cli.Env) (stop func()) {
+	tell(env, service.SdNotifyReady)
 	interval, err := service.SdWatchdogEnabled(false)
 	if err != nil {
-		a.warn("the variables of the watchdog are invalid: " + err.Error())
+		env.Warn("the variables of the watchdog are invalid: " + err.Error())
 	}
-	ended := context.AfterFunc(ctx, func() { a.tell(service.SdNotifyStopping) })
+	ended := context.AfterFunc(ctx, func() { tell(env, service.SdNotifyStopping) })
 	done := make(chan struct{})
 	var alive sync.WaitGroup
 	if interval > 0 {
@@ -29,7 +31,7 @@ func (a *app) notify(ctx context.Context) (stop func()) {
 				case <-done:
 					return
 				case <-tick.C:
-					a.tell(service.SdNotifyWatchdog)
+					tell(env, service.SdNotifyWatchdog)
 				}
 			}
 		})
@@ -38,8 +40,8 @@ func (a *app) notify(ctx context.Context) (stop func()) {
 }
 
 // tell sends a state to the service manager.
-func (a *app) tell(state string) {
+func tell(env *cli.Env, state string) {
 	if _, err := service.SdNotify(false, state); err != nil {
-		a.warn("the service manager was not told " + state + ": " + err.Error())
+		env.Warn("the service manager was not told " + state + ": " + err.Error())
 	}
 }

@@ -19,7 +19,7 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	at := accesstest.Start(t)
-	d := serveHTTP(t, "", fmt.Sprintf(`http: {sse: true, oidc: {issuer: %q, resource: "https://mcp.example/mcp", audience: %s, claim: customer_uid, skew: 1s}}`, at.URL, accesstest.Audience))
+	d := startServing(t, "", fmt.Sprintf(`http: {sse: true, oidc: {issuer: %q, resource: "https://mcp.example/mcp", audience: %s, claim: customer_uid, skew: 1s}}`, at.URL, accesstest.Audience))
 	bearer := func(token string) []string { return []string{"Authorization", "Bearer " + token} }
 
 	res := d.visit().must(d.visit().call(t.Context(), "1"))
@@ -90,7 +90,7 @@ func TestOpenIDTokensIdentifyTenants(t *testing.T) {
 	time.Sleep(2100 * time.Millisecond) // its lifetime and the skew
 	refused("expired meanwhile", short, "the token has expired")
 
-	down := serveHTTP(t, "", fmt.Sprintf(`http: {oidc: {issuer: "http://127.0.0.1:1", resource: "https://mcp.example/mcp", audience: %s}}`, accesstest.Audience))
+	down := startServing(t, "", fmt.Sprintf(`http: {oidc: {issuer: "http://127.0.0.1:1", resource: "https://mcp.example/mcp", audience: %s}}`, accesstest.Audience))
 	down.mayFail = true // logs that it cannot verify the token
 	v = down.visit(bearer(upper)...)
 	res = v.must(v.call(t.Context(), "1"))

@@ -115,7 +115,7 @@ func TestPackageLayersIsolateTenants(t *testing.T) {
 	}
 	cli("packages", "lock")
 	cli("packages", "install")
-	d := serveHTTP(t, "", "", "--config", file)
+	d := startServing(t, "", "", "--config", file)
 	as := func(uid string) *visitor { return d.visit("Authorization", "Bearer "+tokens[uid]) }
 	pro, other, free, bare := as("pro1"), as("pro2"), as("free1"), as("bare1")
 

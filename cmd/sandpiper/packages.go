@@ -10,16 +10,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
-func (a *app) packagesCommand() *cobra.Command {
-	return group("packages", "Add, lock, install and list Python packages for sandboxes",
-		a.packagesAddCommand(),
+func packagesCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("packages", "Add, lock, install and list Python packages for sandboxes",
+		packagesAddCommand(env),
 		&cobra.Command{
 			Use: "lock [LAYER]", Short: "Resolve the configured packages and write the lock file",
 			Long: `Lock resolves sandbox.packages, sandbox.requirements or sandbox.wheels with pip, from
@@ -30,7 +32,7 @@ there is none. Lock uses wheels only; nothing is built, installed or run.
 Each layer of sandbox.package_layers has a lock file of its own. LAYER names one layer,
 "default" is the one of sandbox.packages; without it, all are locked.`,
 			Args: cobra.MaximumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runPackagesLock(cmd.Context(), args) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runPackagesLock(cmd.Context(), env, args) },
 		},
 		&cobra.Command{
 			Use: "install [LAYER]", Short: "Download and install the wheels of the lock file",
@@ -38,12 +40,12 @@ Each layer of sandbox.package_layers has a lock file of its own. LAYER names one
 unpacks them into a cache directory, which sandboxes mount read-only. Daemons use
 it from their next start.`,
 			Args: cobra.MaximumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runPackagesInstall(cmd.Context(), args) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runPackagesInstall(cmd.Context(), env, args) },
 		},
 		&cobra.Command{
 			Use: "list [LAYER]", Short: "List the packages of the lock file and whether they are installed",
 			Args: cobra.MaximumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runPackagesList(cmd.Context(), args) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runPackagesList(cmd.Context(), env, args) },
 		},
 	)
 }
@@ -87,8 +89,8 @@ func layersOf(cfg *config.Config, args []string) ([]layer, error) {
 }
 
 // withPackages calls f with each layer of args and the embedded Python.
-func (a *app) withPackages(ctx context.Context, args []string, f func(layer, *python.Installation) error) error {
-	cfg, err := a.loadConfig(nil)
+func withPackages(ctx context.Context, env *cli.Env, args []string, f func(layer, *python.Installation) error) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -97,17 +99,17 @@ func (a *app) withPackages(ctx context.Context, args []string, f func(layer, *py
 		return err
 	}
 	for _, w := range cfg.Warnings {
-		a.warn(w)
+		env.Warn(w)
 	}
 	in, err := python.Install(ctx, python.Config{
-		Dir: filepath.Join(cfg.CacheDir, "python"), Overlay: worker.Python(), Progress: a.installProgress(preparingPython),
+		Dir: filepath.Join(cfg.CacheDir, "python"), Overlay: worker.Python(daemon.Modules(env.Features)...), Progress: cli.InstallProgress(env, cli.PreparingPython),
 	})
 	if err != nil {
 		return err
 	}
 	defer in.Close()
 	for _, l := range layers {
-		l.Progress = a.installProgress("Installing the packages" + l.suffix() + ".")
+		l.Progress = cli.InstallProgress(env, "Installing the packages"+l.suffix()+".")
 		if err := f(l, in); err != nil {
 			return err
 		}
@@ -115,82 +117,82 @@ func (a *app) withPackages(ctx context.Context, args []string, f func(layer, *py
 	return nil
 }
 
-func (a *app) runPackagesLock(ctx context.Context, args []string) error {
-	return a.withPackages(ctx, args, func(l layer, in *python.Installation) error {
-		done := a.working("resolving the packages")
+func runPackagesLock(ctx context.Context, env *cli.Env, args []string) error {
+	return withPackages(ctx, env, args, func(l layer, in *python.Installation) error {
+		done := env.Working("resolving the packages")
 		lock, err := packages.Resolve(ctx, l.Config, in)
 		done()
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(struct {
+		if env.JSON {
+			return env.WriteJSON(struct {
 				Layer    string             `json:"layer,omitempty"`
 				Lock     string             `json:"lock"`
 				Packages []packages.Package `json:"packages"`
 			}{l.name, l.LockFile, lock.Packages})
 		}
-		a.printPackages(lock)
-		a.printf("written to %s; %s\n", visibleName(l.LockFile), completed(a, "`sandpiper packages install` installs them"))
+		printPackages(env, lock)
+		env.Printf("written to %s; %s\n", cli.VisibleName(l.LockFile), cli.Completed(env, "`sandpiper packages install` installs them"))
 		return nil
 	})
 }
 
-func (a *app) printPackages(lock *packages.Lock) {
+func printPackages(env *cli.Env, lock *packages.Lock) {
 	for _, p := range lock.Packages {
-		a.printf("%-24s %s\n", visibleName(p.Name), visibleName(p.Version))
+		env.Printf("%-24s %s\n", cli.VisibleName(p.Name), cli.VisibleName(p.Version))
 	}
 }
 
-func (a *app) runPackagesInstall(ctx context.Context, args []string) error {
-	return a.withPackages(ctx, args, func(l layer, in *python.Installation) error {
+func runPackagesInstall(ctx context.Context, env *cli.Env, args []string) error {
+	return withPackages(ctx, env, args, func(l layer, in *python.Installation) error {
 		installed, lock, err := packages.Install(ctx, l.Config, in)
 		if err != nil {
 			return err
 		}
 		defer installed.Close()
 		if reason := lock.StaleReason(l.Config); reason != "" {
-			a.warn(reason + "; run `sandpiper packages lock` again")
+			env.Warn(reason + "; run `sandpiper packages lock` again")
 		}
 		_, missing, err := installed.SystemLibraries(in)
 		if err != nil {
 			return err
 		}
 		for _, name := range missing {
-			a.warn("this host does not have " + name + ", which some packages need: their modules cannot be imported")
+			env.Warn("this host does not have " + name + ", which some packages need: their modules cannot be imported")
 		}
-		if a.json {
-			return a.writeJSON(struct {
+		if env.JSON {
+			return env.WriteJSON(struct {
 				Layer    string             `json:"layer,omitempty"`
 				Dir      string             `json:"dir"`
 				Missing  []string           `json:"missing"`
 				Packages []packages.Package `json:"packages"`
 			}{l.name, installed.Dir(), append([]string{}, missing...), lock.Packages})
 		}
-		a.printf("%s, %s in %s\n", installedText(len(lock.Packages), l), dirSize(installed.Dir()), visibleName(installed.Dir()))
+		env.Printf("%s, %s in %s\n", installedText(len(lock.Packages), l), dirSize(installed.Dir()), cli.VisibleName(installed.Dir()))
 		return nil
 	})
 }
 
-func (a *app) runPackagesList(ctx context.Context, args []string) error {
-	cfg, err := a.loadConfig(nil)
+func runPackagesList(ctx context.Context, env *cli.Env, args []string) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
 	layers, err := layersOf(cfg, args)
 	for _, l := range layers {
 		s := newPackagesState(ctx, l)
-		s.Hint = completed(a, s.Hint)
-		if a.json {
-			if err := a.writeJSON(s); err != nil {
+		s.Hint = cli.Completed(env, s.Hint)
+		if env.JSON {
+			if err := env.WriteJSON(s); err != nil {
 				return err
 			}
 			continue
 		}
 		if s.lock != nil {
-			a.printPackages(s.lock)
+			printPackages(env, s.lock)
 		}
-		a.printf("%s\n", visible(s.String()))
+		env.Printf("%s\n", cli.Visible(s.String()))
 	}
 	return err
 }

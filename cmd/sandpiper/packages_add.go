@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -32,7 +33,7 @@ var presets = map[string]preset{
 // preloadable are the packages that are worth importing before workers are forked.
 var preloadable = map[string]string{"pandas": "pandas", "matplotlib": "matplotlib.pyplot", "numpy": "numpy"}
 
-func (a *app) packagesAddCommand() *cobra.Command {
+func packagesAddCommand(env *cli.Env) *cobra.Command {
 	var name string
 	c := &cobra.Command{
 		Use: "add PACKAGE...", Short: "Add packages to the configuration, lock and install them",
@@ -47,26 +48,26 @@ and openpyxl.`,
   sandpiper packages add --preset data`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := presets[name]
-			return a.runPackagesAdd(cmd.Context(), preset{slices.Concat(args, p.packages), p.preload})
+			return runPackagesAdd(cmd.Context(), env, preset{slices.Concat(args, p.packages), p.preload})
 		},
 	}
-	enumFlag(c.Flags(), &name, "preset", "", "add a list of packages: data", slices.Sorted(maps.Keys(presets))...)
+	cli.EnumFlag(c.Flags(), &name, "preset", "", "add a list of packages: data", slices.Sorted(maps.Keys(presets))...)
 	return c
 }
 
 // requirement matches a name of a package, its extras and versions.
 var requirement = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._,-]+\])? *([=<>!~]=?[^;@#]*)?$`)
 
-func (a *app) runPackagesAdd(ctx context.Context, more preset) error {
+func runPackagesAdd(ctx context.Context, env *cli.Env, more preset) error {
 	if len(more.packages) == 0 {
-		return usagef("no package is named; name one, such as pandas, or use --preset data")
+		return cli.Usagef("no package is named; name one, such as pandas, or use --preset data")
 	}
 	for _, name := range more.packages {
 		if !requirement.MatchString(name) {
-			return usagef("%.60q is not a package; use a name such as pandas, or a name and a version such as \"numpy==2.5.*\"", name)
+			return cli.Usagef("%.60q is not a package; use a name such as pandas, or a name and a version such as \"numpy==2.5.*\"", name)
 		}
 	}
-	path, old, err := a.serversFile()
+	path, old, err := serversFile(env)
 	if err != nil {
 		return err
 	}
@@ -75,17 +76,17 @@ func (a *app) runPackagesAdd(ctx context.Context, more preset) error {
 	}
 	var installed string
 	var text []byte
-	err = a.withPackages(ctx, []string{config.DefaultPackageLayer}, func(l layer, in *python.Installation) error {
+	err = withPackages(ctx, env, []string{config.DefaultPackageLayer}, func(l layer, in *python.Installation) error {
 		cfg := l.Config
 		cfg.Requirements = mergedPackages(cfg.Requirements, more.packages)
 		cfg.LockFile = filepath.Join(filepath.Dir(path), packages.LockName)
-		if text, err = config.SetPackages(path, old, cfg.Requirements, a.preloadOf(more)); err != nil {
+		if text, err = config.SetPackages(path, old, cfg.Requirements, preloadOf(env, more)); err != nil {
 			return err
 		}
 		if len(old) == 0 {
 			text = append([]byte(config.SchemaLine), text...)
 		}
-		installed, err = a.addPackages(ctx, cfg, in)
+		installed, err = addPackages(ctx, env, cfg, in)
 		return err
 	})
 	if err != nil {
@@ -101,22 +102,22 @@ func (a *app) runPackagesAdd(ctx context.Context, more preset) error {
 	if err := writeSchema(path, text, record.Replace); err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "file": path, "dir": installed})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "file": path, "dir": installed})
 	}
-	a.printDone("%s in %s", "added "+strings.Join(more.packages, ", "), path)
-	a.printf("A running daemon uses them after a restart.\n")
+	env.PrintDone("%s in %s", "added "+strings.Join(more.packages, ", "), path)
+	env.Printf("A running daemon uses them after a restart.\n")
 	if slices.Contains(more.packages, "polars") {
-		if cfg, err := a.loadConfig(nil); err == nil && !cfg.Epoll {
-			a.printf("Polars needs sandbox: {epoll: true} in the configuration, with a risk that docs/packages.md describes.\n")
+		if cfg, err := cli.LoadConfig(env, nil); err == nil && !cfg.Epoll {
+			env.Printf("Polars needs sandbox: {epoll: true} in the configuration, with a risk that docs/packages.md describes.\n")
 		}
 	}
 	return nil
 }
 
 // addPackages locks and installs the packages of cfg, and returns their directory.
-func (a *app) addPackages(ctx context.Context, cfg packages.Config, in *python.Installation) (dir string, err error) {
-	done := a.working("resolving the packages")
+func addPackages(ctx context.Context, env *cli.Env, cfg packages.Config, in *python.Installation) (dir string, err error) {
+	done := env.Working("resolving the packages")
 	lock, err := packages.Resolve(ctx, cfg, in)
 	done()
 	if err != nil {
@@ -127,16 +128,16 @@ func (a *app) addPackages(ctx context.Context, cfg packages.Config, in *python.I
 		return "", err
 	}
 	defer installed.Close()
-	if !a.json {
-		a.printPackages(lock)
-		a.printf("%s, %s in %s\n", installedText(len(lock.Packages), layer{}), dirSize(installed.Dir()), visibleName(installed.Dir()))
+	if !env.JSON {
+		printPackages(env, lock)
+		env.Printf("%s, %s in %s\n", installedText(len(lock.Packages), layer{}), dirSize(installed.Dir()), cli.VisibleName(installed.Dir()))
 	}
 	return installed.Dir(), nil
 }
 
 // preloadOf returns the modules to preload, besides those of the configuration.
-func (a *app) preloadOf(more preset) []string {
-	cfg, err := a.loadConfig(nil)
+func preloadOf(env *cli.Env, more preset) []string {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return nil
 	}

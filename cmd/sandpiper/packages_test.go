@@ -15,13 +15,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow/form/formtest"
 )
 
 // withPackages installs the packages of a lock file in testdata from the package index, and
 // returns a function that runs a command in a copy of its directory. This needs the network, so
 // the test runs only with REQUIRE_PACKAGES.
-func withPackages(t *testing.T, name string) (dir string, tell func(args ...string) []byte) {
+func installedPackages(t *testing.T, name string) (dir string, tell func(args ...string) []byte) {
 	t.Helper()
 	if os.Getenv("REQUIRE_PACKAGES") == "" {
 		t.Skip("REQUIRE_PACKAGES is not set")
@@ -40,7 +42,7 @@ func withPackages(t *testing.T, name string) (dir string, tell func(args ...stri
 	tell = func(args ...string) []byte {
 		t.Helper()
 		var out, said bytes.Buffer
-		if code := run(t.Context(), args, strings.NewReader(""), &out, &said); code != exitOK {
+		if code := run(t.Context(), all.Features(), args, strings.NewReader(""), &out, &said); code != cli.ExitOK {
 			t.Fatalf("%v: exit code %d: %s%s", args, code, out.Bytes(), said.Bytes())
 		}
 		return out.Bytes()
@@ -52,7 +54,7 @@ func withPackages(t *testing.T, name string) (dir string, tell func(args ...stri
 // pandas and matplotlib from the package index work. The versions are those of
 // testdata/packages.
 func TestPandasAndMatplotlib(t *testing.T) {
-	_, tell := withPackages(t, "packages")
+	_, tell := installedPackages(t, "packages")
 	tell("exec", "make.py")
 	var got struct {
 		Result struct {
@@ -88,7 +90,7 @@ func TestPandasAndMatplotlib(t *testing.T) {
 
 // Values of packages are shown as in a notebook.
 func TestNotebookValuesAreShown(t *testing.T) {
-	_, tell := withPackages(t, "packages")
+	_, tell := installedPackages(t, "packages")
 	const frame = "import pandas as pd\ndf = pd.DataFrame({'id': range(1000), 'city': ['Bern', 'a|b'] * 500, 'x': [0.5, float('nan')] * 500})\n"
 	const figure = "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2])\n"
 	for _, tc := range []struct {
@@ -146,7 +148,7 @@ func TestNotebookValuesAreShown(t *testing.T) {
 
 // A file of 200 MB opens with the default limits, with and without preloading.
 func TestPandasReadsLargeFile(t *testing.T) {
-	dir, tell := withPackages(t, "packages")
+	dir, tell := installedPackages(t, "packages")
 	tell("exec", "--timeout", "120s", "-c", `
 rows = "".join(f"{i},city{i % 500},2024-01-{i % 28 + 1:02d},{i % 100},{i * 0.37:.6f},{i * 1.13:.6f},{i * 2.71:.6f},{i * 3.14:.6f},{i * 7.77:.6f}\n" for i in range(20000))
 with open("large.csv", "w") as f:
@@ -201,7 +203,7 @@ func colours(i image.Image) int {
 
 // TestPicturesOfPages draws the pages of a form with PDFium from the package index.
 func TestPicturesOfPages(t *testing.T) {
-	dir, tell := withPackages(t, "packages_pdfium")
+	dir, tell := installedPackages(t, "packages_pdfium")
 	const code = `
 f = forms.open("permit.pdf")
 for page in f.images(dpi=72):

@@ -12,12 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
 )
 
-func (a *app) piiCommand() *cobra.Command {
+func piiCommand(env *cli.Env) *cobra.Command {
 	var jsonl bool
 	scan := &cobra.Command{
 		Use: "scan FILE...", Short: "Find personal data and secrets in files",
@@ -32,33 +33,33 @@ is one line per object, with the positions in its text.`,
 		Example: "  sandpiper pii scan customers.csv\n  sandpiper pii scan --json export.json | head\n  sandpiper pii scan --jsonl rows.jsonl",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runPIIScan(cmd.Context(), args, jsonl)
+			return runPIIScan(cmd.Context(), env, args, jsonl)
 		},
 	}
 	scan.Flags().BoolVar(&jsonl, "jsonl", false, `read lines of {"id", "text"} and print one line for each`)
-	return group("pii", "Find, replace and restore personal data and secrets", append(append(a.vaultCommands(), a.exceptionCommands()...), scan, a.explainCommand(),
-		a.ofTenant(&cobra.Command{
+	return cli.Group("pii", "Find, replace and restore personal data and secrets", append(append(vaultCommands(env), exceptionCommands(env)...), scan, explainCommand(env),
+		cli.OfTenant(env, &cobra.Command{
 			Use: "sanitize [TEXT|-]", Short: "Replace personal data and secrets by tokens",
 			Long: `Sanitize prints TEXT, or standard input, with tokens such as [EMAIL_…] in place of the
 findings of scan, of names in columns of tables and of values in the vault. Models receive the same tokens; the
 vault stores the values.`,
 			Example: "  sandpiper pii sanitize \"call Ada at 212-555-0123\"\n  sandpiper pii sanitize < notes.txt > notes.clean.txt",
 			Args:    cobra.MaximumNArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIISanitize(cmd.Context(), args) },
+			RunE:    func(cmd *cobra.Command, args []string) error { return runPIISanitize(cmd.Context(), env, args) },
 		}),
-		a.ofTenant(&cobra.Command{
+		cli.OfTenant(env, &cobra.Command{
 			Use: "restore [TEXT|-]", Short: "Replace tokens by their values",
 			Long: `Restore prints TEXT, or standard input, with the values of the tokens that are in the
 vault. Each use is recorded in the audit log.`,
 			Example: "  sandpiper pii restore \"[EMAIL_k7q2m9x4]\"\n  sandpiper pii restore < answer.txt",
 			Args:    cobra.MaximumNArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIIRestore(cmd.Context(), args) },
+			RunE:    func(cmd *cobra.Command, args []string) error { return runPIIRestore(cmd.Context(), env, args) },
 		}),
 	)...)
 }
 
-func (a *app) runPIIScan(ctx context.Context, files []string, jsonl bool) error {
-	cfg, err := a.loadConfig(nil)
+func runPIIScan(ctx context.Context, env *cli.Env, files []string, jsonl bool) error {
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
@@ -66,9 +67,9 @@ func (a *app) runPIIScan(ctx context.Context, files []string, jsonl bool) error 
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(a.stdout)
+	out := bufio.NewWriter(env.Stdout)
 	for _, name := range files {
-		err = errors.Join(a.scanFile(ctx, out, s, name, jsonl), out.Flush())
+		err = errors.Join(scanFile(ctx, env, out, s, name, jsonl), out.Flush())
 		if err != nil {
 			return err
 		}
@@ -76,10 +77,10 @@ func (a *app) runPIIScan(ctx context.Context, files []string, jsonl bool) error 
 	return nil
 }
 
-func (a *app) scanFile(ctx context.Context, out io.Writer, s *detect.Scanner, name string, jsonl bool) error {
-	in := a.stdin
+func scanFile(ctx context.Context, env *cli.Env, out io.Writer, s *detect.Scanner, name string, jsonl bool) error {
+	in := env.Stdin
 	if name != "-" {
-		f, err := openInput(name)
+		f, err := cli.OpenInput(name)
 		if err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ func (a *app) scanFile(ctx context.Context, out io.Writer, s *detect.Scanner, na
 	if jsonl {
 		return scanRecords(ctx, in, out, s, name)
 	}
-	p := findingPrinter{out: out, file: name, json: a.json, line: 1}
+	p := findingPrinter{out: out, file: name, json: env.JSON, line: 1}
 	return p.scan(ctx, in, s)
 }
 
@@ -188,10 +189,10 @@ func (t *findingPrinter) print(f detect.Finding) error {
 	length := t.sourceBytes(t.read, t.read+f.End-f.Start)
 	j := findingJSON{File: t.file, Line: t.line, Start: t.past, End: t.past + length, Type: f.Type, Score: f.Score}
 	if !t.json {
-		_, err := fmt.Fprintf(t.out, "%s:%d:%d-%d %s %.2f\n", visibleName(j.File), j.Line, j.Start, j.End, j.Type, j.Score)
+		_, err := fmt.Fprintf(t.out, "%s:%d:%d-%d %s %.2f\n", cli.VisibleName(j.File), j.Line, j.Start, j.End, j.Type, j.Score)
 		return err
 	}
-	b, err := encode(j)
+	b, err := cli.EncodeJSON(j)
 	if err == nil {
 		_, err = t.out.Write(b)
 	}
@@ -240,7 +241,7 @@ func scanRecord(line []byte, out io.Writer, s *detect.Scanner) error {
 	for _, f := range s.Scan(*r.Text) {
 		answer.Findings = append(answer.Findings, findingJSON{Start: f.Start, End: f.End, Type: f.Type, Score: f.Score})
 	}
-	b, err := encode(answer)
+	b, err := cli.EncodeJSON(answer)
 	if err == nil {
 		_, err = out.Write(b)
 	}

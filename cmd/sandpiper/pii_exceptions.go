@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -20,7 +21,7 @@ import (
 )
 
 // exceptionCommands returns the commands for a tenant's exceptions.
-func (a *app) exceptionCommands() []*cobra.Command {
+func exceptionCommands(env *cli.Env) []*cobra.Command {
 	var e vault.Exception
 	allow := &cobra.Command{
 		Use: "allow [VALUE|-]", Short: "Show models a value that is not private",
@@ -33,32 +34,32 @@ An exception with --tool or --key applies to answers of tools. If a value also o
 elsewhere, it stays private.`,
 		Example: "  sandpiper pii allow support@example.com\n  sandpiper pii allow --type IP_ADDRESS --tool \"packages.*\"\n  sandpiper pii allow --key build_number",
 		Args:    cobra.MaximumNArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIIAllow(cmd.Context(), e, args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runPIIAllow(cmd.Context(), env, e, args) },
 	}
 	allow.Flags().StringVar((*string)(&e.Type), "type", "", "only values of this `TYPE`")
 	allow.Flags().StringVar(&e.Tool, "tool", "", "only answers of this tool: `SERVER.TOOL`, where * matches any letters")
 	allow.Flags().StringVar(&e.Key, "key", "", "only values under this `KEY`")
-	return []*cobra.Command{a.ofTenant(allow),
-		a.ofTenant(&cobra.Command{
+	return []*cobra.Command{cli.OfTenant(env, allow),
+		cli.OfTenant(env, &cobra.Command{
 			Use: "allowed", Short: "List the exceptions",
 			Long: "Allowed lists the exceptions that were added with allow. Those of the configuration are in pii.exceptions.",
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runPIIAllowed(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runPIIAllowed(cmd.Context(), env) },
 		}),
-		a.ofTenant(&cobra.Command{
+		cli.OfTenant(env, &cobra.Command{
 			Use: "disallow ID...", Short: "Remove exceptions",
 			Long:    "Disallow removes exceptions; allowed lists their ids. A running daemon applies it within a second.",
 			Example: "  sandpiper pii disallow k7q2m9x4",
 			Args:    cobra.MinimumNArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIIDisallow(cmd.Context(), args) },
+			RunE:    func(cmd *cobra.Command, args []string) error { return runPIIDisallow(cmd.Context(), env, args) },
 		}),
 	}
 }
 
-func (a *app) runPIIAllow(ctx context.Context, e vault.Exception, args []string) error {
+func runPIIAllow(ctx context.Context, env *cli.Env, e vault.Exception, args []string) error {
 	value := ""
 	if len(args) > 0 {
-		text, err := a.argumentOrStdin(args)
+		text, err := argumentOrStdin(env, args)
 		if err != nil {
 			return err
 		}
@@ -73,30 +74,30 @@ func (a *app) runPIIAllow(ctx context.Context, e vault.Exception, args []string)
 	if err := rule.Validate(); err != nil {
 		return fault.Wrap(fault.Invalid, err, "the exception cannot be added: %s", fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
-	cfg, err := a.loadConfig(nil)
+	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
 	if known := cfg.PII.Types(); e.Type != "" && !slices.Contains(known, string(e.Type)) {
 		return fault.New(fault.Invalid, "there is no type %.40q", e.Type).WithHint("types are %s", strings.Join(known, ", "))
 	}
-	return a.changeExceptions(ctx, "allowed", func(v *vault.Vault) error {
+	return changeExceptions(ctx, env, "allowed", func(v *vault.Vault) error {
 		e, err = v.Exceptions.Allow(ctx, e, value)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(exceptionOf(e))
+		if env.JSON {
+			return env.WriteJSON(exceptionOf(e))
 		}
-		a.printf("Exception %s: %s.\n", e.ID, describe(e))
+		env.Printf("Exception %s: %s.\n", e.ID, describe(e))
 		return nil
 	})
 }
 
 // changeExceptions calls change with the vault of the tenant and records the outcome in the
 // audit log, without the value.
-func (a *app) changeExceptions(ctx context.Context, outcome string, change func(*vault.Vault) error) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func changeExceptions(ctx context.Context, env *cli.Env, outcome string, change func(*vault.Vault) error) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		line := audit.Line{Kind: audit.Configuration, Tenant: home.ID(), Section: "exceptions", Outcome: outcome}
 		err := change(home.Vault)
 		if err != nil {
@@ -106,8 +107,8 @@ func (a *app) changeExceptions(ctx context.Context, outcome string, change func(
 	})
 }
 
-func (a *app) runPIIAllowed(ctx context.Context) error {
-	return a.withHome(ctx, func(h *home.Home) error {
+func runPIIAllowed(ctx context.Context, env *cli.Env) error {
+	return cli.WithHome(ctx, env, func(h *home.Home) error {
 		stored, err := h.Vault.Exceptions.List(ctx)
 		if err != nil {
 			return err
@@ -115,27 +116,27 @@ func (a *app) runPIIAllowed(ctx context.Context) error {
 		all := []exceptionJSON{}
 		for _, e := range stored {
 			all = append(all, exceptionOf(e))
-			if !a.json {
-				a.printf("%s  %s  %s\n", e.ID, e.CreatedAt.UTC().Format(time.DateOnly), visible(describe(e)))
+			if !env.JSON {
+				env.Printf("%s  %s  %s\n", e.ID, e.CreatedAt.UTC().Format(time.DateOnly), cli.Visible(describe(e)))
 			}
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"exceptions": all})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"exceptions": all})
 		}
-		a.printEmpty(len(all), "there are no exceptions; add one with `sandpiper pii allow`")
+		env.PrintEmpty(len(all), "there are no exceptions; add one with `sandpiper pii allow`")
 		return nil
 	})
 }
 
-func (a *app) runPIIDisallow(ctx context.Context, ids []string) error {
-	return a.changeExceptions(ctx, "disallowed", func(v *vault.Vault) error {
+func runPIIDisallow(ctx context.Context, env *cli.Env, ids []string) error {
+	return changeExceptions(ctx, env, "disallowed", func(v *vault.Vault) error {
 		for _, id := range ids {
 			if err := v.Exceptions.Disallow(ctx, id); err != nil {
 				return err
 			}
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true})
 		}
 		return nil
 	})

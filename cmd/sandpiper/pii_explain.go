@@ -6,12 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-func (a *app) explainCommand() *cobra.Command {
-	return a.ofTenant(&cobra.Command{
+func explainCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, &cobra.Command{
 		Use: "explain [TEXT|-]", Short: "Show why values in a text are found",
 		Long: `Explain prints the position, type and confidence of each value in TEXT or standard input,
 with the rule that found it and its evidence, and whether an exception applies. Then it
@@ -19,7 +20,7 @@ prints what resembles a value and why it is not one. It prints no values and sto
 nothing.`,
 		Example: "  sandpiper pii explain \"card 4111 1111 1111 1111\"\n  sandpiper pii explain --json < notes.txt",
 		Args:    cobra.MaximumNArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runPIIExplain(cmd.Context(), args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runPIIExplain(cmd.Context(), env, args) },
 	})
 }
 
@@ -36,12 +37,12 @@ type explainedJSON struct {
 	Reason   string      `json:"reason,omitempty"`
 }
 
-func (a *app) runPIIExplain(ctx context.Context, args []string) error {
-	text, err := a.argumentOrStdin(args)
+func runPIIExplain(ctx context.Context, env *cli.Env, args []string) error {
+	text, err := argumentOrStdin(env, args)
 	if err != nil {
 		return err
 	}
-	return a.withExit(ctx, func(e *redact.Exit) error {
+	return withExit(ctx, env, func(e *redact.Exit) error {
 		values, near, err := e.Explain(ctx, text)
 		if err != nil {
 			return err
@@ -57,10 +58,10 @@ func (a *app) runPIIExplain(ctx context.Context, args []string) error {
 			j.Type, j.Reason = m.Type, m.Reason
 			missed = append(missed, j)
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"findings": found, "near_misses": missed})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"findings": found, "near_misses": missed})
 		}
-		a.printExplained(found, missed)
+		printExplained(env, found, missed)
 		return nil
 	})
 }
@@ -71,20 +72,20 @@ func positionIn(text string, start, end int) explainedJSON {
 	return explainedJSON{Line: 1 + strings.Count(text[:start], "\n"), Start: start - lineStart, End: end - lineStart}
 }
 
-func (a *app) printExplained(found, missed []explainedJSON) {
+func printExplained(env *cli.Env, found, missed []explainedJSON) {
 	for _, f := range found {
-		a.printf("%d:%d-%d %s %.2f %s\n", f.Line, f.Start, f.End, f.Type, f.Score, f.Rule)
+		env.Printf("%d:%d-%d %s %.2f %s\n", f.Line, f.Start, f.End, f.Type, f.Score, f.Rule)
 		for _, e := range f.Evidence {
-			a.printf("    %s\n", visible(e))
+			env.Printf("    %s\n", cli.Visible(e))
 		}
 		if f.Shown != "" {
-			a.printf("    not replaced: %s\n", f.Shown)
+			env.Printf("    not replaced: %s\n", f.Shown)
 		}
 	}
 	for _, m := range missed {
-		a.printf("%d:%d-%d not %s: %s\n", m.Line, m.Start, m.End, m.Type, visible(m.Reason))
+		env.Printf("%d:%d-%d not %s: %s\n", m.Line, m.Start, m.End, m.Type, cli.Visible(m.Reason))
 	}
 	if len(found)+len(missed) == 0 {
-		a.printf("Nothing in the text resembles personal data or a secret.\n")
+		env.Printf("Nothing in the text resembles personal data or a secret.\n")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -19,18 +20,18 @@ import (
 const maxText = 64 << 20
 
 // withExit calls use with the tenant's privacy exit.
-func (a *app) withExit(ctx context.Context, use func(*redact.Exit) error) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func withExit(ctx context.Context, env *cli.Env, use func(*redact.Exit) error) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		return use(d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }
 
 // argumentOrStdin returns the argument of a command, or standard input.
-func (a *app) argumentOrStdin(args []string) (string, error) {
+func argumentOrStdin(env *cli.Env, args []string) (string, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
 	}
-	b, err := io.ReadAll(io.LimitReader(decodedInput(a.stdin), maxText+1))
+	b, err := io.ReadAll(io.LimitReader(decodedInput(env.Stdin), maxText+1))
 	switch {
 	case err != nil:
 		return "", err
@@ -42,34 +43,34 @@ func (a *app) argumentOrStdin(args []string) (string, error) {
 	return string(b), nil
 }
 
-func (a *app) runPIISanitize(ctx context.Context, args []string) error {
-	text, err := a.argumentOrStdin(args)
+func runPIISanitize(ctx context.Context, env *cli.Env, args []string) error {
+	text, err := argumentOrStdin(env, args)
 	if err != nil {
 		return err
 	}
-	return a.withExit(ctx, func(e *redact.Exit) error {
+	return withExit(ctx, env, func(e *redact.Exit) error {
 		clean, tokens, err := e.Tokens().Sanitize(ctx, text)
 		if err != nil {
 			return err
 		}
-		if !a.json {
-			return a.printText(clean)
+		if !env.JSON {
+			return printText(env, clean)
 		}
 		types := []string{}
 		for t := range tokens {
 			types = append(types, string(vault.Token(t).Type()))
 		}
 		slices.Sort(types)
-		return a.writeJSON(map[string]any{"sanitized_text": clean, "pii_found": len(tokens), "pii_types": slices.Compact(types)})
+		return env.WriteJSON(map[string]any{"sanitized_text": clean, "pii_found": len(tokens), "pii_types": slices.Compact(types)})
 	})
 }
 
-func (a *app) runPIIRestore(ctx context.Context, args []string) error {
-	text, err := a.argumentOrStdin(args)
+func runPIIRestore(ctx context.Context, env *cli.Env, args []string) error {
+	text, err := argumentOrStdin(env, args)
 	if err != nil {
 		return err
 	}
-	return a.withExit(ctx, func(e *redact.Exit) error {
+	return withExit(ctx, env, func(e *redact.Exit) error {
 		if !e.CanReveal() {
 			return fault.New(fault.Denied, "values cannot be restored: pii.restore or pii.mode does not allow it").WithHint("set pii.restore to auto or allow, and pii.mode to egress or strict")
 		}
@@ -77,21 +78,21 @@ func (a *app) runPIIRestore(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"restored_text": restored})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"restored_text": restored})
 		}
-		return a.printText(restored)
+		return printText(env, restored)
 	})
 }
 
 // printText prints a text. On a terminal, control characters are escaped.
-func (a *app) printText(text string) error {
-	if isTerminal(a.stdout) {
-		text = visible(text)
+func printText(env *cli.Env, text string) error {
+	if cli.IsTerminal(env.Stdout) {
+		text = cli.Visible(text)
 	}
 	if !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}
-	_, err := fmt.Fprint(a.stdout, text)
+	_, err := fmt.Fprint(env.Stdout, text)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -17,14 +18,14 @@ import (
 )
 
 // vaultCommands returns the commands for the values and keys of a vault.
-func (a *app) vaultCommands() []*cobra.Command {
+func vaultCommands(env *cli.Env) []*cobra.Command {
 	var sure bool
 	rotate := &cobra.Command{
 		Use: "rotate", Short: "Encrypt a vault with a new key",
 		Long: "Rotate gives a tenant's vault a new data key and encrypts all values with it. Tokens do not change, and the vault can be used at the same time.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.withVault(cmd.Context(), "rotated", func(v *vault.Vault, _ string) (string, error) {
+			return withVault(cmd.Context(), env, "rotated", func(v *vault.Vault, _ string) (string, error) {
 				return "encrypted with a new key", v.Rotate(cmd.Context())
 			})
 		},
@@ -39,8 +40,8 @@ pii.key to KEY, or pii.key_command to the program and its arguments.`,
   sandpiper pii rewrap -- command vault kv get -field=key secret/sandpiper`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withVault(cmd.Context(), "rewrapped", func(v *vault.Vault, dataDir string) (string, error) {
-				to, set, err := masterOf(args, dataDir, slog.New(slog.NewTextHandler(a.stderr, nil)))
+			return withVault(cmd.Context(), env, "rewrapped", func(v *vault.Vault, dataDir string) (string, error) {
+				to, set, err := masterOf(args, dataDir, slog.New(slog.NewTextHandler(env.Stderr, nil)))
 				if err != nil {
 					return "", err
 				}
@@ -56,7 +57,7 @@ pii.key to KEY, or pii.key_command to the program and its arguments.`,
 			if !sure {
 				return fault.New(fault.Invalid, "nothing was shredded: this cannot be undone").WithHint("confirm with --yes")
 			}
-			return a.withVault(cmd.Context(), "shredded", func(v *vault.Vault, _ string) (string, error) {
+			return withVault(cmd.Context(), env, "shredded", func(v *vault.Vault, _ string) (string, error) {
 				return "shredded", v.Shred(cmd.Context())
 			})
 		},
@@ -69,13 +70,13 @@ type, value and metadata.`,
 		Example: "  sandpiper pii export --tenant acme > acme.jsonl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := bufio.NewWriter(a.stdout)
-			return a.withVault(cmd.Context(), "exported", func(v *vault.Vault, _ string) (string, error) {
+			out := bufio.NewWriter(env.Stdout)
+			return withVault(cmd.Context(), env, "exported", func(v *vault.Vault, _ string) (string, error) {
 				return "", errors.Join(v.Export(cmd.Context(), out), out.Flush())
 			})
 		},
 	}
-	return []*cobra.Command{a.ofTenant(rotate), a.ofTenant(rewrap), a.ofTenant(shred), a.ofTenant(export)}
+	return []*cobra.Command{cli.OfTenant(env, rotate), cli.OfTenant(env, rewrap), cli.OfTenant(env, shred), cli.OfTenant(env, export)}
 }
 
 // masterOf parses the arguments of rewrap. It returns the master key, and the setting for it.
@@ -94,8 +95,8 @@ func masterOf(args []string, dataDir string, log *slog.Logger) (m vault.Master, 
 
 // withVault calls use with the vault of the tenant, records the outcome in the audit log,
 // and prints the result of use.
-func (a *app) withVault(ctx context.Context, outcome string, use func(v *vault.Vault, dataDir string) (string, error)) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func withVault(ctx context.Context, env *cli.Env, outcome string, use func(v *vault.Vault, dataDir string) (string, error)) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		id := home.ID()
 		line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "vault", Outcome: outcome}
 		did, err := use(home.Vault, d.DataDir())
@@ -106,10 +107,10 @@ func (a *app) withVault(ctx context.Context, outcome string, use func(v *vault.V
 		switch {
 		case err != nil || did == "":
 			return err
-		case a.json:
-			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("The vault of %s is %s", id, did)})
+		case env.JSON:
+			return env.WriteJSON(map[string]any{"success": true, "message": fmt.Sprintf("The vault of %s is %s", id, did)})
 		}
-		a.printf("The vault of %s is %s.\n", id, did)
+		env.Printf("The vault of %s is %s.\n", id, did)
 		return nil
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
@@ -20,14 +21,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
 
-func (a *app) policyCommand() *cobra.Command {
-	return group("policy", "Check the rules for tool calls", a.policyCheckCommand())
+func policyCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("policy", "Check the rules for tool calls", policyCheckCommand(env))
 }
 
 // hypotheticalCall is a call to be checked; it is not made.
 type hypotheticalCall struct{ tool, args, tenant string }
 
-func (a *app) policyCheckCommand() *cobra.Command {
+func policyCheckCommand(env *cli.Env) *cobra.Command {
 	var s hypotheticalCall
 	c := &cobra.Command{
 		Use: "check [SERVER.TOOL]", Short: "Explain the policy decision for a call, and check the rules",
@@ -43,15 +44,15 @@ For the syntax of rules and budgets see docs/policy.md.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.runPolicyCheck(cmd.Context())
+				return runPolicyCheck(cmd.Context(), env)
 			}
 			s.tool = args[0]
-			return a.runPolicyExplain(cmd.Context(), s)
+			return runPolicyExplain(cmd.Context(), env, s)
 		},
 	}
 	c.Flags().StringVar(&s.args, "args", "{}", "the arguments, a `JSON` object")
 	s.tenant = tenant.Local.String()
-	c.Flags().Var((*uidFlag)(&s.tenant), "tenant", "check a call of tenant `ID`")
+	c.Flags().Var((*cli.UIDFlag)(&s.tenant), "tenant", "check a call of tenant `ID`")
 	return c
 }
 
@@ -81,28 +82,28 @@ func newPolicyState(d *daemon.Daemon) policyState {
 	return s
 }
 
-func (a *app) runPolicyCheck(ctx context.Context) error {
-	return a.withTools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+func runPolicyCheck(ctx context.Context, env *cli.Env) error {
+	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
 		s := newPolicyState(d)
-		if a.json {
-			return a.writeJSON(s)
+		if env.JSON {
+			return env.WriteJSON(s)
 		}
-		a.printPolicy(s)
+		printPolicy(env, s)
 		return nil
 	})
 }
 
-func (a *app) printPolicy(s policyState) {
-	a.printf("%s. Default: %s.\n", countOrNo(s.Rules, "rule"), visible(s.Default))
-	a.printf("%s.\n", countOrNo(s.Budgets, "budget"))
+func printPolicy(env *cli.Env, s policyState) {
+	env.Printf("%s. Default: %s.\n", countOrNo(s.Rules, "rule"), cli.Visible(s.Default))
+	env.Printf("%s.\n", countOrNo(s.Budgets, "budget"))
 	trusted := "none, so no tool counts as read-only"
 	if len(s.Trusted) > 0 {
 		trusted = strings.Join(s.Trusted, ", ")
 	}
-	a.printf("Servers with trusted annotations: %s.\n", visibleName(trusted))
-	style := styleFor(a.stdout)
+	env.Printf("Servers with trusted annotations: %s.\n", cli.VisibleName(trusted))
+	style := cli.StyleFor(env.Stdout)
 	for _, f := range s.Findings {
-		a.printf("%s %s\n", style.yellow("~"), visibleName(f.String()))
+		env.Printf("%s %s\n", style.Yellow("~"), cli.VisibleName(f.String()))
 	}
 }
 
@@ -112,7 +113,7 @@ func countOrNo(n int, noun string) string {
 	case 0:
 		return "No " + noun + "s"
 	}
-	return count(n, noun)
+	return cli.Count(n, noun)
 }
 
 // explanation is a decision with its basis.
@@ -127,20 +128,20 @@ type explanation struct {
 	NotConnected string     `json:"note,omitempty"` // the server is not connected
 }
 
-func (a *app) runPolicyExplain(ctx context.Context, s hypotheticalCall) error {
+func runPolicyExplain(ctx context.Context, env *cli.Env, s hypotheticalCall) error {
 	id, err := tenant.ParseStored(s.tenant)
 	if err != nil {
 		return err
 	}
 	args, err := schema.Decode(json.RawMessage(s.args))
 	if err != nil {
-		return usagef("--args is not a JSON object: %s", err)
+		return cli.Usagef("--args is not a JSON object: %s", err)
 	}
 	raw, err := json.Marshal(args)
 	if err != nil {
 		return err
 	}
-	return a.withTools(ctx, func(d *daemon.Daemon, now *catalog.Snapshot) error {
+	return withTools(ctx, env, func(d *daemon.Daemon, now *catalog.Snapshot) error {
 		t, err := resolveTool(now, s.tool)
 		if err != nil && !errors.Is(err, errNotConnected) {
 			return err
@@ -154,10 +155,10 @@ func (a *app) runPolicyExplain(ctx context.Context, s hypotheticalCall) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(e)
+		if env.JSON {
+			return env.WriteJSON(e)
 		}
-		a.printExplanation(e)
+		printExplanation(env, e)
 		return nil
 	})
 }
@@ -208,23 +209,23 @@ func resolveTool(now *catalog.Snapshot, name string) (catalog.Tool, error) {
 	return catalog.Tool{}, e.WithHint("write SERVER.TOOL; `sandpiper tools search` finds tools")
 }
 
-func (a *app) printExplanation(e explanation) {
-	style := styleFor(a.stdout)
+func printExplanation(env *cli.Env, e explanation) {
+	style := cli.StyleFor(env.Stdout)
 	verdict := map[policy.Verdict]string{
-		policy.Allow: style.green("allow"), policy.Ask: style.yellow("ask"), policy.Block: style.red("block"),
+		policy.Allow: style.Green("allow"), policy.Ask: style.Yellow("ask"), policy.Block: style.Red("block"),
 	}[e.Verdict]
-	a.printf("%s: %s, by %s\n", visibleName(e.Tool), verdict, visibleName(e.Rule))
+	env.Printf("%s: %s, by %s\n", cli.VisibleName(e.Tool), verdict, cli.VisibleName(e.Rule))
 	if e.Reason != "" {
-		a.printf("  %s\n", visibleName(e.Reason))
+		env.Printf("  %s\n", cli.VisibleName(e.Reason))
 	}
 	if r := e.Requires; r != nil {
-		a.printf("  Code that calls it must run in the sandbox %s, by %s.\n", r.Sandbox, visibleName(r.By()))
+		env.Printf("  Code that calls it must run in the sandbox %s, by %s.\n", r.Sandbox, cli.VisibleName(r.By()))
 	}
 	note := e.annotationsNote()
 	if e.NotConnected != "" {
 		note = e.NotConnected
 	}
-	a.printf("  %s\n", visibleName(note))
+	env.Printf("  %s\n", cli.VisibleName(note))
 	for _, l := range e.Rules {
 		reason := ""
 		if l.Why != "" {
@@ -234,13 +235,13 @@ func (a *app) printExplanation(e explanation) {
 		if l.At != "" {
 			place = " (" + l.At + ")"
 		}
-		a.printf("  %-6s %s%s, %s%s\n", l.Fits, visibleName(l.Rule), visibleName(place), ruleEffect(l), visibleName(reason))
+		env.Printf("  %-6s %s%s, %s%s\n", l.Fits, cli.VisibleName(l.Rule), cli.VisibleName(place), ruleEffect(l), cli.VisibleName(reason))
 	}
 	for _, b := range e.Budgets {
-		a.printf("  %s: %s per %s\n", visibleName(b.Budget), count(b.Calls, "call"), b.Per)
+		env.Printf("  %s: %s per %s\n", cli.VisibleName(b.Budget), cli.Count(b.Calls, "call"), b.Per)
 	}
 	if len(e.Budgets) > 0 {
-		a.printf("  The current counts are known to the running daemons only.\n")
+		env.Printf("  The current counts are known to the running daemons only.\n")
 	}
 }
 

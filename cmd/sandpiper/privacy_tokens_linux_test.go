@@ -148,7 +148,7 @@ func TestTokensBelongToTheirTenant(t *testing.T) {
 	l := &leakTest{script: script}
 	l.setValues(t, textFiles)
 	const alices, bobs = "alices-token-of-some-length", "bobs-token-of-some-length"
-	d := serveHTTP(t, "", peopleConfig(t, script)+privacyConfig("egress")+fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
+	d := startServing(t, "", peopleConfig(t, script)+privacyConfig("egress")+fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
 	alice, bob := d.visit("Authorization", "Bearer "+alices), d.visitOlder("Authorization", "Bearer "+bobs)
 	const show = "from servers.people import records\nv = records()\nresult = [v[k] for k in sorted(v)]"
 	hers, his, values := alice.value(show), bob.value(show), strings.Split(l.c.lines(), "\n")

@@ -19,7 +19,7 @@ var referenceDir = flag.String("reference", "", "write the manual pages and the 
 func TestReference(t *testing.T) {
 	t.Parallel()
 	dir := cmp.Or(*referenceDir, t.TempDir())
-	root := (&app{}).root()
+	root := newRoot()
 	if err := writeReference(root, dir); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestHangupReloadsTheConfiguration(t *testing.T) {
 	needSandbox(t)
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
 	servers := strings.ReplaceAll("servers:\n"+calculator+weather, "$SERVERS", exampleServers(t))
-	d := serveHTTP(t, "", servers+fmt.Sprintf(`
+	d := startServing(t, "", servers+fmt.Sprintf(`
 http: {tokens: {alice: %s, bob: %s}}
 tenants: {alice: {servers: [calculator, weather]}}
 `, alices, bobs))
@@ -155,7 +155,7 @@ func TestHangupRefusesBadConfiguration(t *testing.T) {
 	needSandbox(t)
 	const alices = "alice-has-a-long-token"
 	config := fmt.Sprintf("http: {tokens: {alice: %s}}\nsandbox: {max_timeout: 50s}\n", alices)
-	d := serveHTTP(t, "", config)
+	d := startServing(t, "", config)
 	d.mayFail = true
 	alice := d.visit("Authorization", "Bearer "+alices)
 	for _, bad := range []struct{ text, want string }{

@@ -11,6 +11,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 )
 
 // A subscriber over stdio is notified of writes by code and by other commands with the
@@ -21,7 +24,7 @@ func TestSubscriberIsNotifiedOfWrites(t *testing.T) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	code := make(chan int, 1)
-	go func() { code <- run(t.Context(), []string{"serve"}, inR, outW, io.Discard) }()
+	go func() { code <- run(t.Context(), all.Features(), []string{"serve"}, inR, outW, io.Discard) }()
 	answers := bufio.NewScanner(outR)
 	answers.Buffer(nil, 1<<20)
 	say := func(format string, args ...any) { fmt.Fprintf(inW, format+"\n", args...) }
@@ -56,14 +59,14 @@ func TestSubscriberIsNotifiedOfWrites(t *testing.T) {
 	if err := os.WriteFile(report, []byte("a,b\n1,2\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if got := run(t.Context(), []string{"files", "put", report, "--as", "out/report.csv"}, strings.NewReader(""), io.Discard, io.Discard); got != exitOK {
+	if got := run(t.Context(), all.Features(), []string{"files", "put", report, "--as", "out/report.csv"}, strings.NewReader(""), io.Discard, io.Discard); got != cli.ExitOK {
 		t.Fatalf("files put ended with %d", got)
 	}
 	hear(told)
 	say(`{"jsonrpc":"2.0","id":3,"method":"resources/read","params":{"uri":"workspace://out/report.csv"}}`)
 	hear(`"mimeType":"text/csv","text":"a,b\n1,2\n"`)
 	inW.Close()
-	if got := <-code; got != exitOK {
+	if got := <-code; got != cli.ExitOK {
 		t.Errorf("exit code %d", got)
 	}
 }

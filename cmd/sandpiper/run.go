@@ -2,67 +2,30 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"strconv"
-	"strings"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 )
 
-// run executes one command line and returns the exit code.
-func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	stdout, stderr, line := shareTerminal(stdout, stderr)
-	out := &output{Writer: stdout}
-	a := &app{stdin: stdin, stdout: out, stderr: stderr, line: line}
-	root := a.root()
+// run executes one command line of a program with features, and returns the exit code.
+func run(ctx context.Context, features []feature.Feature, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	env := cli.New(buildVersion(), stdin, stdout, stderr)
+	env.Features = feature.OfDaemon(features)
+	root := root(env, features)
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(out)
-	root.SetErr(stderr)
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
-		a.addCompletions(root)
-	}
+	root.SetOut(env.Stdout)
+	root.SetErr(env.Stderr)
+	addCompletions(env, root)
 	c, err := root.ExecuteContextC(ctx)
-	code := a.report(ctx, a.suggest(ctx, c, err))
-	if err := out.lost(); err != nil && code == exitOK {
-		fmt.Fprintln(stderr, styleFor(stderr).red("error:"), "the output could not be written:", err)
-		return exitFailed
-	}
-	return code
+	return env.Report(ctx, cli.Suggest(ctx, env, c, err))
 }
 
-// output records the first error of writing to stdout. A command that printed nothing must not
-// look successful.
-type output struct {
-	io.Writer
-	err atomic.Pointer[error]
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	n, err := o.Writer.Write(p)
-	if err != nil {
-		o.err.CompareAndSwap(nil, &err)
-	}
-	return n, err
-}
-
-// lost returns the error of the output, without the name of the file; nil if all was written.
-func (o *output) lost() error {
-	err := o.err.Load()
-	if err == nil {
-		return nil
-	}
-	if e, ok := errors.AsType[*fs.PathError](*err); ok {
-		return e.Err
-	}
-	return *err
-}
-
-func (a *app) root() *cobra.Command {
+func root(env *cli.Env, features []feature.Feature) *cobra.Command {
 	var version bool
 	root := &cobra.Command{
 		Use:   "sandpiper",
@@ -70,55 +33,35 @@ func (a *app) root() *cobra.Command {
 		Long: `Sandpiper runs Python code in a sandbox for hostile code, with the tools of MCP
 servers as functions. It is one program with CPython included.`,
 		Example:       quickStart,
-		Args:          commandsOnly,
+		Args:          cli.CommandsOnly,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
-				return a.runVersion()
+				return runVersion(env)
 			}
 			return cmd.Help()
 		},
 	}
 	root.Flags().BoolVar(&version, "version", false, "print the versions of the program, of Python and of MCP")
-	root.PersistentFlags().StringVar(&a.config, "config", "", "configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and trusted files in the working directory)")
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print JSON")
+	root.PersistentFlags().StringVar(&env.ConfigFile, "config", "", "configuration `FILE`, instead of your own and the project's (default: sandpiper.yaml in your configuration directory, and trusted files in the working directory)")
+	root.PersistentFlags().BoolVar(&env.JSON, "json", false, "print JSON")
 	root.PersistentFlags().BoolFunc("json-lines", "print JSON, and lists with a line for each item", func(text string) (err error) {
-		a.jsonLines, err = strconv.ParseBool(text)
-		a.json = a.json || a.jsonLines
+		env.JSONLines, err = strconv.ParseBool(text)
+		env.JSON = env.JSON || env.JSONLines
 		return err
 	})
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(cli.FlagError)
 	root.CompletionOptions.SetDefaultShellCompDirective(cobra.ShellCompDirectiveNoFileComp)
 	ofCommand := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		if c == root {
-			printHelp(a.stdout, root)
+			printHelp(env.Stdout, root)
 			return
 		}
 		ofCommand(c, args)
 	})
-	a.addCommands(root)
-	checkUsage(root)
+	addCommands(env, root, features)
+	cli.CheckUsage(root)
 	return root
-}
-
-// checkUsage converts errors about arguments to usage errors, in c and all its
-// subcommands.
-func checkUsage(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(cmd *cobra.Command, args []string) error {
-			err := check(cmd, args)
-			switch {
-			case err == nil:
-				return nil
-			case strings.HasSuffix(err.Error(), "?"): // it has a suggestion
-				return usage{err}
-			}
-			return usage{fmt.Errorf("%s; see %s --help", argumentsText(cmd, args, check, err), cmd.CommandPath())}
-		}
-	}
-	for _, sub := range c.Commands() {
-		checkUsage(sub)
-	}
 }

@@ -44,7 +44,7 @@ func onGVisor(a execAnswer) bool { return strings.Contains(string(a.Result), "gv
 // in the stronger one if a rule requires that for a server that it names.
 func TestSandboxesOfTenants(t *testing.T) {
 	t.Parallel()
-	d := serveHTTP(t, "", servedSandboxes(t))
+	d := startServing(t, "", servedSandboxes(t))
 	alice, bob := d.visit("Authorization", "Bearer "+aliceToken), d.visit("Authorization", "Bearer "+bobToken)
 	for range 2 {
 		if a, b := alice.run("", release), bob.run("", release); !onGVisor(a) || onGVisor(b) || len(b.Result) == 0 {
@@ -98,7 +98,7 @@ func TestSandboxesOfTenants(t *testing.T) {
 func TestReloadedSandboxes(t *testing.T) {
 	t.Parallel()
 	config := servedSandboxes(t)
-	d := serveHTTP(t, "", config)
+	d := startServing(t, "", config)
 	d.mayFail = true
 	bob := d.visit("Authorization", "Bearer "+bobToken)
 	if a := bob.run("s", "import os\nx = 5\nos.uname().release"); onGVisor(a) || len(a.Result) == 0 {
@@ -128,7 +128,7 @@ func TestReloadedSandboxes(t *testing.T) {
 	}
 	// As root, a daemon without runsc in use gives up the capabilities that runsc needs.
 	plain := strings.Replace(strings.Replace(config, ", sandbox: {backend: gvisor}", "", 1), ", sandbox: gvisor}", ", decision: allow}", 1)
-	other := serveHTTP(t, "", plain)
+	other := startServing(t, "", plain)
 	other.mayFail = true
 	other.reload(config, "tiers.hard selects the sandbox gvisor, which nothing used when Sandpiper started")
 }

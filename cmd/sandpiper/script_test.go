@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,9 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/sandpiper-mcp/sandpiper/cmd/sandpiper/testdata/ledger"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/model/modeltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth/oauthtest"
@@ -27,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	upstreamtest.Main()
-	testscript.Main(tests{m}, map[string]func(){"sandpiper": main, "moody": moody, "ledger": ledger.Main})
+	testscript.Main(tests{m}, map[string]func(){"sandpiper": programOfTests, "moody": moody, "ledger": ledger.Main})
 }
 
 // tests runs all tests with one unpacked Python.
@@ -83,6 +87,40 @@ func keepGoCache() {
 // TestScripts runs the scripts in testdata/script, which also document the commands. A
 // script with [!sandbox] skip needs a machine that can execute code.
 func TestScripts(t *testing.T) {
+	p := scriptParams(t)
+	p.Dir = filepath.Join("testdata", "script")
+	testscript.Run(t, p)
+}
+
+// withoutFeature is the variable that names a feature which the program of tests does not have.
+const withoutFeature = "TEST_WITHOUT_FEATURE"
+
+// programOfTests is the program, with all features but one.
+func programOfTests() {
+	runProcess(slices.DeleteFunc(all.Features(), func(f feature.Feature) bool { return f.Name == os.Getenv(withoutFeature) }))
+}
+
+// Without a feature the rest of the program works. A script of the feature states what is missing.
+func TestFeaturesCanBeLeftOut(t *testing.T) {
+	for _, f := range all.Features() {
+		t.Run(f.Name, func(t *testing.T) {
+			p := scriptParams(t)
+			p.Files = []string{filepath.Join("testdata", "without", f.Name+".txtar")}
+			for _, core := range []string{"exec", "exec_files", "files", "servers", "skills", "tenant"} {
+				p.Files = append(p.Files, filepath.Join("testdata", "script", core+".txtar"))
+			}
+			setup := p.Setup
+			p.Setup = func(e *testscript.Env) error {
+				e.Setenv(withoutFeature, f.Name)
+				return setup(e)
+			}
+			testscript.Run(t, p)
+		})
+	}
+}
+
+// scriptParams returns how scripts are run.
+func scriptParams(t *testing.T) testscript.Params {
 	servers := exampleServers(t)
 	document, err := filepath.Abs("../../internal/upstream/openapi/testdata/github.json")
 	if err != nil {
@@ -91,8 +129,7 @@ func TestScripts(t *testing.T) {
 	api := openapitest.Serve(t, document, "sesame-open")
 	model := modeltest.Serve(t, scriptedModel)
 	shaped := shapes(t)
-	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.Join("testdata", "script"),
+	return testscript.Params{
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",
@@ -132,7 +169,7 @@ func TestScripts(t *testing.T) {
 			"person":  person,
 			"example": documentExample,
 		},
-	})
+	}
 }
 
 // documentExample writes the example NAME of docs/PAGE, whose first line is a comment with the name:
@@ -261,11 +298,11 @@ func act(ts *testscript.TestScript, how, at string, in io.Writer, process *os.Pr
 }
 
 // scriptEnv returns the environment of a script's commands.
-func scriptEnv(ts *testscript.TestScript) (env []string) {
+func scriptEnv(ts *testscript.TestScript) (variables []string) {
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "SANDPIPER_CONFIG", "SERVERS", "GUARDED"} {
-		env = append(env, name+"="+ts.Getenv(name))
+		variables = append(variables, name+"="+ts.Getenv(name))
 	}
-	return env
+	return variables
 }
 
 // address is a writer that finds the first indented line with an address.
@@ -309,7 +346,7 @@ func sandboxWorks(t *testing.T) bool {
 
 var sandboxFails = sync.OnceValue(func() string {
 	var said strings.Builder
-	if run(context.Background(), []string{"exec", "-c", "1"}, strings.NewReader(""), io.Discard, &said) == exitOK {
+	if run(context.Background(), all.Features(), []string{"exec", "-c", "1"}, strings.NewReader(""), io.Discard, &said) == cli.ExitOK {
 		return ""
 	}
 	return cmp.Or(said.String(), "no message")

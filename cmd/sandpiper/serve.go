@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"runtime"
@@ -12,13 +11,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func (a *app) serveCommand() *cobra.Command {
+func serveCommand(env *cli.Env) *cobra.Command {
 	var profile, addr, dir string
 	var container bool
 	c := &cobra.Command{
@@ -57,45 +57,45 @@ sandbox.`,
 				flags["profile"] = profile
 			}
 			if cmd.Flags().Changed("http") && addr == "" {
-				return usagef("--http requires an address, such as 127.0.0.1:8765")
+				return cli.Usagef("--http requires an address, such as 127.0.0.1:8765")
 			}
 			if addr != "" && cmd.Flags().Changed("tenant") {
-				return usagef("--tenant cannot be combined with --http, where a token identifies the tenant; remove one")
+				return cli.Usagef("--tenant cannot be combined with --http, where a token identifies the tenant; remove one")
 			}
 			if dir != "" {
 				if err := os.Chdir(dir); err != nil {
-					return usagef("--dir %s: %s", dir, err)
+					return cli.Usagef("--dir %s: %s", dir, err)
 				}
 			}
 			if container {
-				return a.serveInContainer(cmd.Context(), containerFlags(cmd), addr)
+				return serveInContainer(cmd.Context(), env, containerFlags(cmd), addr)
 			}
-			return a.runServe(cmd.Context(), flags, addr)
+			return runServe(cmd.Context(), env, flags, addr)
 		},
 	}
-	enumFlag(c.Flags(), &profile, "profile", "", "tools to offer: lean, standard, full or passthrough", "lean", "standard", "full", "passthrough")
+	cli.EnumFlag(c.Flags(), &profile, "profile", "", "tools to offer: lean, standard, full or passthrough", "lean", "standard", "full", "passthrough")
 	c.Flags().StringVar(&dir, "dir", "", "use `DIR` as the working directory, including its project configuration if trusted")
 	c.Flags().BoolVar(&container, "container", runtime.GOOS != "linux", "run the image beside the program with docker, podman or nerdctl; the default on macOS and Windows")
 	c.Flags().StringVar(&addr, "http", "", "serve over HTTP at `HOST:PORT`, such as 127.0.0.1:8765")
-	return a.ofTenant(c)
+	return cli.OfTenant(env, c)
 }
 
 // runServe serves over HTTP if addr is not empty, otherwise over stdio.
-func (a *app) runServe(ctx context.Context, flags map[string]string, addr string) error {
-	id, err := tenant.Parse(cmp.Or(a.tenant, tenant.Local.String())) // it may be a new one
+func runServe(ctx context.Context, env *cli.Env, flags map[string]string, addr string) error {
+	id, err := tenant.Parse(cmp.Or(env.Tenant, tenant.Local.String())) // it may be a new one
 	if err != nil {
 		return err
 	}
-	limit := a.capabilityLimit(flags)
+	limit := capabilityLimit(env, flags)
 	if err := limit(startCapabilities); err != nil {
 		return err
 	}
 	reloads := make(chan os.Signal, 1) // before the daemon starts, so that a closed terminal does not end it
 	signal.Notify(reloads, syscall.SIGHUP)
 	defer signal.Stop(reloads)
-	d, err := a.daemon(options{flags: flags, served: addr != "", tenant: id, reloads: reloads})
-	if err != nil && addr == "" && !isTerminal(a.stdin) {
-		return a.serveProblem(ctx, err)
+	d, err := cli.OpenDaemon(env, cli.Options{Flags: flags, Served: addr != "", Tenant: id, Reloads: reloads})
+	if err != nil && addr == "" && !cli.IsTerminal(env.Stdin) {
+		return serveProblem(ctx, env, err)
 	}
 	if err != nil {
 		return err
@@ -104,9 +104,9 @@ func (a *app) runServe(ctx context.Context, flags map[string]string, addr string
 	// process.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	if addr != "" {
-		err = a.serveHTTP(ctx, d, addr, limit)
+		err = serveHTTP(ctx, env, d, addr, limit)
 	} else {
-		err = a.serveStdio(ctx, d, limit)
+		err = serveStdio(ctx, env, d, limit)
 	}
 	if closing := d.Close(); err == nil && closing != nil {
 		err = fmt.Errorf("stop: %w", closing)
@@ -115,28 +115,20 @@ func (a *app) runServe(ctx context.Context, flags map[string]string, addr string
 }
 
 // serveProblem prints err, and answers the client with it until the client closes the connection.
-func (a *app) serveProblem(ctx context.Context, err error) error {
-	a.json = false // stdout is for messages of the protocol
-	code := a.report(ctx, err)
+func serveProblem(ctx context.Context, env *cli.Env, err error) error {
+	env.JSON = false // stdout is for messages of the protocol
+	code := env.Report(ctx, err)
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	if err := mcpserver.ServeProblem(ctx, buildVersion(), err, a.stdin, a.rawOutput()); err != nil {
+	if err := mcpserver.ServeProblem(ctx, env.Version, err, env.Stdin, env.RawStdout()); err != nil {
 		return err
 	}
-	return exit(code)
-}
-
-// rawOutput returns stdout without the record of its errors: a client may close it first.
-func (a *app) rawOutput() io.Writer {
-	if o, ok := a.stdout.(*output); ok {
-		return o.Writer
-	}
-	return a.stdout
+	return cli.Exit(code)
 }
 
 // capabilityLimit returns limitCapabilities, or a function without effect if sandboxes in
 // use need the capabilities of root: runsc and QEMU are started with them.
-func (a *app) capabilityLimit(flags map[string]string) func(keep uint64) error {
-	cfg, err := a.loadConfig(flags)
+func capabilityLimit(env *cli.Env, flags map[string]string) func(keep uint64) error {
+	cfg, err := cli.LoadConfig(env, flags)
 	if err == nil {
 		if used := cfg.SandboxesInUse(); used[policy.GVisor] != "" || used[policy.MicroVM] != "" {
 			return func(uint64) error { return nil }
@@ -153,17 +145,17 @@ func (a *app) capabilityLimit(flags map[string]string) func(keep uint64) error {
 // limitProcess is a variable for tests that serve in their own process, which starts other programs later.
 var limitProcess = limitCapabilities
 
-func (a *app) serveStdio(ctx context.Context, d *daemon.Daemon, limit func(uint64) error) error {
-	if isTerminal(a.stdin) {
-		a.warn("sandpiper serve expects MCP messages on standard input, which is a terminal; MCP clients start this command themselves. Press Ctrl-D to exit.")
+func serveStdio(ctx context.Context, env *cli.Env, d *daemon.Daemon, limit func(uint64) error) error {
+	if cli.IsTerminal(env.Stdin) {
+		env.Warn("sandpiper serve expects MCP messages on standard input, which is a terminal; MCP clients start this command themselves. Press Ctrl-D to exit.")
 	}
 	if err := limit(servingCapabilities); err != nil {
 		return err
 	}
-	return d.Serve(ctx, a.stdin, a.rawOutput())
+	return d.Serve(ctx, env.Stdin, env.RawStdout())
 }
 
-func (a *app) serveHTTP(ctx context.Context, d *daemon.Daemon, addr string, limit func(uint64) error) error {
+func serveHTTP(ctx context.Context, env *cli.Env, d *daemon.Daemon, addr string, limit func(uint64) error) error {
 	ln, err := d.Listen(ctx, addr)
 	if err != nil {
 		return err
@@ -171,7 +163,7 @@ func (a *app) serveHTTP(ctx context.Context, d *daemon.Daemon, addr string, limi
 	if err := limit(servingCapabilities); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "MCP at %s://%s/mcp\n", d.Scheme(), ln.Addr())
-	defer a.notify(ctx)()
+	fmt.Fprintf(env.Stderr, "MCP at %s://%s/mcp\n", d.Scheme(), ln.Addr())
+	defer notify(ctx, env)()
 	return d.ServeHTTP(ctx, ln)
 }

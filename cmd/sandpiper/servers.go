@@ -11,17 +11,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-func (a *app) serversCommand() *cobra.Command {
+func serversCommand(env *cli.Env) *cobra.Command {
 	edit := func(use, short string, run func(context.Context, string) error) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), args[0]) }}
 	}
-	c := group("servers", "List, add, remove, enable and disable MCP servers",
+	c := cli.Group("servers", "List, add, remove, enable and disable MCP servers",
 		&cobra.Command{
 			Use: "list", Short: "List the configured servers, their state, and the daemons that use them",
 			Long: `List prints the configured servers with the state of their connections in the running
@@ -30,12 +31,12 @@ first use. Without a connection it prints the last failure of any command or dae
 until the server works again. Tenants with credentials of their own have other connections, which are not
 listed. Tools of a server that waits for review are accepted with sandpiper tools accept.`,
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runServersList() },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runServersList(env) },
 		},
-		a.serversAddCommand(),
-		edit("remove NAME", "Remove a server from the configuration", a.runServersRemove),
-		edit("enable NAME", "Enable a disabled server", func(ctx context.Context, name string) error { return a.runServersDisable(ctx, name, false) }),
-		edit("disable NAME", "Disable a server, and keep its entry", func(ctx context.Context, name string) error { return a.runServersDisable(ctx, name, true) }),
+		serversAddCommand(env),
+		edit("remove NAME", "Remove a server from the configuration", func(ctx context.Context, name string) error { return runServersRemove(ctx, env, name) }),
+		edit("enable NAME", "Enable a disabled server", func(ctx context.Context, name string) error { return runServersDisable(ctx, env, name, false) }),
+		edit("disable NAME", "Disable a server, and keep its entry", func(ctx context.Context, name string) error { return runServersDisable(ctx, env, name, true) }),
 	)
 	c.Long = `The commands edit your configuration file (--config, SANDPIPER_CONFIG, or
 sandpiper.yaml in your configuration directory), and keep its comments. Running
@@ -68,14 +69,14 @@ type connection struct {
 	daemon.ServerState
 }
 
-func (a *app) runServersList() error {
-	return a.withDaemon(func(d *daemon.Daemon) error {
+func runServersList(env *cli.Env) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
 		daemons, err := d.Instances()
 		if err != nil {
 			return err
 		}
 		servers := listServers(d, daemons)
-		path, text, err := a.serversFile()
+		path, text, err := serversFile(env)
 		if err != nil {
 			return err
 		}
@@ -88,15 +89,15 @@ func (a *app) runServersList() error {
 				servers = append(servers, listedServer{Name: e.Name, Target: target(e.Server), State: "disabled"})
 			}
 		}
-		if a.jsonLines {
-			return writeList(a, "servers", servers)
+		if env.JSONLines {
+			return cli.WriteList(env, "servers", servers)
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"servers": append([]listedServer{}, servers...), "daemons": append([]daemon.Instance{}, daemons...)})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"servers": append([]listedServer{}, servers...), "daemons": append([]daemon.Instance{}, daemons...)})
 		}
-		a.printServers(servers, path)
+		printServers(env, servers, path)
 		for _, i := range daemons {
-			a.printf("%s\n", visibleName(describeDaemon(i)))
+			env.Printf("%s\n", cli.VisibleName(describeDaemon(i)))
 		}
 		return nil
 	})
@@ -157,9 +158,9 @@ func target(s config.Server) string {
 	return s.URL
 }
 
-func (a *app) printServers(servers []listedServer, path string) {
+func printServers(env *cli.Env, servers []listedServer, path string) {
 	for _, s := range servers {
-		text := count(s.Tools, "tool")
+		text := cli.Count(s.Tools, "tool")
 		if s.Quarantined > 0 {
 			text += fmt.Sprintf(", %d quarantined", s.Quarantined)
 		}
@@ -173,24 +174,24 @@ func (a *app) printServers(servers []listedServer, path string) {
 		if s.Project {
 			text += ", of the project"
 		}
-		a.printf("%-20s %-18s %-24s %s\n", visibleName(s.Name), strings.ReplaceAll(cmp.Or(s.State, "no daemon"), "_", " "), text, visibleName(s.Target))
+		env.Printf("%-20s %-18s %-24s %s\n", cli.VisibleName(s.Name), strings.ReplaceAll(cmp.Or(s.State, "no daemon"), "_", " "), text, cli.VisibleName(s.Target))
 		if unlisted {
-			a.printf("  sandpiper tools sync %s lists its tools, or prints why it cannot\n", visibleName(s.Name))
+			env.Printf("  sandpiper tools sync %s lists its tools, or prints why it cannot\n", cli.VisibleName(s.Name))
 		}
 		for _, note := range s.Notes {
-			a.printf("  %s\n", visibleName(note))
+			env.Printf("  %s\n", cli.VisibleName(note))
 		}
 		for _, c := range s.Connections {
 			if c.State == s.State && c.Reason == "" {
 				continue
 			}
-			a.printf("  %s\n", visibleName(describeConnection(c)))
+			env.Printf("  %s\n", cli.VisibleName(describeConnection(c)))
 		}
 		if f := s.LastFailure; f != nil && !s.isIn("failed") {
-			a.printf("  %s\n", visibleName(describeFailure(*f)))
+			env.Printf("  %s\n", cli.VisibleName(describeFailure(*f)))
 		}
 	}
-	a.printEmpty(len(servers), "no server is configured in %s; add one with `sandpiper servers add`", path)
+	env.PrintEmpty(len(servers), "no server is configured in %s; add one with `sandpiper servers add`", path)
 }
 
 // describeConnection describes the state of a server in a daemon, with the reason of a failure.
@@ -233,12 +234,12 @@ func describeDaemon(i daemon.Instance) string {
 }
 
 // serversFile returns the user's configuration file and its text, nil if it does not exist.
-func (a *app) serversFile() (path string, text []byte, err error) {
+func serversFile(env *cli.Env) (path string, text []byte, err error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", nil, fmt.Errorf("find the working directory: %w", err)
 	}
-	path, err = config.File(config.Sources{Dir: dir, File: a.config, Environ: os.Environ()})
+	path, err = config.File(config.Sources{Dir: dir, File: env.ConfigFile, Environ: os.Environ()})
 	if err != nil {
 		return "", nil, err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
@@ -24,9 +25,9 @@ import (
 // serverName matches the names that a person may give to a server.
 var serverName = lazyregexp.New(`^[\pL\pN@][\pL\pN._/@-]{0,99}$`)
 
-func (a *app) serversAddCommand() *cobra.Command {
+func serversAddCommand(env *cli.Env) *cobra.Command {
 	var s config.Server
-	var env, headers []string
+	var variables, headers []string
 	var replace bool
 	c := &cobra.Command{
 		Use: "add NAME URL | NAME -- COMMAND [ARG...]", Short: "Add a server to the configuration",
@@ -36,26 +37,26 @@ such as ${GITHUB_TOKEN}, ${file:PATH} or ${keyring:SERVICE/ACCOUNT}.`,
   sandpiper servers add github --env 'GITHUB_TOKEN=${GITHUB_TOKEN}' -- npx -y @modelcontextprotocol/server-github`,
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			if s.Env, err = pairs("--env", env, "="); err != nil {
+			if s.Env, err = pairs("--env", variables, "="); err != nil {
 				return err
 			}
 			if s.Headers, err = pairs("--header", headers, ":"); err != nil {
 				return err
 			}
 			if s.Name = args[0]; !serverName().MatchString(s.Name) {
-				return usagef("the name of a server is %.60q; use up to 100 letters, digits, \".\", \"_\", \"-\", \"/\" and \"@\", for example github", s.Name)
+				return cli.Usagef("the name of a server is %.60q; use up to 100 letters, digits, \".\", \"_\", \"-\", \"/\" and \"@\", for example github", s.Name)
 			}
 			if err := setTarget(&s, args[1], args[2:]); err != nil {
 				return err
 			}
-			return a.runServersAdd(cmd.Context(), s, replace)
+			return runServersAdd(cmd.Context(), env, s, replace)
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&env, "env", nil, "a variable of the program: `NAME=VALUE`")
+	f.StringArrayVar(&variables, "env", nil, "a variable of the program: `NAME=VALUE`")
 	f.StringArrayVar(&headers, "header", nil, "a header for the URL: `'NAME: VALUE'`")
 	f.StringVar(&s.Category, "category", "", "`CATEGORY` of its tools")
-	enumFlag(f, &s.Transport, "type", "", "`TRANSPORT`: stdio, http or sse", "stdio", "http", "sse")
+	cli.EnumFlag(f, &s.Transport, "type", "", "`TRANSPORT`: stdio, http or sse", "stdio", "http", "sse")
 	f.BoolVar(&s.Trusted, "trusted", false, "trust the server's annotations of its tools")
 	f.BoolVar(&replace, "replace", false, "replace the entry of a server with this name")
 	f.BoolVar(&s.Review, "review", false, "quarantine its tools until you accept them with sandpiper tools accept")
@@ -70,13 +71,13 @@ func setTarget(s *config.Server, first string, rest []string) error {
 	isURL := strings.HasPrefix(first, "https://") || strings.HasPrefix(first, "http://")
 	switch _, err := os.Stat(first); {
 	case isURL && len(rest) > 0:
-		return usagef("%.60q is after the URL; a URL has no arguments", rest[0])
+		return cli.Usagef("%.60q is after the URL; a URL has no arguments", rest[0])
 	case isURL:
 		s.URL = first
 	case len(rest) == 0 && strings.Contains(first, "://"):
-		return usagef("the URL of a server is %.200q; it must begin with https:// or http://", first)
+		return cli.Usagef("the URL of a server is %.200q; it must begin with https:// or http://", first)
 	case len(rest) == 0 && err != nil && schemeless().MatchString(first):
-		return usagef("%.200q is neither a URL nor a program; write http://%[2]s or https://%[2]s", first, first)
+		return cli.Usagef("%.200q is neither a URL nor a program; write http://%[2]s or https://%[2]s", first, first)
 	default:
 		s.Command, s.Args = first, rest
 	}
@@ -84,12 +85,12 @@ func setTarget(s *config.Server, first string, rest []string) error {
 }
 
 // warnCommand warns that the program of an added server is not installed.
-func (a *app) warnCommand(s config.Server) {
+func warnCommand(env *cli.Env, s config.Server) {
 	if s.Command == "" || s.Env["PATH"] != "" || strings.ContainsAny(s.Command, `/\$`) {
 		return
 	}
 	if _, err := exec.LookPath(s.Command); err != nil {
-		a.warn(fmt.Sprintf("there is no program %s on PATH; %s cannot start without it", s.Command, s.Name))
+		env.Warn(fmt.Sprintf("there is no program %s on PATH; %s cannot start without it", s.Command, s.Name))
 	}
 }
 
@@ -99,15 +100,15 @@ func pairs(flag string, all []string, separator string) (map[string]string, erro
 	for _, one := range all {
 		name, value, ok := strings.Cut(one, separator)
 		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, usagef("%s %q must be a name, %q and a value", flag, name, separator)
+			return nil, cli.Usagef("%s %q must be a name, %q and a value", flag, name, separator)
 		}
 		m[name] = strings.TrimSpace(value)
 	}
 	return m, nil
 }
 
-func (a *app) runServersAdd(ctx context.Context, s config.Server, replace bool) error {
-	err := a.editServers(ctx, "added "+s.Name, func(path string, text []byte) ([]byte, error) {
+func runServersAdd(ctx context.Context, env *cli.Env, s config.Server, replace bool) error {
+	err := editServers(ctx, env, "added "+s.Name, func(path string, text []byte) ([]byte, error) {
 		if s.Dir = filepath.Dir(path); text == nil {
 			text = []byte{}
 		}
@@ -129,8 +130,8 @@ func (a *app) runServersAdd(ctx context.Context, s config.Server, replace bool) 
 		return added, err
 	})
 	if err == nil {
-		a.warnSecrets(s)
-		a.warnCommand(s)
+		warnSecrets(env, s)
+		warnCommand(env, s)
 	}
 	return err
 }
@@ -171,13 +172,13 @@ func addCommand(s config.Server) string {
 }
 
 // warnSecrets warns about literal secrets of an added server, and prints how to refer to them.
-func (a *app) warnSecrets(s config.Server) {
+func warnSecrets(env *cli.Env, s config.Server) {
 	got, variables := clientconfig.FindSecrets(clientconfig.Env{Lookup: os.LookupEnv},
 		clientconfig.Server{Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, URL: s.URL, Headers: s.Headers})
 	if len(variables) == 0 {
 		return
 	}
-	file, _, err := a.serversFile()
+	file, _, err := serversFile(env)
 	if err != nil { // it was written, and is gone
 		return
 	}
@@ -197,9 +198,9 @@ func (a *app) warnSecrets(s config.Server) {
 			written = append(written, "'"+with+"'")
 		}
 	}
-	a.warn(fmt.Sprintf("%s now has what looks like a secret of %s in plain text", file, s.Name))
-	a.hint(fmt.Sprintf("set %s in %s instead, remove %[3]s, and add it again with %[4]s", strings.Join(variables, " and "), filepath.Join(filepath.Dir(file), ".env"), s.Name, strings.Join(written, " ")))
-	a.hint(fmt.Sprintf("or store it in the keyring, and write ${keyring:%s/%s}: %s", s.Name, variables[0], keyringCommand(runtime.GOOS, s.Name, variables[0])))
+	env.Warn(fmt.Sprintf("%s now has what looks like a secret of %s in plain text", file, s.Name))
+	env.Hint(fmt.Sprintf("set %s in %s instead, remove %[3]s, and add it again with %[4]s", strings.Join(variables, " and "), filepath.Join(filepath.Dir(file), ".env"), s.Name, strings.Join(written, " ")))
+	env.Hint(fmt.Sprintf("or store it in the keyring, and write ${keyring:%s/%s}: %s", s.Name, variables[0], keyringCommand(runtime.GOOS, s.Name, variables[0])))
 }
 
 // keyringCommand returns the command that stores a secret in the keyring of a system, and asks for it.
@@ -213,21 +214,21 @@ func keyringCommand(system, service, account string) string {
 	return fmt.Sprintf("secret-tool store --label=%s service %[1]s username %s", service, account)
 }
 
-func (a *app) runServersRemove(ctx context.Context, name string) error {
-	return a.editServers(ctx, "removed "+name, func(path string, text []byte) ([]byte, error) {
+func runServersRemove(ctx context.Context, env *cli.Env, name string) error {
+	return editServers(ctx, env, "removed "+name, func(path string, text []byte) ([]byte, error) {
 		return config.RemoveServer(path, text, name)
 	})
 }
 
-func (a *app) runServersDisable(ctx context.Context, name string, off bool) error {
-	return a.editServers(ctx, map[bool]string{true: "disabled ", false: "enabled "}[off]+name, func(path string, text []byte) ([]byte, error) {
+func runServersDisable(ctx context.Context, env *cli.Env, name string, off bool) error {
+	return editServers(ctx, env, map[bool]string{true: "disabled ", false: "enabled "}[off]+name, func(path string, text []byte) ([]byte, error) {
 		return config.SetDisabled(path, text, name, off)
 	})
 }
 
 // editServers changes the user's configuration file and makes running daemons reload it.
-func (a *app) editServers(ctx context.Context, done string, change func(path string, text []byte) ([]byte, error)) error {
-	path, old, err := a.serversFile()
+func editServers(ctx context.Context, env *cli.Env, done string, change func(path string, text []byte) ([]byte, error)) error {
+	path, old, err := serversFile(env)
 	if err != nil {
 		return err
 	}
@@ -245,42 +246,42 @@ func (a *app) editServers(ctx context.Context, done string, change func(path str
 	if err := writeSchema(path, text, record.Replace); err != nil {
 		return err
 	}
-	d, err := a.daemon(options{quiet: true})
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
-		return fault.Wrap(fault.KindOf(err), err, "%s is written (%s), but the configuration has an error: %s", path, done, errorText(err))
+		return fault.Wrap(fault.KindOf(err), err, "%s is written (%s), but the configuration has an error: %s", path, done, fault.Sentence(err))
 	}
-	defer a.closeDaemon(d)
-	a.printDone("%s in %s", done, path)
-	return a.requestReload(ctx, d, path)
+	defer cli.CloseDaemon(env, d)
+	env.PrintDone("%s in %s", done, path)
+	return requestReload(ctx, env, d, path)
 }
 
 // reloadWait limits the wait for the answers of daemons.
 const reloadWait = 10 * time.Second
 
 // requestReload makes running daemons reload, and prints their answers.
-func (a *app) requestReload(ctx context.Context, d *daemon.Daemon, path string) error {
+func requestReload(ctx context.Context, env *cli.Env, d *daemon.Daemon, path string) error {
 	waiting, cancel := context.WithTimeout(ctx, reloadWait)
 	defer cancel()
 	all, request, err := d.RequestReload(waiting)
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "file": path, "daemons": append([]daemon.Instance{}, all...)})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "file": path, "daemons": append([]daemon.Instance{}, all...)})
 	}
 	if len(all) == 0 {
-		a.printf("It applies at once to commands such as exec, and to sandpiper serve from its next start.\n")
+		env.Printf("It applies at once to commands such as exec, and to sandpiper serve from its next start.\n")
 	}
 	for _, i := range all {
 		switch {
 		case i.Request != request:
-			a.warn(describeDaemon(i) + " has not answered; it may still reload")
+			env.Warn(describeDaemon(i) + " has not answered; it may still reload")
 		case i.Error != "":
-			a.warn(describeDaemon(i))
+			env.Warn(describeDaemon(i))
 		case !slices.Contains(i.Files, path):
-			a.warn(describeDaemon(i) + otherFiles(i.Files, path))
+			env.Warn(describeDaemon(i) + otherFiles(i.Files, path))
 		default:
-			a.printf("%s\n", visibleName(describeDaemon(i)))
+			env.Printf("%s\n", cli.VisibleName(describeDaemon(i)))
 		}
 	}
 	return nil

@@ -33,7 +33,7 @@ func TestServingTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := accesstest.Start(t)
-	d := serveHTTP(t, "", fmt.Sprintf(`http: {oidc: {issuer: %q, resource: "https://mcp.example.com/mcp", audience: sandpiper, claim: customer_uid}}`, at.URL))
+	d := startServing(t, "", fmt.Sprintf(`http: {oidc: {issuer: %q, resource: "https://mcp.example.com/mcp", audience: sandpiper, claim: customer_uid}}`, at.URL))
 	b := startShell(t, t.TempDir(), map[string]string{"https://mcp.example.com": "http://" + d.addr, "https://id.example.com": at.URL}, []string{
 		"EXPIRED=" + at.TokenFor(accesstest.Audience, -time.Minute, "customer_A", "execute"),
 		"BILLING=" + at.TokenFor("billing", time.Hour, "customer_A", "execute"),

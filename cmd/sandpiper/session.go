@@ -7,77 +7,78 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 )
 
-func (a *app) sessionCommand() *cobra.Command {
-	return a.ofTenant(group("session", "List, show and resume sessions",
+func sessionCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, cli.Group("session", "List, show and resume sessions",
 		&cobra.Command{
 			Use: "list", Short: "List sessions, the latest first",
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runSessionList(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runSessionList(cmd.Context(), env) },
 		},
 		&cobra.Command{
 			Use: "show ID", Short: "Print the log of a session",
 			Long: `Show prints each task of a session with its code, output and result, and the latest
 checkpoint. With --json it prints the content of /workspace/sessions/ID.json.`,
 			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runSessionShow(cmd.Context(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runSessionShow(cmd.Context(), env, args[0]) },
 		},
-		a.resumeCommand(),
+		resumeCommand(env),
 	))
 }
 
-func (a *app) runSessionList(ctx context.Context) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runSessionList(ctx context.Context, env *cli.Env) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		list, err := home.Sessions.List(ctx)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "sessions", list)
+		if env.JSON {
+			return cli.WriteList(env, "sessions", list)
 		}
-		a.printEmpty(len(list), "there are no sessions; start one with `sandpiper exec --session ID`")
+		env.PrintEmpty(len(list), "there are no sessions; start one with `sandpiper exec --session ID`")
 		for _, s := range list {
 			at := ""
 			if s.Checkpoint != nil {
-				at = "  at " + visibleName(string(s.Checkpoint.Step))
+				at = "  at " + cli.VisibleName(string(s.Checkpoint.Step))
 			}
-			a.printf("%-24s %s %10s%s\n", visibleName(s.ID), s.Ended.Format("2006-01-02 15:04:05"), count(s.Tasks, "task"), at)
+			env.Printf("%-24s %s %10s%s\n", cli.VisibleName(s.ID), s.Ended.Format("2006-01-02 15:04:05"), cli.Count(s.Tasks, "task"), at)
 		}
 		return nil
 	})
 }
 
-func (a *app) runSessionShow(ctx context.Context, id string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runSessionShow(ctx context.Context, env *cli.Env, id string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		s, err := home.Sessions.Find(ctx, id)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(s)
+		if env.JSON {
+			return env.WriteJSON(s)
 		}
-		a.printSession(s)
+		printSession(env, s)
 		return nil
 	})
 }
 
-func (a *app) printSession(s session.Session) {
-	style := styleFor(a.stdout)
+func printSession(env *cli.Env, s session.Session) {
+	style := cli.StyleFor(env.Stdout)
 	for _, t := range s.Tasks {
-		a.printf("%s\n", style.dim(strings.TrimRight(fmt.Sprintf("# %s, %s %s", t.ID, t.Timestamp.Format("2006-01-02 15:04:05"), visibleName(t.Description)), " ")))
-		a.printf("%s\n", visible(strings.TrimRight(t.Code, "\n")))
+		env.Printf("%s\n", style.Dim(strings.TrimRight(fmt.Sprintf("# %s, %s %s", t.ID, t.Timestamp.Format("2006-01-02 15:04:05"), cli.VisibleName(t.Description)), " ")))
+		env.Printf("%s\n", cli.Visible(strings.TrimRight(t.Code, "\n")))
 		if t.Output != "" {
-			a.printf("%s\n", visible(t.Output))
+			env.Printf("%s\n", cli.Visible(t.Output))
 		}
-		a.printf("%s\n\n", visible("= "+t.Result))
+		env.Printf("%s\n\n", cli.Visible("= "+t.Result))
 	}
 	for _, f := range s.StateFiles {
-		a.printf("%s\n", style.dim("# wrote "+visibleName(f)))
+		env.Printf("%s\n", style.Dim("# wrote "+cli.VisibleName(f)))
 	}
 	if c := s.Checkpoint; c != nil {
-		a.printf("%s\n", style.dim(fmt.Sprintf("# checkpoint %s in %s: %s", visibleName(string(c.Step)), c.LastTask, visibleName(string(c.Context)))))
+		env.Printf("%s\n", style.Dim(fmt.Sprintf("# checkpoint %s in %s: %s", cli.VisibleName(string(c.Step)), c.LastTask, cli.VisibleName(string(c.Context)))))
 	}
 }

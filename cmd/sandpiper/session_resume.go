@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -13,7 +14,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
 
-func (a *app) resumeCommand() *cobra.Command {
+func resumeCommand(env *cli.Env) *cobra.Command {
 	var o execOptions
 	c := &cobra.Command{
 		Use:   "resume ID [FILE|-] [-c CODE]",
@@ -35,11 +36,11 @@ a time limit, are skipped.`,
 			if len(args) > 1 {
 				o.script = args[1]
 			}
-			return a.runResume(cmd.Context(), o)
+			return runResume(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().StringVarP(&o.code, "code", "c", "", "run `CODE` afterwards")
-	durationFlag(c.Flags(), &o.timeout, "timeout", 0, "stop that code after this time (default 30s)")
+	cli.DurationFlag(c.Flags(), &o.timeout, "timeout", 0, "stop that code after this time (default 30s)")
 	c.Flags().BoolVar(&o.repeatCalls, "repeat-calls", false, "make the calls of tasks without a record again")
 	c.Flags().IntVar(&o.memory, "memory", 0, "memory in `MB` that the interpreter may use (default 500)")
 	return c
@@ -51,67 +52,67 @@ type rebuilt struct {
 	Answer any `json:"answer,omitempty"` // of the code run after the replay
 }
 
-func (a *app) runResume(ctx context.Context, o execOptions) error {
+func runResume(ctx context.Context, env *cli.Env, o execOptions) error {
 	more := o.inline || o.script != ""
 	var req execution.Request
 	if more {
 		var err error
-		if req, err = a.newRequest(o); err != nil {
+		if req, err = newRequest(env, o); err != nil {
 			return err
 		}
 	}
 	shown := false // the output of replayed tasks is not printed again
-	show := a.outputPrinter()
+	show := outputPrinter(env)
 	output := func(item []byte) {
 		if shown && show != nil {
 			show(item)
 		}
 	}
-	return a.withWarmHome(ctx, output, func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, output, func(d *daemon.Daemon, home *home.Home) error {
 		r, err := execution.RebuildSession(ctx, d.Runner, home, execution.Rebuild{
 			Session: o.session, MemoryMB: o.memory, RepeatCalls: o.repeatCalls,
 			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
-				return a.execute(ctx, d, home, req)
+				return execute(ctx, env, d, home, req)
 			},
 		})
 		if err != nil {
 			return err
 		}
 		if !more {
-			return a.finishReplay(r)
+			return finishReplay(env, r)
 		}
-		if !a.json {
-			a.warnReplay(r)
+		if !env.JSON {
+			warnReplay(env, r)
 		}
 		shown = true
-		result, err := a.execute(ctx, d, home, req)
+		result, err := execute(ctx, env, d, home, req)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			if err := a.writeJSON(rebuilt{r, resultJSON{result.Answer(), result.Images}}); err != nil {
+		if env.JSON {
+			if err := env.WriteJSON(rebuilt{r, resultJSON{result.Answer(), result.Images}}); err != nil {
 				return err
 			}
 			return exitCodeOf(result)
 		}
-		return a.printResult(ctx, result)
+		return printResult(ctx, env, result)
 	})
 }
 
-func (a *app) finishReplay(r *sessions.Rebuilt) error {
-	if a.json {
-		return a.writeJSON(r)
+func finishReplay(env *cli.Env, r *sessions.Rebuilt) error {
+	if env.JSON {
+		return env.WriteJSON(r)
 	}
-	a.warnReplay(r)
-	a.printf("Session %s: %s replayed, %d with a different result\n", visibleName(r.ID), count(r.Tasks, "task"), len(r.Differs))
+	warnReplay(env, r)
+	env.Printf("Session %s: %s replayed, %d with a different result\n", cli.VisibleName(r.ID), cli.Count(r.Tasks, "task"), len(r.Differs))
 	return nil
 }
 
-func (a *app) warnReplay(r *sessions.Rebuilt) {
+func warnReplay(env *cli.Env, r *sessions.Rebuilt) {
 	for _, n := range r.Notes {
-		a.warn(n)
+		env.Warn(n)
 	}
 	for _, d := range r.Differs {
-		a.warn(fmt.Sprintf("%s has a different result: %.200s in the log, now %.200s", d.Task, d.Was, d.Is))
+		env.Warn(fmt.Sprintf("%s has a different result: %.200s in the log, now %.200s", d.Task, d.Was, d.Is))
 	}
 }

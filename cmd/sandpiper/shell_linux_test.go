@@ -21,7 +21,7 @@ type shell struct {
 	ids    map[string]string // from the ids on the page to those of this run
 }
 
-func startShell(t *testing.T, dir string, addresses map[string]string, env []string) *shell {
+func startShell(t *testing.T, dir string, addresses map[string]string, variables []string) *shell {
 	t.Helper()
 	s := &shell{t: t, ids: map[string]string{}}
 	var there, public []string
@@ -31,7 +31,7 @@ func startShell(t *testing.T, dir string, addresses map[string]string, env []str
 	s.there, s.public = strings.NewReplacer(there...), strings.NewReplacer(public...)
 	cmd := exec.CommandContext(t.Context(), "bash", "--norc")
 	cmd.Dir = dir
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "LC_ALL=C"}, env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "LC_ALL=C"}, variables...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
@@ -19,39 +20,39 @@ type saveOptions struct {
 	tags        []string
 }
 
-func (a *app) skillsCommand() *cobra.Command {
-	return a.ofTenant(group("skills", "Save, find, test and delete Python modules that code can import",
+func skillsCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, cli.Group("skills", "Save, find, test and delete Python modules that code can import",
 		&cobra.Command{
 			Use: "list", Short: "List saved skills",
 			Long: `List prints each saved skill with its description. A skill is stale when a tool that
 it uses has changed since it was saved, and unavailable while the server of a tool is
 disabled, missing or not connected; the reason is printed below it.`,
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runSkillsSearch(cmd.Context(), skill.Query{}) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runSkillsSearch(cmd.Context(), env, skill.Query{}) },
 		},
-		a.skillsSearchCommand(),
-		a.saveCommand(),
-		a.skillsLoadCommand(),
-		a.skillsPromoteCommand(),
-		a.skillsTestCommand(),
-		a.skillsExportCommand(),
-		a.skillsImportCommand(),
+		skillsSearchCommand(env),
+		saveCommand(env),
+		skillsLoadCommand(env),
+		skillsPromoteCommand(env),
+		skillsTestCommand(env),
+		skillsExportCommand(env),
+		skillsImportCommand(env),
 		&cobra.Command{
 			Use: "delete NAME...", Short: "Delete skills with all their versions",
 			Args: cobra.MinimumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runSkillsDelete(cmd.Context(), args) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runSkillsDelete(cmd.Context(), env, args) },
 		},
 	))
 }
 
-func (a *app) skillsSearchCommand() *cobra.Command {
+func skillsSearchCommand(env *cli.Env) *cobra.Command {
 	var q skill.Query
 	c := &cobra.Command{
 		Use: "search [QUERY...]", Short: "Find skills by their purpose and tags",
 		Example: "  sandpiper skills search mean of a column --tag csv",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			q.Text = strings.Join(args, " ")
-			return a.runSkillsSearch(cmd.Context(), q)
+			return runSkillsSearch(cmd.Context(), env, q)
 		},
 	}
 	c.Flags().StringArrayVar(&q.Tags, "tag", nil, "only skills with this `TAG` (may be repeated)")
@@ -59,7 +60,7 @@ func (a *app) skillsSearchCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) skillsLoadCommand() *cobra.Command {
+func skillsLoadCommand(env *cli.Env) *cobra.Command {
 	var version int
 	c := &cobra.Command{
 		Use: "load NAME", Short: "Print a skill's code",
@@ -67,14 +68,14 @@ func (a *app) skillsLoadCommand() *cobra.Command {
   sandpiper skills load filter_high_risk --version 2`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runSkillsLoad(cmd.Context(), args[0], version)
+			return runSkillsLoad(cmd.Context(), env, args[0], version)
 		},
 	}
 	c.Flags().IntVar(&version, "version", 0, "`NUMBER` of the version; 0 for the latest")
 	return c
 }
 
-func (a *app) saveCommand() *cobra.Command {
+func saveCommand(env *cli.Env) *cobra.Command {
 	var o saveOptions
 	c := &cobra.Command{
 		Use:   "save NAME [FILE|-] [-c CODE]",
@@ -90,7 +91,7 @@ old versions are kept.`,
 			if len(args) > 1 {
 				o.code.script = args[1]
 			}
-			return a.runSkillsSave(cmd.Context(), o)
+			return runSkillsSave(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().StringVarP(&o.code.code, "code", "c", "", "save `CODE`")
@@ -99,8 +100,8 @@ old versions are kept.`,
 	return c
 }
 
-func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
-	code, err := a.loadCode(o.code)
+func runSkillsSave(ctx context.Context, env *cli.Env, o saveOptions) error {
+	code, err := loadCode(env, o.code)
 	if err != nil {
 		return err
 	}
@@ -108,12 +109,12 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 	if err := draft.Check(); err != nil {
 		return err
 	}
-	d, err := a.daemon(options{quiet: true})
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	home, err := a.acquire(ctx, d)
+	home, err := cli.Acquire(ctx, env, d)
 	if err != nil {
 		return err
 	}
@@ -125,15 +126,15 @@ func (a *app) runSkillsSave(ctx context.Context, o saveOptions) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "message": skill.Saved(o.name, code)})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "message": skill.Saved(o.name, code)})
 	}
-	a.printf("saved %s, version %d\n", saved.Name, saved.Version)
+	env.Printf("saved %s, version %d\n", saved.Name, saved.Version)
 	return nil
 }
 
-func (a *app) runSkillsSearch(ctx context.Context, q skill.Query) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func runSkillsSearch(ctx context.Context, env *cli.Env, q skill.Query) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		found, err := home.Skills.Search(ctx, q)
 		if err != nil {
 			return err
@@ -141,55 +142,55 @@ func (a *app) runSkillsSearch(ctx context.Context, q skill.Query) error {
 		for i := range found {
 			d.Runner.Skills(home, "").Mark(ctx, &found[i])
 		}
-		if a.json {
-			return writeList(a, "skills", found)
+		if env.JSON {
+			return cli.WriteList(env, "skills", found)
 		}
 		empty := "no skill was found; sandpiper skills list lists all"
 		if q.Text == "" && len(q.Tags) == 0 {
 			empty = "there are no skills; save one with sandpiper skills save"
 		}
-		a.printEmpty(len(found), "%s", empty)
+		env.PrintEmpty(len(found), "%s", empty)
 		for _, m := range found {
-			a.printf("%s\n", strings.TrimRight(fmt.Sprintf("%-24s %s", visibleName(m.Name), visibleName(m.Description)), " "))
+			env.Printf("%s\n", strings.TrimRight(fmt.Sprintf("%-24s %s", cli.VisibleName(m.Name), cli.VisibleName(m.Description)), " "))
 			for _, why := range m.Unavailable {
-				a.printf("%-24s unavailable: %s\n", "", visibleName(withFlagNames(why)))
+				env.Printf("%-24s unavailable: %s\n", "", cli.VisibleName(cli.WithFlagNames(why)))
 			}
 			for _, why := range m.Stale {
-				a.printf("%-24s stale: %s\n", "", visibleName(why))
+				env.Printf("%-24s stale: %s\n", "", cli.VisibleName(why))
 			}
 		}
 		return nil
 	})
 }
 
-func (a *app) runSkillsLoad(ctx context.Context, name string, version int) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func runSkillsLoad(ctx context.Context, env *cli.Env, name string, version int) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		found, err := home.Skills.Find(ctx, name, version)
 		if err != nil {
 			return err
 		}
 		d.Runner.Skills(home, "").Mark(ctx, &found.Metadata)
-		if a.json {
-			return a.writeJSON(found)
+		if env.JSON {
+			return env.WriteJSON(found)
 		}
 		code := strings.TrimSuffix(found.Code, "\n")
-		if isTerminal(a.stdout) {
-			code = visible(code)
+		if cli.IsTerminal(env.Stdout) {
+			code = cli.Visible(code)
 		}
-		a.printf("%s\n", code)
+		env.Printf("%s\n", code)
 		return nil
 	})
 }
 
-func (a *app) runSkillsDelete(ctx context.Context, names []string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runSkillsDelete(ctx context.Context, env *cli.Env, names []string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		for _, name := range names {
 			if err := home.Skills.Delete(ctx, name); err != nil {
 				return err
 			}
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "message": "Deleted " + count(len(names), "skill")})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "message": "Deleted " + cli.Count(len(names), "skill")})
 		}
 		return nil
 	})

@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill/folder"
 )
 
-func (a *app) skillsExportCommand() *cobra.Command {
+func skillsExportCommand(env *cli.Env) *cobra.Command {
 	var to string
 	c := &cobra.Command{
 		Use:   "export NAME... --to DIR",
@@ -26,17 +27,17 @@ lower-case letters and hyphens, as the Agent Skills format requires.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
-				return usagef("export needs --to DIR, the directory of the folders")
+				return cli.Usagef("export needs --to DIR, the directory of the folders")
 			}
-			return a.runSkillsExport(cmd.Context(), args, to)
+			return runSkillsExport(cmd.Context(), env, args, to)
 		},
 	}
 	c.Flags().StringVar(&to, "to", "", "directory in which the folders are created")
 	return c
 }
 
-func (a *app) runSkillsExport(ctx context.Context, names []string, to string) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runSkillsExport(ctx context.Context, env *cli.Env, names []string, to string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		var folders []folder.Folder
 		for _, name := range names {
 			found, err := home.Skills.Find(ctx, name, 0)
@@ -51,18 +52,18 @@ func (a *app) runSkillsExport(ctx context.Context, names []string, to string) er
 			if err != nil {
 				return err
 			}
-			if paths = append(paths, path); !a.json {
-				a.printf("%s\n", visibleName(path))
+			if paths = append(paths, path); !env.JSON {
+				env.Printf("%s\n", cli.VisibleName(path))
 			}
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "folders": paths})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "folders": paths})
 		}
 		return nil
 	})
 }
 
-func (a *app) skillsImportCommand() *cobra.Command {
+func skillsImportCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "import DIR...",
 		Short: "Save the skills in Agent Skills folders",
@@ -76,7 +77,7 @@ are shown to models. Text that reads like a prompt injection is reported.`,
 		Example: `  sandpiper skills import ~/.claude/skills/pdf-tools
   sandpiper skills import ./skills --tenant customer_A`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runSkillsImport(cmd.Context(), args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runSkillsImport(cmd.Context(), env, args) },
 	}
 }
 
@@ -110,7 +111,7 @@ type importedSkill struct {
 	Suspected []suspicion `json:"suspected_injection,omitempty"`
 }
 
-func (a *app) runSkillsImport(ctx context.Context, paths []string) error {
+func runSkillsImport(ctx context.Context, env *cli.Env, paths []string) error {
 	var dirs []string
 	for _, path := range paths {
 		found, err := skillFolders(path)
@@ -119,7 +120,7 @@ func (a *app) runSkillsImport(ctx context.Context, paths []string) error {
 		}
 		dirs = append(dirs, found...)
 	}
-	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		imported := []importedSkill{}
 		for _, dir := range dirs {
 			saved, err := importFolder(ctx, d, home, dir)
@@ -128,11 +129,11 @@ func (a *app) runSkillsImport(ctx context.Context, paths []string) error {
 				return err
 			}
 			for _, s := range saved {
-				a.showImported(s)
+				showImported(env, s)
 			}
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "skills": imported})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "skills": imported})
 		}
 		return nil
 	})
@@ -160,13 +161,13 @@ func importFolder(ctx context.Context, d *daemon.Daemon, home *home.Home, dir st
 	return saved, nil
 }
 
-func (a *app) showImported(s importedSkill) {
-	if a.json {
+func showImported(env *cli.Env, s importedSkill) {
+	if env.JSON {
 		return
 	}
-	a.printf("saved %s, version %d\n", s.Name, s.Version)
+	env.Printf("saved %s, version %d\n", s.Name, s.Version)
 	for _, file := range s.Ignored {
-		a.printf("  not imported: %s\n", visibleName(file))
+		env.Printf("  not imported: %s\n", cli.VisibleName(file))
 	}
-	a.printSuspected(s.Suspected)
+	printSuspected(env, s.Suspected)
 }

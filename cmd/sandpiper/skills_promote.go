@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -22,7 +23,7 @@ type promoteOptions struct {
 	print  bool
 }
 
-func (a *app) skillsPromoteCommand() *cobra.Command {
+func skillsPromoteCommand(env *cli.Env) *cobra.Command {
 	var o promoteOptions
 	c := &cobra.Command{
 		Use:   "promote [EXECUTION|SESSION/TASK --name NAME]",
@@ -40,12 +41,12 @@ Without arguments, promote lists the executions whose code is stored.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.runSkillsRecent(cmd.Context())
+				return runSkillsRecent(cmd.Context(), env)
 			}
 			if o.source = args[0]; o.draft.Name == "" {
-				return usagef("promote %s needs --name NAME, the name of the new skill", args[0])
+				return cli.Usagef("promote %s needs --name NAME, the name of the new skill", args[0])
 			}
-			return a.runSkillsPromote(cmd.Context(), o)
+			return runSkillsPromote(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().StringVar(&o.draft.Name, "name", "", "`NAME` of the skill")
@@ -63,8 +64,8 @@ type recentExecution struct {
 	Code      string    `json:"code"`
 }
 
-func (a *app) runSkillsRecent(ctx context.Context) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runSkillsRecent(ctx context.Context, env *cli.Env) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		stored, err := home.Recent.List(ctx)
 		if err != nil {
 			return err
@@ -73,12 +74,12 @@ func (a *app) runSkillsRecent(ctx context.Context) error {
 		for _, c := range stored {
 			all = append(all, recentExecution{c.Execution, c.Session, c.Ended, c.Code})
 		}
-		if a.json {
-			return writeList(a, "executions", all)
+		if env.JSON {
+			return cli.WriteList(env, "executions", all)
 		}
-		a.printEmpty(len(all), "no execution of the last 24 hours can become a skill; run code with `sandpiper exec` first")
+		env.PrintEmpty(len(all), "no execution of the last 24 hours can become a skill; run code with `sandpiper exec` first")
 		for _, x := range all {
-			a.printf("%s  %s  %s\n", x.Execution, x.Ended.Local().Format(time.DateTime), visibleName(firstLine(x.Code)))
+			env.Printf("%s  %s  %s\n", x.Execution, x.Ended.Local().Format(time.DateTime), cli.VisibleName(firstLine(x.Code)))
 		}
 		return nil
 	})
@@ -97,8 +98,8 @@ func firstLine(code string) string {
 	return line
 }
 
-func (a *app) runSkillsPromote(ctx context.Context, o promoteOptions) error {
-	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
+func runSkillsPromote(ctx context.Context, env *cli.Env, o promoteOptions) error {
+	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		code, err := findCode(ctx, home, o.source)
 		if err != nil {
 			return err
@@ -112,15 +113,15 @@ func (a *app) runSkillsPromote(ctx context.Context, o promoteOptions) error {
 				return err
 			}
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "saved": !o.print, "name": made.Name, "code": made.Code,
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "saved": !o.print, "name": made.Name, "code": made.Code,
 				"parameters": append([]string{}, made.Parameters...), "tools": made.Tools})
 		}
 		if o.print {
-			a.printf("%s\n", strings.TrimSuffix(made.Code, "\n"))
+			env.Printf("%s\n", strings.TrimSuffix(made.Code, "\n"))
 			return nil
 		}
-		a.printf("saved %s(%s)\n", made.Name, strings.Join(made.Parameters, ", "))
+		env.Printf("saved %s(%s)\n", made.Name, strings.Join(made.Parameters, ", "))
 		return nil
 	})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/skilltest"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -20,7 +21,7 @@ type testOptions struct {
 	live, deleteIt bool
 }
 
-func (a *app) skillsTestCommand() *cobra.Command {
+func skillsTestCommand(env *cli.Env) *cobra.Command {
 	var o testOptions
 	c := &cobra.Command{
 		Use:   "test [NAME...] [--live] | NAME --record [-c CODE|FILE|-] | NAME... --delete",
@@ -40,16 +41,16 @@ stores it as a test with the answers and the type of its result.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !o.record {
 				o.names = args
-				return a.runSkillsTest(cmd.Context(), o)
+				return runSkillsTest(cmd.Context(), env, o)
 			}
 			if len(args) == 0 || len(args) > 2 || o.live || o.deleteIt {
-				return usagef("--record needs the NAME of one skill and code, and no other flag than -c")
+				return cli.Usagef("--record needs the NAME of one skill and code, and no other flag than -c")
 			}
 			o.names, o.code.inline = args[:1], cmd.Flags().Changed("code")
 			if len(args) > 1 {
 				o.code.script = args[1]
 			}
-			return a.runSkillsRecord(cmd.Context(), o)
+			return runSkillsRecord(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().BoolVar(&o.live, "live", false, "call the tools")
@@ -59,12 +60,12 @@ stores it as a test with the answers and the type of its result.`,
 	return c
 }
 
-func (a *app) runSkillsRecord(ctx context.Context, o testOptions) error {
-	code, err := a.loadCode(o.code)
+func runSkillsRecord(ctx context.Context, env *cli.Env, o testOptions) error {
+	code, err := loadCode(env, o.code)
 	if err != nil {
 		return err
 	}
-	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		name := o.names[0]
 		made, err := skilltest.Record(ctx, d.Runner, home, name, code)
 		if err != nil {
@@ -74,10 +75,10 @@ func (a *app) runSkillsRecord(ctx context.Context, o testOptions) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "skill": name, "test": number, "answers": len(made.Answers)})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "skill": name, "test": number, "answers": len(made.Answers)})
 		}
-		a.printf("recorded test %d of %s with %s\n", number, name, count(len(made.Answers), "answer"))
+		env.Printf("recorded test %d of %s with %s\n", number, name, cli.Count(len(made.Answers), "answer"))
 		return nil
 	})
 }
@@ -91,18 +92,18 @@ type testResult struct {
 	Why    []string `json:"why,omitempty"`
 }
 
-func (a *app) runSkillsTest(ctx context.Context, o testOptions) error {
+func runSkillsTest(ctx context.Context, env *cli.Env, o testOptions) error {
 	if o.deleteIt {
-		return a.runSkillsTestDelete(ctx, o)
+		return runSkillsTestDelete(ctx, env, o)
 	}
-	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		skills, err := findSkills(ctx, home, o.names)
 		if err != nil {
 			return err
 		}
 		results, failed := []testResult{}, 0
 		for _, m := range skills {
-			done, err := a.testSkill(ctx, d, home, m, o)
+			done, err := testSkill(ctx, env, d, home, m, o)
 			if err != nil {
 				return err
 			}
@@ -113,15 +114,15 @@ func (a *app) runSkillsTest(ctx context.Context, o testOptions) error {
 			}
 			results = append(results, done...)
 		}
-		if a.json {
-			err = a.writeJSON(map[string]any{"success": failed == 0, "tests": results})
+		if env.JSON {
+			err = env.WriteJSON(map[string]any{"success": failed == 0, "tests": results})
 		} else if len(results) == 0 {
-			a.printf("%s\n", completed(a, "no tests; `sandpiper skills test NAME --record` records one"))
+			env.Printf("%s\n", cli.Completed(env, "no tests; `sandpiper skills test NAME --record` records one"))
 		} else {
-			a.printf("%d passed, %d failed\n", len(results)-failed, failed)
+			env.Printf("%d passed, %d failed\n", len(results)-failed, failed)
 		}
 		if failed > 0 && err == nil {
-			return exit(exitFailed)
+			return cli.Exit(cli.ExitFailed)
 		}
 		return err
 	})
@@ -144,17 +145,17 @@ func findSkills(ctx context.Context, home *home.Home, names []string) ([]skill.M
 }
 
 // testSkill runs the tests of a skill.
-func (a *app) testSkill(ctx context.Context, d *daemon.Daemon, home *home.Home, m skill.Metadata, o testOptions) (results []testResult, err error) {
+func testSkill(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, m skill.Metadata, o testOptions) (results []testResult, err error) {
 	tests, err := home.Skills.Tests(ctx, m.Name)
 	if err != nil {
 		return nil, err
 	}
-	if len(tests) == 0 && len(o.names) > 0 && !a.json {
-		a.printf("%s  no tests\n", m.Name)
+	if len(tests) == 0 && len(o.names) > 0 && !env.JSON {
+		env.Printf("%s  no tests\n", m.Name)
 	}
 	passed := len(tests) > 0
 	for _, t := range tests {
-		done := a.working("testing " + m.Name)
+		done := env.Working("testing " + m.Name)
 		why, err := skilltest.Run(ctx, d.Runner, home, t, o.live)
 		done()
 		if err != nil {
@@ -162,14 +163,14 @@ func (a *app) testSkill(ctx context.Context, d *daemon.Daemon, home *home.Home, 
 		}
 		passed = passed && len(why) == 0
 		results = append(results, testResult{m.Name, t.Number, t.Code, len(why) == 0, why})
-		if a.json {
+		if env.JSON {
 			continue
 		}
 		state := "passed"
 		if len(why) > 0 {
-			state = "FAILED: " + visible(strings.Join(why, "; "))
+			state = "FAILED: " + cli.Visible(strings.Join(why, "; "))
 		}
-		a.printf("%s  test %d  %s\n", m.Name, t.Number, state)
+		env.Printf("%s  test %d  %s\n", m.Name, t.Number, state)
 	}
 	if o.live && passed {
 		err = d.Runner.Skills(home, "").Accept(ctx, m)
@@ -177,11 +178,11 @@ func (a *app) testSkill(ctx context.Context, d *daemon.Daemon, home *home.Home, 
 	return results, err
 }
 
-func (a *app) runSkillsTestDelete(ctx context.Context, o testOptions) error {
+func runSkillsTestDelete(ctx context.Context, env *cli.Env, o testOptions) error {
 	if len(o.names) == 0 || o.live {
-		return usagef("--delete needs the names of skills, and no other flag")
+		return cli.Usagef("--delete needs the names of skills, and no other flag")
 	}
-	return a.withHome(ctx, func(home *home.Home) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		deleted := int64(0)
 		for _, name := range o.names {
 			n, err := home.Skills.DeleteTests(ctx, name)
@@ -193,10 +194,10 @@ func (a *app) runSkillsTestDelete(ctx context.Context, o testOptions) error {
 			}
 			deleted += n
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "deleted": deleted})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "deleted": deleted})
 		}
-		a.printf("deleted %d tests\n", deleted)
+		env.Printf("deleted %d tests\n", deleted)
 		return nil
 	})
 }

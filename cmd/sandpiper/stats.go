@@ -5,24 +5,26 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 )
 
-func (a *app) statsCommand() *cobra.Command {
-	return a.ofTenant(&cobra.Command{
+func statsCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, &cobra.Command{
 		Use:   "stats",
 		Short: "Print statistics of the workspace, the limits, the tools and the sandbox",
 		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.runStats(cmd.Context()) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return runStats(cmd.Context(), env) },
 	})
 }
 
-func (a *app) runStats(ctx context.Context) error {
-	d, err := a.daemon(options{quiet: true})
+func runStats(ctx context.Context, env *cli.Env) error {
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	home, err := a.acquire(ctx, d)
+	home, err := cli.Acquire(ctx, env, d)
 	if err != nil {
 		return err
 	}
@@ -31,11 +33,11 @@ func (a *app) runStats(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(st)
+	if env.JSON {
+		return env.WriteJSON(st)
 	}
-	row := func(name, format string, args ...any) { a.printf("%-12s %s\n", name, fmt.Sprintf(format, args...)) }
-	row("workspace", "%s, %s", count(st.Workspace.FileCount, "file"), count(st.Workspace.Bytes, "byte"))
+	row := func(name, format string, args ...any) { env.Printf("%-12s %s\n", name, fmt.Sprintf(format, args...)) }
+	row("workspace", "%s, %s", cli.Count(st.Workspace.FileCount, "file"), cli.Count(st.Workspace.Bytes, "byte"))
 	row("skills", "%d", st.Skills.Count)
 	row("timeout", "%g s, at most %g s", st.Limits.DefaultTimeout, st.Limits.MaxTimeout)
 	row("memory", "%d MB, at most %d MB", st.Limits.DefaultMemory, st.Limits.MaxMemory)
@@ -58,14 +60,14 @@ func (a *app) runStats(ctx context.Context) error {
 		if t.Saved > 0 {
 			saved = fmt.Sprintf("%.1f %% saved", 100*t.Saved)
 		}
-		row("tokens", "%d spent in %s, %d if tools were called directly: %s%s", t.Spent, count(t.Conversations, "conversation"), t.Direct, saved, note)
+		row("tokens", "%d spent in %s, %d if tools were called directly: %s%s", t.Spent, cli.Count(t.Conversations, "conversation"), t.Direct, saved, note)
 	}
 	if m := st.Model; m != nil {
 		cost := ""
 		if m.Cost > 0 {
 			cost = fmt.Sprintf(", cost %.4g", m.Cost)
 		}
-		row("model", "%s in %s: %d tokens sent, %d received%s", count(m.Requests, "request"), count(m.Hours, "hour"), m.Input, m.Output, cost)
+		row("model", "%s in %s: %d tokens sent, %d received%s", cli.Count(m.Requests, "request"), cli.Count(m.Hours, "hour"), m.Input, m.Output, cost)
 	}
 	verdict := "works"
 	if !st.Sandbox.Working {

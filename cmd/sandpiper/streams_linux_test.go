@@ -18,7 +18,7 @@ import (
 func TestAnswerSurvivesKilledDaemon(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "")
+	d := startServing(t, "", "")
 	killed := d.twin(t)
 	v := killed.visitOlder()
 	kept := filepath.Join(d.home, "data", "sandpiper", "private", "local", "streams", v.header[len(v.header)-1])

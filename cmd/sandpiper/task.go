@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -24,11 +25,11 @@ type taskOptions struct {
 	model    string
 }
 
-func (a *app) taskCommand() *cobra.Command {
-	return group("task", "Solve tasks described in words", a.taskRunCommand())
+func taskCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("task", "Solve tasks described in words", taskRunCommand(env))
 }
 
-func (a *app) taskRunCommand() *cobra.Command {
+func taskRunCommand(env *cli.Env) *cobra.Command {
 	var o taskOptions
 	c := &cobra.Command{
 		Use: "run TASK", Short: "Select tools for a task, write a program and run it",
@@ -45,7 +46,7 @@ runs.`,
 			if err := o.query.Set(&o.query.Threshold, &o.query.TopK); err != nil {
 				return err
 			}
-			return a.runTask(cmd.Context(), o)
+			return runTask(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the calls that would change something instead of making them")
@@ -54,57 +55,57 @@ runs.`,
 	c.Flags().StringVar(&o.session, "session", "", "run as a step of the session `ID`")
 	c.Flags().Float64Var(&o.query.Threshold, "threshold", task.DefaultThreshold, "least `SCORE` of a tool, up to 1")
 	c.Flags().IntVar(&o.query.TopK, "top-k", task.DefaultTopK, "select at most `N` tools")
-	return a.ofTenant(c)
+	return cli.OfTenant(env, c)
 }
 
-func (a *app) runTask(ctx context.Context, o taskOptions) error {
-	return a.withWarmDaemon(ctx, options{output: a.outputPrinter(), quiet: true, model: o.model}, func(d *daemon.Daemon, home *home.Home) error {
+func runTask(ctx context.Context, env *cli.Env, o taskOptions) error {
+	return cli.WithWarmDaemon(ctx, env, cli.Options{Output: outputPrinter(env), Quiet: true, Model: o.model}, func(d *daemon.Daemon, home *home.Home) error {
 		result, err := d.Tasks.Solve(ctx, task.Task{
-			Query: o.query, Home: home, Exit: d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}), Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: a.taskPrinter(),
+			Query: o.query, Home: home, Exit: d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}), Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: taskPrinter(env),
 			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
-				return a.execute(ctx, d, home, req)
+				return execute(ctx, env, d, home, req)
 			},
 		})
 		if err != nil {
 			return err
 		}
-		return a.printTask(ctx, result, o.showCode)
+		return printTask(ctx, env, result, o.showCode)
 	})
 }
 
 // taskPrinter returns a function that prints what is being done, on a terminal.
-func (a *app) taskPrinter() func(string) {
-	if a.json || !isTerminal(a.stderr) {
+func taskPrinter(env *cli.Env) func(string) {
+	if env.JSON || !cli.IsTerminal(env.Stderr) {
 		return nil
 	}
-	s := styleFor(a.stderr)
-	return func(message string) { fmt.Fprintln(a.stderr, s.dim(visibleName(message))) }
+	s := cli.StyleFor(env.Stderr)
+	return func(message string) { fmt.Fprintln(env.Stderr, s.Dim(cli.VisibleName(message))) }
 }
 
 // printTask prints the result of a task, and on standard error what it cost.
-func (a *app) printTask(ctx context.Context, r task.Result, showCode bool) error {
-	if a.json {
-		if err := a.writeJSON(r); err != nil {
+func printTask(ctx context.Context, env *cli.Env, r task.Result, showCode bool) error {
+	if env.JSON {
+		if err := env.WriteJSON(r); err != nil {
 			return err
 		}
 		if r.Last != nil {
 			return exitCodeOf(*r.Last)
 		}
 		if !r.Success {
-			return exit(exitRaised)
+			return cli.Exit(cli.ExitRaised)
 		}
 		return nil
 	}
-	s := styleFor(a.stderr)
+	s := cli.StyleFor(env.Stderr)
 	if showCode && r.Code != "" {
-		fmt.Fprintln(a.stderr, s.dim(visible(strings.TrimRight(r.Code, "\n"))))
+		fmt.Fprintln(env.Stderr, s.Dim(cli.Visible(strings.TrimRight(r.Code, "\n"))))
 	}
-	if showCode || isTerminal(a.stderr) {
-		fmt.Fprintln(a.stderr, s.dim(fmt.Sprintf("tools: %s (%d of %d, %.0f %%); %d tokens of definitions saved",
-			visibleName(strings.Join(r.Tools, ", ")), len(r.Tools), r.Available, 100*r.Share, r.SavedTokens)))
+	if showCode || cli.IsTerminal(env.Stderr) {
+		fmt.Fprintln(env.Stderr, s.Dim(fmt.Sprintf("tools: %s (%d of %d, %.0f %%); %d tokens of definitions saved",
+			cli.VisibleName(strings.Join(r.Tools, ", ")), len(r.Tools), r.Available, 100*r.Share, r.SavedTokens)))
 	}
 	if r.Last != nil {
-		return a.printResult(ctx, *r.Last)
+		return printResult(ctx, env, *r.Last)
 	}
 	return fault.New(fault.Invalid, "%s", r.Error).WithHint("%s", r.Hint)
 }

@@ -151,7 +151,7 @@ func TestTasksOfOtherTenants(t *testing.T) {
 	t.Parallel()
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
 	needSandbox(t)
-	d := serveHTTP(t, "", fmt.Sprintf("profile: full\nhttp: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
+	d := startServing(t, "", fmt.Sprintf("profile: full\nhttp: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
 	text := func(token, tool, args string) string {
 		t.Helper()
 		v := d.visit("Authorization", "Bearer "+token)

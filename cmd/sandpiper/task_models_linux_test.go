@@ -66,7 +66,7 @@ func connectWithModel(t *testing.T, kind string, answer func(prompt string) stri
 		t.Fatal(err)
 	}
 	servers := exampleServers(t)
-	d := serveHTTP(t, "", samplingConfig(t, fmt.Sprintf(`  weather: {command: %s}
+	d := startServing(t, "", samplingConfig(t, fmt.Sprintf(`  weather: {command: %s}
   filesystem: {command: %s, args: [%s]}
 policy: {rules: [{tool: filesystem.write_file, decision: allow}]}
 tasks: %s

@@ -80,7 +80,7 @@ func TestTaskWithTheModelOfTheClient(t *testing.T) {
 				return c.Start(t, sandpiper(home, "serve"))
 			},
 			"http": func(t *testing.T, c wiretest.Client, config string) *wiretest.Connection {
-				return c.Dial(t, serveHTTP(t, "", config).url)
+				return c.Dial(t, startServing(t, "", config).url)
 			},
 		} {
 			t.Run(name+" "+version, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestTaskWithoutAModelOfTheClient(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			c := wiretest.Client{Version: version}.Dial(t, serveHTTP(t, "", samplingConfig(t, "tasks: {model: sampling}\n")).url)
+			c := wiretest.Client{Version: version}.Dial(t, startServing(t, "", samplingConfig(t, "tasks: {model: sampling}\n")).url)
 			text, failed, err := c.Call("execute_task", map[string]any{"task_description": "Calculate 5 + 3"})
 			want := "the client offers no model to write programs with; use a client that supports MCP sampling, or set tasks.model to openai, azure, anthropic or none"
 			if err != nil || !failed || readTaskAnswer(t, text).Error != want {

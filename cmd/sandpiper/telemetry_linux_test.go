@@ -30,7 +30,7 @@ func watched(t *testing.T) (*daemonProcess, *telemetrytest.Collector) {
 	needSandbox(t)
 	c := telemetrytest.New(t)
 	servers := exampleServers(t)
-	d := serveHTTP(t, "", fmt.Sprintf(`
+	d := startServing(t, "", fmt.Sprintf(`
 http: {tokens: {acme: %s}}
 telemetry:
   traces: {endpoint: %q}
@@ -219,7 +219,7 @@ func TestMetricsHaveTiers(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	calculator := filepath.Join(exampleServers(t), "calculator")
-	d := serveHTTP(t, "", fmt.Sprintf(`
+	d := startServing(t, "", fmt.Sprintf(`
 http: {tokens: {free-1: 0123456789-of-free-1, free-2: 0123456789-of-free-2, gold: 0123456789-of-gold, untiered-1: 0123456789-of-untiered-1}}
 tiers: {free: {tenants: ["free-*"]}, pro: {}, unused: {}}
 tenants: {gold: {tier: pro}}
@@ -280,7 +280,7 @@ servers: {calculator: {command: %q, trusted: true}}
 func TestMetricsCountRefusalsByQuota(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", fmt.Sprintf(`
+	d := startServing(t, "", fmt.Sprintf(`
 http: {tokens: {ada: 0123456789-of-ada, bob: 0123456789-of-bob, eve: 0123456789-of-eve}}
 tiers: {free: {tenants: [ada], quotas: {executions_per_minute: 2}}, small: {tenants: [bob], quotas: {calls_per_day: 1}, workspace: {max_mb: 1}}}
 tenants: {eve: {pii: {queries_per_hour: 1}, workspace: {max_files: 100}}}

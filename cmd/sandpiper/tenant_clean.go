@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -18,7 +19,7 @@ type cleanOptions struct {
 	suspended, yes bool
 }
 
-func (a *app) cleanCommand() *cobra.Command {
+func cleanCommand(env *cli.Env) *cobra.Command {
 	var o cleanOptions
 	c := &cobra.Command{
 		Use: "clean", Short: "Delete the tenants that were not used for a long time",
@@ -27,7 +28,7 @@ allows, which may differ by tier, and deletes them with --yes as tenant delete d
 deletes the tenant local, and suspended ones only with --suspended.`,
 		Example: "  sandpiper tenant clean\n  sandpiper tenant clean --inactive 90d --yes",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runTenantClean(cmd.Context(), o) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runTenantClean(cmd.Context(), env, o) },
 	}
 	c.Flags().StringVar(&o.inactive, "inactive", "", "time without use, such as 90d, in place of the configured one")
 	c.Flags().BoolVar(&o.suspended, "suspended", false, "include suspended tenants")
@@ -35,16 +36,16 @@ deletes the tenant local, and suspended ones only with --suspended.`,
 	return c
 }
 
-func (a *app) runTenantClean(ctx context.Context, o cleanOptions) error {
+func runTenantClean(ctx context.Context, env *cli.Env, o cleanOptions) error {
 	flags := map[string]string{}
 	if o.inactive != "" {
 		flags["inactive"] = o.inactive
 	}
-	d, err := a.daemon(options{quiet: true, flags: flags})
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true, Flags: flags})
 	if err != nil {
 		return err
 	}
-	defer a.closeDaemon(d)
+	defer cli.CloseDaemon(env, d)
 	entries, err := d.Tenants.List(ctx)
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func (a *app) runTenantClean(ctx context.Context, o cleanOptions) error {
 			continue
 		}
 		if o.yes {
-			deleted, err := a.cleanOne(ctx, d, e, o)
+			deleted, err := cleanOne(ctx, env, d, e, o)
 			if err != nil {
 				failed = append(failed, err)
 			}
@@ -66,7 +67,7 @@ func (a *app) runTenantClean(ctx context.Context, o cleanOptions) error {
 		}
 		found = append(found, e)
 	}
-	return errors.Join(errors.Join(failed...), a.printCleaned(found, o))
+	return errors.Join(errors.Join(failed...), printCleaned(env, found, o))
 }
 
 // inactive reports whether a tenant was not used for longer than its configuration allows.
@@ -82,7 +83,7 @@ func inactive(d *daemon.Daemon, e home.Entry, o cleanOptions) bool {
 }
 
 // cleanOne deletes a tenant, unless it has been used since it was listed.
-func (a *app) cleanOne(ctx context.Context, d *daemon.Daemon, e home.Entry, o cleanOptions) (deleted bool, err error) {
+func cleanOne(ctx context.Context, env *cli.Env, d *daemon.Daemon, e home.Entry, o cleanOptions) (deleted bool, err error) {
 	if e.Suspension == nil {
 		if err := d.Tenants.Suspend(e.ID, "inactive"); err != nil {
 			return false, err
@@ -105,20 +106,20 @@ func (a *app) cleanOne(ctx context.Context, d *daemon.Daemon, e home.Entry, o cl
 	return err == nil, errors.Join(err, d.Record(context.WithoutCancel(ctx), line, "the tenant is deleted"))
 }
 
-func (a *app) printCleaned(all []home.Entry, o cleanOptions) error {
-	if a.json {
-		return a.writeJSON(map[string]any{"count": len(all), "deleted": o.yes, "tenants": all})
+func printCleaned(env *cli.Env, all []home.Entry, o cleanOptions) error {
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"count": len(all), "deleted": o.yes, "tenants": all})
 	}
 	for _, e := range all {
-		a.printf("%-32s last used %s%s\n", visibleName(e.ID.String()), e.Used.Format(time.DateTime), suspensionText(e.Suspension))
+		env.Printf("%-32s last used %s%s\n", cli.VisibleName(e.ID.String()), e.Used.Format(time.DateTime), suspensionText(e.Suspension))
 	}
 	switch {
 	case len(all) == 0:
-		a.printf("No tenant is inactive.\n")
+		env.Printf("No tenant is inactive.\n")
 	case o.yes:
-		a.printf("%s deleted.\n", count(len(all), "tenant"))
+		env.Printf("%s deleted.\n", cli.Count(len(all), "tenant"))
 	default:
-		a.printf("%s would be deleted; --yes deletes.\n", count(len(all), "tenant"))
+		env.Printf("%s would be deleted; --yes deletes.\n", cli.Count(len(all), "tenant"))
 	}
 	return nil
 }

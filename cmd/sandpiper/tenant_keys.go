@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -23,7 +24,7 @@ type keyOptions struct {
 	scopes        []string
 }
 
-func (a *app) keyCommand() *cobra.Command {
+func keyCommand(env *cli.Env) *cobra.Command {
 	var o keyOptions
 	create := &cobra.Command{
 		Use: "new ID", Short: "Create an API key of a tenant and print it",
@@ -34,30 +35,32 @@ Scopes: execute runs code and calls tools, files reads and changes workspace fil
 approve answers questions for the person, admin changes the server and other tenants.`,
 		Example: "  sandpiper tenant key new customer_A --name laptop\n  sandpiper tenant key new customer_A --scope execute --expires 90d",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runKeyNew(cmd.Context(), args[0], o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runKeyNew(cmd.Context(), env, args[0], o) },
 	}
 	create.Flags().StringVar(&o.name, "name", "", "what the key is for")
 	create.Flags().StringVar(&o.expires, "expires", "never", "time until it expires, such as 90d or 12h")
 	create.Flags().StringSliceVar(&o.scopes, "scope", []string{"execute", "files", "approve"}, "its scopes")
-	return group("key", "Create, list and revoke API keys",
+	return cli.Group("key", "Create, list and revoke API keys",
 		create,
 		&cobra.Command{
 			Use: "list [ID]", Short: "List the API keys of a tenant, or of all",
 			Args: cobra.MaximumNArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runKeyList(cmd.Context(), append(args, "")[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return runKeyList(cmd.Context(), env, append(args, "")[0])
+			},
 		},
 		&cobra.Command{
 			Use: "revoke KEY", Short: "Revoke an API key",
 			Long: "Revoke makes all daemons refuse the key from its next request on. KEY is its id, as tenant key list prints it.",
 			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runKeyRevoke(cmd.Context(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runKeyRevoke(cmd.Context(), env, args[0]) },
 		},
 	)
 }
 
 // withKeys calls use with the API keys of the data directory.
-func (a *app) withKeys(ctx context.Context, use func(*daemon.Daemon, *access.Keys) error) error {
-	return a.withDaemon(func(d *daemon.Daemon) (err error) {
+func withKeys(ctx context.Context, env *cli.Env, use func(*daemon.Daemon, *access.Keys) error) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) (err error) {
 		keys, err := d.OpenKeys(ctx)
 		if err != nil {
 			return err
@@ -67,7 +70,7 @@ func (a *app) withKeys(ctx context.Context, use func(*daemon.Daemon, *access.Key
 	})
 }
 
-func (a *app) runKeyNew(ctx context.Context, uid string, o keyOptions) error {
+func runKeyNew(ctx context.Context, env *cli.Env, uid string, o keyOptions) error {
 	id, err := tenant.Parse(uid)
 	if err != nil {
 		return err
@@ -87,7 +90,7 @@ func (a *app) runKeyNew(ctx context.Context, uid string, o keyOptions) error {
 	if lasting > 0 {
 		key.Expires = time.Now().Add(lasting).UTC().Truncate(time.Second)
 	}
-	return a.withKeys(ctx, func(d *daemon.Daemon, keys *access.Keys) error {
+	return withKeys(ctx, env, func(d *daemon.Daemon, keys *access.Keys) error {
 		key, text, err := keys.New(ctx, key)
 		if err != nil {
 			return err
@@ -96,18 +99,18 @@ func (a *app) runKeyNew(ctx context.Context, uid string, o keyOptions) error {
 			return err
 		}
 		if _, err := d.Tenants.Find(id); fault.KindOf(err) == fault.NotFound {
-			a.warn(fmt.Sprintf("there is no tenant %q yet: its first request creates it", id))
+			env.Warn(fmt.Sprintf("there is no tenant %q yet: its first request creates it", id))
 		}
 		if !d.AcceptsKeys() {
-			a.warn("daemons do not accept API keys: set http.api_keys to true in the configuration")
+			env.Warn("daemons do not accept API keys: set http.api_keys to true in the configuration")
 		}
-		if a.json {
-			return a.writeJSON(struct {
+		if env.JSON {
+			return env.WriteJSON(struct {
 				access.Key
 				Text string `json:"key"`
 			}{key, text})
 		}
-		a.printf("%s\n", text)
+		env.Printf("%s\n", text)
 		return nil
 	})
 }
@@ -119,12 +122,12 @@ func parseTime(text string) (time.Duration, error) {
 	}
 	d, err := clock.ParseDuration(text)
 	if err != nil || d <= 0 || d > 100*365*24*time.Hour {
-		return 0, usagef("%q is not a time such as 90d or 12h, or never", text)
+		return 0, cli.Usagef("%q is not a time such as 90d or 12h, or never", text)
 	}
 	return d, nil
 }
 
-func (a *app) runKeyList(ctx context.Context, uid string) error {
+func runKeyList(ctx context.Context, env *cli.Env, uid string) error {
 	var id tenant.ID
 	if uid != "" {
 		var err error
@@ -132,7 +135,7 @@ func (a *app) runKeyList(ctx context.Context, uid string) error {
 			return err
 		}
 	}
-	return a.withKeys(ctx, func(d *daemon.Daemon, keys *access.Keys) error {
+	return withKeys(ctx, env, func(d *daemon.Daemon, keys *access.Keys) error {
 		all, err := keys.List(ctx, id)
 		if err == nil && len(all) == 0 && uid != "" {
 			err = d.CheckTenant(id)
@@ -140,11 +143,11 @@ func (a *app) runKeyList(ctx context.Context, uid string) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "keys", all)
+		if env.JSON {
+			return cli.WriteList(env, "keys", all)
 		}
 		for _, k := range all {
-			a.printf("%s  %-24s %-20s %s\n", k.ID, visibleName(k.Tenant.String()), visibleName(k.Name), keyState(k))
+			env.Printf("%s  %-24s %-20s %s\n", k.ID, cli.VisibleName(k.Tenant.String()), cli.VisibleName(k.Name), keyState(k))
 		}
 		return nil
 	})
@@ -169,8 +172,8 @@ func keyState(k access.Key) string {
 	return state
 }
 
-func (a *app) runKeyRevoke(ctx context.Context, keyID string) error {
-	return a.withKeys(ctx, func(d *daemon.Daemon, keys *access.Keys) error {
+func runKeyRevoke(ctx context.Context, env *cli.Env, keyID string) error {
+	return withKeys(ctx, env, func(d *daemon.Daemon, keys *access.Keys) error {
 		key, err := keys.Revoke(ctx, keyID)
 		if err != nil {
 			return err
@@ -178,10 +181,10 @@ func (a *app) runKeyRevoke(ctx context.Context, keyID string) error {
 		if err := d.Record(ctx, audit.Line{Kind: audit.Configuration, Tenant: key.Tenant, Section: "key " + key.ID, Outcome: "revoked"}, "the key is revoked"); err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "message": "Key " + key.ID + " is revoked"})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "message": "Key " + key.ID + " is revoked"})
 		}
-		a.printf("Key %s of %s is revoked.\n", key.ID, visibleName(key.Tenant.String()))
+		env.Printf("Key %s of %s is revoked.\n", key.ID, cli.VisibleName(key.Tenant.String()))
 		return nil
 	})
 }

@@ -8,19 +8,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 )
 
-func (a *app) quotaCommand() *cobra.Command {
+func quotaCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "quota ID", Short: "Print the quotas and limits of a tenant, and what it has used",
 		Long: `Quota prints what a tenant has used of each quota, and its limits. They are set below
 quotas:, workspace:, sandbox:, sessions: and pii: in the configuration, for all tenants, for a tier
 or for one tenant.`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runTenantQuota(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runTenantQuota(cmd.Context(), env, args[0]) },
 	}
 }
 
@@ -32,17 +33,17 @@ type usedQuota struct {
 	Retry int64  `json:"retry_after_seconds,omitempty"`
 }
 
-func (a *app) runTenantQuota(ctx context.Context, uid string) error {
-	a.tenant = uid
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runTenantQuota(ctx context.Context, env *cli.Env, uid string) error {
+	env.Tenant = uid
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		all, err := usedQuotas(ctx, d, h)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"customer_uid": h.ID(), "quotas": all})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"customer_uid": h.ID(), "quotas": all})
 		}
-		a.printf("%-26s %12s %12s\n", "quota", "used", "limit")
+		env.Printf("%-26s %12s %12s\n", "quota", "used", "limit")
 		for _, q := range all {
 			used, limit, note := "", fmt.Sprint(q.Limit), ""
 			if q.Used != nil {
@@ -54,7 +55,7 @@ func (a *app) runTenantQuota(ctx context.Context, uid string) error {
 			if q.Retry > 0 {
 				note = fmt.Sprintf("  available again in %s", time.Duration(q.Retry)*time.Second)
 			}
-			a.printf("%-26s %12s %12s%s\n", q.Name, used, limit, note)
+			env.Printf("%-26s %12s %12s%s\n", q.Name, used, limit, note)
 		}
 		return nil
 	})

@@ -7,12 +7,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func (a *app) tierCommand() *cobra.Command {
+func tierCommand(env *cli.Env) *cobra.Command {
 	var none bool
 	c := &cobra.Command{
 		Use: "tier ID [NAME]", Short: "Print or set the tier of a tenant",
@@ -27,10 +28,10 @@ the first whose patterns match, or the one named default.`,
 				return fault.New(fault.Invalid, "both a tier and --none are given; use one")
 			}
 			if len(args) == 1 && !none {
-				return a.runTenantTier(args[0])
+				return runTenantTier(env, args[0])
 			}
 			name := strings.Join(args[1:], "")
-			return a.changeTenantTo(cmd.Context(), args[0], "tier_set", "assigned to tier "+cmp.Or(name, "none"), func(_ context.Context, d *daemon.Daemon, id tenant.ID) error {
+			return changeTenantTo(cmd.Context(), env, args[0], "tier_set", "assigned to tier "+cmp.Or(name, "none"), func(_ context.Context, d *daemon.Daemon, id tenant.ID) error {
 				return d.Tiers.Set(id, name)
 			})
 		},
@@ -39,12 +40,12 @@ the first whose patterns match, or the one named default.`,
 	return c
 }
 
-func (a *app) runTenantTier(uid string) error {
+func runTenantTier(env *cli.Env, uid string) error {
 	id, err := tenant.ParseStored(uid)
 	if err != nil {
 		return err
 	}
-	return a.withDaemon(func(d *daemon.Daemon) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
 		if err := d.CheckTenant(id); err != nil {
 			return err
 		}
@@ -52,10 +53,10 @@ func (a *app) runTenantTier(uid string) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"customer_uid": id, "tier": tier})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"customer_uid": id, "tier": tier})
 		}
-		a.printf("%s\n", cmp.Or(tier, "none"))
+		env.Printf("%s\n", cmp.Or(tier, "none"))
 		return nil
 	})
 }

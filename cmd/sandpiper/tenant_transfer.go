@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -32,7 +33,7 @@ type transferOptions struct {
 	passphrase    string // name of a file
 }
 
-func (a *app) tenantExportCommand() *cobra.Command {
+func tenantExportCommand(env *cli.Env) *cobra.Command {
 	var o transferOptions
 	c := &cobra.Command{
 		Use: "export ID --out FILE", Short: "Write all data of a suspended tenant to one encrypted file",
@@ -45,7 +46,7 @@ The tenant must be suspended, so that the file contains one state of its data. F
 exist; it is complete when it gets its name.`,
 		Example: "  sandpiper tenant suspend customer_A\n  sandpiper tenant export customer_A --out customer_A.age --recipient age1...",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runTenantExport(cmd.Context(), args[0], o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runTenantExport(cmd.Context(), env, args[0], o) },
 	}
 	c.Flags().StringVar(&o.out, "out", "", "`FILE` to create")
 	c.Flags().StringArrayVar(&o.recipients, "recipient", nil, "encrypt to an age `RECIPIENT`, age1...; may be repeated")
@@ -53,7 +54,7 @@ exist; it is complete when it gets its name.`,
 	return c
 }
 
-func (a *app) tenantImportCommand() *cobra.Command {
+func tenantImportCommand(env *cli.Env) *cobra.Command {
 	var o transferOptions
 	c := &cobra.Command{
 		Use: "import FILE", Short: "Create a tenant from an exported file",
@@ -66,7 +67,7 @@ A file that was encrypted to a recipient does not prove who wrote it, because re
 public: import only files that you received from somebody you trust.`,
 		Example: "  sandpiper tenant import customer_A.age --identity key.txt\n  sandpiper tenant import customer_A.age --as customer_B",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runTenantImport(cmd.Context(), args[0], o) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runTenantImport(cmd.Context(), env, args[0], o) },
 	}
 	c.Flags().StringVar(&o.as, "as", "", "create tenant `ID` instead of the exported one")
 	c.Flags().StringVar(&o.identity, "identity", "", "decrypt with the age identities in `FILE`")
@@ -75,24 +76,24 @@ public: import only files that you received from somebody you trust.`,
 	return c
 }
 
-func (a *app) runTenantExport(ctx context.Context, uid string, o transferOptions) error {
+func runTenantExport(ctx context.Context, env *cli.Env, uid string, o transferOptions) error {
 	id, err := tenant.ParseStored(uid)
 	if err != nil {
 		return err
 	}
 	if o.out == "" {
-		return usagef("tenant export needs --out FILE")
+		return cli.Usagef("tenant export needs --out FILE")
 	}
-	return a.withDaemon(func(d *daemon.Daemon) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
 		if _, err := d.Tenants.Find(id); err != nil { // before asking for a passphrase
 			return noTenant(d, id, err)
 		}
-		recipients, err := a.recipients(o)
+		recipients, err := readRecipients(env, o)
 		if err != nil {
 			return err
 		}
 		var done home.Transferred
-		stop := a.working("exporting")
+		stop := env.Working("exporting")
 		err = createFile(o.out, func(w io.Writer) error {
 			encrypted, err := age.Encrypt(w, recipients...)
 			if err != nil {
@@ -104,27 +105,27 @@ func (a *app) runTenantExport(ctx context.Context, uid string, o transferOptions
 			return encrypted.Close()
 		})
 		stop()
-		return a.reportTransfer(ctx, d, id, "exported", done, err)
+		return reportTransfer(ctx, env, d, id, "exported", done, err)
 	})
 }
 
-func (a *app) runTenantImport(ctx context.Context, file string, o transferOptions) (err error) {
+func runTenantImport(ctx context.Context, env *cli.Env, file string, o transferOptions) (err error) {
 	var as tenant.ID
 	if o.as != "" {
 		if as, err = tenant.Parse(o.as); err != nil {
 			return err
 		}
 	}
-	f, err := openInput(file)
+	f, err := cli.OpenInput(file)
 	if err != nil {
-		return inputFault("open the export", err)
+		return cli.InputFault("open the export", err)
 	}
 	defer f.Close()
-	return a.withDaemon(func(d *daemon.Daemon) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
 		if err := d.Tiers.Check(o.tier); err != nil {
 			return err
 		}
-		identities, err := a.identities(o)
+		identities, err := readIdentities(env, o)
 		if err != nil {
 			return err
 		}
@@ -132,13 +133,13 @@ func (a *app) runTenantImport(ctx context.Context, file string, o transferOption
 		if err != nil {
 			return decryptFault(file, "tenant export", err)
 		}
-		stop := a.working("importing")
+		stop := env.Working("importing")
 		done, err := d.Tenants.Import(ctx, plain, as)
 		stop()
 		if err == nil && o.tier != "" {
 			err = d.Tiers.Set(done.Tenant, o.tier)
 		}
-		return a.reportTransfer(ctx, d, done.Tenant, "imported", done, err)
+		return reportTransfer(ctx, env, d, done.Tenant, "imported", done, err)
 	})
 }
 
@@ -151,7 +152,7 @@ func decryptFault(file, command string, err error) error {
 }
 
 // reportTransfer records the outcome in the audit log and prints it.
-func (a *app) reportTransfer(ctx context.Context, d *daemon.Daemon, id tenant.ID, outcome string, done home.Transferred, err error) error {
+func reportTransfer(ctx context.Context, env *cli.Env, d *daemon.Daemon, id tenant.ID, outcome string, done home.Transferred, err error) error {
 	line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "tenant", Outcome: outcome}
 	if err != nil {
 		line.Outcome = "not_" + outcome
@@ -160,15 +161,15 @@ func (a *app) reportTransfer(ctx context.Context, d *daemon.Daemon, id tenant.ID
 		return err
 	}
 	if done.Skipped > 0 {
-		a.warn(fmt.Sprintf("%d entries of the workspace are not files, links or directories, or cannot be read; they are not part of the export", done.Skipped))
+		env.Warn(fmt.Sprintf("%d entries of the workspace are not files, links or directories, or cannot be read; they are not part of the export", done.Skipped))
 	}
 	if done.Damaged > 0 {
-		a.warn(fmt.Sprintf("%d encrypted records are damaged and cannot be read, here and in the copy", done.Damaged))
+		env.Warn(fmt.Sprintf("%d encrypted records are damaged and cannot be read, here and in the copy", done.Damaged))
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "tenant": done.Tenant, "files": done.Files, "bytes": done.Bytes, "skipped": done.Skipped, "damaged": done.Damaged})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "tenant": done.Tenant, "files": done.Files, "bytes": done.Bytes, "skipped": done.Skipped, "damaged": done.Damaged})
 	}
-	a.printf("Tenant %s is %s: %s with %s.\n", visibleName(id.String()), outcome, count(done.Files, "file"), count(done.Bytes, "byte"))
+	env.Printf("Tenant %s is %s: %s with %s.\n", cli.VisibleName(id.String()), outcome, cli.Count(done.Files, "file"), cli.Count(done.Bytes, "byte"))
 	return nil
 }
 
@@ -209,10 +210,10 @@ func createFile(path string, write func(io.Writer) error) error {
 }
 
 // recipients returns what an export or a backup is encrypted to. Without flags it asks for a passphrase.
-func (a *app) recipients(o transferOptions) (all []age.Recipient, err error) {
+func readRecipients(env *cli.Env, o transferOptions) (all []age.Recipient, err error) {
 	if len(o.recipients) > 0 {
 		if o.passphrase != "" {
-			return nil, usagef("--recipient and --passphrase-file exclude each other")
+			return nil, cli.Usagef("--recipient and --passphrase-file exclude each other")
 		}
 		for _, text := range o.recipients {
 			some, err := age.ParseRecipients(strings.NewReader(text))
@@ -223,7 +224,7 @@ func (a *app) recipients(o transferOptions) (all []age.Recipient, err error) {
 		}
 		return all, nil
 	}
-	pass, err := a.passphrase(o.passphrase, true)
+	pass, err := readPassphrase(env, o.passphrase, true)
 	if err != nil {
 		return nil, err
 	}
@@ -232,14 +233,14 @@ func (a *app) recipients(o transferOptions) (all []age.Recipient, err error) {
 }
 
 // identities returns what an export is decrypted with. Without flags it asks for a passphrase.
-func (a *app) identities(o transferOptions) ([]age.Identity, error) {
+func readIdentities(env *cli.Env, o transferOptions) ([]age.Identity, error) {
 	if o.identity != "" {
 		if o.passphrase != "" {
-			return nil, usagef("--identity and --passphrase-file exclude each other")
+			return nil, cli.Usagef("--identity and --passphrase-file exclude each other")
 		}
-		b, err := readInput(o.identity, maxKeyFile)
+		b, err := cli.ReadInput(o.identity, maxKeyFile)
 		if err != nil {
-			return nil, inputFault("read the identity", err)
+			return nil, cli.InputFault("read the identity", err)
 		}
 		all, err := age.ParseIdentities(bytes.NewReader(b))
 		if err != nil {
@@ -247,7 +248,7 @@ func (a *app) identities(o transferOptions) ([]age.Identity, error) {
 		}
 		return all, nil
 	}
-	pass, err := a.passphrase(o.passphrase, false)
+	pass, err := readPassphrase(env, o.passphrase, false)
 	if err != nil {
 		return nil, err
 	}
@@ -256,11 +257,11 @@ func (a *app) identities(o transferOptions) ([]age.Identity, error) {
 }
 
 // passphrase reads a passphrase from a file, or from the terminal without showing it.
-func (a *app) passphrase(file string, twice bool) (string, error) {
+func readPassphrase(env *cli.Env, file string, twice bool) (string, error) {
 	if file != "" {
-		b, err := readInput(file, maxKeyFile)
+		b, err := cli.ReadInput(file, maxKeyFile)
 		if err != nil {
-			return "", inputFault("read the passphrase", err)
+			return "", cli.InputFault("read the passphrase", err)
 		}
 		line, _, _ := strings.Cut(string(b), "\n")
 		if line = strings.TrimSuffix(line, "\r"); line == "" {
@@ -268,26 +269,26 @@ func (a *app) passphrase(file string, twice bool) (string, error) {
 		}
 		return line, nil
 	}
-	in, ok := a.stdin.(*os.File)
+	in, ok := env.Stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) {
 		return "", fault.New(fault.Invalid, "there is no terminal to ask for a passphrase").
 			WithHint("give --passphrase-file, or %s", cmp.Or(map[bool]string{true: "--recipient"}[twice], "--identity"))
 	}
-	pass, err := a.readSecret(in, "passphrase: ")
+	pass, err := readSecret(env, in, "passphrase: ")
 	if err != nil || !twice {
 		return pass, err
 	}
-	again, err := a.readSecret(in, "the same again: ")
+	again, err := readSecret(env, in, "the same again: ")
 	if err == nil && again != pass {
 		err = fault.New(fault.Invalid, "the passphrases differ; nothing was written")
 	}
 	return pass, err
 }
 
-func (a *app) readSecret(in *os.File, prompt string) (string, error) {
-	fmt.Fprint(a.stderr, prompt)
+func readSecret(env *cli.Env, in *os.File, prompt string) (string, error) {
+	fmt.Fprint(env.Stderr, prompt)
 	b, err := term.ReadPassword(int(in.Fd()))
-	fmt.Fprintln(a.stderr)
+	fmt.Fprintln(env.Stderr)
 	if err == nil && len(b) == 0 {
 		err = fault.New(fault.Invalid, "the passphrase is empty")
 	}

@@ -10,44 +10,45 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func (a *app) tenantCommand() *cobra.Command {
-	return group("tenant", "List, create, suspend, export and delete tenants",
+func tenantCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("tenant", "List, create, suspend, export and delete tenants",
 		&cobra.Command{
 			Use: "list", Short: "List tenants that have data",
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runTenantList(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runTenantList(cmd.Context(), env) },
 		},
 		&cobra.Command{
 			Use: "show ID", Short: "Print the size and state of a tenant's data",
 			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runTenantShow(cmd.Context(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runTenantShow(cmd.Context(), env, args[0]) },
 		},
-		a.createCommand(),
-		a.suspendCommand(),
+		createCommand(env),
+		suspendCommand(env),
 		&cobra.Command{
 			Use: "activate ID", Short: "Accept requests of a suspended tenant again",
 			Args: cobra.ExactArgs(1),
 			RunE: func(cmd *cobra.Command, args []string) error {
-				return a.changeTenant(cmd.Context(), args[0], "activated", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Activate(id) })
+				return changeTenant(cmd.Context(), env, args[0], "activated", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Activate(id) })
 			},
 		},
-		a.deleteCommand(),
-		a.tenantExportCommand(),
-		a.tenantImportCommand(),
-		a.tierCommand(),
-		a.quotaCommand(),
-		a.cleanCommand(),
-		a.keyCommand(),
+		deleteCommand(env),
+		tenantExportCommand(env),
+		tenantImportCommand(env),
+		tierCommand(env),
+		quotaCommand(env),
+		cleanCommand(env),
+		keyCommand(env),
 	)
 }
 
-func (a *app) createCommand() *cobra.Command {
+func createCommand(env *cli.Env) *cobra.Command {
 	var tier string
 	c := &cobra.Command{
 		Use: "create ID", Short: "Create a tenant without data",
@@ -57,7 +58,7 @@ and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
 		Example: "  sandpiper tenant create customer_A --tier pro\n  sandpiper tenant create ada@example.org",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeTenant(cmd.Context(), args[0], "created", func(ctx context.Context, d *daemon.Daemon, id tenant.ID) error {
+			return changeTenant(cmd.Context(), env, args[0], "created", func(ctx context.Context, d *daemon.Daemon, id tenant.ID) error {
 				if _, err := tenant.Parse(id.String()); err != nil {
 					return err
 				}
@@ -75,7 +76,7 @@ and '@', '.', '_', '-'. customer_A and customer_a are two tenants.`,
 	return c
 }
 
-func (a *app) suspendCommand() *cobra.Command {
+func suspendCommand(env *cli.Env) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "suspend ID", Short: "Refuse all requests of a tenant",
@@ -85,14 +86,14 @@ such as files and session can read it.`,
 		Example: "  sandpiper tenant suspend customer_A --reason 'unpaid invoice'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.changeTenant(cmd.Context(), args[0], "suspended", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Suspend(id, reason) })
+			return changeTenant(cmd.Context(), env, args[0], "suspended", func(_ context.Context, d *daemon.Daemon, id tenant.ID) error { return d.Tenants.Suspend(id, reason) })
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "the reason, for tenant list; the tenant does not see it")
 	return c
 }
 
-func (a *app) deleteCommand() *cobra.Command {
+func deleteCommand(env *cli.Env) *cobra.Command {
 	var sure bool
 	c := &cobra.Command{
 		Use: "delete ID", Short: "Delete a tenant with all its data",
@@ -104,7 +105,7 @@ lines. A token in http.tokens remains valid: its next request creates an empty t
 			if !sure {
 				return fault.New(fault.Invalid, "nothing was deleted: this cannot be undone").WithHint("confirm with --yes")
 			}
-			return a.changeTenant(cmd.Context(), args[0], "deleted", func(ctx context.Context, d *daemon.Daemon, id tenant.ID) error {
+			return changeTenant(cmd.Context(), env, args[0], "deleted", func(ctx context.Context, d *daemon.Daemon, id tenant.ID) error {
 				return errors.Join(d.Tenants.Delete(ctx, id), forgetKeys(ctx, d, id))
 			})
 		},
@@ -113,12 +114,12 @@ lines. A token in http.tokens remains valid: its next request creates an empty t
 	return c
 }
 
-func (a *app) runTenantList(ctx context.Context) error {
-	return a.withDaemon(func(d *daemon.Daemon) error {
-		if a.jsonLines {
+func runTenantList(ctx context.Context, env *cli.Env) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
+		if env.JSONLines {
 			return d.Tenants.Each(ctx, func(e home.Entry) error {
 				e.Tier = d.Tiers.WithStored(e.ID, e.Tier)
-				return a.writeJSON(e)
+				return env.WriteJSON(e)
 			})
 		}
 		all, err := d.Tenants.List(ctx)
@@ -128,13 +129,13 @@ func (a *app) runTenantList(ctx context.Context) error {
 		for i, e := range all {
 			all[i].Tier = d.Tiers.WithStored(e.ID, e.Tier)
 		}
-		if a.json {
-			return writeList(a, "tenants", all)
+		if env.JSON {
+			return cli.WriteList(env, "tenants", all)
 		}
 		for _, e := range all {
-			a.printf("%-32s last used %s%s%s\n", visibleName(cmp.Or(e.ID.String(), "?")), e.Used.Format(time.DateTime), tierText(e.Tier), suspensionText(e.Suspension))
+			env.Printf("%-32s last used %s%s%s\n", cli.VisibleName(cmp.Or(e.ID.String(), "?")), e.Used.Format(time.DateTime), tierText(e.Tier), suspensionText(e.Suspension))
 			if e.Error != "" {
-				a.warn(e.Error)
+				env.Warn(e.Error)
 			}
 		}
 		return nil
@@ -157,7 +158,7 @@ func suspensionText(s *home.Suspension) string {
 	case s.Reason == "":
 		return "  suspended since " + s.Since.Local().Format(time.DateTime)
 	}
-	return "  suspended since " + s.Since.Local().Format(time.DateTime) + ": " + visibleName(s.Reason)
+	return "  suspended since " + s.Since.Local().Format(time.DateTime) + ": " + cli.VisibleName(s.Reason)
 }
 
 // tenantReport is the JSON output of tenant show.
@@ -172,9 +173,9 @@ type tenantReport struct {
 	Unfinished int    `json:"unfinished_executions"` // suspended or interrupted
 }
 
-func (a *app) runTenantShow(ctx context.Context, uid string) error {
-	a.tenant = uid
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, h *home.Home) error {
+func runTenantShow(ctx context.Context, env *cli.Env, uid string) error {
+	env.Tenant = uid
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
 		e, err := d.Tenants.Find(h.ID())
 		if err != nil {
 			return err
@@ -196,14 +197,14 @@ func (a *app) runTenantShow(ctx context.Context, uid string) error {
 			return err
 		}
 		r.Skills, r.Sessions, r.Unfinished = len(skills), len(sessions), len(unfinished)
-		if a.json {
-			return a.writeJSON(r)
+		if env.JSON {
+			return env.WriteJSON(r)
 		}
-		a.printf("tenant       %s\n", visibleName(e.ID.String()))
-		a.printf("last used    %s%s\n", e.Used.Format(time.DateTime), suspensionText(e.Suspension))
-		a.printf("tier         %s\nsandbox      %s\n", cmp.Or(r.Tier, "none"), r.Sandbox)
-		a.printf("workspace    %s, %s\n", count(r.Files, "file"), count(r.Bytes, "byte"))
-		a.printf("skills       %d\nsessions     %d\nunfinished   %s\n", r.Skills, r.Sessions, count(r.Unfinished, "execution"))
+		env.Printf("tenant       %s\n", cli.VisibleName(e.ID.String()))
+		env.Printf("last used    %s%s\n", e.Used.Format(time.DateTime), suspensionText(e.Suspension))
+		env.Printf("tier         %s\nsandbox      %s\n", cmp.Or(r.Tier, "none"), r.Sandbox)
+		env.Printf("workspace    %s, %s\n", cli.Count(r.Files, "file"), cli.Count(r.Bytes, "byte"))
+		env.Printf("skills       %d\nsessions     %d\nunfinished   %s\n", r.Skills, r.Sessions, cli.Count(r.Unfinished, "execution"))
 		return nil
 	})
 }
@@ -217,17 +218,17 @@ func noTenant(d *daemon.Daemon, id tenant.ID, err error) error {
 }
 
 // changeTenant calls change, records the outcome in the audit log and prints it.
-func (a *app) changeTenant(ctx context.Context, uid, outcome string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
-	return a.changeTenantTo(ctx, uid, outcome, outcome, change)
+func changeTenant(ctx context.Context, env *cli.Env, uid, outcome string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
+	return changeTenantTo(ctx, env, uid, outcome, outcome, change)
 }
 
 // changeTenantTo is changeTenant with a text for the new state that differs from the outcome.
-func (a *app) changeTenantTo(ctx context.Context, uid, outcome, state string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
+func changeTenantTo(ctx context.Context, env *cli.Env, uid, outcome, state string, change func(context.Context, *daemon.Daemon, tenant.ID) error) error {
 	id, err := tenant.ParseStored(uid)
 	if err != nil {
 		return err
 	}
-	return a.withDaemon(func(d *daemon.Daemon) error {
+	return cli.WithDaemon(env, func(d *daemon.Daemon) error {
 		line := audit.Line{Kind: audit.Configuration, Tenant: id, Section: "tenant", Outcome: outcome}
 		err := noTenant(d, id, change(ctx, d, id))
 		if err != nil {
@@ -236,10 +237,10 @@ func (a *app) changeTenantTo(ctx context.Context, uid, outcome, state string, ch
 		if err := errors.Join(err, d.Record(context.WithoutCancel(ctx), line, "the tenant is "+state)); err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(map[string]any{"success": true, "message": fmt.Sprintf("Tenant %s is %s", id, state)})
+		if env.JSON {
+			return env.WriteJSON(map[string]any{"success": true, "message": fmt.Sprintf("Tenant %s is %s", id, state)})
 		}
-		a.printf("Tenant %s is %s.\n", visibleName(id.String()), state)
+		env.Printf("Tenant %s is %s.\n", cli.VisibleName(id.String()), state)
 		return nil
 	})
 }

@@ -37,7 +37,7 @@ func TestTenantIsSuspendedAndDeletedWhileServed(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	upper, lower := "0123456789-of-upper", "0123456789-of-lower"
-	d := serveHTTP(t, "", fmt.Sprintf("http: {tokens: {customer_A: %s, customer_a: %s}}", upper, lower))
+	d := startServing(t, "", fmt.Sprintf("http: {tokens: {customer_A: %s, customer_a: %s}}", upper, lower))
 	a, older := d.visit("Authorization", "Bearer "+upper), d.visitOlder("Authorization", "Bearer "+upper)
 	b := d.visit("Authorization", "Bearer "+lower)
 
@@ -97,7 +97,7 @@ func TestTenantIsSuspendedAndDeletedWhileServed(t *testing.T) {
 func TestAPIKeysIdentifyTenants(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "http: {api_keys: true, sse: true}")
+	d := startServing(t, "", "http: {api_keys: true, sse: true}")
 	key := func(uid string, flags ...string) string {
 		lines := strings.Fields(d.command(t, append([]string{"tenant", "key", "new", uid}, flags...)...))
 		return lines[len(lines)-1] // after the warning that there is no such tenant yet

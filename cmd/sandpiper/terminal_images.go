@@ -24,14 +24,14 @@ const (
 
 // imageProtocolOf returns the protocol of the terminal that an environment names. tmux and screen
 // pass none on.
-func imageProtocolOf(env func(string) string) imageProtocol {
-	term, program := env("TERM"), env("TERM_PROGRAM")
+func imageProtocolOf(clients func(string) string) imageProtocol {
+	term, program := clients("TERM"), clients("TERM_PROGRAM")
 	switch {
-	case env("TMUX") != "" || strings.HasPrefix(term, "tmux") || strings.HasPrefix(term, "screen") || term == "dumb":
+	case clients("TMUX") != "" || strings.HasPrefix(term, "tmux") || strings.HasPrefix(term, "screen") || term == "dumb":
 		return ""
-	case env("KITTY_WINDOW_ID") != "" || term == "xterm-kitty" || term == "xterm-ghostty" || program == "ghostty":
+	case clients("KITTY_WINDOW_ID") != "" || term == "xterm-kitty" || term == "xterm-ghostty" || program == "ghostty":
 		return kitty
-	case program == "iTerm.app" || program == "WezTerm" || env("LC_TERMINAL") == "iTerm2":
+	case program == "iTerm.app" || program == "WezTerm" || clients("LC_TERMINAL") == "iTerm2":
 		return iTerm2
 	case strings.HasPrefix(term, "foot") || strings.HasPrefix(term, "mlterm") || strings.HasPrefix(term, "contour") || strings.Contains(term, "sixel"):
 		return sixel

@@ -28,12 +28,12 @@ func TestImageProtocolOf(t *testing.T) {
 		"TERM=dumb KITTY_WINDOW_ID=1":             "",
 		"":                                        "",
 	} {
-		env := map[string]string{}
+		clients := map[string]string{}
 		for _, pair := range strings.Fields(text) {
 			name, value, _ := strings.Cut(pair, "=")
-			env[name] = value
+			clients[name] = value
 		}
-		if got := imageProtocolOf(func(name string) string { return env[name] }); got != want {
+		if got := imageProtocolOf(func(name string) string { return clients[name] }); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}

@@ -31,7 +31,7 @@ func serveEncrypted(t *testing.T, more string) encrypted {
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	accesstest.Write(t, e.servers.Server(nil), cert, key)
 	accesstest.Replace(t, e.clientCA, accesstest.PEM(e.clients.Cert))
-	e.daemonProcess = serveHTTP(t, "", fmt.Sprintf("http: {sse: true, %s tls: {cert: %s, key: %s, client_ca: %s, client_field: subject.cn}}", more, cert, key, e.clientCA))
+	e.daemonProcess = startServing(t, "", fmt.Sprintf("http: {sse: true, %s tls: {cert: %s, key: %s, client_ca: %s, client_field: subject.cn}}", more, cert, key, e.clientCA))
 	return e
 }
 
@@ -177,7 +177,7 @@ func TestTokenAndCertificateMustAgree(t *testing.T) {
 		e := serveEncrypted(t, "tokens: {customer_A: token-of-customer-A, customer_B: token-of-customer-B},")
 		if optional {
 			dir := filepath.Dir(e.clientCA)
-			e.daemonProcess = serveHTTP(t, "", fmt.Sprintf(
+			e.daemonProcess = startServing(t, "", fmt.Sprintf(
 				"http: {tokens: {customer_A: token-of-customer-A, customer_B: token-of-customer-B}, tls: {cert: %s/cert.pem, key: %[1]s/key.pem, client_ca: %[1]s/clients.pem, client_field: subject.cn, client_scopes: [files], client_optional: true}}", dir))
 		}
 		named := e.clients.Named("customer_A")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
@@ -15,16 +16,16 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-func (a *app) toolsCommand() *cobra.Command {
-	return group("tools", "Search and manage the tools of connected MCP servers",
-		a.toolsListCommand(),
-		a.toolsSearchCommand(),
-		a.toolsSelectCommand(),
-		a.toolsGetCommand(),
+func toolsCommand(env *cli.Env) *cobra.Command {
+	return cli.Group("tools", "Search and manage the tools of connected MCP servers",
+		toolsListCommand(env),
+		toolsSearchCommand(env),
+		toolsSelectCommand(env),
+		toolsGetCommand(env),
 		&cobra.Command{
 			Use: "categories", Short: "List categories of tools",
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runToolsCategories(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runToolsCategories(cmd.Context(), env) },
 		},
 		&cobra.Command{
 			Use: "sync [SERVER...]", Short: "List the tools of servers again, and report their state",
@@ -33,17 +34,17 @@ that search, definitions and modules work while the servers are not running. It 
 for servers to start, each for its start_timeout (60s), and exits with 1 if one did
 not start. A tool whose definition changed since it was trusted is quarantined until
 it is accepted.`,
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runToolsSync(cmd.Context(), args) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runToolsSync(cmd.Context(), env, args) },
 		},
-		a.toolsCallCommand(),
-		a.toolsAcceptCommand(),
-		a.toolsForgetCommand(),
-		a.toolsLoginCommand(),
-		a.toolsLogoutCommand(),
+		toolsCallCommand(env),
+		toolsAcceptCommand(env),
+		toolsForgetCommand(env),
+		toolsLoginCommand(env),
+		toolsLogoutCommand(env),
 	)
 }
 
-func (a *app) toolsSearchCommand() *cobra.Command {
+func toolsSearchCommand(env *cli.Env) *cobra.Command {
 	var q lookup.Query
 	c := &cobra.Command{
 		Use: "search [QUERY...]", Short: "Find tools by what they do",
@@ -56,64 +57,66 @@ found nothing.`,
 			if q.Text = strings.Join(args, " "); slices.ContainsFunc(args, func(a string) bool { return strings.Contains(strings.TrimSpace(a), " ") }) {
 				q.Text = lookup.JoinTopics(args...) // quoted: each is a topic
 			}
-			return a.runToolsSearch(cmd.Context(), q)
+			return runToolsSearch(cmd.Context(), env, q)
 		},
 	}
 	c.Flags().StringVar(&q.Category, "category", "", "only tools of `CATEGORY`")
-	enumFlag(c.Flags(), &q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: brief, name, summary or full", "brief", "name", "summary", "full")
+	cli.EnumFlag(c.Flags(), &q.Detail, "detail", lookup.Summary, "`LEVEL` of detail: brief, name, summary or full", "brief", "name", "summary", "full")
 	c.Flags().BoolVar(&q.Explain, "explain", false, "show the score of each tool, and what it gains from use by the tenant")
 	c.Flags().IntVar(&q.Limit, "max", 0, "at most `N` tools (default 10, and 20 with --detail brief)")
-	return a.ofTenant(c)
+	return cli.OfTenant(env, c)
 }
 
-func (a *app) toolsGetCommand() *cobra.Command {
+func toolsGetCommand(env *cli.Env) *cobra.Command {
 	var category string
 	c := &cobra.Command{
 		Use: "get TOOL", Short: "Print the definition of a tool",
 		Example: "  sandpiper tools get github.list_issues",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runToolsGet(cmd.Context(), args[0], category) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runToolsGet(cmd.Context(), env, args[0], category)
+		},
 	}
 	c.Flags().StringVar(&category, "category", "", "category of the tool: `CATEGORY`")
-	return a.ofTenant(c)
+	return cli.OfTenant(env, c)
 }
 
-func (a *app) toolsForgetCommand() *cobra.Command {
-	return a.ofTenant(&cobra.Command{
+func toolsForgetCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, &cobra.Command{
 		Use: "forget", Short: "Delete what searches have learned from the use of tools",
 		Long: `Forget deletes the records of a tenant that make a tool rank higher in searches like those after
 which it was called. A daemon that runs uses deleted records for up to ten seconds.`,
 		Example: "  sandpiper tools forget --tenant acme",
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runToolsForget(cmd.Context()) },
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runToolsForget(cmd.Context(), env) },
 	})
 }
 
-func (a *app) runToolsForget(ctx context.Context) error {
-	return a.withHome(ctx, func(home *home.Home) error {
+func runToolsForget(ctx context.Context, env *cli.Env) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error {
 		f, err := home.ForgetSearches(ctx)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(struct {
+		if env.JSON {
+			return env.WriteJSON(struct {
 				Success bool `json:"success"`
 				learned.Forgotten
 			}{true, f})
 		}
 		if f.Records == 0 {
-			a.printf("Nothing was stored.\n")
+			env.Printf("Nothing was stored.\n")
 			return nil
 		}
-		a.printf("Deleted %s of %s.\n", count(f.Records, "record"), count(f.Uses, "use"))
+		env.Printf("Deleted %s of %s.\n", cli.Count(f.Records, "record"), cli.Count(f.Uses, "use"))
 		return nil
 	})
 }
 
-func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
+func runToolsSearch(ctx context.Context, env *cli.Env, q lookup.Query) error {
 	count := 0
-	unlisted, err := a.withToolsAndUnlisted(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
-		home, err := a.acquire(ctx, d)
+	unlisted, err := withToolsAndUnlisted(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+		home, err := cli.Acquire(ctx, env, d)
 		if err != nil {
 			return err
 		}
@@ -129,71 +132,71 @@ func (a *app) runToolsSearch(ctx context.Context, q lookup.Query) error {
 		case lookup.Found:
 			count = found.Count
 		}
-		if f, ok := found.(lookup.Found); ok && a.jsonLines {
-			return writeList(a, "tools", f.Tools)
+		if f, ok := found.(lookup.Found); ok && env.JSONLines {
+			return cli.WriteList(env, "tools", f.Tools)
 		}
-		if a.json {
-			return a.writeJSON(found)
+		if env.JSON {
+			return env.WriteJSON(found)
 		}
 		switch found := found.(type) {
 		case lookup.Brief:
-			a.printBrief(found)
+			printBrief(env, found)
 		case lookup.Found:
-			a.printFound(found)
+			printFound(env, found)
 		}
 		return nil
 	})
 	if err == nil && unlisted > 0 && count == 0 {
-		return exit(exitFailed) // a server that was not searched may have the tool
+		return cli.Exit(cli.ExitFailed) // a server that was not searched may have the tool
 	}
 	return err
 }
 
-func (a *app) printBrief(found lookup.Brief) {
+func printBrief(env *cli.Env, found lookup.Brief) {
 	more := found.Count
 	for _, g := range found.Servers {
-		a.printf("%s\n", visibleName(g.Module))
+		env.Printf("%s\n", cli.VisibleName(g.Module))
 		for _, line := range g.Lines {
-			a.printf("    %s\n", visibleName(line))
+			env.Printf("    %s\n", cli.VisibleName(line))
 		}
 		more -= len(g.Lines)
 	}
-	a.printRest(found.Count, more, found.Hint)
+	printRest(env, found.Count, more, found.Hint)
 }
 
-func (a *app) printFound(found lookup.Found) {
+func printFound(env *cli.Env, found lookup.Found) {
 	for _, t := range found.Tools {
-		a.printf("%s\n", strings.TrimRight(visibleName(t.Server+"."+t.Name)+"  "+visibleName(t.Description), " "))
+		env.Printf("%s\n", strings.TrimRight(cli.VisibleName(t.Server+"."+t.Name)+"  "+cli.VisibleName(t.Description), " "))
 		for _, line := range []string{t.Import, t.Signature} {
 			if line != "" {
-				a.printf("    %s\n", visibleName(line))
+				env.Printf("    %s\n", cli.VisibleName(line))
 			}
 		}
 		if e := t.Explanation; e != nil {
-			a.printf("    score %.3f: use %+.3f, similar searches %+.3f", e.Score, e.Used, e.Words)
+			env.Printf("    score %.3f: use %+.3f, similar searches %+.3f", e.Score, e.Used, e.Words)
 			if len(e.Terms) > 0 {
-				a.printf(" (%s)", visibleName(strings.Join(e.Terms, " ")))
+				env.Printf(" (%s)", cli.VisibleName(strings.Join(e.Terms, " ")))
 			}
-			a.printf("\n")
+			env.Printf("\n")
 		}
 	}
-	a.printRest(found.Count, found.Count-len(found.Tools), found.Hint)
+	printRest(env, found.Count, found.Count-len(found.Tools), found.Hint)
 }
 
-func (a *app) printRest(count, more int, hint string) {
+func printRest(env *cli.Env, count, more int, hint string) {
 	switch {
 	case count == 0:
-		a.printf("nothing found: %s\n", hint)
+		env.Printf("nothing found: %s\n", hint)
 	case hint != "":
-		a.printf("%s\n", hint)
+		env.Printf("%s\n", hint)
 	case more > 0:
-		a.printf("… %d more\n", more)
+		env.Printf("… %d more\n", more)
 	}
 }
 
-func (a *app) runToolsGet(ctx context.Context, name, category string) error {
-	return a.withTools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
-		home, err := a.acquire(ctx, d)
+func runToolsGet(ctx context.Context, env *cli.Env, name, category string) error {
+	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+		home, err := cli.Acquire(ctx, env, d)
 		if err != nil {
 			return err
 		}
@@ -202,28 +205,28 @@ func (a *app) runToolsGet(ctx context.Context, name, category string) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(t)
+		if env.JSON {
+			return env.WriteJSON(t)
 		}
 		for _, line := range []string{t.Import, t.Signature, t.Example, t.Quarantined, t.Connect} {
 			if line != "" {
-				a.printf("%s\n", visibleName(line))
+				env.Printf("%s\n", cli.VisibleName(line))
 			}
 		}
-		a.printf("\n%s\n", visible(t.Description))
+		env.Printf("\n%s\n", cli.Visible(t.Description))
 		return nil
 	})
 }
 
-func (a *app) runToolsCategories(ctx context.Context) error {
-	return a.withTools(ctx, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+func runToolsCategories(ctx context.Context, env *cli.Env) error {
+	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
 		c := d.Find.Categories()
-		if a.json {
-			return a.writeJSON(c)
+		if env.JSON {
+			return env.WriteJSON(c)
 		}
 		for _, name := range slices.Sorted(maps.Keys(c.Categories)) {
 			of := c.Categories[name]
-			a.printf("%-16s %5d  %s\n", visibleName(name), of.Tools, visibleName(of.Description))
+			env.Printf("%-16s %5d  %s\n", cli.VisibleName(name), of.Tools, cli.VisibleName(of.Description))
 		}
 		return nil
 	})

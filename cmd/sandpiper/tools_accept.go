@@ -7,13 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func (a *app) toolsAcceptCommand() *cobra.Command {
+func toolsAcceptCommand(env *cli.Env) *cobra.Command {
 	var o acceptOptions
 	c := &cobra.Command{
 		Use: "accept SERVER [TOOL...]", Short: "Trust the definitions of tools that are new or changed",
@@ -29,7 +30,7 @@ not accepted.`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.names = args[1:]
-			return a.runToolsAccept(cmd.Context(), args[0], o)
+			return runToolsAccept(cmd.Context(), env, args[0], o)
 		},
 	}
 	c.Flags().BoolVar(&o.all, "all", false, "accept all quarantined tools of the server, and its texts, resources and prompts")
@@ -44,15 +45,15 @@ type acceptOptions struct {
 	shown string
 }
 
-func (a *app) runToolsAccept(ctx context.Context, server string, o acceptOptions) error {
+func runToolsAccept(ctx context.Context, env *cli.Env, server string, o acceptOptions) error {
 	if o.all && len(o.names) > 0 {
-		return usagef("--all and names of tools exclude each other")
+		return cli.Usagef("--all and names of tools exclude each other")
 	}
 	only := len(o.names) == 0 && !o.all
 	if only && o.shown != "" {
-		return usagef("--shown needs --all or the names of the tools")
+		return cli.Usagef("--shown needs --all or the names of the tools")
 	}
-	d, err := a.daemon(options{quiet: true})
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
 		return err
 	}
@@ -66,19 +67,19 @@ func (a *app) runToolsAccept(ctx context.Context, server string, o acceptOptions
 		return fault.New(fault.Unavailable, "server %q has not listed its tools yet, so that there is nothing to accept", server).WithHint("`sandpiper tools sync %s` lists them", server)
 	}
 	if o.shown == "" {
-		pending, err := a.showQuarantined(now, server, o.names)
+		pending, err := showQuarantined(env, now, server, o.names)
 		if err != nil || only || !pending {
 			return err
 		}
 		o.shown = now.Shown(server, o.names...)
-		if a.json {
-			return exit(exitFailed)
+		if env.JSON {
+			return cli.Exit(cli.ExitFailed)
 		}
-		if !isTerminal(a.stdin) {
+		if !cli.IsTerminal(env.Stdin) {
 			return fault.New(fault.Denied, "nothing was accepted: there is no terminal to ask whether these definitions are accepted").
 				WithHint("accept them as shown with --shown %s", o.shown)
 		}
-		if !a.confirm(ctx, false, "Accept these definitions of %s?", server) {
+		if !env.Confirm(ctx, false, "Accept these definitions of %s?", server) {
 			return nil
 		}
 	}
@@ -86,21 +87,21 @@ func (a *app) runToolsAccept(ctx context.Context, server string, o acceptOptions
 	if err != nil {
 		return err
 	}
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "accepted": append([]string{}, accepted...)})
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "accepted": append([]string{}, accepted...)})
 	}
 	for _, name := range accepted {
-		a.printf("accepted %s.%s\n", visibleName(server), visibleName(name))
+		env.Printf("accepted %s.%s\n", cli.VisibleName(server), cli.VisibleName(name))
 	}
 	if o.all && (held.Held != nil || held.Unreviewed) {
-		a.printf("accepted the title, instructions, resources and prompts of %s\n", visibleName(server))
+		env.Printf("accepted the title, instructions, resources and prompts of %s\n", cli.VisibleName(server))
 	}
 	return nil
 }
 
 // showQuarantined prints the definitions of quarantined tools before and after the change, and their
 // hash. It reports whether there is anything to accept. Without names it shows all of a server.
-func (a *app) showQuarantined(now *catalog.Snapshot, server string, names []string) (pending bool, err error) {
+func showQuarantined(env *cli.Env, now *catalog.Snapshot, server string, names []string) (pending bool, err error) {
 	all, quarantined := now.Of(server), []change{}
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(t catalog.Tool) bool { return t.Definition.Tool == name }) {
@@ -116,32 +117,32 @@ func (a *app) showQuarantined(now *catalog.Snapshot, server string, names []stri
 	texts := len(names) == 0 && (v.Held != nil || v.Unreviewed)
 	pending = len(quarantined) > 0 || texts
 	hash := now.Shown(server, names...)
-	if a.json {
+	if env.JSON {
 		if len(names) > 0 {
 			v.Held = nil
 		}
-		return pending, a.writeJSON(map[string]any{"server": server, "held": quarantined, "texts": v.Held, "shown": hash})
+		return pending, env.WriteJSON(map[string]any{"server": server, "held": quarantined, "texts": v.Held, "shown": hash})
 	}
 	for _, c := range quarantined {
-		a.printf("%s.%s%s\n", visibleName(server), visibleName(c.Tool), map[bool]string{true: " (new)"}[c.IsNew])
-		a.printChange("description", c.Before.Description, c.After.Description)
-		a.printChange("input", c.input(), string(c.After.Input))
-		a.printChange("output", string(c.Before.Output), string(c.After.Output))
-		a.printChange("title", c.Before.Title, c.After.Title)
-		a.printChange("annotations", hintsText(c.Before.Hints), hintsText(c.After.Hints))
-		a.printSuspected(c.Suspected)
+		env.Printf("%s.%s%s\n", cli.VisibleName(server), cli.VisibleName(c.Tool), map[bool]string{true: " (new)"}[c.IsNew])
+		printChange(env, "description", c.Before.Description, c.After.Description)
+		printChange(env, "input", c.input(), string(c.After.Input))
+		printChange(env, "output", string(c.Before.Output), string(c.After.Output))
+		printChange(env, "title", c.Before.Title, c.After.Title)
+		printChange(env, "annotations", hintsText(c.Before.Hints), hintsText(c.After.Hints))
+		printSuspected(env, c.Suspected)
 	}
 	if texts && v.Held != nil {
-		a.printf("%s, with --all\n", visibleName(server))
-		a.printChange("title", v.Title, v.Held.Title)
-		a.printChange("instructions", v.Instructions, v.Held.Instructions)
-		a.printSuspected(suspectedIn(v.Held.Title, v.Held.Instructions))
+		env.Printf("%s, with --all\n", cli.VisibleName(server))
+		printChange(env, "title", v.Title, v.Held.Title)
+		printChange(env, "instructions", v.Instructions, v.Held.Instructions)
+		printSuspected(env, suspectedIn(v.Held.Title, v.Held.Instructions))
 	}
 	switch {
 	case !pending:
-		a.printf("no tool of %s is quarantined\n", visibleName(server))
+		env.Printf("no tool of %s is quarantined\n", cli.VisibleName(server))
 	case len(names) == 0:
-		a.printf("accept tools by name, or all as shown with --all --shown %s%s\n", hash, map[bool]string{true: ", which also allows its resources and prompts"}[v.Unreviewed])
+		env.Printf("accept tools by name, or all as shown with --all --shown %s%s\n", hash, map[bool]string{true: ", which also allows its resources and prompts"}[v.Unreviewed])
 	}
 	return pending, nil
 }
@@ -189,19 +190,19 @@ func suspectedIn(texts ...string) (all []suspicion) {
 	return all
 }
 
-func (a *app) printSuspected(all []suspicion) {
+func printSuspected(env *cli.Env, all []suspicion) {
 	for _, s := range all {
-		a.printf("  %s %s\n", styleFor(a.stdout).red("suspected injection ("+s.Kind+"):"), visibleName(s.Text))
+		env.Printf("  %s %s\n", cli.StyleFor(env.Stdout).Red("suspected injection ("+s.Kind+"):"), cli.VisibleName(s.Text))
 	}
 }
 
-func (a *app) printChange(field, before, after string) {
+func printChange(env *cli.Env, field, before, after string) {
 	switch {
 	case before == after:
 	case before == "":
-		a.printf("  %s: %s\n", field, visibleName(after))
+		env.Printf("  %s: %s\n", field, cli.VisibleName(after))
 	default:
-		a.printf("  %s was: %s\n  %s is:  %s\n", field, visibleName(before), field, visibleName(after))
+		env.Printf("  %s was: %s\n  %s is:  %s\n", field, cli.VisibleName(before), field, cli.VisibleName(after))
 	}
 }
 

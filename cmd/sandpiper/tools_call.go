@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -19,7 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func (a *app) toolsCallCommand() *cobra.Command {
+func toolsCallCommand(env *cli.Env) *cobra.Command {
 	var args string
 	c := &cobra.Command{
 		Use: "call SERVER.TOOL [--args JSON]", Short: "Call a tool",
@@ -30,38 +31,40 @@ tool failed or the call was refused.`,
   sandpiper tools call crm.find --args @query.json --json
   echo '{"a": 1, "b": 2}' | sandpiper tools call calculator.add --args -`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, names []string) error { return a.runToolsCall(cmd.Context(), names[0], args) },
+		RunE: func(cmd *cobra.Command, names []string) error {
+			return runToolsCall(cmd.Context(), env, names[0], args)
+		},
 	}
 	c.Flags().StringVar(&args, "args", "{}", "arguments as a `JSON` object, @FILE, or - for standard input")
-	return a.ofTenant(c)
+	return cli.OfTenant(env, c)
 }
 
 // callCode calls the tool that its variables name. They cannot collide with the arguments.
 const callCode = "result = call_tool(server, tool, **arguments)"
 
-func (a *app) runToolsCall(ctx context.Context, name, args string) error {
-	arguments, err := a.toolArguments(args)
+func runToolsCall(ctx context.Context, env *cli.Env, name, args string) error {
+	arguments, err := toolArguments(env, args)
 	if err != nil {
 		return err
 	}
 	if server, tool, _ := strings.Cut(name, "."); server == "" || tool == "" {
-		return usagef("%q must be SERVER.TOOL, such as github.list_issues", name)
+		return cli.Usagef("%q must be SERVER.TOOL, such as github.list_issues", name)
 	}
-	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
 		ref := splitTool(d.Servers.Catalog.Now(), name)
 		vars, err := json.Marshal(map[string]any{"server": ref.Server, "tool": ref.Tool, "arguments": arguments})
 		if err != nil {
 			return err
 		}
-		result, err := a.execute(ctx, d, home, execution.Request{Code: callCode, Vars: vars})
+		result, err := execute(ctx, env, d, home, execution.Request{Code: callCode, Vars: vars})
 		if err != nil {
 			return err
 		}
 		result.Traceback = "" // of callCode
-		if !a.json {
+		if !env.JSON {
 			explainCall(&result, d.Servers.Catalog.For(catalog.Viewer{Tenant: home.ID()}), ref)
 		}
-		return a.printResult(ctx, result)
+		return printResult(ctx, env, result)
 	})
 }
 
@@ -125,16 +128,16 @@ func splitTool(now *catalog.Snapshot, name string) (ref tool.Ref) {
 const maxArguments = 4 << 20
 
 // toolArguments reads the arguments of a call, a JSON object.
-func (a *app) toolArguments(given string) (json.RawMessage, error) {
+func toolArguments(env *cli.Env, given string) (json.RawMessage, error) {
 	text, from := []byte(given), "--args"
 	var err error
 	switch path, isFile := strings.CutPrefix(given, "@"); {
 	case given == "-":
 		from = "standard input"
-		text, err = io.ReadAll(io.LimitReader(a.stdin, maxArguments+1))
+		text, err = io.ReadAll(io.LimitReader(env.Stdin, maxArguments+1))
 	case isFile:
 		from = path
-		text, err = readInput(path, maxArguments)
+		text, err = cli.ReadInput(path, maxArguments)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the arguments: %w", err)
@@ -143,14 +146,14 @@ func (a *app) toolArguments(given string) (json.RawMessage, error) {
 	var object map[string]json.RawMessage
 	switch err := json.Unmarshal(text, &object); {
 	case len(text) > maxArguments:
-		return nil, usagef("the arguments have more than %d bytes", maxArguments)
+		return nil, cli.Usagef("the arguments have more than %d bytes", maxArguments)
 	case len(text) == 0:
-		return nil, usagef("%s is empty; the arguments are a JSON object such as {\"name\": 1}", from)
+		return nil, cli.Usagef("%s is empty; the arguments are a JSON object such as {\"name\": 1}", from)
 	case err != nil || object == nil:
 		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			return nil, usagef("%s is not JSON: %s at byte %d", from, syntax, syntax.Offset)
+			return nil, cli.Usagef("%s is not JSON: %s at byte %d", from, syntax, syntax.Offset)
 		}
-		return nil, usagef("%s must be a JSON object such as {\"name\": 1}", from)
+		return nil, cli.Usagef("%s must be a JSON object such as {\"name\": 1}", from)
 	}
 	return text, nil
 }

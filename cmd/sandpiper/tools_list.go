@@ -10,18 +10,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func (a *app) toolsListCommand() *cobra.Command {
+func toolsListCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "list [SERVER...]", Short: "List the tools of servers",
 		Long: `List lists the tools of the given servers, or of all, as they were last listed; sync asks
 the servers again. It first lists the tools of servers whose tools have never been listed.`,
 		Example: "  sandpiper tools list\n  sandpiper tools list github --json-lines",
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runToolsList(cmd.Context(), args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runToolsList(cmd.Context(), env, args) },
 	}
 }
 
@@ -32,8 +33,8 @@ type listedTool struct {
 	State       string `json:"state,omitempty"` // why it cannot be called; empty if it can
 }
 
-func (a *app) runToolsList(ctx context.Context, servers []string) error {
-	return a.withTools(ctx, func(_ *daemon.Daemon, now *catalog.Snapshot) error {
+func runToolsList(ctx context.Context, env *cli.Env, servers []string) error {
+	return withTools(ctx, env, func(_ *daemon.Daemon, now *catalog.Snapshot) error {
 		for _, name := range servers {
 			if s, ok := now.Server(name); !ok || s.Name != name {
 				return now.NotConfigured(name)
@@ -45,20 +46,20 @@ func (a *app) runToolsList(ctx context.Context, servers []string) error {
 				all = append(all, listedTool{t.Server, t.Definition.Tool, t.Description, toolState(t)})
 			}
 		}
-		if a.json {
-			return writeList(a, "tools", append([]listedTool{}, all...))
+		if env.JSON {
+			return cli.WriteList(env, "tools", append([]listedTool{}, all...))
 		}
 		if len(now.Servers) == 0 {
-			a.printEmpty(0, "no server is configured; add one with `sandpiper servers add`")
+			env.PrintEmpty(0, "no server is configured; add one with `sandpiper servers add`")
 		} else {
-			a.printEmpty(len(all), "no tool was listed; `sandpiper servers list` prints the state of the servers")
+			env.PrintEmpty(len(all), "no tool was listed; `sandpiper servers list` prints the state of the servers")
 		}
 		for _, t := range all {
 			text, _, _ := strings.Cut(strings.TrimSpace(t.Description), "\n")
 			if t.State != "" {
 				text = strings.TrimSpace("(" + t.State + ") " + text)
 			}
-			a.printf("%s\n", strings.TrimSpace(fit(visibleName(t.Server+"."+t.Name+"  "+text), 120)))
+			env.Printf("%s\n", strings.TrimSpace(cli.Fit(cli.VisibleName(t.Server+"."+t.Name+"  "+text), 120)))
 		}
 		return nil
 	})
@@ -79,15 +80,15 @@ func toolState(t catalog.Tool) string {
 
 // withTools calls f with a daemon and its catalog. It first lists the tools of servers
 // whose tools have never been listed.
-func (a *app) withTools(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapshot) error) error {
-	_, err := a.withToolsAndUnlisted(ctx, f)
+func withTools(ctx context.Context, env *cli.Env, f func(*daemon.Daemon, *catalog.Snapshot) error) error {
+	_, err := withToolsAndUnlisted(ctx, env, f)
 	return err
 }
 
 // withToolsAndUnlisted is like withTools. It also returns the number of servers whose tools
 // could not be listed.
-func (a *app) withToolsAndUnlisted(ctx context.Context, f func(*daemon.Daemon, *catalog.Snapshot) error) (unlisted int, err error) {
-	d, err := a.daemon(options{quiet: true})
+func withToolsAndUnlisted(ctx context.Context, env *cli.Env, f func(*daemon.Daemon, *catalog.Snapshot) error) (unlisted int, err error) {
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
 		return 0, err
 	}
@@ -98,11 +99,11 @@ func (a *app) withToolsAndUnlisted(ctx context.Context, f func(*daemon.Daemon, *
 			names = append(names, s.Name)
 		}
 	}
-	all := a.listServers(ctx, d, names)
+	all := toolsOfServers(ctx, env, d, names)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if err := all[name].err; err != nil {
 			unlisted++
-			a.warn(fault.Message(err))
+			env.Warn(fault.Message(err))
 		}
 	}
 	return unlisted, f(d, d.Servers.Catalog.Now())
@@ -116,7 +117,7 @@ type listResult struct {
 
 // listServers lists the tools of servers concurrently. On a terminal it shows the names of the
 // servers for which it still waits.
-func (a *app) listServers(ctx context.Context, d *daemon.Daemon, names []string) map[string]listResult {
+func toolsOfServers(ctx context.Context, env *cli.Env, d *daemon.Daemon, names []string) map[string]listResult {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	all := map[string]listResult{}
@@ -128,7 +129,7 @@ func (a *app) listServers(ctx context.Context, d *daemon.Daemon, names []string)
 			all[name] = listResult{change, withoutRetry(err)}
 		})
 	}
-	defer a.workingOn(func() string {
+	defer env.WorkingOn(func() string {
 		mu.Lock()
 		defer mu.Unlock()
 		waiting := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, ok := all[name]; return ok })
@@ -159,7 +160,7 @@ func changeSummary(c catalog.Change) string {
 	}{{"new", c.Added}, {"removed", c.Removed}, {"quarantined", c.Quarantined}} {
 		if n := len(part.names); n > 0 {
 			some := part.names[:min(5, n)]
-			text += "; " + part.label + ": " + visibleName(strings.Join(some, ", "))
+			text += "; " + part.label + ": " + cli.VisibleName(strings.Join(some, ", "))
 			if n > len(some) {
 				text += " …"
 			}

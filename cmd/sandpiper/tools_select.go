@@ -6,13 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func (a *app) toolsSelectCommand() *cobra.Command {
+func toolsSelectCommand(env *cli.Env) *cobra.Command {
 	var q task.Query
 	var uid string
 	c := &cobra.Command{
@@ -28,17 +29,17 @@ selects among the tools that a tenant may use.`,
 			if err := q.Set(&q.Threshold, &q.TopK); err != nil {
 				return err
 			}
-			return a.runToolsSelect(cmd.Context(), q, uid)
+			return runToolsSelect(cmd.Context(), env, q, uid)
 		},
 	}
 	c.Flags().Float64Var(&q.Threshold, "threshold", task.DefaultThreshold, "least `SCORE`, up to 1")
 	c.Flags().IntVar(&q.TopK, "top-k", task.DefaultTopK, "at most `N` tools")
-	c.Flags().Var((*uidFlag)(&uid), "tenant", "select among the tools that tenant `ID` may use")
+	c.Flags().Var((*cli.UIDFlag)(&uid), "tenant", "select among the tools that tenant `ID` may use")
 	return c
 }
 
-func (a *app) runToolsSelect(ctx context.Context, q task.Query, uid string) error {
-	return a.withTools(ctx, func(d *daemon.Daemon, now *catalog.Snapshot) error {
+func runToolsSelect(ctx context.Context, env *cli.Env, q task.Query, uid string) error {
+	return withTools(ctx, env, func(d *daemon.Daemon, now *catalog.Snapshot) error {
 		id, find := tenant.Local, d.Find
 		if uid != "" {
 			var err error
@@ -64,13 +65,13 @@ func (a *app) runToolsSelect(ctx context.Context, q task.Query, uid string) erro
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(s)
+		if env.JSON {
+			return env.WriteJSON(s)
 		}
 		for _, t := range s.Tools {
-			a.printf("%-32s %.2f\n", visibleName(t.Name), t.Score)
+			env.Printf("%-32s %.2f\n", cli.VisibleName(t.Name), t.Score)
 		}
-		a.printf("%d of %d tools, %.0f %%; %d of %d tokens\n", len(s.Tools), s.Available, 100*s.Share, s.Tokens, s.AllTokens)
+		env.Printf("%d of %d tools, %.0f %%; %d of %d tokens\n", len(s.Tools), s.Available, 100*s.Share, s.Tokens, s.AllTokens)
 		return nil
 	})
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-func (a *app) runToolsSync(ctx context.Context, names []string) error {
-	d, err := a.daemon(options{quiet: true})
+func runToolsSync(ctx context.Context, env *cli.Env, names []string) error {
+	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})
 	if err != nil {
 		return err
 	}
@@ -27,27 +29,27 @@ func (a *app) runToolsSync(ctx context.Context, names []string) error {
 			}
 		}
 	}
-	all := a.listServers(ctx, d, names)
+	all := toolsOfServers(ctx, env, d, names)
 	waitForModel(ctx, d)
 	servers := d.Find.Servers()
-	if err := a.showSync(servers, all); err != nil {
+	if err := showSync(env, servers, all); err != nil {
 		return err
 	}
 	for _, of := range all {
 		if of.err != nil {
-			return exit(exitFailed)
+			return cli.Exit(cli.ExitFailed)
 		}
 	}
 	return nil
 }
 
 // showSync prints the results of listing servers.
-func (a *app) showSync(servers lookup.Servers, all map[string]listResult) error {
-	if a.json {
-		if a.jsonLines {
-			return writeList(a, "servers", servers.Servers)
+func showSync(env *cli.Env, servers lookup.Servers, all map[string]listResult) error {
+	if env.JSON {
+		if env.JSONLines {
+			return cli.WriteList(env, "servers", servers.Servers)
 		}
-		return a.writeJSON(servers)
+		return env.WriteJSON(servers)
 	}
 	for _, s := range servers.Servers {
 		of, requested := all[s.Name]
@@ -55,23 +57,23 @@ func (a *app) showSync(servers lookup.Servers, all map[string]listResult) error 
 			continue
 		}
 		if of.err != nil {
-			a.printf("%-20s failed: %s\n", visibleName(s.Name), visibleName(errorText(of.err)))
+			env.Printf("%-20s failed: %s\n", cli.VisibleName(s.Name), cli.VisibleName(fault.Sentence(of.err)))
 			if len(s.Stderr) > 3 { // the reason contains the last three lines
 				for _, line := range s.Stderr {
-					a.printf("%-20s | %s\n", "", visibleName(line))
+					env.Printf("%-20s | %s\n", "", cli.VisibleName(line))
 				}
 			}
 			continue
 		}
-		a.printf("%-20s %s%s\n", visibleName(s.Name), count(s.Tools, "tool"), changeSummary(of.change))
+		env.Printf("%-20s %s%s\n", cli.VisibleName(s.Name), cli.Count(s.Tools, "tool"), changeSummary(of.change))
 		for _, note := range s.Notes {
-			a.printf("%-20s %s\n", "", visibleName(note))
+			env.Printf("%-20s %s\n", "", cli.VisibleName(note))
 		}
 	}
 	if m := servers.SemanticSearch; m != nil {
-		a.printf("semantic search: %d of %d tools are indexed with %s\n", m.Known, m.Tools, visibleName(m.Model))
+		env.Printf("semantic search: %d of %d tools are indexed with %s\n", m.Known, m.Tools, cli.VisibleName(m.Model))
 		if m.Reason != "" {
-			a.printf("%-20s %s; %s\n", "", visible(m.Reason), visible(m.Hint))
+			env.Printf("%-20s %s; %s\n", "", cli.Visible(m.Reason), cli.Visible(m.Hint))
 		}
 	}
 	return nil

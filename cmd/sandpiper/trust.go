@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
@@ -22,7 +23,7 @@ type trustOptions struct {
 	yes, revoke, list bool
 }
 
-func (a *app) trustCommand() *cobra.Command {
+func trustCommand(env *cli.Env) *cobra.Command {
 	var o trustOptions
 	c := &cobra.Command{
 		Use:   "trust [DIR]",
@@ -44,7 +45,7 @@ trust.`,
 			if len(args) > 0 {
 				o.dir = args[0]
 			}
-			return a.runTrust(cmd.Context(), o)
+			return runTrust(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "do not ask for confirmation")
@@ -77,7 +78,7 @@ type proposedServer struct {
 	Gets     []string `json:"gets,omitempty"`     // variables and headers, with references unexpanded
 }
 
-func (a *app) runTrust(ctx context.Context, o trustOptions) error {
+func runTrust(ctx context.Context, env *cli.Env, o trustOptions) error {
 	dir, err := filepath.Abs(o.dir)
 	if err != nil {
 		return err
@@ -87,37 +88,37 @@ func (a *app) runTrust(ctx context.Context, o trustOptions) error {
 	}
 	switch {
 	case o.list:
-		return a.printTrusted(config.TrustedFiles(os.Environ()), "trusted")
+		return printTrusted(env, config.TrustedFiles(os.Environ()), "trusted")
 	case o.revoke:
 		removed, err := config.Distrust(os.Environ(), dir)
 		if err != nil {
 			return err
 		}
-		return a.printTrusted(removed, "no longer trusted")
+		return printTrusted(env, removed, "no longer trusted")
 	}
-	p, files, err := a.propose(dir)
+	p, files, err := propose(env, dir)
 	if err != nil {
 		return err
 	}
-	if !a.json {
-		a.showProposal(p)
+	if !env.JSON {
+		showProposal(env, p)
 	}
-	ask := isTerminal(a.stdin) && !o.yes && !a.json
+	ask := cli.IsTerminal(env.Stdin) && !o.yes && !env.JSON
 	if !slices.ContainsFunc(files, func(f config.ProjectFile) bool { return f.State != config.Trusted }) {
 		p.Success = true
 	} else if !ask && !o.yes {
-		return usagef("nothing was trusted: confirmation needs a terminal; use --yes")
-	} else if ask && !a.confirm(ctx, false, "Trust these files?") {
-		a.printf("Nothing was trusted.\n")
-		return exit(exitFailed)
+		return cli.Usagef("nothing was trusted: confirmation needs a terminal; use --yes")
+	} else if ask && !env.Confirm(ctx, false, "Trust these files?") {
+		env.Printf("Nothing was trusted.\n")
+		return cli.Exit(cli.ExitFailed)
 	} else if err := config.Trust(os.Environ(), files); err != nil {
 		return err
 	} else {
 		p.Success = true
-		a.printDone("%s read from now on", fileNames(files))
+		env.PrintDone("%s read from now on", fileNames(files))
 	}
-	if a.json {
-		return a.writeJSON(p)
+	if env.JSON {
+		return env.WriteJSON(p)
 	}
 	return nil
 }
@@ -133,22 +134,22 @@ func fileNames(files []config.ProjectFile) string {
 	return strings.Join(names, " and ") + " are"
 }
 
-func (a *app) printTrusted(paths []string, state string) error {
-	if a.json {
-		return a.writeJSON(map[string]any{"success": true, "files": append([]string{}, paths...)})
+func printTrusted(env *cli.Env, paths []string, state string) error {
+	if env.JSON {
+		return env.WriteJSON(map[string]any{"success": true, "files": append([]string{}, paths...)})
 	}
 	for _, path := range paths {
-		a.printf("%s\n", visibleName(path))
+		env.Printf("%s\n", cli.VisibleName(path))
 	}
 	if len(paths) == 0 {
-		a.printf("no file is %s\n", state)
+		env.Printf("no file is %s\n", state)
 	}
 	return nil
 }
 
 // propose reads the files of a project as if they were trusted. Their hashes ensure that
 // the displayed content is the content that is trusted later.
-func (a *app) propose(dir string) (*proposal, []config.ProjectFile, error) {
+func propose(env *cli.Env, dir string) (*proposal, []config.ProjectFile, error) {
 	src := config.Sources{Dir: dir, Environ: withoutVariable(os.Environ(), "SANDPIPER_CONFIG"), Assume: map[string]string{}}
 	files, err := config.Project(src)
 	if err != nil {
@@ -243,47 +244,47 @@ func apiSecrets(api *openapi.Source) (all []string) {
 	return all
 }
 
-func (a *app) showProposal(p *proposal) {
-	s := styleFor(a.stdout)
+func showProposal(env *cli.Env, p *proposal) {
+	s := cli.StyleFor(env.Stdout)
 	for _, f := range p.Files {
-		a.printf("%s  %s\n", visibleName(f.Path), s.dim(string(f.State)))
+		env.Printf("%s  %s\n", cli.VisibleName(f.Path), s.Dim(string(f.State)))
 	}
 	for _, v := range p.Servers {
-		a.printf("server %s", visibleName(v.Name))
+		env.Printf("server %s", cli.VisibleName(v.Name))
 		if len(v.Runs) > 0 {
-			a.printf(" runs: %s", visibleName(commandLine(v.Runs)))
+			env.Printf(" runs: %s", cli.VisibleName(commandLine(v.Runs)))
 		}
 		if v.In != "" {
-			a.printf(" (in %s)", visibleName(v.In))
+			env.Printf(" (in %s)", cli.VisibleName(v.In))
 		}
 		if v.Document != "" {
-			a.printf(" is described by: %s", visibleName(v.Document))
+			env.Printf(" is described by: %s", cli.VisibleName(v.Document))
 		}
 		if v.Calls != "" {
-			a.printf(" calls: %s", visibleName(v.Calls))
+			env.Printf(" calls: %s", cli.VisibleName(v.Calls))
 		}
-		a.printf("\n")
+		env.Printf("\n")
 		for _, setting := range v.Gets {
-			a.printf("    gets %s\n", visibleName(setting))
+			env.Printf("    gets %s\n", cli.VisibleName(setting))
 		}
 	}
 	for _, h := range p.Hooks {
-		a.printf("hook runs: %s\n", visibleName(commandLine(h)))
+		env.Printf("hook runs: %s\n", cli.VisibleName(commandLine(h)))
 	}
 	for _, path := range p.Reads {
-		a.printf("reads %s\n", visibleName(path))
+		env.Printf("reads %s\n", cli.VisibleName(path))
 	}
 	for _, path := range p.Writes {
-		a.printf("writes %s\n", visibleName(path))
+		env.Printf("writes %s\n", cli.VisibleName(path))
 	}
 	if len(p.Variables) > 0 {
-		a.printf(".env sets %s\n", visibleName(strings.Join(p.Variables, ", ")))
+		env.Printf(".env sets %s\n", cli.VisibleName(strings.Join(p.Variables, ", ")))
 	}
 	if len(p.Servers)+len(p.Hooks)+len(p.Reads)+len(p.Writes) == 0 {
-		a.printf("It runs no program and calls no server.\n")
+		env.Printf("It runs no program and calls no server.\n")
 	}
 	for _, w := range p.Warnings {
-		a.printf("%s %s\n", s.yellow("~"), visibleName(w))
+		env.Printf("%s %s\n", s.Yellow("~"), cli.VisibleName(w))
 	}
 }
 

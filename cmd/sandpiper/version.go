@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 )
@@ -82,20 +83,20 @@ func (b programInfo) String() string {
 	return text.String()
 }
 
-func (a *app) versionCommand() *cobra.Command {
+func versionCommand(env *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the versions of the program, of Python and of MCP",
 		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return a.runVersion() },
+		RunE:  func(*cobra.Command, []string) error { return runVersion(env) },
 	}
 }
 
-func (a *app) runVersion() error {
+func runVersion(env *cli.Env) error {
 	b := thisProgram()
-	if a.json {
-		return a.writeJSON(b)
+	if env.JSON {
+		return env.WriteJSON(b)
 	}
-	a.printf("%s", b)
+	env.Printf("%s", b)
 	return nil
 }

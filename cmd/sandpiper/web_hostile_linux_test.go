@@ -25,7 +25,7 @@ func TestClosedConnectionEndsItsCode(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "")
+	d := startServing(t, "", "")
 	for version, v := range d.visitors() {
 		t.Run(version, func(t *testing.T) {
 			ctx, leave := context.WithCancel(t.Context())
@@ -94,7 +94,7 @@ func TestConnectionBelongsToOneTenant(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
 	const alices, bobs = "alice-has-a-long-token", "bob-has-a-token-as-well"
-	d := serveHTTP(t, "", fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
+	d := startServing(t, "", fmt.Sprintf("http: {tokens: {alice: %s, bob: %s}}\n", alices, bobs))
 	alice, bob := d.visitOlder("Authorization", "Bearer "+alices), d.visitOlder("Authorization", "Bearer "+bobs)
 	alice.value("write_file('secret.txt', 'of alice')")
 
@@ -138,7 +138,7 @@ func TestConnectionBelongsToOneTenant(t *testing.T) {
 func TestLargeBodyIsRejected(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "")
+	d := startServing(t, "", "")
 	visitors := d.visitors()
 	for version, v := range visitors {
 		for name, length := range map[string]int64{"announced": 1 << 30, "of unknown length": -1} {
@@ -195,7 +195,7 @@ func TestIdleConnectionsDoNotBlockOthers(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "")
+	d := startServing(t, "", "")
 	visitors := d.visitors()
 	head := "POST /mcp HTTP/1.1\r\nHost: " + d.addr + "\r\nContent-Type: application/json\r\n"
 	for begin, count := range map[string]int{
@@ -230,7 +230,7 @@ func TestIdleConnectionsDoNotBlockOthers(t *testing.T) {
 func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "")
+	d := startServing(t, "", "")
 	visitors := d.visitors()
 	c, err := net.Dial("tcp", d.addr)
 	if err != nil {
@@ -265,7 +265,7 @@ func TestSlowReaderDoesNotBlockOthers(t *testing.T) {
 func TestInvalidRequestsAreRejectedWithReason(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "")
+	d := startServing(t, "", "")
 	list := `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{` + aboutClient + `}}`
 	for version, v := range d.visitors() {
 		for name, c := range map[string]struct {
@@ -301,7 +301,7 @@ func TestInvalidRequestsAreRejectedWithReason(t *testing.T) {
 func TestOlderClientGetsSupportedVersion(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	v := serveHTTP(t, "", "").visitOlder()
+	v := startServing(t, "", "").visitOlder()
 	for asked, answered := range map[string]string{
 		"2024-11-05": "2024-11-05", "2025-03-26": "2025-03-26", "2025-06-18": "2025-06-18", "2025-11-25": "2025-11-25",
 		"1999-01-01": "2025-11-25", "2099-01-01": "2025-11-25",
@@ -320,7 +320,7 @@ func TestOlderClientGetsSupportedVersion(t *testing.T) {
 func TestHangupEndsNoCall(t *testing.T) {
 	t.Parallel()
 	needSandbox(t)
-	d := serveHTTP(t, "", "")
+	d := startServing(t, "", "")
 	v := d.visit()
 	answer := make(chan string, 1)
 	go func() {

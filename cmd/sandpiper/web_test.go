@@ -37,7 +37,7 @@ type daemonProcess struct {
 
 // serveHTTP starts program, or the program under test if it is empty, with a configuration.
 // When the test ends it stops the process, which must exit on its own.
-func serveHTTP(t *testing.T, program, config string, args ...string) *daemonProcess {
+func startServing(t *testing.T, program, config string, args ...string) *daemonProcess {
 	t.Helper()
 	cache := os.Getenv("XDG_CACHE_HOME") // of needSandbox
 	d := &daemonProcess{t: t, home: t.TempDir(), log: &logtest.Log{}, ended: make(chan struct{})}

@@ -9,49 +9,50 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
-func (a *app) workflowCommand() *cobra.Command {
-	return a.ofTenant(group("workflow", "Check, run and save workflows: steps in YAML, compiled to Python",
-		a.workflowCheckCommand(),
-		a.workflowRunCommand(),
+func workflowCommand(env *cli.Env) *cobra.Command {
+	return cli.OfTenant(env, cli.Group("workflow", "Check, run and save workflows: steps in YAML, compiled to Python",
+		workflowCheckCommand(env),
+		workflowRunCommand(env),
 		&cobra.Command{
 			Use: "list", Short: "List the workflows that can be run",
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return a.runWorkflowList(cmd.Context()) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runWorkflowList(cmd.Context(), env) },
 		},
 		&cobra.Command{
 			Use: "show NAME|ID", Short: "Print a workflow, or a run with its inputs and result",
 			Example: "  sandpiper workflow show weekly_report > weekly_report.yaml\n  sandpiper workflow show exec_e25rjubtohqyskjqfnsornzl3p",
 			Args:    cobra.ExactArgs(1),
-			RunE:    func(cmd *cobra.Command, args []string) error { return a.runWorkflowShow(cmd.Context(), args[0]) },
+			RunE:    func(cmd *cobra.Command, args []string) error { return runWorkflowShow(cmd.Context(), env, args[0]) },
 		},
-		a.workflowHistoryCommand(),
-		workflowResumeCommand(a),
+		workflowHistoryCommand(env),
+		workflowResumeCommand(env),
 		&cobra.Command{
 			Use: "cancel ID", Short: "Give up an interrupted run, so that it cannot be resumed",
 			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runWorkflowCancel(cmd.Context(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runWorkflowCancel(cmd.Context(), env, args[0]) },
 		},
 		&cobra.Command{
 			Use: "save FILE", Short: "Check a workflow and save it for the tenant",
 			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runWorkflowSave(cmd.Context(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runWorkflowSave(cmd.Context(), env, args[0]) },
 		},
 		&cobra.Command{
 			Use: "delete NAME", Short: "Delete a saved workflow; its runs remain",
 			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return a.runWorkflowDelete(cmd.Context(), args[0]) },
+			RunE: func(cmd *cobra.Command, args []string) error { return runWorkflowDelete(cmd.Context(), env, args[0]) },
 		},
 		&cobra.Command{
 			Use: "schema", Short: "Print the JSON schema of workflow files, for editors",
 			Example: "  sandpiper workflow schema > workflow.schema.json",
 			Args:    cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				a.printf("%s", workflow.Schema)
+				env.Printf("%s", workflow.Schema)
 				return nil
 			},
 		},
@@ -63,7 +64,7 @@ type workflowCheckOptions struct {
 	graph  string
 }
 
-func (a *app) workflowCheckCommand() *cobra.Command {
+func workflowCheckCommand(env *cli.Env) *cobra.Command {
 	var o workflowCheckOptions
 	c := &cobra.Command{
 		Use: "check FILE...", Short: "Report the errors in workflow files, with line and column",
@@ -77,13 +78,13 @@ to list their tools. It exits with 1 if it finds errors.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (o.python || o.graph != "") && len(args) > 1 || o.python && o.graph != "" {
-				return usagef("--python and --graph print one thing of one FILE")
+				return cli.Usagef("--python and --graph print one thing of one FILE")
 			}
-			return a.runWorkflowCheck(cmd.Context(), args, o)
+			return runWorkflowCheck(cmd.Context(), env, args, o)
 		},
 	}
 	c.Flags().BoolVar(&o.python, "python", false, "print the Python to which the workflow is compiled")
-	enumFlag(c.Flags(), &o.graph, "graph", "", "print the steps and their order as `FORMAT`: mermaid or svg", "mermaid", "svg")
+	cli.EnumFlag(c.Flags(), &o.graph, "graph", "", "print the steps and their order as `FORMAT`: mermaid or svg", "mermaid", "svg")
 	c.Flags().Lookup("graph").NoOptDefVal = "mermaid"
 	return c
 }
@@ -96,7 +97,7 @@ type checkedFile struct {
 	Parallel []workflow.Finding `json:"parallel,omitempty"` // what runs at the same time
 }
 
-func (a *app) runWorkflowCheck(ctx context.Context, files []string, o workflowCheckOptions) error {
+func runWorkflowCheck(ctx context.Context, env *cli.Env, files []string, o workflowCheckOptions) error {
 	sources := map[string][]byte{}
 	for _, file := range files {
 		data, err := readWorkflow(file)
@@ -106,9 +107,9 @@ func (a *app) runWorkflowCheck(ctx context.Context, files []string, o workflowCh
 		sources[file] = data
 	}
 	if o.graph != "" { // needs no tools
-		return a.printGraph(files[0], sources[files[0]], o.graph)
+		return printGraph(env, files[0], sources[files[0]], o.graph)
 	}
-	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		all, wrong := []checkedFile{}, false
 		for _, file := range files {
 			p, found, err := d.Flows.Check(ctx, home, "", file, sources[file])
@@ -121,55 +122,55 @@ func (a *app) runWorkflowCheck(ctx context.Context, files []string, o workflowCh
 				c.Workflow, c.Parallel = p.Workflow.Name, p.Parallel
 			}
 			all = append(all, c)
-			if !a.json {
-				a.printFindings(found)
+			if !env.JSON {
+				printFindings(env, found)
 			}
 			switch {
-			case p == nil || a.json:
+			case p == nil || env.JSON:
 			case o.python:
-				a.printf("%s", p.Code)
+				env.Printf("%s", p.Code)
 			default:
-				a.printFindings(p.Parallel)
+				printFindings(env, p.Parallel)
 			}
 		}
-		if a.json {
-			if err := a.writeJSON(map[string]any{"success": !wrong, "files": all}); err != nil {
+		if env.JSON {
+			if err := env.WriteJSON(map[string]any{"success": !wrong, "files": all}); err != nil {
 				return err
 			}
 		}
 		if wrong {
-			return exit(exitFailed)
+			return cli.Exit(cli.ExitFailed)
 		}
 		return nil
 	})
 }
 
-func (a *app) printFindings(found []workflow.Finding) {
+func printFindings(env *cli.Env, found []workflow.Finding) {
 	for _, f := range found {
-		a.printf("%s\n", visibleName(f.String()))
+		env.Printf("%s\n", cli.VisibleName(f.String()))
 	}
 }
 
-func (a *app) printGraph(file string, data []byte, format string) error {
+func printGraph(env *cli.Env, file string, data []byte, format string) error {
 	w, found := workflow.Parse(file, data)
 	if len(found) == 0 {
 		_, found = workflow.Compile(w, workflow.Library{Workflow: workflow.Any})
 	}
 	if len(found) > 0 {
-		a.printFindings(found)
-		return exit(exitFailed)
+		printFindings(env, found)
+		return cli.Exit(cli.ExitFailed)
 	}
 	graph := w.Mermaid()
 	if format == "svg" {
 		graph = w.SVG()
 	}
-	a.printf("%s", graph)
+	env.Printf("%s", graph)
 	return nil
 }
 
 // readWorkflow reads the file of a workflow, or one byte more than is allowed.
 func readWorkflow(path string) ([]byte, error) {
-	f, err := openInput(path)
+	f, err := cli.OpenInput(path)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
@@ -24,7 +25,7 @@ type workflowRunOptions struct {
 	given  []string // NAME=VALUE
 }
 
-func (a *app) workflowRunCommand() *cobra.Command {
+func workflowRunCommand(env *cli.Env) *cobra.Command {
 	var o workflowRunOptions
 	c := &cobra.Command{
 		Use: "run NAME|FILE", Short: "Check and run a workflow",
@@ -38,7 +39,7 @@ Exit codes are those of sandpiper exec.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
-			return a.runWorkflowRun(cmd.Context(), o)
+			return runWorkflowRun(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().StringVar(&o.inputs, "inputs", "", "the inputs, a `JSON` object")
@@ -51,13 +52,13 @@ func (o workflowRunOptions) readInputs() (json.RawMessage, error) {
 	inputs := map[string]json.RawMessage{}
 	if o.inputs != "" {
 		if err := json.Unmarshal([]byte(o.inputs), &inputs); err != nil {
-			return nil, usagef("--inputs %.60q is not a JSON object", o.inputs)
+			return nil, cli.Usagef("--inputs %.60q is not a JSON object", o.inputs)
 		}
 	}
 	for _, g := range o.given {
 		name, value, ok := strings.Cut(g, "=")
 		if !ok || name == "" {
-			return nil, usagef("--input %.60q is not NAME=VALUE", g)
+			return nil, cli.Usagef("--input %.60q is not NAME=VALUE", g)
 		}
 		if inputs[name] = json.RawMessage(value); !json.Valid(inputs[name]) {
 			text, err := json.Marshal(value)
@@ -70,13 +71,13 @@ func (o workflowRunOptions) readInputs() (json.RawMessage, error) {
 	return json.Marshal(inputs)
 }
 
-func (a *app) runWorkflowRun(ctx context.Context, o workflowRunOptions) error {
+func runWorkflowRun(ctx context.Context, env *cli.Env, o workflowRunOptions) error {
 	inputs, err := o.readInputs()
 	if err != nil {
 		return err
 	}
-	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
-		p, err := a.loadWorkflow(ctx, d, home, o.name)
+	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+		p, err := loadWorkflow(ctx, env, d, home, o.name)
 		if err != nil {
 			return err
 		}
@@ -84,19 +85,19 @@ func (a *app) runWorkflowRun(ctx context.Context, o workflowRunOptions) error {
 		if err != nil {
 			return err
 		}
-		r, err := a.waitForResult(ctx, d, home, x)
+		r, err := waitForResult(ctx, env, d, home, x)
 		if err != nil {
 			return err
 		}
-		if place := p.FailedAt(r.Traceback); !r.Success() && place != "" && !a.json {
-			a.warn("failed in " + visibleName(place))
+		if place := p.FailedAt(r.Traceback); !r.Success() && place != "" && !env.JSON {
+			env.Warn("failed in " + cli.VisibleName(place))
 		}
-		return a.printResult(ctx, r)
+		return printResult(ctx, env, r)
 	})
 }
 
 // loadWorkflow compiles a workflow by name, or in a file.
-func (a *app) loadWorkflow(ctx context.Context, d *daemon.Daemon, home *home.Home, name string) (*workflow.Program, error) {
+func loadWorkflow(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, name string) (*workflow.Program, error) {
 	if !strings.ContainsAny(name, `/\.`) {
 		return d.Flows.Load(ctx, home, "", name)
 	}
@@ -111,7 +112,7 @@ func (a *app) loadWorkflow(ctx context.Context, d *daemon.Daemon, home *home.Hom
 	return p, workflow.Invalid(found)
 }
 
-func workflowResumeCommand(a *app) *cobra.Command {
+func workflowResumeCommand(env *cli.Env) *cobra.Command {
 	outcome := ""
 	c := &cobra.Command{
 		Use: "resume ID", Short: "Resume an interrupted run",
@@ -122,17 +123,17 @@ not-done, it did not, and is made now; stop, give up the run.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if outcome == tool.Stop {
-				return a.runWorkflowCancel(cmd.Context(), args[0])
+				return runWorkflowCancel(cmd.Context(), env, args[0])
 			}
-			return a.runWorkflowResume(cmd.Context(), args[0], outcome)
+			return runWorkflowResume(cmd.Context(), env, args[0], outcome)
 		},
 	}
-	enumFlag(c.Flags(), &outcome, "outcome", "", "what happened to the call that was interrupted: done, not-done or stop", tool.TookEffect, tool.NoEffect, tool.Stop)
+	cli.EnumFlag(c.Flags(), &outcome, "outcome", "", "what happened to the call that was interrupted: done, not-done or stop", tool.TookEffect, tool.NoEffect, tool.Stop)
 	return c
 }
 
-func (a *app) runWorkflowResume(ctx context.Context, id, outcome string) error {
-	return a.withWarmHome(ctx, a.outputPrinter(), func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowResume(ctx context.Context, env *cli.Env, id, outcome string) error {
+	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
 		run, err := d.Flows.Find(ctx, home, id)
 		if err == nil {
 			err = run.CheckOpen()
@@ -147,7 +148,7 @@ func (a *app) runWorkflowResume(ctx context.Context, id, outcome string) error {
 		if err != nil {
 			return err
 		}
-		r, err := a.waitForResult(ctx, d, home, x)
+		r, err := waitForResult(ctx, env, d, home, x)
 		if err != nil {
 			return err
 		}
@@ -155,36 +156,36 @@ func (a *app) runWorkflowResume(ctx context.Context, id, outcome string) error {
 			again := "sandpiper workflow resume " + id + " --outcome"
 			r.Hint = fmt.Sprintf("find out, then run `%s %s` if it took effect, `%s %s` if the run shall make it, or `%s %s` to give up the run", again, tool.TookEffect, again, tool.NoEffect, again, tool.Stop)
 		}
-		return a.printResult(ctx, r)
+		return printResult(ctx, env, r)
 	})
 }
 
-func (a *app) runWorkflowCancel(ctx context.Context, id string) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowCancel(ctx context.Context, env *cli.Env, id string) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		return d.Flows.Cancel(ctx, home, id)
 	})
 }
 
-func (a *app) runWorkflowSave(ctx context.Context, file string) error {
+func runWorkflowSave(ctx context.Context, env *cli.Env, file string) error {
 	data, err := readWorkflow(file)
 	if err != nil {
 		return err
 	}
-	return a.withWarmHome(ctx, nil, func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		name, err := d.Flows.Save(ctx, home, "", data)
 		if err == nil {
-			a.printf("saved %s\n", name)
+			env.Printf("saved %s\n", name)
 		}
 		return err
 	})
 }
 
-func (a *app) runWorkflowDelete(ctx context.Context, name string) error {
-	return a.withHome(ctx, func(home *home.Home) error { return home.Workflows.Delete(ctx, name) })
+func runWorkflowDelete(ctx context.Context, env *cli.Env, name string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error { return home.Workflows.Delete(ctx, name) })
 }
 
-func (a *app) runWorkflowList(ctx context.Context) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowList(ctx context.Context, env *cli.Env) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		names, err := d.Flows.Names(ctx, home)
 		if err != nil {
 			return err
@@ -193,10 +194,10 @@ func (a *app) runWorkflowList(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "workflows", all)
+		if env.JSON {
+			return cli.WriteList(env, "workflows", all)
 		}
-		a.printEmpty(len(all), "there are no workflows; save one with `sandpiper workflow save`")
+		env.PrintEmpty(len(all), "there are no workflows; save one with `sandpiper workflow save`")
 		for _, w := range all {
 			about, kind := w.Description, ""
 			if w.Exported {
@@ -205,26 +206,21 @@ func (a *app) runWorkflowList(ctx context.Context) error {
 			if w.Problem != "" {
 				about = "wrong: " + w.Problem
 			}
-			a.printf("%s%s  %s\n", w.Name, kind, visibleName(firstLineOf(about)))
+			env.Printf("%s%s  %s\n", w.Name, kind, cli.VisibleName(cli.FirstLine(about)))
 		}
 		return nil
 	})
 }
 
-func firstLineOf(text string) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return line
-}
-
-func (a *app) runWorkflowShow(ctx context.Context, name string) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowShow(ctx context.Context, env *cli.Env, name string) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		if !strings.HasPrefix(name, "exec_") {
 			source, err := d.Flows.Source(ctx, home, name)
-			if err == nil && a.json {
-				return a.writeJSON(map[string]string{"name": name, "source": string(source)})
+			if err == nil && env.JSON {
+				return env.WriteJSON(map[string]string{"name": name, "source": string(source)})
 			}
 			if err == nil {
-				a.printf("%s", visible(string(source)))
+				env.Printf("%s", cli.Visible(string(source)))
 			}
 			return err
 		}
@@ -232,22 +228,22 @@ func (a *app) runWorkflowShow(ctx context.Context, name string) error {
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return a.writeJSON(r)
+		if env.JSON {
+			return env.WriteJSON(r)
 		}
-		a.printRun(r)
-		a.printf("inputs: %s\n", visible(string(r.Inputs)))
+		printRun(env, r)
+		env.Printf("inputs: %s\n", cli.Visible(string(r.Inputs)))
 		if r.Result != nil && r.Value != nil {
-			a.printf("result: %s\n", visible(string(r.Value)))
+			env.Printf("result: %s\n", cli.Visible(string(r.Value)))
 		}
 		if r.Result != nil && r.Error != "" {
-			a.printf("error: %s\n", visible(r.Error))
+			env.Printf("error: %s\n", cli.Visible(r.Error))
 		}
 		return nil
 	})
 }
 
-func (a *app) workflowHistoryCommand() *cobra.Command {
+func workflowHistoryCommand(env *cli.Env) *cobra.Command {
 	limit := 20
 	c := &cobra.Command{
 		Use: "history [NAME]", Short: "List runs, the latest first",
@@ -255,40 +251,40 @@ func (a *app) workflowHistoryCommand() *cobra.Command {
 is on record of those that can be resumed. The last 1,000 runs are kept.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runWorkflowHistory(cmd.Context(), strings.Join(args, ""), limit)
+			return runWorkflowHistory(cmd.Context(), env, strings.Join(args, ""), limit)
 		},
 	}
 	c.Flags().IntVar(&limit, "limit", limit, "maximum number of runs")
 	return c
 }
 
-func (a *app) runWorkflowHistory(ctx context.Context, name string, limit int) error {
-	return a.withDaemonHome(ctx, func(d *daemon.Daemon, home *home.Home) error {
+func runWorkflowHistory(ctx context.Context, env *cli.Env, name string, limit int) error {
+	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		all, err := d.Flows.History(ctx, home, name, limit)
 		if err != nil {
 			return err
 		}
-		if a.json {
-			return writeList(a, "runs", all)
+		if env.JSON {
+			return cli.WriteList(env, "runs", all)
 		}
 		for _, r := range all {
-			a.printRun(r)
+			printRun(env, r)
 		}
 		return nil
 	})
 }
 
-func (a *app) printRun(r workflow.Run) {
+func printRun(env *cli.Env, r workflow.Run) {
 	version := ""
 	if r.Version != "" {
 		version = " " + r.Version
 	}
 	why := ""
 	if r.Result != nil && r.Result.Error != "" {
-		why = ": " + visibleName(mcpserver.Reason(r.Result.ErrorType, r.Result.Error))
+		why = ": " + cli.VisibleName(mcpserver.Reason(r.Result.ErrorType, r.Result.Error))
 	}
 	if r.Why != "" {
 		why += ": " + r.Why
 	}
-	a.printf("%s  %s  %s%s  %s%s\n", r.Execution, r.Started.Local().Format(time.DateTime), visibleName(r.Workflow), visibleName(version), r.State, why)
+	env.Printf("%s  %s  %s%s  %s%s\n", r.Execution, r.Started.Local().Format(time.DateTime), cli.VisibleName(r.Workflow), cli.VisibleName(version), r.State, why)
 }

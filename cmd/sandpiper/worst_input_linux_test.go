@@ -17,7 +17,7 @@ func TestWorstInputsOfOneTenantLeaveOthersAlone(t *testing.T) {
 	longtest.SkipSlow(t)
 	needSandbox(t)
 	const alice, bob = "alices-token-alices-token-alices-1", "bobs-token-bobs-token-bobs-token-1"
-	d := serveHTTP(t, "", "profile: full\nhttp: {tokens: {alice: "+alice+", bob: "+bob+"}}\n")
+	d := startServing(t, "", "profile: full\nhttp: {tokens: {alice: "+alice+", bob: "+bob+"}}\n")
 	if err := unix.Prlimit(d.pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: 1 << 30, Max: unix.RLIM_INFINITY}, nil); err != nil {
 		t.Fatal(err)
 	}

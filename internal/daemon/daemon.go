@@ -26,6 +26,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
@@ -46,10 +47,11 @@ import (
 
 // Config of a Daemon.
 type Config struct {
-	config.Config        // required
-	Version       string // of this build; required
-	Served        bool   // to clients of other people, over HTTP
-	ConfigFile    string // see mcpserver.Config
+	config.Config           // required
+	Features      []Feature // besides the core
+	Version       string    // of this build; required
+	Served        bool      // to clients of other people, over HTTP
+	ConfigFile    string    // see mcpserver.Config
 	// Tenant is the tenant of clients without a token. The zero ID means tenant.Local.
 	Tenant tenant.ID
 	// Stderr receives the log unless the configuration names a file; nil means discard.
@@ -254,12 +256,12 @@ func (d *Daemon) openServer() error {
 	}
 	d.closing.add(d.access.close)
 	d.server, err = mcpserver.New(mcpserver.Config{
-		Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
+		Tools: featureTools(d.cfg.Features), Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
 		Key: states, Audit: d.data.auditLater,
-		ProfileOf: func(id tenant.ID) mcpserver.Profile { return mcpserver.Profile(d.data.settings(id).Profile) },
+		ProfileOf: func(id tenant.ID) builtin.Profile { return builtin.Profile(d.data.settings(id).Profile) },
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
-		Version:   d.cfg.Version, Python: python.Version, Profile: mcpserver.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
+		Version:   d.cfg.Version, Python: python.Version, Profile: builtin.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
 		Background: d.Background, Schedules: d.Schedules, KeepBackground: d.cfg.Background.Keep,
 		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Flows: d.Flows, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Memory: d.memory,
@@ -286,7 +288,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 		return err
 	}
 	d.Runner, err = execution.New(execution.Config{
-		Model: asker, Forms: form.New(form.Config{Log: d.log.Logger}), BackgroundTimeout: d.cfg.Background.Timeout,
+		HostCalls: hostCalls(d.cfg.Features), Model: asker, Forms: form.New(form.Config{Log: d.log.Logger}), BackgroundTimeout: d.cfg.Background.Timeout,
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard, Memory: d.memory,
 		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
@@ -341,7 +343,7 @@ func (d *Daemon) prepareOnce() {
 	d.Servers.start()
 }
 
-func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(mcpserver.Passthrough) }
+func (d *Daemon) isPassthrough() bool { return d.cfg.Profile == string(builtin.Passthrough) }
 
 // Serve serves MCP over two streams until the client disconnects or ctx ends, then ends
 // running calls within a limited time.
@@ -368,7 +370,7 @@ func (d *Daemon) Stats(ctx context.Context, home *home.Home) (mcpserver.Stats, e
 }
 
 // Listing returns the tools that a profile lists.
-func (d *Daemon) Listing(p mcpserver.Profile) []mcpserver.Listed { return d.server.Listing(p) }
+func (d *Daemon) Listing(p builtin.Profile) []mcpserver.Listed { return d.server.Listing(p) }
 
 // Record writes an operator's action to the audit log. done describes the action for
 // the error, since it has already taken effect.

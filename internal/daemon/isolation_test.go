@@ -18,9 +18,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -32,7 +32,7 @@ const ofOwner = "of the owner"
 // that she gets for an id that nobody has.
 func TestTenantsAreIsolatedOnEveryEntryPoint(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	url, d, stop := startTokens(t, daemon.Config{Config: config.Config{DataDir: data}})
+	url, d, stop := startTokens(t, daemon.Config{Features: []daemon.Feature{state.Feature().Feature}, Config: config.Config{DataDir: data}})
 	owned := newOwned(t, url, d)
 	var rows []entryPoint
 	for name, ask := range transports {
@@ -109,7 +109,7 @@ func newOwned(t *testing.T, url string, d *daemon.Daemon) owned {
 	if _, err := home.Skills.Save(t.Context(), skill.Draft{Name: "secret_skill", Code: "x = '" + ofOwner + "'"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := home.States.Put(t.Context(), state.Draft{Name: "secret_state", Value: []byte(`"` + ofOwner + `"`)}); err != nil {
+	if _, err := state.Open(home).Put(t.Context(), state.Draft{Name: "secret_state", Value: []byte(`"` + ofOwner + `"`)}); err != nil {
 		t.Fatal(err)
 	}
 	asked, err := home.Approvals.Create(t.Context(), approval.Question{Binding: approval.Binding{Kind: approval.Call, Arguments: "x"}, Shown: json.RawMessage(`{}`)})

@@ -11,10 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -40,6 +42,7 @@ func newSetup(t *testing.T, cfg execution.Config, backend fake.Config, queue adm
 	t.TempDir() // the first call: Close below runs before temporary directories are removed
 	s := setup{backend: fake.New(backend), queue: admit.New(queue)}
 	cfg.Backend, cfg.Queue = s.backend, s.queue
+	cfg.HostCalls = []hostcall.Source{state.Feature().HostCalls}
 	var err error
 	if s.Runner, err = execution.New(cfg); err != nil {
 		t.Fatal(err)

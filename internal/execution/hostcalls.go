@@ -19,7 +19,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/queue"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/skills"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/states"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/steps"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tokens"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/tools"
@@ -70,8 +69,12 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 
 // newTable returns the calls that the code may make. The packages of their nouns handle them.
 func newTable(h *host) hostcall.Table {
-	return hostcall.NewTable(
-		states.Methods(h.home.States, h.exit, h.dry), forms.Methods(h.r.cfg.Forms), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.exit),
+	more := make([][]hostcall.Method, len(h.r.cfg.HostCalls))
+	for i, of := range h.r.cfg.HostCalls {
+		more[i] = of(hostcall.Scope{Home: h.home, Exit: h.exit, DryRun: h.dry != nil})
+	}
+	return hostcall.NewTable(append(more,
+		forms.Methods(h.r.cfg.Forms), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.exit),
 		askllm.Methods(askConfig(h)), h.steps.Methods(), h.step.Methods(), h.tools.Methods(), skillsHost(h).Methods(),
 		[]hostcall.Method{
 			hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),
@@ -79,7 +82,7 @@ func newTable(h *host) hostcall.Table {
 			hostcall.New(methodWait, hostcall.Idle, h.wait),
 			hostcall.New("progress", 0, h.progress),
 		},
-	)
+	)...)
 }
 
 func skillsHost(h *host) *skills.Host {

@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 )
@@ -47,7 +48,7 @@ func TestRebuildRepeatsNoCall(t *testing.T) {
 	if n := l.called.Load(); n != before {
 		t.Errorf("%d calls were repeated", n-before)
 	}
-	if v, err := h.States.Get(t.Context(), "n"); err != nil || v.Version != 1 {
+	if v, err := state.Open(h).Get(t.Context(), "n"); err != nil || v.Version != 1 {
 		t.Errorf("the state has version %d, %v", v.Version, err)
 	}
 	if r := s.call(t, h, "one", "get x"); string(r.Value) != "5" || r.Session.State != reply.SessionLive {

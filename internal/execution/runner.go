@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/sessions"
@@ -48,15 +49,16 @@ type Config struct {
 	SubsetModules func(id tenant.ID, subset string) (modules, selection string)
 	// Restricted makes the check of docs/restricted.md mandatory for all code.
 	Restricted    bool
-	ReplyBytes    int             // maximum of the value, and of the output, in a reply; 0 means 16 KiB
-	OutputBytes   int64           // output limit of an execution; 0 means 64 MiB
-	Scratch       string          // directory for large output before it is stored; "" means the system's temporary directory
-	OpenWait      time.Duration   // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
-	ProgressEvery time.Duration   // minimum interval between two Progress events of one handle; 0 means 100 ms
-	Model         askllm.Client   // answers ask_llm; nil means that it is off
-	Forms         forms.Processor // reads and fills forms; nil means that code cannot
-	Tools         *Tools          // what code may call; nil means nothing
-	Privacy       *redact.Rules   // which private values code gets; nil means all of them, and no tokens
+	ReplyBytes    int               // maximum of the value, and of the output, in a reply; 0 means 16 KiB
+	OutputBytes   int64             // output limit of an execution; 0 means 64 MiB
+	Scratch       string            // directory for large output before it is stored; "" means the system's temporary directory
+	OpenWait      time.Duration     // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
+	ProgressEvery time.Duration     // minimum interval between two Progress events of one handle; 0 means 100 ms
+	Model         askllm.Client     // answers ask_llm; nil means that it is off
+	HostCalls     []hostcall.Source // besides those of the core
+	Forms         forms.Processor   // reads and fills forms; nil means that code cannot
+	Tools         *Tools            // what code may call; nil means nothing
+	Privacy       *redact.Rules     // which private values code gets; nil means all of them, and no tokens
 	// Guard returns the guardrails in force, which check code before it runs; nil, or a nil result,
 	// checks nothing.
 	Guard       func() *guardrail.Guard

@@ -100,6 +100,14 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
+// Sentence returns the message of err and its hint in one line.
+func Sentence(err error) string {
+	if hint := Hint(err); hint != "" {
+		return Message(err) + "; " + hint
+	}
+	return Message(err)
+}
+
 // Message returns the message of err that is safe to show. For an error that is
 // not an Error the message is generic.
 func Message(err error) string {

@@ -19,7 +19,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
@@ -51,7 +50,6 @@ type Home struct {
 	Quotas    *quota.Counter
 	Recent    *recent.Store
 	Learned   *learned.Store // nil if Config.Learn is 0
-	States    *state.Store
 	Workflows *workflow.Store
 
 	Runs      *journal.Runs
@@ -70,6 +68,12 @@ func (h *Home) ID() tenant.ID { return h.parts.id }
 // UID returns the host uid that owns the workspace: the tenant's own if the daemon is root and
 // has uids for tenants, otherwise the daemon's.
 func (h *Home) UID() int { return h.parts.uid }
+
+// Sealed returns the encrypted data of the tenant, for a table of it.
+func (h *Home) Sealed() sealed.Store { return h.parts.bodies }
+
+// CheckRoom fails if the disk has no room for so many more bytes of the tenant.
+func (h *Home) CheckRoom(bytes int64) error { return h.parts.files.CheckReserve(bytes) }
 
 // Selection identifies the servers and tools that the tenant may use.
 func (h *Home) Selection() string { return h.parts.settings.Selection }
@@ -122,7 +126,6 @@ type parts struct {
 	quotas    *quota.Counter
 	recent    *recent.Store
 	learned   *learned.Store
-	states    *state.Store
 	workflows *workflow.Store
 	schedules *schedule.Store
 	vault     *vault.Vault

@@ -262,7 +262,7 @@ func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool,
 func (t *Homes) home(s *shared) *Home {
 	return &Home{
 		Workspace: s.parts.files, Skills: s.parts.skills, Sessions: s.parts.sessions, Streams: s.parts.streams,
-		Journal: s.parts.journal, Runs: s.parts.journal.Runs(), Schedules: s.parts.schedules, Shapes: s.parts.shapes, Usage: s.parts.usage, Quotas: s.parts.quotas, Recent: s.parts.recent, Learned: s.parts.learned, States: s.parts.states, Workflows: s.parts.workflows, Vault: s.parts.vault,
+		Journal: s.parts.journal, Runs: s.parts.journal.Runs(), Schedules: s.parts.schedules, Shapes: s.parts.shapes, Usage: s.parts.usage, Quotas: s.parts.quotas, Recent: s.parts.recent, Learned: s.parts.learned, Workflows: s.parts.workflows, Vault: s.parts.vault,
 		Approvals: s.parts.approvals, parts: s.parts,
 		release: sync.OnceValue(func() error { return t.removeRef(s) }),
 		share: func() *Home {

@@ -16,7 +16,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
@@ -148,7 +147,6 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if t.cfg.Learn > 0 {
 		r.learned = t.usedTools(r)
 	}
-	r.states = state.New(r.bodies, room)
 	r.workflows = t.workflows(r.id, r.bodies, room)
 	if t.cfg.Process != nil {
 		due := func(at time.Time) error { return t.layout.scheduled().set(r.id, at) }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
@@ -23,7 +24,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -69,7 +69,7 @@ func fill(t *testing.T, h *home.Home) {
 	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "1 + 1"})
 	h.Learned.AddSearch("greet the guest", []tool.Ref{{Server: "mail", Tool: "send"}, greetTool.Ref})
 	h.Learned.AddCall(greetTool.Ref)
-	if _, err := h.States.Put(t.Context(), state.Draft{Name: "cursor", Value: []byte(`{"page":3}`)}); err != nil {
+	if _, err := state.Open(h).Put(t.Context(), state.Draft{Name: "cursor", Value: []byte(`{"page":3}`)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Workflows.Save(t.Context(), "nightly", []byte("name: nightly")); err != nil {
@@ -274,7 +274,7 @@ func expect(t *testing.T, h *home.Home) {
 	if sk.Instructions != "Greet people." {
 		t.Errorf("the instructions are %q", sk.Instructions)
 	}
-	if v, err := h.States.Get(t.Context(), "cursor"); err != nil || string(v.Value) != `{"page":3}` {
+	if v, err := state.Open(h).Get(t.Context(), "cursor"); err != nil || string(v.Value) != `{"page":3}` {
 		t.Errorf("the state is %s, %v", v.Value, err)
 	}
 	if text, err := h.Workflows.Find(t.Context(), "nightly"); err != nil || string(text) != "name: nightly" {

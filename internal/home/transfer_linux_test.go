@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
@@ -21,7 +22,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
@@ -102,7 +102,7 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 	h.Recent.Add(recent.Code{Execution: "exec_recent", Code: "2 * 21"})
 	h.Learned.AddSearch("twice a number", []tool.Ref{{Server: "math", Tool: "double"}})
 	h.Learned.AddCall(tool.Ref{Server: "math", Tool: "double"})
-	if _, err := h.States.Put(t.Context(), state.Draft{Name: "cursor", Value: []byte("42")}); err != nil {
+	if _, err := state.Open(h).Put(t.Context(), state.Draft{Name: "cursor", Value: []byte("42")}); err != nil {
 		t.Fatal(err)
 	}
 	err := errors.Join(h.Workflows.Save(t.Context(), "nightly", []byte("name: nightly")),
@@ -211,7 +211,7 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	if all := must(h.Skills.Tests(t.Context(), "double"))(t); len(all) != 1 || all[0].Code != "from skills import double" {
 		t.Errorf("the tests of the skill are %+v", all)
 	}
-	if s := must(h.States.Get(t.Context(), "cursor"))(t); string(s.Value) != "42" {
+	if s := must(state.Open(h).Get(t.Context(), "cursor"))(t); string(s.Value) != "42" {
 		t.Errorf("the state is %+v", s)
 	}
 	if w := must(h.Workflows.Find(t.Context(), "nightly"))(t); string(w) != "name: nightly" {

@@ -1,6 +1,6 @@
 // Package longtest selects the tests that run. "go test ./..." runs those that are quick,
-// in a few minutes. With REQUIRE_SANDBOX=process, as in .ci/run, every feature is tested
-// once; with LONG_TESTS=1, as in parts of .ci/run, the tests that only repeat features
+// in a few minutes. With SLOW_TESTS=1, as in parts of .ci/run, every feature is tested
+// once; with LONG_TESTS=1, as in others, the tests that only repeat features
 // (more kills, all modes and protocol versions, whole corpora) run too.
 package longtest
 
@@ -24,12 +24,12 @@ func Skip(t testing.TB) {
 func SkipSlow(t testing.TB) {
 	t.Helper()
 	if !Slow() {
-		t.Skip("a slow test: set REQUIRE_SANDBOX=process to run it")
+		t.Skip("a slow test: set SLOW_TESTS=1 to run it")
 	}
 }
 
 // Slow reports whether slow tests run.
-func Slow() bool { return Enabled() || os.Getenv("REQUIRE_SANDBOX") != "" }
+func Slow() bool { return Enabled() || os.Getenv("SLOW_TESTS") != "" }
 
 // Rows returns all rows of a test table if long tests run, and otherwise the rows
 // at the indices in short.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -18,7 +19,7 @@ import (
 
 // audience is everything that the list of tools and their descriptions depend on.
 type audience struct {
-	profile Profile
+	profile builtin.Profile
 	limits  execution.Limits
 	mode    redact.Mode
 	servers string // the connected servers, as descriptions list them; "" means none
@@ -33,7 +34,7 @@ type audience struct {
 const maxHosts = 8
 
 // profile returns the profile of a tenant.
-func (s *Server) profile(id tenant.ID) Profile {
+func (s *Server) profile(id tenant.ID) builtin.Profile {
 	if s.cfg.ProfileOf != nil && !id.IsZero() {
 		return cmp.Or(s.cfg.ProfileOf(id), s.cfg.Profile)
 	}
@@ -41,9 +42,9 @@ func (s *Server) profile(id tenant.ID) Profile {
 }
 
 // audience returns the audience of a tenant with a profile and a subset of the servers.
-func (s *Server) audience(p Profile, v catalog.Viewer) audience {
-	if p == Passthrough { // it has no tools: those of Standard, for the token statistics
-		p = Standard
+func (s *Server) audience(p builtin.Profile, v catalog.Viewer) audience {
+	if p == builtin.Passthrough { // it has no tools: those of Standard, for the token statistics
+		p = builtin.Standard
 	}
 	a := audience{profile: p, limits: s.cfg.Runner.Limits(v.Tenant), mode: s.cfg.Privacy.Of(v.Tenant).Mode()}
 	now := lookup.Connected{Modules: s.servers()}
@@ -124,11 +125,11 @@ func (s *Server) choose(caller string, c wire.Choice) (wire.Selection, error) {
 		return wire.Selection{}, fault.New(fault.NotFound, "there is no subset %.60q of the servers", c.Subset).WithHint("the operator configures them below subsets:")
 	}
 	p := s.profile(id)
-	if chosen := Profile(c.Profile); c.Profile != "" {
+	if chosen := builtin.Profile(c.Profile); c.Profile != "" {
 		switch {
-		case chosen.rank() < 0 || p == Passthrough:
+		case chosen.Rank() < 0 || p == builtin.Passthrough:
 			return wire.Selection{}, fault.New(fault.Invalid, "the profile %.40q cannot be chosen: use %s", c.Profile, s.choosable(p))
-		case chosen.rank() > p.rank():
+		case chosen.Rank() > p.Rank():
 			return wire.Selection{}, fault.New(fault.Denied, "the profile %s is not available to this caller: use %s", chosen, s.choosable(p))
 		}
 		p = chosen
@@ -136,7 +137,7 @@ func (s *Server) choose(caller string, c wire.Choice) (wire.Selection, error) {
 	of := wire.Selection{
 		Has: func(tool string) bool {
 			least, known := s.smallest[tool]
-			return known && p.shows(least) && !(s.tokenTools[tool] && s.cfg.Privacy.Of(id).Mode() == redact.Off)
+			return known && p.Shows(least) && !(s.tokenTools[tool] && s.cfg.Privacy.Of(id).Mode() == redact.Off)
 		},
 		Instructions: func() string { return instructions(s.audience(p, catalog.Viewer{Tenant: id, Subset: c.Subset})) },
 		Tools: func() []wire.Tool {
@@ -151,12 +152,12 @@ func (s *Server) choose(caller string, c wire.Choice) (wire.Selection, error) {
 }
 
 // choosable lists the profiles up to p.
-func (s *Server) choosable(p Profile) string {
-	if p == Passthrough {
+func (s *Server) choosable(p builtin.Profile) string {
+	if p == builtin.Passthrough {
 		return "none, since this server has the profile passthrough"
 	}
 	var names []string
-	for _, one := range Profiles[:p.rank()+1] {
+	for _, one := range builtin.Profiles[:p.Rank()+1] {
 		names = append(names, string(one))
 	}
 	return strings.Join(names, " or ")

@@ -14,60 +14,61 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-func (s *Server) backgroundTools() []builtin {
+func (s *Server) backgroundTools() []builtin.Tool {
 	if s.cfg.Background == nil {
 		return nil
 	}
-	id := param{name: "execution_id", kind: text, required: true}
-	return []builtin{{
-		name: "dispatch_background_task", profile: Full,
-		about: "Start code, or a task in words, that outlives this call; returns an execution_id.",
-		params: []param{
-			{name: "code", kind: text, most: pycode.MaxBytes},
-			{name: "task_description", kind: text},
-			{name: "context_vars", kind: object},
-			{name: "timeout_seconds", kind: number},
-			{name: "on_restart", kind: text, fallback: string(journal.ResumeOnRestart), values: []string{string(journal.ResumeOnRestart), string(journal.ReportOnRestart)}},
+	id := builtin.Param{Name: "execution_id", Kind: builtin.Text, Required: true}
+	return []builtin.Tool{{
+		Name: "dispatch_background_task", Profile: builtin.Full,
+		Description: "Start code, or a task in words, that outlives this call; returns an execution_id.",
+		Params: []builtin.Param{
+			{Name: "code", Kind: builtin.Text, MaxBytes: pycode.MaxBytes},
+			{Name: "task_description", Kind: builtin.Text},
+			{Name: "context_vars", Kind: builtin.Object},
+			{Name: "timeout_seconds", Kind: builtin.Number},
+			{Name: "on_restart", Kind: builtin.Text, Default: string(journal.ResumeOnRestart), Values: []string{string(journal.ResumeOnRestart), string(journal.ReportOnRestart)}},
 		},
-		hints: wire.Hints{Destructive: true},
-		run:   s.dispatch,
+		Hints: wire.Hints{Destructive: true},
+		Run:   s.dispatch,
 	}, {
-		name: "get_background_task_status", profile: Full,
-		about:   "State, progress, output so far, result.",
-		params:  []param{id},
-		longest: 100_000,
-		hints:   wire.Hints{ReadOnly: true, Idempotent: true},
-		run:     s.backgroundStatus,
+		Name: "get_background_task_status", Profile: builtin.Full,
+		Description: "State, progress, output so far, result.",
+		Params:      []builtin.Param{id},
+		MaxChars:    100_000,
+		Hints:       wire.Hints{ReadOnly: true, Idempotent: true},
+		Run:         s.backgroundStatus,
 	}, {
-		name: "wait_for_background_task", profile: Full,
-		about:   "Wait for its end, then as get_background_task_status.",
-		params:  []param{id, {name: "timeout", kind: number, fallback: defaultWait.Seconds()}},
-		longest: 100_000,
-		hints:   wire.Hints{ReadOnly: true, Idempotent: true},
-		run:     s.waitForBackground,
+		Name: "wait_for_background_task", Profile: builtin.Full,
+		Description: "Wait for its end, then as get_background_task_status.",
+		Params:      []builtin.Param{id, {Name: "timeout", Kind: builtin.Number, Default: defaultWait.Seconds()}},
+		MaxChars:    100_000,
+		Hints:       wire.Hints{ReadOnly: true, Idempotent: true},
+		Run:         s.waitForBackground,
 	}, {
-		name: "list_background_tasks", profile: Full,
-		hints: wire.Hints{ReadOnly: true, Idempotent: true},
-		run:   s.listBackground,
+		Name: "list_background_tasks", Profile: builtin.Full,
+		Hints: wire.Hints{ReadOnly: true, Idempotent: true},
+		Run:   s.listBackground,
 	}, {
-		name: "cancel_background_task", profile: Full,
-		params: []param{id},
-		hints:  wire.Hints{Destructive: true, Idempotent: true},
-		run:    s.cancelBackground,
+		Name: "cancel_background_task", Profile: builtin.Full,
+		Params: []builtin.Param{id},
+		Hints:  wire.Hints{Destructive: true, Idempotent: true},
+		Run:    s.cancelBackground,
 	}, {
-		name: "signal_execution", profile: Full,
-		about:  "Send an event that code awaits with wait_for(event).",
-		params: []param{id, {name: "event", kind: text, required: true}, {name: "value", kind: anything}},
-		hints:  wire.Hints{Destructive: true},
-		run:    s.signal,
+		Name: "signal_execution", Profile: builtin.Full,
+		Description: "Send an event that code awaits with wait_for(event).",
+		Params:      []builtin.Param{id, {Name: "event", Kind: builtin.Text, Required: true}, {Name: "value", Kind: builtin.Anything}},
+		Hints:       wire.Hints{Destructive: true},
+		Run:         s.signal,
 	}}
 }
 
-func (s *Server) dispatch(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) dispatch(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct {
 		Code    string          `json:"code"`
 		Task    string          `json:"task_description"`
@@ -75,13 +76,13 @@ func (s *Server) dispatch(ctx context.Context, c call) (redact.Message, error) {
 		Timeout *float64        `json:"timeout_seconds"`
 		Restart string          `json:"on_restart"`
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	if args.Code == "" && args.Task == "" {
 		return redact.Message{}, fault.New(fault.Invalid, "neither code nor task_description is given; pass one of them")
 	}
-	b := execution.StoredRequest{Request: execution.Request{Code: args.Code, Vars: args.Vars, Subset: c.Subset, Client: c.Client, Commands: withoutPages(c.commands)}, Task: args.Task}
+	b := execution.StoredRequest{Request: execution.Request{Code: args.Code, Vars: args.Vars, Subset: c.Subset, Client: c.Client, Commands: withoutPages(c.Commands)}, Task: args.Task}
 	if args.Timeout != nil {
 		if b.Request.Timeout = execution.Seconds(*args.Timeout); b.Request.Timeout <= 0 {
 			return redact.Message{}, fault.New(fault.Invalid, "timeout_seconds is %g; it must be more than 0", *args.Timeout)
@@ -91,7 +92,7 @@ func (s *Server) dispatch(ctx context.Context, c call) (redact.Message, error) {
 	if args.Restart != "" {
 		restart = journal.OnRestart(args.Restart)
 	}
-	id, err := s.cfg.Background.Dispatch(ctx, c.home, b, restart)
+	id, err := s.cfg.Background.Dispatch(ctx, c.Home, b, restart)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -209,13 +210,13 @@ type backgroundArgs struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-func (s *Server) backgroundStatus(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) backgroundStatus(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args backgroundArgs
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	b, err := s.Describe(ctx, c.home, args.ID)
-	return status(b, c.commands), err
+	b, err := s.Describe(ctx, c.Home, args.ID)
+	return status(b, c.Commands), err
 }
 
 const (
@@ -224,9 +225,9 @@ const (
 	waitPoll    = 200 * time.Millisecond
 )
 
-func (s *Server) waitForBackground(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) waitForBackground(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args backgroundArgs
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	wait := defaultWait
@@ -237,9 +238,9 @@ func (s *Server) waitForBackground(ctx context.Context, c call) (redact.Message,
 	}
 	ends := time.Now().Add(wait)
 	for {
-		b, err := s.Describe(ctx, c.home, args.ID)
+		b, err := s.Describe(ctx, c.Home, args.ID)
 		if err != nil || b.Ended || !time.Now().Before(ends) || b.State == "input_required" {
-			return status(b, c.commands), err
+			return status(b, c.Commands), err
 		}
 		if b.Progress != nil {
 			s.progress(ctx, c, *b.Progress)
@@ -255,11 +256,11 @@ func (s *Server) waitForBackground(ctx context.Context, c call) (redact.Message,
 // mostListed limits the list of background executions.
 const mostListed = 100
 
-func (s *Server) listBackground(ctx context.Context, c call) (redact.Message, error) {
-	if err := c.read(&struct{}{}); err != nil {
+func (s *Server) listBackground(ctx context.Context, c builtin.Call) (redact.Message, error) {
+	if err := c.Read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}
-	all, err := s.ListBackground(ctx, c.home)
+	all, err := s.ListBackground(ctx, c.Home)
 	return redact.Message{Body: map[string]any{"success": true, "count": len(all), "executions": all}}, err
 }
 
@@ -278,46 +279,46 @@ func (s *Server) ListBackground(ctx context.Context, h *home.Home) ([]Background
 	return all, err
 }
 
-func (s *Server) cancelBackground(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) cancelBackground(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args backgroundArgs
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if err := s.cfg.Runner.Cancel(ctx, c.home, args.ID); err != nil {
+	if err := s.cfg.Runner.Cancel(ctx, c.Home, args.ID); err != nil {
 		return redact.Message{}, err
 	}
-	return did("Execution %s is being cancelled, unless it has ended", args.ID)
+	return builtin.Did("Execution %s is being cancelled, unless it has ended", args.ID)
 }
 
-func (s *Server) signal(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) signal(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args backgroundArgs
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if err := s.cfg.Runner.Signal(ctx, c.home, args.ID, args.Event, args.Value); err != nil {
+	if err := s.cfg.Runner.Signal(ctx, c.Home, args.ID, args.Event, args.Value); err != nil {
 		return redact.Message{}, err
 	}
 	s.cfg.Background.Wake()
-	return did("Signal %s sent", args.Event)
+	return builtin.Did("Signal %s sent", args.Event)
 }
 
 // answerElsewhere answers the questions of a background execution that another process runs, and
 // returns its status; false if it asks none, or there is no answer.
-func (s *Server) answerElsewhere(ctx context.Context, c call, id string, raw json.RawMessage) (m redact.Message, ok bool, err error) {
+func (s *Server) answerElsewhere(ctx context.Context, c builtin.Call, id string, raw json.RawMessage) (m redact.Message, ok bool, err error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return m, false, nil
 	}
-	open, err := live.Questions(ctx, c.home.Runs, id)
+	open, err := live.Questions(ctx, c.Home.Runs, id)
 	if err != nil {
 		return m, false, nil // resuming returns the reason
 	}
-	answer, err := answerTo(open, raw, approval.ViaOf(c.home.Approvals))
+	answer, err := answerTo(open, raw, approval.ViaOf(c.Home.Approvals))
 	if err != nil {
 		return m, false, err
 	}
-	if err := live.Answer(ctx, c.home.Runs, id, answer); err != nil {
+	if err := live.Answer(ctx, c.Home.Runs, id, answer); err != nil {
 		return m, false, err
 	}
-	m, err = did("The answer was passed on to execution %s; get_background_task_status returns its state", id)
+	m, err = builtin.Did("The answer was passed on to execution %s; get_background_task_status returns its state", id)
 	return m, true, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
@@ -28,8 +29,8 @@ func TestToolListTokenBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for profile, budget := range map[mcpserver.Profile]int{
-		mcpserver.Lean: 380, mcpserver.Standard: 900, mcpserver.Full: 2500,
+	for profile, budget := range map[builtin.Profile]int{
+		builtin.Lean: 380, builtin.Standard: 900, builtin.Full: 2500,
 	} {
 		total := 0
 		privacy, err := redact.New(redact.Config{Mode: redact.Egress, Scanner: scanner, Record: func(context.Context, redact.Transfer) error { return nil }})

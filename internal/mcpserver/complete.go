@@ -5,9 +5,11 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -18,45 +20,45 @@ import (
 // maxCompletions is the protocol's limit of the values in one answer.
 const maxCompletions = 100
 
-// source returns the values that exist for an argument, the most useful first. Home and
-// finder are those of the caller.
-type source func(context.Context, *Server, *home.Home, *lookup.Finder) ([]string, error)
-
 // Sources of values. Without servers there is no finder, and no tool that uses it is listed.
 var (
-	serverNames   source = ofFinder((*lookup.Finder).ServerNames)
-	toolNames     source = ofFinder((*lookup.Finder).ToolNames)
-	categoryNames source = ofFinder((*lookup.Finder).CategoryNames)
+	serverNames   builtin.Source = ofFinder((*lookup.Finder).ServerNames)
+	toolNames     builtin.Source = ofFinder((*lookup.Finder).ToolNames)
+	categoryNames builtin.Source = ofFinder((*lookup.Finder).CategoryNames)
 
-	skillNames source = func(ctx context.Context, _ *Server, home *home.Home, _ *lookup.Finder) (names []string, err error) {
+	skillNames builtin.Source = func(ctx context.Context, home *home.Home, _ *lookup.Finder) (names []string, err error) {
 		all, err := home.Skills.List(ctx)
 		for _, m := range all {
 			names = append(names, m.Name)
 		}
 		return names, err
 	}
-	fileNames source = func(ctx context.Context, _ *Server, home *home.Home, _ *lookup.Finder) ([]string, error) {
+	fileNames builtin.Source = func(ctx context.Context, home *home.Home, _ *lookup.Finder) ([]string, error) {
 		all, err := home.Workspace.List(ctx, ".")
 		return all.Files, err
 	}
-	sessionIDs source = func(ctx context.Context, _ *Server, home *home.Home, _ *lookup.Finder) (ids []string, err error) {
+	sessionIDs builtin.Source = func(ctx context.Context, home *home.Home, _ *lookup.Finder) (ids []string, err error) {
 		all, err := home.Sessions.List(ctx)
 		for _, s := range all {
 			ids = append(ids, s.ID)
 		}
 		return ids, err
 	}
-	resumableIDs source = func(ctx context.Context, s *Server, home *home.Home, _ *lookup.Finder) (ids []string, err error) {
-		all, err := unfinished.List(ctx, s.cfg.Runner, home, "")
+)
+
+// resumableIDs returns the source of the executions that can be resumed.
+func resumableIDs(runner *execution.Runner) builtin.Source {
+	return func(ctx context.Context, home *home.Home, _ *lookup.Finder) (ids []string, err error) {
+		all, err := unfinished.List(ctx, runner, home, "")
 		for _, x := range all {
 			ids = append(ids, x.ID)
 		}
 		return ids, err
 	}
-)
+}
 
-func ofFinder(names func(*lookup.Finder) []string) source {
-	return func(_ context.Context, _ *Server, _ *home.Home, find *lookup.Finder) ([]string, error) {
+func ofFinder(names func(*lookup.Finder) []string) builtin.Source {
+	return func(_ context.Context, _ *home.Home, find *lookup.Finder) ([]string, error) {
 		return names(find), nil
 	}
 }
@@ -79,25 +81,25 @@ func (s *Server) completer() *wire.Completer {
 // valuesFor returns all values of an argument; none if it may be anything.
 func (s *Server) valuesFor(ctx context.Context, home *home.Home, c wire.Completion) ([]string, error) {
 	if c.Template != "" {
-		from, ok := map[string]source{skillTemplate: skillNames, fileTemplate: fileNames}[c.Template]
+		from, ok := map[string]builtin.Source{skillTemplate: skillNames, fileTemplate: fileNames}[c.Template]
 		if !ok {
 			return nil, fault.New(fault.Invalid, "there is no resource template %s: use %s or %s", fault.Quoted(c.Template), skillTemplate, fileTemplate)
 		}
-		return from(ctx, s, home, nil)
+		return from(ctx, home, nil)
 	}
 	var finder *lookup.Finder
 	if s.cfg.Find != nil {
 		finder = s.cfg.Find.For(catalog.Viewer{Tenant: home.ID(), Subset: c.Subset})
 	}
 	if params := s.paramsOf(home.ID(), c.Tool); params != nil {
-		p := find(params, c.Argument)
+		p := builtin.FindParam(params, c.Argument)
 		switch {
 		case p == nil:
-			return nil, unknown(c.Tool, params, c.Argument)
-		case p.names != nil:
-			return p.names(ctx, s, home, finder)
+			return nil, builtin.UnknownParam(c.Tool, params, c.Argument)
+		case p.Source != nil:
+			return p.Source(ctx, home, finder)
 		}
-		return p.values, nil
+		return p.Values, nil
 	}
 	if finder != nil {
 		if values, known := finder.Enum(c.Tool, c.Argument); known {
@@ -109,11 +111,11 @@ func (s *Server) valuesFor(ctx context.Context, home *home.Home, c wire.Completi
 }
 
 // paramsOf returns the parameters of a tool that is listed for a tenant; nil if it is not listed.
-func (s *Server) paramsOf(id tenant.ID, name string) []param {
+func (s *Server) paramsOf(id tenant.ID, name string) []builtin.Param {
 	a := s.own(id)
 	for _, t := range s.tools(a) {
-		if t.name == name && a.profile.shows(t.profile) {
-			return append([]param{}, t.params...) // not nil
+		if t.Name == name && a.profile.Shows(t.Profile) {
+			return append([]builtin.Param{}, t.Params...) // not nil
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
@@ -38,7 +39,7 @@ func (p *peer) complete(argument, value string) completion {
 }
 
 func TestCompletionReturnsAtMost100Values(t *testing.T) {
-	p := connect(t, newServer(t, mcpserver.Standard))
+	p := connect(t, newServer(t, builtin.Standard))
 	for i := range 103 {
 		p.write(fmt.Sprintf("b%03d-a1", i), "x")
 	}
@@ -62,7 +63,7 @@ func TestCompletedValuesAreRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: mcpserver.Standard, Privacy: rules},
+	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Privacy: rules},
 		execution.Config{Backend: fake.New(fake.Config{}), Privacy: rules}))
 	p.write("of ada@example.com.txt", "x")
 	got := p.complete("filename", "of ")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/tokens"
 )
@@ -38,7 +39,7 @@ func TestConnectedServersAreDescribed(t *testing.T) {
 		"long names": {long, []string{"a_long_name", " more"}, "m_long_name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, profile := range []mcpserver.Profile{mcpserver.Lean, mcpserver.Standard} {
+			for _, profile := range []builtin.Profile{builtin.Lean, builtin.Standard} {
 				s := newServerOf(t, t.TempDir(), mcpserver.Config{Profile: profile, Find: servers(t, test.servers)}, execution.Config{Backend: fake.New(fake.Config{})})
 				for _, hello := range []string{
 					`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
@@ -90,7 +91,7 @@ func TestDescriptionHasTopicsOfTools(t *testing.T) {
 
 // Clients in strict mode send null for each optional argument.
 func TestNullIsAnAbsentArgument(t *testing.T) {
-	s := newServer(t, mcpserver.Full)
+	s := newServer(t, builtin.Full)
 	for _, tool := range listTools(t, s) {
 		var schema struct {
 			Properties map[string]json.RawMessage

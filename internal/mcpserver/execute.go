@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/pycode"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
@@ -48,9 +49,9 @@ const (
 	safeLibrary    = "a safe part of its standard library (no os, sys, open, __dunder__)"
 )
 
-func (s *Server) executeTool(a audience) builtin {
+func (s *Server) executeTool(a audience) builtin.Tool {
 	l, about := a.limits, aboutExecute
-	if a.profile == Lean {
+	if a.profile == builtin.Lean {
 		about = aboutExecuteLean
 	}
 	if s.cfg.Runner.Offers.Restricted {
@@ -65,10 +66,10 @@ func (s *Server) executeTool(a audience) builtin {
 			about = strings.Replace(about, none, none+aboutNetwork+a.network, 1)
 		}
 	}
-	if s.cfg.Runner.Offers.Model && a.profile != Lean {
+	if s.cfg.Runner.Offers.Model && a.profile != builtin.Lean {
 		about += "\nask_llm(prompt, data=None, json_schema=None) asks a language model about data too large to return."
 	}
-	if s.cfg.Runner.Offers.Forms && a.profile != Lean {
+	if s.cfg.Runner.Offers.Forms && a.profile != builtin.Lean {
 		about = strings.Replace(about, lastGlobal, lastGlobal+" forms (PDF, HTML)", 1)
 	}
 	switch a.mode {
@@ -77,22 +78,22 @@ func (s *Server) executeTool(a audience) builtin {
 	case redact.Strict:
 		about += aboutTokensStrict
 	}
-	execute := builtin{
-		name: "execute_code", profile: Lean, about: about + aboutServers(a), load: true, find: a.topics,
-		longest: 100_000,
-		params: []param{
-			{name: "code", kind: text, required: true, most: pycode.MaxBytes},
-			{name: "context_vars", kind: object, most: execution.MaxVarsBytes},
-			{name: "timeout_seconds", kind: number, fallback: l.Timeout.Seconds()},
-			{name: "memory_mb", kind: integer, fallback: l.MemoryMB},
-			{name: "session_id", kind: text, names: sessionIDs},
-			{name: "dry_run", kind: boolean, about: "Only plan changes"},
+	execute := builtin.Tool{
+		Name: "execute_code", Profile: builtin.Lean, Description: about + aboutServers(a), AlwaysLoad: true, SearchHint: a.topics,
+		MaxChars: 100_000,
+		Params: []builtin.Param{
+			{Name: "code", Kind: builtin.Text, Required: true, MaxBytes: pycode.MaxBytes},
+			{Name: "context_vars", Kind: builtin.Object, MaxBytes: execution.MaxVarsBytes},
+			{Name: "timeout_seconds", Kind: builtin.Number, Default: l.Timeout.Seconds()},
+			{Name: "memory_mb", Kind: builtin.Integer, Default: l.MemoryMB},
+			{Name: "session_id", Kind: builtin.Text, Source: sessionIDs},
+			{Name: "dry_run", Kind: builtin.Boolean, Description: "Only plan changes"},
 		},
-		hints: wire.Hints{Destructive: true}, // may overwrite and delete files
-		run:   s.execute,
+		Hints: wire.Hints{Destructive: true}, // may overwrite and delete files
+		Run:   s.execute,
 	}
-	if a.profile == Full {
-		execute.params = append(execute.params, param{name: "task_description", kind: text, about: "For the session's log"})
+	if a.profile == builtin.Full {
+		execute.Params = append(execute.Params, builtin.Param{Name: "task_description", Kind: builtin.Text, Description: "For the session's log"})
 	}
 	return execute
 }
@@ -102,14 +103,14 @@ func aboutServers(a audience) string {
 	switch {
 	case a.servers == "":
 		return ""
-	case a.profile == Lean:
+	case a.profile == builtin.Lean:
 		return "\nMCP tools are functions: search_tools, then `from servers." + a.example + " import TOOL`. Servers: " + a.servers + "." + aboutTopics(a.topics, maxLeanTokens)
 	}
 	return "\nMCP tools are functions, found by search_tools: `from servers." + a.example + " import TOOL`; failures raise ToolError. " +
 		"parallel(lambda: f(…), …) calls several at once. Servers: " + a.servers + "." + aboutTopics(a.topics, maxTopicTokens)
 }
 
-func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) execute(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if c.State != "" {
 		return s.answered(ctx, c)
 	}
@@ -122,12 +123,12 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 		DryRun  bool            `json:"dry_run"`
 		Task    string          `json:"task_description"`
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun, Subset: c.Subset, Client: c.Client, Commands: withoutPages(c.commands), Description: args.Task}
+	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun, Subset: c.Subset, Client: c.Client, Commands: withoutPages(c.Commands), Description: args.Task}
 	// In a Request 0 means the default; from a client it is invalid.
-	limits := s.cfg.Runner.Limits(c.home.ID())
+	limits := s.cfg.Runner.Limits(c.Home.ID())
 	if args.Timeout != nil {
 		req.Timeout = execution.Seconds(*args.Timeout)
 		if err := limits.CheckTimeout(req.Timeout); err != nil {
@@ -140,7 +141,7 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 			return redact.Message{}, err
 		}
 	}
-	x, err := s.cfg.Runner.Start(ctx, c.home, req)
+	x, err := s.cfg.Runner.Start(ctx, c.Home, req)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -149,18 +150,18 @@ func (s *Server) execute(ctx context.Context, c call) (redact.Message, error) {
 
 // follow forwards progress until the execution ends. The call's context does not end the
 // wait: it ends the execution, whose outcome has the reason.
-func (s *Server) follow(ctx context.Context, c call, x *execution.Execution) (redact.Message, error) {
+func (s *Server) follow(ctx context.Context, c builtin.Call, x *execution.Execution) (redact.Message, error) {
 	done, suspended, err := s.followResult(ctx, c, x)
 	if done != nil {
-		return message(*done, c.commands), nil
+		return message(*done, c.Commands), nil
 	}
 	return suspended, err
 }
 
 // followResult is follow for the result, which is nil if the execution was suspended; then the
 // message says so.
-func (s *Server) followResult(ctx context.Context, c call, x *execution.Execution) (done *reply.Result, suspended redact.Message, err error) {
-	*c.session = x.Session()
+func (s *Server) followResult(ctx context.Context, c builtin.Call, x *execution.Execution) (done *reply.Result, suspended redact.Message, err error) {
+	*c.Session = x.Session()
 	shown, failed := s.newClientQuestions(ctx, c, x)
 	defer func() { shown.end() }()
 	began := time.Now()
@@ -203,11 +204,11 @@ func (s *Server) followResult(ctx context.Context, c call, x *execution.Executio
 
 // progress notifies the client, if it asked for progress. Failed notifications do not
 // end the execution.
-func (s *Server) progress(ctx context.Context, c call, p live.Progress) {
+func (s *Server) progress(ctx context.Context, c builtin.Call, p live.Progress) {
 	if c.Progress == nil {
 		return
 	}
-	note, err := c.exit().Redact(ctx, p.Message)
+	note, err := c.Exit().Redact(ctx, p.Message)
 	if err == nil {
 		err = c.Progress(ctx, p.Done, p.Total, note)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -32,7 +33,7 @@ func (s *Server) exports(ctx context.Context, caller string) (tools []wire.Tool)
 		return nil
 	}
 	for _, e := range all {
-		tools = append(tools, s.exported(e).wire(s))
+		tools = append(tools, wireTool(s, s.exported(e)))
 	}
 	return tools
 }
@@ -66,16 +67,16 @@ func (s *Server) export(ctx context.Context, caller, name string) (t wire.Tool, 
 	if err != nil {
 		s.complain(name, err)
 	}
-	return s.exported(e).wire(s), ok
+	return wireTool(s, s.exported(e)), ok
 }
 
 // exported returns the tool that runs a workflow: run_workflow with its name.
-func (s *Server) exported(e workflow.Export) builtin {
-	return builtin{
-		name: e.Name, about: e.Description, schema: e.Inputs, longest: longestRun,
-		label: "run_workflow", // names of tenants are no labels
-		hints: wire.Hints{Destructive: true},
-		run: func(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) exported(e workflow.Export) builtin.Tool {
+	return builtin.Tool{
+		Name: e.Name, Description: e.Description, Schema: e.Inputs, MaxChars: longestRun,
+		Label: "run_workflow", // names of tenants are no labels
+		Hints: wire.Hints{Destructive: true},
+		Run: func(ctx context.Context, c builtin.Call) (redact.Message, error) {
 			if c.State != "" {
 				return s.answered(ctx, c)
 			}

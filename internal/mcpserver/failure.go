@@ -29,7 +29,7 @@ type quotaState struct {
 // causes.
 func (s *Server) failed(tool string, err error) redact.Message {
 	s.complain(tool, err)
-	f := failure{Error: sentence(err)}
+	f := failure{Error: fault.Sentence(err)}
 	if over, ok := errors.AsType[*quota.Exceeded](err); ok {
 		f.quotaState = &quotaState{over.Name, over.Limit, over.Used, quota.RetrySeconds(over.Status.Retry)}
 	}
@@ -40,12 +40,4 @@ func (s *Server) complain(tool string, err error) {
 	if fault.KindOf(err) == fault.Internal && !errors.Is(err, context.Canceled) {
 		s.cfg.Log.Error("tool failed", "tool", tool, "error", err)
 	}
-}
-
-// sentence returns err's message and hint.
-func sentence(err error) string {
-	if hint := fault.Hint(err); hint != "" {
-		return fault.Message(err) + "; " + hint
-	}
-	return fault.Message(err)
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"fmt"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -13,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
@@ -26,57 +26,47 @@ const (
 // maxNames limits the names in an answer of list_workspace_files.
 const maxNames = 1000
 
-func (s *Server) fileTools() []builtin {
-	return []builtin{{
-		name: "write_workspace_file", profile: Standard, scope: access.Files,
-		about:  "Write a text file, replacing any.",
-		params: []param{{name: "filename", kind: text, required: true, names: fileNames}, {name: "content", kind: text, required: true}},
-		hints:  wire.Hints{Destructive: true, Idempotent: true},
-		run:    s.writeFile,
+func (s *Server) fileTools() []builtin.Tool {
+	return []builtin.Tool{{
+		Name: "write_workspace_file", Profile: builtin.Standard, Scope: access.Files,
+		Description: "Write a text file, replacing any.",
+		Params:      []builtin.Param{{Name: "filename", Kind: builtin.Text, Required: true, Source: fileNames}, {Name: "content", Kind: builtin.Text, Required: true}},
+		Hints:       wire.Hints{Destructive: true, Idempotent: true},
+		Run:         s.writeFile,
 	}, {
-		name: "read_workspace_file", profile: Standard, scope: access.Files, longest: 400_000,
-		about: "Read a file; continue at next_offset.",
-		params: []param{
-			{name: "filename", kind: text, required: true, names: fileNames},
-			{name: "offset", kind: integer},
-			{name: "limit", kind: integer, about: "Bytes"},
+		Name: "read_workspace_file", Profile: builtin.Standard, Scope: access.Files, MaxChars: 400_000,
+		Description: "Read a file; continue at next_offset.",
+		Params: []builtin.Param{
+			{Name: "filename", Kind: builtin.Text, Required: true, Source: fileNames},
+			{Name: "offset", Kind: builtin.Integer},
+			{Name: "limit", Kind: builtin.Integer, Description: "Bytes"},
 		},
-		hints: wire.Hints{ReadOnly: true},
-		run:   s.readFile,
+		Hints: wire.Hints{ReadOnly: true},
+		Run:   s.readFile,
 	}, {
-		name: "list_workspace_files", profile: Standard, scope: access.Files,
-		about:  "List files, recursively.",
-		params: []param{{name: "subpath", kind: text, fallback: "."}},
-		hints:  wire.Hints{ReadOnly: true},
-		run:    s.listFiles,
+		Name: "list_workspace_files", Profile: builtin.Standard, Scope: access.Files,
+		Description: "List files, recursively.",
+		Params:      []builtin.Param{{Name: "subpath", Kind: builtin.Text, Default: "."}},
+		Hints:       wire.Hints{ReadOnly: true},
+		Run:         s.listFiles,
 	}}
 }
 
-// done is the answer of a tool without a result.
-type done struct {
-	Success bool   `json:"success"`
-	Message string `json:"message"`
-}
-
-func did(format string, args ...any) (redact.Message, error) {
-	return redact.Message{Body: done{true, fmt.Sprintf(format, args...)}}, nil
-}
-
-func (s *Server) writeFile(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) writeFile(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct{ Filename, Content string }
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if err := cmp.Or(c.name(ctx, &args.Filename), c.values(ctx, &args.Content)); err != nil {
+	if err := cmp.Or(c.Name(ctx, &args.Filename), c.Values(ctx, &args.Content)); err != nil {
 		return redact.Message{}, err
 	}
-	if err := checkFileBack(ctx, c.home, c.exit(), args.Filename, args.Content); err != nil {
+	if err := checkFileBack(ctx, c.Home, c.Exit(), args.Filename, args.Content); err != nil {
 		return redact.Message{}, err
 	}
-	if err := c.home.Workspace.Write(ctx, args.Filename, []byte(args.Content)); err != nil {
+	if err := c.Home.Workspace.Write(ctx, args.Filename, []byte(args.Content)); err != nil {
 		return redact.Message{}, err
 	}
-	return did("Written %d bytes to %s", len(args.Content), args.Filename)
+	return builtin.Did("Written %d bytes to %s", len(args.Content), args.Filename)
 }
 
 // filePage is the answer of read_workspace_file.
@@ -90,16 +80,16 @@ type filePage struct {
 	Next     int64  `json:"next_offset,omitempty"`
 }
 
-func (s *Server) readFile(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) readFile(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct {
 		Filename string
 		Offset   float64
 		Limit    *float64
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if err := c.name(ctx, &args.Filename); err != nil {
+	if err := c.Name(ctx, &args.Filename); err != nil {
 		return redact.Message{}, err
 	}
 	limit := int64(page)
@@ -109,22 +99,22 @@ func (s *Server) readFile(ctx context.Context, c call) (redact.Message, error) {
 			return redact.Message{}, fault.New(fault.Invalid, "limit is %d; it must be between 1 and %d bytes", limit, maxPage)
 		}
 	}
-	if err := holdFile(ctx, c.home, args.Filename, limit); err != nil {
+	if err := holdFile(ctx, c.Home, args.Filename, limit); err != nil {
 		return redact.Message{}, err
 	}
-	p, err := c.home.Workspace.Read(ctx, args.Filename, toInt64(args.Offset), limit)
+	p, err := c.Home.Workspace.Read(ctx, args.Filename, toInt64(args.Offset), limit)
 	if err != nil {
 		return redact.Message{}, err
 	}
 	answer := filePage{
 		Success: true, Filename: args.Filename, Content: string(p.Content), Size: p.Size, Offset: p.Offset, Next: p.Next,
 	}
-	u, isWide, err := encodingOf(ctx, c.home.Workspace, args.Filename, p)
+	u, isWide, err := encodingOf(ctx, c.Home.Workspace, args.Filename, p)
 	if err != nil {
 		return redact.Message{}, err
 	}
-	if isWide && !hidesPrivate(c.exit(), p) {
-		around, p, err := decodedPage(ctx, c.home.Workspace, args.Filename, u, p)
+	if isWide && !hidesPrivate(c.Exit(), p) {
+		around, p, err := decodedPage(ctx, c.Home.Workspace, args.Filename, u, p)
 		answer.Content, answer.Encoding, answer.Offset, answer.Next = redact.PagePlaceholder, u.Name, p.Offset, p.Next
 		return redact.Message{Body: answer, Page: &around}, err
 	}
@@ -135,7 +125,7 @@ func (s *Server) readFile(ctx context.Context, c call) (redact.Message, error) {
 	if p.Offset == 0 && p.Next == 0 {
 		return redact.Message{Body: answer}, nil
 	}
-	around, err := pageContext(ctx, c.home, args.Filename, p)
+	around, err := pageContext(ctx, c.Home, args.Filename, p)
 	answer.Content = redact.PagePlaceholder
 	return redact.Message{Body: answer, Page: &around}, err
 }
@@ -195,15 +185,15 @@ type fileList struct {
 	Truncated bool     `json:"truncated,omitempty"` // Files is incomplete
 }
 
-func (s *Server) listFiles(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) listFiles(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	args := struct{ Subpath string }{"."}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if err := c.name(ctx, &args.Subpath); err != nil {
+	if err := c.Name(ctx, &args.Subpath); err != nil {
 		return redact.Message{}, err
 	}
-	l, err := c.home.Workspace.List(ctx, args.Subpath)
+	l, err := c.Home.Workspace.List(ctx, args.Subpath)
 	if err != nil {
 		return redact.Message{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
@@ -26,7 +27,7 @@ func TestTablePageHasHeader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: mcpserver.Standard, Privacy: rules}, execution.Config{Backend: fake.New(fake.Config{})}))
+	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Privacy: rules}, execution.Config{Backend: fake.New(fake.Config{})}))
 	var table strings.Builder
 	table.WriteString("id,full_name,city\n")
 	for i := range 4000 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -27,7 +28,7 @@ func newPrivateServer(t *testing.T, data string) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return connect(t, newServerOf(t, data, mcpserver.Config{Profile: mcpserver.Standard, Privacy: rules}, execution.Config{Backend: fake.New(fake.Config{})}))
+	return connect(t, newServerOf(t, data, mcpserver.Config{Profile: builtin.Standard, Privacy: rules}, execution.Config{Backend: fake.New(fake.Config{})}))
 }
 
 func TestCursorOfResourcesIsRedacted(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
@@ -20,38 +21,38 @@ result = {k: v for k, v in result.items() if v}`
 result = {"message": _form.save(form_target), "review": _form.review(), "unused": _form.unused}`
 )
 
-func (s *Server) formTools() []builtin {
+func (s *Server) formTools() []builtin.Tool {
 	if !s.cfg.Runner.Offers.Forms {
 		return nil
 	}
-	file := param{name: "file", kind: text, required: true, names: fileNames}
-	return []builtin{{
-		name: "inspect_form", profile: Full,
-		about:  "List the fields of a form in /workspace: PDF, HTML or JSON Schema.",
-		params: []param{file},
-		hints:  wire.Hints{ReadOnly: true},
-		run:    s.inspectForm,
+	file := builtin.Param{Name: "file", Kind: builtin.Text, Required: true, Source: fileNames}
+	return []builtin.Tool{{
+		Name: "inspect_form", Profile: builtin.Full,
+		Description: "List the fields of a form in /workspace: PDF, HTML or JSON Schema.",
+		Params:      []builtin.Param{file},
+		Hints:       wire.Hints{ReadOnly: true},
+		Run:         s.inspectForm,
 	}, {
-		name: "fill_form", profile: Full,
-		about: "Fill in a form with data by field name or meaning; asks the person for required values that are missing. The file itself is unchanged.",
-		params: []param{
-			file, {name: "data", kind: object, required: true}, {name: "save_as", kind: text, required: true},
-			{name: "ignore_scripts", kind: boolean, fallback: false},
+		Name: "fill_form", Profile: builtin.Full,
+		Description: "Fill in a form with data by field name or meaning; asks the person for required values that are missing. The file itself is unchanged.",
+		Params: []builtin.Param{
+			file, {Name: "data", Kind: builtin.Object, Required: true}, {Name: "save_as", Kind: builtin.Text, Required: true},
+			{Name: "ignore_scripts", Kind: builtin.Boolean, Default: false},
 		},
-		hints: wire.Hints{Destructive: true, Idempotent: true}, // may overwrite save_as
-		run:   s.fillForm,
+		Hints: wire.Hints{Destructive: true, Idempotent: true}, // may overwrite save_as
+		Run:   s.fillForm,
 	}}
 }
 
-func (s *Server) inspectForm(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) inspectForm(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct{ File string }
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	return s.runForm(ctx, c, inspectForm, map[string]any{"form_file": args.File})
 }
 
-func (s *Server) fillForm(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) fillForm(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if c.State != "" {
 		return s.answered(ctx, c)
 	}
@@ -61,19 +62,19 @@ func (s *Server) fillForm(ctx context.Context, c call) (redact.Message, error) {
 		Target        string `json:"save_as"`
 		IgnoreScripts bool   `json:"ignore_scripts"`
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	return s.runForm(ctx, c, fillForm, map[string]any{"form_file": args.File, "form_data": args.Data, "form_target": args.Target, "form_scripts": args.IgnoreScripts})
 }
 
 // runForm runs code with variables, in which tokens are restored like in context_vars.
-func (s *Server) runForm(ctx context.Context, c call, code string, vars map[string]any) (redact.Message, error) {
+func (s *Server) runForm(ctx context.Context, c builtin.Call, code string, vars map[string]any) (redact.Message, error) {
 	encoded, err := json.Marshal(vars)
 	if err != nil {
 		return redact.Message{}, fault.Wrap(fault.Invalid, err, "the arguments cannot be encoded as JSON")
 	}
-	x, err := s.cfg.Runner.Start(ctx, c.home, execution.Request{Code: code, Vars: encoded, Subset: c.Subset, Client: c.Client})
+	x, err := s.cfg.Runner.Start(ctx, c.Home, execution.Request{Code: code, Vars: encoded, Subset: c.Subset, Client: c.Client})
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -82,5 +83,5 @@ func (s *Server) runForm(ctx context.Context, c call, code string, vars map[stri
 		return suspended, err
 	}
 	done.Traceback = "" // of this code, which the caller does not know
-	return message(*done, c.commands), nil
+	return message(*done, c.Commands), nil
 }

@@ -23,10 +23,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/audit"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
@@ -39,47 +39,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
-// Profile selects the listed tools. Every listed tool costs the model tokens on every
-// turn.
-type Profile string
-
-const (
-	Lean     Profile = "lean"     // executing code
-	Standard Profile = "standard" // also files, skills, statistics
-	Full     Profile = "full"     // everything
-
-	// Passthrough lists the tools of the servers only.
-	Passthrough Profile = "passthrough"
-)
-
-// Profiles are the profiles with code execution, smallest first.
-var Profiles = [...]Profile{Lean, Standard, Full}
-
-// shows reports whether profile p lists a tool of profile t.
-func (p Profile) shows(t Profile) bool { return p.rank() >= t.rank() }
-
-func (p Profile) rank() int {
-	for i, known := range Profiles {
-		if p == known {
-			return i
-		}
-	}
-	return -1
-}
-
 // Config of a Server.
 type Config struct {
-	Version string  // of the daemon; required
-	Python  string  // version of CPython; required
-	Profile Profile // empty means Standard
+	Version string          // of the daemon; required
+	Python  string          // version of CPython; required
+	Profile builtin.Profile // empty means Standard
 	// ProfileOf returns the profile of a tenant, "" for Profile; nil means Profile for all. It has
 	// no effect with Passthrough.
-	ProfileOf func(tenant.ID) Profile
+	ProfileOf func(tenant.ID) builtin.Profile
 	// HasSubset reports whether a subset of the servers is configured; nil means none.
 	HasSubset func(name string) bool
 	Tenant    tenant.ID         // the tenant of connections without a token; required
 	Tenants   *home.Homes       // required
 	Runner    *execution.Runner // required
+	Tools     []builtin.Tool    // besides those of the core
 	Tasks     *task.Solver      // nil means that there is no execute_task
 	// Background is woken when a background execution is due; nil means that there are none.
 	Background *background.Scheduler
@@ -150,9 +123,9 @@ func withoutPages(c fault.Commands) fault.Commands {
 type Server struct {
 	cfg        Config
 	wire       *wire.Server
-	key        [32]byte           // authenticates request state
-	smallest   map[string]Profile // the smallest profile that lists each tool
-	tokenTools map[string]bool    // tools that need privacy
+	key        [32]byte                   // authenticates request state
+	smallest   map[string]builtin.Profile // the smallest profile that lists each tool
+	tokenTools map[string]bool            // tools that need privacy
 	waiting    waitingTasks
 	recent     recentAnswers
 	shown      shownQuestions // of tasks
@@ -164,12 +137,12 @@ type Server struct {
 // New checks cfg and returns a Server.
 func New(cfg Config) (*Server, error) {
 	if cfg.Profile == "" {
-		cfg.Profile = Standard
+		cfg.Profile = builtin.Standard
 	}
-	if cfg.Profile.rank() < 0 && cfg.Profile != Passthrough {
+	if cfg.Profile.Rank() < 0 && cfg.Profile != builtin.Passthrough {
 		return nil, fault.New(fault.Invalid, "profile %.40q does not exist: use lean, standard, full or passthrough", cfg.Profile)
 	}
-	if cfg.Profile == Passthrough && cfg.Passthrough == nil {
+	if cfg.Profile == builtin.Passthrough && cfg.Passthrough == nil {
 		return nil, errors.New("mcpserver: the profile passthrough requires Passthrough")
 	}
 	if cfg.Tenant.IsZero() || cfg.Tenants == nil || cfg.Runner == nil || cfg.Privacy == nil || cfg.Sandbox == nil {
@@ -181,22 +154,22 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Revision == nil {
 		cfg.Revision = func() string { return "" }
 	}
-	s := &Server{cfg: cfg, smallest: map[string]Profile{}, tokenTools: map[string]bool{}, lists: map[audience][]wire.Tool{}}
+	s := &Server{cfg: cfg, smallest: map[string]builtin.Profile{}, tokenTools: map[string]bool{}, lists: map[audience][]wire.Tool{}}
 	if copy(s.key[:], cfg.Key) == 0 {
 		rand.Read(s.key[:])
 	}
 	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), AskScope: string(access.Approve), Linger: cfg.Linger, Grace: cfg.Grace, Memory: cfg.Memory, Log: cfg.Log}
 	face.Select, face.Access, face.Logs = s.choose, cfg.Access, s.logs()
-	full := s.audience(Full, catalog.Viewer{Tenant: cfg.Tenant})
+	full := s.audience(builtin.Full, catalog.Viewer{Tenant: cfg.Tenant})
 	full.mode = redact.Egress // some tenant may have tokens
 	for _, t := range s.tools(full) {
-		s.smallest[t.name] = t.profile
+		s.smallest[t.Name] = t.Profile
 	}
-	if cfg.Profile == Passthrough {
+	if cfg.Profile == builtin.Passthrough {
 		face.Relay = s.relay()
 	} else {
 		for _, t := range s.privacyTools(full) {
-			s.tokenTools[t.name] = true
+			s.tokenTools[t.Name] = true
 		}
 		face.Tools, face.Resources, face.Skills, face.Complete = s.of(full), s.resources(), s.skillFolders(), s.completer()
 		face.Tasks = s.tasks()
@@ -224,8 +197,8 @@ func (s *Server) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 }
 
 // tools returns all tools, with the descriptions for an audience.
-func (s *Server) tools(a audience) []builtin {
-	return slices.Concat([]builtin{s.executeTool(a), s.resumeTool()}, s.sessionTools(), s.toolTools(), s.fileTools(), s.skillTools(), s.stateTools(), s.formTools(), s.taskTools(), s.workflowTools(), s.backgroundTools(), s.scheduleTools(), s.privacyTools(a), s.statsTools())
+func (s *Server) tools(a audience) []builtin.Tool {
+	return slices.Concat([]builtin.Tool{s.executeTool(a), s.resumeTool()}, s.sessionTools(), s.toolTools(), s.fileTools(), s.skillTools(), s.cfg.Tools, s.formTools(), s.taskTools(), s.workflowTools(), s.backgroundTools(), s.scheduleTools(), s.privacyTools(a), s.statsTools())
 }
 
 // Listed is a tool as listed to clients.
@@ -235,7 +208,7 @@ type Listed struct {
 }
 
 // Listing returns the tools that profile p lists, whatever profile this server has.
-func (s *Server) Listing(p Profile) (all []Listed) {
+func (s *Server) Listing(p builtin.Profile) (all []Listed) {
 	a := s.own(s.cfg.Tenant)
 	a.profile = p
 	for _, t := range s.of(a) {
@@ -247,153 +220,89 @@ func (s *Server) Listing(p Profile) (all []Listed) {
 func (s *Server) of(a audience) []wire.Tool {
 	var listed []wire.Tool
 	for _, t := range s.tools(a) {
-		if a.profile == Lean && t.schema == nil {
-			t.schema = leanSchema(t.params)
+		if a.profile == builtin.Lean && t.Schema == nil {
+			t.Schema = builtin.LeanSchema(t.Params)
 		}
-		if a.profile.shows(t.profile) {
-			listed = append(listed, t.wire(s))
+		if a.profile.Shows(t.Profile) {
+			listed = append(listed, wireTool(s, t))
 		}
 	}
 	return listed
 }
 
-// builtin is one tool of this server.
-type builtin struct {
-	name    string
-	about   string
-	profile Profile // the smallest that lists it
-	params  []param
-	schema  json.RawMessage // of the arguments; nil means that of params
-	label   string          // in telemetry; "" means name
-	hints   wire.Hints
-	scope   access.Scope // that a caller needs; "" means Execute
-	longest int          // maximum characters of an answer; 0 means the default
-	load    bool         // see wire.Tool.AlwaysLoad
-	find    string       // see wire.Tool.SearchHint
-	run     func(context.Context, call) (redact.Message, error)
-}
-
-// call is one call of a tool.
-type call struct {
-	wire.Call
-	home    *home.Home
-	tool    *builtin
-	privacy *redact.Rules // of its tenant when it began
-	session *string       // session of the execution; "" without one
-	wrote   redact.ModelInput
-	// given answers the only question of a resumed execution; nil means no answer.
-	given    func([]question.Question) (question.Answer, error)
-	outcome  *string        // for telemetry
-	commands fault.Commands // in messages
-	note     *string        // for the model, about the arguments
-}
-
-// exit returns the redaction for the call's tenant and session.
-func (c call) exit() *redact.Exit {
-	return c.privacy.For(redact.Owner{Tenant: c.home.ID(), Vault: c.home.Vault, Session: *c.session, ModelInput: c.wrote})
-}
-
-// modelExit returns the redaction for texts to another model than the one that wrote the
-// arguments: values in these are private to it.
-func (c call) modelExit() *redact.Exit {
-	return c.privacy.For(redact.Owner{Tenant: c.home.ID(), Vault: c.home.Vault, Session: *c.session})
-}
-
-// values replaces tokens by their values in text for the workspace.
-func (c call) values(ctx context.Context, texts ...*string) (err error) {
-	for _, t := range texts {
-		if *t, err = c.exit().Restorer().Text(ctx, redact.ToFile, *t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// name replaces tokens in a file name.
-func (c call) name(ctx context.Context, name *string) (err error) {
-	*name, err = c.exit().Restorer().Name(ctx, redact.ToFile, *name)
-	return err
-}
-
-// read checks the arguments and reads them into out.
-func (c call) read(out any) (err error) {
-	*c.note, err = decode(c.tool.name, c.tool.params, c.Arguments, out)
-	return err
-}
-
-// wire wraps t for the protocol: it opens the tenant's home for the call, and redacts
+// wireTool wraps t for the protocol: it opens the tenant's home for the call, and redacts
 // the answer.
-func (t builtin) wire(s *Server) wire.Tool {
-	args := t.schema
+func wireTool(s *Server, t builtin.Tool) wire.Tool {
+	args := t.Schema
 	if args == nil {
-		args = schema(t.params)
+		args = builtin.Schema(t.Params)
 	}
 	return wire.Tool{
-		Name: t.name, Description: t.about, Schema: args, Hints: t.hints, MaxResultChars: t.longest, AlwaysLoad: t.load, SearchHint: t.find,
-		Scope: string(cmp.Or(t.scope, access.Execute)),
+		Name: t.Name, Description: t.Description, Schema: args, Hints: t.Hints, MaxResultChars: t.MaxChars, AlwaysLoad: t.AlwaysLoad, SearchHint: t.SearchHint,
+		Scope: string(cmp.Or(t.Scope, access.Execute)),
 		Handle: func(ctx context.Context, c wire.Call) (redact.Redacted, error) {
-			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tenant: c.Caller, Tool: cmp.Or(t.label, t.name)})
+			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tenant: c.Caller, Tool: cmp.Or(t.Label, t.Name)})
 			outcome := "error"
 			defer func() { span.End(outcome) }()
-			if err := checkSizes(t.name, t.params, c.Arguments); err != nil {
-				return s.exitWithoutTenant().Redact(ctx, s.failed(t.name, err))
+			if err := builtin.CheckSizes(t.Name, t.Params, c.Arguments); err != nil {
+				return s.exitWithoutTenant().Redact(ctx, s.failed(t.Name, err))
 			}
 			ctx, release := withShare(ctx, s.cfg.Memory, c.Caller)
 			defer release()
 			home, err := s.acquire(ctx, c.Caller)
 			if err != nil {
-				return s.exitWithoutTenant().Redact(ctx, s.failed(t.name, err))
+				return s.exitWithoutTenant().Redact(ctx, s.failed(t.Name, err))
 			}
-			answered := call{Call: c, home: home, tool: &t, privacy: s.cfg.Privacy.Of(home.ID()), session: new(sessionOf(c.Arguments)), outcome: &outcome, note: new(string), commands: s.cfg.commands(c.Caller, c.Origin, c.Own)}
+			answered := builtin.Call{Call: c, Home: home, Tool: &t, Privacy: s.cfg.Privacy.Of(home.ID()), Session: new(sessionOf(c.Arguments)), Outcome: &outcome, Note: new(string), Commands: s.cfg.commands(c.Caller, c.Origin, c.Own)}
 			if approval.ViaOf(home.Approvals) == approval.ViaOperator {
 				answered.Ask, answered.Require, answered.Replies = nil, nil, nil
 			}
-			answered.wrote = redact.NewModelInput(c.Arguments, "context_vars") // its values are not the model's own text
+			answered.ModelInput = redact.NewModelInput(c.Arguments, "context_vars") // its values are not the model's own text
 			span.Update(func(f *telemetry.Facts) { f.BytesIn = len(c.Arguments) })
-			defer func() { span.Update(func(f *telemetry.Facts) { f.Session = *answered.session }) }()
+			defer func() { span.Update(func(f *telemetry.Facts) { f.Session = *answered.Session }) }()
 			return s.serve(ctx, answered)
 		},
 	}
 }
 
 // serve answers one call and releases its home.
-func (s *Server) serve(ctx context.Context, c call) (redacted redact.Redacted, err error) {
+func (s *Server) serve(ctx context.Context, c builtin.Call) (redacted redact.Redacted, err error) {
 	defer func() {
 		// Acknowledge writes only after Release succeeded.
-		if e := c.home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
-			redacted, err = s.exitWithoutTenant().Redact(ctx, s.failed(c.tool.name, e))
+		if e := c.Home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
+			redacted, err = s.exitWithoutTenant().Redact(ctx, s.failed(c.Tool.Name, e))
 		}
 	}()
-	m, err := c.tool.run(ctx, c)
-	if *c.outcome = "answered"; err != nil || m.Failed {
-		*c.outcome = "failed"
+	m, err := c.Tool.Run(ctx, c)
+	if *c.Outcome = "answered"; err != nil || m.Failed {
+		*c.Outcome = "failed"
 	}
 	if errors.Is(err, wire.ErrState) {
 		return redact.Redacted{}, err
 	}
 	if err != nil {
-		m = s.failed(c.tool.name, err)
+		m = s.failed(c.Tool.Name, err)
 	}
 	switch b := m.Body.(type) {
 	case failure:
-		b.Error = c.commands.Complete(b.Error)
+		b.Error = c.Commands.Complete(b.Error)
 		m.Body = b
 	case suspended:
-		b.Error = c.commands.Complete(b.Error)
+		b.Error = c.Commands.Complete(b.Error)
 		m.Body = b
 	}
-	m.Note, m.CountTokens = *c.note, true
-	redacted, err = c.exit().Redact(context.WithoutCancel(ctx), m)
+	m.Note, m.CountTokens = *c.Note, true
+	redacted, err = c.Exit().Redact(context.WithoutCancel(ctx), m)
 	if err != nil { // for example, tokens were not stored
-		if redacted, err = s.exitWithoutTenant().Redact(ctx, s.failed(c.tool.name, err)); err != nil {
+		if redacted, err = s.exitWithoutTenant().Redact(ctx, s.failed(c.Tool.Name, err)); err != nil {
 			return redacted, err
 		}
 	}
 	text, _, _, _ := redacted.Content()
 	if !m.Reveal {
-		s.recent.add(c.home.ID(), text)
+		s.recent.add(c.Home.ID(), text)
 	}
-	c.home.Usage.AddModelText(*c.session, string(c.Arguments), text)
+	c.Home.Usage.AddModelText(*c.Session, string(c.Arguments), text)
 	return redacted, nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -25,7 +26,7 @@ import (
 func TestTwoLargeRequestsOfTenant(t *testing.T) {
 	longtest.SkipSlow(t)
 	budget := memory.New(memory.Config{Total: 1 << 30})
-	s := newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: mcpserver.Standard, Memory: budget}, execution.Config{Backend: compiling{fake.New(fake.Config{})}})
+	s := newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Memory: budget}, execution.Config{Backend: compiling{fake.New(fake.Config{})}})
 	web := httptest.NewServer(s.HTTP(mcpserver.HTTPConfig{Verify: func(context.Context, access.Credentials) (access.Identity, error) {
 		id, err := tenant.Parse("alice")
 		return access.Identity{Tenant: id, Scopes: access.Scopes}, err
@@ -76,7 +77,7 @@ func TestReadFilesAreCounted(t *testing.T) {
 				}
 				return 0
 			}})
-			s := newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: mcpserver.Standard, Memory: budget}, execution.Config{Backend: compiling{fake.New(fake.Config{})}})
+			s := newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Memory: budget}, execution.Config{Backend: compiling{fake.New(fake.Config{})}})
 			p := connect(t, s)
 			p.write("large", strings.Repeat("0123456789abcde\n", 1<<20/16))
 			other := budget.Open("local")

@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
@@ -20,7 +21,7 @@ func TestChangedTextIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: mcpserver.Standard, Privacy: rules},
+	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Privacy: rules},
 		execution.Config{Backend: fake.New(fake.Config{}), Privacy: rules}))
 	answer := func(tool string, args map[string]any) string {
 		text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})
@@ -66,7 +67,7 @@ func TestChangedTextOfTheProtocolIsReported(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: mcpserver.Standard, Privacy: rules},
+	own := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Privacy: rules},
 		execution.Config{Backend: fake.New(fake.Config{}), Privacy: rules}))
 	own.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write_workspace_file","arguments":{"filename":"page.html","content":"<svg> <style>"}}}`)
 	own.receive()
@@ -78,7 +79,7 @@ func TestChangedTextOfTheProtocolIsReported(t *testing.T) {
   "call plain": {"content": [{"type": "text", "text": "<b>"}]},
   "read web://a": {"contents": [{"uri": "web://a", "text": "<svg>"}]},
   "get p": {"messages": [{"role": "user", "content": {"type": "text", "text": "<svg>"}}]}}}`)})
-	relay := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: mcpserver.Passthrough, Passthrough: face, Privacy: rules},
+	relay := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Passthrough, Passthrough: face, Privacy: rules},
 		execution.Config{Backend: fake.New(fake.Config{}), Privacy: rules}))
 	for _, c := range []struct {
 		p               *peer
@@ -115,7 +116,7 @@ func TestShownTextIsNotWrittenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: mcpserver.Standard, Privacy: rules},
+	p := connect(t, newServerOf(t, filepath.Join(t.TempDir(), "data"), mcpserver.Config{Profile: builtin.Standard, Privacy: rules},
 		execution.Config{Backend: compiling{fake.New(fake.Config{})}, Privacy: rules}))
 	answer := func(tool string, args map[string]any, to any) string {
 		text, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{"name": tool, "arguments": args}})

@@ -1,17 +1,20 @@
 package mcpserver
 
-import "github.com/sandpiper-mcp/sandpiper/internal/fault"
+import (
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
+)
 
 // pageLength limits the entries in a page of a list. One has about 300 bytes.
 const pageLength = 50
 
 // pageParams are the parameters of a tool that lists in pages.
-var pageParams = []param{{name: "offset", kind: integer}}
+var pageParams = []builtin.Param{{Name: "offset", Kind: builtin.Integer}}
 
 // readOffset returns the number of entries to skip. what names the entries in the error.
-func readOffset(c call, what string) (int, error) {
+func readOffset(c builtin.Call, what string) (int, error) {
 	var args struct{ Offset int }
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return 0, err
 	}
 	if args.Offset < 0 {

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
 func TestSkillsAreListedInPages(t *testing.T) {
-	p := connect(t, newServer(t, mcpserver.Standard))
+	p := connect(t, newServer(t, builtin.Standard))
 	testPages(t, p, "skills", func(name string) error {
 		if text := callText(p, "save_skill", fmt.Sprintf(`{"name":%q,"code":"x = 1"}`, name)); !strings.Contains(text, `"success":true`) {
 			return errors.New(text)
@@ -26,7 +26,7 @@ func TestSkillsAreListedInPages(t *testing.T) {
 
 func TestWorkflowsAreListedInPages(t *testing.T) {
 	data := t.TempDir()
-	p := connect(t, newServerIn(t, data, mcpserver.Full, fake.New(fake.Config{})))
+	p := connect(t, newServerIn(t, data, builtin.Full, fake.New(fake.Config{})))
 	dir := filepath.Join(data, "workflows")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

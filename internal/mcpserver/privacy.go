@@ -7,38 +7,39 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
 // privacyTools returns the tools for tokens; none in mode off.
-func (s *Server) privacyTools(a audience) []builtin {
+func (s *Server) privacyTools(a audience) []builtin.Tool {
 	if a.mode == redact.Off {
 		return nil
 	}
-	given := []param{{name: "text", kind: text, required: true}}
-	return []builtin{{
-		name: "sanitize_pii", profile: Standard,
-		about:  "Replace personal data in a text by tokens.",
-		params: given,
-		hints:  wire.Hints{Idempotent: true},
-		run:    s.sanitize,
+	given := []builtin.Param{{Name: "text", Kind: builtin.Text, Required: true}}
+	return []builtin.Tool{{
+		Name: "sanitize_pii", Profile: builtin.Standard,
+		Description: "Replace personal data in a text by tokens.",
+		Params:      given,
+		Hints:       wire.Hints{Idempotent: true},
+		Run:         s.sanitize,
 	}, {
-		name: "restore_pii", profile: Standard,
-		about:  "Show token values if allowed; code accepts tokens.",
-		params: []param{{name: "text", kind: text}, {name: "execution_id", kind: text, rare: true}, {name: "filename", kind: text, rare: true}},
-		hints:  wire.Hints{ReadOnly: true},
-		run:    s.restore,
+		Name: "restore_pii", Profile: builtin.Standard,
+		Description: "Show token values if allowed; code accepts tokens.",
+		Params:      []builtin.Param{{Name: "text", Kind: builtin.Text}, {Name: "execution_id", Kind: builtin.Text, Rare: true}, {Name: "filename", Kind: builtin.Text, Rare: true}},
+		Hints:       wire.Hints{ReadOnly: true},
+		Run:         s.restore,
 	}}
 }
 
-func (s *Server) sanitize(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) sanitize(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct{ Text string }
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	clean, tokens, err := c.exit().Tokens().Sanitize(ctx, args.Text)
+	clean, tokens, err := c.Exit().Tokens().Sanitize(ctx, args.Text)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -55,15 +56,15 @@ func (s *Server) sanitize(ctx context.Context, c call) (redact.Message, error) {
 
 // restore is the only answer that contains values: those of the tokens in a text, in the last answer
 // about an execution or in a file, so that a model need not write them again.
-func (s *Server) restore(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) restore(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct {
 		Text, Filename *string
 		Execution      *string `json:"execution_id"`
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if !c.exit().CanReveal() {
+	if !c.Exit().CanReveal() {
 		return redact.Message{}, fault.New(fault.Denied, "restore_pii is refused: the setting pii.restore does not allow it here").
 			WithHint("use the token itself in code, in files or as a tool argument: it is replaced by its value there; " +
 				"the operator can set pii.restore to allow. Its default, auto, allows it over stdio only")
@@ -87,11 +88,11 @@ func (s *Server) restore(ctx context.Context, c call) (redact.Message, error) {
 
 // answerOf returns the output and result of an execution with tokens: of an answer that is kept in
 // memory, or of the stored result of a background execution, which also exists after a restart.
-func answerOf(ctx context.Context, s *Server, c call, execution string) (string, error) {
-	if text, ok := s.recent.find(c.home.ID(), execution); ok {
+func answerOf(ctx context.Context, s *Server, c builtin.Call, execution string) (string, error) {
+	if text, ok := s.recent.find(c.Home.ID(), execution); ok {
 		return text, nil
 	}
-	b, err := s.Describe(ctx, c.home, execution)
+	b, err := s.Describe(ctx, c.Home, execution)
 	switch {
 	case fault.KindOf(err) == fault.NotFound:
 		return "", fault.New(fault.NotFound, "no answer about execution %.60q is kept: answers with tokens are, until the server ends, the last %d and %d KB together; those of background executions are as long as their results",
@@ -103,7 +104,7 @@ func answerOf(ctx context.Context, s *Server, c call, execution string) (string,
 		return "", fault.New(fault.Invalid, "execution %.60q has no result to restore: it is %s", execution, b.State).
 			WithHint("wait for its end with wait_for_background_task")
 	}
-	redacted, err := c.exit().Redact(ctx, message(*b.Reply, c.commands))
+	redacted, err := c.Exit().Redact(ctx, message(*b.Reply, c.Commands))
 	if err != nil {
 		return "", err
 	}
@@ -116,14 +117,14 @@ func answerOf(ctx context.Context, s *Server, c call, execution string) (string,
 }
 
 // fileWithTokens returns a file with its values replaced by tokens, so that restoring them is recorded.
-func fileWithTokens(ctx context.Context, c call, name string) (string, error) {
-	if err := c.name(ctx, &name); err != nil {
+func fileWithTokens(ctx context.Context, c builtin.Call, name string) (string, error) {
+	if err := c.Name(ctx, &name); err != nil {
 		return "", err
 	}
-	if err := holdFile(ctx, c.home, name, maxPage); err != nil {
+	if err := holdFile(ctx, c.Home, name, maxPage); err != nil {
 		return "", err
 	}
-	p, err := c.home.Workspace.Read(ctx, name, 0, maxPage)
+	p, err := c.Home.Workspace.Read(ctx, name, 0, maxPage)
 	switch {
 	case err != nil:
 		return "", err
@@ -133,5 +134,5 @@ func fileWithTokens(ctx context.Context, c call, name string) (string, error) {
 	case !utf8.Valid(p.Content):
 		return "", fault.New(fault.Invalid, "the file %s is not UTF-8 text", name)
 	}
-	return c.exit().Tokenize(ctx, "", string(p.Content))
+	return c.Exit().Tokenize(ctx, "", string(p.Content))
 }

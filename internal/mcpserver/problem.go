@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
@@ -18,7 +19,7 @@ func ServeProblem(ctx context.Context, version string, problem error, in io.Read
 	if err != nil {
 		return err
 	}
-	text := "Sandpiper cannot start; tell the user to correct this and to reconnect the server: " + sentence(problem)
+	text := "Sandpiper cannot start; tell the user to correct this and to reconnect the server: " + fault.Sentence(problem)
 	handle := func(ctx context.Context, _ wire.Call) (redact.Redacted, error) {
 		return rules.For(redact.Owner{}).Redact(ctx, redact.Message{Body: failure{Error: text}, Failed: true})
 	}

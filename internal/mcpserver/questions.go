@@ -19,36 +19,37 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-func (s *Server) resumeTool() builtin {
-	return builtin{
-		name: "resume_execution", profile: Lean,
-		about: "Resume a waiting or interrupted execution, or apply a plan.",
-		params: []param{
-			{name: "execution_id", kind: text, about: "Absent: lists them", names: resumableIDs},
-			{name: "session_id", kind: text, names: sessionIDs},
-			{name: "answer", kind: anything, about: "The person's, never yours"},
+func (s *Server) resumeTool() builtin.Tool {
+	return builtin.Tool{
+		Name: "resume_execution", Profile: builtin.Lean,
+		Description: "Resume a waiting or interrupted execution, or apply a plan.",
+		Params: []builtin.Param{
+			{Name: "execution_id", Kind: builtin.Text, Description: "Absent: lists them", Source: resumableIDs(s.cfg.Runner)},
+			{Name: "session_id", Kind: builtin.Text, Source: sessionIDs},
+			{Name: "answer", Kind: builtin.Anything, Description: "The person's, never yours"},
 		},
-		longest: 100_000,
-		hints:   wire.Hints{Destructive: true},
-		run:     s.resume,
+		MaxChars: 100_000,
+		Hints:    wire.Hints{Destructive: true},
+		Run:      s.resume,
 	}
 }
 
 // suspend suspends the execution: the answer to the client contains the questions.
-func (s *Server) suspend(ctx context.Context, c call, x *execution.Execution, open []question.Question) (m redact.Message, err error) {
+func (s *Server) suspend(ctx context.Context, c builtin.Call, x *execution.Execution, open []question.Question) (m redact.Message, err error) {
 	if err := s.cfg.Runner.Suspend(x); err != nil {
 		return m, err
 	}
 	if c.Require == nil {
-		return redact.Message{Body: waiting(x.ID(), open, approval.ViaOf(c.home.Approvals), c.commands.Pages)}, nil
+		return redact.Message{Body: waiting(x.ID(), open, approval.ViaOf(c.Home.Approvals), c.Commands.Pages)}, nil
 	}
-	questions, err := redactQuestions(ctx, c.exit(), open)
+	questions, err := redactQuestions(ctx, c.Exit(), open)
 	if err != nil {
 		return m, err
 	}
@@ -56,15 +57,15 @@ func (s *Server) suspend(ctx context.Context, c call, x *execution.Execution, op
 	if err != nil {
 		return m, err
 	}
-	return redact.Message{Body: ""}, c.Require(questions, s.state(c.home.ID(), x.ID(), expires))
+	return redact.Message{Body: ""}, c.Require(questions, s.state(c.Home.ID(), x.ID(), expires))
 }
 
 // expiry returns when the last of some questions that are open now is closed.
-func expiry(ctx context.Context, c call, open []question.Question) (last time.Time, err error) {
+func expiry(ctx context.Context, c builtin.Call, open []question.Question) (last time.Time, err error) {
 	for _, q := range open {
 		expires := time.Now().Add(question.TTL)
 		if q.Approval != "" {
-			asked, err := c.home.Approvals.Find(ctx, q.Approval)
+			asked, err := c.Home.Approvals.Find(ctx, q.Approval)
 			if err != nil {
 				return last, err
 			}
@@ -80,7 +81,7 @@ func expiry(ctx context.Context, c call, open []question.Question) (last time.Ti
 // clientQuestions are the questions shown to a client during its open call.
 type clientQuestions struct {
 	server *Server
-	call   call
+	call   builtin.Call
 	x      *execution.Execution
 
 	spawn func(f func(context.Context)) // runs f in a goroutine of all
@@ -92,7 +93,7 @@ type clientQuestions struct {
 
 // newClientQuestions returns the questions of a call, and a context that ends when the client rejects a
 // question.
-func (s *Server) newClientQuestions(ctx context.Context, c call, x *execution.Execution) (*clientQuestions, context.Context) {
+func (s *Server) newClientQuestions(ctx context.Context, c builtin.Call, x *execution.Execution) (*clientQuestions, context.Context) {
 	a := &clientQuestions{server: s, call: c, x: x, asked: map[string]bool{}}
 	failed, fail := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, stop := context.WithCancel(ctx)
@@ -138,7 +139,7 @@ func (a *clientQuestions) one(ctx context.Context, q question.Question, closed <
 		case <-asking.Done():
 		}
 	}()
-	questions, err := redactQuestions(asking, a.call.exit(), []question.Question{q})
+	questions, err := redactQuestions(asking, a.call.Exit(), []question.Question{q})
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (a *clientQuestions) one(ctx context.Context, q question.Question, closed <
 	if replies[q.ID].Action == wire.Cancel {
 		return errUnanswered
 	}
-	_, err = a.server.cfg.Runner.Attach(ctx, a.call.home, a.x.ID(), answers(replies))
+	_, err = a.server.cfg.Runner.Attach(ctx, a.call.Home, a.x.ID(), answers(replies))
 	if fault.KindOf(err) == fault.NotFound { // the question was answered elsewhere
 		return nil
 	}
@@ -236,11 +237,11 @@ func personal(replies map[string]wire.Reply, shown time.Duration) (a question.An
 }
 
 // answered continues an execution that an earlier answer asked about.
-func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
-	id, asked, expires, ok := s.opened(c.home.ID(), c.State)
+func (s *Server) answered(ctx context.Context, c builtin.Call) (redact.Message, error) {
+	id, asked, expires, ok := s.opened(c.Home.ID(), c.State)
 	if !ok {
 		if s.cfg.Audit != nil {
-			s.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: c.home.ID(), Outcome: "unknown_state"})
+			s.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: c.Home.ID(), Outcome: "unknown_state"})
 		}
 		return redact.Message{}, wire.ErrState
 	}
@@ -252,9 +253,9 @@ func (s *Server) answered(ctx context.Context, c call) (redact.Message, error) {
 	if unanswered { // the client is not asked again
 		c.Ask, c.Require = nil, nil
 	}
-	x, err := s.cfg.Runner.Attach(ctx, c.home, id, given)
+	x, err := s.cfg.Runner.Attach(ctx, c.Home, id, given)
 	if kind := fault.KindOf(err); kind == fault.Invalid || kind == fault.NotFound { // ask the open questions again
-		x, err = s.cfg.Runner.Attach(ctx, c.home, id, nil)
+		x, err = s.cfg.Runner.Attach(ctx, c.Home, id, nil)
 	}
 	if fault.KindOf(err) == fault.NotFound { // started by an earlier daemon
 		return s.again(ctx, c, id, func([]question.Question) (question.Answer, error) { return given, nil })
@@ -293,7 +294,7 @@ func (s *Server) opened(owner tenant.ID, state string) (id string, asked, expire
 	return id, asked, time.Unix(seconds, 0), err == nil
 }
 
-func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) resume(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if c.State != "" {
 		return s.answered(ctx, c)
 	}
@@ -302,38 +303,38 @@ func (s *Server) resume(ctx context.Context, c call) (redact.Message, error) {
 		Session string          `json:"session_id"`
 		Answer  json.RawMessage `json:"answer"`
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	if args.ID == "" {
 		return s.resumable(ctx, c, args.Session, args.Answer)
 	}
-	x := s.cfg.Runner.Find(c.home, args.ID)
+	x := s.cfg.Runner.Find(c.Home, args.ID)
 	if x == nil {
 		if m, ok, err := s.answerElsewhere(ctx, c, args.ID, args.Answer); ok || err != nil {
 			return m, err
 		}
 		return s.again(ctx, c, args.ID, func(open []question.Question) (question.Answer, error) {
-			return answerTo(open, args.Answer, approval.ViaOf(c.home.Approvals))
+			return answerTo(open, args.Answer, approval.ViaOf(c.Home.Approvals))
 		})
 	}
-	answer, err := answerTo(x.Questions(), args.Answer, approval.ViaOf(c.home.Approvals))
+	answer, err := answerTo(x.Questions(), args.Answer, approval.ViaOf(c.Home.Approvals))
 	if err != nil {
 		return redact.Message{}, err
 	}
-	if x, err = s.cfg.Runner.Attach(ctx, c.home, args.ID, answer); err != nil {
+	if x, err = s.cfg.Runner.Attach(ctx, c.Home, args.ID, answer); err != nil {
 		return redact.Message{}, err
 	}
 	return s.follow(ctx, c, x)
 }
 
 // resumable lists the executions that can be resumed, for a client without an id.
-func (s *Server) resumable(ctx context.Context, c call, session string, answer json.RawMessage) (redact.Message, error) {
+func (s *Server) resumable(ctx context.Context, c builtin.Call, session string, answer json.RawMessage) (redact.Message, error) {
 	if len(answer) > 0 && string(answer) != "null" {
 		return redact.Message{}, fault.New(fault.Invalid, "resume_execution was given an answer without the execution_id that it is for").
 			WithHint("call it without arguments for a list of executions")
 	}
-	all, err := unfinished.List(ctx, s.cfg.Runner, c.home, session)
+	all, err := unfinished.List(ctx, s.cfg.Runner, c.Home, session)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -342,28 +343,28 @@ func (s *Server) resumable(ctx context.Context, c call, session string, answer j
 }
 
 // again resumes an interrupted execution. The given answer is for its only open question.
-func (s *Server) again(ctx context.Context, c call, id string, given func([]question.Question) (question.Answer, error)) (redact.Message, error) {
-	x, err := s.cfg.Runner.Resume(ctx, c.home, id)
+func (s *Server) again(ctx context.Context, c builtin.Call, id string, given func([]question.Question) (question.Answer, error)) (redact.Message, error) {
+	x, err := s.cfg.Runner.Resume(ctx, c.Home, id)
 	if err != nil {
 		return redact.Message{}, err
 	}
 	if x.PendingQuestions() == 1 {
-		c.given = given
+		c.Given = given
 	}
 	return s.follow(ctx, c, x)
 }
 
 // answerQuestion passes the answer of the call to its question. It returns false if there is no
 // answer, or it does not fit.
-func (s *Server) answerQuestion(ctx context.Context, c *call, x *execution.Execution, open []question.Question) bool {
-	given := c.given
-	if c.given = nil; given == nil || len(open) != 1 {
+func (s *Server) answerQuestion(ctx context.Context, c *builtin.Call, x *execution.Execution, open []question.Question) bool {
+	given := c.Given
+	if c.Given = nil; given == nil || len(open) != 1 {
 		return false
 	}
 	answer, err := given(open)
 	if err != nil || len(answer) == 0 {
 		return false
 	}
-	_, err = s.cfg.Runner.Attach(ctx, c.home, x.ID(), answer)
+	_, err = s.cfg.Runner.Attach(ctx, c.Home, x.ID(), answer)
 	return err == nil
 }

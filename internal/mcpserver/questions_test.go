@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 )
 
 // stdioClient is a client over stdio that can answer questions.
@@ -98,7 +99,7 @@ const (
 )
 
 func TestQuestionByElicitation(t *testing.T) {
-	c := newStdioClient(t, newServer(t, mcpserver.Standard))
+	c := newStdioClient(t, newServer(t, builtin.Standard))
 	c.initialize(`{"elicitation":{}}`)
 	c.call("execute_code", twoQuestions, "")
 	for _, q := range []struct{ text, content string }{{"First?", `{"answer":"x"}`}, {"Second?", `{"answer":true}`}} {
@@ -114,7 +115,7 @@ func TestQuestionByElicitation(t *testing.T) {
 }
 
 func TestQuestionByInputRequired(t *testing.T) {
-	c := newStdioClient(t, newServer(t, mcpserver.Standard))
+	c := newStdioClient(t, newServer(t, builtin.Standard))
 	meta := fmt.Sprintf(newer, `{"elicitation":{"form":{}}}`)
 	c.call("execute_code", twoQuestions, meta)
 	for _, q := range []struct{ text, content string }{{"First?", `{"answer":"x"}`}, {"Second?", `{"answer":true}`}} {
@@ -141,10 +142,10 @@ func TestQuestionByInputRequired(t *testing.T) {
 
 func TestForeignRequestStateIsRejected(t *testing.T) {
 	meta := fmt.Sprintf(newer, `{"elicitation":{}}`)
-	c := newStdioClient(t, newServer(t, mcpserver.Standard))
+	c := newStdioClient(t, newServer(t, builtin.Standard))
 	c.call("execute_code", twoQuestions, meta)
 	state := c.receive().Result.State
-	other := newStdioClient(t, newServer(t, mcpserver.Standard))
+	other := newStdioClient(t, newServer(t, builtin.Standard))
 	for name, given := range map[string]string{"of another daemon": state, "changed": "exec_x" + state, "made up": "exec_x.y"} {
 		on := c
 		if name == "of another daemon" {
@@ -164,7 +165,7 @@ func TestClientWithoutElicitationGetsSuspendedExecution(t *testing.T) {
 		"pages": func(c *stdioClient) string { c.initialize(`{"elicitation":{"url":{}}}`); return "" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newStdioClient(t, newServer(t, mcpserver.Standard))
+			c := newStdioClient(t, newServer(t, builtin.Standard))
 			meta := start(c)
 			c.call("execute_code", twoQuestions, meta)
 			type waits struct {
@@ -212,7 +213,7 @@ func TestClientWithoutElicitationGetsSuspendedExecution(t *testing.T) {
 }
 
 func TestSuspendedStepIsListedForItsSession(t *testing.T) {
-	c := newStdioClient(t, newServer(t, mcpserver.Standard))
+	c := newStdioClient(t, newServer(t, builtin.Standard))
 	c.initialize(`{}`)
 	c.call("execute_code", strings.Replace(twoQuestions, "{", `{"session_id":"s",`, 1), "")
 	c.receive()

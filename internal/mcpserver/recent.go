@@ -85,7 +85,7 @@ func shownIn(answer string) (execution, text string, ok bool) {
 	return a.Execution, strings.Join(parts, "\n"), true
 }
 
-// find returns the output and result of an execution of a tenant, with tokens.
+// findParam returns the output and result of an execution of a tenant, with tokens.
 func (r *recentAnswers) find(id tenant.ID, execution string) (text string, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -120,7 +120,7 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, e
 		})
 		if err != nil && !errors.Is(err, passthrough.ErrNoTool) {
 			s.complain(p.Name, err)
-			text := s.cfg.commands(r.Caller, r.Origin, r.Own).Complete(sentence(err))
+			text := s.cfg.commands(r.Caller, r.Origin, r.Own).Complete(fault.Sentence(err))
 			if w, ok := errors.AsType[*approval.Waiting](err); ok {
 				return redact.Message{Body: passthrough.Waiting(a, p.Name, w.ID, text)}, nil
 			}

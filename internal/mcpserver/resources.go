@@ -101,7 +101,7 @@ func refused(ctx context.Context, out *redact.Exit, err error) error {
 	if kind == fault.Internal {
 		return err
 	}
-	reason, sealErr := out.Redact(ctx, sentence(err))
+	reason, sealErr := out.Redact(ctx, fault.Sentence(err))
 	if sealErr != nil {
 		return sealErr
 	}

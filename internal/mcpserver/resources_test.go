@@ -21,6 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -83,7 +84,7 @@ func (p *peer) write(name, content string) {
 // serverAndFiles returns a server and the directory of its tenant's files.
 func serverAndFiles(t *testing.T) (*mcpserver.Server, string) {
 	data := filepath.Join(t.TempDir(), "data")
-	s := newServerIn(t, data, mcpserver.Standard, fake.New(fake.Config{}))
+	s := newServerIn(t, data, builtin.Standard, fake.New(fake.Config{}))
 	return s, filepath.Join(data, "workspaces", "local")
 }
 
@@ -188,7 +189,7 @@ func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
 	longtest.SkipSlow(t)
 	t.Parallel() // each change takes a second
 	data := filepath.Join(t.TempDir(), "data")
-	s := newServerIn(t, data, mcpserver.Standard, fake.New(fake.Config{}))
+	s := newServerIn(t, data, builtin.Standard, fake.New(fake.Config{}))
 	p, second := connect(t, s), connect(t, s)
 	other, err := home.Open(t.Context(), home.Config{Root: data}) // as another process
 	if err != nil {
@@ -230,7 +231,7 @@ func TestSubscriberIsNotifiedOfChanges(t *testing.T) {
 }
 
 func TestResourcesAreIsolatedByTenant(t *testing.T) {
-	s := newServer(t, mcpserver.Standard)
+	s := newServer(t, builtin.Standard)
 	web := httptest.NewServer(s.HTTP(mcpserver.HTTPConfig{Verify: func(_ context.Context, given access.Credentials) (access.Identity, error) {
 		token := given.Token
 		if token != "alice" && token != "bob" {

@@ -12,6 +12,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
@@ -153,38 +154,38 @@ type Scheduler interface {
 	Delete(ctx context.Context, h *home.Home, name string) error
 }
 
-func (s *Server) scheduleTools() []builtin {
+func (s *Server) scheduleTools() []builtin.Tool {
 	if s.cfg.Schedules == nil {
 		return nil
 	}
-	name := param{name: "name", kind: text, required: true}
-	return []builtin{{
-		name: "create_schedule", profile: Full,
-		about: "Run a skill or workflow by a cron expression, or every 10m. The person approves it.",
-		params: []param{
-			name, {name: "skill", kind: text}, {name: "workflow", kind: text}, {name: "inputs", kind: object},
-			{name: "cron", kind: text}, {name: "time_zone", kind: text}, {name: "every", kind: text},
-			{name: "on_overlap", kind: text, values: []string{string(schedule.SkipOverlap), string(schedule.QueueOverlap)}},
-			{name: "on_missed", kind: text, values: []string{string(schedule.RunOnce), string(schedule.SkipMissed)}},
+	name := builtin.Param{Name: "name", Kind: builtin.Text, Required: true}
+	return []builtin.Tool{{
+		Name: "create_schedule", Profile: builtin.Full,
+		Description: "Run a skill or workflow by a cron expression, or every 10m. The person approves it.",
+		Params: []builtin.Param{
+			name, {Name: "skill", Kind: builtin.Text}, {Name: "workflow", Kind: builtin.Text}, {Name: "inputs", Kind: builtin.Object},
+			{Name: "cron", Kind: builtin.Text}, {Name: "time_zone", Kind: builtin.Text}, {Name: "every", Kind: builtin.Text},
+			{Name: "on_overlap", Kind: builtin.Text, Values: []string{string(schedule.SkipOverlap), string(schedule.QueueOverlap)}},
+			{Name: "on_missed", Kind: builtin.Text, Values: []string{string(schedule.RunOnce), string(schedule.SkipMissed)}},
 		},
-		hints: wire.Hints{Destructive: true},
-		run:   s.createSchedule,
+		Hints: wire.Hints{Destructive: true},
+		Run:   s.createSchedule,
 	}, {
-		name: "list_schedules", profile: Full,
-		hints: wire.Hints{ReadOnly: true, Idempotent: true},
-		run:   s.listSchedules,
+		Name: "list_schedules", Profile: builtin.Full,
+		Hints: wire.Hints{ReadOnly: true, Idempotent: true},
+		Run:   s.listSchedules,
 	}, {
-		name: "delete_schedule", profile: Full,
-		params: []param{name},
-		hints:  wire.Hints{Destructive: true, Idempotent: true},
-		run:    s.deleteSchedule,
+		Name: "delete_schedule", Profile: builtin.Full,
+		Params: []builtin.Param{name},
+		Hints:  wire.Hints{Destructive: true, Idempotent: true},
+		Run:    s.deleteSchedule,
 	}}
 }
 
 // createScheduleRef names the tool in policies and approvals.
 var createScheduleRef = tool.Ref{Server: "sandpiper", Tool: "create_schedule"}
 
-func (s *Server) createSchedule(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) createSchedule(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct {
 		Name, Skill, Workflow, Cron, Every string
 		Zone                               string           `json:"time_zone"`
@@ -192,7 +193,7 @@ func (s *Server) createSchedule(ctx context.Context, c call) (redact.Message, er
 		Overlap                            schedule.Overlap `json:"on_overlap"`
 		Missed                             schedule.Missed  `json:"on_missed"`
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	spec := schedule.Spec{Name: args.Name, Skill: args.Skill, Workflow: args.Workflow, Cron: args.Cron, TimeZone: args.Zone, OnOverlap: args.Overlap, OnMissed: args.Missed}
@@ -204,7 +205,7 @@ func (s *Server) createSchedule(ctx context.Context, c call) (redact.Message, er
 		spec.Every = every
 	}
 	if len(args.Inputs) > 0 {
-		inputs, err := c.exit().Restorer().Variables(ctx, args.Inputs)
+		inputs, err := c.Exit().Restorer().Variables(ctx, args.Inputs)
 		if err != nil {
 			return redact.Message{}, err
 		}
@@ -214,8 +215,8 @@ func (s *Server) createSchedule(ctx context.Context, c call) (redact.Message, er
 	if err != nil {
 		return redact.Message{}, err
 	}
-	permit := tool.Call{Ref: createScheduleRef, Session: *c.session, Args: shown, Approve: s.askApproval(c), Origin: tool.Origin{Client: c.Client}}
-	made, err := s.cfg.Schedules.Create(ctx, c.home, spec, permit)
+	permit := tool.Call{Ref: createScheduleRef, Session: *c.Session, Args: shown, Approve: s.askApproval(c), Origin: tool.Origin{Client: c.Client}}
+	made, err := s.cfg.Schedules.Create(ctx, c.Home, spec, permit)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -224,12 +225,12 @@ func (s *Server) createSchedule(ctx context.Context, c call) (redact.Message, er
 
 // askApproval returns a function that asks the person to approve an action; nil if the client
 // cannot be asked during a call.
-func (s *Server) askApproval(c call) func(context.Context, tool.Approval) (tool.Reply, error) {
+func (s *Server) askApproval(c builtin.Call) func(context.Context, tool.Approval) (tool.Reply, error) {
 	if c.Ask == nil {
 		return nil
 	}
 	return func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
-		text, err := c.exit().RevealToPerson(ctx, withAsker(a.Text, a.Asker))
+		text, err := c.Exit().RevealToPerson(ctx, withAsker(a.Text, a.Asker))
 		if err != nil {
 			return tool.Reply{}, err
 		}
@@ -241,25 +242,25 @@ func (s *Server) askApproval(c call) func(context.Context, tool.Approval) (tool.
 	}
 }
 
-func (s *Server) listSchedules(ctx context.Context, c call) (redact.Message, error) {
-	if err := c.read(&struct{}{}); err != nil {
+func (s *Server) listSchedules(ctx context.Context, c builtin.Call) (redact.Message, error) {
+	if err := c.Read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}
-	all, err := s.cfg.Schedules.List(ctx, c.home)
+	all, err := s.cfg.Schedules.List(ctx, c.Home)
 	list := Schedules(all)
 	if err == nil {
-		err = AddReasons(ctx, c.home, list)
+		err = AddReasons(ctx, c.Home, list)
 	}
 	return redact.Message{Body: map[string]any{"success": true, "count": len(all), "schedules": list}}, err
 }
 
-func (s *Server) deleteSchedule(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) deleteSchedule(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct{ Name string }
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if err := s.cfg.Schedules.Delete(ctx, c.home, args.Name); err != nil {
+	if err := s.cfg.Schedules.Delete(ctx, c.Home, args.Name); err != nil {
 		return redact.Message{}, err
 	}
-	return did("Schedule %s deleted", args.Name)
+	return builtin.Did("Schedule %s deleted", args.Name)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
@@ -69,7 +70,7 @@ func (p *peer) receive() response {
 
 func TestCancelEndsExecution(t *testing.T) {
 	backend := fake.New(fake.Config{})
-	p := connect(t, newServerOn(t, mcpserver.Lean, backend))
+	p := connect(t, newServerOn(t, builtin.Lean, backend))
 	// Without cancellation this takes five minutes. Progress shows that it has started.
 	p.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","_meta":{"progressToken":"p"},"arguments":{"code":"call progress {\"done\":1}\nsleep 1h","timeout_seconds":300}}}`)
 	if h := p.receive(); h.Method != "notifications/progress" {
@@ -90,7 +91,7 @@ func TestCancelEndsExecution(t *testing.T) {
 
 func TestConcurrentCalls(t *testing.T) {
 	const n = 64
-	p := connect(t, newServer(t, mcpserver.Lean))
+	p := connect(t, newServer(t, builtin.Lean))
 	go func() {
 		for i := range n {
 			p.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"print %d\nsleep 10ms\nresult %d"}}}`, i, i, i))
@@ -109,7 +110,7 @@ func TestConcurrentCalls(t *testing.T) {
 
 func TestWithoutSandboxExecutionIsRejected(t *testing.T) {
 	broken := fault.New(fault.Unavailable, "this machine forbids user namespaces").WithHint("ask `sandpiper doctor`")
-	p := connect(t, newServerOn(t, mcpserver.Standard, fake.New(fake.Config{OpenError: broken})))
+	p := connect(t, newServerOn(t, builtin.Standard, fake.New(fake.Config{OpenError: broken})))
 	for _, c := range []struct{ call, want string }{
 		{`{"name":"execute_code","arguments":{"code":"result 1"}}`, `{"success":false,"error":"this machine forbids user namespaces; ask ` + "`sandpiper doctor`" + `"}`},
 		{`{"name":"write_workspace_file","arguments":{"filename":"a","content":"b"}}`, `{"success":true,"message":"Written 1 bytes to a"}`},
@@ -132,7 +133,7 @@ func TestNewRejectsInvalidConfig(t *testing.T) {
 
 // BenchmarkCall measures the overhead of the server: one call over stdio whose code takes no time.
 func BenchmarkCall(b *testing.B) {
-	p := connect(b, newServer(b, mcpserver.Standard))
+	p := connect(b, newServer(b, builtin.Standard))
 	for b.Loop() {
 		p.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"result 1"}}}`)
 		p.receive()

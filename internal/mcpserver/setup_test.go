@@ -10,10 +10,12 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -28,7 +30,7 @@ import (
 )
 
 // newServer returns a server with real parts except the sandbox, which is fake.
-func newServer(t testing.TB, profile mcpserver.Profile) *mcpserver.Server {
+func newServer(t testing.TB, profile builtin.Profile) *mcpserver.Server {
 	t.Helper()
 	return newServerOn(t, profile, compiling{fake.New(fake.Config{})})
 }
@@ -85,19 +87,19 @@ func (c compiler) Run(ctx context.Context, p sandbox.Program, h sandbox.Host) (s
 	return c.Sandbox.Run(ctx, p, h)
 }
 
-func newServerOn(t testing.TB, profile mcpserver.Profile, backend sandbox.Backend) *mcpserver.Server {
+func newServerOn(t testing.TB, profile builtin.Profile, backend sandbox.Backend) *mcpserver.Server {
 	t.Helper()
 	return newServerIn(t, filepath.Join(t.TempDir(), "data"), profile, backend)
 }
 
 // newServerIn returns a server with a data directory that other servers may share.
-func newServerIn(t testing.TB, data string, profile mcpserver.Profile, backend sandbox.Backend) *mcpserver.Server {
+func newServerIn(t testing.TB, data string, profile builtin.Profile, backend sandbox.Backend) *mcpserver.Server {
 	t.Helper()
 	return newServerFor(t, data, profile, execution.Config{Backend: backend})
 }
 
 // newServerFor returns a server that runs code as configured in cfg.
-func newServerFor(t testing.TB, data string, profile mcpserver.Profile, cfg execution.Config) *mcpserver.Server {
+func newServerFor(t testing.TB, data string, profile builtin.Profile, cfg execution.Config) *mcpserver.Server {
 	t.Helper()
 	return newServerOf(t, data, mcpserver.Config{Profile: profile}, cfg)
 }
@@ -127,6 +129,7 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	t.Cleanup(func() { scheduler.Stop(); runner.Close(context.Background()); scheduler.Wait() })
 	face.Background = scheduler
 	face.Schedules = tenantSchedules{}
+	face.Tools = state.Feature().Tools()
 	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)

@@ -4,102 +4,103 @@ import (
 	"context"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-func (s *Server) skillTools() []builtin {
-	name := param{name: "name", kind: text, required: true, names: skillNames}
-	return []builtin{{
-		name: "save_skill", profile: Standard,
-		about: "Save or replace a function for `from skills import NAME`.",
-		params: []param{
-			{name: "name", kind: text, required: true, names: skillNames},
-			{name: "code", kind: text, required: true},
-			{name: "description", kind: text},
-			{name: "tags", kind: texts},
+func (s *Server) skillTools() []builtin.Tool {
+	name := builtin.Param{Name: "name", Kind: builtin.Text, Required: true, Source: skillNames}
+	return []builtin.Tool{{
+		Name: "save_skill", Profile: builtin.Standard,
+		Description: "Save or replace a function for `from skills import NAME`.",
+		Params: []builtin.Param{
+			{Name: "name", Kind: builtin.Text, Required: true, Source: skillNames},
+			{Name: "code", Kind: builtin.Text, Required: true},
+			{Name: "description", Kind: builtin.Text},
+			{Name: "tags", Kind: builtin.Texts},
 		},
-		hints: wire.Hints{Destructive: true, Idempotent: true},
-		run:   s.saveSkill,
+		Hints: wire.Hints{Destructive: true, Idempotent: true},
+		Run:   s.saveSkill,
 	}, {
-		name: "load_skill", profile: Standard,
-		about:  "A skill's code.",
-		params: []param{name, {name: "version", kind: integer}},
-		hints:  wire.Hints{ReadOnly: true},
-		run:    s.loadSkill,
+		Name: "load_skill", Profile: builtin.Standard,
+		Description: "A skill's code.",
+		Params:      []builtin.Param{name, {Name: "version", Kind: builtin.Integer}},
+		Hints:       wire.Hints{ReadOnly: true},
+		Run:         s.loadSkill,
 	}, {
-		name: "list_skills", profile: Standard,
-		about:  "Saved skills.",
-		params: pageParams,
-		hints:  wire.Hints{ReadOnly: true},
-		run:    s.listSkills,
+		Name: "list_skills", Profile: builtin.Standard,
+		Description: "Saved skills.",
+		Params:      pageParams,
+		Hints:       wire.Hints{ReadOnly: true},
+		Run:         s.listSkills,
 	}, {
-		name: "search_skills", profile: Full,
-		about: "Find saved skills by purpose and tags.",
-		params: []param{
-			{name: "query", kind: text},
-			{name: "tags", kind: texts},
+		Name: "search_skills", Profile: builtin.Full,
+		Description: "Find saved skills by purpose and tags.",
+		Params: []builtin.Param{
+			{Name: "query", Kind: builtin.Text},
+			{Name: "tags", Kind: builtin.Texts},
 		},
-		hints: wire.Hints{ReadOnly: true},
-		run:   s.searchSkills,
+		Hints: wire.Hints{ReadOnly: true},
+		Run:   s.searchSkills,
 	}, {
-		name: "delete_skill", profile: Full,
-		about:  "Delete a saved skill.",
-		params: []param{name},
-		hints:  wire.Hints{Destructive: true, Idempotent: true},
-		run:    s.deleteSkill,
+		Name: "delete_skill", Profile: builtin.Full,
+		Description: "Delete a saved skill.",
+		Params:      []builtin.Param{name},
+		Hints:       wire.Hints{Destructive: true, Idempotent: true},
+		Run:         s.deleteSkill,
 	}}
 }
 
 // saveSkill saves code that compiles; the compiler runs in a sandbox.
-func (s *Server) saveSkill(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) saveSkill(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct {
 		Name, Code, Description string
 		Tags                    []string
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	tokens, _, err := c.exit().Restorer().Lookup(ctx, args.Code) // code contains them in strings
+	tokens, _, err := c.Exit().Restorer().Lookup(ctx, args.Code) // code contains them in strings
 	if err != nil {
 		return redact.Message{}, err
 	}
-	if err := c.values(ctx, &args.Description); err != nil {
+	if err := c.Values(ctx, &args.Description); err != nil {
 		return redact.Message{}, err
 	}
 	for i := range args.Tags {
-		if err := c.values(ctx, &args.Tags[i]); err != nil {
+		if err := c.Values(ctx, &args.Tags[i]); err != nil {
 			return redact.Message{}, err
 		}
 	}
-	if before, err := c.home.Skills.Find(ctx, args.Name, 0); err == nil {
-		if err := checkBack(c.exit(), "the code of skill "+args.Name, before.Code, args.Code); err != nil {
+	if before, err := c.Home.Skills.Find(ctx, args.Name, 0); err == nil {
+		if err := checkBack(c.Exit(), "the code of skill "+args.Name, before.Code, args.Code); err != nil {
 			return redact.Message{}, err
 		}
 	}
 	d := skill.Draft{Name: args.Name, Code: args.Code, Description: args.Description, Tags: args.Tags}
-	if d, err = s.cfg.Runner.Code.CheckSkill(ctx, c.home, c.Subset, d, tokens); err != nil {
+	if d, err = s.cfg.Runner.Code.CheckSkill(ctx, c.Home, c.Subset, d, tokens); err != nil {
 		return redact.Message{}, err
 	}
-	if _, err := c.home.Skills.Save(ctx, d); err != nil {
+	if _, err := c.Home.Skills.Save(ctx, d); err != nil {
 		return redact.Message{}, err
 	}
-	return did("%s", skill.Saved(args.Name, args.Code))
+	return builtin.Did("%s", skill.Saved(args.Name, args.Code))
 }
 
-func (s *Server) loadSkill(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) loadSkill(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct {
 		Name    string
 		Version int
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	found, err := c.home.Skills.Find(ctx, args.Name, args.Version)
+	found, err := c.Home.Skills.Find(ctx, args.Name, args.Version)
 	if err != nil {
 		return redact.Message{}, err
 	}
-	s.cfg.Runner.Skills(c.home, c.Subset).Mark(ctx, &found.Metadata)
+	s.cfg.Runner.Skills(c.Home, c.Subset).Mark(ctx, &found.Metadata)
 	return redact.Message{Body: found}, nil
 }
 
@@ -110,12 +111,12 @@ type skillList struct {
 	Next   int              `json:"next_offset,omitempty"` // of the skills that follow; 0 if there are none
 }
 
-func (s *Server) listSkills(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) listSkills(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	offset, err := readOffset(c, "skills")
 	if err != nil {
 		return redact.Message{}, err
 	}
-	all, err := c.home.Skills.Search(ctx, skill.Query{})
+	all, err := c.Home.Skills.Search(ctx, skill.Query{})
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -125,35 +126,35 @@ func (s *Server) listSkills(ctx context.Context, c call) (redact.Message, error)
 	return redact.Message{Body: list}, nil
 }
 
-func (s *Server) searchSkills(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) searchSkills(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct {
 		Query string
 		Tags  []string
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if err := c.values(ctx, &args.Query); err != nil {
+	if err := c.Values(ctx, &args.Query); err != nil {
 		return redact.Message{}, err
 	}
-	found, err := c.home.Skills.Search(ctx, skill.Query{Text: args.Query, Tags: args.Tags, Limit: 20})
+	found, err := c.Home.Skills.Search(ctx, skill.Query{Text: args.Query, Tags: args.Tags, Limit: 20})
 	s.markStale(ctx, c, found)
 	return redact.Message{Body: skillList{Count: len(found), Skills: found}}, err
 }
 
-func (s *Server) markStale(ctx context.Context, c call, skills []skill.Metadata) {
+func (s *Server) markStale(ctx context.Context, c builtin.Call, skills []skill.Metadata) {
 	for i := range skills {
-		s.cfg.Runner.Skills(c.home, c.Subset).Mark(ctx, &skills[i])
+		s.cfg.Runner.Skills(c.Home, c.Subset).Mark(ctx, &skills[i])
 	}
 }
 
-func (s *Server) deleteSkill(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) deleteSkill(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct{ Name string }
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if err := c.home.Skills.Delete(ctx, args.Name); err != nil {
+	if err := c.Home.Skills.Delete(ctx, args.Name); err != nil {
 		return redact.Message{}, err
 	}
-	return did("Skill '%s' deleted", args.Name)
+	return builtin.Did("Skill '%s' deleted", args.Name)
 }

@@ -6,7 +6,9 @@ import (
 	"math"
 	"slices"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -15,17 +17,17 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-func (s *Server) statsTools() []builtin {
-	return []builtin{{
-		name: "get_execution_stats", profile: Standard,
-		about: "Limits, workspace, sandbox.",
-		hints: wire.Hints{ReadOnly: true},
-		run:   s.stats,
+func (s *Server) statsTools() []builtin.Tool {
+	return []builtin.Tool{{
+		Name: "get_execution_stats", Profile: builtin.Standard,
+		Description: "Limits, workspace, sandbox.",
+		Hints:       wire.Hints{ReadOnly: true},
+		Run:         s.stats,
 	}, {
-		name: "get_version", profile: Full,
-		about: "The server's version.",
-		hints: wire.Hints{ReadOnly: true},
-		run:   s.version,
+		Name: "get_version", Profile: builtin.Full,
+		Description: "The server's version.",
+		Hints:       wire.Hints{ReadOnly: true},
+		Run:         s.version,
 	}}
 }
 
@@ -102,11 +104,11 @@ type StatsSandbox struct {
 	Error      string `json:"error,omitempty"`
 }
 
-func (s *Server) stats(ctx context.Context, c call) (redact.Message, error) {
-	if err := c.read(&struct{}{}); err != nil {
+func (s *Server) stats(ctx context.Context, c builtin.Call) (redact.Message, error) {
+	if err := c.Read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}
-	st, err := s.Stats(ctx, c.home)
+	st, err := s.Stats(ctx, c.Home)
 	return redact.Message{Body: st}, err
 }
 
@@ -197,7 +199,7 @@ func (s *Server) listTokens(id tenant.ID) int64 {
 func (s *Server) sandbox(ctx context.Context, id tenant.ID) StatsSandbox {
 	name, err := s.cfg.Sandbox(ctx, id)
 	if err != nil {
-		return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restricted, Error: sentence(err)}
+		return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restricted, Error: fault.Sentence(err)}
 	}
 	return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restricted, Working: true}
 }
@@ -209,8 +211,8 @@ type versionInfo struct {
 	Python  string `json:"python"`
 }
 
-func (s *Server) version(_ context.Context, c call) (redact.Message, error) {
-	if err := c.read(&struct{}{}); err != nil {
+func (s *Server) version(_ context.Context, c builtin.Call) (redact.Message, error) {
+	if err := c.Read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}
 	return redact.Message{Body: versionInfo{"sandpiper", s.cfg.Version, s.cfg.Python}}, nil

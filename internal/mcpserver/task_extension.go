@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
@@ -134,7 +135,7 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 
 // nextEvent is the next event of an execution. If the client supports tasks and the call takes long,
 // the error is errTask.
-func nextEvent(ctx context.Context, c call, x *execution.Execution, began time.Time) (execution.Event, error) {
+func nextEvent(ctx context.Context, c builtin.Call, x *execution.Execution, began time.Time) (execution.Event, error) {
 	if c.Task == nil {
 		return x.Next(ctx)
 	}
@@ -144,12 +145,12 @@ func nextEvent(ctx context.Context, c call, x *execution.Execution, began time.T
 }
 
 // detach answers a call by a task. It returns false if the execution has to be waited for.
-func (s *Server) detach(ctx context.Context, c call, x *execution.Execution) (bool, error) {
-	detached, err := s.cfg.Runner.Detach(ctx, c.home, x)
+func (s *Server) detach(ctx context.Context, c builtin.Call, x *execution.Execution) (bool, error) {
+	detached, err := s.cfg.Runner.Detach(ctx, c.Home, x)
 	if err != nil || !detached {
 		return false, err
 	}
-	t, err := s.task(ctx, c.home, x.ID(), false)
+	t, err := s.task(ctx, c.Home, x.ID(), false)
 	if err == nil {
 		c.Task(t)
 	}
@@ -157,11 +158,11 @@ func (s *Server) detach(ctx context.Context, c call, x *execution.Execution) (bo
 }
 
 // suspendedTask answers a call by a task if its execution waits in the background.
-func (s *Server) suspendedTask(ctx context.Context, c call, r *reply.Result) bool {
+func (s *Server) suspendedTask(ctx context.Context, c builtin.Call, r *reply.Result) bool {
 	if c.Task == nil || r.ErrorType != execution.TypeSuspended {
 		return false
 	}
-	t, err := s.task(ctx, c.home, r.ExecutionID, false)
+	t, err := s.task(ctx, c.Home, r.ExecutionID, false)
 	if err == nil {
 		c.Task(t)
 	}

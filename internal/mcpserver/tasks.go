@@ -7,53 +7,54 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/task"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func (s *Server) taskTools() []builtin {
+func (s *Server) taskTools() []builtin.Tool {
 	if s.cfg.Tasks == nil {
 		return nil
 	}
-	threshold := param{name: "threshold", kind: number, fallback: task.DefaultThreshold}
-	topK := param{name: "top_k", kind: integer, fallback: task.DefaultTopK}
-	return []builtin{{
-		name: "execute_task", profile: Full,
-		about: "Solve a task described in words: selects tools, writes a program and runs it. State every value in the description; quote texts.",
-		params: []param{
-			{name: "task_description", kind: text, required: true},
-			{name: "verbose", kind: boolean, fallback: false, about: "Return failed programs too"},
+	threshold := builtin.Param{Name: "threshold", Kind: builtin.Number, Default: task.DefaultThreshold}
+	topK := builtin.Param{Name: "top_k", Kind: builtin.Integer, Default: task.DefaultTopK}
+	return []builtin.Tool{{
+		Name: "execute_task", Profile: builtin.Full,
+		Description: "Solve a task described in words: selects tools, writes a program and runs it. State every value in the description; quote texts.",
+		Params: []builtin.Param{
+			{Name: "task_description", Kind: builtin.Text, Required: true},
+			{Name: "verbose", Kind: builtin.Boolean, Default: false, Description: "Return failed programs too"},
 			threshold, topK,
-			{name: "session_id", kind: text, names: sessionIDs},
+			{Name: "session_id", Kind: builtin.Text, Source: sessionIDs},
 		},
-		longest: 100_000,
-		hints:   wire.Hints{Destructive: true},
-		run:     s.executeTask,
+		MaxChars: 100_000,
+		Hints:    wire.Hints{Destructive: true},
+		Run:      s.executeTask,
 	}, {
-		name: "select_tools", profile: Full,
-		about: "Select the few tools that a task in words needs.",
-		params: []param{
-			{name: "task_description", kind: text, required: true},
-			{name: "threshold", kind: number, fallback: task.DefaultThreshold, about: "Least score, up to 1"},
+		Name: "select_tools", Profile: builtin.Full,
+		Description: "Select the few tools that a task in words needs.",
+		Params: []builtin.Param{
+			{Name: "task_description", Kind: builtin.Text, Required: true},
+			{Name: "threshold", Kind: builtin.Number, Default: task.DefaultThreshold, Description: "Least score, up to 1"},
 			topK,
 		},
-		hints: wire.Hints{ReadOnly: true, Idempotent: true},
-		run:   s.selectTools,
+		Hints: wire.Hints{ReadOnly: true, Idempotent: true},
+		Run:   s.selectTools,
 	}}
 }
 
-func (s *Server) selectTools(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) selectTools(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args queryArgs
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	q, err := args.query()
 	if err != nil {
 		return redact.Message{}, err
 	}
-	selected, err := s.cfg.Tasks.Select(ctx, catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}, c.home.Skills, q)
+	selected, err := s.cfg.Tasks.Select(ctx, catalog.Viewer{Tenant: c.Home.ID(), Subset: c.Subset}, c.Home.Skills, q)
 	return redact.Message{Body: selected}, err
 }
 
@@ -79,7 +80,7 @@ type taskArgs struct {
 	Session string `json:"session_id"`
 }
 
-func (s *Server) executeTask(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) executeTask(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if isWaitingTask(c.State) {
 		return s.continueTask(ctx, c)
 	}
@@ -87,7 +88,7 @@ func (s *Server) executeTask(ctx context.Context, c call) (redact.Message, error
 		return s.answered(ctx, c)
 	}
 	var args taskArgs
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	if s.cfg.Tasks.Samples() && c.RequireSample != nil {
@@ -103,7 +104,7 @@ func (s *Server) executeTask(ctx context.Context, c call) (redact.Message, error
 // runningTask is a task that is being solved.
 type runningTask struct {
 	server    *Server
-	call      call // the call that waits for it
+	call      builtin.Call // the call that waits for it
 	suspended *redact.Message
 	ask       func(context.Context, wire.Prompt) (wire.Sampled, error) // nil if the client has no model
 }
@@ -115,7 +116,7 @@ func (t *runningTask) solve(ctx context.Context, args taskArgs) (redact.Message,
 		return redact.Message{}, err
 	}
 	of := task.Task{
-		Query: query, Home: t.call.home, Exit: t.call.modelExit(), Request: execution.Request{Subset: t.call.Subset, Client: t.call.Client, SessionID: args.Session},
+		Query: query, Home: t.call.Home, Exit: t.call.ModelExit(), Request: execution.Request{Subset: t.call.Subset, Client: t.call.Client, SessionID: args.Session},
 		Progress: func(message string) { t.server.progress(ctx, t.call, live.Progress{Message: message}) },
 		Run:      t.run,
 	}
@@ -134,7 +135,7 @@ func (t *runningTask) solve(ctx context.Context, args taskArgs) (redact.Message,
 	}
 	m := redact.Message{Body: result, Failed: !result.Success}
 	if last := result.Last; last != nil {
-		m = message(*last, t.call.commands)
+		m = message(*last, t.call.Commands)
 		m.Body = result
 	}
 	return m, nil
@@ -142,7 +143,7 @@ func (t *runningTask) solve(ctx context.Context, args taskArgs) (redact.Message,
 
 // run runs a program of the task.
 func (t *runningTask) run(ctx context.Context, req execution.Request) (reply.Result, error) {
-	x, err := t.server.cfg.Runner.Start(ctx, t.call.home, req)
+	x, err := t.server.cfg.Runner.Start(ctx, t.call.Home, req)
 	if err != nil {
 		return reply.Result{}, err
 	}
@@ -159,7 +160,7 @@ func (t *runningTask) run(ctx context.Context, req execution.Request) (reply.Res
 
 // sample asks the client's model, which may be another one than that of the conversation.
 func (t *runningTask) sample(ctx context.Context, p task.Prompt) (task.Sampled, error) {
-	text, err := t.call.modelExit().Redact(ctx, p.Text)
+	text, err := t.call.ModelExit().Redact(ctx, p.Text)
 	if err != nil {
 		return task.Sampled{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -12,61 +13,61 @@ import (
 )
 
 // toolTools returns the tools that search and describe the servers' tools.
-func (s *Server) toolTools() []builtin {
+func (s *Server) toolTools() []builtin.Tool {
 	if s.cfg.Find == nil {
 		return nil
 	}
-	category := param{name: "category", kind: text, names: categoryNames, rare: true}
-	return []builtin{{
-		name: "search_tools", profile: Lean,
-		about: "Find tools by purpose.",
-		params: []param{
-			{name: "query", kind: textOrTexts, required: true},
+	category := builtin.Param{Name: "category", Kind: builtin.Text, Source: categoryNames, Rare: true}
+	return []builtin.Tool{{
+		Name: "search_tools", Profile: builtin.Lean,
+		Description: "Find tools by purpose.",
+		Params: []builtin.Param{
+			{Name: "query", Kind: builtin.TextOrTexts, Required: true},
 			category,
-			{name: "detail_level", kind: text, values: []string{lookup.Lines, lookup.Name, lookup.Summary, lookup.Full}},
-			{name: "max_results", kind: integer, rare: true},
+			{Name: "detail_level", Kind: builtin.Text, Values: []string{lookup.Lines, lookup.Name, lookup.Summary, lookup.Full}},
+			{Name: "max_results", Kind: builtin.Integer, Rare: true},
 		},
-		hints: wire.Hints{ReadOnly: true, Idempotent: true},
-		load:  true,
-		run:   s.searchTools,
+		Hints:      wire.Hints{ReadOnly: true, Idempotent: true},
+		AlwaysLoad: true,
+		Run:        s.searchTools,
 	}, {
-		name: "get_tool_definition", profile: Lean,
-		about:  "Describe tools in full.",
-		params: []param{{name: "tool_name", kind: textOrTexts, required: true, names: toolNames}, category, {name: "schemas", kind: boolean, rare: true}},
-		hints:  wire.Hints{ReadOnly: true, Idempotent: true},
-		run:    s.toolDefinition,
+		Name: "get_tool_definition", Profile: builtin.Lean,
+		Description: "Describe tools in full.",
+		Params:      []builtin.Param{{Name: "tool_name", Kind: builtin.TextOrTexts, Required: true, Source: toolNames}, category, {Name: "schemas", Kind: builtin.Boolean, Rare: true}},
+		Hints:       wire.Hints{ReadOnly: true, Idempotent: true},
+		Run:         s.toolDefinition,
 	}, {
-		name: "list_tool_categories", profile: Standard,
-		about: "Categories of tools, with counts.",
-		hints: wire.Hints{ReadOnly: true, Idempotent: true},
-		run:   s.toolCategories,
+		Name: "list_tool_categories", Profile: builtin.Standard,
+		Description: "Categories of tools, with counts.",
+		Hints:       wire.Hints{ReadOnly: true, Idempotent: true},
+		Run:         s.toolCategories,
 	}, {
-		name: "list_servers", profile: Full,
-		about: "Connected servers: state, reason, tool count.",
-		hints: wire.Hints{ReadOnly: true},
-		run:   s.listServers,
+		Name: "list_servers", Profile: builtin.Full,
+		Description: "Connected servers: state, reason, tool count.",
+		Hints:       wire.Hints{ReadOnly: true},
+		Run:         s.listServers,
 	}, {
-		name: "get_server_tools", profile: Full,
-		about:  "The tools of one server.",
-		params: []param{{name: "server_name", kind: text, required: true, names: serverNames}},
-		hints:  wire.Hints{ReadOnly: true, Idempotent: true},
-		run:    s.serverTools,
+		Name: "get_server_tools", Profile: builtin.Full,
+		Description: "The tools of one server.",
+		Params:      []builtin.Param{{Name: "server_name", Kind: builtin.Text, Required: true, Source: serverNames}},
+		Hints:       wire.Hints{ReadOnly: true, Idempotent: true},
+		Run:         s.serverTools,
 	}}
 }
 
-// find returns the Finder of the caller.
-func (s *Server) find(c call) *lookup.Finder {
-	return lookup.WithShapes(s.cfg.Find.For(catalog.Viewer{Tenant: c.home.ID(), Subset: c.Subset}).WithSkills(c.home.Skills).WithUses(c.home.Learned), c.home.Shapes)
+// findParam returns the Finder of the caller.
+func (s *Server) find(c builtin.Call) *lookup.Finder {
+	return lookup.WithShapes(s.cfg.Find.For(catalog.Viewer{Tenant: c.Home.ID(), Subset: c.Subset}).WithSkills(c.Home.Skills).WithUses(c.Home.Learned), c.Home.Shapes)
 }
 
-func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) searchTools(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct {
 		Query    lookup.Words
 		Category string
 		Detail   string   `json:"detail_level"`
 		Most     *float64 `json:"max_results"`
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	q := lookup.Query{Text: string(args.Query), Category: args.Category, Detail: cmp.Or(args.Detail, lookup.Lines), Limit: 20}
@@ -79,17 +80,17 @@ func (s *Server) searchTools(ctx context.Context, c call) (redact.Message, error
 	return redact.Message{Body: found}, err
 }
 
-func (s *Server) toolDefinition(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) toolDefinition(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args lookup.Names
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	d, err := s.find(c).DefineNames(ctx, c.home.Shapes, args)
+	d, err := s.find(c).DefineNames(ctx, c.Home.Shapes, args)
 	return redact.Message{Body: d}, err
 }
 
-func (s *Server) toolCategories(ctx context.Context, c call) (redact.Message, error) {
-	if err := c.read(&struct{}{}); err != nil {
+func (s *Server) toolCategories(ctx context.Context, c builtin.Call) (redact.Message, error) {
+	if err := c.Read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}
 	find := s.find(c)
@@ -97,16 +98,16 @@ func (s *Server) toolCategories(ctx context.Context, c call) (redact.Message, er
 	return redact.Message{Body: find.Categories()}, nil
 }
 
-func (s *Server) listServers(_ context.Context, c call) (redact.Message, error) {
-	err := c.read(&struct{}{})
+func (s *Server) listServers(_ context.Context, c builtin.Call) (redact.Message, error) {
+	err := c.Read(&struct{}{})
 	return redact.Message{Body: s.find(c).Servers()}, err
 }
 
-func (s *Server) serverTools(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) serverTools(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct {
 		Server string `json:"server_name"`
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	list, err := s.find(c).ServerTools(ctx, args.Server)

@@ -21,6 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 )
 
@@ -47,12 +48,12 @@ func play(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	profile, script, cfg := mcpserver.Standard, &txtar.File{}, execution.Config{Backend: compiling{fake.New(fake.Config{})}}
+	profile, script, cfg := builtin.Standard, &txtar.File{}, execution.Config{Backend: compiling{fake.New(fake.Config{})}}
 	servers := map[string][]byte{} // scripts; "later NAME" is the second script of NAME
 	for i, f := range archive.Files {
 		switch f.Name {
 		case "profile":
-			profile = mcpserver.Profile(strings.TrimSpace(string(f.Data)))
+			profile = builtin.Profile(strings.TrimSpace(string(f.Data)))
 		case "restricted":
 			cfg.Restricted = true
 		case "transcript":

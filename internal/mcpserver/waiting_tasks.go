@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
@@ -50,8 +51,8 @@ const taskPrefix = "task_"
 func isWaitingTask(state string) bool { return strings.HasPrefix(state, taskPrefix) }
 
 // startTask starts a task that may need the client's model.
-func (s *Server) startTask(ctx context.Context, c call, args taskArgs) (redact.Message, error) {
-	if oldest := s.waiting.makeRoom(c.home.ID()); oldest != nil {
+func (s *Server) startTask(ctx context.Context, c builtin.Call, args taskArgs) (redact.Message, error) {
+	if oldest := s.waiting.makeRoom(c.Home.ID()); oldest != nil {
 		oldest.abandon()
 	}
 	home, err := s.acquire(ctx, c.Caller) // that of the call is released when it returns
@@ -60,7 +61,7 @@ func (s *Server) startTask(ctx context.Context, c call, args taskArgs) (redact.M
 	}
 	w := &waitingTask{owner: home.ID()}
 	w.server, w.call = s, c
-	w.call.home = home
+	w.call.Home = home
 	whole, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	w.cancel = cancel
 	w.next, _ = iter.Pull(func(yield func(wire.Prompt) bool) {
@@ -78,8 +79,8 @@ func (s *Server) startTask(ctx context.Context, c call, args taskArgs) (redact.M
 }
 
 // continueTask continues the task of an earlier answer with the answer of the client's model.
-func (s *Server) continueTask(ctx context.Context, c call) (redact.Message, error) {
-	id, _, _, ok := s.opened(c.home.ID(), c.State) // an expired one has no task any more
+func (s *Server) continueTask(ctx context.Context, c builtin.Call) (redact.Message, error) {
+	id, _, _, ok := s.opened(c.Home.ID(), c.State) // an expired one has no task any more
 	if !ok || c.RequireSample == nil {
 		return redact.Message{}, wire.ErrState
 	}
@@ -92,8 +93,8 @@ func (s *Server) continueTask(ctx context.Context, c call) (redact.Message, erro
 }
 
 // advance continues the task until it ends, or a request to the client's model is the answer.
-func (w *waitingTask) advance(ctx context.Context, c call) (redact.Message, error) {
-	c.home = w.call.home
+func (w *waitingTask) advance(ctx context.Context, c builtin.Call) (redact.Message, error) {
+	c.Home = w.call.Home
 	if progress := c.Progress; progress != nil { // the task has the context of the first call
 		c.Progress = func(_ context.Context, done, total float64, message redact.Redacted) error {
 			return progress(ctx, done, total, message)
@@ -104,7 +105,7 @@ func (w *waitingTask) advance(ctx context.Context, c call) (redact.Message, erro
 	defer stop()
 	prompt, waits := w.next()
 	if !waits {
-		return w.answer, errors.Join(w.err, w.call.home.Release(context.WithoutCancel(ctx)))
+		return w.answer, errors.Join(w.err, w.call.Home.Release(context.WithoutCancel(ctx)))
 	}
 	id := taskPrefix + rand.Text()
 	if err := w.server.waiting.put(id, w); err != nil {
@@ -121,7 +122,7 @@ func (w *waitingTask) abandon() {
 	for waits := true; waits; {
 		_, waits = w.next()
 	}
-	if err := w.call.home.Release(context.Background()); err != nil {
+	if err := w.call.Home.Release(context.Background()); err != nil {
 		w.server.cfg.Log.Error("release the tenant of a task", "error", err)
 	}
 }

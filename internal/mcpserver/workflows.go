@@ -4,38 +4,39 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // workflowTools returns the tools for workflows. A run is an execution: resume_execution resumes it.
-func (s *Server) workflowTools() []builtin {
+func (s *Server) workflowTools() []builtin.Tool {
 	if s.cfg.Flows == nil {
 		return nil
 	}
-	return []builtin{{
-		name: "list_workflows", profile: Full,
-		about:  "List workflows and their inputs.",
-		params: pageParams,
-		hints:  wire.Hints{ReadOnly: true},
-		run:    s.listWorkflows,
+	return []builtin.Tool{{
+		Name: "list_workflows", Profile: builtin.Full,
+		Description: "List workflows and their inputs.",
+		Params:      pageParams,
+		Hints:       wire.Hints{ReadOnly: true},
+		Run:         s.listWorkflows,
 	}, {
-		name: "run_workflow", profile: Full,
-		about: "Run a workflow.",
-		params: []param{
-			{name: "name", kind: text, required: true},
-			{name: "inputs", kind: object},
+		Name: "run_workflow", Profile: builtin.Full,
+		Description: "Run a workflow.",
+		Params: []builtin.Param{
+			{Name: "name", Kind: builtin.Text, Required: true},
+			{Name: "inputs", Kind: builtin.Object},
 		},
-		longest: longestRun,
-		hints:   wire.Hints{Destructive: true},
-		run:     s.runWorkflow,
+		MaxChars: longestRun,
+		Hints:    wire.Hints{Destructive: true},
+		Run:      s.runWorkflow,
 	}, {
-		name: "save_workflow", profile: Full,
-		about:  "Check a workflow in YAML and save it; errors have line and column.",
-		params: []param{{name: "source", kind: text, required: true, about: "name, inputs, steps: [{name, type, config}], outputs"}},
-		hints:  wire.Hints{Destructive: true, Idempotent: true},
-		run:    s.saveWorkflow,
+		Name: "save_workflow", Profile: builtin.Full,
+		Description: "Check a workflow in YAML and save it; errors have line and column.",
+		Params:      []builtin.Param{{Name: "source", Kind: builtin.Text, Required: true, Description: "name, inputs, steps: [{name, type, config}], outputs"}},
+		Hints:       wire.Hints{Destructive: true, Idempotent: true},
+		Run:         s.saveWorkflow,
 	}}
 }
 
@@ -49,22 +50,22 @@ type workflowList struct {
 	Next      int               `json:"next_offset,omitempty"` // of the workflows that follow; 0 if there are none
 }
 
-func (s *Server) listWorkflows(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) listWorkflows(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	offset, err := readOffset(c, "workflows")
 	if err != nil {
 		return redact.Message{}, err
 	}
-	all, err := s.cfg.Flows.Names(ctx, c.home)
+	all, err := s.cfg.Flows.Names(ctx, c.Home)
 	if err != nil {
 		return redact.Message{}, err
 	}
 	list := workflowList{Count: len(all)}
 	all, list.Next = pageAt(all, offset)
-	list.Workflows, err = s.cfg.Flows.Describe(ctx, c.home, all)
+	list.Workflows, err = s.cfg.Flows.Describe(ctx, c.Home, all)
 	return redact.Message{Body: list}, err
 }
 
-func (s *Server) runWorkflow(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) runWorkflow(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if c.State != "" {
 		return s.answered(ctx, c)
 	}
@@ -72,33 +73,33 @@ func (s *Server) runWorkflow(ctx context.Context, c call) (redact.Message, error
 		Name   string
 		Inputs json.RawMessage
 	}
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
 	return s.startWorkflow(ctx, c, args.Name, args.Inputs)
 }
 
 // startWorkflow checks and runs a workflow.
-func (s *Server) startWorkflow(ctx context.Context, c call, name string, inputs json.RawMessage) (redact.Message, error) {
-	p, err := s.cfg.Flows.Load(ctx, c.home, c.Subset, name)
+func (s *Server) startWorkflow(ctx context.Context, c builtin.Call, name string, inputs json.RawMessage) (redact.Message, error) {
+	p, err := s.cfg.Flows.Load(ctx, c.Home, c.Subset, name)
 	if err != nil {
 		return redact.Message{}, err
 	}
-	x, err := s.cfg.Flows.Start(ctx, c.home, c.Subset, p, inputs)
+	x, err := s.cfg.Flows.Start(ctx, c.Home, c.Subset, p, inputs)
 	if err != nil {
 		return redact.Message{}, err
 	}
 	return s.follow(ctx, c, x)
 }
 
-func (s *Server) saveWorkflow(ctx context.Context, c call) (redact.Message, error) {
+func (s *Server) saveWorkflow(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct{ Source string }
-	if err := c.read(&args); err != nil {
+	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	name, err := s.cfg.Flows.Save(ctx, c.home, c.Subset, []byte(args.Source))
+	name, err := s.cfg.Flows.Save(ctx, c.Home, c.Subset, []byte(args.Source))
 	if err != nil {
 		return redact.Message{}, err
 	}
-	return did("Workflow '%s' saved", name)
+	return builtin.Did("Workflow '%s' saved", name)
 }

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/bench"
+	"github.com/sandpiper-mcp/sandpiper/bench/job"
 	"github.com/sandpiper-mcp/sandpiper/bench/rig"
 )
 
@@ -72,7 +72,7 @@ func (h *environment) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	records := filepath.Join(h.data, "records.json")
-	if err := bench.WriteRecords(records); err != nil {
+	if err := job.WriteRecords(records); err != nil {
 		return err
 	}
 	if h.binary == "" {
@@ -134,7 +134,7 @@ func systemPython(ctx context.Context) string {
 // jobCode returns the data job for the records in folder.
 func jobCode(folder string) string {
 	path := strconv.Quote(folder + "/records.json")
-	return strings.Replace(bench.DataJob, "PATH", path, 1)
+	return strings.Replace(job.Code, "PATH", path, 1)
 }
 
 func (h *environment) sandpiper(name, method string, more rig.Args) *peer {

@@ -60,7 +60,7 @@ func (c Claim) Do(ctx context.Context) error {
 		if err := c.compile(ctx, &b); fault.KindOf(err) == fault.Unavailable {
 			return c.notRun(ctx, err)
 		} else if err != nil {
-			return c.end(ctx, journal.Unsuccessful, withHint(err))
+			return c.end(ctx, journal.Unsuccessful, fault.Sentence(err))
 		}
 	}
 	_, err := c.run(ctx, execution.Claimed{StoredRequest: b, Recorded: c.State == journal.Waiting})
@@ -120,12 +120,4 @@ func (c Claim) end(ctx context.Context, o journal.RunOutcome, why string) error 
 func (c Claim) endWith(ctx context.Context, o journal.RunOutcome, res reply.Result) error {
 	text, err := json.Marshal(res)
 	return errors.Join(err, c.Home.Journal.End(context.WithoutCancel(ctx), c.Execution, journal.End{State: journal.Ended, Outcome: o, Result: text}))
-}
-
-// withHint returns the message and the hint of an error.
-func withHint(err error) string {
-	if hint := fault.Hint(err); hint != "" {
-		return fault.Message(err) + "; " + hint
-	}
-	return fault.Message(err)
 }

@@ -87,7 +87,7 @@ func (c Claim) solve(ctx context.Context, b execution.StoredRequest) error {
 	case cancelled:
 		return c.end(ctx, journal.Cancelled, "it was cancelled")
 	case err != nil:
-		return c.end(ctx, journal.Unsuccessful, withHint(err))
+		return c.end(ctx, journal.Unsuccessful, fault.Sentence(err))
 	case last == nil:
 		return c.end(ctx, journal.Unsuccessful, "no program was written")
 	}

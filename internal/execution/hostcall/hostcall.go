@@ -14,6 +14,8 @@ import (
 	"io"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // Limits on host calls.
@@ -40,6 +42,16 @@ const (
 	// Unlimited methods do not count as concurrent calls. They limit themselves.
 	Unlimited
 )
+
+// Scope is the execution whose code makes the calls.
+type Scope struct {
+	Home   *home.Home   // of its tenant
+	Exit   *redact.Exit // for what its code gets and stores
+	DryRun bool         // what a call changes is kept in memory, for this execution
+}
+
+// Source returns methods for one execution.
+type Source func(Scope) []Method
 
 // Handler serves a call. The answer is encoded as JSON, or by its Encode method.
 type Handler = func(ctx context.Context, args []byte) (any, error)

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -11,7 +10,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 )
@@ -23,7 +21,6 @@ type DryRun struct {
 
 	mu     sync.Mutex
 	skills map[string]string // name -> code
-	states map[string]state.State
 	end    *reply.PlanEnd
 }
 
@@ -99,35 +96,6 @@ func (r *DryRun) FindSkill(name string) (skill.Skill, bool) {
 	defer r.mu.Unlock()
 	code, ok := r.skills[name]
 	return skill.Skill{Name: name, Code: code, Metadata: skill.Metadata{Name: name}}, ok
-}
-
-// SaveState keeps a state in memory for the rest of the dry run; have is its present version. It
-// returns the new one.
-func (r *DryRun) SaveState(d state.Draft, have int64) (version int64, err error) {
-	if err := cmp.Or(d.Check(), d.CheckVersion(have)); err != nil {
-		return 0, err
-	}
-	if !d.Deletes() {
-		version = have + 1
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.states == nil {
-		r.states = map[string]state.State{}
-	}
-	r.states[d.Name] = state.State{Entry: state.Entry{Name: d.Name, Version: version}, Value: d.Value}
-	return version, nil
-}
-
-// FindState returns a state that the dry run has saved or deleted.
-func (r *DryRun) FindState(name string) (state.State, bool) {
-	if r == nil {
-		return state.State{}, false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s, ok := r.states[name]
-	return s, ok
 }
 
 // AddTo adds the plan to the result, and stores it for approval. subset names the servers that the

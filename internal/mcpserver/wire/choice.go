@@ -64,7 +64,7 @@ func (s *Server) selecting(authn authenticator) mcp.Middleware {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			of, err := s.cfg.Select(authn.callerOf(ctx, req), choiceOf(req))
 			if err != nil {
-				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: sentence(err)}
+				return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fault.Sentence(err)}
 			}
 			if of.More == nil || !authn.mayUse(ctx, req, s.cfg.MoreScope) {
 				of.More = func(context.Context) []Tool { return nil }
@@ -135,13 +135,6 @@ func (s *Server) callMore(alive context.Context, authn authenticator, server *mc
 			return next(ctx, method, req)
 		}
 	})
-}
-
-func sentence(err error) string {
-	if hint := fault.Hint(err); hint != "" {
-		return fault.Message(err) + "; " + hint
-	}
-	return fault.Message(err)
 }
 
 func unknownTool(name string, tools []Tool) error {

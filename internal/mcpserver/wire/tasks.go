@@ -188,7 +188,7 @@ func answerTask(ctx context.Context, o *offer, req taskRequest, id string, answe
 	switch fault.KindOf(err) {
 	case fault.Invalid, fault.NotFound, fault.Denied, fault.Exhausted, fault.Unavailable:
 		if err != nil {
-			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: sentence(err)}
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fault.Sentence(err)}
 		}
 	}
 	if err != nil {

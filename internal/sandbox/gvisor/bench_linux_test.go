@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench"
+	"github.com/sandpiper-mcp/sandpiper/bench/job"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 )
@@ -98,7 +98,7 @@ func BenchmarkDataJob(b *testing.B) {
 	backend := h.backend(nil)
 	spec := h.spec("a")
 	file := filepath.Join(h.own(spec.UID, "a"), "records.json")
-	if err := bench.WriteRecords(file); err != nil {
+	if err := job.WriteRecords(file); err != nil {
 		b.Fatal(err)
 	}
 	h.run(backend, spec, "1+1")
@@ -106,14 +106,14 @@ func BenchmarkDataJob(b *testing.B) {
 	for b.Loop() {
 		awaitWaiting(b, backend, spec, 2)
 		started := time.Now()
-		if out := h.run(backend, spec, strings.Replace(bench.DataJob, "PATH", `"records.json"`, 1)); out.Status != sandbox.Completed {
+		if out := h.run(backend, spec, strings.Replace(job.Code, "PATH", `"records.json"`, 1)); out.Status != sandbox.Completed {
 			b.Fatal(out)
 		}
 		inside += time.Since(started)
 		awaitWaiting(b, backend, spec, 2)
 		started = time.Now()
-		job := strings.Replace(bench.DataJob, "PATH", strconv.Quote(file), 1)
-		if out, err := exec.Command(filepath.Join(h.cfg.Python, "bin/python3.14"), "-I", "-c", job).CombinedOutput(); err != nil {
+		code := strings.Replace(job.Code, "PATH", strconv.Quote(file), 1)
+		if out, err := exec.Command(filepath.Join(h.cfg.Python, "bin/python3.14"), "-I", "-c", code).CombinedOutput(); err != nil {
 			b.Fatal(err, string(out))
 		}
 		outside += time.Since(started)

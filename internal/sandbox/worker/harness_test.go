@@ -18,7 +18,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
@@ -85,7 +87,7 @@ func (z *zygote) start() error {
 	}
 	z.install, err = python.Install(context.Background(), python.Config{
 		Dir:     filepath.Join(cache, "sandpiper-test"),
-		Overlay: worker.Python(),
+		Overlay: worker.Python(daemon.Modules([]daemon.Feature{state.Feature().Feature})...),
 	})
 	if err != nil {
 		return err

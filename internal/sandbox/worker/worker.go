@@ -15,6 +15,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"strings"
 	"sync"
 	"syscall"
 	"testing/fstest"
@@ -31,10 +32,17 @@ import (
 //go:embed python/*.py
 var python embed.FS
 
-// Python returns a file system with the modules of the package sandpiper at its root.
+// Module is Python of a feature: a module of the package sandpiper.features. Its function names returns what
+// it adds to the namespace of code; see python/__init__.py.
+type Module struct {
+	Name   string
+	Source []byte
+}
+
+// Python returns a file system with the modules of the package sandpiper at its root, and those of features.
 // One of them is the part of the package servers that all tenants share, so that it
 // is compiled when it is installed. The directory example has such a package, whose import the zygote rehearses.
-func Python() fs.FS {
+func Python(features ...Module) fs.FS {
 	files := fstest.MapFS{}
 	put := func(name string, data []byte) { files[name] = &fstest.MapFile{Data: data, Mode: 0o444} }
 	entries, err := python.ReadDir("python")
@@ -46,6 +54,12 @@ func Python() fs.FS {
 	if err != nil {
 		panic(err) // the files are embedded
 	}
+	var names []string
+	for _, f := range features {
+		put("features/"+f.Name+".py", f.Source)
+		names = append(names, f.Name)
+	}
+	put("features/__init__.py", []byte(listModules(names)))
 	put("servers_package.py", []byte(generated.Servers))
 	example := codegen.Server{Module: "example", Name: "example", Tools: []tool.Definition{{Ref: tool.Ref{Tool: "call"},
 		Input: []byte(`{"properties":{"a":{"type":"string"},"b":{"type":"integer","default":1},"c":{"type":"string"}},"required":["a"],"additionalProperties":{}}`)}}}
@@ -53,6 +67,15 @@ func Python() fs.FS {
 		put("example/servers/"+f.Path, f.Data)
 	}
 	return files
+}
+
+// listModules returns the module that imports others, and lists them.
+func listModules(names []string) string {
+	if len(names) == 0 {
+		return "MODULES = ()\n"
+	}
+	all := strings.Join(names, ", ")
+	return "from . import " + all + "\n\nMODULES = (" + all + ",)\n"
 }
 
 // Limits bound one connection.

@@ -9,4 +9,7 @@ of the same name.
 zygote.py forks workers, lockdown.py binds a worker and removes its privileges,
 runtime.py executes code. restrict.py checks restricted code against the lists of
 allowed.py; guard.py replaces builtins and modules for such code.
+
+The package features contains the modules of features, and their list MODULES. The function
+names of each returns what it adds to the namespace of code, for an interpreter of runtime.py.
 """

@@ -87,10 +87,6 @@ class _Unavailable(ToolError, ImportError):
 _Unavailable.__name__ = _Unavailable.__qualname__ = "ToolError"
 
 
-class StateConflict(Exception):
-    """A state has another version than the one that save_state was to replace."""
-
-
 class FormError(ValueError):
     """A form cannot be read or filled in; .problems lists why, each with field, problem and message."""
 
@@ -133,7 +129,7 @@ Refused.__name__ = "RestrictedError"
 
 
 # User code sees them as builtins, so tracebacks show them without a module.
-ToolError.__module__ = RestrictedError.__module__ = StateConflict.__module__ = FormError.__module__ = QuotaError.__module__ = "builtins"
+ToolError.__module__ = RestrictedError.__module__ = FormError.__module__ = QuotaError.__module__ = "builtins"
 
 _BUILT_IN = {
     name: kind

@@ -26,8 +26,8 @@ class Forms:
 
     Error = FormError
 
-    def __init__(self, channel, files, states, ask):
-        self._channel, self._files, self._states, self._ask = channel, files, states, ask
+    def __init__(self, channel, files, get_state, ask):
+        self._channel, self._files, self._get_state, self._ask = channel, files, get_state, ask  # get_state returns a function, or None
 
     def open(self, file):
         """Read the form in a file of the workspace; raise forms.Error if it has none."""
@@ -124,7 +124,8 @@ class Form:
 
     def _profile(self, profile):
         if profile is None:
-            profile = self._forms._states.get_state("profile")
+            get_state = self._forms._get_state()
+            profile = get_state("profile") if get_state else None
             return profile if isinstance(profile, dict) else None
         return None if profile is False else _object(profile, "profile")
 

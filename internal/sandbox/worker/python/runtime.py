@@ -24,9 +24,9 @@ import sys
 import time
 import types
 
-from . import convert, data, failure, files, forms, full, help_text, later, limits, modules, output, plan, preflight, privacy, retry, servers, show, skills, states, steps, unavailable, waits
+from . import convert, data, failure, features, files, forms, full, help_text, later, limits, modules, output, plan, preflight, privacy, retry, servers, show, skills, steps, unavailable, waits
 from .channel import Channel, frame
-from .errors import QuotaError, StateConflict, ToolError
+from .errors import QuotaError, ToolError
 
 _VALUE = "_sandpiper_value"  # global that holds the value of the last expression
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -139,8 +139,7 @@ class _Interpreter:
         self.stderr = output.Stream(channel, b"E", 2, "<stderr>")
         self.files = files.Files(workspace)
         self.skills = skills.Skills(channel, workspace)
-        self.states = states.States(channel)
-        self.forms = forms.Forms(channel, self.files, self.states, self.ask)
+        self.forms = forms.Forms(channel, self.files, lambda: self.ready.get("get_state"), self.ask)
         self.servers = servers.Servers(channel, workspace)
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)
         self.privacy = privacy.Privacy(channel)
@@ -167,7 +166,6 @@ class _Interpreter:
             "list_files": self.files.list_files, "delete_file": self.files.delete_file,
             "save_skill": self.skills.save_skill, "load_skill": self.skills.load_skill,
             "list_skills": self.skills.list_skills, "search_skills": self.skills.search_skills,
-            "save_state": self.states.save_state, "get_state": self.states.get_state, "StateConflict": StateConflict,
             "step": self.steps.step, "sleep_until": self.waits.sleep_until, "sleep_for": self.waits.sleep_for, "wait_for": self.waits.wait_for,
             "time_limit": self.limits.time_limit,
             "forms": self.forms,
@@ -177,6 +175,8 @@ class _Interpreter:
             "search_tools": self.servers.search_tools, "get_tool_definition": self.servers.get_tool_definition,
             "call_tool": self.servers.call_tool, "parallel": servers.parallel, "retry": self.retries.retry,
         }
+        for module in features.MODULES:
+            ready.update(module.names(self))
         ready["help"] = help_text.Help(ready, lambda: self.skills.guard is not None)
         return ready
 

@@ -1,7 +1,8 @@
-package mcpserver
+package builtin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,40 +13,46 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-// kind is the JSON type of a parameter.
+// Kind is the JSON type of a parameter.
 type kind string
 
 const (
-	text     kind = "string"
-	number   kind = "number"
-	integer  kind = "integer"
-	object   kind = "object"
-	texts    kind = "array" // of strings
-	boolean  kind = "boolean"
-	anything kind = "" // JSON
-	// textOrTexts is a string or an array of strings.
-	textOrTexts kind = "string or array"
+	Text     kind = "string"
+	Number   kind = "number"
+	Integer  kind = "integer"
+	Object   kind = "object"
+	Texts    kind = "array" // of strings
+	Boolean  kind = "boolean"
+	Anything kind = "" // JSON
+	// TextOrTexts is a string or an array of strings.
+	TextOrTexts kind = "string or array"
 )
 
-// param is one parameter of a tool. The listed schema and the argument check are made
+// Source returns the values that exist for an argument, the most useful first. Home and
+// finder are those of the caller.
+type Source func(context.Context, *home.Home, *lookup.Finder) ([]string, error)
+
+// Param is one parameter of a tool. The listed schema and the argument check are made
 // from the same params.
-type param struct {
-	name     string
-	kind     kind
-	about    string   // for the model; empty if the name is sufficient
-	required bool     //
-	fallback any      // shown as the default; nil means none
-	most     int      // bytes of a text or JSON value; 0 means that the tool itself limits it
-	values   []string // allowed strings; nil means any
-	names    source   // values that exist, for completion; nil means values
-	rare     bool     // accepted, but not listed in the profile lean
+type Param struct {
+	Name        string
+	Kind        kind
+	Description string   // for the model; empty if the name is sufficient
+	Required    bool     //
+	Default     any      // shown as the default; nil means none
+	MaxBytes    int      // bytes of a text or JSON value; 0 means that the tool itself limits it
+	Values      []string // allowed strings; nil means any
+	Source      Source   // Values that exist, for completion; nil means values
+	Rare        bool     // accepted, but not listed in the profile lean
 }
 
-// schema converts params to a JSON Schema, in the same order. It is short: other arguments are
+// Schema converts params to a JSON Schema, in the same order. It is short: other arguments are
 // not allowed, but only their error states that.
-func schema(params []param) json.RawMessage {
+func Schema(params []Param) json.RawMessage {
 	if len(params) == 0 {
 		return json.RawMessage(`{"type":"object"}`)
 	}
@@ -55,9 +62,9 @@ func schema(params []param) json.RawMessage {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, "%s:%s", compact(p.name), p.schema())
-		if p.required {
-			fmt.Fprintf(&required, ",%s", compact(p.name))
+		fmt.Fprintf(&b, "%s:%s", compact(p.Name), p.schema())
+		if p.Required {
+			fmt.Fprintf(&required, ",%s", compact(p.Name))
 		}
 	}
 	b.WriteByte('}')
@@ -68,16 +75,16 @@ func schema(params []param) json.RawMessage {
 	return b.Bytes()
 }
 
-// leanSchema is the schema for the profile lean: without rare parameters and without defaults.
-func leanSchema(params []param) json.RawMessage {
-	listed := slices.DeleteFunc(slices.Clone(params), func(p param) bool { return p.rare })
+// LeanSchema is the schema for the profile lean: without rare parameters and without defaults.
+func LeanSchema(params []Param) json.RawMessage {
+	listed := slices.DeleteFunc(slices.Clone(params), func(p Param) bool { return p.Rare })
 	for i := range listed {
-		listed[i].fallback = nil
+		listed[i].Default = nil
 	}
-	return schema(listed)
+	return Schema(listed)
 }
 
-func (p param) schema() []byte {
+func (p Param) schema() []byte {
 	var s struct {
 		Type        any             `json:"type,omitempty"`
 		Description string          `json:"description,omitempty"`
@@ -85,15 +92,15 @@ func (p param) schema() []byte {
 		Enum        []string        `json:"enum,omitempty"`
 		Default     any             `json:"default,omitempty"`
 	}
-	s.Description, s.Enum, s.Default = p.about, p.values, p.fallback
-	switch p.kind {
-	case anything:
-	case textOrTexts:
-		s.Type = []kind{text, texts}
+	s.Description, s.Enum, s.Default = p.Description, p.Values, p.Default
+	switch p.Kind {
+	case Anything:
+	case TextOrTexts:
+		s.Type = []kind{Text, Texts}
 	default:
-		s.Type = p.kind
+		s.Type = p.Kind
 	}
-	if p.kind == texts || p.kind == textOrTexts {
+	if p.Kind == Texts || p.Kind == TextOrTexts {
 		s.Items = json.RawMessage(`{"type":"string"}`)
 	}
 	return compact(s)
@@ -111,10 +118,10 @@ func compact(v any) []byte {
 	return bytes.TrimRight(b.Bytes(), "\n")
 }
 
-// decode checks the arguments of a call to tool against params and reads them into out,
+// Decode checks the arguments of a call to tool against params and reads them into out,
 // whose fields have the defaults. Null means an absent argument. The note names the arguments
 // that had to be converted; it is empty if there were none.
-func decode(tool string, params []param, raw json.RawMessage, out any) (note string, err error) {
+func Decode(tool string, params []Param, raw json.RawMessage, out any) (note string, err error) {
 	if len(raw) == 0 {
 		raw = json.RawMessage("{}")
 	}
@@ -123,11 +130,11 @@ func decode(tool string, params []param, raw json.RawMessage, out any) (note str
 		return "", err
 	}
 	for _, g := range given {
-		if find(params, g.name) == nil {
-			return "", unknown(tool, params, g.name)
+		if FindParam(params, g.name) == nil {
+			return "", UnknownParam(tool, params, g.name)
 		}
 	}
-	present := slices.DeleteFunc(slices.Clone(given), func(g member) bool { return string(g.value) == "null" && !find(params, g.name).required })
+	present := slices.DeleteFunc(slices.Clone(given), func(g member) bool { return string(g.value) == "null" && !FindParam(params, g.name).Required })
 	if note = convertAll(params, present); note != "" || len(present) < len(given) {
 		given, raw = present, joined(present)
 	}
@@ -190,9 +197,9 @@ func memberValue(all []member, name string) json.RawMessage {
 	return nil
 }
 
-func find(params []param, name string) *param {
+func FindParam(params []Param, name string) *Param {
 	for i := range params {
-		if params[i].name == name {
+		if params[i].Name == name {
 			return &params[i]
 		}
 	}
@@ -208,56 +215,56 @@ func joined(all []member) json.RawMessage {
 	return append(append(json.RawMessage("{"), bytes.TrimPrefix(b.Bytes(), []byte(","))...), '}')
 }
 
-func (p param) check(tool string, given []member) error {
-	value := memberValue(given, p.name)
-	if value == nil || string(value) == "null" && p.kind != anything { // whose value may be null
-		if p.required {
-			return fault.New(fault.Invalid, "%s needs %s, %s", tool, p.name, p.allowed())
+func (p Param) check(tool string, given []member) error {
+	value := memberValue(given, p.Name)
+	if value == nil || string(value) == "null" && p.Kind != Anything { // whose value may be null
+		if p.Required {
+			return fault.New(fault.Invalid, "%s needs %s, %s", tool, p.Name, p.allowed())
 		}
 		return nil
 	}
 	if !p.fits(value) {
-		return fault.New(fault.Invalid, "%s: %s must be %s, not %s", tool, p.name, p.allowed(), describe(value))
+		return fault.New(fault.Invalid, "%s: %s must be %s, not %s", tool, p.Name, p.allowed(), describe(value))
 	}
 	return nil
 }
 
 // allowed describes the allowed values of p.
-func (p param) allowed() string {
+func (p Param) allowed() string {
 	switch {
-	case p.values != nil:
-		return "one of " + strings.Join(p.values, ", ")
-	case p.kind == texts:
+	case p.Values != nil:
+		return "one of " + strings.Join(p.Values, ", ")
+	case p.Kind == Texts:
 		return "an array of strings"
-	case p.kind == textOrTexts:
+	case p.Kind == TextOrTexts:
 		return "a string or an array of strings"
-	case p.kind == anything:
+	case p.Kind == Anything:
 		return "a JSON value"
-	case p.kind == integer || p.kind == object:
-		return "an " + string(p.kind)
+	case p.Kind == Integer || p.Kind == Object:
+		return "an " + string(p.Kind)
 	default:
-		return "a " + string(p.kind)
+		return "a " + string(p.Kind)
 	}
 }
 
-func (p param) fits(value json.RawMessage) bool {
-	switch p.kind {
-	case text:
+func (p Param) fits(value json.RawMessage) bool {
+	switch p.Kind {
+	case Text:
 		var s string
-		return json.Unmarshal(value, &s) == nil && (p.values == nil || slices.Contains(p.values, s))
-	case number:
+		return json.Unmarshal(value, &s) == nil && (p.Values == nil || slices.Contains(p.Values, s))
+	case Number:
 		var f float64
 		return json.Unmarshal(value, &f) == nil
-	case integer:
+	case Integer:
 		var f float64 // accept 30.0 as an integer
 		return json.Unmarshal(value, &f) == nil && f == math.Trunc(f)
-	case boolean:
+	case Boolean:
 		return value[0] == 't' || value[0] == 'f'
-	case object:
+	case Object:
 		return value[0] == '{'
-	case textOrTexts:
-		return param{kind: text}.fits(value) || param{kind: texts}.fits(value)
-	case anything:
+	case TextOrTexts:
+		return Param{Kind: Text}.fits(value) || Param{Kind: Texts}.fits(value)
+	case Anything:
 		return true
 	default:
 		var list []*string
@@ -286,12 +293,12 @@ func describe(value json.RawMessage) string {
 
 func quote(name string) string { return fmt.Sprintf("%.60q", name) }
 
-// unknown returns the error of an unknown parameter, with the nearest name or all names.
-func unknown(tool string, params []param, name string) error {
+// UnknownParam returns the error of an unknown parameter, with the nearest name or all names.
+func UnknownParam(tool string, params []Param, name string) error {
 	e := fault.New(fault.Invalid, "%s has no parameter %s", tool, quote(name))
 	names := make([]string, len(params))
 	for i, p := range params {
-		names[i] = p.name
+		names[i] = p.Name
 	}
 	if near := fault.Nearest(name, names, 1); near != nil {
 		return e.WithHint("did you mean %s?", near[0])

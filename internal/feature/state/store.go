@@ -1,9 +1,3 @@
-// Package state stores small JSON values of a tenant by name, for code that continues where
-// earlier code stopped.
-//
-// Each change gives a name a new version, so that a writer can replace only what it has read.
-// Values are encrypted and bound to their name. A Store is safe for concurrent use, and several
-// processes may have one for the same database.
 package state
 
 import (
@@ -16,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
@@ -97,9 +92,12 @@ func (d Draft) CheckVersion(have int64) error {
 // Store contains the values of one tenant.
 type Store struct{ table sealed.Table }
 
-// New returns the Store of a tenant. room fails if the disk has no room for so many more bytes; nil
+// Open returns the Store of a tenant.
+func Open(h *home.Home) *Store { return open(h.Sealed(), h.CheckRoom) }
+
+// open returns the Store in a database. room fails if the disk has no room for so many more bytes; nil
 // means always.
-func New(in sealed.Store, room func(bytes int64) error) *Store {
+func open(in sealed.Store, room func(bytes int64) error) *Store {
 	return &Store{sealed.Table{Store: in, Kind: "state", Number: MaxNames, Bytes: MaxStored, Room: room,
 		Noun: "state", Missing: "there is no state %.60q", Hints: sealed.Hints{
 			Full:    "delete some, with save_state(name, None) or `sandpiper state delete`",

@@ -1,4 +1,4 @@
-package mcpserver
+package builtin
 
 import (
 	"bytes"
@@ -10,13 +10,13 @@ import (
 // convertAll converts strings of given whose text is a value of the parameter's kind, such as
 // "5" for a number or JSON text for an object: models send arguments like that. It returns a note
 // for the model that names the converted arguments, and "" if there are none.
-func convertAll(params []param, given []member) (note string) {
+func convertAll(params []Param, given []member) (note string) {
 	var notes []string
 	for i, g := range given {
-		p := find(params, g.name)
+		p := FindParam(params, g.name)
 		if value, ok := p.convert(g.value); ok {
 			given[i].value = value
-			notes = append(notes, fmt.Sprintf("%s was a string; send %s", p.name, p.allowed()))
+			notes = append(notes, fmt.Sprintf("%s was a string; send %s", p.Name, p.allowed()))
 		}
 	}
 	return strings.Join(notes, "; ")
@@ -24,9 +24,9 @@ func convertAll(params []param, given []member) (note string) {
 
 // convert returns the value in a string, if p needs another kind and the text of the string is of
 // that kind.
-func (p param) convert(value json.RawMessage) (json.RawMessage, bool) {
-	switch p.kind {
-	case number, integer, boolean, object, texts:
+func (p Param) convert(value json.RawMessage) (json.RawMessage, bool) {
+	switch p.Kind {
+	case Number, Integer, Boolean, Object, Texts:
 	default:
 		return nil, false
 	}
@@ -35,7 +35,7 @@ func (p param) convert(value json.RawMessage) (json.RawMessage, bool) {
 		return nil, false
 	}
 	inner := json.RawMessage(strings.TrimSpace(s))
-	if p.kind == boolean { // Python's True too
+	if p.Kind == Boolean { // Python's True too
 		inner = bytes.ToLower(inner)
 	}
 	if !json.Valid(inner) || string(inner) == "null" || !p.fits(inner) {

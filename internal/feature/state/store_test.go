@@ -1,4 +1,4 @@
-package state_test
+package state
 
 import (
 	"bytes"
@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
@@ -29,29 +28,29 @@ func openDB(t *testing.T, path string) *store.DB {
 	return db
 }
 
-func open(t *testing.T, db *store.DB, key byte) *state.Store {
+func openStore(t *testing.T, db *store.DB, key byte) *Store {
 	t.Helper()
 	box, err := sealed.New(bytes.Repeat([]byte{key}, 32), "alice")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return state.New(sealed.Store{DB: db, Box: box}, nil)
+	return open(sealed.Store{DB: db, Box: box}, nil)
 }
 
-func openNew(t *testing.T) *state.Store {
-	return open(t, openDB(t, filepath.Join(t.TempDir(), "t.db")), 1)
+func openNew(t *testing.T) *Store {
+	return openStore(t, openDB(t, filepath.Join(t.TempDir(), "t.db")), 1)
 }
 
-func put(t *testing.T, s *state.Store, name, value string) int64 {
+func put(t *testing.T, s *Store, name, value string) int64 {
 	t.Helper()
-	v, err := s.Put(t.Context(), state.Draft{Name: name, Value: json.RawMessage(value)})
+	v, err := s.Put(t.Context(), Draft{Name: name, Value: json.RawMessage(value)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-func get(t *testing.T, s *state.Store, name string) state.State {
+func get(t *testing.T, s *Store, name string) State {
 	t.Helper()
 	v, err := s.Get(t.Context(), name)
 	if err != nil {
@@ -60,8 +59,8 @@ func get(t *testing.T, s *state.Store, name string) state.State {
 	return v
 }
 
-func putIf(s *state.Store, ctx context.Context, name, value string, version int64) (int64, error) {
-	return s.Put(ctx, state.Draft{Name: name, Value: json.RawMessage(value), Version: &version})
+func putIf(s *Store, ctx context.Context, name, value string, version int64) (int64, error) {
+	return s.Put(ctx, Draft{Name: name, Value: json.RawMessage(value), Version: &version})
 }
 
 func TestPutReplacesOnlyTheExpectedVersion(t *testing.T) {
@@ -73,7 +72,7 @@ func TestPutReplacesOnlyTheExpectedVersion(t *testing.T) {
 	conflict := func(version int64) {
 		t.Helper()
 		_, err := putIf(s, t.Context(), "cursor", `{"page":9}`, version)
-		if c, ok := errors.AsType[*state.Conflict](err); !ok || fault.KindOf(err) != fault.Denied {
+		if c, ok := errors.AsType[*Conflict](err); !ok || fault.KindOf(err) != fault.Denied {
 			t.Errorf("version %d: %v", version, err)
 		} else if have, _ := s.Get(t.Context(), "cursor"); c.Version != have.Version {
 			t.Errorf("the conflict has version %d, the state %d", c.Version, have.Version)
@@ -102,7 +101,7 @@ func TestPutReplacesOnlyTheExpectedVersion(t *testing.T) {
 
 func TestOneOfConcurrentWritersSucceeds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
-	stores := []*state.Store{open(t, openDB(t, path), 1), open(t, openDB(t, path), 1)} // two processes
+	stores := []*Store{openStore(t, openDB(t, path), 1), openStore(t, openDB(t, path), 1)} // two processes
 	put(t, stores[0], "n", "0")
 	const writers, each = 8, 10
 	var wg sync.WaitGroup
@@ -117,7 +116,7 @@ func TestOneOfConcurrentWritersSucceeds(t *testing.T) {
 					}
 					n, _ := strconv.Atoi(string(v.Value))
 					_, err = putIf(stores[i%2], t.Context(), "n", strconv.Itoa(n+1), v.Version)
-					if _, again := errors.AsType[*state.Conflict](err); again {
+					if _, again := errors.AsType[*Conflict](err); again {
 						continue
 					}
 					if err != nil {
@@ -137,16 +136,16 @@ func TestOneOfConcurrentWritersSucceeds(t *testing.T) {
 
 func TestInvalidStatesAreRejected(t *testing.T) {
 	s := openNew(t)
-	for name, d := range map[string]state.Draft{
+	for name, d := range map[string]Draft{
 		"no name":   {Value: []byte("1")},
 		"space":     {Name: " a", Value: []byte("1")},
 		"control":   {Name: "a\x00b", Value: []byte("1")},
 		"not UTF-8": {Name: "\xff", Value: []byte("1")},
-		"long name": {Name: strings.Repeat("ü", state.MaxName+1), Value: []byte("1")},
+		"long name": {Name: strings.Repeat("ü", MaxName+1), Value: []byte("1")},
 		"no JSON":   {Name: "a", Value: []byte("{")},
 		"no value":  {Name: "a"},
 		"version":   {Name: "a", Value: []byte("1"), Version: new(int64(-1))},
-		"too large": {Name: "a", Value: []byte(`"` + strings.Repeat("x", state.MaxBytes) + `"`)},
+		"too large": {Name: "a", Value: []byte(`"` + strings.Repeat("x", MaxBytes) + `"`)},
 	} {
 		if _, err := s.Put(t.Context(), d); fault.KindOf(err) != fault.Invalid && fault.KindOf(err) != fault.Exhausted {
 			t.Errorf("%s: %v", name, err)
@@ -155,7 +154,7 @@ func TestInvalidStatesAreRejected(t *testing.T) {
 	if all, err := s.List(t.Context()); len(all) != 0 || err != nil {
 		t.Error(all, err)
 	}
-	for _, name := range []string{"a/b.json", strings.Repeat("ü", state.MaxName), "kunde@example.com"} {
+	for _, name := range []string{"a/b.json", strings.Repeat("ü", MaxName), "kunde@example.com"} {
 		put(t, s, name, "1")
 	}
 	_, err := s.Get(t.Context(), "a/b.jsn")
@@ -166,22 +165,22 @@ func TestInvalidStatesAreRejected(t *testing.T) {
 
 func TestNumberAndSizeAreLimited(t *testing.T) {
 	s := openNew(t)
-	large := `"` + strings.Repeat("x", state.MaxBytes-2) + `"`
-	full := state.MaxStored / state.MaxBytes
+	large := `"` + strings.Repeat("x", MaxBytes-2) + `"`
+	full := MaxStored / MaxBytes
 	for i := range full {
 		put(t, s, fmt.Sprint(i), large)
 	}
-	if _, err := s.Put(t.Context(), state.Draft{Name: "more", Value: []byte("1")}); fault.KindOf(err) != fault.Exhausted {
+	if _, err := s.Put(t.Context(), Draft{Name: "more", Value: []byte("1")}); fault.KindOf(err) != fault.Exhausted {
 		t.Error(err)
 	}
 	put(t, s, "0", large) // the size of the replaced value does not count
 	for i := range full {
 		put(t, s, fmt.Sprint(i), "null")
 	}
-	for i := range state.MaxNames {
+	for i := range MaxNames {
 		put(t, s, fmt.Sprint(i), "1")
 	}
-	if _, err := s.Put(t.Context(), state.Draft{Name: "more", Value: []byte("1")}); fault.KindOf(err) != fault.Exhausted {
+	if _, err := s.Put(t.Context(), Draft{Name: "more", Value: []byte("1")}); fault.KindOf(err) != fault.Exhausted {
 		t.Error(err)
 	}
 }
@@ -189,7 +188,7 @@ func TestNumberAndSizeAreLimited(t *testing.T) {
 func TestStatesAreEncryptedAndBoundToTheirName(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.db")
 	db := openDB(t, path)
-	s, other := open(t, db, 1), open(t, db, 2)
+	s, other := openStore(t, db, 1), openStore(t, db, 2)
 	put(t, s, "a", `"secret text"`)
 	put(t, s, "b", `"another"`)
 	for _, file := range []string{path, path + "-wal"} {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -15,8 +15,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// unknownCommand is the error for a word that is not a subcommand of c, with similar ones.
-func unknownCommand(c *cobra.Command, word string) error {
+// usage is an error in the command line.
+type usage struct{ error }
+
+// Usagef returns an error in the command line, formatted as fmt.Errorf does.
+func Usagef(format string, args ...any) error { return usage{fmt.Errorf(format, args...)} }
+
+// UnknownCommand is the error for a word that is not a subcommand of c, with similar ones.
+func UnknownCommand(c *cobra.Command, word string) error {
 	var names, meant, deeper []string
 	for _, sub := range c.Commands() {
 		if slices.Contains(sub.SuggestFor, word) {
@@ -44,8 +50,8 @@ func unknownCommand(c *cobra.Command, word string) error {
 	return fmt.Errorf("%.60q is not a command of %s%s", word, path, near)
 }
 
-// flagError describes an error of the flags of c.
-func flagError(c *cobra.Command, err error) error {
+// FlagError describes an error of the flags of c.
+func FlagError(c *cobra.Command, err error) error {
 	if c.HasSubCommands() { // a flag after an unknown command is not the mistake
 		if err := c.ValidateArgs(c.Flags().Args()); err != nil {
 			return err
@@ -61,30 +67,30 @@ func flagError(c *cobra.Command, err error) error {
 			help = "; an id that begins with '-' follows --: " + c.CommandPath() + " -- -" + e.GetSpecifiedShortnames()
 		}
 		if e.GetSpecifiedShortnames() != "" {
-			return usagef("there is no flag -%s%s", name, help)
+			return Usagef("there is no flag -%s%s", name, help)
 		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := fault.Nearest(name, names, 1); near != nil {
 			help = "; did you mean --" + near[0] + "?"
 		}
-		return usagef("there is no flag --%s%s", name, help)
+		return Usagef("there is no flag --%s%s", name, help)
 	}
 	if e, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
-		return usagef("--%s needs a value%s", e.GetFlag().Name, help)
+		return Usagef("--%s needs a value%s", e.GetFlag().Name, help)
 	}
 	if e, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		f := e.GetFlag()
-		if c, ok := f.Value.(*enum); ok {
-			return usagef("--%s is %.60q; it must be %s", f.Name, e.GetValue(), c.allowed(e.GetValue()))
+		if c, ok := f.Value.(*Enum); ok {
+			return Usagef("--%s is %.60q; it must be %s", f.Name, e.GetValue(), c.allowed(e.GetValue()))
 		}
 		if allowed := allowedValues(f.Value.Type()); allowed != "" {
-			return usagef("--%s is %.60q; it must be %s", f.Name, e.GetValue(), allowed)
+			return Usagef("--%s is %.60q; it must be %s", f.Name, e.GetValue(), allowed)
 		}
-		return usagef("--%s is %.60q: %w", f.Name, e.GetValue(), e.Unwrap())
+		return Usagef("--%s is %.60q: %w", f.Name, e.GetValue(), e.Unwrap())
 	}
 	if e, ok := errors.AsType[*pflag.InvalidSyntaxError](err); ok {
-		return usagef("%.60q is not a flag%s", e.GetSpecifiedFlag(), help)
+		return Usagef("%.60q is not a flag%s", e.GetSpecifiedFlag(), help)
 	}
 	return usage{err}
 }
@@ -107,8 +113,8 @@ func allowedValues(kind string) string {
 // duration is the value of a flag: a number of seconds, or a time such as 30s or 5m.
 type duration time.Duration
 
-// durationFlag adds a flag for a time.
-func durationFlag(f *pflag.FlagSet, at *time.Duration, name string, fallback time.Duration, about string) {
+// DurationFlag adds a flag for a time.
+func DurationFlag(f *pflag.FlagSet, at *time.Duration, name string, fallback time.Duration, about string) {
 	*at = fallback
 	f.Var((*duration)(at), name, about)
 }
@@ -132,20 +138,20 @@ func (d *duration) String() string {
 
 func (*duration) Type() string { return "duration" }
 
-// enum is the value of a flag that is one of some words.
-type enum struct {
+// Enum is the value of a flag that is one of some words.
+type Enum struct {
 	at     *string
-	values []string
+	Values []string
 }
 
-// enumFlag adds a flag whose value is one of some words.
-func enumFlag(f *pflag.FlagSet, at *string, name, fallback, about string, values ...string) {
+// EnumFlag adds a flag whose value is one of some words.
+func EnumFlag(f *pflag.FlagSet, at *string, name, fallback, about string, values ...string) {
 	*at = fallback
-	f.Var(&enum{at, values}, name, about)
+	f.Var(&Enum{at, values}, name, about)
 }
 
-func (c *enum) Set(text string) error {
-	if !slices.Contains(c.values, text) {
+func (c *Enum) Set(text string) error {
+	if !slices.Contains(c.Values, text) {
 		return errors.New("unknown value") // which flagError replaces
 	}
 	*c.at = text
@@ -153,25 +159,25 @@ func (c *enum) Set(text string) error {
 }
 
 // allowed lists the words, and suggests one that is similar to text.
-func (c *enum) allowed(text string) string {
-	list := c.values[len(c.values)-1]
-	if len(c.values) > 1 {
-		list = strings.Join(c.values[:len(c.values)-1], ", ") + " or " + list
+func (c *Enum) allowed(text string) string {
+	list := c.Values[len(c.Values)-1]
+	if len(c.Values) > 1 {
+		list = strings.Join(c.Values[:len(c.Values)-1], ", ") + " or " + list
 	}
-	if near := fault.Nearest(text, c.values, 1); near != nil && len(c.values) > 1 {
+	if near := fault.Nearest(text, c.Values, 1); near != nil && len(c.Values) > 1 {
 		list += "; did you mean " + near[0] + "?"
 	}
 	return list
 }
 
-func (c *enum) String() string {
+func (c *Enum) String() string {
 	if c.at == nil { // the zero value, which pflag compares defaults with
 		return ""
 	}
 	return *c.at
 }
 
-func (*enum) Type() string { return "string" }
+func (*Enum) Type() string { return "string" }
 
 // argumentsText describes an error of the number of arguments of c, which check has found.
 func argumentsText(c *cobra.Command, args []string, check cobra.PositionalArgs, err error) string {
@@ -190,10 +196,30 @@ func argumentsText(c *cobra.Command, args []string, check cobra.PositionalArgs, 
 	return fmt.Sprintf("too many arguments: %s %s", c.CommandPath(), want)
 }
 
-// commandsOnly rejects arguments of a command that only has subcommands.
-func commandsOnly(cmd *cobra.Command, args []string) error {
+// CommandsOnly rejects arguments of a command that only has subcommands.
+func CommandsOnly(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return unknownCommand(cmd, args[0])
+		return UnknownCommand(cmd, args[0])
 	}
 	return nil
+}
+
+// CheckUsage converts errors about arguments to usage errors, in c and all its
+// subcommands.
+func CheckUsage(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			switch {
+			case err == nil:
+				return nil
+			case strings.HasSuffix(err.Error(), "?"): // it has a suggestion
+				return usage{err}
+			}
+			return usage{fmt.Errorf("%s; see %s --help", argumentsText(cmd, args, check, err), cmd.CommandPath())}
+		}
+	}
+	for _, sub := range c.Commands() {
+		CheckUsage(sub)
+	}
 }

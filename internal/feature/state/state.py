@@ -1,6 +1,16 @@
 """Saved states: small JSON values by name, for later executions."""
 
-from .errors import StateConflict
+
+def names(interpreter):
+    states = States(interpreter.channel)
+    return {"save_state": states.save_state, "get_state": states.get_state, "StateConflict": StateConflict}
+
+
+class StateConflict(Exception):
+    """A state has another version than the one that save_state was to replace."""
+
+
+StateConflict.__module__ = "builtins"
 
 
 class States:

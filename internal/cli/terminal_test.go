@@ -1,6 +1,8 @@
-package main
+package cli
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestVisible(t *testing.T) {
 	for in, want := range map[string]string{
@@ -14,11 +16,11 @@ func TestVisible(t *testing.T) {
 		"a real \uFFFD stays \n": "a real \uFFFD stays \n",
 		"日本語 ✓":                  "日本語 ✓",
 	} {
-		if got := visible(in); got != want {
+		if got := Visible(in); got != want {
 			t.Errorf("visible(%q) = %q, want %q", in, got, want)
 		}
 	}
-	if got := visibleName("a\nb\tc"); got != `a\x0ab\x09c` {
+	if got := VisibleName("a\nb\tc"); got != `a\x0ab\x09c` {
 		t.Errorf("visibleName lets %q through", got)
 	}
 }

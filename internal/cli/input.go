@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -11,10 +11,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-// openInput opens a file that a command reads once from its start. It may be a pipe, such as a shell
+// OpenInput opens a file that a command reads once from its start. It may be a pipe, such as a shell
 // creates for <(…). A pipe that no process writes to is an error: opening it would block, which no
 // signal could end.
-func openInput(path string) (io.ReadCloser, error) {
+func OpenInput(path string) (io.ReadCloser, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
@@ -37,17 +37,17 @@ func openInput(path string) (io.ReadCloser, error) {
 	}{r, f}, nil
 }
 
-// inputFault reports that a file cannot be read. Its cause is an error of openInput.
-func inputFault(what string, err error) error {
+// InputFault reports that a file cannot be read. Its cause is an error of openInput.
+func InputFault(what string, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
 	return fault.Wrap(fault.Invalid, err, "%s: %v", what, err)
 }
 
-// readInput reads a whole file that may be a pipe, at most max bytes and one.
-func readInput(path string, max int64) ([]byte, error) {
-	f, err := openInput(path)
+// ReadInput reads a whole file that may be a pipe, at most max bytes and one.
+func ReadInput(path string, max int64) ([]byte, error) {
+	f, err := OpenInput(path)
 	if err != nil {
 		return nil, err
 	}

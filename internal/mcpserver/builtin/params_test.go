@@ -1,4 +1,4 @@
-package mcpserver
+package builtin
 
 import (
 	"encoding/json"
@@ -10,14 +10,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
-var sample = []param{
-	{name: "code", kind: text, about: "Python", required: true},
-	{name: "timeout_seconds", kind: number, fallback: 30},
-	{name: "memory_mb", kind: integer, fallback: 500},
-	{name: "context_vars", kind: object},
-	{name: "tags", kind: texts},
-	{name: "encoding", kind: text, values: []string{"utf-8", "base64"}},
-	{name: "of", kind: textOrTexts},
+var sample = []Param{
+	{Name: "code", Kind: Text, Description: "Python", Required: true},
+	{Name: "timeout_seconds", Kind: Number, Default: 30},
+	{Name: "memory_mb", Kind: Integer, Default: 500},
+	{Name: "context_vars", Kind: Object},
+	{Name: "tags", Kind: Texts},
+	{Name: "encoding", Kind: Text, Values: []string{"utf-8", "base64"}},
+	{Name: "of", Kind: TextOrTexts},
 }
 
 func TestSchemaIsOrdered(t *testing.T) {
@@ -30,10 +30,10 @@ func TestSchemaIsOrdered(t *testing.T) {
 		`"encoding":{"type":"string","enum":["utf-8","base64"]},` +
 		`"of":{"type":["string","array"],"items":{"type":"string"}}},` +
 		`"required":["code"]}`
-	if d := cmp.Diff(want, string(schema(sample))); d != "" {
+	if d := cmp.Diff(want, string(Schema(sample))); d != "" {
 		t.Error(d)
 	}
-	if got := string(schema(nil)); got != `{"type":"object"}` {
+	if got := string(Schema(nil)); got != `{"type":"object"}` {
 		t.Errorf("schema(nil) = %s", got)
 	}
 }
@@ -69,8 +69,8 @@ func TestInvalidRequestsReturnError(t *testing.T) {
 		`{"code":"","of":["a",1]}`:           `run: of must be a string or an array of strings, not the array ["a",1]`,
 		`{"code":"","tags":"` + strings.Repeat("a", 500) + `"}`: `run: tags must be an array of strings, not the string "` + strings.Repeat("a", 59) + `…`,
 	} {
-		_, err := decode("run", sample, json.RawMessage(args), &struct{}{})
-		if err == nil || fault.KindOf(err) != fault.Invalid || sentence(err) != want {
+		_, err := Decode("run", sample, json.RawMessage(args), &struct{}{})
+		if err == nil || fault.KindOf(err) != fault.Invalid || fault.Sentence(err) != want {
 			t.Errorf("%.80s\n got %v\nwant %s", args, err, want)
 		}
 	}
@@ -89,7 +89,7 @@ func TestDecodeArguments(t *testing.T) {
 	want.Code, want.Timeout, want.Memory, want.Tags = "1+1", 30, 500, []string{"a"}
 	want.Vars = json.RawMessage(`{"a": 1}`)
 	args := `{"code":"1+1","timeout_seconds":null,"memory_mb":500.0,"context_vars":{"a": 1},"tags":["a"]}`
-	note, err := decode("run", sample, json.RawMessage(args), &got)
+	note, err := Decode("run", sample, json.RawMessage(args), &got)
 	if err != nil || note != "" {
 		t.Fatal(note, err)
 	}
@@ -111,7 +111,7 @@ func TestDecodeStringsOfOtherKinds(t *testing.T) {
 	want.Code, want.Timeout, want.Memory, want.Tags, want.Dry = `"1"`, 5.5, 300, []string{"a"}, true
 	want.Vars = json.RawMessage(`{"a": "1"}`)
 	args := `{"code":"\"1\"","timeout_seconds":"5.5","memory_mb":" 300 ","context_vars":"{\"a\": \"1\"}","tags":"[\"a\"]","dry_run":"True"}`
-	note, err := decode("run", append(sample, param{name: "dry_run", kind: boolean}), json.RawMessage(args), &got)
+	note, err := Decode("run", append(sample, Param{Name: "dry_run", Kind: Boolean}), json.RawMessage(args), &got)
 	if err != nil {
 		t.Fatal(err)
 	}

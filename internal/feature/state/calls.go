@@ -1,32 +1,65 @@
-// Package states serves the host calls by which code saves and reads states. A dry run saves them in
-// memory only, and sees what it saved.
-package states
+package state
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
+// host serves the host calls by which one execution saves and reads states. A dry run saves them in memory
+// only, and sees what it saved.
 type host struct {
-	store *state.Store
+	store *Store
 	exit  *redact.Exit
-	dry   *plan.DryRun
+	dry   *memory // nil unless it is a dry run
 }
 
-// Methods returns the host calls of an execution; dry is nil unless it is a dry run.
-func Methods(store *state.Store, exit *redact.Exit, dry *plan.DryRun) []hostcall.Method {
-	h := host{store, exit, dry}
+// calls returns the host calls of an execution.
+func calls(s hostcall.Scope) []hostcall.Method {
+	h := host{store: Open(s.Home), exit: s.Exit}
+	if s.DryRun {
+		h.dry = &memory{states: map[string]State{}}
+	}
 	return []hostcall.Method{
 		hostcall.New("save_state", hostcall.Replayed, h.save),
 		hostcall.New("get_state", hostcall.Replayed|hostcall.Quick, h.get),
 	}
+}
+
+// memory has the states that a dry run has saved or deleted.
+type memory struct {
+	mu     sync.Mutex
+	states map[string]State
+}
+
+// put saves a state; have is its present version. It returns the new one.
+func (m *memory) put(d Draft, have int64) (version int64, err error) {
+	if err := cmp.Or(d.Check(), d.CheckVersion(have)); err != nil {
+		return 0, err
+	}
+	if !d.Deletes() {
+		version = have + 1
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.states[d.Name] = State{Entry: Entry{Name: d.Name, Version: version}, Value: d.Value}
+	return version, nil
+}
+
+func (m *memory) find(name string) (State, bool) {
+	if m == nil {
+		return State{}, false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s, ok := m.states[name]
+	return s, ok
 }
 
 type saveArgs struct {
@@ -41,10 +74,10 @@ type saved struct {
 	Conflict string `json:"conflict,omitempty"`
 }
 
-// save saves a state. In mode strict, code knows values by tokens of its interpreter; the state
+// save saves a  In mode strict, code knows values by tokens of its interpreter; the state
 // contains tokens of the vault, which last.
 func (h host) save(ctx context.Context, a saveArgs) (any, error) {
-	d := state.Draft{Name: a.Name, Value: a.Value, Version: a.Version}
+	d := Draft{Name: a.Name, Value: a.Value, Version: a.Version}
 	var err error
 	if h.exit.Strict() {
 		if d.Value, err = h.exit.RedactJSON(ctx, a.Value); err != nil {
@@ -52,13 +85,13 @@ func (h host) save(ctx context.Context, a saveArgs) (any, error) {
 		}
 	}
 	version, err := h.put(ctx, d)
-	if c, ok := errors.AsType[*state.Conflict](err); ok {
+	if c, ok := errors.AsType[*Conflict](err); ok {
 		return saved{c.Version, fault.Message(err) + ": " + fault.Hint(err)}, nil
 	}
 	return saved{Version: version}, err
 }
 
-func (h host) put(ctx context.Context, d state.Draft) (version int64, err error) {
+func (h host) put(ctx context.Context, d Draft) (version int64, err error) {
 	if h.dry == nil {
 		return h.store.Put(ctx, d)
 	}
@@ -66,17 +99,17 @@ func (h host) put(ctx context.Context, d state.Draft) (version int64, err error)
 	if err != nil {
 		return 0, err
 	}
-	return h.dry.SaveState(d, now.Version)
+	return h.dry.put(d, now.Version)
 }
 
 // find returns a state, with version 0 if there is none.
-func (h host) find(ctx context.Context, name string) (state.State, error) {
-	if s, ok := h.dry.FindState(name); ok {
+func (h host) find(ctx context.Context, name string) (State, error) {
+	if s, ok := h.dry.find(name); ok {
 		return s, nil
 	}
 	s, err := h.store.Get(ctx, name)
 	if fault.KindOf(err) == fault.NotFound {
-		return state.State{}, nil
+		return State{}, nil
 	}
 	return s, err
 }
@@ -86,7 +119,7 @@ type found struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// get finds a state. In mode strict, code gets tokens of its interpreter, also for values that were
+// get finds a  In mode strict, code gets tokens of its interpreter, also for values that were
 // saved in another mode.
 func (h host) get(ctx context.Context, a hostcall.Name) (any, error) {
 	s, err := h.find(ctx, a.Name)

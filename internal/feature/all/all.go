@@ -1,0 +1,14 @@
+// Package all lists the features of the program. Nothing else registers one.
+package all
+
+import (
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
+)
+
+// Features returns all features, in the order of their names.
+func Features() []feature.Feature {
+	return []feature.Feature{
+		state.Feature(),
+	}
+}

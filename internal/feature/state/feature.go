@@ -1,0 +1,28 @@
+// Package state stores small JSON values of a tenant by name, for code that continues where
+// earlier code stopped.
+//
+// Each change gives a name a new version, so that a writer can replace only what it has read.
+// Values are encrypted and bound to their name. A Store is safe for concurrent use, and several
+// processes may have one for the same database.
+package state
+
+import (
+	_ "embed"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+)
+
+//go:embed state.py
+var python []byte
+
+// Feature returns the feature: save_state and get_state as functions of code and as tools, and the
+// command state.
+func Feature() feature.Feature {
+	return feature.Feature{
+		Name:     "state",
+		Docs:     "memory.md",
+		Feature:  daemon.Feature{Name: "state", Python: python, HostCalls: calls, Tools: tools},
+		Commands: commands,
+	}
+}
