@@ -39,7 +39,7 @@ func (s *Server) sanitize(ctx context.Context, c builtin.Call) (redact.Message, 
 	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	clean, tokens, err := c.Exit().Tokens().Sanitize(ctx, args.Text)
+	clean, tokens, err := c.Gate().Tokens().Sanitize(ctx, args.Text)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -64,7 +64,7 @@ func (s *Server) restore(ctx context.Context, c builtin.Call) (redact.Message, e
 	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
 	}
-	if !c.Exit().CanReveal() {
+	if !c.Gate().CanReveal() {
 		return redact.Message{}, fault.New(fault.Denied, "restore_pii is refused: the setting pii.restore does not allow it here").
 			WithHint("use the token itself in code, in files or as a tool argument: it is replaced by its value there; " +
 				"the operator can set pii.restore to allow. Its default, auto, allows it over stdio only")
@@ -104,7 +104,7 @@ func answerOf(ctx context.Context, s *Server, c builtin.Call, execution string) 
 		return "", fault.New(fault.Invalid, "execution %.60q has no result to restore: it is %s", execution, b.State).
 			WithHint("wait for its end with wait_for_background_task")
 	}
-	redacted, err := c.Exit().Redact(ctx, message(*b.Reply, c.Commands))
+	redacted, err := c.Gate().Redact(ctx, message(*b.Reply, c.Commands))
 	if err != nil {
 		return "", err
 	}
@@ -134,5 +134,5 @@ func fileWithTokens(ctx context.Context, c builtin.Call, name string) (string, e
 	case !utf8.Valid(p.Content):
 		return "", fault.New(fault.Invalid, "the file %s is not UTF-8 text", name)
 	}
-	return c.Exit().Tokenize(ctx, "", string(p.Content))
+	return c.Gate().Tokenize(ctx, "", string(p.Content))
 }

@@ -205,7 +205,7 @@ func (s *Server) createSchedule(ctx context.Context, c builtin.Call) (redact.Mes
 		spec.Every = every
 	}
 	if len(args.Inputs) > 0 {
-		inputs, err := c.Exit().Restorer().Variables(ctx, args.Inputs)
+		inputs, err := c.Gate().Restorer().Variables(ctx, args.Inputs)
 		if err != nil {
 			return redact.Message{}, err
 		}
@@ -230,7 +230,7 @@ func (s *Server) askApproval(c builtin.Call) func(context.Context, tool.Approval
 		return nil
 	}
 	return func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
-		text, err := c.Exit().RevealToPerson(ctx, withAsker(a.Text, a.Asker))
+		text, err := c.Gate().RevealToPerson(ctx, withAsker(a.Text, a.Asker))
 		if err != nil {
 			return tool.Reply{}, err
 		}

@@ -158,7 +158,7 @@ type Explained struct {
 
 // Explain returns the values in a text with the reasons, and the near misses. It stores
 // nothing.
-func (e *Exit) Explain(ctx context.Context, text string) ([]Explained, []detect.NearMiss, error) {
+func (e *Gate) Explain(ctx context.Context, text string) ([]Explained, []detect.NearMiss, error) {
 	active, err := e.active()
 	if err == nil && !active {
 		err = errOff

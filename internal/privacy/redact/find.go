@@ -175,5 +175,5 @@ func columns(scanner *detect.Scanner, pieces []string) (cells []encoded.Spread) 
 	return cells
 }
 
-// findNothing is for a pass that only marks or replaces tokens.
+// findNothing is for a redaction that only marks or replaces tokens.
 func findNothing(string, string) []detect.Finding { return nil }

@@ -99,7 +99,7 @@ type records struct {
 
 // encrypt encrypts a value for the record of a token.
 func (s *records) encrypt(k *keys, t Token, value Value) ([]byte, error) {
-	box, ok := k.data[k.current]
+	aead, ok := k.data[k.current]
 	if !ok {
 		return nil, errors.New("there is no data key")
 	}
@@ -107,7 +107,7 @@ func (s *records) encrypt(k *keys, t Token, value Value) ([]byte, error) {
 	if value.Number {
 		kind = number
 	}
-	return box.Seal(nil, nil, append([]byte{kind}, value.Text...), s.additionalData(t)), nil
+	return aead.Seal(nil, nil, append([]byte{kind}, value.Text...), s.additionalData(t)), nil
 }
 
 // errDamaged is returned for a record that cannot be decrypted.
@@ -115,11 +115,11 @@ var errDamaged = errors.New("the record is damaged")
 
 // decrypt decrypts a record with the keys that were checked when it was read.
 func (s *records) decrypt(k *keys, r record) (Value, error) {
-	box, ok := k.data[r.key]
+	aead, ok := k.data[r.key]
 	if !ok {
 		return Value{}, errDamaged
 	}
-	plain, err := box.Open(nil, nil, r.sealed, s.additionalData(r.token))
+	plain, err := aead.Open(nil, nil, r.sealed, s.additionalData(r.token))
 	if err != nil || len(plain) == 0 {
 		return Value{}, errDamaged
 	}

@@ -68,17 +68,17 @@ func rebind(ctx context.Context, from, to *records, k *keys) (damaged int, err e
 			}
 			after = some[len(some)-1].number
 			for _, r := range some {
-				box, ok := k.data[r.key]
+				aead, ok := k.data[r.key]
 				if !ok {
 					damaged++
 					continue
 				}
-				plain, err := box.Open(nil, nil, r.sealed, from.additionalData(r.token))
+				plain, err := aead.Open(nil, nil, r.sealed, from.additionalData(r.token))
 				if err != nil {
 					damaged++
 					continue
 				}
-				if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET encrypted = ? WHERE number = ?", box.Seal(nil, nil, plain, to.additionalData(r.token)), r.number); err != nil {
+				if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET encrypted = ? WHERE number = ?", aead.Seal(nil, nil, plain, to.additionalData(r.token)), r.number); err != nil {
 					return err
 				}
 			}
