@@ -46,12 +46,12 @@ func (a Approvals) List(ctx context.Context) (all []Approval, err error) {
 		if err != nil {
 			return err
 		}
-		exit := a.client.embedded.daemon.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
+		gate := a.client.embedded.daemon.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
 		for _, r := range waiting {
 			if r.Kind == approval.Outcome { // there is nothing to approve
 				continue
 			}
-			if _, err := exit.RevealToPerson(ctx, string(r.Shown)); err != nil { // records it
+			if _, err := gate.RevealToPerson(ctx, string(r.Shown)); err != nil { // records it
 				return err
 			}
 			all = append(all, newApproval(r))

@@ -78,27 +78,27 @@ denied plan is deleted.`,
 	return cli.OfTenant(env, cli.Group("approvals", "Approve or deny suspended tool calls", append([]*cobra.Command{list, show, approve, deny}, grantCommands(env)...)...))
 }
 
-// withApprovals calls use with the approvals of the tenant and the exit that records
+// withApprovals calls use with the approvals of the tenant and the gate that records
 // each value that is shown.
-func withApprovals(ctx context.Context, env *cli.Env, use func(*approval.Store, *redact.Exit) error) error {
+func withApprovals(ctx context.Context, env *cli.Env, use func(*approval.Store, *redact.Gate) error) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		return use(home.Approvals, d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
 }
 
 func runApprovalsList(ctx context.Context, env *cli.Env, o approvalsOptions) error {
-	return withApprovals(ctx, env, func(s *approval.Store, exit *redact.Exit) error {
+	return withApprovals(ctx, env, func(s *approval.Store, gate *redact.Gate) error {
 		list, err := s.List(ctx, o.all)
 		if err != nil {
 			return err
 		}
 		env.PrintEmpty(len(list), "no call or plan needs approval")
-		return showApprovals(ctx, env, exit, list, listLimits)
+		return showApprovals(ctx, env, gate, list, listLimits)
 	})
 }
 
 func runApprovalsShow(ctx context.Context, env *cli.Env, o approvalsOptions, ids []string) error {
-	return withApprovals(ctx, env, func(s *approval.Store, exit *redact.Exit) error {
+	return withApprovals(ctx, env, func(s *approval.Store, gate *redact.Gate) error {
 		var list []approval.Request
 		for _, id := range ids {
 			r, err := s.Find(ctx, id)
@@ -107,7 +107,7 @@ func runApprovalsShow(ctx context.Context, env *cli.Env, o approvalsOptions, ids
 			}
 			list = append(list, r)
 		}
-		return showApprovals(ctx, env, exit, list, preview.Limits{})
+		return showApprovals(ctx, env, gate, list, preview.Limits{})
 	})
 }
 
@@ -205,10 +205,10 @@ func newApprovalJSON(r approval.Request) approvalJSON {
 
 // showApprovals prints requests with all values, since the reader is the user and not a
 // model.
-func showApprovals(ctx context.Context, env *cli.Env, exit *redact.Exit, list []approval.Request, limits preview.Limits) error {
+func showApprovals(ctx context.Context, env *cli.Env, gate *redact.Gate, list []approval.Request, limits preview.Limits) error {
 	all := []approvalJSON{}
 	for _, r := range list {
-		if _, err := exit.RevealToPerson(ctx, string(r.Shown)); err != nil { // records it in the audit log
+		if _, err := gate.RevealToPerson(ctx, string(r.Shown)); err != nil { // records it in the audit log
 			return err
 		}
 		all = append(all, newApprovalJSON(r))

@@ -82,7 +82,7 @@ func runPIIAllow(ctx context.Context, env *cli.Env, e vault.Exception, args []st
 		return fault.New(fault.Invalid, "there is no type %.40q", e.Type).WithHint("types are %s", strings.Join(known, ", "))
 	}
 	return changeExceptions(ctx, env, "allowed", func(v *vault.Vault) error {
-		e, err = v.Allow(ctx, e, value)
+		e, err = v.Exceptions.Allow(ctx, e, value)
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func changeExceptions(ctx context.Context, env *cli.Env, outcome string, change 
 
 func runPIIAllowed(ctx context.Context, env *cli.Env) error {
 	return cli.WithHome(ctx, env, func(h *home.Home) error {
-		stored, err := h.Vault.Exceptions(ctx)
+		stored, err := h.Vault.Exceptions.List(ctx)
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func runPIIAllowed(ctx context.Context, env *cli.Env) error {
 func runPIIDisallow(ctx context.Context, env *cli.Env, ids []string) error {
 	return changeExceptions(ctx, env, "disallowed", func(v *vault.Vault) error {
 		for _, id := range ids {
-			if err := v.Disallow(ctx, id); err != nil {
+			if err := v.Exceptions.Disallow(ctx, id); err != nil {
 				return err
 			}
 		}

@@ -42,7 +42,7 @@ func runPIIExplain(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	return withExit(ctx, env, func(e *redact.Exit) error {
+	return withGate(ctx, env, func(e *redact.Gate) error {
 		values, near, err := e.Explain(ctx, text)
 		if err != nil {
 			return err

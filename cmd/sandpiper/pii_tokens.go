@@ -19,8 +19,8 @@ import (
 // maxText is the maximum length of a text, which is kept in memory.
 const maxText = 64 << 20
 
-// withExit calls use with the tenant's privacy exit.
-func withExit(ctx context.Context, env *cli.Env, use func(*redact.Exit) error) error {
+// withGate calls use with the gate of the tenant.
+func withGate(ctx context.Context, env *cli.Env, use func(*redact.Gate) error) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		return use(d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}))
 	})
@@ -48,7 +48,7 @@ func runPIISanitize(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	return withExit(ctx, env, func(e *redact.Exit) error {
+	return withGate(ctx, env, func(e *redact.Gate) error {
 		clean, tokens, err := e.Tokens().Sanitize(ctx, text)
 		if err != nil {
 			return err
@@ -70,7 +70,7 @@ func runPIIRestore(ctx context.Context, env *cli.Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	return withExit(ctx, env, func(e *redact.Exit) error {
+	return withGate(ctx, env, func(e *redact.Gate) error {
 		if !e.CanReveal() {
 			return fault.New(fault.Denied, "values cannot be restored: pii.restore or pii.mode does not allow it").WithHint("set pii.restore to auto or allow, and pii.mode to egress or strict")
 		}

@@ -61,7 +61,7 @@ runs.`,
 func runTask(ctx context.Context, env *cli.Env, o taskOptions) error {
 	return cli.WithWarmDaemon(ctx, env, cli.Options{Output: outputPrinter(env), Quiet: true, Model: o.model}, func(d *daemon.Daemon, home *home.Home) error {
 		result, err := d.Tasks.Solve(ctx, task.Task{
-			Query: o.query, Home: home, Exit: d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}), Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: taskPrinter(env),
+			Query: o.query, Home: home, Gate: d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}), Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: taskPrinter(env),
 			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
 				return execute(ctx, env, d, home, req)
 			},

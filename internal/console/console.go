@@ -41,7 +41,7 @@ type Config struct {
 	Verify  func(context.Context, access.Credentials) (access.Identity, error)
 	Tenant  tenant.ID                     // required without Verify
 	Tenants *home.Homes                   // required
-	Exit    func(*home.Home) *redact.Exit // records what is shown. Required
+	Gate    func(*home.Home) *redact.Gate // records what is shown. Required
 	Now     func() time.Time              // nil means time.Now
 	Log     *slog.Logger                  // nil means discard
 }
@@ -217,7 +217,7 @@ func (c *Console) show(w http.ResponseWriter, r *http.Request) {
 	var found approval.Request
 	err := c.withApprovals(r.Context(), id, r.PathValue("id"), func(h *home.Home) (err error) {
 		if found, err = h.Approvals.Find(r.Context(), r.PathValue("id")); err == nil {
-			_, err = c.cfg.Exit(h).RevealToPerson(r.Context(), string(found.Shown)) // records it in the audit log
+			_, err = c.cfg.Gate(h).RevealToPerson(r.Context(), string(found.Shown)) // records it in the audit log
 		}
 		return err
 	})

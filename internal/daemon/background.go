@@ -24,8 +24,8 @@ func (d *Daemon) newBackground() *background.Scheduler {
 
 // solveBackground solves a task in words without a client.
 func (d *Daemon) solveBackground(ctx context.Context, h *home.Home, t background.Task) (*reply.Result, error) {
-	exit := d.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
-	r, err := d.unattended.Solve(ctx, task.Task{Query: task.Query{Task: t.Description}, Home: h, Exit: exit, Request: t.Request, Run: t.Run, Progress: t.Progress})
+	gate := d.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
+	r, err := d.unattended.Solve(ctx, task.Task{Query: task.Query{Task: t.Description}, Home: h, Gate: gate, Request: t.Request, Run: t.Run, Progress: t.Progress})
 	return r.Last, err
 }
 

@@ -203,7 +203,7 @@ func (d *Daemon) openProtection() error {
 	}
 	d.live.Store(first)
 	d.Privacy = redact.Select(func(id tenant.ID) *redact.Rules { return d.live.Load().privacy.of(id) })
-	d.log.exit.Store(d.Privacy.For(redact.Owner{}))
+	d.log.gate.Store(d.Privacy.For(redact.Owner{}))
 	return nil
 }
 

@@ -73,7 +73,7 @@ func (d *Daemon) ServeHTTP(ctx context.Context, ln net.Listener) error {
 func (d *Daemon) console(verify func(context.Context, access.Credentials) (access.Identity, error)) http.Handler {
 	return console.New(console.Config{
 		Verify: verify, Tenant: tenant.Local, Tenants: d.Tenants, Log: d.log.Logger,
-		Exit: func(h *home.Home) *redact.Exit { return d.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}) },
+		Gate: func(h *home.Home) *redact.Gate { return d.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}) },
 	})
 }
 

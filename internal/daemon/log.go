@@ -19,7 +19,7 @@ type logger struct {
 	*slog.Logger
 	file io.Closer                   // nil if the log is not written to a file
 	with fault.Commands              // in messages
-	exit atomic.Pointer[redact.Exit] // for text that belongs to no tenant; nil until the rules are known
+	gate atomic.Pointer[redact.Gate] // for text that belongs to no tenant; nil until the rules are known
 }
 
 // openLog opens the log: a file, if cfg names one, handler, or stderr. It never writes to stdout,
@@ -53,11 +53,11 @@ func (l *logger) close() error {
 // redact redacts text that belongs to no tenant, such as a line of the log. The values
 // cannot be restored.
 func (l *logger) redact(text string) string {
-	exit := l.exit.Load()
-	if exit == nil { // before servers and tenants are opened
+	gate := l.gate.Load()
+	if gate == nil { // before servers and tenants are opened
 		return l.with.Complete(text)
 	}
-	clean, err := exit.Tokenize(context.Background(), "", text)
+	clean, err := gate.Tokenize(context.Background(), "", text)
 	if err != nil {
 		return "[redacted]"
 	}

@@ -70,7 +70,7 @@ func (d *Daemon) Reload(ctx context.Context, c *config.Config) (Reloaded, error)
 
 // follow makes everything that outlives a call use the configuration in force.
 func (d *Daemon) follow(last *config.Config) {
-	d.log.exit.Store(d.Privacy.For(redact.Owner{}))
+	d.log.gate.Store(d.Privacy.For(redact.Owner{}))
 	if selectionsDiffer(last, d.now()) {
 		d.data.cfg.Modules.forget()
 	}

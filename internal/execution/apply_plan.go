@@ -34,7 +34,7 @@ func applyPlan(ctx context.Context, r *Runner, h *home.Home, id string) (*Execut
 	x := newRun(id, StoredRequest{}, nil)
 	e := newExecutor(r, h, x)
 	err = launch(ctx, e, func(ctx context.Context) {
-		e.exit = e.newExit()
+		e.gate = e.newGate()
 		x.result, x.err = e.applyPlan(ctx, p)
 		x.result.ExecutionID = id
 		auditEnd(e)
@@ -62,7 +62,7 @@ func (e *executor) applyPlan(ctx context.Context, p *plan.Plan) (res reply.Resul
 		}
 		return notRun(ctx, err)
 	}
-	caller := e.r.cfg.Tools.Calls.For(toolcall.Owner{Home: e.home, Subset: p.Subset, Exit: e.exit, Run: p.Record(), Sandbox: policy.NoCode, Approved: true})
+	caller := e.r.cfg.Tools.Calls.For(toolcall.Owner{Home: e.home, Subset: p.Subset, Gate: e.gate, Run: p.Record(), Sandbox: policy.NoCode, Approved: true})
 	var results []any
 	res, results, e.run.resumable, wrong = p.Apply(ctx, caller)
 	res.Elapsed = time.Since(began)
@@ -81,7 +81,7 @@ func (e *executor) askToApply(ctx context.Context, r approval.Request) (tool.Rep
 		return tool.Reply{}, err
 	}
 	q := question.Question{ID: r.ID, Approval: r.ID, Text: r.Text(tool.Hints{}), Asker: r.Asker(), Schema: form.Schema}
-	open, err := e.run.questions.Add(q, form, e.exit.Restorer().Variables, nil)
+	open, err := e.run.questions.Add(q, form, e.gate.Restorer().Variables, nil)
 	if err != nil {
 		return tool.Reply{}, err
 	}

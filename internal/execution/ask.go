@@ -147,7 +147,7 @@ func decide(ctx context.Context, h *host) func(context.Context, int, tool.Ref, j
 // can be stored.
 func requestDecision(ctx context.Context, h *host, number int, ref tool.Ref, args json.RawMessage) approval.Request {
 	sum := sha256.Sum256(args)
-	shown, err := h.exit.Restorer().Variables(ctx, args)
+	shown, err := h.gate.Restorer().Variables(ctx, args)
 	if err != nil || h.home.Approvals == nil {
 		return approval.Request{}
 	}
@@ -188,7 +188,7 @@ func (h *host) askPerson(ctx, asking context.Context, q question.Question, form 
 	if err != nil {
 		return tool.Reply{}, err
 	}
-	open, err := h.run.questions.Add(q, form, h.exit.Restorer().Variables, func(ctx context.Context, reply tool.Reply) error {
+	open, err := h.run.questions.Add(q, form, h.gate.Restorer().Variables, func(ctx context.Context, reply tool.Reply) error {
 		return setReply(ctx, record, number, q, reply)
 	})
 	if err != nil {
@@ -258,7 +258,7 @@ func promoteQuestion(ctx context.Context, h *host, q *question.Question, form qu
 	schema := string(form.Schema)
 	for _, text := range []*string{&q.Text, &q.Asker, &schema} {
 		var err error
-		if *text, err = h.exit.Tokens().Promote(ctx, *text); err != nil {
+		if *text, err = h.gate.Tokens().Promote(ctx, *text); err != nil {
 			return err
 		}
 	}

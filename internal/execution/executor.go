@@ -30,7 +30,7 @@ type executor struct {
 	run  *run
 	step *sessions.Step // nil without a session, or before its turn has come
 	slot *queue.Slot
-	exit *redact.Exit // nil before the sandbox is open
+	gate *redact.Gate // nil before the sandbox is open
 	// sandbox is the kind of the open sandbox; "" before.
 	sandbox policy.Sandbox
 
@@ -168,11 +168,11 @@ func enterQueue(ctx context.Context, e *executor) error {
 	return e.slot.Enter(ctx)
 }
 
-// newExit returns the redact.Exit of the execution. That of an internal one
+// newGate returns the redact.Gate of the execution. That of an internal one
 // changes nothing.
-func (e *executor) newExit() *redact.Exit {
+func (e *executor) newGate() *redact.Gate {
 	if e.run.internal {
-		return e.r.passExit
+		return e.r.passGate
 	}
 	of := redact.Owner{Tenant: e.home.ID(), Vault: e.home.Vault, Session: e.run.Request.SessionID, Execution: e.run.id}
 	if e.privacy.Mode() == redact.Strict {
@@ -184,7 +184,7 @@ func (e *executor) newExit() *redact.Exit {
 // builder returns the builder of the execution's result.
 func (e *executor) builder() reply.Builder {
 	return reply.Builder{
-		Store:    reply.Store{Workspace: e.home.Workspace, Exit: e.exit, Scratch: e.r.cfg.Scratch, Large: &e.r.largeMu},
+		Store:    reply.Store{Workspace: e.home.Workspace, Gate: e.gate, Scratch: e.r.cfg.Scratch, Large: &e.r.largeMu},
 		ID:       e.run.id,
 		MaxValue: e.r.cfg.ReplyBytes,
 		Internal: e.run.internal,
@@ -203,17 +203,17 @@ func programOf(ctx context.Context, e *executor) (p sandbox.Program, err error) 
 	}
 	p.MeasureCPU = e.home.Quotas.Limits(quota.CPU)
 	p.Seed, p.Clock = x.Seed, x.record.ClockReadings()
-	if p.Tokens, p.NumberTokens, err = e.exit.Restorer().Lookup(ctx, code); err != nil {
+	if p.Tokens, p.NumberTokens, err = e.gate.Restorer().Lookup(ctx, code); err != nil {
 		return p, err
 	}
-	p.Vars, err = e.exit.Restorer().Variables(ctx, e.run.Request.Vars)
+	p.Vars, err = e.gate.Restorer().Variables(ctx, e.run.Request.Vars)
 	return p, err
 }
 
 // runCode runs the code in an open sandbox and returns its result.
 func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Result, error) {
-	e.exit = e.newExit()
-	defer e.exit.Ingester().Wait() // the report of the execution has the findings in answers
+	e.gate = e.newGate()
+	defer e.gate.Ingester().Wait() // the report of the execution has the findings in answers
 	program, err := programOf(ctx, e)
 	if err != nil {
 		return reply.Result{}, err
@@ -257,7 +257,7 @@ func buildResult(ctx context.Context, e *executor, res *reply.Result, outcome sa
 	res.ExplainDisk(ctx, e.home.Workspace)
 	b := e.builder()
 	err := b.AddOutcome(ctx, res, outcome)
-	e.exit.Ingester().Wait()
+	e.gate.Ingester().Wait()
 	if err == nil {
 		err = host.dry.AddTo(ctx, res, e.home.Journal, e.run.Request.Subset)
 	}

@@ -62,7 +62,7 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 	if e.r.cfg.Tools != nil {
 		h.tools = tools.New(toolsConfig(h))
 	}
-	h.steps = steps.Host{Record: e.run.record, Resumable: e.resumable(), Exit: e.exit, Clock: limit}
+	h.steps = steps.Host{Record: e.run.record, Resumable: e.resumable(), Gate: e.gate, Clock: limit}
 	h.table = sync.OnceValue(func() hostcall.Table { return newTable(h) })
 	return h
 }
@@ -71,10 +71,10 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 func newTable(h *host) hostcall.Table {
 	more := make([][]hostcall.Method, len(h.r.cfg.HostCalls))
 	for i, of := range h.r.cfg.HostCalls {
-		more[i] = of(hostcall.Scope{Home: h.home, Exit: h.exit, DryRun: h.dry != nil})
+		more[i] = of(hostcall.Scope{Home: h.home, Gate: h.gate, DryRun: h.dry != nil})
 	}
 	return hostcall.NewTable(append(more,
-		forms.Methods(), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.exit),
+		forms.Methods(), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.gate),
 		askllm.Methods(askConfig(h)), h.steps.Methods(), h.step.Methods(), h.tools.Methods(), skillsHost(h).Methods(),
 		[]hostcall.Method{
 			hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),
@@ -94,7 +94,7 @@ func skillsHost(h *host) *skills.Host {
 }
 
 func askConfig(h *host) askllm.Config {
-	c := askllm.Config{Client: h.r.cfg.Model, Quotas: h.home.Quotas, Exit: h.exit, DryRun: h.dry != nil, Line: auditLine(h.executor, audit.ModelCall)}
+	c := askllm.Config{Client: h.r.cfg.Model, Quotas: h.home.Quotas, Gate: h.gate, DryRun: h.dry != nil, Line: auditLine(h.executor, audit.ModelCall)}
 	if !h.run.internal {
 		c.Audit = h.r.cfg.Audit
 	}
@@ -102,10 +102,10 @@ func askConfig(h *host) askllm.Config {
 }
 
 func toolsConfig(h *host) tools.Config {
-	owner := toolcall.Owner{Home: h.home, Subset: h.run.Request.Subset, Exit: h.exit, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
+	owner := toolcall.Owner{Home: h.home, Subset: h.run.Request.Subset, Gate: h.gate, Run: h.run.record, Plan: h.dry.Calls(), Sandbox: h.sandbox,
 		OnInjection: func(ref tool.Ref, kinds []string) { h.run.FlagServer(ref.Server, kinds) }}
-	if !h.run.internal { // these share an exit
-		owner.Later = h.exit.Ingester().Later
+	if !h.run.internal { // these share a gate
+		owner.Later = h.gate.Ingester().Later
 	}
 	view := h.r.cfg.Tools.For(h.home.ID(), h.run.Request.Subset)
 	if h.run.Request.Tools != nil {
@@ -240,7 +240,7 @@ func (h *host) serve(ctx context.Context, m hostcall.Method, args []byte) (_ []b
 	make := func() (any, error) { return callOrReplay(ctx, h, m, args) }
 	var answer any
 	if tape := h.run.Request.Tape; tape != nil && m.Has(hostcall.Taped) {
-		answer, err = tape.Call(ctx, h.exit, m.Name, args, make)
+		answer, err = tape.Call(ctx, h.gate, m.Name, args, make)
 	} else {
 		answer, err = make()
 	}
@@ -270,7 +270,7 @@ func logInternal(ctx context.Context, h *host, method string, err error) {
 	if cause == nil || fault.KindOf(cause) != fault.Internal || ctx.Err() != nil {
 		return
 	}
-	text, wrong := h.exit.Tokenize(context.WithoutCancel(ctx), "", cause.Error())
+	text, wrong := h.gate.Tokenize(context.WithoutCancel(ctx), "", cause.Error())
 	if wrong != nil {
 		text = "[redacted]"
 	}
@@ -304,7 +304,7 @@ func (h *host) progress(ctx context.Context, p live.Progress) (_ any, err error)
 	if math.IsNaN(p.Done) || p.Done < 0 || p.Total < 0 {
 		return nil, fault.New(fault.Invalid, "progress is %v of %v; both must be 0 or more", p.Done, p.Total)
 	}
-	if p.Message, err = h.exit.Tokens().Promote(ctx, h.exit.Truncate(p.Message, maxMessage)); err != nil {
+	if p.Message, err = h.gate.Tokens().Promote(ctx, h.gate.Truncate(p.Message, maxMessage)); err != nil {
 		return nil, err
 	}
 	h.run.report(p)

@@ -64,7 +64,7 @@ type StoredRequest struct {
 // Tape records, or replays, the calls of one execution to services outside its tenant's data.
 type Tape interface {
 	// Call answers a call of the code, which call makes.
-	Call(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, call func() (any, error)) (any, error)
+	Call(ctx context.Context, gate *redact.Gate, method string, args json.RawMessage, call func() (any, error)) (any, error)
 	// SetResult receives the complete result of the code.
 	SetResult(json.RawMessage)
 }

@@ -113,7 +113,7 @@ type Runner struct {
 	Offers Offers
 
 	cfg          Config
-	passExit     *redact.Exit // changes nothing
+	passGate     *redact.Gate // changes nothing
 	registry     *registry
 	interpreters *sessions.Pool
 	busy         sync.WaitGroup // executions
@@ -135,7 +135,7 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{Offers: Offers{cfg.Model != nil, cfg.Restricted}, cfg: cfg, passExit: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
+	r := &Runner{Offers: Offers{cfg.Model != nil, cfg.Restricted}, cfg: cfg, passGate: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
 	r.interpreters = sessions.NewPool(cfg.Sessions, func(id tenant.ID) int { return r.settings(id).Interpreters }, cfg.Log)
 	r.Code = pycode.Checker{
 		Run: func(ctx context.Context, h *home.Home, code string, vars json.RawMessage) (reply.Result, error) {

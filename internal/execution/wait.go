@@ -180,7 +180,7 @@ func (h *host) signalValue(ctx context.Context, answer json.RawMessage, err erro
 	if err != nil {
 		return nil, err
 	}
-	return h.exit.Restorer().Variables(ctx, answer)
+	return h.gate.Restorer().Variables(ctx, answer)
 }
 
 // awaitSignal waits until the time has come or a signal has arrived.

@@ -67,7 +67,7 @@ func ofFinder(names func(*lookup.Finder) []string) builtin.Source {
 // SERVER.TOOL, and of resource templates.
 func (s *Server) completer() *wire.Completer {
 	return &wire.Completer{Scope: string(access.Execute), Values: func(ctx context.Context, c wire.Completion) (redact.Redacted, error) {
-		return s.visit(ctx, c.Caller, func(home *home.Home, out *redact.Exit) (any, error) {
+		return s.visit(ctx, c.Caller, func(home *home.Home, out *redact.Gate) (any, error) {
 			typed, err := out.Restorer().Name(ctx, redact.ToFile, c.Value)
 			if err != nil {
 				return nil, err

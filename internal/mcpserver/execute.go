@@ -208,7 +208,7 @@ func (s *Server) progress(ctx context.Context, c builtin.Call, p live.Progress) 
 	if c.Progress == nil {
 		return
 	}
-	note, err := c.Exit().Redact(ctx, p.Message)
+	note, err := c.Gate().Redact(ctx, p.Message)
 	if err == nil {
 		err = c.Progress(ctx, p.Done, p.Total, note)
 	}

@@ -56,7 +56,7 @@ func writeFile(ctx context.Context, c builtin.Call, args struct{ Filename, Conte
 	if err := cmp.Or(c.Name(ctx, &args.Filename), c.Values(ctx, &args.Content)); err != nil {
 		return redact.Message{}, err
 	}
-	if err := checkFileBack(ctx, c.Home, c.Exit(), args.Filename, args.Content); err != nil {
+	if err := checkFileBack(ctx, c.Home, c.Gate(), args.Filename, args.Content); err != nil {
 		return redact.Message{}, err
 	}
 	if err := c.Home.Workspace.Write(ctx, args.Filename, []byte(args.Content)); err != nil {
@@ -105,7 +105,7 @@ func readPage(ctx context.Context, c builtin.Call, args struct {
 	if err != nil {
 		return redact.Message{}, err
 	}
-	if isWide && !hidesPrivate(c.Exit(), p) {
+	if isWide && !hidesPrivate(c.Gate(), p) {
 		around, p, err := decodedPage(ctx, c.Home.Workspace, args.Filename, u, p)
 		answer.Content, answer.Encoding, answer.Offset, answer.Next = redact.PagePlaceholder, u.Name, p.Offset, p.Next
 		return redact.Message{Body: answer, Page: &around}, err

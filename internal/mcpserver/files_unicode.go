@@ -29,7 +29,7 @@ func encodingOf(ctx context.Context, files *workspace.Files, name string, p work
 
 // hidesPrivate reports whether the mark of UTF-16 or UTF-32 at the start of a page hides private text in
 // ASCII. Its zeros, which wide text has, become characters that no value contains.
-func hidesPrivate(out *redact.Exit, p workspace.Page) bool {
+func hidesPrivate(out *redact.Gate, p workspace.Page) bool {
 	return out.ContainsPrivate("", strings.ReplaceAll(string(p.Content), "\x00", "\ue000"))
 }
 

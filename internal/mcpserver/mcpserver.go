@@ -257,13 +257,13 @@ func wireTool(s *Server, t builtin.Tool) wire.Tool {
 			outcome := "error"
 			defer func() { span.End(outcome) }()
 			if err := builtin.CheckSizes(t.Name, t.Params, c.Arguments); err != nil {
-				return s.exitWithoutTenant().Redact(ctx, s.failed(t.Name, err))
+				return s.gateWithoutTenant().Redact(ctx, s.failed(t.Name, err))
 			}
 			ctx, release := withShare(ctx, s.cfg.Memory, c.Caller)
 			defer release()
 			home, err := s.acquire(ctx, c.Caller)
 			if err != nil {
-				return s.exitWithoutTenant().Redact(ctx, s.failed(t.Name, err))
+				return s.gateWithoutTenant().Redact(ctx, s.failed(t.Name, err))
 			}
 			answered := builtin.Call{Call: c, Home: home, Tool: &t, Privacy: s.cfg.Privacy.Of(home.ID()), Session: new(sessionOf(c.Arguments)), Outcome: &outcome, Note: new(string), Commands: s.cfg.commands(c.Caller, c.Origin, c.Own)}
 			if approval.ViaOf(home.Approvals) == approval.ViaOperator {
@@ -282,7 +282,7 @@ func (s *Server) serve(ctx context.Context, c builtin.Call) (redacted redact.Red
 	defer func() {
 		// Acknowledge writes only after Release succeeded.
 		if e := c.Home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
-			redacted, err = s.exitWithoutTenant().Redact(ctx, s.failed(c.Tool.Name, e))
+			redacted, err = s.gateWithoutTenant().Redact(ctx, s.failed(c.Tool.Name, e))
 		}
 	}()
 	m, err := c.Tool.Run(ctx, c)
@@ -304,9 +304,9 @@ func (s *Server) serve(ctx context.Context, c builtin.Call) (redacted redact.Red
 		m.Body = b
 	}
 	m.Note, m.CountTokens = *c.Note, true
-	redacted, err = c.Exit().Redact(context.WithoutCancel(ctx), m)
+	redacted, err = c.Gate().Redact(context.WithoutCancel(ctx), m)
 	if err != nil { // for example, tokens were not stored
-		if redacted, err = s.exitWithoutTenant().Redact(ctx, s.failed(c.Tool.Name, err)); err != nil {
+		if redacted, err = s.gateWithoutTenant().Redact(ctx, s.failed(c.Tool.Name, err)); err != nil {
 			return redacted, err
 		}
 	}
@@ -318,8 +318,8 @@ func (s *Server) serve(ctx context.Context, c builtin.Call) (redacted redact.Red
 	return redacted, nil
 }
 
-// exitWithoutTenant returns the redaction exit for text that belongs to no tenant.
-func (s *Server) exitWithoutTenant() *redact.Exit { return s.cfg.Privacy.For(redact.Owner{}) }
+// gateWithoutTenant returns the gate for text that belongs to no tenant.
+func (s *Server) gateWithoutTenant() *redact.Gate { return s.cfg.Privacy.For(redact.Owner{}) }
 
 // sessionOf returns the session id in arguments, without checking them.
 func sessionOf(args json.RawMessage) string {

@@ -40,7 +40,7 @@ func (s *Server) Notify(n Notice) {
 
 // notice converts a notice. Private values in it are replaced by their types, as in the log.
 func (s *Server) notice(n Notice) (wire.Notice, bool) {
-	data, err := s.exitWithoutTenant().Redact(context.Background(), n.Body)
+	data, err := s.gateWithoutTenant().Redact(context.Background(), n.Body)
 	if err != nil {
 		s.cfg.Log.Error("redact a log message", "error", err)
 		return wire.Notice{}, false

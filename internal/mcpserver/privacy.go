@@ -35,7 +35,7 @@ func (s *Server) privacyTools(a audience) []builtin.Tool {
 }
 
 func sanitize(ctx context.Context, c builtin.Call, args struct{ Text string }) (redact.Message, error) {
-	clean, tokens, err := c.Exit().Tokens().Sanitize(ctx, args.Text)
+	clean, tokens, err := c.Gate().Tokens().Sanitize(ctx, args.Text)
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -56,7 +56,7 @@ func (s *Server) restore(ctx context.Context, c builtin.Call, args struct {
 	Text, Filename *string
 	Execution      *string `json:"execution_id"`
 }) (redact.Message, error) {
-	if !c.Exit().CanReveal() {
+	if !c.Gate().CanReveal() {
 		return redact.Message{}, fault.New(fault.Denied, "restore_pii is refused: the setting pii.restore does not allow it here").
 			WithHint("use the token itself in code, in files or as a tool argument: it is replaced by its value there; " +
 				"the operator can set pii.restore to allow. Its default, auto, allows it over stdio only")
@@ -96,7 +96,7 @@ func answerOf(ctx context.Context, s *Server, c builtin.Call, execution string) 
 		return "", fault.New(fault.Invalid, "execution %.60q has no result to restore: it is %s", execution, b.State).
 			WithHint("wait for its end with wait_for_background_task")
 	}
-	redacted, err := c.Exit().Redact(ctx, message(*b.Reply, c.Commands))
+	redacted, err := c.Gate().Redact(ctx, message(*b.Reply, c.Commands))
 	if err != nil {
 		return "", err
 	}
@@ -126,5 +126,5 @@ func fileWithTokens(ctx context.Context, c builtin.Call, name string) (string, e
 	case !utf8.Valid(p.Content):
 		return "", fault.New(fault.Invalid, "the file %s is not UTF-8 text", name)
 	}
-	return c.Exit().Tokenize(ctx, "", string(p.Content))
+	return c.Gate().Tokenize(ctx, "", string(p.Content))
 }

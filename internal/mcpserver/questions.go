@@ -36,7 +36,7 @@ func requireAnswers(ctx context.Context, s *Server, c builtin.Call, id string, o
 	if c.Require == nil {
 		return redact.Message{Body: waiting(id, open, approval.ViaOf(c.Home.Approvals), c.Commands.Pages)}, nil
 	}
-	questions, err := redactQuestions(ctx, c.Exit(), open)
+	questions, err := redactQuestions(ctx, c.Gate(), open)
 	if err != nil {
 		return m, err
 	}
@@ -127,7 +127,7 @@ func (a *clientQuestions) one(ctx context.Context, q question.Question, closed <
 		case <-asking.Done():
 		}
 	}()
-	questions, err := redactQuestions(asking, a.call.Exit(), []question.Question{q})
+	questions, err := redactQuestions(asking, a.call.Gate(), []question.Question{q})
 	if err != nil {
 		return err
 	}
@@ -150,10 +150,10 @@ func (a *clientQuestions) one(ctx context.Context, q question.Question, closed <
 
 // redactQuestions labels questions of code and servers with their origin. In approvals, which
 // Sandpiper asks itself, the person sees the unredacted call.
-func redactQuestions(ctx context.Context, exit *redact.Exit, open []question.Question) ([]wire.Question, error) {
+func redactQuestions(ctx context.Context, gate *redact.Gate, open []question.Question) ([]wire.Question, error) {
 	var all []wire.Question
 	for _, q := range open {
-		one, err := redactQuestion(ctx, exit, q)
+		one, err := redactQuestion(ctx, gate, q)
 		if err != nil {
 			return nil, err
 		}
@@ -162,16 +162,16 @@ func redactQuestions(ctx context.Context, exit *redact.Exit, open []question.Que
 	return all, nil
 }
 
-func redactQuestion(ctx context.Context, exit *redact.Exit, q question.Question) (one wire.Question, err error) {
+func redactQuestion(ctx context.Context, gate *redact.Gate, q question.Question) (one wire.Question, err error) {
 	one.ID, one.Schema = q.ID, q.Schema
 	if q.Approval != "" {
-		one.Text, err = exit.RevealToPerson(ctx, withAsker(q.Text, q.Asker))
+		one.Text, err = gate.RevealToPerson(ctx, withAsker(q.Text, q.Asker))
 		return one, err
 	}
-	if one.Text, err = exit.Redact(ctx, asker(q)+" asks: "+printable(q.Text)); err != nil {
+	if one.Text, err = gate.Redact(ctx, asker(q)+" asks: "+printable(q.Text)); err != nil {
 		return one, err
 	}
-	schema, err := exit.Tokenize(ctx, "", string(q.Schema))
+	schema, err := gate.Tokenize(ctx, "", string(q.Schema))
 	one.Schema = json.RawMessage(schema)
 	return one, err
 }

@@ -28,16 +28,16 @@ func (s *Server) relay() *wire.Relay {
 		"tools/call":               s.pass,
 		"resources/list":           listing(s, (*passthrough.Face).Resources),
 		"resources/templates/list": listing(s, (*passthrough.Face).Templates),
-		"resources/read": passing(s, func(ctx context.Context, v visit, out *redact.Exit, p struct{ URI string }) (any, error) {
+		"resources/read": passing(s, func(ctx context.Context, v visit, out *redact.Gate, p struct{ URI string }) (any, error) {
 			c, err := v.face.Read(ctx, v.home, out, p.URI)
 			return redact.Message{Body: c, Sources: c.From}, err
 		}),
 		"prompts/list": listing(s, (*passthrough.Face).Prompts),
-		"prompts/get": passing(s, func(ctx context.Context, v visit, out *redact.Exit, p named) (any, error) {
+		"prompts/get": passing(s, func(ctx context.Context, v visit, out *redact.Gate, p named) (any, error) {
 			m, err := v.face.Prompt(ctx, v.home, out, p.Name, p.Arguments)
 			return redact.Message{Body: m, Sources: m.From}, err
 		}),
-		"completion/complete": passing(s, func(ctx context.Context, v visit, out *redact.Exit, c passthrough.Completion) (any, error) {
+		"completion/complete": passing(s, func(ctx context.Context, v visit, out *redact.Gate, c passthrough.Completion) (any, error) {
 			return v.face.Complete(ctx, v.home, out, c)
 		}),
 	}
@@ -64,11 +64,11 @@ type visit struct {
 type relayHandler = func(context.Context, wire.Request) (redact.Redacted, error)
 
 // passing parses the parameters for f, and redacts its result.
-func passing[P any](s *Server, f func(context.Context, visit, *redact.Exit, P) (any, error)) relayHandler {
+func passing[P any](s *Server, f func(context.Context, visit, *redact.Gate, P) (any, error)) relayHandler {
 	return func(ctx context.Context, r wire.Request) (redact.Redacted, error) {
 		ctx, release := withShare(ctx, s.cfg.Memory, r.Caller)
 		defer release()
-		return s.visit(ctx, r.Caller, func(home *home.Home, out *redact.Exit) (any, error) {
+		return s.visit(ctx, r.Caller, func(home *home.Home, out *redact.Gate) (any, error) {
 			var p P
 			if err := json.Unmarshal(r.Params, &p); err != nil {
 				return nil, fault.Wrap(fault.Invalid, err, "the parameters of this request do not match the protocol")
@@ -80,7 +80,7 @@ func passing[P any](s *Server, f func(context.Context, visit, *redact.Exit, P) (
 
 // listing returns the relayHandler of a list.
 func listing[P any](s *Server, list func(f *passthrough.Face, ctx context.Context, cursor string) (P, error)) relayHandler {
-	return passing(s, func(ctx context.Context, v visit, out *redact.Exit, p struct{ Cursor string }) (any, error) {
+	return passing(s, func(ctx context.Context, v visit, out *redact.Gate, p struct{ Cursor string }) (any, error) {
 		cursor, err := out.Restorer().Name(ctx, redact.ToServer, p.Cursor) // it contains a name
 		if err != nil {
 			return nil, err
@@ -111,7 +111,7 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, e
 	if err := json.Unmarshal(r.Params, &p); err != nil {
 		return redact.Redacted{}, err
 	}
-	return s.visitWith(ctx, r.Caller, redact.NewModelInput(p.Arguments), func(home *home.Home, out *redact.Exit) (any, error) {
+	return s.visitWith(ctx, r.Caller, redact.NewModelInput(p.Arguments), func(home *home.Home, out *redact.Gate) (any, error) {
 		if approval.ViaOf(home.Approvals) == approval.ViaOperator {
 			r.Ask = nil
 		}
@@ -132,7 +132,7 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, e
 
 // passProgress returns a function that forwards the progress of a tool; nil if the
 // client did not ask for progress.
-func (s *Server) passProgress(ctx context.Context, out *redact.Exit, r wire.Request) func(done, total float64, message string) {
+func (s *Server) passProgress(ctx context.Context, out *redact.Gate, r wire.Request) func(done, total float64, message string) {
 	if r.Progress == nil {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (s *Server) passProgress(ctx context.Context, out *redact.Exit, r wire.Requ
 
 // passQuestion returns a function that forwards a server's question during a call; nil
 // if the client cannot be asked during a call.
-func (s *Server) passQuestion(name string, out *redact.Exit, r wire.Request) func(context.Context, passthrough.Question) (passthrough.Reply, error) {
+func (s *Server) passQuestion(name string, out *redact.Gate, r wire.Request) func(context.Context, passthrough.Question) (passthrough.Reply, error) {
 	if r.Ask == nil {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (s *Server) passQuestion(name string, out *redact.Exit, r wire.Request) fun
 
 // passApproval returns a function that asks the person to approve a call; nil if the
 // client cannot be asked during a call.
-func (s *Server) passApproval(out *redact.Exit, r wire.Request) func(context.Context, passthrough.Approval) (passthrough.Reply, error) {
+func (s *Server) passApproval(out *redact.Gate, r wire.Request) func(context.Context, passthrough.Approval) (passthrough.Reply, error) {
 	if r.Ask == nil {
 		return nil
 	}

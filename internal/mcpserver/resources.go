@@ -55,15 +55,15 @@ func (s *Server) resources() *wire.Resources {
 
 // visit opens the caller's home while f runs. The result of f and its error are
 // redacted.
-func (s *Server) visit(ctx context.Context, caller string, f func(*home.Home, *redact.Exit) (any, error)) (redact.Redacted, error) {
+func (s *Server) visit(ctx context.Context, caller string, f func(*home.Home, *redact.Gate) (any, error)) (redact.Redacted, error) {
 	return s.visitWith(ctx, caller, redact.ModelInput{}, f)
 }
 
 // visitWith is visit for a call with text written by a model.
-func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.ModelInput, f func(*home.Home, *redact.Exit) (any, error)) (redact.Redacted, error) {
+func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.ModelInput, f func(*home.Home, *redact.Gate) (any, error)) (redact.Redacted, error) {
 	home, err := s.acquire(ctx, caller)
 	if err != nil {
-		return redact.Redacted{}, refused(ctx, s.exitWithoutTenant(), err)
+		return redact.Redacted{}, refused(ctx, s.gateWithoutTenant(), err)
 	}
 	out, kept := s.cfg.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault, ModelInput: wrote}), context.WithoutCancel(ctx)
 	v, err := f(home, out)
@@ -81,7 +81,7 @@ func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.Mode
 	}
 	// Acknowledge writes only after Release succeeded.
 	if e := home.Release(kept); e != nil && err == nil {
-		err = refused(kept, s.exitWithoutTenant(), e)
+		err = refused(kept, s.gateWithoutTenant(), e)
 	}
 	return redacted, err
 }
@@ -96,7 +96,7 @@ func (s *Server) inHome(ctx context.Context, caller string, f func(*home.Home) (
 }
 
 // refused converts err to an error for the client.
-func refused(ctx context.Context, out *redact.Exit, err error) error {
+func refused(ctx context.Context, out *redact.Gate, err error) error {
 	kind := fault.KindOf(err)
 	if kind == fault.Internal {
 		return err
@@ -147,7 +147,7 @@ func fileURI(path string) string {
 func (s *Server) readResource(ctx context.Context, caller, uri string) (redact.Redacted, error) {
 	ctx, release := withShare(ctx, s.cfg.Memory, caller)
 	defer release()
-	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
+	return s.visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
 		uri, err := valued(ctx, out.Restorer().Name, redact.ToFile, uri)
 		if err != nil {
 			return nil, err
@@ -177,7 +177,7 @@ func valued(ctx context.Context, inward func(ctx context.Context, to, text strin
 	return value, err
 }
 
-func readFile(ctx context.Context, home *home.Home, out *redact.Exit, uri, name string) (wire.Content, error) {
+func readFile(ctx context.Context, home *home.Home, out *redact.Gate, uri, name string) (wire.Content, error) {
 	if err := holdFile(ctx, home, name, maxResource); err != nil {
 		return wire.Content{}, err
 	}
@@ -231,13 +231,13 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 		return nil, nil
 	})
 	if err != nil {
-		return nil, refused(ctx, s.exitWithoutTenant(), err)
+		return nil, refused(ctx, s.gateWithoutTenant(), err)
 	}
 	return versions, nil
 }
 
 func (s *Server) listResources(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
-	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
+	return s.visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
 		cursor, err := out.Restorer().Name(ctx, redact.ToFile, cursor) // it contains a file name
 		if err != nil {
 			return nil, err

@@ -156,7 +156,7 @@ func continueWaiting(ctx context.Context, s *Server, c builtin.Call, id string, 
 // askWaiting asks the client during its call until an execution is due in another way. Without an answer of a person,
 // the result is nil.
 func askWaiting(ctx context.Context, s *Server, c builtin.Call, id string, open []question.Question) (question.Answer, error) {
-	questions, err := redactQuestions(ctx, c.Exit(), open)
+	questions, err := redactQuestions(ctx, c.Gate(), open)
 	if err != nil {
 		return nil, err
 	}

@@ -204,7 +204,7 @@ func (s scheduleTools) createSchedule(ctx context.Context, c builtin.Call, args 
 		spec.Every = every
 	}
 	if len(args.Inputs) > 0 {
-		inputs, err := c.Exit().Restorer().Variables(ctx, args.Inputs)
+		inputs, err := c.Gate().Restorer().Variables(ctx, args.Inputs)
 		if err != nil {
 			return redact.Message{}, err
 		}
@@ -229,7 +229,7 @@ func askApproval(c builtin.Call) func(context.Context, tool.Approval) (tool.Repl
 		return nil
 	}
 	return func(ctx context.Context, a tool.Approval) (tool.Reply, error) {
-		text, err := c.Exit().RevealToPerson(ctx, withAsker(a.Text, a.Asker))
+		text, err := c.Gate().RevealToPerson(ctx, withAsker(a.Text, a.Asker))
 		if err != nil {
 			return tool.Reply{}, err
 		}

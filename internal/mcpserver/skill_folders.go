@@ -29,7 +29,7 @@ func (s *Server) skillFolders() *wire.Skills {
 }
 
 func (s *Server) listSkillFolders(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
-	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
+	return s.visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
 		after, err := base64.RawURLEncoding.DecodeString(cursor)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "the cursor %.80q is invalid: use the nextCursor of the previous page", cursor)
@@ -62,7 +62,7 @@ func (s *Server) listSkillFolders(ctx context.Context, caller, cursor string) (r
 }
 
 func (s *Server) getSkillFolder(ctx context.Context, caller, uri string) (redact.Redacted, error) {
-	return s.visit(ctx, caller, func(home *home.Home, out *redact.Exit) (any, error) {
+	return s.visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
 		rest, ok := strings.CutPrefix(uri, skillScheme)
 		dir, ok2 := strings.CutSuffix(rest, "/"+folder.Manifest)
 		if !ok || !ok2 {
@@ -78,7 +78,7 @@ func (s *Server) getSkillFolder(ctx context.Context, caller, uri string) (redact
 
 // skillEntry describes a skill. Digests and sizes are those of the redacted files, which are
 // what a client reads.
-func skillEntry(ctx context.Context, home *home.Home, out *redact.Exit, name string) (wire.Skill, error) {
+func skillEntry(ctx context.Context, home *home.Home, out *redact.Gate, name string) (wire.Skill, error) {
 	found, err := home.Skills.Find(ctx, name, 0)
 	if err != nil {
 		return wire.Skill{}, err

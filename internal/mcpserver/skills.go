@@ -61,7 +61,7 @@ func (s skillTools) saveSkill(ctx context.Context, c builtin.Call, args struct {
 	Name, Code, Description string
 	Tags                    []string
 }) (redact.Message, error) {
-	tokens, _, err := c.Exit().Restorer().Lookup(ctx, args.Code) // code contains them in strings
+	tokens, _, err := c.Gate().Restorer().Lookup(ctx, args.Code) // code contains them in strings
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -74,7 +74,7 @@ func (s skillTools) saveSkill(ctx context.Context, c builtin.Call, args struct {
 		}
 	}
 	if before, err := c.Home.Skills.Find(ctx, args.Name, 0); err == nil {
-		if err := checkBack(c.Exit(), "the code of skill "+args.Name, before.Code, args.Code); err != nil {
+		if err := checkBack(c.Gate(), "the code of skill "+args.Name, before.Code, args.Code); err != nil {
 			return redact.Message{}, err
 		}
 	}

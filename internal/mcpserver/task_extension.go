@@ -58,7 +58,7 @@ func (s *Server) withHome(ctx context.Context, caller string, f func(*home.Home)
 	return errors.Join(f(h), h.Release(context.WithoutCancel(ctx)))
 }
 
-func (s *Server) ownExit(h *home.Home) *redact.Exit {
+func (s *Server) ownGate(h *home.Home) *redact.Gate {
 	return s.cfg.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
 }
 
@@ -68,7 +68,7 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 	if err != nil {
 		return t, err
 	}
-	exit := s.ownExit(h)
+	gate := s.ownGate(h)
 	commands := s.cfg.commands(h.ID().String(), "", false)
 	t = wire.Task{ID: b.ID, Status: wire.TaskWorking, Created: b.Created, Changed: b.Changed}
 	text := commands.Complete(b.Hint)
@@ -85,7 +85,7 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 		t.Status = wire.TaskCompleted
 		m := message(*b.Reply, commands)
 		m.CountTokens = true
-		res, err := exit.Redact(ctx, m)
+		res, err := gate.Redact(ctx, m)
 		if err != nil {
 			return t, err
 		}
@@ -97,12 +97,12 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 		if len(open) > 0 {
 			t.Status = wire.TaskInput
 		}
-		if t.Questions, err = redactQuestions(ctx, exit, open); err != nil {
+		if t.Questions, err = redactQuestions(ctx, gate, open); err != nil {
 			return t, err
 		}
 	}
 	if text != "" {
-		t.Message, err = exit.Redact(ctx, text)
+		t.Message, err = gate.Redact(ctx, text)
 	}
 	return t, err
 }

@@ -116,7 +116,7 @@ func (t *runningTask) solve(ctx context.Context, args taskArgs) (redact.Message,
 		return redact.Message{}, err
 	}
 	of := task.Task{
-		Query: query, Home: t.call.Home, Exit: t.call.ModelExit(), Request: execution.Request{Subset: t.call.Subset, Client: t.call.Client, SessionID: args.Session},
+		Query: query, Home: t.call.Home, Gate: t.call.ModelGate(), Request: execution.Request{Subset: t.call.Subset, Client: t.call.Client, SessionID: args.Session},
 		Progress: func(message string) { t.server.progress(ctx, t.call, live.Progress{Message: message}) },
 		Run:      t.run,
 	}
@@ -160,7 +160,7 @@ func (t *runningTask) run(ctx context.Context, req execution.Request) (reply.Res
 
 // sample asks the client's model, which may be another one than that of the conversation.
 func (t *runningTask) sample(ctx context.Context, p task.Prompt) (task.Sampled, error) {
-	text, err := t.call.ModelExit().Redact(ctx, p.Text)
+	text, err := t.call.ModelGate().Redact(ctx, p.Text)
 	if err != nil {
 		return task.Sampled{}, err
 	}

@@ -16,7 +16,7 @@ const maxCompared = 1 << 20
 // checkFileBack returns an error if a model writes a file back as it was shown, with images, tags or
 // control characters changed, which would break the file. A file that does not exist, is large or is
 // not text is not compared.
-func checkFileBack(ctx context.Context, h *home.Home, exit *redact.Exit, name, content string) error {
+func checkFileBack(ctx context.Context, h *home.Home, gate *redact.Gate, name, content string) error {
 	info, err := h.Workspace.Stat(ctx, name)
 	if err != nil || info.Size == 0 || info.Size > maxCompared {
 		return nil // writing returns the reason
@@ -28,12 +28,12 @@ func checkFileBack(ctx context.Context, h *home.Home, exit *redact.Exit, name, c
 	if err != nil || !utf8.Valid(p.Content) {
 		return nil
 	}
-	return checkBack(exit, name, string(p.Content), content)
+	return checkBack(gate, name, string(p.Content), content)
 }
 
 // checkBack is checkFileBack for a text that replaces another. A line counts that is shown changed, is
 // among the new lines as it was shown, and is not among them as it is.
-func checkBack(exit *redact.Exit, of, before, after string) error {
+func checkBack(gate *redact.Gate, of, before, after string) error {
 	written := map[string]bool{}
 	for line := range strings.Lines(after) {
 		written[strings.TrimRight(line, "\r\n")] = true
@@ -42,7 +42,7 @@ func checkBack(exit *redact.Exit, of, before, after string) error {
 	for line := range strings.Lines(before) {
 		n++
 		line = strings.TrimRight(line, "\r\n")
-		if shown := exit.Neutralize(line); shown != line && written[shown] && !written[line] {
+		if shown := gate.Neutralize(line); shown != line && written[shown] && !written[line] {
 			return fault.New(fault.Invalid, "nothing was written: line %d of %s would become %.100q, which is how it was shown: images, tags and control characters are changed in answers, so that nothing loads", n, of, shown).
 				WithHint("edit the original in code: write_file(f, read_file(f).replace(old, new)); code can also write exactly this text")
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/known"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/lexicon"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
@@ -45,7 +46,7 @@ var detectEntries = []entry{
 	onText("detect.Squeeze", func(_ *detect.Scanner, text string) { detect.Squeeze(text) }),
 	onText("detect.Gap", func(_ *detect.Scanner, text string) { detect.Gap(text) }),
 	onText("detect.SameKey", func(_ *detect.Scanner, text string) { detect.SameKey(text, strings.ToUpper(text)) }),
-	onText("detect.IsEnglish", func(_ *detect.Scanner, text string) { detect.IsEnglish(text) }),
+	onText("lexicon.IsEnglish", func(_ *detect.Scanner, text string) { lexicon.IsEnglish(text) }),
 	onText("detect.Explain", func(s *detect.Scanner, text string) { s.Explain(text) }),
 	onText("detect.Stream", func(s *detect.Scanner, text string) {
 		st := s.Stream()
@@ -147,15 +148,15 @@ var vaultEntries = []entry{
 		all, v := valuesIn(b, text), newVault(b)
 		return func() { must(v.Tokenize(b.Context(), "", all))(b) }
 	}},
-	{name: "vault.IndexValues", only: values, open: func(b *testing.B, text string) func() {
+	{name: "vault.Index.Add", only: values, open: func(b *testing.B, text string) func() {
 		all, v := valuesIn(b, text), newVault(b)
-		return func() { v.IndexValues(all) }
+		return func() { v.Index.Add(all) }
 	}},
 	onVault("vault.Restore", func(b *testing.B, u used) { must(u.Restore(b.Context(), "", u.tokens))(b) }),
 	onVault("vault.Disclosed", func(b *testing.B, u used) { must(u.Disclosed(b.Context(), "", u.tokens))(b) }),
-	onVault("vault.Find", func(_ *testing.B, u used) { u.Find(u.text) }),
-	onVault("vault.FindSqueezed", func(_ *testing.B, u used) { u.FindSqueezed(u.text, nil) }),
-	onVault("vault.RefreshIndex", func(b *testing.B, u used) { must(0, u.RefreshIndex(b.Context()))(b) }),
+	onVault("vault.Index.Find", func(_ *testing.B, u used) { u.Index.Find(u.text) }),
+	onVault("vault.Index.FindSqueezed", func(_ *testing.B, u used) { u.Index.FindSqueezed(u.text, nil) }),
+	onVault("vault.Index.Refresh", func(b *testing.B, u used) { must(0, u.Index.Refresh(b.Context()))(b) }),
 	onVault("vault.Each", func(b *testing.B, u used) { must(u.Each(b.Context(), 0, func(vault.Value) {}))(b) }),
 	onVault("vault.Export", func(b *testing.B, u used) { must(0, u.Export(b.Context(), io.Discard))(b) }),
 	onVault("vault.Sweep", func(b *testing.B, u used) { must(0, u.Sweep(b.Context()))(b) }),
@@ -200,93 +201,93 @@ var owner = func() tenant.ID {
 var crm = tool.Ref{Server: "crm", Tool: "add"}
 
 var redactEntries = []entry{
-	onExit("redact.Redact", redact.Egress, func(b *testing.B, e *redact.Exit, text string) {
+	onGate("redact.Redact", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		must(e.Redact(b.Context(), redact.Message{Body: text, CountTokens: true}))(b)
 	}),
-	onExit("redact.Redact JSON", redact.Egress, func(b *testing.B, e *redact.Exit, text string) {
+	onGate("redact.Redact JSON", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		must(e.Redact(b.Context(), redact.Message{Body: map[string]any{"output": strings.SplitAfter(text, ",")}, CountTokens: true}))(b)
 	}),
-	onExit("redact.Redact page", redact.Egress, func(b *testing.B, e *redact.Exit, text string) {
+	onGate("redact.Redact page", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		must(e.Redact(b.Context(), redact.Message{Body: redact.PagePlaceholder, Page: &redact.Page{Text: text, Start: len(text) / 4, End: len(text) / 2}}))(b)
 	}),
-	onExit("redact.Tokenize", redact.Egress, func(b *testing.B, e *redact.Exit, text string) {
+	onGate("redact.Tokenize", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		must(e.Tokenize(b.Context(), "note", text))(b)
 	}),
-	onExit("redact.RevealToPerson", redact.Egress, func(b *testing.B, e *redact.Exit, text string) { must(e.RevealToPerson(b.Context(), text))(b) }),
-	onExit("redact.ContainsPrivate", redact.Egress, func(_ *testing.B, e *redact.Exit, text string) { e.ContainsPrivate("", text) }),
-	onExit("redact.Truncate", redact.Egress, func(_ *testing.B, e *redact.Exit, text string) { e.Truncate(text, len(text)-1) }),
-	onExit("redact.Neutralize", redact.Egress, func(_ *testing.B, e *redact.Exit, text string) { e.Neutralize(text) }),
-	onExit("redact.Explain", redact.Egress, func(b *testing.B, e *redact.Exit, text string) {
+	onGate("redact.RevealToPerson", redact.Egress, func(b *testing.B, e *redact.Gate, text string) { must(e.RevealToPerson(b.Context(), text))(b) }),
+	onGate("redact.ContainsPrivate", redact.Egress, func(_ *testing.B, e *redact.Gate, text string) { e.ContainsPrivate("", text) }),
+	onGate("redact.Truncate", redact.Egress, func(_ *testing.B, e *redact.Gate, text string) { e.Truncate(text, len(text)-1) }),
+	onGate("redact.Neutralize", redact.Egress, func(_ *testing.B, e *redact.Gate, text string) { e.Neutralize(text) }),
+	onGate("redact.Explain", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		_, _, err := e.Explain(b.Context(), text)
 		must(0, err)(b)
 	}),
-	onExit("redact.Ingester.Text", redact.Egress, ingest),
-	onExit("redact.Ingester.Text strict", redact.Strict, ingest),
-	onExit("redact.Ingester.JSON", redact.Egress, func(b *testing.B, e *redact.Exit, text string) {
+	onGate("redact.Ingester.Text", redact.Egress, ingest),
+	onGate("redact.Ingester.Text strict", redact.Strict, ingest),
+	onGate("redact.Ingester.JSON", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		raw, _ := json.Marshal(map[string]string{"result": text})
 		must(e.Ingester().JSON(b.Context(), raw))(b)
 		e.Ingester().Wait()
 	}),
-	onExit("redact.Ingester.LargePart", redact.Egress, func(b *testing.B, e *redact.Exit, text string) {
+	onGate("redact.Ingester.LargePart", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		must(e.Ingester().LargePart(b.Context(), text, true))(b)
 	}),
-	onExit("redact.Restorer.Args", redact.Egress, func(b *testing.B, e *redact.Exit, text string) {
+	onGate("redact.Restorer.Args", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		raw, _ := json.Marshal(map[string]string{"note": text})
 		must(e.Restorer().Args(b.Context(), crm, raw))(b)
 	}),
-	onExit("redact.Restorer.Args JSON", redact.Egress, func(b *testing.B, e *redact.Exit, text string) {
+	onGate("redact.Restorer.Args JSON", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		must(e.Restorer().Args(b.Context(), crm, json.RawMessage(text)))(b)
 	}),
-	onExit("redact.Restorer.URI", redact.Egress, func(b *testing.B, e *redact.Exit, text string) { must(e.Restorer().URI(b.Context(), crm, text))(b) }),
-	onTokens("redact.Restorer.Text", func(b *testing.B, e *redact.Exit, text string) {
+	onGate("redact.Restorer.URI", redact.Egress, func(b *testing.B, e *redact.Gate, text string) { must(e.Restorer().URI(b.Context(), crm, text))(b) }),
+	onTokens("redact.Restorer.Text", func(b *testing.B, e *redact.Gate, text string) {
 		must(e.Restorer().Text(b.Context(), redact.ToCode, text))(b)
 	}),
-	onTokens("redact.Restorer.Variables", func(b *testing.B, e *redact.Exit, text string) {
+	onTokens("redact.Restorer.Variables", func(b *testing.B, e *redact.Gate, text string) {
 		raw, _ := json.Marshal(map[string]string{"note": text})
 		must(e.Restorer().Variables(b.Context(), raw))(b)
 	}),
-	onTokens("redact.Restorer.Lookup", func(b *testing.B, e *redact.Exit, text string) {
+	onTokens("redact.Restorer.Lookup", func(b *testing.B, e *redact.Gate, text string) {
 		_, _, err := e.Restorer().Lookup(b.Context(), text)
 		must(0, err)(b)
 	}),
-	onTokens("redact.Restorer.Args", func(b *testing.B, e *redact.Exit, text string) {
+	onTokens("redact.Restorer.Args", func(b *testing.B, e *redact.Gate, text string) {
 		raw, _ := json.Marshal(map[string]string{"note": text})
 		must(e.Restorer().Args(b.Context(), crm, raw))(b)
 	}),
-	onTokens("redact.Tokens.Detokenize", func(b *testing.B, e *redact.Exit, text string) { must(e.Tokens().Detokenize(b.Context(), text))(b) }),
-	onTokens("redact.Redact again", func(b *testing.B, e *redact.Exit, text string) { must(e.Redact(b.Context(), text))(b) }),
-	onExit("redact.Tokens.Sanitize", redact.Egress, func(b *testing.B, e *redact.Exit, text string) {
+	onTokens("redact.Tokens.Detokenize", func(b *testing.B, e *redact.Gate, text string) { must(e.Tokens().Detokenize(b.Context(), text))(b) }),
+	onTokens("redact.Redact again", func(b *testing.B, e *redact.Gate, text string) { must(e.Redact(b.Context(), text))(b) }),
+	onGate("redact.Tokens.Sanitize", redact.Egress, func(b *testing.B, e *redact.Gate, text string) {
 		_, _, err := e.Tokens().Sanitize(b.Context(), text)
 		must(0, err)(b)
 	}),
-	onExit("redact.Tokens.Promote", redact.Strict, func(b *testing.B, e *redact.Exit, text string) {
+	onGate("redact.Tokens.Promote", redact.Strict, func(b *testing.B, e *redact.Gate, text string) {
 		local, err := e.Ingester().Text(b.Context(), text)
 		must(e.Tokens().Promote(b.Context(), local))(b)
 		must(0, err)(b)
 	}),
 	{name: "redact.Redact of the model's text", open: func(b *testing.B, text string) func() {
 		raw, _ := json.Marshal(map[string]string{"code": text})
-		e := exit(b, redact.Egress, redact.Owner{ModelInput: redact.NewModelInput(raw)})
+		e := gate(b, redact.Egress, redact.Owner{ModelInput: redact.NewModelInput(raw)})
 		return func() { must(e.Redact(b.Context(), text))(b) }
 	}},
 }
 
-func ingest(b *testing.B, e *redact.Exit, text string) {
+func ingest(b *testing.B, e *redact.Gate, text string) {
 	must(e.Ingester().Text(b.Context(), text))(b)
 	e.Ingester().Wait()
 }
 
-func onExit(name string, mode redact.Mode, f func(b *testing.B, e *redact.Exit, text string)) entry {
+func onGate(name string, mode redact.Mode, f func(b *testing.B, e *redact.Gate, text string)) entry {
 	return entry{name: name, open: func(b *testing.B, text string) func() {
-		e := exit(b, mode, redact.Owner{Local: local(mode)})
+		e := gate(b, mode, redact.Owner{Local: local(mode)})
 		return func() { f(b, e, text) }
 	}}
 }
 
-// onTokens is onExit for text with tokens instead of values.
-func onTokens(name string, f func(b *testing.B, e *redact.Exit, text string)) entry {
+// onTokens is onGate for text with tokens instead of values.
+func onTokens(name string, f func(b *testing.B, e *redact.Gate, text string)) entry {
 	return entry{name: name, only: values, open: func(b *testing.B, text string) func() {
-		e := exit(b, redact.Egress, redact.Owner{})
+		e := gate(b, redact.Egress, redact.Owner{})
 		text, err := e.Tokenize(b.Context(), "", text)
 		must(0, err)(b)
 		return func() { f(b, e, text) }
@@ -300,7 +301,7 @@ func local(mode redact.Mode) *redact.LocalTokens {
 	return nil
 }
 
-func exit(b *testing.B, mode redact.Mode, o redact.Owner) *redact.Exit {
+func gate(b *testing.B, mode redact.Mode, o redact.Owner) *redact.Gate {
 	r, err := redact.New(redact.Config{Mode: mode, Scanner: scanner(b), Filter: guardrail.NewFilter(true, true)})
 	must(0, err)(b)
 	o.Tenant, o.Vault = owner, newVault(b)

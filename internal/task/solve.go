@@ -53,7 +53,7 @@ func New(cfg Config) (*Solver, error) {
 type Task struct {
 	Query
 	Home *home.Home   // required
-	Exit *redact.Exit // to the model; required
+	Gate *redact.Gate // to the model; required
 	// Request has the other settings of the executions: session, subset, limits, dry run.
 	Request execution.Request
 	// Run runs a program and waits for its end.
@@ -274,7 +274,7 @@ func (w *work) generate(ctx context.Context, failed *Attempt) (Answer, error) {
 func (w *work) tokenize(ctx context.Context, r *Request) (err error) {
 	replace := func(text string) string {
 		if err == nil {
-			text, err = w.task.Exit.Tokenize(ctx, "", text)
+			text, err = w.task.Gate.Tokenize(ctx, "", text)
 		}
 		return text
 	}

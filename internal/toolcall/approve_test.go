@@ -58,7 +58,7 @@ func newApprovalRig(t *testing.T, timeout time.Duration) *approvalRig {
 
 // caller returns the caller of one run of the code.
 func (g *approvalRig) caller() tool.Caller {
-	return g.stack.For(toolcall.Owner{Home: g.home, Exit: open(g.t)})
+	return g.stack.For(toolcall.Owner{Home: g.home, Gate: open(g.t)})
 }
 
 // withApprover returns c with ask as the user who answers its approvals.

@@ -47,7 +47,7 @@ func BenchmarkRead(b *testing.B) {
 			var c tool.Caller
 			for b.Loop() {
 				if n++; n%1000 == 1 { // an execution of a thousand reads
-					c = stack.For(toolcall.Owner{Home: home, Exit: open(b)})
+					c = stack.For(toolcall.Owner{Home: home, Gate: open(b)})
 				}
 				if _, err := c.Call(b.Context(), call("crm", "read", `{}`)); err != nil {
 					b.Fatal(err)

@@ -44,7 +44,7 @@ func TestFlowsApplyToEverythingThatIsSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sent []redact.Transfer
-	exitOf := func(r *rig, mode redact.Mode) *redact.Exit {
+	gateOf := func(r *rig, mode redact.Mode) *redact.Gate {
 		rules, err := redact.New(redact.Config{Mode: mode, Scanner: scanner, Flows: []redact.Flow{
 			{To: "shady.*", Decision: redact.Deny}, {To: "crm.*", Decision: redact.Allow},
 		}, Record: func(_ context.Context, c redact.Transfer) error { sent = append(sent, c); return nil }})
@@ -55,8 +55,8 @@ func TestFlowsApplyToEverythingThatIsSent(t *testing.T) {
 	}
 	for _, mode := range []redact.Mode{redact.Egress, redact.Strict} {
 		r := policyRig(t, policy.Config{Default: policy.Allow})
-		exit := exitOf(r, mode)
-		redacted, err := exit.Redact(t.Context(), "ada@example.com")
+		gate := gateOf(r, mode)
+		redacted, err := gate.Redact(t.Context(), "ada@example.com")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestFlowsApplyToEverythingThatIsSent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		owner := toolcall.Owner{Home: r.home, Exit: exit}
+		owner := toolcall.Owner{Home: r.home, Gate: gate}
 		a := r.stack.Requester(owner, "exec_1", "s1")
 		question := func(value string) func(context.Context, tool.Question) (tool.Reply, error) {
 			return func(context.Context, tool.Question) (tool.Reply, error) {

@@ -228,7 +228,7 @@ func TestDryRunListsGrantedCalls(t *testing.T) {
 	g := newApprovalRig(t, 0)
 	g.grant("tool", by("exec_1", "", "ann"))
 	plan := &toolcall.Plan{}
-	res, err := g.stack.For(toolcall.Owner{Home: g.home, Exit: open(t), Plan: plan}).Call(t.Context(), by("exec_2", "", "bob"))
+	res, err := g.stack.For(toolcall.Owner{Home: g.home, Gate: open(t), Plan: plan}).Call(t.Context(), by("exec_2", "", "bob"))
 	if err != nil || res.Planned != 1 || len(g.calls) != 1 {
 		t.Errorf("%+v, %v, %d calls", res, err, len(g.calls))
 	}

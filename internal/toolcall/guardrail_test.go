@@ -40,7 +40,7 @@ func (r *rig) addGuard(t *testing.T, cfg guardrail.Config, p *policy.Policy) (ma
 		p = policy.Default()
 	}
 	stack := toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Guard: func() *guardrail.Guard { return g }, Policy: func() *policy.Policy { return p }, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }})
-	r.Caller = stack.For(toolcall.Owner{Home: r.home, Exit: open(t), OnInjection: func(of tool.Ref, kinds []string) {
+	r.Caller = stack.For(toolcall.Owner{Home: r.home, Gate: open(t), OnInjection: func(of tool.Ref, kinds []string) {
 		*marked = append(*marked, of.String()+" "+strings.Join(kinds, " "))
 	}})
 	return marked
@@ -192,7 +192,7 @@ func TestInjectionInLargeAnswerIsSearchedLater(t *testing.T) {
 		var marked []string
 		r.answer = func(tool.Call) (tool.Result, error) { return text(c.answer), nil }
 		stack := toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Guard: func() *guardrail.Guard { return g }})
-		caller := stack.For(toolcall.Owner{Home: r.home, Exit: open(t), Later: func(f func()) { later = append(later, f) },
+		caller := stack.For(toolcall.Owner{Home: r.home, Gate: open(t), Later: func(f func()) { later = append(later, f) },
 			OnInjection: func(_ tool.Ref, kinds []string) { marked = append(marked, kinds...) }})
 		if _, err := caller.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil {
 			t.Fatal(err)

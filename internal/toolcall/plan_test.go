@@ -22,7 +22,7 @@ func dryRunRig(t *testing.T, v policy.Verdict) (*rig, *toolcall.Plan, *toolcall.
 		t.Fatal(err)
 	}
 	stack := toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Policy: func() *policy.Policy { return rules }})
-	r.Caller = stack.For(toolcall.Owner{Home: r.home, Exit: open(t), Plan: plan})
+	r.Caller = stack.For(toolcall.Owner{Home: r.home, Gate: open(t), Plan: plan})
 	return r, plan, stack
 }
 

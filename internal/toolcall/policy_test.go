@@ -40,7 +40,7 @@ func policyRig(t *testing.T, cfg policy.Config) *rig {
 		}
 	}
 	r.stack = toolcall.New(toolcall.Config{Catalog: r.cat, Upstream: r.server, Policy: func() *policy.Policy { return rules }, Audit: func(l audit.Line) { r.lines = append(r.lines, l) }})
-	r.Caller = r.stack.For(toolcall.Owner{Home: r.home, Exit: open(t)})
+	r.Caller = r.stack.For(toolcall.Owner{Home: r.home, Gate: open(t)})
 	return r
 }
 

@@ -69,7 +69,7 @@ func (c *restarts) start(t testing.TB) {
 }
 
 func (c *restarts) caller(t testing.TB, r *journal.Record) tool.Caller {
-	return c.stack.For(toolcall.Owner{Home: c.home, Exit: open(t), Run: r})
+	return c.stack.For(toolcall.Owner{Home: c.home, Gate: open(t), Run: r})
 }
 
 func nothing() ([]byte, error) { return nil, nil }
@@ -394,10 +394,10 @@ func TestRecordedAnswerIsRedactedInReplay(t *testing.T) {
 	}
 	c := newRestarts(t)
 	c.answer = func(tool.Call) (tool.Result, error) { return text(`"ada@example.com"`), nil }
-	exit := func() *redact.Exit {
+	gate := func() *redact.Gate {
 		return rules.For(redact.Owner{Tenant: tenant.Local, Local: redact.NewLocalTokens()})
 	}
-	first := c.stack.For(toolcall.Owner{Home: c.home, Exit: exit(), Run: c.home.Journal.NewRecord("exec_1", nothing, false)})
+	first := c.stack.For(toolcall.Owner{Home: c.home, Gate: gate(), Run: c.home.Journal.NewRecord("exec_1", nothing, false)})
 	if res, err := first.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || !strings.Contains(res.Text(), "[EMAIL_") {
 		t.Fatalf("the first run was given %v, %v", res, err)
 	}
@@ -406,7 +406,7 @@ func TestRecordedAnswerIsRedactedInReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again := c.stack.For(toolcall.Owner{Home: c.home, Exit: exit(), Run: r})
+	again := c.stack.For(toolcall.Owner{Home: c.home, Gate: gate(), Run: r})
 	if res, err := again.Call(t.Context(), call("crm", "send", `{"to":"ann"}`)); err != nil || !strings.Contains(res.Text(), "[EMAIL_") || len(c.calls) != 0 {
 		t.Errorf("the second was given %v, %v", res, err)
 	}

@@ -12,7 +12,7 @@ import (
 // allow it, and redacts results.
 type redactor struct {
 	next layer
-	exit *redact.Exit
+	gate *redact.Gate
 	plan *Plan
 }
 
@@ -20,13 +20,13 @@ func (p redactor) handle(ctx context.Context, c call) (answer, error) {
 	if p.plan != nil && isPlanned(c) && len(c.Args) > maxPlannedBytes { // before they are decoded
 		return answer{}, errPlanFull(c)
 	}
-	args, err := p.exit.Restorer().Args(ctx, c.Ref, c.Args)
+	args, err := p.gate.Restorer().Args(ctx, c.Ref, c.Args)
 	if err != nil {
 		return answer{}, err
 	}
 	c.Args = args
 	c.Ask = p.decideAnswers(c)
-	from := p.exit.Ingester().From(c.Ref)
+	from := p.gate.Ingester().From(c.Ref)
 	from.Sent(args)
 	a, err := p.next.handle(ctx, c)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p redactor) decideAnswers(c call) func(context.Context, tool.Question) (to
 		if err != nil || reply.Action != tool.Accept {
 			return tool.Reply{Action: reply.Action}, err
 		}
-		reply.Content, err = p.exit.Restorer().Args(ctx, c.Ref, reply.Content)
+		reply.Content, err = p.gate.Restorer().Args(ctx, c.Ref, reply.Content)
 		return reply, err
 	}
 }

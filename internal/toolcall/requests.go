@@ -82,7 +82,7 @@ func (s *Stack) Requester(o Owner, execution, session string) *Requester {
 func (a *Requester) Resource(ctx context.Context, server, uri string, read func(uri string) error) error {
 	ref := tool.Ref{Server: server, Tool: readResource}
 	return a.ask(ctx, ref, func() (_ map[string]any, err error) {
-		uri, err = a.owner.Exit.Restorer().URI(ctx, ref, uri)
+		uri, err = a.owner.Gate.Restorer().URI(ctx, ref, uri)
 		return map[string]any{"uri": uri}, err
 	}, func() error { return read(uri) })
 }
@@ -111,7 +111,7 @@ func (a *Requester) Complete(ctx context.Context, server, at string, values map[
 
 // texts decides about what names a request, which is sent as it is, and restores its arguments.
 func (a *Requester) texts(ctx context.Context, ref tool.Ref, name, args map[string]string) (map[string]string, error) {
-	r := a.owner.Exit.Restorer()
+	r := a.owner.Gate.Restorer()
 	if _, err := r.Texts(ctx, ref, name); err != nil {
 		return nil, err
 	}

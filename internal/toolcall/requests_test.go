@@ -21,7 +21,7 @@ import (
 func requesterRig(t *testing.T, cfg policy.Config) (*rig, *toolcall.Requester) {
 	t.Helper()
 	r := policyRig(t, cfg)
-	return r, r.stack.Requester(toolcall.Owner{Home: r.home, Exit: open(t)}, "exec_1", "s1")
+	return r, r.stack.Requester(toolcall.Owner{Home: r.home, Gate: open(t)}, "exec_1", "s1")
 }
 
 // read reads a resource of a server, and reports whether the server was contacted.

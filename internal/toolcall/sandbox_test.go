@@ -21,7 +21,7 @@ var shadyInGVisor = policy.Config{Default: policy.Allow, Rules: []policy.Rule{
 
 // in returns the caller of code in a sandbox.
 func (r *rig) in(t *testing.T, s policy.Sandbox) tool.Caller {
-	return r.stack.For(toolcall.Owner{Home: r.home, Exit: open(t), Sandbox: s})
+	return r.stack.For(toolcall.Owner{Home: r.home, Gate: open(t), Sandbox: s})
 }
 
 func TestCallsNeedTheRequiredSandbox(t *testing.T) {
@@ -65,7 +65,7 @@ func TestCallsNeedTheRequiredSandbox(t *testing.T) {
 func TestPlannedCallsNeedTheRequiredSandbox(t *testing.T) {
 	r, plan := policyRig(t, shadyInGVisor), &toolcall.Plan{}
 	for s, planned := range map[policy.Sandbox]int{policy.Process: 0, policy.GVisor: 1} {
-		res, err := r.stack.For(toolcall.Owner{Home: r.home, Exit: open(t), Plan: plan, Sandbox: s}).Call(t.Context(), call("shady", "drop", `{}`))
+		res, err := r.stack.For(toolcall.Owner{Home: r.home, Gate: open(t), Plan: plan, Sandbox: s}).Call(t.Context(), call("shady", "drop", `{}`))
 		if res.Planned != planned || (err == nil) != (planned == 1) {
 			t.Errorf("in %s: planned %d, %v", s, res.Planned, err)
 		}
@@ -107,7 +107,7 @@ func TestRecordedAnswersNeedTheRequiredSandbox(t *testing.T) {
 	c.stack = toolcall.New(toolcall.Config{Catalog: c.cat, Upstream: c.server, Policy: func() *policy.Policy { return rules }})
 	record := c.home.Journal.NewRecord("exec_1", nothing, false)
 	in := func(s policy.Sandbox) tool.Caller {
-		return c.stack.For(toolcall.Owner{Home: c.home, Exit: open(t), Run: record, Sandbox: s})
+		return c.stack.For(toolcall.Owner{Home: c.home, Gate: open(t), Run: record, Sandbox: s})
 	}
 	send := call("crm", "send", `{"to": "ann"}`)
 	if _, err := in(policy.GVisor).Call(t.Context(), send); err != nil {

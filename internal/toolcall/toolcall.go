@@ -90,7 +90,7 @@ type Owner struct {
 	Home   *home.Home      // required
 	Subset string          // named subset of servers that the caller has chosen; "" means all
 	Only   *catalog.Allow  // tools that the execution may use; nil means all
-	Exit   *redact.Exit    // redacts and restores values at the boundary to servers; required
+	Gate   *redact.Gate    // redacts and restores values at the boundary to servers; required
 	Run    *journal.Record // record of the execution; nil if it is not recorded
 	Plan   *Plan           // collects calls that may change something instead of making them; nil unless this is a dry run
 	// Sandbox is that of the code that makes the calls; policy.NoCode if no code makes them. The
@@ -181,7 +181,7 @@ func (s *Stack) For(o Owner) tool.Caller {
 	check, _ := to.(tool.Checker)
 	c = validator{c, check, o.Plan, s}
 	// Before validation, which a token may fail where its value passes.
-	c = redactor{c, o.Exit, o.Plan}
+	c = redactor{c, o.Gate, o.Plan}
 	// Outermost: resolves the tool for all others, and audits refused calls too.
 	return auditor{c, o, s, new(atomic.Int64)}
 }

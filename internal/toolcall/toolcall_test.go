@@ -82,7 +82,7 @@ func newRig(t *testing.T) *rig {
 		}
 		return nil
 	}})
-	r.Caller = stack.For(toolcall.Owner{Home: home, Exit: open(t)})
+	r.Caller = stack.For(toolcall.Owner{Home: home, Gate: open(t)})
 	return r
 }
 
@@ -202,8 +202,8 @@ func TestResultShapeIsInferred(t *testing.T) {
 	}
 }
 
-// open returns an exit that redacts nothing.
-func open(t testing.TB) *redact.Exit {
+// open returns a gate that redacts nothing.
+func open(t testing.TB) *redact.Gate {
 	t.Helper()
 	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {

@@ -68,7 +68,7 @@ func (r *release) writeNotices(ctx context.Context, dir string) error {
 	if err := addPypdf(&b, r.root); err != nil {
 		return err
 	}
-	if err := add("lists of names and words", filepath.Join(r.root, "internal/privacy/detect/names.COPYRIGHT")); err != nil {
+	if err := add("lists of names and words", filepath.Join(r.root, "internal/privacy/detect/lexicon/names.COPYRIGHT")); err != nil {
 		return err
 	}
 	r.notices = filepath.Join(dir, "NOTICES")

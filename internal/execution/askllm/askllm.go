@@ -68,7 +68,7 @@ type args struct {
 type Config struct {
 	Client Client // nil means that no model is configured
 	Quotas *quota.Counter
-	Exit   *redact.Exit
+	Gate   *redact.Gate
 	DryRun bool             // which asks nothing
 	Audit  func(audit.Line) // nil records nothing
 	Line   audit.Line       // has the tenant, the execution and the session
@@ -110,7 +110,7 @@ func (h *host) ask(ctx context.Context, a args) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.Exit.Restorer().Variables(ctx, wrapped(answer.Value))
+	return h.Gate.Restorer().Variables(ctx, wrapped(answer.Value))
 }
 
 func (h *host) check(a args) error {
@@ -132,28 +132,28 @@ func (h *host) check(a args) error {
 // model gets as those of the vault.
 func (h *host) prompt(ctx context.Context, a args) (p Prompt, err error) {
 	p.Spent = h.asked
-	if p.Text, err = h.Exit.Tokens().Promote(ctx, a.Prompt); err != nil {
+	if p.Text, err = h.Gate.Tokens().Promote(ctx, a.Prompt); err != nil {
 		return p, err
 	}
-	if p.Text, err = h.Exit.Tokenize(ctx, "", p.Text); err != nil {
+	if p.Text, err = h.Gate.Tokenize(ctx, "", p.Text); err != nil {
 		return p, err
 	}
-	if p.Data, err = redactValue(ctx, h.Exit, a.Data); err != nil {
+	if p.Data, err = redactValue(ctx, h.Gate, a.Data); err != nil {
 		return p, err
 	}
-	p.Schema, err = redactValue(ctx, h.Exit, a.Schema)
+	p.Schema, err = redactValue(ctx, h.Gate, a.Schema)
 	return p, err
 }
 
-func redactValue(ctx context.Context, exit *redact.Exit, value json.RawMessage) (json.RawMessage, error) {
+func redactValue(ctx context.Context, gate *redact.Gate, value json.RawMessage) (json.RawMessage, error) {
 	if len(value) == 0 || string(value) == "null" {
 		return nil, nil
 	}
-	promoted, err := exit.Tokens().Promote(ctx, string(value))
+	promoted, err := gate.Tokens().Promote(ctx, string(value))
 	if err != nil {
 		return nil, err
 	}
-	return exit.RedactJSON(ctx, json.RawMessage(promoted))
+	return gate.RedactJSON(ctx, json.RawMessage(promoted))
 }
 
 // wrapped returns the value that the code receives.

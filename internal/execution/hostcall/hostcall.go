@@ -46,7 +46,7 @@ const (
 // Scope is the execution whose code makes the calls.
 type Scope struct {
 	Home   *home.Home   // of its tenant
-	Exit   *redact.Exit // for what its code gets and stores
+	Gate   *redact.Gate // for what its code gets and stores
 	DryRun bool         // what a call changes is kept in memory, for this execution
 }
 

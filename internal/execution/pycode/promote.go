@@ -45,8 +45,8 @@ func (c Checker) Promote(ctx context.Context, h *home.Home, of recent.Code, d sk
 		return p, fault.New(fault.Invalid, "the code cannot be made a function: %.300s", made.Message).
 			WithHint("write it as a function, and save that with `sandpiper skills save`")
 	}
-	exit := c.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault, Session: of.Session, Execution: of.Execution})
-	tokens, _, err := exit.Restorer().Lookup(ctx, made.Code)
+	gate := c.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault, Session: of.Session, Execution: of.Execution})
+	tokens, _, err := gate.Restorer().Lookup(ctx, made.Code)
 	if err != nil {
 		return p, err
 	}

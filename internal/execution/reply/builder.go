@@ -38,7 +38,7 @@ type Builder struct {
 // and cancel is called with ErrOutput after maxTotal bytes.
 func (b Builder) NewOutput(maxReply int, maxTotal int64, cancel context.CancelCauseFunc) *Output {
 	return &Output{
-		truncate: b.Exit.Truncate, replyLeft: maxReply, bytesLeft: maxTotal, cancel: cancel,
+		truncate: b.Gate.Truncate, replyLeft: maxReply, bytesLeft: maxTotal, cancel: cancel,
 		create: func() (file, error) { return b.create(b.name(".output.txt")) }, path: b.path(".output.txt"),
 	}
 }
@@ -81,16 +81,16 @@ func (b Builder) SetValue(ctx context.Context, r *Result, v json.RawMessage) err
 		r.Value = v
 		return nil
 	}
-	done, err := b.Exit.Turn(ctx, len(v))
+	done, err := b.Gate.Turn(ctx, len(v))
 	if err != nil {
 		return err
 	}
-	p, err := shape.Describe(v, 0, b.Exit.Truncate)
+	p, err := shape.Describe(v, 0, b.Gate.Truncate)
 	done()
 	if err != nil {
 		return fmt.Errorf("describe the result: %w", err)
 	}
-	if err := redactPreview(ctx, b.Exit, &p); err != nil {
+	if err := redactPreview(ctx, b.Gate, &p); err != nil {
 		return err
 	}
 	d := description{Preview: p, Bytes: len(v)}
@@ -159,7 +159,7 @@ func imageEnding(mime string) string {
 // limitErrors truncates the texts of a failure. If that removes anything, the complete texts
 // are stored in a file.
 func (b Builder) limitErrors(ctx context.Context, r *Result) {
-	r.ErrorType = b.Exit.Truncate(r.ErrorType, 200)
+	r.ErrorType = b.Gate.Truncate(r.ErrorType, 200)
 	if len(r.Error) <= maxErrorBytes && len(r.Traceback) <= maxTraceBytes && len(r.Stderr) <= maxStderrBytes {
 		return
 	}
@@ -170,7 +170,7 @@ func (b Builder) limitErrors(ctx context.Context, r *Result) {
 		rest = "the complete text is in " + r.ErrorFile
 	}
 	if len(r.Error) > maxErrorBytes && strings.HasSuffix(r.Error, " characters)") { // the worker has truncated it, perhaps inside a token
-		r.Error = b.Exit.Truncate(r.Error, maxErrorBytes) + "… (" + rest + ")"
+		r.Error = b.Gate.Truncate(r.Error, maxErrorBytes) + "… (" + rest + ")"
 	}
 	r.Error = b.middle(r.Error, maxErrorBytes+200, rest)
 	r.Traceback = b.middle(r.Traceback, maxTraceBytes, rest)
@@ -196,14 +196,14 @@ func (b Builder) middle(text string, n int, rest string) string {
 	if len(text) <= n {
 		return text
 	}
-	begin, end := b.Exit.Truncate(text, n/2), text[len(b.Exit.Truncate(text, len(text)-n/2)):]
+	begin, end := b.Gate.Truncate(text, n/2), text[len(b.Gate.Truncate(text, len(text)-n/2)):]
 	return begin + fmt.Sprintf("… (%d bytes cut; %s) …", len(text)-n, rest) + strings.ToValidUTF8(end, "")
 }
 
 // PromoteTokens replaces tokens that only the execution's interpreter knows by ones that
 // remain valid. It is called once, when the result is complete.
 func (b Builder) PromoteTokens(ctx context.Context, r *Result) error {
-	if !b.Exit.Strict() {
+	if !b.Gate.Strict() {
 		return nil
 	}
 	ctx = context.WithoutCancel(ctx)
@@ -216,7 +216,7 @@ func (b Builder) PromoteTokens(ctx context.Context, r *Result) error {
 	}
 	for _, t := range texts {
 		var err error
-		if *t, err = b.Exit.Tokens().Promote(ctx, *t); err != nil {
+		if *t, err = b.Gate.Tokens().Promote(ctx, *t); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,7 @@ func (b Builder) PromoteTokens(ctx context.Context, r *Result) error {
 		values = append(values, &r.Plan[i].Args)
 	}
 	for _, v := range values {
-		text, err := b.Exit.Tokens().Promote(ctx, string(*v))
+		text, err := b.Gate.Tokens().Promote(ctx, string(*v))
 		if err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 // redactPreview redacts the values in a preview that only their key identifies as
 // private: a preview shows a column's values without the key. Minimum, maximum and mean
 // of private numbers are removed.
-func redactPreview(ctx context.Context, exit *redact.Exit, p *shape.Preview) error {
-	v := &previewRedactor{exit: exit}
+func redactPreview(ctx context.Context, gate *redact.Gate, p *shape.Preview) error {
+	v := &previewRedactor{gate: gate}
 	v.preview("", p)
 	var bare []map[string]json.RawMessage
 	for _, f := range v.fields {
@@ -22,7 +22,7 @@ func redactPreview(ctx context.Context, exit *redact.Exit, p *shape.Preview) err
 	if err != nil {
 		return err
 	}
-	text, err := exit.Tokenize(ctx, "", string(b))
+	text, err := gate.Tokenize(ctx, "", string(b))
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func redactPreview(ctx context.Context, exit *redact.Exit, p *shape.Preview) err
 
 // previewRedactor collects the values of a preview together with their keys.
 type previewRedactor struct {
-	exit   *redact.Exit
+	gate   *redact.Gate
 	fields []field
 }
 
@@ -77,7 +77,7 @@ func (v *previewRedactor) stats(key string, st *shape.Stats) {
 		if n == nil {
 			continue
 		}
-		if text, err := json.Marshal(*n); err != nil || v.exit.ContainsPrivate(key, string(text)) {
+		if text, err := json.Marshal(*n); err != nil || v.gate.ContainsPrivate(key, string(text)) {
 			st.Min, st.Max, st.Mean = nil, nil, nil
 			return
 		}

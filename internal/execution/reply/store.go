@@ -20,7 +20,7 @@ const writeTimeout = 30 * time.Second
 // Store writes files in a tenant's workspace.
 type Store struct {
 	Workspace *workspace.Files
-	Exit      *redact.Exit
+	Gate      *redact.Gate
 	Scratch   string      // directory for large output before it is stored
 	Large     *sync.Mutex // held while a large file is in memory
 }
@@ -30,8 +30,8 @@ type Store struct {
 func (s Store) put(ctx context.Context, name string, data []byte) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	if s.Exit.Strict() && utf8.Valid(data) {
-		text, err := s.Exit.Tokens().Promote(ctx, string(data))
+	if s.Gate.Strict() && utf8.Valid(data) {
+		text, err := s.Gate.Tokens().Promote(ctx, string(data))
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (g *pendingFile) Commit(ctx context.Context) error {
 	if _, err := g.f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	if !g.store.Exit.Strict() {
+	if !g.store.Gate.Strict() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 		defer cancel()
 		return g.store.Workspace.WriteFrom(ctx, g.name, g.f, size)

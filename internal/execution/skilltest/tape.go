@@ -26,8 +26,8 @@ type tape struct {
 }
 
 // Call makes a call and records its answer, or returns the recorded one.
-func (t *tape) Call(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, call func() (any, error)) (any, error) {
-	redactedArgs, err := exit.RedactJSON(ctx, args)
+func (t *tape) Call(ctx context.Context, gate *redact.Gate, method string, args json.RawMessage, call func() (any, error)) (any, error) {
+	redactedArgs, err := gate.RedactJSON(ctx, args)
 	if err != nil {
 		return nil, err
 	}
@@ -38,11 +38,11 @@ func (t *tape) Call(ctx context.Context, exit *redact.Exit, method string, args 
 	if ctx.Err() != nil {
 		return value, err
 	}
-	t.record(ctx, exit, method, canonical(redactedArgs), value, err)
+	t.record(ctx, gate, method, canonical(redactedArgs), value, err)
 	return value, err
 }
 
-func (t *tape) record(ctx context.Context, exit *redact.Exit, method string, args json.RawMessage, value any, failed error) {
+func (t *tape) record(ctx context.Context, gate *redact.Gate, method string, args json.RawMessage, value any, failed error) {
 	var answer journal.Answer
 	a, err := journal.NewAnswer(value, failed)
 	if large, ok := value.(tools.Answer); ok && large.File != nil {
@@ -53,7 +53,7 @@ func (t *tape) record(ctx context.Context, exit *redact.Exit, method string, arg
 		text, err = json.Marshal(a)
 	}
 	if err == nil {
-		text, err = exit.RedactJSON(ctx, text)
+		text, err = gate.RedactJSON(ctx, text)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &answer)

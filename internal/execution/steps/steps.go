@@ -41,7 +41,7 @@ type endedStep struct {
 type Host struct {
 	Record    *journal.Record // nil without one
 	Resumable bool            // from its record: steps are recorded
-	Exit      *redact.Exit
+	Gate      *redact.Gate
 	Clock     *clock.Clock // of the execution
 	limits    limits
 }
@@ -71,8 +71,8 @@ func (h *Host) begin(ctx context.Context, k journal.StepKey) (any, error) {
 		return begunStep{s.Number}, err
 	}
 	value := s.Value.JSON
-	if h.Exit.Strict() { // the code gets tokens of its interpreter
-		if value, err = h.Exit.Restorer().Variables(ctx, value); err != nil {
+	if h.Gate.Strict() { // the code gets tokens of its interpreter
+		if value, err = h.Gate.Restorer().Variables(ctx, value); err != nil {
 			return nil, err
 		}
 	}
@@ -84,8 +84,8 @@ func (h *Host) end(ctx context.Context, a doneArgs) (_ any, err error) {
 	if !h.Resumable {
 		return nil, nil
 	}
-	if h.Exit.Strict() {
-		if a.Value, err = h.Exit.RedactJSON(ctx, a.Value); err != nil {
+	if h.Gate.Strict() {
+		if a.Value, err = h.Gate.RedactJSON(ctx, a.Value); err != nil {
 			return nil, err
 		}
 	}

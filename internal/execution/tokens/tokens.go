@@ -19,15 +19,15 @@ type tokenized struct {
 	Tokens map[string]string `json:"tokens"`
 }
 
-// Methods returns the host calls of an execution whose values are redacted by exit.
-func Methods(exit *redact.Exit) []hostcall.Method {
+// Methods returns the host calls of an execution whose values are redacted by gate.
+func Methods(gate *redact.Gate) []hostcall.Method {
 	return []hostcall.Method{
 		hostcall.New("tokenize", 0, func(ctx context.Context, a text) (any, error) {
-			result, tokens, err := exit.Tokens().Sanitize(ctx, a.Text)
+			result, tokens, err := gate.Tokens().Sanitize(ctx, a.Text)
 			return tokenized{result, tokens}, err
 		}),
 		hostcall.New("detokenize", 0, func(ctx context.Context, a text) (any, error) {
-			result, err := exit.Tokens().Detokenize(ctx, a.Text)
+			result, err := gate.Tokens().Detokenize(ctx, a.Text)
 			return text{result}, err
 		}),
 	}

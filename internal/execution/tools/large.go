@@ -30,7 +30,7 @@ type largeAnswer struct {
 // nil if such answers must be refused: a dry run writes no files, in mode strict code must
 // not see the values in the file, and hooks decide on complete answers.
 func (h *Host) storeLarge(ref tool.Ref) func(context.Context, []byte) (json.RawMessage, error) {
-	if h.Owner.Plan != nil || h.Owner.Exit.Strict() || h.Guard.HasHook(guardrail.AfterCall) {
+	if h.Owner.Plan != nil || h.Owner.Gate.Strict() || h.Guard.HasHook(guardrail.AfterCall) {
 		return nil
 	}
 	return func(ctx context.Context, content []byte) (json.RawMessage, error) {
@@ -96,7 +96,7 @@ func (h *Host) inspectLarge(ctx context.Context, ref tool.Ref, content []byte, i
 		if kinds := h.Guard.InjectionKinds(text); len(kinds) > 0 {
 			h.Owner.OnInjection(ref, kinds)
 		}
-		marked, err := h.Owner.Exit.Ingester().LargePart(ctx, text, at <= maxIndexed)
+		marked, err := h.Owner.Gate.Ingester().LargePart(ctx, text, at <= maxIndexed)
 		if err != nil {
 			return err
 		}

@@ -63,7 +63,7 @@ func request(h *Host, method string, ask func(context.Context, serverArgs) (any,
 		if kinds := h.Guard.InjectionKinds(string(b)); len(kinds) > 0 {
 			h.Owner.OnInjection(ref, kinds)
 		}
-		return h.Owner.Exit.Ingester().JSON(ctx, b)
+		return h.Owner.Gate.Ingester().JSON(ctx, b)
 	})
 }
 

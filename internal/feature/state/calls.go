@@ -16,13 +16,13 @@ import (
 // only, and sees what it saved.
 type host struct {
 	store *Store
-	exit  *redact.Exit
+	gate  *redact.Gate
 	dry   *memory // nil unless it is a dry run
 }
 
 // calls returns the host calls of an execution.
 func calls(s hostcall.Scope) []hostcall.Method {
-	h := host{store: Open(s.Home), exit: s.Exit}
+	h := host{store: Open(s.Home), gate: s.Gate}
 	if s.DryRun {
 		h.dry = &memory{states: map[string]State{}}
 	}
@@ -79,8 +79,8 @@ type saved struct {
 func (h host) save(ctx context.Context, a saveArgs) (any, error) {
 	d := Draft{Name: a.Name, Value: a.Value, Version: a.Version}
 	var err error
-	if h.exit.Strict() {
-		if d.Value, err = h.exit.RedactJSON(ctx, a.Value); err != nil {
+	if h.gate.Strict() {
+		if d.Value, err = h.gate.RedactJSON(ctx, a.Value); err != nil {
 			return nil, err
 		}
 	}
@@ -123,13 +123,13 @@ type found struct {
 // saved in another mode.
 func (h host) get(ctx context.Context, a hostcall.Name) (any, error) {
 	s, err := h.find(ctx, a.Name)
-	if err != nil || s.Version == 0 || !h.exit.Strict() {
+	if err != nil || s.Version == 0 || !h.gate.Strict() {
 		return found{s.Version, s.Value}, err
 	}
-	redacted, err := h.exit.RedactJSON(ctx, s.Value)
+	redacted, err := h.gate.RedactJSON(ctx, s.Value)
 	if err != nil {
 		return nil, err
 	}
-	value, err := h.exit.Restorer().Variables(ctx, redacted)
+	value, err := h.gate.Restorer().Variables(ctx, redacted)
 	return found{s.Version, value}, err
 }

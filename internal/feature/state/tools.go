@@ -37,7 +37,7 @@ func saveState(ctx context.Context, c builtin.Call, args struct {
 	if err := c.Name(ctx, &args.Name); err != nil {
 		return redact.Message{}, err
 	}
-	value, err := c.Exit().Restorer().Variables(ctx, args.Data)
+	value, err := c.Gate().Restorer().Variables(ctx, args.Data)
 	if err != nil {
 		return redact.Message{}, err
 	}

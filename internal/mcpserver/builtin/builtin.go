@@ -78,21 +78,21 @@ type Call struct {
 	Note     *string        // for the model, about the arguments
 }
 
-// Exit returns the redaction for the call's tenant and session.
-func (c Call) Exit() *redact.Exit {
+// Gate returns the redaction for the call's tenant and session.
+func (c Call) Gate() *redact.Gate {
 	return c.Privacy.For(redact.Owner{Tenant: c.Home.ID(), Vault: c.Home.Vault, Session: *c.Session, ModelInput: c.ModelInput})
 }
 
-// ModelExit returns the redaction for texts to another model than the one that wrote the
+// ModelGate returns the redaction for texts to another model than the one that wrote the
 // arguments: values in these are private to it.
-func (c Call) ModelExit() *redact.Exit {
+func (c Call) ModelGate() *redact.Gate {
 	return c.Privacy.For(redact.Owner{Tenant: c.Home.ID(), Vault: c.Home.Vault, Session: *c.Session})
 }
 
 // Values replaces tokens by their values in text for the workspace.
 func (c Call) Values(ctx context.Context, texts ...*string) (err error) {
 	for _, t := range texts {
-		if *t, err = c.Exit().Restorer().Text(ctx, redact.ToFile, *t); err != nil {
+		if *t, err = c.Gate().Restorer().Text(ctx, redact.ToFile, *t); err != nil {
 			return err
 		}
 	}
@@ -101,7 +101,7 @@ func (c Call) Values(ctx context.Context, texts ...*string) (err error) {
 
 // Name replaces tokens in a file name.
 func (c Call) Name(ctx context.Context, name *string) (err error) {
-	*name, err = c.Exit().Restorer().Name(ctx, redact.ToFile, *name)
+	*name, err = c.Gate().Restorer().Name(ctx, redact.ToFile, *name)
 	return err
 }
 

@@ -100,8 +100,8 @@ func ownLists[T any](ctx context.Context, f *Face, all map[string][]T, servers [
 	return all
 }
 
-func (f *Face) owner(home *home.Home, exit *redact.Exit) toolcall.Owner {
-	return toolcall.Owner{Home: home, Exit: exit, Subset: f.viewer.Subset, Sandbox: policy.NoCode}
+func (f *Face) owner(home *home.Home, gate *redact.Gate) toolcall.Owner {
+	return toolcall.Owner{Home: home, Gate: gate, Subset: f.viewer.Subset, Sandbox: policy.NoCode}
 }
 
 // Close cancels requests to servers and waits for them.

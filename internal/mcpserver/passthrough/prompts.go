@@ -73,13 +73,13 @@ type Message struct {
 
 // Prompt returns the messages of a prompt, if policy and privacy flows allow it. The arguments may
 // have tokens.
-func (f *Face) Prompt(ctx context.Context, home *home.Home, exit *redact.Exit, name string, args map[string]string) (Messages, error) {
+func (f *Face) Prompt(ctx context.Context, home *home.Home, gate *redact.Gate, name string, args map[string]string) (Messages, error) {
 	ref, err := f.findPrompt(ctx, name)
 	if err != nil {
 		return Messages{}, err
 	}
 	var messages []upstream.Message
-	err = f.cfg.Calls.Requester(f.owner(home, exit), "", "").Prompt(ctx, ref.Server, ref.Tool, args, func(args map[string]string) (err error) {
+	err = f.cfg.Calls.Requester(f.owner(home, gate), "", "").Prompt(ctx, ref.Server, ref.Tool, args, func(args map[string]string) (err error) {
 		if messages, err = f.connections(ref.Server).GetPrompt(ctx, ref.Server, ref.Tool, args); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ type Completed struct {
 // completion returns none. What was typed may have tokens; privacy flows decide whether the server
 // gets it. A reference to a prompt that does not exist means the tool of that
 // name, whose schema has the values: the protocol has no references to tools.
-func (f *Face) Complete(ctx context.Context, home *home.Home, exit *redact.Exit, c Completion) (Completed, error) {
+func (f *Face) Complete(ctx context.Context, home *home.Home, gate *redact.Gate, c Completion) (Completed, error) {
 	question := upstream.Completion{Name: c.Argument.Name, Value: c.Argument.Value, Arguments: c.Context.Arguments}
 	server := ""
 	switch c.Ref.Type {
@@ -159,7 +159,7 @@ func (f *Face) Complete(ctx context.Context, home *home.Home, exit *redact.Exit,
 	default:
 		return Completed{}, fault.New(fault.Invalid, "%.40q is nothing that can be completed: use ref/prompt or ref/resource", c.Ref.Type)
 	}
-	values, err := complete(ctx, f, f.cfg.Calls.Requester(f.owner(home, exit), "", ""), server, question)
+	values, err := complete(ctx, f, f.cfg.Calls.Requester(f.owner(home, gate), "", ""), server, question)
 	if fault.KindOf(err) == fault.NotFound {
 		err = nil
 	}

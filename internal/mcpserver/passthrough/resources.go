@@ -118,9 +118,9 @@ type Contents struct {
 
 // Read reads a resource at a URI or an address, which may have tokens, if policy and privacy flows
 // allow it.
-func (f *Face) Read(ctx context.Context, home *home.Home, exit *redact.Exit, at string) (Contents, error) {
+func (f *Face) Read(ctx context.Context, home *home.Home, gate *redact.Gate, at string) (Contents, error) {
 	written := redact.UnescapeTokens(at)
-	known, err := exit.Restorer().Match(ctx, written)
+	known, err := gate.Restorer().Match(ctx, written)
 	if err != nil {
 		return Contents{}, err
 	}
@@ -136,7 +136,7 @@ func (f *Face) Read(ctx context.Context, home *home.Home, exit *redact.Exit, at 
 		_, uri, _ = cutAddress(written)
 	}
 	var parts []tool.Part
-	err = f.cfg.Calls.Requester(f.owner(home, exit), "", "").Resource(ctx, server, uri, func(sent string) (err error) {
+	err = f.cfg.Calls.Requester(f.owner(home, gate), "", "").Resource(ctx, server, uri, func(sent string) (err error) {
 		uri = sent
 		if parts, err = f.connections(server).ReadResource(ctx, server, sent); err != nil {
 			return err

@@ -153,12 +153,12 @@ var ErrNoTool = errors.New("no such tool")
 
 // Call calls a tool for a tenant. An error result of the tool is an Answer; an error means
 // that there is none, except for Waiting.
-func (f *Face) Call(ctx context.Context, home *home.Home, exit *redact.Exit, c Call) (Answer, error) {
+func (f *Face) Call(ctx context.Context, home *home.Home, gate *redact.Gate, c Call) (Answer, error) {
 	ref, err := f.find(ctx, c.Name)
 	if err != nil {
 		return Answer{}, err
 	}
-	owner := f.owner(home, exit)
+	owner := f.owner(home, gate)
 	owner.Forward = true
 	res, err := f.cfg.Calls.For(owner).Call(ctx, tool.Call{Ref: ref, Args: c.Args, Hold: memory.FromContext(ctx).Answer, Progress: c.Progress, Ask: c.Ask, Approve: c.Approve, Origin: tool.Origin{Client: c.Client}})
 	failed, own := errors.AsType[*tool.Failure](err)

@@ -26,7 +26,7 @@ func holding() (t Tool, began chan struct{}, finish chan struct{}) {
 		case <-finish:
 		case <-ctx.Done():
 		}
-		return exit.Redact(ctx, "done")
+		return gate.Redact(ctx, "done")
 	}}, began, finish
 }
 

@@ -226,7 +226,7 @@ func TestAnotherCallersConnectionDoesNotExist(t *testing.T) {
 func TestRequestWithoutCallerIsRejected(t *testing.T) {
 	called := Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
 		t.Errorf("called as %q", c.Caller)
-		return exit.Redact(ctx, "")
+		return gate.Redact(ctx, "")
 	}}
 	s, err := New(Config{Name: "test", Version: "1", Caller: "owner", Tools: []Tool{called}, Resources: newStock().resources()})
 	if err != nil {

@@ -92,7 +92,7 @@ func (f *fixtureTasks) start(c Call, questions []Question, run func(ctx context.
 			t.Status, t.Failure = TaskFailed, "it panicked"
 			return
 		}
-		res, _ := exit.Redact(context.Background(), m)
+		res, _ := gate.Redact(context.Background(), m)
 		t.Result = &res
 	}()
 }
@@ -114,53 +114,53 @@ func (f *fixtureTasks) tools() []Tool {
 		}
 		if c.Task == nil || args.Seconds == 0 {
 			m, _ := run(ctx, nil)
-			return exit.Redact(ctx, m)
+			return gate.Redact(ctx, m)
 		}
 		f.start(c, nil, run)
-		return exit.Redact(ctx, "")
+		return gate.Redact(ctx, "")
 	}
 	fails := of("failing_job", func(ctx context.Context, c Call) (redact.Redacted, error) {
 		f.start(c, nil, func(context.Context, map[string]Reply) (redact.Message, error) {
 			return redact.Message{Body: "it went wrong", Failed: true}, nil
 		})
-		return exit.Redact(ctx, "")
+		return gate.Redact(ctx, "")
 	})
 	fails.NeedsTask = true
 	panics := func(ctx context.Context, c Call) (redact.Redacted, error) {
 		f.start(c, nil, func(context.Context, map[string]Reply) (redact.Message, error) {
 			return redact.Message{}, fmt.Errorf("panic")
 		})
-		return exit.Redact(ctx, "")
+		return gate.Redact(ctx, "")
 	}
 	asking := func(ids ...string) Handler {
 		return func(ctx context.Context, c Call) (redact.Redacted, error) {
 			var questions []Question
 			for _, id := range ids {
-				text, _ := exit.Redact(ctx, "Please tell: "+id)
+				text, _ := gate.Redact(ctx, "Please tell: "+id)
 				questions = append(questions, Question{ID: id, Text: text, Schema: json.RawMessage(nameForm)})
 			}
 			f.start(c, questions, func(_ context.Context, replies map[string]Reply) (redact.Message, error) {
 				return redact.Message{Body: fmt.Sprint(slices.Sorted(maps.Keys(replies)))}, nil
 			})
-			return exit.Redact(ctx, "")
+			return gate.Redact(ctx, "")
 		}
 	}
 	composed := of("test_tool_with_task", func(ctx context.Context, c Call) (redact.Redacted, error) {
 		if c.Replies["user_name"].Action != "accept" {
-			text, _ := exit.Redact(ctx, "Please tell: user_name")
+			text, _ := gate.Redact(ctx, "Please tell: user_name")
 			return redact.Redacted{}, c.Require([]Question{{ID: "user_name", Text: text, Schema: json.RawMessage(nameForm)}}, "asked")
 		}
 		f.start(c, nil, func(context.Context, map[string]Reply) (redact.Message, error) {
 			return redact.Message{Body: string(c.Replies["user_name"].Content)}, nil
 		})
-		return exit.Redact(ctx, "")
+		return gate.Redact(ctx, "")
 	})
 	composed.NeedsTask = true
 	return []Tool{
 		of("greet", func(ctx context.Context, c Call) (redact.Redacted, error) {
 			var args struct{ Name string }
 			_ = json.Unmarshal(c.Arguments, &args)
-			return exit.Redact(ctx, "Hello, "+args.Name+"!")
+			return gate.Redact(ctx, "Hello, "+args.Name+"!")
 		}),
 		of("slow_compute", computes), fails, of("protocol_error_job", panics),
 		of("confirm_delete", asking("confirm")), of("multi_input", asking("first", "second")), composed,

@@ -54,7 +54,7 @@ func ownTools() []Tool {
 		return Tool{Name: name, Description: fixture, Schema: json.RawMessage(schema), Handle: handle}
 	}
 	answer := func(m redact.Message) Handler {
-		return func(ctx context.Context, _ Call) (redact.Redacted, error) { return exit.Redact(ctx, m) }
+		return func(ctx context.Context, _ Call) (redact.Redacted, error) { return gate.Redact(ctx, m) }
 	}
 	vocabulary, mirrored := of("json_schema_2020_12_tool", echo), of("test_x_mcp_header", echo)
 	vocabulary.Schema, mirrored.Schema = json.RawMessage(everyKeyword), json.RawMessage(mirrorsAnArgument)
@@ -78,7 +78,7 @@ func reportsProgress(ctx context.Context, c Call) (redact.Redacted, error) {
 		if c.Progress == nil {
 			break
 		}
-		step, err := exit.Redact(ctx, fmt.Sprintf("step %d", done))
+		step, err := gate.Redact(ctx, fmt.Sprintf("step %d", done))
 		if err == nil {
 			err = c.Progress(ctx, float64(done*50), 100, step)
 		}
@@ -86,13 +86,13 @@ func reportsProgress(ctx context.Context, c Call) (redact.Redacted, error) {
 			return redact.Redacted{}, err
 		}
 	}
-	return exit.Redact(ctx, "all steps done")
+	return gate.Redact(ctx, "all steps done")
 }
 
 // asks returns a handler that answers with the person's reply, in both protocol versions.
 func asks(id, form string) Handler {
 	return func(ctx context.Context, c Call) (redact.Redacted, error) {
-		text, _ := exit.Redact(ctx, "Please tell: "+id)
+		text, _ := gate.Redact(ctx, "Please tell: "+id)
 		questions := []Question{{ID: id, Text: text, Schema: json.RawMessage(form)}}
 		replies := c.Replies
 		switch {
@@ -104,7 +104,7 @@ func asks(id, form string) Handler {
 		case c.Require != nil && replies[id].Action != "accept":
 			return redact.Redacted{}, c.Require(questions, "")
 		}
-		return exit.Redact(ctx, fmt.Sprintf("%s: %s", replies[id].Action, replies[id].Content))
+		return gate.Redact(ctx, fmt.Sprintf("%s: %s", replies[id].Action, replies[id].Content))
 	}
 }
 
@@ -112,9 +112,9 @@ func asks(id, form string) Handler {
 func asksTwice(ctx context.Context, c Call) (redact.Redacted, error) {
 	next := map[string]string{"": "name", "after name": "colour"}[c.State]
 	if c.Require == nil || next == "" {
-		return exit.Redact(ctx, fmt.Sprintf("both replies: %s", c.Replies["colour"].Content))
+		return gate.Redact(ctx, fmt.Sprintf("both replies: %s", c.Replies["colour"].Content))
 	}
-	text, _ := exit.Redact(ctx, "Please tell: "+next)
+	text, _ := gate.Redact(ctx, "Please tell: "+next)
 	form := fmt.Sprintf(`{"type":"object","properties":{%q:{"type":"string"}}}`, next)
 	return redact.Redacted{}, c.Require([]Question{{ID: next, Text: text, Schema: json.RawMessage(form)}}, "after "+next)
 }

@@ -159,12 +159,12 @@ func (e *endless) tool() Tool {
 		e.started <- struct{}{}
 		<-ctx.Done()
 		e.ended <- context.Cause(ctx)
-		return exit.Redact(context.Background(), "cut short")
+		return gate.Redact(context.Background(), "cut short")
 	}}
 }
 
 var whoami = Tool{Name: "whoami", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
-	return exit.Redact(ctx, c.Caller)
+	return gate.Redact(ctx, c.Caller)
 }}
 
 var tokens = map[string]string{"token-of-alice": "alice", "token-of-bob": "bob"}
@@ -240,9 +240,9 @@ func TestClientMayResumeStream(t *testing.T) {
 		close(started)
 		select {
 		case <-release:
-			return exit.Redact(ctx, "here it is")
+			return gate.Redact(ctx, "here it is")
 		case <-ctx.Done():
-			return exit.Redact(context.Background(), "cut short")
+			return gate.Redact(context.Background(), "cut short")
 		}
 	}}
 	w := serveWeb(t, HTTPConfig{Return: time.Hour}, slow)
@@ -317,7 +317,7 @@ func TestDrainWaitsForCalls(t *testing.T) {
 	slow := Tool{Name: "slow", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
 		close(started)
 		<-release
-		return exit.Redact(ctx, fmt.Sprint(ctx.Err()))
+		return gate.Redact(ctx, fmt.Sprint(ctx.Err()))
 	}}
 	w := serveWeb(t, HTTPConfig{}, slow)
 	res := w.call(t.Context(), older(w.connect()), "slow")

@@ -14,7 +14,7 @@ import (
 // noticeFor returns a notice for one caller.
 func noticeFor(t *testing.T, caller, level, text string) Notice {
 	t.Helper()
-	data, err := exit.Redact(t.Context(), map[string]string{"message": text})
+	data, err := gate.Redact(t.Context(), map[string]string{"message": text})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func TestLongCallsReportThatTheyRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				slow := func(ctx context.Context, c Call) (redact.Redacted, error) {
 					time.Sleep(50 * time.Second)
-					note, err := exit.Redact(ctx, "half")
+					note, err := gate.Redact(ctx, "half")
 					if err != nil {
 						return note, err
 					}

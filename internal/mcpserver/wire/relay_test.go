@@ -31,7 +31,7 @@ func TestRelayedResultsAreUnchanged(t *testing.T) {
 		if err := json.Unmarshal(r.Params, &p); err != nil || p.Name != "any" || string(p.Arguments) != `{"n":98765432109876543210}` {
 			t.Errorf("params %s, %v", r.Params, err)
 		}
-		return exit.Redact(ctx, json.RawMessage(result))
+		return gate.Redact(ctx, json.RawMessage(result))
 	})})
 	c.handshake()
 	c.call(1, "any", `{"n":98765432109876543210}`)
@@ -49,7 +49,7 @@ func TestRelayErrorsAreGeneric(t *testing.T) {
 		case bytes.Contains(r.Params, []byte("unsealed")):
 			return redact.Redacted{}, nil
 		case bytes.Contains(r.Params, []byte("no object")):
-			return exit.Redact(ctx, []string{"secret detail"})
+			return gate.Redact(ctx, []string{"secret detail"})
 		}
 		return redact.Redacted{}, errors.New("secret detail")
 	})})
@@ -71,7 +71,7 @@ func TestDrainWaitsForRelayedCalls(t *testing.T) {
 	s, err := New(Config{Name: "n", Version: "1", Relay: relaying(func(ctx context.Context, _ Request) (redact.Redacted, error) {
 		close(started)
 		<-release
-		return exit.Redact(ctx, map[string]any{"content": []any{map[string]string{"type": "text", "text": fmt.Sprint(ctx.Err())}}})
+		return gate.Redact(ctx, map[string]any{"content": []any{map[string]string{"type": "text", "text": fmt.Sprint(ctx.Err())}}})
 	})})
 	if err != nil {
 		t.Fatal(err)

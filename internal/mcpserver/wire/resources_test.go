@@ -44,17 +44,17 @@ func (s *stock) resources() *Resources {
 	return &Resources{
 		Templates: []Template{{URI: "s:{name}", Name: "stock"}},
 		List: func(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
-			return exit.Redact(ctx, Listing{Resources: []Resource{{URI: "s:" + cursor, Name: caller}}, Next: cursor + "1"})
+			return gate.Redact(ctx, Listing{Resources: []Resource{{URI: "s:" + cursor, Name: caller}}, Next: cursor + "1"})
 		},
 		Read: func(ctx context.Context, caller, uri string) (redact.Redacted, error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			text, ok := s.texts[caller+" "+uri]
 			if !ok {
-				reason, err := exit.Redact(ctx, "there is no "+uri)
+				reason, err := gate.Redact(ctx, "there is no "+uri)
 				return redact.Redacted{}, errors.Join(&Refused{Missing: true, Reason: reason}, err)
 			}
-			return exit.Redact(ctx, Content{URI: uri, Text: &text})
+			return gate.Redact(ctx, Content{URI: uri, Text: &text})
 		},
 		Versions: func(ctx context.Context, caller string, uris []string) ([]string, error) {
 			s.mu.Lock()
@@ -63,7 +63,7 @@ func (s *stock) resources() *Resources {
 			var versions []string
 			for _, uri := range uris {
 				if !strings.HasPrefix(uri, "s:") {
-					reason, err := exit.Redact(ctx, uri+" is no URI of ours")
+					reason, err := gate.Redact(ctx, uri+" is no URI of ours")
 					return nil, errors.Join(&Refused{Reason: reason}, err)
 				}
 				versions = append(versions, s.texts[caller+" "+uri])

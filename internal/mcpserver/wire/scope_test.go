@@ -30,7 +30,7 @@ func TestRequestsNeedScopes(t *testing.T) {
 	scoped := whoami
 	scoped.Scope = "execute"
 	values := &Completer{Scope: "execute", Values: func(ctx context.Context, c Completion) (redact.Redacted, error) {
-		return exit.Redact(ctx, Completed{Values: []string{"value of " + c.Caller}})
+		return gate.Redact(ctx, Completed{Values: []string{"value of " + c.Caller}})
 	}}
 	s, err := New(Config{Name: "test", Version: "1", Tools: []Tool{scoped}, Resources: resources, Complete: values})
 	if err != nil {
@@ -145,7 +145,7 @@ func read(t *testing.T, res *http.Response) string {
 // A caller without the scope for it is not asked, and its answers are ignored.
 func TestOnlyCallersWithScopeAreAsked(t *testing.T) {
 	askable := Tool{Name: "askable", Schema: json.RawMessage(schema), Handle: func(ctx context.Context, c Call) (redact.Redacted, error) {
-		return exit.Redact(ctx, fmt.Sprintf("asked %t, state %q, replies %d", c.Ask != nil || c.Require != nil, c.State, len(c.Replies)))
+		return gate.Redact(ctx, fmt.Sprintf("asked %t, state %q, replies %d", c.Ask != nil || c.Require != nil, c.State, len(c.Replies)))
 	}}
 	s, err := New(Config{Name: "test", Version: "1", AskScope: "approve", Tools: []Tool{askable}})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-var exit = func() *redact.Exit {
+var gate = func() *redact.Gate {
 	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		panic(err)
@@ -27,7 +27,7 @@ const schema = `{"type":"object"}`
 
 // echo returns its arguments.
 func echo(ctx context.Context, c Call) (redact.Redacted, error) {
-	return exit.Redact(ctx, string(c.Arguments))
+	return gate.Redact(ctx, string(c.Arguments))
 }
 
 // client is the client side of a connection.
@@ -185,7 +185,7 @@ func TestCallsEndAfterLingerOrGrace(t *testing.T) {
 						close(started)
 						<-ctx.Done()
 						cause <- context.Cause(ctx)
-						return exit.Redact(context.Background(), "cut short")
+						return gate.Redact(context.Background(), "cut short")
 					}}}})
 			c.handshake()
 			c.call(1, "endless", `{}`)
@@ -230,7 +230,7 @@ func TestCancelEndsOneCall(t *testing.T) {
 			started <- string(call.Arguments)
 			<-ctx.Done()
 			ended <- string(call.Arguments)
-			return exit.Redact(context.Background(), "")
+			return gate.Redact(context.Background(), "")
 		}}}})
 	c.handshake()
 	c.call("a", "wait", `"first"`)

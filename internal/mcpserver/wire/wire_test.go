@@ -70,7 +70,7 @@ func TestResultContent(t *testing.T) {
 	png := []byte("\x89PNG\r\n\x1a\n")
 	c := dial(t, Config{Tools: []Tool{{Name: "show", Schema: json.RawMessage(schema), MaxResultChars: 90_000,
 		Handle: func(ctx context.Context, _ Call) (redact.Redacted, error) {
-			return exit.Redact(ctx, redact.Message{Body: long, Images: []redact.Image{{MIME: "image/png", Data: png}}})
+			return gate.Redact(ctx, redact.Message{Body: long, Images: []redact.Image{{MIME: "image/png", Data: png}}})
 		}}}})
 	c.handshake()
 	c.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
@@ -95,16 +95,16 @@ func TestProgress(t *testing.T) {
 	c := dial(t, Config{Tools: []Tool{{Name: "work", Schema: json.RawMessage(schema),
 		Handle: func(ctx context.Context, call Call) (redact.Redacted, error) {
 			if call.Progress == nil {
-				return exit.Redact(ctx, "not asked")
+				return gate.Redact(ctx, "not asked")
 			}
-			half, _ := exit.Redact(ctx, "half")
+			half, _ := gate.Redact(ctx, "half")
 			if err := call.Progress(ctx, 1, 2, half); err != nil {
 				return redact.Redacted{}, err
 			}
 			if err := call.Progress(ctx, 2, 2, redact.Redacted{}); !errors.Is(err, redact.ErrNotRedacted) {
 				return redact.Redacted{}, errors.New("an unsealed message left")
 			}
-			return exit.Redact(ctx, "done")
+			return gate.Redact(ctx, "done")
 		}}}})
 	c.handshake()
 	c.call(1, "work", `{}`)

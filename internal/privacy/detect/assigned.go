@@ -1,40 +1,50 @@
 package detect
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
-const (
-	maxName   = 50
-	maxSecret = 512
-)
+const maxSecret = 512
 
-// assigned examines a token that may be the value of a name such as token or password:
+var assignedSecrets = recognizer{
+	Type: APIKey,
+	Anchors: []anchor{
+		{Has: digit, Least: 4},
+		{Has: digit, After: ":~.="},
+		{Least: longToken},
+	},
+	Find: findAssigned,
+	Examples: []string{
+		`client_secret = «q8w7e6r5t4y3u2i1o0p9», {"access_token": "«Zx81kQp0vM2nB7cL»", "expires": 3600}, password=«Hunter2!» `,
+		`Authorization: Bearer «Zx81kQp0vM2nB7cLd9», cli --api-key «Zx81kQp0vM2nB7cL» run, <dbPassword>«s3cr3tPw99»</dbPassword>`,
+		`api_key: <YOUR_API_KEY>, api_key = ${API_KEY}, token: true, max_tokens: 4096, "secret_name": "prod-db-2024"`,
+		`the primary key is a1b2c3d4e5f6g7h8, cacheKey = "a1b2c3d4e5f6g7h8" and token = "0123456789abcdef0123456789"`,
+	},
+}
+
+// findAssigned examines a token that may be the value of a name such as token or password:
 // token = "…", "api_key": "…", <password>…</password>, Authorization: Bearer ….
-func (p *pass) assigned(start, end int) {
-	start, quote := p.valueStart(start)
-	name, ok := p.assignedName(start, quote)
+func findAssigned(p *passage, start, end int) {
+	start, quote := valueStart(p, start)
+	name, ok := assignedName(p, start, quote)
 	if !ok {
 		return
 	}
 	kind := secretKindOf(name)
-	if kind == notSecret && quote == 0 && p.manifest(start, name) {
+	if kind == notSecret && quote == 0 && inSecretManifest(p, start, name) {
 		kind = key
 	}
 	if kind == notSecret {
 		return
 	}
-	value, delimited := p.value(start, quote, kind), quote != 0 || name == authorization || p.at(start-1) == '>' || strings.ToUpper(name) == name
+	value, delimited := assignedValue(p, start, quote, kind), quote != 0 || name == authorization || p.at(start-1) == '>' || strings.ToUpper(name) == name
 	if start+len(value) < end && quote != 0 || !secretLike(value, kind, delimited) {
 		return
 	}
-	p.add(APIKey, start, start+len(value), 0.8)
+	p.add(start, start+len(value), 0.8)
 }
 
-// manifest reports whether the value at start is below "data" in a Kubernetes Secret,
+// inSecretManifest reports whether the value at start is below "data" in a Kubernetes Secret,
 // where every value is secret regardless of its name.
-func (p *pass) manifest(start int, name string) bool {
+func inSecretManifest(p *passage, start int, name string) bool {
 	indent := start - len(name) - 3
 	if indent < 0 || p.at(start-1) != ' ' || p.at(start-2) != ':' || p.text[indent] != ' ' && p.text[indent] != '\t' {
 		return false
@@ -43,13 +53,13 @@ func (p *pass) manifest(start int, name string) bool {
 	if !strings.Contains(before, "data:") {
 		return false
 	}
-	evidenceRange := p.text[max(0, start-200):min(len(p.text), start+400)]
-	return strings.Contains(evidenceRange, "kind: Secret") || strings.Contains(evidenceRange, "kind: secret")
+	around := p.text[max(0, start-200):min(len(p.text), start+400)]
+	return strings.Contains(around, "kind: Secret") || strings.Contains(around, "kind: secret")
 }
 
 // valueStart moves start back over characters that a value may begin with. It returns
 // the start of the value and its quote, or 0.
-func (p *pass) valueStart(start int) (int, byte) {
+func valueStart(p *passage, start int) (int, byte) {
 	if start > 0 && strings.IndexByte("+/.", p.text[start-1]) >= 0 {
 		for i := start; i > 0 && start-i < 64; i-- {
 			if b := p.text[i-1]; !p.is(i-1, tokens) && b != '+' && b != '/' && b != '.' {
@@ -72,7 +82,7 @@ func (p *pass) valueStart(start int) (int, byte) {
 }
 
 // assignedName returns the name to which the value at start is assigned.
-func (p *pass) assignedName(start int, quote byte) (string, bool) {
+func assignedName(p *passage, start int, quote byte) (string, bool) {
 	i := start
 	if quote != 0 {
 		for i--; i > 0 && start-i < 5 && p.text[i-1] == '\\'; i-- {
@@ -81,8 +91,8 @@ func (p *pass) assignedName(start int, quote byte) (string, bool) {
 			i--
 		}
 	}
-	i = p.blanks(i)
-	if quote == 0 && hasLineBreak(p.text[i:start]) && (p.at(i-1) == '=' || !p.continuesLine(start)) {
+	i = blanksStart(p, i)
+	if quote == 0 && hasLineBreak(p.text[i:start]) && (p.at(i-1) == '=' || !isAloneOnLine(p, start)) {
 		return "", false
 	}
 	mark := i
@@ -90,9 +100,9 @@ func (p *pass) assignedName(start int, quote byte) (string, bool) {
 		mark--
 	}
 	if mark == i {
-		return p.scheme(start, i)
+		return schemeName(p, start, i)
 	}
-	i = p.blanks(mark)
+	i = blanksStart(p, mark)
 	for n := 0; n < 4 && i > 0 && strings.IndexByte(`"'`+"`"+`\])`, p.text[i-1]) >= 0; n++ {
 		i--
 	}
@@ -102,14 +112,14 @@ func (p *pass) assignedName(start int, quote byte) (string, bool) {
 	}
 	name := p.text[first:i]
 	if name == "key" || name == "Key" || name == "KEY" {
-		first = p.qualifier(first)
+		first = qualifierStart(p, first)
 		return p.text[first:i], true
 	}
 	if quote != 0 && strings.IndexByte(name, '.') >= 0 && strings.IndexByte(p.text[mark:start], ',') >= 0 && p.at(i) == ',' { // f(token.INT, "…")
 		return "", false
 	}
 	if name == "string" || name == "str" || name == "value" { // var token string = "…", key="password" value="…"
-		return p.previousName(first)
+		return previousName(p, first)
 	}
 	return name, name != ""
 }
@@ -123,9 +133,9 @@ func hasLineBreak(blanks string) bool {
 	return false
 }
 
-// continuesLine reports whether the unquoted value at start may belong to a name on an
+// isAloneOnLine reports whether the unquoted value at start may belong to a name on an
 // earlier line: it is alone on its line, and is not a name itself.
-func (p *pass) continuesLine(start int) bool {
+func isAloneOnLine(p *passage, start int) bool {
 	end := start
 	for end-start < maxSecret && p.at(end) > ' ' {
 		end++
@@ -135,7 +145,7 @@ func (p *pass) continuesLine(start int) bool {
 }
 
 // previousName returns the name before a type or a second attribute.
-func (p *pass) previousName(i int) (string, bool) {
+func previousName(p *passage, i int) (string, bool) {
 	for n := 0; n < 6 && i > 0 && strings.IndexByte(" \"':=&", p.text[i-1]) >= 0; n++ {
 		i--
 	}
@@ -146,8 +156,8 @@ func (p *pass) previousName(i int) (string, bool) {
 	return p.text[first:i], first < i
 }
 
-// qualifier returns the start of the word before "key" in "API key", or first.
-func (p *pass) qualifier(first int) int {
+// qualifierStart returns the start of the word before "key" in "API key", or first.
+func qualifierStart(p *passage, first int) int {
 	i := first
 	for first-i < 12 && (p.at(i-1) == ' ' && i == first || p.is(i-1, letter)) {
 		i--
@@ -161,49 +171,40 @@ func (p *pass) qualifier(first int) int {
 
 const authorization = "bearer token"
 
-// scheme returns the name of a value that follows words: those of an Authorization header,
+// schemeName returns the name of a value that follows words: those of an Authorization header,
 // an option such as --api-key, or "token is".
-func (p *pass) scheme(start, i int) (string, bool) {
+func schemeName(p *passage, start, i int) (string, bool) {
 	if i == start || i < 5 {
 		return "", false
 	}
-	if first := p.wordStart(i); strings.HasPrefix(p.text[first:], "--") {
+	if first := p.tokenStart(i, maxName); strings.HasPrefix(p.text[first:], "--") {
 		return p.text[first:i], true
 	} else if word := p.text[first:i]; word == "is" || word == "was" {
-		i = p.blanks(first)
-		first = p.qualifier(p.wordStart(i))
+		i = blanksStart(p, first)
+		first = qualifierStart(p, p.tokenStart(i, maxName))
 		return p.text[first:i], first < i
 	}
 	switch word := strings.ToLower(p.text[max(0, i-6):i]); {
-	case word == "bearer", (strings.HasSuffix(word, "basic") || strings.HasSuffix(word, "token")) && p.authorized(i):
+	case word == "bearer", (strings.HasSuffix(word, "basic") || strings.HasSuffix(word, "token")) && afterAuthorization(p, i):
 		return authorization, true
 	}
 	return "", false
 }
 
-// wordStart returns the start of the token that ends at i.
-func (p *pass) wordStart(i int) int {
-	first := i
-	for i-first < maxName && p.is(first-1, tokens) {
-		first--
-	}
-	return first
-}
-
-func (p *pass) authorized(i int) bool {
+func afterAuthorization(p *passage, i int) bool {
 	return strings.Contains(strings.ToLower(p.text[max(0, i-32):i]), "authorization")
 }
 
-func (p *pass) blanks(i int) int {
+func blanksStart(p *passage, i int) int {
 	for n := 0; n < 12 && i > 0 && (p.text[i-1] == ' ' || p.text[i-1] == '\t' || p.text[i-1] == '\n' || p.text[i-1] == '\r'); n++ {
 		i--
 	}
 	return i
 }
 
-// value returns the value at start: up to its closing quote, or to the next space or
+// assignedValue returns the value at start: up to its closing quote, or to the next space or
 // delimiter.
-func (p *pass) value(start int, quote byte, kind secretKind) string {
+func assignedValue(p *passage, start int, quote byte, kind secretKind) string {
 	also := ".=+/~"
 	if kind == password {
 		also = ".=+/~!@#$%^*"
@@ -225,141 +226,4 @@ func (p *pass) value(start int, quote byte, kind secretKind) string {
 		}
 	}
 	return p.text[start:i]
-}
-
-// secretKind is the kind of secret that a name denotes.
-type secretKind int
-
-const (
-	notSecret secretKind = iota
-	key                  // generated by a machine
-	password             // possibly chosen by a person
-	session              // a session cookie, if it is long
-)
-
-// secretKindOf returns the kind of secret that a name denotes. A name that ends in a
-// property of a secret, such as token_count, denotes none.
-func secretKindOf(name string) secretKind {
-	var buf [maxName]byte
-	n, four, promising := 0, uint32(0), false
-	for i := 0; i < len(name) && n < len(buf); i++ {
-		c := class[name[i]]
-		if c&alnum == 0 {
-			continue
-		}
-		buf[n] = name[i]
-		if c&letter != 0 {
-			buf[n] |= 0x20
-		}
-		four = four<<8 | uint32(buf[n])
-		promising = promising || stems[stem(four)] || four&0xFFFFFF == 'p'<<16|'w'<<8|'d'
-		n++
-	}
-	other := notSecret
-	if strings.HasSuffix(name, "_KEY") { // convention of environment variables
-		other = key
-	}
-	if !promising {
-		return other
-	}
-	low := string(buf[:n])
-	has := func(w string) bool { return strings.Contains(low, w) }
-	switch {
-	case slices.ContainsFunc(aboutSecrets, func(w string) bool { return strings.HasSuffix(low, w) }):
-		return notSecret
-	case slices.ContainsFunc(passwordNames, has):
-		return password
-	case slices.ContainsFunc(keyNames, has):
-		return key
-	case strings.HasSuffix(low, "session"):
-		return session
-	}
-	return other
-}
-
-// stems is a filter that rejects most names: a hash table of the first four bytes of
-// the words in names of secrets.
-var stems = func() (t [256]bool) {
-	for _, w := range slices.Concat(passwordNames, keyNames, []string{"session"}) {
-		if len(w) < 4 {
-			continue
-		}
-		t[stem(uint32(w[0])<<24|uint32(w[1])<<16|uint32(w[2])<<8|uint32(w[3]))] = true
-	}
-	return t
-}()
-
-func stem(four uint32) uint8 { return uint8(four * 0x9E3779B1 >> 24) }
-
-var (
-	passwordNames = []string{"passw", "passphrase", "pwd"}
-	keyNames      = []string{"token", "secret", "apikey", "accesskey", "accountkey", "privatekey", "signingkey", "encryptionkey", "authkey",
-		"credential", "bearer", "authorization", "licensekey", "sharedkey"}
-	aboutSecrets = []string{"id", "ids", "name", "file", "path", "url", "uri", "type", "count", "expires", "expiry", "expiresat", "expiresin", "date", "version",
-		"length", "size", "field", "header", "class", "algorithm", "arn", "ttl", "endpoint", "tokens", "page", "pagetoken", "nexttoken", "continuationtoken",
-		"cursor", "limit", "policy", "hash", "env", "mapping", "format", "prefix", "publickey", "tokenizer", "created", "updated"}
-)
-
-// secretLike reports whether a value with the name of a secret looks like one. A value is
-// delimited if its ends are certain, which those of code in place of a value are not.
-func secretLike(v string, kind secretKind, delimited bool) bool {
-	if placeholder(v) || strings.Contains(v, "://") || strings.ContainsAny(v, "<>{}()[]$") && !mixed(v) {
-		return false
-	}
-	bits := entropy(v)
-	if kind == password {
-		return len(v) >= 6 && bits >= 2.2 && (mixed(v) || strings.ContainsAny(v, "!@#%^&*")) && !isDigits(v)
-	}
-	switch {
-	case len(v) < 10 || kind == session && len(v) < 26:
-		return false
-	case !mixed(v):
-		return delimited && kind == key && len(v) >= 14 && bits >= 3.2 && unpronounceable(v)
-	case isDigits(v):
-		return len(v) >= 15
-	case strings.Count(v, ".")+strings.Count(v, "/") > 4 && len(v) < 60:
-		return false
-	case hexadecimal(v):
-		return bits >= 2.3 && scrambled(v)
-	}
-	return bits >= 2.9 && (scrambled(v) || delimited && len(v) >= 14 && unpronounceable(v) || len(v) >= 24 && bits >= 3.7)
-}
-
-// unpronounceable reports whether v has few vowels and five consonants in a row, and
-// nothing that separates words.
-func unpronounceable(v string) bool {
-	vowels, letters, run, longest := 0, 0, 0, 0
-	for i := range len(v) {
-		switch {
-		case class[v[i]]&digit != 0:
-			run = 0
-			continue
-		case class[v[i]]&letter == 0:
-			return false
-		case strings.IndexByte("aeiouyAEIOUY", v[i]) >= 0:
-			vowels, run = vowels+1, 0
-		default:
-			run++
-			longest = max(longest, run)
-		}
-		letters++
-	}
-	return longest >= 5 && vowels*10 <= 3*letters
-}
-
-// scrambled reports whether letters and digits alternate within the parts of v. They
-// do not in "prod-db-2024" and "rsa1024".
-func scrambled(v string) bool {
-	turns, last := 0, uint8(0)
-	for i := range len(v) {
-		c := class[v[i]] & alnum
-		if c&letter != 0 {
-			c = letter
-		}
-		if last != 0 && c != 0 && c != last {
-			turns++
-		}
-		last = c
-	}
-	return turns >= 2
 }

@@ -5,7 +5,7 @@ import "strings"
 // attributes returns the findings in values of attributes and contents of elements, by their
 // names: name='Ada Lovelace', as in a repr of Python, first_name = "Ada",
 // <street>1 Main Street</street>. Scan returns the findings without a key.
-func (s *Scanner) attributes(text string) (found []Finding) {
+func attributes(keys *keyTable, text string) (found []Finding) {
 	for at := 0; ; {
 		i := strings.IndexAny(text[at:], "=<")
 		if i < 0 {
@@ -23,12 +23,12 @@ func (s *Scanner) attributes(text string) (found []Finding) {
 			for n < len(text) && n-at < maxKey && class[text[n]]&tokens != 0 {
 				n++
 			}
-			found = s.addEvidence(found, text[at:n], at)
+			found = keys.addEvidence(found, text[at:n], at)
 		} else if key != "" {
-			found = s.addEvidence(found, key, strings.LastIndex(text[:at], key))
+			found = keys.addEvidence(found, key, strings.LastIndex(text[:at], key))
 		}
 		if start < end {
-			found = s.addHinted(found, text, key, start, end)
+			found = keys.addHinted(found, text, key, start, end)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestDetectReadsAttributesAndElements(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, f := range s.decide(s.attributes(text), text) {
+		for _, f := range s.decide(attributes(&s.rules.keys, text), text) {
 			got = append(got, text[f.Start:f.End])
 		}
 		if strings.Join(got, "|") != want {
@@ -45,7 +45,7 @@ func FuzzAttributes(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, p := range s.decide(s.attributes(text), text) {
+		for _, p := range s.decide(attributes(&s.rules.keys, text), text) {
 			if p.Start < 0 || p.End <= p.Start || p.End > len(text) {
 				t.Fatalf("%q: %+v", text, p)
 			}

@@ -28,16 +28,9 @@ func calling(table string) map[string]plan {
 	for row := range strings.FieldsSeq(table) {
 		code, lengths, _ := strings.Cut(row, ":")
 		least, most, _ := strings.Cut(lengths, "-")
-		m[code] = plan{number(least), number(most)}
+		m[code] = plan{decimal(least), decimal(most)}
 	}
 	return m
-}
-
-func number(s string) (n int) {
-	for i := range len(s) {
-		n = 10*n + int(s[i]-'0')
-	}
-	return n
 }
 
 // country returns the length of the calling code at the start of all, or 0.

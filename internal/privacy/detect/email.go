@@ -15,21 +15,31 @@ const (
 // allows others, but those more often delimit an address.
 const plain = "._%+-"
 
-// email examines an '@'.
-func (p *pass) email(at int) {
-	start := p.localStart(at)
-	end, dots := p.domain(at + 1)
+var emails = recognizer{
+	Type:    Email,
+	Anchors: []anchor{{Text: "@"}},
+	Find:    findEmail,
+	Examples: []string{
+		"write to «jane.roe+test@sub.example.co.uk». <«a@b.co»>, «josé@ñandú.es», {\"text\": \"line\\n«jane@example.com»\\n\"}",
+		"@user, user@, user@localhost, a..b@c.de, .@x.yz, foo@1.2.3.4, react@18.2.0, logo@2x.png and git@github.com:acme/app.git",
+	},
+}
+
+// findEmail examines an '@'.
+func findEmail(p *passage, at, _ int) {
+	start := localStart(p, at)
+	end, dots := domainEnd(p, at+1)
 	if start == at || dots == 0 || p.text[start:at] == "git" && p.at(end) == ':' { // git@host:path
 		return
 	}
-	p.add(Email, start, end, 0.98)
+	p.add(start, end, 0.98)
 }
 
 // localStart returns the start of the local part before the '@', or at.
-func (p *pass) localStart(at int) int {
+func localStart(p *passage, at int) int {
 	i := at
 	for i > 0 && at-i <= maxLocal {
-		size := p.wordBefore(i)
+		size := letterBefore(p, i)
 		if size == 0 && strings.IndexByte(plain, p.text[i-1]) < 0 {
 			break
 		}
@@ -47,15 +57,15 @@ func (p *pass) localStart(at int) int {
 	return min(p.unescape(i), at)
 }
 
-// domain returns the end of the host name at i and the number of its dots.
-func (p *pass) domain(i int) (end, dots int) {
+// domainEnd returns the end of the host name at i and the number of its dots.
+func domainEnd(p *passage, i int) (end, dots int) {
 	label, start := i, i
 	for i < len(p.text) && i-start < maxDomain {
-		if size := p.wordAt(i); size > 0 || p.text[i] == '-' && i > label {
+		if size := letterAt(p, i); size > 0 || p.text[i] == '-' && i > label {
 			i += max(1, size)
 			continue
 		}
-		if p.text[i] != '.' || i == label || p.wordAt(i+1) == 0 {
+		if p.text[i] != '.' || i == label || letterAt(p, i+1) == 0 {
 			break
 		}
 		dots++
@@ -78,8 +88,8 @@ func isRetinaName(host string) bool {
 	return len(host) > 3 && class[host[0]]&digit != 0 && host[1] == 'x' && host[2] == '.'
 }
 
-// wordAt returns the size of the letter or digit at i, or 0.
-func (p *pass) wordAt(i int) int {
+// letterAt returns the size of the letter or digit at i, or 0.
+func letterAt(p *passage, i int) int {
 	if p.is(i, alnum) {
 		return 1
 	}
@@ -90,7 +100,7 @@ func (p *pass) wordAt(i int) int {
 	return letterSize(r, size)
 }
 
-func (p *pass) wordBefore(i int) int {
+func letterBefore(p *passage, i int) int {
 	if p.is(i-1, alnum) {
 		return 1
 	}

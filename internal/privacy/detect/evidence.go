@@ -5,48 +5,8 @@ import (
 	"strings"
 )
 
-// Names controls when a value under the key "name" is the name of a person.
-type Names string
-
-const (
-	Evidence Names = "evidence" // if its record has other personal data, or a key that denotes a person
-	Always   Names = "always"   // if it looks like a name
-	Never    Names = "never"
-)
-
-// Types of internal candidates, which do not become findings of the same type: pending
-// values under "name", by their context, and evidence for them.
-const (
-	nameInObject Type = "name in an object"
-	nameInLine   Type = "name in a line"
-	nameInRow    Type = "name in a row"
-	personKey    Type = "key of a person"   // key in the record of a name, or of an enclosing object
-	roleKey      Type = "key with persons"  // key of an enclosing object
-	siblingName  Type = "name of a sibling" // name for which an enclosing key is evidence
-	value        Type = "value of a person" // in a part of a stream that was already returned
-)
-
 // evidenceRange is the maximum distance in bytes between a name and its evidence.
 const evidenceRange = 1000
-
-// bareNameScore is the score of a value under "name".
-const bareNameScore = 0.5
-
-func isPending(t Type) bool { return t == nameInObject || t == nameInLine || t == nameInRow }
-
-func isInternal(f Finding) bool {
-	return isPending(f.Type) || f.Type == personKey || f.Type == roleKey || f.Type == siblingName || f.Type == value
-}
-
-// isPersonal reports whether a value of this type is evidence that its record belongs
-// to a person. Addresses and keys of machines are not.
-func isPersonal(t Type) bool {
-	switch t {
-	case IPAddress, MACAddress, APIKey, JWT, PrivateKey, URLCredentials, Crypto, roleKey, siblingName, nameInObject, nameInLine, nameInRow:
-		return false
-	}
-	return true
-}
 
 // resolveNames resolves the pending names that begin before final: they become
 // findings or are removed. Other candidates stay, in order.
@@ -77,23 +37,6 @@ func resolveNames(found []Finding, text string, base, final int) []Finding {
 		all = append(all, f)
 	}
 	return all
-}
-
-// Person returns the key to use for the escaped value text[start:end] of key. For the
-// key "name" with evidence of a person this is "full name", otherwise key.
-func (s *Scanner) Person(key, text string, start, end int) string {
-	if h, _ := s.key(key); h.typ != nameInObject {
-		return key
-	}
-	lo, hi := max(0, start-evidenceRange), min(len(text), end+evidenceRange)
-	own := Finding{Type: nameInObject, Start: start - lo, End: end - lo}
-	around := slices.DeleteFunc(s.scan(text[lo:hi]), own.overlaps)
-	for _, f := range resolveNames(append(around, own), text[lo:hi], 0, hi-lo) {
-		if f.Type == Name && f.Start == own.Start {
-			return "full name"
-		}
-	}
-	return key
 }
 
 // evidenceSearch searches for evidence around the pending names among found, which is

@@ -24,8 +24,8 @@ func (s *Scanner) Explain(text string) ([]Explanation, []NearMiss) {
 	return all, s.nearMisses(text, found)
 }
 
-// rules names the rule of each built-in type.
-var rules = map[Type]string{
+// ruleNames has the rule of each built-in type.
+var ruleNames = map[Type]string{
 	Email: "mail address", Phone: "telephone number", SSN: "US social security number", CreditCard: "card number", IPAddress: "IP address", APIKey: "key, token or password",
 	IBAN: "international bank account number", MACAddress: "hardware address", Crypto: "wallet address", URLCredentials: "user and password in a URL", JWT: "JSON Web Token",
 	PrivateKey: "private key in PEM or PGP armour", USPassport: "US passport number", USDriverLicense: "US driver's license number", USITIN: "US taxpayer number",
@@ -33,27 +33,27 @@ var rules = map[Type]string{
 }
 
 func (s *Scanner) explain(text string, f Finding) Explanation {
-	e := Explanation{Finding: f, Rule: rules[f.Type]}
+	e := Explanation{Finding: f, Rule: ruleNames[f.Type]}
 	if e.Rule == "" {
 		e.Rule = "pattern or key of the configuration"
 		return e
 	}
-	p := &pass{s: s, text: text}
+	p := &passage{text: text, keys: &s.rules.keys}
 	value := text[f.Start:f.End]
-	e.Evidence = p.evidence(f, value)
-	if h := p.hintWord(f.Start); h != "" && slices.Contains([]Type{Phone, SSN, CreditCard, IBAN, USPassport, USDriverLicense, USITIN}, f.Type) {
+	e.Evidence = valueEvidence(p, f, value)
+	if h := hintWord(p, f.Start); h != "" && slices.Contains([]Type{Phone, SSN, CreditCard, IBAN, USPassport, USDriverLicense, USITIN}, f.Type) {
 		e.Evidence = append(e.Evidence, fmt.Sprintf("the word %q before it", h))
 	}
 	if key := keyOf(text, f.Start); key != "" {
-		if h, ok := s.key(key); ok && h.typ != "" {
+		if h, ok := s.rules.keys.find(key); ok && h.typ != "" {
 			e.Evidence = append(e.Evidence, fmt.Sprintf("the key %q", key))
 		}
 	}
 	return e
 }
 
-// evidence returns what identifies a value apart from the words around it.
-func (p *pass) evidence(f Finding, value string) []string {
+// valueEvidence returns what identifies a value apart from the words around it.
+func valueEvidence(p *passage, f Finding, value string) []string {
 	n := countDigits(value)
 	switch f.Type {
 	case Email:
@@ -80,12 +80,12 @@ func (p *pass) evidence(f Finding, value string) []string {
 	case Crypto:
 		return []string{"its form, and the checksum where it has one"}
 	case APIKey:
-		return p.keyEvidence(f, value)
+		return keyEvidence(p, f, value)
 	case JWT:
 		return []string{"the first part is a JSON object with \"alg\""}
 	case Name:
 		if f.Score == proseScore {
-			return p.nameEvidence(f)
+			return nameEvidence(p, f)
 		}
 	case PrivateKey:
 		return []string{"the line -----BEGIN … PRIVATE KEY-----", "a body of at least 40 characters in base64"}
@@ -107,34 +107,17 @@ func phoneEvidence(value string, digits int) []string {
 }
 
 // keyEvidence returns the prefix of the issuer of a key, or the name that it is assigned to.
-func (p *pass) keyEvidence(f Finding, value string) []string {
+func keyEvidence(p *passage, f Finding, value string) []string {
 	for _, is := range issuers[value[0]&127].all {
 		if strings.HasPrefix(value, is.prefix) && f.Score != 0.8 {
 			return []string{fmt.Sprintf("the prefix %q of its issuer, and %d to %d characters after it", is.prefix, is.least, is.most)}
 		}
 	}
-	start, quote := p.valueStart(f.Start)
-	if name, ok := p.assignedName(start, quote); ok && secretKindOf(name) != notSecret {
+	start, quote := valueStart(p, f.Start)
+	if name, ok := assignedName(p, start, quote); ok && secretKindOf(name) != notSecret {
 		return []string{fmt.Sprintf("the name %q", name), fmt.Sprintf("%d characters with %.1f bits each", len(value), entropy(value)), "it is neither a word nor a placeholder"}
 	}
 	return []string{"the format of an issuer, or its position in a header, a command or a URL"}
-}
-
-// hintWord returns the nearest word before start that suggests a type.
-func (p *pass) hintWord(start int) string {
-	h := p.nearestHint(start)
-	if h == hintNone {
-		return ""
-	}
-	before := p.text[max(0, start-maxHint):start]
-	for end := len(before); end > 0; end-- {
-		for first := end - 1; first >= 0 && class[before[first]]&letter != 0; first-- {
-			if word := before[first:end]; hintOfRun(word) == h && (first == 0 || class[before[first-1]]&letter == 0) {
-				return word
-			}
-		}
-	}
-	return ""
 }
 
 // keyOf returns the key or label whose value begins at start.
@@ -149,13 +132,4 @@ func keyOf(text string, start int) string {
 		first--
 	}
 	return before[first:]
-}
-
-func countDigits(s string) (n int) {
-	for i := range len(s) {
-		if class[s[i]]&digit != 0 {
-			n++
-		}
-	}
-	return n
 }

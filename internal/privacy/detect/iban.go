@@ -9,17 +9,29 @@ ES24 FI18 FK18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HN28 HR21 HU28 IE22 IL23 
 LV21 LY25 MC27 MD24 ME22 MK19 MN20 MR27 MT31 MU30 NI28 NL18 NO15 OM23 PK24 PL28 PS29 PT25 QA29 RO24 RS22 RU33 SA24 SC31 SD18 SE24 SI19
 SK24 SM27 SO23 ST25 SV28 TL23 TN24 TR26 UA29 VA22 VG24 XK20 YE30`)
 
+var accounts = recognizer{
+	Type:    IBAN,
+	Anchors: []anchor{{First: letters, Has: digit, Least: 4}},
+	Find:    findIBAN,
+	Examples: []string{
+		"«DE89370400440532013000», «DE89 3704 0044 0532 0130 00», «gb82west12345698765432»",
+		"DE00123456782024 DE89370400440532013001 GB82aEST12345698765432",
+		"IBAN «DE8937040044053201300» lacks one digit",
+		"DE8937040044053201300 and iban DE893704004405320130",
+	},
+}
+
 func lengths(table string) map[string]int {
 	m := map[string]int{}
 	for row := range strings.FieldsSeq(table) {
-		m[row[:2]] = number(row[2:])
+		m[row[:2]] = decimal(row[2:])
 	}
 	return m
 }
 
-// iban examines two letters and two digits, followed by the rest in one run or in
+// findIBAN examines two letters and two digits, followed by the rest in one run or in
 // groups of four with spaces or dashes, in upper or lower case.
-func (p *pass) iban(start int) {
+func findIBAN(p *passage, start, _ int) {
 	if p.continues(start, tokens) || !p.run(start+2, 2) {
 		return
 	}
@@ -42,7 +54,7 @@ func (p *pass) iban(start int) {
 			i++
 		default:
 			if n == want-1 && !p.is(end, alnum|high) && p.hint(start) == hintIBAN && completable(all[:want]) {
-				p.add(IBAN, start, end, 0.75)
+				p.add(start, end, 0.75)
 			}
 			return
 		}
@@ -50,7 +62,7 @@ func (p *pass) iban(start int) {
 	if p.is(i, alnum) || !mod97(all[:n]) {
 		return
 	}
-	p.add(IBAN, start, i, 0.99)
+	p.add(start, i, 0.99)
 }
 
 // completable reports whether some last digit makes the checksum valid. One in ten numbers
@@ -63,19 +75,4 @@ func completable(all []byte) bool {
 		}
 	}
 	return false
-}
-
-// mod97 verifies the checksum of ISO 13616: the first four characters move to the end,
-// letters count from ten, and the remainder is one.
-func mod97(all []byte) bool {
-	rest := 0
-	for i := range all {
-		switch b := all[(i+4)%len(all)]; {
-		case class[b]&digit != 0:
-			rest = (rest*10 + int(b-'0')) % 97
-		default:
-			rest = (rest*100 + int(b-'A') + 10) % 97
-		}
-	}
-	return rest == 1
 }

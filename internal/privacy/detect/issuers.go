@@ -7,7 +7,7 @@ import (
 )
 
 // issuer describes a key format: a prefix and the number and set of the characters
-// after it.
+// follows it.
 type issuer struct {
 	prefix      string
 	least, most int
@@ -216,7 +216,7 @@ func prefixes(table string) (by [128]issuerIndex) {
 			continue
 		}
 		least, most, _ := strings.Cut(fields[1], "-")
-		is := issuer{prefix: fields[0], least: number(least), most: number(most)}
+		is := issuer{prefix: fields[0], least: decimal(least), most: decimal(most)}
 		if len(fields) > 2 {
 			is.extra = fields[2]
 		}

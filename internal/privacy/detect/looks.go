@@ -1,6 +1,10 @@
 package detect
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/lexicon"
+)
 
 // nameLike reports whether v can be the name of a person.
 func nameLike(v string) bool {
@@ -46,12 +50,13 @@ func listedName(v string) bool {
 		return false
 	}
 	words := strings.Fields(v)
-	end := fold(words[len(words)-1])
+	end := lexicon.Fold(words[len(words)-1])
 	if end == "doe" || end == "mustermann" { // placeholders
 		return false
 	}
-	first, last := lexicon()[fold(words[0])], lexicon()[end]
-	return first&given != 0 && (last == 0 || last&surname != 0) && last&thing == 0
+	kinds := lexicon.Load()
+	first, last := kinds[lexicon.Fold(words[0])], kinds[end]
+	return first&lexicon.Given != 0 && (last == 0 || last&lexicon.Surname != 0) && last&lexicon.Thing == 0
 }
 
 // addressLike reports whether v can be a postal address: words, with a number or a

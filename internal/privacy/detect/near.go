@@ -21,24 +21,24 @@ type NearMiss struct {
 type shape struct {
 	typ    Type
 	expr   func() *regexp.Regexp
-	reason func(p *pass, start, end int) string
+	reason func(p *passage, start, end int) string
 }
 
 var shapes = []shape{
 	{IBAN, lazyregexp.New(`\b[A-Z]{2}[0-9]{2}(?: ?[0-9A-Z]{2,4}){3,8}\b`), ibanMiss},
 	{CreditCard, lazyregexp.New(`\b[0-9](?:[ -]?[0-9]){11,18}\b`), cardMiss},
-	{SSN, lazyregexp.New(`\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b`), func(*pass, int, int) string {
+	{SSN, lazyregexp.New(`\b[0-9]{3}-[0-9]{2}-[0-9]{4}\b`), func(*passage, int, int) string {
 		return "no such area, group or serial was issued, or it is published as an example"
 	}},
 	{IPAddress, lazyregexp.New(`\b[0-9]{1,3}(?:\.[0-9]{1,3}){3}\b`), quadMiss},
-	{Phone, lazyregexp.New(`\b[0-9]{7,11}\b`), func(p *pass, start, _ int) string {
-		if w := p.hintWord(start); w != "" {
+	{Phone, lazyregexp.New(`\b[0-9]{7,11}\b`), func(p *passage, start, _ int) string {
+		if w := hintWord(p, start); w != "" {
 			return fmt.Sprintf("the word %q before it denotes another number", w)
 		}
 		return "without a country code, groups or a word such as phone before it, digits are no telephone number"
 	}},
 	{APIKey, lazyregexp.New(`[A-Za-z_][A-Za-z0-9_.-]{2,48}["']? *(?:=>|:=|=|:) *["']?[^\s"',;]{6,200}`), secretMiss},
-	{Name, lazyregexp.New(`"name" *: *"[^"\n]{3,60}"`), func(*pass, int, int) string {
+	{Name, lazyregexp.New(`"name" *: *"[^"\n]{3,60}"`), func(*passage, int, int) string {
 		return "nothing else in the record indicates a person; pii.names: always does not require it"
 	}},
 }
@@ -47,7 +47,7 @@ const maxNearMisses = 100
 
 // nearMisses returns the texts outside of the findings that resemble a value.
 func (s *Scanner) nearMisses(text string, found []Finding) (all []NearMiss) {
-	p := &pass{s: s, text: text}
+	p := &passage{text: text, keys: &s.rules.keys}
 	for _, c := range shapes {
 		for _, at := range c.expr().FindAllStringIndex(text, maxNearMisses) {
 			f := Finding{Start: at[0], End: at[1]}
@@ -63,7 +63,7 @@ func (s *Scanner) nearMisses(text string, found []Finding) (all []NearMiss) {
 	return all
 }
 
-func ibanMiss(p *pass, start, end int) string {
+func ibanMiss(p *passage, start, end int) string {
 	value := strings.ReplaceAll(p.text[start:end], " ", "")
 	want := ibans[value[:2]]
 	switch {
@@ -75,7 +75,7 @@ func ibanMiss(p *pass, start, end int) string {
 	return "the checksum (mod 97) is wrong"
 }
 
-func cardMiss(p *pass, start, end int) string {
+func cardMiss(p *passage, start, end int) string {
 	digits := strings.NewReplacer(" ", "", "-", "").Replace(p.text[start:end])
 	switch {
 	case !luhn(digits):
@@ -86,20 +86,20 @@ func cardMiss(p *pass, start, end int) string {
 	return "it is part of a longer number or word"
 }
 
-func quadMiss(p *pass, start, _ int) string {
-	end, ok := p.quad(start)
+func quadMiss(p *passage, start, _ int) string {
+	end, ok := quad(p, start)
 	switch {
 	case !ok:
 		return "a part is over 255 or has a leading zero"
-	case p.isSection(start, end):
+	case isSection(p, start, end):
 		return "it is the number of a section"
-	case p.isVersion(start, end):
+	case isVersion(p, start, end):
 		return "a word or an operator before it denotes a version or section, or it begins with zero"
 	}
 	return "it is part of a longer number or word"
 }
 
-func secretMiss(p *pass, start, end int) string {
+func secretMiss(p *passage, start, end int) string {
 	match := p.text[start:end]
 	i := strings.IndexAny(match, "=:")
 	name, value := strings.TrimRight(match[:i], `"' `), strings.TrimLeft(match[i:], `=:>"' `)

@@ -15,12 +15,12 @@ var alone = []string{
 
 func TestAdjacentValuesAreCovered(t *testing.T) {
 	s := scanner(t)
-	bareNameScore := func(text string) int { return wordBytes(text, s.Scan(text)) }
+	uncovered := func(text string) int { return wordBytes(text, s.Scan(text)) }
 	for _, a := range alone {
 		for _, b := range alone {
 			for _, sep := range []string{" ", ", ", "\n", "\t", " - ", ": ", "; ", " | "} {
 				text := a + sep + b
-				if got, want := bareNameScore(text), bareNameScore(a)+bareNameScore(b); got > want {
+				if got, want := uncovered(text), uncovered(a)+uncovered(b); got > want {
 					t.Errorf("%q: %d letters and digits are not covered, want %d: %v", text, got, want, s.Scan(text))
 				}
 			}

@@ -4,9 +4,20 @@ import "strings"
 
 const maxPEM = 16 << 10
 
-// privateKey examines dashes that may begin a private key in PEM or PGP armour. A truncated
+var privateKeys = recognizer{
+	Type:    PrivateKey,
+	Anchors: []anchor{{First: "-", Has: joint, Least: armour, Most: armour, After: " "}},
+	Find:    findPrivateKey,
+	Examples: []string{
+		"x «-----BEGIN RSA PRIVATE KEY-----¶MIIEpQIBAAKCAQEAn6/O8li+SX4m98LLYt/PKSzEmQ++ZBD7Loh9P13f4yQ92EF3¶-----END RSA PRIVATE KEY-----» y",
+		"-----BEGIN PUBLIC KEY-----¶MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE¶-----END PUBLIC KEY-----",
+		"-----BEGIN PRIVATE KEY-----¶anything¶-----END PRIVATE KEY-----",
+	},
+}
+
+// findPrivateKey examines dashes that may begin a private key in PEM or PGP armour. A truncated
 // key is found up to its end.
-func (p *pass) privateKey(start, end int) {
+func findPrivateKey(p *passage, start, _ int) {
 	rest := p.text[start:min(len(p.text), start+maxPEM)]
 	if !strings.HasPrefix(rest, "-----BEGIN ") {
 		return
@@ -24,7 +35,7 @@ func (p *pass) privateKey(start, end int) {
 		tail := rest[body+i+8:]
 		if j := strings.Index(tail[:min(len(tail), 60)], "-----"); j >= 0 {
 			if keyMaterial(rest[body : body+i]) {
-				p.add(PrivateKey, start, start+body+i+8+j+5, 1)
+				p.add(start, start+body+i+8+j+5, 1)
 			}
 			return
 		}
@@ -34,7 +45,7 @@ func (p *pass) privateKey(start, end int) {
 		i++
 	}
 	if keyMaterial(rest[body:i]) {
-		p.add(PrivateKey, start, start+i, 0.95)
+		p.add(start, start+i, 0.95)
 	}
 }
 

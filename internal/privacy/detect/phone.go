@@ -5,55 +5,28 @@ import (
 	"strings"
 )
 
-// digits is a sequence of digit groups with separators.
-type digits struct {
-	end    int
-	all    []byte // the digits alone
-	groups []int  // number of digits in each group
+var phones = recognizer{
+	Type: Phone,
+	Anchors: []anchor{
+		{Text: "+"},
+		{Text: "("},
+		{First: decimals, Least: 7},
+		{First: decimals, Has: joint},
+		{First: decimals, After: " -./()"},
+	},
+	Find: findPhone,
+	Examples: []string{
+		"Call «+44 20 7946 0958» or «+4930123456», «(212) 555-0123», «212-555-0123 ext. 7», «1-212-555-0123» and «212.555.0123x99»",
+		"phone: «0301234567», mobile «07700 900123», «+1 415-555-0132»|«+49 30 1234567», {\"phone\": «5551234567», \"id\": 5551234568}",
+		"«0131 496 0120» «66 7104-5658» «+12125550123»«+14155550132» «(212) 555-0123»«(415) 555-0132»",
+		"2026-11-20, 15:18:39.123456, 1763651919, order 5551234567, ISBN 978-3-16-148410-0 and 10.0.19041.1",
+		"+123 and +0 and 1+1=2, lat +1.2345678901, price $1,234,567.89 of 1000000000; Boston, MA  02111-1307",
+	},
 }
 
-const (
-	maxDigits = 24
-	maxSpread = 40 // bytes, including separators
-)
-
-// gather reads the digit groups at i, which are separated by one or two of " -./()".
-func (p *pass) gather(i int, buf *[maxDigits]byte, groups *[maxDigits]int) digits {
-	g := digits{end: i}
-	n, k, first := 0, 0, i
-	for n < maxDigits && i-first < maxSpread {
-		size := 0
-		for p.is(i, digit) && n < maxDigits {
-			buf[n] = p.text[i]
-			n, size, i = n+1, size+1, i+1
-		}
-		if size > 0 {
-			groups[k], k, g.end = size, k+1, i
-		}
-		next := i
-		for next-i < 3 && p.separates(next) {
-			next++
-		}
-		if next == i || !p.is(next, digit) {
-			break
-		}
-		i = next
-	}
-	g.all, g.groups = buf[:n], groups[:k]
-	return g
-}
-
-func (p *pass) separates(i int) bool {
-	switch p.at(i) {
-	case ' ', '-', '.', '/', '(', ')':
-		return true
-	}
-	return false
-}
-
-// phone examines a '+', a '(' or the first digit of a token.
-func (p *pass) phone(start int) {
-	if p.isShort(start) || !p.phoneStart(start) {
+// findPhone examines a '+', a '(' or the first digit of a token.
+func findPhone(p *passage, start, _ int) {
+	if isShort(p, start) || !mayBegin(p, start) {
 		return
 	}
 	i := start
@@ -68,39 +41,39 @@ func (p *pass) phone(start int) {
 	}
 	var buf [maxDigits]byte
 	var sizes [maxDigits]int
-	g := p.gather(i, &buf, &sizes)
+	g := gatherDigits(p, i, &buf, &sizes)
 	switch {
-	case len(g.all) < 5 || p.decimal(i, g):
+	case len(g.all) < 5 || isDecimal(p, i, g):
 		return
 	case p.at(start) == '+':
-		p.international(start, i, g)
+		addInternational(p, start, i, g)
 	default:
-		p.national(start, g)
+		addNational(p, start, g)
 	}
 	addPair(p, start, i, g)
 }
 
 // isShort reports whether fewer than seven digits without a following separator begin
 // at i. This quickly rejects most numbers.
-func (p *pass) isShort(i int) bool {
+func isShort(p *passage, i int) bool {
 	first := i
 	for i-first < 7 && p.is(i, digit) {
 		i++
 	}
-	return i > first && i-first < 7 && !p.separates(i)
+	return i > first && i-first < 7 && !separates(p, i)
 }
 
-// decimal reports whether the digits at i begin with a decimal number.
-func (p *pass) decimal(i int, g digits) bool {
+// isDecimal reports whether the digits at i begin with a decimal number.
+func isDecimal(p *passage, i int, g digits) bool {
 	if len(g.groups) < 2 || p.at(i+g.groups[0]) != '.' {
 		return false
 	}
 	return len(g.groups) == 2 || p.at(i+g.groups[0]+1+g.groups[1]) != '.'
 }
 
-// phoneStart reports whether a number may begin at i: the text before does not
+// mayBegin reports whether a number may begin at i: the text before does not
 // continue it.
-func (p *pass) phoneStart(i int) bool {
+func mayBegin(p *passage, i int) bool {
 	if p.at(i) == '+' {
 		return !p.continues(i, alnum)
 	}
@@ -115,8 +88,8 @@ func (p *pass) phoneStart(i int) bool {
 	return !p.continues(i, alnum)
 }
 
-// international examines a number with a country code: "+44 20 7946 0958".
-func (p *pass) international(start, first int, g digits) {
+// addInternational examines a number with a country code: "+44 20 7946 0958".
+func addInternational(p *passage, start, first int, g digits) {
 	if p.at(first) == '(' {
 		return
 	}
@@ -131,17 +104,17 @@ func (p *pass) international(start, first int, g digits) {
 		national--
 	}
 	if national > plan.most {
-		end, national = p.truncateNumber(first, g, code+plan.least, code+plan.most)
+		end, national = truncateNumber(p, first, g, code+plan.least, code+plan.most)
 	}
 	if national < plan.least || p.is(end, letter) && p.at(end) != 'x' {
 		return
 	}
-	p.add(Phone, start, p.extension(end), 0.95)
+	p.add(start, extensionEnd(p, end), 0.95)
 }
 
 // truncateNumber returns the end of the longest sequence of whole groups of g with
 // least to most digits. The rest is another number.
-func (p *pass) truncateNumber(first int, g digits, least, most int) (end, national int) {
+func truncateNumber(p *passage, first int, g digits, least, most int) (end, national int) {
 	total := 0
 	for _, size := range g.groups {
 		if total+size > most {
@@ -161,33 +134,6 @@ func (p *pass) truncateNumber(first int, g digits, least, most int) (end, nation
 	return i, total
 }
 
-// extension returns the end of "x123" or "ext. 12" at end, or end.
-func (p *pass) extension(end int) int {
-	i := end
-	for p.at(i) == ' ' && i-end < 2 {
-		i++
-	}
-	rest := strings.ToLower(p.text[min(i, len(p.text)):min(i+10, len(p.text))])
-	for _, mark := range []string{"extension", "ext.", "ext", "x"} {
-		if !strings.HasPrefix(rest, mark) {
-			continue
-		}
-		i += len(mark)
-		if p.at(i) == ' ' {
-			i++
-		}
-		first := i
-		for p.is(i, digit) && i-first < 6 {
-			i++
-		}
-		if i > first && !p.is(i, alnum) {
-			return i
-		}
-		return end
-	}
-	return end
-}
-
 const (
 	minPhone = 7  // digits of a number that follows another
 	maxPhone = 12 // the same, without a country code
@@ -197,7 +143,7 @@ const (
 // addPair adds two phone numbers with nothing but blanks between, or nothing, where the digits g
 // at i are too many for one. One of them has the form of a phone number, or a word before
 // announces one.
-func addPair(p *pass, start, i int, g digits) {
+func addPair(p *passage, start, i int, g digits) {
 	addAdjacent(p, start, g.end)
 	if len(g.all) < 2*minPhone {
 		return
@@ -221,18 +167,18 @@ func addPair(p *pass, start, i int, g digits) {
 		a, b := digits{end, g.all[:n], g.groups[:k+1]}, digits{g.end, g.all[n:], g.groups[k+1:]}
 		switch {
 		case isDate(b) && hasTrunkZero(a) && p.hint(start) == hintNone:
-			p.add(Phone, start, end, 0.6)
+			p.add(start, end, 0.6)
 			return
 		case arePhones(p, start, a, next, b):
-			p.add(Phone, start, end, 0.7)
-			p.add(Phone, next, g.end, 0.7)
+			p.add(start, end, 0.7)
+			p.add(next, g.end, 0.7)
 			return
 		}
 	}
 }
 
 // digitsEnd returns the end of n digits and their separators at i.
-func digitsEnd(p *pass, i, n int) int {
+func digitsEnd(p *passage, i, n int) int {
 	for ; n > 0; i++ {
 		if p.is(i, digit) {
 			n--
@@ -243,27 +189,27 @@ func digitsEnd(p *pass, i, n int) int {
 
 // addAdjacent adds numbers that follow without a blank: "+12125550123+14155550132",
 // "212-555-0123415-555-0132" and "(212) 555-0123(415) 555-0132".
-func addAdjacent(p *pass, start, end int) {
+func addAdjacent(p *passage, start, end int) {
 	for range maxChain {
 		var buf [maxDigits]byte
 		var sizes [maxDigits]int
-		switch after, ok := p.northAmerican(start); {
+		switch after, ok := northAmerican(p, start); {
 		case p.at(start) == '+' && p.at(end) == '+' && p.is(end+1, digit):
-			g := p.gather(end+1, &buf, &sizes)
+			g := gatherDigits(p, end+1, &buf, &sizes)
 			if len(g.all) < minPhone {
 				return
 			}
-			p.international(end, end+1, g)
+			addInternational(p, end, end+1, g)
 			start, end = end, g.end
 		case ok && p.at(after) == '(':
-			if end, ok = p.northAmerican(after); ok {
-				p.add(Phone, after, end, 0.85)
+			if end, ok = northAmerican(p, after); ok {
+				p.add(after, end, 0.85)
 			}
 			start = after
 		case !ok && p.run(start, 3) && p.text[start] >= '2' && p.at(start+3) == p.at(start+7) && p.run(start+4, 3) && p.run(start+8, 4):
-			if after, ok = p.northAmerican(start + 12); ok {
-				p.add(Phone, start, start+12, 0.7)
-				p.add(Phone, start+12, after, 0.7)
+			if after, ok = northAmerican(p, start+12); ok {
+				p.add(start, start+12, 0.7)
+				p.add(start+12, after, 0.7)
 			}
 			return
 		default:
@@ -273,7 +219,7 @@ func addAdjacent(p *pass, start, end int) {
 }
 
 // arePhones reports whether a, at start, and b, at next, are two phone numbers.
-func arePhones(p *pass, start int, a digits, next int, b digits) bool {
+func arePhones(p *passage, start int, a digits, next int, b digits) bool {
 	if len(b.all) < minPhone || len(b.all) > maxPhone || isDate(b) || slices.Min(b.groups) < 2 ||
 		p.is(b.end, alnum) || (p.at(b.end) == ':' || p.at(b.end) == '.') && p.is(b.end+1, digit) {
 		return false
@@ -290,7 +236,7 @@ func arePhones(p *pass, start int, a digits, next int, b digits) bool {
 	if h == hintPhone {
 		return true
 	}
-	end, isNorthAmerican := p.northAmerican(start)
+	end, isNorthAmerican := northAmerican(p, start)
 	return h == hintNone && len(a.groups) > 1 && len(b.groups) > 1 &&
-		(hasTrunkZero(a) || hasTrunkZero(b) || p.hasAreaCode(start, a) || p.hasAreaCode(next, b) || isNorthAmerican && end == a.end)
+		(hasTrunkZero(a) || hasTrunkZero(b) || hasAreaCode(p, start, a) || hasAreaCode(p, next, b) || isNorthAmerican && end == a.end)
 }

@@ -1,9 +1,6 @@
 package detect
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // maxCluster limits the number of overlapping candidates that are compared with each other;
 // only hostile text has more.
@@ -85,12 +82,6 @@ func resolveCluster(cluster []Finding, text string, base int) []Finding {
 	return winners
 }
 
-// inside reports whether f is inside a longer o.
-func (f Finding) inside(o Finding) bool { return o.covers(f) && o.End-o.Start > f.End-f.Start }
-
-func (f Finding) covers(o Finding) bool   { return f.Start <= o.Start && o.End <= f.End }
-func (f Finding) overlaps(o Finding) bool { return f.Start < o.End && o.Start < f.End }
-
 // hasUncovered reports whether f has a letter or digit outside of all findings in
 // winners, which is sorted.
 func (f Finding) hasUncovered(winners []Finding, text string, base int) bool {
@@ -136,13 +127,4 @@ func join(winners []Finding, f Finding) []Finding {
 	rest = append(rest, f)
 	slices.SortFunc(rest, byStart)
 	return rest
-}
-
-func byStart(a, b Finding) int {
-	return cmp.Or(cmp.Compare(a.Start, b.Start), byRank(a, b))
-}
-
-func byRank(a, b Finding) int {
-	return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(b.End-b.Start, a.End-a.Start),
-		cmp.Compare(a.Start, b.Start), cmp.Compare(a.Type, b.Type))
 }

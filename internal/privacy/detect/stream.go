@@ -52,7 +52,7 @@ func (st *Stream) appendPiece() {
 
 func (st *Stream) block() {
 	have := len(st.found)
-	st.found = st.s.scanBlock(st.found, st.buf, st.scanned-st.base, 0)
+	st.found = st.s.rules.scanBlock(st.found, st.buf, st.scanned-st.base, 0)
 	for i := have; i < len(st.found); i++ {
 		st.found[i].Start += st.base
 		st.found[i].End += st.base

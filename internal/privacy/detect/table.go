@@ -6,34 +6,32 @@ import (
 	"unicode/utf8"
 )
 
-// Table returns the findings in columns of tables whose names are keys: rows separated
+// columns returns the candidates in columns of tables whose names are keys: rows separated
 // by commas, semicolons, tabs or bars, as in files, and right-aligned columns, as data
-// frames are printed. Scan returns the findings without a key.
-func (s *Scanner) Table(text string) []Finding { return s.decide(s.columns(text), text) }
-
-func (s *Scanner) columns(text string) (found []Finding) {
+// frames are printed.
+func columns(keys *keyTable, text string) (found []Finding) {
 	for start := 0; start < len(text); {
 		end := lineEnd(text, start)
-		if t, ok := s.table(text, start, end); ok {
-			found, start = t.rows(found, s, text, end+1)
+		if t, ok := parseHeader(keys, text, start, end); ok {
+			found, start = t.rows(found, keys, text, end+1)
 			continue
 		}
 		if start < end && text[start] == '|' {
-			found = s.labelled(found, text, start, end)
+			found = addLabelled(found, keys, text, start, end)
 		}
 		start = end + 1
 	}
 	return found
 }
 
-// labelled adds the findings in cells of a line after a cell that is a key with a colon, as in
+// addLabelled adds the findings in cells of a line after a cell that is a key with a colon, as in
 // "| Surname: | Lovelace |". A remark in parentheses after the key is ignored.
-func (s *Scanner) labelled(found []Finding, text string, start, end int) []Finding {
+func addLabelled(found []Finding, keys *keyTable, text string, start, end int) []Finding {
 	label, labels := "", false
 	cells(text[start:end], '|', func(from, to int) {
 		if labels {
 			have := len(found)
-			found = s.addHinted(found, text, label, start+from, start+to)
+			found = keys.addHinted(found, text, label, start+from, start+to)
 			if have < len(found) && found[have].Type == nameInObject {
 				found[have].Type = nameInLine
 			}
@@ -55,10 +53,10 @@ type table struct {
 
 const maxHeader = 4 << 10 // bytes
 
-// table parses a line as a header, if one of its names is a key.
-func (s *Scanner) table(text string, start, end int) (table, bool) {
+// parseHeader parses a line as a header, if one of its names is a key.
+func parseHeader(keys *keyTable, text string, start, end int) (table, bool) {
 	line := strings.TrimSuffix(text[start:end], "\r")
-	if len(line) > maxHeader || end >= len(text)-1 || !s.mayHaveKey(line) {
+	if len(line) > maxHeader || end >= len(text)-1 || !mayHaveKey(keys, line) {
 		return table{}, false
 	}
 	for _, sep := range []byte(",;\t|") {
@@ -67,7 +65,7 @@ func (s *Scanner) table(text string, start, end int) (table, bool) {
 		}
 		t := table{sep: sep}
 		cells(line, sep, func(from, to int) { t.names = append(t.names, line[from:to]) })
-		if s.hasKeyColumn(t.names) {
+		if hasKeyColumn(keys, t.names) {
 			return t, true
 		}
 	}
@@ -84,18 +82,18 @@ func (s *Scanner) table(text string, start, end int) (table, bool) {
 		t.names, t.ends = append(t.names, line[i:to]), append(t.ends, utf8.RuneCountInString(line[:to]))
 		i = to
 	}
-	return t, s.hasKeyColumn(t.names)
+	return t, hasKeyColumn(keys, t.names)
 }
 
 // mayHaveKey reports whether one of the words of a line is a key. It quickly rejects
 // most lines.
-func (s *Scanner) mayHaveKey(line string) bool {
+func mayHaveKey(keys *keyTable, line string) bool {
 	from := 0
 	for i := 0; i <= len(line); i++ {
 		if i < len(line) && strings.IndexByte(" ,;\t|\"", line[i]) < 0 {
 			continue
 		}
-		if _, ok := s.key(line[from:i]); ok {
+		if _, ok := keys.find(line[from:i]); ok {
 			return true
 		}
 		from = i + 1
@@ -105,8 +103,8 @@ func (s *Scanner) mayHaveKey(line string) bool {
 
 // hasKeyColumn reports whether names is a header with a key. It requires two non-empty
 // names, since a word before a comma is not a header. It clears the names that are not keys.
-func (s *Scanner) hasKeyColumn(names []string) (keys bool) {
-	cells := 0
+func hasKeyColumn(keys *keyTable, names []string) bool {
+	cells, found := 0, false
 	for i, n := range names {
 		if n != "" {
 			cells++
@@ -114,19 +112,19 @@ func (s *Scanner) hasKeyColumn(names []string) (keys bool) {
 		if len(n) > maxKey || strings.ContainsAny(n, "@:{}[]<>=()") {
 			return false
 		}
-		if _, ok := s.key(n); ok {
-			keys = true
+		if _, ok := keys.find(n); ok {
+			found = true
 		} else {
 			names[i] = ""
 		}
 	}
-	return keys && cells > 1
+	return found && cells > 1
 }
 
 // rows adds the findings in the lines from start that are rows of the table, and
 // returns the end of the last.
-func (t table) rows(found []Finding, s *Scanner, text string, start int) ([]Finding, int) {
-	persons := slices.ContainsFunc(t.names, func(n string) bool { h, _ := s.key(n); return h.evidence == personKey })
+func (t table) rows(found []Finding, keys *keyTable, text string, start int) ([]Finding, int) {
+	persons := slices.ContainsFunc(t.names, func(n string) bool { h, _ := keys.find(n); return h.evidence == personKey })
 	for start < len(text) {
 		end := lineEnd(text, start)
 		line := strings.TrimSuffix(text[start:end], "\r")
@@ -141,7 +139,7 @@ func (t table) rows(found []Finding, s *Scanner, text string, start int) ([]Find
 		for i, c := range all {
 			if t.names[i] != "" {
 				have := len(found)
-				found = s.addHinted(found, text, t.names[i], start+c[0], start+c[1])
+				found = keys.addHinted(found, text, t.names[i], start+c[0], start+c[1])
 				if have < len(found) && found[have].Type == nameInObject {
 					if found[have].Type = nameInRow; persons {
 						found[have].Type = Name

@@ -4,8 +4,18 @@ import "strings"
 
 const maxUserinfo = 256
 
-// urlCredentials examines the text after "://" for "user:password@".
-func (p *pass) urlCredentials(start int) {
+var urlCredentials = recognizer{
+	Type:    URLCredentials,
+	Anchors: []anchor{{Text: "://"}},
+	Find:    findURLCredentials,
+	Examples: []string{
+		"postgres://«dbuser:S3cr3tP4ss»@db.example.com:5432/app redis://«:only»@h/0",
+		"https://user@example.com/ https://example.com/a:b@c https://${USER}:${PASS}@host/ ftp://u:****@h/",
+	},
+}
+
+// findURLCredentials examines the text after "://" for "user:password@".
+func findURLCredentials(p *passage, _, start int) {
 	at, colon := -1, -1
 	for i := start; i < len(p.text) && i-start < maxUserinfo; i++ {
 		b := p.text[i]
@@ -26,7 +36,7 @@ func (p *pass) urlCredentials(start int) {
 	if strings.HasPrefix(secret, "$") || strings.HasPrefix(secret, "{") || strings.HasPrefix(secret, "%s") || strings.Trim(secret, "*x.") == "" {
 		return
 	}
-	p.add(URLCredentials, start, at, 0.99)
+	p.add(start, at, 0.99)
 }
 
 // webhooks has the beginnings of URLs whose path is a secret, and the minimum length of its
@@ -39,8 +49,18 @@ var webhooks = []struct {
 	{"discord.com/api/webhooks/", 60}, {"discordapp.com/api/webhooks/", 60},
 }
 
-// webhook examines the text after "://" for a URL that permits anyone to post.
-func (p *pass) webhook(start int) {
+var webhookPaths = recognizer{
+	Type:    APIKey,
+	Anchors: []anchor{{Text: "://"}},
+	Find:    findWebhook,
+	Examples: []string{
+		"https://hooks.slack.com/services/«T024BE7LD/B0DCX5P7Q/Zx81kQp0vM2nB7cLd9Rt4YwE»",
+		"https://hooks.slack.com/services/T000/B000/XXXX and https://slack.com/services/T024BE7LD/B0DCX5P7Q/Zx81kQp0vM2nB7cLd9Rt4YwE",
+	},
+}
+
+// findWebhook examines the text after "://" for a URL that permits anyone to post.
+func findWebhook(p *passage, _, start int) {
 	if b := p.at(start); b != 'h' && b != 'd' {
 		return
 	}
@@ -55,13 +75,24 @@ func (p *pass) webhook(start int) {
 		}
 		path := p.text[first:end]
 		if i := strings.LastIndexByte(path, '/'); i > 0 && len(path)-i > w.least && !placeholder(path) && mixed(path) {
-			p.add(APIKey, first, end, 0.95)
+			p.add(first, end, 0.95)
 		}
 	}
 }
 
-// userOption examines the ':' of curl's "-u user:password".
-func (p *pass) userOption(colon int) {
+var userOptions = recognizer{
+	Type:    APIKey,
+	Anchors: []anchor{{Text: ":"}},
+	Find:    findUserOption,
+	Examples: []string{
+		"curl -u '«admin:s3cr3tPw99»' https://h/ && curl --user=«admin:s3cr3tPw99» https://h/",
+		"curl -u a:$B https://h/ && date -u 12:30",
+		"run -u admin:s3cr3tPw99",
+	},
+}
+
+// findUserOption examines the ':' of curl's "-u user:password".
+func findUserOption(p *passage, colon, _ int) {
 	first := colon
 	for colon-first < 64 && (p.is(first-1, tokens) || p.at(first-1) == '.' || p.at(first-1) == '@') {
 		first--
@@ -77,9 +108,9 @@ func (p *pass) userOption(colon int) {
 	if !strings.HasSuffix(before, " -u") && !strings.HasSuffix(before, " --user") || !strings.Contains(p.text[max(0, i-200):i], "curl") {
 		return
 	}
-	secret := p.value(colon+1, quote, password)
+	secret := assignedValue(p, colon+1, quote, password)
 	if len(secret) < 4 || secret == p.text[first:colon] || strings.ContainsAny(secret, "${}<>") || placeholder(secret) {
 		return
 	}
-	p.add(APIKey, first, colon+1+len(secret), 0.8)
+	p.add(first, colon+1+len(secret), 0.8)
 }

@@ -1,108 +1,43 @@
 package detect
 
-import (
-	"crypto/sha256"
-	"math/big"
-	"strings"
-
-	"golang.org/x/crypto/sha3"
-)
-
-// wallet examines a token that may be a blockchain address.
-func (p *pass) wallet(start, end int) {
-	s := p.text[start:end]
-	switch {
-	case strings.HasPrefix(s, "0x"):
-		if len(s) == 42 && hexadecimal(s[2:]) && eip55(s[2:]) {
-			p.add(Crypto, start, end, 0.97)
+var ethereumAddresses = recognizer{
+	Type:    Crypto,
+	Anchors: []anchor{{First: "0", Has: digit, Letter: true, Lacks: joint, Least: 42, Most: 42}},
+	Find: func(p *passage, start, end int) {
+		if s := p.text[start+2 : end]; p.at(start+1) == 'x' && hexadecimal(s) && eip55(s) {
+			p.add(start, end, 0.97)
 		}
-	case bech32(s), len(s) <= 35 && base58check(s):
-		p.add(Crypto, start, end, 0.99)
-	}
+	},
+	Examples: []string{
+		"«0x52908400098527886E0F7030069857D2E4169EE7» «0xde709f2102306220921060314715629080e2fb77»",
+		"0x52908400098527886e0F7030069857D2E4169EE7, 0x0000000000000000000000000000000000000000 and 0xdeadbeef00",
+	},
 }
 
-const base58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-
-// base58check verifies an address of Bitcoin or a derived currency: a version, which
-// determines the first letter, 20 bytes, and four bytes of a double SHA-256.
-func base58check(s string) bool {
-	if strings.IndexByte("13LMD9Amn2t", s[0]) < 0 {
-		return false
-	}
-	n, radix := new(big.Int), big.NewInt(58)
-	for i := range len(s) {
-		d := strings.IndexByte(base58, s[i])
-		if d < 0 {
-			return false
+var segwitAddresses = recognizer{
+	Type:    Crypto,
+	Anchors: []anchor{{First: "BLTblt", Has: digit, Lacks: joint, Least: 26, Most: 90}},
+	Find: func(p *passage, start, end int) {
+		if bech32(p.text[start:end]) {
+			p.add(start, end, 0.99)
 		}
-		n.Mul(n, radix).Add(n, big.NewInt(int64(d)))
-	}
-	var raw [25]byte
-	if n.BitLen() > 8*len(raw) {
-		return false
-	}
-	n.FillBytes(raw[:])
-	sum := sha256.Sum256(raw[:21])
-	sum = sha256.Sum256(sum[:])
-	return string(sum[:4]) == string(raw[21:])
+	},
+	Examples: []string{
+		"«bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq»",
+		"bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdr",
+	},
 }
 
-const bech32Letters = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
-
-// bech32 verifies an address in the format of BIP 173 or BIP 350.
-func bech32(s string) bool {
-	low := strings.ToLower(s)
-	if low != s && strings.ToUpper(s) != s {
-		return false
-	}
-	prefix, data, ok := strings.Cut(low, "1")
-	if !ok || prefix != "bc" && prefix != "tb" && prefix != "ltc" && prefix != "bcrt" || len(data) < 14 {
-		return false
-	}
-	sum := uint32(1)
-	for i := range len(prefix) {
-		sum = polymod(sum, uint32(prefix[i]>>5))
-	}
-	sum = polymod(sum, 0)
-	for i := range len(prefix) {
-		sum = polymod(sum, uint32(prefix[i]&31))
-	}
-	for i := range len(data) {
-		d := strings.IndexByte(bech32Letters, data[i])
-		if d < 0 {
-			return false
+var coinAddresses = recognizer{
+	Type:    Crypto,
+	Anchors: []anchor{{First: base58Firsts, Has: digit, Letter: true, Lacks: joint, Least: 26, Most: 35}},
+	Find: func(p *passage, start, end int) {
+		if base58check(p.text[start:end]) {
+			p.add(start, end, 0.99)
 		}
-		sum = polymod(sum, uint32(d))
-	}
-	return sum == 1 || sum == 0x2bc830a3
-}
-
-func polymod(sum, value uint32) uint32 {
-	top := sum >> 25
-	sum = sum&0x1ffffff<<5 ^ value
-	for i, g := range [...]uint32{0x3b6a57b2, 0x26508e6d, 0x1ea119fa, 0x3d4233dd, 0x2a1462b3} {
-		if top>>i&1 == 1 {
-			sum ^= g
-		}
-	}
-	return sum
-}
-
-// eip55 verifies the checksum of an Ethereum address, which is encoded in its capital
-// letters. An address in one case has none and is accepted.
-func eip55(s string) bool {
-	low := strings.ToLower(s)
-	if s == low || s == strings.ToUpper(s) {
-		return strings.Trim(low, low[:1]) != "" // not the null address or similar
-	}
-	h := sha3.NewLegacyKeccak256()
-	h.Write([]byte(low))
-	sum := h.Sum(nil)
-	for i := range len(s) {
-		nibble := sum[i/2] >> (4 * (1 - i%2)) & 15
-		if class[s[i]]&letter != 0 && (nibble >= 8) != (class[s[i]]&upper != 0) {
-			return false
-		}
-	}
-	return true
+	},
+	Examples: []string{
+		"«1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN2»",
+		"1BvBMSEYstWetqTFn5Au4m4GFg7xJaNVN3",
+	},
 }

@@ -64,7 +64,7 @@ func denied(ref tool.Ref, c load, unrecorded error) error {
 		WithHint("the operator can allow it with pii.flows: [{types: [%s], to: %q, decision: allow}]", c.typ, ref.String())
 }
 
-// countLoads counts the values in arguments, as they are and as the exit to a model finds them
+// countLoads counts the values in arguments, as they are and as the gate to a model finds them
 // encoded, in JSON in strings, and over several strings of a list.
 func (r Restorer) countLoads(args string, values tokenValues) map[load]int {
 	all := map[load]int{}
@@ -83,7 +83,7 @@ func (r Restorer) countLoads(args string, values tokenValues) map[load]int {
 		}
 	})
 	f := r.scope.findAll()
-	p := pass{search: search{find: f.find, findSpread: f.findSpread, foreign: true}}
+	p := redaction{search: search{find: f.find, findSpread: f.findSpread, foreign: true}}
 	p.scan("", args, 0)
 	for _, one := range mergeOverlaps(p.found) {
 		view, at := one.parts[0].view, one.parts[0].start

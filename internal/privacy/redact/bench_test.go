@@ -41,7 +41,7 @@ func BenchmarkRedact(b *testing.B) {
 			if _, err := r.ada.Vault.Tokenize(b.Context(), "", values); err != nil {
 				b.Fatal(err)
 			}
-			e := r.exit()
+			e := r.gate()
 			b.SetBytes(int64(len(redacted(b, e, c.body))))
 			for b.Loop() {
 				if _, err := e.Redact(b.Context(), redact.Message{Body: c.body}); err != nil {
@@ -56,7 +56,7 @@ func BenchmarkRedact(b *testing.B) {
 // call.
 func BenchmarkCall(b *testing.B) {
 	r := newRig(b, redact.Config{Mode: redact.Egress, Filter: guardrail.NewFilter(true, true)})
-	e, ref := r.exit(), tool.Ref{Server: "crm", Tool: "add"}
+	e, ref := r.gate(), tool.Ref{Server: "crm", Tool: "add"}
 	args := json.RawMessage(`{"name":"Ada Lovelace","email":"ada@example.com","amount":12.5}`)
 	res := tool.Result{Structured: json.RawMessage(`{"id":5,"name":"Ada Lovelace","email":"ada@example.com","created":"2026-11-21T10:00:00Z"}`)}
 	for b.Loop() {
@@ -79,7 +79,7 @@ func BenchmarkHostile(b *testing.B) {
 	} {
 		for _, size := range []int{64 << 10, 1 << 20} {
 			b.Run(fmt.Sprintf("%s/%d KB", name, size>>10), func(b *testing.B) {
-				e := newRig(b, redact.Config{Mode: redact.Egress}).exit()
+				e := newRig(b, redact.Config{Mode: redact.Egress}).gate()
 				text := `["` + strings.Repeat(unit, size/len(unit)) + `"]`
 				b.SetBytes(int64(len(text)))
 				for b.Loop() {

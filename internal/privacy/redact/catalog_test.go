@@ -17,7 +17,7 @@ import (
 // Tool definitions contain no personal data: no name or title in one is replaced, even
 // without a catalog.
 func TestToolDefinitionsAreNotRedacted(t *testing.T) {
-	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
+	e := newRig(t, redact.Config{Mode: redact.Egress}).gate()
 	tools := definitions(t)
 	names := 0
 	for chunk := range chunks(tools, 10) {

@@ -9,10 +9,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// collector finds the values that a pass replaces, in the same order. It keeps nothing else of a text, and of its
+// collector finds the values that a redaction replaces, in the same order. It keeps nothing else of a text, and of its
 // literals only those with values: most large answers have few.
 type collector struct {
-	turn func(ctx context.Context, n int) (done func(), err error) // as that of a pass
+	turn func(ctx context.Context, n int) (done func(), err error) // as that of a redaction
 	search
 	replacer
 

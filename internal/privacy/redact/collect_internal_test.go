@@ -21,7 +21,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// collect finds the values that a pass replaces, in the same order, also if it reads and scans a text
+// collect finds the values that a redaction replaces, in the same order, also if it reads and scans a text
 // on several processors.
 func TestCollectFindsWhatIsReplaced(t *testing.T) {
 	s, err := detect.New(detect.Config{Patterns: []detect.Pattern{{Type: "BADGE", Expr: `\bB-\d{6}\b`}}})
@@ -33,7 +33,7 @@ func TestCollectFindsWhatIsReplaced(t *testing.T) {
 	turn := func(context.Context, int) (func(), error) { return func() {}, nil }
 	whole := 0
 	for name, text := range texts(t) {
-		slow := &pass{turn: turn, search: find}
+		slow := &redaction{turn: turn, search: find}
 		slow.findSpread = func([]string) []encoded.Spread { return nil } // reads the text before it searches it
 		onProcessors(1, func() {
 			if _, err := slow.run(t.Context(), "", text); err != nil {

@@ -28,7 +28,7 @@ func (r *replacer) planEdits(ctx context.Context, views []*textView, all []found
 	if len(all) == 0 && !slices.ContainsFunc(views, func(s *textView) bool { return len(s.tokens) > 0 }) {
 		return nil
 	}
-	given, err := r.findDisclosed(ctx, views)
+	disclosed, err := r.findDisclosed(ctx, views)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (r *replacer) planEdits(ctx context.Context, views []*textView, all []found
 	foreign := make([][]vault.TokenSpan, len(views))
 	for i, s := range views {
 		var local []found
-		local, foreign[i] = r.classifyTokens(s, given)
+		local, foreign[i] = r.classifyTokens(s, disclosed)
 		all = append(all, local...)
 	}
 	if len(views) > 0 { // most edits are usually in the text itself
@@ -81,7 +81,7 @@ func (r *replacer) findDisclosed(ctx context.Context, views []*textView) (map[va
 
 // classifyTokens sorts text with the syntax of a token: disclosed tokens stay,
 // interpreter-local tokens are to be replaced, and the rest is foreign.
-func (r *replacer) classifyTokens(s *textView, given map[vault.Token]bool) (local []found, foreign []vault.TokenSpan) {
+func (r *replacer) classifyTokens(s *textView, disclosed map[vault.Token]bool) (local []found, foreign []vault.TokenSpan) {
 	for _, here := range s.tokens {
 		if i := literalAt(s.nested, here.Start); i < len(s.nested) && int(s.nested[i].start) < here.Start {
 			continue
@@ -90,7 +90,7 @@ func (r *replacer) classifyTokens(s *textView, given map[vault.Token]bool) (loca
 		switch t := vault.Token(s.doc.src[at.start:at.end]); {
 		case r.local.has(t):
 			local = append(local, found{"", []part{{s, at}}})
-		case given[t]:
+		case disclosed[t]:
 			s.covered.mark(s.doc.src, at)
 		default:
 			foreign = append(foreign, here)

@@ -58,7 +58,7 @@ func thousands(v string) string {
 
 func TestBothDirectionsDecodeTheSame(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{To: "web.*", Decision: redact.Deny}}})
-	e := r.exit()
+	e := r.gate()
 	if _, err := e.Ingester().Text(t.Context(), people); err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestBothDirectionsDecodeTheSame(t *testing.T) {
 
 func TestTextsAndURIsAreArguments(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{To: "web.*", Decision: redact.Deny}}})
-	e := r.exit()
+	e := r.gate()
 	seen := redacted(t, e, map[string]any{"mail": "ada@example.com", "ssn": json.Number("131424002")})
 	var tokens map[string]string
 	if err := json.Unmarshal([]byte(seen), &tokens); err != nil {

@@ -84,7 +84,7 @@ func (s *scope) hasExceptionFor(ref tool.Ref) bool {
 	if slices.ContainsFunc(s.rules.cfg.Exceptions, scoped) {
 		return true
 	}
-	return s.owner.Vault != nil && s.owner.Vault.HasException(func(tool, key string) bool { return scoped(Exception{Tool: tool, Key: key}) })
+	return s.owner.Vault != nil && s.owner.Vault.Exceptions.Has(func(tool, key string) bool { return scoped(Exception{Tool: tool, Key: key}) })
 }
 
 // skips reports whether an exception applies to a value in an answer of a tool, and records
@@ -158,7 +158,7 @@ type Explained struct {
 
 // Explain returns the values in a text with the reasons, and the near misses. It stores
 // nothing.
-func (e *Exit) Explain(ctx context.Context, text string) ([]Explained, []detect.NearMiss, error) {
+func (e *Gate) Explain(ctx context.Context, text string) ([]Explained, []detect.NearMiss, error) {
 	active, err := e.active()
 	if err == nil && !active {
 		err = errOff

@@ -18,7 +18,7 @@ var (
 )
 
 // answer ingests an answer of a tool.
-func answer(t *testing.T, e *redact.Exit, ref tool.Ref, body string) {
+func answer(t *testing.T, e *redact.Gate, ref tool.Ref, body string) {
 	t.Helper()
 	if _, err := e.Ingester().From(ref).Result(t.Context(), tool.Result{Structured: json.RawMessage(body)}); err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func TestExceptionsOfTheConfiguration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newRig(t, redact.Config{Mode: redact.Egress, Exceptions: []redact.Exception{c.exception}}).exit()
+			e := newRig(t, redact.Config{Mode: redact.Egress, Exceptions: []redact.Exception{c.exception}}).gate()
 			if got := shown(redacted(t, e, c.text)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
@@ -73,8 +73,8 @@ func TestExceptionsOfToolsAndKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, redact.Config{Mode: redact.Egress, Exceptions: []redact.Exception{c.exception}})
-			answer(t, r.exit(), c.from, c.body)
-			if got := shown(redacted(t, r.exit(), "9.8.4.4")); got != c.want {
+			answer(t, r.gate(), c.from, c.body)
+			if got := shown(redacted(t, r.gate(), "9.8.4.4")); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 			if got := shown(redacted(t, r.rules.For(r.bob), "9.8.4.4")); got != "<IP_ADDRESS>" {
@@ -89,23 +89,23 @@ func TestExceptionsOfToolsAndKeys(t *testing.T) {
 func TestExceptionOfAToolDoesNotApplyToOthers(t *testing.T) {
 	cfg := redact.Config{Mode: redact.Egress, Exceptions: []redact.Exception{{Tool: "ci.*"}}}
 	const mail = "ada@example.com"
-	for name, steps := range map[string]func(*redact.Exit){
-		"the other tool first": func(e *redact.Exit) { answer(t, e, crm, `{"to":"`+mail+`"}`); answer(t, e, builds, `["`+mail+`"]`) },
-		"the other tool later": func(e *redact.Exit) { answer(t, e, builds, `["`+mail+`"]`); answer(t, e, crm, `{"to":"`+mail+`"}`) },
-		"sent to the tool": func(e *redact.Exit) {
+	for name, steps := range map[string]func(*redact.Gate){
+		"the other tool first": func(e *redact.Gate) { answer(t, e, crm, `{"to":"`+mail+`"}`); answer(t, e, builds, `["`+mail+`"]`) },
+		"the other tool later": func(e *redact.Gate) { answer(t, e, builds, `["`+mail+`"]`); answer(t, e, crm, `{"to":"`+mail+`"}`) },
+		"sent to the tool": func(e *redact.Gate) {
 			e.Ingester().From(builds).Sent(json.RawMessage(`{"echo":"` + mail + `"}`))
 			answer(t, e, builds, `["`+mail+`"]`)
 		},
-		"in the vault": func(e *redact.Exit) { redacted(t, e, "write to "+mail); answer(t, e, builds, `["`+mail+`"]`) },
+		"in the vault": func(e *redact.Gate) { redacted(t, e, "write to "+mail); answer(t, e, builds, `["`+mail+`"]`) },
 	} {
-		e := newRig(t, cfg).exit()
+		e := newRig(t, cfg).gate()
 		steps(e)
 		if got := shown(redacted(t, e, "to "+mail)); got != "to <EMAIL>" {
 			t.Errorf("%s: the model is shown %s", name, got)
 		}
 	}
 	// Names of less than five letters are not indexed everywhere.
-	e := newRig(t, cfg).exit()
+	e := newRig(t, cfg).gate()
 	answer(t, e, builds, `{"first_name":"ann"}`)
 	answer(t, e, crm, `{"first_name":"ann"}`)
 	if got := shown(redacted(t, e, json.RawMessage(`{"first_name":"ann"}`))); got != `{"first_name":"<NAME>"}` {
@@ -116,33 +116,33 @@ func TestExceptionOfAToolDoesNotApplyToOthers(t *testing.T) {
 func TestStoredExceptions(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	allow := func(e vault.Exception, value string) vault.Exception {
-		e, err := r.ada.Vault.Allow(t.Context(), e, value)
+		e, err := r.ada.Vault.Exceptions.Allow(t.Context(), e, value)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return e
 	}
 	first := allow(vault.Exception{Type: detect.Email}, "Ada@example.com")
-	if got := shown(redacted(t, r.exit(), "ada@example.com bob@example.com")); got != "ada@example.com <EMAIL>" {
+	if got := shown(redacted(t, r.gate(), "ada@example.com bob@example.com")); got != "ada@example.com <EMAIL>" {
 		t.Error(got)
 	}
 	if got := shown(redacted(t, r.rules.For(r.bob), "ada@example.com")); got != "<EMAIL>" {
 		t.Errorf("another tenant is shown %s", got)
 	}
 	ofTool := allow(vault.Exception{Tool: "ci.*"}, "")
-	answer(t, r.exit(), builds, `{"host":"9.8.4.4"}`)
-	if got := redacted(t, r.exit(), "9.8.4.4"); got != "9.8.4.4" {
+	answer(t, r.gate(), builds, `{"host":"9.8.4.4"}`)
+	if got := redacted(t, r.gate(), "9.8.4.4"); got != "9.8.4.4" {
 		t.Error(got)
 	}
 	for _, e := range []vault.Exception{first, ofTool} {
-		if err := r.ada.Vault.Disallow(t.Context(), e.ID); err != nil {
+		if err := r.ada.Vault.Exceptions.Disallow(t.Context(), e.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := shown(redacted(t, r.exit(), "ada@example.com 9.8.4.4")); got != "<EMAIL> <IP_ADDRESS>" {
+	if got := shown(redacted(t, r.gate(), "ada@example.com 9.8.4.4")); got != "<EMAIL> <IP_ADDRESS>" {
 		t.Errorf("after they were removed: %s", got)
 	}
-	if err := r.ada.Vault.Disallow(context.Background(), first.ID); fault.KindOf(err) != fault.NotFound {
+	if err := r.ada.Vault.Exceptions.Disallow(context.Background(), first.ID); fault.KindOf(err) != fault.NotFound {
 		t.Error(err)
 	}
 }
@@ -151,7 +151,7 @@ func TestStrictModeHonorsExceptions(t *testing.T) {
 	for ref, want := range map[tool.Ref]string{builds: `{"host":"9.8.4.4"}`, crm: `{"host":"<IP_ADDRESS>"}`} {
 		r := newRig(t, redact.Config{Mode: redact.Strict, Exceptions: []redact.Exception{{Tool: "ci.*", Types: []detect.Type{detect.IPAddress}}}})
 		r.ada.Local = redact.NewLocalTokens()
-		res, err := r.exit().Ingester().From(ref).Result(t.Context(), tool.Result{Structured: json.RawMessage(`{"host":"9.8.4.4"}`)})
+		res, err := r.gate().Ingester().From(ref).Result(t.Context(), tool.Result{Structured: json.RawMessage(`{"host":"9.8.4.4"}`)})
 		if got := shown(string(res.Structured)); err != nil || got != want {
 			t.Errorf("%s: code gets %s, want %s (%v)", ref, got, want, err)
 		}

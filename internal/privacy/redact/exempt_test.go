@@ -18,7 +18,7 @@ func TestNonPublicAddressesStay(t *testing.T) {
 		stay []string
 	}{"public": {false, public, local}, "all": {true, append(public, local...), nil}} {
 		t.Run(name, func(t *testing.T) {
-			e := newRig(t, redact.Config{Mode: redact.Egress, AllAddresses: c.all}).exit()
+			e := newRig(t, redact.Config{Mode: redact.Egress, AllAddresses: c.all}).gate()
 			if _, err := e.Ingester().Text(t.Context(), `{"hosts":"`+strings.Join(local, " ")+`"}`); err != nil {
 				t.Fatal(err)
 			}
@@ -40,7 +40,7 @@ func TestNonPublicAddressesStay(t *testing.T) {
 }
 
 func TestSanitizeReplacesNonPublicAddresses(t *testing.T) {
-	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
+	e := newRig(t, redact.Config{Mode: redact.Egress}).gate()
 	text, tokens, err := e.Tokens().Sanitize(t.Context(), "from 127.0.0.1 and 192.168.1.77")
 	if err != nil || shown(text) != "from <IP_ADDRESS> and <IP_ADDRESS>" || len(tokens) != 2 {
 		t.Errorf("%s, %v", text, err)
@@ -51,8 +51,8 @@ func TestSanitizeReplacesNonPublicAddresses(t *testing.T) {
 	}
 }
 
-// wrote returns the exit of Ada in a call with arguments.
-func (r *rig) wrote(args string) *redact.Exit {
+// wrote returns the gate of Ada in a call with arguments.
+func (r *rig) wrote(args string) *redact.Gate {
 	o := r.ada
 	o.ModelInput = redact.NewModelInput(json.RawMessage(args), "context_vars")
 	return r.rules.For(o)
@@ -77,13 +77,13 @@ func TestModelInputIsNotReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, redact.Config{Mode: c.mode})
-			if _, err := r.exit().Ingester().Text(t.Context(), people); err != nil {
+			if _, err := r.gate().Ingester().Text(t.Context(), people); err != nil {
 				t.Fatal(err)
 			}
 			if got := shown(redacted(t, r.wrote(c.args), all)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if got := shown(redacted(t, r.exit(), all)); got != "<EMAIL>, <SSN>, <NAME>, <PHONE>" {
+			if got := shown(redacted(t, r.gate(), all)); got != "<EMAIL>, <SSN>, <NAME>, <PHONE>" {
 				t.Errorf("in the next call: %s", got)
 			}
 		})
@@ -104,7 +104,7 @@ func TestExemptValueDoesNotContinueAnotherItem(t *testing.T) {
 
 func TestModelInputDoesNotRestoreTokens(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	mail := redacted(t, r.exit(), "ada@example.com")
+	mail := redacted(t, r.gate(), "ada@example.com")
 	e := r.wrote(`{"code":"print('` + mail + `')"}`)
 	if got := redacted(t, e, "ada@example.com is "+mail); got != mail+" is "+mail {
 		t.Error(got)
@@ -116,7 +116,7 @@ func TestModelInputDoesNotRestoreTokens(t *testing.T) {
 }
 
 func TestEscapedNameNeedsEvidence(t *testing.T) {
-	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
+	e := newRig(t, redact.Config{Mode: redact.Egress}).gate()
 	body := json.RawMessage(`[{"name":"Jos\u00e9 N\u00fa\u00f1ez","email":"jn@example.com"},{"name":"Caf\u00e9 Bleu","price":3},{"patient":{"name":"Zo\u00eb Li"}}]`)
 	want := `[{"name":"<NAME>","email":"<EMAIL>"},{"name":"Caf\u00e9 Bleu","price":3},{"patient":{"name":"<NAME>"}}]`
 	if got := shown(redacted(t, e, body)); got != want {
@@ -128,11 +128,11 @@ func TestToolNamesStay(t *testing.T) {
 	own := func(name string) bool { return name == "Get Weather" || name == "Grace" }
 	r := newRig(t, redact.Config{Mode: redact.Egress, IsToolName: own})
 	body := `[{"first_name":"Get Weather","email":"ada@example.com"},{"first_name":"Grace"},{"first_name":"Ada"}]`
-	if _, err := r.exit().Ingester().Text(t.Context(), body); err != nil {
+	if _, err := r.gate().Ingester().Text(t.Context(), body); err != nil {
 		t.Fatal(err)
 	}
 	want := `[{"first_name":"Get Weather","email":"<EMAIL>"},{"first_name":"Grace"},{"first_name":"<NAME>"}]`
-	if got := shown(redacted(t, r.exit(), json.RawMessage(body))); got != want {
+	if got := shown(redacted(t, r.gate(), json.RawMessage(body))); got != want {
 		t.Errorf("got %s", got)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/encoded"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
 // finder finds personal data and secrets in texts.
@@ -72,7 +71,7 @@ func (v finder) disguises() encoded.Finder {
 	if v.vault.vault == nil {
 		return f
 	}
-	if joined := vault.Joined(v.vault.vault); joined != nil {
+	if joined := v.vault.vault.Index.Joined(); joined != nil {
 		f.Joined = func(text string, gaps []int) []detect.Finding { return v.keepPrivate(joined(text, gaps), text) }
 	}
 	return f
@@ -176,5 +175,5 @@ func columns(scanner *detect.Scanner, pieces []string) (cells []encoded.Spread) 
 	return cells
 }
 
-// findNothing is for a pass that only marks or replaces tokens.
+// findNothing is for a redaction that only marks or replaces tokens.
 func findNothing(string, string) []detect.Finding { return nil }

@@ -29,7 +29,7 @@ func FuzzRedactRestore(f *testing.F) {
 		if len(text) > 4096 {
 			return
 		}
-		e := r.exit()
+		e := r.gate()
 		out, err := e.Tokenize(t.Context(), "", text)
 		if err != nil {
 			t.Fatal(err)

@@ -115,7 +115,7 @@ func (g Ingester) text(ctx context.Context, text string, large *[]string) (strin
 		return text, err
 	}
 	if g.scope.isStrict() && g.scope.owner.Local != nil {
-		p := &pass{turn: g.scope.turn, search: search{find: g.findForCode, adjustKey: g.scope.rules.cfg.Scanner.Person}} // without local: servers never receive interpreter-local tokens
+		p := &redaction{turn: g.scope.turn, search: search{find: g.findForCode, adjustKey: g.scope.rules.cfg.Scanner.Person}} // without local: servers never receive interpreter-local tokens
 		p.createTokens = func(_ context.Context, values []vault.Value) ([]vault.Token, error) {
 			g.scope.vault().index(values) // texts that do not pass through code may contain them too
 			return g.scope.owner.Local.createAll(values), nil
@@ -133,7 +133,7 @@ func (g Ingester) text(ctx context.Context, text string, large *[]string) (strin
 	if len(vault.FindTokens(text)) == 0 && !strings.Contains(text, `\u00`) {
 		return text, nil
 	}
-	marks := &pass{turn: g.scope.turn, search: search{find: findNothing}}
+	marks := &redaction{turn: g.scope.turn, search: search{find: findNothing}}
 	return marks.run(ctx, "", text)
 }
 

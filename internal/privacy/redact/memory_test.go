@@ -43,7 +43,7 @@ func TestMemoryOfLargeText(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			text := c.before + repeat(c.unit) + c.after
-			e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
+			e := newRig(t, redact.Config{Mode: redact.Egress}).gate()
 			if _, _, err := e.Tokens().Sanitize(t.Context(), "ada@example.com"); err != nil { // opens the vault and its index
 				t.Fatal(err)
 			}

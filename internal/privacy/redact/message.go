@@ -50,7 +50,7 @@ type Redacted struct {
 	neutralized int
 }
 
-// ErrNotRedacted is returned for the zero Redacted, and by the zero Exit and its zero
+// ErrNotRedacted is returned for the zero Redacted, and by the zero Gate and its zero
 // parts.
 var ErrNotRedacted = errors.New("redact: content was not redacted")
 

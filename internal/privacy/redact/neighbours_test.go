@@ -29,10 +29,10 @@ var values = []string{
 	"8.8.4.4", "00:1A:2B:3C:4D:5E", "ghp_rux89mufsmjgzakyqih5fk1qcwjojg2ddtek", "ada:Nm5Kq2xg3ODg3",
 }
 
-// informed returns the exit of a rig that has ingested people.
-func informed(t testing.TB) *redact.Exit {
+// informed returns the gate of a rig that has ingested people.
+func informed(t testing.TB) *redact.Gate {
 	t.Helper()
-	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
+	e := newRig(t, redact.Config{Mode: redact.Egress}).gate()
 	if _, err := e.Ingester().Text(t.Context(), people); err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func remains(left, frame string) string {
 // Lower-case words are names too, also in keys of a result; the keys of our own
 // answers stay.
 func TestKnownLowerCaseWordIsReplaced(t *testing.T) {
-	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
+	e := newRig(t, redact.Config{Mode: redact.Egress}).gate()
 	if _, err := e.Ingester().Text(t.Context(), `[{"first_name":"lovelace"},{"first_name":"success"},{"first_name":"Ann"}]`); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestKnownLowerCaseWordIsReplaced(t *testing.T) {
 
 // Names of files, URLs and identifiers separate the words of a name by other characters.
 func TestKnownNamesAreReplacedInSlugs(t *testing.T) {
-	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
+	e := newRig(t, redact.Config{Mode: redact.Egress}).gate()
 	records := `[{"name":"Zebulon Quarterstaff","email":"z@corp.example"},{"customer_name":"J. R. O'Brien","address":"12 Main Street, Springfield"},
 		{"customer_name":"Zoë Ünal-Öz"},{"customer_name":"Иван Петров"}]`
 	if _, err := e.Ingester().Text(t.Context(), records); err != nil {
@@ -161,7 +161,7 @@ func TestKnownNamesAreReplacedInSlugs(t *testing.T) {
 
 // So does a name of one word, in any letter case, unless it is a word of English.
 func TestKnownWordsAreReplacedInSlugs(t *testing.T) {
-	e := newRig(t, redact.Config{Mode: redact.Egress}).exit()
+	e := newRig(t, redact.Config{Mode: redact.Egress}).gate()
 	if _, err := e.Ingester().Text(t.Context(), `[{"first_name":"Zebulon","last_name":"Quarterstaff"},{"first_name":"Zoë","last_name":"Ünalöz"},{"first_name":"Grace"}]`); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// rig has the exits of two tenants.
+// rig has the gates of two tenants.
 type rig struct {
 	rules      *redact.Rules
 	ada, bob   redact.Owner
@@ -74,16 +74,16 @@ func vaultIn(t testing.TB, dir string, id tenant.ID) *vault.Vault {
 	return vault.New(vault.Config{DB: db, Tenant: id, Master: master})
 }
 
-func (r *rig) exit() *redact.Exit { return r.rules.For(r.ada) }
+func (r *rig) gate() *redact.Gate { return r.rules.For(r.ada) }
 
-// in returns the exit of Ada in a session.
-func (r *rig) in(session string) *redact.Exit {
+// in returns the gate of Ada in a session.
+func (r *rig) in(session string) *redact.Gate {
 	o := r.ada
 	o.Session = session
 	return r.rules.For(o)
 }
 
-func redacted(t testing.TB, e *redact.Exit, v any) string {
+func redacted(t testing.TB, e *redact.Gate, v any) string {
 	t.Helper()
 	s, err := e.Redact(t.Context(), v)
 	if err != nil {
@@ -109,16 +109,16 @@ func TestAnswersCountTheirTokens(t *testing.T) {
 		`{"n":1}`:                  `{"n":1}`,
 		`["ada@example.com"]`:      `["<EMAIL>"]`,
 	} {
-		got := redacted(t, r.exit(), redact.Message{Body: json.RawMessage(body), CountTokens: true})
+		got := redacted(t, r.gate(), redact.Message{Body: json.RawMessage(body), CountTokens: true})
 		if d := cmp.Diff(want, shown(got)); d != "" {
 			t.Error(d)
 		}
 	}
-	if got := redacted(t, r.exit(), redact.Message{Body: `{"to":"ada@example.com"}`, CountTokens: true}); shown(got) != `{"to":"<EMAIL>"}` {
+	if got := redacted(t, r.gate(), redact.Message{Body: `{"to":"ada@example.com"}`, CountTokens: true}); shown(got) != `{"to":"<EMAIL>"}` {
 		t.Error("a key was added to the text of a file: " + got)
 	}
 	off := newRig(t, redact.Config{Mode: redact.Off})
-	if got := redacted(t, off.exit(), redact.Message{Body: map[string]string{"to": "ada@example.com"}, CountTokens: true}); got != `{"to":"ada@example.com"}` {
+	if got := redacted(t, off.gate(), redact.Message{Body: map[string]string{"to": "ada@example.com"}, CountTokens: true}); got != `{"to":"ada@example.com"}` {
 		t.Error(got)
 	}
 }
@@ -154,14 +154,14 @@ func TestRedactAndRestore(t *testing.T) {
 		"a traceback":           {"File \"<code>\", line 1\nValueError: no 4111 1111 1111 1111", "File \"<code>\", line 1\nValueError: no <CREDIT_CARD>"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := redacted(t, r.exit(), c.body)
+			got := redacted(t, r.gate(), c.body)
 			if d := cmp.Diff(c.want, shown(got)); d != "" {
 				t.Fatal(d)
 			}
-			if again := redacted(t, r.exit(), got); again != got {
+			if again := redacted(t, r.gate(), got); again != got {
 				t.Errorf("redacted again:\n%s", again)
 			}
-			back, err := r.exit().Restorer().Text(t.Context(), redact.ToFile, got)
+			back, err := r.gate().Restorer().Text(t.Context(), redact.ToFile, got)
 			if whole := unredacted(t, c.body); err != nil || back != strings.ReplaceAll(whole, `\u0061`, "a") {
 				t.Errorf("restored:\n%s, %v\nwant\n%s", back, err, whole)
 			}
@@ -180,7 +180,7 @@ func unredacted(t *testing.T, body any) string {
 
 func TestSplitValueIsReplaced(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	if _, err := r.exit().Ingester().Text(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com","db":"postgres://ada:Nm5Kq2xg3ODg3@db.example.com/shop"}`); err != nil {
+	if _, err := r.gate().Ingester().Text(t.Context(), `{"name":"Ada Lovelace","code":"B-123456","mail":"ada@example.com","db":"postgres://ada:Nm5Kq2xg3ODg3@db.example.com/shop"}`); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ output, want []string }{
@@ -194,7 +194,7 @@ func TestSplitValueIsReplaced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got struct{ Output []string }
-			if err := json.Unmarshal([]byte(redacted(t, r.exit(), map[string]any{"output": c.output})), &got); err != nil {
+			if err := json.Unmarshal([]byte(redacted(t, r.gate(), map[string]any{"output": c.output})), &got); err != nil {
 				t.Fatal(err)
 			}
 			for i := range got.Output {
@@ -210,16 +210,16 @@ func TestSplitValueIsReplaced(t *testing.T) {
 func TestRestoreRequiresDisclosure(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	inA := redacted(t, r.in("a"), "ada@example.com")
-	outside := redacted(t, r.exit(), "grace@example.com")
+	outside := redacted(t, r.gate(), "grace@example.com")
 	forged := strings.Replace(inA, inA[len(inA)-3:], "00]", 1)
 	for name, c := range map[string]struct {
-		exit *redact.Exit
+		gate *redact.Gate
 		text string
 		good bool
 	}{
 		"in its session":              {r.in("a"), inA, true},
 		"in another session":          {r.in("b"), inA, false},
-		"outside of sessions":         {r.exit(), inA, true},
+		"outside of sessions":         {r.gate(), inA, true},
 		"given outside, in a session": {r.in("b"), outside, true},
 		"to another tenant":           {r.rules.For(r.bob), inA, false},
 		"to nobody":                   {r.rules.For(redact.Owner{}), inA, false},
@@ -229,7 +229,7 @@ func TestRestoreRequiresDisclosure(t *testing.T) {
 		"in a token":                  {r.in("a"), "[EMAIL_" + inA + "]", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			back, err := c.exit.Restorer().Text(t.Context(), redact.ToFile, c.text)
+			back, err := c.gate.Restorer().Text(t.Context(), redact.ToFile, c.text)
 			if err != nil || strings.Contains(back, "@") != c.good {
 				t.Errorf("%s is %s, %v", c.text, back, err)
 			}
@@ -243,9 +243,9 @@ func TestForeignTokensAreMarked(t *testing.T) {
 		t.Run(string(mode), func(t *testing.T) {
 			r := newRig(t, redact.Config{Mode: mode, Flows: []redact.Flow{{To: "*", Decision: redact.Allow}}})
 			r.ada.Local = redact.NewLocalTokens()
-			ours := redacted(t, r.exit(), "ada@example.com")
+			ours := redacted(t, r.gate(), "ada@example.com")
 			text := `{"a":"` + ours + `","b":"\u005bEMAIL_aaaaaaaaaaaaaaaa]","c":"[~EMAIL_aaaaaaaaaaaaaaaa]","d":"[EMAIL_short]"}`
-			res, err := r.exit().Ingester().Result(t.Context(), tool.Result{Structured: json.RawMessage(text), Parts: []tool.Part{{Kind: tool.Text, Text: ours}}})
+			res, err := r.gate().Ingester().Result(t.Context(), tool.Result{Structured: json.RawMessage(text), Parts: []tool.Part{{Kind: tool.Text, Text: ours}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -253,13 +253,13 @@ func TestForeignTokensAreMarked(t *testing.T) {
 			if want := `{"a":"<~EMAIL>","b":"<~EMAIL>","c":"<~~EMAIL>","d":"[EMAIL_short]"}`; shown(inside) != want || shown(res.Parts[0].Text) != "<~EMAIL>" {
 				t.Errorf("ingested: %s and %s", inside, res.Parts[0].Text)
 			}
-			args, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, res.Structured)
+			args, err := r.gate().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, res.Structured)
 			if want := strings.Replace(text, `\u005b`, "[", 1); err != nil || string(args) != want {
 				t.Errorf("restored for a server: %s, %v", args, err)
 			}
 			// Through the model, which writes the text that it was shown.
-			outside := redacted(t, r.exit(), json.RawMessage(inside))
-			back, err := r.exit().Restorer().Variables(t.Context(), json.RawMessage(outside))
+			outside := redacted(t, r.gate(), json.RawMessage(inside))
+			back, err := r.gate().Restorer().Variables(t.Context(), json.RawMessage(outside))
 			if err != nil || string(back) != inside {
 				t.Errorf("redacted: %s, restored: %s, %v", outside, back, err)
 			}
@@ -294,8 +294,8 @@ func TestFlows(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, redact.Config{Mode: c.mode, Flows: flows})
-			stands := strings.NewReplacer("EMAIL", redacted(t, r.exit(), "ada@example.com"), "SSN", redacted(t, r.exit(), "123-45-6789"))
-			got, err := r.exit().Restorer().Args(t.Context(), c.ref, json.RawMessage(stands.Replace(c.args)))
+			stands := strings.NewReplacer("EMAIL", redacted(t, r.gate(), "ada@example.com"), "SSN", redacted(t, r.gate(), "123-45-6789"))
+			got, err := r.gate().Restorer().Args(t.Context(), c.ref, json.RawMessage(stands.Replace(c.args)))
 			if c.want == "" {
 				if fault.KindOf(err) != fault.Denied || !strings.Contains(fault.Hint(err), "pii.flows: [{types: [") || !r.crossings[len(r.crossings)-1].Denied {
 					t.Fatalf("%s, %v, recorded %+v", got, err, r.crossings)
@@ -317,13 +317,13 @@ func TestFlows(t *testing.T) {
 
 func TestFailedRecordStopsRestore(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Reveal: true})
-	mail := redacted(t, r.exit(), "ada@example.com")
+	mail := redacted(t, r.gate(), "ada@example.com")
 	r.unrecorded = fault.New(fault.Unavailable, "the disk is full")
-	_, _, code := r.exit().Restorer().Lookup(t.Context(), "x = '"+mail+"'")
-	_, vars := r.exit().Restorer().Variables(t.Context(), json.RawMessage(`{"x":"`+mail+`"}`))
-	_, file := r.exit().Restorer().Text(t.Context(), redact.ToFile, mail)
-	_, call := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "a", Tool: "b"}, json.RawMessage(`{"x":"`+mail+`"}`))
-	_, model := r.exit().Redact(t.Context(), redact.Message{Body: mail, Reveal: true})
+	_, _, code := r.gate().Restorer().Lookup(t.Context(), "x = '"+mail+"'")
+	_, vars := r.gate().Restorer().Variables(t.Context(), json.RawMessage(`{"x":"`+mail+`"}`))
+	_, file := r.gate().Restorer().Text(t.Context(), redact.ToFile, mail)
+	_, call := r.gate().Restorer().Args(t.Context(), tool.Ref{Server: "a", Tool: "b"}, json.RawMessage(`{"x":"`+mail+`"}`))
+	_, model := r.gate().Redact(t.Context(), redact.Message{Body: mail, Reveal: true})
 	for where, err := range map[string]error{"code": code, "variables": vars, "a file": file, "a call": call, "a model": model} {
 		if fault.KindOf(err) != fault.Unavailable {
 			t.Errorf("%s: values restored without record: %v", where, err)
@@ -333,24 +333,24 @@ func TestFailedRecordStopsRestore(t *testing.T) {
 
 func TestResolveTokensByMode(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	mail := redacted(t, r.exit(), "ada@example.com")
+	mail := redacted(t, r.gate(), "ada@example.com")
 	source := "x = '" + mail + "' # [EMAIL_aaaaaaaaaaaaaaaa] [~EMAIL_aaaaaaaaaaaaaaaa]"
-	got, _, err := r.exit().Restorer().Lookup(t.Context(), source)
+	got, _, err := r.gate().Restorer().Lookup(t.Context(), source)
 	want := map[string]string{mail: "ada@example.com", "[~EMAIL_aaaaaaaaaaaaaaaa]": "[EMAIL_aaaaaaaaaaaaaaaa]"}
 	if d := cmp.Diff(want, got); d != "" || err != nil {
 		t.Error(d, err)
 	}
 
-	ssn := redacted(t, r.exit(), json.RawMessage(`{"ssn":123456789}`))
+	ssn := redacted(t, r.gate(), json.RawMessage(`{"ssn":123456789}`))
 	ssn = ssn[strings.Index(ssn, "[") : strings.Index(ssn, "]")+1]
-	if _, numbers, err := r.exit().Restorer().Lookup(t.Context(), "x = '"+ssn+"' '"+mail+"'"); err != nil || len(numbers) != 1 || numbers[0] != ssn {
+	if _, numbers, err := r.gate().Restorer().Lookup(t.Context(), "x = '"+ssn+"' '"+mail+"'"); err != nil || len(numbers) != 1 || numbers[0] != ssn {
 		t.Errorf("numbers are %q, %v", numbers, err)
 	}
 
 	r = newRig(t, redact.Config{Mode: redact.Strict, Flows: []redact.Flow{{To: "crm.*", Decision: redact.Allow}}})
-	mail = redacted(t, r.exit(), "ada@example.com")
+	mail = redacted(t, r.gate(), "ada@example.com")
 	r.ada.Local = redact.NewLocalTokens()
-	in := r.exit()
+	in := r.gate()
 	got, _, err = in.Restorer().Lookup(t.Context(), "x = '"+mail+"'")
 	local := got[mail]
 	if err != nil || local == mail || shown(local) != "<EMAIL>" {
@@ -367,7 +367,7 @@ func TestResolveTokensByMode(t *testing.T) {
 	}
 	for _, other := range []*redact.LocalTokens{nil, redact.NewLocalTokens()} {
 		r.ada.Local = other
-		if back := redacted(t, r.exit(), local); shown(back) != "<~EMAIL>" {
+		if back := redacted(t, r.gate(), local); shown(back) != "<~EMAIL>" {
 			t.Errorf("token of another interpreter redacted: %s", back)
 		}
 	}
@@ -376,23 +376,23 @@ func TestResolveTokensByMode(t *testing.T) {
 // A name is detected under a key, and is then known everywhere.
 func TestIngestedValueIsKnownAtOnce(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
-	name := strings.TrimSuffix(strings.TrimPrefix(redacted(t, r.exit(), json.RawMessage(`{"full_name":"Ada Lovelace"}`)), `{"full_name":"`), `"}`)
-	if got := redacted(t, r.exit(), "Ada Lovelace came"); got != name+" came" {
+	name := strings.TrimSuffix(strings.TrimPrefix(redacted(t, r.gate(), json.RawMessage(`{"full_name":"Ada Lovelace"}`)), `{"full_name":"`), `"}`)
+	if got := redacted(t, r.gate(), "Ada Lovelace came"); got != name+" came" {
 		t.Errorf("%s, want token %s", got, name)
 	}
 
 	r = newRig(t, redact.Config{Mode: redact.Strict})
 	r.ada.Local = redact.NewLocalTokens()
-	first, err := r.exit().Ingester().Text(t.Context(), `{"full_name":"Ada Lovelace"}`)
+	first, err := r.gate().Ingester().Text(t.Context(), `{"full_name":"Ada Lovelace"}`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := r.exit().Ingester().Text(t.Context(), "no Ada Lovelace here")
+	second, err := r.gate().Ingester().Text(t.Context(), "no Ada Lovelace here")
 	if err != nil || first != `{"full_name":"`+strings.TrimSuffix(strings.TrimPrefix(second, "no "), " here")+`"}` {
 		t.Errorf("code sees %s, then %s, %v", first, second, err)
 	}
 	r.ada.Local = nil
-	if got := redacted(t, r.exit(), "Ada Lovelace is asked"); shown(got) != "<NAME> is asked" {
+	if got := redacted(t, r.gate(), "Ada Lovelace is asked"); shown(got) != "<NAME> is asked" {
 		t.Error(got)
 	}
 }
@@ -405,7 +405,7 @@ func TestPageKeepsValuesAcrossItsEnds(t *testing.T) {
 		for at := 0; at < len(text); at += width {
 			page := redact.Page{Text: text, Start: at, End: min(at+width, len(text))}
 			var got struct{ Content string }
-			if err := json.Unmarshal([]byte(redacted(t, r.exit(), redact.Message{Body: map[string]string{"content": redact.PagePlaceholder}, Page: &page})), &got); err != nil {
+			if err := json.Unmarshal([]byte(redacted(t, r.gate(), redact.Message{Body: map[string]string{"content": redact.PagePlaceholder}, Page: &page})), &got); err != nil {
 				t.Fatal(err)
 			}
 			all.WriteString(got.Content)
@@ -420,7 +420,7 @@ func TestTruncateKeepsValuesWhole(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress})
 	text := "mail ada@example.com now"
 	for n := range len(text) {
-		if got := r.exit().Truncate(text, n); len(got) > n || len(got) > 5 && len(got) < 20 {
+		if got := r.gate().Truncate(text, n); len(got) > n || len(got) > 5 && len(got) < 20 {
 			t.Errorf("%d bytes: %q", n, got)
 		}
 	}
@@ -436,8 +436,8 @@ func TestNilVaultRedacts(t *testing.T) {
 func TestRevealRequiresConfig(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		r := newRig(t, redact.Config{Mode: redact.Egress, Reveal: allowed})
-		mail := redacted(t, r.exit(), "ada@example.com")
-		s, err := r.exit().Redact(t.Context(), redact.Message{Body: map[string]string{"restored_text": "it is " + mail}, Reveal: true})
+		mail := redacted(t, r.gate(), "ada@example.com")
+		s, err := r.gate().Redact(t.Context(), redact.Message{Body: map[string]string{"restored_text": "it is " + mail}, Reveal: true})
 		text, _, _, _ := s.Content()
 		if want := `{"restored_text":"it is ada@example.com"}`; allowed && (err != nil || text != want) || !allowed && err == nil {
 			t.Errorf("allowed is %t: %s, %v", allowed, text, err)
@@ -458,8 +458,8 @@ func TestModeOffPassesText(t *testing.T) {
 	}
 }
 
-func TestZeroExitAndPartsRefuse(t *testing.T) {
-	for name, e := range map[string]*redact.Exit{"zero Exit": new(redact.Exit), "exit of zero Rules": new(redact.Rules).For(redact.Owner{})} {
+func TestZeroGateAndPartsRefuse(t *testing.T) {
+	for name, e := range map[string]*redact.Gate{"zero Gate": new(redact.Gate), "gate of zero Rules": new(redact.Rules).For(redact.Owner{})} {
 		calls := map[string]func(ctx context.Context) error{
 			"Redact":         func(ctx context.Context) error { _, err := e.Redact(ctx, "x"); return err },
 			"RevealToPerson": func(ctx context.Context) error { _, err := e.RevealToPerson(ctx, "x"); return err },
@@ -496,14 +496,14 @@ func TestZeroExitAndPartsRefuse(t *testing.T) {
 // A flow applies to a known name without a key as well.
 func TestFlowDeniesKnownValue(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{Types: []detect.Type{detect.Name}, To: "web.*", Decision: redact.Deny}}})
-	if _, err := r.exit().Ingester().Text(t.Context(), `{"full_name":"Ada Lovelace"}`); err != nil {
+	if _, err := r.gate().Ingester().Text(t.Context(), `{"full_name":"Ada Lovelace"}`); err != nil {
 		t.Fatal(err)
 	}
 	args := json.RawMessage(`{"q":"who is Ada Lovelace"}`)
-	if _, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "web", Tool: "search"}, args); fault.KindOf(err) != fault.Denied {
+	if _, err := r.gate().Restorer().Args(t.Context(), tool.Ref{Server: "web", Tool: "search"}, args); fault.KindOf(err) != fault.Denied {
 		t.Errorf("the call was not denied: %v", err)
 	}
-	if _, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "find"}, args); err != nil {
+	if _, err := r.gate().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "find"}, args); err != nil {
 		t.Error(err)
 	}
 }
@@ -512,10 +512,10 @@ func TestFlowDeniesKnownValue(t *testing.T) {
 func TestFlowDeniesEscapedName(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Egress, Flows: []redact.Flow{{Types: []detect.Type{detect.Name}, To: "web.*", Decision: redact.Deny}}})
 	args := json.RawMessage(`{"full_name":"Zo\u00eb Br\u00fcckner","note":"\\u00eb \ud83d\ude00 \ud83d \u0007\u2028\n"}`)
-	if _, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "web", Tool: "search"}, args); fault.KindOf(err) != fault.Denied {
+	if _, err := r.gate().Restorer().Args(t.Context(), tool.Ref{Server: "web", Tool: "search"}, args); fault.KindOf(err) != fault.Denied {
 		t.Errorf("the call was not denied: %v", err)
 	}
-	got, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, args)
+	got, err := r.gate().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "add"}, args)
 	if err != nil || r.crossings[len(r.crossings)-1].Types["NAME"] != 1 {
 		t.Fatalf("recorded %+v, %v", r.crossings, err)
 	}
@@ -531,7 +531,7 @@ func TestSanitizeFindsStoredValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.ada.Vault = vaultIn(t, dir, r.ada.Tenant) // as in another process
-	text, tokens, err := r.exit().Tokens().Sanitize(t.Context(), "Ada Lovelace and [PHONE_aaaaaaaaaaaaaaaa] 12345678")
+	text, tokens, err := r.gate().Tokens().Sanitize(t.Context(), "Ada Lovelace and [PHONE_aaaaaaaaaaaaaaaa] 12345678")
 	if want := "<NAME> and <~PHONE> 12345678"; err != nil || shown(text) != want || len(tokens) != 1 {
 		t.Errorf("%s, %v, %v", text, tokens, err)
 	}
@@ -540,11 +540,11 @@ func TestSanitizeFindsStoredValues(t *testing.T) {
 func TestIngestMarksLocalTokensForeign(t *testing.T) {
 	r := newRig(t, redact.Config{Mode: redact.Strict})
 	r.ada.Local = redact.NewLocalTokens()
-	local, err := r.exit().Ingester().Text(t.Context(), "ada@example.com")
+	local, err := r.gate().Ingester().Text(t.Context(), "ada@example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := r.exit().Ingester().Text(t.Context(), "send "+local); err != nil || shown(got) != "send <~EMAIL>" {
+	if got, err := r.gate().Ingester().Text(t.Context(), "send "+local); err != nil || shown(got) != "send <~EMAIL>" {
 		t.Errorf("%s, %v", got, err)
 	}
 }
@@ -554,7 +554,7 @@ func TestIngestJSONStaysValid(t *testing.T) {
 		r := newRig(t, redact.Config{Mode: mode})
 		r.ada.Local = redact.NewLocalTokens()
 		for _, raw := range []string{`{"ssn":123456789}`, `123456789`, `"ada@example.com"`, `null`, `[{"a":"[EMAIL_aaaaaaaaaaaaaaaa]"}]`} {
-			got, err := r.exit().Ingester().JSON(t.Context(), json.RawMessage(raw))
+			got, err := r.gate().Ingester().JSON(t.Context(), json.RawMessage(raw))
 			if err != nil || !json.Valid(got) {
 				t.Errorf("%s: %s is %s, %v", mode, raw, got, err)
 			}
@@ -578,8 +578,8 @@ func TestProjectFlowsOnlyDeny(t *testing.T) {
 		{"without flows it says nothing", redact.Config{Mode: redact.Strict, Flows: mail(redact.Allow)}, true},
 	} {
 		r := newRig(t, tc.cfg)
-		token := redacted(t, r.exit(), "ada@example.com")
-		got, err := r.exit().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "put"}, json.RawMessage(`{"to":"`+token+`"}`))
+		token := redacted(t, r.gate(), "ada@example.com")
+		got, err := r.gate().Restorer().Args(t.Context(), tool.Ref{Server: "crm", Tool: "put"}, json.RawMessage(`{"to":"`+token+`"}`))
 		if allowed := err == nil && strings.Contains(string(got), "ada@example.com"); allowed != tc.want {
 			t.Errorf("%s: %s, %v", tc.name, got, err)
 		}
@@ -596,11 +596,11 @@ func TestLargePart(t *testing.T) {
 		`"\u0045"`:              true,
 		`"\u007e"`:              true,
 	} {
-		if got, err := r.exit().Ingester().LargePart(t.Context(), part, true); got != tokens || err != nil {
+		if got, err := r.gate().Ingester().LargePart(t.Context(), part, true); got != tokens || err != nil {
 			t.Errorf("%s: %v, %v", part, got, err)
 		}
 	}
-	if got := redacted(t, r.exit(), "Grace Hopper came"); shown(got) != "<NAME> came" {
+	if got := redacted(t, r.gate(), "Grace Hopper came"); shown(got) != "<NAME> came" {
 		t.Errorf("%s, want the indexed name redacted", got)
 	}
 	if _, err := (redact.Ingester{}).LargePart(t.Context(), "x", true); err == nil {
@@ -610,5 +610,5 @@ func TestLargePart(t *testing.T) {
 
 func shownToken(t *testing.T, r *rig) string {
 	t.Helper()
-	return redacted(t, r.exit(), "ada@example.com")
+	return redacted(t, r.gate(), "ada@example.com")
 }

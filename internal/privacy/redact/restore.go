@@ -61,7 +61,7 @@ func (r Restorer) Lookup(ctx context.Context, source string) (all map[string]str
 	for _, at := range places {
 		token := source[at.Start:at.End]
 		text := known.replacement(token, at)
-		if _, again := all[token]; text == token || again {
+		if _, present := all[token]; text == token || present {
 			continue
 		}
 		if all[token] = text; known[vault.Token(token)].Number {

@@ -1,6 +1,6 @@
 // Package redact is the only way for text to reach a model, and the way back. Every
-// text, image and progress message that a face sends to a model is a Redacted; only
-// this package creates one, and the faces accept nothing else.
+// text, image and progress message that is sent to a model is a Redacted; only
+// this package creates one, and senders accept nothing else.
 //
 // Outbound, personal data and secrets are replaced by tokens of the tenant's vault.
 // Inbound, tokens that the model writes are restored to their values: in code,
@@ -11,12 +11,12 @@
 // client would load or a terminal would interpret, and labels text that reads like
 // instructions to a model as data.
 //
-// Terms: Rules are the settings of the process; an Exit applies them for one tenant
-// and session. The Exit redacts what is sent to a model; its Ingester prepares what
+// Terms: Rules are the settings of the process; a Gate applies them for one tenant
+// and session. The Gate redacts what is sent to a model; its Ingester prepares what
 // servers return, its Restorer restores what a model wrote, and its Tokens convert text
-// on request. A pass is the processing of one text. The zero Exit and its zero parts
+// on request. A redaction is the processing of one text. The zero Gate and its zero parts
 // refuse everything.
-// Mode Off passes everything and must be set explicitly. Rules and Exits are safe for
+// Mode Off passes everything and must be set explicitly. Rules and Gates are safe for
 // concurrent use. The package detects nothing itself (see detect), stores nothing (see
 // vault), and does not inspect images.
 package redact

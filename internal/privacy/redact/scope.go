@@ -10,7 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Owner identifies the tenant and session that an Exit is for.
+// Owner identifies the tenant and session that a Gate is for.
 type Owner struct {
 	Tenant     tenant.ID
 	Vault      *vault.Vault // nil: every value is redacted and cannot be restored
@@ -20,7 +20,7 @@ type Owner struct {
 	ModelInput ModelInput   // what the model wrote in the current call; its values are not replaced, except in mode Strict
 }
 
-// scope is what an Exit and its parts share: the rules, and the owner that they are
+// scope is what a Gate and its parts share: the rules, and the owner that they are
 // applied for.
 type scope struct {
 	rules   *Rules
@@ -29,7 +29,7 @@ type scope struct {
 	reading chan struct{}  // has an element for each of them that runs
 }
 
-// isZero reports whether the scope is that of a zero Exit or of zero Rules.
+// isZero reports whether the scope is that of a zero Gate or of zero Rules.
 func (s *scope) isZero() bool { return s == nil || s.rules == nil || s.rules.cfg.Mode == "" }
 
 // active reports whether values are replaced and restored: in every mode but Off. It
@@ -76,10 +76,10 @@ func (s *scope) mayModelSee(t detect.Type, value string) bool {
 	return s.isExempt(t, value) || s.isAllowed(t, value) || !s.isStrict() && s.owner.ModelInput.contains(value)
 }
 
-// passToModel returns a pass toward the model for the values that f finds.
-func (s *scope) passToModel(f finder) *pass {
+// redactionFor returns the redaction toward the model for the values that f finds.
+func (s *scope) redactionFor(f finder) *redaction {
 	v := s.vault()
-	return &pass{
+	return &redaction{
 		turn:     s.turn,
 		search:   search{find: f.find, adjustKey: s.rules.cfg.Scanner.Person, findSpread: f.findSpread, learn: v.learn},
 		replacer: replacer{disclosed: v.disclosed, createTokens: v.createTokens, local: s.owner.Local},

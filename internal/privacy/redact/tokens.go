@@ -17,7 +17,7 @@ type Tokens struct{ scope *scope }
 // else with them.
 const manyValues = 1000
 
-// Sanitize is Exit.Tokenize on request of the model or its code. It also returns the
+// Sanitize is Gate.Tokenize on request of the model or its code. It also returns the
 // value of each token that it created, in mode Strict the type instead. An hourly quota
 // limits it, because tokenizing guesses would reveal the value of a token.
 func (t Tokens) Sanitize(ctx context.Context, text string) (string, map[string]string, error) {
@@ -31,7 +31,7 @@ func (t Tokens) Sanitize(ctx context.Context, text string) (string, map[string]s
 	if err := t.scope.vault().refreshIndex(ctx); err != nil {
 		return "", nil, err
 	}
-	p := t.scope.passToModel(t.scope.findAll())
+	p := t.scope.redactionFor(t.scope.findAll())
 	consumed := 0
 	if t.scope.owner.Local == nil {
 		p.check = func(n int) error { // perhaps several times, for parts of the text and again after learning
@@ -42,13 +42,13 @@ func (t Tokens) Sanitize(ctx context.Context, text string) (string, map[string]s
 			return t.scope.owner.Vault.ConsumeQuota(ctx, n)
 		}
 	}
-	if asked := p.disclosed; asked != nil { // the marks of foreign tokens show which ones exist
+	if disclosed := p.disclosed; disclosed != nil { // the marks of foreign tokens show which ones exist
 		p.disclosed = func(ctx context.Context, tokens []vault.Token) (map[vault.Token]bool, error) {
-			given, err := asked(ctx, tokens)
+			known, err := disclosed(ctx, tokens)
 			if err == nil {
-				err = vault.CountGuesses(t.scope.owner.Vault, tokens, given)
+				err = vault.CountGuesses(t.scope.owner.Vault, tokens, known)
 			}
-			return given, err
+			return known, err
 		}
 	}
 	p.createTokens = func(ctx context.Context, values []vault.Value) ([]vault.Token, error) {
@@ -77,7 +77,7 @@ func (t Tokens) Promote(ctx context.Context, text string) (string, error) {
 	if active, err := t.scope.active(); !active || t.scope.owner.Local == nil {
 		return text, err
 	}
-	p := &pass{
+	p := &redaction{
 		turn:     t.scope.turn,
 		search:   search{find: findNothing},
 		replacer: replacer{createTokens: t.scope.vault().createTokens, keepForeign: true, local: t.scope.owner.Local},

@@ -19,7 +19,7 @@ func (v vaultSession) refreshIndex(ctx context.Context) error {
 	if v.vault == nil {
 		return nil
 	}
-	return v.vault.RefreshIndex(ctx)
+	return v.vault.Index.Refresh(ctx)
 }
 
 // find returns the positions of values that the vault has stored or indexed.
@@ -27,14 +27,14 @@ func (v vaultSession) find(text string) []detect.Finding {
 	if v.vault == nil {
 		return nil
 	}
-	return v.vault.Find(text)
+	return v.vault.Index.Find(text)
 }
 
 func (v vaultSession) findSqueezed(text string, gaps []int) []detect.Finding {
 	if v.vault == nil {
 		return nil
 	}
-	return v.vault.FindSqueezed(text, gaps)
+	return v.vault.Index.FindSqueezed(text, gaps)
 }
 
 // disclosed returns which tokens the session already has.
@@ -48,7 +48,7 @@ func (v vaultSession) disclosed(ctx context.Context, t []vault.Token) (map[vault
 // index adds values to the index of the vault.
 func (v vaultSession) index(values []vault.Value) {
 	if v.vault != nil {
-		v.vault.IndexValues(values)
+		v.vault.Index.Add(values)
 	}
 }
 
@@ -71,7 +71,7 @@ func (v vaultSession) exceptionsFor(value string) []vault.Exception {
 	if v.vault == nil {
 		return nil
 	}
-	return v.vault.ExceptionsFor(value)
+	return v.vault.Exceptions.For(value)
 }
 
 // createTokens returns tokens of the vault for values. Without a vault nothing could

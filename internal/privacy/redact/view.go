@@ -9,7 +9,7 @@ import (
 
 // textView is a document or the decoded text of a JSON string, with its findings.
 type textView struct {
-	number    int // of its pass, in the order of the scan
+	number    int // of its redaction, in the order of the scan
 	doc       *document
 	tokens    []vault.TokenSpan // text with the syntax of a token
 	literals  []place           // of JSON: strings and numbers that are not decoded

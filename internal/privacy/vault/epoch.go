@@ -15,7 +15,7 @@ func (v *Vault) checkEpoch(ctx context.Context) error {
 		return nil
 	}
 	var epoch int64
-	err := v.cfg.DB.View(ctx, func(tx *store.Tx) (err error) {
+	err := v.db.View(ctx, func(tx *store.Tx) (err error) {
 		epoch, _, err = newestKeys(ctx, tx)
 		return err
 	})
@@ -32,7 +32,7 @@ func (v *Vault) checkEpoch(ctx context.Context) error {
 
 // clear removes keys and values from memory.
 func (v *Vault) clear() {
-	v.index.clear()
+	v.Index.clear()
 	v.cache.setEpoch(0, time.Time{})
-	v.keyRing.drop(v.keyRing.get())
+	v.ring.drop(v.ring.get())
 }

@@ -3,6 +3,7 @@ package vault
 import (
 	"context"
 	"crypto/hmac"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -31,23 +32,36 @@ type Exception struct {
 
 const maxExceptions = 1000
 
+// Exceptions stores exceptions and finds them, as of the last refresh.
+type Exceptions struct {
+	db   *database
+	ring *keyRing
+	now  func() time.Time
+	log  *slog.Logger
+
+	mu        sync.Mutex
+	all       []Exception
+	keys      *keys // nil if no exception is for a value
+	refreshed time.Time
+}
+
 // Allow stores an exception, for the given value unless that is "". To store it again
 // changes nothing.
-func (v *Vault) Allow(ctx context.Context, e Exception, value string) (Exception, error) {
-	err := v.withKeys(ctx, true, func(k *keys) error {
+func (x *Exceptions) Allow(ctx context.Context, e Exception, value string) (Exception, error) {
+	err := x.ring.with(ctx, true, func(k *keys) error {
 		if e.ForValue = value != ""; e.ForValue {
 			e.mark = k.exceptionMark(value)
 		}
-		e.CreatedAt = v.cfg.Now()
+		e.CreatedAt = x.now()
 		e.ID = encoding.EncodeToString(k.sum("exception id", e.Type, e.Tool, e.Key, string(e.mark))[:5])
-		return v.update(ctx, func(tx *store.Tx) error {
+		return x.db.update(ctx, func(tx *store.Tx) error {
 			if err := k.check(ctx, tx); err != nil {
 				return err
 			}
 			return e.insert(ctx, tx)
 		})
 	})
-	v.exceptions.expire()
+	x.expire()
 	return e, err
 }
 
@@ -70,9 +84,9 @@ func (k *keys) exceptionMark(value string) []byte {
 }
 
 // Disallow deletes an exception.
-func (v *Vault) Disallow(ctx context.Context, id string) error {
-	defer v.exceptions.expire()
-	return v.update(ctx, func(tx *store.Tx) error {
+func (x *Exceptions) Disallow(ctx context.Context, id string) error {
+	defer x.expire()
+	return x.db.update(ctx, func(tx *store.Tx) error {
 		done, err := tx.ExecContext(ctx, "DELETE FROM vault_exceptions WHERE id = ?", id)
 		if err != nil {
 			return err
@@ -84,9 +98,9 @@ func (v *Vault) Disallow(ctx context.Context, id string) error {
 	})
 }
 
-// Exceptions returns the stored exceptions, oldest first.
-func (v *Vault) Exceptions(ctx context.Context) (all []Exception, err error) {
-	err = v.cfg.DB.View(ctx, func(tx *store.Tx) error {
+// List returns the stored exceptions, oldest first.
+func (x *Exceptions) List(ctx context.Context) (all []Exception, err error) {
+	err = x.db.View(ctx, func(tx *store.Tx) error {
 		rows, err := tx.QueryContext(ctx, "SELECT id, type, tool, key, mark, created FROM vault_exceptions ORDER BY created, id")
 		if err != nil {
 			return err
@@ -106,66 +120,56 @@ func (v *Vault) Exceptions(ctx context.Context) (all []Exception, err error) {
 	return all, err
 }
 
-// exceptionCache holds the exceptions as of the last refresh.
-type exceptionCache struct {
-	mu        sync.Mutex
-	all       []Exception
-	keys      *keys // nil if no exception is for a value
-	refreshed time.Time
-}
-
 // exceptionsRefreshEvery is how long changes by other processes may be unnoticed.
 const exceptionsRefreshEvery = time.Second
 
-func (c *exceptionCache) expire() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.refreshed = time.Time{}
+func (x *Exceptions) expire() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.refreshed = time.Time{}
 }
 
-// ExceptionsFor returns the stored exceptions for a value or for every value. After an error
+// For returns the stored exceptions for a value or for every value. After an error
 // there are none: everything is private.
-func (v *Vault) ExceptionsFor(value string) []Exception {
-	c := &v.exceptions
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v.refreshExceptions()
-	if len(c.all) == 0 {
+func (x *Exceptions) For(value string) []Exception {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.refresh()
+	if len(x.all) == 0 {
 		return nil
 	}
 	var mark []byte
-	if c.keys != nil {
-		mark = c.keys.exceptionMark(value)
+	if x.keys != nil {
+		mark = x.keys.exceptionMark(value)
 	}
-	return slices.DeleteFunc(slices.Clone(c.all), func(e Exception) bool { return e.ForValue && !hmac.Equal(e.mark, mark) })
+	return slices.DeleteFunc(slices.Clone(x.all), func(e Exception) bool { return e.ForValue && !hmac.Equal(e.mark, mark) })
 }
 
-// HasException reports whether an exception with such a tool and key is stored.
-func (v *Vault) HasException(accept func(tool, key string) bool) bool {
-	c := &v.exceptions
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	v.refreshExceptions()
-	return slices.ContainsFunc(c.all, func(e Exception) bool { return accept(e.Tool, e.Key) })
+// Has reports whether an exception with such a tool and key is stored.
+func (x *Exceptions) Has(accept func(tool, key string) bool) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.refresh()
+	return slices.ContainsFunc(x.all, func(e Exception) bool { return accept(e.Tool, e.Key) })
 }
 
-// refreshExceptions reads the exceptions if the last refresh is too long ago. The caller
+// refresh reads the exceptions if the last refresh is too long ago. The caller
 // holds the lock.
-func (v *Vault) refreshExceptions() {
-	c, now := &v.exceptions, v.cfg.Now()
-	if since := now.Sub(c.refreshed); !c.refreshed.IsZero() && since >= 0 && since < exceptionsRefreshEvery {
+func (x *Exceptions) refresh() {
+	now := x.now()
+	if since := now.Sub(x.refreshed); !x.refreshed.IsZero() && since >= 0 && since < exceptionsRefreshEvery {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), exceptionsRefreshEvery)
 	defer cancel()
-	all, err := v.Exceptions(ctx)
+	all, err := x.List(ctx)
 	var k *keys
 	if err == nil && slices.ContainsFunc(all, func(e Exception) bool { return e.ForValue }) {
-		k, err = v.keys(ctx, false)
+		k, err = x.ring.open(ctx, false)
 	}
 	if err != nil {
-		v.cfg.Log.Warn("read the exceptions for private values; none applies", "error", err)
+		x.log.Warn("read the exceptions for private values; none applies", "error", err)
 		all, k = nil, nil
 	}
-	c.all, c.keys, c.refreshed = all, k, now
+	x.all, x.keys, x.refreshed = all, k, now
 }

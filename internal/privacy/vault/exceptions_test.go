@@ -14,24 +14,24 @@ func TestExceptionsAreStoredWithoutTheValue(t *testing.T) {
 	p := newTestDir(t)
 	a, b := p.open(t, "a"), p.open(t, "b")
 	const value = "Secret.Person@example.com"
-	e, err := a.Allow(t.Context(), vault.Exception{Type: detect.Email, Tool: "ci.*"}, value)
+	e, err := a.Exceptions.Allow(t.Context(), vault.Exception{Type: detect.Email, Tool: "ci.*"}, value)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := a.Allow(t.Context(), vault.Exception{Type: detect.Email, Tool: "ci.*"}, " secret.person@EXAMPLE.com"); err != nil || again.ID != e.ID {
+	if again, err := a.Exceptions.Allow(t.Context(), vault.Exception{Type: detect.Email, Tool: "ci.*"}, " secret.person@EXAMPLE.com"); err != nil || again.ID != e.ID {
 		t.Errorf("added again: %+v, %v", again, err)
 	}
-	all, err := a.Exceptions(t.Context())
+	all, err := a.Exceptions.List(t.Context())
 	if err != nil || len(all) != 1 || all[0].ID != e.ID || !all[0].ForValue || all[0].Tool != "ci.*" {
 		t.Errorf("stored: %+v, %v", all, err)
 	}
-	if got := a.ExceptionsFor("secret.person@example.com"); len(got) != 1 {
+	if got := a.Exceptions.For("secret.person@example.com"); len(got) != 1 {
 		t.Errorf("for the value: %+v", got)
 	}
-	if got := a.ExceptionsFor("person@example.com"); len(got) != 0 {
+	if got := a.Exceptions.For("person@example.com"); len(got) != 0 {
 		t.Errorf("for another value: %+v", got)
 	}
-	if got := b.ExceptionsFor(value); len(got) != 0 {
+	if got := b.Exceptions.For(value); len(got) != 0 {
 		t.Errorf("for another tenant: %+v", got)
 	}
 	for _, suffix := range []string{"", "-wal"} {
@@ -44,22 +44,22 @@ func TestExceptionsAreStoredWithoutTheValue(t *testing.T) {
 func TestExceptionsOfAnotherProcessApply(t *testing.T) {
 	p := newTestDir(t)
 	one, other := p.open(t, "a"), p.open(t, "a")
-	if got := other.ExceptionsFor("x"); len(got) != 0 {
+	if got := other.Exceptions.For("x"); len(got) != 0 {
 		t.Fatal(got)
 	}
-	e, err := one.Allow(t.Context(), vault.Exception{Type: detect.Phone}, "")
+	e, err := one.Exceptions.Allow(t.Context(), vault.Exception{Type: detect.Phone}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.now = p.now.Add(time.Second)
-	if got := other.ExceptionsFor("x"); len(got) != 1 {
+	if got := other.Exceptions.For("x"); len(got) != 1 {
 		t.Errorf("after it was added: %+v", got)
 	}
-	if err := one.Disallow(t.Context(), e.ID); err != nil {
+	if err := one.Exceptions.Disallow(t.Context(), e.ID); err != nil {
 		t.Fatal(err)
 	}
 	p.now = p.now.Add(time.Second)
-	if got := other.ExceptionsFor("x"); len(got) != 0 {
+	if got := other.Exceptions.For("x"); len(got) != 0 {
 		t.Errorf("after it was removed: %+v", got)
 	}
 }
@@ -69,14 +69,14 @@ func TestShredRemovesExceptionsForValues(t *testing.T) {
 	p := newTestDir(t)
 	v := p.open(t, "a")
 	for _, value := range []string{"ada@example.com", ""} {
-		if _, err := v.Allow(t.Context(), vault.Exception{Type: detect.Email}, value); err != nil {
+		if _, err := v.Exceptions.Allow(t.Context(), vault.Exception{Type: detect.Email}, value); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := v.Shred(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := v.Exceptions(t.Context()); err != nil || len(all) != 1 || all[0].ForValue {
+	if all, err := v.Exceptions.List(t.Context()); err != nil || len(all) != 1 || all[0].ForValue {
 		t.Errorf("%+v, %v", all, err)
 	}
 }

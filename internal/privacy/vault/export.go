@@ -27,8 +27,8 @@ type exported struct {
 func (v *Vault) Export(ctx context.Context, w io.Writer) error {
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
-	_, err := v.pages(ctx, 0, func(entries []*entry) error {
-		sessions, err := v.sessions(ctx, entries)
+	_, err := v.records.pages(ctx, 0, func(entries []*entry) error {
+		sessions, err := v.records.sessions(ctx, entries)
 		if err != nil {
 			return err
 		}
@@ -56,8 +56,8 @@ func (e *entry) export(sessions []string) exported {
 
 // sessions returns, for each entry that is not disclosed to all of the tenant, the
 // sessions that it is disclosed to.
-func (v *Vault) sessions(ctx context.Context, entries []*entry) (all [][]string, err error) {
-	err = v.cfg.DB.View(ctx, func(tx *store.Tx) error {
+func (s *records) sessions(ctx context.Context, entries []*entry) (all [][]string, err error) {
+	err = s.db.View(ctx, func(tx *store.Tx) error {
 		for _, e := range entries {
 			var names []string
 			if !e.everywhere {

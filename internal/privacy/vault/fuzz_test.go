@@ -28,8 +28,8 @@ func FuzzRoundTrip(f *testing.F) {
 			t.Fatalf("%q", one)
 		}
 		other := p.open(t, "a", roomy) // empty cache
-		if again := tokenize(t, other, session, value); again[0] != one[0] {
-			t.Fatalf("%s, and then %s", one[0], again[0])
+		if second := tokenize(t, other, session, value); second[0] != one[0] {
+			t.Fatalf("%s, and then %s", one[0], second[0])
 		}
 		too := len(text) > 64<<10
 		for _, v := range []*vault.Vault{a, other} {

@@ -10,9 +10,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// valueIndex finds values in text: those stored in the vault, and those only seen by
+// Index finds values in text: those stored in the vault, and those only seen by
 // this process. Most vaults are small, so memory is allocated when it is needed.
-type valueIndex struct {
+type Index struct {
+	records *records
+	most    int // values that are stored
+
 	mu           sync.RWMutex
 	stored, seen *known.Index // nil while empty
 	capacity     int          // values that stored has room for
@@ -33,113 +36,108 @@ const (
 	refreshEvery = time.Second
 )
 
-// RefreshIndex makes Find return the stored values. It reads all of them the first
+// Refresh makes Find return the stored values. It reads all of them the first
 // time, and later the new ones, at most once per second.
-func (v *Vault) RefreshIndex(ctx context.Context) error {
-	m := &v.index
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := v.cfg.Now()
-	if !m.refreshed.IsZero() && now.Sub(m.refreshed) < refreshEvery {
+func (x *Index) Refresh(ctx context.Context) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	now := x.records.now()
+	if !x.refreshed.IsZero() && now.Sub(x.refreshed) < refreshEvery {
 		return nil
 	}
-	if m.refreshed.IsZero() {
-		if err := sizeIndex(ctx, v); err != nil {
+	if x.refreshed.IsZero() {
+		if err := x.size(ctx); err != nil {
 			return err
 		}
 	}
-	if err := v.loadIndex(ctx); err != nil {
+	if err := x.load(ctx); err != nil {
 		return err
 	}
-	for m.read > m.capacity && m.capacity < v.cfg.MaxRecords {
-		m.grow(m.read, v.cfg.MaxRecords)
-		m.read, m.lastRecord, m.stored = 0, 0, nil
-		if err := v.loadIndex(ctx); err != nil {
+	for x.read > x.capacity && x.capacity < x.most {
+		x.grow(x.read, x.most)
+		x.read, x.lastRecord, x.stored = 0, 0, nil
+		if err := x.load(ctx); err != nil {
 			return err
 		}
 	}
-	m.refreshed = now
+	x.refreshed = now
 	return nil
 }
 
-// sizeIndex sets the capacity to that of the values stored, so that they are read once only.
-func sizeIndex(ctx context.Context, v *Vault) error {
-	return v.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		c, err := readCounts(ctx, tx, v.cfg.Now())
+// size sets the capacity to that of the values stored, so that they are read once only.
+func (x *Index) size(ctx context.Context) error {
+	return x.records.db.View(ctx, func(tx *store.Tx) error {
+		c, err := readCounts(ctx, tx, x.records.now())
 		if err == nil {
-			v.index.grow(c[countRecords].n, v.cfg.MaxRecords)
+			x.grow(c[countRecords].n, x.most)
 		}
 		return err
 	})
 }
 
 // grow sets the capacity to one of at least n, and at most the limit.
-func (m *valueIndex) grow(n, most int) {
-	m.capacity = min(max(m.capacity, minCapacity), most)
-	for m.capacity < n && m.capacity < most {
-		m.capacity = min(capacityGrowth*m.capacity, most)
+func (x *Index) grow(n, most int) {
+	x.capacity = min(max(x.capacity, minCapacity), most)
+	for x.capacity < n && x.capacity < most {
+		x.capacity = min(capacityGrowth*x.capacity, most)
 	}
 }
 
-// loadIndex reads new records. The caller holds the lock.
-func (v *Vault) loadIndex(ctx context.Context) (err error) {
-	m := &v.index
-	m.lastRecord, err = v.Each(ctx, m.lastRecord, func(value Value) {
-		if m.stored == nil {
-			m.stored = known.New(known.MaxForms * m.capacity)
+// load reads new records. The caller holds the lock.
+func (x *Index) load(ctx context.Context) (err error) {
+	x.lastRecord, err = x.records.each(ctx, x.lastRecord, func(value Value) {
+		if x.stored == nil {
+			x.stored = known.New(known.MaxForms * x.capacity)
 		}
-		m.read++
-		m.stored.Add(value.Type, value.Text)
+		x.read++
+		x.stored.Add(value.Type, value.Text)
 	})
 	return err
 }
 
-// IndexValues makes Find return values without storing them.
-func (v *Vault) IndexValues(values []Value) {
+// Add makes Find return values without storing them.
+func (x *Index) Add(values []Value) {
 	if len(values) == 0 {
 		return
 	}
-	m := &v.index
-	m.mu.Lock()
-	if m.seen == nil {
-		m.seen = known.New(maxSeen)
+	x.mu.Lock()
+	if x.seen == nil {
+		x.seen = known.New(maxSeen)
 	}
-	seen := m.seen
-	m.mu.Unlock()
+	seen := x.seen
+	x.mu.Unlock()
 	for _, value := range values {
 		seen.Add(value.Type, value.Text)
 	}
 }
 
 // Find returns the positions of values in a text that are stored, as of the last
-// RefreshIndex, or were passed to IndexValues.
-func (v *Vault) Find(text string) []detect.Finding {
-	return v.find(text, func(x *known.Index) []detect.Finding { return x.Find(text) })
+// Refresh, or were passed to Add.
+func (x *Index) Find(text string) []detect.Finding {
+	return x.find(text, func(k *known.Index) []detect.Finding { return k.Find(text) })
 }
 
 // FindSqueezed is Find for a text whose gaps were removed at the given positions.
-func (v *Vault) FindSqueezed(text string, gaps []int) []detect.Finding {
-	return v.find(text, func(x *known.Index) []detect.Finding { return x.FindSqueezed(text, gaps) })
+func (x *Index) FindSqueezed(text string, gaps []int) []detect.Finding {
+	return x.find(text, func(k *known.Index) []detect.Finding { return k.FindSqueezed(text, gaps) })
 }
 
 // Joined returns FindSqueezed for values of several words only, or nil if none are known.
-func Joined(v *Vault) func(text string, gaps []int) []detect.Finding {
-	m := &v.index
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	if (m.stored == nil || !m.stored.HasJoined()) && (m.seen == nil || !m.seen.HasJoined()) {
+func (x *Index) Joined() func(text string, gaps []int) []detect.Finding {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if (x.stored == nil || !x.stored.HasJoined()) && (x.seen == nil || !x.seen.HasJoined()) {
 		return nil
 	}
 	return func(text string, gaps []int) []detect.Finding {
-		return v.find(text, func(x *known.Index) []detect.Finding { return x.FindJoined(text, gaps) })
+		return x.find(text, func(k *known.Index) []detect.Finding { return k.FindJoined(text, gaps) })
 	}
 }
 
-func (v *Vault) find(text string, in func(*known.Index) []detect.Finding) []detect.Finding {
-	m := &v.index
-	m.mu.RLock()
-	kept, seen := m.stored, m.seen
-	m.mu.RUnlock()
+func (x *Index) find(text string, in func(*known.Index) []detect.Finding) []detect.Finding {
+	x.mu.RLock()
+	kept, seen := x.stored, x.seen
+	x.mu.RUnlock()
 	switch {
 	case kept == nil && seen == nil:
 		return nil
@@ -152,8 +150,8 @@ func (v *Vault) find(text string, in func(*known.Index) []detect.Finding) []dete
 }
 
 // clear removes all values.
-func (m *valueIndex) clear() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.stored, m.seen, m.read, m.lastRecord, m.refreshed = nil, nil, 0, 0, time.Time{}
+func (x *Index) clear() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stored, x.seen, x.read, x.lastRecord, x.refreshed = nil, nil, 0, 0, time.Time{}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 const keySize = 32
@@ -22,9 +23,12 @@ type keys struct {
 	data    map[int64]cipher.AEAD
 }
 
-// openKeys holds the keys after they were opened.
-type openKeys struct {
-	openLock mutex // allows one request to the master at a time
+// keyRing opens the keys of a tenant and holds them afterwards.
+type keyRing struct {
+	db       *database
+	tenant   tenant.ID
+	opened   func(*keys) // is called after keys were opened
+	openLock mutex       // allows one request to the master at a time
 
 	mu     sync.Mutex
 	keys   *keys
@@ -43,47 +47,67 @@ type wrapped struct {
 
 const useID, useData = "id", "data"
 
-// keys returns the tenant's keys. If there are none it creates them, or returns nil.
-func (v *Vault) keys(ctx context.Context, create bool) (*keys, error) {
-	if err := v.keyRing.openLock.lock(ctx); err != nil {
+// open returns the tenant's keys. If there are none it creates them, or returns nil.
+func (r *keyRing) open(ctx context.Context, create bool) (*keys, error) {
+	if err := r.openLock.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer v.keyRing.openLock.unlock()
-	if k := v.keyRing.get(); k != nil {
+	defer r.openLock.unlock()
+	if k := r.get(); k != nil {
 		return k, nil
 	}
-	m, err := v.master()
+	m, err := r.currentMaster()
 	if err != nil {
 		return nil, err
 	}
-	rows, err := v.wrappedKeys(ctx)
+	rows, err := r.stored(ctx)
 	if err == nil && len(rows) == 0 && create {
-		rows, err = v.makeKeys(ctx, m)
+		rows, err = r.create(ctx, m)
 	}
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
-	k, err := v.unwrap(ctx, m, rows)
+	k, err := r.unwrap(ctx, m, rows)
 	if err != nil {
 		return nil, err
 	}
-	v.keyRing.set(k)
-	v.cache.setEpoch(k.epoch, v.cfg.Now()) // after set: clear uses the reverse order
+	r.set(k)
+	r.opened(k) // after set: Vault.clear uses the reverse order
 	return k, nil
 }
 
-func (v *Vault) master() (Master, error) {
-	v.keyRing.mu.Lock()
-	defer v.keyRing.mu.Unlock()
-	if v.keyRing.master == nil {
+// maxAttempts limits how often a transaction is repeated because another process
+// changed the keys.
+const maxAttempts = 5
+
+// with runs f with the tenant's keys, and again with new keys if they were stale.
+func (r *keyRing) with(ctx context.Context, create bool, f func(*keys) error) error {
+	for range maxAttempts {
+		k, err := r.open(ctx, create)
+		if err != nil || k == nil {
+			return err
+		}
+		if err := f(k); !errors.Is(err, errStale) {
+			return err
+		}
+		r.drop(k)
+	}
+	return fault.Wrap(fault.Unavailable, errStale, "the vault keys are being changed; try again")
+}
+
+func (r *keyRing) currentMaster() (Master, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.master == nil {
 		return nil, fault.New(fault.Unavailable, "the vault has no master key").
 			WithHint("set pii.key or pii.key_command in the configuration; values are neither tokenized nor restored without it")
 	}
-	return v.keyRing.master, nil
+	return r.master, nil
 }
 
-func (v *Vault) wrappedKeys(ctx context.Context) (rows []wrapped, err error) {
-	err = v.cfg.DB.View(ctx, func(tx *store.Tx) error {
+// stored returns the keys in the database.
+func (r *keyRing) stored(ctx context.Context) (rows []wrapped, err error) {
+	err = r.db.View(ctx, func(tx *store.Tx) error {
 		rows, err = readKeys(ctx, tx)
 		return err
 	})
@@ -118,18 +142,18 @@ func readKeys(ctx context.Context, tx *store.Tx) ([]wrapped, error) {
 	return nil, err
 }
 
-// makeKeys creates the first keys, unless another process does so first. It calls the
+// create creates the first keys, unless another process does so first. It calls the
 // master before the transaction, because the master may be remote.
-func (v *Vault) makeKeys(ctx context.Context, m Master) (rows []wrapped, err error) {
-	id, err := v.newKey(ctx, m, useID)
+func (r *keyRing) create(ctx context.Context, m Master) (rows []wrapped, err error) {
+	id, err := r.newKey(ctx, m, useID)
 	if err != nil {
 		return nil, err
 	}
-	data, err := v.newKey(ctx, m, useData)
+	data, err := r.newKey(ctx, m, useData)
 	if err != nil {
 		return nil, err
 	}
-	err = v.cfg.DB.Update(ctx, func(tx *store.Tx) error {
+	err = r.db.Update(ctx, func(tx *store.Tx) error {
 		if rows, err = readKeys(ctx, tx); err != nil || len(rows) > 0 {
 			return err
 		}
@@ -145,10 +169,10 @@ func (v *Vault) makeKeys(ctx context.Context, m Master) (rows []wrapped, err err
 }
 
 // newKey returns a new random key, wrapped.
-func (v *Vault) newKey(ctx context.Context, m Master, use string) (wrapped, error) {
+func (r *keyRing) newKey(ctx context.Context, m Master, use string) (wrapped, error) {
 	key := make([]byte, keySize)
 	_, _ = rand.Read(key) // never fails
-	sealed, err := m.Wrap(ctx, key, v.keyAAD(use))
+	sealed, err := m.Wrap(ctx, key, r.additionalData(use))
 	return wrapped{use: use, master: m.ID(), key: sealed}, err
 }
 
@@ -157,16 +181,16 @@ func (w wrapped) insert(ctx context.Context, tx *store.Tx) error {
 	return err
 }
 
-// keyAAD returns the additional data that binds a wrapped key to its tenant and use.
-func (v *Vault) keyAAD(use string) []byte {
-	return []byte("sandpiper vault key\x00" + v.cfg.Tenant.String() + "\x00" + use)
+// additionalData returns the additional data that binds a wrapped key to its tenant and use.
+func (r *keyRing) additionalData(use string) []byte {
+	return []byte("sandpiper vault key\x00" + r.tenant.String() + "\x00" + use)
 }
 
 // unwrap unwraps keys with the master that wrapped them.
-func (v *Vault) unwrap(ctx context.Context, m Master, rows []wrapped) (*keys, error) {
+func (r *keyRing) unwrap(ctx context.Context, m Master, rows []wrapped) (*keys, error) {
 	k := &keys{data: make(map[int64]cipher.AEAD)}
 	for _, w := range rows {
-		key, err := v.unwrapOne(ctx, m, w)
+		key, err := r.unwrapOne(ctx, m, w)
 		if err != nil {
 			return nil, err
 		}
@@ -182,40 +206,47 @@ func (v *Vault) unwrap(ctx context.Context, m Master, rows []wrapped) (*keys, er
 	return k, nil
 }
 
-func (v *Vault) unwrapOne(ctx context.Context, m Master, w wrapped) ([]byte, error) {
+func (r *keyRing) unwrapOne(ctx context.Context, m Master, w wrapped) ([]byte, error) {
 	if w.master != m.ID() {
-		again := "pii.key to " + w.master
+		setting := "pii.key to " + w.master
 		if w.master == commandID {
-			again = "pii.key_command"
+			setting = "pii.key_command"
 		}
 		return nil, fault.New(fault.Unavailable, "the vault keys were wrapped with master key %s, but the configuration names %s", w.master, m.ID()).
-			WithHint("set %s again; no data is lost, and no other key is accepted", again)
+			WithHint("set %s again; no data is lost, and no other key is accepted", setting)
 	}
-	key, err := m.Unwrap(ctx, w.key, v.keyAAD(w.use))
+	key, err := m.Unwrap(ctx, w.key, r.additionalData(w.use))
 	if err == nil && len(key) != keySize {
 		err = fault.New(fault.Internal, "a vault key has %d bytes, want %d", len(key), keySize)
 	}
 	return key, err
 }
 
-func (o *openKeys) get() *keys {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.keys
+func (r *keyRing) get() *keys {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.keys
 }
 
-func (o *openKeys) set(k *keys) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.keys = k
+func (r *keyRing) set(k *keys) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.keys = k
+}
+
+// setMaster makes another master wrap the keys that are made from now on.
+func (r *keyRing) setMaster(m Master) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.master = m
 }
 
 // drop removes stale keys, unless they were replaced already.
-func (o *openKeys) drop(k *keys) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.keys == k {
-		o.keys = nil
+func (r *keyRing) drop(k *keys) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.keys == k {
+		r.keys = nil
 	}
 }
 

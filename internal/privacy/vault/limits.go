@@ -10,10 +10,10 @@ import (
 
 // Names of counters.
 const (
-	countRecords = "records"   // values that are kept
-	countGiven   = "disclosed" // rows of vault_disclosures
-	countNew     = "new"       // new values in this hour
-	countAsked   = "requested" // values tokenized on request in this hour
+	countRecords   = "records"   // values that are kept
+	countDisclosed = "disclosed" // rows of vault_disclosures
+	countNew       = "new"       // new values in this hour
+	countRequested = "requested" // values tokenized on request in this hour
 )
 
 // disclosuresPerRecord limits the stored disclosures.
@@ -36,7 +36,7 @@ func readCounts(ctx context.Context, tx *store.Tx, now time.Time) (counts, error
 		return nil, err
 	}
 	defer rows.Close()
-	c := counts{countNew: {since: now.UnixMilli()}, countAsked: {since: now.UnixMilli()}}
+	c := counts{countNew: {since: now.UnixMilli()}, countRequested: {since: now.UnixMilli()}}
 	for rows.Next() {
 		var name string
 		var one count
@@ -99,7 +99,7 @@ func (b *batch) exceededLimit(session string) string {
 }
 
 func (b *batch) exceededDisclosures() string {
-	if b.counts[countGiven].n >= disclosuresPerRecord*b.v.cfg.MaxRecords {
+	if b.counts[countDisclosed].n >= disclosuresPerRecord*b.v.cfg.MaxRecords {
 		return keyTokens
 	}
 	return ""
@@ -111,20 +111,16 @@ func (v *Vault) reportRedacted(b *batch) {
 	if b.limit == "" {
 		return
 	}
-	v.refused(b.limit)
-	v.lastWarning.Lock()
-	defer v.lastWarning.Unlock()
-	if since := b.now.Sub(v.lastWarning.at); since >= 0 && since < time.Minute {
-		return
+	v.cfg.refused(b.limit)
+	if v.warnings.begin(b.now, time.Minute) {
+		v.cfg.Log.Warn("vault limit reached: new values are redacted and cannot be restored", "limit", b.limit)
 	}
-	v.lastWarning.at = b.now
-	v.cfg.Log.Warn("vault limit reached: new values are redacted and cannot be restored", "limit", b.limit)
 }
 
-// refused calls Config.OnRefused.
-func (v *Vault) refused(key string) {
-	if v.cfg.OnRefused != nil {
-		v.cfg.OnRefused(key)
+// refused calls OnRefused.
+func (c *Config) refused(key string) {
+	if c.OnRefused != nil {
+		c.OnRefused(key)
 	}
 }
 
@@ -133,7 +129,7 @@ func (v *Vault) refused(key string) {
 func (v *Vault) ConsumeQuota(ctx context.Context, n int) error {
 	err := v.consume(ctx, n)
 	if fault.KindOf(err) == fault.Exhausted {
-		v.refused(keyQueries)
+		v.cfg.refused(keyQueries)
 	}
 	return err
 }
@@ -146,26 +142,26 @@ func (v *Vault) consume(ctx context.Context, n int) error {
 	if n == 0 {
 		return nil
 	}
-	if err := v.writeLock.lock(ctx); err != nil {
+	if err := v.db.writeLock.lock(ctx); err != nil {
 		return err
 	}
-	defer v.writeLock.unlock()
+	defer v.db.writeLock.unlock()
 	now := v.cfg.Now()
-	return v.cfg.DB.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
+	return v.db.UpdateDeferredSync(ctx, func(tx *store.Tx) error {
 		c, err := readCounts(ctx, tx, now)
 		if err != nil {
 			return err
 		}
-		if asked := c[countAsked]; asked.n+n > v.cfg.MaxOnRequest {
-			return quotaExceeded(asked, v.cfg.MaxOnRequest, now)
+		if requested := c[countRequested]; requested.n+n > v.cfg.MaxOnRequest {
+			return quotaExceeded(requested, v.cfg.MaxOnRequest, now)
 		}
-		c.add(countAsked, n)
+		c.add(countRequested, n)
 		return c.write(ctx, tx)
 	})
 }
 
-func quotaExceeded(asked count, most int, now time.Time) error {
-	wait := (asked.remaining(now) + time.Minute - 1).Truncate(time.Minute)
-	return fault.New(fault.Exhausted, "%d of the %d values per hour were tokenized on request; try again in %d minutes", asked.n, most, int(wait.Minutes())).
+func quotaExceeded(requested count, most int, now time.Time) error {
+	wait := (requested.remaining(now) + time.Minute - 1).Truncate(time.Minute)
+	return fault.New(fault.Exhausted, "%d of the %d values per hour were tokenized on request; try again in %d minutes", requested.n, most, int(wait.Minutes())).
 		WithHint("answers to the model are tokenized automatically")
 }

@@ -51,16 +51,16 @@ func TestDisclosuresAreLimited(t *testing.T) {
 	p := newTestDir(t)
 	v := p.open(t, "a", func(c *vault.Config) { c.MaxRecords = 3 })
 	token := tokenize(t, v, "first", email("ada@example.com"))[0]
-	given := 0
+	disclosed := 0
 	for i := range 20 {
 		if got := tokenize(t, v, fmt.Sprint(i), email("ada@example.com"))[0]; got == token {
-			given++
+			disclosed++
 		} else if got != redacted {
 			t.Errorf("session %d gets %s", i, got)
 		}
 	}
-	if given != 4*3-1 || len(restores(t, v, "first", token)) != 1 {
-		t.Errorf("disclosed to %d more sessions", given)
+	if disclosed != 4*3-1 || len(restores(t, v, "first", token)) != 1 {
+		t.Errorf("disclosed to %d more sessions", disclosed)
 	}
 	tokenize(t, p.open(t, "b"), "s", email("ada@example.com"))
 }

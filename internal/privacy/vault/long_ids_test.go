@@ -10,10 +10,10 @@ import (
 // next long id.
 func TokenizeLong(ctx context.Context, v *Vault, session string, value Value) (Token, error) {
 	tokens := map[Value]Token{}
-	err := v.withKeys(ctx, true, func(k *keys) error {
+	err := v.ring.with(ctx, true, func(k *keys) error {
 		d := k.draft(value)
 		b := &batch{v: v, k: k, session: session, now: v.cfg.Now(), tokens: tokens}
-		return v.update(ctx, func(tx *store.Tx) (err error) {
+		return v.db.update(ctx, func(tx *store.Tx) (err error) {
 			if b.counts, err = readCounts(ctx, tx, b.now); err != nil {
 				return err
 			}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // record is a row of vault_records.
@@ -86,9 +88,18 @@ func isDisclosed(ctx context.Context, tx *store.Tx, r record, session string) (o
 // Kinds of value: the first byte of the plaintext.
 const text, number = 't', 'n'
 
+// records reads and decrypts the records of a tenant.
+type records struct {
+	db     *database
+	ring   *keyRing
+	tenant tenant.ID
+	now    func() time.Time
+	log    *slog.Logger
+}
+
 // encrypt encrypts a value for the record of a token.
-func (v *Vault) encrypt(k *keys, t Token, value Value) ([]byte, error) {
-	box, ok := k.data[k.current]
+func (s *records) encrypt(k *keys, t Token, value Value) ([]byte, error) {
+	aead, ok := k.data[k.current]
 	if !ok {
 		return nil, errors.New("there is no data key")
 	}
@@ -96,34 +107,34 @@ func (v *Vault) encrypt(k *keys, t Token, value Value) ([]byte, error) {
 	if value.Number {
 		kind = number
 	}
-	return box.Seal(nil, nil, append([]byte{kind}, value.Text...), v.recordAAD(t)), nil
+	return aead.Seal(nil, nil, append([]byte{kind}, value.Text...), s.additionalData(t)), nil
 }
 
 // errDamaged is returned for a record that cannot be decrypted.
 var errDamaged = errors.New("the record is damaged")
 
 // decrypt decrypts a record with the keys that were checked when it was read.
-func (v *Vault) decrypt(k *keys, r record) (Value, error) {
-	box, ok := k.data[r.key]
+func (s *records) decrypt(k *keys, r record) (Value, error) {
+	aead, ok := k.data[r.key]
 	if !ok {
 		return Value{}, errDamaged
 	}
-	plain, err := box.Open(nil, nil, r.sealed, v.recordAAD(r.token))
+	plain, err := aead.Open(nil, nil, r.sealed, s.additionalData(r.token))
 	if err != nil || len(plain) == 0 {
 		return Value{}, errDamaged
 	}
 	return Value{Type: r.token.Type(), Text: string(plain[1:]), Number: plain[0] == number}, nil
 }
 
-// recordAAD returns the additional data that binds a record to its tenant and token.
-func (v *Vault) recordAAD(t Token) []byte {
+// additionalData returns the additional data that binds a record to its tenant and token.
+func (s *records) additionalData(t Token) []byte {
 	typ, id, _ := t.parts()
-	return []byte("sandpiper vault record\x00" + v.cfg.Tenant.String() + "\x00" + string(typ) + "\x00" + id)
+	return []byte("sandpiper vault record\x00" + s.tenant.String() + "\x00" + string(typ) + "\x00" + id)
 }
 
 // findDisclosed returns the records of those tokens that the session may restore.
-func (v *Vault) findDisclosed(ctx context.Context, tx *store.Tx, session string, tokens []Token) (found []record, err error) {
-	now := v.cfg.Now()
+func (s *records) findDisclosed(ctx context.Context, tx *store.Tx, session string, tokens []Token) (found []record, err error) {
+	now := s.now()
 	for _, t := range tokens {
 		r, err := find(ctx, tx, t)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -141,4 +152,68 @@ func (v *Vault) findDisclosed(ctx context.Context, tx *store.Tx, session string,
 		}
 	}
 	return found, nil
+}
+
+// read runs query together with a check of the keys that decrypt its records.
+func (s *records) read(ctx context.Context, query func(*store.Tx) ([]record, error)) (with *keys, found []record, err error) {
+	err = s.ring.with(ctx, false, func(k *keys) error {
+		with = k
+		return s.db.View(ctx, func(tx *store.Tx) error {
+			if err := k.check(ctx, tx); err != nil {
+				return err
+			}
+			found, err = query(tx)
+			return err
+		})
+	})
+	return with, found, err
+}
+
+// decryptAll decrypts records and skips damaged ones.
+func (s *records) decryptAll(k *keys, found []record) (entries []*entry) {
+	for _, r := range found {
+		value, err := s.decrypt(k, r)
+		if err != nil {
+			s.log.Warn("cannot decrypt a vault record", "type", string(r.token.Type()), "record", r.number, "error", err)
+			continue
+		}
+		entries = append(entries, &entry{record: r.number, token: r.token, value: value, expires: r.expires, everywhere: r.everywhere})
+	}
+	return entries
+}
+
+// page is the number of records read per transaction.
+const page = 1000
+
+// each calls f with the values after the given record; see Vault.Each.
+func (s *records) each(ctx context.Context, after int64, f func(Value)) (last int64, err error) {
+	return s.pages(ctx, after, func(entries []*entry) error {
+		for _, e := range entries {
+			f(e.value)
+		}
+		return nil
+	})
+}
+
+// pages calls f with the records after the given one, one page at a time, and returns
+// the last record that was read.
+func (s *records) pages(ctx context.Context, after int64, f func([]*entry) error) (last int64, err error) {
+	if _, err := s.ring.currentMaster(); err != nil {
+		return after, err
+	}
+	for {
+		k, records, err := s.read(ctx, func(tx *store.Tx) ([]record, error) { return s.page(ctx, tx, after) })
+		if err != nil || len(records) == 0 {
+			return after, err
+		}
+		if err := f(s.decryptAll(k, records)); err != nil {
+			return after, err
+		}
+		after = records[len(records)-1].number
+	}
+}
+
+func (s *records) page(ctx context.Context, tx *store.Tx, after int64) ([]record, error) {
+	return list(ctx, tx, "SELECT "+columns+` FROM vault_records
+		WHERE number > ? AND encrypted IS NOT NULL AND (expires IS NULL OR expires > ?) ORDER BY number LIMIT ?`, after, s.now().UnixMilli(), page)
 }

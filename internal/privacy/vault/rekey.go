@@ -30,63 +30,55 @@ func (m keyMaster) Unwrap(_ context.Context, wrapped, additionalData []byte) ([]
 // master or tenant. Tokens do not change. Nothing else may use the database, and one in which
 // Rekey failed is not usable. It returns the number of damaged records, which remain damaged.
 func (v *Vault) Rekey(ctx context.Context, to *Vault) (damaged int, err error) {
-	rows, err := v.wrappedKeys(ctx)
+	rows, err := v.ring.stored(ctx)
 	if err != nil || len(rows) == 0 {
 		return 0, err
 	}
-	from, err := v.master()
+	from, err := v.ring.currentMaster()
 	if err != nil {
 		return 0, err
 	}
-	target, err := to.master()
+	target, err := to.ring.currentMaster()
 	if err != nil {
 		return 0, err
 	}
-	k, err := v.unwrap(ctx, from, rows)
+	k, err := v.ring.unwrap(ctx, from, rows)
 	if err != nil {
 		return 0, err
 	}
-	again := make([]wrapped, len(rows))
-	for i, w := range rows {
-		key, err := v.unwrapOne(ctx, from, w)
-		if err != nil {
-			return 0, err
-		}
-		w.master = target.ID()
-		if w.key, err = target.Wrap(ctx, key, to.keyAAD(w.use)); err != nil {
-			return 0, err
-		}
-		again[i] = w
+	rewrapped, err := v.ring.rewrap(ctx, from, rows, target, to.ring)
+	if err != nil {
+		return 0, err
 	}
 	if v.cfg.Tenant != to.cfg.Tenant {
-		if damaged, err = v.rebind(ctx, to, k); err != nil {
+		if damaged, err = rebind(ctx, v.records, to.records, k); err != nil {
 			return damaged, err
 		}
 	}
-	return damaged, v.update(ctx, func(tx *store.Tx) error { return replaceKeys(ctx, tx, rows, again) })
+	return damaged, v.db.update(ctx, func(tx *store.Tx) error { return replaceKeys(ctx, tx, rows, rewrapped) })
 }
 
-// rebind encrypts all records for the tenant of another vault, with the same data keys.
-func (v *Vault) rebind(ctx context.Context, to *Vault, k *keys) (damaged int, err error) {
+// rebind encrypts all records for another tenant, with the same data keys.
+func rebind(ctx context.Context, from, to *records, k *keys) (damaged int, err error) {
 	for after, more := int64(0), true; more && err == nil; {
-		err = v.update(ctx, func(tx *store.Tx) error {
+		err = from.db.update(ctx, func(tx *store.Tx) error {
 			some, err := list(ctx, tx, "SELECT "+columns+" FROM vault_records WHERE number > ? AND encrypted IS NOT NULL ORDER BY number LIMIT ?", after, encryptBatch)
 			if more = len(some) > 0; err != nil || !more {
 				return err
 			}
 			after = some[len(some)-1].number
 			for _, r := range some {
-				box, ok := k.data[r.key]
+				aead, ok := k.data[r.key]
 				if !ok {
 					damaged++
 					continue
 				}
-				plain, err := box.Open(nil, nil, r.sealed, v.recordAAD(r.token))
+				plain, err := aead.Open(nil, nil, r.sealed, from.additionalData(r.token))
 				if err != nil {
 					damaged++
 					continue
 				}
-				if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET encrypted = ? WHERE number = ?", box.Seal(nil, nil, plain, to.recordAAD(r.token)), r.number); err != nil {
+				if _, err := tx.ExecContext(ctx, "UPDATE vault_records SET encrypted = ? WHERE number = ?", aead.Seal(nil, nil, plain, to.additionalData(r.token)), r.number); err != nil {
 					return err
 				}
 			}

@@ -14,11 +14,11 @@ func (v *Vault) Restore(ctx context.Context, session string, tokens []Token) (ma
 	if err != nil || len(missing) == 0 {
 		return values, err
 	}
-	k, found, err := v.read(ctx, func(tx *store.Tx) ([]record, error) { return v.findDisclosed(ctx, tx, session, missing) })
+	k, found, err := v.records.read(ctx, func(tx *store.Tx) ([]record, error) { return v.records.findDisclosed(ctx, tx, session, missing) })
 	if err != nil {
 		return nil, err
 	}
-	entries := v.decryptAll(k, found)
+	entries := v.records.decryptAll(k, found)
 	for _, e := range entries {
 		values[e.token] = e.value
 	}
@@ -31,25 +31,10 @@ func (v *Vault) Restore(ctx context.Context, session string, tokens []Token) (ma
 	return values, nil
 }
 
-// read runs query together with a check of the keys that decrypt its records.
-func (v *Vault) read(ctx context.Context, query func(*store.Tx) ([]record, error)) (with *keys, found []record, err error) {
-	err = v.withKeys(ctx, false, func(k *keys) error {
-		with = k
-		return v.cfg.DB.View(ctx, func(tx *store.Tx) error {
-			if err := k.check(ctx, tx); err != nil {
-				return err
-			}
-			found, err = query(tx)
-			return err
-		})
-	})
-	return with, found, err
-}
-
 // restoreCached returns the values that are in the cache, and the other tokens without
 // duplicates.
 func (v *Vault) restoreCached(ctx context.Context, session string, tokens []Token) (values map[Token]Value, missing []Token, err error) {
-	if _, err := v.master(); err != nil {
+	if _, err := v.ring.currentMaster(); err != nil {
 		return nil, nil, err
 	}
 	if err := v.checkEpoch(ctx); err != nil {
@@ -71,19 +56,6 @@ func (v *Vault) restoreCached(ctx context.Context, session string, tokens []Toke
 	return values, missing, nil
 }
 
-// decryptAll decrypts records and skips damaged ones.
-func (v *Vault) decryptAll(k *keys, found []record) (entries []*entry) {
-	for _, r := range found {
-		value, err := v.decrypt(k, r)
-		if err != nil {
-			v.cfg.Log.Warn("cannot decrypt a vault record", "type", string(r.token.Type()), "record", r.number, "error", err)
-			continue
-		}
-		entries = append(entries, &entry{record: r.number, token: r.token, value: value, expires: r.expires, everywhere: r.everywhere})
-	}
-	return entries
-}
-
 // Disclosed reports which of the tokens Restore would return for the session, without
 // decrypting them.
 func (v *Vault) Disclosed(ctx context.Context, session string, tokens []Token) (map[Token]bool, error) {
@@ -91,57 +63,26 @@ func (v *Vault) Disclosed(ctx context.Context, session string, tokens []Token) (
 	if err != nil {
 		return nil, err
 	}
-	good := make(map[Token]bool, len(tokens))
+	disclosed := make(map[Token]bool, len(tokens))
 	for t := range values {
-		good[t] = true
+		disclosed[t] = true
 	}
 	if len(missing) == 0 {
-		return good, nil
+		return disclosed, nil
 	}
-	err = v.cfg.DB.View(ctx, func(tx *store.Tx) error {
-		found, err := v.findDisclosed(ctx, tx, session, missing)
+	err = v.db.View(ctx, func(tx *store.Tx) error {
+		found, err := v.records.findDisclosed(ctx, tx, session, missing)
 		for _, r := range found {
-			good[r.token] = true
+			disclosed[r.token] = true
 		}
 		return err
 	})
-	return good, err
+	return disclosed, err
 }
-
-// page is the number of records read per transaction.
-const page = 1000
 
 // Each calls f with the values that have not expired, in the order of their creation,
 // starting after the given record; 0 starts with the first. It returns the last record
 // that was read, for the next call. f may use the vault.
 func (v *Vault) Each(ctx context.Context, after int64, f func(Value)) (last int64, err error) {
-	return v.pages(ctx, after, func(entries []*entry) error {
-		for _, e := range entries {
-			f(e.value)
-		}
-		return nil
-	})
-}
-
-// pages calls f with the records after the given one, one page at a time, and returns
-// the last record that was read.
-func (v *Vault) pages(ctx context.Context, after int64, f func([]*entry) error) (last int64, err error) {
-	if _, err := v.master(); err != nil {
-		return after, err
-	}
-	for {
-		k, records, err := v.read(ctx, func(tx *store.Tx) ([]record, error) { return v.page(ctx, tx, after) })
-		if err != nil || len(records) == 0 {
-			return after, err
-		}
-		if err := f(v.decryptAll(k, records)); err != nil {
-			return after, err
-		}
-		after = records[len(records)-1].number
-	}
-}
-
-func (v *Vault) page(ctx context.Context, tx *store.Tx, after int64) ([]record, error) {
-	return list(ctx, tx, "SELECT "+columns+` FROM vault_records
-		WHERE number > ? AND encrypted IS NOT NULL AND (expires IS NULL OR expires > ?) ORDER BY number LIMIT ?`, after, v.cfg.Now().UnixMilli(), page)
+	return v.records.each(ctx, after, f)
 }

@@ -15,13 +15,13 @@ import (
 // key. Tokens stay the same, and others may use the vault during the rotation. If it
 // is interrupted nothing is lost, and the next Rotate completes it.
 func (v *Vault) Rotate(ctx context.Context) error {
-	k, err := v.newDataKey(ctx)
+	k, err := v.ring.addDataKey(ctx)
 	if err != nil || k == nil {
 		return err
 	}
 	for after, more := int64(0), true; more; {
-		err := v.update(ctx, func(tx *store.Tx) (err error) {
-			after, more, err = v.reencrypt(ctx, tx, k, after)
+		err := v.db.update(ctx, func(tx *store.Tx) (err error) {
+			after, more, err = v.records.reencrypt(ctx, tx, k, after)
 			return err
 		})
 		if err == nil {
@@ -31,10 +31,10 @@ func (v *Vault) Rotate(ctx context.Context) error {
 			return rotationError(err)
 		}
 	}
-	if err := v.update(ctx, func(tx *store.Tx) error { return dropKeys(ctx, tx, k) }); err != nil {
+	if err := v.db.update(ctx, func(tx *store.Tx) error { return dropKeys(ctx, tx, k) }); err != nil {
 		return rotationError(err)
 	}
-	return v.cfg.DB.Compact(ctx)
+	return v.db.Compact(ctx)
 }
 
 // pause lets others write: SQLite gives its lock to the first that asks, and waiting
@@ -55,20 +55,20 @@ func rotationError(err error) error {
 	return err
 }
 
-// newDataKey adds a data key, which all processes use from then on, and returns the
+// addDataKey adds a data key, which all processes use from then on, and returns the
 // keys including it; nil if the vault has none yet.
-func (v *Vault) newDataKey(ctx context.Context) (*keys, error) {
+func (r *keyRing) addDataKey(ctx context.Context) (*keys, error) {
 	var added *keys
-	err := v.withKeys(ctx, false, func(k *keys) error {
-		m, err := v.master()
+	err := r.with(ctx, false, func(k *keys) error {
+		m, err := r.currentMaster()
 		if err != nil {
 			return err
 		}
-		w, err := v.newKey(ctx, m, useData)
+		w, err := r.newKey(ctx, m, useData)
 		if err != nil {
 			return err
 		}
-		err = v.update(ctx, func(tx *store.Tx) error {
+		err = r.db.update(ctx, func(tx *store.Tx) error {
 			if err := k.check(ctx, tx); err != nil {
 				return err
 			}
@@ -77,8 +77,8 @@ func (v *Vault) newDataKey(ctx context.Context) (*keys, error) {
 		if err != nil {
 			return err
 		}
-		v.keyRing.drop(k)
-		added, err = v.keys(ctx, false)
+		r.drop(k)
+		added, err = r.open(ctx, false)
 		return err
 	})
 	return added, err
@@ -89,7 +89,7 @@ const encryptBatch = 500
 
 // reencrypt encrypts some of the records after the given one with the current key.
 // Damaged records are left as they are.
-func (v *Vault) reencrypt(ctx context.Context, tx *store.Tx, k *keys, after int64) (last int64, more bool, err error) {
+func (s *records) reencrypt(ctx context.Context, tx *store.Tx, k *keys, after int64) (last int64, more bool, err error) {
 	if err := k.check(ctx, tx); err != nil {
 		return after, false, err
 	}
@@ -98,8 +98,8 @@ func (v *Vault) reencrypt(ctx context.Context, tx *store.Tx, k *keys, after int6
 	if err != nil || len(old) == 0 {
 		return after, false, err
 	}
-	for _, e := range v.decryptAll(k, old) {
-		sealed, err := v.encrypt(k, e.token, e.value)
+	for _, e := range s.decryptAll(k, old) {
+		sealed, err := s.encrypt(k, e.token, e.value)
 		if err != nil {
 			return after, false, err
 		}
@@ -124,40 +124,43 @@ func dropKeys(ctx context.Context, tx *store.Tx, k *keys) error {
 // master from now on. Records do not change. Later Vaults must be configured with that
 // master.
 func (v *Vault) Rewrap(ctx context.Context, to Master) error {
-	from, err := v.master()
+	from, err := v.ring.currentMaster()
 	if err != nil {
 		return err
 	}
-	rows, err := v.wrappedKeys(ctx)
+	rows, err := v.ring.stored(ctx)
 	if err != nil {
 		return err
 	}
-	again := make([]wrapped, len(rows))
-	for i, w := range rows {
-		if again[i], err = v.rewrapOne(ctx, from, to, w); err != nil {
-			return err
-		}
+	rewrapped, err := v.ring.rewrap(ctx, from, rows, to, v.ring)
+	if err != nil {
+		return err
 	}
-	if err := v.update(ctx, func(tx *store.Tx) error { return replaceKeys(ctx, tx, rows, again) }); err != nil {
+	if err := v.db.update(ctx, func(tx *store.Tx) error { return replaceKeys(ctx, tx, rows, rewrapped) }); err != nil {
 		return rotationError(err)
 	}
-	v.keyRing.mu.Lock()
-	v.keyRing.master = to
-	v.keyRing.mu.Unlock()
+	v.ring.setMaster(to)
 	if len(rows) == 0 {
 		return nil
 	}
-	return v.cfg.DB.Compact(ctx)
+	return v.db.Compact(ctx)
 }
 
-func (v *Vault) rewrapOne(ctx context.Context, from, to Master, w wrapped) (wrapped, error) {
-	key, err := v.unwrapOne(ctx, from, w)
-	if err != nil {
-		return w, err
+// rewrap returns keys wrapped by another master, for the tenant of another key ring.
+func (r *keyRing) rewrap(ctx context.Context, from Master, rows []wrapped, to Master, target *keyRing) ([]wrapped, error) {
+	all := make([]wrapped, len(rows))
+	for i, w := range rows {
+		key, err := r.unwrapOne(ctx, from, w)
+		if err != nil {
+			return nil, err
+		}
+		w.master = to.ID()
+		if w.key, err = to.Wrap(ctx, key, target.additionalData(w.use)); err != nil {
+			return nil, err
+		}
+		all[i] = w
 	}
-	w.master = to.ID()
-	w.key, err = to.Wrap(ctx, key, v.keyAAD(w.use))
-	return w, err
+	return all, nil
 }
 
 // replaceKeys replaces keys, if they have not changed since they were read.
@@ -186,7 +189,7 @@ func (w wrapped) equal(o wrapped) bool {
 // next value creates new keys. Copies that were made earlier, together with the master
 // key, are not affected.
 func (v *Vault) Shred(ctx context.Context) error {
-	err := v.update(ctx, func(tx *store.Tx) error {
+	err := v.db.update(ctx, func(tx *store.Tx) error {
 		for _, statement := range []string{
 			"DELETE FROM vault_keys", "DELETE FROM vault_exceptions WHERE mark IS NOT NULL", "DELETE FROM vault_disclosures", "DELETE FROM vault_records",
 			"DELETE FROM vault_counts WHERE name IN ('records', 'disclosed')",
@@ -201,7 +204,7 @@ func (v *Vault) Shred(ctx context.Context) error {
 		return err
 	}
 	v.clear()
-	if err := v.cfg.DB.Compact(ctx); err != nil {
+	if err := v.db.Compact(ctx); err != nil {
 		return fault.Wrap(fault.KindOf(err), err, "the vault is shredded, but the database file may still contain deleted data").
 			WithHint("shred it again")
 	}

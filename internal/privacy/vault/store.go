@@ -11,25 +11,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// maxAttempts limits how often a transaction is repeated because another process
-// changed the keys.
-const maxAttempts = 5
-
-// withKeys runs f with the tenant's keys, and again with new keys if they were stale.
-func (v *Vault) withKeys(ctx context.Context, create bool, f func(*keys) error) error {
-	for range maxAttempts {
-		k, err := v.keys(ctx, create)
-		if err != nil || k == nil {
-			return err
-		}
-		if err := f(k); !errors.Is(err, errStale) {
-			return err
-		}
-		v.keyRing.drop(k)
-	}
-	return fault.Wrap(fault.Unavailable, errStale, "the vault keys are being changed; try again")
-}
-
 // commitSize is the number of values per transaction, which blocks other writers.
 const commitSize = 5000
 
@@ -37,7 +18,7 @@ const commitSize = 5000
 func (v *Vault) store(ctx context.Context, session string, values []Value) (map[Value]Token, error) {
 	tokens := make(map[Value]Token, len(values))
 	for some := range slices.Chunk(values, commitSize) {
-		err := v.withKeys(ctx, true, func(k *keys) error { return v.storeBatch(ctx, k, session, some, tokens) })
+		err := v.ring.with(ctx, true, func(k *keys) error { return v.storeBatch(ctx, k, session, some, tokens) })
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +33,7 @@ func (v *Vault) storeBatch(ctx context.Context, k *keys, session string, values 
 		drafts[i] = k.draft(value)
 	}
 	b := &batch{v: v, k: k, session: session, now: v.cfg.Now(), tokens: tokens}
-	if err := v.update(ctx, func(tx *store.Tx) error { return b.store(ctx, tx, drafts) }); err != nil {
+	if err := v.db.update(ctx, func(tx *store.Tx) error { return b.store(ctx, tx, drafts) }); err != nil {
 		return err
 	}
 	if v.cfg.OnNewTokens != nil && b.created > 0 {
@@ -61,16 +42,6 @@ func (v *Vault) storeBatch(ctx context.Context, k *keys, session string, values 
 	v.cache.add(k.epoch, session, b.entries)
 	v.reportRedacted(b)
 	return nil
-}
-
-// update runs one write transaction at a time: SQLite lets concurrent writers sleep
-// and retry.
-func (v *Vault) update(ctx context.Context, f func(*store.Tx) error) error {
-	if err := v.writeLock.lock(ctx); err != nil {
-		return err
-	}
-	defer v.writeLock.unlock()
-	return v.cfg.DB.Update(ctx, f)
 }
 
 // batch is one transaction that stores values.
@@ -138,8 +109,8 @@ func (b *batch) insert(ctx context.Context, tx *store.Tx, d draft, id string) er
 	}
 	b.changed = true
 	b.created++
-	e := &entry{token: token(d.value.Type, id), value: d.value, expires: b.v.expiry(d.value.Type, b.now), everywhere: b.session == ""}
-	sealed, err := b.v.encrypt(b.k, e.token, d.value)
+	e := &entry{token: token(d.value.Type, id), value: d.value, expires: b.v.lifetimes.expiry(d.value.Type, b.now), everywhere: b.session == ""}
+	sealed, err := b.v.records.encrypt(b.k, e.token, d.value)
 	if err != nil {
 		return err
 	}
@@ -181,8 +152,8 @@ func (b *batch) revive(ctx context.Context, tx *store.Tx, d draft, id string, r 
 // disclose records that an existing record is disclosed to the session.
 func (b *batch) disclose(ctx context.Context, tx *store.Tx, d draft, r record) error {
 	e := &entry{record: r.number, token: r.token, value: d.value, expires: r.expires, everywhere: r.everywhere || b.session == ""}
-	if b.v.needsNewExpiry(d.value.Type, r.expires, b.now) {
-		e.expires = b.v.expiry(d.value.Type, b.now)
+	if b.v.lifetimes.needNewExpiry(d.value.Type, r.expires, b.now) {
+		e.expires = b.v.lifetimes.expiry(d.value.Type, b.now)
 	}
 	if e.expires != r.expires || e.everywhere != r.everywhere {
 		_, err := tx.ExecContext(ctx, "UPDATE vault_records SET expires = nullif(?, 0), everywhere = ? WHERE number = ?", e.expires, e.everywhere, r.number)
@@ -194,8 +165,8 @@ func (b *batch) disclose(ctx context.Context, tx *store.Tx, d draft, r record) e
 		b.stored(e)
 		return nil
 	}
-	given, err := isDisclosed(ctx, tx, r, b.session)
-	if err == nil && !given {
+	disclosed, err := isDisclosed(ctx, tx, r, b.session)
+	if err == nil && !disclosed {
 		if bound := b.exceededDisclosures(); bound != "" {
 			b.redact(d, bound)
 			return nil
@@ -209,7 +180,7 @@ func (b *batch) disclose(ctx context.Context, tx *store.Tx, d draft, r record) e
 }
 
 func (b *batch) insertDisclosure(ctx context.Context, tx *store.Tx, record int64) error {
-	b.counts.add(countGiven, 1)
+	b.counts.add(countDisclosed, 1)
 	b.changed = true
 	_, err := tx.ExecContext(ctx, "INSERT INTO vault_disclosures (record, session) VALUES (?, ?)", record, b.session)
 	return err

@@ -16,13 +16,13 @@ const (
 // restored before that either.
 func (v *Vault) Sweep(ctx context.Context) error {
 	now := v.cfg.Now()
-	if !v.sweepDue(now) {
+	if !v.sweeps.begin(now, sweepEvery) {
 		return nil
 	}
 	for {
 		var erased int
-		err := v.update(ctx, func(tx *store.Tx) (err error) {
-			erased, err = v.sweep(ctx, tx, now)
+		err := v.db.update(ctx, func(tx *store.Tx) (err error) {
+			erased, err = eraseExpired(ctx, tx, now, v.cfg.MaxRecords)
 			return err
 		})
 		if err != nil || erased < sweepBatch {
@@ -31,19 +31,9 @@ func (v *Vault) Sweep(ctx context.Context) error {
 	}
 }
 
-func (v *Vault) sweepDue(now time.Time) bool {
-	v.lastSweep.Lock()
-	defer v.lastSweep.Unlock()
-	if since := now.Sub(v.lastSweep.at); since >= 0 && since < sweepEvery {
-		return false
-	}
-	v.lastSweep.at = now
-	return true
-}
-
-// sweep erases some of the expired values. Of the rows that only reserve an id it
-// keeps the newest MaxRecords.
-func (v *Vault) sweep(ctx context.Context, tx *store.Tx, now time.Time) (erased int, err error) {
+// eraseExpired erases some of the expired values. Of the rows that only reserve an id it
+// keeps the newest ones.
+func eraseExpired(ctx context.Context, tx *store.Tx, now time.Time, kept int) (erased int, err error) {
 	expired, err := list(ctx, tx, "SELECT "+columns+` FROM vault_records
 		WHERE encrypted IS NOT NULL AND expires IS NOT NULL AND expires <= ? ORDER BY expires LIMIT ?`, now.UnixMilli(), sweepBatch)
 	if err != nil || len(expired) == 0 {
@@ -59,7 +49,7 @@ func (v *Vault) sweep(ctx context.Context, tx *store.Tx, now time.Time) (erased 
 		}
 	}
 	_, err = tx.ExecContext(ctx, `DELETE FROM vault_records WHERE number IN
-		(SELECT number FROM vault_records WHERE encrypted IS NULL ORDER BY number DESC LIMIT -1 OFFSET ?)`, v.cfg.MaxRecords)
+		(SELECT number FROM vault_records WHERE encrypted IS NULL ORDER BY number DESC LIMIT -1 OFFSET ?)`, kept)
 	if err == nil {
 		err = c.write(ctx, tx)
 	}
@@ -79,7 +69,7 @@ func erase(ctx context.Context, tx *store.Tx, r record, c counts) error {
 	if err != nil {
 		return err
 	}
-	c.add(countGiven, -int(n))
+	c.add(countDisclosed, -int(n))
 	c.add(countRecords, -1)
 	_, err = tx.ExecContext(ctx, "UPDATE vault_records SET encrypted = NULL, everywhere = 0 WHERE number = ?", r.number)
 	return err

@@ -2,10 +2,8 @@ package vault
 
 import (
 	"context"
-	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
 )
 
 // Tokenize returns the tokens of values, in order, and records that they are disclosed
@@ -23,14 +21,14 @@ func (v *Vault) Tokenize(ctx context.Context, session string, values []Value) ([
 	if len(missing) == 0 {
 		return tokens, nil
 	}
-	settled, err := v.store(ctx, session, missing)
+	stored, err := v.store(ctx, session, missing)
 	if err != nil {
 		return nil, err
 	}
-	v.IndexValues(missing) // RefreshIndex may read them later
+	v.Index.Add(missing) // Index.Refresh may read them later
 	for i, value := range values {
 		if tokens[i] == "" {
-			tokens[i] = settled[value]
+			tokens[i] = stored[value]
 		}
 	}
 	return tokens, nil
@@ -56,7 +54,7 @@ func (v *Vault) lookupCached(session string, values []Value) (tokens []Token, mi
 	for i, value := range values {
 		if len(value.Text) > maxText {
 			tokens[i] = RedactedToken(value.Type)
-		} else if e := v.cache.value(value); e != nil && v.cache.isDisclosed(e, session) && !v.needsNewExpiry(value.Type, e.expires, now) {
+		} else if e := v.cache.value(value); e != nil && v.cache.isDisclosed(e, session) && !v.lifetimes.needNewExpiry(value.Type, e.expires, now) {
 			tokens[i] = e.token
 		} else if !seen[value] {
 			seen[value] = true
@@ -64,30 +62,4 @@ func (v *Vault) lookupCached(session string, values []Value) (tokens []Token, mi
 		}
 	}
 	return tokens, missing
-}
-
-// needsNewExpiry reports whether the expiry of a value must be updated. Updating it on
-// every use would cost a write each time.
-func (v *Vault) needsNewExpiry(t detect.Type, expires int64, now time.Time) bool {
-	ttl := v.ttl(t)
-	if ttl == 0 || expires == 0 {
-		return (ttl == 0) != (expires == 0)
-	}
-	left := time.UnixMilli(expires).Sub(now)
-	return left < ttl/2 || left > ttl
-}
-
-func (v *Vault) ttl(t detect.Type) time.Duration {
-	if ttl, ok := v.cfg.TTL[t]; ok {
-		return ttl
-	}
-	return v.cfg.TTL[""]
-}
-
-// expiry returns when a value that is disclosed now expires, 0 for never.
-func (v *Vault) expiry(t detect.Type, now time.Time) int64 {
-	if ttl := v.ttl(t); ttl > 0 {
-		return now.Add(ttl).UnixMilli()
-	}
-	return 0
 }

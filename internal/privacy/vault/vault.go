@@ -20,14 +20,15 @@
 // another process has shredded the database; every other change takes effect
 // immediately.
 //
+// A Vault tokenizes and restores. Its key ring opens and wraps the keys, its records read and decrypt
+// the rows, its Index finds values in text, and its Exceptions are the operator's.
+//
 // The package detects no personal data, does not decide who may see it, and records no
 // restores.
 package vault
 
 import (
-	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
@@ -108,22 +109,18 @@ type Config struct {
 
 // Vault stores the values of one tenant.
 type Vault struct {
-	cfg        Config
-	index      valueIndex
-	cache      cache
-	keyRing    openKeys // the tenant's keys
-	exceptions exceptionCache
-	guesses    guesses
-	writeLock  mutex // allows one write transaction of this process at a time
+	Exceptions *Exceptions
+	Index      *Index
 
-	lastWarning struct { // log message about redacted values
-		sync.Mutex
-		at time.Time
-	}
-	lastSweep struct { // expired values
-		sync.Mutex
-		at time.Time
-	}
+	cfg       Config
+	db        *database
+	ring      *keyRing
+	records   *records
+	cache     *cache
+	lifetimes lifetimes
+	guesses   guesses
+	warnings  interval // log messages about redacted values
+	sweeps    interval // deletions of expired values
 }
 
 // New returns the Vault of a tenant. It does no I/O: keys are opened on first use and
@@ -139,7 +136,25 @@ func New(cfg Config) *Vault {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	cfg.Log = cfg.Log.With("tenant", cfg.Tenant.String())
-	return &Vault{cfg: cfg, writeLock: make(mutex, 1), keyRing: openKeys{master: cfg.Master, openLock: make(mutex, 1)}}
+	db, memory := &database{DB: cfg.DB, writeLock: make(mutex, 1)}, &cache{}
+	ring := &keyRing{
+		db:       db,
+		tenant:   cfg.Tenant,
+		opened:   func(k *keys) { memory.setEpoch(k.epoch, cfg.Now()) },
+		openLock: make(mutex, 1),
+		master:   cfg.Master,
+	}
+	stored := &records{db: db, ring: ring, tenant: cfg.Tenant, now: cfg.Now, log: cfg.Log}
+	return &Vault{
+		Exceptions: &Exceptions{db: db, ring: ring, now: cfg.Now, log: cfg.Log},
+		Index:      &Index{records: stored, most: cfg.MaxRecords},
+		cfg:        cfg,
+		db:         db,
+		ring:       ring,
+		records:    stored,
+		cache:      memory,
+		lifetimes:  cfg.TTL,
+	}
 }
 
 func orDefault(n, other int) int {
@@ -151,17 +166,3 @@ func orDefault(n, other int) int {
 
 // maxText limits the size of a value in bytes.
 const maxText = 64 << 10
-
-// mutex is a lock that can be waited for with a context.
-type mutex chan struct{}
-
-func (t mutex) lock(ctx context.Context) error {
-	select {
-	case t <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (t mutex) unlock() { <-t }

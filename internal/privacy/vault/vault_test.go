@@ -89,12 +89,12 @@ func restores(t testing.TB, v *vault.Vault, session string, tokens ...vault.Toke
 	if err != nil {
 		t.Fatal(err)
 	}
-	given, err := v.Disclosed(t.Context(), session, tokens)
-	if err != nil || len(given) != len(got) {
-		t.Errorf("disclosed %v, restored %v, %v", given, got, err)
+	disclosed, err := v.Disclosed(t.Context(), session, tokens)
+	if err != nil || len(disclosed) != len(got) {
+		t.Errorf("disclosed %v, restored %v, %v", disclosed, got, err)
 	}
 	for token := range got {
-		if !given[token] {
+		if !disclosed[token] {
 			t.Errorf("%s is restored but not disclosed", token)
 		}
 	}

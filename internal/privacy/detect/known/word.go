@@ -7,6 +7,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect/lexicon"
 )
 
 // addWord makes a value that is one word known in any letter case in file names, URLs and
@@ -69,7 +70,7 @@ func unmarked(text string) string {
 // inSlug reports whether text[i:end] is a word of a slug and not one of English: no letter or digit
 // continues it, and a character that joins words is next to it.
 func inSlug(text string, i, end int) bool {
-	return isSlugWord(text, i, end) && !detect.IsEnglish(text[i:end]) && !strings.EqualFold(text[i:end], "max")
+	return isSlugWord(text, i, end) && !lexicon.IsEnglish(text[i:end]) && !strings.EqualFold(text[i:end], "max")
 }
 
 func isSlugWord(text string, i, end int) bool {

@@ -8,32 +8,32 @@ import (
 	"strings"
 )
 
-// Exit is the way of one tenant's and session's text to a model. Its zero value
+// Gate is the way of one tenant's and session's text to a model. Its zero value
 // refuses.
-type Exit struct{ scope *scope }
+type Gate struct{ scope *scope }
 
-// For returns the exit of a tenant. The exit of the zero Owner is for text that
+// For returns the gate of a tenant. The gate of the zero Owner is for text that
 // belongs to no tenant: values in it are redacted and cannot be restored.
-func (r *Rules) For(o Owner) *Exit {
+func (r *Rules) For(o Owner) *Gate {
 	s := &scope{rules: r.Of(o.Tenant), owner: o, reading: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))}
 	s.pending.SetLimit(maxPending)
-	return &Exit{s}
+	return &Gate{s}
 }
 
 // maxPending is the number of functions that read texts, or wait for that: two for an answer.
 const maxPending = 4
 
 // Ingester returns the part that prepares what servers return.
-func (e *Exit) Ingester() Ingester { return Ingester{scope: e.scope} }
+func (e *Gate) Ingester() Ingester { return Ingester{scope: e.scope} }
 
 // Restorer returns the part that restores tokens in text that a model wrote.
-func (e *Exit) Restorer() Restorer { return Restorer{e.scope} }
+func (e *Gate) Restorer() Restorer { return Restorer{e.scope} }
 
 // Tokens returns the part that converts text on request.
-func (e *Exit) Tokens() Tokens { return Tokens{e.scope} }
+func (e *Gate) Tokens() Tokens { return Tokens{e.scope} }
 
-// active is scope.active. A nil Exit is a zero Exit.
-func (e *Exit) active() (bool, error) {
+// active is scope.active. A nil Gate is a zero Gate.
+func (e *Gate) active() (bool, error) {
 	if e == nil {
 		return false, ErrNotRedacted
 	}
@@ -42,7 +42,7 @@ func (e *Exit) active() (bool, error) {
 
 // Turn waits for the turn of the tenant to process a text of n bytes, if that is large. The caller
 // calls done, and redacts nothing before.
-func (e *Exit) Turn(ctx context.Context, n int) (done func(), err error) {
+func (e *Gate) Turn(ctx context.Context, n int) (done func(), err error) {
 	if e == nil || e.scope.isZero() {
 		return nil, ErrNotRedacted
 	}
@@ -50,11 +50,11 @@ func (e *Exit) Turn(ctx context.Context, n int) (done func(), err error) {
 }
 
 // Strict reports whether code sees tokens instead of values.
-func (e *Exit) Strict() bool { return e.scope.isStrict() }
+func (e *Gate) Strict() bool { return e.scope.isStrict() }
 
 // Redact redacts v, a Message or any JSON value. The tokens in the result are on disk
 // when it returns.
-func (e *Exit) Redact(ctx context.Context, v any) (Redacted, error) {
+func (e *Gate) Redact(ctx context.Context, v any) (Redacted, error) {
 	active, err := e.active()
 	if err != nil {
 		return Redacted{}, err
@@ -94,7 +94,7 @@ func (e *Exit) Redact(ctx context.Context, v any) (Redacted, error) {
 }
 
 // RedactJSON returns JSON with tokens in place of private values.
-func (e *Exit) RedactJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
+func (e *Gate) RedactJSON(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 	redacted, err := e.Redact(ctx, raw)
 	if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (e *Exit) RedactJSON(ctx context.Context, raw json.RawMessage) (json.RawMes
 
 // RevealToPerson returns text unredacted, for display to the user only, never to a
 // model. It records that the values were shown.
-func (e *Exit) RevealToPerson(ctx context.Context, text string) (Redacted, error) {
+func (e *Gate) RevealToPerson(ctx context.Context, text string) (Redacted, error) {
 	active, err := e.active()
 	if err != nil {
 		return Redacted{}, err
@@ -133,7 +133,7 @@ func release(text string, m Message) Redacted {
 }
 
 // Neutralize returns a line of text as Redact shows it to a model, except for its values.
-func (e *Exit) Neutralize(line string) string {
+func (e *Gate) Neutralize(line string) string {
 	if _, err := e.active(); err != nil || e.scope.rules.cfg.Filter == nil {
 		return line
 	}
@@ -142,23 +142,23 @@ func (e *Exit) Neutralize(line string) string {
 }
 
 // CanReveal reports whether a model may see values on request.
-func (e *Exit) CanReveal() bool {
+func (e *Gate) CanReveal() bool {
 	active, _ := e.active()
 	return active && e.scope.rules.cfg.Reveal
 }
 
-func (e *Exit) reveal(ctx context.Context, text string) (string, error) {
+func (e *Gate) reveal(ctx context.Context, text string) (string, error) {
 	if !e.CanReveal() {
 		return "", errors.New("redact: revealing values is not enabled")
 	}
 	return e.Restorer().restore(ctx, ToModel, text)
 }
 
-func (e *Exit) withPage(ctx context.Context, text string, p Page) (string, error) {
+func (e *Gate) withPage(ctx context.Context, text string, p Page) (string, error) {
 	page := p.Text[p.Start:p.End]
 	active, err := e.active()
 	if active {
-		page, err = e.scope.passToModel(e.scope.findForModel()).runPage(ctx, p)
+		page, err = e.scope.redactionFor(e.scope.findForModel()).runPage(ctx, p)
 	}
 	if err != nil {
 		return "", err
@@ -168,7 +168,7 @@ func (e *Exit) withPage(ctx context.Context, text string, p Page) (string, error
 
 // Tokenize returns text with values replaced by tokens; key is the JSON key of the
 // text, if any. A later Redact of the result leaves the tokens as they are.
-func (e *Exit) Tokenize(ctx context.Context, key, text string) (string, error) {
+func (e *Gate) Tokenize(ctx context.Context, key, text string) (string, error) {
 	active, err := e.active()
 	switch {
 	case err != nil:
@@ -179,12 +179,12 @@ func (e *Exit) Tokenize(ctx context.Context, key, text string) (string, error) {
 	if err := e.scope.vault().refreshIndex(ctx); err != nil {
 		return "", err
 	}
-	return e.scope.passToModel(e.scope.findForModel()).run(ctx, key, text)
+	return e.scope.redactionFor(e.scope.findForModel()).run(ctx, key, text)
 }
 
 // Truncate returns at most the first n bytes of a text and never ends within a value:
 // a truncated value would not be detected.
-func (e *Exit) Truncate(text string, n int) string {
+func (e *Gate) Truncate(text string, n int) string {
 	active, err := e.active()
 	if err != nil {
 		return ""
@@ -208,7 +208,7 @@ const truncateLookahead = 1 << 10
 
 // ContainsPrivate reports whether a text has values that would be replaced; key is the
 // JSON key of the text, if any.
-func (e *Exit) ContainsPrivate(key, text string) bool {
+func (e *Gate) ContainsPrivate(key, text string) bool {
 	active, err := e.active()
 	return err != nil || active && len(e.scope.findForModel().find(key, text)) > 0
 }

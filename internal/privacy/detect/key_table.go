@@ -48,6 +48,13 @@ func builtin() map[string]keyHint {
 // all keys with a hint.
 type tails [1024]bool
 
+func tailsOf(keys map[string]keyHint) (t tails) {
+	for k := range keys {
+		t.put(k)
+	}
+	return t
+}
+
 func (t *tails) put(key string) {
 	if len(key) < 3 { // a short key may end any key
 		for i := range t {
@@ -61,8 +68,14 @@ func (t *tails) put(key string) {
 
 func tail(bytes uint32) uint32 { return bytes & 0xFFFFFF * 0x9E3779B1 >> 22 }
 
-// key returns the hint of a key, or of its last words, as in "customer_first_name".
-func (s *Scanner) key(key string) (keyHint, bool) {
+// keyTable has the hints of keys.
+type keyTable struct {
+	hints map[string]keyHint // by the key in lower case without separators
+	tails tails
+}
+
+// find returns the hint of a key, or of its last words, as in "customer_first_name".
+func (t *keyTable) find(key string) (keyHint, bool) {
 	if len(key) > maxKey {
 		return keyHint{}, false
 	}
@@ -84,19 +97,19 @@ func (s *Scanner) key(key string) (keyHint, bool) {
 		last = last<<8 | uint32(buf[n])
 		n++
 	}
-	if n >= 3 && !s.tails[tail(last)] {
+	if n >= 3 && !t.tails[tail(last)] {
 		return keyHint{}, false
 	}
-	if h, ok := s.keys[string(buf[:n])]; ok {
+	if h, ok := t.hints[string(buf[:n])]; ok {
 		return h, true
 	}
 	if k > 2 {
-		if h, ok := s.keys[string(buf[starts[k-2]:n])]; ok {
+		if h, ok := t.hints[string(buf[starts[k-2]:n])]; ok {
 			return h, true
 		}
 	}
 	if k > 1 && string(buf[starts[k-1]:n]) != "name" {
-		h, ok := s.keys[string(buf[starts[k-1]:n])]
+		h, ok := t.hints[string(buf[starts[k-1]:n])]
 		return h, ok && h.accepts != nil
 	}
 	return keyHint{}, false
@@ -105,8 +118,8 @@ func (s *Scanner) key(key string) (keyHint, bool) {
 func anything(string) bool { return true }
 
 // addHinted adds text[start:end] if its key has a hint that the value matches.
-func (s *Scanner) addHinted(found []Finding, text, key string, start, end int) []Finding {
-	h, ok := s.key(key)
+func (t *keyTable) addHinted(found []Finding, text, key string, start, end int) []Finding {
+	h, ok := t.find(key)
 	for start < end && text[start] == ' ' {
 		start++
 	}
@@ -119,125 +132,26 @@ func (s *Scanner) addHinted(found []Finding, text, key string, start, end int) [
 	return append(found, Finding{Type: h.typ, Start: start, End: end, Score: h.score})
 }
 
-// addEvidence adds a key at start if it is evidence for names.
-func (s *Scanner) addEvidence(found []Finding, key string, start int) []Finding {
-	if h, ok := s.key(key); ok && h.evidence != "" {
+// addKeyEvidence adds a key at start if it is evidence for names.
+func (t *keyTable) addEvidence(found []Finding, key string, start int) []Finding {
+	if h, ok := t.find(key); ok && h.evidence != "" {
 		return append(found, Finding{Type: h.evidence, Start: start, End: start + len(key)})
 	}
 	return found
 }
 
-// label examines a ':' after a quoted key, or after a line that so far has only words.
-func (p *pass) label(colon int) {
-	b := p.at(colon - 1)
-	if b == '"' || b == '\'' {
-		p.quotedKey(colon, b)
-		return
-	}
-	if b < 'a' || p.at(colon+1) != ' ' {
-		return
-	}
-	first := colon
-	for first > 0 && colon-first < 24 && (p.is(first-1, letter) || p.text[first-1] == ' ' || p.text[first-1] == '_') {
-		first--
-	}
-	if first > 0 && p.text[first-1] != '\n' && p.text[first-1] != '"' { // a JSON string often contains output lines
-		return
-	}
-	end := colon + 1
-	for end < len(p.text) && end-colon < maxValue && p.text[end] != '\n' && p.text[end] != '\r' && p.text[end] != '\\' && p.text[end] != '"' {
-		end++
-	}
-	have := len(p.found)
-	p.addKeyed(p.text[first:colon], colon+1, end)
-	for i := have; i < len(p.found); i++ {
-		if p.found[i].Type == nameInObject {
-			p.found[i].Type = nameInLine
+// SameKey reports whether two keys differ in case and separators only.
+func SameKey(a, b string) bool { return normalize(a) == normalize(b) }
+
+func normalize(k string) string {
+	var out []byte
+	for i := range len(k) {
+		switch c := class[k[i]]; {
+		case c&upper != 0:
+			out = append(out, k[i]|0x20)
+		case c&(alnum|high) != 0:
+			out = append(out, k[i])
 		}
 	}
-	p.addEvidence(p.text[first:colon], first)
-}
-
-const maxValue = 200
-
-func (p *pass) quotedKey(colon int, quote byte) {
-	end := colon - 1
-	slash := p.at(end-1) == '\\'
-	if slash {
-		end--
-	}
-	first := end
-	for first > 0 && end-first <= maxKey && p.text[first-1] != quote {
-		first--
-	}
-	if first == end || end-first > maxKey {
-		return
-	}
-	key := p.text[first:end]
-	if _, ok := p.s.key(key); !ok {
-		return
-	}
-	p.addEvidence(key, first)
-	i := colon + 1
-	list := false
-	for i < len(p.text) && i-colon < 32 && strings.IndexByte(" \t\r\n[", p.text[i]) >= 0 {
-		list = list || p.text[i] == '['
-		i++
-	}
-	for n := 0; n < 16; n++ {
-		i = p.element(key, i, quote, slash)
-		if !list || p.at(i) != ',' {
-			return
-		}
-		for i++; i < len(p.text) && strings.IndexByte(" \t\r\n", p.text[i]) >= 0 && i-colon < 4096; i++ {
-		}
-	}
-}
-
-// element examines the string or number at i and returns the position after it.
-func (p *pass) element(key string, i int, quote byte, slash bool) int {
-	for n := 0; slash && n < 4 && p.at(i) == '\\'; n++ {
-		i++
-	}
-	if p.at(i) != quote {
-		end := i
-		for end-i < maxValue && (p.is(end, digit) || p.at(end) == '.') {
-			end++
-		}
-		p.addKeyed(key, i, end)
-		return end
-	}
-	i++
-	end := i
-	for end < len(p.text) && end-i < maxValue && p.text[end] != quote && p.text[end] != '\n' {
-		if p.text[end] == '\\' && !slash {
-			end++
-		}
-		end++
-	}
-	if p.at(end) != quote {
-		return end
-	}
-	stop := end
-	for slash && stop > i && p.text[stop-1] == '\\' {
-		stop--
-	}
-	p.addKeyed(key, i, stop)
-	return end + 1
-}
-
-func (p *pass) addEvidence(key string, start int) {
-	p.found = p.s.addEvidence(p.found, key, p.base+start)
-}
-
-func (p *pass) addKeyed(key string, start, end int) {
-	if start >= end {
-		return
-	}
-	have := len(p.found)
-	p.found = p.s.addHinted(p.found, p.text, key, start, end)
-	for i := have; i < len(p.found); i++ {
-		p.found[i].Start += p.base
-		p.found[i].End += p.base
-	}
+	return string(out)
 }

@@ -22,7 +22,7 @@ func TestNumbersOfViewsAreNotReused(t *testing.T) {
 	}
 	text.WriteString(`"\u0041 secret",`)
 	text.WriteString(`"\u0041 secret"]`)
-	p := &pass{turn: func(context.Context, int) (func(), error) { return func() {}, nil }}
+	p := &redaction{turn: func(context.Context, int) (func(), error) { return func() {}, nil }}
 	p.find = func(_, text string) (all []detect.Finding) {
 		if at := strings.Index(text, "secret"); at >= 0 && !strings.HasPrefix(text, "[") {
 			all = append(all, detect.Finding{Start: at, End: at + 6})

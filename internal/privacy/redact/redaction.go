@@ -10,9 +10,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
-// pass processes one text. It finds all values first, so that all tokens are created
+// redaction processes one text. It finds all values first, so that all tokens are created
 // in one transaction.
-type pass struct {
+type redaction struct {
 	search
 	replacer
 	turn func(ctx context.Context, n int) (done func(), err error) // waits until a text of n bytes may be processed
@@ -23,7 +23,7 @@ type pass struct {
 	refused error // result of check
 }
 
-// search defines what a pass finds.
+// search defines what a redaction finds.
 type search struct {
 	find       func(key, text string) []detect.Finding
 	adjustKey  func(key, text string, start, end int) string // returns the key to scan an encoded string with; nil keeps the key
@@ -34,7 +34,7 @@ type search struct {
 }
 
 // run returns the text with its values replaced. JSON stays JSON.
-func (p *pass) run(ctx context.Context, key, text string) (string, error) {
+func (p *redaction) run(ctx context.Context, key, text string) (string, error) {
 	done, err := p.turn(ctx, len(text))
 	if err != nil {
 		return "", err
@@ -49,7 +49,7 @@ func (p *pass) run(ctx context.Context, key, text string) (string, error) {
 
 // runPage is run for a part of a text. Values that begin before the part are omitted;
 // values that begin in it are complete.
-func (p *pass) runPage(ctx context.Context, page Page) (string, error) {
+func (p *redaction) runPage(ctx context.Context, page Page) (string, error) {
 	done, err := p.turn(ctx, len(page.Text))
 	if err != nil {
 		return "", err
@@ -63,7 +63,7 @@ func (p *pass) runPage(ctx context.Context, page Page) (string, error) {
 }
 
 // process returns the view of a text that scan finds the values of, with its edits.
-func (p *pass) process(ctx context.Context, scan func() *textView) (*textView, error) {
+func (p *redaction) process(ctx context.Context, scan func() *textView) (*textView, error) {
 	s := scan()
 	p.found = mergeOverlaps(p.found)
 	if p.refused != nil {
@@ -83,7 +83,7 @@ const maxCounted = 64 << 10
 
 // findIn returns the values in a text, none if check refuses it. It counts them here because they
 // take less memory than in found.
-func (p *pass) findIn(key, text string) []detect.Finding {
+func (p *redaction) findIn(key, text string) []detect.Finding {
 	if p.refused != nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (p *pass) findIn(key, text string) []detect.Finding {
 }
 
 // add adds findings in a view.
-func (p *pass) add(s *textView, all []detect.Finding) {
+func (p *redaction) add(s *textView, all []detect.Finding) {
 	parts := make([]part, len(all))
 	p.found = slices.Grow(p.found, len(all))
 	for i, f := range all {
@@ -121,7 +121,7 @@ const maxLearned = 4096
 // learnFound indexes the values found. If any was new it discards the findings and
 // returns true: new values may occur elsewhere in the same text, where only the index
 // finds them, so the caller scans again.
-func (p *pass) learnFound() bool {
+func (p *redaction) learnFound() bool {
 	if p.learn == nil || len(p.found) == 0 {
 		return false
 	}
@@ -145,7 +145,7 @@ func (p *pass) learnFound() bool {
 	return true
 }
 
-func (p *pass) scanPage(page Page) *textView {
+func (p *redaction) scanPage(page Page) *textView {
 	s := p.addView(page.Text)
 	for _, f := range p.find("", s.visible()) {
 		if f.Start < page.End && f.End > page.Start {
@@ -155,7 +155,7 @@ func (p *pass) scanPage(page Page) *textView {
 	return s
 }
 
-func (p *pass) addView(text string) *textView {
+func (p *redaction) addView(text string) *textView {
 	p.added++
 	s := &textView{number: p.added, doc: &document{src: text}, tokens: vault.FindTokens(text)}
 	p.views = append(p.views, s)
@@ -163,7 +163,7 @@ func (p *pass) addView(text string) *textView {
 }
 
 // scan finds the values in a text and in the strings of JSON in it.
-func (p *pass) scan(key, text string, depth int) *textView {
+func (p *redaction) scan(key, text string, depth int) *textView {
 	s := p.addView(text)
 	s.nestedDoc = depth > 0 || p.foreign
 	if depth <= maxDepth && isJSON(text) {
@@ -176,7 +176,7 @@ func (p *pass) scan(key, text string, depth int) *textView {
 
 // scanJSON scans the strings and numbers of JSON: those without escapes in a single
 // scan of the source.
-func (p *pass) scanJSON(s *textView, depth int) {
+func (p *redaction) scanJSON(s *textView, depth int) {
 	src := s.doc.src
 	row := row{findSpread: p.findSpread}
 	open := decoded{outer: s, views: len(p.views)}
@@ -212,7 +212,7 @@ func (p *pass) scanJSON(s *textView, depth int) {
 
 // findMeanwhile returns a function that returns the values in the source of JSON. A large text in
 // which no string has to be decoded is searched from now on.
-func (p *pass) findMeanwhile(s *textView) func() []detect.Finding {
+func (p *redaction) findMeanwhile(s *textView) func() []detect.Finding {
 	src := s.doc.src
 	if len(src) < largeText || p.findSpread != nil || strings.IndexByte(src, '\\') >= 0 || strings.Contains(src, `"{`) || strings.Contains(src, `"[`) {
 		return func() []detect.Finding { return p.findIn("", s.visible()) }
@@ -230,7 +230,7 @@ const maxOpen = 4096
 // dropped, since a large text has a million.
 type decoded struct {
 	outer   *textView
-	views   int // of the pass before those of the strings
+	views   int // of the redaction before those of the strings
 	strings []decodedString
 }
 
@@ -240,7 +240,7 @@ type decodedString struct {
 }
 
 // close adds the edits of the strings to the document, without those in which nothing is
-// replaced, and keeps those that are pieces of a row. It returns the views of the pass without
+// replaced, and keeps those that are pieces of a row. It returns the views of the redaction without
 // the dropped ones.
 func (d *decoded) close(views []*textView, row []part) []*textView {
 	inRow := make(map[*textView]bool, len(row))

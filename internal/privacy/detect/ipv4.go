@@ -1,33 +1,41 @@
 package detect
 
-import (
-	"net/netip"
-	"strings"
-)
+import "strings"
 
-// ipv4 examines four numbers with dots, with or without a prefix length. Version
+var ipv4Addresses = recognizer{
+	Type:    IPAddress,
+	Anchors: []anchor{{First: decimals, Most: 3, After: "."}},
+	Find:    findIPv4,
+	Examples: []string{
+		"from «203.0.113.77» to «10.0.0.0/8», http://«10.0.0.1»/x and server=«198.51.100.7»",
+		"256.1.1.1, 8.8.8 and 1.2.3.4.5, chrome/1.2.3.4, v10.0.19041.1 and libfoo.so.1.2.3.4",
+		"version 1.10.2.3, numpy==1.2.3.4, see section 1.10.2.3, §6.2.5.1 and 7.18.1.5 Greatest-width integer types",
+	},
+}
+
+// findIPv4 examines four numbers with dots, with or without a prefix length. Version
 // numbers look the same; the text before distinguishes them.
-func (p *pass) ipv4(start int) {
-	end, ok := p.quad(start)
+func findIPv4(p *passage, start, _ int) {
+	end, ok := quad(p, start)
 	if !ok || p.at(end) == '.' && p.is(end+1, alnum) || p.is(end, alnum|joint|high) {
 		return
 	}
 	switch before := p.at(start - 1); {
 	case before == '.' || before == '-' || before == '_' || p.continues(start, letter):
 		return
-	case before == '/' && p.product(start-1):
+	case before == '/' && isProduct(p, start-1):
 		return
 	}
-	if p.isVersion(start, end) || p.isSection(start, end) {
+	if isVersion(p, start, end) || isSection(p, start, end) {
 		return
 	}
-	p.add(IPAddress, start, p.prefixLength(end, 32), 0.9)
+	p.add(start, prefixLength(p, end, 32), 0.9)
 }
 
 // isVersion reports whether the nearest word before a quad that denotes a version or an
 // address denotes a version, or whether an operator of package requirements precedes it. No
 // host has an address that begins with zero.
-func (p *pass) isVersion(start, end int) bool {
+func isVersion(p *passage, start, end int) bool {
 	if p.text[start] == '0' && p.text[start:end] != "0.0.0.0" {
 		return true
 	}
@@ -84,7 +92,7 @@ func versionWord(run string) (version, ok bool) {
 
 // isSection reports whether a quad is the number of a section: after '§', in parentheses, or
 // before the title of a heading. The parts of such numbers are small.
-func (p *pass) isSection(start, end int) bool {
+func isSection(p *passage, start, end int) bool {
 	for i := start; i < end; i++ {
 		if p.is(i, digit) && p.is(i+1, digit) && p.is(i+2, digit) {
 			return false
@@ -101,12 +109,12 @@ func (p *pass) isSection(start, end int) bool {
 	if line != "" && line[len(line)-1] == '>' { // the text of an element
 		return p.is(end+1, upper|digit) || p.at(end+1) == '<'
 	}
-	return (line == "" || line[len(line)-1] == '\n') && p.isTitle(end)
+	return (line == "" || line[len(line)-1] == '\n') && isTitle(p, end)
 }
 
 // isTitle reports whether the text of a heading follows: a capitalized word and then the
 // end of the line or another word.
-func (p *pass) isTitle(i int) bool {
+func isTitle(p *passage, i int) bool {
 	for n := 0; n < 4 && p.at(i) == ' '; n++ {
 		i++
 	}
@@ -119,8 +127,8 @@ func (p *pass) isTitle(i int) bool {
 	return p.at(i) == '\n' || p.at(i) == 0 || p.at(i) == ' ' && p.is(i+1, letter)
 }
 
-// product reports whether a word without digits ends at i, as in "chrome/1.2.3.4".
-func (p *pass) product(i int) bool {
+// isProduct reports whether a word without digits ends at i, as in "chrome/1.2.3.4".
+func isProduct(p *passage, i int) bool {
 	first := i
 	for i-first < 32 && p.is(first-1, letter|joint) {
 		first--
@@ -129,7 +137,7 @@ func (p *pass) product(i int) bool {
 }
 
 // quad returns the end of four numbers up to 255 without leading zeros.
-func (p *pass) quad(i int) (end int, ok bool) {
+func quad(p *passage, i int) (end int, ok bool) {
 	for n := range 4 {
 		if n > 0 {
 			if p.at(i) != '.' {
@@ -150,7 +158,7 @@ func (p *pass) quad(i int) (end int, ok bool) {
 }
 
 // prefixLength returns the end of "/24" at i, or i.
-func (p *pass) prefixLength(i, most int) int {
+func prefixLength(p *passage, i, most int) int {
 	if p.at(i) != '/' || !p.is(i+1, digit) {
 		return i
 	}
@@ -163,114 +171,4 @@ func (p *pass) prefixLength(i, most int) int {
 		return i
 	}
 	return end
-}
-
-const maxIPv6 = 45
-
-// ipv6 examines hexadecimal groups with colons.
-func (p *pass) ipv6(start int) {
-	if p.at(start-1) == '.' || p.continues(start, tokens) || p.hasGroupBefore(start) {
-		return
-	}
-	end, colons := start, 0
-	for end < len(p.text) && end-start <= maxIPv6 && (p.is(end, alnum) && !p.is(end, nonHex) || p.text[end] == ':' || p.text[end] == '.') {
-		if p.text[end] == ':' {
-			colons++
-		}
-		end++
-	}
-	for end > start && (p.text[end-1] == '.' || p.text[end-1] == ':' && (end < start+2 || p.text[end-2] != ':')) {
-		end--
-	}
-	if colons < 2 || p.is(end, alnum) || end-start > maxIPv6 || p.isSlice(start, end) {
-		return
-	}
-	group := p.text[start:end]
-	addr, err := netip.ParseAddr(group)
-	if err != nil || !addr.Is6() || !strings.ContainsAny(group, "0123456789") {
-		return
-	}
-	p.add(IPAddress, start, p.prefixLength(end, 128), 0.95)
-}
-
-// isSlice reports whether an index of Python is at start, as in rows[::2].
-func (p *pass) isSlice(start, end int) bool {
-	return p.at(start-1) == '[' && (p.is(start-2, tokens) || p.at(start-2) == ')' || p.at(start-2) == ']') && end-start <= 5
-}
-
-// macColons examines six pairs with colons.
-func (p *pass) macColons(start, end int) {
-	if end-start != 2 || p.continues(start, tokens) || p.hasGroupBefore(start) {
-		return
-	}
-	p.mac(start, ':')
-}
-
-// hasGroupBefore reports whether a ':' that may belong to the same value precedes start. It
-// does not after a label, as in "value:00:1A:…": a word with a letter that is no hexadecimal
-// digit, or a quoted one.
-func (p *pass) hasGroupBefore(start int) bool {
-	if p.at(start-1) != ':' {
-		return false
-	}
-	if p.is(start-2, digit) && p.is(start-3, digit) { // also a time, as in "T10:20:30"
-		return true
-	}
-	first := start - 1
-	for start-first <= maxWord && p.is(first-1, tokens) {
-		if first--; p.is(first, nonHex) {
-			return false
-		}
-	}
-	return first < start-1 || p.at(first-1) == ':'
-}
-
-// macDashes examines six pairs with dashes at the end of a token.
-func (p *pass) macDashes(start, end int) {
-	first := end - 17
-	if first > start && (p.is(first-1, alnum) || first-start >= 3 && hexadecimal(p.text[first-3:first-1])) {
-		return
-	}
-	p.mac(first, '-')
-}
-
-// macDots examines three groups of four with dots.
-func (p *pass) macDots(start, end int) {
-	if end-start != 4 || p.at(start-1) == '.' || len(p.text) < start+14 {
-		return
-	}
-	s := p.text[start : start+14]
-	if s[9] == '.' && hexadecimal(s[5:9]) && hexadecimal(s[10:]) && !isDigits(s[:4]+s[5:9]+s[10:]) &&
-		!p.is(start+14, tokens) && !(p.at(start+14) == '.' && p.is(start+15, alnum)) {
-		p.add(MACAddress, start, start+14, 0.9)
-	}
-}
-
-// mac examines six pairs separated by sep.
-func (p *pass) mac(start int, sep byte) {
-	if len(p.text) < start+17 {
-		return
-	}
-	s := p.text[start : start+17]
-	for i := range 17 {
-		if i%3 == 2 && s[i] != sep || i%3 != 2 && !hexadecimal(s[i:i+1]) {
-			return
-		}
-	}
-	if p.is(start+17, alnum) || p.at(start+17) == sep && p.is(start+18, alnum) {
-		return
-	}
-	if strings.Trim(s, "0:-") == "" || strings.Trim(s, "fF:-") == "" { // the null and the broadcast address
-		return
-	}
-	p.add(MACAddress, start, start+17, 0.97)
-}
-
-func hexadecimal(s string) bool {
-	for i := range len(s) {
-		if class[s[i]]&alnum == 0 || class[s[i]]&nonHex != 0 {
-			return false
-		}
-	}
-	return true
 }
