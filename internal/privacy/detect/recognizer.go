@@ -143,15 +143,23 @@ func (x *index) tryToken(p *passage, start, end int, seen uint8) {
 	}
 }
 
+// tokenSize returns the size of the token at the beginning of a text.
+func tokenSize(text string) int {
+	for i := range len(text) {
+		if class[text[i]]&tokens == 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
 // try tries the recognizers at the anchors of text[lo:hi]. Most bytes are handled by the first and
 // the last loop only; each recognizer reads a bounded number of bytes.
 func (x *index) try(p *passage, lo, hi int) {
 	t := p.text
 	i := lo
 	if i > 0 && i < hi && class[t[i-1]]&tokens != 0 { // the token began in the previous block
-		for i < hi && class[t[i]]&tokens != 0 {
-			i++
-		}
+		i += tokenSize(t[i:hi])
 	}
 	for i < hi {
 		c := class[t[i]]
