@@ -74,10 +74,10 @@ type saved struct {
 	Conflict string `json:"conflict,omitempty"`
 }
 
-// save saves a  In mode strict, code knows values by tokens of its interpreter; the state
+// save saves a state. In mode strict, code knows values by tokens of its interpreter; the state
 // contains tokens of the vault, which last.
 func (h host) save(ctx context.Context, a saveArgs) (any, error) {
-	d := Draft{Name: a.Name, Value: a.Value, Version: a.Version}
+	d := Draft(a)
 	var err error
 	if h.gate.Strict() {
 		if d.Value, err = h.gate.RedactJSON(ctx, a.Value); err != nil {
@@ -119,7 +119,7 @@ type found struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// get finds a  In mode strict, code gets tokens of its interpreter, also for values that were
+// get finds a state. In mode strict, code gets tokens of its interpreter, also for values that were
 // saved in another mode.
 func (h host) get(ctx context.Context, a hostcall.Name) (any, error) {
 	s, err := h.find(ctx, a.Name)
