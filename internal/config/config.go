@@ -33,56 +33,56 @@ import (
 
 // Config is the merged configuration.
 type Config struct {
-	Profile    string           // lean, standard, full or passthrough
-	Backend    string           // auto, process, gvisor or microvm; see Sandbox
-	Runsc      string           // gVisor's program, for the backend gvisor; "" means runsc on PATH
-	Namespaces string           // shared or own: of the network and IPC of workers
-	Epoll      bool             // allow epoll
-	MicroVM    MicroVM          // for the backend microvm
-	Limits     execution.Limits // defaults applied
-	Restricted bool             // allow a subset of Python
-	Workspace  Workspace
+	Profile    string             // lean, standard, full or passthrough
+	Backend    string             // auto, process, gvisor or microvm; see Sandbox
+	Runsc      string             `key:"sandbox.runsc,restart" form:"path"`                               // gVisor's program, for the backend gvisor; "" means runsc on PATH
+	Namespaces string             `key:"sandbox.namespaces,restart" allow:"shared own" project:"tighten"` // shared or own: of the network and IPC of workers
+	Epoll      bool               `key:"sandbox.epoll,restart"`                                           // allow epoll
+	MicroVM    MicroVM            `key:"sandbox.microvm"`                                                 // for the backend microvm
+	Limits     execution.Limits   `key:"sandbox"`                                                         // defaults applied
+	Restricted bool               `key:"sandbox.restricted,restart" project:"enable"`                     // allow a subset of Python
+	Workspace  Workspace          `key:"workspace"`
 	RecentCode time.Duration      // how long the code of executions is kept; 0 means 24 hours, negative keeps none
-	Inactive   time.Duration      // time without use after which `tenant clean` deletes a tenant; 0 means never
+	Inactive   time.Duration      `key:"inactive,tenant" form:"age"` // time without use after which `tenant clean` deletes a tenant; 0 means never
 	Quotas     quota.Limits       // of each tenant, in periods of time; nil means none
 	MemoryMB   int                // of the daemon, for requests of one tenant; 0 means the default of memory
 	Network    *network.Rules     // requests that code may send; nil means none
-	Admit      admit.Config       // zero fields mean the defaults of admit
-	Background Background         // executions without a caller
+	Admit      admit.Config       `key:"sandbox"`    // zero fields mean the defaults of admit
+	Background Background         `key:"background"` // executions without a caller
 	Schedules  []Schedule         // in the order of the file
-	Sessions   execution.Sessions // live interpreters; zero fields mean the defaults of execution
+	Sessions   execution.Sessions `key:"sessions"` // live interpreters; zero fields mean the defaults of execution
 	Packages   packages.Config    // of the default package layer; LockFile and LayerDir are always set
 	Preload    []string           // modules imported in the zygote of the default package layer
 	// SubordinateUIDs gives the tenants of an ordinary user the ids of /etc/subuid.
-	SubordinateUIDs bool
+	SubordinateUIDs bool `key:"sandbox.subordinate_uids,restart"`
 	// PackageLayers are further layers by name, and PackageLayer is the name of the layer
 	// that code may import from: one of them, DefaultPackageLayer or NoPackageLayer.
 	PackageLayers map[string]PackageLayer
-	PackageLayer  string
-	DataDir       string // absolute
-	CacheDir      string // absolute
-	Workflows     string // directory of workflow files, absolute; "" means none
+	PackageLayer  string `key:"sandbox.package_layer,tenant"`
+	DataDir       string `key:"data_dir,restart" form:"path"`  // absolute
+	CacheDir      string `key:"cache_dir,restart" form:"path"` // absolute
+	Workflows     string `key:"workflows" form:"path"`         // directory of workflow files, absolute; "" means none
 	Log           Log
-	HTTP          HTTP
-	Servers       []Server // MCP servers and APIs, in the order of the file
-	Disabled      []string // names of disabled servers of the user, which a project cannot add
-	Catalogs      []string // files and directories of static tool catalogs, absolute
-	ServersDir    string   // handwritten modules, SERVER/TOOL.py; absolute, "" for none
-	SkillsDir     string   // skills to import for the local tenant; absolute, "" for none
-	Search        Search
-	Tasks         model.Config // of the model that writes programs; an empty Provider means none; Resolve and Sample are not set
-	PII           PII
-	Policy        policy.Config // as written, not checked
-	Audit         audit.Retention
-	Telemetry     telemetry.Config // without Version, Console and Log
+	HTTP          HTTP             `key:"http"`
+	Servers       []Server         // MCP servers and APIs, in the order of the file
+	Disabled      []string         // names of disabled servers of the user, which a project cannot add
+	Catalogs      []string         // files and directories of static tool catalogs, absolute
+	ServersDir    string           // handwritten modules, SERVER/TOOL.py; absolute, "" for none
+	SkillsDir     string           // skills to import for the local tenant; absolute, "" for none
+	Search        Search           `key:"search"`
+	Tasks         model.Config     `key:"tasks"` // of the model that writes programs; an empty Provider means none; Resolve and Sample are not set
+	PII           PII              `key:"pii"`
+	Policy        policy.Config    `key:"policy"` // as written, not checked
+	Audit         audit.Retention  `key:"audit"`
+	Telemetry     telemetry.Config `key:"telemetry"` // without Version, Console and Log
 	// Sections are hashes of the parts of the configuration, to detect changes without
 	// storing them.
 	Sections map[string]string
 	// Keys are hashes of the settings by key; see ChangedKeys.
 	Keys       map[string]string
-	Given      []Setting // the effective settings of the user, by key
-	Approvals  Approvals
-	Guardrails Guardrails
+	Given      []Setting  // the effective settings of the user, by key
+	Approvals  Approvals  `key:"approvals"`
+	Guardrails Guardrails `key:"guardrails"`
 	// Allow selects the servers and tools of a tenant; nil selects all.
 	Allow       *catalog.Allow
 	Credentials map[string]map[string]string // of a tenant, by server and variable; references to secrets
@@ -115,25 +115,25 @@ type Log struct {
 
 // Approvals configures approvals.
 type Approvals struct {
-	Timeout time.Duration // lifetime of a question; 0 means the default of approval
+	Timeout time.Duration `key:"timeout,tenant" default:"24h" project:"lower"` // lifetime of a question; 0 means the default of approval
 	Via     approval.Via  // where approvals are answered; "" means both
 }
 
 // HTTP configures serve --http.
 type HTTP struct {
 	Tokens    []Token // accepted bearer tokens; see Authenticated
-	Keys      bool    // accept API keys
-	OIDC      OIDC    // accept tokens of an OpenID provider
-	TLS       TLS     // encrypt connections, and accept client certificates
-	AccessLog string  // file of the access log, absolute; "" means none
-	Events    bool    // serve the HTTP+SSE transport of 2024-11-05 at /sse
+	Keys      bool    `key:"api_keys"`                       // accept API keys
+	OIDC      OIDC    `key:"oidc"`                           // accept tokens of an OpenID provider
+	TLS       TLS     `key:"tls"`                            // encrypt connections, and accept client certificates
+	AccessLog string  `key:"access_log,restart" form:"path"` // file of the access log, absolute; "" means none
+	Events    bool    `key:"sse,restart"`                    // serve the HTTP+SSE transport of 2024-11-05 at /sse
 
-	Connections      int // network connections; 0 means the default of httpserver
-	PerAddress       int // network connections per address; 0 means the default of httpserver
-	TokenConnections int // MCP connections per token; 0 means the default of wire
-	TokenRequests    int // open requests per token; 0 means the default of wire
+	Connections      int `key:"connections,restart" range:"1 1048576"`             // network connections; 0 means the default of httpserver
+	PerAddress       int `key:"connections_per_address,restart" range:"1 1048576"` // network connections per address; 0 means the default of httpserver
+	TokenConnections int `key:"mcp_connections_per_token,restart" range:"1 10000"` // MCP connections per token; 0 means the default of wire
+	TokenRequests    int `key:"requests_per_token,restart" range:"1 1048576"`      // open requests per token; 0 means the default of wire
 
-	Drain time.Duration // for running calls when the daemon stops; 0 means the default of httpserver
+	Drain time.Duration `key:"drain,restart"` // for running calls when the daemon stops; 0 means the default of httpserver
 }
 
 // Token is a bearer token and its tenant. It prints without the secret.
@@ -150,7 +150,7 @@ func (t Token) GoString() string { return t.String() }
 
 // Background are the settings of background executions. Zero fields mean defaults.
 type Background struct {
-	Keep    time.Duration // how long results are kept; 0 means 24 hours
-	Timeout time.Duration // running time of one execution; 0 means one hour
+	Keep    time.Duration `key:"keep" default:"24h" project:"lower"`   // how long results are kept; 0 means 24 hours
+	Timeout time.Duration `key:"timeout" default:"1h" project:"lower"` // running time of one execution; 0 means one hour
 	Running int           // executions at a time; 0 means half of those that run at a time
 }

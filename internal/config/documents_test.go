@@ -12,6 +12,12 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
+	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
+	"github.com/sandpiper-mcp/sandpiper/internal/policy"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
+	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // inDocuments are the configurations in a document: those blocks of YAML that begin
@@ -99,8 +105,13 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		t.Fatalf("%d configurations", len(all))
 	}
 	var names []string
-	for _, m := range []map[string]bool{partsOf(ruleKeys), partsOf(budgetKeys), partsOf(hookKeys), partsOf(flowKeys), partsOf(patternKeys), partsOf(scheduleKeys), partsOf(targetKeys)} {
+	for _, m := range []map[string]bool{partsOf(scheduleKeys), partsOf(targetKeys)} {
 		names = append(names, slices.Collect(maps.Keys(m))...)
+	}
+	for _, entry := range []any{&policy.Rule{}, &policy.Budget{}, &guardrail.HookConfig{}, &redact.Flow{}, &detect.Pattern{}} {
+		for _, f := range section.Fields(entry) {
+			names = append(names, f.Name)
+		}
 	}
 	for k := range keys {
 		names = append(names, k[strings.LastIndexByte(k, '.')+1:])

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/guardrail"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -15,11 +16,11 @@ import (
 // Guardrails configures the checks of code and text, and hooks. The keys include those
 // of the seed systems.
 type Guardrails struct {
-	Off        bool // no guardrails
-	Check      guardrail.Config
-	Unfiltered bool // text for models is not filtered
-	Loading    bool // keep images, tags and terminal escapes in text
-	MaxOutput  int  // bytes of output per execution; 0 means the default of execution
+	Off        bool             // no guardrails
+	Check      guardrail.Config `key:",inline"`
+	Unfiltered bool             // text for models is not filtered
+	Loading    bool             // keep images, tags and terminal escapes in text
+	MaxOutput  int              `key:"max_output_bytes,tenant" range:"1 1073741824" project:"lower"` // bytes of output per execution; 0 means the default of execution
 }
 
 // ratePerMinute is the value of rate_limiting: true.
@@ -30,10 +31,6 @@ var guardrailKeys = map[string]key{
 	"guardrails.enabled": {
 		read:    func(d *draft, s setting) error { return denied(&d.Guardrails.Off, s) },
 		project: func(c, p *Config, _ setting) bool { return never(&c.Guardrails.Off, p.Guardrails.Off) },
-	},
-	"guardrails.strict_mode": {
-		read:    func(d *draft, s setting) error { return boolean(&d.Guardrails.Check.Strict, s) },
-		project: func(c, p *Config, _ setting) bool { return once(&c.Guardrails.Check.Strict, p.Guardrails.Check.Strict) },
 	},
 	"guardrails.security_checks": {
 		read: func(d *draft, s setting) error { return denied(&d.Guardrails.Check.SkipInput, s) },
@@ -52,45 +49,11 @@ var guardrailKeys = map[string]key{
 	"guardrails.privacy_protection": {read: private, project: protect},
 	"guardrails.pii_detection":      {read: private, project: protect},
 	"guardrails.tokenization":       {read: private, project: protect},
-	"guardrails.restricted":         {read: func(d *draft, s setting) error { return boolean(&d.Restricted, s) }, project: restrict},
 	"guardrails.rate_limiting": {
 		read: func(d *draft, s setting) error { return d.rate(s) },
 		project: func(c, p *Config, _ setting) bool {
 			return atMost(&c.Guardrails.Check.PerMinute, math.MaxInt, p.Guardrails.Check.PerMinute)
 		},
-	},
-	"guardrails.max_execution_time": {
-		read: func(d *draft, s setting) error {
-			d.given["sandbox.max_timeout"] = s
-			return duration(&d.Limits.MaxTimeout, s)
-		},
-		project: lowerTime,
-	},
-	"guardrails.max_memory_mb": {
-		read: func(d *draft, s setting) error {
-			d.given["sandbox.max_memory_mb"] = s
-			return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20)
-		},
-		project: lowerMemory,
-	},
-	"guardrails.max_code_bytes": {
-		read: func(d *draft, s setting) error { return whole(&d.Guardrails.Check.MaxCode, s, 1, 1<<30) },
-		project: func(c, p *Config, _ setting) bool {
-			return atMost(&c.Guardrails.Check.MaxCode, math.MaxInt, p.Guardrails.Check.MaxCode)
-		},
-	},
-	"guardrails.max_vars_bytes": {
-		read: func(d *draft, s setting) error { return whole(&d.Guardrails.Check.MaxVars, s, 1, 1<<30) },
-		project: func(c, p *Config, _ setting) bool {
-			return atMost(&c.Guardrails.Check.MaxVars, math.MaxInt, p.Guardrails.Check.MaxVars)
-		},
-	},
-	"guardrails.max_output_bytes": {
-		read: func(d *draft, s setting) error { return whole(&d.Guardrails.MaxOutput, s, 1, 1<<30) },
-		project: func(c, p *Config, _ setting) bool {
-			return atMost(&c.Guardrails.MaxOutput, 64<<20, p.Guardrails.MaxOutput)
-		},
-		tenant: true,
 	},
 	"guardrails.allowed_networks": {read: networks, structured: true, project: done}, // the list is empty
 	"guardrails.blocked_patterns": {
@@ -133,20 +96,17 @@ func joined[V any](all ...map[string]V) map[string]V {
 
 // denied reads a boolean key that is negated in Config.
 func denied(to *bool, s setting) error {
-	var yes bool
-	err := boolean(&yes, s)
-	*to = !yes
-	return err
+	*to = s.text == "false"
+	return s.placed(section.OneOf(s.text, "true", "false"))
 }
 
 // private reads a seed key that enables privacy. Privacy is always enabled unless
 // pii.mode is off.
 func private(d *draft, s setting) error {
-	var yes bool
-	if err := boolean(&yes, s); err != nil {
-		return err
+	if err := section.OneOf(s.text, "true", "false"); err != nil {
+		return s.placed(err)
 	}
-	if !yes {
+	if s.text == "false" {
 		d.Warnings = append(d.Warnings, s.from+": "+s.key+" has no effect as false: values are replaced unless pii.mode is off, in so many words")
 	}
 	return nil
@@ -205,7 +165,7 @@ func (d *draft) blocked(to *[]string, s setting, what string) error {
 }
 
 func (d *draft) hooks(s setting) error {
-	if err := fillAll(&d.Guardrails.Check.Hooks, hookKeys, s); err != nil {
+	if err := s.entries(&d.Guardrails.Check.Hooks, d); err != nil {
 		return err
 	}
 	for i := range d.Guardrails.Check.Hooks {
@@ -215,11 +175,4 @@ func (d *draft) hooks(s setting) error {
 		return fault.Wrap(fault.Invalid, err, "%s: %s", s.from, fault.Message(err))
 	}
 	return nil
-}
-
-var hookKeys = parsers[guardrail.HookConfig]{
-	"on":      func(h *guardrail.HookConfig, n ast.Node) error { return scalar((*string)(&h.On), n) },
-	"tool":    func(h *guardrail.HookConfig, n ast.Node) error { return scalar(&h.Tool, n) },
-	"command": func(h *guardrail.HookConfig, n ast.Node) error { return list(&h.Command, n) },
-	"timeout": func(h *guardrail.HookConfig, n ast.Node) error { return span(&h.Timeout, n) },
 }

@@ -17,63 +17,22 @@ const minToken = 16
 
 // httpKeys are the keys of the limits and logins of HTTP.
 var httpKeys = map[string]key{
-	"http.token":    {read: func(d *draft, s setting) error { return token(d, s, tenant.Local) }},
-	"http.api_keys": {read: func(d *draft, s setting) error { return boolean(&d.HTTP.Keys, s) }},
-	"http.sse": {
-		read:  func(d *draft, s setting) error { return boolean(&d.HTTP.Events, s) },
-		fixed: func(c *Config) any { return &c.HTTP.Events },
-	},
-	"http.connections": {
-		read:  func(d *draft, s setting) error { return whole(&d.HTTP.Connections, s, 1, 1<<20) },
-		fixed: func(c *Config) any { return &c.HTTP.Connections },
-	},
-	"http.connections_per_address": {
-		read:  func(d *draft, s setting) error { return whole(&d.HTTP.PerAddress, s, 1, 1<<20) },
-		fixed: func(c *Config) any { return &c.HTTP.PerAddress },
-	},
-	"http.mcp_connections_per_token": {
-		read:  func(d *draft, s setting) error { return whole(&d.HTTP.TokenConnections, s, 1, 10_000) },
-		fixed: func(c *Config) any { return &c.HTTP.TokenConnections },
-	},
-	"http.requests_per_token": {
-		read:  func(d *draft, s setting) error { return whole(&d.HTTP.TokenRequests, s, 1, 1<<20) },
-		fixed: func(c *Config) any { return &c.HTTP.TokenRequests },
-	},
-	"http.drain": {
-		read:  func(d *draft, s setting) error { return duration(&d.HTTP.Drain, s) },
-		fixed: func(c *Config) any { return &c.HTTP.Drain },
-	},
-	"http.access_log": {
-		read:  func(d *draft, s setting) error { return directory(&d.HTTP.AccessLog, d, s) },
-		fixed: func(c *Config) any { return &c.HTTP.AccessLog },
-	},
-	"http.oidc.issuer":         {read: func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Issuer, s) }},
-	"http.oidc.resource":       {read: func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Resource, s) }},
-	"http.oidc.audience":       {read: func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Audience, s) }},
-	"http.oidc.claim":          {read: func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Claim, s) }},
-	"http.oidc.scope_prefix":   {read: func(d *draft, s setting) error { return text(&d.HTTP.OIDC.Prefix, s) }},
-	"http.tls.cert":            {read: func(d *draft, s setting) error { return directory(&d.HTTP.TLS.Cert, d, s) }},
-	"http.tls.key":             {read: func(d *draft, s setting) error { return directory(&d.HTTP.TLS.Key, d, s) }},
-	"http.tls.acme.hosts":      {read: func(d *draft, s setting) error { return acmeDomains(&d.HTTP.TLS.ACME.Domains, s) }, structured: true},
-	"http.tls.acme.directory":  {read: func(d *draft, s setting) error { return acmeDirectory(&d.HTTP.TLS.ACME.Directory, s) }},
-	"http.tls.acme.email":      {read: func(d *draft, s setting) error { return text(&d.HTTP.TLS.ACME.Email, s) }},
-	"http.tls.acme.ca":         {read: func(d *draft, s setting) error { return directory(&d.HTTP.TLS.ACME.CA, d, s) }},
-	"http.tls.client_ca":       {read: func(d *draft, s setting) error { return directory(&d.HTTP.TLS.ClientCA, d, s) }},
-	"http.tls.client_field":    {read: func(d *draft, s setting) error { return clientField(&d.HTTP.TLS.ClientField, s) }},
-	"http.tls.client_pattern":  {read: func(d *draft, s setting) error { return clientPattern(&d.HTTP.TLS.ClientPattern, s) }},
-	"http.tls.client_scopes":   {read: func(d *draft, s setting) error { return scopes(&d.HTTP.TLS.ClientScopes, s) }, structured: true},
-	"http.tls.client_optional": {read: func(d *draft, s setting) error { return boolean(&d.HTTP.TLS.ClientOptional, s) }},
-	"http.oidc.skew":           {read: func(d *draft, s setting) error { return duration(&d.HTTP.OIDC.Skew, s) }},
+	"http.token":              {read: func(d *draft, s setting) error { return token(d, s, tenant.Local) }},
+	"http.tls.acme.hosts":     {read: func(d *draft, s setting) error { return acmeDomains(&d.HTTP.TLS.ACME.Domains, s) }, structured: true},
+	"http.tls.acme.directory": {read: func(d *draft, s setting) error { return acmeDirectory(&d.HTTP.TLS.ACME.Directory, s) }},
+	"http.tls.client_field":   {read: func(d *draft, s setting) error { return clientField(&d.HTTP.TLS.ClientField, s) }},
+	"http.tls.client_pattern": {read: func(d *draft, s setting) error { return clientPattern(&d.HTTP.TLS.ClientPattern, s) }},
+	"http.tls.client_scopes":  {read: func(d *draft, s setting) error { return scopes(&d.HTTP.TLS.ClientScopes, s) }, structured: true},
 }
 
 // OIDC configures an OpenID provider whose tokens are accepted.
 type OIDC struct {
-	Issuer   string        // "" means none
-	Resource string        // URL of this server's /mcp, as clients know it
-	Audience string        // that tokens must contain; "" means Resource
-	Claim    string        // with the customer uid; "" means sub
-	Prefix   string        // of scopes in tokens
-	Skew     time.Duration // 0 means the default of access
+	Issuer   string        `key:"issuer"`       // "" means none
+	Resource string        `key:"resource"`     // URL of this server's /mcp, as clients know it
+	Audience string        `key:"audience"`     // that tokens must contain; "" means Resource
+	Claim    string        `key:"claim"`        // with the customer uid; "" means sub
+	Prefix   string        `key:"scope_prefix"` // of scopes in tokens
+	Skew     time.Duration `key:"skew"`         // 0 means the default of access
 }
 
 // Authenticated reports whether requests need a token or a client certificate.
@@ -105,14 +64,6 @@ func (d *draft) completeOIDC() error {
 	if _, err := access.NewProvider(access.OIDC{Issuer: o.Issuer, Audience: o.Audience}); err != nil {
 		return fault.New(fault.Invalid, "%s: %s", at, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
-	return nil
-}
-
-func boolean(to *bool, s setting) error {
-	if s.text != "true" && s.text != "false" {
-		return wrong(s, "true or false")
-	}
-	*to = s.text == "true"
 	return nil
 }
 

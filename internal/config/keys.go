@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
@@ -62,7 +61,7 @@ func via(to *approval.Via, s setting) error {
 }
 
 // keys are all keys.
-var keys = joined(generalKeys, sandboxKeys, searchKeys, telemetryKeys, piiKeys, policyKeys, httpKeys, guardrailKeys, networkKeys, workspaceKeys, quotaKeys, taskKeys)
+var keys = joined(taggedKeys, aliasKeys, generalKeys, sandboxKeys, searchKeys, telemetryKeys, piiKeys, httpKeys, guardrailKeys, networkKeys, quotaKeys, taskKeys)
 
 // generalKeys are the keys of small sections, and those without one.
 var generalKeys = map[string]key{
@@ -77,52 +76,21 @@ var generalKeys = map[string]key{
 		project: func(c, p *Config, _ setting) bool { return atMost(&c.MemoryMB, memory.PerOwner>>20, p.MemoryMB) },
 		tenant:  true,
 	},
-	"sessions.idle": {
-		read: func(d *draft, s setting) error { return duration(&d.Sessions.Idle, s) },
-		project: func(c, p *Config, _ setting) bool {
-			return atMost(&c.Sessions.Idle, c.Sessions.WithDefaults().Idle, p.Sessions.Idle)
-		},
-		fixed: func(c *Config) any { return &c.Sessions.Idle },
-	},
-	"sessions.per_tenant": {
-		read: func(d *draft, s setting) error { return whole(&d.Sessions.PerTenant, s, 1, 4096) },
-		project: func(c, p *Config, _ setting) bool {
-			return atMost(&c.Sessions.PerTenant, c.Sessions.WithDefaults().PerTenant, p.Sessions.PerTenant)
-		},
-		tenant: true,
-	},
-	"sessions.live": {
-		read: func(d *draft, s setting) error { return whole(&d.Sessions.Live, s, 1, 4096) },
-		project: func(c, p *Config, _ setting) bool {
-			return atMost(&c.Sessions.Live, c.Sessions.WithDefaults().Live, p.Sessions.Live)
-		},
-		fixed: func(c *Config) any { return &c.Sessions.Live },
-	},
-	"background.keep": {
-		read: func(d *draft, s setting) error { return duration(&d.Background.Keep, s) },
-		project: func(c, p *Config, _ setting) bool {
-			return atMost(&c.Background.Keep, 24*time.Hour, p.Background.Keep)
-		},
-	},
-	"background.timeout": {
-		read: func(d *draft, s setting) error { return duration(&d.Background.Timeout, s) },
-		project: func(c, p *Config, _ setting) bool {
-			return atMost(&c.Background.Timeout, time.Hour, p.Background.Timeout)
-		},
-	},
 	"background.running": {
 		read: func(d *draft, s setting) error { return whole(&d.Background.Running, s, 1, 4096) },
 		project: func(c, p *Config, _ setting) bool {
 			return atMost(&c.Background.Running, max(1, c.Admit.WithDefaults().Concurrent/2), p.Background.Running)
 		},
 	},
-	"approvals.timeout": {
-		read: func(d *draft, s setting) error { return duration(&d.Approvals.Timeout, s) },
+	"log.level": {
+		read: func(d *draft, s setting) error { return level(&d.Log.Level, s) },
 		project: func(c, p *Config, _ setting) bool {
-			return atMost(&c.Approvals.Timeout, 24*time.Hour, p.Approvals.Timeout)
+			c.Log.Level = cmp.Or(c.Log.Level, p.Log.Level)
+			return true
 		},
-		tenant: true,
 	},
+	"servers":   {read: func(d *draft, s setting) error { return d.servers(s) }, structured: true, project: done},
+	"schedules": {read: func(d *draft, s setting) error { return d.schedules(s) }, structured: true},
 	"approvals.via": {
 		read: func(d *draft, s setting) error { return via(&d.Approvals.Via, s) },
 		project: func(c, p *Config, _ setting) bool {
@@ -134,36 +102,15 @@ var generalKeys = map[string]key{
 		},
 		tenant: true,
 	},
-	"data_dir": {
-		read:  func(d *draft, s setting) error { return directory(&d.DataDir, d, s) },
-		fixed: func(c *Config) any { return &c.DataDir },
-	},
-	"workflows": {read: func(d *draft, s setting) error { return directory(&d.Workflows, d, s) }},
-	"cache_dir": {
-		read:  func(d *draft, s setting) error { return directory(&d.CacheDir, d, s) },
-		fixed: func(c *Config) any { return &c.CacheDir },
-	},
-	"log.level": {
-		read: func(d *draft, s setting) error { return level(&d.Log.Level, s) },
-		project: func(c, p *Config, _ setting) bool {
-			c.Log.Level = cmp.Or(c.Log.Level, p.Log.Level)
-			return true
-		},
-	},
-	"servers":   {read: func(d *draft, s setting) error { return d.servers(s) }, structured: true, project: done},
-	"schedules": {read: func(d *draft, s setting) error { return d.schedules(s) }, structured: true},
 	"recent_code": {
 		read:  func(d *draft, s setting) error { return recentCode(&d.RecentCode, s) },
 		fixed: func(c *Config) any { return &c.RecentCode },
 	},
-	"inactive":      {read: func(d *draft, s setting) error { return days(&d.Inactive, s) }, tenant: true},
-	"tiers":         {read: groups, structured: true},
-	"tenants":       {read: groups, structured: true},
-	"subsets":       {read: func(d *draft, s setting) error { return d.subsets(s) }, structured: true},
-	"catalog":       {read: func(d *draft, s setting) error { return d.catalogs(s) }, structured: true, project: done},
-	"log.file":      {read: func(d *draft, s setting) error { return directory(&d.Log.File, d, s) }, project: done},
-	"audit.max_age": {read: func(d *draft, s setting) error { return days(&d.Audit.Age, s) }},
-	"audit.max_mb":  {read: func(d *draft, s setting) error { return auditSize(&d.Audit.Bytes, s) }},
+	"tiers":    {read: groups, structured: true},
+	"tenants":  {read: groups, structured: true},
+	"subsets":  {read: func(d *draft, s setting) error { return d.subsets(s) }, structured: true},
+	"catalog":  {read: func(d *draft, s setting) error { return d.catalogs(s) }, structured: true, project: done},
+	"log.file": {read: func(d *draft, s setting) error { return directory(&d.Log.File, d, s) }, project: done},
 }
 
 // families are all families, by their section.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -30,8 +31,7 @@ func Load(src Sources) (*Config, error) {
 	l.collect()
 	d := draft{dirs: directories(env), env: maps.Clone(l.dotenv), given: make(map[string]setting)}
 	maps.Copy(d.env, env)
-	d.Workspace = defaultWorkspace()
-	d.Audit, d.Search.Learn = defaultAudit, true
+	section.SetDefaults(&d.Config)
 	if err := d.applyAll(l); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/detect"
@@ -15,16 +14,6 @@ func done(*Config, *Config, setting) bool { return true }
 
 // forever is the duration of a zero that means no limit.
 const forever = time.Duration(math.MaxInt64)
-
-func lowerTime(c, p *Config, _ setting) bool {
-	return atMost(&c.Limits.MaxTimeout, 0, p.Limits.MaxTimeout)
-}
-
-func lowerMemory(c, p *Config, _ setting) bool {
-	return atMost(&c.Limits.MaxMemoryMB, 0, p.Limits.MaxMemoryMB)
-}
-
-func restrict(c, p *Config, _ setting) bool { return once(&c.Restricted, p.Restricted) }
 
 // protect is the merge function of keys that enable privacy.
 func protect(c, _ *Config, s setting) bool {
@@ -51,25 +40,10 @@ func atMost[T cmp.Ordered](to *T, usual, limit T) bool {
 	return true
 }
 
-// once enables a flag that a project cannot disable.
-func once(to *bool, on bool) bool {
-	*to = *to || on
-	return *to == on
-}
-
 // never disables a flag that a project cannot enable.
 func never(to *bool, on bool) bool {
 	*to = *to && on
 	return *to == on
-}
-
-// stricterOf returns the stricter of two values; order starts with the loosest.
-func stricterOf(to *string, word string, order ...string) bool {
-	if slices.Index(order, word) < slices.Index(order, *to) {
-		return false
-	}
-	*to = word
-	return true
 }
 
 // keptAtMost shortens the lifetime of values of a type.

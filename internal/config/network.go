@@ -1,11 +1,9 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -29,7 +27,7 @@ func (d *draft) allowNetwork(s setting) error {
 		}
 	}
 	var rules []network.Rule
-	if err := fillAll(&rules, requestKeys, s); err != nil {
+	if err := s.entries(&rules, d); err != nil {
 		return err
 	}
 	if d.Network = nil; len(rules) == 0 {
@@ -38,38 +36,6 @@ func (d *draft) allowNetwork(s setting) error {
 	var err error
 	if d.Network, err = network.NewRules(rules); err != nil {
 		return fault.New(fault.Invalid, "%s: %s: %s", s.from, s.key, err)
-	}
-	return nil
-}
-
-// requestKeys are the keys of a rule.
-var requestKeys = parsers[network.Rule]{
-	"host":      func(r *network.Rule, n ast.Node) error { return scalar(&r.Host, n) },
-	"scheme":    func(r *network.Rule, n ast.Node) error { return scalar(&r.Scheme, n) },
-	"port":      func(r *network.Rule, n ast.Node) error { return port(&r.Port, n) },
-	"methods":   func(r *network.Rule, n ast.Node) error { return oneOrMore(&r.Methods, n) },
-	"paths":     func(r *network.Rule, n ast.Node) error { return oneOrMore(&r.Paths, n) },
-	"addresses": func(r *network.Rule, n ast.Node) error { return oneOrMore(&r.Addresses, n) },
-	"secret": func(r *network.Rule, n ast.Node) error {
-		r.Secret = &network.Secret{}
-		if err := secretKeys.fill(r.Secret, n); err != nil {
-			return err
-		}
-		if err := needs("header", r.Secret.Header); err != nil {
-			return err
-		}
-		return needs("value", r.Secret.Value)
-	},
-}
-
-var secretKeys = parsers[network.Secret]{
-	"header": func(s *network.Secret, n ast.Node) error { return scalar(&s.Header, n) },
-	"value":  func(s *network.Secret, n ast.Node) error { return secret(&s.Value, n) },
-}
-
-func port(to *int, n ast.Node) error {
-	if yaml.NodeToValue(n, to) != nil || *to < 1 || *to > 65535 {
-		return fmt.Errorf("must be a number from 1 to 65535")
 	}
 	return nil
 }

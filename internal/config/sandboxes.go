@@ -30,75 +30,11 @@ var sandboxKeys = map[string]key{
 		},
 		tenant: true,
 	},
-	"sandbox.runsc": {
-		read:  func(d *draft, s setting) error { return directory(&d.Runsc, d, s) },
-		fixed: func(c *Config) any { return &c.Runsc },
-	},
-	"sandbox.epoll": {
-		read:  func(d *draft, s setting) error { return boolean(&d.Epoll, s) },
-		fixed: func(c *Config) any { return &c.Epoll },
-	},
-	"sandbox.namespaces": {
-		read: func(d *draft, s setting) error { return oneOf(&d.Namespaces, s, "shared", "own") },
-		project: func(c, p *Config, _ setting) bool {
-			return stricterOf(&c.Namespaces, p.Namespaces, "shared", "own")
-		},
-		fixed: func(c *Config) any { return &c.Namespaces },
-	},
-	"sandbox.subordinate_uids": {
-		read:  func(d *draft, s setting) error { return boolean(&d.SubordinateUIDs, s) },
-		fixed: func(c *Config) any { return &c.SubordinateUIDs },
-	},
-	"sandbox.microvm.kernel": {read: func(d *draft, s setting) error { return directory(&d.MicroVM.Kernel, d, s) }},
-	"sandbox.microvm.accel":  {read: func(d *draft, s setting) error { return oneOf(&d.MicroVM.Accel, s, "kvm", "tcg") }},
-	"sandbox.timeout": {
-		read:    func(d *draft, s setting) error { return duration(&d.Limits.Timeout, s) },
-		project: func(c, p *Config, _ setting) bool { return atMost(&c.Limits.Timeout, 0, p.Limits.Timeout) },
-		tenant:  true,
-	},
-	"sandbox.max_timeout": {
-		read:    func(d *draft, s setting) error { return duration(&d.Limits.MaxTimeout, s) },
-		project: lowerTime,
-		tenant:  true,
-	},
-	"sandbox.memory_mb": {
-		read:    func(d *draft, s setting) error { return whole(&d.Limits.MemoryMB, s, 1, 1<<20) },
-		project: func(c, p *Config, _ setting) bool { return atMost(&c.Limits.MemoryMB, 0, p.Limits.MemoryMB) },
-		tenant:  true,
-	},
-	"sandbox.max_memory_mb": {
-		read:    func(d *draft, s setting) error { return whole(&d.Limits.MaxMemoryMB, s, 1, 1<<20) },
-		project: lowerMemory,
-		tenant:  true,
-	},
-	"sandbox.restricted": {
-		read:    func(d *draft, s setting) error { return boolean(&d.Restricted, s) },
-		project: restrict,
-		fixed:   func(c *Config) any { return &c.Restricted },
-	},
 	"sandbox.packages":       layerKeys["packages"],
 	"sandbox.requirements":   layerKeys["requirements"],
 	"sandbox.wheels":         layerKeys["wheels"],
 	"sandbox.preload":        layerKeys["preload"],
 	"sandbox.package_layers": {read: func(d *draft, s setting) error { return d.packageLayers(s) }, structured: true},
-	"sandbox.package_layer": { // checkPackageLayer knows the names
-		read:   func(d *draft, s setting) error { return text(&d.PackageLayer, s) },
-		tenant: true,
-	},
-	"sandbox.concurrency": {
-		read: func(d *draft, s setting) error { return whole(&d.Admit.Concurrent, s, 1, 4096) },
-		project: func(c, p *Config, _ setting) bool {
-			return atMost(&c.Admit.Concurrent, c.Admit.WithDefaults().Concurrent, p.Admit.Concurrent)
-		},
-		fixed: func(c *Config) any { return &c.Admit.Concurrent },
-	},
-	"sandbox.tenant_concurrency": {
-		read: func(d *draft, s setting) error { return whole(&d.Admit.PerOwner, s, 1, 4096) },
-		project: func(c, p *Config, _ setting) bool {
-			return atMost(&c.Admit.PerOwner, c.Admit.WithDefaults().PerOwner, p.Admit.PerOwner)
-		},
-		tenant: true,
-	},
 	"sandbox.queue": {
 		read: func(d *draft, s setting) error { return queue(d, s) },
 		project: func(c, p *Config, _ setting) bool {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"cmp"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -13,55 +12,23 @@ import (
 
 // searchKeys are the keys of the search.
 var searchKeys = map[string]key{
-	"search.learn": {read: func(d *draft, s setting) error { return boolean(&d.Search.Learn, s) }},
 	"search.embeddings.provider": {
 		read: func(d *draft, s setting) error {
 			return embeddingProvider(&d.Search.Embeddings.Provider, s)
 		},
 	},
-	"search.embeddings.url":         {read: func(d *draft, s setting) error { return endpoint(&d.Search.Embeddings.URL, s) }},
-	"search.embeddings.model":       {read: func(d *draft, s setting) error { return text(&d.Search.Embeddings.Model, s) }},
-	"search.embeddings.api_key":     {read: func(d *draft, s setting) error { return reference(&d.Search.Embeddings.Key, s) }},
-	"search.embeddings.api_version": {read: func(d *draft, s setting) error { return text(&d.Search.Embeddings.APIVersion, s) }},
-	"search.embeddings.dimensions": {
-		read: func(d *draft, s setting) error {
-			return whole(&d.Search.Embeddings.Dimensions, s, 1, model.MaxDimensions)
-		},
-	},
-	"search.embeddings.dir":     {read: func(_ *draft, s setting) error { return noONNX(s) }},
-	"search.embeddings.timeout": {read: func(d *draft, s setting) error { return duration(&d.Search.Timeout, s) }},
+	"search.embeddings.dir": {read: func(_ *draft, s setting) error { return noONNX(s) }},
 }
 
 // Search configures the search of tools.
 type Search struct {
-	Embeddings model.Config  // an empty Provider means keyword search only; Resolve is not set
-	Learn      bool          // rank tools higher that the tenant has used
-	Timeout    time.Duration // limit for the vector of a query; 0 means the default
+	Embeddings model.Config  `key:"embeddings"`           // an empty Provider means keyword search only; Resolve is not set
+	Learn      bool          `key:"learn" default:"true"` // rank tools higher that the tenant has used
+	Timeout    time.Duration `key:"embeddings.timeout"`   // limit for the vector of a query; 0 means the default
 }
 
 // embeddings is the section of the embedding model.
 const embeddings = "search.embeddings"
-
-// endpoint reads a URL without credentials.
-func endpoint(to *string, s setting) error {
-	u, err := url.Parse(s.text)
-	named := strings.HasPrefix(s.text, "${")
-	if !named && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
-		return fault.New(fault.Invalid, "%s: %s must be a URL with http:// or https:// and without user, query and fragment", s.from, s.key)
-	}
-	*to = s.text
-	return nil
-}
-
-// reference reads a reference to a secret, and rejects a literal secret.
-func reference(to *string, s setting) error {
-	if !strings.HasPrefix(s.text, "${") || strings.IndexByte(s.text, '}') != len(s.text)-1 {
-		return fault.New(fault.Invalid, "%s: %s must be a reference to the key, not the key", s.from, s.key).
-			WithHint("write ${OPENAI_API_KEY} for a variable, or ${file:/run/secrets/key} for a file")
-	}
-	*to = s.text
-	return nil
-}
 
 // embeddingProvider reads the provider of embeddings.
 func embeddingProvider(to *string, s setting) error {
@@ -75,14 +42,6 @@ func embeddingProvider(to *string, s setting) error {
 func noONNX(s setting) error {
 	return fault.New(fault.Invalid, "%s: %s is %q, but ONNX files are no longer supported", s.from, s.key, s.text).
 		WithHint("install the model with `sandpiper models add minilm DIRECTORY`, set provider to local, and remove dir")
-}
-
-func text(to *string, s setting) error {
-	if s.text == "" || len(s.text) > 1000 || strings.ContainsFunc(s.text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return wrong(s, "a name on one line")
-	}
-	*to = s.text
-	return nil
 }
 
 // embeddingsFit rejects keys that do not apply to the provider, and completes an Azure

@@ -7,9 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/task/model"
 )
@@ -33,31 +30,8 @@ var (
 
 // taskKeys are the keys of the model that writes programs for tasks.
 var taskKeys = map[string]key{
-	"tasks.model": {
-		read: func(d *draft, s setting) error {
-			return oneOf(&d.Tasks.Provider, s, noModel, model.OpenAI, model.Azure, model.Anthropic, model.Sampling)
-		},
-	},
-	"tasks.name":          {read: func(d *draft, s setting) error { return text(&d.Tasks.Name, s) }},
-	"tasks.url":           {read: func(d *draft, s setting) error { return endpoint(&d.Tasks.URL, s) }},
-	"tasks.key":           {read: func(d *draft, s setting) error { return reference(&d.Tasks.Key, s) }},
-	"tasks.api_version":   {read: func(d *draft, s setting) error { return text(&d.Tasks.APIVersion, s) }},
-	"tasks.max_tokens":    {read: func(d *draft, s setting) error { return whole(&d.Tasks.MaxTokens, s, model.MinAnswer, 1<<20) }},
-	"tasks.timeout":       {read: func(d *draft, s setting) error { return duration(&d.Tasks.Timeout, s) }},
-	"tasks.budget_tokens": {read: budgetTokens},
-	"tasks.ask_requests":  {read: askRequests},
-	"tasks.ask_tokens":    {read: askTokens},
-	"tasks.budget_cost":   {read: func(d *draft, s setting) error { return amount(&d.Tasks.BudgetCost, s) }},
-	"tasks.prices":        {read: prices, structured: true},
-}
-
-func budgetTokens(d *draft, s setting) error {
-	var n int
-	if err := whole(&n, s, 1000, 1<<30); err != nil {
-		return err
-	}
-	d.Tasks.Budget = int64(n)
-	return nil
+	"tasks.ask_requests": {read: askRequests},
+	"tasks.budget_cost":  {read: func(d *draft, s setting) error { return amount(&d.Tasks.BudgetCost, s) }},
 }
 
 // askRequests reads a maximum of which 0 means that code cannot ask.
@@ -72,52 +46,12 @@ func askRequests(d *draft, s setting) error {
 	return nil
 }
 
-func askTokens(d *draft, s setting) error {
-	var n int
-	if err := whole(&n, s, 1000, 1<<30); err != nil {
-		return err
-	}
-	d.Tasks.AskTokens = int64(n)
-	return nil
-}
-
 func amount(to *float64, s setting) error {
 	v, err := strconv.ParseFloat(s.text, 64)
 	if err != nil || !(v > 0) || math.IsInf(v, 0) {
 		return wrong(s, "a number above 0")
 	}
 	*to = v
-	return nil
-}
-
-var priceKeys = parsers[model.Price]{
-	"input":  func(p *model.Price, n ast.Node) error { return price(&p.Input, n) },
-	"output": func(p *model.Price, n ast.Node) error { return price(&p.Output, n) },
-}
-
-func price(to *float64, n ast.Node) error {
-	_, scalar := n.(ast.ScalarNode)
-	if !scalar || yaml.NodeToValue(n, to) != nil || !(*to >= 0) || math.IsInf(*to, 0) {
-		return fault.New(fault.Invalid, "must be the price of a million tokens, such as 0.15")
-	}
-	return nil
-}
-
-// prices reads the prices of models.
-func prices(d *draft, s setting) error {
-	all := map[string]model.Price{}
-	for _, m := range members(s.node) {
-		name := m.Key.GetToken().Value
-		var p model.Price
-		if err := priceKeys.fill(&p, m.Value); err != nil {
-			return fault.New(fault.Invalid, "%s: %s: %s %s", s.from, s.key, name, err)
-		}
-		all[name] = p
-	}
-	if len(all) == 0 {
-		return fault.New(fault.Invalid, "%s: %s must contain models, each with input and output", s.from, s.key)
-	}
-	d.Tasks.Prices = all
 	return nil
 }
 

@@ -14,7 +14,6 @@ import (
 // telemetryKeys are the keys of traces and metrics.
 var telemetryKeys = map[string]key{
 	"telemetry.traces.endpoint":    {read: func(d *draft, s setting) error { return collector(&d.Telemetry.Traces.Endpoint, s, true) }},
-	"telemetry.traces.propagate":   {read: func(d *draft, s setting) error { return boolean(&d.Telemetry.Traces.Propagate, s) }},
 	"telemetry.metrics.endpoint":   {read: func(d *draft, s setting) error { return collector(&d.Telemetry.Metrics.Endpoint, s, false) }},
 	"telemetry.metrics.prometheus": {read: func(d *draft, s setting) error { return scraped(d, s) }},
 	"telemetry.metrics.token":      {read: func(d *draft, s setting) error { return scrapeToken(d, s) }},

@@ -12,22 +12,23 @@ import (
 
 // TLS configures the encryption of connections of clients, and client certificates.
 type TLS struct {
-	Cert, Key string // absolute paths of PEM files; "" means ACME or plain HTTP
-	ACME      ACME   // instead of files
+	Cert string `key:"cert" form:"path"` // absolute path of a PEM file; "" means ACME or plain HTTP
+	Key  string `key:"key" form:"path"`  // absolute path of the PEM file of its key
+	ACME ACME   `key:"acme"`             // instead of files
 
-	ClientCA       string         // absolute path of the CAs of clients; "" means no client certificates
+	ClientCA       string         `key:"client_ca" form:"path"` // absolute path of the CAs of clients; "" means no client certificates
 	ClientField    access.Field   // with the customer uid
 	ClientPattern  *regexp.Regexp // of the field's value; nil means that the value is the uid
 	ClientScopes   []access.Scope // nil means those of a token in the configuration
-	ClientOptional bool           // accept requests with a token and without a certificate
+	ClientOptional bool           `key:"client_optional"` // accept requests with a token and without a certificate
 }
 
 // ACME configures a CA that issues the certificates of the server.
 type ACME struct {
 	Domains   []string // none means no ACME
 	Directory string   // URL of the CA; "" means Let's Encrypt
-	Email     string   // of the account
-	CA        string   // absolute path of the CAs that the server of Directory is verified with; "" means the system's
+	Email     string   `key:"email"`          // of the account
+	CA        string   `key:"ca" form:"path"` // absolute path of the CAs that the server of Directory is verified with; "" means the system's
 }
 
 // Enabled reports whether connections are encrypted.

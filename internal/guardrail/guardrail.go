@@ -79,14 +79,14 @@ const maxFindings = 5
 
 // Config of a Guard. Its zero value runs the checks that need no configuration.
 type Config struct {
-	Strict     bool            // refuse secrets in code, and personal data in code and variables
+	Strict     bool            `key:"strict_mode" project:"enable"` // refuse secrets in code, and personal data in code and variables
 	SkipInput  bool            // do not check code and arguments; hooks and the rate limit still apply
 	SkipOutput bool            // do not look for injections in answers of servers
 	Scanner    *detect.Scanner // detects secrets and personal data; nil: neither is checked
 	Patterns   []string        // regular expressions in RE2 syntax that code and arguments must not match
 	Paths      []string        // paths that code and arguments must not name; * matches part of a name
-	MaxCode    int             // bytes of code; 0: unlimited here
-	MaxVars    int             // bytes of variables; 0: unlimited here
+	MaxCode    int             `key:"max_code_bytes" range:"1 1073741824" project:"lower"` // bytes of code; 0: unlimited here
+	MaxVars    int             `key:"max_vars_bytes" range:"1 1073741824" project:"lower"` // bytes of variables; 0: unlimited here
 	PerMinute  int             // executions of one tenant; 0: unlimited
 	Checks     []Check         // of the operator, in this order
 	Hooks      []HookConfig    // run in this order

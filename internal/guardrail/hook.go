@@ -65,10 +65,10 @@ type Hook interface {
 
 // HookConfig defines when a hook runs. It has a Command or a Hook.
 type HookConfig struct {
-	On      EventType
-	Tool    string        // "server.tool", with * for any letters, of calls; "" means all
-	Command []string      // program and arguments
-	Timeout time.Duration // of Command; 0: 5 s
+	On      EventType     `key:"on"`
+	Tool    string        `key:"tool"`    // "server.tool", with * for any letters, of calls; "" means all
+	Command []string      `key:"command"` // program and arguments
+	Timeout time.Duration `key:"timeout"` // of Command; 0: 5 s
 	Hook    Hook
 }
 

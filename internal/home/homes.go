@@ -82,8 +82,8 @@ func (c Config) withDefaults() Config {
 
 // Results limits the files below ResultsDir in a workspace.
 type Results struct {
-	Age   time.Duration // after which a file is removed; 0 means never
-	Bytes int64         // total size above which the oldest files are removed; 0 means no limit
+	Age   time.Duration `key:"results_age,tenant" form:"age" default:"7d"`                              // after which a file is removed; 0 means never
+	Bytes int64         `key:"results_max_mb,tenant" form:"megabytes" range:"1 16777216" default:"512"` // total size above which the oldest files are removed; 0 means no limit
 }
 
 // ResultsDir is the directory of a workspace for results that are too large to return.

@@ -24,11 +24,11 @@ var durations = map[Per]time.Duration{Minute: time.Minute, Hour: time.Hour, Day:
 
 // Budget limits the number of calls per period, for each tenant separately.
 type Budget struct {
-	Name string // "" means "budget" and its number
+	Name string `key:"name"` // "" means "budget" and its number
 	Scope
-	Calls int
-	Per   Per
-	At    string // file and line, for messages
+	Calls int    `key:"calls"`
+	Per   Per    `key:"per"`
+	At    string `key:"@"` // file and line, for messages
 }
 
 const maxBudgetCalls = 10_000_000

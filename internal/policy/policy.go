@@ -64,11 +64,11 @@ func (d Decision) Stricter(other Decision) Decision {
 
 // Config of a Policy.
 type Config struct {
-	Rules   []Rule   // the first that matches a call decides
-	Budgets []Budget // all that include a call must have a call left
+	Rules   []Rule   `key:"rules" project:"done"`   // the first that matches a call decides
+	Budgets []Budget `key:"budgets" project:"done"` // all that include a call must have a call left
 	// Default is the verdict if no rule matches; "" means Ask for tools marked
 	// destructive and Allow for all others.
-	Default Verdict
+	Default Verdict `key:"default" allow:"allow ask block" project:"done"`
 	// Project is the policy of a project's file; nil means none. Each call is judged
 	// by both policies, and the stricter decision counts. Its Default "" means Allow,
 	// and its own Project is ignored.

@@ -14,20 +14,20 @@ import (
 // Rule is a verdict for the calls that match its Scope and its condition, or the sandbox that
 // they require, or both.
 type Rule struct {
-	Name string // in messages and the audit log; "" means "rule" and its number
+	Name string `key:"name"` // in messages and the audit log; "" means "rule" and its number
 	Scope
-	When     string  // a condition in CEL; "" means always
-	Decision Verdict // "" if there is a Sandbox: then the rule decides nothing
-	Sandbox  Sandbox // in which code must run to make the calls: GVisor or MicroVM; "" means any
-	Reason   string  // for the caller; may be ""
-	At       string  // file and line, for messages
+	When     string  `key:"when,nonempty"`    // a condition in CEL; "" means always
+	Decision Verdict `key:"decision"`         // "" if there is a Sandbox: then the rule decides nothing
+	Sandbox  Sandbox `key:"sandbox,nonempty"` // in which code must run to make the calls: GVisor or MicroVM; "" means any
+	Reason   string  `key:"reason"`           // for the caller; may be ""
+	At       string  `key:"@"`                // file and line, for messages
 }
 
 // Scope selects calls by patterns, in which * matches any characters, also none.
 type Scope struct {
-	Tools   []string // "server.tool"; empty means all
-	Server  string   // "" means all
-	Tenants []string // empty means all
+	Tools   []string `key:"tool" form:"one or more"`   // "server.tool"; empty means all
+	Server  string   `key:"server,nonempty"`           // "" means all
+	Tenants []string `key:"tenant" form:"one or more"` // empty means all
 }
 
 // fit is whether a rule matches a call, and if not, why.

@@ -30,7 +30,7 @@ import (
 // Config of a Recorder. The zero value exports nothing.
 type Config struct {
 	Version string
-	Traces  Traces
+	Traces  Traces `key:"traces"`
 	Metrics Metrics
 	Console io.Writer // receives traces whose endpoint is Console; nil means discard
 	// TierOf returns the tier of a tenant, "" if it has none, for a label of metrics; nil means that no
@@ -46,7 +46,7 @@ const Console = "console"
 type Traces struct {
 	Endpoint  string            // URL of an OTLP/HTTP collector, or Console; "" means none
 	Headers   map[string]string // for the collector
-	Propagate bool              // send the trace context to upstream servers
+	Propagate bool              `key:"propagate"` // send the trace context to upstream servers
 }
 
 // String hides the headers.

@@ -21,9 +21,9 @@ import (
 
 // Limits of live interpreters. If one is reached, the least recently used idle interpreter ends.
 type Limits struct {
-	Idle      time.Duration // time without a call after which an interpreter ends; 0 means 15 min
-	PerTenant int           // live interpreters of one tenant; 0 means 8
-	Live      int           // of all tenants; 0 means 64
+	Idle      time.Duration `key:"idle,restart" project:"lower"`                     // time without a call after which an interpreter ends; 0 means 15 min
+	PerTenant int           `key:"per_tenant,tenant" range:"1 4096" project:"lower"` // live interpreters of one tenant; 0 means 8
+	Live      int           `key:"live,restart" range:"1 4096" project:"lower"`      // of all tenants; 0 means 64
 	Waiting   int           // calls that wait for the previous one of the same session; 0 means 16
 	Wait      time.Duration // longest such wait; 0 means one minute
 }

@@ -14,9 +14,9 @@ import (
 
 // Quota limits the content of a workspace. A zero field means no limit.
 type Quota struct {
-	Bytes   int64 // on disk
-	Files   int64 // names of files, links and directories
-	Reserve int64 // bytes to keep free on the file system, for databases
+	Bytes   int64 `key:"max_mb,tenant" form:"megabytes" range:"1 16777216" default:"2048" project:"lower"` // on disk
+	Files   int64 `key:"max_files,tenant" range:"100 1073741824" default:"100000" project:"lower"`         // names of files, links and directories
+	Reserve int64 `key:"reserve_mb" form:"megabytes" range:"0 16777216" default:"512"`                     // bytes to keep free on the file system, for databases
 }
 
 // measurementTTL is how long a measurement is used for later writes.

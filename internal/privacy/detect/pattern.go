@@ -8,8 +8,8 @@ import (
 
 // Pattern is an operator's rule: a match of Expr has type Type.
 type Pattern struct {
-	Type Type
-	Expr string // RE2 syntax; the finding is its first group, if it has one
+	Type Type   `key:"type"`
+	Expr string `key:"pattern"` // RE2 syntax; the finding is its first group, if it has one
 }
 
 const (

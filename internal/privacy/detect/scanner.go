@@ -8,9 +8,9 @@ import (
 
 // Config adds rules of the operator to the built-in ones. Its zero value adds none.
 type Config struct {
-	Patterns []Pattern       // searched in every text; each costs time
-	Names    Names           // when a value under "name" is the name of a person; "" means Evidence
-	Prose    bool            // search names of persons in prose
+	Patterns []Pattern       `key:"patterns" project:"done"`                                      // searched in every text; each costs time
+	Names    Names           `key:"names,tenant" allow:"never evidence always" project:"tighten"` // when a value under "name" is the name of a person; "" means Evidence
+	Prose    bool            `key:"prose_names,tenant" project:"enable"`                          // search names of persons in prose
 	Keys     map[string]Type // type of the whole value of a key; case and separators are ignored
 }
 

@@ -18,10 +18,10 @@ import (
 // match; an empty one matches everything. An exception with a tool or a key applies to
 // answers of tools only: where code prints a value, it could write any key before it.
 type Exception struct {
-	Types []detect.Type
-	Tool  string // "server.tool", where * matches any letters
-	Key   string // case and separators are ignored
-	Value string // case is ignored
+	Types []detect.Type `key:"types"`
+	Tool  string        `key:"tool"`  // "server.tool", where * matches any letters
+	Key   string        `key:"key"`   // case and separators are ignored
+	Value string        `key:"value"` // case is ignored
 
 	id string // of a stored exception
 }

@@ -20,10 +20,10 @@ const (
 
 // Flow is a rule for values that are sent to tools.
 type Flow struct {
-	Types    []detect.Type // none: every type
-	To       string        // "server.tool", where * matches any letters; "": every tool
-	Args     []string      // names of arguments; none: all
-	Decision Decision
+	Types    []detect.Type `key:"types"` // none: every type
+	To       string        `key:"to"`    // "server.tool", where * matches any letters; "": every tool
+	Args     []string      `key:"args"`  // names of arguments; none: all
+	Decision Decision      `key:"decision"`
 }
 
 func (f Flow) validate() error {

@@ -50,20 +50,20 @@ const budgetTokens = "tasks.budget_tokens"
 
 // Config of a Generator.
 type Config struct {
-	Provider   string        // required
-	Name       string        // model, or deployment on Azure; with Sampling a preference, "" means none
-	URL        string        // of the endpoint; "" means the default of the provider; Azure has none
-	Key        string        // a reference such as ${NAME}; "" sends none
-	APIVersion string        // of the older API of Azure; "" means the current API
-	MaxTokens  int           // of an answer; 0 means DefaultMaxTokens
-	Timeout    time.Duration // of a request; 0 means DefaultTimeout
-	Budget     int64         // tokens of a task, sent and received; 0 means DefaultBudget
+	Provider   string        `key:"model" allow:"none openai azure anthropic sampling"` // required
+	Name       string        `key:"name"`                                               // model, or deployment on Azure; with Sampling a preference, "" means none
+	URL        string        `key:"url" form:"url"`                                     // of the endpoint; "" means the default of the provider; Azure has none
+	Key        string        `key:"key" form:"reference"`                               // a reference such as ${NAME}; "" sends none
+	APIVersion string        `key:"api_version"`                                        // of the older API of Azure; "" means the current API
+	MaxTokens  int           `key:"max_tokens" range:"256 1048576"`                     // of an answer; 0 means DefaultMaxTokens
+	Timeout    time.Duration `key:"timeout"`                                            // of a request; 0 means DefaultTimeout
+	Budget     int64         `key:"budget_tokens" range:"1000 1073741824"`              // tokens of a task, sent and received; 0 means DefaultBudget
 	// Limits of ask_llm in an execution: prompts, 0 means DefaultAskRequests and a negative number
 	// that code cannot ask; and tokens, 0 means DefaultBudget.
 	AskRequests int
-	AskTokens   int64
+	AskTokens   int64            `key:"ask_tokens" range:"1000 1073741824"`
 	BudgetCost  float64          // of a task, in the currency of Prices; 0 means no limit
-	Prices      map[string]Price // by model
+	Prices      map[string]Price `key:"prices"` // by model
 
 	// Resolve replaces references such as ${NAME} before each request; nil leaves them
 	// unchanged.
@@ -73,7 +73,10 @@ type Config struct {
 }
 
 // Price of a million tokens.
-type Price struct{ Input, Output float64 }
+type Price struct {
+	Input  float64 `key:"input"`
+	Output float64 `key:"output"`
+}
 
 // Generator writes programs with a model. It implements task.Generator.
 type Generator struct {

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/glob"
 )
 
@@ -18,17 +19,31 @@ const ServerName = "network"
 
 // Rule allows requests to a host.
 type Rule struct {
-	Host      string   // a name or an address, *.DOMAIN for the names below a domain, or * for all
-	Scheme    string   // "" means https
-	Port      int      // 0 means the default of the scheme
-	Methods   []string // nil means GET and HEAD
-	Paths     []string // patterns; nil means all
-	Addresses []string // prefixes of addresses that are not public, to which the host may resolve
-	Secret    *Secret  // added to each request; nil means none
+	Host      string   `key:"host"`                         // a name or an address, *.DOMAIN for the names below a domain, or * for all
+	Scheme    string   `key:"scheme"`                       // "" means https
+	Port      int      `key:"port" range:"1 65535"`         // 0 means the default of the scheme
+	Methods   []string `key:"methods" form:"one or more"`   // nil means GET and HEAD
+	Paths     []string `key:"paths" form:"one or more"`     // patterns; nil means all
+	Addresses []string `key:"addresses" form:"one or more"` // prefixes of addresses that are not public, to which the host may resolve
+	Secret    *Secret  `key:"secret"`                       // added to each request; nil means none
 }
 
 // Secret is a header that code does not see.
-type Secret struct{ Header, Value string }
+type Secret struct {
+	Header string `key:"header"`
+	Value  string `key:"value" form:"secret"`
+}
+
+// Check reports what is missing.
+func (s *Secret) Check() error {
+	switch {
+	case s.Header == "":
+		return fault.New(fault.Invalid, "has no header")
+	case s.Value == "":
+		return fault.New(fault.Invalid, "has no value")
+	}
+	return nil
+}
 
 // Rules are the rules of a Client. The first one that a request matches applies. Their zero value
 // allows nothing.

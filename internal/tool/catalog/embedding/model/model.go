@@ -33,11 +33,11 @@ const (
 // Config of an Embedder.
 type Config struct {
 	Provider   string // required
-	URL        string // of the endpoint; "" means the default of the provider; Azure has none
-	Model      string // model or deployment; required, except that a local model is DefaultLocal by default
-	Key        string // a reference such as ${NAME}; "" sends none
-	Dimensions int    // of a vector; 0 means the model's own
-	APIVersion string // of the older API of Azure; "" means the current API
+	URL        string `key:"url" form:"url"`             // of the endpoint; "" means the default of the provider; Azure has none
+	Model      string `key:"model"`                      // model or deployment; required, except that a local model is DefaultLocal by default
+	Key        string `key:"api_key" form:"reference"`   // a reference such as ${NAME}; "" sends none
+	Dimensions int    `key:"dimensions" range:"1 16384"` // of a vector; 0 means the model's own
+	APIVersion string `key:"api_version"`                // of the older API of Azure; "" means the current API
 	Dir        string // of the installed local models
 
 	// Resolve replaces references such as ${NAME} before each request; nil leaves them
