@@ -311,7 +311,7 @@ func countLines(t *testing.T, file string, counts func(line string) bool) (n int
 // countKeys returns the number of keys of the configuration.
 func countKeys(t *testing.T) int {
 	t.Helper()
-	text, err := config.JSONSchema()
+	text, err := config.JSONSchema(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

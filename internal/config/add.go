@@ -27,7 +27,7 @@ func ServersIn(path string, text []byte) ([]Server, error) {
 
 // EntriesIn returns the entries of servers in the text of a configuration file at path.
 func EntriesIn(path string, text []byte) ([]Entry, error) {
-	settings, err := settingsIn(path, text)
+	settings, err := core.settingsIn(path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func AddServers(path string, text []byte, more []Server) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	before, err := settingsIn(path, text)
+	before, err := core.settingsIn(path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func AddServers(path string, text []byte, more []Server) ([]byte, error) {
 	}
 	has, err := ServersIn(path, out)
 	if err == nil && sameServers(append(had, more...), has) {
-		after, err := settingsIn(path, out)
+		after, err := core.settingsIn(path, out)
 		if err == nil && slices.Equal(others(before, "servers"), others(after, "servers")) {
 			return out, nil
 		}

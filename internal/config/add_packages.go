@@ -15,7 +15,7 @@ import (
 // file at path, and keeps all other bytes. It parses the result to verify it. An empty list is left
 // as it is.
 func SetPackages(path string, text []byte, names, preload []string) ([]byte, error) {
-	before, err := settingsIn(path, text)
+	before, err := core.settingsIn(path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -28,7 +28,7 @@ func SetPackages(path string, text []byte, names, preload []string) ([]byte, err
 			}
 		}
 	}
-	after, err := settingsIn(path, out)
+	after, err := core.settingsIn(path, out)
 	keys := []string{"sandbox.packages", "sandbox.preload"}
 	if err != nil || !slices.Equal(others(before, keys...), others(after, keys...)) {
 		return nil, fixedPackages(path)

@@ -86,6 +86,7 @@ type Config struct {
 	// Allow selects the servers and tools of a tenant; nil selects all.
 	Allow       *catalog.Allow
 	Credentials map[string]map[string]string // of a tenant, by server and variable; references to secrets
+	Features    *Features                    // settings of features; see Of
 	Subsets     map[string]*catalog.Allow    // of servers and tools, which clients choose by name
 	Tenants     *Tenants                     // settings of tiers and tenants; nil means none
 	// Lookup expands ${NAME} in Servers, Search and Tasks, from the environment or .env.

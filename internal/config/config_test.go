@@ -85,7 +85,7 @@ func TestDefaults(t *testing.T) {
 		Search:       config.Search{Learn: true},
 		PackageLayer: "default", Packages: packages.Config{LockFile: filepath.Join(dir, "home/.config/sandpiper/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/.cache/sandpiper/packages")},
 	}
-	got.Lookup, got.Sections, got.Keys, got.Given = nil, nil, nil, nil // functions cannot be compared, hashes are not read
+	got.Lookup, got.Sections, got.Keys, got.Given, got.Features = nil, nil, nil, nil, nil // functions cannot be compared, hashes are not read
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
@@ -187,7 +187,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 	if len(got.Sections) != 12 || got.Sections["pii"] == got.Sections["audit"] {
 		t.Errorf("hashes of sections: %v", got.Sections)
 	}
-	got.Lookup, got.Sections, got.Keys, got.Given = nil, nil, nil, nil
+	got.Lookup, got.Sections, got.Keys, got.Given, got.Features = nil, nil, nil, nil, nil
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}

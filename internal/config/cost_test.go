@@ -32,7 +32,7 @@ func TestWorkGrowsWithTheFile(t *testing.T) {
 			for _, n := range []int{12_000, 24_000, 48_000} {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				_, err := settingsIn("sandpiper.yaml", []byte(text(n)))
+				_, err := core.settingsIn("sandpiper.yaml", []byte(text(n)))
 				runtime.ReadMemStats(&after)
 				if name == "servers" && err != nil {
 					t.Fatal(err)

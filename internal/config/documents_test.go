@@ -33,7 +33,7 @@ func inDocuments(t *testing.T, file string) (all []string) {
 			continue
 		}
 		first := regexp.MustCompile(`(?m)^([a-z_]+):`).FindStringSubmatch(m[1])
-		if first != nil && (keys[first[1]].read != nil || sections[first[1]]) {
+		if first != nil && (core.known(first[1])) {
 			all = append(all, m[1])
 		}
 	}
@@ -84,7 +84,7 @@ func TestDocumentExamplesLoad(t *testing.T) {
 // compileSchema compiles the JSON Schema of a configuration file.
 func compileSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	text, err := JSONSchema()
+	text, err := JSONSchema(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 			names = append(names, f.Name)
 		}
 	}
-	for k := range keys {
+	for k := range core.keys {
 		names = append(names, k[strings.LastIndexByte(k, '.')+1:])
 	}
 	for _, k := range names {
@@ -153,7 +153,7 @@ policy: {rules: [{tool: "*.delete_*", decision: ask}, {when: "tool.destructive &
 }
 
 func TestEmptySectionIsAllowed(t *testing.T) {
-	for k := range keys {
+	for k := range core.keys {
 		if section, _, found := strings.Cut(k, "."); found && section != "execution" {
 			if _, err := loads(t, section+":\n"); err != nil {
 				t.Error(err)

@@ -91,7 +91,7 @@ func SetDisabled(path string, text []byte, name string, off bool) ([]byte, error
 // edit changes one entry of a file. It parses the result, which must differ as want changes the
 // entries, and in nothing else.
 func edit(path string, text []byte, name string, want func([]Entry) []Entry, change func([]string, entryPlace) []string) ([]byte, error) {
-	before, err := settingsIn(path, text)
+	before, err := core.settingsIn(path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func edit(path string, text []byte, name string, want func([]Entry) []Entry, cha
 	if err != nil || !slices.EqualFunc(wanted, got, func(a, b Entry) bool { return a.Equal(b.Server) && a.Disabled == b.Disabled }) {
 		return nil, uneditable(path, name)
 	}
-	after, err := settingsIn(path, out)
+	after, err := core.settingsIn(path, out)
 	if err != nil || !slices.Equal(others(before, "servers"), others(after, "servers")) {
 		return nil, uneditable(path, name)
 	}

@@ -34,16 +34,16 @@ func (l *loader) take(path string, settings []setting) {
 }
 
 // parseYAML returns the settings of a file in order.
-func parseYAML(path string) ([]setting, error) {
+func (t *table) parseYAML(path string) ([]setting, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, err, "%s cannot be read", path)
 	}
-	return settingsIn(path, data)
+	return t.settingsIn(path, data)
 }
 
 // settingsIn is parseYAML for a given text of the file at path.
-func settingsIn(path string, data []byte) ([]setting, error) {
+func (t *table) settingsIn(path string, data []byte) ([]setting, error) {
 	tokens := lexer.Tokenize(strings.ReplaceAll(string(data), "\r\n", "\n")) // as in parseText
 	if line := tangled(tokens); line > 0 {
 		return nil, fault.New(fault.Invalid, "%s line %d: values are nested more than %d deep, or a mapping has more than %d keys", filepath.Base(path), line, maxNesting, maxKeys)
@@ -52,7 +52,7 @@ func settingsIn(path string, data []byte) ([]setting, error) {
 	if err != nil {
 		return nil, syntax(path, err)
 	}
-	f := flattener{name: filepath.Base(path), dir: filepath.Dir(path), structured: isStructured}
+	f := flattener{name: filepath.Base(path), dir: filepath.Dir(path), structured: t.structured}
 	for i, doc := range file.Docs {
 		if i > 0 && doc.Body != nil {
 			return nil, fault.New(fault.Invalid, "%s contains more than one document; only one is allowed", path)

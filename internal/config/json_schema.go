@@ -28,17 +28,18 @@ const (
 	SchemaLine = "# yaml-language-server: $schema=./" + SchemaFile + "\n"
 )
 
-// JSONSchema returns the JSON Schema of a configuration file. It is made from the table of keys; the
+// JSONSchema returns the JSON Schema of a configuration file of a program with features. It is made from the table of keys; the
 // type of a value is found by letting its parser read examples.
-func JSONSchema() ([]byte, error) {
+func JSONSchema(features []Section) ([]byte, error) {
+	t := newTable(features)
 	root := &schemaNode{Schema: "https://json-schema.org/draft/2020-12/schema", Title: "sandpiper.yaml", Type: "object", Additional: false, Properties: map[string]*schemaNode{}}
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
+	for _, key := range slices.Sorted(maps.Keys(t.keys)) {
 		at := root
 		parts := strings.Split(key, ".")
 		for _, part := range parts[:len(parts)-1] {
 			at = at.section(part)
 		}
-		at.Properties[parts[len(parts)-1]] = valueSchema(key)
+		at.Properties[parts[len(parts)-1]] = t.valueSchema(key)
 	}
 	for family := range families {
 		at := root
@@ -72,13 +73,13 @@ func (n *schemaNode) section(name string) *schemaNode {
 }
 
 // valueSchema returns the schema of a key's value.
-func valueSchema(key string) *schemaNode {
-	if keys[key].structured {
+func (t *table) valueSchema(key string) *schemaNode {
+	if t.keys[key].structured {
 		return &schemaNode{}
 	}
 	accepts := func(text string) error {
 		d := draft{given: map[string]setting{}, env: map[string]string{}}
-		return keys[key].read(&d, setting{key: key, text: text, dir: "/"})
+		return t.keys[key].read(&d, setting{key: key, text: text, dir: "/"})
 	}
 	const impossible, anyWord = "\x01", "word"
 	_, list, found := strings.Cut(fault.Message(accepts(impossible)), "; it must be ")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -49,19 +48,12 @@ func joinErrors(errs []error) error {
 	return e
 }
 
-// knownKey reports whether key is a key of Sandpiper.
-func knownKey(key string) bool {
-	_, ok := keys[key]
-	_, _, named := familyOf(key)
-	return ok || named || sections[key]
-}
-
 func via(to *approval.Via, s setting) error {
 	return oneOf((*string)(to), s, string(approval.ViaBoth), string(approval.ViaClient), string(approval.ViaOperator))
 }
 
-// keys are all keys.
-var keys = joined(taggedKeys, aliasKeys, generalKeys, sandboxKeys, searchKeys, telemetryKeys, piiKeys, httpKeys, guardrailKeys, networkKeys, quotaKeys, taskKeys)
+// coreKeys are the keys of the core.
+var coreKeys = joined(taggedKeys, aliasKeys, generalKeys, sandboxKeys, searchKeys, telemetryKeys, piiKeys, httpKeys, guardrailKeys, networkKeys, quotaKeys, taskKeys)
 
 // generalKeys are the keys of small sections, and those without one.
 var generalKeys = map[string]key{
@@ -138,30 +130,6 @@ func familyOf(key string) (of family, name string, ok bool) {
 	return family{}, "", false
 }
 
-// isStructured reports whether the value of a key, or of one of a former system, is a list or a mapping.
-func isStructured(name string) bool {
-	return keys[name].structured || name == "mcp_servers" || name == "execution.allow_network_access"
-}
-
-// sections are keys that contain other keys.
-var sections = func() map[string]bool {
-	all := map[string]bool{}
-	add := func(key string) {
-		for i := range key {
-			if key[i] == '.' {
-				all[key[:i]] = true
-			}
-		}
-	}
-	for name := range keys {
-		add(name)
-	}
-	for section := range families {
-		add(section + ".")
-	}
-	return all
-}()
-
 // apply applies one setting, replacing an earlier one of the same key.
 func (d *draft) apply(s setting) error {
 	if err := refused(s); err != nil {
@@ -170,12 +138,13 @@ func (d *draft) apply(s setting) error {
 	if s.key == embeddings && s.kind == "" && s.text != "" {
 		s.key += ".provider" // search: {embeddings: azure}
 	}
-	k, ok := keys[s.key]
+	t := tableOf(&d.Config)
+	k, ok := t.keys[s.key]
 	if of, name, named := familyOf(s.key); named {
 		ok, k.read = true, func(d *draft, s setting) error { return of.read(d, s, name) }
 	}
 	if !ok {
-		return unknown(s)
+		return t.unknown(s)
 	}
 	if k.structured && s.node == nil {
 		if s.text == "" {
@@ -188,34 +157,6 @@ func (d *draft) apply(s setting) error {
 	}
 	d.given[s.key] = s
 	return k.read(d, s)
-}
-
-// unknown returns the error of an unknown key.
-func unknown(s setting) error {
-	if sections[s.key] {
-		if s.kind == "mapping" || s.kind == "" && s.text == "" {
-			return nil // an empty section
-		}
-		if _, named := families[s.key]; named {
-			return fault.New(fault.Invalid, "%s: %s must map names to values, such as NAME: VALUE", s.from, s.key)
-		}
-		return fault.New(fault.Invalid, "%s: %s must contain keys such as %s", s.from, s.key, strings.Join(within(s.key), ", "))
-	}
-	if section, _, nested := strings.Cut(s.key, "."); nested && s.top != "" && !knownKey(section) && len(within(section)) == 0 {
-		s.key, s.from = section, s.top
-	}
-	return fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(s.key, keys))
-}
-
-func within(section string) []string {
-	var list []string
-	for k := range keys {
-		if rest, ok := strings.CutPrefix(k, section+"."); ok {
-			list = append(list, rest)
-		}
-	}
-	slices.Sort(list)
-	return list
 }
 
 // finish applies defaults and checks keys that depend on each other.
@@ -287,9 +228,6 @@ func (d *draft) atMost(key, highest string, above bool) error {
 	}
 	return wrong(d.given[key], "at most %s", highest)
 }
-
-// nearest returns the known key that is most similar to key.
-func nearest(key string) string { return nearestOf(key, keys) }
 
 func nearestOf[V any](key string, keys map[string]V) string {
 	best, least, whole := "", 1<<30, 0

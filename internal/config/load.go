@@ -16,22 +16,24 @@ import (
 
 // Sources are the inputs of Load.
 type Sources struct {
-	Dir     string            // working directory, absolute; required
-	File    string            // configuration file; "" means those of the user and the project
-	Text    string            // of a configuration file in Dir, instead of reading one; "" means none
-	Environ []string          // as os.Environ returns it
-	Flags   map[string]string // key -> text, only flags that were set
-	Assume  map[string]string // project files to treat as trusted: path -> hash; for a preview
+	Dir      string            // working directory, absolute; required
+	File     string            // configuration file; "" means those of the user and the project
+	Text     string            // of a configuration file in Dir, instead of reading one; "" means none
+	Environ  []string          // as os.Environ returns it
+	Flags    map[string]string // key -> text, only flags that were set
+	Features []Section         // of the features of the program
+	Assume   map[string]string // project files to treat as trusted: path -> hash; for a preview
 }
 
 // Load reads and merges all sources.
 func Load(src Sources) (*Config, error) {
 	env := environment(src.Environ)
-	l := &loader{src: src, env: env, dotenv: map[string]string{}}
+	l := &loader{src: src, table: newTable(src.Features), env: env, dotenv: map[string]string{}}
 	l.collect()
 	d := draft{dirs: directories(env), env: maps.Clone(l.dotenv), given: make(map[string]setting)}
 	maps.Copy(d.env, env)
 	section.SetDefaults(&d.Config)
+	d.Features = newFeatures(l.table).withDefaults()
 	if err := d.applyAll(l); err != nil {
 		return nil, err
 	}
@@ -53,12 +55,15 @@ func Load(src Sources) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.Features.check(); err != nil {
+		return nil, err
+	}
 	c.placePackages(cmp.Or(l.dir, c.DataDir))
 	c.ServersDir, c.SkillsDir = l.servers, l.skills
 	c.Files, c.Warnings, c.Lookup = l.files, append(l.warnings, c.Warnings...), own
 	c.Catalogs = append(c.Catalogs, l.catalogs...)
 	raw := *c
-	raw.PII.TTL = maps.Clone(c.PII.TTL)
+	raw.PII.TTL, raw.Features = maps.Clone(c.PII.TTL), c.Features.clone()
 	project, err := c.addProject(l, &d)
 	if err != nil {
 		return nil, err
@@ -86,6 +91,7 @@ func (c *Config) warn(sentence string) { c.Warnings = append(c.Warnings, sentenc
 // loader collects settings in increasing precedence.
 type loader struct {
 	src      Sources
+	table    *table
 	env      map[string]string
 	dotenv   map[string]string // variables of .env
 	dir      string            // of the configuration file; "" if there is no configuration directory
@@ -107,7 +113,7 @@ func (l *loader) collect() {
 	l.dir = directories(l.env).config
 	switch {
 	case l.src.Text != "":
-		settings, err := settingsIn(filepath.Join(l.src.Dir, textName), []byte(l.src.Text))
+		settings, err := l.table.settingsIn(filepath.Join(l.src.Dir, textName), []byte(l.src.Text))
 		if err != nil {
 			l.errs = append(l.errs, err)
 		}
@@ -144,7 +150,7 @@ func (l *loader) readFile() bool {
 		return true
 	}
 	l.dir = filepath.Dir(path)
-	settings, err := parseYAML(path)
+	settings, err := l.table.parseYAML(path)
 	if err != nil {
 		l.errs = append(l.errs, err)
 		return true

@@ -193,7 +193,7 @@ func (l *loader) readProject(files []ProjectFile) {
 			l.parseDotenv(f.data, l.dir)
 			continue
 		}
-		settings, err := settingsIn(f.Path, f.data)
+		settings, err := l.table.settingsIn(f.Path, f.data)
 		if err != nil {
 			l.errs = append(l.errs, err)
 			continue

@@ -69,7 +69,7 @@ func TestProjectHasNoEffectUntilTrusted(t *testing.T) {
 		if d := cmp.Diff([]string{name}, got.Untrusted); d != "" {
 			t.Errorf("%s: untrusted %s", name, d)
 		}
-		got.Untrusted, got.Lookup, want.Lookup = nil, nil, nil
+		got.Untrusted, got.Lookup, want.Lookup, got.Features, want.Features = nil, nil, nil, nil, nil
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s takes effect: %s", name, d)
 		}

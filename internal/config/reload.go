@@ -25,7 +25,7 @@ func (c *Config) fixed() map[string]any {
 		"SERVERS_DIR":     &c.ServersDir,
 		"SKILLS_DIR":      &c.SkillsDir,
 	}
-	for name, k := range keys {
+	for name, k := range tableOf(c).keys {
 		if k.fixed != nil {
 			all[name] = k.fixed(c)
 		}

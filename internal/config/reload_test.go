@@ -88,7 +88,7 @@ func TestFacesAreKept(t *testing.T) {
 
 func TestFixedKeysExist(t *testing.T) {
 	for key := range (&Config{}).fixed() {
-		if key != "SERVERS_DIR" && key != "SKILLS_DIR" && !knownKey(key) && !sections[key] {
+		if key != "SERVERS_DIR" && key != "SKILLS_DIR" && !core.known(key) {
 			t.Errorf("%s is not a key", key)
 		}
 	}

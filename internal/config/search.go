@@ -62,7 +62,7 @@ func (d *draft) embeddingsFit(env, dotenv map[string]string) error {
 		model.Ollama: {"url", "model", "api_key", "dimensions", "timeout"},
 		model.Local:  {"model", "timeout"},
 	}[e.Provider]
-	for _, key := range within(embeddings) {
+	for _, key := range tableOf(&d.Config).within(embeddings) {
 		s, given := d.given[embeddings+"."+key]
 		switch {
 		case !given || key == "provider" || slices.Contains(keys, key):

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,32 +121,22 @@ func isDir(path string) bool {
 
 // ours adds a SANDPIPER_ variable. An unknown one is an error, as in the file.
 func (l *loader) ours(rest, text, from, dir string) {
-	for _, key := range everyKey() {
+	for _, key := range slices.Sorted(maps.Keys(l.table.keys)) {
 		if variableOf(key) == rest {
 			l.add(setting{key: key, text: text, from: from, dir: dir})
 			return
 		}
 	}
-	key := nearest(strings.ToLower(rest))
+	key := nearestOf(strings.ToLower(rest), l.table.keys)
 	l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no variable SANDPIPER_%s; did you mean SANDPIPER_%s?", from, rest, variableOf(key)))
 }
 
 func variableOf(key string) string { return strings.ToUpper(strings.ReplaceAll(key, ".", "_")) }
 
-// everyKey returns all keys, sorted.
-func everyKey() []string {
-	var list []string
-	for k := range keys {
-		list = append(list, k)
-	}
-	slices.Sort(list)
-	return list
-}
-
 // logLevel adds LOG_LEVEL. Other programs use it too, so an invalid value is a warning.
 func (l *loader) logLevel(text, from, dir string) {
 	s := setting{key: "log.level", text: text, from: from, dir: dir}
-	if err := keys[s.key].read(&draft{}, s); err != nil {
+	if err := l.table.keys[s.key].read(&draft{}, s); err != nil {
 		l.warn(fault.Message(err) + "; it is ignored")
 		return
 	}
@@ -243,10 +234,10 @@ func (l *loader) seed(settings []setting) {
 			if s.text != "" {
 				l.errs = append(l.errs, fault.New(fault.Invalid, "%s: execution must contain keys such as servers_dir, skills_dir", s.from))
 			}
-		case knownKey(s.key):
+		case l.table.known(s.key):
 			l.add(s)
 		default:
-			l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(s.key, joined(known(keys), seedKeys))))
+			l.errs = append(l.errs, fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(s.key, joined(known(l.table.keys), seedKeys))))
 		}
 	}
 }

@@ -56,10 +56,10 @@ func (s Server) GoString() string { return s.String() }
 var serverKeys = map[string]func(s *Server, n ast.Node, dir string) error{
 	"command":          func(s *Server, n ast.Node, _ string) error { return scalar(&s.Command, n) },
 	"args":             func(s *Server, n ast.Node, _ string) error { return list(&s.Args, n) },
-	"env":              func(s *Server, n ast.Node, _ string) error { return table(&s.Env, n) },
+	"env":              func(s *Server, n ast.Node, _ string) error { return mapping(&s.Env, n) },
 	"cwd":              func(s *Server, n ast.Node, _ string) error { return scalar(&s.Dir, n) },
 	"url":              func(s *Server, n ast.Node, _ string) error { return scalar(&s.URL, n) },
-	"headers":          func(s *Server, n ast.Node, _ string) error { return table(&s.Headers, n) },
+	"headers":          func(s *Server, n ast.Node, _ string) error { return mapping(&s.Headers, n) },
 	"type":             func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
 	"transport":        func(s *Server, n ast.Node, _ string) error { return transport(s, n) },
 	"oauth":            func(s *Server, n ast.Node, _ string) error { return s.OAuth.fill(n) },
@@ -237,7 +237,7 @@ func list(to *[]string, n ast.Node) error {
 	return nil
 }
 
-func table(to *map[string]string, n ast.Node) error {
+func mapping(to *map[string]string, n ast.Node) error {
 	if _, ok := n.(*ast.NullNode); !ok && n.Type() != ast.MappingType && n.Type() != ast.MappingValueType {
 		return fmt.Errorf("must be a mapping of names to texts, such as {NAME: value}")
 	}

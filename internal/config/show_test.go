@@ -28,7 +28,7 @@ func TestShownSettingsHaveSourcesAndNoSecrets(t *testing.T) {
 }
 
 func TestJSONSchemaDescribesKeys(t *testing.T) {
-	text, err := config.JSONSchema()
+	text, err := config.JSONSchema(nil)
 	if err != nil {
 		t.Fatal(err)
 	}

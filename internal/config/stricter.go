@@ -26,9 +26,10 @@ func (c *Config) addProject(own *loader, user *draft) (tenant func(*Config) erro
 		c.replaced(own.msb)
 		return nothing, nil
 	}
-	l := &loader{src: own.src, env: own.env, dotenv: map[string]string{}, dir: own.src.Dir, project: true}
+	l := &loader{src: own.src, table: own.table, env: own.env, dotenv: map[string]string{}, dir: own.src.Dir, project: true}
 	l.readProject(files)
 	p := draft{dirs: user.dirs, env: own.env, given: map[string]setting{}}
+	p.Features = newFeatures(own.table)
 	if err := p.applyAll(l.only(c.warn)); err != nil {
 		return nil, err
 	}
@@ -54,7 +55,7 @@ func (c *Config) tightenTenant(p *draft) error {
 	c.addTypes(&p.PII)
 	c.addFlows(p)
 	for key, s := range p.given {
-		if merge := mergeOf(key); merge != nil {
+		if merge := tableOf(c).merge(key); merge != nil {
 			merge(c, &p.Config, s)
 		}
 	}
@@ -67,7 +68,7 @@ func (l *loader) only(warn func(string)) *loader {
 	may := *l
 	may.settings = nil
 	for _, s := range l.settings {
-		if knownKey(s.key) && mergeOf(s.key) == nil && !sections[s.key] {
+		if l.table.known(s.key) && l.table.merge(s.key) == nil && !l.table.sections[s.key] {
 			warn(s.from + ": " + s.key + " has no effect in a project; set it in your own configuration")
 			continue
 		}
@@ -131,7 +132,7 @@ func (c *Config) tighten(l *loader, p *draft) {
 	}
 	slices.SortFunc(all, func(a, b setting) int { return cmp.Compare(a.from+a.key, b.from+b.key) })
 	for _, s := range all {
-		if merge := mergeOf(s.key); merge != nil && !merge(c, &p.Config, s) {
+		if merge := tableOf(c).merge(s.key); merge != nil && !merge(c, &p.Config, s) {
 			c.warn(s.from + ": " + s.key + " has no effect in a project: your own configuration is stricter")
 		}
 	}
@@ -246,15 +247,4 @@ func (c *Config) addFlows(p *draft) {
 		flows = append(slices.Clone(flows), all)
 	}
 	c.PII.Project = flows
-}
-
-// mergeOf returns the merge function of a key; nil means that a project cannot set it.
-func mergeOf(key string) merge {
-	if k, ok := keys[key]; ok {
-		return k.project
-	}
-	if of, name, ok := familyOf(key); ok && of.project != nil {
-		return of.project(name)
-	}
-	return nil
 }

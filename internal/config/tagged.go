@@ -8,12 +8,12 @@ import (
 )
 
 // taggedKeys are the keys that the fields of Config are.
-var taggedKeys = tagged(func(c *Config) any { return c })
+var taggedKeys = tagged(&Config{}, func(c *Config) any { return c })
 
-// tagged returns the keys of a struct; see package section.
-func tagged(of func(*Config) any) map[string]key {
+// tagged returns the keys of a struct such as zero; see package section. of returns that of a configuration.
+func tagged(zero any, of func(*Config) any) map[string]key {
 	all := map[string]key{}
-	for _, f := range section.Fields(of(&Config{})) {
+	for _, f := range section.Fields(zero) {
 		k := key{
 			read:       func(d *draft, s setting) error { return s.set(of(&d.Config), f, d.dirs.home) },
 			structured: f.Structured,

@@ -148,7 +148,7 @@ func (d *draft) taskKeysFit() error {
 		model.Azure:     append([]string{"api_version"}, remote...),
 		model.Sampling:  append([]string{"name"}, limits...),
 	}[d.Tasks.Provider]
-	for _, key := range within("tasks") {
+	for _, key := range tableOf(&d.Config).within("tasks") {
 		s, given := d.given["tasks."+key]
 		switch {
 		case !given || slices.Contains(keys, key):

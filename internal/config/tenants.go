@@ -54,13 +54,6 @@ type combination struct {
 // DefaultTier is the tier of tenants without another one, if it is configured.
 const DefaultTier = "default"
 
-// tenantKeys are the keys that a tier or a tenant may set.
-func tenantKeys() map[string]key {
-	all := maps.Clone(keys)
-	maps.DeleteFunc(all, func(_ string, k key) bool { return !k.tenant })
-	return all
-}
-
 // Tier returns the tier of a tenant, "" if it has none. assigned is the tier that
 // `tenant tier` stored, which the configuration of the tenant overrides.
 func (t *Tenants) Tier(id tenant.ID, assigned string) string {
@@ -191,6 +184,7 @@ func (t *Tenants) apply(blocks ...*block) (*Config, error) {
 
 func (t *Tenants) merge(blocks ...*block) (*draft, error) {
 	d := &draft{Config: t.raw, given: map[string]setting{}}
+	d.Features = t.raw.Features.clone()
 	d.PII.Scan.Patterns, d.PII.Scan.Keys, d.PII.TTL = slices.Clip(d.PII.Scan.Patterns), maps.Clone(d.PII.Scan.Keys), maps.Clone(d.PII.TTL)
 	var servers, tools []string
 	for _, b := range blocks {

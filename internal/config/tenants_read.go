@@ -37,7 +37,7 @@ func (t *Tenants) readTiers(s setting) error {
 		if !isName(one.name) {
 			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a tier: use at most 64 of a-z, 0-9, _ and -", lineOf(s, m.Key), one.name)
 		}
-		rest, err := one.read(s, m.Value, at)
+		rest, err := one.read(tableOf(&t.raw), s, m.Value, at)
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (t *Tenants) readOwn(s setting) error {
 		}
 		at := place(lineOf(s, m.Key), "tenants."+uid)
 		own := &block{}
-		members, err := own.read(s, m.Value, at)
+		members, err := own.read(tableOf(&t.raw), s, m.Value, at)
 		if err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func lineOf(s setting, n ast.Node) string {
 }
 
 // read reads the block of a tier or a tenant, and returns the patterns of a tier's tenants.
-func (b *block) read(s setting, n ast.Node, at string) (tenants []string, err error) {
+func (b *block) read(t *table, s setting, n ast.Node, at string) (tenants []string, err error) {
 	b.at = at
 	if n.Type() == ast.NullType {
 		return nil, nil
@@ -116,7 +116,7 @@ func (b *block) read(s setting, n ast.Node, at string) (tenants []string, err er
 		return nil, fault.New(fault.Invalid, "%s must contain keys such as servers, profile and sandbox", at)
 	}
 	file, _, _ := strings.Cut(s.from, " line ")
-	f := flattener{name: file, dir: s.dir, structured: isStructured}
+	f := flattener{name: file, dir: s.dir, structured: t.structured}
 	for _, m := range members(n) {
 		switch key := m.Key.GetToken().Value; key {
 		case "tenants":
@@ -142,7 +142,7 @@ func (b *block) read(s setting, n ast.Node, at string) (tenants []string, err er
 	if b.settings = f.list; f.err != nil {
 		return nil, f.err
 	}
-	return tenants, b.checkKeys()
+	return tenants, b.checkKeys(t)
 }
 
 // readCredentials reads the variables of each server. A value is a reference: a secret does not
@@ -152,7 +152,7 @@ func (b *block) readCredentials(n ast.Node) error {
 	for _, server := range members(n) {
 		name := server.Key.GetToken().Value
 		var values map[string]string
-		if err := table(&values, server.Value); err != nil || len(values) == 0 {
+		if err := mapping(&values, server.Value); err != nil || len(values) == 0 {
 			return fmt.Errorf("of server %s must be variables with references, such as API_KEY: ${CUSTOMER_API_KEY}", name)
 		}
 		for variable, value := range values {
@@ -175,14 +175,14 @@ func patterns(to *[]string, n ast.Node) error {
 }
 
 // checkKeys rejects keys that apply to the whole daemon only.
-func (b *block) checkKeys() error {
+func (b *block) checkKeys(t *table) error {
 	for _, s := range b.settings {
 		switch {
-		case keys[s.key].tenant:
-		case knownKey(s.key):
+		case t.keys[s.key].tenant:
+		case t.known(s.key):
 			return fault.New(fault.Invalid, "%s: %s applies to all tenants; set it outside of tiers and tenants", s.from, s.key)
 		default:
-			return fault.New(fault.Invalid, "%s: %s has no key %q%s", s.from, strings.TrimPrefix(b.at, s.from+": "), s.key, suggestion(s.key, tenantKeys()))
+			return fault.New(fault.Invalid, "%s: %s has no key %q%s", s.from, strings.TrimPrefix(b.at, s.from+": "), s.key, suggestion(s.key, t.ofTenants()))
 		}
 	}
 	return nil

@@ -1,0 +1,175 @@
+package config
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+)
+
+// Section returns a pointer to the settings of a feature: a struct whose fields are keys, as package section
+// describes, with the name of their section before theirs. A method Check() error of the struct is called when
+// all keys are read.
+type Section func() any
+
+// table has the keys of a program.
+type table struct {
+	keys     map[string]key
+	sections map[string]bool // keys that contain other keys
+	features []Section
+}
+
+// core is the table without features.
+var core = newTable(nil)
+
+func newTable(features []Section) *table {
+	t := &table{keys: maps.Clone(coreKeys), sections: map[string]bool{}, features: features}
+	for _, s := range features {
+		of := reflect.TypeOf(s()).Elem()
+		maps.Copy(t.keys, tagged(s(), func(c *Config) any { return c.Features.of(of) }))
+	}
+	add := func(key string) {
+		for i := range key {
+			if key[i] == '.' {
+				t.sections[key[:i]] = true
+			}
+		}
+	}
+	for name := range t.keys {
+		add(name)
+	}
+	for section := range families {
+		add(section + ".")
+	}
+	return t
+}
+
+// known reports whether key is a key, or a section.
+func (t *table) known(key string) bool {
+	_, ok := t.keys[key]
+	_, _, named := familyOf(key)
+	return ok || named || t.sections[key]
+}
+
+// structured reports whether the value of a key, or of one of a former system, is a list or a mapping.
+func (t *table) structured(name string) bool {
+	return t.keys[name].structured || name == "mcp_servers" || name == "execution.allow_network_access"
+}
+
+// within returns the keys of a section, without its name.
+func (t *table) within(section string) (list []string) {
+	for k := range t.keys {
+		if rest, ok := strings.CutPrefix(k, section+"."); ok {
+			list = append(list, rest)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// merge returns the merge function of a key; nil means that a project cannot set it.
+func (t *table) merge(key string) merge {
+	if k, ok := t.keys[key]; ok {
+		return k.project
+	}
+	if of, name, ok := familyOf(key); ok && of.project != nil {
+		return of.project(name)
+	}
+	return nil
+}
+
+// ofTenants are the keys that a tier or a tenant may set.
+func (t *table) ofTenants() map[string]key {
+	all := maps.Clone(t.keys)
+	maps.DeleteFunc(all, func(_ string, k key) bool { return !k.tenant })
+	return all
+}
+
+// unknown returns the error of an unknown key.
+func (t *table) unknown(s setting) error {
+	if t.sections[s.key] {
+		if s.kind == "mapping" || s.kind == "" && s.text == "" {
+			return nil // an empty section
+		}
+		if _, named := families[s.key]; named {
+			return fault.New(fault.Invalid, "%s: %s must map names to values, such as NAME: VALUE", s.from, s.key)
+		}
+		return fault.New(fault.Invalid, "%s: %s must contain keys such as %s", s.from, s.key, strings.Join(t.within(s.key), ", "))
+	}
+	if section, _, nested := strings.Cut(s.key, "."); nested && s.top != "" && !t.known(section) && len(t.within(section)) == 0 {
+		s.key, s.from = section, s.top
+	}
+	return fault.New(fault.Invalid, "%s: there is no key %q%s", s.from, s.key, suggestion(s.key, t.keys))
+}
+
+// Features are the settings of features.
+type Features struct {
+	table  *table
+	values map[reflect.Type]any // pointers, by what they point to
+}
+
+// newFeatures returns settings without defaults: those of a project, which only tighten others.
+func newFeatures(t *table) *Features {
+	f := &Features{t, map[reflect.Type]any{}}
+	for _, s := range t.features {
+		v := s()
+		f.values[reflect.TypeOf(v).Elem()] = v
+	}
+	return f
+}
+
+// withDefaults sets what has no setting.
+func (f *Features) withDefaults() *Features {
+	for _, v := range f.values {
+		section.SetDefaults(v)
+	}
+	return f
+}
+
+// clone returns a copy, of which settings can be replaced.
+func (f *Features) clone() *Features {
+	if f == nil {
+		return nil
+	}
+	all := &Features{f.table, map[reflect.Type]any{}}
+	for of, v := range f.values {
+		next := reflect.New(of)
+		next.Elem().Set(reflect.ValueOf(v).Elem())
+		all.values[of] = next.Interface()
+	}
+	return all
+}
+
+// of returns a pointer to settings, which are empty without their feature.
+func (f *Features) of(t reflect.Type) any {
+	if f != nil && f.values[t] != nil {
+		return f.values[t]
+	}
+	return reflect.New(t).Interface()
+}
+
+// check checks the settings of each feature.
+func (f *Features) check() error {
+	for _, v := range f.values {
+		if c, ok := v.(section.Checker); ok {
+			if err := c.Check(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Of returns the settings of a feature. They are not changed.
+func Of[T any](c *Config) *T { return c.Features.of(reflect.TypeFor[T]()).(*T) }
+
+// table returns the keys that c was loaded with.
+func tableOf(c *Config) *table {
+	if c.Features == nil {
+		return core
+	}
+	return c.Features.table
+}
