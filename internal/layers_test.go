@@ -22,7 +22,7 @@ const rootName = "sandpiper"
 // that parent, and nothing else: each layer can be understood without those above.
 var layers = [][]string{
 	{"fault", "clock", "rawjson", "lazyregexp", "logtest", "longtest"},
-	{"calendar", "command", "store", "telemetry", "httpserver", "memory"},
+	{"command", "store", "telemetry", "httpserver", "memory"},
 	{"tool", "audit", "clientconfig", "access"},
 	{"privacy", "policy", "sandbox", "upstream"},
 	{"guardrail", "home"},

@@ -18,6 +18,9 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
 )
 
 // measureProgram returns the values that TestRatchet compares, by kind and name. A hard value within
@@ -311,7 +314,7 @@ func countLines(t *testing.T, file string, counts func(line string) bool) (n int
 // countKeys returns the number of keys of the configuration.
 func countKeys(t *testing.T) int {
 	t.Helper()
-	text, err := config.JSONSchema(nil)
+	text, err := config.JSONSchema(daemon.Sections(feature.OfDaemon(all.Features())))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,13 +146,13 @@ func runApprovalsAnswer(ctx context.Context, env *cli.Env, o approvalsOptions, a
 				break
 			}
 			env.Printf("%s %s%s: %s\n", r.ID, r.State, allowedFor[r.Scope], cli.VisibleName(approvalSubject(r)))
-			if b, err := d.DescribeBackground(ctx, h, r.Execution); err == nil && !b.Ended && noDaemon(d) {
+			if b, err := d.DescribeBackground(ctx, h, r.Execution); err == nil && !b.Ended && cli.NoDaemon(d) {
 				env.Note(r.Execution + " continues when a daemon runs")
 				waiting = true
 			}
 		}
 		if waiting {
-			hintDaemon(env, d)
+			cli.HintDaemon(env, d)
 		}
 		return failed
 	})

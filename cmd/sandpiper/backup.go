@@ -173,7 +173,7 @@ func runRestore(ctx context.Context, env *cli.Env, file daemon.BackupFile, key s
 		return err
 	}
 	file, stop := restoring(env, file)
-	done, err := daemon.Restore(ctx, cfg.DataDir, file, key)
+	done, err := daemon.Restore(ctx, cfg.DataDir, env.Features, file, key)
 	stop()
 	if err != nil {
 		return err

@@ -17,12 +17,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
 // argumentValues has the values of the arguments of each command, by position. Those of other
@@ -54,10 +52,6 @@ var argumentValues = map[string][]cli.Values{
 	"pii scan":          {cli.LocalFiles},
 	"policy check":      {toolNames},
 	"restore":           {cli.LocalFiles},
-	"schedules delete":  {cli.Named(schedule.AgentQuery)},
-	"schedules pause":   {scheduleNames},
-	"schedules resume":  {scheduleNames},
-	"schedules run":     {scheduleNames},
 	"servers add":       {nil, cli.LocalFiles},
 	"servers disable":   {enabledServers},
 	"servers enable":    {disabledServers},
@@ -186,15 +180,6 @@ func scopes(cli.Request) (all []cobra.Completion, err error) {
 		all = append(all, string(s))
 	}
 	return all, nil
-}
-
-// scheduleNames returns the schedules of the configuration, and those of agents.
-func scheduleNames(r cli.Request) ([]cobra.Completion, error) {
-	all, err := cli.Named(schedule.AgentQuery)(r)
-	for _, s := range r.Cfg.SchedulesOf(r.Tenant, tenant.Local) {
-		all = append(all, s.Name)
-	}
-	return all, err
 }
 
 func serverNames(r cli.Request) (all []cobra.Completion, err error) {

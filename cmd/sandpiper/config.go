@@ -48,7 +48,7 @@ they create a configuration file:
 			Example: `  sandpiper config schema >sandpiper.schema.json`,
 			Args:    cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error {
-				text, err := config.JSONSchema()
+				text, err := config.JSONSchema(daemon.Sections(env.Features))
 				if err == nil {
 					_, err = fmt.Fprintf(env.Stdout, "%s\n", text)
 				}
@@ -59,11 +59,11 @@ they create a configuration file:
 
 // writeSchema writes the JSON Schema of this version next to a configuration file whose first line
 // refers to it.
-func writeSchema(path string, text []byte, write func(clientconfig.Change) error) error {
+func writeSchema(env *cli.Env, path string, text []byte, write func(clientconfig.Change) error) error {
 	if !strings.HasPrefix(string(text), config.SchemaLine) {
 		return nil
 	}
-	schema, err := config.JSONSchema()
+	schema, err := config.JSONSchema(daemon.Sections(env.Features))
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func runConfigCheck(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	for _, w := range checkData(ctx, *cfg) {
+	for _, w := range checkData(ctx, env, *cfg) {
 		if !slices.Contains(warnings, w) {
 			warnings = append(warnings, w)
 		}
@@ -105,21 +105,21 @@ func runConfigCheck(ctx context.Context, env *cli.Env) error {
 	return nil
 }
 
-// checkData returns what is wrong with the schedules, and with the policy for the tools that are known,
-// if there is a data directory.
-func checkData(ctx context.Context, cfg config.Config) (warnings []string) {
-	if _, err := os.Stat(cfg.DataDir); err != nil || len(cfg.Schedules)+len(cfg.Policy.Rules)+len(cfg.Policy.Budgets) == 0 {
+// checkData returns what is wrong with the policy for the tools that are known, and with what features
+// have in the data of tenants, if there is a data directory.
+func checkData(ctx context.Context, env *cli.Env, cfg config.Config) (warnings []string) {
+	if _, err := os.Stat(cfg.DataDir); err != nil {
 		return nil
 	}
-	d, err := daemon.New(daemon.Config{Config: cfg, Version: buildVersion()})
+	d, err := daemon.New(daemon.Config{Config: cfg, Version: env.Version, Features: env.Features})
 	if err != nil {
-		return []string{"schedules and policy were not checked: the data directory cannot be opened: " + fault.Sentence(err)}
+		return []string{"policy and features were not checked: the data directory cannot be opened: " + fault.Sentence(err)}
 	}
 	defer d.Close()
 	for _, f := range d.Findings() {
 		warnings = append(warnings, f.String())
 	}
-	for _, err := range d.Schedules.Errors(ctx) {
+	for _, err := range daemon.Wrong(ctx, d) {
 		warnings = append(warnings, fault.Sentence(err))
 	}
 	return warnings

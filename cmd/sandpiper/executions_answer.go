@@ -139,7 +139,7 @@ func runExecutionsAnswer(ctx context.Context, env *cli.Env, o answerOptions) err
 		if err := live.Answer(ctx, h.Runs, o.id, question.Answer{q.ID: reply}); err != nil {
 			return err
 		}
-		hintDaemon(env, d)
+		cli.HintDaemon(env, d)
 		env.PrintDone("Answer to question %s sent", q.ID)
 		return nil
 	})

@@ -69,29 +69,13 @@ func runExecutionsRun(ctx context.Context, env *cli.Env, o execOptions, descript
 		if !background {
 			return watch(ctx, env, d, h, id)
 		}
-		hintDaemon(env, d)
+		cli.HintDaemon(env, d)
 		if env.JSON {
 			return env.WriteJSON(map[string]any{"execution_id": id, "state": journal.Queued})
 		}
 		env.Printf("%s\n", id)
 		return nil
 	})
-}
-
-// noDaemon reports whether no daemon serves the data directory.
-func noDaemon(d *daemon.Daemon) bool {
-	all, err := d.Instances()
-	return err == nil && len(all) == 0
-}
-
-// hintDaemon reports whether a daemon serves the data directory, and prints a warning if none does.
-func hintDaemon(env *cli.Env, d *daemon.Daemon) bool {
-	if !noDaemon(d) {
-		return true
-	}
-	env.Warn("no daemon is running, so that nothing runs in the background")
-	env.Hint("start `sandpiper serve --http 127.0.0.1:8765` in another terminal, or an MCP client that starts Sandpiper")
-	return false
 }
 
 func executionsWatchCommand(env *cli.Env) *cobra.Command {
@@ -133,7 +117,7 @@ func watch(ctx context.Context, env *cli.Env, d *daemon.Daemon, h *home.Home, id
 			return nil
 		}
 		running.State.Store(&b.State)
-		if last.State == "" && !hintDaemon(env, d) {
+		if last.State == "" && !cli.HintDaemon(env, d) {
 			env.Note("Waiting for a daemon to run " + id + "; Ctrl-C ends only this command, and `sandpiper executions watch " + id + "` shows it later")
 		}
 		if !env.JSON {
@@ -222,7 +206,7 @@ does not wait for it yet, it is kept until the code does.`,
 				if err := d.Runner.Signal(cmd.Context(), h, args[0], args[1], value); err != nil {
 					return err
 				}
-				hintDaemon(env, d)
+				cli.HintDaemon(env, d)
 				env.PrintDone("Signal %s sent", args[1])
 				return nil
 			})

@@ -28,7 +28,7 @@ func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 	}
 	if len(p.added) > 0 {
 		// The schema comes first: undo reverts the last write first, and keeps the schema if the configuration stays.
-		if err := writeSchema(p.path, p.text, func(c clientconfig.Change) error { _, err := p.record.Write(c); return err }); err != nil {
+		if err := writeSchema(env, p.path, p.text, func(c clientconfig.Change) error { _, err := p.record.Write(c); return err }); err != nil {
 			return err
 		}
 		if _, err := p.record.Write(clientconfig.Change{Path: p.path, Old: p.old, New: p.text, Mode: 0o644}); err != nil {

@@ -99,7 +99,7 @@ func runPackagesAdd(ctx context.Context, env *cli.Env, more preset) error {
 	if err := record.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
 		return err
 	}
-	if err := writeSchema(path, text, record.Replace); err != nil {
+	if err := writeSchema(env, path, text, record.Replace); err != nil {
 		return err
 	}
 	if env.JSON {

@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
@@ -54,7 +53,7 @@ func scheduled(t *testing.T, count int, after time.Duration) (dir, ledger string
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Schedules.HandleDue(t.Context(), time.Now().Add(after-time.Hour), specs, nil, nil); err != nil {
+	if _, err := schedule.Open(h).HandleDue(t.Context(), time.Now().Add(after-time.Hour), specs, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Release(t.Context()); err != nil {
@@ -64,10 +63,10 @@ func scheduled(t *testing.T, count int, after time.Duration) (dir, ledger string
 }
 
 // lastRuns returns the schedules when all of them have a run that has ended.
-func lastRuns(t *testing.T, dir string, meanwhile ...func()) []mcpserver.Schedule {
+func lastRuns(t *testing.T, dir string, meanwhile ...func()) []schedule.Listed {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		var list struct{ Schedules []mcpserver.Schedule }
+		var list struct{ Schedules []schedule.Listed }
 		if err := json.Unmarshal([]byte(command(t, dir, "schedules", "list", "--json")), &list); err != nil {
 			t.Fatal(err)
 		}

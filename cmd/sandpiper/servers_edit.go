@@ -243,7 +243,7 @@ func editServers(ctx context.Context, env *cli.Env, done string, change func(pat
 	if err := record.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
 		return err
 	}
-	if err := writeSchema(path, text, record.Replace); err != nil {
+	if err := writeSchema(env, path, text, record.Replace); err != nil {
 		return err
 	}
 	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})

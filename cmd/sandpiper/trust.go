@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/policy"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
@@ -150,7 +151,7 @@ func printTrusted(env *cli.Env, paths []string, state string) error {
 // propose reads the files of a project as if they were trusted. Their hashes ensure that
 // the displayed content is the content that is trusted later.
 func propose(env *cli.Env, dir string) (*proposal, []config.ProjectFile, error) {
-	src := config.Sources{Dir: dir, Environ: withoutVariable(os.Environ(), "SANDPIPER_CONFIG"), Assume: map[string]string{}}
+	src := config.Sources{Dir: dir, Features: daemon.Sections(env.Features), Environ: withoutVariable(os.Environ(), "SANDPIPER_CONFIG"), Assume: map[string]string{}}
 	files, err := config.Project(src)
 	if err != nil {
 		return nil, nil, err

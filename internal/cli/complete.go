@@ -76,7 +76,7 @@ func listValues(ctx context.Context, env *Env, v Values, args []string, word str
 	if v == nil {
 		return nil, nil
 	}
-	cfg, err := daemon.Load(config.Sources{File: env.ConfigFile})
+	cfg, err := daemon.Load(config.Sources{File: env.ConfigFile, Features: daemon.Sections(env.Features)})
 	if err != nil {
 		return nil, err
 	}

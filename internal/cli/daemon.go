@@ -102,7 +102,7 @@ func InstallProgress(env *Env, title string) func(stage string, done, total int)
 // namespace with subordinate ids that the configuration asks for, and warns about files that are
 // not trusted.
 func LoadConfig(env *Env, flags map[string]string) (*config.Config, error) {
-	cfg, err := daemon.Load(config.Sources{File: env.ConfigFile, Flags: flags})
+	cfg, err := daemon.Load(config.Sources{File: env.ConfigFile, Flags: flags, Features: daemon.Sections(env.Features)})
 	if err != nil {
 		return nil, err
 	}
@@ -120,4 +120,20 @@ func LoadConfig(env *Env, flags map[string]string) (*config.Config, error) {
 	}
 	env.loaded = true
 	return cfg, nil
+}
+
+// HintDaemon reports whether a daemon serves the data directory, and prints a warning if none does.
+func HintDaemon(env *Env, d *daemon.Daemon) bool {
+	if !NoDaemon(d) {
+		return true
+	}
+	env.Warn("no daemon is running, so that nothing runs in the background")
+	env.Hint("start `sandpiper serve --http 127.0.0.1:8765` in another terminal, or an MCP client that starts Sandpiper")
+	return false
+}
+
+// NoDaemon reports whether no daemon serves the data directory.
+func NoDaemon(d *daemon.Daemon) bool {
+	all, err := d.Instances()
+	return err == nil && len(all) == 0
 }

@@ -31,6 +31,9 @@ const (
 	ExitInterrupted = 130 // by Ctrl-C, as shells report it
 )
 
+// CodeGroup is the group of the help with the commands that run code, and show what it has.
+const CodeGroup = "Code"
+
 // Exit is the code of an error that has been reported already.
 type Exit int
 

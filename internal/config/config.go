@@ -49,8 +49,7 @@ type Config struct {
 	Network    *network.Rules     // requests that code may send; nil means none
 	Admit      admit.Config       `key:"sandbox"`    // zero fields mean the defaults of admit
 	Background Background         `key:"background"` // executions without a caller
-	Schedules  []Schedule         // in the order of the file
-	Sessions   execution.Sessions `key:"sessions"` // live interpreters; zero fields mean the defaults of execution
+	Sessions   execution.Sessions `key:"sessions"`   // live interpreters; zero fields mean the defaults of execution
 	Packages   packages.Config    // of the default package layer; LockFile and LayerDir are always set
 	Preload    []string           // modules imported in the zygote of the default package layer
 	// SubordinateUIDs gives the tenants of an ordinary user the ids of /etc/subuid.

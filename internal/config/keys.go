@@ -81,8 +81,7 @@ var generalKeys = map[string]key{
 			return true
 		},
 	},
-	"servers":   {read: func(d *draft, s setting) error { return d.servers(s) }, structured: true, project: done},
-	"schedules": {read: func(d *draft, s setting) error { return d.schedules(s) }, structured: true},
+	"servers": {read: func(d *draft, s setting) error { return d.servers(s) }, structured: true, project: done},
 	"approvals.via": {
 		read: func(d *draft, s setting) error { return via(&d.Approvals.Via, s) },
 		project: func(c, p *Config, _ setting) bool {

@@ -19,7 +19,7 @@ func (d *Daemon) newBackground() *background.Scheduler {
 	if running == 0 { // interactive executions have at least as many slots
 		running = max(1, d.cfg.Admit.WithDefaults().Concurrent/2)
 	}
-	return background.New(background.Config{Homes: d.Tenants, Runner: d.Runner, Writers: background.Writers{Solve: d.solveBackground, Compile: d.compileBackground}, Running: running, Before: (&scheduleLoop{Schedules: d.Schedules, log: d.log.Logger}).pass, Log: d.log.Logger})
+	return background.New(background.Config{Homes: d.Tenants, Runner: d.Runner, Writers: background.Writers{Solve: d.solveBackground, Compile: d.compileBackground}, Running: running, Before: d.parts.before, Log: d.log.Logger})
 }
 
 // solveBackground solves a task in words without a client.

@@ -29,7 +29,6 @@ var inBackup = map[string]bool{
 	"logins":          true, // encrypted
 	"documents":       true, // definitions of servers refer to them
 	"due":             true, // names the tenants with background executions that wait
-	"scheduled":       true, // and those with schedules
 	packages.LockName: true,
 
 	"key": false, "key.fingerprint": false, "key.lock": false, // the owner of a backup must not have the key

@@ -90,7 +90,6 @@ type Daemon struct {
 	// unattended solves those in the background, without the model of a client.
 	unattended *task.Solver
 	Flows      *workflow.Service // finds, checks and starts workflows
-	Schedules  *Schedules
 	Tiers      *Tiers
 	Backups    *Backups
 	tools                    // upstream servers, and calls of their tools
@@ -105,6 +104,7 @@ type Daemon struct {
 	face      *wire.HTTP // likewise
 	prepared  sync.Once  // of prepare
 
+	parts   parts // started features
 	metrics *metrics
 	data    *data
 	backend *layeredBackend
@@ -241,7 +241,9 @@ func (d *Daemon) openServer() error {
 	if d.Flows, err = workflow.New(workflow.Config{Runner: d.Runner, Dir: d.cfg.Config.Workflows, IsTool: func(name string) bool { return d.server.HasTool(name) }}); err != nil {
 		return err
 	}
-	d.Schedules = &Schedules{now: d.now, own: d.cfg.Tenant, known: d.CheckTenant, tenants: d.Tenants, flows: d.Flows, calls: d.calls}
+	if err := startFeatures(d); err != nil {
+		return err
+	}
 	d.Background = d.newBackground()
 	d.closing.add(func() error { d.Background.Wait(); return nil })
 	d.closing.add(d.closeRunner)
@@ -255,13 +257,13 @@ func (d *Daemon) openServer() error {
 	}
 	d.closing.add(d.access.close)
 	d.server, err = mcpserver.New(mcpserver.Config{
-		Tools: featureTools(d.cfg.Features), Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
+		Tools: d.parts.tools(), Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
 		Key: states, Audit: d.data.auditLater,
 		ProfileOf: func(id tenant.ID) builtin.Profile { return builtin.Profile(d.data.settings(id).Profile) },
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: builtin.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
-		Background: d.Background, Schedules: d.Schedules, KeepBackground: d.cfg.Background.Keep,
+		Background: d.Background, KeepBackground: d.cfg.Background.Keep,
 		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Flows: d.Flows, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Memory: d.memory,
 		Find:   d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Network: d.networkHosts, Telemetry: d.metrics.Recorder,

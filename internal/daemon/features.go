@@ -1,20 +1,142 @@
 package daemon
 
 import (
+	"context"
+	"log/slog"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // Feature is what one capability adds to a daemon; see package feature. Fields that are not set add nothing.
 type Feature struct {
-	Name string // of its package, and of its module in the package sandpiper.features
+	Name   string         // of its package, and of its module in the package sandpiper.features
+	Config config.Section // its keys of the configuration
+	Home   home.Feature   // what it keeps for each tenant
 	// Python is the module, whose names code has.
 	Python []byte
 	// HostCalls returns the calls that code of an execution may make.
 	HostCalls hostcall.Source
-	// Tools returns tools for clients.
-	Tools func() []builtin.Tool
+	// Start starts the feature when what it uses of the core is open.
+	Start func(Core) (Part, error)
+}
+
+// Core is what features may use of a daemon.
+type Core struct {
+	Config func() *config.Config // in force
+	Tenant tenant.ID             // of clients without a token
+	Known  func(tenant.ID) error // reports a tenant that does not exist
+	Homes  *home.Homes           // data of all tenants
+	// Check reports that a program does not exist, or does not take its inputs.
+	Check func(context.Context, *home.Home, background.Program) error
+	// Permit reports that the policy or the person does not allow a call.
+	Permit func(context.Context, *home.Home, tool.Call) error
+	Log    *slog.Logger
+}
+
+// Part is a started feature. Fields that are not set add nothing.
+type Part struct {
+	Value any            // for its commands; see Started
+	Tools []builtin.Tool // for clients
+	// Before is called each time before background executions that are due are claimed.
+	Before func(context.Context)
+	// Accept refuses another configuration that the feature could not use.
+	Accept func(context.Context, *config.Config) error
+	// Wrong returns what is wrong with the configuration in the data of tenants. It changes nothing.
+	Wrong func(context.Context) []error
+	// Close is called before what the feature uses is closed.
+	Close func() error
+}
+
+// parts are the started features.
+type parts []Part
+
+// startFeatures starts the features of a daemon.
+func startFeatures(d *Daemon) error {
+	core := Core{
+		Config: d.now,
+		Tenant: d.cfg.Tenant,
+		Known:  d.CheckTenant,
+		Homes:  d.Tenants,
+		Check: func(ctx context.Context, h *home.Home, p background.Program) error {
+			if p.Workflow != "" {
+				return d.Flows.CheckInputs(ctx, h, p.Workflow, p.Inputs)
+			}
+			_, err := h.Skills.Find(ctx, p.Skill, 0)
+			return err
+		},
+		Permit: d.calls.Permit,
+		Log:    d.log.Logger,
+	}
+	for _, f := range d.cfg.Features {
+		if f.Start == nil {
+			continue
+		}
+		p, err := f.Start(core)
+		if err != nil {
+			return err
+		}
+		if p.Close != nil {
+			d.closing.add(p.Close)
+		}
+		d.parts = append(d.parts, p)
+	}
+	return nil
+}
+
+func (all parts) tools() (tools []builtin.Tool) {
+	for _, p := range all {
+		tools = append(tools, p.Tools...)
+	}
+	return tools
+}
+
+// before lets features add executions that are due.
+func (all parts) before(ctx context.Context) {
+	for _, p := range all {
+		if p.Before != nil {
+			p.Before(ctx)
+		}
+	}
+}
+
+// accept refuses a configuration that a feature could not use.
+func (all parts) accept(ctx context.Context, c *config.Config) error {
+	for _, p := range all {
+		if p.Accept == nil {
+			continue
+		}
+		if err := p.Accept(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Started returns the value of a started feature, which has the type T.
+func Started[T any](d *Daemon) T {
+	for _, p := range d.parts {
+		if v, ok := p.Value.(T); ok {
+			return v
+		}
+	}
+	panic("the feature was not started") // by a command that is not of it
+}
+
+// Wrong returns what is wrong with the configuration of the features of a daemon in the data of tenants.
+func Wrong(ctx context.Context, d *Daemon) (all []error) {
+	for _, p := range d.parts {
+		if p.Wrong != nil {
+			all = append(all, p.Wrong(ctx)...)
+		}
+	}
+	return all
 }
 
 // Modules returns the Python of features.
@@ -27,19 +149,29 @@ func Modules(features []Feature) (all []worker.Module) {
 	return all
 }
 
-func hostCalls(features []Feature) (all []hostcall.Source) {
+// Sections returns the configuration of features.
+func Sections(features []Feature) (all []config.Section) {
 	for _, f := range features {
-		if f.HostCalls != nil {
-			all = append(all, f.HostCalls)
+		if f.Config != nil {
+			all = append(all, f.Config)
 		}
 	}
 	return all
 }
 
-func featureTools(features []Feature) (all []builtin.Tool) {
+func homeFeatures(features []Feature) (all []home.Feature) {
 	for _, f := range features {
-		if f.Tools != nil {
-			all = append(all, f.Tools()...)
+		if f.Home.Name != "" {
+			all = append(all, f.Home)
+		}
+	}
+	return all
+}
+
+func hostCalls(features []Feature) (all []hostcall.Source) {
+	for _, f := range features {
+		if f.HostCalls != nil {
+			all = append(all, f.HostCalls)
 		}
 	}
 	return all

@@ -48,7 +48,7 @@ func (d *Daemon) Reload(ctx context.Context, c *config.Config) (Reloaded, error)
 	if err != nil {
 		return Reloaded{}, err
 	}
-	if err := d.Schedules.checkAll(ctx, c); err != nil {
+	if err := d.parts.accept(ctx, c); err != nil {
 		return Reloaded{}, err
 	}
 	if d.callers != nil {

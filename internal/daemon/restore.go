@@ -28,7 +28,7 @@ type Restored struct {
 
 // Restore creates the data directory dir from a backup. The directory must be empty except for the
 // master key; keyFile is a file with the key that is to be copied there, "" if it is there.
-func Restore(ctx context.Context, dir string, file BackupFile, keyFile string) (done Restored, err error) {
+func Restore(ctx context.Context, dir string, features []Feature, file BackupFile, keyFile string) (done Restored, err error) {
 	b, err := openBackup(file)
 	if err != nil {
 		return done, err
@@ -47,7 +47,7 @@ func Restore(ctx context.Context, dir string, file BackupFile, keyFile string) (
 	if err := b.verify(ctx, mac); err != nil {
 		return done, err
 	}
-	r, err := home.StartRestore(dir)
+	r, err := home.StartRestore(dir, homeFeatures(features))
 	if err != nil {
 		return done, err
 	}

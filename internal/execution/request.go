@@ -57,8 +57,8 @@ type StoredRequest struct {
 	Request Request `json:"request"`
 	Seed    []byte  `json:"seed,omitempty"` // of randomness in the code, once it has run
 	Task    string  `json:"task,omitempty"` // in words; the code is written when it runs
-	// Schedule is the name of the schedule that it is a run of; "" for none.
-	Schedule string `json:"schedule,omitempty"`
+	// Uncounted executions are counted by the quotas of the tenant when they start.
+	Uncounted bool `json:"uncounted,omitempty"`
 }
 
 // Tape records, or replays, the calls of one execution to services outside its tenant's data.

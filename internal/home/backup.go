@@ -134,13 +134,13 @@ func (s *Snapshot) copyDatabase(ctx context.Context, t *Homes, id tenant.ID, to 
 		return err
 	}
 	s.db = to
-	_, err = checkCopy(ctx, to)
+	_, err = checkCopy(ctx, t.layout, to)
 	return err
 }
 
 // foldLogs stores the logs next to the database of a tenant, or next to a copy of it, in that database.
 func foldLogs(ctx context.Context, t *Homes, id tenant.ID, path string) error {
-	db, err := openDatabase(ctx, path)
+	db, err := openDatabase(ctx, t.layout, path)
 	if err != nil {
 		return err
 	}
@@ -152,13 +152,13 @@ func foldLogs(ctx context.Context, t *Homes, id tenant.ID, path string) error {
 }
 
 // checkCopy opens a database that no other process uses, which applies missing migrations, and checks it.
-func checkCopy(ctx context.Context, path string) (p pending, err error) {
-	db, err := openDatabase(ctx, path)
+func checkCopy(ctx context.Context, l layout, path string) (p pending, err error) {
+	db, err := openDatabase(ctx, l, path)
 	if err != nil {
 		return p, err
 	}
 	if err = db.Check(ctx); err == nil {
-		p, err = pendingWork(ctx, db)
+		p, err = l.pendingWork(ctx, db)
 	}
 	return p, errors.Join(err, db.Close())
 }

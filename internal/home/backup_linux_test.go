@@ -69,14 +69,14 @@ func entries(archive []byte) home.Entries {
 func restore(t *testing.T, archive []byte, from string) string {
 	t.Helper()
 	root := newRoot(t)
-	r := must(home.StartRestore(root))(t)
+	r := must(home.StartRestore(root, features))(t)
 	if err := entries(archive)(r.Add); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := home.Open(t.Context(), home.Config{Root: root}); fault.KindOf(err) != fault.Unavailable || !strings.Contains(fault.Hint(err), "sandpiper restore FILE") {
 		t.Errorf("a data directory that is being restored was opened: %v", err)
 	}
-	if _, err := home.StartRestore(root); fault.KindOf(err) != fault.Unavailable {
+	if _, err := home.StartRestore(root, features); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("two restores at once: %v", err)
 	}
 	if err := r.Commit(t.Context()); err != nil {
@@ -179,7 +179,7 @@ func TestInterruptedRestoreIsRepeated(t *testing.T) {
 	archive := backup(t, ts, a.ID())
 
 	at := newRoot(t)
-	r := must(home.StartRestore(at))(t)
+	r := must(home.StartRestore(at, features))(t)
 	half := errors.New("half")
 	if err := entries(archive)(func(h *tar.Header, c io.Reader) error {
 		if strings.HasSuffix(h.Name, "/f") {
@@ -193,7 +193,7 @@ func TestInterruptedRestoreIsRepeated(t *testing.T) {
 	if _, err := home.Open(t.Context(), home.Config{Root: at}); fault.KindOf(err) != fault.Unavailable {
 		t.Errorf("opened: %v", err)
 	}
-	r = must(home.StartRestore(at))(t)
+	r = must(home.StartRestore(at, features))(t)
 	if err := entries(archive)(r.Add); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +203,7 @@ func TestInterruptedRestoreIsRepeated(t *testing.T) {
 	if got := read(acquire(t, open(t, home.Config{Root: at, UIDs: -1}), "a"), "f"); got != "content" {
 		t.Errorf("the file is %q", got)
 	}
-	if _, err := home.StartRestore(at); fault.KindOf(err) != fault.Invalid {
+	if _, err := home.StartRestore(at, features); fault.KindOf(err) != fault.Invalid {
 		t.Errorf("a used directory: %v", err)
 	}
 
@@ -215,7 +215,7 @@ func TestInterruptedRestoreIsRepeated(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(failed, "key"), key, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r = must(home.StartRestore(failed))(t)
+	r = must(home.StartRestore(failed, features))(t)
 	if err := entries(archive)(r.Add); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestRestoreRefusesHostileNames(t *testing.T) {
 		{Name: "workspaces/a/f"}, {Name: "workspaces/../x/", Typeflag: tar.TypeDir}, {Name: "workspaces/a", Typeflag: tar.TypeSymlink, Linkname: "/etc"},
 		{Name: "../outside"}, {Name: "/outside"}, {Name: "private/a/tenant.db", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"},
 	} {
-		r := must(home.StartRestore(newRoot(t)))(t)
+		r := must(home.StartRestore(newRoot(t), features))(t)
 		if h.Typeflag == 0 {
 			h.Typeflag = tar.TypeReg
 		}
@@ -521,7 +521,7 @@ func TestBackupOfHostileWorkspaceIsRestorable(t *testing.T) {
 		if bytes.Contains(archive, []byte("of the host")) {
 			t.Fatal("a file outside of the workspace is in the backup")
 		}
-		r := must(home.StartRestore(newRoot(t)))(t)
+		r := must(home.StartRestore(newRoot(t), features))(t)
 		if err := entries(archive)(r.Add); err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,7 @@ func (t *Homes) copyDatabase(ctx context.Context, id tenant.ID, p paths, path st
 	if err := foldLogs(ctx, t, id, p.db); err != nil {
 		return 0, err
 	}
-	db, err := openDatabase(ctx, p.db)
+	db, err := openDatabase(ctx, t.layout, p.db)
 	if err != nil {
 		return 0, err
 	}
@@ -85,7 +85,7 @@ func (t *Homes) copyDatabase(ctx context.Context, id tenant.ID, p paths, path st
 	if err := copyFile(p.db, path); err != nil {
 		return 0, t.layout.fault(err)
 	}
-	if db, err = openDatabase(ctx, path); err != nil {
+	if db, err = openDatabase(ctx, t.layout, path); err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()

@@ -16,7 +16,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
@@ -35,7 +34,7 @@ import (
 // tables defines their SQL. Until the first release, tables are changed in place: CONTRIBUTING.md.
 var migrations = []store.Migration{
 	{Number: 1, Name: "initial", SQL: skill.Tables + session.Tables + journal.Tables + catalog.ShapeTables + usage.Tables + vault.Tables + approval.Tables +
-		quota.Tables + sealed.Tables + schedule.Tables},
+		quota.Tables + sealed.Tables},
 }
 
 // Home is the data of one tenant, open until Release.
@@ -53,7 +52,6 @@ type Home struct {
 	Workflows *workflow.Store
 
 	Runs      *journal.Runs
-	Schedules *schedule.Store // nil if Config.Process is
 	Vault     *vault.Vault    // nil if Config.Vault is
 	Approvals *approval.Store // nil if Config.Approvals is
 
@@ -110,6 +108,7 @@ func (h *Home) Release(context.Context) error { return h.release() }
 // parts are the opened stores of a home, shared by all its references.
 type parts struct {
 	id        tenant.ID
+	marks     func(name string) Marks
 	tier      string // as stored
 	settings  Settings
 	uid       int
@@ -127,10 +126,30 @@ type parts struct {
 	recent    *recent.Store
 	learned   *learned.Store
 	workflows *workflow.Store
-	schedules *schedule.Store
 	vault     *vault.Vault
 	approvals *approval.Store
 	files     *workspace.Files
+}
+
+// home returns a Home that counts as no use.
+func (r *parts) home() *Home {
+	return &Home{
+		Workspace: r.files,
+		Skills:    r.skills,
+		Sessions:  r.sessions,
+		Streams:   r.streams,
+		Journal:   r.journal,
+		Runs:      r.journal.Runs(),
+		Shapes:    r.shapes,
+		Usage:     r.usage,
+		Quotas:    r.quotas,
+		Recent:    r.recent,
+		Learned:   r.learned,
+		Workflows: r.workflows,
+		Vault:     r.vault,
+		Approvals: r.approvals,
+		parts:     r,
+	}
 }
 
 func (r *parts) close() error {
@@ -168,7 +187,7 @@ const openWait = 30 * time.Second
 func (t *Homes) open(ctx context.Context, id tenant.ID) (*parts, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openWait)
 	defer cancel()
-	r := &parts{id: id}
+	r := &parts{id: id, marks: t.Marks}
 	err := t.fill(ctx, r)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fault.Wrap(fault.Unavailable, err, "the tenant's data did not open within %s", openWait).WithHint("the machine is busy: try again in a moment")
@@ -207,10 +226,15 @@ func (t *Homes) refresh(ctx context.Context, r *parts) {
 	if err := r.recent.Prune(ctx); err != nil {
 		t.cfg.Log.Warn("delete the old code of executions", "tenant", r.id.String(), "error", err)
 	}
-	if t.cfg.Process != nil {
-		if err := r.schedules.Settle(ctx, time.Now()); err != nil {
-			t.cfg.Log.Warn("store the outcomes of scheduled runs", "tenant", r.id.String(), "error", err)
+	for _, f := range t.cfg.Features {
+		if f.Refresh == nil {
+			continue
 		}
+		if err := f.Refresh(ctx, r.home()); err != nil {
+			t.cfg.Log.Warn("refresh the data of a feature", "tenant", r.id.String(), "feature", f.Name, "error", err)
+		}
+	}
+	if t.cfg.Process != nil {
 		if err := r.journal.Runs().Sweep(ctx, time.Now().Add(-cmp.Or(t.cfg.KeepBackground, 24*time.Hour))); err != nil {
 			t.cfg.Log.Warn("delete the results of background executions", "tenant", r.id.String(), "error", err)
 		}

@@ -46,7 +46,8 @@ type Config struct {
 	Vault func(tenant.ID, *store.DB) *vault.Vault
 	// Redact replaces private values in a text of a session, for code of other sessions;
 	// nil leaves the text unchanged.
-	Redact func(ctx context.Context, id tenant.ID, v *vault.Vault, session, text string) (string, error)
+	Redact   func(ctx context.Context, id tenant.ID, v *vault.Vault, session, text string) (string, error)
+	Features []Feature
 	// Process owns the records of executions; nil means that executions are not recorded.
 	Process *journal.Process
 	// Approvals creates the store of a tenant's approvals; nil means none.
@@ -129,6 +130,7 @@ func Open(ctx context.Context, cfg Config) (*Homes, error) {
 	if err != nil {
 		return nil, err
 	}
+	l.features = cfg.Features
 	if err := l.prepare(); err != nil {
 		return nil, err
 	}
@@ -260,18 +262,15 @@ func (t *Homes) acquire(ctx context.Context, id tenant.ID) (h *Home, first bool,
 
 // home returns a Home for a use of s that is already counted.
 func (t *Homes) home(s *shared) *Home {
-	return &Home{
-		Workspace: s.parts.files, Skills: s.parts.skills, Sessions: s.parts.sessions, Streams: s.parts.streams,
-		Journal: s.parts.journal, Runs: s.parts.journal.Runs(), Schedules: s.parts.schedules, Shapes: s.parts.shapes, Usage: s.parts.usage, Quotas: s.parts.quotas, Recent: s.parts.recent, Learned: s.parts.learned, Workflows: s.parts.workflows, Vault: s.parts.vault,
-		Approvals: s.parts.approvals, parts: s.parts,
-		release: sync.OnceValue(func() error { return t.removeRef(s) }),
-		share: func() *Home {
-			t.mu.Lock()
-			defer t.mu.Unlock()
-			s.users++
-			return t.home(s)
-		},
+	h := s.parts.home()
+	h.release = sync.OnceValue(func() error { return t.removeRef(s) })
+	h.share = func() *Home {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		s.users++
+		return t.home(s)
 	}
+	return h
 }
 
 // addRef adds a reference to a home. The first caller opens it.

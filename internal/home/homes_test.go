@@ -13,14 +13,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
+// features are those with tables.
+var features = []home.Feature{schedule.Feature().Home}
+
 func open(t testing.TB, cfg home.Config) *home.Homes {
 	t.Helper()
+	cfg.Features = features
 	ts, err := home.Open(t.Context(), withUIDs(cfg))
 	if err != nil {
 		t.Fatal(err)

@@ -193,7 +193,7 @@ func (i *importing) finish(tr *tar.Reader, x *workspace.Extraction, rest io.Read
 
 // openDatabase checks the database and encrypts it with the keys of this data directory.
 func (i *importing) openDatabase(ctx context.Context) (err error) {
-	db, err := openDatabase(ctx, filepath.Join(i.private(), databaseEntry))
+	db, err := openDatabase(ctx, i.homes.layout, filepath.Join(i.private(), databaseEntry))
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (i *importing) openDatabase(ctx context.Context) (err error) {
 	if i.done.Damaged, err = from.rekey(ctx, to); err != nil {
 		return err
 	}
-	if i.pending, err = pendingWork(ctx, db); err != nil {
+	if i.pending, err = i.homes.layout.pendingWork(ctx, db); err != nil {
 		return err
 	}
 	return db.Compact(ctx)
@@ -231,7 +231,7 @@ func (i *importing) checkDatabase(ctx context.Context, db *store.DB) error {
 	if wal, err := db.IsWAL(ctx); err != nil || !wal {
 		return errors.Join(err, i.explain(errors.New("its database is not in WAL mode")))
 	}
-	empty, err := openDatabase(ctx, filepath.Join(i.dir, "empty.db"))
+	empty, err := openDatabase(ctx, i.homes.layout, filepath.Join(i.dir, "empty.db"))
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,10 @@ const newPrefix = ".new-"
 //
 // Only its owner can access the directory. The uids of tenants access their data through mounts,
 // never by a path through it.
-type layout struct{ root string }
+type layout struct {
+	root     string
+	features []Feature
+}
 
 func newLayout(root string) (layout, error) {
 	if root == "" {
@@ -81,7 +84,7 @@ func newLayout(root string) (layout, error) {
 	if err != nil {
 		return layout{}, fault.Wrap(fault.Unavailable, err, "resolve the data directory %s: the working directory does not exist", root)
 	}
-	return layout{abs}, nil
+	return layout{root: abs}, nil
 }
 
 func (l layout) workspaces() string           { return filepath.Join(l.root, rootWorkspaces) }

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
@@ -32,7 +32,7 @@ func laterWork(t *testing.T, h *home.Home, until time.Time) {
 	if err := h.Journal.End(ctx, "exec_later", journal.End{State: journal.Waiting, Wait: journal.Wait{Until: until}}); err != nil {
 		t.Fatal(err)
 	}
-	must(h.Schedules.Create(ctx, time.Now(), nil, schedule.Spec{Name: "nightly", Cron: "0 2 * * *", TimeZone: "UTC", Skill: "greet"}))(t)
+	must(schedule.Open(h).Create(ctx, time.Now(), nil, schedule.Spec{Name: "nightly", Cron: "0 2 * * *", TimeZone: "UTC", Skill: "greet"}))(t)
 }
 
 // expectWoken checks that a daemon finds the tenant without being told, and then knows when its
@@ -40,10 +40,10 @@ func laterWork(t *testing.T, h *home.Home, until time.Time) {
 func expectWoken(t *testing.T, ts *home.Homes, id tenant.ID, until time.Time) {
 	t.Helper()
 	now := time.Now()
-	if ids := must(ts.Due(now))(t); !slices.Contains(ids, id) {
+	if ids := must(ts.Marks(home.Executions).Due(now))(t); !slices.Contains(ids, id) {
 		t.Errorf("the execution is not noticed: %v", ids)
 	}
-	if ids := must(ts.Scheduled(now))(t); !slices.Contains(ids, id) {
+	if ids := must(ts.Marks("schedule").Due(now))(t); !slices.Contains(ids, id) {
 		t.Errorf("the schedule is not noticed: %v", ids)
 	}
 	h := must(ts.Acquire(t.Context(), id))(t)
@@ -56,17 +56,17 @@ func expectWoken(t *testing.T, ts *home.Homes, id tenant.ID, until time.Time) {
 		t.Errorf("the execution is %+v", e)
 	}
 	none := func(schedule.Spec) ([]byte, error) { return nil, nil }
-	if p := must(h.Schedules.HandleDue(t.Context(), now, nil, none, nil))(t); p.Next.IsZero() {
+	if p := must(schedule.Open(h).HandleDue(t.Context(), now, nil, none, nil))(t); p.Next.IsZero() {
 		t.Errorf("the schedule has no next run: %+v", p)
 	}
-	if err := h.Schedules.Touch(t.Context(), now, nil); err != nil {
+	if err := schedule.Open(h).Touch(t.Context(), now, nil); err != nil {
 		t.Fatal(err)
 	}
-	if ids := must(ts.Scheduled(now))(t); slices.Contains(ids, id) {
+	if ids := must(ts.Marks("schedule").Due(now))(t); slices.Contains(ids, id) {
 		t.Error("the schedule is due already")
 	}
 	for at, want := range map[time.Time]bool{until.Add(-time.Second): false, until.Add(time.Second): true} {
-		if ids := must(ts.Due(at))(t); slices.Contains(ids, id) != want {
+		if ids := must(ts.Marks(home.Executions).Due(at))(t); slices.Contains(ids, id) != want {
 			t.Errorf("%s from its time, due are %v", at.Sub(until), ids)
 		}
 	}
@@ -78,11 +78,11 @@ func TestWorkIsDueAfterClockIsPutBack(t *testing.T) {
 	ts, _ := machine(t, workspace.Quota{})
 	a := id(t, "a")
 	now := time.Now()
-	if err := ts.PostponeDue(a, now.Add(2*time.Hour)); err != nil {
+	if err := ts.Marks(home.Executions).Set(a, now.Add(2*time.Hour)); err != nil {
 		t.Fatal(err)
 	}
 	for before, want := range map[time.Duration]int{0: 0, time.Hour: 1} {
-		if ids := must(ts.Due(now.Add(-before)))(t); len(ids) != want {
+		if ids := must(ts.Marks(home.Executions).Due(now.Add(-before)))(t); len(ids) != want {
 			t.Errorf("%s before: %v", before, ids)
 		}
 	}
@@ -101,7 +101,7 @@ func TestImportedTenantIsWokenForItsWork(t *testing.T) {
 		archive := exported(t, from, id(t, one))
 		must(to.Import(t.Context(), bytes.NewReader(archive), id(t, one+"2")))(t)
 	}
-	if ids := must(to.Due(time.Now()))(t); len(ids) != 1 {
+	if ids := must(to.Marks(home.Executions).Due(time.Now()))(t); len(ids) != 1 {
 		t.Errorf("due are %v", ids)
 	}
 	expectWoken(t, to, id(t, "ada2"), until)
@@ -131,7 +131,7 @@ func TestRestoredTenantIsWokenForItsWork(t *testing.T) {
 		} else if err := ts.Delete(t.Context(), ada); err != nil {
 			t.Fatal(err)
 		}
-		if ids := must(ts.Due(until.Add(time.Hour)))(t); !replace && len(ids) != 0 {
+		if ids := must(ts.Marks(home.Executions).Due(until.Add(time.Hour)))(t); !replace && len(ids) != 0 {
 			t.Errorf("a deleted tenant is due: %v", ids)
 		}
 		if _, err := ts.Restore(t.Context(), ada, replace, entries(archive)); err != nil {
@@ -152,17 +152,17 @@ func TestUnreadableDueWorkIsReported(t *testing.T) {
 	t.Parallel()
 	ts, root := machine(t, workspace.Quota{})
 	a, now := id(t, "a"), time.Now()
-	if err := ts.PostponeDue(a, now.Add(-time.Hour)); err != nil {
+	if err := ts.Marks(home.Executions).Set(a, now.Add(-time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	found, err := filepath.Glob(filepath.Join(root, "due", a.Dir()))
+	found, err := filepath.Glob(filepath.Join(root, "due", "*", a.Dir()))
 	if err != nil || len(found) != 1 {
 		t.Fatal(found, err)
 	}
 	if err := os.Mkdir(filepath.Join(filepath.Dir(found[0]), "unreadable"), 0o700); err != nil { // root reads any file
 		t.Fatal(err)
 	}
-	ids, err := ts.Due(now.Add(time.Minute))
+	ids, err := ts.Marks(home.Executions).Due(now.Add(time.Minute))
 	if len(ids) != 1 || err == nil || !strings.Contains(err.Error(), "unreadable") {
 		t.Errorf("%v, %v", ids, err)
 	}

@@ -29,12 +29,14 @@ type Restoration struct {
 // mayExist are the entries of a directory in which a data directory can be restored.
 var mayExist = map[string]bool{"key": true, "key.lock": true, "key.fingerprint": true, "lost+found": true, "restoring": true}
 
-// StartRestore prepares an empty or missing directory. It may contain the master key.
-func StartRestore(root string) (*Restoration, error) {
+// StartRestore prepares an empty or missing directory for a program with features. It may contain the
+// master key.
+func StartRestore(root string, features []Feature) (*Restoration, error) {
 	l, err := newLayout(root)
 	if err != nil {
 		return nil, err
 	}
+	l.features = features
 	if err := os.MkdirAll(l.root, 0o700); err != nil {
 		return nil, l.fault(err)
 	}

@@ -42,7 +42,7 @@ func (t *Homes) Restore(ctx context.Context, id tenant.ID, replace bool, entries
 		return done, err
 	}
 	defer remove()
-	x, err := newExtraction(layout{dir}, id.Dir())
+	x, err := newExtraction(layout{dir, t.layout.features}, id.Dir())
 	if err != nil {
 		return done, err
 	}
@@ -53,7 +53,7 @@ func (t *Homes) Restore(ctx context.Context, id tenant.ID, replace bool, entries
 	if err != nil {
 		return done, err
 	}
-	staged := layout{dir}.of(id)
+	staged := layout{root: dir}.of(id)
 	if len(x.tenants) == 0 {
 		return done, errNotInBackup(id)
 	}
@@ -243,11 +243,11 @@ func (x *extraction) finish(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		work, err := checkCopy(ctx, p.db)
+		work, err := checkCopy(ctx, x.layout, p.db)
 		if err := errors.Join(err, store.CheckIntegrity(ctx, p.db)); err != nil {
 			return fmt.Errorf("the database of tenant %q: %w", id, err)
 		}
-		if err := forgetCommits(ctx, p.db); err != nil {
+		if err := forgetCommits(ctx, x.layout, p.db); err != nil {
 			return err
 		}
 		x.pending[id] = work
@@ -260,8 +260,8 @@ func (x *extraction) finish(ctx context.Context) error {
 
 // forgetCommits deletes the number of the last commit of a database from a backup: what is recorded of
 // this data directory is about other commits.
-func forgetCommits(ctx context.Context, path string) error {
-	db, err := openDatabase(ctx, path)
+func forgetCommits(ctx context.Context, l layout, path string) error {
+	db, err := openDatabase(ctx, l, path)
 	if err != nil {
 		return err
 	}

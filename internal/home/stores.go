@@ -14,7 +14,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/learned"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
@@ -91,10 +90,6 @@ func (t *Homes) workflows(id tenant.ID, in sealed.Store, room func(int64) error)
 	}})
 }
 
-func openDatabase(ctx context.Context, path string) (*store.DB, error) {
-	return store.Open(ctx, path, migrations)
-}
-
 func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	p := t.layout.of(r.id)
 	if r.use, err = p.lockUse(r.id); err != nil {
@@ -116,7 +111,7 @@ func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	if err := p.checkDatabase(); err != nil {
 		return restorable(r.id, err)
 	}
-	if r.db, err = openDatabase(ctx, p.db); err != nil {
+	if r.db, err = openDatabase(ctx, t.layout, p.db); err != nil {
 		return restorable(r.id, err)
 	}
 	if err := t.openStores(r, p); err != nil {
@@ -130,7 +125,7 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if r.skills, err = t.skills(r, p); err != nil {
 		return err
 	}
-	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Log: t.cfg.Log, Due: func(at time.Time) error { return t.layout.due().set(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
+	r.journal, r.shapes = journal.New(journal.Config{DB: r.db, Tenant: r.id, Process: t.cfg.Process, Log: t.cfg.Log, Due: func(at time.Time) error { return t.layout.marks(Executions).Set(r.id, at) }}), catalog.NewShapes(r.db, t.cfg.Log)
 	r.usage = usage.New(r.db, t.cfg.RecordTokens, t.cfg.Log)
 	r.quotas = quota.New(quota.Config{DB: r.db, Limits: r.settings.Quotas, Log: t.cfg.Log, Refused: func(n quota.Name) { t.cfg.RecordRefusal(r.id.String(), string(n)) }})
 	if t.cfg.Vault != nil {
@@ -149,10 +144,6 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 		r.learned = t.usedTools(r)
 	}
 	r.workflows = t.workflows(r.id, r.bodies, room)
-	if t.cfg.Process != nil {
-		due := func(at time.Time) error { return t.layout.scheduled().set(r.id, at) }
-		r.schedules = schedule.New(schedule.Config{In: r.bodies, Executions: r.journal.Runs(), Due: due})
-	}
 	if t.cfg.Approvals != nil {
 		if r.approvals, err = t.cfg.Approvals(r.id, r.db); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
@@ -21,7 +22,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/quota"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/recent"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
@@ -173,11 +173,11 @@ func fillRun(t *testing.T, h *home.Home) {
 	}
 	if err == nil {
 		nightly := schedule.Spec{Name: "nightly", Cron: "0 2 * * *", TimeZone: "Europe/Berlin", Skill: "greet", Inputs: []byte(`{"name":"a"}`)}
-		_ = h.Schedules.Delete(t.Context(), time.Now(), nil, "nightly") // of an earlier fill
-		_, err = h.Schedules.Create(t.Context(), time.Now(), nil, nightly)
+		_ = schedule.Open(h).Delete(t.Context(), time.Now(), nil, "nightly") // of an earlier fill
+		_, err = schedule.Open(h).Create(t.Context(), time.Now(), nil, nightly)
 	}
 	if err == nil {
-		_, err = h.Schedules.RunNow(t.Context(), time.Now(), nil, "nightly", func(schedule.Spec) ([]byte, error) { return []byte("request"), nil })
+		_, err = schedule.Open(h).RunNow(t.Context(), time.Now(), nil, "nightly", func(schedule.Spec) ([]byte, error) { return []byte("request"), nil })
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func expectRun(t *testing.T, h *home.Home) {
 	if e, err := h.Runs.Find(t.Context(), "exec_3"); err != nil || string(e.Request) != "background" {
 		t.Errorf("the background execution is now %+v, %v", e, err)
 	}
-	all, err := h.Schedules.List(t.Context(), time.Now(), nil)
+	all, err := schedule.Open(h).List(t.Context(), time.Now(), nil)
 	if err != nil || len(all) != 1 || all[0].Cron != "0 2 * * *" || string(all[0].Inputs) != `{"name":"a"}` || all[0].Last == nil {
 		t.Errorf("the schedules are now %+v, %v", all, err)
 	}

@@ -297,7 +297,11 @@ func (t *Homes) Delete(ctx context.Context, id tenant.ID) error {
 	if err := errors.Join(emptyModules(t.layout.projections(rootServers), id), t.layout.remove(p)); err != nil { // for the operator
 		return fmt.Errorf("delete the data of tenant %q: %w", id, err)
 	}
-	return errors.Join(t.layout.due().set(id, time.Time{}), t.layout.scheduled().set(id, time.Time{}))
+	err = t.Marks(Executions).Set(id, time.Time{})
+	for _, f := range t.cfg.Features {
+		err = errors.Join(err, t.Marks(f.Name).Set(id, time.Time{}))
+	}
+	return err
 }
 
 // shred overwrites the keys of the tenant's vault. It fails for a damaged database.
@@ -305,7 +309,7 @@ func (t *Homes) shred(ctx context.Context, id tenant.ID, p paths) (err error) {
 	if _, err := os.Lstat(p.db); err != nil || t.cfg.Vault == nil {
 		return nil
 	}
-	db, err := openDatabase(ctx, p.db)
+	db, err := openDatabase(ctx, t.layout, p.db)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -321,4 +322,17 @@ func (s *Server) answerElsewhere(ctx context.Context, c builtin.Call, id string,
 	}
 	m, err = builtin.Did("The answer was passed on to execution %s; get_background_task_status returns its state", id)
 	return m, true, err
+}
+
+// Reason returns the first line of why an execution failed, with the type of the error.
+func Reason(kind, message string) string {
+	const most = 200 // bytes
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	if kind != "" && !strings.HasPrefix(line, kind) {
+		line = strings.TrimSuffix(kind+": "+line, ": ")
+	}
+	if len(line) > most {
+		line = strings.ToValidUTF8(line[:most], "") + "…"
+	}
+	return line
 }

@@ -56,7 +56,6 @@ type Config struct {
 	Tasks     *task.Solver      // nil means that there is no execute_task
 	// Background is woken when a background execution is due; nil means that there are none.
 	Background *background.Scheduler
-	Schedules  Scheduler // nil means that there are no tools for schedules
 	// KeepBackground is how long their results are kept; 0 means 24 hours.
 	KeepBackground time.Duration
 	Flows          *workflow.Service // nil means that there are no workflows
@@ -208,7 +207,6 @@ func (s *Server) tools(a audience) []builtin.Tool {
 		s.taskTools(),
 		s.workflowTools(),
 		s.backgroundTools(),
-		scheduleTools{s.cfg.Schedules}.all(),
 		s.privacyTools(a),
 		s.statsTools())
 }

@@ -165,7 +165,7 @@ func redactQuestions(ctx context.Context, gate *redact.Gate, open []question.Que
 func redactQuestion(ctx context.Context, gate *redact.Gate, q question.Question) (one wire.Question, err error) {
 	one.ID, one.Schema = q.ID, q.Schema
 	if q.Approval != "" {
-		one.Text, err = gate.RevealToPerson(ctx, withAsker(q.Text, q.Asker))
+		one.Text, err = gate.RevealToPerson(ctx, builtin.WithAsker(q.Text, q.Asker))
 		return one, err
 	}
 	if one.Text, err = gate.Redact(ctx, asker(q)+" asks: "+printable(q.Text)); err != nil {
@@ -174,14 +174,6 @@ func redactQuestion(ctx context.Context, gate *redact.Gate, q question.Question)
 	schema, err := gate.Tokenize(ctx, "", string(q.Schema))
 	one.Schema = json.RawMessage(schema)
 	return one, err
-}
-
-// withAsker returns the text of an approval with the description of who asks.
-func withAsker(text, asker string) string {
-	if asker == "" {
-		return text
-	}
-	return text + "\n\n" + asker
 }
 
 func asker(q question.Question) string {

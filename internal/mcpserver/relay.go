@@ -9,6 +9,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
+	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -178,7 +179,7 @@ func (s *Server) passApproval(out *redact.Gate, r wire.Request) func(context.Con
 		return nil
 	}
 	return func(ctx context.Context, a passthrough.Approval) (passthrough.Reply, error) {
-		text, err := out.RevealToPerson(ctx, withAsker(a.Text, a.Asker))
+		text, err := out.RevealToPerson(ctx, builtin.WithAsker(a.Text, a.Asker))
 		if err != nil {
 			return passthrough.Reply{}, err
 		}

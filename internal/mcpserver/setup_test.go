@@ -4,16 +4,17 @@ import (
 	"cmp"
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
@@ -128,8 +129,7 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	scheduler.Start()
 	t.Cleanup(func() { scheduler.Stop(); runner.Close(context.Background()); scheduler.Wait() })
 	face.Background = scheduler
-	face.Schedules = tenantSchedules{}
-	face.Tools = state.Feature().Tools()
+	face.Tools = slices.Concat(schedule.Tools(tenantSchedules{}), state.Tools())
 	rules, err := redact.New(redact.Config{Mode: redact.Off})
 	if err != nil {
 		t.Fatal(err)
@@ -157,13 +157,13 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 type tenantSchedules struct{}
 
 func (tenantSchedules) List(ctx context.Context, h *home.Home) ([]schedule.Schedule, error) {
-	return h.Schedules.List(ctx, time.Now(), nil)
+	return schedule.Open(h).List(ctx, time.Now(), nil)
 }
 
 func (tenantSchedules) Create(ctx context.Context, h *home.Home, s schedule.Spec, _ toolpkg.Call) (schedule.Schedule, error) {
-	return h.Schedules.Create(ctx, time.Now(), nil, s)
+	return schedule.Open(h).Create(ctx, time.Now(), nil, s)
 }
 
 func (tenantSchedules) Delete(ctx context.Context, h *home.Home, name string) error {
-	return h.Schedules.Delete(ctx, time.Now(), nil, name)
+	return schedule.Open(h).Delete(ctx, time.Now(), nil, name)
 }

@@ -64,7 +64,7 @@ func (d *DB) Check(ctx context.Context) error {
 		return err
 	}
 	if have > d.version {
-		return newerSchemaFault(have, d.version)
+		return newerSchemaFault(have, d.version, "")
 	}
 	d.health.mu.Lock()
 	damaged, due := d.health.damaged, time.Since(d.health.fullCheck) > fullCheckInterval

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -19,41 +20,120 @@ type Migration struct {
 	SQL    string // one or more statements, run in one transaction
 }
 
+// Feature has the tables of a feature, which are numbered on their own: programs with and without it
+// may use the same file.
+type Feature struct {
+	Name       string
+	Migrations []Migration
+}
+
+// featureTable has the schema version of each feature.
+const featureTable = `CREATE TABLE IF NOT EXISTS features (
+	name    TEXT    NOT NULL PRIMARY KEY,
+	version INTEGER NOT NULL
+) STRICT`
+
 // migrate applies the missing migrations, all or none. If two processes open a file
 // at the same time, one applies them and the other finds them applied.
-func (d *DB) migrate(ctx context.Context, migrations []Migration) error {
-	for i, m := range migrations {
-		if m.Number != i+1 {
-			return fmt.Errorf("migration %q has number %d at position %d", m.Name, m.Number, i+1)
+func (d *DB) migrate(ctx context.Context, migrations []Migration, features []Feature) error {
+	for _, all := range append([]Feature{{"", migrations}}, features...) {
+		for i, m := range all.Migrations {
+			if m.Number != i+1 {
+				return fmt.Errorf("migration %q has number %d at position %d", m.Name, m.Number, i+1)
+			}
 		}
 	}
 	have, err := d.schemaVersion(ctx)
-	if err != nil || have == len(migrations) {
+	if err == nil && have == len(migrations) {
+		var missing bool
+		err = d.View(ctx, func(tx *Tx) error {
+			missing, err = missesFeatures(ctx, tx, features)
+			return err
+		})
+		if !missing {
+			return err
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if err := d.useWAL(ctx); err != nil {
 		return err
 	}
-	return d.Update(ctx, func(tx *Tx) error { return applyMissing(ctx, tx, migrations) })
+	return d.Update(ctx, func(tx *Tx) error { return applyMissing(ctx, tx, migrations, features) })
 }
 
 // applyMissing applies the missing migrations. It reads the version of the file again,
 // since another process may have changed it before this transaction began.
-func applyMissing(ctx context.Context, tx *Tx, migrations []Migration) error {
+func applyMissing(ctx context.Context, tx *Tx, migrations []Migration, features []Feature) error {
 	have, err := schemaOf(ctx, tx)
 	if err != nil {
 		return err
 	}
+	if err := apply(ctx, tx, have, migrations, ""); err != nil {
+		return err
+	}
+	if _, err := tx.c.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(migrations))); err != nil || len(features) == 0 {
+		return err
+	}
+	if _, err := tx.c.ExecContext(ctx, featureTable); err != nil {
+		return err
+	}
+	for _, f := range features {
+		have, err := featureVersion(ctx, tx, f.Name)
+		if err != nil {
+			return err
+		}
+		if err := apply(ctx, tx, have, f.Migrations, f.Name); err != nil {
+			return err
+		}
+		if _, err := tx.c.ExecContext(ctx, "INSERT OR REPLACE INTO features VALUES (?, ?)", f.Name, len(f.Migrations)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply applies the migrations after those that the file has; feature is their owner, "" for the core.
+func apply(ctx context.Context, tx *Tx, have int, migrations []Migration, feature string) error {
 	if have > len(migrations) {
-		return newerSchemaFault(have, len(migrations))
+		return newerSchemaFault(have, len(migrations), feature)
 	}
 	for _, m := range migrations[have:] {
 		if _, err := tx.c.ExecContext(ctx, m.SQL); err != nil {
 			return fmt.Errorf("migration %d, %s: %w", m.Number, m.Name, err)
 		}
 	}
-	_, err = tx.c.ExecContext(ctx, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, len(migrations)))
-	return err
+	return nil
+}
+
+// missesFeatures reports whether a file lacks tables of some features, and fails if it has newer ones.
+func missesFeatures(ctx context.Context, tx *Tx, features []Feature) (bool, error) {
+	if len(features) == 0 {
+		return false, nil
+	}
+	var exists bool
+	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'features')").Scan(&exists); err != nil || !exists {
+		return true, err
+	}
+	for _, f := range features {
+		have, err := featureVersion(ctx, tx, f.Name)
+		if err == nil && have > len(f.Migrations) {
+			err = newerSchemaFault(have, len(f.Migrations), f.Name)
+		}
+		if err != nil || have < len(f.Migrations) {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+func featureVersion(ctx context.Context, tx *Tx, name string) (version int, err error) {
+	err = tx.QueryRowContext(ctx, "SELECT version FROM features WHERE name = ?", name).Scan(&version)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return version, err
 }
 
 // schemaVersion returns the number of the last migration applied to the file.
@@ -116,9 +196,13 @@ func foreign(application, have int) error {
 		WithHint("it cannot be converted: move the directory that contains it away to start with an empty database, or use another data directory")
 }
 
-func newerSchemaFault(have, known int) error {
+func newerSchemaFault(have, known int, feature string) error {
+	of := ""
+	if feature != "" {
+		of = " of the feature " + feature
+	}
 	return fault.New(fault.Unavailable,
-		"the database has schema version %d, but this version of Sandpiper supports versions up to %d", have, known).
+		"the database has schema version %d%s, but this version of Sandpiper supports versions up to %d", have, of, known).
 		WithHint("a newer version of Sandpiper has used this data directory: update Sandpiper, or use another data directory")
 }
 

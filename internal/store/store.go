@@ -59,8 +59,8 @@ type DB struct {
 
 // Open opens the database file at path, creates it if it does not exist, and
 // applies the missing migrations. The directory must exist. Open refuses a file
-// whose schema is newer than the last migration.
-func Open(ctx context.Context, path string, migrations []Migration) (*DB, error) {
+// whose schema is newer than the last migration, also that of a feature.
+func Open(ctx context.Context, path string, migrations []Migration, features ...Feature) (*DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fault.Wrap(fault.Internal, err, "the working directory does not exist")
@@ -83,7 +83,7 @@ func Open(ctx context.Context, path string, migrations []Migration) (*DB, error)
 	db.log.path, db.log.checkpoint, db.log.end = path+"-wal", db.checkpointAll, &db.end
 	db.end.path = endPath(path)
 	db.db.SetMaxIdleConns(-1) // DB.idle is reused instead, with its prepared statements
-	if err := db.migrate(ctx, migrations); err != nil {
+	if err := db.migrate(ctx, migrations, features); err != nil {
 		db.Close()
 		return nil, explain(err)
 	}

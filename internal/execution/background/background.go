@@ -91,7 +91,7 @@ func (s *Scheduler) loop(ctx context.Context) {
 		if s.cfg.Before != nil {
 			s.cfg.Before(ctx)
 		}
-		ids, err := s.cfg.Homes.Due(time.Now())
+		ids, err := s.cfg.Homes.Marks(home.Executions).Due(time.Now())
 		if err != nil {
 			s.cfg.Log.Error("list tenants with background executions", "error", err)
 		}
@@ -119,7 +119,7 @@ func (s *Scheduler) claim(ctx context.Context, id tenant.ID) bool {
 	if err != nil {
 		s.leave(id)
 		s.cfg.Log.Warn("open a tenant with background executions", "tenant", id.String(), "error", err)
-		if err := s.cfg.Homes.PostponeDue(id, time.Now().Add(postpone)); err != nil {
+		if err := s.cfg.Homes.Marks(home.Executions).Set(id, time.Now().Add(postpone)); err != nil {
 			s.cfg.Log.Error("postpone background executions", "tenant", id.String(), "error", err)
 		}
 		return false

@@ -47,7 +47,7 @@ func (c Claim) Do(ctx context.Context) error {
 			return c.end(ctx, journal.Interrupted, "Sandpiper stopped while it was running")
 		}
 	}
-	if b.Schedule != "" && c.State == journal.Queued { // Dispatch counts others
+	if b.Uncounted && c.State == journal.Queued { // Dispatch has counted others
 		if err := quota.TakeExecution(ctx, c.Home.Quotas); err != nil {
 			return c.end(ctx, journal.Unsuccessful, fault.Message(err))
 		}

@@ -3,12 +3,14 @@ package all
 
 import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 )
 
 // Features returns all features, in the order of their names.
 func Features() []feature.Feature {
 	return []feature.Feature{
+		schedule.Feature(),
 		state.Feature(),
 	}
 }

@@ -20,8 +20,10 @@ var python []byte
 // command state.
 func Feature() feature.Feature {
 	return feature.Feature{
-		Feature:  daemon.Feature{Name: "state", Python: python, HostCalls: calls, Tools: tools},
+		Feature:  daemon.Feature{Name: "state", Python: python, HostCalls: calls, Start: start},
 		Docs:     "state.md",
 		Commands: commands,
 	}
 }
+
+func start(daemon.Core) (daemon.Part, error) { return daemon.Part{Tools: Tools()}, nil }

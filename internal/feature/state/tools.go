@@ -10,8 +10,8 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-// tools returns the tools of the server.
-func tools() []builtin.Tool {
+// Tools returns the tools of the server.
+func Tools() []builtin.Tool {
 	name := builtin.Param{Name: "state_file", Kind: builtin.Text, Required: true}
 	return []builtin.Tool{{
 		Name:        "save_state",

@@ -1,4 +1,4 @@
-package main
+package schedule
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
-	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
+	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func schedulesCommand(env *cli.Env) *cobra.Command {
+// commands returns the command schedules.
+func commands(env *cli.Env) []*cobra.Command {
 	named := func(use, short, long string, run func(ctx context.Context, name string) error) *cobra.Command {
 		return &cobra.Command{
 			Use: use + " NAME", Short: short, Long: long, Args: cobra.ExactArgs(1),
@@ -28,20 +28,20 @@ func schedulesCommand(env *cli.Env) *cobra.Command {
 create_schedule: when each runs next, and how its last run ended. Times are in the
 schedule's time zone.`,
 			Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return runSchedulesList(cmd.Context(), env) },
+			RunE: func(cmd *cobra.Command, _ []string) error { return runList(cmd.Context(), env) },
 		},
 		named("pause", "Do not run a schedule until it is resumed",
 			"Pause makes daemons skip the due times of a schedule. A run that was started continues.", func(ctx context.Context, name string) error {
-				return runSchedulesPause(ctx, env, name, true)
+				return runPause(ctx, env, name, true)
 			}),
 		named("resume", "Run a paused schedule again", "Resume ends a pause. Due times that passed in it are not run.", func(ctx context.Context, name string) error {
-			return runSchedulesPause(ctx, env, name, false)
+			return runPause(ctx, env, name, false)
 		}),
 		named("run", "Run a schedule now",
 			`Run adds a run of a schedule, even of a paused one, and prints the id of its execution,
-which a running daemon starts. Its due times stay the same.`, func(ctx context.Context, name string) error { return runSchedulesRun(ctx, env, name) }),
+which a running daemon starts. Its due times stay the same.`, func(ctx context.Context, name string) error { return runRun(ctx, env, name) }),
 		named("delete", "Delete a schedule that an agent has created",
-			"Delete deletes a schedule. A run that was started continues.", func(ctx context.Context, name string) error { return runSchedulesDelete(ctx, env, name) }),
+			"Delete deletes a schedule. A run that was started continues.", func(ctx context.Context, name string) error { return runDelete(ctx, env, name) }),
 	)
 	c.Long = `List, pause, resume and run schedules. A schedule is created under schedules: in
 sandpiper.yaml, or by an agent with create_schedule. A daemon runs it when it is due:
@@ -56,17 +56,35 @@ sandpiper.yaml, or by an agent with create_schedule. A daemon runs it when it is
 		}
 		return cli.CommandsOnly(cmd, args)
 	}
-	return cli.OfTenant(env, c)
+	for _, sub := range c.Commands() {
+		switch sub.Name() {
+		case "delete":
+			cli.SetArguments(env, sub, cli.Named(AgentQuery))
+		case "pause", "resume", "run":
+			cli.SetArguments(env, sub, names)
+		}
+	}
+	c.GroupID = cli.CodeGroup
+	return []*cobra.Command{cli.OfTenant(env, c)}
 }
 
-func runSchedulesList(ctx context.Context, env *cli.Env) error {
+// names returns the schedules of the configuration, and those of agents.
+func names(r cli.Request) ([]cobra.Completion, error) {
+	all, err := cli.Named(AgentQuery)(r)
+	for _, s := range configured(r.Cfg, r.Tenant, tenant.Local) {
+		all = append(all, s.Name)
+	}
+	return all, err
+}
+
+func runList(ctx context.Context, env *cli.Env) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
-		all, err := d.Schedules.List(ctx, h)
+		all, err := of(d).List(ctx, h)
 		if err != nil {
 			return err
 		}
-		list := mcpserver.Schedules(all)
-		if err := mcpserver.AddReasons(ctx, h, list); err != nil {
+		list := Describe(all)
+		if err := AddReasons(ctx, h, list); err != nil {
 			return err
 		}
 		if env.JSON {
@@ -74,7 +92,7 @@ func runSchedulesList(ctx context.Context, env *cli.Env) error {
 		}
 		env.PrintEmpty(len(list), "there are no schedules; add one to schedules: in the configuration")
 		for i, s := range list {
-			env.Printf("%-24s %-20s %-24s next %s%s\n", s.Name, s.When, s.Runs, schedulesTime(s.Next), lastRun(s))
+			env.Printf("%-24s %-20s %-24s next %s%s\n", s.Name, s.When, s.Runs, formatTime(s.Next), lastRun(s))
 			if all[i].Damaged != nil {
 				env.Warn(all[i].Damaged.Error())
 			}
@@ -83,7 +101,7 @@ func runSchedulesList(ctx context.Context, env *cli.Env) error {
 	})
 }
 
-func schedulesTime(t time.Time) string {
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return "never"
 	}
@@ -91,24 +109,24 @@ func schedulesTime(t time.Time) string {
 }
 
 // lastRun describes the state and the last run of a schedule.
-func lastRun(s mcpserver.Schedule) (text string) {
+func lastRun(s Listed) (text string) {
 	if s.State != "active" {
 		text = "; " + s.State
 	}
 	if s.Last != nil {
-		text += fmt.Sprintf("; last %s: %s %s", schedulesTime(s.Last.Due), s.Last.Outcome, s.Last.Execution)
+		text += fmt.Sprintf("; last %s: %s %s", formatTime(s.Last.Due), s.Last.Outcome, s.Last.Execution)
 		if s.Last.Error != "" {
 			text += " (" + cli.VisibleName(s.Last.Error) + ")"
 		}
 	}
 	if s.Passed != nil {
-		text += fmt.Sprintf("; %s: %s", schedulesTime(s.Passed.Due), s.Passed.Outcome)
+		text += fmt.Sprintf("; %s: %s", formatTime(s.Passed.Due), s.Passed.Outcome)
 		if s.Passed.Error != "" {
 			text += " (" + s.Passed.Error + ")"
 		}
 	}
 	if p := s.PutBack; p != nil {
-		text += fmt.Sprintf("; the clock was put back by %s at %s", (time.Duration(p.By) * time.Second).String(), schedulesTime(p.At))
+		text += fmt.Sprintf("; the clock was put back by %s at %s", (time.Duration(p.By) * time.Second).String(), formatTime(p.At))
 	}
 	if s.Waiting > 0 {
 		text += fmt.Sprintf("; %d waiting", s.Waiting)
@@ -116,9 +134,9 @@ func lastRun(s mcpserver.Schedule) (text string) {
 	return text
 }
 
-func runSchedulesPause(ctx context.Context, env *cli.Env, name string, paused bool) error {
+func runPause(ctx context.Context, env *cli.Env, name string, paused bool) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
-		if err := d.Schedules.Pause(ctx, h, name, paused); err != nil {
+		if err := of(d).Pause(ctx, h, name, paused); err != nil {
 			return err
 		}
 		if env.JSON {
@@ -128,13 +146,13 @@ func runSchedulesPause(ctx context.Context, env *cli.Env, name string, paused bo
 	})
 }
 
-func runSchedulesRun(ctx context.Context, env *cli.Env, name string) error {
+func runRun(ctx context.Context, env *cli.Env, name string) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
-		id, err := d.Schedules.Run(ctx, h, name)
+		id, err := of(d).Run(ctx, h, name)
 		if err != nil {
 			return err
 		}
-		hintDaemon(env, d)
+		cli.HintDaemon(env, d)
 		if env.JSON {
 			return env.WriteJSON(map[string]any{"success": true, "name": name, "execution_id": id})
 		}
@@ -143,12 +161,12 @@ func runSchedulesRun(ctx context.Context, env *cli.Env, name string) error {
 	})
 }
 
-func runSchedulesDelete(ctx context.Context, env *cli.Env, name string) error {
+func runDelete(ctx context.Context, env *cli.Env, name string) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, h *home.Home) error {
-		if err := schedule.CheckName(name); err != nil {
+		if err := CheckName(name); err != nil {
 			return err
 		}
-		if err := d.Schedules.Delete(ctx, h, name); err != nil {
+		if err := of(d).Delete(ctx, h, name); err != nil {
 			return err
 		}
 		if env.JSON {
@@ -157,3 +175,6 @@ func runSchedulesDelete(ctx context.Context, env *cli.Env, name string) error {
 		return nil
 	})
 }
+
+// of returns the schedules of a daemon.
+func of(d *daemon.Daemon) *Schedules { return daemon.Started[*Schedules](d) }

@@ -1,4 +1,4 @@
-// Package schedule stores a tenant's schedules, and decides which runs are due.
+// Package schedule runs skills and workflows of tenants at times.
 //
 // A schedule has a calendar and the name of a skill or workflow to run. Those of the
 // configuration are stored as far as their state goes, the specifications of those that an agent has
@@ -8,7 +8,7 @@
 // the last counts.
 //
 // A Store is safe for concurrent use, and several processes may have one for the same database.
-// It has no clock: callers state the time. It runs nothing.
+// It has no clock: callers state the time. It runs nothing: Schedules lets a daemon handle due times.
 package schedule
 
 import (
@@ -21,14 +21,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/calendar"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule/calendar"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
 
-// Tables creates the tables of schedules and their runs.
-const Tables = `
+// tables creates the tables of schedules and their runs.
+const tables = `
 CREATE TABLE schedules (
 	name    TEXT    NOT NULL PRIMARY KEY,
 	created INTEGER NOT NULL, -- Unix milliseconds, as all times
@@ -157,7 +158,7 @@ type Executions interface {
 
 // Config of a Store.
 type Config struct {
-	In         sealed.Store // with Tables in its database. Required
+	In         sealed.Store // with the tables of Feature in its database. Required
 	Executions Executions   // required
 	// Due is called with the time of the next run of a schedule that an agent has created,
 	// before that is committed; zero means none. nil means no call.
@@ -168,6 +169,12 @@ type Config struct {
 type Store struct {
 	cfg   Config
 	specs sealed.Table // created by an agent
+}
+
+// Open returns the schedules of a home. It does no I/O.
+func Open(h *home.Home) *Store {
+	due := func(at time.Time) error { return h.SetDue(name, at) }
+	return New(Config{In: h.Sealed(), Executions: h.Runs, Due: due})
 }
 
 // New returns the Store of a tenant. It does no I/O.

@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
@@ -52,7 +52,7 @@ type daemon struct {
 
 func start(t *testing.T, path string, specs ...schedule.Spec) daemon {
 	t.Helper()
-	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "all", SQL: sealed.Tables + schedule.Tables + executionTables}})
+	db, err := store.Open(t.Context(), path, []store.Migration{{Number: 1, Name: "all", SQL: sealed.Tables + schedule.Feature().Home.Tables[0].SQL + executionTables}})
 	if err != nil {
 		t.Fatal(err)
 	}

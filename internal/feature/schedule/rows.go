@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/calendar"
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule/calendar"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 

@@ -1,28 +1,24 @@
-package daemon
+package schedule
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // scheduleLoop adds the runs of schedules to the background executions when they are due. All state
 // is in the tenants' databases; configured only saves opening them for nothing.
 type scheduleLoop struct {
 	*Schedules
-	log  *slog.Logger
 	last time.Time // of the last pass
 
 	configured map[tenant.ID]time.Time // when the schedules of the configuration are looked at next
@@ -41,17 +37,17 @@ func (s *scheduleLoop) pass(ctx context.Context) {
 	now := time.Now()
 	_ = clock.PutBack() // remembers a step
 	if by := clock.Jump(s.last, now); by > 0 && !s.last.IsZero() {
-		s.log.Warn("the clock was put back; schedules with intervals and sleep_for continue after the time that has elapsed", "by", by.Round(time.Second).String())
+		s.core.Log.Warn("the clock was put back; schedules with intervals and sleep_for continue after the time that has elapsed", "by", by.Round(time.Second).String())
 	}
 	s.last = now
 	now = now.Round(0) // without the monotonic clock, which stops while the machine is suspended
-	c := s.now()
+	c := s.core.Config()
 	if s.from != c {
 		s.reload(ctx, c, now)
 	}
-	ids, err := s.tenants.Scheduled(now)
+	ids, err := s.core.Homes.Marks(name).Due(now)
 	if err != nil {
-		s.log.Error("list tenants with schedules", "error", err)
+		s.core.Log.Error("list tenants with schedules", "error", err)
 	}
 	scheduled := len(ids)
 	for id, at := range s.configured {
@@ -63,7 +59,7 @@ func (s *scheduleLoop) pass(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		next := s.handle(ctx, id, now, c.SchedulesOf(id, s.own), i < scheduled)
+		next := s.handle(ctx, id, now, configured(c, id, s.core.Tenant), i < scheduled)
 		if _, ok := s.configured[id]; ok {
 			s.configured[id] = next
 		}
@@ -73,41 +69,41 @@ func (s *scheduleLoop) pass(ctx context.Context) {
 // reload adopts the schedules of another configuration, and logs what is wrong with them.
 func (s *scheduleLoop) reload(ctx context.Context, c *config.Config, now time.Time) {
 	s.from, s.configured = c, map[tenant.ID]time.Time{}
-	for _, one := range c.Schedules {
+	for _, one := range config.Of[Settings](c).Schedules {
 		s.configured[s.tenantOf(one)] = now
 		if err := s.check(ctx, one); err != nil {
-			s.log.Error(fault.Message(err), "hint", fault.Hint(err))
+			s.core.Log.Error(fault.Message(err), "hint", fault.Hint(err))
 		}
 	}
 }
 
 // handle handles the due times of a tenant, and returns when to do so again. If its own schedules were
 // marked as due and are not, as after an import, it corrects the mark.
-func (s *scheduleLoop) handle(ctx context.Context, id tenant.ID, now time.Time, configured []schedule.Spec, scheduled bool) (next time.Time) {
+func (s *scheduleLoop) handle(ctx context.Context, id tenant.ID, now time.Time, specs []Spec, scheduled bool) (next time.Time) {
 	next = now.Add(lookAgain)
-	h, err := s.tenants.Acquire(ctx, id)
+	h, err := s.core.Homes.Acquire(ctx, id)
 	if err != nil {
-		s.log.Warn("open a tenant with schedules", "tenant", id.String(), "error", err)
-		if err := s.tenants.PostponeScheduled(id, next); err != nil {
-			s.log.Error("postpone schedules", "tenant", id.String(), "error", err)
+		s.core.Log.Warn("open a tenant with schedules", "tenant", id.String(), "error", err)
+		if err := s.core.Homes.Marks(name).Postpone(id, next); err != nil {
+			s.core.Log.Error("postpone schedules", "tenant", id.String(), "error", err)
 		}
 		return next
 	}
 	defer func() {
 		if err := h.Release(context.WithoutCancel(ctx)); err != nil {
-			s.log.Error("release a home", "tenant", id.String(), "error", err)
+			s.core.Log.Error("release a home", "tenant", id.String(), "error", err)
 		}
 	}()
-	p, err := h.Schedules.HandleDue(ctx, now, configured, background.Scheduled, func(one schedule.Spec, err error) {
-		s.log.Error("a schedule was not run", "tenant", id.String(), "schedule", one.Name, "error", err)
+	p, err := Open(h).HandleDue(ctx, now, specs, request, func(one Spec, err error) {
+		s.core.Log.Error("a schedule was not run", "tenant", id.String(), "schedule", one.Name, "error", err)
 	})
 	if err != nil {
-		s.log.Error("handle the schedules of a tenant", "tenant", id.String(), "error", err)
+		s.core.Log.Error("handle the schedules of a tenant", "tenant", id.String(), "error", err)
 		return now.Add(retrySchedules)
 	}
 	if len(p.Started) == 0 && scheduled {
-		if err := h.Schedules.Touch(ctx, now, configured); err != nil {
-			s.log.Error("store when schedules are due", "tenant", id.String(), "error", err)
+		if err := Open(h).Touch(ctx, now, specs); err != nil {
+			s.core.Log.Error("store when schedules are due", "tenant", id.String(), "error", err)
 		}
 	}
 	if !p.Next.IsZero() && p.Next.Before(next) {
@@ -117,19 +113,12 @@ func (s *scheduleLoop) handle(ctx context.Context, id tenant.ID, now time.Time, 
 }
 
 // Schedules are the schedules of the configuration, and those of agents.
-type Schedules struct {
-	now     func() *config.Config // in force
-	own     tenant.ID             // of clients without a token
-	known   func(tenant.ID) error // reports a tenant that does not exist
-	tenants *home.Homes
-	flows   *workflow.Service
-	calls   *toolcall.Stack
-}
+type Schedules struct{ core daemon.Core }
 
-// Errors returns the errors of the configured schedules whose tenant, skill or workflow does not
+// errors returns the errors of the configured schedules whose tenant, skill or workflow does not
 // exist. It creates no tenant.
-func (s *Schedules) Errors(ctx context.Context) (all []error) {
-	for _, one := range s.now().Schedules {
+func (s *Schedules) errors(ctx context.Context) (all []error) {
+	for _, one := range config.Of[Settings](s.core.Config()).Schedules {
 		if err := s.find(ctx, one); err != nil {
 			all = append(all, err)
 		}
@@ -138,64 +127,60 @@ func (s *Schedules) Errors(ctx context.Context) (all []error) {
 }
 
 // find is check without creating the tenant.
-func (s *Schedules) find(ctx context.Context, one config.Schedule) error {
+func (s *Schedules) find(ctx context.Context, one Entry) error {
 	id := s.tenantOf(one)
-	if err := s.known(id); err != nil {
+	if err := s.core.Known(id); err != nil {
 		return scheduleError(one, err)
 	}
-	has, err := s.tenants.Exists(id)
+	has, err := s.core.Homes.Exists(id)
 	if err == nil && !has {
 		err = fault.New(fault.NotFound, "tenant %q has no skills and workflows yet", id)
 	}
 	if err != nil {
 		return scheduleError(one, err)
 	}
-	return s.checkIn(ctx, one, func(ctx context.Context) (*home.Home, error) { return s.tenants.AcquireSuspended(ctx, id) })
+	return s.checkIn(ctx, one, func(ctx context.Context) (*home.Home, error) { return s.core.Homes.AcquireSuspended(ctx, id) })
 }
 
 // tenantOf returns the tenant for which a configured schedule runs.
-func (s *Schedules) tenantOf(one config.Schedule) tenant.ID {
+func (s *Schedules) tenantOf(one Entry) tenant.ID {
 	if one.Tenant.IsZero() {
-		return s.own
+		return s.core.Tenant
 	}
 	return one.Tenant
 }
 
 // check reports that a configured schedule names a skill or workflow that does not exist.
-func (s *Schedules) check(ctx context.Context, one config.Schedule) error {
-	return s.checkIn(ctx, one, func(ctx context.Context) (*home.Home, error) { return s.tenants.Acquire(ctx, s.tenantOf(one)) })
+func (s *Schedules) check(ctx context.Context, one Entry) error {
+	return s.checkIn(ctx, one, func(ctx context.Context) (*home.Home, error) { return s.core.Homes.Acquire(ctx, s.tenantOf(one)) })
 }
 
 // checkIn is check in the home that acquire opens.
-func (s *Schedules) checkIn(ctx context.Context, one config.Schedule, acquire func(context.Context) (*home.Home, error)) error {
+func (s *Schedules) checkIn(ctx context.Context, one Entry, acquire func(context.Context) (*home.Home, error)) error {
 	h, err := acquire(ctx)
 	if err != nil {
 		return fault.Wrap(fault.KindOf(err), err, "%s: schedules: %s", one.At, fault.Message(err)).WithHint("%s", fault.Hint(err))
 	}
 	defer func() { _ = h.Release(context.WithoutCancel(ctx)) }()
-	if err := s.checkTarget(ctx, h, one.Spec); err != nil {
+	if err := s.checkTarget(ctx, h, one.Spec()); err != nil {
 		return scheduleError(one, err)
 	}
 	return nil
 }
 
 // scheduleError adds the place, the name and the target of a schedule to an error.
-func scheduleError(s config.Schedule, err error) error {
-	return fault.Wrap(fault.KindOf(err), err, "%s: schedules: schedule %q runs %s: %s", s.At, s.Name, s.Target(), fault.Message(err)).WithHint("%s", fault.Hint(err))
+func scheduleError(s Entry, err error) error {
+	return fault.Wrap(fault.KindOf(err), err, "%s: schedules: schedule %q runs %s: %s", s.At, s.Name, s.Spec().Target(), fault.Message(err)).WithHint("%s", fault.Hint(err))
 }
 
 // checkTarget reports that what a schedule runs does not exist, or does not take its inputs.
-func (s *Schedules) checkTarget(ctx context.Context, h *home.Home, spec schedule.Spec) error {
-	if spec.Workflow != "" {
-		return s.flows.CheckInputs(ctx, h, spec.Workflow, spec.Inputs)
-	}
-	_, err := h.Skills.Find(ctx, spec.Skill, 0)
-	return err
+func (s *Schedules) checkTarget(ctx context.Context, h *home.Home, spec Spec) error {
+	return s.core.Check(ctx, h, spec.program())
 }
 
 // checkAll reports the first configured schedule that cannot run.
 func (s *Schedules) checkAll(ctx context.Context, c *config.Config) error {
-	for _, one := range c.Schedules {
+	for _, one := range config.Of[Settings](c).Schedules {
 		if err := s.check(ctx, one); err != nil {
 			return err
 		}
@@ -204,40 +189,54 @@ func (s *Schedules) checkAll(ctx context.Context, c *config.Config) error {
 }
 
 // List returns the schedules of a tenant.
-func (s *Schedules) List(ctx context.Context, h *home.Home) ([]schedule.Schedule, error) {
-	return h.Schedules.List(ctx, time.Now(), s.configuredOf(h))
+func (s *Schedules) List(ctx context.Context, h *home.Home) ([]Schedule, error) {
+	return Open(h).List(ctx, time.Now(), s.configuredOf(h))
 }
 
 // Pause pauses or resumes a schedule of a tenant.
 func (s *Schedules) Pause(ctx context.Context, h *home.Home, name string, paused bool) error {
-	return h.Schedules.SetPaused(ctx, time.Now(), s.configuredOf(h), name, paused)
+	return Open(h).SetPaused(ctx, time.Now(), s.configuredOf(h), name, paused)
 }
 
 // Delete deletes a schedule that an agent has created.
 func (s *Schedules) Delete(ctx context.Context, h *home.Home, name string) error {
-	return h.Schedules.Delete(ctx, time.Now(), s.configuredOf(h), name)
+	return Open(h).Delete(ctx, time.Now(), s.configuredOf(h), name)
 }
 
 // Run lets some daemon run a schedule now, and returns the id of the execution.
 func (s *Schedules) Run(ctx context.Context, h *home.Home, name string) (string, error) {
-	return h.Schedules.RunNow(ctx, time.Now(), s.configuredOf(h), name, background.Scheduled)
+	return Open(h).RunNow(ctx, time.Now(), s.configuredOf(h), name, request)
 }
 
-func (s *Schedules) configuredOf(h *home.Home) []schedule.Spec {
-	return s.now().SchedulesOf(h.ID(), s.own)
+func (s *Schedules) configuredOf(h *home.Home) []Spec {
+	return configured(s.core.Config(), h.ID(), s.core.Tenant)
 }
 
 // Create stores a schedule of an agent, if the policy allows it or the person approves it. c has
 // the arguments that the person is shown.
-func (s *Schedules) Create(ctx context.Context, h *home.Home, spec schedule.Spec, c tool.Call) (schedule.Schedule, error) {
+func (s *Schedules) Create(ctx context.Context, h *home.Home, spec Spec, c tool.Call) (Schedule, error) {
 	if _, err := spec.Check(); err != nil {
-		return schedule.Schedule{}, err
+		return Schedule{}, err
 	}
 	if err := s.checkTarget(ctx, h, spec); err != nil {
-		return schedule.Schedule{}, err
+		return Schedule{}, err
 	}
-	if err := s.calls.Permit(ctx, h, c); err != nil {
-		return schedule.Schedule{}, err
+	if err := s.core.Permit(ctx, h, c); err != nil {
+		return Schedule{}, err
 	}
-	return h.Schedules.Create(ctx, time.Now(), s.configuredOf(h), spec)
+	return Open(h).Create(ctx, time.Now(), s.configuredOf(h), spec)
+}
+
+// program returns what s runs.
+func (s Spec) program() background.Program {
+	return background.Program{Skill: s.Skill, Workflow: s.Workflow, Inputs: s.Inputs}
+}
+
+// request returns the stored request of the execution that runs a schedule.
+func request(s Spec) ([]byte, error) {
+	text, err := s.program().Request("schedule " + s.Name)
+	if err != nil {
+		return nil, fault.Wrap(fault.KindOf(err), err, "schedule %q: %s", s.Name, fault.Message(err))
+	}
+	return text, nil
 }

@@ -1,20 +1,32 @@
-package config
+package schedule
 
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-func TestSchedules(t *testing.T) {
+func loads(t *testing.T, text string) (*config.Config, error) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "sandpiper.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	environ := []string{"HOME=" + dir, "USERPROFILE=" + dir, "APPDATA=" + dir, "LOCALAPPDATA=" + dir}
+	return config.Load(config.Sources{Dir: dir, File: "sandpiper.yaml", Environ: environ, Features: []config.Section{Feature().Config}})
+}
+
+func TestSettings(t *testing.T) {
 	c, err := loads(t, `schedules:
   - {name: daily, cron: "30 8 * * mon-fri", time_zone: Europe/Berlin, run: {skill: report}, inputs: {to: [a, b], limit: 3}, on_overlap: queue, on_missed: skip}
   - name: often
@@ -27,22 +39,22 @@ func TestSchedules(t *testing.T) {
 		t.Fatal(err, c.Warnings)
 	}
 	acme, _ := tenant.Parse("acme")
-	want := []schedule.Spec{
-		{Name: "daily", Cron: "30 8 * * mon-fri", TimeZone: "Europe/Berlin", Skill: "report", Inputs: json.RawMessage(`{"limit":3,"to":["a","b"]}`), OnOverlap: schedule.QueueOverlap, OnMissed: schedule.SkipMissed},
+	want := []Spec{
+		{Name: "daily", Cron: "30 8 * * mon-fri", TimeZone: "Europe/Berlin", Skill: "report", Inputs: json.RawMessage(`{"limit":3,"to":["a","b"]}`), OnOverlap: QueueOverlap, OnMissed: SkipMissed},
 		{Name: "weekly", Every: 7 * 24 * time.Hour, Workflow: "sync"},
 	}
-	if diff := cmp.Diff(want, c.SchedulesOf(tenant.Local, tenant.Local)); diff != "" {
+	if diff := cmp.Diff(want, configured(c, tenant.Local, tenant.Local)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]schedule.Spec{{Name: "often", Every: 10 * time.Minute, Skill: "sync"}}, c.SchedulesOf(acme, tenant.Local)); diff != "" {
+	if diff := cmp.Diff([]Spec{{Name: "often", Every: 10 * time.Minute, Skill: "sync"}}, configured(c, acme, tenant.Local)); diff != "" {
 		t.Error(diff)
 	}
-	if !strings.HasSuffix(c.Schedules[1].At, "sandpiper.yaml line 3") {
-		t.Errorf("the second one is at %q", c.Schedules[1].At)
+	if !strings.HasSuffix(config.Of[Settings](c).Schedules[1].At, "sandpiper.yaml line 3") {
+		t.Errorf("the second one is at %q", config.Of[Settings](c).Schedules[1].At)
 	}
 }
 
-func TestWrongSchedules(t *testing.T) {
+func TestWrongSettings(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{`{name: a, cron: "61 * * * *", run: {skill: s}}`, `sandpiper.yaml line 2: schedules: cron "61 * * * *" has "61" as minute: "61" must be from 0 to 59; use five fields`},
 		{`{name: a, cron: "0 9 * * *", time_zone: Mars/Base, run: {skill: s}}`, `line 2: schedules: time_zone "Mars/Base" does not exist; use a name of the IANA database`},
@@ -55,7 +67,7 @@ func TestWrongSchedules(t *testing.T) {
 		{`{name: a, every: 1h, run: {skill: s}, inputs: [1]}`, `inputs must be a mapping`},
 		{`{name: a, every: 1h, run: {skill: s}, on_overlap: wait}`, `on_overlap is "wait"; it must be skip or queue`},
 		{`{name: a, every: 1h, run: {skill: s}, on_missed: all}`, `on_missed is "all"; it must be run_once or skip`},
-		{`{name: a, every: 1h, run: {skill: s}, tenant: "../b"}`, `tenant is "../b", which is not a tenant`},
+		{`{name: a, every: 1h, run: {skill: s}, tenant: "../b"}`, `tenant is "../b": tenant id "../b" contains '/'`},
 		{"{name: a, every: 1h, run: {skill: s}}\n  - {name: a, every: 2h, run: {skill: s}}", `line 3: schedules: the name "a" is already used, at`},
 	} {
 		_, err := loads(t, "schedules:\n  - "+c.text+"\n")
