@@ -28,10 +28,10 @@ func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 	}
 	if len(p.added) > 0 {
 		// The schema comes first: undo reverts the last write first, and keeps the schema if the configuration stays.
-		if err := writeSchema(p.path, p.text, func(c clientconfig.Change) error { _, err := p.record.Write(c); return err }); err != nil {
+		if err := writeSchema(p.path, p.text, func(c clientconfig.Change) error { _, err := p.backups.Write(c); return err }); err != nil {
 			return err
 		}
-		if _, err := p.record.Write(clientconfig.Change{Path: p.path, Old: p.old, New: p.text, Mode: 0o644}); err != nil {
+		if _, err := p.backups.Write(clientconfig.Change{Path: p.path, Old: p.old, New: p.text, Mode: 0o644}); err != nil {
 			return err
 		}
 		env.PrintDone("wrote %s", p.short(p.path))
@@ -45,6 +45,9 @@ func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 		c := &p.clients[i]
 		if !c.wanted {
 			continue
+		}
+		if len(c.changes) > 0 && !env.JSON {
+			showEdits(env, p, *c, "Changes of")
 		}
 		if len(c.changes) > 0 && ask && !env.Confirm(ctx, true, "Change %s (%s)?", p.short(c.file.Path), c.client.Name) {
 			c.changes = nil
@@ -75,15 +78,14 @@ func (p *initPlan) hasAlready(c *initClient) string {
 
 // approved reports whether the planned entry lets the client call the tools without asking.
 func (c *initClient) approved() bool {
-	return slices.ContainsFunc(c.edits, func(e *fileEdit) bool { return e.edit.Put[entryName].Approved })
+	return slices.ContainsFunc(c.edits, func(e *fileEdit) bool { return e.edit.Put != nil && e.edit.Put.Approved })
 }
 
 // withoutApproval plans the entry again, so that the client asks before each call.
 func (c *initClient) withoutApproval() {
 	for _, e := range c.edits {
-		if l, ok := e.edit.Put[entryName]; ok {
-			l.Approved = false
-			e.edit.Put[entryName] = l
+		if e.edit.Put != nil {
+			e.edit.Put.Approved = false
 		}
 	}
 	c.changes, c.err = changesOf(c.edits)
@@ -96,11 +98,11 @@ func changeClient(env *cli.Env, p *initPlan, c *initClient) {
 			break
 		}
 		var saved string
-		if saved, c.err = p.record.Write(change); c.err != nil {
+		if saved, c.err = p.backups.Write(change); c.err != nil {
 			break
 		}
 		message := "changed " + p.short(change.Path)
-		c.changed, c.copies = append(c.changed, change.Path), append(c.copies, saved)
+		c.changed, c.backups = append(c.changed, change.Path), append(c.backups, saved)
 		if saved != "" {
 			message += "; the original is " + p.short(saved)
 		}
@@ -151,7 +153,7 @@ func writeEnvFile(env *cli.Env, p *initPlan) error {
 	if err := os.Chmod(path, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) { // before it contains a secret
 		return fault.Wrap(fault.Unavailable, err, "the mode of %s cannot be set to 0600", path)
 	}
-	if _, err := p.record.Write(clientconfig.Change{Path: path, Old: old, New: []byte(text), Mode: 0o600}); err != nil {
+	if _, err := p.backups.Write(clientconfig.Change{Path: path, Old: old, New: []byte(text), Mode: 0o600}); err != nil {
 		return err
 	}
 	env.PrintDone("wrote %s to %s; keep it out of version control", cli.Count(n, "value"), p.short(path))

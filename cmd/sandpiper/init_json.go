@@ -108,7 +108,7 @@ func (p *initPlan) json() initJSON {
 	}
 	for _, c := range p.clients {
 		client := initClientJSON{ID: c.client.ID, File: c.file.Path, Snippet: c.snippet, Has: c.has, Applied: c.applied(),
-			Backups: slices.DeleteFunc(slices.Clone(c.copies), func(path string) bool { return path == "" })}
+			Backups: slices.DeleteFunc(slices.Clone(c.backups), func(path string) bool { return path == "" })}
 		if p.options.dry {
 			client.Changes = changesJSON(c)
 		}
@@ -123,11 +123,11 @@ func (p *initPlan) json() initJSON {
 
 func changesJSON(c initClient) (changes []initChangeJSON) {
 	for _, e := range c.edits {
-		change := initChangeJSON{File: e.file.Path, Add: map[string][]string{}, Remove: e.edit.Drop}
-		for name, l := range e.edit.Put {
-			change.Add[name] = append([]string{l.Command}, l.Args...)
+		change := initChangeJSON{File: e.file.Path, Remove: e.edit.Drop}
+		if l := e.edit.Put; l != nil {
+			change.Add = map[string][]string{clientconfig.EntryName: append([]string{l.Command}, l.Args...)}
 			if l.Approved {
-				change.Approved = append(change.Approved, name)
+				change.Approved = []string{clientconfig.EntryName}
 			}
 		}
 		changes = append(changes, change)

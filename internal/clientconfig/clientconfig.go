@@ -36,6 +36,25 @@ func (e Env) variable(name string) string {
 	return value
 }
 
+// Client is a program that connects to MCP servers.
+type Client struct {
+	ID   string // on the command line
+	Name string // for display
+}
+
+// File is a configuration file of a client.
+type File struct {
+	Client  Client
+	Path    string
+	Project bool // the file belongs to a project
+
+	table []string // keys that lead to the servers
+	toml  bool
+}
+
+// SameTable reports whether two values describe the same table of one file.
+func (f File) SameTable(o File) bool { return f.Path == o.Path && slices.Equal(f.table, o.table) }
+
 // Origin identifies an entry.
 type Origin struct {
 	File    File
@@ -67,6 +86,11 @@ func (s Server) String() string { return "server " + s.Name }
 // GoString is String.
 func (s Server) GoString() string { return s.String() }
 
+// input is a value for which VS Code prompts.
+type input struct {
+	id, description string
+}
+
 // Skipped is an entry that is not imported.
 type Skipped struct {
 	From   Origin
@@ -87,30 +111,6 @@ type Found struct {
 	Variables []Variable // referenced by the servers, sorted by name
 	Skipped   []Skipped
 	Problems  []Problem
-}
-
-// Find reads the configuration of all clients. Entries of project files are
-// imported only if project is true, and only those of env.Dir.
-func Find(env Env, project bool) Found {
-	f := Found{Clients: installed(env)}
-	var all []Server
-	for _, file := range files(env) {
-		entries, problem := file.entries(env)
-		if problem != nil {
-			f.Problems = append(f.Problems, *problem)
-		}
-		for _, e := range entries {
-			s, reason := e.server(env, project)
-			if reason != "" {
-				f.Skipped = append(f.Skipped, Skipped{e.from, reason})
-				continue
-			}
-			all = append(all, s)
-		}
-	}
-	f.Servers = merge(env, all)
-	f.Variables = redact(env, f.Servers)
-	return f
 }
 
 // Variable is an environment variable that servers reference.
