@@ -7,7 +7,8 @@ import (
 )
 
 var (
-	reference  = lazyregexp.New(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`) // in the syntax of sandpiper.yaml
+	// reference matches a reference in the syntax of sandpiper.yaml, to a variable, a file or a keyring.
+	reference  = lazyregexp.New(`\$\{(?:[A-Za-z_][A-Za-z0-9_]*|(?:file|keyring):[^}]*)\}`)
 	identifier = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	bareName   = lazyregexp.New(`\$([A-Za-z_][A-Za-z0-9_]*)`) // $NAME, supported by Gemini CLI only
 )
