@@ -264,7 +264,7 @@ func TestUndoPutsBackServersOfCodexAndOfProjects(t *testing.T) {
 	if err != nil || len(all) != 2 || all[0].Done != reverted+"put back p" || all[1].Done != reverted+"removed sandpiper, put back x" {
 		t.Fatal(all, err)
 	}
-	const want = "model = \"b\"\n\n[tui]\nn = 1\n\n\n# at the end\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nK = \"1\"\n"
+	const want = "model = \"b\"\n\n[tui]\nn = 1\n\n\n# at the end\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nK = \"1\"\n\n"
 	if d := gocmp.Diff(want, read(t, codex)); d != "" {
 		t.Error(d)
 	}

@@ -121,7 +121,7 @@ func (f File) isEdited(w written, now, saved []byte) bool {
 	comments := func(text []byte) int {
 		return bytes.Count(text, []byte("//")) + bytes.Count(text, []byte("/*")) + bytes.Count(text, []byte("#"))
 	}
-	return err != nil || err2 != nil || comments(again) != comments(now)
+	return err != nil || err2 != nil || comments(again) < comments(now)
 }
 
 // revert plans to remove our entry from a text of the file that was changed since, and to put the
@@ -135,7 +135,7 @@ func (f File) revert(u *Undone, w written, now, saved []byte) {
 			text, err = in.Edit(text, e)
 		}
 	}
-	var reverted []string
+	var reverted, back []string
 	if f.isOurs(w, saved) && f.entryIn(now) != nil {
 		edit(f.table, Edit{Drop: []string{EntryName}})
 		reverted = append(reverted, "removed "+EntryName)
@@ -143,8 +143,11 @@ func (f File) revert(u *Undone, w written, now, saved []byte) {
 	for _, server := range slices.Backward(f.removed(saved, text)) { // each is put at the start
 		if last := len(server) - 1; w.hasRemoved(server) || w.Hash == "" {
 			edit(server[:last], Edit{Back: server[last:], Original: saved})
-			reverted = append(reverted, "put back "+server[last])
+			back = slices.Insert(back, 0, server[last])
 		}
+	}
+	if len(back) > 0 {
+		reverted = append(reverted, "put back "+strings.Join(back, ", "))
 	}
 	u.Done = strings.TrimSuffix("was changed since; only the changes of sandpiper init were reverted: "+strings.Join(reverted, ", "), ": ")
 	if u.edited {

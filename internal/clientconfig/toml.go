@@ -110,13 +110,16 @@ func editTOML(text []byte, table []string, e Edit, entry string) []byte {
 func sectionsOf(text []byte, table, names []string, within bool) (out []byte) {
 	for _, s := range sections(text) {
 		part := text[s.from:s.to]
-		settings := len(trailing().ReplaceAll(part, nil))
+		settings := len(part)
+		if end := trailing().FindIndex(part); end != nil && bytes.ContainsRune(part[end[0]:], '#') {
+			settings = end[0]
+		}
 		switch named := slices.ContainsFunc(names, func(name string) bool { return s.within(append(slices.Clone(table), name)) }); {
 		case within && named:
 			out = append(out, part[:settings]...)
 		case !within && !named:
 			out = append(out, part...)
-		case !within && bytes.ContainsRune(part[settings:], '#'):
+		case !within:
 			out = append(out, part[settings:]...)
 		}
 	}
