@@ -108,10 +108,15 @@ func (b Backups) Undo(dry bool, keep func(path string) (reason string)) ([]Undon
 		return nil, err
 	}
 	var all []Undone
+	lost := false
 	for i, w := range slices.Backward(list) {
 		now, err := readFile(w.Path)
 		u := b.plan(w, now, readBackup(w.Path))
-		if reason := keep(w.Path); reason != "" && u.Left == "" {
+		reason := keep(w.Path)
+		if _, isClients := fileAt(b.Env, w.Path); lost && !isClients {
+			reason = "it may describe the servers that are to be put back by hand"
+		}
+		if reason != "" && u.Left == "" {
 			u = Undone{Path: w.Path, Left: reason, Kept: true}
 		}
 		if err != nil {
@@ -122,8 +127,8 @@ func (b Backups) Undo(dry bool, keep func(path string) (reason string)) ([]Undon
 				u = Undone{Path: w.Path, Left: fault.Message(writeError(w.Path, err))}
 			}
 		}
-		all = append(all, u)
-		if u.Done == "" || dry {
+		all, lost = append(all, u), lost || u.lost
+		if u.Left != "" || dry { // it stays in the list
 			continue
 		}
 		list = slices.Delete(list, i, i+1)

@@ -191,17 +191,43 @@ func TestUndoLeavesFileThatCannotBeReverted(t *testing.T) {
 }
 
 func TestUndoWithoutBackup(t *testing.T) {
-	const lost = "the servers that init removed cannot be put back: its backup was removed"
+	const lost = "|the backup was removed; put these servers back by hand: x"
 	path, b := applied(t)
 	os.Remove(path + suffix)
-	if got := undo(t, b); got != reverted+"removed sandpiper|"+lost || strings.Contains(read(t, path), "sandpiper") || !strings.Contains(read(t, path), `"y"`) {
+	if got := undo(t, b); got != reverted+"removed sandpiper"+lost || strings.Contains(read(t, path), "sandpiper") || !strings.Contains(read(t, path), `"y"`) {
 		t.Errorf("%s: %s", got, read(t, path))
 	}
+	if got := undo(t, b); got != "has no change of sandpiper init any more"+lost {
+		t.Error(got)
+	}
 	write(t, path, original)
+	if got := undo(t, b); got != "has no change of sandpiper init any more|" {
+		t.Error(got)
+	}
 	put(t, b, changeOf(t, b.Env, "cursor"))
 	os.Remove(path + suffix)
 	if got := undo(t, b); got != reverted+"removed sandpiper|" || read(t, path) != original {
 		t.Errorf("%s: %s", got, read(t, path))
+	}
+}
+
+// The configuration of Sandpiper has the last description of a server whose backup was removed.
+func TestUndoKeepsDescriptionOfLostServers(t *testing.T) {
+	env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": original})
+	b := backupsIn(env)
+	yaml := filepath.Join(b.Dir, "sandpiper.yaml")
+	put(t, b, clientconfig.Change{Path: yaml, New: []byte("servers:"), Mode: 0o600})
+	c := changeOf(t, env, "cursor", "x")
+	put(t, b, c)
+	os.Remove(c.Path + suffix)
+	for range 2 {
+		if all, err := b.Undo(false, keepNone); err != nil || len(all) != 2 || !all[1].Kept || read(t, yaml) != "servers:" {
+			t.Errorf("%+v, %v", all, err)
+		}
+	}
+	write(t, c.Path, original)
+	if all, err := b.Undo(false, keepNone); err != nil || len(all) != 2 || all[1].Done != "removed; there was none before" {
+		t.Errorf("%+v, %v", all, err)
 	}
 }
 

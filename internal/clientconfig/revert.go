@@ -33,6 +33,7 @@ type Undone struct {
 
 	text   []byte // the new content; nil for no file
 	edited bool   // the entry that is removed was edited
+	lost   bool   // servers that init removed are not in the backup
 }
 
 // write writes the planned content in place of now.
@@ -149,7 +150,10 @@ func (f File) revert(u *Undone, w written, now, saved []byte) {
 	if len(back) > 0 {
 		reverted = append(reverted, "put back "+strings.Join(back, ", "))
 	}
-	u.Done = strings.TrimSuffix("was changed since; only the changes of sandpiper init were reverted: "+strings.Join(reverted, ", "), ": ")
+	u.Done = "was changed since; only the changes of sandpiper init were reverted: " + strings.Join(reverted, ", ")
+	if len(reverted) == 0 {
+		u.Done = "has no change of sandpiper init any more"
+	}
 	if u.edited {
 		u.Done += "; the file with the edited entry is " + filepath.Base(w.Path) + editedSuffix
 	}
@@ -163,9 +167,20 @@ func (f File) revert(u *Undone, w written, now, saved []byte) {
 	default:
 		u.text = text
 	}
-	if err == nil && saved == nil && len(w.Removed) > 0 {
-		u.Left = "the servers that init removed cannot be put back: its backup was removed"
+	if lost := f.absent(w.Removed, text); err == nil && saved == nil && len(lost) > 0 {
+		u.Left, u.lost = "the backup was removed; put these servers back by hand: "+strings.Join(lost, ", "), true
 	}
+}
+
+// absent returns the names of the servers that a text of the file lacks.
+func (f File) absent(servers [][]string, text []byte) (names []string) {
+	d, _ := f.parse(text)
+	for _, server := range servers {
+		if last := len(server) - 1; tableAt(d.root, server[:last])[server[last]] == nil && server[last] != EntryName {
+			names = append(names, server[last])
+		}
+	}
+	return names
 }
 
 // isEmpty reports whether a text of the file contains neither settings nor comments.
