@@ -186,8 +186,8 @@ func (p *initPlan) client(c clientconfig.Client) initClient {
 	t.file = file
 	t.snippet = string(file.Snippet(p.launch(c)))
 	for _, s := range p.found.Skipped {
-		if s.From.File.SameTable(file) && s.Reason == clientconfig.ReasonSandpiper {
-			t.has, t.refuses = true, clientconfig.LacksApproval(s.From)
+		if s.SameTable(file) && s.Reason == clientconfig.ReasonSandpiper {
+			t.has, t.refuses = true, clientconfig.LacksApproval(s.Origin)
 		}
 	}
 	if t.wanted {

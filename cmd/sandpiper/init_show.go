@@ -37,11 +37,11 @@ func (p *initPlan) origin(o clientconfig.Origin) string {
 func showPlan(env *cli.Env, p *initPlan) {
 	s := cli.StyleFor(env.Stdout)
 	for _, x := range p.found.Problems {
-		path := p.short(x.File.Path)
+		path := p.short(x.Path)
 		if x.Line > 0 {
 			path += fmt.Sprintf(" line %d", x.Line)
 		}
-		env.Warn(x.File.Client.Name + ": " + path + " " + x.Message + "; its servers are not imported")
+		env.Warn(x.Client.Name + ": " + path + " " + x.Message + "; its servers are not imported")
 	}
 	if len(p.found.Servers) > 0 {
 		env.Printf("%s\n\n", s.Dim(fmt.Sprintf("%s → %s", cli.Count(len(p.found.Servers), "server"), cli.VisibleName(p.short(p.path)))))
@@ -52,10 +52,10 @@ func showPlan(env *cli.Env, p *initPlan) {
 	}
 	width := 0
 	for _, skipped := range p.found.Skipped {
-		width = max(width, min(30, utf8.RuneCountInString(cli.VisibleName(skipped.From.Name))))
+		width = max(width, min(30, utf8.RuneCountInString(cli.VisibleName(skipped.Name))))
 	}
 	for _, skipped := range p.found.Skipped {
-		env.Printf("  %s  %s\n", cli.Fit(cli.VisibleName(skipped.From.Name), width), s.Dim(cli.VisibleName(p.origin(skipped.From)+": "+skipped.Reason)))
+		env.Printf("  %s  %s\n", cli.Fit(cli.VisibleName(skipped.Name), width), s.Dim(cli.VisibleName(p.origin(skipped.Origin)+": "+skipped.Reason)))
 	}
 	if p.options.dry && len(p.added) > 0 {
 		env.Printf("\nWould write to %s\n", cli.VisibleName(p.short(p.path)))

@@ -10,13 +10,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 )
 
-// undoneJSON is the result for one file.
-type undoneJSON struct {
-	File string `json:"file"`
-	Done string `json:"done,omitempty"`
-	Left string `json:"left,omitempty"`
-}
-
 // runInitUndo undoes all changes of init; with --dry-run it lists what it would do.
 func runInitUndo(env *cli.Env, clients clientconfig.Env, o initOptions) error {
 	p, err := newInitPlan(o, clients)
@@ -27,9 +20,8 @@ func runInitUndo(env *cli.Env, clients clientconfig.Env, o initOptions) error {
 	if err != nil {
 		return err
 	}
-	files, saved, left := []undoneJSON{}, []string{}, 0
+	saved, left := []string{}, 0
 	for _, u := range all {
-		files = append(files, undoneJSON{u.Path, u.Done, u.Left})
 		if u.Backup != "" {
 			saved = append(saved, u.Backup)
 		}
@@ -43,9 +35,9 @@ func runInitUndo(env *cli.Env, clients clientconfig.Env, o initOptions) error {
 	}
 	switch {
 	case env.JSON && o.dry:
-		return env.WriteJSON(map[string]any{"success": true, "backups": saved, "files": files})
+		return env.WriteJSON(map[string]any{"success": true, "backups": saved, "files": append([]clientconfig.Undone{}, all...)})
 	case env.JSON:
-		err = env.WriteJSON(map[string]any{"success": left == 0, "files": files})
+		err = env.WriteJSON(map[string]any{"success": left == 0, "files": append([]clientconfig.Undone{}, all...)})
 	case len(all) == 0:
 		env.Printf("There is nothing to undo.\n")
 	}

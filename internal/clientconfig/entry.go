@@ -24,7 +24,7 @@ func (f File) tables(d document) [][]string {
 func (f File) entries(env Env) (list []entry, problem *Problem) {
 	d, err := f.document()
 	if e, ok := errors.AsType[*syntaxError](err); ok {
-		return nil, &Problem{f, e.line, e.message}
+		return nil, &Problem{f.Client, f.Path, e.line, e.message}
 	}
 	for i, table := range f.tables(d) {
 		in, project, disabled := f, "", map[string]string{}
@@ -41,7 +41,7 @@ func (f File) entries(env Env) (list []entry, problem *Problem) {
 		}
 		more, message := in.entriesIn(d, project, disabled)
 		if list = append(list, more...); message != "" && problem == nil {
-			problem = &Problem{File: f, Message: message}
+			problem = &Problem{Client: f.Client, Path: f.Path, Message: message}
 		}
 	}
 	return list, problem

@@ -25,11 +25,11 @@ type written struct {
 
 // Undone is the result of undoing the changes of one file.
 type Undone struct {
-	Path   string
-	Backup string // its path, "" if there is none
-	Done   string // a predicate: "restored"; "" if the file was left unchanged
-	Left   string // what could not be undone, and the remedy; "" otherwise
-	Kept   bool   // keep returned a reason, or a file that belongs to no client was changed since
+	Path   string `json:"file"`
+	Done   string `json:"done,omitempty"` // a predicate: "restored"; "" if the file was left unchanged
+	Left   string `json:"left,omitempty"` // what could not be undone, and the remedy; "" otherwise
+	Backup string `json:"-"`              // its path, "" if there is none
+	Kept   bool   `json:"-"`              // keep returned a reason, or a file that belongs to no client was changed since
 
 	text   []byte // the new content; nil for no file
 	edited bool   // the entry that is removed was edited
