@@ -42,8 +42,8 @@ func (b Backups) Write(c Change) (backup string, err error) {
 	}
 	i := slices.IndexFunc(list, func(w written) bool { return w.Path == c.Path })
 	next := slices.Clone(list)
-	w, original := written{Path: c.Path}, c.Old
-	if saved := readBackup(c.Path); i >= 0 {
+	w, original, saved := written{Path: c.Path}, c.Old, readBackup(c.Path)
+	if i >= 0 {
 		w = list[i]
 		next = slices.Delete(next, i, i+1)
 		switch u := b.plan(w, c.Old, saved); {
@@ -59,14 +59,17 @@ func (b Backups) Write(c Change) (backup string, err error) {
 	if f, ok := fileAt(b.Env, c.Path); ok {
 		w.Removed = append(w.Removed, f.removed(c.Old, c.New)...)
 	}
-	if err := saveBackup(c.Path, original); err != nil {
-		return "", writeError(c.Path, err)
+	if original != nil && (saved == nil || !bytes.Equal(saved, original)) {
+		err = copyBeside(c.Path, backupSuffix, original)
 	}
-	if err = b.save(append(next, w)); err == nil {
+	if err == nil {
+		err = b.save(append(next, w))
+	}
+	if err == nil {
 		err = replaceFile(c)
 	}
 	if err != nil {
-		if i < 0 {
+		if saved == nil {
 			os.Remove(c.Path + backupSuffix)
 		}
 		return "", writeError(c.Path, errors.Join(err, b.save(list)))
@@ -209,7 +212,7 @@ func (b Backups) load() (list []written, err error) {
 // save replaces the list, and removes it if it is empty.
 func (b Backups) save(list []written) error {
 	if len(list) == 0 {
-		if err := os.Remove(b.path()); !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(b.path()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
@@ -223,19 +226,8 @@ func (b Backups) save(list []written) error {
 
 // readBackup returns the backup of a file, nil if it has none.
 func readBackup(path string) []byte {
-	text, err := readFile(path + backupSuffix)
-	if err != nil {
-		return nil
-	}
+	text, _ := readFile(path + backupSuffix)
 	return text
-}
-
-// saveBackup writes the backup of a file, unless it has this content or there is none.
-func saveBackup(path string, original []byte) error {
-	if saved := readBackup(path); original == nil || saved != nil && bytes.Equal(saved, original) {
-		return nil
-	}
-	return copyBeside(path, backupSuffix, original)
 }
 
 func hash(text []byte) string {

@@ -140,21 +140,22 @@ func (r *reader) timeout() {
 	}
 }
 
-// notes records the settings that are not imported and may matter for safety.
+// notImported lists settings that are not imported and may matter for safety.
+var notImported = []struct {
+	sentence string
+	keys     []string
+}{
+	{"its tool filter (%s) is not imported; all its tools can be called", []string{"enabled_tools", "disabled_tools", "includeTools", "excludeTools", "tools"}},
+	{"its authentication (%s) is not imported", []string{"oauth", "auth", "headersHelper", "authProviderType"}},
+	{"its sandbox (%s) is not imported", []string{"sandboxEnabled", "sandbox", "experimental_environment"}},
+}
+
 func (r *reader) notes() {
-	for _, key := range []string{"enabled_tools", "disabled_tools", "includeTools", "excludeTools", "tools"} {
-		if _, ok := r.fields[key]; ok {
-			r.note("its tool filter (" + key + ") is not imported; all its tools can be called")
-		}
-	}
-	for _, key := range []string{"oauth", "auth", "headersHelper", "authProviderType"} {
-		if _, ok := r.fields[key]; ok {
-			r.note("its authentication (" + key + ") is not imported")
-		}
-	}
-	for _, key := range []string{"sandboxEnabled", "sandbox", "experimental_environment"} {
-		if v, ok := r.fields[key]; ok && v != false {
-			r.note("its sandbox (" + key + ") is not imported")
+	for _, n := range notImported {
+		for _, key := range n.keys {
+			if v, ok := r.fields[key]; ok && v != false {
+				r.note(fmt.Sprintf(n.sentence, key))
+			}
 		}
 	}
 }

@@ -41,17 +41,18 @@ func FindSecrets(env Env, s Server) (Server, []string) {
 	return one[0], names
 }
 
-// replaceAll replaces each text of s that may refer to variables. name is that of a variable, header or
-// flag with the text, variable is true if it is a variable.
-func (s *Server) replaceAll(f func(name, text string, variable bool) string) {
-	for i, m := range []map[string]string{s.Env, s.Headers} {
-		for _, name := range slices.Sorted(maps.Keys(m)) {
-			m[name] = f(name, m[name], i == 0)
-		}
+// replaceAll replaces each text of s that may refer to variables. name is that of the environment
+// variable, header or flag with the text, variable that of an environment variable only.
+func (s *Server) replaceAll(f func(name, text, variable string) string) {
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		s.Env[name] = f(name, s.Env[name], name)
 	}
-	s.URL, s.Command = f("", s.URL, false), f("", s.Command, false)
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		s.Headers[name] = f(name, s.Headers[name], "")
+	}
+	s.URL, s.Command = f("", s.URL, ""), f("", s.Command, "")
 	for i, arg := range s.Args {
-		s.Args[i] = f(flagBefore(s.Args, i), arg, false)
+		s.Args[i] = f(flagBefore(s.Args, i), arg, "")
 	}
 }
 
@@ -72,34 +73,26 @@ func (r *redactor) variable(name string) *Variable {
 
 // addReferences adds the variables that s references.
 func (r *redactor) addReferences(s *Server) {
-	s.replaceAll(func(_, text string, _ bool) string {
+	s.replaceAll(func(_, text, _ string) string {
 		for _, ref := range reference().FindAllString(text, -1) {
-			if name := ref[2 : len(ref)-1]; isIdentifier(name) {
-				r.addReference(s, name)
+			if !isIdentifier(ref[2 : len(ref)-1]) {
+				continue
+			}
+			v := r.variable(ref[2 : len(ref)-1])
+			v.addServer(s.Name)
+			for _, in := range s.inputs {
+				if in.id == v.Name && v.Description == "" {
+					v.Description = in.description
+				}
 			}
 		}
 		return text
 	})
 }
 
-func (r *redactor) addReference(s *Server, name string) {
-	v := r.variable(name)
-	v.addServer(s.Name)
-	for _, in := range s.inputs {
-		if in.id == v.Name && v.Description == "" {
-			v.Description = in.description
-		}
-	}
-}
-
 // server replaces the secrets of s.
 func (r *redactor) server(s *Server) {
-	s.replaceAll(func(name, text string, variable bool) string {
-		if variable {
-			return r.text(s, name, text, name)
-		}
-		return r.text(s, name, text, "")
-	})
+	s.replaceAll(func(name, text, variable string) string { return r.text(s, name, text, variable) })
 }
 
 // flagBefore returns the name of the flag whose value is argument i, or "".
