@@ -19,8 +19,8 @@ import (
 func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 	if len(p.added) > 0 {
 		if ask && !env.Confirm(ctx, true, "Write %s?", p.short(p.path)) {
-			p.added, p.declined = nil, true
 			env.Printf("%s was not written.\n", p.short(p.path))
+			p.decline()
 		}
 	}
 	if ctx.Err() != nil {
@@ -65,6 +65,17 @@ func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 		changeClient(env, p, c)
 	}
 	return nil
+}
+
+// decline plans again without the import: no server is removed from a client then.
+func (p *initPlan) decline() {
+	p.added, p.declined, p.options.replace = nil, true, false
+	for i := range p.clients {
+		if c := &p.clients[i]; c.wanted && c.err == nil {
+			c.edits = p.clientEdits(*c)
+			c.changes, c.err = changesOf(c.edits)
+		}
+	}
 }
 
 // hasAlready reports an existing entry of Sandpiper in a client, and the settings that it lacks.

@@ -68,12 +68,16 @@ func nameOf(m hujson.ObjectMember) string {
 	return name.String()
 }
 
-// memberIndex returns the index of the first member with a name, or -1.
+// memberIndex returns the index of the last member with a name, which counts, or -1.
 func memberIndex(obj *hujson.Object, name string) int {
-	if obj == nil {
-		return -1
+	if obj != nil {
+		for i := range slices.Backward(obj.Members) {
+			if nameOf(obj.Members[i]) == name {
+				return i
+			}
+		}
 	}
-	return slices.IndexFunc(obj.Members, func(m hujson.ObjectMember) bool { return nameOf(m) == name })
+	return -1
 }
 
 // editJSON edits a text and keeps its white space and comments. entry is the text of e.Put.
