@@ -324,7 +324,7 @@ func initialized(t *testing.T, _ *migrated) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	contains(t, string(text), `"sandpiper": ?\{"command": "[^"]*sandpiper","args": \["serve"\]`)
+	contains(t, string(text), `"sandpiper": ?\{"command": "[^"]*sandpiper", "args": \["serve"\]`)
 }
 
 // sessionLog runs a task in a session and checks the log that code reads. Each call has a session

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -55,6 +56,15 @@ they create a configuration file:
 				return err
 			},
 		})
+}
+
+// replaceConfig replaces a configuration file, and writes the JSON Schema to which it refers.
+func replaceConfig(env *cli.Env, path string, old, text []byte) error {
+	b := clientconfig.Backups{Dir: cmp.Or(config.UserDir(os.Environ()), filepath.Dir(path))}
+	if err := b.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
+		return err
+	}
+	return writeSchema(env, path, text, b.Replace)
 }
 
 // writeSchema writes the JSON Schema of this version next to a configuration file whose first line

@@ -28,7 +28,7 @@ you trust it (sandpiper trust).
 
 Secrets are not written: each is replaced by a variable, and init lists the
 variables to set. Existing servers in sandpiper.yaml are kept. With --apply it also
-adds Sandpiper to clients. A copy of every changed file is saved first; --undo
+adds Sandpiper to clients. The original of every changed file is saved beside it; --undo
 restores it.`,
 		Example: `  sandpiper init --dry-run
   sandpiper init

@@ -19,8 +19,8 @@ import (
 func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 	if len(p.added) > 0 {
 		if ask && !env.Confirm(ctx, true, "Write %s?", p.short(p.path)) {
-			p.added, p.declined = nil, true
 			env.Printf("%s was not written.\n", p.short(p.path))
+			p.decline()
 		}
 	}
 	if ctx.Err() != nil {
@@ -28,10 +28,10 @@ func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 	}
 	if len(p.added) > 0 {
 		// The schema comes first: undo reverts the last write first, and keeps the schema if the configuration stays.
-		if err := writeSchema(env, p.path, p.text, func(c clientconfig.Change) error { _, err := p.record.Write(c); return err }); err != nil {
+		if err := writeSchema(env, p.path, p.text, func(c clientconfig.Change) error { _, err := p.backups.Write(c); return err }); err != nil {
 			return err
 		}
-		if _, err := p.record.Write(clientconfig.Change{Path: p.path, Old: p.old, New: p.text, Mode: 0o644}); err != nil {
+		if _, err := p.backups.Write(clientconfig.Change{Path: p.path, Old: p.old, New: p.text, Mode: 0o644}); err != nil {
 			return err
 		}
 		env.PrintDone("wrote %s", p.short(p.path))
@@ -45,6 +45,9 @@ func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 		c := &p.clients[i]
 		if !c.wanted {
 			continue
+		}
+		if len(c.changes) > 0 && !env.JSON {
+			showEdits(env, p, *c, "Changes of")
 		}
 		if len(c.changes) > 0 && ask && !env.Confirm(ctx, true, "Change %s (%s)?", p.short(c.file.Path), c.client.Name) {
 			c.changes = nil
@@ -64,6 +67,17 @@ func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 	return nil
 }
 
+// decline plans again without the import: no server is removed from a client then.
+func (p *initPlan) decline() {
+	p.added, p.declined, p.options.replace = nil, true, false
+	for i := range p.clients {
+		if c := &p.clients[i]; c.wanted && c.err == nil {
+			c.edits = p.clientEdits(*c)
+			c.changes, c.err = changesOf(c.edits)
+		}
+	}
+}
+
 // hasAlready reports an existing entry of Sandpiper in a client, and the settings that it lacks.
 func (p *initPlan) hasAlready(c *initClient) string {
 	text := c.client.Name + " has Sandpiper already"
@@ -75,15 +89,14 @@ func (p *initPlan) hasAlready(c *initClient) string {
 
 // approved reports whether the planned entry lets the client call the tools without asking.
 func (c *initClient) approved() bool {
-	return slices.ContainsFunc(c.edits, func(e *fileEdit) bool { return e.edit.Put[entryName].Approved })
+	return slices.ContainsFunc(c.edits, func(e *fileEdit) bool { return e.edit.Put != nil && e.edit.Put.Approved })
 }
 
 // withoutApproval plans the entry again, so that the client asks before each call.
 func (c *initClient) withoutApproval() {
 	for _, e := range c.edits {
-		if l, ok := e.edit.Put[entryName]; ok {
-			l.Approved = false
-			e.edit.Put[entryName] = l
+		if e.edit.Put != nil {
+			e.edit.Put.Approved = false
 		}
 	}
 	c.changes, c.err = changesOf(c.edits)
@@ -96,11 +109,11 @@ func changeClient(env *cli.Env, p *initPlan, c *initClient) {
 			break
 		}
 		var saved string
-		if saved, c.err = p.record.Write(change); c.err != nil {
+		if saved, c.err = p.backups.Write(change); c.err != nil {
 			break
 		}
 		message := "changed " + p.short(change.Path)
-		c.changed, c.copies = append(c.changed, change.Path), append(c.copies, saved)
+		c.changed, c.backups = append(c.changed, change.Path), append(c.backups, saved)
 		if saved != "" {
 			message += "; the original is " + p.short(saved)
 		}
@@ -151,7 +164,7 @@ func writeEnvFile(env *cli.Env, p *initPlan) error {
 	if err := os.Chmod(path, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) { // before it contains a secret
 		return fault.Wrap(fault.Unavailable, err, "the mode of %s cannot be set to 0600", path)
 	}
-	if _, err := p.record.Write(clientconfig.Change{Path: path, Old: old, New: []byte(text), Mode: 0o600}); err != nil {
+	if _, err := p.backups.Write(clientconfig.Change{Path: path, Old: old, New: []byte(text), Mode: 0o600}); err != nil {
 		return err
 	}
 	env.PrintDone("wrote %s to %s; keep it out of version control", cli.Count(n, "value"), p.short(path))

@@ -9,46 +9,21 @@ import (
 
 // initJSON is the output of init with --json.
 type initJSON struct {
-	Success   bool               `json:"success"`
-	Config    string             `json:"config"`
-	Written   bool               `json:"written"`
-	Lines     string             `json:"would_write,omitempty"` // to the configuration, in a dry run
-	Servers   []initServerJSON   `json:"servers"`
-	Skipped   []initSkippedJSON  `json:"left_out"`
-	Problems  []initProblemJSON  `json:"problems"`
-	Variables []initVariableJSON `json:"variables"`
-	Clients   []initClientJSON   `json:"clients"`
+	Success   bool                    `json:"success"`
+	Config    string                  `json:"config"`
+	Written   bool                    `json:"written"`
+	Lines     string                  `json:"would_write,omitempty"` // to the configuration, in a dry run
+	Servers   []initServerJSON        `json:"servers"`
+	Skipped   []clientconfig.Skipped  `json:"left_out"`
+	Problems  []clientconfig.Problem  `json:"problems"`
+	Variables []clientconfig.Variable `json:"variables"`
+	Clients   []initClientJSON        `json:"clients"`
 }
 
+// initServerJSON is a server that was found.
 type initServerJSON struct {
-	Name    string            `json:"name"`
-	Status  string            `json:"status"`
-	From    []initOriginJSON  `json:"from"`
-	Command string            `json:"command,omitempty"`
-	Args    []string          `json:"args,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
-	URL     string            `json:"url,omitempty"`
-	Headers map[string]string `json:"headers,omitempty"`
-	Notes   []string          `json:"notes,omitempty"`
-}
-
-type initSkippedJSON struct {
-	initOriginJSON
-	Reason string `json:"why"`
-}
-
-type initProblemJSON struct {
-	File  string `json:"file"`
-	Line  int    `json:"line,omitempty"`
-	Error string `json:"error"`
-}
-
-type initVariableJSON struct {
-	Name    string   `json:"name"`
-	Servers []string `json:"servers"`
-	About   string   `json:"about,omitempty"`
-	From    string   `json:"value_in,omitempty"`
-	Set     bool     `json:"set"`
+	clientconfig.Server
+	Status string `json:"status"`
 }
 
 type initClientJSON struct {
@@ -74,41 +49,26 @@ type initChangeJSON struct {
 	Approved []string `json:"approved,omitempty"` // of the added servers: the client calls their tools without asking
 }
 
-type initOriginJSON struct {
-	Client  string `json:"client"`
-	File    string `json:"file"`
-	Project string `json:"project,omitempty"`
-	Name    string `json:"name"`
-}
-
-func originJSON(o clientconfig.Origin) initOriginJSON {
-	return initOriginJSON{o.File.Client.ID, o.File.Path, o.Project, o.Name}
-}
-
 func (p *initPlan) json() initJSON {
-	out := initJSON{true, p.path, len(p.added) > 0 && !p.options.dry, "", []initServerJSON{}, []initSkippedJSON{}, []initProblemJSON{}, []initVariableJSON{}, []initClientJSON{}}
+	out := initJSON{
+		Success:   true,
+		Config:    p.path,
+		Written:   len(p.added) > 0 && !p.options.dry,
+		Servers:   []initServerJSON{},
+		Skipped:   append([]clientconfig.Skipped{}, p.found.Skipped...),
+		Problems:  append([]clientconfig.Problem{}, p.found.Problems...),
+		Variables: append([]clientconfig.Variable{}, p.found.Variables...),
+		Clients:   []initClientJSON{},
+	}
 	if p.options.dry && len(p.added) > 0 {
 		out.Lines = addedLines(p.old, p.text)
 	}
 	for i, s := range p.found.Servers {
-		server := initServerJSON{s.Name, p.status[i], nil, s.Command, s.Args, s.Env, s.URL, s.Headers, s.Notes}
-		for _, o := range s.From {
-			server.From = append(server.From, originJSON(o))
-		}
-		out.Servers = append(out.Servers, server)
-	}
-	for _, s := range p.found.Skipped {
-		out.Skipped = append(out.Skipped, initSkippedJSON{originJSON(s.From), s.Reason})
-	}
-	for _, x := range p.found.Problems {
-		out.Problems = append(out.Problems, initProblemJSON{x.File.Path, x.Line, x.Message})
-	}
-	for _, v := range p.found.Variables {
-		out.Variables = append(out.Variables, initVariableJSON{v.Name, v.Servers, v.Description, v.File, v.Set})
+		out.Servers = append(out.Servers, initServerJSON{s, p.status[i]})
 	}
 	for _, c := range p.clients {
 		client := initClientJSON{ID: c.client.ID, File: c.file.Path, Snippet: c.snippet, Has: c.has, Applied: c.applied(),
-			Backups: slices.DeleteFunc(slices.Clone(c.copies), func(path string) bool { return path == "" })}
+			Backups: slices.DeleteFunc(slices.Clone(c.backups), func(path string) bool { return path == "" })}
 		if p.options.dry {
 			client.Changes = changesJSON(c)
 		}
@@ -123,11 +83,11 @@ func (p *initPlan) json() initJSON {
 
 func changesJSON(c initClient) (changes []initChangeJSON) {
 	for _, e := range c.edits {
-		change := initChangeJSON{File: e.file.Path, Add: map[string][]string{}, Remove: e.edit.Drop}
-		for name, l := range e.edit.Put {
-			change.Add[name] = append([]string{l.Command}, l.Args...)
+		change := initChangeJSON{File: e.file.Path, Remove: e.edit.Drop}
+		if l := e.edit.Put; l != nil {
+			change.Add = map[string][]string{clientconfig.EntryName: append([]string{l.Command}, l.Args...)}
 			if l.Approved {
-				change.Approved = append(change.Approved, name)
+				change.Approved = []string{clientconfig.EntryName}
 			}
 		}
 		changes = append(changes, change)

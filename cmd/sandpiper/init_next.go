@@ -121,8 +121,8 @@ func showVariables(env *cli.Env, p *initPlan) {
 // copy, if --replace removed the servers from the file.
 func (p *initPlan) currentFile(path string) string {
 	for _, c := range p.clients {
-		if i := slices.Index(c.changed, path); i >= 0 && p.options.replace && c.copies[i] != "" {
-			return c.copies[i]
+		if i := slices.Index(c.changed, path); i >= 0 && p.options.replace && c.backups[i] != "" {
+			return c.backups[i]
 		}
 	}
 	return path

@@ -28,7 +28,7 @@ type initPlan struct {
 	added    []config.Server
 	declined bool // the user did not confirm the import
 	clients  []initClient
-	record   clientconfig.Record
+	backups  clientconfig.Backups
 }
 
 // Values of initPlan.status.
@@ -44,7 +44,7 @@ func newInitPlan(o initOptions, clients clientconfig.Env) (*initPlan, error) {
 	if dir == "" {
 		return nil, fault.New(fault.Invalid, "the configuration directory is unknown").WithHint("set HOME or XDG_CONFIG_HOME")
 	}
-	return &initPlan{env: clients, options: o, record: clientconfig.Record{Dir: dir}}, nil
+	return &initPlan{env: clients, options: o, backups: clientconfig.Backups{Dir: dir, Env: clients}}, nil
 }
 
 // planInit reads all configuration and writes nothing.
@@ -140,7 +140,7 @@ func (p *initPlan) launch(c clientconfig.Client) clientconfig.Launch {
 	if p.options.here && c.ID == "cursor" {
 		l.Args = append(l.Args, "--dir", "${workspaceFolder}") // --config would bypass trust
 	}
-	if !p.options.here && p.path != filepath.Join(p.record.Dir, "sandpiper.yaml") {
+	if !p.options.here && p.path != filepath.Join(p.backups.Dir, "sandpiper.yaml") {
 		l.Args = append(l.Args, "--config", p.path)
 	}
 	l.Approved = c.ID == "codex" && !p.options.here // other people use the file of a project
@@ -153,9 +153,6 @@ func isSameFile(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(x, y)
 }
 
-// entryName is the name of Sandpiper's entry in the files of clients.
-const entryName = "sandpiper"
-
 // initClient is a client to which Sandpiper can be added.
 type initClient struct {
 	client  clientconfig.Client
@@ -167,7 +164,7 @@ type initClient struct {
 	edits   []*fileEdit // of the changes
 	changes []clientconfig.Change
 	changed []string // paths of the written files
-	copies  []string // of each written file, "" if it did not exist
+	backups []string // of each written file, "" if it did not exist
 	err     error
 }
 
@@ -187,10 +184,10 @@ func (p *initPlan) client(c clientconfig.Client) initClient {
 		return t
 	}
 	t.file = file
-	t.snippet = string(file.Snippet(entryName, p.launch(c)))
+	t.snippet = string(file.Snippet(p.launch(c)))
 	for _, s := range p.found.Skipped {
-		if s.From.File.SameTable(file) && s.Reason == clientconfig.ReasonSandpiper {
-			t.has, t.refuses = true, clientconfig.LacksApproval(s.From)
+		if s.SameTable(file) && s.Reason == clientconfig.ReasonSandpiper {
+			t.has, t.refuses = true, clientconfig.LacksApproval(s.Origin)
 		}
 	}
 	if t.wanted {
@@ -202,16 +199,17 @@ func (p *initPlan) client(c clientconfig.Client) initClient {
 
 // fileEdit is an edit of one table of a file.
 type fileEdit struct {
-	file clientconfig.File
-	edit clientconfig.Edit
+	file    clientconfig.File
+	project string // whose servers the table has; "" for all
+	edit    clientconfig.Edit
 }
 
 // clientEdits returns the edits of a client's files: Sandpiper is added to
 // one, and with --replace the imported servers are removed from all.
 func (p *initPlan) clientEdits(t initClient) (edits []*fileEdit) {
 	if !t.has {
-		put := map[string]clientconfig.Launch{entryName: p.launch(t.client)}
-		edits = append(edits, &fileEdit{t.file, clientconfig.Edit{Put: put}})
+		l := p.launch(t.client)
+		edits = append(edits, &fileEdit{file: t.file, edit: clientconfig.Edit{Put: &l}})
 	}
 	for i, s := range p.found.Servers {
 		for _, from := range s.From {
@@ -221,7 +219,7 @@ func (p *initPlan) clientEdits(t initClient) (edits []*fileEdit) {
 			j := slices.IndexFunc(edits, func(e *fileEdit) bool { return e.file.SameTable(from.File) })
 			if j < 0 {
 				j = len(edits)
-				edits = append(edits, &fileEdit{file: from.File})
+				edits = append(edits, &fileEdit{file: from.File, project: from.Project})
 			}
 			edits[j].edit.Drop = append(edits[j].edit.Drop, from.Name)
 		}
@@ -235,9 +233,9 @@ func changesOf(edits []*fileEdit) ([]clientconfig.Change, error) {
 	for _, e := range edits {
 		i := slices.IndexFunc(changes, func(c clientconfig.Change) bool { return c.Path == e.file.Path })
 		if i < 0 {
-			old, err := os.ReadFile(e.file.Path)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, fault.Wrap(fault.Unavailable, err, "%s cannot be read", e.file.Path)
+			old, err := e.file.Read()
+			if err != nil {
+				return nil, err
 			}
 			i = len(changes)
 			changes = append(changes, clientconfig.Change{Path: e.file.Path, Old: old, New: old, Mode: 0o600})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -36,11 +37,11 @@ func (p *initPlan) origin(o clientconfig.Origin) string {
 func showPlan(env *cli.Env, p *initPlan) {
 	s := cli.StyleFor(env.Stdout)
 	for _, x := range p.found.Problems {
-		path := p.short(x.File.Path)
+		path := p.short(x.Path)
 		if x.Line > 0 {
 			path += fmt.Sprintf(" line %d", x.Line)
 		}
-		env.Warn(x.File.Client.Name + ": " + path + " " + x.Message + "; its servers are not imported")
+		env.Warn(x.Client.Name + ": " + path + " " + x.Message + "; its servers are not imported")
 	}
 	if len(p.found.Servers) > 0 {
 		env.Printf("%s\n\n", s.Dim(fmt.Sprintf("%s → %s", cli.Count(len(p.found.Servers), "server"), cli.VisibleName(p.short(p.path)))))
@@ -51,10 +52,10 @@ func showPlan(env *cli.Env, p *initPlan) {
 	}
 	width := 0
 	for _, skipped := range p.found.Skipped {
-		width = max(width, min(30, utf8.RuneCountInString(cli.VisibleName(skipped.From.Name))))
+		width = max(width, min(30, utf8.RuneCountInString(cli.VisibleName(skipped.Name))))
 	}
 	for _, skipped := range p.found.Skipped {
-		env.Printf("  %s  %s\n", cli.Fit(cli.VisibleName(skipped.From.Name), width), s.Dim(cli.VisibleName(p.origin(skipped.From)+": "+skipped.Reason)))
+		env.Printf("  %s  %s\n", cli.Fit(cli.VisibleName(skipped.Name), width), s.Dim(cli.VisibleName(p.origin(skipped.Origin)+": "+skipped.Reason)))
 	}
 	if p.options.dry && len(p.added) > 0 {
 		env.Printf("\nWould write to %s\n", cli.VisibleName(p.short(p.path)))
@@ -70,31 +71,39 @@ func showPlan(env *cli.Env, p *initPlan) {
 	}
 }
 
-// showClientEdits prints the entries that would be added to the files of clients and
-// removed from them. Those that are removed have names only, since they may contain secrets.
+// showClientEdits prints what would change in the files of clients.
 func showClientEdits(env *cli.Env, p *initPlan) {
-	s := cli.StyleFor(env.Stdout)
 	for _, c := range p.clients {
 		switch {
-		case !c.wanted:
-			continue
-		case c.err != nil:
+		case c.wanted && c.err != nil:
 			env.Warn(c.client.Name + ": " + fault.Sentence(c.err))
-			continue
-		case len(c.edits) == 0:
+		case c.wanted && len(c.edits) == 0:
 			env.Printf("\n%s\n", cli.VisibleName(p.hasAlready(&c)))
+		case c.wanted:
+			showEdits(env, p, c, "Would change")
 		}
-		for _, e := range c.edits {
-			env.Printf("\nWould change %s (%s)\n", cli.VisibleName(p.short(e.file.Path)), c.client.Name)
-			for name, l := range e.edit.Put {
-				env.Printf("  %s\n", s.Green("+ "+cli.VisibleName(name+": "+strings.Join(append([]string{l.Command}, l.Args...), " "))))
-				if l.Approved {
-					env.Printf("  %s\n", s.Green("+ "+cli.VisibleName(name+": "+clientconfig.Approval)))
-				}
+	}
+}
+
+// showEdits prints the entries that are added to the files of a client and removed from them.
+// Those that are removed have names only, since they may contain secrets.
+func showEdits(env *cli.Env, p *initPlan, c initClient, verb string) {
+	s := cli.StyleFor(env.Stdout)
+	for i, e := range c.edits {
+		if i == 0 || c.edits[i-1].file.Path != e.file.Path {
+			env.Printf("\n%s %s (%s)\n", verb, cli.VisibleName(p.short(e.file.Path)), c.client.Name)
+		}
+		if l := e.edit.Put; l != nil {
+			env.Printf("  %s\n", s.Green("+ "+cli.VisibleName(clientconfig.EntryName+": "+strings.Join(append([]string{l.Command}, l.Args...), " "))))
+			if l.Approved {
+				env.Printf("  %s\n", s.Green("+ "+clientconfig.EntryName+": "+clientconfig.Approval))
 			}
-			for _, name := range e.edit.Drop {
-				env.Printf("  %s\n", s.Red("- "+cli.VisibleName(name)))
+		}
+		for _, name := range e.edit.Drop {
+			if e.project != "" && !e.file.Project {
+				name += " (" + filepath.Base(e.project) + ")"
 			}
+			env.Printf("  %s\n", s.Red("- "+cli.VisibleName(name)))
 		}
 	}
 }
@@ -112,28 +121,31 @@ func addedLines(old, text []byte) string {
 	return strings.Trim(string(text[from:to]), "\r\n") + "\n"
 }
 
-// row is a server in the table of showServers; each variable has its own line.
-type row struct {
-	mark, name, from, target string
-	variables                []string
-}
-
+// showServers prints a table of the servers. If the terminal is too narrow, the column RUNS shrinks.
 func showServers(env *cli.Env, p *initPlan) {
 	s := cli.StyleFor(env.Stdout)
-	rows := append([]row{{" ", "SERVER", "FROM", "RUNS", []string{"VARIABLES"}}}, p.rows()...)
-	width := columnWidths(rows, columns(env))
+	rows := append([][]string{{" ", "SERVER", "FROM", "RUNS", "VARIABLES"}}, p.rows()...)
+	var width [5]int
+	total := 2 * len(width)
+	for i := range width {
+		for _, r := range rows {
+			width[i] = max(width[i], utf8.RuneCountInString(r[i]))
+		}
+		total += width[i]
+	}
+	if over := total - columns(env); over > 0 {
+		width[3] = max(min(width[3], 24), width[3]-over)
+	}
 	for i, r := range rows {
-		line := fmt.Sprintf("%s %s  %s  %s", r.mark, cli.Fit(r.name, width[0]), cli.Fit(r.from, width[1]), cli.Fit(elide(r.target, width[2]), width[2]))
-		indent := strings.Repeat(" ", utf8.RuneCountInString(line))
-		line = strings.TrimRight(line+"  "+strings.Join(r.variables, "\n"+indent+"  "), " ")
+		line := strings.TrimRight(fmt.Sprintf("%s %s  %s  %s  %s", r[0], cli.Fit(r[1], width[1]), cli.Fit(r[2], width[2]), cli.Fit(elide(r[3], width[3]), width[3]), r[4]), " ")
 		if i == 0 {
 			env.Printf("%s\n", s.Dim(line))
 			continue
 		}
 		env.Printf("%s\n", line)
-		notes := p.found.Servers[i-1].Notes
+		notes := slices.Clone(p.found.Servers[i-1].Notes)
 		if p.status[i-1] == statusAnother {
-			notes = append(slices.Clone(notes), "not written: sandpiper.yaml has another server with this name")
+			notes = append(notes, "not written: sandpiper.yaml has another server with this name")
 		}
 		for _, note := range notes {
 			env.Printf("    %s\n", s.Dim(cli.VisibleName(note)))
@@ -145,9 +157,8 @@ func showServers(env *cli.Env, p *initPlan) {
 }
 
 // rows returns one row for each server found.
-func (p *initPlan) rows() []row {
+func (p *initPlan) rows() (rows [][]string) {
 	marks := map[string]string{statusNew: "+", statusThere: "=", statusAnother: "!"}
-	var rows []row
 	for i, server := range p.found.Servers {
 		var from, variables []string
 		for _, o := range server.From {
@@ -160,11 +171,8 @@ func (p *initPlan) rows() []row {
 				variables = append(variables, v.Name)
 			}
 		}
-		target := server.URL
-		if target == "" {
-			target = strings.Join(append([]string{server.Command}, server.Args...), " ")
-		}
-		rows = append(rows, row{marks[p.status[i]], cli.VisibleName(server.Name), cli.VisibleName(strings.Join(from, ", ")), cli.VisibleName(target), variables})
+		runs := cmp.Or(server.URL, strings.Join(append([]string{server.Command}, server.Args...), " "))
+		rows = append(rows, []string{marks[p.status[i]], cli.VisibleName(server.Name), cli.VisibleName(strings.Join(from, ", ")), cli.VisibleName(runs), strings.Join(variables, ", ")})
 	}
 	return rows
 }
@@ -177,28 +185,6 @@ func columns(env *cli.Env) int {
 		}
 	}
 	return 1 << 20
-}
-
-// columnWidths returns the widths of the first three columns. If the terminal is
-// too narrow, the third shrinks first, then the second, then the first.
-func columnWidths(rows []row, columns int) [3]int {
-	var w [3]int
-	last := 0
-	for _, r := range rows {
-		for i, text := range []string{r.name, r.from, r.target} {
-			w[i] = max(w[i], utf8.RuneCountInString(text))
-		}
-		for _, name := range r.variables {
-			last = max(last, len(name))
-		}
-	}
-	for _, shrink := range []struct{ column, least int }{{2, 24}, {1, 16}, {0, 12}} {
-		over := 2 + w[0] + w[1] + w[2] + 6 + last - columns
-		if over > 0 {
-			w[shrink.column] = max(min(w[shrink.column], shrink.least), w[shrink.column]-over)
-		}
-	}
-	return w
 }
 
 // elide shortens a command line after its first characters, since its end

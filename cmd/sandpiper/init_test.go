@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire/wiretest"
 )
 
@@ -52,7 +53,7 @@ func TestInitWithRealClient(t *testing.T) {
 		}
 	}
 	c := mcporter{clientSetup{modules: modules, home: home, config: client}} // waits for the servers, where the inspector would print a task
-	answer, failed := c.call(t, entryName, "execute_code", `{"code": "import json\nfrom servers.everything import get_env\nfrom servers import memory\nenv = get_env()\nenv = env if isinstance(env, dict) else json.loads(env)\nmemory.create_entities(entities=[{'name': 'ada', 'entityType': 'person', 'observations': ['found']}])\n{'mode': env['MODE'], 'known': env['API_TOKEN'] == 'tok-of-' + 'everything', 'found': len(memory.read_graph()['entities'])}", "timeout_seconds": 120}`)
+	answer, failed := c.call(t, clientconfig.EntryName, "execute_code", `{"code": "import json\nfrom servers.everything import get_env\nfrom servers import memory\nenv = get_env()\nenv = env if isinstance(env, dict) else json.loads(env)\nmemory.create_entities(entities=[{'name': 'ada', 'entityType': 'person', 'observations': ['found']}])\n{'mode': env['MODE'], 'known': env['API_TOKEN'] == 'tok-of-' + 'everything', 'found': len(memory.read_graph()['entities'])}", "timeout_seconds": 120}`)
 	if want := decode(t, `{"success": true, "result": {"mode": "demo", "known": true, "found": 1}}`); failed || !covers(decode(t, answer), want) {
 		t.Errorf("the client got %s", answer)
 	}

@@ -10,56 +10,61 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 )
 
-// runInitUndo undoes all changes of init; with --dry-run it lists the copies.
+// runInitUndo undoes all changes of init; with --dry-run it lists what it would do.
 func runInitUndo(env *cli.Env, clients clientconfig.Env, o initOptions) error {
 	p, err := newInitPlan(o, clients)
 	if err != nil {
 		return err
 	}
-	if o.dry {
-		copies, err := p.record.Copies()
-		if err != nil {
-			return err
-		}
-		return listCopies(env, copies)
-	}
-	all, err := p.record.Undo(schemaInUse)
+	all, err := p.backups.Undo(o.dry, schemaInUse)
 	if err != nil {
 		return err
 	}
-	type undone struct {
-		File string `json:"file"`
-		Done string `json:"done,omitempty"`
-		Left string `json:"left,omitempty"`
-	}
-	list := []undone{}
-	left := 0
+	saved, left := []string{}, 0
 	for _, u := range all {
-		switch {
-		case u.Left == "":
-			env.PrintDone("%s %s", p.short(u.Path), u.Done)
-		case u.Kept && (filepath.Ext(u.Path) == ".yaml" || filepath.Base(u.Path) == config.SchemaFile): // no file of a client
-			if !env.JSON {
-				env.Printf("%s was kept: %s\n", cli.VisibleName(p.short(u.Path)), u.Left)
-			}
-		default:
-			left++
-			if !env.JSON {
-				env.Warn(p.short(u.Path) + " was left unchanged: " + u.Left)
-			}
+		if u.Backup != "" {
+			saved = append(saved, u.Backup)
 		}
-		list = append(list, undone{u.Path, u.Done, u.Left})
+		kept := u.Kept && (filepath.Ext(u.Path) == ".yaml" || filepath.Base(u.Path) == config.SchemaFile)
+		if u.Left != "" && !kept {
+			left++
+		}
+		if !env.JSON {
+			showUndone(env, p.short(u.Path), u, o.dry, kept)
+		}
 	}
 	switch {
+	case env.JSON && o.dry:
+		return env.WriteJSON(map[string]any{"success": true, "backups": saved, "files": append([]clientconfig.Undone{}, all...)})
 	case env.JSON:
-		err = env.WriteJSON(map[string]any{"success": left == 0, "files": list})
+		err = env.WriteJSON(map[string]any{"success": left == 0, "files": append([]clientconfig.Undone{}, all...)})
 	case len(all) == 0:
 		env.Printf("There is nothing to undo.\n")
 	}
-	if err == nil && left > 0 {
+	if err == nil && left > 0 && !o.dry {
 		return cli.Exit(cli.ExitFailed)
 	}
 	return err
+}
+
+func showUndone(env *cli.Env, name string, u clientconfig.Undone, dry, kept bool) {
+	left := " was left unchanged: "
+	if u.Done != "" {
+		left = ": "
+	}
+	switch {
+	case u.Done != "" && dry:
+		env.Printf("would undo %s: %s\n", cli.VisibleName(name), u.Done)
+	case u.Done != "":
+		env.PrintDone("%s %s", name, u.Done)
+	}
+	switch {
+	case u.Left != "" && dry && filepath.Base(name) == config.SchemaFile: // it depends on what becomes of sandpiper.yaml
+	case u.Left != "" && kept:
+		env.Printf("%s was kept: %s\n", cli.VisibleName(name), u.Left)
+	case u.Left != "":
+		env.Warn(name + left + u.Left)
+	}
 }
 
 // schemaInUse returns why a JSON Schema is kept: a configuration in the same directory refers to it.
@@ -74,14 +79,4 @@ func schemaInUse(path string) string {
 		}
 	}
 	return ""
-}
-
-func listCopies(env *cli.Env, copies []string) error {
-	if env.JSON {
-		return env.WriteJSON(map[string]any{"success": true, "backups": append([]string{}, copies...)})
-	}
-	for _, path := range copies {
-		env.Printf("would restore from %s\n", cli.VisibleName(path))
-	}
-	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
-	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
@@ -92,14 +91,7 @@ func runPackagesAdd(ctx context.Context, env *cli.Env, more preset) error {
 	if err != nil {
 		return err
 	}
-	record := clientconfig.Record{Dir: config.UserDir(os.Environ())}
-	if record.Dir == "" {
-		record.Dir = filepath.Dir(path)
-	}
-	if err := record.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
-		return err
-	}
-	if err := writeSchema(env, path, text, record.Replace); err != nil {
+	if err := replaceConfig(env, path, old, text); err != nil {
 		return err
 	}
 	if env.JSON {

@@ -236,14 +236,7 @@ func editServers(ctx context.Context, env *cli.Env, done string, change func(pat
 	if err != nil {
 		return err
 	}
-	record := clientconfig.Record{Dir: config.UserDir(os.Environ())}
-	if record.Dir == "" {
-		record.Dir = filepath.Dir(path)
-	}
-	if err := record.Replace(clientconfig.Change{Path: path, Old: old, New: text, Mode: 0o600}); err != nil {
-		return err
-	}
-	if err := writeSchema(env, path, text, record.Replace); err != nil {
+	if err := replaceConfig(env, path, old, text); err != nil {
 		return err
 	}
 	d, err := cli.OpenDaemon(env, cli.Options{Quiet: true})

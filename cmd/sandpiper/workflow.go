@@ -74,7 +74,7 @@ FILE:LINE:COLUMN: message. Nothing is run, and no tool is called; servers are st
 to list their tools. It exits with 1 if it finds errors.`,
 		Example: `  sandpiper workflow check orders.yaml
   sandpiper workflow check orders.yaml --python
-  sandpiper workflow check orders.yaml --graph=svg > orders.svg`,
+  sandpiper workflow check orders.yaml --graph > orders.mmd`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if (o.python || o.graph != "") && len(args) > 1 || o.python && o.graph != "" {
@@ -84,7 +84,7 @@ to list their tools. It exits with 1 if it finds errors.`,
 		},
 	}
 	c.Flags().BoolVar(&o.python, "python", false, "print the Python to which the workflow is compiled")
-	cli.EnumFlag(c.Flags(), &o.graph, "graph", "", "print the steps and their order as `FORMAT`: mermaid or svg", "mermaid", "svg")
+	cli.EnumFlag(c.Flags(), &o.graph, "graph", "", "print the steps and their order as `FORMAT`: mermaid", "mermaid")
 	c.Flags().Lookup("graph").NoOptDefVal = "mermaid"
 	return c
 }
@@ -107,7 +107,7 @@ func runWorkflowCheck(ctx context.Context, env *cli.Env, files []string, o workf
 		sources[file] = data
 	}
 	if o.graph != "" { // needs no tools
-		return printGraph(env, files[0], sources[files[0]], o.graph)
+		return printGraph(env, files[0], sources[files[0]])
 	}
 	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
 		all, wrong := []checkedFile{}, false
@@ -151,7 +151,7 @@ func printFindings(env *cli.Env, found []workflow.Finding) {
 	}
 }
 
-func printGraph(env *cli.Env, file string, data []byte, format string) error {
+func printGraph(env *cli.Env, file string, data []byte) error {
 	w, found := workflow.Parse(file, data)
 	if len(found) == 0 {
 		_, found = workflow.Compile(w, workflow.Library{Workflow: workflow.Any})
@@ -160,11 +160,7 @@ func printGraph(env *cli.Env, file string, data []byte, format string) error {
 		printFindings(env, found)
 		return cli.Exit(cli.ExitFailed)
 	}
-	graph := w.Mermaid()
-	if format == "svg" {
-		graph = w.SVG()
-	}
-	env.Printf("%s", graph)
+	env.Printf("%s", w.Mermaid())
 	return nil
 }
 

@@ -36,26 +36,48 @@ func (e Env) variable(name string) string {
 	return value
 }
 
+// Client is a program that connects to MCP servers. In JSON it is its ID.
+type Client struct {
+	ID   string // on the command line
+	Name string // for display
+}
+
+// MarshalText returns the ID.
+func (c Client) MarshalText() ([]byte, error) { return []byte(c.ID), nil }
+
+// File is a configuration file of a client.
+type File struct {
+	Client  Client `json:"client"`
+	Path    string `json:"file"`
+	Project bool   `json:"-"` // the file belongs to a project
+
+	table []string // keys that lead to the servers
+	toml  bool
+}
+
+// SameTable reports whether two values describe the same table of one file.
+func (f File) SameTable(o File) bool { return f.Path == o.Path && slices.Equal(f.table, o.table) }
+
 // Origin identifies an entry.
 type Origin struct {
-	File    File
-	Project string // directory for which a file in the home directory has the entry; "" for all
-	Name    string // the entry's name in the file
+	File
+	Project string `json:"project,omitempty"` // directory for which a file in the home directory has the entry; "" for all
+	Name    string `json:"name"`              // the entry's name in the file
 }
 
 // Server is an imported server, with references in place of secrets.
 type Server struct {
-	Name      string
-	From      []Origin // at least one
-	Command   string
-	Args      []string
-	Env       map[string]string
-	Dir       string // working directory, absolute; "" means any
-	URL       string
-	Headers   map[string]string
-	Transport string        // "", http or sse
-	Timeout   time.Duration // of one call; 0 means not configured
-	Notes     []string      // settings that are not imported, as sentences
+	Name      string            `json:"name"`
+	From      []Origin          `json:"from"` // at least one
+	Command   string            `json:"command,omitempty"`
+	Args      []string          `json:"args,omitempty"`
+	Env       map[string]string `json:"env,omitempty"`
+	Dir       string            `json:"-"` // working directory, absolute; "" means any
+	URL       string            `json:"url,omitempty"`
+	Headers   map[string]string `json:"headers,omitempty"`
+	Transport string            `json:"-"`               // "", http or sse
+	Timeout   time.Duration     `json:"-"`               // of one call; 0 means not configured
+	Notes     []string          `json:"notes,omitempty"` // settings that are not imported, as sentences
 
 	inputs     []input // used by its references
 	defaultDir bool    // Dir is not configured; the client starts the server there
@@ -67,17 +89,23 @@ func (s Server) String() string { return "server " + s.Name }
 // GoString is String.
 func (s Server) GoString() string { return s.String() }
 
+// input is a value for which VS Code prompts.
+type input struct {
+	id, description string
+}
+
 // Skipped is an entry that is not imported.
 type Skipped struct {
-	From   Origin
-	Reason string // a clause: "it is disabled there"
+	Origin
+	Reason string `json:"why"` // a clause: "it is disabled there"
 }
 
 // Problem is an error in a file.
 type Problem struct {
-	File    File
-	Line    int    // 0 if it concerns the whole file
-	Message string // a predicate: "is not JSON"
+	Client  Client `json:"-"`
+	Path    string `json:"file"`
+	Line    int    `json:"line,omitempty"` // 0 if it concerns the whole file
+	Message string `json:"error"`          // a predicate: "is not JSON"
 }
 
 // Found is the result of Find.
@@ -89,37 +117,13 @@ type Found struct {
 	Problems  []Problem
 }
 
-// Find reads the configuration of all clients. Entries of project files are
-// imported only if project is true, and only those of env.Dir.
-func Find(env Env, project bool) Found {
-	f := Found{Clients: installed(env)}
-	var all []Server
-	for _, file := range files(env) {
-		entries, problem := file.entries(env)
-		if problem != nil {
-			f.Problems = append(f.Problems, *problem)
-		}
-		for _, e := range entries {
-			s, reason := e.server(env, project)
-			if reason != "" {
-				f.Skipped = append(f.Skipped, Skipped{e.from, reason})
-				continue
-			}
-			all = append(all, s)
-		}
-	}
-	f.Servers = merge(env, all)
-	f.Variables = redact(env, f.Servers)
-	return f
-}
-
 // Variable is an environment variable that servers reference.
 type Variable struct {
-	Name        string
-	Servers     []string // that reference it
-	Description string   // from the client; may be empty
-	File        string   // path of the client's file that contains the value; "" if none does
-	Set         bool     // in the environment
+	Name        string   `json:"name"`
+	Servers     []string `json:"servers"`            // that reference it
+	Description string   `json:"about,omitempty"`    // from the client; may be empty
+	File        string   `json:"value_in,omitempty"` // path of the client's file that contains the value; "" if none does
+	Set         bool     `json:"set"`                // in the environment
 	value       string
 }
 

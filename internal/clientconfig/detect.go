@@ -187,6 +187,16 @@ func label(name, fallback string) string {
 	return text
 }
 
+// isReference reports whether a value consists of references, apart from an
+// authentication scheme before them.
+func isReference(value string) bool {
+	_, rest := cutScheme(value)
+	return rest != "" && reference().ReplaceAllString(rest, "") == ""
+}
+
+// run matches a run of digits or of letters of one case.
+var run = lazyregexp.New(`[0-9]+|[A-Z]+|[a-z]+`)
+
 // isRandom reports whether a word looks generated: it often changes between digits, upper
 // and lower case. A UUID does not count, as it usually is an identifier.
 func isRandom(w string) bool {
@@ -196,28 +206,17 @@ func isRandom(w string) bool {
 	if hexWord().MatchString(w) {
 		return strings.ContainsAny(w, "0123456789")
 	}
-	const other, upper, lower, digit = 0, 1, 2, 3
-	letters, numbers, changes := 0, 0, 0 // numbers counts runs of digits
-	last := other
-	for _, c := range w {
-		kind := other
-		switch {
-		case c >= '0' && c <= '9':
-			kind = digit
-			if last != digit {
-				numbers++
-			}
-		case c >= 'A' && c <= 'Z':
-			kind = upper
-			letters++
-		case c >= 'a' && c <= 'z':
-			kind = lower
-			letters++
+	letters, numbers, changes, end := 0, 0, 0, -1
+	for _, m := range run().FindAllStringIndex(w, -1) {
+		if w[m[0]] <= '9' {
+			numbers++
+		} else {
+			letters += m[1] - m[0]
 		}
-		if last != other && kind != other && kind != last {
+		if m[0] == end {
 			changes++
 		}
-		last = kind
+		end = m[1]
 	}
 	return numbers >= 2 && letters >= 6 && changes*4 >= len(w)
 }

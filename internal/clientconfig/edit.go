@@ -4,28 +4,71 @@ import (
 	"bytes"
 	"maps"
 	"reflect"
-
-	"github.com/tailscale/hujson"
+	"slices"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
-// Edit is a change to the servers of a file.
-type Edit struct {
-	Put  map[string]Launch // servers to add or replace
-	Drop []string          // servers to remove, if they exist
+// Read returns the text of the file, nil if it does not exist.
+func (f File) Read() ([]byte, error) {
+	text, err := readFile(f.Path)
+	if err != nil {
+		return nil, fault.Wrap(fault.Unavailable, err, "%s %s", f.Path, err)
+	}
+	return text, nil
 }
 
-// Launch is the command line with which a client starts a server.
-type Launch struct {
-	Command  string
-	Args     []string
-	Approved bool // the client calls its tools without asking; ignored in files of JSON
+// document reads and parses the file; an absent file is empty.
+func (f File) document() (document, error) {
+	text, err := readFile(f.Path)
+	if err != nil {
+		return document{}, &syntaxError{message: err.Error()}
+	}
+	return f.parse(text)
 }
 
-// Snippet returns a whole file with one server, to be copied by hand.
-func (f File) Snippet(name string, l Launch) []byte {
-	text, err := f.Edit(nil, Edit{Put: map[string]Launch{name: l}})
+// parse parses the text of the file.
+func (f File) parse(text []byte) (document, error) {
+	text = bytes.TrimPrefix(text, bom)
+	if len(bytes.TrimSpace(text)) == 0 {
+		return document{names: func([]string) []string { return nil }}, nil
+	}
+	if nesting(text, f.toml) > maxDepth {
+		return document{}, &syntaxError{message: "is nested too deeply"}
+	}
+	if f.toml {
+		return parseTOML(text)
+	}
+	return parseJSON(text)
+}
+
+// jsonToken matches a string or a comment of JSON.
+var jsonToken = lazyregexp.New(`(?s)"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/`)
+
+// nesting returns the greatest depth of brackets outside strings and comments.
+// In TOML it counts those in strings as well, which makes the limit approximate.
+func nesting(text []byte, toml bool) (deepest int) {
+	if !toml {
+		text = jsonToken().ReplaceAll(text, nil)
+	}
+	depth := 0
+	for _, c := range text {
+		switch c {
+		case '[', '{':
+			depth++
+			deepest = max(deepest, depth)
+		case ']', '}':
+			depth--
+		}
+	}
+	return deepest
+}
+
+// Snippet returns a whole file with the entry of Sandpiper, to be copied by hand.
+func (f File) Snippet(l Launch) []byte {
+	text, err := f.Edit(nil, Edit{Put: &l})
 	if err != nil {
 		return nil // not reached: an empty file can be edited
 	}
@@ -43,9 +86,9 @@ func (f File) Edit(text []byte, e Edit) ([]byte, error) {
 	body := bytes.TrimPrefix(text, bom)
 	var out []byte
 	if f.toml {
-		out = editTOML(body, f.table, e)
+		out = editTOML(body, f.table, e, f.entryText(e.Put, lineEnd(body)))
 	} else {
-		out, err = f.editJSON(body, e)
+		out, err = editJSON(body, f.table, e, f.entryText(e.Put, ""))
 	}
 	if err == nil {
 		out = append(text[:len(text)-len(body):len(text)-len(body)], out...)
@@ -61,53 +104,54 @@ func (f File) Edit(text []byte, e Edit) ([]byte, error) {
 // differOnlyBy reports whether e is the only difference between two contents of
 // the file.
 func (f File) differOnlyBy(e Edit, before, after map[string]any) bool {
-	want := maps.Clone(tableAt(before, f.table))
-	if want == nil {
-		want = map[string]any{}
+	names := slices.Concat(e.Drop, e.Back)
+	if e.Put != nil {
+		names = append(names, EntryName)
 	}
-	for _, name := range e.Drop {
-		delete(want, name)
-	}
+	a, b := others(before, f.table, names), others(after, f.table, names)
 	got := tableAt(after, f.table)
-	for name := range e.Put {
-		if _, ok := got[name].(map[string]any); !ok {
+	original, _ := f.parse(e.Original)
+	for _, name := range e.Back {
+		if !reflect.DeepEqual(got[name], tableAt(original.root, f.table)[name]) {
 			return false
 		}
-		want[name] = got[name]
 	}
-	if len(want)+len(got) > 0 && !reflect.DeepEqual(want, got) {
-		return false
-	}
-	return reflect.DeepEqual(without(before, f.table), without(after, f.table))
+	return (len(a)+len(b) == 0 || reflect.DeepEqual(a, b)) && (e.Put == nil || got[EntryName] != nil)
 }
 
-// without returns root without a table and without the parents that it leaves
-// empty.
-func without(root map[string]any, table []string) map[string]any {
+// others returns root without some servers of a table and without the tables that are empty then.
+func others(root map[string]any, table, servers []string) map[string]any {
 	root = maps.Clone(root)
-	if root == nil {
-		root = map[string]any{}
-	}
-	if len(table) > 1 {
-		if inner, ok := root[table[0]].(map[string]any); ok {
-			if rest := without(inner, table[1:]); len(rest) > 0 {
-				root[table[0]] = rest
-				return root
-			}
+	if len(table) == 0 {
+		maps.DeleteFunc(root, func(name string, _ any) bool { return slices.Contains(servers, name) })
+	} else if inner, ok := root[table[0]].(map[string]any); ok || root[table[0]] == nil {
+		delete(root, table[0])
+		if rest := others(inner, table[1:], servers); len(rest) > 0 {
+			root[table[0]] = rest
 		}
 	}
-	delete(root, table[0])
 	return root
 }
 
-// quoted returns s as a JSON string, which is also a TOML basic string, without
-// escapes for HTML.
-func quoted(s string) string { return string(hujson.String(s)) }
-
-// lineEnd returns the line end of a text.
-func lineEnd(text []byte) string {
-	if bytes.Contains(text, []byte("\r\n")) {
-		return "\r\n"
+// entryText returns an entry in the format of the client.
+func (f File) entryText(l *Launch, end string) string {
+	if l == nil {
+		return ""
 	}
-	return "\n"
+	program := `"command": ` + quoted(l.Command) + `, "args": ` + quotedList(l.Args...) + "}"
+	switch {
+	case f.toml:
+		text := "[" + strings.Join(f.table, ".") + "." + EntryName + "]" + end + "command = " + quoted(l.Command) + end + "args = " + quotedList(l.Args...) + end
+		if l.Approved {
+			text += Approval + " # codex exec refuses the tools otherwise" + end
+		}
+		return text
+	case f.Client.ID == "vscode":
+		return `{"type": "stdio", ` + program
+	case f.Client.ID == "zed":
+		return `{"source": "custom", ` + program
+	case f.Client.ID == "opencode":
+		return `{"type": "local", "command": ` + quotedList(append([]string{l.Command}, l.Args...)...) + "}"
+	}
+	return "{" + program
 }

@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	inJSON = File{Client: Client{ID: "cursor"}, Path: "mcp.json", table: mcpServers}
-	inTOML = File{Client: Client{ID: "codex"}, Path: "config.toml", table: codexTable, toml: true}
+	inJSON = File{Client: Client{ID: "cursor"}, Path: "mcp.json", table: []string{"mcpServers"}}
+	inTOML = File{Client: Client{ID: "codex"}, Path: "config.toml", table: []string{"mcp_servers"}, toml: true}
 	launch = Launch{Command: "sandpiper", Args: []string{"serve"}}
 )
 
@@ -23,26 +23,26 @@ var edits = []struct {
 	file             File
 	text, put, dropX string
 }{
-	{"empty file", inJSON, "", "{\n  \"mcpServers\": {\n    \"sandpiper\": {\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    }\n  }\n}\n", ""},
+	{"empty file", inJSON, "", "{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]}\n  }\n}\n", ""},
 	{"other keys, tabs and CRLF", inJSON, "{\r\n\t\"a\": 1\r\n}\r\n",
-		"{\r\n\t\"a\": 1,\r\n\t\"mcpServers\": {\r\n\t\t\"sandpiper\": {\r\n\t\t\t\"command\": \"sandpiper\",\r\n\t\t\t\"args\": [\"serve\"]\r\n\t\t}\r\n\t}\r\n}\r\n", ""},
+		"{\r\n\t\"mcpServers\": {\r\n\t\t\"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]}\r\n\t},\r\n\t\"a\": 1\r\n}\r\n", ""},
 	{"comments and trailing commas", inJSON,
 		"// mine\n{\n  \"mcpServers\": {\n    \"a\": {}, // of a\n    // above x\n    \"x\": {\"k\": 1,}, // of x\n    \"b\": {}, // of b\n  },\n}\n",
-		"// mine\n{\n  \"mcpServers\": {\n    \"a\": {}, // of a\n    // above x\n    \"x\": {\"k\": 1,}, // of x\n    \"b\": {}, // of b\n    \"sandpiper\": {\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    },\n  },\n}\n",
-		"// mine\n{\n  \"mcpServers\": {\n    \"a\": {}, // of a\n    \"b\": {}, // of b\n    \"sandpiper\": {\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    },\n  },\n}\n"},
+		"// mine\n{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\n    \"a\": {}, // of a\n    // above x\n    \"x\": {\"k\": 1,}, // of x\n    \"b\": {}, // of b\n  },\n}\n",
+		"// mine\n{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\n    \"a\": {}, // of a\n    \"b\": {}, // of b\n  },\n}\n"},
 	{"the last entry is dropped", inJSON,
 		"{\"mcpServers\": {\n  \"a\": {}, // of a\n  \"x\": {} // of x\n}}",
-		"{\"mcpServers\": {\n  \"a\": {}, // of a\n  \"x\": {}, // of x\n  \"sandpiper\": {\n    \"command\": \"sandpiper\",\n    \"args\": [\"serve\"]\n  }\n}}",
-		"{\"mcpServers\": {\n  \"a\": {}, // of a\n  \"sandpiper\": {\n    \"command\": \"sandpiper\",\n    \"args\": [\"serve\"]\n  }\n}}"},
+		"{\"mcpServers\": {\n  \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\n  \"a\": {}, // of a\n  \"x\": {} // of x\n}}",
+		"{\"mcpServers\": {\n  \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\n  \"a\": {} // of a\n}}"},
 	{"compact JSON", inJSON, `{"mcpServers":{"x":{"command":"x"}}}`,
-		`{"mcpServers":{"x":{"command":"x"},"sandpiper":{"command": "sandpiper","args": ["serve"]}}}`,
-		`{"mcpServers":{"sandpiper":{"command": "sandpiper","args": ["serve"]}}}`},
+		"{\"mcpServers\":{\"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\"x\":{\"command\":\"x\"}}}",
+		"{\"mcpServers\":{\"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]}}}"},
 	{"duplicate name", inJSON, "{\"mcpServers\": {\"x\": {\"a\": 1}, \"x\": {\"b\": 1}}}",
-		`{"mcpServers": {"x": {"a": 1}, "x": {"b": 1},"sandpiper":{"command": "sandpiper","args": ["serve"]}}}`,
-		`{"mcpServers": {"sandpiper":{"command": "sandpiper","args": ["serve"]}}}`},
+		"{\"mcpServers\": {\"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]},\"x\": {\"a\": 1}, \"x\": {\"b\": 1}}}",
+		"{\"mcpServers\": {\"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]}}}"},
 	{"an older entry of Sandpiper", inJSON, "{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"old\"} // ours\n  }\n}\n",
-		"{\n  \"mcpServers\": {\n    \"sandpiper\": {\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    } // ours\n  }\n}\n", ""},
-	{"a byte order mark", inJSON, "\ufeff{\"a\":1}", "\ufeff{\"a\":1,\"mcpServers\":{\"sandpiper\":{\"command\": \"sandpiper\",\"args\": [\"serve\"]}}}", ""},
+		"{\n  \"mcpServers\": {\n    \"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]} // ours\n  }\n}\n", ""},
+	{"a byte order mark", inJSON, "\ufeff{\"a\":1}", "\ufeff{\"mcpServers\": {\"sandpiper\": {\"command\": \"sandpiper\", \"args\": [\"serve\"]}},\"a\":1}", ""},
 	{"not an object", inJSON, `[1]`, "-", "-"},
 	{"invalid JSON", inJSON, `{"a": }`, "-", "-"},
 	{"servers are not a table", inJSON, `{"mcpServers": 7}`, "-", "-"},
@@ -59,7 +59,7 @@ var edits = []struct {
 func TestEditKeepsAllOtherText(t *testing.T) {
 	for _, tc := range edits {
 		t.Run(tc.name, func(t *testing.T) {
-			put := map[string]Launch{"sandpiper": launch}
+			put := &launch
 			for _, step := range []struct {
 				want string
 				edit Edit
@@ -83,13 +83,13 @@ func TestEditKeepsAllOtherText(t *testing.T) {
 }
 
 func TestEntryFormatOfEachClient(t *testing.T) {
-	vscode := File{Client: Client{ID: "vscode"}, table: servers}
-	if got := string(vscode.Snippet("sandpiper", launch)); got != "{\n  \"servers\": {\n    \"sandpiper\": {\n      \"type\": \"stdio\",\n      \"command\": \"sandpiper\",\n      \"args\": [\"serve\"]\n    }\n  }\n}\n" {
+	vscode := File{Client: Client{ID: "vscode"}, table: []string{"servers"}}
+	if got := string(vscode.Snippet(launch)); got != "{\n  \"servers\": {\n    \"sandpiper\": {\"type\": \"stdio\", \"command\": \"sandpiper\", \"args\": [\"serve\"]}\n  }\n}\n" {
 		t.Error(got)
 	}
 	unusual := Launch{Command: `C:\Tools\sand "piper".exe`, Args: []string{"a\tb", "ü<&>"}}
 	for _, f := range []File{inJSON, inTOML, vscode} {
-		text, err := f.Edit(nil, Edit{Put: map[string]Launch{"a.b": unusual}})
+		text, err := f.Edit(nil, Edit{Put: &unusual})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +97,7 @@ func TestEntryFormatOfEachClient(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := tableAt(d.root, append(f.table[:1:1], "a.b"))
+		got := tableAt(d.root, append(f.table[:1:1], EntryName))
 		if got["command"] != unusual.Command || !cmp.Equal(texts(got["args"]), unusual.Args) {
 			t.Errorf("%s contains %v", text, got)
 		}
@@ -122,7 +122,7 @@ func FuzzEdit(f *testing.F) {
 		if _, ok := tableAt(before.root, file.table)["sandpiper"]; ok {
 			return
 		}
-		with, err := file.Edit(text, Edit{Put: map[string]Launch{"sandpiper": launch}})
+		with, err := file.Edit(text, Edit{Put: &launch})
 		if err != nil {
 			return
 		}
@@ -145,7 +145,7 @@ func FuzzEdit(f *testing.F) {
 func TestApprovedEntryOfCodex(t *testing.T) {
 	approved := launch
 	approved.Approved = true
-	out, err := inTOML.Edit([]byte("model = \"o\"\r\n"), Edit{Put: map[string]Launch{"sandpiper": approved}})
+	out, err := inTOML.Edit([]byte("model = \"o\"\r\n"), Edit{Put: &approved})
 	const want = "model = \"o\"\r\n\r\n[mcp_servers.sandpiper]\r\ncommand = \"sandpiper\"\r\nargs = [\"serve\"]\r\n" +
 		"default_tools_approval_mode = \"approve\" # codex exec refuses the tools otherwise\r\n"
 	if d := cmp.Diff(want, string(out)); d != "" || err != nil {

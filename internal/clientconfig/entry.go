@@ -8,76 +8,64 @@ import (
 	"strings"
 )
 
-// entry is the configuration of one server in a file.
-type entry struct {
-	from     Origin
-	fields   map[string]any
-	disabled string           // the reason if the client lists it as disabled elsewhere
-	inputs   map[string]input // declared in the file, by id
-}
-
-// input is a value for which VS Code prompts.
-type input struct {
-	id, description string
+// tables returns the paths of the tables of servers in a document.
+func (f File) tables(d document) [][]string {
+	all := [][]string{f.table}
+	if f.Client.ID == "claude-code" && !f.Project && d.root != nil {
+		for _, dir := range d.names([]string{"projects"}) {
+			all = append(all, []string{"projects", dir, "mcpServers"})
+		}
+	}
+	return all
 }
 
 // entries returns the entries of the file. An error in one table does not
 // affect the others.
-func (f File) entries(env Env) ([]entry, *Problem) {
+func (f File) entries(env Env) (list []entry, problem *Problem) {
 	d, err := f.document()
-	if err == nil {
-		return f.allTables(env, d)
-	}
-	p := &Problem{File: f, Message: err.Error()}
 	if e, ok := errors.AsType[*syntaxError](err); ok {
-		p.Line, p.Message = e.line, e.message
+		return nil, &Problem{f.Client, f.Path, e.line, e.message}
 	}
-	return nil, p
-}
-
-func (f File) allTables(env Env, d document) ([]entry, *Problem) {
-	list, problem := f.entriesIn(d, f.table, "", disabledServers(f, env, d))
-	if f.Client.ID != "claude-code" || f.Project || d.root == nil {
-		return list, problem
-	}
-	for _, dir := range d.names([]string{"projects"}) {
-		table := []string{"projects", dir, "mcpServers"}
-		disabled := withReason(texts(tableAt(d.root, table[:2])["disabledMcpServers"]), "it is disabled in that project")
-		more, err := f.entriesIn(d, table, dir, disabled)
-		list = append(list, more...)
-		if problem == nil {
-			problem = err
+	for i, table := range f.tables(d) {
+		in, project, disabled := f, "", map[string]string{}
+		in.table = table // of the entry, for edits
+		switch {
+		case i > 0:
+			project = table[1]
+			disabled = withReason(texts(tableAt(d.root, table[:2])["disabledMcpServers"]), "it is disabled in that project")
+		case f.Project:
+			project = projectDir(f.Path)
+		}
+		if i == 0 {
+			disabled = disabledServers(f, env, d)
+		}
+		more, message := in.entriesIn(d, project, disabled)
+		if list = append(list, more...); message != "" && problem == nil {
+			problem = &Problem{Client: f.Client, Path: f.Path, Message: message}
 		}
 	}
 	return list, problem
 }
 
-// entriesIn returns the entries of one table.
-func (f File) entriesIn(d document, table []string, project string, disabled map[string]string) ([]entry, *Problem) {
-	parent := tableAt(d.root, table[:len(table)-1])
-	if value := parent[table[len(table)-1]]; value != nil {
-		if _, ok := value.(map[string]any); !ok {
-			return nil, &Problem{File: f, Message: strings.Join(f.table, ".") + " is not a table of servers"}
-		}
-	}
-	members := tableAt(d.root, table)
-	if len(members) > maxServers {
-		return nil, &Problem{File: f, Message: fmt.Sprintf("has %d servers; the limit is %d", len(members), maxServers)}
+// entriesIn returns the entries of one table, and what is wrong with it.
+func (f File) entriesIn(d document, project string, disabled map[string]string) (list []entry, problem string) {
+	parent, last := tableAt(d.root, f.table[:len(f.table)-1]), f.table[len(f.table)-1]
+	members, ok := parent[last].(map[string]any)
+	switch {
+	case !ok && parent[last] != nil:
+		return nil, strings.Join(f.table, ".") + " is not a table of servers"
+	case len(members) > maxServers:
+		return nil, fmt.Sprintf("has %d servers; the limit is %d", len(members), maxServers)
+	case !ok:
+		return nil, ""
 	}
 	inputs := inputsOf(parent)
-	f.table = table // of the entry, for edits
-	if f.Project {
-		project = projectDir(f.Path)
-	}
-	var list []entry
-	var problem *Problem
-	for _, name := range d.names(table) {
-		fields, ok := members[name].(map[string]any)
-		if !ok {
-			problem = &Problem{File: f, Message: fmt.Sprintf("has a server %.80q that is not a table", name)}
-			continue
+	for _, name := range d.names(f.table) {
+		if fields, ok := members[name].(map[string]any); ok {
+			list = append(list, entry{Origin{File: f, Project: project, Name: name}, fields, disabled[name], inputs})
+		} else {
+			problem = fmt.Sprintf("has a server %.80q that is not a table", name)
 		}
-		list = append(list, entry{Origin{File: f, Project: project, Name: name}, fields, disabled[name], inputs})
 	}
 	return list, problem
 }
@@ -114,7 +102,7 @@ func inputsOf(parent map[string]any) map[string]input {
 func disabledServers(f File, env Env, d document) map[string]string {
 	switch {
 	case f.Client.ID == "claude-code" && f.Project:
-		own, err := File{Client: f.Client, Path: claudeFile(env)}.document()
+		own, err := File{Client: f.Client, Path: filepath.Join(rootOf(env, "CLAUDE"), ".claude.json")}.document()
 		if err != nil {
 			return nil
 		}

@@ -77,10 +77,10 @@ func format(env clientconfig.Env, f clientconfig.Found) string {
 		b.WriteByte('\n')
 	}
 	for _, l := range f.Skipped {
-		fmt.Fprintf(&b, "- %s (%s): %s\n", l.From.Name, l.From.File.Client.ID, l.Reason)
+		fmt.Fprintf(&b, "- %s (%s): %s\n", l.Name, l.Client.ID, l.Reason)
 	}
 	for _, p := range f.Problems {
-		fmt.Fprintf(&b, "! %s line %d %s\n", p.File.Path, p.Line, p.Message)
+		fmt.Fprintf(&b, "! %s line %d %s\n", p.Path, p.Line, p.Message)
 	}
 	for _, v := range f.Variables {
 		fmt.Fprintf(&b, "$ %s for %s set=%t", v.Name, strings.Join(v.Servers, ","), v.Set)

@@ -77,23 +77,6 @@ func equivalent(env Env, a, b Server) bool {
 		maps.EqualFunc(a.Env, b.Env, same) && maps.EqualFunc(a.Headers, b.Headers, same)
 }
 
-// expand replaces the references to variables that are set.
-func (e Env) expand(value string) string {
-	return reference().ReplaceAllStringFunc(value, func(ref string) string {
-		if set, ok := e.Lookup(ref[2 : len(ref)-1]); ok {
-			return set
-		}
-		return ref
-	})
-}
-
-// isReference reports whether a value consists of references, apart from an
-// authentication scheme before them.
-func isReference(value string) bool {
-	_, rest := cutScheme(value)
-	return rest != "" && reference().ReplaceAllString(rest, "") == ""
-}
-
 // sameDir reports whether the working directories are equal, or neither is
 // configured and neither command line has a relative path.
 func sameDir(a, b Server) bool {

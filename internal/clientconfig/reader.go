@@ -1,7 +1,6 @@
 package clientconfig
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,14 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
+
+// entry is the configuration of one server in a file.
+type entry struct {
+	from     Origin
+	fields   map[string]any
+	disabled string           // the reason if the client lists it as disabled elsewhere
+	inputs   map[string]input // declared in the file, by id
+}
 
 // reader fills a Server from an entry of any client. The clients have different
 // keys, but a key has the same meaning in all of them, except Gemini CLI's url. The command is a
@@ -133,21 +140,22 @@ func (r *reader) timeout() {
 	}
 }
 
-// notes records the settings that are not imported and may matter for safety.
+// notImported lists settings that are not imported and may matter for safety.
+var notImported = []struct {
+	sentence string
+	keys     []string
+}{
+	{"its tool filter (%s) is not imported; all its tools can be called", []string{"enabled_tools", "disabled_tools", "includeTools", "excludeTools", "tools"}},
+	{"its authentication (%s) is not imported", []string{"oauth", "auth", "headersHelper", "authProviderType"}},
+	{"its sandbox (%s) is not imported", []string{"sandboxEnabled", "sandbox", "experimental_environment"}},
+}
+
 func (r *reader) notes() {
-	for _, key := range []string{"enabled_tools", "disabled_tools", "includeTools", "excludeTools", "tools"} {
-		if _, ok := r.fields[key]; ok {
-			r.note("its tool filter (" + key + ") is not imported; all its tools can be called")
-		}
-	}
-	for _, key := range []string{"oauth", "auth", "headersHelper", "authProviderType"} {
-		if _, ok := r.fields[key]; ok {
-			r.note("its authentication (" + key + ") is not imported")
-		}
-	}
-	for _, key := range []string{"sandboxEnabled", "sandbox", "experimental_environment"} {
-		if v, ok := r.fields[key]; ok && v != false {
-			r.note("its sandbox (" + key + ") is not imported")
+	for _, n := range notImported {
+		for _, key := range n.keys {
+			if v, ok := r.fields[key]; ok && v != false {
+				r.note(fmt.Sprintf(n.sentence, key))
+			}
 		}
 	}
 }
@@ -196,8 +204,8 @@ func (r *reader) envFile() {
 	default:
 		path = filepath.Join(r.from.Project, path)
 	}
-	text, err := readEnvFile(path)
-	if err != nil {
+	text, err := readFile(path)
+	if err != nil || text == nil || len(text) > maxEnvFile {
 		r.note("its envFile is not imported: it cannot be read")
 		return
 	}
@@ -214,21 +222,83 @@ func (r *reader) envFile() {
 // maxEnvFile is the greatest size of an envFile in bytes.
 const maxEnvFile = 1 << 20
 
-func readEnvFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxEnvFile) {
-		err = errors.New("not a regular file of at most 1 MiB")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return os.ReadFile(path)
-}
-
 // set sets a key of a map that may be nil.
 func set(m *map[string]string, key, value string) {
 	if *m == nil {
 		*m = map[string]string{}
 	}
 	(*m)[key] = value
+}
+
+// translate replaces the references in the client's syntax.
+func (r *reader) translate(value string) (string, error) {
+	if len(value) > maxValue {
+		return "", fmt.Errorf("it has a value of %d bytes; the limit is %d", len(value), maxValue)
+	}
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(value, "${")
+		if r.from.File.Client.ID == "gemini" {
+			before = bareName().ReplaceAllString(before, "$${$1}")
+		}
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		body, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			return "", fmt.Errorf("it has a ${ without }")
+		}
+		translated, ok := r.translateOne(body)
+		if !ok {
+			name, _, _ := strings.Cut(body, ":-") // the default may be a secret
+			return "", fmt.Errorf("it refers to ${%.40s}, which only %s supports", name, r.from.File.Client.Name)
+		}
+		b.WriteString(translated)
+		value = after
+	}
+}
+
+// translateOne translates the body of one reference to a reference of ours or to
+// its value.
+func (r *reader) translateOne(body string) (string, bool) {
+	kind, name, _ := strings.Cut(body, ":")
+	switch {
+	case kind == "env" && isIdentifier(name):
+		return "${" + name + "}", true
+	case kind == "input" && name != "":
+		variable := envName(name)
+		r.server.inputs = append(r.server.inputs, input{variable, r.inputs[name].description})
+		return "${" + variable + "}", true
+	case strings.HasPrefix(name, "-") && isIdentifier(kind):
+		if r.env.variable(kind) != "" {
+			return "${" + kind + "}", true
+		}
+		r.note("$" + kind + " is not set; its default is used")
+		return name[1:], !strings.Contains(name, "$")
+	}
+	if value, ok := r.predefined(body); ok {
+		return value, value != ""
+	}
+	return "${" + body + "}", isIdentifier(body)
+}
+
+// predefined returns the value of a client's predefined variable; "" if it has
+// none outside the client.
+func (r *reader) predefined(name string) (string, bool) {
+	project := r.from.Project
+	switch name {
+	case "userHome":
+		return r.env.Home, true
+	case "workspaceFolder", "workspaceRoot", "cwd", "CLAUDE_PROJECT_DIR":
+		return project, true
+	case "workspaceFolderBasename":
+		if project == "" {
+			return "", true
+		}
+		return filepath.Base(project), true
+	case "/", "pathSeparator":
+		return string(os.PathSeparator), true
+	}
+	return "", false
 }

@@ -5,8 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // redact replaces the secrets of servers by references and returns all variables
@@ -33,40 +31,28 @@ func redact(env Env, all []Server) []Variable {
 func FindSecrets(env Env, s Server) (Server, []string) {
 	s.Args, s.Env, s.Headers = slices.Clone(s.Args), maps.Clone(s.Env), maps.Clone(s.Headers)
 	s.From = []Origin{{}}
-	var back []string // pairs of a reference to a variable, and the one that it replaces
-	s.replaceAll(func(text string) string {
-		return stored().ReplaceAllStringFunc(text, func(ref string) string {
-			name := fmt.Sprintf("${_REFERENCE_%d}", len(back))
-			back = append(back, name, ref)
-			return name
-		})
-	})
-	r := redactor{env: env, variables: map[string]*Variable{}}
-	r.addReferences(&s)
-	r.server(&s)
-	s.replaceAll(strings.NewReplacer(back...).Replace)
+	one := []Server{s}
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(r.variables)) {
-		if r.variables[name].value != "" {
-			names = append(names, name)
+	for _, v := range redact(env, one) {
+		if v.value != "" {
+			names = append(names, v.Name)
 		}
 	}
-	return s, names
+	return one[0], names
 }
 
-// stored matches a reference to a file or a keyring, which only sandpiper.yaml has.
-var stored = lazyregexp.New(`\$\{(?:file|keyring):[^}]*\}`)
-
-// replaceAll replaces each text of s that may refer to variables.
-func (s *Server) replaceAll(f func(string) string) {
-	s.Command, s.URL = f(s.Command), f(s.URL)
-	for i := range s.Args {
-		s.Args[i] = f(s.Args[i])
+// replaceAll replaces each text of s that may refer to variables. name is that of the environment
+// variable, header or flag with the text, variable that of an environment variable only.
+func (s *Server) replaceAll(f func(name, text, variable string) string) {
+	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
+		s.Env[name] = f(name, s.Env[name], name)
 	}
-	for _, m := range []map[string]string{s.Env, s.Headers} {
-		for name := range m {
-			m[name] = f(m[name])
-		}
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
+		s.Headers[name] = f(name, s.Headers[name], "")
+	}
+	s.URL, s.Command = f("", s.URL, ""), f("", s.Command, "")
+	for i, arg := range s.Args {
+		s.Args[i] = f(flagBefore(s.Args, i), arg, "")
 	}
 }
 
@@ -87,14 +73,11 @@ func (r *redactor) variable(name string) *Variable {
 
 // addReferences adds the variables that s references.
 func (r *redactor) addReferences(s *Server) {
-	texts := append([]string{s.Command, s.URL, s.Dir}, s.Args...)
-	for _, m := range []map[string]string{s.Env, s.Headers} {
-		for _, name := range slices.Sorted(maps.Keys(m)) {
-			texts = append(texts, m[name])
-		}
-	}
-	for _, text := range texts {
+	s.replaceAll(func(_, text, _ string) string {
 		for _, ref := range reference().FindAllString(text, -1) {
+			if !isIdentifier(ref[2 : len(ref)-1]) {
+				continue
+			}
 			v := r.variable(ref[2 : len(ref)-1])
 			v.addServer(s.Name)
 			for _, in := range s.inputs {
@@ -103,21 +86,13 @@ func (r *redactor) addReferences(s *Server) {
 				}
 			}
 		}
-	}
+		return text
+	})
 }
 
+// server replaces the secrets of s.
 func (r *redactor) server(s *Server) {
-	for _, name := range slices.Sorted(maps.Keys(s.Env)) {
-		s.Env[name] = r.text(s, name, s.Env[name], name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		s.Headers[name] = r.text(s, name, s.Headers[name], "")
-	}
-	s.URL = r.text(s, "", s.URL, "")
-	s.Command = r.text(s, "", s.Command, "")
-	for i, arg := range s.Args {
-		s.Args[i] = r.text(s, flagBefore(s.Args, i), arg, "")
-	}
+	s.replaceAll(func(name, text, variable string) string { return r.text(s, name, text, variable) })
 }
 
 // flagBefore returns the name of the flag whose value is argument i, or "".

@@ -6,10 +6,37 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
+
+// maxFile is the greatest size of a file. Claude Code stores its history in its configuration file.
+const maxFile = 32 << 20
+
+// readFile returns the content of a file, nil if it does not exist. Its errors are predicates.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxFile) {
+		return nil, errors.New("is not a regular file of at most 32 MiB")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, errors.New("cannot be read")
+	}
+	return text, nil
+}
+
+// Change is a new content for one file.
+type Change struct {
+	Path     string
+	Old, New []byte      // Old is the content from which New was made; nil for no file
+	Mode     fs.FileMode // of a new file; an existing file keeps its mode
+}
 
 // errChanged is returned for a file whose content is not the expected one.
 var errChanged = errors.New("content changed")
@@ -45,24 +72,34 @@ func checkWritable(path string) error {
 // replaceFile replaces a file atomically if its content is still c.Old. It keeps
 // the mode of the file, and a link to it.
 func replaceFile(c Change) error {
-	path, mode := c.Path, c.Mode
+	path := c.Path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
-	}
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return durable.ReplaceFile(path, c.New, mode, func() error {
+	return durable.ReplaceFile(path, c.New, modeOf(path, c.Mode), func() error {
 		now, err := os.ReadFile(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && c.Old == nil:
+		if missing := errors.Is(err, fs.ErrNotExist); missing && c.Old == nil {
 			return nil
-		case err != nil || c.Old == nil || !bytes.Equal(now, c.Old):
+		}
+		if err != nil || c.Old == nil || !bytes.Equal(now, c.Old) {
 			return errors.Join(errChanged, err)
 		}
 		return nil
 	})
+}
+
+// copyBeside writes a text to the path with a suffix, with the mode of the file at path.
+func copyBeside(path, suffix string, text []byte) error {
+	return durable.ReplaceFile(path+suffix, text, modeOf(path, 0o600), nil)
+}
+
+// modeOf returns the mode of a file, or that of a new one.
+func modeOf(path string, ofNew fs.FileMode) fs.FileMode {
+	if info, err := os.Stat(path); err == nil {
+		return info.Mode().Perm()
+	}
+	return ofNew
 }

@@ -74,7 +74,6 @@ func TestCompiledPython(t *testing.T) {
 		base := strings.TrimSuffix(path, ".yaml")
 		golden(t, base+".py", p.Code)
 		golden(t, base+".mmd", p.Workflow.Mermaid())
-		golden(t, base+".svg", p.Workflow.SVG())
 		if n := strings.Count(p.Code, "\n"); n != len(p.Lines) {
 			t.Errorf("%s: %d lines of code have %d positions", path, n, len(p.Lines))
 		}
