@@ -265,6 +265,71 @@ func TestCancelledExecutionAsksNoMore(t *testing.T) {
 	}
 }
 
+// An execution that is cancelled while it asks with a process asks no more either.
+func TestCancelWithdrawsApprovalOfRunningExecution(t *testing.T) {
+	t.Parallel()
+	l := newGraceful(t, true)
+	l.grace = time.Hour
+	s, h := l.restart(t, nil)
+	id := dispatch(t, s, h, callFind+"\n# servers", journal.ResumeOnRestart)
+	ended := make(chan bool)
+	go func() { ended <- runDue(t, s, h) }()
+	var open []approval.Request
+	for len(open) == 0 {
+		open, _ = h.Approvals.List(t.Context(), false)
+	}
+	if err := s.Cancel(t.Context(), h, id); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if r, err := h.Approvals.Find(t.Context(), open[0].ID); err != nil || r.State != approval.Withdrawn {
+		t.Errorf("its approval is %s, %v", r.State, err)
+	}
+	if e, _ := entry(t, h, id); e.Outcome != journal.Cancelled || l.called.Load() != 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A process is killed before it sees that its execution is cancelled, or gives the execution up at the same time. None of
+// the code runs again.
+func TestCancelledExecutionIsNotContinued(t *testing.T) {
+	t.Parallel()
+	for _, asks := range []bool{true, false} {
+		l := newGraceful(t, asks)
+		s, h := l.restart(t, nil)
+		id := dispatch(t, s, h, callFind+"\n# servers", journal.ResumeOnRestart)
+		if e, err := h.Runs.Claim(t.Context()); err != nil || e == nil { // by a process that hangs
+			t.Fatal(e, err)
+		}
+		if asks {
+			if _, err := h.Approvals.Create(t.Context(), approval.Question{Binding: approval.Binding{Kind: approval.Call, Execution: id}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		other, hOther := l.restart(t, nil)
+		if err := other.Cancel(t.Context(), hOther, id); err != nil {
+			t.Fatal(err)
+		}
+		if asks { // it waits, with its next transaction
+			if err := h.Journal.End(t.Context(), id, journal.End{State: journal.Waiting, Wait: journal.Wait{Events: []string{"x"}}}); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			l.kill(t)
+			other, hOther = l.restart(t, nil)
+		}
+		if !runDue(t, other, hOther) {
+			t.Fatal("it is not due")
+		}
+		if e, _ := entry(t, hOther, id); e.Outcome != journal.Cancelled || l.called.Load() != 0 {
+			t.Errorf("%+v after %d calls", e, l.called.Load())
+		}
+		if open, err := hOther.Approvals.List(t.Context(), false); err != nil || len(open) != 0 {
+			t.Errorf("open are %+v, %v", open, err)
+		}
+	}
+}
+
 // An answer that arrives while the process ends is not lost, whether it is given here or in another process.
 func TestAnswerWhileProcessEnds(t *testing.T) {
 	t.Parallel()
