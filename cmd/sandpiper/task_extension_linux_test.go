@@ -146,6 +146,75 @@ func TestAcknowledgedAnswerOfTaskSurvivesKill(t *testing.T) {
 	}
 }
 
+// putFile writes an empty file to the workspace.
+func (p *formClient) putFile(name string) {
+	p.t.Helper()
+	p.sendCall("write_workspace_file", fmt.Sprintf(`{"filename":%q,"content":""}`, name), "")
+	p.nextMessage()
+}
+
+// A daemon has continued a task, whose code has printed something and not asked again. An answer to what the client was
+// shown before is kept, also if this daemon is killed as well.
+func TestAnswerOfTaskBeforeItsCodeAsksAgain(t *testing.T) {
+	longtest.SkipSlow(t)
+	t.Parallel()
+	p := newApprovalClient(t, "2026-07-28", declaresTaskSupport, "")
+	id := p.callAsTask("import os, time\nwhile not os.path.exists('ask'): time.sleep(0.01)\n" +
+		"while os.path.exists('hold') and not os.path.exists('go'): print('held'); open('held', 'w').close(); time.sleep(0.05)\nresult = ask('Which colour?') + 'ish'").Result.ID
+	p.putFile("ask")
+	p.awaitTask(id, "input_required")
+	p.putFile("hold")
+	p.kill()
+	p.formClient = restartDaemon(t, p, declaresTaskSupport)
+	for deadline := time.Now().Add(time.Minute); sandpiper(p.home, "files", "cat", "held").Run() != nil; {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not run")
+		}
+	}
+	if m := p.task("tasks/update", fmt.Sprintf(`"taskId":%q,"inputResponses":{"q1":{"action":"accept","content":{"answer":"blue"}},"q2":{"action":"decline"}}`, id)); m.Result.Type != "complete" {
+		t.Fatalf("%+v", m)
+	}
+	p.kill()
+	p.formClient = restartDaemon(t, p, declaresTaskSupport)
+	p.putFile("go")
+	m := p.awaitTask(id, "completed")
+	if r := m.Result.Result; r == nil || r.IsError || !strings.Contains(r.Content[0].Text, `"result":"blueish"`) {
+		t.Errorf("%+v", m)
+	}
+}
+
+// A task that waits for an approval has no process. The reply of the client continues it, also with another daemon, and
+// its call is made once.
+func TestApprovalOfTaskWithoutProcess(t *testing.T) {
+	longtest.SkipSlow(t)
+	t.Parallel()
+	p := newApprovalClient(t, "2026-07-28", declaresTaskSupport, "")
+	id := p.callAsTask("import os, threading, time\nfrom servers import crm\n\ndef beat():\n    while True:\n        with open('beat', 'a') as f: f.write('.')\n        time.sleep(0.1)\n\n" +
+		"threading.Thread(target=beat, daemon=True).start()\nwhile not os.path.exists('go'): time.sleep(0.01)\nresult = crm.upsert_contact(email='a@example.com', name='Ada Lovelace')['created']").Result.ID
+	p.putFile("go")
+	p.awaitTask(id, "input_required")
+	for deadline := time.Now().Add(time.Minute); beats(t, p.home); {
+		if time.Now().After(deadline) {
+			t.Fatal("it has a process while it waits")
+		}
+	}
+	p.kill()
+	p.formClient = restartDaemon(t, p, declaresTaskSupport)
+	m := p.awaitTask(id, "input_required")
+	var asked string
+	for asked = range m.Result.Requests {
+	}
+	reply := fmt.Sprintf(`"taskId":%q,"inputResponses":{%q:{"action":"accept","content":{"approve":true}}}`, id, asked)
+	if m := p.task("tasks/update", reply); m.Result.Type != "complete" {
+		t.Fatalf("%+v", m)
+	}
+	m = p.awaitTask(id, "completed")
+	if r := m.Result.Result; r == nil || r.IsError || !strings.Contains(r.Content[0].Text, `"result":1`) {
+		t.Errorf("%+v", m)
+	}
+	p.checkCalledOnce("a@")
+}
+
 // A task of one tenant does not exist for another.
 func TestTasksOfOtherTenants(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package execution
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
@@ -133,10 +134,24 @@ func (r *Runner) Cancel(ctx context.Context, h *home.Home, id string) error {
 	if x := r.registry.find(h.ID(), id); x != nil && x.background.Load() != nil {
 		x.cancel(live.ErrCancelled)
 	}
-	if e, err := h.Runs.Find(ctx, id); err != nil || e.State != journal.Ended || h.Approvals == nil {
+	if e, err := h.Runs.Find(ctx, id); err != nil || e.State != journal.Ended {
 		return nil
 	}
-	return approval.WithdrawAll(ctx, h.Approvals, id)
+	return withdrawApprovals(ctx, h, id)
+}
+
+// EndCancelled ends an execution that was cancelled, and whose process ended before it saw that.
+func EndCancelled(ctx context.Context, h *home.Home, id string) error {
+	err := h.Journal.End(context.WithoutCancel(ctx), id, journal.End{State: journal.Ended, Outcome: journal.Cancelled, Forget: true})
+	return errors.Join(err, withdrawApprovals(ctx, h, id))
+}
+
+// withdrawApprovals withdraws what a cancelled execution asks a person to approve.
+func withdrawApprovals(ctx context.Context, h *home.Home, id string) error {
+	if h.Approvals == nil {
+		return nil
+	}
+	return approval.WithdrawAll(context.WithoutCancel(ctx), h.Approvals, id)
 }
 
 // Signal sends a signal to an execution of the tenant.

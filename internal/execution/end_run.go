@@ -48,6 +48,9 @@ func endRun(ctx context.Context, e *executor) {
 	if err == nil {
 		err = storeEnd(context.WithoutCancel(ctx), e, end)
 	}
+	if b != nil && end.Forget && end.Outcome == journal.Cancelled {
+		err = errors.Join(err, withdrawApprovals(ctx, e.home, x.id))
+	}
 	if err != nil {
 		e.r.cfg.Log.Error("store the end of an execution", "execution", x.id, "error", err)
 	}

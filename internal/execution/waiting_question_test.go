@@ -2,8 +2,11 @@ package execution_test
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -262,6 +265,115 @@ func TestCancelledExecutionAsksNoMore(t *testing.T) {
 	}
 	if e, _ := entry(t, h, id); e.Outcome != journal.Cancelled || runDue(t, s, h) || l.called.Load() != 0 {
 		t.Errorf("%+v", e)
+	}
+}
+
+// The time for which results are kept, and the limits of records, are those of what has ended: a question waits as long as
+// it is open.
+func TestWaitingQuestionOutlivesResults(t *testing.T) {
+	t.Parallel()
+	for _, asks := range []bool{true, false} {
+		l := newGraceful(t, asks)
+		s, h := l.restart(t, nil)
+		id := dispatch(t, s, h, map[bool]string{true: callFind, false: askColour}[asks]+"\n# servers", journal.ResumeOnRestart)
+		runDue(t, s, h)
+		open := wantWaiting(t, s, h, id)
+		other := dispatch(t, s, h, "result 1", journal.ResumeOnRestart)
+		runDue(t, s, h)
+		db, err := sql.Open("sqlite", filepath.Join(l.dir, "data", "private", "a", "tenant.db"))
+		if err == nil {
+			_, err = db.Exec("UPDATE runs SET created = created - 800000000, changed = changed - 800000000") // more than nine days
+			err = errors.Join(err, db.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		dispatch(t, s, h, askColour+"\n# servers", journal.ResumeOnRestart)
+		runDue(t, s, h) // a new record makes room for itself
+		for range 2 {
+			if err := errors.Join(h.Runs.Sweep(t.Context(), time.Now().Add(-24*time.Hour)), h.Approvals.Sweep(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := h.Runs.Find(t.Context(), other); fault.KindOf(err) != fault.NotFound {
+			t.Errorf("the result of another one is kept: %v", err)
+		}
+		wantWaiting(t, s, h, id)
+		before := l.called.Load()
+		if asks {
+			approve(t, h, open, true)
+		} else {
+			answerAll(t, h, id, open, accept(`{"answer":"blue"}`))
+		}
+		runDue(t, s, h)
+		if e, _ := entry(t, h, id); e.Outcome != journal.Succeeded || asks != (l.called.Load() == before+1) {
+			t.Errorf("%+v after %d calls", e, l.called.Load()-before)
+		}
+	}
+}
+
+// An execution that is cancelled while it asks with a process asks no more either.
+func TestCancelWithdrawsApprovalOfRunningExecution(t *testing.T) {
+	t.Parallel()
+	l := newGraceful(t, true)
+	l.grace = time.Hour
+	s, h := l.restart(t, nil)
+	id := dispatch(t, s, h, callFind+"\n# servers", journal.ResumeOnRestart)
+	ended := make(chan bool)
+	go func() { ended <- runDue(t, s, h) }()
+	var open []approval.Request
+	for len(open) == 0 {
+		open, _ = h.Approvals.List(t.Context(), false)
+	}
+	if err := s.Cancel(t.Context(), h, id); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	if r, err := h.Approvals.Find(t.Context(), open[0].ID); err != nil || r.State != approval.Withdrawn {
+		t.Errorf("its approval is %s, %v", r.State, err)
+	}
+	if e, _ := entry(t, h, id); e.Outcome != journal.Cancelled || l.called.Load() != 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+// A process is killed before it sees that its execution is cancelled, or gives the execution up at the same time. None of
+// the code runs again.
+func TestCancelledExecutionIsNotContinued(t *testing.T) {
+	t.Parallel()
+	for _, asks := range []bool{true, false} {
+		l := newGraceful(t, asks)
+		s, h := l.restart(t, nil)
+		id := dispatch(t, s, h, callFind+"\n# servers", journal.ResumeOnRestart)
+		if e, err := h.Runs.Claim(t.Context()); err != nil || e == nil { // by a process that hangs
+			t.Fatal(e, err)
+		}
+		if asks {
+			if _, err := h.Approvals.Create(t.Context(), approval.Question{Binding: approval.Binding{Kind: approval.Call, Execution: id}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		other, hOther := l.restart(t, nil)
+		if err := other.Cancel(t.Context(), hOther, id); err != nil {
+			t.Fatal(err)
+		}
+		if asks { // it waits, with its next transaction
+			if err := h.Journal.End(t.Context(), id, journal.End{State: journal.Waiting, Wait: journal.Wait{Events: []string{"x"}}}); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			l.kill(t)
+			other, hOther = l.restart(t, nil)
+		}
+		if !runDue(t, other, hOther) {
+			t.Fatal("it is not due")
+		}
+		if e, _ := entry(t, hOther, id); e.Outcome != journal.Cancelled || l.called.Load() != 0 {
+			t.Errorf("%+v after %d calls", e, l.called.Load())
+		}
+		if open, err := hOther.Approvals.List(t.Context(), false); err != nil || len(open) != 0 {
+			t.Errorf("open are %+v, %v", open, err)
+		}
 	}
 }
 

@@ -97,6 +97,7 @@ type Homes struct {
 
 	mu       sync.Mutex
 	homes    map[tenant.ID]*shared
+	retired  map[*shared]bool   // homes that are still used, and that Acquire returns no more
 	unopened map[tenant.ID]bool // homes whose last open failed
 	checked  checked
 	idle     list.List // unused homes, *shared, longest idle first
@@ -134,7 +135,7 @@ func Open(ctx context.Context, cfg Config) (*Homes, error) {
 	if err := l.prepare(); err != nil {
 		return nil, err
 	}
-	t := &Homes{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared), unopened: map[tenant.ID]bool{}, checked: checked{}, stop: make(chan struct{})}
+	t := &Homes{cfg: cfg, layout: l, homes: make(map[tenant.ID]*shared), retired: map[*shared]bool{}, unopened: map[tenant.ID]bool{}, checked: checked{}, stop: make(chan struct{})}
 	return t, t.MakeModules(cfg.Modules)
 }
 
@@ -295,7 +296,9 @@ func (t *Homes) addRef(id tenant.ID) (s *shared, first bool, err error) {
 // idle, it was retired, or t is closed.
 func (t *Homes) removeRef(s *shared) error {
 	t.mu.Lock()
-	s.users--
+	if s.users--; s.users == 0 {
+		delete(t.retired, s)
+	}
 	var out []*shared
 	if s.failed() && t.homes[s.id] == s {
 		delete(t.homes, s.id) // other waiters still hold s

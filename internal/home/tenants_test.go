@@ -120,6 +120,36 @@ func TestSuspendedTenantIsRefusedInAllProcesses(t *testing.T) {
 	}
 }
 
+// Executions that began before the configuration was loaded again end too, and those of a process that suspends a tenant
+// itself.
+func TestSuspensionEndsUsesOfRetiredHomes(t *testing.T) {
+	root := newRoot(t)
+	for _, own := range []bool{true, false} {
+		ts, other := open(t, home.Config{Root: root}), open(t, home.Config{Root: root})
+		ended := make(chan tenant.ID, 10)
+		ts.Watch(func(id tenant.ID) { ended <- id })
+		name := map[bool]string{true: "a", false: "b"}[own]
+		used := acquire(t, ts, name)
+		if own {
+			other = ts
+		} else if err := ts.Reopen(); err != nil {
+			t.Fatal(err)
+		}
+		if err := other.Suspend(id(t, name), ""); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case got := <-ended:
+			if got != id(t, name) {
+				t.Errorf("the end of %s was requested", got)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("the end of its executions is not requested: %t", own)
+		}
+		used.Release(t.Context())
+	}
+}
+
 func within(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for start := time.Now(); !done(); time.Sleep(10 * time.Millisecond) {

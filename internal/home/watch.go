@@ -1,6 +1,7 @@
 package home
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -54,6 +55,7 @@ func (t *Homes) retireSuspended() (ids []tenant.ID) {
 	for _, s := range t.homes {
 		open = append(open, s)
 	}
+	open = slices.AppendSeq(open, maps.Keys(t.retired)) // as after a reload: executions use them
 	t.mu.Unlock()
 	open = slices.DeleteFunc(open, func(s *shared) bool {
 		sus, err := t.layout.of(s.id).suspension()
@@ -63,7 +65,9 @@ func (t *Homes) retireSuspended() (ids []tenant.ID) {
 		if err := t.retire(s); err != nil {
 			t.cfg.Log.Warn("close home", "tenant", s.id.String(), "error", err)
 		}
-		ids = append(ids, s.id)
+		if !slices.Contains(ids, s.id) {
+			ids = append(ids, s.id)
+		}
 	}
 	return ids
 }
@@ -72,6 +76,10 @@ func (t *Homes) retireSuspended() (ids []tenant.ID) {
 // Homes in use keep theirs until they are released.
 func (t *Homes) Reopen() error {
 	t.mu.Lock()
+	for _, s := range t.homes {
+		t.retired[s] = s.users > 0
+	}
+	maps.DeleteFunc(t.retired, func(_ *shared, used bool) bool { return !used })
 	clear(t.homes)
 	unused := t.evict(0)
 	t.mu.Unlock()
@@ -83,6 +91,9 @@ func (t *Homes) retire(s *shared) error {
 	t.mu.Lock()
 	if t.homes[s.id] == s {
 		delete(t.homes, s.id)
+	}
+	if s.users > 0 {
+		t.retired[s] = true
 	}
 	unused := s.idle != nil
 	notIdle(t, s)

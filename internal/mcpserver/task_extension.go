@@ -3,6 +3,7 @@ package mcpserver
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,23 +108,19 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 	return t, err
 }
 
-// updateTask passes the replies to open questions on. Others are ignored.
+// updateTask passes the replies to questions on. Replies to others are ignored.
 func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replies map[string]wire.Reply) (err error) {
-	if _, err = h.Runs.Find(ctx, id); err != nil {
+	e, err := h.Runs.Find(ctx, id)
+	if err != nil {
 		return err
-	}
-	var open []question.Question
-	x := s.cfg.Runner.Find(h, id) // nil perhaps after this process ran its beginning
-	if x != nil {
-		open = x.Questions()
-	}
-	if len(open) == 0 { // this process, or another one, may have begun to run it again, and not have come to its question
-		if open, err = live.Questions(ctx, h.Runs, id); err != nil && (x == nil || fault.KindOf(err) != fault.Invalid) {
-			return err
-		}
 	}
 	if approval.ViaOf(h.Approvals) == approval.ViaOperator {
 		return fault.New(fault.Denied, "questions are not answered by a client, since approvals.via is operator")
+	}
+	x := s.cfg.Runner.Find(h, id) // nil perhaps after this process ran its beginning
+	open, err := unanswered(ctx, h, e, x, replies)
+	if err != nil {
+		return err
 	}
 	given := s.shown.personal(id, open, replies)
 	if len(given) == 0 {
@@ -134,7 +131,36 @@ func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replie
 			return err
 		}
 	}
-	return answerWaiting(ctx, h, id, open, given) // perhaps its process has just ended
+	return answerWaiting(ctx, h, id, open, given) // perhaps its process has just ended, or its code has not asked again
+}
+
+// unanswered returns the questions of an execution that replies may be for: those that are open, and those that its code
+// asks again, if a process has begun to continue it and has not come to them.
+func unanswered(ctx context.Context, h *home.Home, e journal.Run, x *execution.Execution, replies map[string]wire.Reply) (open []question.Question, err error) {
+	if open = live.QuestionsOf(e); x != nil {
+		open = x.Questions()
+	}
+	if e.State == journal.Ended {
+		return open, nil
+	}
+	expected, err := live.Expected(ctx, h.Runs, e.Execution)
+	if err != nil {
+		return nil, err
+	}
+	for id := range replies {
+		if h.Approvals == nil {
+			break
+		}
+		if r, err := h.Approvals.Find(ctx, id); err == nil && r.Execution == e.Execution && r.Kind == approval.Call && r.State == approval.Open {
+			expected = append(expected, question.Question{ID: r.ID, Approval: r.ID})
+		}
+	}
+	for _, q := range expected {
+		if !slices.ContainsFunc(open, func(o question.Question) bool { return o.ID == q.ID }) {
+			open = append(open, q)
+		}
+	}
+	return open, nil
 }
 
 // nextEvent is the next event of an execution. If the client supports tasks and the call takes long,

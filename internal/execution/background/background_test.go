@@ -92,12 +92,18 @@ type daemon struct {
 
 func newDaemon(t *testing.T, data string, backend sandbox.Backend, cfg background.Config) daemon {
 	t.Helper()
+	return newDaemonOf(t, data, execution.Config{Backend: backend}, cfg)
+}
+
+func newDaemonOf(t *testing.T, data string, of execution.Config, cfg background.Config) daemon {
+	t.Helper()
 	process := journal.NewProcess(filepath.Join(data, "processes"), func() ([]byte, error) { return make([]byte, 32), nil })
 	homes, err := home.Open(t.Context(), home.Config{Root: data, Process: process})
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := execution.New(execution.Config{Backend: backend, Queue: admit.New(admit.Config{Concurrent: 16})})
+	of.Queue = admit.New(admit.Config{Concurrent: 16})
+	runner, err := execution.New(of)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,9 @@ type Claim struct {
 // Do runs the execution, until it ends or waits without a worker. What it returns is for the log.
 func (c Claim) Do(ctx context.Context) error {
 	var b execution.StoredRequest
+	if c.Cancelled { // its process has ended before it saw that
+		return execution.EndCancelled(ctx, c.Home, c.Execution)
+	}
 	if err := json.Unmarshal(c.Request, &b); err != nil {
 		return errors.Join(err, c.end(ctx, journal.Unsuccessful, "the request of the execution cannot be read"))
 	}

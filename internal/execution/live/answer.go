@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -47,20 +48,22 @@ func QuestionsOf(e journal.Run) []question.Question {
 	return s.Questions
 }
 
-// Unanswered returns the questions of an execution, as they are stored, without those that have an answer which its
-// code has not got.
+// Unanswered returns the questions of an execution, as they are stored, without those that have an answer: its process
+// may have been killed before it stored that they are not open any more.
 func Unanswered(ctx context.Context, runs *journal.Runs, e journal.Run) ([]question.Question, error) {
 	open := QuestionsOf(e)
 	if len(open) == 0 {
 		return nil, nil
 	}
-	numbers, err := journal.Replied(ctx, runs, e.Execution)
+	asked, err := journal.Asked(ctx, runs, e.Execution)
 	if err != nil {
 		return nil, err
 	}
 	answered := question.Answer{}
-	for _, n := range numbers {
-		answered[question.ID(n)] = tool.Reply{}
+	for n, waits := range asked {
+		if !waits {
+			answered[question.ID(n)] = tool.Reply{}
+		}
 	}
 	sent, err := journal.Signals(ctx, runs, e.Execution, AnswerEvent)
 	for _, text := range sent {
@@ -91,8 +94,7 @@ func Questions(ctx context.Context, runs *journal.Runs, id string) ([]question.Q
 		}
 		begins := e.State == journal.Queued && e.Recorded || e.State == journal.Running && e.Live == nil
 		if !begins || time.Now().After(until) {
-			return nil, fault.New(fault.Invalid, "execution %.60s asks no question now: it is %s", id, e.State).
-				WithHint("`sandpiper executions list --background` lists executions")
+			return nil, asksNothing(e)
 		}
 		select {
 		case <-ctx.Done():
@@ -102,29 +104,39 @@ func Questions(ctx context.Context, runs *journal.Runs, id string) ([]question.Q
 	}
 }
 
-// Answer answers questions of a background execution. The process that runs it takes the answers soon, and one that
-// waits without a process is continued; they are on disk when Answer returns. A question about an approval is answered in package approval.
+// Expected returns the questions of an execution that are on record without an answer: they are open, or its code asks
+// them again when it is continued after its process was killed. Only their ids are known.
+func Expected(ctx context.Context, runs *journal.Runs, id string) (all []question.Question, err error) {
+	asked, err := journal.Asked(ctx, runs, id)
+	for _, n := range slices.Sorted(maps.Keys(asked)) {
+		if asked[n] {
+			all = append(all, question.Question{ID: question.ID(n)})
+		}
+	}
+	return all, err
+}
+
+// Answer answers questions of a background execution. The process that runs it takes the answers soon, or when the code
+// asks again, and one that waits without a process is continued; they are on disk when Answer returns. A question about an
+// approval is answered in package approval.
 func Answer(ctx context.Context, runs *journal.Runs, id string, a question.Answer) error {
-	open, err := Questions(ctx, runs, id)
+	e, err := runs.Find(ctx, id)
 	if err != nil {
 		return err
 	}
-	byID, names := map[string]question.Question{}, []string{}
-	for _, q := range open {
-		byID[q.ID] = q
-		names = append(names, q.ID)
-	}
+	open := QuestionsOf(e)
 	for name, reply := range a {
-		q, ok := byID[name]
+		i := slices.IndexFunc(open, func(q question.Question) bool { return q.ID == name })
 		switch {
-		case !ok:
-			return fault.New(fault.NotFound, "execution %.60s has no open question %.40q", id, name).
-				WithHint("its open questions are %s", strings.Join(names, ", "))
-		case q.Approval != "":
-			return fault.New(fault.Invalid, "question %s is about an approval", name).
-				WithHint("%s", fault.Approve(q.Approval))
+		case i < 0:
+			err = checkExpected(ctx, runs, e, name)
+		case open[i].Approval != "":
+			err = fault.New(fault.Invalid, "question %s is about an approval", name).
+				WithHint("%s", fault.Approve(open[i].Approval))
+		default:
+			err = open[i].Check(reply)
 		}
-		if err := q.Check(reply); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -135,13 +147,35 @@ func Answer(ctx context.Context, runs *journal.Runs, id string, a question.Answe
 	return runs.Signal(ctx, id, AnswerEvent, text)
 }
 
+// checkExpected rejects an answer to a question that is neither open nor asked again by the resumed code.
+func checkExpected(ctx context.Context, runs *journal.Runs, e journal.Run, name string) error {
+	expected, err := Expected(ctx, runs, e.Execution)
+	if err != nil || e.State != journal.Ended && slices.ContainsFunc(expected, func(q question.Question) bool { return q.ID == name }) {
+		return err
+	}
+	var names []string
+	for _, q := range QuestionsOf(e) {
+		names = append(names, q.ID)
+	}
+	if len(names) == 0 {
+		return asksNothing(e)
+	}
+	return fault.New(fault.NotFound, "execution %.60s has no open question %.40q", e.Execution, name).
+		WithHint("its open questions are %s", strings.Join(names, ", "))
+}
+
+func asksNothing(e journal.Run) error {
+	return fault.New(fault.Invalid, "execution %.60s asks no question now: it is %s", e.Execution, e.State).
+		WithHint("`sandpiper executions list --background` lists executions")
+}
+
 // errExpected keeps answers to a question that the resumed code will ask again.
 var errExpected = errors.New("the question is not asked yet")
 
 // TakeAnswers delivers answers that were given in another process, or before the execution ran again. They stay on
 // disk until they are on record.
 func TakeAnswers(ctx context.Context, p Publisher) {
-	err := journal.DeliverSignal(ctx, p.Runs, p.Execution, AnswerEvent, func(text json.RawMessage) error {
+	err := journal.DeliverSignals(ctx, p.Runs, p.Execution, AnswerEvent, func(text json.RawMessage) error {
 		var a question.Answer
 		if err := json.Unmarshal(text, &a); err != nil {
 			return err

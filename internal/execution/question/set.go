@@ -36,6 +36,7 @@ type Open struct {
 	answered bool
 	reply    chan tool.Reply // buffered for one
 	closed   chan struct{}   // closed when the question is no longer open
+	expire   func()          // closes it unless it has a reply
 }
 
 // Restore replaces tokens in the content of an answer by their values: the asker
@@ -108,6 +109,11 @@ func (s *Set) Add(asked Question, form Form, restore Restore, record Record) (*O
 		asked.ID = asked.Approval
 	}
 	o := &Open{Question: asked, Until: until, form: form, restore: restore, record: record, reply: make(chan tool.Reply, 1), closed: make(chan struct{})}
+	o.expire = func() {
+		s.lock.Lock()
+		defer s.lock.Unlock()
+		o.close()
+	}
 	s.list = append(s.list, o)
 	return o, nil
 }
@@ -282,6 +288,7 @@ func (o *Open) Wait(ctx context.Context) (tool.Reply, error) {
 	case r := <-o.reply:
 		return r, nil
 	case <-timer.C:
+		o.expire() // an answer is not accepted any more
 		select {
 		case r := <-o.reply:
 			return r, nil

@@ -67,3 +67,19 @@ func TestQuestionAfterItsTime(t *testing.T) {
 		}
 	}
 }
+
+// No answer is accepted that the code does not get: one that comes when the time of its question ends is either refused or
+// returned.
+func TestAnswerWhenTimeEnds(t *testing.T) {
+	var s question.Set
+	o := add(t, &s, "q1", time.Now().Add(-time.Second))
+	if r, err := o.Wait(t.Context()); err != nil || r.Action != tool.Cancel {
+		t.Errorf("%+v %v", r, err)
+	}
+	if err := s.Answer(t.Context(), question.Answer{"q1": declined}); fault.KindOf(err) != fault.NotFound {
+		t.Errorf("an answer before the question is removed: %v", err)
+	}
+	if open, _ := s.List(); len(open) != 0 {
+		t.Errorf("open are %+v", open)
+	}
+}

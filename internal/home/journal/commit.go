@@ -56,6 +56,7 @@ func newLines(r *Record) (lines []line, err error) {
 	if r.pending.large {
 		return append(lines, line{kind: recordTooLarge, execution: r.id, at: now}), nil
 	}
+	endUnasked(r, 0)
 	for _, n := range r.pending.steps.deletes {
 		lines = append(lines, line{kind: stepEnded, execution: r.id, at: now, number: int64(n)})
 	}

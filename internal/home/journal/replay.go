@@ -24,6 +24,7 @@ type replay struct {
 	clocks  []clockReadings      // the same by step
 	put     int                  // number of the last question
 	waited  map[int]string       // questions without an answer: what identifies them, by number
+	unasked map[int]*entry       // those of waited that the code has not asked again, by number
 	until   map[string]time.Time // when these are no longer open, by what identifies them
 	replies []*entry             // replies that the code has not got
 	skills  map[string]usedSkill
@@ -42,7 +43,7 @@ type clockReadings struct {
 
 func newReplay(concurrent bool) replay {
 	return replay{concurrent: concurrent, past: map[key][]*entry{}, steps: map[StepKey]recordedStep{}, parents: map[int]bool{},
-		moved: make(chan struct{}), waited: map[int]string{}, until: map[string]time.Time{}, skills: map[string]usedSkill{}}
+		moved: make(chan struct{}), waited: map[int]string{}, unasked: map[int]*entry{}, until: map[string]time.Time{}, skills: map[string]usedSkill{}}
 }
 
 // recall adds a recorded entry to those that the replay has to repeat.
@@ -73,8 +74,7 @@ func recall(r *Record, e *entry) (err error) {
 	return err
 }
 
-// recallQuestion adds a recorded question. An unanswered one is closed here, because the
-// replay asks and records it again. One with a reply stays open for TakeReply.
+// recallQuestion adds a recorded question. One with a reply stays open for TakeReply.
 func recallQuestion(r *Record, e *entry) error {
 	var name int
 	var of string
@@ -89,8 +89,19 @@ func recallQuestion(r *Record, e *entry) error {
 		return nil
 	}
 	r.replay.waited[name], r.replay.until[of] = of, time.UnixMilli(until)
-	r.pending.answer(e, Answer{})
+	r.replay.unasked[name] = e
 	return nil
+}
+
+// endUnasked ends the question with a number, which the code asks again, and those that it has not asked when all calls are
+// repeated. Until then they are open on record, so that answers to them are kept.
+func endUnasked(r *Record, name int) {
+	for n, e := range r.replay.unasked {
+		if n == name || r.replay.repeated() {
+			delete(r.replay.unasked, n)
+			r.pending.answer(e, Answer{})
+		}
+	}
 }
 
 // addSteps adds the ended steps of a row. It returns the largest number of a step among them.

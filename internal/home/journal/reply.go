@@ -71,22 +71,25 @@ func TakeReply(ctx context.Context, r *Record, of string) (reply json.RawMessage
 	return nil, false
 }
 
-// Replied returns the numbers of the questions of an execution whose reply is on record and that the code has not got.
-func Replied(ctx context.Context, b *Runs, id string) (numbers []int, err error) {
+// Asked returns the questions of an execution that are on record, by their numbers: true for those that have no reply
+// and that the code waits for, or asks again when a process continues it.
+func Asked(ctx context.Context, b *Runs, id string) (open map[int]bool, err error) {
 	x, err := b.log.box(id)
 	if err != nil {
 		return nil, err
 	}
 	err = b.log.calls.View(ctx, func(tx *store.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT number, arguments FROM run_events WHERE execution = ? AND number > 0 AND method = ? AND state = ?", id, question, replied)
+		rows, err := tx.QueryContext(ctx, "SELECT number, state, arguments FROM run_events WHERE execution = ? AND number > 0 AND method = ? ORDER BY number", id, question)
 		if err != nil {
 			return err
 		}
 		defer rows.Close()
+		open = map[int]bool{}
 		for rows.Next() {
 			var number, name int
+			var state string
 			var ciphertext []byte
-			if err := rows.Scan(&number, &ciphertext); err != nil {
+			if err := rows.Scan(&number, &state, &ciphertext); err != nil {
 				return err
 			}
 			args, err := x.decrypt(ofArguments, number, ciphertext)
@@ -96,11 +99,11 @@ func Replied(ctx context.Context, b *Runs, id string) (numbers []int, err error)
 			if err != nil {
 				return err
 			}
-			numbers = append(numbers, name)
+			open[name] = state == asked // a later run may have asked it again
 		}
 		return rows.Err()
 	})
-	return numbers, err
+	return open, err
 }
 
 // OpenUntil returns when a question that an earlier run asked and had no answer to is no longer open; zero for any

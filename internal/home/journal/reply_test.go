@@ -141,7 +141,7 @@ func TestSignalStaysUntilItIsDelivered(t *testing.T) {
 	}
 	full, times := errors.New("the disk is full"), 0
 	for _, want := range []error{full, full, nil, nil} {
-		err := journal.DeliverSignal(t.Context(), d.Runs(), "exec_1", "answer", func(value json.RawMessage) error {
+		err := journal.DeliverSignals(t.Context(), d.Runs(), "exec_1", "answer", func(value json.RawMessage) error {
 			if times++; string(value) != "1" {
 				t.Errorf("the value is %s", value)
 			}

@@ -228,6 +228,7 @@ func (r *Record) AddQuestion(ctx context.Context, number int, of string, until t
 	r.mu.Lock()
 	e := r.pending.add(HostCall{Method: question, Args: fmt.Appendf(nil, "%d %s %d", number, of, until.UnixMilli())})
 	e.asker = callOf(ctx)
+	endUnasked(r, number)
 	return e.number, r.commit(ctx, nil, false)
 }
 

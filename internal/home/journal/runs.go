@@ -76,6 +76,7 @@ type Run struct {
 	Live      []byte // progress and output so far; nil for none
 	Result    []byte // nil for none
 	Alive     bool   // of a running one: its process lives
+	Cancelled bool   // a person has cancelled it while it ran
 }
 
 // The encrypted columns of runs.
@@ -149,12 +150,12 @@ func addRun(ctx context.Context, l *Log, tx *store.Tx, r Run) error {
 	return err
 }
 
-const columns = "SELECT execution, state, outcome, on_restart, owner, created, changed, coalesce(due, 0), recorded > 0, workflow, version, request, live, result FROM runs "
+const columns = "SELECT execution, state, outcome, on_restart, owner, created, changed, coalesce(due, 0), recorded > 0, workflow, version, request, live, result, cancel FROM runs "
 
 func scanRun(l *Log, rows interface{ Scan(...any) error }) (r Run, err error) {
 	var owner string
 	var created, changed, due int64
-	if err := rows.Scan(&r.Execution, &r.State, &r.Outcome, &r.OnRestart, &owner, &created, &changed, &due, &r.Recorded, &r.Workflow, &r.Version, &r.Request, &r.Live, &r.Result); err != nil {
+	if err := rows.Scan(&r.Execution, &r.State, &r.Outcome, &r.OnRestart, &owner, &created, &changed, &due, &r.Recorded, &r.Workflow, &r.Version, &r.Request, &r.Live, &r.Result, &r.Cancelled); err != nil {
 		return r, err
 	}
 	r.Created, r.Changed = time.UnixMilli(created).UTC(), time.UnixMilli(changed).UTC()

@@ -1,12 +1,11 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -88,30 +87,10 @@ func (b *Runs) WakeIn(ctx context.Context, tx *store.Tx, id, event string) error
 
 // Signals returns the values of the signals of an event that an execution has not taken.
 func Signals(ctx context.Context, b *Runs, id, event string) (values []json.RawMessage, err error) {
-	x, err := b.log.box(id)
-	if err != nil {
-		return nil, err
+	all, err := findSignals(ctx, b.log, id, event, -1)
+	for _, s := range all {
+		values = append(values, s.value)
 	}
-	err = b.log.calls.View(ctx, func(tx *store.Tx) error {
-		rows, err := tx.QueryContext(ctx, "SELECT number, arguments FROM run_events WHERE execution = ? AND number < 0 AND server = ?", id, eventHash(id, event))
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var number int
-			var ciphertext []byte
-			if err := rows.Scan(&number, &ciphertext); err != nil {
-				return err
-			}
-			value, err := x.decrypt(ofArguments, number, ciphertext)
-			if err != nil {
-				return err
-			}
-			values = append(values, value)
-		}
-		return rows.Err()
-	})
 	return values, err
 }
 
@@ -131,29 +110,36 @@ func hasSignal(ctx context.Context, tx *store.Tx, id, hash string) (has bool, er
 
 // signal is a signal on record.
 type signal struct {
-	number     int // 0 for none
+	number     int
 	ciphertext []byte
 	value      json.RawMessage
 }
 
-// findSignal returns the oldest signal of an event.
-func findSignal(ctx context.Context, l *Log, id, event string) (s signal, err error) {
-	err = l.calls.View(ctx, func(tx *store.Tx) error {
-		return tx.QueryRowContext(ctx, "SELECT number, arguments FROM run_events WHERE execution = ? AND number < 0 AND server = ? ORDER BY number DESC LIMIT 1", id, eventHash(id, event)).
-			Scan(&s.number, &s.ciphertext)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return s, nil
-	}
-	if err != nil {
-		return s, err
-	}
+// findSignals returns the oldest signals of an event; a negative number means all.
+func findSignals(ctx context.Context, l *Log, id, event string, most int) (all []signal, err error) {
 	x, err := l.box(id)
 	if err != nil {
-		return s, err
+		return nil, err
 	}
-	s.value, err = x.decrypt(ofArguments, s.number, s.ciphertext)
-	return s, err
+	err = l.calls.View(ctx, func(tx *store.Tx) error {
+		rows, err := tx.QueryContext(ctx, "SELECT number, arguments FROM run_events WHERE execution = ? AND number < 0 AND server = ? ORDER BY number DESC LIMIT ?", id, eventHash(id, event), most)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var s signal
+			if err := rows.Scan(&s.number, &s.ciphertext); err != nil {
+				return err
+			}
+			if s.value, err = x.decrypt(ofArguments, s.number, s.ciphertext); err != nil {
+				return err
+			}
+			all = append(all, s)
+		}
+		return rows.Err()
+	})
+	return all, err
 }
 
 // deleteSignal reports whether the signal was there: another thread or process may have taken it, and
@@ -171,10 +157,11 @@ func deleteSignal(ctx context.Context, tx *store.Tx, id string, s signal) (bool,
 // its value. It returns nil if there is none, or if another thread was faster. Signal and answer change
 // in one commit.
 func TakeSignal(ctx context.Context, r *Record, number int, event string, answer func(value json.RawMessage) Answer) (*Answer, error) {
-	s, err := findSignal(ctx, r.log, r.id, event)
-	if err != nil || s.number == 0 {
+	all, err := findSignals(ctx, r.log, r.id, event, 1)
+	if err != nil || len(all) == 0 {
 		return nil, err
 	}
+	s := all[0]
 	a, taken := answer(s.value), false
 	err = answerNow(ctx, r, number, a, func(ctx context.Context, tx *store.Tx) (bool, error) {
 		taken, err = deleteSignal(ctx, tx, r.id, s)
@@ -186,17 +173,19 @@ func TakeSignal(ctx context.Context, r *Record, number int, event string, answer
 	return &a, nil
 }
 
-// DeliverSignal passes the oldest signal of an event to deliver, and deletes it if that returns nil.
-func DeliverSignal(ctx context.Context, b *Runs, id, event string, deliver func(value json.RawMessage) error) error {
-	s, err := findSignal(ctx, b.log, id, event)
-	if err != nil || s.number == 0 {
-		return err
+// DeliverSignals passes the signals of an event to deliver, the oldest first, and deletes those for which it returns nil.
+// The error is the first one.
+func DeliverSignals(ctx context.Context, b *Runs, id, event string, deliver func(value json.RawMessage) error) error {
+	all, err := findSignals(ctx, b.log, id, event, -1)
+	for _, s := range all {
+		wrong := deliver(s.value)
+		if wrong == nil {
+			wrong = b.log.calls.Update(ctx, func(tx *store.Tx) error {
+				_, err := deleteSignal(ctx, tx, id, s)
+				return err
+			})
+		}
+		err = cmp.Or(err, wrong)
 	}
-	if err := deliver(s.value); err != nil {
-		return err
-	}
-	return b.log.calls.Update(ctx, func(tx *store.Tx) error {
-		_, err := deleteSignal(ctx, tx, id, s)
-		return err
-	})
+	return err
 }

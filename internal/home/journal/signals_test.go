@@ -121,7 +121,7 @@ func TestDeliveredSignalIsDeletedItself(t *testing.T) {
 		}
 	}
 	send(`1`)
-	err := journal.DeliverSignal(t.Context(), d.Runs(), "exec_1", "go", func(value json.RawMessage) error {
+	err := journal.DeliverSignals(t.Context(), d.Runs(), "exec_1", "go", func(value json.RawMessage) error {
 		taken, err := journal.TakeSignal(t.Context(), r, number, "go", signalValue)
 		if err != nil || taken == nil || string(value) != "1" {
 			t.Errorf("%s was delivered, and %+v, %v taken", value, taken, err)
