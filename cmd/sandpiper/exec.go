@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli/result"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 )
@@ -67,18 +68,18 @@ func runExec(ctx context.Context, env *cli.Env, o execOptions) error {
 	if err != nil {
 		return err
 	}
-	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, result.Printer(env), func(d *daemon.Daemon, home *home.Home) error {
 		if err := putFiles(ctx, env, home, o.files); err != nil {
 			return err
 		}
-		result, err := execute(ctx, env, d, home, req)
+		r, err := result.Execute(ctx, env, d, home, req)
 		if err != nil {
 			return err
 		}
 		if !env.JSON {
-			explainSession(ctx, home, req.SessionID, &result)
+			result.ExplainSession(ctx, home, req.SessionID, &r)
 		}
-		return printResult(ctx, env, result)
+		return result.Print(ctx, env, r)
 	})
 }
 

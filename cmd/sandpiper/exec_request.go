@@ -55,18 +55,15 @@ func loadCode(env *cli.Env, o execOptions) (string, error) {
 	return readCode(f, o.script)
 }
 
-// byteOrderMark may precede UTF-8 text, and is not part of it.
-var byteOrderMark = []byte("\xef\xbb\xbf")
-
 // readCode reads code without its byte order mark. It reads at most one byte more than
 // an execution accepts: of a larger file it does not read the rest, and the execution
 // rejects it.
 func readCode(r io.Reader, name string) (string, error) {
-	data, err := io.ReadAll(io.LimitReader(r, int64(pycode.MaxBytes+1+len(byteOrderMark))))
+	data, err := io.ReadAll(io.LimitReader(r, int64(pycode.MaxBytes+1+len(cli.ByteOrderMark))))
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
-	data = bytes.TrimPrefix(data, byteOrderMark)
+	data = bytes.TrimPrefix(data, cli.ByteOrderMark)
 	return string(data[:min(len(data), pycode.MaxBytes+1)]), nil
 }
 

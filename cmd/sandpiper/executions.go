@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli/result"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
@@ -93,7 +94,7 @@ func runExecutionsList(ctx context.Context, env *cli.Env) error {
 }
 
 func runExecutionsResume(ctx context.Context, env *cli.Env, id string, limits execution.ResumeLimits) error {
-	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, result.Printer(env), func(d *daemon.Daemon, home *home.Home) error {
 		x, err := d.Runner.Resume(ctx, home, id, limits)
 		if f, ok := errors.AsType[*fault.Error](err); ok && f.Kind == fault.NotFound && f.Hint == "" {
 			err = f.WithHint("`sandpiper executions list` lists those that can be resumed; for an execution of a session use `sandpiper session resume`")
@@ -101,10 +102,10 @@ func runExecutionsResume(ctx context.Context, env *cli.Env, id string, limits ex
 		if err != nil {
 			return err
 		}
-		r, err := waitForResult(ctx, env, d, home, x)
+		r, err := result.Wait(ctx, env, d, home, x)
 		if err != nil {
 			return err
 		}
-		return printResult(ctx, env, r)
+		return result.Print(ctx, env, r)
 	})
 }

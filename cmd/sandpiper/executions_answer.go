@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli/result"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
@@ -134,7 +135,7 @@ func runExecutionsAnswer(ctx context.Context, env *cli.Env, o answerOptions) err
 			if q.Text, _, _, err = shown.Content(); err != nil {
 				return err
 			}
-			reply = ask(ctx, env, q, nil)
+			reply = result.Ask(ctx, env, q, nil)
 		}
 		if err := live.Answer(ctx, h.Runs, o.id, question.Answer{q.ID: reply}); err != nil {
 			return err
@@ -169,12 +170,12 @@ func answerValue(q question.Question, text string) json.RawMessage {
 	if json.Valid([]byte(text)) {
 		return json.RawMessage(text)
 	}
-	var form struct{ Properties map[string]field }
+	var form struct{ Properties map[string]result.Field }
 	var value any = text
 	if json.Unmarshal(q.Schema, &form) == nil && len(form.Properties) == 1 {
 		for _, f := range form.Properties {
 			if f.Type != "boolean" || slices.Contains(decisions, strings.ToLower(text)) { // other text is not a no
-				value = f.value(text)
+				value = f.Value(text)
 			}
 		}
 	}

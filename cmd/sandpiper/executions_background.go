@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli/result"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
@@ -108,7 +109,7 @@ func watch(ctx context.Context, env *cli.Env, d *daemon.Daemon, h *home.Home, id
 				if !env.JSON {
 					printLines(env, newLines(last.Output, b.Reply.Output))
 				}
-				return printResult(ctx, env, *b.Reply)
+				return result.Print(ctx, env, *b.Reply)
 			}
 			if env.JSON {
 				return env.WriteJSON(b)

@@ -231,7 +231,7 @@ func checkShown(t *testing.T, c modelClient, requests []clienttest.Request) {
 	turn := 0
 	if c.search != nil {
 		turn = 1
-		if found := result(last, 0, 0); !first.Has("execute_code") && !strings.Contains(found, "execute_code") {
+		if found := resultOf(last, 0, 0); !first.Has("execute_code") && !strings.Contains(found, "execute_code") {
 			t.Errorf("%q finds %q, and execute_code is not in the first request", everyday[0], found)
 		}
 	}
@@ -247,12 +247,12 @@ func checkShown(t *testing.T, c modelClient, requests []clienttest.Request) {
 	if !first.Has("execute_code") && !strings.Contains(first.Text, "execute_code") {
 		t.Error("execute_code is not in the first request")
 	}
-	if got := result(last, turn, 0); !strings.Contains(got, `"result":{"result":42}`) {
+	if got := resultOf(last, turn, 0); !strings.Contains(got, `"result":{"result":42}`) {
 		t.Errorf("execute_code returns %q", got)
 	}
 }
 
-func result(r clienttest.Request, turn, call int) string {
+func resultOf(r clienttest.Request, turn, call int) string {
 	if len(r.Results) <= turn || len(r.Results[turn]) <= call {
 		return ""
 	}
@@ -345,7 +345,7 @@ func recordOf(c modelClient, words serverWords, requests []clienttest.Request) s
 	if c.search != nil {
 		b.WriteString("which of execute_code and search_tools its search finds:\n")
 		for i, question := range everyday {
-			fmt.Fprintf(&b, "  %s: %s\n", question, strings.Join(foundTools(result(last, 0, i)), " "))
+			fmt.Fprintf(&b, "  %s: %s\n", question, strings.Join(foundTools(resultOf(last, 0, i)), " "))
 		}
 	}
 	return b.String()

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli/result"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -62,7 +63,7 @@ func runResume(ctx context.Context, env *cli.Env, o execOptions) error {
 		}
 	}
 	shown := false // the output of replayed tasks is not printed again
-	show := outputPrinter(env)
+	show := result.Printer(env)
 	output := func(item []byte) {
 		if shown && show != nil {
 			show(item)
@@ -72,7 +73,7 @@ func runResume(ctx context.Context, env *cli.Env, o execOptions) error {
 		r, err := execution.RebuildSession(ctx, d.Runner, home, execution.Rebuild{
 			Session: o.session, MemoryMB: o.memory, RepeatCalls: o.repeatCalls,
 			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
-				return execute(ctx, env, d, home, req)
+				return result.Execute(ctx, env, d, home, req)
 			},
 		})
 		if err != nil {
@@ -85,17 +86,17 @@ func runResume(ctx context.Context, env *cli.Env, o execOptions) error {
 			warnReplay(env, r)
 		}
 		shown = true
-		result, err := execute(ctx, env, d, home, req)
+		done, err := result.Execute(ctx, env, d, home, req)
 		if err != nil {
 			return err
 		}
 		if env.JSON {
-			if err := env.WriteJSON(rebuilt{r, resultJSON{result.Answer(), result.Images}}); err != nil {
+			if err := env.WriteJSON(rebuilt{r, result.JSON{Result: done}}); err != nil {
 				return err
 			}
-			return exitCodeOf(result)
+			return result.ExitCode(done)
 		}
-		return printResult(ctx, env, result)
+		return result.Print(ctx, env, done)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli/result"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -59,11 +60,11 @@ runs.`,
 }
 
 func runTask(ctx context.Context, env *cli.Env, o taskOptions) error {
-	return cli.WithWarmDaemon(ctx, env, cli.Options{Output: outputPrinter(env), Quiet: true, Model: o.model}, func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmDaemon(ctx, env, cli.Options{Output: result.Printer(env), Quiet: true, Model: o.model}, func(d *daemon.Daemon, home *home.Home) error {
 		result, err := d.Tasks.Solve(ctx, task.Task{
 			Query: o.query, Home: home, Gate: d.Privacy.For(redact.Owner{Tenant: home.ID(), Vault: home.Vault}), Request: execution.Request{DryRun: o.dryRun, SessionID: o.session}, Progress: taskPrinter(env),
 			Run: func(ctx context.Context, req execution.Request) (reply.Result, error) {
-				return execute(ctx, env, d, home, req)
+				return result.Execute(ctx, env, d, home, req)
 			},
 		})
 		if err != nil {
@@ -89,7 +90,7 @@ func printTask(ctx context.Context, env *cli.Env, r task.Result, showCode bool) 
 			return err
 		}
 		if r.Last != nil {
-			return exitCodeOf(*r.Last)
+			return result.ExitCode(*r.Last)
 		}
 		if !r.Success {
 			return cli.Exit(cli.ExitRaised)
@@ -105,7 +106,7 @@ func printTask(ctx context.Context, env *cli.Env, r task.Result, showCode bool) 
 			cli.VisibleName(strings.Join(r.Tools, ", ")), len(r.Tools), r.Available, 100*r.Share, r.SavedTokens)))
 	}
 	if r.Last != nil {
-		return printResult(ctx, env, *r.Last)
+		return result.Print(ctx, env, *r.Last)
 	}
 	return fault.New(fault.Invalid, "%s", r.Error).WithHint("%s", r.Hint)
 }

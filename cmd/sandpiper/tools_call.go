@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli/result"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
@@ -50,21 +51,21 @@ func runToolsCall(ctx context.Context, env *cli.Env, name, args string) error {
 	if server, tool, _ := strings.Cut(name, "."); server == "" || tool == "" {
 		return cli.Usagef("%q must be SERVER.TOOL, such as github.list_issues", name)
 	}
-	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, result.Printer(env), func(d *daemon.Daemon, home *home.Home) error {
 		ref := splitTool(d.Servers.Catalog.Now(), name)
 		vars, err := json.Marshal(map[string]any{"server": ref.Server, "tool": ref.Tool, "arguments": arguments})
 		if err != nil {
 			return err
 		}
-		result, err := execute(ctx, env, d, home, execution.Request{Code: callCode, Vars: vars})
+		r, err := result.Execute(ctx, env, d, home, execution.Request{Code: callCode, Vars: vars})
 		if err != nil {
 			return err
 		}
-		result.Traceback = "" // of callCode
+		r.Traceback = "" // of callCode
 		if !env.JSON {
-			explainCall(&result, d.Servers.Catalog.For(catalog.Viewer{Tenant: home.ID()}), ref)
+			explainCall(&r, d.Servers.Catalog.For(catalog.Viewer{Tenant: home.ID()}), ref)
 		}
-		return printResult(ctx, env, result)
+		return result.Print(ctx, env, r)
 	})
 }
 
@@ -142,7 +143,7 @@ func toolArguments(env *cli.Env, given string) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the arguments: %w", err)
 	}
-	text = bytes.TrimSpace(bytes.TrimPrefix(text, byteOrderMark))
+	text = bytes.TrimSpace(bytes.TrimPrefix(text, cli.ByteOrderMark))
 	var object map[string]json.RawMessage
 	switch err := json.Unmarshal(text, &object); {
 	case len(text) > maxArguments:

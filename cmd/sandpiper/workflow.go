@@ -174,5 +174,5 @@ func readWorkflow(path string) ([]byte, error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	return []byte(strings.TrimPrefix(string(data), string(byteOrderMark))), nil
+	return []byte(strings.TrimPrefix(string(data), string(cli.ByteOrderMark))), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
+	"github.com/sandpiper-mcp/sandpiper/internal/cli/result"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
@@ -76,7 +77,7 @@ func runWorkflowRun(ctx context.Context, env *cli.Env, o workflowRunOptions) err
 	if err != nil {
 		return err
 	}
-	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, result.Printer(env), func(d *daemon.Daemon, home *home.Home) error {
 		p, err := loadWorkflow(ctx, env, d, home, o.name)
 		if err != nil {
 			return err
@@ -85,14 +86,14 @@ func runWorkflowRun(ctx context.Context, env *cli.Env, o workflowRunOptions) err
 		if err != nil {
 			return err
 		}
-		r, err := waitForResult(ctx, env, d, home, x)
+		r, err := result.Wait(ctx, env, d, home, x)
 		if err != nil {
 			return err
 		}
 		if place := p.FailedAt(r.Traceback); !r.Success() && place != "" && !env.JSON {
 			env.Warn("failed in " + cli.VisibleName(place))
 		}
-		return printResult(ctx, env, r)
+		return result.Print(ctx, env, r)
 	})
 }
 
@@ -133,7 +134,7 @@ not-done, it did not, and is made now; stop, give up the run.`,
 }
 
 func runWorkflowResume(ctx context.Context, env *cli.Env, id, outcome string) error {
-	return cli.WithWarmHome(ctx, env, outputPrinter(env), func(d *daemon.Daemon, home *home.Home) error {
+	return cli.WithWarmHome(ctx, env, result.Printer(env), func(d *daemon.Daemon, home *home.Home) error {
 		run, err := d.Flows.Find(ctx, home, id)
 		if err == nil {
 			err = run.CheckOpen()
@@ -148,7 +149,7 @@ func runWorkflowResume(ctx context.Context, env *cli.Env, id, outcome string) er
 		if err != nil {
 			return err
 		}
-		r, err := waitForResult(ctx, env, d, home, x)
+		r, err := result.Wait(ctx, env, d, home, x)
 		if err != nil {
 			return err
 		}
@@ -156,7 +157,7 @@ func runWorkflowResume(ctx context.Context, env *cli.Env, id, outcome string) er
 			again := "sandpiper workflow resume " + id + " --outcome"
 			r.Hint = fmt.Sprintf("find out, then run `%s %s` if it took effect, `%s %s` if the run shall make it, or `%s %s` to give up the run", again, tool.TookEffect, again, tool.NoEffect, again, tool.Stop)
 		}
-		return printResult(ctx, env, r)
+		return result.Print(ctx, env, r)
 	})
 }
 

@@ -54,3 +54,6 @@ func ReadInput(path string, max int64) ([]byte, error) {
 	defer f.Close()
 	return io.ReadAll(io.LimitReader(f, max+1))
 }
+
+// ByteOrderMark may precede UTF-8 text, and is not part of it.
+var ByteOrderMark = []byte("\xef\xbb\xbf")

@@ -1,4 +1,4 @@
-package main
+package result
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
-// ask prompts for the answer to a question of running code, until closed reports that
+// Ask prompts for the answer to a question of running code, until closed reports that
 // it was answered elsewhere. Without a terminal it returns unattendedReply.
-func ask(ctx context.Context, env *cli.Env, q question.Question, closed <-chan struct{}) tool.Reply {
+func Ask(ctx context.Context, env *cli.Env, q question.Question, closed <-chan struct{}) tool.Reply {
 	if env.JSON || !cli.IsTerminal(env.Stdin) || !cli.IsTerminal(env.Stderr) {
 		if q.Approval == "" && q.Call == 0 {
 			env.Warn(fmt.Sprintf("%s %.200q, and there is no terminal to answer at: the answer is None", askerLabel(q), q.Text))
@@ -56,7 +56,7 @@ func unattendedReply(q question.Question) tool.Reply {
 }
 
 // field is a property of a question's schema, with the keywords that a prompt uses.
-type field struct {
+type Field struct {
 	Type        string
 	Title       string
 	Description string
@@ -78,7 +78,7 @@ type choice struct {
 // an optional field of a tool's question, or declines.
 func askFields(ctx context.Context, env *cli.Env, q question.Question) (json.RawMessage, bool) {
 	var form struct {
-		Properties map[string]field
+		Properties map[string]Field
 		Required   []string
 	}
 	if err := json.Unmarshal(q.Schema, &form); err != nil {
@@ -97,7 +97,7 @@ func askFields(ctx context.Context, env *cli.Env, q question.Question) (json.Raw
 		line, ok := env.ReadLine(ctx)
 		switch {
 		case ok && line != "":
-			content[name] = f.value(line)
+			content[name] = f.Value(line)
 		case ok && f.Default != nil:
 			content[name] = f.Default
 		case !ok || !optional:
@@ -119,7 +119,7 @@ func askerLabel(q question.Question) string {
 }
 
 // prompt describes the possible answers and the effect of an empty line.
-func (f field) prompt(name string, optional bool) string {
+func (f Field) prompt(name string, optional bool) string {
 	values := f.Type
 	if choices := f.choices(); len(choices) > 0 {
 		values = strings.Join(choices, " | ")
@@ -139,7 +139,7 @@ func (f field) prompt(name string, optional bool) string {
 	return fmt.Sprintf("%s (%s, empty %s)", name, values, empty)
 }
 
-func (f field) choices() (all []string) {
+func (f Field) choices() (all []string) {
 	for _, v := range slices.Concat(f.Enum, f.Items.Enum) {
 		all = append(all, fmt.Sprint(v))
 	}
@@ -155,7 +155,7 @@ func (f field) choices() (all []string) {
 
 // value converts an answer to the type of the field. A value of another type is passed
 // on as text and rejected by the code or tool that asked.
-func (f field) value(line string) any {
+func (f Field) Value(line string) any {
 	switch f.Type {
 	case "boolean":
 		return strings.EqualFold(line, "yes") || strings.EqualFold(line, "y") || line == "true"

@@ -1,4 +1,6 @@
-package main
+// Package result runs code for a command: it shows progress and output, asks the person for answers, and
+// prints the result.
+package result
 
 import (
 	"bytes"
@@ -17,18 +19,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 )
 
-// execute runs a request and returns its result.
-func execute(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, req execution.Request) (reply.Result, error) {
+// Execute runs a request and returns its result.
+func Execute(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, req execution.Request) (reply.Result, error) {
 	x, err := d.Runner.Start(ctx, home, req)
 	if err != nil {
 		return reply.Result{}, err
 	}
-	return waitForResult(ctx, env, d, home, x)
+	return Wait(ctx, env, d, home, x)
 }
 
-// waitForResult waits for the result of x, prints its progress and prompts for answers
+// Wait waits for the result of x, prints its progress and prompts for answers
 // to its questions.
-func waitForResult(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, x *execution.Execution) (reply.Result, error) {
+func Wait(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, x *execution.Execution) (reply.Result, error) {
 	running := cli.StartRunning(env)
 	defer func() { running.Pause() }()
 	for {
@@ -42,7 +44,7 @@ func waitForResult(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *ho
 			running.Pause()
 			for _, q := range e.Questions {
 				closed := x.QuestionClosed(q.ID)
-				answer := ask(ctx, env, q, closed)
+				answer := Ask(ctx, env, q, closed)
 				if _, err := d.Runner.Attach(ctx, home, x.ID(), question.Answer{q.ID: answer}); err != nil && fault.KindOf(err) != fault.NotFound {
 					env.Warn(fault.Message(err))
 					x.RepeatQuestions()
@@ -55,27 +57,27 @@ func waitForResult(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *ho
 	}
 }
 
-// outputPrinter returns a function that prints output immediately; nil with --json, where
+// Printer returns a function that prints output immediately; nil with --json, where
 // the result contains the output.
-func outputPrinter(env *cli.Env) func([]byte) {
+func Printer(env *cli.Env) func([]byte) {
 	if env.JSON {
 		return nil
 	}
 	return func(item []byte) { env.Printf("%s\n", cli.Visible(string(item))) }
 }
 
-// printResult prints a result. It returns an error that carries the exit code, or the cause
+// Print prints a result. It returns an error that carries the exit code, or the cause
 // of ctx without printing the failure; nil for success.
-func printResult(ctx context.Context, env *cli.Env, r reply.Result) error {
+func Print(ctx context.Context, env *cli.Env, r reply.Result) error {
 	if env.JSON {
 		r.Hint, r.Error, r.Traceback = cli.Completed(env, r.Hint), cli.Completed(env, r.Error), cli.Completed(env, r.Traceback)
 		if r.Session != nil {
 			r.Session.Note = cli.Completed(env, r.Session.Note)
 		}
-		if err := env.WriteJSON(resultJSON{r.Answer(), r.Images}); err != nil {
+		if err := env.WriteJSON(JSON{r}); err != nil {
 			return err
 		}
-		return exitCodeOf(r)
+		return ExitCode(r)
 	}
 	explainMissingFile(env, &r)
 	if r.Error == noInput {
@@ -94,7 +96,7 @@ func printResult(ctx context.Context, env *cli.Env, r reply.Result) error {
 	} else {
 		printFailure(env, r)
 	}
-	return exitCodeOf(r)
+	return ExitCode(r)
 }
 
 // printSuspended describes an execution that waits without a worker.
@@ -104,28 +106,25 @@ func printSuspended(env *cli.Env, r reply.Result) {
 	env.Hint(fmt.Sprintf("`sandpiper executions watch %[1]s` prints its result, `sandpiper executions signal %[1]s EVENT` sends a signal; a daemon must run", r.ExecutionID))
 }
 
-// resultJSON encodes a result as execute_code does, plus its images.
-type resultJSON struct {
-	body   any
-	images []reply.Image
-}
+// JSON is a result that is encoded as execute_code does, plus its images.
+type JSON struct{ reply.Result }
 
 // MarshalJSON implements json.Marshaler.
-func (w resultJSON) MarshalJSON() ([]byte, error) {
-	body, err := cli.EncodeJSON(w.body)
-	if err != nil || len(w.images) == 0 {
+func (r JSON) MarshalJSON() ([]byte, error) {
+	body, err := cli.EncodeJSON(r.Answer())
+	if err != nil || len(r.Images) == 0 {
 		return body, err
 	}
 	body = bytes.TrimSpace(body)
-	images, err := json.Marshal(w.images)
+	images, err := json.Marshal(r.Images)
 	if err != nil {
 		return nil, err
 	}
 	return fmt.Appendf(nil, `%s,"images":%s}`, body[:len(body)-1], images), nil
 }
 
-// exitCodeOf returns an error that carries the exit code of a result, nil for success.
-func exitCodeOf(r reply.Result) error {
+// ExitCode returns an error that carries the exit code of a result, nil for success.
+func ExitCode(r reply.Result) error {
 	switch {
 	case r.Success():
 		return nil

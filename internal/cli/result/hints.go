@@ -1,4 +1,4 @@
-package main
+package result
 
 import (
 	"context"
@@ -50,9 +50,9 @@ func isOwnFile(path string) bool {
 	return false
 }
 
-// explainSession adds a hint to an unknown name in a session that has earlier steps, which may have
+// ExplainSession adds a hint to an unknown name in a session that has earlier steps, which may have
 // defined it.
-func explainSession(ctx context.Context, home *home.Home, id string, r *reply.Result) {
+func ExplainSession(ctx context.Context, home *home.Home, id string, r *reply.Result) {
 	if id == "" || r.ErrorType != "NameError" || r.Hint != "" {
 		return
 	}
