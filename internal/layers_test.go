@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"guardrail", "home"},
 	{"toolcall"},
 	{"execution"},
-	{"task", "workflow"},
+	{"task"},
 	{"mcpserver", "console"},
 	{"config"},
 	{"daemon"},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
@@ -82,14 +80,6 @@ var argumentValues = map[string][]cli.Values{
 	"tools list":        {serverNames},
 	"tools sync":        {serverNames},
 	"trust":             {cli.LocalDirs},
-	"workflow cancel":   {cli.Named(journal.OpenWorkflowQuery)},
-	"workflow check":    {cli.LocalFiles},
-	"workflow delete":   {cli.Named(workflow.NameQuery)},
-	"workflow history":  {workflowNames},
-	"workflow resume":   {cli.Named(journal.OpenWorkflowQuery)},
-	"workflow run":      {workflowNames},
-	"workflow save":     {cli.LocalFiles},
-	"workflow show":     {workflowsAndRuns},
 }
 
 // flagValues returns the values of a flag; nil if they are not known.
@@ -242,22 +232,4 @@ func listedTools(dir string, s config.Server, prefix string) (all []cobra.Comple
 		all = append(all, cobra.CompletionWithDesc(prefix+t.Tool, t.Description))
 	}
 	return all, err
-}
-
-// workflowNames returns the saved workflows, and those in the directory of the configuration.
-func workflowNames(r cli.Request) ([]cobra.Completion, error) {
-	all, err := cli.Named(workflow.NameQuery)(r)
-	if r.Cfg.Workflows != "" {
-		files, _ := filepath.Glob(filepath.Join(r.Cfg.Workflows, "*.y*ml"))
-		for _, f := range files {
-			all = append(all, strings.TrimSuffix(filepath.Base(f), filepath.Ext(f)))
-		}
-	}
-	return all, err
-}
-
-func workflowsAndRuns(r cli.Request) ([]cobra.Completion, error) {
-	all, err := workflowNames(r)
-	runs, _ := cli.Named(journal.WorkflowQuery)(r)
-	return append(all, runs...), err
 }

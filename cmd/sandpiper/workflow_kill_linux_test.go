@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // workflowStats counts the writes of workflows that were killed.

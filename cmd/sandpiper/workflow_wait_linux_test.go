@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // payWorkflow waits for a signal between two writes, and asks a person before the second one.

@@ -60,7 +60,7 @@ type Config struct {
 	PackageLayer  string `key:"sandbox.package_layer,tenant"`
 	DataDir       string `key:"data_dir,restart" form:"path"`  // absolute
 	CacheDir      string `key:"cache_dir,restart" form:"path"` // absolute
-	Workflows     string `key:"workflows" form:"path"`         // directory of workflow files, absolute; "" means none
+	UserDir       string // directory of the user's configuration, absolute; "" means none
 	Log           Log
 	HTTP          HTTP             `key:"http"`
 	Servers       []Server         // MCP servers and APIs, in the order of the file

@@ -77,7 +77,7 @@ func TestDefaults(t *testing.T) {
 		},
 		DataDir:      filepath.Join(dir, "home/.local/share/sandpiper"),
 		CacheDir:     filepath.Join(dir, "home/.cache/sandpiper"),
-		Workflows:    filepath.Join(dir, "home/.config/sandpiper/workflows"),
+		UserDir:      filepath.Join(dir, "home/.config/sandpiper"),
 		PII:          config.PII{Mode: "egress", Restore: "auto", Addresses: "public", Scan: detect.Config{Names: detect.Evidence}, Tokens: 500_000, New: 50_000, Asked: 10_000},
 		Background:   config.Background{Keep: 24 * time.Hour, Timeout: time.Hour},
 		Approvals:    config.Approvals{Timeout: 24 * time.Hour},
@@ -100,7 +100,6 @@ sandbox: {backend: gvisor, runsc: bin/runsc, namespaces: own, epoll: true, micro
 sessions: {idle: 1h, per_tenant: 2, live: 3}
 data_dir: data
 cache_dir: ~/c
-workflows: flows
 log:
   level: debug
   file: /var/log/sandpiper.log
@@ -151,7 +150,7 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		Approvals:  config.Approvals{Timeout: 2 * time.Hour, Via: approval.ViaOperator},
 		DataDir:    filepath.Join(dir, "work/data"),
 		CacheDir:   filepath.Join(dir, "home/c"),
-		Workflows:  filepath.Join(dir, "work/flows"),
+		UserDir:    filepath.Join(dir, "home/.config/sandpiper"),
 		Packages: packages.Config{
 			Requirements: []string{"pandas", "numpy==2.3.*"}, RequirementsFile: filepath.Join(dir, "r.txt"), WheelDir: filepath.Join(dir, "work/wheels"),
 			LockFile: filepath.Join(dir, "work/pylock.sandpiper.toml"), LayerDir: filepath.Join(dir, "home/c/packages"),
@@ -173,18 +172,18 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 		Policy: policy.Config{
 			Default: policy.Ask,
 			Rules: []policy.Rule{
-				{Scope: policy.Scope{Tools: []string{"*.delete_*"}}, Decision: policy.Block, Reason: "never", At: "sandpiper.yaml line 30"},
+				{Scope: policy.Scope{Tools: []string{"*.delete_*"}}, Decision: policy.Block, Reason: "never", At: "sandpiper.yaml line 29"},
 				{Name: "large", Scope: policy.Scope{Tools: []string{"bank.pay", "bank.send"}, Server: "b*", Tenants: []string{"acme"}},
-					When: "args.amount > 1000 &&\ntenant != 'ops'\n", Decision: policy.Ask, At: "sandpiper.yaml line 31"},
+					When: "args.amount > 1000 &&\ntenant != 'ops'\n", Decision: policy.Ask, At: "sandpiper.yaml line 30"},
 			},
-			Budgets: []policy.Budget{{Name: "mails", Scope: policy.Scope{Tools: []string{"mail.send*"}, Tenants: []string{"a", "b"}}, Calls: 20, Per: policy.Hour, At: "sandpiper.yaml line 39"}},
+			Budgets: []policy.Budget{{Name: "mails", Scope: policy.Scope{Tools: []string{"mail.send*"}, Tenants: []string{"a", "b"}}, Calls: 20, Per: policy.Hour, At: "sandpiper.yaml line 38"}},
 		},
 		Audit:  audit.Retention{Age: 90 * 24 * time.Hour, Bytes: 500 << 20},
 		Search: config.Search{Learn: true},
 		Log:    config.Log{Level: slog.LevelDebug, File: "/var/log/sandpiper.log"},
 		Files:  []string{filepath.Join(dir, "work/sandpiper.yaml")},
 	}
-	if len(got.Sections) != 12 || got.Sections["pii"] == got.Sections["audit"] {
+	if len(got.Sections) != 11 || got.Sections["pii"] == got.Sections["audit"] {
 		t.Errorf("hashes of sections: %v", got.Sections)
 	}
 	got.Lookup, got.Sections, got.Keys, got.Given, got.Features = nil, nil, nil, nil, nil

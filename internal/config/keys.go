@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -198,9 +197,7 @@ func (d *draft) finish() (*Config, error) {
 	}
 	c.DataDir = cmp.Or(c.DataDir, d.dirs.data)
 	c.CacheDir = cmp.Or(c.CacheDir, d.dirs.cache)
-	if c.Workflows == "" && d.dirs.config != "" {
-		c.Workflows = filepath.Join(d.dirs.config, "workflows")
-	}
+	c.UserDir = d.dirs.config
 	if c.DataDir == "" || c.CacheDir == "" {
 		return nil, fault.New(fault.Invalid, "no data directory: neither HOME nor data_dir and cache_dir are set").
 			WithHint("set data_dir and cache_dir, or HOME")

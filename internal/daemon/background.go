@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -19,7 +18,7 @@ func (d *Daemon) newBackground() *background.Scheduler {
 	if running == 0 { // interactive executions have at least as many slots
 		running = max(1, d.cfg.Admit.WithDefaults().Concurrent/2)
 	}
-	return background.New(background.Config{Homes: d.Tenants, Runner: d.Runner, Writers: background.Writers{Solve: d.solveBackground, Compile: d.compileBackground}, Running: running, Before: d.parts.before, Log: d.log.Logger})
+	return background.New(background.Config{Homes: d.Tenants, Runner: d.Runner, Writers: background.Writers{Solve: d.solveBackground, Compile: d.parts.workflows().Compile}, Running: running, Before: d.parts.before, Log: d.log.Logger})
 }
 
 // solveBackground solves a task in words without a client.
@@ -27,11 +26,6 @@ func (d *Daemon) solveBackground(ctx context.Context, h *home.Home, t background
 	gate := d.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
 	r, err := d.unattended.Solve(ctx, task.Task{Query: task.Query{Task: t.Description}, Home: h, Gate: gate, Request: t.Request, Run: t.Run, Progress: t.Progress})
 	return r.Last, err
-}
-
-// compileBackground compiles the workflow of a background execution.
-func (d *Daemon) compileBackground(ctx context.Context, h *home.Home, req execution.Request) (execution.Request, error) {
-	return d.Flows.Compile(ctx, h, req)
 }
 
 // DescribeBackground returns the state of a background execution, for the person.

@@ -41,7 +41,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // Config of a Daemon.
@@ -89,7 +88,6 @@ type Daemon struct {
 	Tasks      *task.Solver // solves tasks in words
 	// unattended solves those in the background, without the model of a client.
 	unattended *task.Solver
-	Flows      *workflow.Service // finds, checks and starts workflows
 	Tiers      *Tiers
 	Backups    *Backups
 	tools                    // upstream servers, and calls of their tools
@@ -237,10 +235,6 @@ func (d *Daemon) openServer() error {
 	if err := d.newRunner(queue); err != nil {
 		return err
 	}
-	var err error
-	if d.Flows, err = workflow.New(workflow.Config{Runner: d.Runner, Dir: d.cfg.Config.Workflows, IsTool: func(name string) bool { return d.server.HasTool(name) }}); err != nil {
-		return err
-	}
 	if err := startFeatures(d); err != nil {
 		return err
 	}
@@ -257,14 +251,14 @@ func (d *Daemon) openServer() error {
 	}
 	d.closing.add(d.access.close)
 	d.server, err = mcpserver.New(mcpserver.Config{
-		Tools: d.parts.tools(), Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
+		Tools: d.parts.tools(), Exports: d.parts.exports(), Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
 		Key: states, Audit: d.data.auditLater,
 		ProfileOf: func(id tenant.ID) builtin.Profile { return builtin.Profile(d.data.settings(id).Profile) },
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },
 		Revision:  func() string { return strconv.FormatUint(d.live.Load().number, 10) },
 		Version:   d.cfg.Version, Python: python.Version, Profile: builtin.Profile(d.cfg.Profile), Tenant: d.cfg.Tenant,
 		Background: d.Background, KeepBackground: d.cfg.Background.Keep,
-		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Flows: d.Flows, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
+		Tenants: d.Tenants, Runner: d.Runner, Tasks: d.Tasks, Privacy: d.Privacy, Sandbox: d.sandbox, Log: d.log.Logger,
 		Memory: d.memory,
 		Find:   d.Find, Servers: d.Servers.connected, Passthrough: pass, Packages: d.packageNames(), Network: d.networkHosts, Telemetry: d.metrics.Recorder,
 	})

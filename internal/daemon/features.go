@@ -2,11 +2,14 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
@@ -33,6 +36,10 @@ type Core struct {
 	Tenant tenant.ID             // of clients without a token
 	Known  func(tenant.ID) error // reports a tenant that does not exist
 	Homes  *home.Homes           // data of all tenants
+	Runner *execution.Runner     // runs code
+	// HasTool reports whether the MCP server has a tool of that name, in any profile. It is called when the
+	// daemon is built.
+	HasTool func(name string) bool
 	// Check reports that a program does not exist, or does not take its inputs.
 	Check func(context.Context, *home.Home, background.Program) error
 	// Permit reports that the policy or the person does not allow a call.
@@ -42,8 +49,11 @@ type Core struct {
 
 // Part is a started feature. Fields that are not set add nothing.
 type Part struct {
-	Value any            // for its commands; see Started
-	Tools []builtin.Tool // for clients
+	Value   any             // for its commands; see Started
+	Tools   []builtin.Tool  // for clients
+	Exports builtin.Exports // tools of single tenants; one feature at most has them
+	// Workflows are the programs of tenants that are compiled when they run; one feature at most has them.
+	Workflows Workflows
 	// Before is called each time before background executions that are due are claimed.
 	Before func(context.Context)
 	// Accept refuses another configuration that the feature could not use.
@@ -54,19 +64,32 @@ type Part struct {
 	Close func() error
 }
 
+// Workflows compile programs by name.
+type Workflows struct {
+	// Check reports that there is no such workflow, or that it does not take the inputs.
+	Check func(ctx context.Context, h *home.Home, name string, inputs json.RawMessage) error
+	// Compile adds its code to the request of an execution.
+	Compile func(context.Context, *home.Home, execution.Request) (execution.Request, error)
+}
+
+// errNoWorkflows is the error of a workflow without the feature.
+var errNoWorkflows = fault.New(fault.Unavailable, "this program has no workflows")
+
 // parts are the started features.
 type parts []Part
 
 // startFeatures starts the features of a daemon.
 func startFeatures(d *Daemon) error {
 	core := Core{
-		Config: d.now,
-		Tenant: d.cfg.Tenant,
-		Known:  d.CheckTenant,
-		Homes:  d.Tenants,
+		Config:  d.now,
+		Tenant:  d.cfg.Tenant,
+		Known:   d.CheckTenant,
+		Homes:   d.Tenants,
+		Runner:  d.Runner,
+		HasTool: func(name string) bool { return d.server.HasTool(name) },
 		Check: func(ctx context.Context, h *home.Home, p background.Program) error {
 			if p.Workflow != "" {
-				return d.Flows.CheckInputs(ctx, h, p.Workflow, p.Inputs)
+				return d.parts.workflows().Check(ctx, h, p.Workflow, p.Inputs)
 			}
 			_, err := h.Skills.Find(ctx, p.Skill, 0)
 			return err
@@ -95,6 +118,29 @@ func (all parts) tools() (tools []builtin.Tool) {
 		tools = append(tools, p.Tools...)
 	}
 	return tools
+}
+
+func (all parts) exports() builtin.Exports {
+	for _, p := range all {
+		if p.Exports != nil {
+			return p.Exports
+		}
+	}
+	return nil
+}
+
+func (all parts) workflows() Workflows {
+	for _, p := range all {
+		if p.Workflows.Check != nil {
+			return p.Workflows
+		}
+	}
+	return Workflows{
+		Check: func(context.Context, *home.Home, string, json.RawMessage) error { return errNoWorkflows },
+		Compile: func(context.Context, *home.Home, execution.Request) (execution.Request, error) {
+			return execution.Request{}, errNoWorkflows
+		},
+	}
 }
 
 // before lets features add executions that are due.

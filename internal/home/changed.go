@@ -2,14 +2,16 @@ package home
 
 import (
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// touchWorkflows records that a workflow was saved or deleted.
-func (p paths) touchWorkflows() error {
-	f, err := os.OpenFile(p.workflows, os.O_CREATE|os.O_WRONLY, 0o600)
+// Changed records that what a feature keeps for the tenant has changed, for other processes.
+func (h *Home) Changed(feature string) error {
+	path := changeFile(h.parts.private, feature)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -17,15 +19,17 @@ func (p paths) touchWorkflows() error {
 		return err
 	}
 	now := time.Now()
-	return os.Chtimes(p.workflows, now, now)
+	return os.Chtimes(path, now, now)
 }
 
-// WorkflowsChanged returns when a process last saved or deleted a workflow of a tenant; zero if none
+// LastChange returns when a process last called Home.Changed of a tenant for a feature; zero if none
 // did. It does not open the home, so that it can be called often.
-func (t *Homes) WorkflowsChanged(id tenant.ID) time.Time {
-	fi, err := os.Stat(t.layout.of(id).workflows)
+func (t *Homes) LastChange(id tenant.ID, feature string) time.Time {
+	fi, err := os.Stat(changeFile(t.layout.of(id).private, feature))
 	if err != nil {
 		return time.Time{}
 	}
 	return fi.ModTime()
 }
+
+func changeFile(private, feature string) string { return filepath.Join(private, "changed."+feature) }

@@ -20,7 +20,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
@@ -49,7 +48,6 @@ type Home struct {
 	Quotas    *quota.Counter
 	Recent    *recent.Store
 	Learned   *learned.Store // nil if Config.Learn is 0
-	Workflows *workflow.Store
 
 	Runs      *journal.Runs
 	Vault     *vault.Vault    // nil if Config.Vault is
@@ -109,6 +107,7 @@ func (h *Home) Release(context.Context) error { return h.release() }
 type parts struct {
 	id        tenant.ID
 	marks     func(name string) Marks
+	private   string // directory
 	tier      string // as stored
 	settings  Settings
 	uid       int
@@ -125,7 +124,6 @@ type parts struct {
 	quotas    *quota.Counter
 	recent    *recent.Store
 	learned   *learned.Store
-	workflows *workflow.Store
 	vault     *vault.Vault
 	approvals *approval.Store
 	files     *workspace.Files
@@ -145,7 +143,6 @@ func (r *parts) home() *Home {
 		Quotas:    r.quotas,
 		Recent:    r.recent,
 		Learned:   r.learned,
-		Workflows: r.workflows,
 		Vault:     r.vault,
 		Approvals: r.approvals,
 		parts:     r,
@@ -187,7 +184,7 @@ const openWait = 30 * time.Second
 func (t *Homes) open(ctx context.Context, id tenant.ID) (*parts, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), openWait)
 	defer cancel()
-	r := &parts{id: id, marks: t.Marks}
+	r := &parts{id: id, marks: t.Marks, private: t.layout.of(id).private}
 	err := t.fill(ctx, r)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = fault.Wrap(fault.Unavailable, err, "the tenant's data did not open within %s", openWait).WithHint("the machine is busy: try again in a moment")

@@ -102,7 +102,6 @@ func (l layout) suspensions() string { return filepath.Join(l.root, "suspensions
 type paths struct {
 	workspace, private, db, useLock, suspended, tier, logins   string
 	skillProjection, skillLock, sessionProjection, sessionLock string
-	workflows                                                  string
 }
 
 func (l layout) of(id tenant.ID) paths {
@@ -121,7 +120,6 @@ func (l layout) of(id tenant.ID) paths {
 		skillLock:         join(private, "skills.lock"),
 		sessionProjection: join(l.projections(rootSessions), dir),
 		sessionLock:       join(private, "sessions.lock"),
-		workflows:         join(private, "workflows"),
 	}
 }
 

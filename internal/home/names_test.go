@@ -10,12 +10,12 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/session"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
@@ -41,7 +41,7 @@ func TestNamesAreOfOneTenantAndChangeNothing(t *testing.T) {
 	if diff := cmp.Diff([]store.Name{{Name: "rows", About: "Rows of x = 2"}}, names); diff != "" || err != nil {
 		t.Errorf("the skills, %v:\n%s", err, diff)
 	}
-	for _, query := range []string{skill.NameQuery, session.NameQuery, state.NameQuery, workflow.NameQuery, journal.WorkflowQuery, journal.OpenWorkflowQuery, schedule.AgentQuery,
+	for _, query := range []string{skill.NameQuery, session.NameQuery, state.NameQuery, saved.NameQuery, journal.WorkflowQuery, journal.OpenWorkflowQuery, schedule.AgentQuery,
 		approval.NameQuery, approval.OpenQuery, journal.UnfinishedQuery, journal.BackgroundQuery, journal.ActiveBackgroundQuery, vault.ExceptionQuery} {
 		if names, err := home.Names(t.Context(), root, b, query); len(names) > 0 || err != nil {
 			t.Errorf("%s: %v, %v", query, names, err)

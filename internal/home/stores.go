@@ -18,7 +18,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/skill"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/stream"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/usage"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/workspace"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
@@ -81,15 +80,6 @@ func (t *Homes) bodies(id tenant.ID, db *store.DB) (sealed.Store, error) {
 	return sealed.Store{DB: db, Box: box}, err
 }
 
-// workflows opens the workflows and their runs; room is as in workflow.Config.
-func (t *Homes) workflows(id tenant.ID, in sealed.Store, room func(int64) error) *workflow.Store {
-	return workflow.New(workflow.Config{In: in, Room: room, Changed: func() {
-		if err := t.layout.of(id).touchWorkflows(); err != nil {
-			t.cfg.Log.Warn("note the change of a workflow", "tenant", id.String(), "error", err)
-		}
-	}})
-}
-
 func (t *Homes) fill(ctx context.Context, r *parts) (err error) {
 	p := t.layout.of(r.id)
 	if r.use, err = p.lockUse(r.id); err != nil {
@@ -143,7 +133,6 @@ func (t *Homes) openStores(r *parts, p paths) (err error) {
 	if t.cfg.Learn > 0 {
 		r.learned = t.usedTools(r)
 	}
-	r.workflows = t.workflows(r.id, r.bodies, room)
 	if t.cfg.Approvals != nil {
 		if r.approvals, err = t.cfg.Approvals(r.id, r.db); err != nil {
 			return err

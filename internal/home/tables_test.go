@@ -16,6 +16,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
@@ -72,7 +73,7 @@ func fill(t *testing.T, h *home.Home) {
 	if _, err := state.Open(h).Put(t.Context(), state.Draft{Name: "cursor", Value: []byte(`{"page":3}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Workflows.Save(t.Context(), "nightly", []byte("name: nightly")); err != nil {
+	if err := saved.Open(h).Save(t.Context(), "nightly", []byte("name: nightly")); err != nil {
 		t.Fatal(err)
 	}
 	if err := fillWorkflowRun(t.Context(), h); err != nil {
@@ -277,7 +278,7 @@ func expect(t *testing.T, h *home.Home) {
 	if v, err := state.Open(h).Get(t.Context(), "cursor"); err != nil || string(v.Value) != `{"page":3}` {
 		t.Errorf("the state is %s, %v", v.Value, err)
 	}
-	if text, err := h.Workflows.Find(t.Context(), "nightly"); err != nil || string(text) != "name: nightly" {
+	if text, err := saved.Open(h).Find(t.Context(), "nightly"); err != nil || string(text) != "name: nightly" {
 		t.Errorf("the workflow is %q, %v", text, err)
 	}
 	if r, err := journal.FindWorkflowRun(t.Context(), h.Runs, "exec_1"); err != nil || r.Workflow != "nightly" || string(r.Request) != "code" || string(r.Result) != "1" {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/approval/grant"
@@ -105,7 +106,7 @@ func fillTenant(t *testing.T, h *home.Home, root string) (token vault.Token, ask
 	if _, err := state.Open(h).Put(t.Context(), state.Draft{Name: "cursor", Value: []byte("42")}); err != nil {
 		t.Fatal(err)
 	}
-	err := errors.Join(h.Workflows.Save(t.Context(), "nightly", []byte("name: nightly")),
+	err := errors.Join(saved.Open(h).Save(t.Context(), "nightly", []byte("name: nightly")),
 		fillWorkflowRun(t.Context(), h))
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +215,7 @@ func checkImported(t *testing.T, h *home.Home, root string, token vault.Token, a
 	if s := must(state.Open(h).Get(t.Context(), "cursor"))(t); string(s.Value) != "42" {
 		t.Errorf("the state is %+v", s)
 	}
-	if w := must(h.Workflows.Find(t.Context(), "nightly"))(t); string(w) != "name: nightly" {
+	if w := must(saved.Open(h).Find(t.Context(), "nightly"))(t); string(w) != "name: nightly" {
 		t.Errorf("the workflow is %q", w)
 	}
 	if r, err := journal.FindWorkflowRun(t.Context(), h.Runs, "exec_1"); err != nil || string(r.Request) != "code" || string(r.Result) != "1" {

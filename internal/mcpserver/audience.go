@@ -144,7 +144,7 @@ func (s *Server) choose(caller string, c wire.Choice) (wire.Selection, error) {
 			return s.offered(s.audience(p, catalog.Viewer{Tenant: id, Subset: c.Subset}))
 		},
 	}
-	if s.cfg.Flows != nil {
+	if s.cfg.Exports != nil {
 		of.More = func(ctx context.Context) []wire.Tool { return s.exports(ctx, caller) }
 		of.FindMore = func(ctx context.Context, name string) (wire.Tool, bool) { return s.export(ctx, caller, name) }
 	}

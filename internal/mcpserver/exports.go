@@ -3,14 +3,12 @@ package mcpserver
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // HasTool reports whether Sandpiper has a tool of that name, in any profile.
@@ -19,77 +17,78 @@ func (s *Server) HasTool(name string) bool {
 	return ok
 }
 
-// exports returns the exported workflows of a caller as tools. An error is logged: the other tools
-// remain usable. A caller without a home has none; its calls return the reason.
+// exports returns the tools of a caller. An error is logged: the other tools remain usable. A caller
+// without a home has none; its calls return the reason.
 func (s *Server) exports(ctx context.Context, caller string) (tools []wire.Tool) {
 	h, err := s.acquire(ctx, caller)
 	if err != nil {
 		return nil
 	}
 	defer func() { _ = h.Release(context.WithoutCancel(ctx)) }() // nothing but tokens was written
-	all, err := s.redactedExports(ctx, h)
+	all, err := s.cfg.Exports.Tools(ctx, h)
+	if err == nil {
+		err = s.redactExports(ctx, h, all)
+	}
 	if err != nil {
 		s.complain("tools/list", err)
 		return nil
 	}
-	for _, e := range all {
-		tools = append(tools, wireTool(s, s.exported(e)))
+	for _, t := range all {
+		tools = append(tools, wireTool(s, t))
 	}
 	return tools
 }
 
-// redactedExports returns the exported workflows of a tenant without private values.
-func (s *Server) redactedExports(ctx context.Context, h *home.Home) ([]workflow.Export, error) {
-	all, err := s.cfg.Flows.Exports(ctx, h)
-	if err != nil || len(all) == 0 {
-		return nil, err
+// exported is what a tenant has written of a tool.
+type exported struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Schema      json.RawMessage `json:"schema"`
+}
+
+// redactExports replaces private values in what a tenant has written of its tools.
+func (s *Server) redactExports(ctx context.Context, h *home.Home, tools []builtin.Tool) error {
+	if len(tools) == 0 {
+		return nil
+	}
+	all := make([]exported, len(tools))
+	for i, t := range tools {
+		all[i] = exported{t.Name, t.Description, t.Schema}
 	}
 	redacted, err := s.cfg.Privacy.For(redact.Owner{Tenant: h.ID(), Vault: h.Vault}).Redact(ctx, all)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	text, _, _, err := redacted.Content()
 	if err == nil {
 		all = nil
 		err = json.Unmarshal([]byte(text), &all)
 	}
-	return all, err
+	for i, e := range all {
+		tools[i].Name, tools[i].Description, tools[i].Schema = e.Name, e.Description, e.Schema
+	}
+	return err
 }
 
-// export returns the exported workflow of a caller with that name as a tool.
+// export returns the tool of a caller with that name.
 func (s *Server) export(ctx context.Context, caller, name string) (t wire.Tool, ok bool) {
 	h, err := s.acquire(ctx, caller)
 	if err != nil {
 		return t, false
 	}
 	defer func() { _ = h.Release(context.WithoutCancel(ctx)) }() // nothing was written
-	e, ok, err := s.cfg.Flows.FindExport(ctx, h, name)
+	found, ok, err := s.cfg.Exports.Find(ctx, h, name)
 	if err != nil {
 		s.complain(name, err)
 	}
-	return wireTool(s, s.exported(e)), ok
+	return wireTool(s, found), ok
 }
 
-// exported returns the tool that runs a workflow: run_workflow with its name.
-func (s *Server) exported(e workflow.Export) builtin.Tool {
-	return builtin.Tool{
-		Name: e.Name, Description: e.Description, Schema: e.Inputs, MaxChars: longestRun,
-		Label: "run_workflow", // names of tenants are no labels
-		Hints: wire.Hints{Destructive: true},
-		Run: func(ctx context.Context, c builtin.Call) (redact.Message, error) {
-			if c.State != "" {
-				return s.answered(ctx, c)
-			}
-			return s.startWorkflow(ctx, c, e.Name, c.Arguments)
-		},
-	}
-}
-
-// callerVersion changes with the exported workflows of a caller.
+// callerVersion changes with the tools of a caller.
 func (s *Server) callerVersion(caller string) string {
 	id, err := tenant.ParseStored(caller)
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprint(s.cfg.Tenants.WorkflowsChanged(id).UnixNano())
+	return s.cfg.Exports.TenantVersion(id)
 }

@@ -36,7 +36,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/telemetry"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // Config of a Server.
@@ -58,8 +57,8 @@ type Config struct {
 	Background *background.Scheduler
 	// KeepBackground is how long their results are kept; 0 means 24 hours.
 	KeepBackground time.Duration
-	Flows          *workflow.Service // nil means that there are no workflows
-	Privacy        *redact.Rules     // required
+	Exports        builtin.Exports // tools of single tenants; nil means none
+	Privacy        *redact.Rules   // required
 	// Key, of 32 bytes, authenticates the request state of 2026-07-28 clients; nil means a
 	// random key, so that no other Server accepts the state.
 	Key  []byte
@@ -173,9 +172,9 @@ func New(cfg Config) (*Server, error) {
 		face.Tools, face.Resources, face.Skills, face.Complete = s.of(full), s.resources(), s.skillFolders(), s.completer()
 		face.Tasks = s.tasks()
 		face.ToolsVersion = func() string { return cfg.Revision() + " " + strings.Join(s.servers(), " ") }
-		if cfg.Flows != nil {
+		if cfg.Exports != nil {
 			face.ToolsVersion = func() string {
-				return cfg.Revision() + " " + strings.Join(s.servers(), " ") + "\n" + cfg.Flows.FilesVersion()
+				return cfg.Revision() + " " + strings.Join(s.servers(), " ") + "\n" + cfg.Exports.Version()
 			}
 			face.CallerVersion, face.MoreScope = s.callerVersion, string(access.Execute)
 		}
@@ -205,7 +204,6 @@ func (s *Server) tools(a audience) []builtin.Tool {
 		s.cfg.Tools,
 		s.formTools(),
 		s.taskTools(),
-		s.workflowTools(),
 		s.backgroundTools(),
 		s.privacyTools(a),
 		s.statsTools())
@@ -275,6 +273,21 @@ func wireTool(s *Server, t builtin.Tool) wire.Tool {
 	}
 }
 
+// run runs a tool. One that starts an execution is called again with the state of its request.
+func (s *Server) run(ctx context.Context, c builtin.Call) (redact.Message, error) {
+	switch {
+	case c.Tool.Start == nil:
+		return c.Tool.Run(ctx, c)
+	case c.State != "":
+		return s.answered(ctx, c)
+	}
+	x, err := c.Tool.Start(ctx, c)
+	if err != nil {
+		return redact.Message{}, err
+	}
+	return s.follow(ctx, c, x)
+}
+
 // serve answers one call and releases its home.
 func (s *Server) serve(ctx context.Context, c builtin.Call) (redacted redact.Redacted, err error) {
 	defer func() {
@@ -283,7 +296,7 @@ func (s *Server) serve(ctx context.Context, c builtin.Call) (redacted redact.Red
 			redacted, err = s.gateWithoutTenant().Redact(ctx, s.failed(c.Tool.Name, e))
 		}
 	}()
-	m, err := c.Tool.Run(ctx, c)
+	m, err := s.run(ctx, c)
 	if *c.Outcome = "answered"; err != nil || m.Failed {
 		*c.Outcome = "failed"
 	}

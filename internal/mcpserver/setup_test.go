@@ -13,6 +13,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
@@ -27,7 +28,6 @@ import (
 	toolpkg "github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // newServer returns a server with real parts except the sandbox, which is fake.
@@ -144,9 +144,11 @@ func newServerOf(t testing.TB, data string, face mcpserver.Config, cfg execution
 	}
 	face.Sandbox = func(context.Context, tenant.ID) (string, error) { return "fake", nil }
 	var s *mcpserver.Server
-	if face.Flows, err = workflow.New(workflow.Config{Runner: runner, Dir: filepath.Join(data, "workflows"), IsTool: func(name string) bool { return s.HasTool(name) }}); err != nil {
+	flows, err := workflow.New(workflow.Config{Runner: runner, Dir: filepath.Join(data, "workflows"), IsTool: func(name string) bool { return s.HasTool(name) }})
+	if err != nil {
 		t.Fatal(err)
 	}
+	face.Tools, face.Exports = append(face.Tools, workflow.Tools(flows)...), workflow.Exported(flows, homes)
 	if s, err = mcpserver.New(face); err != nil {
 		t.Fatal(err)
 	}

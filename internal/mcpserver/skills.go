@@ -35,7 +35,7 @@ func (s skillTools) all() []builtin.Tool {
 	}, {
 		Name: "list_skills", Profile: builtin.Standard,
 		Description: "Saved skills.",
-		Params:      pageParams,
+		Params:      builtin.PageParams,
 		Hints:       wire.Hints{ReadOnly: true},
 		Run:         s.listSkills,
 	}, {
@@ -108,7 +108,7 @@ type skillList struct {
 }
 
 func (s skillTools) listSkills(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	offset, err := readOffset(c, "skills")
+	offset, err := builtin.ReadOffset(c, "skills")
 	if err != nil {
 		return redact.Message{}, err
 	}
@@ -117,7 +117,7 @@ func (s skillTools) listSkills(ctx context.Context, c builtin.Call) (redact.Mess
 		return redact.Message{}, err
 	}
 	list := skillList{Count: len(all)}
-	list.Skills, list.Next = pageAt(all, offset)
+	list.Skills, list.Next = builtin.PageAt(all, offset)
 	s.markStale(ctx, c, list.Skills)
 	return redact.Message{Body: list}, nil
 }

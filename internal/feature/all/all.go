@@ -5,6 +5,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
 )
 
 // Features returns all features, in the order of their names.
@@ -12,5 +13,6 @@ func Features() []feature.Feature {
 	return []feature.Feature{
 		schedule.Feature(),
 		state.Feature(),
+		workflow.Feature(),
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
@@ -61,6 +62,9 @@ type Tool struct {
 	AlwaysLoad  bool         // see wire.Tool.AlwaysLoad
 	SearchHint  string       // see wire.Tool.SearchHint
 	Run         func(context.Context, Call) (redact.Message, error)
+	// Start, instead of Run, starts an execution. The server shows its progress and questions, keeps it in
+	// the background if it takes long, and continues it when the client has answered.
+	Start func(context.Context, Call) (*execution.Execution, error)
 }
 
 // Call is one call of a tool.

@@ -1,4 +1,4 @@
-package main
+package workflow
 
 import (
 	"context"
@@ -14,20 +14,20 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/reply"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/unfinished"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
-type workflowRunOptions struct {
+type runOptions struct {
 	name   string // of the workflow, or its file
 	inputs string
 	given  []string // NAME=VALUE
 }
 
-func workflowRunCommand(env *cli.Env) *cobra.Command {
-	var o workflowRunOptions
+func runCommand(env *cli.Env) *cobra.Command {
+	var o runOptions
 	c := &cobra.Command{
 		Use: "run NAME|FILE", Short: "Check and run a workflow",
 		Long: `Run compiles a workflow and runs it as one execution, where policy, approvals, privacy
@@ -40,7 +40,7 @@ Exit codes are those of sandpiper exec.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.name = args[0]
-			return runWorkflowRun(cmd.Context(), env, o)
+			return runRun(cmd.Context(), env, o)
 		},
 	}
 	c.Flags().StringVar(&o.inputs, "inputs", "", "the inputs, a `JSON` object")
@@ -49,7 +49,7 @@ Exit codes are those of sandpiper exec.`,
 }
 
 // readInputs returns the inputs as a JSON object.
-func (o workflowRunOptions) readInputs() (json.RawMessage, error) {
+func (o runOptions) readInputs() (json.RawMessage, error) {
 	inputs := map[string]json.RawMessage{}
 	if o.inputs != "" {
 		if err := json.Unmarshal([]byte(o.inputs), &inputs); err != nil {
@@ -72,17 +72,17 @@ func (o workflowRunOptions) readInputs() (json.RawMessage, error) {
 	return json.Marshal(inputs)
 }
 
-func runWorkflowRun(ctx context.Context, env *cli.Env, o workflowRunOptions) error {
+func runRun(ctx context.Context, env *cli.Env, o runOptions) error {
 	inputs, err := o.readInputs()
 	if err != nil {
 		return err
 	}
 	return cli.WithWarmHome(ctx, env, result.Printer(env), func(d *daemon.Daemon, home *home.Home) error {
-		p, err := loadWorkflow(ctx, env, d, home, o.name)
+		p, err := loadProgram(ctx, env, d, home, o.name)
 		if err != nil {
 			return err
 		}
-		x, err := d.Flows.Start(ctx, home, "", p, inputs)
+		x, err := of(d).Start(ctx, home, "", p, inputs)
 		if err != nil {
 			return err
 		}
@@ -97,23 +97,23 @@ func runWorkflowRun(ctx context.Context, env *cli.Env, o workflowRunOptions) err
 	})
 }
 
-// loadWorkflow compiles a workflow by name, or in a file.
-func loadWorkflow(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, name string) (*workflow.Program, error) {
+// loadProgram compiles a workflow by name, or in a file.
+func loadProgram(ctx context.Context, env *cli.Env, d *daemon.Daemon, home *home.Home, name string) (*Program, error) {
 	if !strings.ContainsAny(name, `/\.`) {
-		return d.Flows.Load(ctx, home, "", name)
+		return of(d).Load(ctx, home, "", name)
 	}
-	data, err := readWorkflow(name)
+	data, err := readSource(name)
 	if err != nil {
 		return nil, err
 	}
-	p, found, err := d.Flows.Check(ctx, home, "", name, data)
+	p, found, err := of(d).Check(ctx, home, "", name, data)
 	if err != nil {
 		return nil, err
 	}
-	return p, workflow.Invalid(found)
+	return p, Invalid(found)
 }
 
-func workflowResumeCommand(env *cli.Env) *cobra.Command {
+func resumeCommand(env *cli.Env) *cobra.Command {
 	outcome := ""
 	c := &cobra.Command{
 		Use: "resume ID", Short: "Resume an interrupted run",
@@ -124,18 +124,18 @@ not-done, it did not, and is made now; stop, give up the run.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if outcome == tool.Stop {
-				return runWorkflowCancel(cmd.Context(), env, args[0])
+				return runCancel(cmd.Context(), env, args[0])
 			}
-			return runWorkflowResume(cmd.Context(), env, args[0], outcome)
+			return runResume(cmd.Context(), env, args[0], outcome)
 		},
 	}
 	cli.EnumFlag(c.Flags(), &outcome, "outcome", "", "what happened to the call that was interrupted: done, not-done or stop", tool.TookEffect, tool.NoEffect, tool.Stop)
 	return c
 }
 
-func runWorkflowResume(ctx context.Context, env *cli.Env, id, outcome string) error {
+func runResume(ctx context.Context, env *cli.Env, id, outcome string) error {
 	return cli.WithWarmHome(ctx, env, result.Printer(env), func(d *daemon.Daemon, home *home.Home) error {
-		run, err := d.Flows.Find(ctx, home, id)
+		run, err := of(d).Find(ctx, home, id)
 		if err == nil {
 			err = run.CheckOpen()
 		}
@@ -161,19 +161,19 @@ func runWorkflowResume(ctx context.Context, env *cli.Env, id, outcome string) er
 	})
 }
 
-func runWorkflowCancel(ctx context.Context, env *cli.Env, id string) error {
+func runCancel(ctx context.Context, env *cli.Env, id string) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
-		return d.Flows.Cancel(ctx, home, id)
+		return of(d).Cancel(ctx, home, id)
 	})
 }
 
-func runWorkflowSave(ctx context.Context, env *cli.Env, file string) error {
-	data, err := readWorkflow(file)
+func runSave(ctx context.Context, env *cli.Env, file string) error {
+	data, err := readSource(file)
 	if err != nil {
 		return err
 	}
 	return cli.WithWarmHome(ctx, env, nil, func(d *daemon.Daemon, home *home.Home) error {
-		name, err := d.Flows.Save(ctx, home, "", data)
+		name, err := of(d).Save(ctx, home, "", data)
 		if err == nil {
 			env.Printf("saved %s\n", name)
 		}
@@ -181,17 +181,17 @@ func runWorkflowSave(ctx context.Context, env *cli.Env, file string) error {
 	})
 }
 
-func runWorkflowDelete(ctx context.Context, env *cli.Env, name string) error {
-	return cli.WithHome(ctx, env, func(home *home.Home) error { return home.Workflows.Delete(ctx, name) })
+func runDelete(ctx context.Context, env *cli.Env, name string) error {
+	return cli.WithHome(ctx, env, func(home *home.Home) error { return saved.Open(home).Delete(ctx, name) })
 }
 
-func runWorkflowList(ctx context.Context, env *cli.Env) error {
+func runList(ctx context.Context, env *cli.Env) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
-		names, err := d.Flows.Names(ctx, home)
+		names, err := of(d).Names(ctx, home)
 		if err != nil {
 			return err
 		}
-		all, err := d.Flows.Describe(ctx, home, names)
+		all, err := of(d).Describe(ctx, home, names)
 		if err != nil {
 			return err
 		}
@@ -213,10 +213,10 @@ func runWorkflowList(ctx context.Context, env *cli.Env) error {
 	})
 }
 
-func runWorkflowShow(ctx context.Context, env *cli.Env, name string) error {
+func runShow(ctx context.Context, env *cli.Env, name string) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
 		if !strings.HasPrefix(name, "exec_") {
-			source, err := d.Flows.Source(ctx, home, name)
+			source, err := of(d).Source(ctx, home, name)
 			if err == nil && env.JSON {
 				return env.WriteJSON(map[string]string{"name": name, "source": string(source)})
 			}
@@ -225,7 +225,7 @@ func runWorkflowShow(ctx context.Context, env *cli.Env, name string) error {
 			}
 			return err
 		}
-		r, err := d.Flows.Find(ctx, home, name)
+		r, err := of(d).Find(ctx, home, name)
 		if err != nil {
 			return err
 		}
@@ -244,7 +244,7 @@ func runWorkflowShow(ctx context.Context, env *cli.Env, name string) error {
 	})
 }
 
-func workflowHistoryCommand(env *cli.Env) *cobra.Command {
+func historyCommand(env *cli.Env) *cobra.Command {
 	limit := 20
 	c := &cobra.Command{
 		Use: "history [NAME]", Short: "List runs, the latest first",
@@ -252,16 +252,16 @@ func workflowHistoryCommand(env *cli.Env) *cobra.Command {
 is on record of those that can be resumed. The last 1,000 runs are kept.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runWorkflowHistory(cmd.Context(), env, strings.Join(args, ""), limit)
+			return runHistory(cmd.Context(), env, strings.Join(args, ""), limit)
 		},
 	}
 	c.Flags().IntVar(&limit, "limit", limit, "maximum number of runs")
 	return c
 }
 
-func runWorkflowHistory(ctx context.Context, env *cli.Env, name string, limit int) error {
+func runHistory(ctx context.Context, env *cli.Env, name string, limit int) error {
 	return cli.WithDaemonHome(ctx, env, func(d *daemon.Daemon, home *home.Home) error {
-		all, err := d.Flows.History(ctx, home, name, limit)
+		all, err := of(d).History(ctx, home, name, limit)
 		if err != nil {
 			return err
 		}
@@ -275,7 +275,7 @@ func runWorkflowHistory(ctx context.Context, env *cli.Env, name string, limit in
 	})
 }
 
-func printRun(env *cli.Env, r workflow.Run) {
+func printRun(env *cli.Env, r Run) {
 	version := ""
 	if r.Version != "" {
 		version = " " + r.Version

@@ -1,12 +1,13 @@
-// Package workflow stores the workflows that a tenant saved; their runs are in package journal.
+// Package saved stores the workflows that a tenant saved; their runs are in package journal.
 //
 // A Store is safe for concurrent use, and several processes may have one for the same database. It does
 // not parse workflows.
-package workflow
+package saved
 
 import (
 	"context"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
@@ -26,13 +27,21 @@ type Config struct {
 	// Room fails if the disk has no room for so many more bytes; nil means always.
 	Room func(bytes int64) error
 	// Changed is called after a workflow was saved or deleted; nil means no call.
-	Changed func()
+	Changed func() error
 }
 
 // Store contains the workflows of one tenant.
 type Store struct {
 	cfg     Config
 	sources sealed.Table
+}
+
+// Feature is the name of the feature; see home.Homes.LastChange.
+const Feature = "workflow"
+
+// Open returns the workflows of a home. It does no I/O.
+func Open(h *home.Home) *Store {
+	return New(Config{In: h.Sealed(), Room: h.CheckRoom, Changed: func() error { return h.Changed(Feature) }})
 }
 
 // New returns the Store of a tenant. It does no I/O.
@@ -47,7 +56,7 @@ func New(cfg Config) *Store {
 // changed calls Config.Changed after a change that was made.
 func (s *Store) changed(err error) error {
 	if err == nil && s.cfg.Changed != nil {
-		s.cfg.Changed()
+		return s.cfg.Changed()
 	}
 	return err
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
 )
 
 var update = flag.Bool("update", false, "write the golden files")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/pysource"
 )
@@ -102,7 +103,7 @@ func (s *Service) Names(ctx context.Context, h *home.Home) ([]string, error) {
 			all = append(all, strings.TrimSuffix(e.Name(), ext))
 		}
 	}
-	saved, err := h.Workflows.List(ctx)
+	saved, err := saved.Open(h).List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,7 @@ func (s *Service) source(ctx context.Context, h *home.Home, name string) (source
 			}
 		}
 	}
-	data, err := h.Workflows.Find(ctx, name)
+	data, err := saved.Open(h).Find(ctx, name)
 	if fault.KindOf(err) == fault.NotFound {
 		all, listing := s.Names(ctx, h)
 		if listing != nil {
@@ -290,7 +291,7 @@ func (s *Service) Save(ctx context.Context, h *home.Home, subset string, data []
 			return "", err
 		}
 	}
-	return name, h.Workflows.Save(ctx, name, data)
+	return name, saved.Open(h).Save(ctx, name, data)
 }
 
 // Start starts a run of a program with inputs, a JSON object, and returns its execution at once.

@@ -8,12 +8,12 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // newService returns a Service and the home of a tenant.

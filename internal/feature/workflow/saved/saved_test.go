@@ -1,4 +1,4 @@
-package workflow_test
+package saved_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/workflow"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/sealed"
 )
@@ -24,16 +24,16 @@ func openDB(t *testing.T) *store.DB {
 }
 
 // open returns a Store with a key of 32 equal bytes.
-func open(t *testing.T, cfg workflow.Config, key byte) *workflow.Store {
+func open(t *testing.T, cfg saved.Config, key byte) *saved.Store {
 	t.Helper()
 	var err error
 	if cfg.In.Box, err = sealed.New(bytes.Repeat([]byte{key}, 32), "alice"); err != nil {
 		t.Fatal(err)
 	}
-	return workflow.New(cfg)
+	return saved.New(cfg)
 }
 
-func save(t *testing.T, s *workflow.Store, name, source string) {
+func save(t *testing.T, s *saved.Store, name, source string) {
 	t.Helper()
 	if err := s.Save(t.Context(), name, []byte(source)); err != nil {
 		t.Fatal(err)
@@ -43,7 +43,7 @@ func save(t *testing.T, s *workflow.Store, name, source string) {
 func TestSavedWorkflows(t *testing.T) {
 	t.Parallel()
 	changes := 0
-	s := open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}, Changed: func() { changes++ }}, 1)
+	s := open(t, saved.Config{In: sealed.Store{DB: openDB(t)}, Changed: func() error { changes++; return nil }}, 1)
 	save(t, s, "report", "first")
 	save(t, s, "a", "other")
 	save(t, s, "report", "second")
@@ -71,16 +71,16 @@ func TestSavedWorkflows(t *testing.T) {
 
 func TestWorkflowsAreLimited(t *testing.T) {
 	t.Parallel()
-	s := open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}}, 1)
-	large := strings.Repeat("x", workflow.MaxStored/2)
+	s := open(t, saved.Config{In: sealed.Store{DB: openDB(t)}}, 1)
+	large := strings.Repeat("x", saved.MaxStored/2)
 	save(t, s, "a", large)
 	save(t, s, "b", large)
 	save(t, s, "b", large) // it replaces its own bytes
 	if err := s.Save(t.Context(), "c", []byte("x")); fault.KindOf(err) != fault.Exhausted {
 		t.Errorf("a byte too many: %v", err)
 	}
-	s = open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}}, 1)
-	for i := range workflow.MaxNames {
+	s = open(t, saved.Config{In: sealed.Store{DB: openDB(t)}}, 1)
+	for i := range saved.MaxNames {
 		save(t, s, fmt.Sprint("w", i), "x")
 	}
 	save(t, s, "w0", "y")
@@ -88,7 +88,7 @@ func TestWorkflowsAreLimited(t *testing.T) {
 		t.Errorf("a workflow too many: %v", err)
 	}
 	full := fault.New(fault.Exhausted, "the disk is full")
-	s = open(t, workflow.Config{In: sealed.Store{DB: openDB(t)}, Room: func(int64) error { return full }}, 1)
+	s = open(t, saved.Config{In: sealed.Store{DB: openDB(t)}, Room: func(int64) error { return full }}, 1)
 	if err := s.Save(t.Context(), "a", nil); err != full {
 		t.Errorf("without room: %v", err)
 	}
@@ -98,7 +98,7 @@ func TestWorkflowsAreLimited(t *testing.T) {
 func TestWorkflowsAreEncrypted(t *testing.T) {
 	t.Parallel()
 	db := openDB(t)
-	s, foreign := open(t, workflow.Config{In: sealed.Store{DB: db}}, 1), open(t, workflow.Config{In: sealed.Store{DB: db}}, 2)
+	s, foreign := open(t, saved.Config{In: sealed.Store{DB: db}}, 1), open(t, saved.Config{In: sealed.Store{DB: db}}, 2)
 	save(t, s, "a", "secret text")
 	save(t, s, "b", "other text")
 	if got, err := foreign.Find(t.Context(), "a"); err == nil {

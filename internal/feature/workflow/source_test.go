@@ -8,9 +8,9 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
 )
 
 // No name and no mistake in a file of the operator reveals its directory to a tenant.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/workflow"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
 )
 
 // oneStep is the text of a workflow whose only step is of a type with a config, in YAML's flow style.

@@ -1,18 +1,17 @@
-package mcpserver
+package builtin
 
 import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 )
 
 // pageLength limits the entries in a page of a list. One has about 300 bytes.
 const pageLength = 50
 
-// pageParams are the parameters of a tool that lists in pages.
-var pageParams = []builtin.Param{{Name: "offset", Kind: builtin.Integer}}
+// PageParams are the parameters of a tool that lists in pages.
+var PageParams = []Param{{Name: "offset", Kind: Integer}}
 
-// readOffset returns the number of entries to skip. what names the entries in the error.
-func readOffset(c builtin.Call, what string) (int, error) {
+// ReadOffset returns the number of entries to skip. what names the entries in the error.
+func ReadOffset(c Call, what string) (int, error) {
 	var args struct{ Offset int }
 	if err := c.Read(&args); err != nil {
 		return 0, err
@@ -23,9 +22,9 @@ func readOffset(c builtin.Call, what string) (int, error) {
 	return args.Offset, nil
 }
 
-// pageAt returns the page of a list at offset, and the offset of the entries that follow, 0 if there
+// PageAt returns the page of a list at offset, and the offset of the entries that follow, 0 if there
 // are none.
-func pageAt[T any](all []T, offset int) (page []T, next int) {
+func PageAt[T any](all []T, offset int) (page []T, next int) {
 	start := min(offset, len(all))
 	end := min(start+pageLength, len(all))
 	if end < len(all) {

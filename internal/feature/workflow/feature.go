@@ -1,0 +1,54 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"path/filepath"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow/saved"
+	"github.com/sandpiper-mcp/sandpiper/internal/home"
+)
+
+// Settings are the settings of workflows.
+type Settings struct {
+	Dir string `key:"workflows" form:"path"` // of the operator's files; "" means that beside the user's configuration
+}
+
+// dir returns the directory of the operator's workflow files, "" if there is none.
+func dir(c *config.Config) string {
+	if dir := config.Of[Settings](c).Dir; dir != "" || c.UserDir == "" {
+		return dir
+	}
+	return filepath.Join(c.UserDir, "workflows")
+}
+
+// Feature returns the feature: workflows in files and of tenants, the tools with which agents list, save
+// and run them, those that are tools themselves, and the command workflow.
+func Feature() feature.Feature {
+	return feature.Feature{
+		Feature:  daemon.Feature{Name: saved.Feature, Config: func() any { return new(Settings) }, Start: start},
+		Docs:     "workflows.md",
+		Commands: commands,
+	}
+}
+
+func start(core daemon.Core) (daemon.Part, error) {
+	s, err := New(Config{Runner: core.Runner, Dir: dir(core.Config()), IsTool: core.HasTool})
+	if err != nil {
+		return daemon.Part{}, err
+	}
+	return daemon.Part{
+		Value:   s,
+		Tools:   Tools(s),
+		Exports: Exported(s, core.Homes),
+		Workflows: daemon.Workflows{
+			Check: func(ctx context.Context, h *home.Home, name string, inputs json.RawMessage) error {
+				return s.CheckInputs(ctx, h, name, inputs)
+			},
+			Compile: s.Compile,
+		},
+	}, nil
+}
