@@ -170,6 +170,7 @@ func TestUndoLeavesFileThatCannotBeReverted(t *testing.T) {
 		change func(path string)
 		want   string
 	}{
+		"the backup is not JSON":    {func(path string) { os.WriteFile(path+suffix, []byte("{"), 0o600) }, "|its backup "},
 		"the file was removed":      {func(path string) { os.Remove(path) }, "|it was removed since; its original is "},
 		"the file is not JSON":      {func(path string) { os.WriteFile(path, []byte("{"), 0o600) }, "|it was changed since and cannot be edited; its original is "},
 		"the file is a directory":   {func(path string) { os.Remove(path); os.Mkdir(path, 0o700) }, "|it is not a regular file"},
@@ -182,7 +183,7 @@ func TestUndoLeavesFileThatCannotBeReverted(t *testing.T) {
 			if got := undo(t, b); !strings.HasPrefix(got, tc.want) {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
-			if now, _ := os.ReadFile(path); string(now) != string(changed) || read(t, path+suffix) != original {
+			if now, _ := os.ReadFile(path); string(now) != string(changed) || name != "the backup is not JSON" && read(t, path+suffix) != original {
 				t.Errorf("the file became %s", now)
 			}
 			undo(t, b) // it is still in the list
