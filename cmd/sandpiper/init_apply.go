@@ -17,11 +17,9 @@ import (
 
 // applyInit writes the planned files.
 func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
-	if len(p.added) > 0 {
-		if ask && !env.Confirm(ctx, true, "Write %s?", p.short(p.path)) {
-			env.Printf("%s was not written.\n", p.short(p.path))
-			p.decline()
-		}
+	if len(p.added) > 0 && ask && !env.Confirm(ctx, true, "Write %s?", p.short(p.path)) {
+		env.Printf("%s was not written.\n", p.short(p.path))
+		p.decline()
 	}
 	if ctx.Err() != nil {
 		return nil

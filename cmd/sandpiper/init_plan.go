@@ -132,7 +132,7 @@ func (p *initPlan) launch(c clientconfig.Client) clientconfig.Launch {
 	onPath, err := exec.LookPath("sandpiper")
 	switch {
 	case p.env.Self == "" || p.options.here && err == nil:
-	case err == nil && isSameFile(onPath, p.env.Self):
+	case err == nil && clientconfig.SameFile(onPath, p.env.Self):
 		l.Command = onPath
 	default:
 		l.Command = p.env.Self
@@ -145,12 +145,6 @@ func (p *initPlan) launch(c clientconfig.Client) clientconfig.Launch {
 	}
 	l.Approved = c.ID == "codex" && !p.options.here // other people use the file of a project
 	return l
-}
-
-func isSameFile(a, b string) bool {
-	x, err := os.Stat(a)
-	y, err2 := os.Stat(b)
-	return err == nil && err2 == nil && os.SameFile(x, y)
 }
 
 // initClient is a client to which Sandpiper can be added.

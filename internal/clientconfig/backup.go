@@ -3,9 +3,9 @@ package clientconfig
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -52,7 +52,7 @@ func (b Backups) Write(c Change) (backup string, err error) {
 		case c.Old == nil:
 			original = saved
 		case !u.Kept:
-			return "", fault.New(fault.Unavailable, "%s was not changed: %s", c.Path, u.Left).WithHint("sandpiper init --undo")
+			return "", fault.New(fault.Unavailable, "%s was not changed: %s", c.Path, u.Left).WithHint("mend it or move it away, then run the command again")
 		}
 	}
 	w.Created, w.Hash = original == nil, hash(c.New)
@@ -152,6 +152,7 @@ func (b Backups) plan(w written, now, saved []byte) Undone {
 	f, isClients := fileAt(b.Env, w.Path)
 	edited := isClients && f.isEdited(w, now, saved)
 	unchanged := hash(now) == w.Hash && !edited
+	_, invalid := f.parse(saved)
 	switch {
 	case now == nil && w.Created, saved != nil && bytes.Equal(now, saved):
 		u.Done, u.text = "was already restored", now
@@ -159,6 +160,8 @@ func (b Backups) plan(w written, now, saved []byte) Undone {
 		u.Left = "it was removed since; its original is " + w.Path + backupSuffix
 	case now == nil:
 		u.Done = "was removed since, and so was its backup"
+	case isClients && invalid != nil:
+		u.Left = "its backup " + u.Backup + " was changed and is invalid"
 	case unchanged && w.Created:
 		u.Done = "removed; there was none before"
 	case unchanged && saved != nil:
@@ -230,7 +233,4 @@ func readBackup(path string) []byte {
 	return text
 }
 
-func hash(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
-}
+func hash(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }

@@ -170,6 +170,7 @@ func TestUndoLeavesFileThatCannotBeReverted(t *testing.T) {
 		change func(path string)
 		want   string
 	}{
+		"the backup is not JSON":    {func(path string) { os.WriteFile(path+suffix, []byte("{"), 0o600) }, "|its backup "},
 		"the file was removed":      {func(path string) { os.Remove(path) }, "|it was removed since; its original is "},
 		"the file is not JSON":      {func(path string) { os.WriteFile(path, []byte("{"), 0o600) }, "|it was changed since and cannot be edited; its original is "},
 		"the file is a directory":   {func(path string) { os.Remove(path); os.Mkdir(path, 0o700) }, "|it is not a regular file"},
@@ -182,7 +183,7 @@ func TestUndoLeavesFileThatCannotBeReverted(t *testing.T) {
 			if got := undo(t, b); !strings.HasPrefix(got, tc.want) {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
-			if now, _ := os.ReadFile(path); string(now) != string(changed) || read(t, path+suffix) != original {
+			if now, _ := os.ReadFile(path); string(now) != string(changed) || name != "the backup is not JSON" && read(t, path+suffix) != original {
 				t.Errorf("the file became %s", now)
 			}
 			undo(t, b) // it is still in the list
@@ -265,6 +266,26 @@ func TestLaterWriteKeepsOriginal(t *testing.T) {
 	}
 }
 
+func TestUndoPutsBackComments(t *testing.T) {
+	const commented = "{\r\n  \"mcpServers\": {\r\n    // above\r\n\r\n    /* more */\r\n    \"x\": {\r\n      \"command\": \"x\", // inside\r\n    } /* before */, // after\r\n    \"y\": {}\r\n  },\r\n  \"n\": 1\r\n}\r\n"
+	env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": commented})
+	b, path := backupsIn(env), filepath.Join(env.Home, ".cursor/mcp.json")
+	put(t, b, changeOf(t, env, "cursor", "x"))
+	replace(t, path, `"n": 1`, `"n": 2`)
+	if got := undo(t, b); got != reverted+"removed sandpiper, put back x|" {
+		t.Error(got)
+	}
+	now := read(t, path)
+	for _, comment := range []string{"// above", "/* more */", "// inside", "/* before */", "// after"} {
+		if !strings.Contains(now, comment) {
+			t.Errorf("%s is lost:\n%s", comment, now)
+		}
+	}
+	if strings.Count(now, "\n") != strings.Count(now, "\r\n") {
+		t.Errorf("line ends: %q", now)
+	}
+}
+
 func TestUndoPutsBackServersOfCodexAndOfProjects(t *testing.T) {
 	env := newEnv(t, "linux", map[string]string{
 		".codex/config.toml": "model = \"a\"\n\n# of x\n[mcp_servers.x]\ncommand = \"x\"\n[mcp_servers.x.env]\nK = \"1\"\n\n[tui]\nn = 1\n",
@@ -294,7 +315,7 @@ func TestUndoPutsBackServersOfCodexAndOfProjects(t *testing.T) {
 	if d := gocmp.Diff(want, read(t, codex)); d != "" {
 		t.Error(d)
 	}
-	if now := read(t, claude); !strings.Contains(now, `"p": {"command":"p"}`) || !strings.Contains(now, `"n": 2`) {
+	if now := read(t, claude); !strings.Contains(now, `"p": {"command": "p"}`) || !strings.Contains(now, `"n": 2`) {
 		t.Error(now)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/tailscale/hujson"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
 // parseJSON parses JSON with comments and trailing commas, which clients accept.
@@ -90,56 +92,52 @@ func editJSON(text []byte, table []string, e Edit, entry string) ([]byte, error)
 		return nil, err
 	}
 	for _, name := range e.Drop {
-		for obj := objectAt(&tree, table); err == nil && memberIndex(obj, name) >= 0; {
-			err = removeMember(obj, name)
+		for obj := objectAt(&tree, table); memberIndex(obj, name) >= 0; {
+			removeMember(obj, memberIndex(obj, name))
 		}
 	}
-	var put *hujson.Value
 	if e.Put != nil {
-		put = tree.Find(pointer(append(slices.Clone(table), EntryName)...))
+		if put := tree.Find(pointer(append(slices.Clone(table), EntryName)...)); put != nil {
+			put.Value = hujson.Literal(entry)
+			entry = ""
+		}
 	}
-	if put != nil {
-		put.Value = hujson.Literal(entry)
-	}
-	text, original := tree.Pack(), bytes.TrimPrefix(e.Original, bom)
+	text = tree.Pack()
 	for _, name := range e.Back {
-		if text, err = insertMember(text, table, func(oneLine bool) (string, string) { return memberText(original, table, name, oneLine) }); err != nil {
+		member, after := memberText(bytes.TrimPrefix(e.Original, bom), table, name)
+		if text, err = insertMember(text, table, member, after); err != nil {
 			return nil, err
 		}
 	}
-	if e.Put != nil && put == nil {
-		return insertMember(text, table, func(bool) (string, string) { return quoted(EntryName) + ": " + entry, "" })
+	if entry != "" {
+		return insertMember(text, table, quoted(EntryName)+": "+entry, "")
 	}
 	return text, nil
 }
 
-// memberText returns the text of a member with the comments above it, and the comment after it. On one
-// line it has no comments.
-func memberText(text []byte, table []string, name string, oneLine bool) (member, after string) {
-	tree, err := hujson.Parse(text)
+// memberText returns the text of a member with the comments above it, and the comment after it.
+func memberText(text []byte, table []string, name string) (member, after string) {
+	tree, _ := hujson.Parse(text)
 	obj := objectAt(&tree, table)
 	i := memberIndex(obj, name)
-	if err != nil || i < 0 {
+	if i < 0 {
 		return "", ""
 	}
-	m := &obj.Members[i]
-	if oneLine {
-		m.Value.Minimize()
-		return quoted(name) + ": " + string(m.Value.Pack()), ""
-	}
-	rest := obj.AfterExtra
+	m, rest := &obj.Members[i], obj.AfterExtra
 	if i+1 < len(obj.Members) {
 		rest = obj.Members[i+1].Name.BeforeExtra
 	}
-	_, above, _ := bytes.Cut(m.Name.BeforeExtra, []byte("\n"))
-	above = above[bytes.LastIndex(above, []byte("\n\n"))+1:] // a block of comments further up is not about the member
+	_, above := splitAbove(m.Name.BeforeExtra)
 	sameLine, _, _ := bytes.Cut(rest, []byte("\n"))
+	if beforeComma := bytes.TrimSpace(m.Value.AfterExtra); len(beforeComma) > 0 {
+		sameLine = slices.Concat([]byte(" "), beforeComma, []byte(lineEnd(text)), sameLine)
+	}
 	return string(bytes.TrimLeft(above, " \t\r\n")) + string(text[m.Name.StartOffset:m.Value.EndOffset]), string(bytes.TrimRight(sameLine, " \t\r"))
 }
 
-// insertMember adds a member to the start of a table, on a line of its own unless the table is on one
-// line. It adds the tables that are missing.
-func insertMember(text []byte, table []string, member func(oneLine bool) (string, string)) ([]byte, error) {
+// insertMember adds a member and the comment after it to the start of a table, on a line of its own unless
+// all is on one line. It adds the tables that are missing.
+func insertMember(text []byte, table []string, added, after string) ([]byte, error) {
 	tree, err := hujson.Parse(text)
 	if err != nil {
 		return nil, err
@@ -151,7 +149,7 @@ func insertMember(text []byte, table []string, member func(oneLine bool) (string
 	}
 	if v.Value.Kind() == 'n' { // some clients write null for no servers
 		v.Value = hujson.Literal("{}")
-		return insertMember(tree.Pack(), table, member)
+		return insertMember(tree.Pack(), table, added, after)
 	}
 	obj, ok := v.Value.(*hujson.Object)
 	if !ok {
@@ -165,11 +163,9 @@ func insertMember(text []byte, table []string, member func(oneLine bool) (string
 	if !ownLine {
 		indent = strings.Repeat(unit, depth+1)
 	}
-	oneLine := !bytes.Contains(bytes.TrimSpace(text), []byte("\n"))
-	if oneLine {
+	if !bytes.Contains(bytes.TrimSpace(text), []byte("\n")) && !strings.Contains(added, "\n") && after == "" {
 		end, indent, unit = "", "", ""
 	}
-	added, after := member(oneLine)
 	for i := len(table) - 1; i >= depth; i-- {
 		outer := indent + strings.Repeat(unit, i-depth)
 		added, after = quoted(table[i])+": {"+end+outer+unit+added+after+end+outer+"}", ""
@@ -200,18 +196,36 @@ func indentation(obj *hujson.Object) (string, bool) {
 	return strings.TrimLeft(string(extra[i+1:]), "\r"), i >= 0
 }
 
-// removeMember removes a member and its comments.
-func removeMember(obj *hujson.Object, name string) error {
-	comma, closing := obj.Members[len(obj.Members)-1].Value.AfterExtra, obj.AfterExtra
-	err := (&hujson.Value{Value: obj}).Patch([]byte(`[{"op": "remove", "path": ` + quoted(pointer(name)) + `}]`))
-	if err != nil || len(obj.Members) == 0 {
-		return err
+var blankLine = lazyregexp.New(`\n[ \t\r]*\n`)
+
+// splitAbove splits what precedes a member before the lines directly above it.
+func splitAbove(extra hujson.Extra) (others, above hujson.Extra) {
+	at := bytes.IndexByte(extra, '\n') + 1
+	for _, m := range blankLine().FindAllIndex(extra, -1) {
+		at = max(at, m[1])
 	}
-	if last := &obj.Members[len(obj.Members)-1]; comma != nil && last.Value.AfterExtra == nil {
-		last.Value.AfterExtra = hujson.Extra{}
+	return extra[:at:at], extra[at:]
+}
+
+// removeMember removes a member with the comments directly above it and on its line.
+func removeMember(obj *hujson.Object, i int) {
+	last := len(obj.Members) - 1
+	after, comma := &obj.AfterExtra, obj.Members[last].Value.AfterExtra
+	if i < last {
+		after = &obj.Members[i+1].Name.BeforeExtra
 	}
-	if i := bytes.LastIndexByte(closing, '\n'); i >= 0 {
-		obj.AfterExtra = append(bytes.TrimRight(obj.AfterExtra, " \t"), closing[i+1:]...)
+	before := obj.Members[i].Name.BeforeExtra
+	kept, _ := splitAbove(before) // ends with a line end, or is empty
+	if _, rest, ok := bytes.Cut(*after, []byte("\n")); ok {
+		*after = slices.Concat(kept, rest)
+	} else { // what follows is on the line of the member, and takes its place
+		*after = slices.Concat(kept, before[len(bytes.TrimRight(before, " \t")):], bytes.TrimLeft(*after, " \t"))
 	}
-	return nil
+	obj.Members = slices.Delete(obj.Members, i, i+1)
+	if i == last && i > 0 {
+		obj.Members[i-1].Value.AfterExtra = nil
+		if comma != nil {
+			obj.Members[i-1].Value.AfterExtra = hujson.Extra{}
+		}
+	}
 }

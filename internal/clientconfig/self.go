@@ -1,6 +1,7 @@
 package clientconfig
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,14 +32,14 @@ func isSandpiper(env Env, s Server) bool {
 	if strings.EqualFold(s.Name, "sandpiper") {
 		return true
 	}
-	if sameFile(env.Self, s.Command) || namedSandpiper(s.Command) {
+	if SameFile(env.Self, s.Command) || namedSandpiper(s.Command) {
 		return true
 	}
 	words := strings.Fields(s.Command)
 	for _, arg := range s.Args {
 		words = append(words, strings.FieldsFunc(arg, func(c rune) bool { return strings.ContainsRune(" \t\n;&|()'\"", c) })...)
 	}
-	i := slices.IndexFunc(words, func(w string) bool { return namedSandpiper(w) || sameFile(env.Self, w) })
+	i := slices.IndexFunc(words, func(w string) bool { return namedSandpiper(w) || SameFile(env.Self, w) })
 	return i >= 0 && slices.Contains(words[i+1:], "serve")
 }
 
@@ -51,16 +52,9 @@ func namedSandpiper(word string) bool {
 	return strings.EqualFold(strings.TrimSuffix(strings.ToLower(word), ".exe"), "sandpiper")
 }
 
-// sameFile reports whether two paths lead to the same file. b must be absolute.
-func sameFile(a, b string) bool {
-	if a == "" || !filepath.IsAbs(b) {
-		return false
-	}
-	if x, err := filepath.EvalSymlinks(a); err == nil {
-		a = x
-	}
-	if y, err := filepath.EvalSymlinks(b); err == nil {
-		b = y
-	}
-	return a == b
+// SameFile reports whether two paths lead to the same file. b must be absolute.
+func SameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	y, err2 := os.Stat(b)
+	return a != "" && filepath.IsAbs(b) && (a == b || err == nil && err2 == nil && os.SameFile(x, y))
 }

@@ -1,7 +1,6 @@
 package clientconfig
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,17 +58,7 @@ func textOf(v any) (string, bool) {
 
 // number returns a number, which may be written as a string.
 func number(v any) (float64, bool) {
-	switch v := v.(type) {
-	case json.Number:
-		f, err := v.Float64()
-		return f, err == nil
-	case int64:
-		return float64(v), true
-	case float64:
-		return v, true
-	case string:
-		f, err := strconv.ParseFloat(v, 64)
-		return f, err == nil
-	}
-	return 0, false
+	text, _ := textOf(v)
+	f, err := strconv.ParseFloat(text, 64)
+	return f, err == nil
 }
