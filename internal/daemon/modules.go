@@ -160,9 +160,9 @@ func modulesKey(all []config.Server, hand []codegen.Server) string {
 
 // write generates the modules of all selections from the catalog. The caller holds
 // servers.writing, so that an older state cannot overwrite a newer one.
-func (m *modules) write(ctx context.Context, whole func() *catalog.Snapshot) {
+func (m *modules) write(ctx context.Context, c *catalog.Catalog) {
 	m.mu.Lock()
-	m.whole = whole
+	m.whole = func() *catalog.Snapshot { return catalog.Newest(c) }
 	all := m.selected(func(v *view) bool { return m.inUse[v.selection] })
 	m.mu.Unlock()
 	now := m.writeViews(ctx, all)
@@ -180,7 +180,7 @@ func (m *modules) writeViews(ctx context.Context, some map[string]*view) *catalo
 	m.mu.Unlock()
 	now := whole()
 	for key, v := range some {
-		m.writeView(ctx, key, v, now)
+		m.writeView(ctx, key, v, whole)
 	}
 	return now
 }
@@ -214,8 +214,9 @@ func (m *modules) isCurrent(now *catalog.Snapshot) bool {
 	return m.last == nil || m.last == now
 }
 
-// writeView generates the modules of one selection. The caller holds writing.
-func (m *modules) writeView(ctx context.Context, key string, v *view, whole *catalog.Snapshot) {
+// writeView generates the modules of one selection, from the snapshot that whole returns when no other process writes
+// them. The caller holds writing.
+func (m *modules) writeView(ctx context.Context, key string, v *view, whole func() *catalog.Snapshot) {
 	if v.dir == nil {
 		if err := m.homes.MakeModules(key); err != nil {
 			m.log.Error("create the directory of the generated modules", "error", err)
@@ -223,7 +224,14 @@ func (m *modules) writeView(ctx context.Context, key string, v *view, whole *cat
 		}
 		v.dir = codegen.NewDir(m.homes.Modules(key))
 	}
-	now := whole
+	_, err := codegen.SyncNow(ctx, v.dir, func() []codegen.Server { return m.serversOf(key, v, whole()) })
+	if err != nil && ctx.Err() == nil {
+		m.log.Error("write the generated modules", "error", err)
+	}
+}
+
+// serversOf returns the modules of one selection.
+func (m *modules) serversOf(key string, v *view, now *catalog.Snapshot) (all []codegen.Server) {
 	for _, a := range v.allow {
 		now = now.Only(a)
 	}
@@ -231,7 +239,6 @@ func (m *modules) writeView(ctx context.Context, key string, v *view, whole *cat
 	if v.own {
 		types = m.inferred.read(m.homes, key, m.log)
 	}
-	var all []codegen.Server
 	for _, s := range now.Servers {
 		if !s.Connected {
 			continue
@@ -244,10 +251,7 @@ func (m *modules) writeView(ctx context.Context, key string, v *view, whole *cat
 		}
 		all = append(all, g)
 	}
-	all = m.addHandwritten(all, v.allow)
-	if _, err := v.dir.Sync(ctx, all); err != nil && ctx.Err() == nil {
-		m.log.Error("write the generated modules", "error", err)
-	}
+	return m.addHandwritten(all, v.allow)
 }
 
 // addHandwritten adds the handwritten modules that allow selects: to the server of the same

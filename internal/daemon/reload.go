@@ -121,7 +121,7 @@ func (v *servers) replace(ctx context.Context, c *config.Config, next serverSet,
 	}
 	v.mu.Unlock()
 	v.modules.replace(c.Servers)
-	v.modules.write(context.WithoutCancel(ctx), v.Catalog.Now)
+	v.modules.write(context.WithoutCancel(ctx), v.Catalog)
 	v.listUnlisted()
 	return nil
 }

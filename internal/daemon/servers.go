@@ -70,7 +70,7 @@ func (v *servers) startOnce() {
 func (v *servers) writeModules() {
 	v.spawn(func(ctx context.Context) {
 		v.writing.Lock()
-		v.modules.write(ctx, v.Catalog.Now)
+		v.modules.write(ctx, v.Catalog)
 		v.writing.Unlock()
 		close(v.written)
 	})
@@ -228,7 +228,7 @@ func (v *servers) store(ctx context.Context, name string, listing catalog.Listin
 	defer v.writing.Unlock()
 	change, err := v.Catalog.Put(ctx, name, listing)
 	if err == nil && change.Modules {
-		v.modules.write(ctx, v.Catalog.Now)
+		v.modules.write(ctx, v.Catalog)
 	}
 	return change, err
 }
@@ -240,7 +240,7 @@ func (v *servers) follow(ctx context.Context) {
 	}
 	v.writing.Lock()
 	defer v.writing.Unlock()
-	v.modules.write(ctx, v.Catalog.Now)
+	v.modules.write(ctx, v.Catalog)
 }
 
 // inferrer returns a function that writes the modules of a tenant with what was inferred from results
@@ -310,7 +310,7 @@ func (v *servers) Accept(ctx context.Context, server, shown string, tools ...str
 	v.writing.Lock()
 	accepted, err := v.Catalog.AcceptShown(ctx, server, shown, tools...)
 	if err == nil {
-		v.modules.write(context.WithoutCancel(ctx), v.Catalog.Now)
+		v.modules.write(context.WithoutCancel(ctx), v.Catalog)
 	}
 	v.writing.Unlock()
 	if err != nil {

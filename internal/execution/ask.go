@@ -126,7 +126,7 @@ func decide(ctx context.Context, h *host) func(context.Context, int, tool.Ref, j
 			}
 		}
 		if r.State == approval.Approved && err == nil && ctx.Err() == nil {
-			return r.Decision(), h.home.Approvals.Use(ctx, r.ID, r.Binding) // the call may be interrupted again
+			return useDecision(ctx, h, q, r)
 		}
 		if err != nil || reply.Action != tool.Accept {
 			return d, err
@@ -140,6 +140,30 @@ func decide(ctx context.Context, h *host) func(context.Context, int, tool.Ref, j
 		err = json.Unmarshal(reply.Content, &content)
 		return tool.Decision{Outcome: content.Outcome, Answer: journal.AsAnswer(content.Answer)}, err
 	}
+}
+
+// useDecision returns the decision of a request, which is used up: the call may be interrupted again. The decision is on
+// record, as a reply to q, until it is applied, so that a kill before that does not lose it.
+func useDecision(ctx context.Context, h *host, q question.Question, r approval.Request) (d tool.Decision, err error) {
+	d = r.Decision()
+	content, err := json.Marshal(struct{ Outcome, Answer string }{d.Outcome, string(d.Answer)})
+	if err != nil {
+		return d, err
+	}
+	if err := promoteQuestion(ctx, h, &q, decisionForm()); err != nil {
+		return d, err
+	}
+	text, err := json.Marshal(storedReply{Action: tool.Accept, Content: content, By: r.By})
+	if err == nil {
+		err = journal.AddReply(ctx, h.run.record, asked(q), text)
+	}
+	if err == nil {
+		err = h.home.Approvals.Use(ctx, r.ID, r.Binding)
+	}
+	if err == nil {
+		_, _, err = takeReply(ctx, h.run.record, q) // with the commit of the decision
+	}
+	return d, err
 }
 
 // requestDecision stores the question about a call, so that it can also be answered on the page of

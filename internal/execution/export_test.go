@@ -9,3 +9,6 @@ func Latest(x *Execution) (live.Progress, int) {
 	p, n, _ := x.run.latest()
 	return p, n
 }
+
+// Asked identifies what a question asks.
+var Asked = asked

@@ -2,6 +2,7 @@ package execution_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"testing"
@@ -12,8 +13,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/question"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
+	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/admit"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // occupy starts an execution that takes the only slot of s and keeps it, so that the host cannot pass an
@@ -209,5 +212,68 @@ func TestReplyDoesNotAnswerAnotherQuestion(t *testing.T) {
 	}
 	if asked, value := questionsOf(t, second, h, x); asked != nil || value != `{"value":{"action":"accept","content":{"outcome":"done"}}}` {
 		t.Errorf("asked %q, got %s", asked, value)
+	}
+}
+
+// askAboutCall interrupts a call, and returns its execution, which asks about it.
+func askAboutCall(t *testing.T, l *restarts) (id string, q question.Question, r approval.Request) {
+	t.Helper()
+	called, block := make(chan bool), make(chan bool)
+	l.answer = func(n int64) (tool.Result, error) {
+		called <- true
+		<-block
+		return tool.Result{}, nil
+	}
+	first, h := l.restart(t, nil)
+	t.Cleanup(func() { close(block) })
+	id = first.start(t, t.Context(), h, execution.Request{Code: callFind + "\n# servers"}).ID()
+	<-called
+	l.kill(t)
+	second, h := l.restart(t, nil)
+	x, err := second.Resume(t.Context(), h, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q = nextQuestions(t, x)[0]
+	all, err := h.Approvals.List(t.Context(), false)
+	if err != nil || len(all) != 1 || q.Call != 1 {
+		t.Fatalf("%+v %+v %v", q, all, err)
+	}
+	return id, q, all[0]
+}
+
+// A process is killed that has used up the decision about a call, and not applied it. The person is not asked again, and
+// the call is not made again.
+func TestUsedDecisionSurvivesKill(t *testing.T) {
+	t.Parallel()
+	l := newRestarts(t)
+	id, q, r := askAboutCall(t, l)
+	l.kill(t)
+	_, h := l.restart(t, nil)
+	decision := approval.DecisionNote(tool.Decision{Outcome: tool.TookEffect, Answer: json.RawMessage(`{"n":5}`)})
+	if _, err := h.Approvals.Answer(t.Context(), r.ID, approval.Answer{Approve: true, By: approval.CommandLine, Note: decision, Asked: true}); err != nil {
+		t.Fatal(err)
+	}
+	record, _, err := h.Journal.OpenRecord(t.Context(), id, func([]byte) bool { return false })
+	if err == nil {
+		err = journal.AddReply(t.Context(), record, execution.Asked(q), []byte(`{"action":"accept","content":{"outcome":"done","answer":"{\"n\":5}"}}`))
+	}
+	if err == nil {
+		err = h.Approvals.Use(t.Context(), r.ID, r.Binding)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.kill(t)
+	s, h := l.restart(t, nil)
+	x, err := s.Resume(t.Context(), h, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked, value := questionsOf(t, s, h, x); asked != nil || value != `{"value":{"n":5}}` || l.called.Load() != 1 {
+		t.Errorf("asked %q, got %s after %d calls", asked, value, l.called.Load())
+	}
+	if open, err := h.Approvals.List(t.Context(), false); err != nil || len(open) != 0 {
+		t.Errorf("open are %+v, %v", open, err)
 	}
 }

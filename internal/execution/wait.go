@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -251,8 +252,10 @@ func (h *host) endWorker(ctx context.Context, quiet time.Duration) error {
 			return err
 		}
 	}
-	if undelivered, err := journal.HasSignal(ctx, h.home.Runs, x.id, live.AnswerEvent); err != nil || undelivered {
-		return err
+	if slices.ContainsFunc(all, func(p *pause) bool { return p.question }) {
+		if undelivered, err := journal.HasSignal(ctx, h.home.Runs, x.id, live.AnswerEvent); err != nil || undelivered {
+			return err
+		}
 	}
 	var err error
 	if ended, err = x.wait.begin(h, all); ended {

@@ -268,6 +268,28 @@ func TestCancelledExecutionAsksNoMore(t *testing.T) {
 	}
 }
 
+// An answer that comes after another one, and that no question is left for, does not keep the process of a wait.
+func TestSecondAnswerDoesNotKeepProcess(t *testing.T) {
+	t.Parallel()
+	l := newGraceful(t, false)
+	s, h := l.restart(t, nil)
+	id := dispatch(t, s, h, callFind+"\n"+wait(`"event":"go"`)+"\n# wait_for", journal.ResumeOnRestart)
+	if err := h.Runs.Signal(t.Context(), id, live.AnswerEvent, json.RawMessage(`{"q1":{"action":"decline"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan bool, 1)
+	go func() { ended <- runDue(t, s, h) }()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		_ = s.Cancel(t.Context(), h, id)
+		<-ended
+	}
+	if e, _ := entry(t, h, id); e.State != journal.Waiting || !e.Due.IsZero() {
+		t.Errorf("%+v", e)
+	}
+}
+
 // The time for which results are kept, and the limits of records, are those of what has ended: a question waits as long as
 // it is open.
 func TestWaitingQuestionOutlivesResults(t *testing.T) {

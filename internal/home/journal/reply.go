@@ -49,6 +49,21 @@ func SetReply(ctx context.Context, r *Record, number int, of string, reply json.
 	return err
 }
 
+// AddReply records a reply that was given in another way than to an open question of the record, for TakeReply. It is on
+// disk when AddReply returns.
+func AddReply(ctx context.Context, r *Record, of string, reply json.RawMessage) error {
+	content, err := json.Marshal(recordedReply{of, reply})
+	if err != nil {
+		return err
+	}
+	r.waitForLater()
+	r.mu.Lock()
+	e := r.pending.add(HostCall{Method: question, Args: fmt.Appendf(nil, "0 %s 0", of)})
+	e.state, e.answer = replied, content
+	r.replay.replies = append(r.replay.replies, e)
+	return r.commit(ctx, nil, false)
+}
+
 // TakeReply returns, once, a reply that an earlier run recorded for the question that of identifies: the
 // oldest of several. A later run gets it again unless the call of ctx is answered; without a call, it is used
 // up at once.

@@ -155,3 +155,28 @@ func TestSignalStaysUntilItIsDelivered(t *testing.T) {
 		t.Errorf("it was delivered %d times", times)
 	}
 }
+
+// A reply that was given in another way is on disk when AddReply returns, until the commit after it is taken.
+func TestAddedReplySurvivesKill(t *testing.T) {
+	dir := t.TempDir()
+	d := start(t, dir)
+	r := d.NewRecord("exec_1", nothing, false)
+	if err := journal.AddReply(t.Context(), r, "colour", json.RawMessage(`"blue"`)); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []string{`"blue"`, `"blue"`, ""} {
+		d.Process.Close()
+		d = start(t, dir)
+		r = resume(t, d, "exec_1")
+		if last, open := r.Questions(); last != 0 || len(open) != 0 {
+			t.Errorf("the last question is %d, those without an answer are %v", last, open)
+		}
+		takes(t.Context(), t, r, "colour", want)
+		if n == 0 { // it is killed before the next commit
+			continue
+		}
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

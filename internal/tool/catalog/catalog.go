@@ -153,6 +153,14 @@ func (c *Catalog) Now() *Snapshot {
 	return c.now
 }
 
+// Newest is Now, with what other processes have stored until it is called.
+func Newest(c *Catalog) *Snapshot {
+	c.mu.Lock()
+	c.checked = time.Time{}
+	c.mu.Unlock()
+	return c.Now()
+}
+
 func (c *Catalog) modified() time.Time {
 	fi, err := os.Stat(c.cfg.Dir)
 	if err != nil {

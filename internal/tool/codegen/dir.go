@@ -58,7 +58,12 @@ func NewDir(path, lock string) *Dir {
 // returns the sorted Python names of the servers whose files were written or
 // removed. The fault kind is Unavailable if the directory cannot be read or written.
 func (d *Dir) Sync(ctx context.Context, servers []Server) (changed []string, err error) {
-	servers = withModuleNames(servers)
+	return SyncNow(ctx, d, func() []Server { return servers })
+}
+
+// SyncNow is Dir.Sync with the servers that a function returns, which is called while no other process writes: what it
+// reads is not older than what is in the directory.
+func SyncNow(ctx context.Context, d *Dir, servers func() []Server) (changed []string, err error) {
 	err = d.lock.Update(ctx, func() error {
 		root, err := os.OpenRoot(d.path)
 		if err != nil {
@@ -70,7 +75,7 @@ func (d *Dir) Sync(ctx context.Context, servers []Server) (changed []string, err
 			d.compared = readCompared(d.record)
 		}
 		d.mu.Unlock()
-		changed, err = d.sync(ctx, root, servers)
+		changed, err = d.sync(ctx, root, withModuleNames(servers()))
 		return errors.Join(err, d.saveCompared())
 	})
 	if err != nil {
