@@ -11,6 +11,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -180,7 +181,7 @@ func gap(text []byte, lines []string) (at, by int, there bool, err error) {
 	}
 	var top []*ast.MappingValueNode
 	if len(file.Docs) > 0 && file.Docs[0].Body != nil {
-		top = members(file.Docs[0].Body)
+		top = section.Members(file.Docs[0].Body)
 	}
 	i := slices.IndexFunc(top, func(v *ast.MappingValueNode) bool { return v.Key.GetToken().Value == "servers" })
 	if i < 0 {
@@ -190,7 +191,7 @@ func gap(text []byte, lines []string) (at, by int, there bool, err error) {
 	if i+1 < len(top) {
 		at = top[i+1].Key.GetToken().Position.Line - 1
 	}
-	if all := members(top[i].Value); len(all) > 0 {
+	if all := section.Members(top[i].Value); len(all) > 0 {
 		by = all[0].Key.GetToken().Position.Column - 1
 	}
 	for at > 0 && !indentedBy(lines[at-1], by) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -85,14 +86,14 @@ func setList(text []byte, key string, list []string) []byte {
 	}
 	var top []*ast.MappingValueNode
 	if len(file.Docs) > 0 && file.Docs[0].Body != nil {
-		top = members(file.Docs[0].Body)
+		top = section.Members(file.Docs[0].Body)
 	}
 	i := slices.IndexFunc(top, func(v *ast.MappingValueNode) bool { return v.Key.GetToken().Value == "sandbox" })
 	if i < 0 {
 		return []byte(strings.Join(lines, "") + "sandbox:" + end + "  " + line)
 	}
 	at := top[i].Key.GetToken().Position.Line // the line after it
-	inner := members(top[i].Value)
+	inner := section.Members(top[i].Value)
 	if len(inner) == 0 || inner[0].Key.GetToken().Position.Line == at {
 		return nil // empty, or in braces
 	}

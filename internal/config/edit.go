@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
@@ -159,11 +160,11 @@ func find(text []byte, name string) (p entryPlace, ok bool) {
 		p.newline = "\r\n"
 	}
 	lines := strings.SplitAfter(string(text), "\n")
-	for _, top := range members(file.Docs[0].Body) {
+	for _, top := range section.Members(file.Docs[0].Body) {
 		if top.Key.GetToken().Value != "servers" {
 			continue
 		}
-		for _, m := range members(top.Value) {
+		for _, m := range section.Members(top.Value) {
 			key := m.Key.GetToken()
 			if key.Value != name {
 				continue
@@ -185,7 +186,7 @@ func find(text []byte, name string) (p entryPlace, ok bool) {
 
 // setDisabled changes, adds or removes the key disabled.
 func (p entryPlace) setDisabled(lines []string, off bool) []string {
-	all := members(p.value)
+	all := section.Members(p.value)
 	if len(all) == 0 {
 		return lines
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	yamltoken "github.com/goccy/go-yaml/token"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 )
 
 // flowText is a text with a mapping in braces, such as servers: {a: {command: x}}.
@@ -38,7 +40,7 @@ func flowSection(text []byte, key string) (f flowText, root, ok bool) {
 	}
 	node, _ := file.Docs[0].Body.(*ast.MappingNode)
 	root = node != nil && node.IsFlowStyle
-	for _, top := range members(file.Docs[0].Body) {
+	for _, top := range section.Members(file.Docs[0].Body) {
 		if top.Key.GetToken().Value == key {
 			node, _ = top.Value.(*ast.MappingNode)
 			root = false
@@ -67,7 +69,7 @@ func newFlowText(text []byte) flowText {
 
 // quotedKey reports whether the first key of a mapping is quoted.
 func quotedKey(n ast.Node) bool {
-	all := members(n)
+	all := section.Members(n)
 	return len(all) > 0 && all[0].Key.GetToken().Type == yamltoken.DoubleQuoteType
 }
 

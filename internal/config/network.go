@@ -6,6 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
@@ -84,8 +85,8 @@ func (d *draft) useAnyNetwork() {
 func mentionsNetwork(groups ...setting) bool {
 	isNetwork := func(m *ast.MappingValueNode) bool { return m.Key.GetToken().Value == "network" }
 	return slices.ContainsFunc(groups, func(s setting) bool {
-		return s.node != nil && slices.ContainsFunc(members(s.node), func(m *ast.MappingValueNode) bool {
-			return slices.ContainsFunc(members(m.Value), isNetwork)
+		return s.node != nil && slices.ContainsFunc(section.Members(s.node), func(m *ast.MappingValueNode) bool {
+			return slices.ContainsFunc(section.Members(m.Value), isNetwork)
 		})
 	})
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 )
 
 // OAuth configures the OAuth client of an MCP server. The zero value is a client that
@@ -50,7 +52,7 @@ func grant(o *OAuth, n ast.Node) error {
 }
 
 func (o *OAuth) fill(n ast.Node) error {
-	entries := members(n)
+	entries := section.Members(n)
 	if len(entries) == 0 {
 		return fmt.Errorf("must contain keys such as client_id and scopes")
 	}

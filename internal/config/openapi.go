@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
@@ -19,10 +20,10 @@ type parsers[T any] map[string]func(to *T, n ast.Node) error
 
 // fill reads a mapping. An unknown key is an error that names the nearest known key.
 func (p parsers[T]) fill(to *T, n ast.Node) error {
-	if len(members(n)) == 0 {
+	if len(section.Members(n)) == 0 {
 		return fmt.Errorf("must contain keys such as %s", strings.Join(slices.Sorted(maps.Keys(p)), ", "))
 	}
-	for _, m := range members(n) {
+	for _, m := range section.Members(n) {
 		key := m.Key.GetToken().Value
 		parse, ok := p[key]
 		if !ok {
@@ -146,7 +147,7 @@ func address(to *string, n ast.Node) error {
 // server.
 func (d *draft) document(s setting, n ast.Node) error {
 	file, _, _ := strings.Cut(s.from, " line ")
-	at := fmt.Sprintf("%s line %d", file, members(n)[0].Key.GetToken().Position.Line)
+	at := fmt.Sprintf("%s line %d", file, section.Members(n)[0].Key.GetToken().Position.Line)
 	one := Server{OpenAPI: &openapi.Source{}}
 	if err := documentKeys.fill(&one, n); err != nil {
 		return fault.New(fault.Invalid, "%s: an entry of catalog: %s", at, err)
@@ -154,7 +155,7 @@ func (d *draft) document(s setting, n ast.Node) error {
 	if one.OpenAPI.Document == "" {
 		return fault.New(fault.Invalid, "%s: an entry of catalog has no openapi, the path or URL of an OpenAPI document", at)
 	}
-	for _, m := range members(n) {
+	for _, m := range section.Members(n) {
 		if m.Key.GetToken().Value == "disabled" && m.Value.GetToken().Value == "true" {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/packages"
 )
@@ -75,14 +76,14 @@ func (d *draft) packageLayers(s setting) error {
 		return err
 	}
 	d.PackageLayers = map[string]PackageLayer{}
-	for _, m := range members(s.node) {
+	for _, m := range section.Members(s.node) {
 		name := m.Key.GetToken().Value
 		if !isName(name) || name == DefaultPackageLayer || name == NoPackageLayer {
 			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a package layer: use at most 64 of a-z, 0-9, _ and -, and not default or none", lineOf(s, m.Key), name)
 		}
 		file, _, _ := strings.Cut(s.from, " line ")
 		f := flattener{name: file, dir: s.dir, structured: func(name string) bool { return layerKeys[name].structured }}
-		for _, key := range members(m.Value) {
+		for _, key := range section.Members(m.Value) {
 			f.member("", key)
 		}
 		if f.err != nil {

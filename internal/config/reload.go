@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 )
 
 // fixed returns pointers to the settings that a running daemon cannot change, by their key or
@@ -115,7 +117,7 @@ func keyHashes(given map[string]setting) map[string]string {
 		case s.node == nil:
 			put(key, s.text)
 		case byName[name]:
-			for _, m := range members(s.node) {
+			for _, m := range section.Members(s.node) {
 				put(key+"."+m.Key.GetToken().Value, m.Value.String())
 			}
 		default:

@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
@@ -116,7 +117,7 @@ type entry struct {
 
 // named reads servers by name, or a seed's list of named servers.
 func named(s setting) (all []entry, err error) {
-	for _, v := range members(s.node) {
+	for _, v := range section.Members(s.node) {
 		t := v.Key.GetToken()
 		all = append(all, entry{t.Value, t.Position.Line, v.Value})
 	}
@@ -129,7 +130,7 @@ func named(s setting) (all []entry, err error) {
 	}
 	for _, v := range seq.Values {
 		e := entry{line: v.GetToken().Position.Line, node: v}
-		for _, m := range members(v) {
+		for _, m := range section.Members(v) {
 			if m.Key.GetToken().Value == "name" {
 				e.name = m.Value.GetToken().Value
 			}
@@ -150,7 +151,7 @@ func (s *Server) fill(n ast.Node, at, dir string) (off bool, err error) {
 	if s.Name == "" || len(s.Name) > 100 || strings.ContainsFunc(s.Name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return false, fault.New(fault.Invalid, "%s: %.40q is not a valid name for a server", at, s.Name).WithHint("use 1 to 100 bytes without control characters")
 	}
-	entries := members(n)
+	entries := section.Members(n)
 	if len(entries) == 0 {
 		return false, fault.New(fault.Invalid, "%s: server %s must contain command or url", at, s.Name)
 	}
@@ -204,16 +205,6 @@ func isHeader(name string) bool {
 	})
 }
 
-func members(n ast.Node) []*ast.MappingValueNode {
-	switch n := n.(type) {
-	case *ast.MappingNode:
-		return n.Values
-	case *ast.MappingValueNode:
-		return []*ast.MappingValueNode{n}
-	}
-	return nil
-}
-
 func scalar(to *string, n ast.Node) error {
 	if _, ok := n.(ast.ScalarNode); !ok || yaml.NodeToValue(n, to) != nil {
 		return fmt.Errorf("must be a text")
@@ -237,12 +228,24 @@ func list(to *[]string, n ast.Node) error {
 	return nil
 }
 
+// oneOrMore reads a string or a list of strings.
+func oneOrMore(to *[]string, n ast.Node) error {
+	if _, several := n.(*ast.SequenceNode); several {
+		if err := list(to, n); err != nil || len(*to) == 0 {
+			return fmt.Errorf("must be a text or a list of texts")
+		}
+		return nil
+	}
+	*to = make([]string, 1)
+	return scalar(&(*to)[0], n)
+}
+
 func mapping(to *map[string]string, n ast.Node) error {
 	if _, ok := n.(*ast.NullNode); !ok && n.Type() != ast.MappingType && n.Type() != ast.MappingValueType {
 		return fmt.Errorf("must be a mapping of names to texts, such as {NAME: value}")
 	}
 	*to = map[string]string{}
-	for _, v := range members(n) {
+	for _, v := range section.Members(n) {
 		var s string
 		if err := scalar(&s, v.Value); err != nil {
 			return fmt.Errorf("must hold a text for each name")
@@ -319,7 +322,7 @@ func (d *draft) catalogs(s setting) error {
 		return fault.New(fault.Invalid, "%s: catalog must be a list of files", s.from)
 	}
 	for _, v := range seq.Values {
-		if len(members(v)) > 0 {
+		if len(section.Members(v)) > 0 {
 			if err := d.document(s, v); err != nil {
 				return err
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 )
 
 // Setting is a key that a source sets, for display.
@@ -37,12 +39,12 @@ func (s setting) shown() string {
 		return s.text
 	}
 	var names []string
-	for _, m := range members(s.node) {
+	for _, m := range section.Members(s.node) {
 		names = append(names, m.Key.GetToken().Value)
 	}
 	if seq, ok := s.node.(*ast.SequenceNode); ok {
 		for _, v := range seq.Values {
-			if len(members(v)) > 0 {
+			if len(section.Members(v)) > 0 {
 				names = append(names, "…") // an entry without a name
 			} else {
 				names = append(names, v.GetToken().Value)

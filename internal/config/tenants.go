@@ -7,6 +7,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -229,7 +230,7 @@ func (d *draft) checkLimits() error {
 
 // groups checks the form of tiers and tenants. They are read when all other keys are.
 func groups(_ *draft, s setting) error {
-	if len(members(s.node)) == 0 && s.node.Type() != ast.MappingType {
+	if len(section.Members(s.node)) == 0 && s.node.Type() != ast.MappingType {
 		return fault.New(fault.Invalid, "%s: %s must contain settings by name", s.from, s.key)
 	}
 	return nil
@@ -248,14 +249,14 @@ func (d *draft) subsets(s setting) error {
 		return err
 	}
 	d.Subsets = map[string]*catalog.Allow{}
-	for _, m := range members(s.node) {
+	for _, m := range section.Members(s.node) {
 		name, at := m.Key.GetToken().Value, lineOf(s, m.Key)
 		if !isName(name) {
 			return fault.New(fault.Invalid, "%s: %.40q is not a valid name for a subset: use at most 64 of a-z, 0-9, _ and -", at, name)
 		}
 		var b block
 		err := subsetKeys.fill(&b, m.Value)
-		if len(members(m.Value)) == 0 {
+		if len(section.Members(m.Value)) == 0 {
 			err = patterns(&b.servers, m.Value)
 		}
 		if err == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
@@ -31,7 +32,7 @@ func (t *Tenants) readTiers(s setting) error {
 	if s.node == nil {
 		return nil
 	}
-	for _, m := range members(s.node) {
+	for _, m := range section.Members(s.node) {
 		one := &tier{name: m.Key.GetToken().Value}
 		at := place(lineOf(s, m.Key), "tiers."+one.name)
 		if !isName(one.name) {
@@ -71,7 +72,7 @@ func (t *Tenants) readOwn(s setting) error {
 	if s.node == nil {
 		return nil
 	}
-	for _, m := range members(s.node) {
+	for _, m := range section.Members(s.node) {
 		uid := m.Key.GetToken().Value
 		id, err := tenant.Parse(uid)
 		if err != nil {
@@ -112,12 +113,12 @@ func (b *block) read(t *table, s setting, n ast.Node, at string) (tenants []stri
 	if n.Type() == ast.NullType {
 		return nil, nil
 	}
-	if len(members(n)) == 0 && n.Type() != ast.MappingType {
+	if len(section.Members(n)) == 0 && n.Type() != ast.MappingType {
 		return nil, fault.New(fault.Invalid, "%s must contain keys such as servers, profile and sandbox", at)
 	}
 	file, _, _ := strings.Cut(s.from, " line ")
 	f := flattener{name: file, dir: s.dir, structured: t.structured}
-	for _, m := range members(n) {
+	for _, m := range section.Members(n) {
 		switch key := m.Key.GetToken().Value; key {
 		case "tenants":
 			err = patterns(&tenants, m.Value)
@@ -149,7 +150,7 @@ func (b *block) read(t *table, s setting, n ast.Node, at string) (tenants []stri
 // belong in the file.
 func (b *block) readCredentials(n ast.Node) error {
 	b.credentials = map[string]map[string]string{}
-	for _, server := range members(n) {
+	for _, server := range section.Members(n) {
 		name := server.Key.GetToken().Value
 		var values map[string]string
 		if err := mapping(&values, server.Value); err != nil || len(values) == 0 {
