@@ -2,9 +2,9 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
@@ -43,18 +43,15 @@ func (d *DB) migrate(ctx context.Context, migrations []Migration, features []Fea
 			}
 		}
 	}
-	have, err := d.schemaVersion(ctx)
-	if err == nil && have == len(migrations) {
-		var missing bool
-		err = d.View(ctx, func(tx *Tx) error {
+	missing := true
+	err := d.View(ctx, func(tx *Tx) error {
+		have, err := schemaOf(ctx, tx)
+		if err == nil && have == len(migrations) {
 			missing, err = missesFeatures(ctx, tx, features)
-			return err
-		})
-		if !missing {
-			return err
 		}
-	}
-	if err != nil {
+		return err
+	})
+	if err != nil || !missing {
 		return err
 	}
 	if err := d.useWAL(ctx); err != nil {
@@ -79,12 +76,12 @@ func applyMissing(ctx context.Context, tx *Tx, migrations []Migration, features 
 	if _, err := tx.c.ExecContext(ctx, featureTable); err != nil {
 		return err
 	}
+	versions, err := featureVersions(ctx, tx)
+	if err != nil {
+		return err
+	}
 	for _, f := range features {
-		have, err := featureVersion(ctx, tx, f.Name)
-		if err != nil {
-			return err
-		}
-		if err := apply(ctx, tx, have, f.Migrations, f.Name); err != nil {
+		if err := apply(ctx, tx, versions[f.Name], f.Migrations, f.Name); err != nil {
 			return err
 		}
 		if _, err := tx.c.ExecContext(ctx, "INSERT OR REPLACE INTO features VALUES (?, ?)", f.Name, len(f.Migrations)); err != nil {
@@ -108,32 +105,40 @@ func apply(ctx context.Context, tx *Tx, have int, migrations []Migration, featur
 }
 
 // missesFeatures reports whether a file lacks tables of some features, and fails if it has newer ones.
-func missesFeatures(ctx context.Context, tx *Tx, features []Feature) (bool, error) {
+func missesFeatures(ctx context.Context, tx *Tx, features []Feature) (missing bool, err error) {
 	if len(features) == 0 {
 		return false, nil
 	}
-	var exists bool
-	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'features')").Scan(&exists); err != nil || !exists {
-		return true, err
-	}
+	have, err := featureVersions(ctx, tx)
 	for _, f := range features {
-		have, err := featureVersion(ctx, tx, f.Name)
-		if err == nil && have > len(f.Migrations) {
-			err = newerSchemaFault(have, len(f.Migrations), f.Name)
+		if err == nil && have[f.Name] > len(f.Migrations) {
+			err = newerSchemaFault(have[f.Name], len(f.Migrations), f.Name)
 		}
-		if err != nil || have < len(f.Migrations) {
-			return true, err
-		}
+		missing = missing || have[f.Name] < len(f.Migrations)
 	}
-	return false, nil
+	return missing, err
 }
 
-func featureVersion(ctx context.Context, tx *Tx, name string) (version int, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT version FROM features WHERE name = ?", name).Scan(&version)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, nil
+// featureVersions returns the schema version of each feature of which the file has tables.
+func featureVersions(ctx context.Context, tx *Tx) (map[string]int, error) {
+	rows, err := tx.QueryContext(ctx, "SELECT name, version FROM features")
+	if err != nil {
+		if strings.Contains(err.Error(), "no such table") {
+			return nil, nil
+		}
+		return nil, err
 	}
-	return version, err
+	defer rows.Close()
+	all := map[string]int{}
+	for rows.Next() {
+		var name string
+		var version int
+		if err := rows.Scan(&name, &version); err != nil {
+			return nil, err
+		}
+		all[name] = version
+	}
+	return all, rows.Err()
 }
 
 // schemaVersion returns the number of the last migration applied to the file.
