@@ -24,6 +24,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
+	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
@@ -283,7 +284,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 		return err
 	}
 	d.Runner, err = execution.New(execution.Config{
-		HostCalls: hostCalls(d.cfg.Features), Model: asker, BackgroundTimeout: d.cfg.Background.Timeout,
+		HostCalls: func() []hostcall.Source { return d.parts.hostCalls() }, Model: asker, BackgroundTimeout: d.cfg.Background.Timeout,
 		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard, Memory: d.memory,
 		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,

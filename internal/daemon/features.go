@@ -24,19 +24,19 @@ type Feature struct {
 	Home   home.Feature   // what it keeps for each tenant
 	// Python is the module, whose names code has.
 	Python []byte
-	// HostCalls returns the calls that code of an execution may make.
-	HostCalls hostcall.Source
 	// Start starts the feature when what it uses of the core is open.
 	Start func(Core) (Part, error)
 }
 
 // Core is what features may use of a daemon.
 type Core struct {
-	Config func() *config.Config // in force
-	Tenant tenant.ID             // of clients without a token
-	Known  func(tenant.ID) error // reports a tenant that does not exist
-	Homes  *home.Homes           // data of all tenants
-	Runner *execution.Runner     // runs code
+	Config func() *config.Config // of the daemon, in force
+	// ConfigOf returns the configuration in force for a tenant: with the settings of its tier and its own.
+	ConfigOf func(tenant.ID) *config.Config
+	Tenant   tenant.ID             // of clients without a token
+	Known    func(tenant.ID) error // reports a tenant that does not exist
+	Homes    *home.Homes           // data of all tenants
+	Runner   *execution.Runner     // runs code
 	// HasTool reports whether the MCP server has a tool of that name, in any profile. It is called when the
 	// daemon is built.
 	HasTool func(name string) bool
@@ -49,9 +49,10 @@ type Core struct {
 
 // Part is a started feature. Fields that are not set add nothing.
 type Part struct {
-	Value   any             // for its commands; see Started
-	Tools   []builtin.Tool  // for clients
-	Exports builtin.Exports // tools of single tenants; one feature at most has them
+	Value     any             // for its commands; see Started
+	Tools     []builtin.Tool  // for clients
+	HostCalls hostcall.Source // of code; without Methods there are none
+	Exports   builtin.Exports // tools of single tenants; one feature at most has them
 	// Workflows are the programs of tenants that are compiled when they run; one feature at most has them.
 	Workflows Workflows
 	// Before is called each time before background executions that are due are claimed.
@@ -214,11 +215,12 @@ func homeFeatures(features []Feature) (all []home.Feature) {
 	return all
 }
 
-func hostCalls(features []Feature) (all []hostcall.Source) {
-	for _, f := range features {
-		if f.HostCalls != nil {
-			all = append(all, f.HostCalls)
+// hostCalls returns the calls that code of an execution may make.
+func (all parts) hostCalls() (sources []hostcall.Source) {
+	for _, p := range all {
+		if p.HostCalls.Methods != nil {
+			sources = append(sources, p.HostCalls)
 		}
 	}
-	return all
+	return sources
 }

@@ -69,9 +69,9 @@ func newHost(e *executor, out *reply.Output, limit *clock.Clock) *host {
 
 // newTable returns the calls that the code may make. The packages of their nouns handle them.
 func newTable(h *host) hostcall.Table {
-	more := make([][]hostcall.Method, len(h.r.cfg.HostCalls))
-	for i, of := range h.r.cfg.HostCalls {
-		more[i] = of(hostcall.Scope{Home: h.home, Gate: h.gate, DryRun: h.dry != nil})
+	var more [][]hostcall.Method
+	for _, of := range h.r.cfg.HostCalls() {
+		more = append(more, of.Methods(hostcall.Scope{Home: h.home, Gate: h.gate, DryRun: h.dry != nil}))
 	}
 	return hostcall.NewTable(append(more,
 		forms.Methods(), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.gate),
@@ -309,4 +309,12 @@ func (h *host) progress(ctx context.Context, p live.Progress) (_ any, err error)
 	}
 	h.run.report(p)
 	return nil, nil
+}
+
+// hostWords returns the words of code that makes calls of features.
+func hostWords(r *Runner) (words []string) {
+	for _, s := range r.cfg.HostCalls() {
+		words = append(words, s.Words...)
+	}
+	return words
 }

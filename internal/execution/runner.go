@@ -50,15 +50,15 @@ type Config struct {
 	SubsetModules func(id tenant.ID, subset string) (modules, selection string)
 	// Restricted makes the check of docs/restricted.md mandatory for all code.
 	Restricted    bool
-	ReplyBytes    int               // maximum of the value, and of the output, in a reply; 0 means 16 KiB
-	OutputBytes   int64             // output limit of an execution; 0 means 64 MiB
-	Scratch       string            // directory for large output before it is stored; "" means the system's temporary directory
-	OpenWait      time.Duration     // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
-	ProgressEvery time.Duration     // minimum interval between two Progress events of one handle; 0 means 100 ms
-	Model         askllm.Client     // answers ask_llm; nil means that it is off
-	HostCalls     []hostcall.Source // besides those of the core
-	Tools         *Tools            // what code may call; nil means nothing
-	Privacy       *redact.Rules     // which private values code gets; nil means all of them, and no tokens
+	ReplyBytes    int                      // maximum of the value, and of the output, in a reply; 0 means 16 KiB
+	OutputBytes   int64                    // output limit of an execution; 0 means 64 MiB
+	Scratch       string                   // directory for large output before it is stored; "" means the system's temporary directory
+	OpenWait      time.Duration            // limit for opening a sandbox, which includes unpacking Python the first time; 0 means one minute
+	ProgressEvery time.Duration            // minimum interval between two Progress events of one handle; 0 means 100 ms
+	Model         askllm.Client            // answers ask_llm; nil means that it is off
+	HostCalls     func() []hostcall.Source // besides those of the core; nil means none
+	Tools         *Tools                   // what code may call; nil means nothing
+	Privacy       *redact.Rules            // which private values code gets; nil means all of them, and no tokens
 	// Guard returns the guardrails in force, which check code before it runs; nil, or a nil result,
 	// checks nothing.
 	Guard       func() *guardrail.Guard
@@ -72,6 +72,9 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
+	if c.HostCalls == nil {
+		c.HostCalls = func() []hostcall.Source { return nil }
+	}
 	c.Limits = c.Limits.WithDefaults()
 	c.Sandbox.Processes = cmp.Or(c.Sandbox.Processes, 128)
 	c.Sandbox.OpenFiles = cmp.Or(c.Sandbox.OpenFiles, 256)

@@ -57,7 +57,7 @@ func startRecord(ctx context.Context, e *executor) (err error) {
 		return err
 	case req.SessionID != "":
 		x.record = e.home.Journal.NewSessionRecord(x.id)
-	case !req.DryRun && pycode.NeedsRecord(req.Code, e.settings.Network):
+	case !req.DryRun && pycode.NeedsRecord(req.Code, e.settings.Network, hostWords(e.r)...):
 		x.Seed = make([]byte, seedBytes)
 		_, _ = rand.Read(x.Seed) // never fails
 		if x.record = e.home.Journal.NewRecord(x.id, func() ([]byte, error) { return json.Marshal(x.StoredRequest) }, pycode.MayBeConcurrent(req.Code)); x.record == nil {

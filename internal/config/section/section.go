@@ -11,6 +11,7 @@
 //	key      its name, then "tenant" if a tier or a tenant may set it, and "restart" if a running daemon keeps it
 //	allow    the values of a text, the loosest first
 //	range    the least and the most number, or time
+//	         A text without allow and form is a name on one line, and not empty.
 //	form     how a text is read: path, url, reference (to a secret), secret (a text with one), age (a time, or never, which is 0), megabytes, megabytes or never
 //	default  the value without a setting, which is what a project is compared with
 //	project  what the files of a project may do: lower (a limit), enable, disable, tighten (one of allow), add (to a list)

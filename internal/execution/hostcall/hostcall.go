@@ -28,10 +28,11 @@ const (
 type Property uint8
 
 const (
-	// Replayed methods are answered from the record when the execution runs again.
+	// Replayed methods are answered from the record when the execution runs again. The record of an
+	// execution that has not called a tool, or a Durable method, is lost with its process.
 	Replayed Property = 1 << iota
-	// Durable methods are Replayed, and their answer is on disk before the code gets it: a replay must
-	// not ask or pay again.
+	// Durable methods are Replayed, and their answer is on disk before the code gets it: what the code
+	// does with it, such as write a file, may stay, and a replay must not ask or pay again.
 	Durable
 	// Taped methods receive their answers from outside the tenant's data. Tests of skills record them.
 	Taped
@@ -50,8 +51,12 @@ type Scope struct {
 	DryRun bool         // what a call changes is kept in memory, for this execution
 }
 
-// Source returns methods for one execution.
-type Source func(Scope) []Method
+// Source has methods of a feature.
+type Source struct {
+	// Words are such that each code that makes the calls contains one: an execution of it has a record.
+	Words   []string
+	Methods func(Scope) []Method // for one execution
+}
 
 // Handler serves a call. The answer is encoded as JSON, or by its Encode method.
 type Handler = func(ctx context.Context, args []byte) (any, error)
@@ -90,11 +95,14 @@ func New[A any](name string, is Property, handle func(context.Context, A) (any, 
 // Table has the methods by name.
 type Table map[string]Method
 
-// NewTable returns the table of all methods, whose names differ.
+// NewTable returns the table of all methods. It panics if two have the same name.
 func NewTable(all ...[]Method) Table {
 	t := Table{}
 	for _, methods := range all {
 		for _, m := range methods {
+			if _, twice := t[m.Name]; twice {
+				panic("two host calls are named " + m.Name)
+			}
 			t[m.Name] = m
 		}
 	}

@@ -7,14 +7,15 @@ import (
 
 // hostWords occur in code that may reach anything outside its sandbox, or ask. Other
 // code needs no record.
-var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "_state", "ask", "resource", "prompt", "step", "sleep_", "wait_for"}
+var hostWords = []string{"servers", "call_tool", "call_mcp_tool", "skill", "ask", "resource", "prompt", "step", "sleep_", "wait_for"}
 
 // networkWords occur in code that may send HTTP requests.
 var networkWords = []string{"fetch", "http", "url", "requests", "socket"}
 
-// NeedsRecord reports whether code, of a tenant that may have the network, may reach anything outside its sandbox, or ask.
-func NeedsRecord(code string, network bool) bool {
-	return containsAny(code, hostWords) || network && UsesNetwork(code)
+// NeedsRecord reports whether code, of a tenant that may have the network, may reach anything outside its
+// sandbox, or ask. more are words of features, as hostcall.Source has them.
+func NeedsRecord(code string, network bool, more ...string) bool {
+	return containsAny(code, hostWords) || containsAny(code, more) || network && UsesNetwork(code)
 }
 
 // concurrencyWords occur in code that may do several things concurrently. Concurrent

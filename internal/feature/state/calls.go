@@ -20,6 +20,9 @@ type host struct {
 	dry   *memory // nil unless it is a dry run
 }
 
+// HostCalls returns the calls of code.
+func HostCalls() hostcall.Source { return hostcall.Source{Words: []string{"_state"}, Methods: calls} }
+
 // calls returns the host calls of an execution.
 func calls(s hostcall.Scope) []hostcall.Method {
 	h := host{store: Open(s.Home), gate: s.Gate}

@@ -20,10 +20,10 @@ var python []byte
 // command state.
 func Feature() feature.Feature {
 	return feature.Feature{
-		Feature:  daemon.Feature{Name: "state", Python: python, HostCalls: calls, Start: start},
+		Feature:  daemon.Feature{Name: "state", Python: python, Start: start},
 		Docs:     "state.md",
 		Commands: commands,
 	}
 }
 
-func start(daemon.Core) (daemon.Part, error) { return daemon.Part{Tools: Tools()}, nil }
+func start(daemon.Core) (daemon.Part, error) { return daemon.Part{Tools: Tools(), HostCalls: HostCalls()}, nil }
