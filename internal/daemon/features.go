@@ -82,12 +82,13 @@ type parts []Part
 // startFeatures starts the features of a daemon.
 func startFeatures(d *Daemon) error {
 	core := Core{
-		Config:  d.now,
-		Tenant:  d.cfg.Tenant,
-		Known:   d.CheckTenant,
-		Homes:   d.Tenants,
-		Runner:  d.Runner,
-		HasTool: func(name string) bool { return d.server.HasTool(name) },
+		Config:   d.now,
+		ConfigOf: d.data.settings,
+		Tenant:   d.cfg.Tenant,
+		Known:    d.CheckTenant,
+		Homes:    d.Tenants,
+		Runner:   d.Runner,
+		HasTool:  func(name string) bool { return d.server.HasTool(name) },
 		Check: func(ctx context.Context, h *home.Home, p background.Program) error {
 			if p.Workflow != "" {
 				return d.parts.workflows().Check(ctx, h, p.Workflow, p.Inputs)

@@ -14,13 +14,13 @@ import (
 )
 
 // settings loads a configuration file.
-func settings(t *testing.T, dir, text string) *config.Config {
+func settings(t *testing.T, dir, text string, features ...config.Section) *config.Config {
 	t.Helper()
 	file := filepath.Join(dir, "sandpiper.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := config.Load(config.Sources{Dir: dir, File: file, Environ: []string{"HOME=" + dir, "USERPROFILE=" + dir, "APPDATA=" + dir, "LOCALAPPDATA=" + dir}})
+	c, err := config.Load(config.Sources{Dir: dir, File: file, Features: features, Environ: []string{"HOME=" + dir, "USERPROFILE=" + dir, "APPDATA=" + dir, "LOCALAPPDATA=" + dir}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@
 //	         A text without allow and form is a name on one line, and not empty.
 //	form     how a text is read: path, url, reference (to a secret), secret (a text with one), age (a time, or never, which is 0), megabytes, megabytes or never
 //	default  the value without a setting, which is what a project is compared with
-//	project  what the files of a project may do: lower (a limit), enable, disable, tighten (one of allow), add (to a list)
+//	project  what the files of a project may do: lower (a limit), enable, disable, tighten (one of allow), add (to a list), or done (they are merged elsewhere)
 //
 // A field that is a struct contains keys, with the name of the struct and a dot before theirs, or with ",inline"
 // for a name without them. A list or a map

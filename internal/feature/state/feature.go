@@ -26,4 +26,6 @@ func Feature() feature.Feature {
 	}
 }
 
-func start(daemon.Core) (daemon.Part, error) { return daemon.Part{Tools: Tools(), HostCalls: HostCalls()}, nil }
+func start(daemon.Core) (daemon.Part, error) {
+	return daemon.Part{Tools: Tools(), HostCalls: HostCalls()}, nil
+}
