@@ -129,7 +129,7 @@ func TestCodeSendsRequests(t *testing.T) {
 		t.Errorf("got %s %s\nwant %s", r.Result, r.Error, want)
 	}
 	for _, w := range [][]string{{`"tool":"get"`, `"outcome":"answered"`}, {`"tool":"post"`, `"outcome":"answered"`}, {`"tool":"head"`, `"outcome":"answered"`}} {
-		lines := auditLines(t, s.cmd.Dir, append(w, `"kind":"tool_call"`, `"server":"network"`, `"destination":"localhost"`)...)
+		lines := awaitAuditLines(t, 1, s.cmd.Dir, append(w, `"kind":"tool_call"`, `"server":"network"`, `"destination":"localhost"`)...)
 		if len(lines) == 0 {
 			t.Errorf("no line of the audit log has %v", w)
 		}

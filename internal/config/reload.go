@@ -41,6 +41,9 @@ func (c *Config) fixed() map[string]any {
 func (c *Config) KeepFixed(running *Config, authenticated bool) (differ []string) {
 	old := running.fixed()
 	for key, to := range c.fixed() {
+		if old[key] == nil { // of a feature, in a configuration that was not loaded
+			continue
+		}
 		now, was := reflect.ValueOf(to).Elem(), reflect.ValueOf(old[key]).Elem()
 		if !reflect.DeepEqual(now.Interface(), was.Interface()) {
 			differ = append(differ, key)

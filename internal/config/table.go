@@ -143,12 +143,14 @@ func (f *Features) clone() *Features {
 	return all
 }
 
-// of returns a pointer to settings, which are empty without their feature.
+// of returns a pointer to settings, which have their defaults in a configuration that was not loaded.
 func (f *Features) of(t reflect.Type) any {
 	if f != nil && f.values[t] != nil {
 		return f.values[t]
 	}
-	return reflect.New(t).Interface()
+	v := reflect.New(t).Interface()
+	section.SetDefaults(v)
+	return v
 }
 
 // check checks the settings of each feature.

@@ -8,18 +8,24 @@
 //
 // These are the tags of a field:
 //
-//	key      its name, then "tenant" if a tier or a tenant may set it, and "restart" if a running daemon keeps it
+//	key      its name, then "tenant" if a tier or a tenant may set it, "restart" if a running daemon keeps
+//	         it, and "nonempty" for a text of an entry that must not be empty
 //	allow    the values of a text, the loosest first
 //	range    the least and the most number, or time
-//	         A text without allow and form is a name on one line, and not empty.
-//	form     how a text is read: path, url, reference (to a secret), secret (a text with one), age (a time, or never, which is 0), megabytes, megabytes or never
+//	form     how a value is read. Of a text: text (on one line, may be empty), path, url, reference (to a
+//	         secret), secret (a text with a reference). Of a time: age (or never, which is 0). Of a number:
+//	         megabytes, megabytes or never. Of a list: one or more (one text is a list of it)
 //	default  the value without a setting, which is what a project is compared with
-//	project  what the files of a project may do: lower (a limit), enable, disable, tighten (one of allow), add (to a list), or done (they are merged elsewhere)
+//	project  what the files of a project may do: lower (a limit), enable, disable, tighten (choose a later
+//	         one of allow), add (to a list), done (it is merged elsewhere); without it, nothing
 //
-// A field that is a struct contains keys, with the name of the struct and a dot before theirs, or with ",inline"
-// for a name without them. A list or a map
-// is read from YAML; its structs have fields of the same kind. Of an entry of a list, the text with the tag
-// key:"@" receives the file and the line. A struct with a method Check() error is checked after it was read.
+// A text without allow and form is a name on one line, and not empty. A type with a method UnmarshalText reads
+// itself.
+//
+// A field that is a struct contains keys, with its name and a dot before theirs, or with ",inline" as its key
+// without them. A list or a map is read from YAML; its structs have fields of the same kind. Of an entry of a
+// list, the text with the tag key:"@" receives the file and the line. A struct with a method Check() error is
+// checked after it was read.
 package section
 
 import (

@@ -26,6 +26,7 @@ type settings struct {
 	Dir    string        `key:"dir" form:"path"`
 	Key    string        `key:"key" form:"reference"`
 	URL    string        `key:"url" form:"url"`
+	Note   string        `key:"note" form:"text"`
 	Inner  Limits        `key:"inner"`
 	Limits `key:",inline"`
 	List   []entry          `key:"list"`
@@ -87,7 +88,7 @@ func TestFields(t *testing.T) {
 		}
 		names = append(names, name)
 	}
-	want := "keep tenant,most restart,size,age,every,strict,open,mode,dir,key,url,inner.depth,depth,list structured,words structured,prices structured"
+	want := "keep tenant,most restart,size,age,every,strict,open,mode,dir,key,url,note,inner.depth,depth,list structured,words structured,prices structured"
 	if got := strings.Join(names, ","); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
@@ -105,6 +106,7 @@ func TestTexts(t *testing.T) {
 		{"dir", "~/a/../b", "/home/b"}, {"dir", "a", "/base/a"}, {"dir", "/c", "/c"}, {"dir", "", "a path"}, {"dir", "a\x00", "a path"},
 		{"key", "${K}", "${K}"}, {"key", "sk-123", "must be a reference to the key, not the key"}, {"key", "${K} and", "must be a reference"},
 		{"url", "http://a/b", "http://a/b"}, {"url", "${URL}", "${URL}"}, {"url", "http://u:p@a/", "without user"}, {"url", "ftp://a", "must be a URL"},
+		{"note", "", ""}, {"note", "a b", "a b"}, {"note", "a\nb", "a name on one line"},
 		{"inner.depth", "9", "9"}, {"depth", "0", "from 1 to 9"},
 	} {
 		var s settings

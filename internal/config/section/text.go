@@ -75,7 +75,7 @@ func setText(v reflect.Value, tag reflect.StructTag, text string, from Source) e
 			return err
 		}
 	default:
-		if text == "" || len(text) > 1000 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if text == "" && form != "text" || len(text) > 1000 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			return Must(text, "a name on one line")
 		}
 	}
