@@ -209,6 +209,9 @@ func (v *visitor) value(code string) string {
 		if err := json.Unmarshal([]byte(m.Result.Content[0].Text), &answer); err != nil {
 			v.t.Errorf("%v in %s", err, m.Result.Content[0].Text)
 		}
+		if answer.Result == nil {
+			v.t.Logf("no result in %s", m.Result.Content[0].Text)
+		}
 		return string(answer.Result)
 	}
 	v.t.Errorf("%s, and no answer", res.Status)
