@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -21,6 +22,12 @@ type Guardrails struct {
 	Unfiltered bool             // text for models is not filtered
 	Loading    bool             // keep images, tags and terminal escapes in text
 	MaxOutput  int              `key:"max_output_bytes,tenant" range:"1 1073741824" project:"lower"` // bytes of output per execution; 0 means the default of execution
+}
+
+// WithDefaults fills the zero limits that the execution has a default for.
+func (g Guardrails) WithDefaults() Guardrails {
+	g.MaxOutput = cmp.Or(g.MaxOutput, 64<<20)
+	return g
 }
 
 // ratePerMinute is the value of rate_limiting: true.

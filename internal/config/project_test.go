@@ -402,3 +402,35 @@ func TestProjectPathsResolveLinks(t *testing.T) {
 		t.Errorf("log %+v, skills %q, servers %q; %v", c.Log, c.SkillsDir, c.ServersDir, c.Warnings)
 	}
 }
+
+// A project cannot raise a limit above its default either.
+func TestProjectCannotRaiseDefaults(t *testing.T) {
+	for key, value := range map[string]string{
+		"guardrails.max_output_bytes": "67108865",
+		"pii.tokens":                  "500001",
+		"pii.tokens_per_hour":         "50001",
+		"pii.queries_per_hour":        "10001",
+		"sessions.idle":               "16m",
+		"sessions.per_tenant":         "9",
+		"sessions.live":               "65",
+		"background.timeout":          "61m",
+		"background.running":          "5",
+		"limits.memory_mb":            "1048576",
+		"sandbox.timeout":             "31s",
+		"sandbox.max_timeout":         "301s",
+		"sandbox.memory_mb":           "501",
+		"sandbox.max_memory_mb":       "2049",
+		"sandbox.concurrency":         "9",
+		"sandbox.queue":               "257",
+		"workspace.max_mb":            "2049",
+		"workspace.max_files":         "100001",
+	} {
+		section, name, _ := strings.Cut(key, ".")
+		src := project(t, map[string]string{"work/sandpiper.yaml": section + ": {" + name + ": " + value + "}\n"})
+		trust(t, src)
+		c := load(t, src)
+		if len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], key+" has no effect in a project: your own configuration is stricter") {
+			t.Errorf("%s: %s: %q", key, value, c.Warnings)
+		}
+	}
+}

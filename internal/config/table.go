@@ -29,7 +29,12 @@ func newTable(features []Section) *table {
 	t := &table{keys: maps.Clone(coreKeys), sections: map[string]bool{}, features: features}
 	for _, s := range features {
 		of := reflect.TypeOf(s()).Elem()
-		maps.Copy(t.keys, tagged(s(), func(c *Config) any { return c.Features.of(of) }))
+		for name, k := range tagged(s(), func(c *Config) any { return c.Features.of(of) }) {
+			if t.known(name) {
+				panic("two keys are named " + name)
+			}
+			t.keys[name] = k
+		}
 	}
 	add := func(key string) {
 		for i := range key {
