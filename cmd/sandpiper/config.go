@@ -115,8 +115,8 @@ func runConfigCheck(ctx context.Context, env *cli.Env) error {
 	return nil
 }
 
-// checkData returns what is wrong with the policy for the tools that are known, and with what features
-// have in the data of tenants, if there is a data directory.
+// checkData returns findings about the policy for the tools that are known, and errors of features about the
+// data of tenants, if there is a data directory.
 func checkData(ctx context.Context, env *cli.Env, cfg config.Config) (warnings []string) {
 	if _, err := os.Stat(cfg.DataDir); err != nil {
 		return nil

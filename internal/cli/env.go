@@ -31,7 +31,7 @@ const (
 	ExitInterrupted = 130 // by Ctrl-C, as shells report it
 )
 
-// CodeGroup is the group of the help with the commands that run code, and show what it has.
+// CodeGroup is the group of the help with the commands for code and its data.
 const CodeGroup = "Code"
 
 // Exit is the code of an error that has been reported already.

@@ -47,7 +47,7 @@ func (f File) entries(env Env) (list []entry, problem *Problem) {
 	return list, problem
 }
 
-// entriesIn returns the entries of one table, and what is wrong with it.
+// entriesIn returns the entries of one table, and its errors.
 func (f File) entriesIn(d document, project string, disabled map[string]string) (list []entry, problem string) {
 	parent, last := tableAt(d.root, f.table[:len(f.table)-1]), f.table[len(f.table)-1]
 	members, ok := parent[last].(map[string]any)

@@ -21,10 +21,10 @@ import (
 type Feature struct {
 	Name   string         // of its package, and of its module in the package sandpiper.features
 	Config config.Section // its keys of the configuration
-	Home   home.Feature   // what it keeps for each tenant
+	Home   home.Feature   // its data of each tenant
 	// Python is the module, whose names code has.
 	Python []byte
-	// Start starts the feature when what it uses of the core is open.
+	// Start starts the feature once the parts of the core in Core are open.
 	Start func(Core) (Part, error)
 }
 
@@ -59,9 +59,9 @@ type Part struct {
 	Before func(context.Context)
 	// Accept refuses another configuration that the feature could not use.
 	Accept func(context.Context, *config.Config) error
-	// Wrong returns what is wrong with the configuration in the data of tenants. It changes nothing.
+	// Wrong returns errors in the configuration that the data of tenants shows. It changes nothing.
 	Wrong func(context.Context) []error
-	// Close is called before what the feature uses is closed.
+	// Close is called before the core closes.
 	Close func() error
 }
 
@@ -177,7 +177,7 @@ func Started[T any](d *Daemon) T {
 	panic("the feature was not started") // by a command that is not of it
 }
 
-// Wrong returns what is wrong with the configuration of the features of a daemon in the data of tenants.
+// Wrong returns the errors of features in the configuration that the data of tenants shows.
 func Wrong(ctx context.Context, d *Daemon) (all []error) {
 	for _, p := range d.parts {
 		if p.Wrong != nil {

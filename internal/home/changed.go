@@ -8,7 +8,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 )
 
-// Changed records that what a feature keeps for the tenant has changed, for other processes.
+// Changed records a change of a feature's data of the tenant, for other processes.
 func (h *Home) Changed(feature string) error {
 	path := changeFile(h.parts.private, feature)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)

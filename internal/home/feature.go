@@ -7,7 +7,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store"
 )
 
-// Feature is what a feature keeps in each home. Fields that are not set add nothing.
+// Feature describes the data of a feature in each home. Fields that are not set add nothing.
 type Feature struct {
 	Name   string            // also of its Marks
 	Tables []store.Migration // in the database, numbered from 1

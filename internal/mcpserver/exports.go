@@ -39,14 +39,14 @@ func (s *Server) exports(ctx context.Context, caller string) (tools []wire.Tool)
 	return tools
 }
 
-// exported is what a tenant has written of a tool.
+// exported has the texts of a tool that a tenant has written.
 type exported struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
 	Schema      json.RawMessage `json:"schema"`
 }
 
-// redactExports replaces private values in what a tenant has written of its tools.
+// redactExports replaces private values in the texts that a tenant has written.
 func (s *Server) redactExports(ctx context.Context, h *home.Home, tools []builtin.Tool) error {
 	if len(tools) == 0 {
 		return nil

@@ -33,7 +33,7 @@ func (f Field) Tighten(c, p any) bool {
 	return false
 }
 
-// lower lowers a limit. The value without a setting is what the method WithDefaults of its struct gives, or else
+// lower lowers a limit. Without a setting, the value is that of the method WithDefaults of its struct, or else of
 // the tag default; a 0 without either is no limit.
 func (f Field) lower(to, limit reflect.Value, c any) bool {
 	now := to.Int()

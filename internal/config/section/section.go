@@ -15,8 +15,8 @@
 //	form     how a value is read. Of a text: text (on one line, may be empty), path, url, reference (to a
 //	         secret), secret (a text with a reference). Of a time: age (or never, which is 0). Of a number:
 //	         megabytes, megabytes or never. Of a list: one or more (one text is a list of it)
-//	default  the value without a setting, which is what a project is compared with
-//	project  what the files of a project may do: lower (a limit), enable, disable, tighten (choose a later
+//	default  the value if there is no setting; limits of projects are compared with it
+//	project  the changes that files of a project may make: lower (a limit), enable, disable, tighten (choose a later
 //	         one of allow), add (to a list), done (it is merged elsewhere); without it, nothing
 //
 // A text without allow and form is a name on one line, and not empty. A type with a method UnmarshalText reads

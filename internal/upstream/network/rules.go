@@ -121,18 +121,22 @@ func newRule(of Rule) (r rule, err error) {
 		}
 		r.prefixes = append(r.prefixes, p)
 	}
-	if s := of.Secret; s != nil {
-		if !httpguts.ValidHeaderFieldName(s.Header) || isOwnHeader(s.Header) {
-			return r, fmt.Errorf("has a secret for the header %.60q, which cannot be set", s.Header)
-		}
-		if s.Value == "" {
-			return r, fmt.Errorf("has a secret without a value")
-		}
-		if r.Host == "*" {
-			return r, fmt.Errorf("has a secret for every host; name the host that it is for")
-		}
+	return r, checkSecret(r.Rule)
+}
+
+func checkSecret(r Rule) error {
+	s := r.Secret
+	switch {
+	case s == nil:
+		return nil
+	case !httpguts.ValidHeaderFieldName(s.Header) || isOwnHeader(s.Header):
+		return fmt.Errorf("has a secret for the header %.60q, which cannot be set", s.Header)
+	case s.Value == "":
+		return fmt.Errorf("has a secret without a value")
+	case r.Host == "*":
+		return fmt.Errorf("has a secret for every host; name the host that it is for")
 	}
-	return r, nil
+	return nil
 }
 
 func parsePrefix(text string) (netip.Prefix, error) {
