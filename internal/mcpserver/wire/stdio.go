@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/rawjson"
 )
@@ -21,10 +22,10 @@ import (
 // maxLine limits one message from the client. It allows a large write_workspace_file.
 const maxLine = 32 << 20
 
-// errGone and errStopped are the causes of cancelled calls.
+// errGone and errStopped are the causes of cancelled calls: no faults of Sandpiper.
 var (
-	errGone    = errors.New("the client closed the connection")
-	errStopped = errors.New("the daemon is stopping")
+	errGone    = fault.Wrap(fault.Unavailable, context.Canceled, "the client closed the connection")
+	errStopped = fault.Wrap(fault.Unavailable, context.Canceled, "the daemon is stopping")
 )
 
 // ServeStdio serves MCP to one client, the caller, one message per line, until in ends, out fails or

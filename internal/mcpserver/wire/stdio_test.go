@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
@@ -194,8 +195,8 @@ func TestCallsEndAfterLingerOrGrace(t *testing.T) {
 			if a := c.read(); a.Error != nil || a.Result.Content[0].Text != "cut short" {
 				t.Errorf("got %s", a.raw)
 			}
-			if err := <-cause; !errors.Is(err, tt.cause) {
-				t.Errorf("cause = %v, want %v", err, tt.cause)
+			if err := <-cause; !errors.Is(err, tt.cause) || fault.KindOf(err) == fault.Internal {
+				t.Errorf("cause = %v, an error of Sandpiper: %v, want %v, none of Sandpiper", err, fault.KindOf(err) == fault.Internal, tt.cause)
 			}
 			if err := <-c.ended; err != nil {
 				t.Errorf("ServeStdio = %v", err)
