@@ -45,7 +45,7 @@ func runBenchTokens(ctx context.Context, env *cli.Env, lists string, sample int)
 	if lists != "" {
 		return measureCatalog(ctx, env, lists, sample)
 	}
-	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error { return measureTokens(ctx, env, d, sample) })
+	return cli.WithTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error { return measureTokens(ctx, env, d, sample) })
 }
 
 // measureCatalog measures with saved tools/list results, in a temporary
