@@ -3,6 +3,7 @@ package all
 
 import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
@@ -11,6 +12,7 @@ import (
 // Features returns all features, in the order of their names.
 func Features() []feature.Feature {
 	return []feature.Feature{
+		bench.Feature(),
 		schedule.Feature(),
 		state.Feature(),
 		workflow.Feature(),
