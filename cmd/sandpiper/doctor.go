@@ -119,7 +119,7 @@ func (r diagnosis) works() bool {
 
 // diagnose tests the sandbox and the models.
 func diagnose(ctx context.Context, env *cli.Env, d *daemon.Daemon) (diagnosis, error) {
-	r := diagnosis{Report: d.Probe(ctx), Others: d.ProbeOthers(ctx), Restricted: d.Runner.Offers.Restricted}
+	r := diagnosis{Report: d.Probe(ctx), Others: d.ProbeOthers(ctx), Restricted: d.Runner.Offers.Restriction.On()}
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
 	}

@@ -40,7 +40,6 @@ type Config struct {
 	Epoll      bool               `key:"sandbox.epoll,restart"`                                           // allow epoll
 	MicroVM    MicroVM            `key:"sandbox.microvm"`                                                 // for the backend microvm
 	Limits     execution.Limits   `key:"sandbox"`                                                         // defaults applied
-	Restricted bool               `key:"sandbox.restricted,restart" project:"enable"`                     // allow a subset of Python
 	Workspace  Workspace          `key:"workspace"`
 	RecentCode time.Duration      // how long the code of executions is kept; 0 means 24 hours, negative keeps none
 	Inactive   time.Duration      `key:"inactive,tenant" form:"age"` // time without use after which `tenant clean` deletes a tenant; 0 means never

@@ -95,7 +95,7 @@ func TestEveryKeyIsParsed(t *testing.T) {
 	src, dir := sources(t, map[string]string{"work/sandpiper.yaml": `
 profile: lean   # few tools
 sandbox: {backend: gvisor, runsc: bin/runsc, namespaces: own, epoll: true, microvm: {kernel: boot/vmlinuz, accel: tcg}, timeout: 10s, memory_mb: 200, max_timeout: 60, max_memory_mb: 400,
-  concurrency: 4, queue: 0, restricted: true, requirements: ../r.txt, wheels: wheels,
+  concurrency: 4, queue: 0, requirements: ../r.txt, wheels: wheels,
   packages: [pandas, "numpy==2.3.*"], preload: [pandas, matplotlib.pyplot], package_layer: all, package_layers: {all: {packages: [x]}}}
 sessions: {idle: 1h, per_tenant: 2, live: 3}
 data_dir: data
@@ -144,7 +144,6 @@ workspace: {max_mb: 100, max_files: 200, reserve_mb: 0, results_age: never, resu
 			MemoryMB: 200, MaxMemoryMB: 400, MinMemoryMB: 64},
 		Workspace:  config.Workspace{Quota: workspace.Quota{Bytes: 100 << 20, Files: 200}, Results: home.Results{Bytes: 5 << 20}},
 		Admit:      admit.Config{Concurrent: 4, Queued: -1},
-		Restricted: true,
 		Sessions:   execution.Sessions{Idle: time.Hour, PerTenant: 2, Live: 3},
 		Background: config.Background{Keep: 24 * time.Hour, Timeout: time.Hour},
 		Approvals:  config.Approvals{Timeout: 2 * time.Hour, Via: approval.ViaOperator},
@@ -623,10 +622,6 @@ func TestSeedDirectories(t *testing.T) {
 	want := []string{"config.yaml line 1: execution.skills_dir has no effect: there is no directory " + filepath.Join(dir, "work/gone")}
 	if d := cmp.Diff(want, c.Warnings); d != "" {
 		t.Error(d)
-	}
-	src.Environ = append(src.Environ, "SANDPIPER_SANDBOX_RESTRICTED=true")
-	if c, err = config.Load(src); err != nil || c.ServersDir != "" || len(c.Warnings) != 2 {
-		t.Errorf("restricted: servers in %q; %v, %v", c.ServersDir, c.Warnings, err)
 	}
 }
 

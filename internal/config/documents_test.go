@@ -25,7 +25,7 @@ func loads(t *testing.T, text string) (*Config, error) {
 // The configuration that the project was designed with.
 func TestReadmeConfigurationLoads(t *testing.T) {
 	c, err := loads(t, `profile: standard
-sandbox: {backend: auto, timeout: 30s, memory_mb: 500, restricted: false, max_timeout: 300s, max_memory_mb: 2048}
+sandbox: {backend: auto, timeout: 30s, memory_mb: 500, max_timeout: 300s, max_memory_mb: 2048}
 servers:                      # same shape as clients' mcpServers: command/args/env or url/headers
   github: {command: npx, args: [-y, "@modelcontextprotocol/server-github"], env: {GITHUB_TOKEN: "${GITHUB_TOKEN}"}, category: dev}
 catalog: [./tools_registry/full_catalog.json, {openapi: ./github.yaml, name: github_rest}]

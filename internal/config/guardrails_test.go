@@ -24,7 +24,6 @@ guardrails:
   max_execution_time: 120
   max_memory_mb: 400
   allowed_networks: []
-  restricted: true
   neutralize: false
   blocked_patterns: ['\bos\.system\b']
   blocked_paths: [/etc, "*.pem"]
@@ -47,8 +46,8 @@ guardrails:
 	if d := cmp.Diff(want, got.Guardrails); d != "" {
 		t.Error(d)
 	}
-	if got.Limits.MaxTimeout != 2*time.Minute || got.Limits.MaxMemoryMB != 400 || !got.Restricted || len(got.Warnings) > 0 {
-		t.Errorf("%+v restricted %v, %q", got.Limits, got.Restricted, got.Warnings)
+	if got.Limits.MaxTimeout != 2*time.Minute || got.Limits.MaxMemoryMB != 400 || len(got.Warnings) > 0 {
+		t.Errorf("%+v, %q", got.Limits, got.Warnings)
 	}
 }
 

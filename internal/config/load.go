@@ -74,10 +74,7 @@ func Load(src Sources) (*Config, error) {
 	if err := c.addNetwork(); err != nil {
 		return nil, err
 	}
-	if c.Restricted && c.ServersDir != "" {
-		c.ServersDir = ""
-		c.warn("SERVERS_DIR has no effect with sandbox.restricted: its modules could give restricted code access to any module")
-	}
+	c.Features.loaded(c)
 	if err := c.checkEmulation(); err != nil {
 		return nil, err
 	}
@@ -86,7 +83,8 @@ func Load(src Sources) (*Config, error) {
 	return c, nil
 }
 
-func (c *Config) warn(sentence string) { c.Warnings = append(c.Warnings, sentence) }
+// Warn adds a sentence to Warnings.
+func (c *Config) Warn(sentence string) { c.Warnings = append(c.Warnings, sentence) }
 
 // loader collects settings in increasing precedence.
 type loader struct {

@@ -192,7 +192,7 @@ func TestProjectCannotRedactLess(t *testing.T) {
 func TestTrustedProjectIsNeverLooser(t *testing.T) {
 	c := trusted(t, map[string]string{
 		ownFile: `
-sandbox: {timeout: 10s, max_timeout: 60s, memory_mb: 200, max_memory_mb: 400, restricted: true, namespaces: own, concurrency: 2, queue: 3}
+sandbox: {timeout: 10s, max_timeout: 60s, memory_mb: 200, max_memory_mb: 400, namespaces: own, concurrency: 2, queue: 3}
 sessions: {idle: 5m, per_tenant: 2, live: 3}
 approvals: {timeout: 1h, via: operator}
 pii: {mode: strict, restore: deny, ttl: {default: 7d, EMAIL: 1d}, tokens: 10, keys: {staff: STAFF}, key_command: [mine]}
@@ -204,7 +204,7 @@ servers:
 		"work/sandpiper.yaml": `
 profile: full
 data_dir: here
-sandbox: {timeout: 20s, max_timeout: 600s, memory_mb: 300, max_memory_mb: 4096, restricted: false, namespaces: shared, concurrency: 99, queue: 99, preload: [os], packages: [x]}
+sandbox: {timeout: 20s, max_timeout: 600s, memory_mb: 300, max_memory_mb: 4096, namespaces: shared, concurrency: 99, queue: 99, preload: [os], packages: [x]}
 sessions: {idle: 2h, per_tenant: 20, live: 30}
 approvals: {timeout: 20h, via: client}
 pii: {mode: off, restore: allow, ttl: {default: never, EMAIL: 30d, PHONE: 30d}, tokens: 100, keys: {staff: OTHER, ssn: EMAIL}, patterns: [{type: PHONE, pattern: x+}], flows: [{decision: allow}], key_command: [./evil]}
@@ -221,8 +221,8 @@ servers:
 `,
 		"work/.env": "SANDPIPER_PII_MODE=off\nSANDPIPER_PII_KEY=file:x\nSANDPIPER_CACHE_DIR=x\nAGENTIC_SYSTEM_PATH=/\nSKILLS_DIR=../home\nOTEL_EXPORTER_OTLP_ENDPOINT=http://evil.example\n",
 	})
-	if l := c.Limits; l.Timeout != 10*time.Second || l.MaxTimeout != time.Minute || l.MemoryMB != 200 || l.MaxMemoryMB != 400 || !c.Restricted || c.Namespaces != "own" || c.Admit.Concurrent != 2 || c.Admit.Queued != 3 {
-		t.Errorf("limits %+v, %+v, restricted %t", l, c.Admit, c.Restricted)
+	if l := c.Limits; l.Timeout != 10*time.Second || l.MaxTimeout != time.Minute || l.MemoryMB != 200 || l.MaxMemoryMB != 400 || c.Namespaces != "own" || c.Admit.Concurrent != 2 || c.Admit.Queued != 3 {
+		t.Errorf("limits %+v, %+v", l, c.Admit)
 	}
 	if s := c.Sessions; s.Idle != 5*time.Minute || s.PerTenant != 2 || s.Live != 3 || c.Approvals.Timeout != time.Hour || c.Approvals.Via != "operator" {
 		t.Errorf("sessions %+v, approvals %+v", s, c.Approvals)
@@ -258,7 +258,7 @@ func TestTrustedProjectIsStricter(t *testing.T) {
 	c := trusted(t, map[string]string{
 		ownFile: "pii: {flows: [{types: [SSN], decision: deny}], ttl: {SSN: 1d}}\nguardrails: {enabled: false, blocked_paths: [/etc]}\n",
 		"work/sandpiper.yaml": `
-sandbox: {timeout: 5s, max_timeout: 20s, max_memory_mb: 128, restricted: true, namespaces: own, concurrency: 2, queue: 0}
+sandbox: {timeout: 5s, max_timeout: 20s, max_memory_mb: 128, namespaces: own, concurrency: 2, queue: 0}
 sessions: {idle: 1m}
 pii: {mode: strict, restore: deny, keys: {badge: BADGE}, flows: [{types: [EMAIL], to: "crm.*", decision: allow}]}
 policy: {rules: [{tool: "*.delete_*", decision: block}], budgets: [{calls: 3, per: hour}]}
@@ -266,7 +266,7 @@ guardrails: {enabled: true, strict_mode: true, blocked_paths: [.ssh], hooks: [{o
 log: {file: logs/x.log}
 `,
 	})
-	if l := c.Limits; l.Timeout != 5*time.Second || l.MaxTimeout != 20*time.Second || l.MemoryMB != 128 || l.MaxMemoryMB != 128 || !c.Restricted || c.Namespaces != "own" || c.Admit.Concurrent != 2 || c.Admit.Queued != -1 || c.Sessions.Idle != time.Minute {
+	if l := c.Limits; l.Timeout != 5*time.Second || l.MaxTimeout != 20*time.Second || l.MemoryMB != 128 || l.MaxMemoryMB != 128 || c.Namespaces != "own" || c.Admit.Concurrent != 2 || c.Admit.Queued != -1 || c.Sessions.Idle != time.Minute {
 		t.Errorf("limits %+v, %+v", l, c.Admit)
 	}
 	all := redact.Flow{Decision: redact.Allow}

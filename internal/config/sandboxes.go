@@ -141,7 +141,7 @@ func (c *Config) checkEmulation() error {
 	if c.MicroVM.Accel != "tcg" || used[policy.MicroVM] == "" {
 		return nil
 	}
-	c.warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of sandboxes, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
+	c.Warn("sandbox.microvm.accel is tcg: QEMU emulates the processor of sandboxes, WHICH IS NOT AN ISOLATION BOUNDARY; use it for tests only")
 	for _, r := range c.isolatingRules() {
 		if r.Sandbox == policy.GVisor {
 			return fault.New(fault.Invalid, "%s of the policy requires the sandbox gvisor, for which microvm (%s) would suffice, but sandbox.microvm.accel is tcg, which is not an isolation boundary", r.Name, used[policy.MicroVM]).

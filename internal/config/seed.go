@@ -166,7 +166,7 @@ func ofSeed(s setting) setting {
 // replaced adds one warning for the settings of a server of microsandbox.
 func (c *Config) replaced(unused []string) {
 	if len(unused) > 0 {
-		c.warn(strings.Join(unused, ", ") + ": no effect, since Sandpiper starts sandboxes itself and needs no server (sandbox.backend: microvm runs each in a virtual machine)")
+		c.Warn(strings.Join(unused, ", ") + ": no effect, since Sandpiper starts sandboxes itself and needs no server (sandbox.backend: microvm runs each in a virtual machine)")
 	}
 }
 

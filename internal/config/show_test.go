@@ -46,7 +46,7 @@ func TestJSONSchemaDescribesKeys(t *testing.T) {
 	if d := cmp.Diff([]string{"lean", "standard", "full", "passthrough"}, root.Properties["profile"].Enum); d != "" {
 		t.Error(d)
 	}
-	if sandbox["restricted"].Type != "boolean" || cmp.Diff([]any{"integer", "string"}, sandbox["memory_mb"].Type) != "" || cmp.Diff([]any{"string", "number"}, sandbox["timeout"].Type) != "" {
+	if sandbox["epoll"].Type != "boolean" || cmp.Diff([]any{"integer", "string"}, sandbox["memory_mb"].Type) != "" || cmp.Diff([]any{"string", "number"}, sandbox["timeout"].Type) != "" {
 		t.Errorf("%+v", sandbox)
 	}
 	if root.Additional != false || root.Properties["servers"].Additional.(map[string]any)["properties"].(map[string]any)["command"] == nil || root.Properties["data_dir"].Type != "string" {

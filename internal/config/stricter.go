@@ -30,7 +30,7 @@ func (c *Config) addProject(own *loader, user *draft) (tenant func(*Config) erro
 	l.readProject(files)
 	p := draft{dirs: user.dirs, env: own.env, given: map[string]setting{}}
 	p.Features = newFeatures(own.table)
-	if err := p.applyAll(l.only(c.warn)); err != nil {
+	if err := p.applyAll(l.only(c.Warn)); err != nil {
 		return nil, err
 	}
 	if err := p.enoughMemory(); err != nil {
@@ -115,7 +115,7 @@ func (c *Config) tighten(l *loader, p *draft) {
 			*d.own = *d.new
 			c.Project.Reads = append(c.Project.Reads, *d.new)
 		} else {
-			c.warn(d.name + " of the project has no effect: your own configuration sets it")
+			c.Warn(d.name + " of the project has no effect: your own configuration sets it")
 		}
 	}
 	if file := p.Log.File; file != "" && c.Log.File == "" {
@@ -123,7 +123,7 @@ func (c *Config) tighten(l *loader, p *draft) {
 			c.Log.File, c.Log.Root = file, l.dir
 			c.Project.Writes = append(c.Project.Writes, file)
 		} else {
-			c.warn(p.given["log.file"].from + ": log.file has no effect: a project can only name files in its own directory")
+			c.Warn(p.given["log.file"].from + ": log.file has no effect: a project can only name files in its own directory")
 		}
 	}
 	var all []setting
@@ -133,7 +133,7 @@ func (c *Config) tighten(l *loader, p *draft) {
 	slices.SortFunc(all, func(a, b setting) int { return cmp.Compare(a.from+a.key, b.from+b.key) })
 	for _, s := range all {
 		if merge := tableOf(c).merge(s.key); merge != nil && !merge(c, &p.Config, s) {
-			c.warn(s.from + ": " + s.key + " has no effect in a project: your own configuration is stricter")
+			c.Warn(s.from + ": " + s.key + " has no effect in a project: your own configuration is stricter")
 		}
 	}
 }
@@ -151,15 +151,15 @@ func (c *Config) addServers(more []Server) {
 	}
 	for _, s := range more {
 		if taken[module(s.Name)] {
-			c.warn("server " + s.Name + " of the project has no effect: your own configuration has a server of that name")
+			c.Warn("server " + s.Name + " of the project has no effect: your own configuration has a server of that name")
 			continue
 		}
 		if s.OpenAPI != nil && directs(s.OpenAPI) {
-			c.warn("server " + s.Name + " of the project has no effect: its document, which is not part of the trusted files, determines where credentials are sent; set url, and token_url for client_credentials")
+			c.Warn("server " + s.Name + " of the project has no effect: its document, which is not part of the trusted files, determines where credentials are sent; set url, and token_url for client_credentials")
 			continue
 		}
 		if s.Trusted {
-			c.warn("server " + s.Name + ": trusted has no effect in a project; configure the server in your own configuration")
+			c.Warn("server " + s.Name + ": trusted has no effect in a project; configure the server in your own configuration")
 		}
 		s.Trusted, s.Project = false, true
 		c.Servers = append(c.Servers, s)
@@ -187,7 +187,7 @@ func (c *Config) addTypes(p *PII) {
 	var added []detect.Type
 	mine := func(t detect.Type, what string) bool {
 		if slices.Contains(known, string(t)) {
-			c.warn(what + " of the project has no effect: the type " + string(t) + " exists already; use another type")
+			c.Warn(what + " of the project has no effect: the type " + string(t) + " exists already; use another type")
 			return false
 		}
 		if !slices.Contains(added, t) {
@@ -203,7 +203,7 @@ func (c *Config) addTypes(p *PII) {
 	keys := map[string]detect.Type{}
 	for name, t := range p.Scan.Keys {
 		if _, had := c.PII.Scan.Keys[name]; had {
-			c.warn("pii.keys." + name + " of the project has no effect: your own configuration sets it")
+			c.Warn("pii.keys." + name + " of the project has no effect: your own configuration sets it")
 		} else if mine(t, "pii.keys."+name) {
 			keys[name] = t
 		}

@@ -12,7 +12,7 @@ import (
 
 // Section returns a pointer to the settings of a feature: a struct whose fields are keys, as package section
 // describes, with the name of their section before theirs. A method Check() error of the struct is called when
-// all keys are read.
+// all keys are read, and a method Loaded(*Config), which may change the configuration, when it is complete.
 type Section func() any
 
 // table has the keys of a program.
@@ -168,6 +168,15 @@ func (f *Features) check() error {
 		}
 	}
 	return nil
+}
+
+// loaded calls the methods Loaded of features.
+func (f *Features) loaded(c *Config) {
+	for _, v := range f.values {
+		if l, ok := v.(interface{ Loaded(*Config) }); ok {
+			l.Loaded(c)
+		}
+	}
 }
 
 // Of returns the settings of a feature. They are not changed.

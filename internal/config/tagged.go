@@ -30,32 +30,23 @@ func tagged(zero any, of func(*Config) any) map[string]key {
 			k.fixed = func(c *Config) any { return f.Pointer(of(c)) }
 		}
 		all[f.Name] = k
-	}
-	return all
-}
-
-// aliases are keys of the seed systems, by the key that they set.
-var aliases = map[string]string{
-	"guardrails.restricted":         "sandbox.restricted",
-	"guardrails.max_execution_time": "sandbox.max_timeout",
-	"guardrails.max_memory_mb":      "sandbox.max_memory_mb",
-}
-
-// aliasKeys are the keys of aliases.
-var aliasKeys = func() map[string]key {
-	all := map[string]key{}
-	for name, of := range aliases {
-		k := taggedKeys[of]
-		all[name] = key{
-			read: func(d *draft, s setting) error {
-				d.given[of] = s
-				return k.read(d, s)
-			},
-			project: k.project,
+		if f.Alias != "" {
+			all[f.Alias] = k.alias(f.Name)
 		}
 	}
 	return all
-}()
+}
+
+// alias returns a key of a seed system that sets the key k of that name.
+func (k key) alias(of string) key {
+	return key{
+		read: func(d *draft, s setting) error {
+			d.given[of] = s
+			return k.read(d, s)
+		},
+		project: k.project,
+	}
+}
 
 // set sets a field to the value of s.
 func (s setting) set(to any, f section.Field, home string) error {

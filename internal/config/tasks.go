@@ -130,7 +130,7 @@ func (d *draft) azureInDotenv(env, dotenv map[string]string, use azureUse) bool 
 	}
 	for _, name := range []string{azureEndpoint, azureKey, use.deployment, use.version} {
 		if v, ok := env[name]; ok && v != dotenv[name] {
-			d.warn(name + " in the environment differs from .env, so " + use.without + "; set " + use.key + " to azure to use it, or to none")
+			d.Warn(name + " in the environment differs from .env, so " + use.without + "; set " + use.key + " to azure to use it, or to none")
 			return false
 		}
 	}

@@ -285,7 +285,7 @@ func (d *Daemon) newRunner(queue *admit.Queue) (err error) {
 	}
 	d.Runner, err = execution.New(execution.Config{
 		HostCalls: sync.OnceValue(func() []hostcall.Source { return d.parts.hostCalls() }), Model: asker, BackgroundTimeout: d.cfg.Background.Timeout,
-		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restricted: d.cfg.Restricted,
+		Backend: backend, Queue: queue, Settings: d.executionSettings, SubsetModules: d.data.subsetModules, Restriction: restriction(d.cfg),
 		Sessions: d.cfg.Sessions, Privacy: d.Privacy, Guard: d.guard, Memory: d.memory,
 		Audit: d.auditCall, Telemetry: d.metrics.Recorder, Log: d.log.Logger,
 		Tools: tools,

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"encoding/json"
+	"io/fs"
 	"log/slog"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
@@ -22,8 +23,10 @@ type Feature struct {
 	Name   string         // of its package, and of its module in the package sandpiper.features
 	Config config.Section // its keys of the configuration
 	Home   home.Feature   // its data of each tenant
-	// Python is the module, whose names code has.
-	Python []byte
+	// Python is the module of that name, as a file or a package; see package sandbox/worker.
+	Python fs.FS
+	// Restriction returns the part of Python that its module limits code to; one feature at most has it.
+	Restriction func(*config.Config) execution.Restriction
 	// Start starts the feature once the parts of the core in Core are open.
 	Start func(Core) (Part, error)
 }
@@ -191,10 +194,23 @@ func Wrong(ctx context.Context, d *Daemon) (all []error) {
 func Modules(features []Feature) (all []worker.Module) {
 	for _, f := range features {
 		if f.Python != nil {
-			all = append(all, worker.Module{Name: f.Name, Source: f.Python})
+			all = append(all, worker.Module{Name: f.Name, Files: f.Python})
 		}
 	}
 	return all
+}
+
+// restriction returns the part of Python that code is limited to.
+func restriction(cfg Config) execution.Restriction {
+	for _, f := range cfg.Features {
+		if f.Restriction == nil {
+			continue
+		}
+		if r := f.Restriction(&cfg.Config); r.On() {
+			return r
+		}
+	}
+	return execution.Restriction{}
 }
 
 // Sections returns the configuration of features.

@@ -129,7 +129,7 @@ func TestAnswers(t *testing.T) {
 
 func TestRestrictedModeExemptsCompiler(t *testing.T) {
 	scripts := map[string]string{pycode.CompileCode: "refuse X ours\nresult null"}
-	s := newSetup(t, execution.Config{Restricted: true}, fake.Config{Scripts: scripts}, admit.Config{})
+	s := newSetup(t, execution.Config{Restriction: execution.Restriction{Module: "restricted"}}, fake.Config{Scripts: scripts}, admit.Config{})
 	for _, home := range []*home.Home{newHome(t, "a"), newHome(t, "b")} {
 		if res := s.run(t, home, "refuse RestrictedError line 1: no\nprint ran"); res.Status != sandbox.Refused ||
 			res.ErrorType != "RestrictedError" || res.Error != "line 1: no" || len(res.Output) > 0 || res.Success() {

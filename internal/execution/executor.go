@@ -198,8 +198,11 @@ func programOf(ctx context.Context, e *executor) (p sandbox.Program, err error) 
 	names := strings.Contains(code, "servers") || strings.Contains(code, "call_tool")
 	p = sandbox.Program{
 		ID: x.id, Code: code, Privacy: e.privacy.Mode() != redact.Off && !x.internal,
-		Restricted: cfg.Restricted && !x.internal, Preflight: names && cfg.Tools != nil && !x.internal && !x.record.Replays(), DryRun: e.run.Request.DryRun, DescribeTables: !x.internal,
-		Network: e.allowsNetwork(),
+		Preflight: names && cfg.Tools != nil && !x.internal && !x.record.Replays(), DryRun: e.run.Request.DryRun,
+		DescribeTables: !x.internal, Network: e.allowsNetwork(),
+	}
+	if !x.internal {
+		p.Restriction = cfg.Restriction.Module
 	}
 	p.MeasureCPU = e.home.Quotas.Limits(quota.CPU)
 	p.Seed, p.Clock = x.Seed, x.record.ClockReadings()
@@ -225,7 +228,7 @@ func (e *executor) runCode(ctx context.Context, box sandbox.Sandbox) (reply.Resu
 	host.busy.load.meter, _ = box.(sandbox.Meter)
 	limit.Resume()
 	outcome, err := box.Run(ctx, program, host)
-	if outcome.Status == sandbox.Refused && !program.Restricted && !host.tools.Refused() {
+	if outcome.Status == sandbox.Refused && program.Restriction == "" && !host.tools.Refused() {
 		outcome = sandbox.Outcome{Status: sandbox.Crashed, ErrorType: string(sandbox.Crashed), Error: "the worker reported a refusal that the host did not make"}
 	}
 	outcome = host.dry.AdjustOutcome(outcome)

@@ -94,7 +94,7 @@ func TestSessionKeepsInterpreter(t *testing.T) {
 }
 
 func TestRefusalKeepsSessionInterpreter(t *testing.T) {
-	s := newSetup(t, execution.Config{Restricted: true}, fake.Config{}, admit.Config{})
+	s := newSetup(t, execution.Config{Restriction: execution.Restriction{Module: "restricted"}}, fake.Config{}, admit.Config{})
 	for _, home := range []*home.Home{newHome(t, "a"), newHome(t, "b")} {
 		first := s.call(t, home, "one", "set x 5")
 		refused := s.call(t, home, "one", "refuse RestrictedError line 1: no\nset x 6")

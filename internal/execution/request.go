@@ -80,10 +80,10 @@ const MaxVarsBytes = 16 << 20
 
 // Limits are the time and memory limits of executions: defaults and maxima.
 type Limits struct {
-	Timeout     time.Duration `key:"timeout,tenant" project:"lower"`                         // default; 0 means 30 s
-	MaxTimeout  time.Duration `key:"max_timeout,tenant" project:"lower"`                     // 0 means 300 s
-	MemoryMB    int           `key:"memory_mb,tenant" range:"1 1048576" project:"lower"`     // default; 0 means 500
-	MaxMemoryMB int           `key:"max_memory_mb,tenant" range:"1 1048576" project:"lower"` // 0 means 2048
+	Timeout     time.Duration `key:"timeout,tenant" project:"lower"`                                                          // default; 0 means 30 s
+	MaxTimeout  time.Duration `key:"max_timeout,tenant" project:"lower" alias:"guardrails.max_execution_time"`                // 0 means 300 s
+	MemoryMB    int           `key:"memory_mb,tenant" range:"1 1048576" project:"lower"`                                      // default; 0 means 500
+	MaxMemoryMB int           `key:"max_memory_mb,tenant" range:"1 1048576" project:"lower" alias:"guardrails.max_memory_mb"` // 0 means 2048
 	MinMemoryMB int           // the minimum for CPython; 0 means 64
 }
 

@@ -48,8 +48,7 @@ type Config struct {
 	// subset of the servers, and what identifies these servers and tools; nil means those of the
 	// tenant.
 	SubsetModules func(id tenant.ID, subset string) (modules, selection string)
-	// Restricted makes the check of docs/restricted.md mandatory for all code.
-	Restricted    bool
+	Restriction   Restriction              // of all code
 	ReplyBytes    int                      // maximum of the value, and of the output, in a reply; 0 means 16 KiB
 	OutputBytes   int64                    // output limit of an execution; 0 means 64 MiB
 	Scratch       string                   // directory for large output before it is stored; "" means the system's temporary directory
@@ -106,9 +105,18 @@ type Sessions = sessions.Limits
 
 // Offers lists the optional abilities of code.
 type Offers struct {
-	Model      bool // ask a language model
-	Restricted bool // all code is checked before it runs
+	Model       bool // ask a language model
+	Restriction Restriction
 }
+
+// Restriction is a part of Python that code is limited to. The zero value is all of it.
+type Restriction struct {
+	Module  string // of a feature; see sandbox.Program
+	Library string // what code has of the standard library, for the description of execute_code
+}
+
+// On reports whether there is a restriction.
+func (r Restriction) On() bool { return r.Module != "" }
 
 // Runner starts executions.
 type Runner struct {
@@ -138,7 +146,7 @@ func New(cfg Config) (*Runner, error) {
 		return nil, err
 	}
 	cfg.Privacy = cmp.Or(cfg.Privacy, off)
-	r := &Runner{Offers: Offers{cfg.Model != nil, cfg.Restricted}, cfg: cfg, passGate: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
+	r := &Runner{Offers: Offers{cfg.Model != nil, cfg.Restriction}, cfg: cfg, passGate: off.For(redact.Owner{}), registry: newRegistry(cfg.RetainEnded, cfg.RetainFor)}
 	r.interpreters = sessions.NewPool(cfg.Sessions, func(id tenant.ID) int { return r.settings(id).Interpreters }, cfg.Log)
 	r.Code = pycode.Checker{
 		Run: func(ctx context.Context, h *home.Home, code string, vars json.RawMessage) (reply.Result, error) {

@@ -36,7 +36,7 @@ func TestToolListTokenBudget(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := execution.Config{Backend: fake.New(fake.Config{}), Restricted: true} // needs the longer description
+		cfg := execution.Config{Backend: fake.New(fake.Config{}), Restriction: limited} // needs the longer description
 		face := mcpserver.Config{Profile: profile, Privacy: privacy, Find: servers(t, nineteen)}
 		for _, tool := range listTools(t, newServerOf(t, t.TempDir(), face, cfg)) {
 			n := tokens.Count(tool.Name + "\n" + tool.Description + "\n" + string(tool.InputSchema))

@@ -36,7 +36,7 @@ const (
 	aboutTokensStrict = "\nTokens like [EMAIL_…] replace personal data, in code too: pass them on as they are."
 )
 
-// The available library, unrestricted and restricted. An import error lists all
+// The available library, which a restriction can replace. An import error lists all
 // modules, so they are not listed here.
 const (
 	noPackages = ", no packages"
@@ -46,7 +46,6 @@ const (
 	aboutNetwork   = " but fetch(url, method, headers=, json=, data=) and HTTP libraries, to "
 	wholeLibrary   = "its standard library"
 	lastGlobal     = "show"
-	safeLibrary    = "a safe part of its standard library (no os, sys, open, __dunder__)"
 )
 
 func (s *Server) executeTool(a audience) builtin.Tool {
@@ -54,10 +53,9 @@ func (s *Server) executeTool(a audience) builtin.Tool {
 	if a.profile == builtin.Lean {
 		about = aboutExecuteLean
 	}
-	if s.cfg.Runner.Offers.Restricted {
-		about = strings.Replace(about, wholeLibrary, safeLibrary, 1)
-	}
-	if a.packages != "" && !s.cfg.Runner.Offers.Restricted {
+	if part := s.cfg.Runner.Offers.Restriction; part.On() {
+		about = strings.Replace(about, wholeLibrary, part.Library, 1)
+	} else if a.packages != "" {
 		about = strings.Replace(about, wholeLibrary, wholeLibrary+" and "+a.packages, 1)
 		about = strings.Replace(about, noPackages, "", 1)
 	}

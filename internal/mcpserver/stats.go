@@ -199,9 +199,9 @@ func (s *Server) listTokens(id tenant.ID) int64 {
 func (s *Server) sandbox(ctx context.Context, id tenant.ID) StatsSandbox {
 	name, err := s.cfg.Sandbox(ctx, id)
 	if err != nil {
-		return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restricted, Error: fault.Sentence(err)}
+		return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restriction.On(), Error: fault.Sentence(err)}
 	}
-	return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restricted, Working: true}
+	return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restriction.On(), Working: true}
 }
 
 // versionInfo is the answer of get_version.

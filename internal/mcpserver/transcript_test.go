@@ -43,6 +43,9 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// limited is the restriction with the longest description.
+var limited = execution.Restriction{Module: "limited", Library: "a safe part of its standard library (no os, sys, open, __dunder__)"}
+
 func play(t *testing.T, file string) {
 	archive, err := txtar.ParseFile(file)
 	if err != nil {
@@ -55,7 +58,7 @@ func play(t *testing.T, file string) {
 		case "profile":
 			profile = builtin.Profile(strings.TrimSpace(string(f.Data)))
 		case "restricted":
-			cfg.Restricted = true
+			cfg.Restriction = limited
 		case "transcript":
 			script = &archive.Files[i]
 		default:

@@ -192,9 +192,9 @@ type Program struct {
 	// Network adds fetch to the globals, and sends the requests of HTTP libraries by it. They are
 	// calls of the tools of the server "network": "call_tool" of the Host.
 	Network bool
-	// Restricted code must pass the check of docs/restricted.md before it runs; else
-	// the status is Refused. It is a guardrail; isolation does not depend on it.
-	Restricted bool
+	// Restriction is the module of a feature that limits code to a part of Python; "" means none. Code that
+	// it does not accept is Refused. It is a guardrail; isolation does not depend on it.
+	Restriction string
 	// DescribeTables returns the first rows of a table that is the result as Markdown, with the path
 	// of the complete data in the workspace; otherwise its rows are the result.
 	DescribeTables bool

@@ -15,6 +15,7 @@
 //	form     how a value is read. Of a text: text (on one line, may be empty), path, url, reference (to a
 //	         secret), secret (a text with a reference). Of a time: age (or never, which is 0). Of a number:
 //	         megabytes, megabytes or never. Of a list: one or more (one text is a list of it)
+//	alias    the whole name of a key that former systems have for it
 //	default  the value if there is no setting; limits of projects are compared with it
 //	project  the changes that files of a project may make: lower (a limit), enable, disable, tighten (choose a later
 //	         one of allow), add (to a list), done (it is merged elsewhere); without it, nothing
@@ -47,6 +48,7 @@ type Field struct {
 	Tenant     bool   // a tier or a tenant may set it
 	Restart    bool   // a reload does not change it
 	Project    string // the tag of that name
+	Alias      string // the tag of that name
 	index      []int
 	tag        reflect.StructTag
 }
@@ -72,6 +74,7 @@ func fields(of reflect.Type, prefix string, index []int) (all []Field) {
 				Tenant:     strings.Contains(options, "tenant"),
 				Restart:    strings.Contains(options, "restart"),
 				Project:    f.Tag.Get("project"),
+				Alias:      f.Tag.Get("alias"),
 				index:      at,
 				tag:        f.Tag,
 			})

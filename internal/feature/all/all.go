@@ -4,6 +4,7 @@ package all
 import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/workflow"
@@ -13,6 +14,7 @@ import (
 func Features() []feature.Feature {
 	return []feature.Feature{
 		bench.Feature(),
+		restricted.Feature(),
 		schedule.Feature(),
 		state.Feature(),
 		workflow.Feature(),

@@ -7,14 +7,14 @@
 package state
 
 import (
-	_ "embed"
+	"embed"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 )
 
 //go:embed state.py
-var python []byte
+var python embed.FS
 
 // Feature returns the feature: save_state and get_state as functions of code and as tools, and the
 // command state.

@@ -133,7 +133,7 @@ func (s *script) value(n int, line, word, first, last, rest string) error {
 	case "raise":
 		return raised(first, last)
 	case "refuse":
-		if s.program.Restricted {
+		if s.program.Restriction != "" {
 			return stop{sandbox.Outcome{Status: sandbox.Refused, Error: last, ErrorType: first}}
 		}
 	case "exceed":

@@ -67,8 +67,4 @@ func TestPackages(t *testing.T) {
 	if err != nil || !strings.Contains(out.Traceback, `"deep/nested.py", line 1`) {
 		t.Errorf("%v: the traceback does not name the package's file by its place: %s", err, out.Traceback)
 	}
-	out, err = s.Run(t.Context(), sandbox.Program{ID: "test", Code: "import slow", Restricted: true}, sandbox.NoHost{})
-	if err != nil || out.ErrorType != "RestrictedError" {
-		t.Errorf("restricted code imported a package: %v %+v", err, out)
-	}
 }

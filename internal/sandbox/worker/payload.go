@@ -43,14 +43,14 @@ func encodeExecute(number uint32, p sandbox.Program, resultBytes int64) ([]byte,
 		Tokens      map[string]string `json:"tokens,omitempty"`
 		Numbers     []string          `json:"numbers,omitempty"`
 		Privacy     bool              `json:"privacy,omitempty"`
-		Restricted  bool              `json:"restricted,omitempty"`
+		Restriction string            `json:"restriction,omitempty"`
 		Check       bool              `json:"check,omitempty"`
 		Network     bool              `json:"network,omitempty"`
 		Dry         bool              `json:"dry,omitempty"`
 		Tables      bool              `json:"tables,omitempty"`
 		Seed        []byte            `json:"seed,omitempty"`
 		Clock       []int64           `json:"clock,omitempty"`
-	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.NumberTokens, p.Privacy, p.Restricted, p.Preflight, p.Network, p.DryRun, p.DescribeTables, p.Seed, p.Clock}), nil
+	}{p.ID, p.Code, vars, resultBytes, p.Tokens, p.NumberTokens, p.Privacy, p.Restriction, p.Preflight, p.Network, p.DryRun, p.DescribeTables, p.Seed, p.Clock}), nil
 }
 
 // encodeFrame returns a frame with payload as JSON. It panics if payload cannot be encoded.

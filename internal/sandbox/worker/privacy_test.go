@@ -157,14 +157,10 @@ func TestTracebackShowsTokens(t *testing.T) {
 
 func TestChecksRunAfterTokenReplacement(t *testing.T) {
 	w, h := openShop(t)
-	tokens := map[string]string{mail: "ada@example.org", other: "__class__"}
+	tokens := map[string]string{mail: "ada@example.org"}
 	o := w.program(t, sandbox.Program{Code: "from servers.shop import order\norder('" + mail + "')['args']", Tokens: tokens, Preflight: true}, h)
 	if string(o.Result) != `{"item":"ada@example.org"}` || len(h.checked) != 1 || !strings.Contains(h.checked[0], `{"value":"ada@example.org"}`) {
 		t.Errorf("%+v, checked %q", o, h.checked)
-	}
-	o = w.program(t, sandbox.Program{Code: "getattr(1, '" + other + "')", Tokens: tokens, Restricted: true}, h)
-	if o.Status != sandbox.Refused || !strings.Contains(o.Error, "the attribute __class__") {
-		t.Errorf("%+v", o)
 	}
 }
 
@@ -248,7 +244,6 @@ func TestPrivacyHelpersPersist(t *testing.T) {
 		{sandbox.Program{Code: code, Privacy: true}, "[true,true,true]"},
 		{sandbox.Program{Code: "tokenize_pii = 5\ntokenize_pii", Privacy: true}, "5"},
 		{sandbox.Program{Code: "tokenize_pii", Privacy: true}, "5"},
-		{sandbox.Program{Code: "detokenize_pii('a')", Restricted: true, Privacy: true}, `"a"`},
 		{sandbox.Program{Code: "from skills import s\ns()"}, `["detokenize_pii","tokenize_pii"]`},
 	} {
 		h.skills["s"] = "def s(): return sorted(n for n in globals() if 'tokenize' in n)"

@@ -269,16 +269,3 @@ func TestSeedAppliesToOneExecution(t *testing.T) {
 	run("import random\nclass R:\n    def __getattr__(self, n): 1/0\nrandom._inst = R(); random.Random.setstate = None", seed(1))
 	run("1", nil)
 }
-
-func TestSeedInRestrictedCode(t *testing.T) {
-	run := func() string {
-		o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: "import random, time, uuid\n[random.random(), str(uuid.uuid4()), time.time(), datetime.now(), date.today()]", Seed: seed(1), Clock: []int64{1e18, 2e18, 3e18, 4e18}, Restricted: true}, newHost())
-		if o.Status != sandbox.Completed {
-			t.Fatalf("%s: %s %s", o.Status, o.Error, o.Traceback)
-		}
-		return string(o.Result)
-	}
-	if one, two := run(), run(); one != two {
-		t.Errorf("%s, then %s", one, two)
-	}
-}

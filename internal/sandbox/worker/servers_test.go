@@ -360,33 +360,6 @@ func TestPreflightRefusesCode(t *testing.T) {
 	}
 }
 
-func TestRestrictedCodeCallsTools(t *testing.T) {
-	w, h := openShop(t)
-	for code, want := range map[string]string{
-		"from servers.shop import order\norder('a')['args']['item']":             `"a"`,
-		"from servers import shop\nshop.order('b')['args']['item']":              `"b"`,
-		"from servers.shop.aio import order\n(await order('c'))['args']['item']": `"c"`,
-		"import servers.shop.aio as m\nm._asyncio":                               "",
-		"import _sandpiper": "",
-		"from servers.shop import order as _own\n_own('d')['args']['item']": `"d"`,
-		"from servers.shop import _import":                                  "",
-		"from servers.shop import _import as i\ni('os')":                    "",
-		"from servers.shop.order import _sandpiper as s\n1":                 "",
-		"from servers.shop.aio import _asyncio as a\n1":                     "",
-		"from servers import __builtins__ as b\n1":                          "",
-		"from servers.shop import __loader__ as b\n1":                       "",
-		"from skills import __builtins__ as b\n1":                           "",
-		"exec('from servers.shop import _import as i')\n1":                  "",
-		"from servers.shop import order\norder.__globals__":                 "",
-	} {
-		w.number++
-		o, err := w.Run(t.Context(), w.number, sandbox.Program{ID: "x", Code: code, Restricted: true, Preflight: true}, h)
-		if err != nil || string(o.Result) != want {
-			t.Errorf("%s\n gave %s, %s, %v", code, o.Result, o.Error, err)
-		}
-	}
-}
-
 func TestLargeAnswerIsAFile(t *testing.T) {
 	w, h := openShop(t)
 	for name, content := range map[string]string{"big.json": `{"rows":[1,2,3]}`, "big.txt": "lörem"} {

@@ -149,16 +149,3 @@ func TestStepsRejectWrongArguments(t *testing.T) {
 		}
 	}
 }
-
-func TestStepsOfRestrictedCode(t *testing.T) {
-	h := newStepHost()
-	o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: "@step\ndef f(x): return x + 1\n[f(1), step('a', f, 2)]", Seed: seed(1), Restricted: true}, h)
-	if string(o.Result) != "[2,3]" || len(h.values) != 3 {
-		t.Errorf("%s %s %s", o.Status, o.Result, o.Error)
-	}
-	for _, code := range []string{"step.__self__", "step.__func__.__globals__", "f = step(lambda: 0)\nf.__wrapped__.__globals__"} {
-		if o := open(t, worker.Limits{}).program(t, sandbox.Program{Code: code, Restricted: true}, newStepHost()); o.Status != sandbox.Refused {
-			t.Errorf("%s: %s", code, o.Status)
-		}
-	}
-}

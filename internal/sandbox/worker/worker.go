@@ -40,11 +40,10 @@ var python embed.FS
 //go:embed pypdf-7.1.1-py3-none-any.whl
 var pypdf []byte
 
-// Module is Python of a feature: a module of the package sandpiper.features. Its function names returns what
-// it adds to the namespace of code; see python/__init__.py.
+// Module is Python of a feature: a module of the package sandpiper.features; see python/__init__.py.
 type Module struct {
-	Name   string
-	Source []byte
+	Name  string
+	Files fs.FS // NAME.py, or the files of a package NAME
 }
 
 // Python returns a file system with the modules of the package sandpiper at its root, and those of features.
@@ -53,21 +52,25 @@ type Module struct {
 func Python(features ...Module) fs.FS {
 	files := fstest.MapFS{}
 	put := func(name string, data []byte) { files[name] = &fstest.MapFile{Data: data, Mode: 0o444} }
-	err := fs.WalkDir(python, "python", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+	putAll := func(dir string, from fs.FS) error {
+		return fs.WalkDir(from, ".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			data, err := fs.ReadFile(from, name)
+			put(path.Join(dir, name), data)
 			return err
-		}
-		data, err := python.ReadFile(name)
-		put(strings.TrimPrefix(name, "python/"), data)
-		return err
-	})
-	if err = errors.Join(err, putPypdf(put)); err != nil {
-		panic(err) // the files are embedded
+		})
 	}
+	own, err := fs.Sub(python, "python")
+	err = errors.Join(err, putAll("", own), putPypdf(put))
 	var names []string
 	for _, f := range features {
-		put("features/"+f.Name+".py", f.Source)
+		err = errors.Join(err, putAll("features", f.Files))
 		names = append(names, f.Name)
+	}
+	if err != nil {
+		panic(err) // the files are embedded
 	}
 	put("features/__init__.py", []byte(listModules(names)))
 	put("servers_package.py", []byte(generated.Servers))
@@ -208,7 +211,7 @@ func (c *Conn) Run(ctx context.Context, number uint32, p sandbox.Program, host s
 		return sandbox.Outcome{}, err
 	}
 	r := newRun(ctx, c, number, host)
-	r.refusable = p.Restricted || p.Preflight
+	r.refusable = p.Restriction != "" || p.Preflight
 	if p.Seed != nil {
 		r.readings = sandbox.MaxClockReadings - len(p.Clock)
 	}

@@ -7,9 +7,15 @@ removes the directory from sys.path, so that user code can import a workspace fi
 of the same name.
 
 zygote.py forks workers, lockdown.py binds a worker and removes its privileges,
-runtime.py executes code. restrict.py checks restricted code against the lists of
-allowed.py; guard.py replaces builtins and modules for such code.
+runtime.py executes code.
 
-The package features contains the modules of features, and their list MODULES. The function
-names of each returns what it adds to the namespace of code, for an interpreter of runtime.py.
+The package features contains the modules of features, and their list MODULES. They may have
+
+    LATER                names of modules in a package that the first execution does not need
+    names(interpreter)   returns what the feature adds to the namespace of code, for an interpreter of runtime.py
+    guard(workspace)     returns an object that limits code to a part of Python:
+
+        check(tree, known)                   raises errors.Refused if the code may not run
+        enter(namespace), leave(namespace)   begin and end the limits; enter returns the builtins
+        compile(source, filename, known=…)   returns the code object of a module that it accepts
 """

@@ -117,19 +117,12 @@ def _quota_error(*fields):
     return QuotaError(*fields)
 
 
-class RestrictedError(Exception):
-    """Restricted code used a forbidden name; the message states the name, the line and a replacement."""
-
-
-class Refused(RestrictedError):
-    """The code was refused before it ran."""
-
-
-Refused.__name__ = "RestrictedError"
+class Refused(Exception):
+    """The code was refused before it ran. Its class is the error type of the outcome."""
 
 
 # User code sees them as builtins, so tracebacks show them without a module.
-ToolError.__module__ = RestrictedError.__module__ = FormError.__module__ = QuotaError.__module__ = "builtins"
+ToolError.__module__ = FormError.__module__ = QuotaError.__module__ = "builtins"
 
 _BUILT_IN = {
     name: kind

@@ -13,20 +13,20 @@ import os
 import sys
 from _thread import RLock
 
-from . import convert, forking, unavailable
+from . import convert, features, forking, unavailable
 
 # random is first, and its fork handler is not skipped: each worker has other random numbers.
 # The next ones are those of the runtime. The rest are commonly imported. None starts a thread
 # or keeps a descriptor.
 _missing = f"""
 random statistics dataclasses inspect _colorize fractions decimal ipaddress pathlib uuid socket selectors
-{__package__}.stack {__package__}.guard {__package__}.replay {__package__}.literals {__package__}.examine
+{__package__}.stack {__package__}.replay {__package__}.literals {__package__}.examine
 asyncio multiprocessing abc argparse array base64 bisect calendar collections.abc concurrent.futures contextlib copy csv
 dataclasses decimal difflib enum fnmatch fractions functools glob hashlib heapq hmac html inspect io ipaddress itertools
 keyword linecache locale logging numbers operator os.path pathlib pickle pprint queue random secrets shlex shutil signal
 string struct subprocess tempfile textwrap threading time timeit tokenize traceback types typing unicodedata urllib.parse
 uuid warnings weakref zlib zoneinfo multiprocessing.pool concurrent.futures.thread concurrent.futures.process
-""".split()
+""".split() + [f"{module.__name__}.{name}" for module in features.MODULES for name in getattr(module, "LATER", ())]
 
 
 _pending = {name for name in _missing if "." not in name}  # not yet imported by the zygote, nor by this worker

@@ -176,7 +176,8 @@ class _Interpreter:
             "call_tool": self.servers.call_tool, "parallel": servers.parallel, "retry": self.retries.retry,
         }
         for module in features.MODULES:
-            ready.update(module.names(self))
+            if hasattr(module, "names"):
+                ready.update(module.names(self))
         ready["help"] = help_text.Help(ready, lambda: self.skills.guard is not None)
         return ready
 
@@ -327,7 +328,7 @@ class _Interpreter:
             self._recorder().begin(base64.b64decode(request.pop("seed")), request.pop("clock", ()))
             self.channel.readings = self.replay.unsent
         self._set_dry("dry" in request)
-        restricted = self._restricted(request)
+        guard = self._guard(request)
         g, new = self.globals, request.pop("vars")
         if "privacy" in request:
             self._offer_privacy()
@@ -336,15 +337,15 @@ class _Interpreter:
             self._offer({"fetch": self.fetch})
             unavailable.servers = self.servers
         passes = [privacy.Tokens(request.pop("tokens"), request.pop("numbers", ())).restore_constants] if "tokens" in request else []
-        if restricted:
-            passes.append(lambda tree: restricted.check(tree, g.keys() | new.keys()))
+        if guard:
+            passes.append(lambda tree: guard.check(tree, g.keys() | new.keys()))
         if "check" in request:
             ours = "call_tool" not in new and g.get("call_tool") is self.ready["call_tool"]
             passes.append(lambda tree: preflight.check(tree, self.channel, ours))
         code = _compile(request["code"].removeprefix("\ufeff"), filename, passes, self.stderr.write)
         _forget_sources(number)
         g.update(new)
-        names = restricted.enter(g) if restricted else vars(builtins)
+        names = guard.enter(g) if guard else vars(builtins)
         # Only a `result` that this execution assigns is its result. An older one is
         # moved to the builtins, where the code can still read it.
         old = g.pop("result", _MISSING)
@@ -384,20 +385,18 @@ class _Interpreter:
         self.files.dry = {} if dry else None
         plan.begin(self.servers.plan_ends)
 
-    def _restricted(self, request):
-        """Return the guard if the code is restricted, else None.
+    def _guard(self, request):
+        """Return the guard that limits the code, or None.
 
-        It stays in force until unrestricted code runs: converting a result to JSON
-        can call methods of restricted code.
+        It stays in force until other code runs: converting a result to JSON can call methods
+        of code that it limits.
         """
-        if "restricted" not in request:
+        if "restriction" not in request:
             if self.skills.guard is not None:
                 self.skills.guard.leave(self.globals)
                 self.skills.guard = None
         elif self.skills.guard is None:
-            from . import guard
-
-            self.skills.guard = guard.Guard(self.files.workspace)
+            self.skills.guard = getattr(features, request["restriction"]).guard(self.files.workspace)
         return self.skills.guard
 
     def _offer_privacy(self):

@@ -2,7 +2,7 @@
 
 The check reads the syntax tree, in which the parser has normalised every name
 (`ﬁ` is `fi`), and reports each import, name and attribute that allowed.py does
-not list. guard.py checks what depends on values at run time, such as the string
+not list. replacements.py checks what depends on values at run time, such as the string
 passed to getattr or exec.
 
 This is a guardrail for well-meant code and a first obstacle for hostile code. The
@@ -12,7 +12,6 @@ kernel isolates the sandbox and does not depend on it.
 import ast
 
 from . import allowed
-from .errors import Refused, RestrictedError
 
 _SHOWN = 3  # findings named in one message
 _SILENT = frozenset({ast.Constant, ast.Load, ast.Store, ast.Del})  # nodes that hold no name
@@ -21,7 +20,7 @@ _ATTRIBUTES = frozenset({"getattr", "hasattr", "setattr", "delattr"})
 _FILES = frozenset({"os", "pathlib", "shutil", "glob", "tempfile", "os.path", "codecs", "zipfile", "tarfile", "sqlite3"})
 
 
-def check(tree, known, names_of):
+def find(tree, known, names_of):
     """Return the findings in tree as (line, text), in the order of lines.
 
     known are the existing variables, names_of(module) returns the available names
@@ -34,7 +33,7 @@ def check(tree, known, names_of):
 
 
 def explain(found, filename=""):
-    """Return the message for findings of check."""
+    """Return the message for findings."""
     place = f"{filename}, line" if filename else "line"
     lines = [f"{place} {line}: {text}" for line, text in found[:_SHOWN]]
     rest = len(found) - _SHOWN
@@ -167,7 +166,7 @@ class _Walk:
             self.privates.append((receiver, node))
 
     def call(self, node):
-        """Report getattr(x, "__class__") early; guard.py would report it at run time."""
+        """Report getattr(x, "__class__") early; replacements.py would report it at run time."""
         if isinstance(node.func, ast.Name) and node.func.id in _ATTRIBUTES and len(node.args) > 1:
             name = node.args[1]
             if isinstance(name, ast.Constant) and isinstance(name.value, str):

@@ -1,6 +1,4 @@
-//go:build linux
-
-package worker_test
+package restricted
 
 import (
 	"encoding/json"
@@ -13,9 +11,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/sandboxtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
 
 var update = flag.Bool("update", false, "update the lists of docs/restricted.md")
@@ -25,7 +20,7 @@ const restrictedPage = "../../../docs/restricted.md"
 // readLists is Python that returns what allowed.py allows.
 const readLists = `
 import sys
-a = sys.modules["sandpiper.allowed"]
+from sandpiper.features.restricted import allowed as a
 words = lambda names: " ".join(sorted(names))
 [["builtins", words(a.BUILTINS - {"True", "False", "None"})], ["checked", words(a.CHECKED)], ["instead", a.INSTEAD],
  ["modules", [[n, words(names.split())] for n, names in a.MODULES.items()]], ["methods", words(a.METHODS)],
@@ -34,7 +29,7 @@ words = lambda names: " ".join(sorted(names))
 `
 
 func TestDocsListAllowedNames(t *testing.T) {
-	o := open(t, worker.Limits{}).run(t.Context(), t, readLists, "", newHost())
+	o := open(t).free(t, readLists, newHost())
 	var lists [][2]json.RawMessage
 	if err := json.Unmarshal(o.Result, &lists); err != nil {
 		t.Fatalf("%v: %+v", err, o)
@@ -54,9 +49,9 @@ func TestDocsListAllowedNames(t *testing.T) {
 	} else if d := cmp.Diff(page, string(data)); d != "" {
 		t.Errorf("%s differs from allowed.py; run this test with -update\n%s", restrictedPage, d)
 	}
-	for _, gap := range sandboxtest.Gaps {
-		if !strings.Contains(page, gap.Name+".") || !strings.Contains(page, gap.Code) {
-			t.Errorf("the page does not have the gap %q with its code", gap.Name)
+	for _, gap := range gaps {
+		if !strings.Contains(page, gap.name+".") || !strings.Contains(page, gap.code) {
+			t.Errorf("the page does not have the gap %q with its code", gap.name)
 		}
 	}
 }
@@ -109,13 +104,13 @@ func render(t *testing.T, list json.RawMessage) string {
 // names up, namespaces of modules, metaclasses.
 const reach = `
 import builtins, collections, os, sys, types
-guard, restrict, allowed = (sys.modules["sandpiper." + n] for n in ("guard", "restrict", "allowed"))
-f = guard.Guard(workspace)
+from sandpiper.features.restricted import allowed, check, replacements
+f = replacements.Guard(workspace)
 out = {id(vars(builtins)[n]): n for n in "eval exec open getattr setattr compile __import__ globals vars locals type".split()}
 c_kinds = (types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodWrapperType, types.MethodDescriptorType)
 
 def leads_out(v):
-    return (isinstance(v, types.ModuleType) and not isinstance(v, guard._View)
+    return (isinstance(v, types.ModuleType) and not isinstance(v, replacements._View)
         or id(v) in out or isinstance(v, type) and issubclass(v, type)
         or isinstance(v, dict) and "__builtins__" in v or isinstance(v, (types.FrameType, types.CodeType))
         or isinstance(v, types.BuiltinFunctionType) and v.__module__ in ("posix", "_posixsubprocess", "_io", "_imp"))
@@ -127,7 +122,7 @@ def steps(v):
     else: yield "type()", type(v)
     if not isinstance(v, (int, str, float, bytes, *c_kinds)):
         for n in {*dir(v), *dir(type(v))}:
-            if not restrict.attribute(n) and not restrict.private(n):
+            if not check.attribute(n) and not check.private(n):
                 try: yield n, getattr(v, n)
                 except Exception: pass
 
@@ -145,10 +140,12 @@ result = [names > 500, len(seen) > 5000, found]
 `
 
 func TestAllowedNamesDoNotReachInternals(t *testing.T) {
-	check(t, open(t, worker.Limits{}), program{code: reach, want: value(`[true,true,[]]`)})
+	row := program{code: reach, want: value(`[true,true,[]]`)}
+	compare(t, row, open(t).free(t, row.code, newHost()), nil)
 }
 
 func TestReachabilityWalkFindsLeak(t *testing.T) {
-	code := strings.Replace(reach, "f = guard", "allowed.MODULES.update(pathlib='', warnings='', codecs='')\nf = guard", 1)
-	check(t, open(t, worker.Limits{}), program{code: code, want: value(`[true,true,["pathlib.PurePath/parser","pathlib.PureWindowsPath/parser"]]`)})
+	code := strings.Replace(reach, "f = replacements", "allowed.MODULES.update(pathlib='', warnings='', codecs='')\nf = replacements", 1)
+	row := program{code: code, want: value(`[true,true,["pathlib.PurePath/parser","pathlib.PureWindowsPath/parser"]]`)}
+	compare(t, row, open(t).free(t, row.code, newHost()), nil)
 }

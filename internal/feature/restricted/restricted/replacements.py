@@ -1,6 +1,6 @@
 """Replaces builtins and modules for restricted code.
 
-restrict.py checks the code before it runs; this module checks what is known only
+check.py checks the code before it runs; this module checks what is known only
 at run time: the string that is compiled, the name that is looked up, the module
 that is imported. Each replacement has the name, the arguments and the effect of
 the original, within the lists of allowed.py.
@@ -23,10 +23,22 @@ import sys
 import types
 import weakref
 
-from . import allowed, restrict
-from .errors import Refused, RestrictedError
+from ...errors import Refused
+from . import allowed, check
 
 _READY = ("json", "re", "math", "statistics", "collections")  # globals that are modules
+
+
+class RestrictedError(Exception):
+    """Restricted code used a forbidden name; the message states the name, the line and a replacement."""
+
+
+class _Refused(Refused):
+    """The code of an execution was refused before it ran."""
+
+
+RestrictedError.__module__ = _Refused.__module__ = "builtins"
+_Refused.__name__ = _Refused.__qualname__ = "RestrictedError"
 
 
 class Guard:
@@ -39,8 +51,8 @@ class Guard:
 
     def check(self, tree, known):
         """Raise Refused if tree, the code of an execution, uses a forbidden name."""
-        if found := restrict.check(tree, known, self.names_of):
-            raise Refused(restrict.explain(found))
+        if found := check.find(tree, known, self.names_of):
+            raise _Refused(check.explain(found))
 
     def enter(self, namespace):
         """Install the guard for code that runs in namespace; return its builtins."""
@@ -65,8 +77,8 @@ class Guard:
     def compile(self, source, filename, mode="exec", known=()):
         """Return the code object of source if it passes the check; else raise RestrictedError."""
         tree = compile(source, filename, mode, ast.PyCF_ONLY_AST, dont_inherit=True)
-        if found := restrict.check(tree, known, self.names_of):
-            raise RestrictedError(restrict.explain(found, filename))
+        if found := check.find(tree, known, self.names_of):
+            raise RestrictedError(check.explain(found, filename))
         return compile(tree, filename, mode, dont_inherit=True)
 
     # --- modules
@@ -78,7 +90,7 @@ class Guard:
         """Return the module name as restricted code sees it."""
         view = self._views.get(name)
         if view is None:
-            if (reason := restrict.module(name)) is not None:
+            if (reason := check.module(name)) is not None:
                 raise RestrictedError(reason)
             view = self._views[name] = _View(name)
             if name in allowed.MODULES:  # else a package that only contains listed modules
@@ -101,16 +113,16 @@ class Guard:
     def _import(self, name, globals=None, locals=None, fromlist=(), level=0):
         if name.partition(".")[0] in allowed.PACKAGES and not level:
             for n in fromlist or ():
-                if (reason := restrict.inner(name, n)) is not None:
+                if (reason := check.inner(name, n)) is not None:
                     raise RestrictedError(reason)
             return builtins.__import__(name, None, None, fromlist, 0)
-        if level or restrict.module(name) is not None:
+        if level or check.module(name) is not None:
             return _for_a_library(name)
         view = self.view(name)
         for n in fromlist or ():
             if n != "*" and n not in vars(view):
                 if n not in allowed.INNER.get(name, frozenset()):
-                    raise RestrictedError(restrict.lacking(name, n))
+                    raise RestrictedError(check.lacking(name, n))
                 self.view(f"{name}.{n}")
         return view if fromlist else self.view(name.partition(".")[0])
 
@@ -179,9 +191,9 @@ class Guard:
         if not isinstance(name, str):
             return  # the original raises the TypeError
         name = str.__str__(name)
-        if (reason := restrict.attribute(name)) is not None:
+        if (reason := check.attribute(name)) is not None:
             raise RestrictedError(reason)
-        if name and restrict.private(name) and not self._owns(obj):
+        if name and check.private(name) and not self._owns(obj):
             raise RestrictedError(f"the attribute {name} is private to a library")
 
     def _owns(self, obj):
@@ -266,7 +278,7 @@ def _for_a_library(name):
     their caller and then read the module from sys.modules.
     """
     if name.partition(".")[0] not in sys.stdlib_module_names:
-        raise RestrictedError(restrict.module(name) or "a relative import is not available in restricted code")
+        raise RestrictedError(check.module(name) or "a relative import is not available in restricted code")
     builtins.__import__(name)
 
 
@@ -274,7 +286,7 @@ class _View(types.ModuleType):
     """A module with only the allowed names of the real one."""
 
     def __getattr__(self, name):
-        raise AttributeError(restrict.lacking(vars(self)["__name__"], name))
+        raise AttributeError(check.lacking(vars(self)["__name__"], name))
 
     def __repr__(self):
         return f"<module {vars(self)['__name__']!r}>"
@@ -292,7 +304,7 @@ def _public(module):
 
 def _proper(name):
     """Report whether name is safe in the generated source of a dataclass."""
-    return type(name) is str and name.isidentifier() and not restrict.attribute(name)
+    return type(name) is str and name.isidentifier() and not check.attribute(name)
 
 
 def _proper_fields(cls):

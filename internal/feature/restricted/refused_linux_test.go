@@ -1,6 +1,4 @@
-//go:build linux
-
-package worker_test
+package restricted
 
 // forbidden are programs that must not run, with part of the expected message.
 var forbidden = []struct{ name, code, says string }{

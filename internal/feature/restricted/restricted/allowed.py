@@ -1,4 +1,4 @@
-"""The names that restricted code may use: the lists of restrict.py and guard.py.
+"""The names that restricted code may use: the lists of check.py and replacements.py.
 
 docs/restricted.md documents them, and a test compares the two. A name is listed
 if data-processing code uses it and no path is known from it to files, processes

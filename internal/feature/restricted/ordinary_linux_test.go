@@ -1,6 +1,4 @@
-//go:build linux
-
-package worker_test
+package restricted
 
 // seedData is the data of examples in older documentation.
 const seedData = `write_file("large_dataset.json", json.dumps([{"id": i, "status": "active" if i % 3 else "closed"} for i in range(30)]))
