@@ -35,7 +35,6 @@ var layers = [][]string{
 	{"cli"},
 	{"feature"},
 	{"sandpiper"},
-	{"bench"},
 	{"cmd", "scripts", "examples"},
 }
 
@@ -45,8 +44,8 @@ var reserved = []struct {
 	allowed []string
 	reason  string
 }{
-	{"github.com/modelcontextprotocol/go-sdk", []string{"mcpserver/wire", "upstream/mcp", "sandpiper", "examples", "bench", "scripts/bench-peers"},
-		"the next revision of the protocol or the SDK changes two packages; programs that embed Sandpiper write servers with it, and example servers and benchmarks are clients and servers of their own"},
+	{"github.com/modelcontextprotocol/go-sdk", []string{"mcpserver/wire", "upstream/mcp", "sandpiper", "examples", "feature/bench"},
+		"the next revision of the protocol or the SDK changes two packages; programs that embed Sandpiper write servers with it, and example servers and that of sandpiper bench are servers of their own"},
 	{"github.com/spf13/cobra", []string{"cli", "cmd/sandpiper", "feature"},
 		"flags are one source of configuration; packages take a Config"},
 	{"github.com/kluctl/go-embed-python", []string{"sandbox/python"},
@@ -61,7 +60,7 @@ var reserved = []struct {
 
 func TestImports(t *testing.T) {
 	seen := checkPackage(t, "..")
-	for _, root := range []string{".", "../cmd", "../bench", "../scripts", "../examples"} {
+	for _, root := range []string{".", "../cmd", "../scripts", "../examples"} {
 		err := filepath.WalkDir(root, func(dir string, e fs.DirEntry, err error) error {
 			if err != nil || !e.IsDir() {
 				return err

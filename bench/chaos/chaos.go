@@ -25,7 +25,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/bench/host"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // Config of a run. All fields are required.
@@ -64,18 +65,18 @@ func Run(ctx context.Context, cfg Config) (_ *Result, err error) {
 	if err := c.rig("ready").Ready(ctx); err != nil {
 		return nil, err
 	}
-	mounts, before := rig.Mounts(os.Getpid()), rig.Orphans()
+	mounts, before := host.Mounts(os.Getpid()), host.Orphans()
 	for _, name := range cfg.Kinds {
 		if err := c.runKind(ctx, name); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if n := rig.Mounts(os.Getpid()) - mounts; n > 0 {
+	if n := host.Mounts(os.Getpid()) - mounts; n > 0 {
 		c.res.Problems = append(c.res.Problems, fmt.Sprintf("%d mounts of the host are left", n))
 	}
-	after := slices.DeleteFunc(rig.Orphans(), func(p rig.Process) bool { return slices.Contains(before, p) })
+	after := slices.DeleteFunc(host.Orphans(), func(p rig.Process) bool { return slices.Contains(before, p) })
 	// Some may belong to other daemons that are exiting.
-	if left := rig.NewWatch(after).WaitExited(ctx, 30*time.Second); len(left) > 0 {
+	if left := host.NewWatch(after).WaitExited(ctx, 30*time.Second); len(left) > 0 {
 		c.res.Problems = append(c.res.Problems, fmt.Sprintf("%d sandboxes without a daemon are left", len(left)))
 	}
 	return &c.res, nil

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/bench/build"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 func newRun(t *testing.T, faults string) *chaos {
 	t.Helper()
 	longtest.SkipSlow(t)
-	binary, err := rig.Build(t.Context(), t.TempDir())
+	binary, err := build.Program(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // kind is a kind of work.

@@ -12,7 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/bench/host"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // problem is an error of the program under test.
@@ -165,7 +166,7 @@ func (r *round) awaitMoment(ended <-chan struct{}) {
 // kill kills the daemon and waits for the processes that it started, so that no upstream server has an
 // effect afterwards.
 func (r *round) kill(ctx context.Context, d *rig.Daemon, ended <-chan struct{}) {
-	for _, n := range r.rig.DaemonNames() {
+	for _, n := range host.DaemonNames(r.rig) {
 		r.names[n] = true
 	}
 	phase := readEffects(r.file()).phase()
@@ -176,7 +177,7 @@ func (r *round) kill(ctx context.Context, d *rig.Daemon, ended <-chan struct{}) 
 	}
 	r.dying.Lock()
 	defer r.dying.Unlock()
-	watch := rig.NewWatch(rig.Tree(d.PID()))
+	watch := host.NewWatch(rig.Tree(d.PID()))
 	d.Kill()
 	r.kills++
 	r.count["kills"]++
@@ -190,7 +191,7 @@ func (r *round) kill(ctx context.Context, d *rig.Daemon, ended <-chan struct{}) 
 // executed code.
 func (r *round) checkLeft(ctx context.Context) {
 	r.add(r.rig.Ready(ctx))
-	if n := len(r.rig.DaemonNames()) + len(rig.Groups(slices.Collect(maps.Keys(r.names)))); n > 0 {
+	if n := len(host.DaemonNames(r.rig)) + len(host.Groups(slices.Collect(maps.Keys(r.names)))); n > 0 {
 		r.add(problemf("left", "%d locks and cgroups", n))
 	}
 }

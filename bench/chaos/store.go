@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // stored is the state of a place where the kind store overwrites a value, or adds a step. Versions count

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // user is the state of the client of a round and of its user. It is used by one goroutine at a time.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // dispatch starts code in the background, unless it has been started.

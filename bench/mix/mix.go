@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // Caller performs one operation at a time.

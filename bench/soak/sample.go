@@ -8,9 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench"
+	"github.com/sandpiper-mcp/sandpiper/bench/host"
 	"github.com/sandpiper-mcp/sandpiper/bench/mix"
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/report"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // gauge is a resource whose growth indicates a leak.
@@ -70,24 +71,24 @@ func (s *soak) sample() Sample {
 			memory += rig.PSS(p.PID)
 			switch p.Part {
 			case "daemon":
-				daemons += int64(rig.Descriptors(p.PID))
+				daemons += int64(host.Descriptors(p.PID))
 			case "keeper":
-				keepers += int64(rig.Descriptors(p.PID))
-				keeperMounts += int64(rig.Mounts(p.PID))
+				keepers += int64(host.Descriptors(p.PID))
+				keeperMounts += int64(host.Mounts(p.PID))
 			case "zygote":
-				zygotes += int64(rig.Descriptors(p.PID))
+				zygotes += int64(host.Descriptors(p.PID))
 			}
 		}
 	}
-	groups := int64(len(rig.Groups(s.rig.DaemonNames())))
+	groups := int64(len(host.Groups(host.DaemonNames(s.rig))))
 	v := make(Sample, 0, len(gauges))
-	for _, n := range []int64{memory, daemons, keepers, zygotes, processes, int64(hostMounts()), keeperMounts, groups, rig.Disk(s.rig.Data())} {
+	for _, n := range []int64{memory, daemons, keepers, zygotes, processes, int64(hostMounts()), keeperMounts, groups, host.Disk(s.rig.Data())} {
 		v = append(v, float64(n))
 	}
 	return v
 }
 
-func hostMounts() int { return rig.Mounts(os.Getpid()) }
+func hostMounts() int { return host.Mounts(os.Getpid()) }
 
 // Growth is a gauge that grew.
 type Growth struct {
@@ -198,6 +199,6 @@ func (r *Result) printGauges(w io.Writer) {
 		}
 		rows = append(rows, append(row, fmt.Sprintf("%.0f%% + %.0f %s", g.share*100, r.slack(g)/unit, g.unit)))
 	}
-	bench.PrintTable(w, rows)
+	report.PrintTable(w, rows)
 	fmt.Fprintf(w, "%d samples; %s\n", len(r.Samples), Rule)
 }

@@ -21,8 +21,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/bench/host"
 	"github.com/sandpiper-mcp/sandpiper/bench/mix"
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // Config of a run.
@@ -105,10 +106,6 @@ func (s *soak) start(ctx context.Context) error {
 			return err
 		}
 		s.daemons = append(s.daemons, d)
-		sessions, err := d.HasParameter(ctx, "execute_code", "session_id")
-		if err != nil {
-			return err
-		}
 		for i := range callersPerDaemon {
 			client, err := d.Connect(ctx)
 			if err != nil {
@@ -118,7 +115,7 @@ func (s *soak) start(ctx context.Context) error {
 				Client: client, Name: fmt.Sprintf("c%d", len(s.callers)),
 				// A tenant has at most eight live interpreters in a daemon. Half as many
 				// callers leave room for sessions that were left but have not ended.
-				NoSessions: !sessions || i >= callersPerDaemon/2,
+				NoSessions: i >= callersPerDaemon/2,
 			})
 		}
 	}
@@ -220,7 +217,7 @@ func (s *soak) stop(mounts int) error {
 	for _, d := range s.daemons {
 		all = append(all, rig.Tree(d.PID())...)
 	}
-	names, watch := s.rig.DaemonNames(), rig.NewWatch(all)
+	names, watch := host.DaemonNames(s.rig), host.NewWatch(all)
 	for _, c := range s.callers {
 		_ = c.Close()
 	}
@@ -234,8 +231,8 @@ func (s *soak) stop(mounts int) error {
 		}
 	}
 	addLeft("processes", len(watch.WaitExited(context.Background(), 30*time.Second)))
-	addLeft("cgroups", len(rig.Groups(names)))
-	addLeft("lock files", len(s.rig.DaemonNames()))
+	addLeft("cgroups", len(host.Groups(names)))
+	addLeft("lock files", len(host.DaemonNames(s.rig)))
 	addLeft("mounts", hostMounts()-mounts)
 	return errors.Join(errs...)
 }

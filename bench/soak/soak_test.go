@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/bench/build"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
@@ -15,7 +15,7 @@ import (
 // results are correct, and that every gauge has a value.
 func TestRun(t *testing.T) {
 	longtest.Skip(t)
-	binary, err := rig.Build(t.Context(), t.TempDir())
+	binary, err := build.Program(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

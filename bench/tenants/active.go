@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench"
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/report"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // ActiveConfig of Active.
@@ -128,7 +128,7 @@ func (r *ActiveResult) Exceeded() (all []string) {
 
 // Print writes the result as text.
 func (r *ActiveResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%d rounds of %v; %d callers take the tenants in turn; %s\n\n", r.Rounds, r.Duration, r.Callers, bench.ThisMachine())
+	fmt.Fprintf(w, "%d rounds of %v; %d callers take the tenants in turn; %s\n\n", r.Rounds, r.Duration, r.Callers, report.ThisMachine())
 	rows := [][]string{{"tenants", "per second", "p50", "p99", "processor per call", "daemon", "all processes"}}
 	ms := func(d time.Duration) string { return fmt.Sprintf("%.1f ms", d.Seconds()*1000) }
 	for _, p := range r.Phases {
@@ -136,6 +136,6 @@ func (r *ActiveResult) Print(w io.Writer) {
 		rows = append(rows, []string{fmt.Sprint(p.Tenants), fmt.Sprintf("%.0f", p.Rate()), ms(percentile(p.Times, 50)), ms(percentile(p.Times, 99)),
 			ms((p.Daemon + p.Children) / time.Duration(max(1, len(p.Times)))), fmt.Sprintf("%d MB", last.Daemon/mb), fmt.Sprintf("%d MB", last.All/mb)})
 	}
-	bench.PrintTable(w, rows)
+	report.PrintTable(w, rows)
 	fmt.Fprintf(w, "\nmedian with %d tenants, relative to %d: %.1f\n", r.Counts[len(r.Counts)-1], r.Counts[0], r.Slowdown())
 }

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench"
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/report"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // IdleConfig of Idle.
@@ -177,12 +177,12 @@ func (r *IdleResult) Exceeded() (all []string) {
 
 // Print writes the result as text.
 func (r *IdleResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%s\n\n", bench.ThisMachine())
+	fmt.Fprintf(w, "%s\n\n", report.ThisMachine())
 	rows := [][]string{{"tenants", "active", "start, p50", "start, max", "own memory of the daemon"}}
 	for _, p := range []IdlePhase{r.Few, r.Many} {
 		rows = append(rows, []string{fmt.Sprint(p.Tenants), fmt.Sprint(p.Active), fmt.Sprint(percentile(p.Starts, 50).Round(time.Millisecond)),
 			fmt.Sprint(slices.Max(p.Starts).Round(time.Millisecond)), fmt.Sprintf("%.1f MB", float64(p.Memory)/mb)})
 	}
-	bench.PrintTable(w, rows)
+	report.PrintTable(w, rows)
 	fmt.Fprintf(w, "\ncreating %d tenants took %v\n", r.Many.Tenants-r.Few.Tenants, r.Created.Round(time.Second))
 }

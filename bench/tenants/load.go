@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench"
 	"github.com/sandpiper-mcp/sandpiper/bench/mix"
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/report"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // LoadConfig of Load.
@@ -262,11 +262,11 @@ func (r *LoadResult) Exceeded() (all []string) {
 
 // Print writes the result as text.
 func (r *LoadResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%d callers, %d connections; %s\n\n", r.Config.Callers, max(r.Config.Tenants, r.Config.Callers), bench.ThisMachine())
+	fmt.Fprintf(w, "%d callers, %d connections; %s\n\n", r.Config.Callers, max(r.Config.Tenants, r.Config.Callers), report.ThisMachine())
 	rows := [][]string{{"tenants", "time", "operations", "failures", "rate", "p50", "p99", "daemon per op", "sandboxes per op", "daemon early", "late", "all processes early", "late"}}
 	for _, p := range r.Phases {
 		early, late := p.Memory()
-		row := []string{fmt.Sprint(p.Tenants), fmt.Sprint(p.Duration), fmt.Sprint(len(p.Times)), fmt.Sprint(p.Failures), bench.Number(p.Rate()) + " /s",
+		row := []string{fmt.Sprint(p.Tenants), fmt.Sprint(p.Duration), fmt.Sprint(len(p.Times)), fmt.Sprint(p.Failures), report.Number(p.Rate()) + " /s",
 			fmt.Sprint(percentile(p.Times, 50).Round(time.Millisecond)), fmt.Sprint(percentile(p.Times, 99).Round(time.Millisecond))}
 		for _, used := range []time.Duration{p.Daemon, p.Children} {
 			row = append(row, fmt.Sprintf("%.2f ms", used.Seconds()*1000/float64(max(1, len(p.Times)))))
@@ -276,7 +276,7 @@ func (r *LoadResult) Print(w io.Writer) {
 		}
 		rows = append(rows, row)
 	}
-	bench.PrintTable(w, rows)
+	report.PrintTable(w, rows)
 	for _, p := range r.Phases {
 		fmt.Fprintf(w, "\n%d tenants:", p.Tenants)
 		for _, kind := range slices.Sorted(maps.Keys(p.Kinds)) {

@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench"
 	"github.com/sandpiper-mcp/sandpiper/bench/mix"
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/report"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // NoisyConfig of Noisy.
@@ -263,13 +263,13 @@ func (r *NoisyResult) Exceeded() (all []string) {
 
 // Print writes the result as text.
 func (r *NoisyResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%v each; %s\n\n", r.Duration, bench.ThisMachine())
+	fmt.Fprintf(w, "%v each; %s\n\n", r.Duration, report.ThisMachine())
 	rows := [][]string{{"tenant A", "quota", "accepted", "refused", "other errors"}}
 	for _, kind := range slices.Sorted(maps.Keys(r.Floods)) {
 		f := r.Floods[kind]
 		rows = append(rows, []string{kind, f.Quota, fmt.Sprint(f.Accepted), fmt.Sprint(f.Refused), fmt.Sprint(f.Other)})
 	}
-	bench.PrintTable(w, rows)
+	report.PrintTable(w, rows)
 	fmt.Fprintln(w)
 	rows = [][]string{{"tenant B", "operations", "refused or failed", "p50", "p99", "max"}}
 	for i, p := range []*Phase{r.Alone[0], r.Beside, r.Alone[1]} {
@@ -279,7 +279,7 @@ func (r *NoisyResult) Print(w io.Writer) {
 			rows = append(rows, timesRow("  "+kind, "", p.Kinds[kind]))
 		}
 	}
-	bench.PrintTable(w, rows)
+	report.PrintTable(w, rows)
 	fmt.Fprintf(w, "\np99 of B beside A, relative to alone: %.1f\n", r.Slowdown())
 }
 

@@ -9,9 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench"
 	"github.com/sandpiper-mcp/sandpiper/bench/mix"
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/report"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // OutputsConfig of Outputs.
@@ -152,8 +152,8 @@ func (r *OutputsResult) Exceeded() (all []string) {
 
 // Print writes the result as text.
 func (r *OutputsResult) Print(w io.Writer) {
-	fmt.Fprintf(w, "%d rounds of %v alone and beside %d callers of tenant A; %s\n\n", r.Rounds, r.Duration, r.Callers, bench.ThisMachine())
-	bench.PrintTable(w, [][]string{{"tenant B", "operations", "refused or failed", "p50", "p99", "max"},
+	fmt.Fprintf(w, "%d rounds of %v alone and beside %d callers of tenant A; %s\n\n", r.Rounds, r.Duration, r.Callers, report.ThisMachine())
+	report.PrintTable(w, [][]string{{"tenant B", "operations", "refused or failed", "p50", "p99", "max"},
 		timesRow("alone", fmt.Sprint(r.Alone.Failures), r.Alone.Times), timesRow("beside A", fmt.Sprint(r.Beside.Failures), r.Beside.Times)})
 	fmt.Fprintf(w, "\ntenant A: %d outputs of 20 MB, %d failed or refused\np99 of B beside A, relative to alone: %.1f\n", r.Flood.Accepted, r.Flood.Refused, r.Slowdown())
 }

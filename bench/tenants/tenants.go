@@ -17,7 +17,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench/rig"
+	"github.com/sandpiper-mcp/sandpiper/bench/host"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/rig"
 )
 
 // Config of all runs.
@@ -108,9 +109,9 @@ func cpu(d *rig.Daemon) (daemon, children time.Duration) {
 	for _, p := range rig.Tree(d.PID()) {
 		switch p.Part {
 		case "daemon":
-			daemon += rig.CPU(p.PID)
+			daemon += host.CPU(p.PID)
 		case "keeper", "zygote":
-			children += rig.CPU(p.PID)
+			children += host.CPU(p.PID)
 		}
 	}
 	return daemon, children

@@ -83,7 +83,7 @@ func newPolicyState(d *daemon.Daemon) policyState {
 }
 
 func runPolicyCheck(ctx context.Context, env *cli.Env) error {
-	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+	return cli.WithTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
 		s := newPolicyState(d)
 		if env.JSON {
 			return env.WriteJSON(s)
@@ -141,7 +141,7 @@ func runPolicyExplain(ctx context.Context, env *cli.Env, s hypotheticalCall) err
 	if err != nil {
 		return err
 	}
-	return withTools(ctx, env, func(d *daemon.Daemon, now *catalog.Snapshot) error {
+	return cli.WithTools(ctx, env, func(d *daemon.Daemon, now *catalog.Snapshot) error {
 		t, err := resolveTool(now, s.tool)
 		if err != nil && !errors.Is(err, errNotConnected) {
 			return err

@@ -115,7 +115,7 @@ func runToolsForget(ctx context.Context, env *cli.Env) error {
 
 func runToolsSearch(ctx context.Context, env *cli.Env, q lookup.Query) error {
 	count := 0
-	unlisted, err := withToolsAndUnlisted(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+	unlisted, err := cli.WithToolsAndUnlisted(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
 		home, err := cli.Acquire(ctx, env, d)
 		if err != nil {
 			return err
@@ -195,7 +195,7 @@ func printRest(env *cli.Env, count, more int, hint string) {
 }
 
 func runToolsGet(ctx context.Context, env *cli.Env, name, category string) error {
-	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+	return cli.WithTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
 		home, err := cli.Acquire(ctx, env, d)
 		if err != nil {
 			return err
@@ -219,7 +219,7 @@ func runToolsGet(ctx context.Context, env *cli.Env, name, category string) error
 }
 
 func runToolsCategories(ctx context.Context, env *cli.Env) error {
-	return withTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
+	return cli.WithTools(ctx, env, func(d *daemon.Daemon, _ *catalog.Snapshot) error {
 		c := d.Find.Categories()
 		if env.JSON {
 			return env.WriteJSON(c)

@@ -39,7 +39,7 @@ selects among the tools that a tenant may use.`,
 }
 
 func runToolsSelect(ctx context.Context, env *cli.Env, q task.Query, uid string) error {
-	return withTools(ctx, env, func(d *daemon.Daemon, now *catalog.Snapshot) error {
+	return cli.WithTools(ctx, env, func(d *daemon.Daemon, now *catalog.Snapshot) error {
 		id, find := tenant.Local, d.Find
 		if uid != "" {
 			var err error

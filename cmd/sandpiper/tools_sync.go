@@ -29,14 +29,14 @@ func runToolsSync(ctx context.Context, env *cli.Env, names []string) error {
 			}
 		}
 	}
-	all := toolsOfServers(ctx, env, d, names)
+	all := cli.ListTools(ctx, env, d, names)
 	waitForModel(ctx, d)
 	servers := d.Find.Servers()
 	if err := showSync(env, servers, all); err != nil {
 		return err
 	}
 	for _, of := range all {
-		if of.err != nil {
+		if of.Err != nil {
 			return cli.Exit(cli.ExitFailed)
 		}
 	}
@@ -44,7 +44,7 @@ func runToolsSync(ctx context.Context, env *cli.Env, names []string) error {
 }
 
 // showSync prints the results of listing servers.
-func showSync(env *cli.Env, servers lookup.Servers, all map[string]listResult) error {
+func showSync(env *cli.Env, servers lookup.Servers, all map[string]cli.Listed) error {
 	if env.JSON {
 		if env.JSONLines {
 			return cli.WriteList(env, "servers", servers.Servers)
@@ -56,8 +56,8 @@ func showSync(env *cli.Env, servers lookup.Servers, all map[string]listResult) e
 		if !requested {
 			continue
 		}
-		if of.err != nil {
-			env.Printf("%-20s failed: %s\n", cli.VisibleName(s.Name), cli.VisibleName(fault.Sentence(of.err)))
+		if of.Err != nil {
+			env.Printf("%-20s failed: %s\n", cli.VisibleName(s.Name), cli.VisibleName(fault.Sentence(of.Err)))
 			if len(s.Stderr) > 3 { // the reason contains the last three lines
 				for _, line := range s.Stderr {
 					env.Printf("%-20s | %s\n", "", cli.VisibleName(line))
@@ -65,7 +65,7 @@ func showSync(env *cli.Env, servers lookup.Servers, all map[string]listResult) e
 			}
 			continue
 		}
-		env.Printf("%-20s %s%s\n", cli.VisibleName(s.Name), cli.Count(s.Tools, "tool"), changeSummary(of.change))
+		env.Printf("%-20s %s%s\n", cli.VisibleName(s.Name), cli.Count(s.Tools, "tool"), changeSummary(of.Change))
 		for _, note := range s.Notes {
 			env.Printf("%-20s %s\n", "", cli.VisibleName(note))
 		}

@@ -1,5 +1,5 @@
-// Command typecheck checks the types of the packages and tests of this module for other
-// systems:
+// Command typecheck checks the types of the packages and tests of the module in the working
+// directory for other systems:
 //
 //	go run ./scripts/typecheck linux/arm64 darwin/arm64 windows/amd64
 //

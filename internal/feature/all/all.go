@@ -3,6 +3,7 @@ package all
 
 import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
@@ -13,6 +14,7 @@ import (
 // Features returns all features, in the order of their names.
 func Features() []feature.Feature {
 	return []feature.Feature{
+		bench.Feature(),
 		form.Feature(),
 		restricted.Feature(),
 		schedule.Feature(),

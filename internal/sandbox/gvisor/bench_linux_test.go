@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/bench/job"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench/job"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/process"
 )
