@@ -14,8 +14,8 @@
 //
 // Subpackages: process runs programs, mcp speaks the protocol and is the only one that
 // imports the SDK, oauth obtains tokens for servers over HTTP, spool keeps large answers,
-// sanitize makes foreign text safe to display. openapi calls described APIs and network sends
-// the requests of code; each contains a Kind.
+// sanitize makes foreign text safe to display, urlpath reads the paths of URLs as servers do.
+// openapi calls described APIs and network sends the requests of code; each contains a Kind.
 //
 // A Set is safe for concurrent use. It does not evaluate policy, validate arguments,
 // detect personal data, write the journal or keep a catalog: wrappers and packages above

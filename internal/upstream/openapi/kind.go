@@ -38,13 +38,12 @@ func (s *Source) Connector(h *upstream.Host) upstream.Connector {
 
 // useOf returns where a string of a Source is sent.
 func useOf(what string) upstream.Use {
-	switch what {
-	case "url", "openapi", "auth.client_credentials.token_url":
+	switch {
+	case what == "url", what == "openapi", what == "auth.client_credentials.token_url":
 		return upstream.InURL
-	case "auth.basic.username", "auth.client_credentials.client_id":
+	case what == "auth.basic.username", what == "auth.client_credentials.client_id":
 		return upstream.AsName
-	}
-	if strings.HasPrefix(what, "header ") {
+	case strings.HasPrefix(what, "header "):
 		return upstream.InHeader
 	}
 	return upstream.AsSecret
