@@ -37,8 +37,8 @@ func (b *background) spawn(f func(context.Context)) bool {
 // end cancels the context of all functions and prevents further ones.
 func (b *background) end() {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.ended = true
-	b.mu.Unlock()
 	b.cancel()
 }
 

@@ -89,6 +89,15 @@ func (m *messages) startError(err error, within time.Duration) error {
 	return m.transportError(err, "connecting")
 }
 
+// openError returns the error with which a session of an MCP server could not be opened. The end of
+// the StartTimeout explains all others.
+func openError(ctx context.Context, err error) error {
+	if context.Cause(ctx) == errTimeout {
+		return errTimeout
+	}
+	return err
+}
+
 // requestError returns the displayable error of a request. ended returns the reason why the connection
 // was closed by this program, or of a program that exited, and nil otherwise.
 func (m *messages) requestError(ctx context.Context, doing string, err error, ended func() error) error {

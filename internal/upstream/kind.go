@@ -14,12 +14,8 @@ import (
 // a type of a package that imports this one. Strings may contain references, which Host.Resolve
 // resolves. Kinds that reflect.DeepEqual finds equal are the same server to Set.Update.
 //
-// A kind that sends calls elsewhere than to the server itself also has the method
-//
-//	Check(tool.Call) (destination string, err error)
-//
-// which is that of tool.Checker. The messages of all errors continue a sentence that begins with
-// the name of the server, as in "has no document".
+// The messages of errors continue a sentence that begins with the name of the server, as in
+// "has no document".
 type Kind interface {
 	// Noun returns what a server of this kind is, such as "a local program".
 	Noun() string
@@ -27,6 +23,11 @@ type Kind interface {
 	Validate() error
 	// Connector returns the Connector of a server. It opens no connection.
 	Connector(h *Host) Connector
+}
+
+// checker is an optional ability of a Kind: see tool.Checker.
+type checker interface {
+	Check(c tool.Call) (destination string, err error)
 }
 
 // Connector opens the connections to one server, one at a time.

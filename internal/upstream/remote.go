@@ -129,12 +129,3 @@ func (r *remote) connect(ctx context.Context, a mcp.Address) (Session, error) {
 	r.sseOnly, r.initializeFirst = a.Events && r.Transport == "", session.Info().Legacy
 	return mcpSession{session}, nil
 }
-
-// openError returns the error with which a session of an MCP server could not be opened. The end of
-// the StartTimeout explains all others.
-func openError(ctx context.Context, err error) error {
-	if context.Cause(ctx) == errTimeout {
-		return errTimeout
-	}
-	return err
-}

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,18 +58,11 @@ type connection struct {
 
 func newServer(s *common, c Server) *server {
 	given := c
-	set := func(d *time.Duration, usual time.Duration) {
-		if *d == 0 {
-			*d = usual
-		}
-	}
-	set(&c.Timeout, time.Minute)
-	set(&c.ProgressTimeout, 5*c.Timeout)
-	set(&c.StartTimeout, time.Minute)
-	set(&c.Idle, 5*time.Minute)
-	if c.Concurrency == 0 {
-		c.Concurrency = 8
-	}
+	c.Timeout = cmp.Or(c.Timeout, time.Minute)
+	c.ProgressTimeout = cmp.Or(c.ProgressTimeout, 5*c.Timeout)
+	c.StartTimeout = cmp.Or(c.StartTimeout, time.Minute)
+	c.Idle = cmp.Or(c.Idle, 5*time.Minute)
+	c.Concurrency = cmp.Or(c.Concurrency, 8)
 	v := &server{
 		Server: c, set: s, given: given, slots: make(chan struct{}, c.Concurrency), since: time.Now(),
 		messages: &messages{name: c.Name, redact: &redactor{}, limit: s.cfg.MaxResponse, log: s.cfg.Log},

@@ -132,15 +132,9 @@ type common struct {
 
 // New returns a Set. It starts no server.
 func New(cfg Config) (*Set, error) {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Client == "" {
-		cfg.Client = "sandpiper"
-	}
-	if cfg.RetryDelay == 0 {
-		cfg.RetryDelay = time.Second
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.Client = cmp.Or(cfg.Client, "sandpiper")
+	cfg.RetryDelay = cmp.Or(cfg.RetryDelay, time.Second)
 	resolved := cfg.Resolve == nil
 	if resolved {
 		cfg.Resolve = func(_ context.Context, value string) (string, error) { return value, nil }
@@ -184,9 +178,7 @@ func (s *Set) Check(_ context.Context, c tool.Call) (destination string, err err
 		return "", nil
 	}
 	defer done()
-	if k, ok := v.Kind.(interface {
-		Check(tool.Call) (destination string, err error)
-	}); ok {
+	if k, ok := v.Kind.(checker); ok {
 		return k.Check(c)
 	}
 	return "", nil
