@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/form/formtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 

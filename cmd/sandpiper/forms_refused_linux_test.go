@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/form/formtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/longtest"
 )
 

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/all"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/form/formtest"
 )
 
 // withPackages installs the packages of a lock file in testdata from the package index, and

@@ -252,7 +252,7 @@ func (d *Daemon) openServer() error {
 	}
 	d.closing.add(d.access.close)
 	d.server, err = mcpserver.New(mcpserver.Config{
-		Tools: d.parts.tools(), Exports: d.parts.exports(), Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
+		Tools: d.parts.tools(), Globals: globals(d.cfg.Features), Exports: d.parts.exports(), Access: d.reportAccess(), ConfigFile: d.cfg.ConfigFile,
 		Key: states, Audit: d.data.auditLater,
 		ProfileOf: func(id tenant.ID) builtin.Profile { return builtin.Profile(d.data.settings(id).Profile) },
 		HasSubset: func(name string) bool { return d.now().Subsets[name] != nil },

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"log/slog"
+	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution"
@@ -20,9 +21,10 @@ import (
 
 // Feature is what one capability adds to a daemon; see package feature. Fields that are not set add nothing.
 type Feature struct {
-	Name   string         // of its package, and of its module in the package sandpiper.features
-	Config config.Section // its keys of the configuration
-	Home   home.Feature   // its data of each tenant
+	Name    string         // of its package, and of its module in the package sandpiper.features
+	Config  config.Section // its keys of the configuration
+	Home    home.Feature   // its data of each tenant
+	Globals string         // that its Python adds, for the description of execute_code
 	// Python is the module of that name, as a file or a package; see package sandbox/worker.
 	Python fs.FS
 	// Restriction returns the part of Python that its module limits code to; one feature at most has it.
@@ -198,6 +200,17 @@ func Modules(features []Feature) (all []worker.Module) {
 		}
 	}
 	return all
+}
+
+// globals returns the names that features add for code.
+func globals(features []Feature) string {
+	var all []string
+	for _, f := range features {
+		if f.Globals != "" {
+			all = append(all, f.Globals)
+		}
+	}
+	return strings.Join(all, " ")
 }
 
 // restriction returns the part of Python that code is limited to.

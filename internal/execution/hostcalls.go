@@ -12,7 +12,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/clock"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/askllm"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/files"
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/hostcall"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/live"
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/plan"
@@ -74,7 +73,7 @@ func newTable(h *host) hostcall.Table {
 		more = append(more, of.Methods(hostcall.Scope{Home: h.home, Gate: h.gate, DryRun: h.dry != nil}))
 	}
 	return hostcall.NewTable(append(more,
-		forms.Methods(), files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.gate),
+		files.Methods(h.home.Workspace, h.dry != nil), tokens.Methods(h.gate),
 		askllm.Methods(askConfig(h)), h.steps.Methods(), h.step.Methods(), h.tools.Methods(), skillsHost(h).Methods(),
 		[]hostcall.Method{
 			hostcall.New("ask", hostcall.Replayed|hostcall.Durable|hostcall.Taped, h.ask),

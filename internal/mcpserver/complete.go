@@ -33,10 +33,6 @@ var (
 		}
 		return names, err
 	}
-	fileNames builtin.Source = func(ctx context.Context, home *home.Home, _ *lookup.Finder) ([]string, error) {
-		all, err := home.Workspace.List(ctx, ".")
-		return all.Files, err
-	}
 	sessionIDs builtin.Source = func(ctx context.Context, home *home.Home, _ *lookup.Finder) (ids []string, err error) {
 		all, err := home.Sessions.List(ctx)
 		for _, s := range all {
@@ -81,7 +77,7 @@ func (s *Server) completer() *wire.Completer {
 // valuesFor returns all values of an argument; none if it may be anything.
 func (s *Server) valuesFor(ctx context.Context, home *home.Home, c wire.Completion) ([]string, error) {
 	if c.Template != "" {
-		from, ok := map[string]builtin.Source{skillTemplate: skillNames, fileTemplate: fileNames}[c.Template]
+		from, ok := map[string]builtin.Source{skillTemplate: skillNames, fileTemplate: builtin.FileNames}[c.Template]
 		if !ok {
 			return nil, fault.New(fault.Invalid, "there is no resource template %s: use %s or %s", fault.Quoted(c.Template), skillTemplate, fileTemplate)
 		}

@@ -67,8 +67,8 @@ func (s *Server) executeTool(a audience) builtin.Tool {
 	if s.cfg.Runner.Offers.Model && a.profile != builtin.Lean {
 		about += "\nask_llm(prompt, data=None, json_schema=None) asks a language model about data too large to return."
 	}
-	if a.profile != builtin.Lean { // whose description has no room for it
-		about = strings.Replace(about, lastGlobal, lastGlobal+" forms (PDF, HTML)", 1)
+	if a.profile != builtin.Lean && s.cfg.Globals != "" { // whose description has no room for it
+		about = strings.Replace(about, lastGlobal, lastGlobal+" "+s.cfg.Globals, 1)
 	}
 	switch a.mode {
 	case redact.Egress:
@@ -88,7 +88,7 @@ func (s *Server) executeTool(a audience) builtin.Tool {
 			{Name: "dry_run", Kind: builtin.Boolean, Description: "Only plan changes"},
 		},
 		Hints: wire.Hints{Destructive: true}, // may overwrite and delete files
-		Run:   s.execute,
+		Start: s.execute,
 	}
 	if a.profile == builtin.Full {
 		execute.Params = append(execute.Params, builtin.Param{Name: "task_description", Kind: builtin.Text, Description: "For the session's log"})
@@ -108,10 +108,7 @@ func aboutServers(a audience) string {
 		"parallel(lambda: f(…), …) calls several at once. Servers: " + a.servers + "." + aboutTopics(a.topics, maxTopicTokens)
 }
 
-func (s *Server) execute(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	if c.State != "" {
-		return s.answered(ctx, c)
-	}
+func (s *Server) execute(ctx context.Context, c builtin.Call) (*execution.Execution, error) {
 	var args struct {
 		Code    string          `json:"code"`
 		Vars    json.RawMessage `json:"context_vars"`
@@ -122,7 +119,7 @@ func (s *Server) execute(ctx context.Context, c builtin.Call) (redact.Message, e
 		Task    string          `json:"task_description"`
 	}
 	if err := c.Read(&args); err != nil {
-		return redact.Message{}, err
+		return nil, err
 	}
 	req := execution.Request{Code: args.Code, Vars: args.Vars, SessionID: args.Session, DryRun: args.DryRun, Subset: c.Subset, Client: c.Client, Commands: withoutPages(c.Commands), Description: args.Task}
 	// In a Request 0 means the default; from a client it is invalid.
@@ -130,20 +127,16 @@ func (s *Server) execute(ctx context.Context, c builtin.Call) (redact.Message, e
 	if args.Timeout != nil {
 		req.Timeout = execution.Seconds(*args.Timeout)
 		if err := limits.CheckTimeout(req.Timeout); err != nil {
-			return redact.Message{}, err
+			return nil, err
 		}
 	}
 	if args.Memory != nil {
 		req.MemoryMB = int(toInt64(*args.Memory))
 		if err := limits.CheckMemory(req.MemoryMB); err != nil {
-			return redact.Message{}, err
+			return nil, err
 		}
 	}
-	x, err := s.cfg.Runner.Start(ctx, c.Home, req)
-	if err != nil {
-		return redact.Message{}, err
-	}
-	return s.follow(ctx, c, x)
+	return s.cfg.Runner.Start(ctx, c.Home, req)
 }
 
 // follow forwards progress until the execution ends. The call's context does not end the
@@ -151,6 +144,9 @@ func (s *Server) execute(ctx context.Context, c builtin.Call) (redact.Message, e
 func (s *Server) follow(ctx context.Context, c builtin.Call, x *execution.Execution) (redact.Message, error) {
 	done, suspended, err := s.followResult(ctx, c, x)
 	if done != nil {
+		if c.Tool.OwnCode {
+			done.Traceback = ""
+		}
 		return message(*done, c.Commands), nil
 	}
 	return suspended, err

@@ -52,6 +52,7 @@ type Config struct {
 	Tenants   *home.Homes       // required
 	Runner    *execution.Runner // required
 	Tools     []builtin.Tool    // besides those of the core
+	Globals   string            // of code, besides those of the core, for the description of execute_code
 	Tasks     *task.Solver      // nil means that there is no execute_task
 	// Background is woken when a background execution is due; nil means that there are none.
 	Background *background.Scheduler
@@ -202,7 +203,6 @@ func (s *Server) tools(a audience) []builtin.Tool {
 		fileTools(),
 		skillTools{s.cfg.Runner}.all(),
 		s.cfg.Tools,
-		s.formTools(),
 		s.taskTools(),
 		s.backgroundTools(),
 		s.privacyTools(a),

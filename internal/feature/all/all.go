@@ -3,6 +3,7 @@ package all
 
 import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/schedule"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/state"
@@ -12,6 +13,7 @@ import (
 // Features returns all features, in the order of their names.
 func Features() []feature.Feature {
 	return []feature.Feature{
+		form.Feature(),
 		restricted.Feature(),
 		schedule.Feature(),
 		state.Feature(),

@@ -64,7 +64,8 @@ type Tool struct {
 	Run         func(context.Context, Call) (redact.Message, error)
 	// Start, instead of Run, starts an execution. The server shows its progress and questions, keeps it in
 	// the background if it takes long, and continues it when the client has answered.
-	Start func(context.Context, Call) (*execution.Execution, error)
+	Start   func(context.Context, Call) (*execution.Execution, error)
+	OwnCode bool // Start runs code of the tool itself, of which the caller gets no traceback
 }
 
 // Call is one call of a tool.

@@ -36,6 +36,12 @@ const (
 // finder are those of the caller.
 type Source func(context.Context, *home.Home, *lookup.Finder) ([]string, error)
 
+// FileNames are the files in the workspace.
+var FileNames Source = func(ctx context.Context, home *home.Home, _ *lookup.Finder) ([]string, error) {
+	all, err := home.Workspace.List(ctx, ".")
+	return all.Files, err
+}
+
 // Param is one parameter of a tool. The listed schema and the argument check are made
 // from the same params.
 type Param struct {

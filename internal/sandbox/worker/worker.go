@@ -9,9 +9,7 @@
 package worker
 
 import (
-	"archive/zip"
 	"bufio"
-	"bytes"
 	"context"
 	"embed"
 	"errors"
@@ -32,13 +30,8 @@ import (
 	generated "github.com/sandpiper-mcp/sandpiper/internal/tool/codegen/python"
 )
 
-//go:embed python/*.py python/form/*.py
+//go:embed python/*.py
 var python embed.FS
-
-// pypdf is the wheel of the library that reads and writes PDF files for the package form. See scripts/fetch-pypdf.
-//
-//go:embed pypdf-7.1.1-py3-none-any.whl
-var pypdf []byte
 
 // Module is Python of a feature: a module of the package sandpiper.features; see python/__init__.py.
 type Module struct {
@@ -63,7 +56,7 @@ func Python(features ...Module) fs.FS {
 		})
 	}
 	own, err := fs.Sub(python, "python")
-	err = errors.Join(err, putAll("", own), putPypdf(put))
+	err = errors.Join(err, putAll("", own))
 	var names []string
 	for _, f := range features {
 		err = errors.Join(err, putAll("features", f.Files))
@@ -80,23 +73,6 @@ func Python(features ...Module) fs.FS {
 		put("example/servers/"+f.Path, f.Data)
 	}
 	return files
-}
-
-// putPypdf adds the modules of pypdf as a package of the package sandpiper, so that code which imports pypdf
-// gets the one that the operator has installed, in its own version.
-func putPypdf(put func(name string, data []byte)) error {
-	wheel, err := zip.NewReader(bytes.NewReader(pypdf), int64(len(pypdf)))
-	if err != nil {
-		return err
-	}
-	return fs.WalkDir(wheel, "pypdf", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || path.Ext(name) != ".py" {
-			return err
-		}
-		data, err := fs.ReadFile(wheel, name)
-		put(name, bytes.ReplaceAll(data, []byte("from pypdf"), []byte("from sandpiper.pypdf")))
-		return err
-	})
 }
 
 // listModules returns the module that imports others, and lists them.

@@ -12,6 +12,7 @@ runtime.py executes code.
 The package features contains the modules of features, and their list MODULES. They may have
 
     LATER                names of modules in a package that the first execution does not need
+    SETTLED              names of modules that few executions need, which workers share
     names(interpreter)   returns what the feature adds to the namespace of code, for an interpreter of runtime.py
     guard(workspace)     returns an object that limits code to a part of Python:
 

@@ -87,21 +87,6 @@ class _Unavailable(ToolError, ImportError):
 _Unavailable.__name__ = _Unavailable.__qualname__ = "ToolError"
 
 
-class FormError(ValueError):
-    """A form cannot be read or filled in; .problems lists why, each with field, problem and message."""
-
-    def __init__(self, message="", problems=()):
-        super().__init__(message)
-        self.problems = list(problems)
-
-    def __reduce__(self):  # like that of ToolError
-        return _form_error, (str(self), self.problems)
-
-
-def _form_error(*fields):
-    return FormError(*fields)
-
-
 class QuotaError(RuntimeError):
     """A quota or budget is used up; quota is its name."""
 
@@ -122,7 +107,7 @@ class Refused(Exception):
 
 
 # User code sees them as builtins, so tracebacks show them without a module.
-ToolError.__module__ = FormError.__module__ = QuotaError.__module__ = "builtins"
+ToolError.__module__ = QuotaError.__module__ = "builtins"
 
 _BUILT_IN = {
     name: kind

@@ -24,7 +24,7 @@ import sys
 import time
 import types
 
-from . import convert, data, failure, features, files, forms, full, help_text, later, limits, modules, output, plan, preflight, privacy, retry, servers, show, skills, steps, unavailable, waits
+from . import convert, data, failure, features, files, full, help_text, later, limits, modules, output, plan, preflight, privacy, retry, servers, show, skills, steps, unavailable, waits
 from .channel import Channel, frame
 from .errors import QuotaError, ToolError
 
@@ -139,7 +139,6 @@ class _Interpreter:
         self.stderr = output.Stream(channel, b"E", 2, "<stderr>")
         self.files = files.Files(workspace)
         self.skills = skills.Skills(channel, workspace)
-        self.forms = forms.Forms(channel, self.files, lambda: self.ready.get("get_state"), self.ask)
         self.servers = servers.Servers(channel, workspace)
         self.screen = show.Screen(channel, self.stdout, self.files.read_file)
         self.privacy = privacy.Privacy(channel)
@@ -168,7 +167,6 @@ class _Interpreter:
             "list_skills": self.skills.list_skills, "search_skills": self.skills.search_skills,
             "step": self.steps.step, "sleep_until": self.waits.sleep_until, "sleep_for": self.waits.sleep_for, "wait_for": self.waits.wait_for,
             "time_limit": self.limits.time_limit,
-            "forms": self.forms,
             "filter_by_field": data.filter_by_field, "summarize_list": data.summarize_list,
             "aggregate_stats": data.aggregate_stats, "format_output": data.format_output,
             "progress": self.progress, "ask": self.ask, "ask_llm": self.ask_llm, "QuotaError": QuotaError, "checkpoint": self.checkpoint, "show": self.screen.show, "display": self.screen.display, "ToolError": ToolError,

@@ -25,7 +25,7 @@ from . import forking
 with forking.Skippable():
     import threading
 
-    from . import channel, hugepages, kernel, later, lockdown, modules, preload, runtime, sharing, snapshot
+    from . import channel, features, hugepages, kernel, later, lockdown, modules, preload, runtime, sharing, snapshot
 
 _CONTROL, _CHANNEL = 3, 3
 _NEWPID = 0x20000000
@@ -91,9 +91,11 @@ def settle(rest, rehearsal, files=()):
     yield from rest
     modules.prepare()
     yield
-    with forking.Skippable():
-        import_module(".form.pdf", __package__)
-    yield
+    for module in features.MODULES:
+        for name in getattr(module, "SETTLED", ()):
+            with forking.Skippable():
+                import_module(f"{module.__name__}.{name}")
+            yield
     hugepages.move_code()
     yield
     gc.unfreeze()

@@ -1,4 +1,4 @@
-package forms_test
+package form
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/form/formtest"
 )
 
 // flateBomb is a stream that decodes to size zeros, deflated as often as layers says.

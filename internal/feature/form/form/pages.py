@@ -8,7 +8,7 @@ import math
 import struct
 import zlib
 
-from .errors import FormError
+from .error import FormError
 
 MAX_PAGES = 20  # of one call
 MAX_DPI = 300

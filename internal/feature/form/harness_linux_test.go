@@ -1,4 +1,4 @@
-package forms_test
+package form
 
 import (
 	"bufio"
@@ -12,7 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms"
+	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/python"
 	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/worker"
 )
@@ -22,12 +23,12 @@ import (
 const serve = `
 import json, struct, sys
 sys.path.insert(0, sys.argv[1])
-from sandpiper import form
-form._CPU_SECONDS = 2
+from sandpiper.features.form import documents
+documents._CPU_SECONDS = 2
 while head := sys.stdin.buffer.read(8):
     sizes = struct.unpack(">II", head)
     request, data = map(sys.stdin.buffer.read, sizes)
-    answer, document = form.process(json.loads(request), data)
+    answer, document = documents.process(json.loads(request), data)
     for part in (json.dumps(answer).encode(), document or b""):
         sys.stdout.buffer.write(struct.pack(">I", len(part)) + part)
     sys.stdout.buffer.flush()
@@ -42,7 +43,7 @@ type request struct {
 }
 
 type answer struct {
-	Error  *forms.Problem
+	Error  *Problem
 	Form   *form
 	Filled *filled
 }
@@ -84,12 +85,12 @@ type server struct {
 	out *bufio.Reader
 }
 
-var start = sync.OnceValues(func() (*server, error) {
+var started = sync.OnceValues(func() (*server, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return nil, err
 	}
-	install, err := python.Install(context.Background(), python.Config{Dir: filepath.Join(cache, "sandpiper-test"), Overlay: worker.Python()})
+	install, err := python.Install(context.Background(), python.Config{Dir: filepath.Join(cache, "sandpiper-test"), Overlay: worker.Python(daemon.Modules(feature.OfDaemon([]feature.Feature{Feature()}))...)})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ var start = sync.OnceValues(func() (*server, error) {
 // handle answers a request about a document as code gets it.
 func handle(t testing.TB, r request, doc []byte) (a answer) {
 	t.Helper()
-	s, err := start()
+	s, err := started()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +134,7 @@ func handle(t testing.TB, r request, doc []byte) (a answer) {
 		return a
 	}
 	if a.Filled.Document = document; document[0] == '{' {
-		problem, err := forms.Check(string(doc), string(document))
+		problem, err := Check(string(doc), string(document))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 """Forms: PDF files with fields, HTML pages and JSON Schemas, filled in with data.
 
-The package form reads and writes the documents, in a child process. The daemon checks a document
+The package documents reads and writes the documents, in a child process. The daemon checks a document
 that was made of a JSON Schema.
 """
 
@@ -8,8 +8,8 @@ import json
 import os
 import re
 
-from . import convert
-from .errors import FormError
+from ... import convert
+from .error import FormError
 
 _MAX_BYTES = 8 << 20
 _MAX_DATA = 1 << 20
@@ -129,9 +129,9 @@ class Form:
         return None if profile is False else _object(profile, "profile")
 
     def _process(self, request):
-        from . import form  # later than the first execution
+        from . import documents  # later than the first execution
 
-        answer, document = form.process(request, self._data)
+        answer, document = documents.process(request, self._data)
         wrong = answer.get("error")
         if document and not wrong:
             answer["filled"]["document"] = document

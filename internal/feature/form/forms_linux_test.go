@@ -1,4 +1,4 @@
-package forms_test
+package form
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/execution/forms/formtest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/form/formtest"
 )
 
 // applicant is data as code finds it in a document: with names of its own.

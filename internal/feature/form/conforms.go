@@ -1,6 +1,4 @@
-// Package forms serves the host call by which code checks the document that it made of a form, a JSON
-// Schema. All else about forms is done in the sandbox, in the package form of internal/sandbox/worker/python.
-package forms
+package form
 
 import (
 	"context"
@@ -26,8 +24,8 @@ type args struct {
 	Document string `json:"document"`
 }
 
-// Methods returns the host call of an execution.
-func Methods() []hostcall.Method {
+// methods returns the host call by which code checks the document that it made of a JSON Schema.
+func methods() []hostcall.Method {
 	return []hostcall.Method{hostcall.New("conforms", 0, func(_ context.Context, a args) (any, error) {
 		return Check(a.Schema, a.Document)
 	})}
