@@ -169,16 +169,16 @@ func (s offers) choosable(p builtin.Profile) string {
 // tools returns all tools, with the descriptions for an audience.
 func (s offers) tools(a audience) []builtin.Tool {
 	return slices.Concat(
-		executeTools{s.Server}.all(a),
-		sessionTools{s.Server}.all(),
+		executeTools(s).all(a),
+		sessionTools(s).all(),
 		toolTools{s.cfg.Find}.all(),
 		fileTools(),
 		skillTools{s.cfg.Runner}.all(),
 		s.cfg.Tools,
-		solverTools{s.Server}.all(),
-		backgroundTools{s.Server}.all(),
-		privacyTools{s.Server}.all(a),
-		statsTools{s.Server}.all(),
+		solverTools(s).all(),
+		backgroundTools(s).all(),
+		privacyTools(s).all(a),
+		statsTools(s).all(),
 	)
 }
 

@@ -245,7 +245,7 @@ func (s backgroundTools) waitForBackground(ctx context.Context, c builtin.Call) 
 			return status(b, c.Commands), err
 		}
 		if b.Progress != nil {
-			follower{s.Server}.progress(ctx, c, *b.Progress)
+			follower(s).progress(ctx, c, *b.Progress)
 		}
 		select {
 		case <-ctx.Done():

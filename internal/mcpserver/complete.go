@@ -66,7 +66,7 @@ type completions struct{ *Server }
 // SERVER.TOOL, and of resource templates.
 func (s completions) completer() *wire.Completer {
 	return &wire.Completer{Scope: string(access.Execute), Values: func(ctx context.Context, c wire.Completion) (redact.Redacted, error) {
-		return resourceReader{s.Server}.visit(ctx, c.Caller, func(home *home.Home, out *redact.Gate) (any, error) {
+		return resourceReader(s).visit(ctx, c.Caller, func(home *home.Home, out *redact.Gate) (any, error) {
 			typed, err := out.Restorer().Name(ctx, redact.ToFile, c.Value)
 			if err != nil {
 				return nil, err
@@ -111,8 +111,8 @@ func (s completions) valuesFor(ctx context.Context, home *home.Home, c wire.Comp
 
 // paramsOf returns the parameters of a tool that is listed for a tenant; nil if it is not listed.
 func (s completions) paramsOf(id tenant.ID, name string) []builtin.Param {
-	a := offers{s.Server}.own(id)
-	for _, t := range (offers{s.Server}).tools(a) {
+	a := offers(s).own(id)
+	for _, t := range offers(s).tools(a) {
 		if t.Name == name && a.profile.Shows(t.Profile) {
 			return append([]builtin.Param{}, t.Params...) // not nil
 		}

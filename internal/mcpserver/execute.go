@@ -173,7 +173,7 @@ func (s follower) followResult(ctx context.Context, c builtin.Call, x *execution
 		e, err := nextEvent(failed, now, x, began)
 		switch {
 		case errors.Is(err, errTask) && failed.Err() == nil:
-			if is, err := (protocolTasks{s.Server}).detach(ctx, c, x); is || err != nil {
+			if is, err := protocolTasks(s).detach(ctx, c, x); is || err != nil {
 				return nil, redact.Message{Body: ""}, err
 			}
 			now.Task = nil // it has to be waited for, but may be about to wait without a worker
@@ -198,7 +198,7 @@ func (s follower) followResult(ctx context.Context, c builtin.Call, x *execution
 				return nil, suspended, err
 			}
 			shown.put(e.Questions)
-		case e.Done != nil && protocolTasks{s.Server}.suspendedTask(ctx, c, e.Done):
+		case e.Done != nil && protocolTasks(s).suspendedTask(ctx, c, e.Done):
 			return nil, redact.Message{Body: ""}, nil
 		case e.Done != nil:
 			return e.Done, redact.Message{}, nil
@@ -247,6 +247,6 @@ func (s executeTools) resumeTool() builtin.Tool {
 		},
 		MaxChars: 100_000,
 		Hints:    wire.Hints{Destructive: true},
-		Run:      follower{s.Server}.resume,
+		Run:      follower(s).resume,
 	}
 }

@@ -72,7 +72,7 @@ func passing[P any](s relayed, f func(context.Context, visit, *redact.Gate, P) (
 	return func(ctx context.Context, r wire.Request) (redact.Redacted, error) {
 		ctx, release := withShare(ctx, s.cfg.Memory, r.Caller)
 		defer release()
-		return resourceReader{s.Server}.visit(ctx, r.Caller, func(home *home.Home, out *redact.Gate) (any, error) {
+		return resourceReader(s).visit(ctx, r.Caller, func(home *home.Home, out *redact.Gate) (any, error) {
 			var p P
 			if err := json.Unmarshal(r.Params, &p); err != nil {
 				return nil, fault.Wrap(fault.Invalid, err, "the parameters of this request do not match the protocol")
@@ -115,7 +115,7 @@ func (s relayed) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, e
 	if err := json.Unmarshal(r.Params, &p); err != nil {
 		return redact.Redacted{}, err
 	}
-	return resourceReader{s.Server}.visitWith(ctx, r.Caller, redact.NewModelInput(p.Arguments), func(home *home.Home, out *redact.Gate) (any, error) {
+	return resourceReader(s).visitWith(ctx, r.Caller, redact.NewModelInput(p.Arguments), func(home *home.Home, out *redact.Gate) (any, error) {
 		if approval.ViaOf(home.Approvals) == approval.ViaOperator {
 			r.Ask = nil
 		}

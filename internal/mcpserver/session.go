@@ -41,7 +41,7 @@ func (s sessionTools) resumeSession(ctx context.Context, c builtin.Call, args st
 			case err != nil:
 				return reply.Result{}, err
 			case e.Progress != nil:
-				follower{s.Server}.progress(ctx, c, *e.Progress)
+				follower(s).progress(ctx, c, *e.Progress)
 			case e.Done != nil:
 				return *e.Done, nil
 			}

@@ -32,7 +32,7 @@ func (s skillReader) skillFolders() *wire.Skills {
 }
 
 func (s skillReader) listSkillFolders(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
-	return resourceReader{s.Server}.visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
+	return resourceReader(s).visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
 		after, err := base64.RawURLEncoding.DecodeString(cursor)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "the cursor %.80q is invalid: use the nextCursor of the previous page", cursor)
@@ -65,7 +65,7 @@ func (s skillReader) listSkillFolders(ctx context.Context, caller, cursor string
 }
 
 func (s skillReader) getSkillFolder(ctx context.Context, caller, uri string) (redact.Redacted, error) {
-	return resourceReader{s.Server}.visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
+	return resourceReader(s).visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
 		rest, ok := strings.CutPrefix(uri, skillScheme)
 		dir, ok2 := strings.CutSuffix(rest, "/"+folder.Manifest)
 		if !ok || !ok2 {

@@ -193,7 +193,7 @@ func (s statsTools) tokens(ctx context.Context, home *home.Home) (*StatsTokens, 
 // listTokens counts the tokens of the tools that a tenant is offered.
 func (s statsTools) listTokens(id tenant.ID) int64 {
 	n := 0
-	for _, t := range (offers{s.Server}).offered(offers{s.Server}.own(id)) {
+	for _, t := range offers(s).offered(offers(s).own(id)) {
 		n += tokens.Count(t.Name + "\n" + t.Description + "\n" + string(t.Schema))
 	}
 	return int64(n)

@@ -88,7 +88,7 @@ func (s solverTools) executeTask(ctx context.Context, c builtin.Call) (redact.Me
 		return s.continueTask(ctx, c)
 	}
 	if c.State != "" {
-		return follower{s.Server}.answered(ctx, c)
+		return follower(s).answered(ctx, c)
 	}
 	var args taskArgs
 	if err := c.Read(&args); err != nil {
