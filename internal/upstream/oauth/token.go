@@ -2,7 +2,6 @@ package oauth
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -10,14 +9,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/golang-jwt/jwt/v5"
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
-
-	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
 // Client authentication methods, as named in server metadata.
@@ -83,50 +78,6 @@ func (c Config) clientSecret(k clientIdentity) string {
 		return c.Client.Secret
 	}
 	return k.Secret
-}
-
-// signAssertion adds a client assertion signed with the private key (RFC 7523).
-func (c Config) signAssertion(issuer string, k clientIdentity, params url.Values) error {
-	if k.Method != methodPrivateKey {
-		return nil
-	}
-	key, method, err := parseKey(c.Client.Key)
-	if err != nil {
-		return err
-	}
-	now := time.Now()
-	claims := jwt.RegisteredClaims{Issuer: k.ID, Subject: k.ID, Audience: jwt.ClaimStrings{issuer}, ID: rand.Text(),
-		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(now.Add(time.Minute))}
-	signed, err := jwt.NewWithClaims(method, claims).SignedString(key)
-	if err != nil {
-		return errKey
-	}
-	params.Set("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer")
-	params.Set("client_assertion", signed)
-	return nil
-}
-
-var errKey = fault.New(fault.Invalid, "has an invalid private_key in its oauth").
-	WithHint("it must be an EC (P-256, P-384, P-521), RSA or Ed25519 key in PEM")
-
-func parseKey(pem string) (key any, method jwt.SigningMethod, err error) {
-	if k, err := jwt.ParseECPrivateKeyFromPEM([]byte(pem)); err == nil {
-		switch k.Curve.Params().BitSize {
-		case 256:
-			return k, jwt.SigningMethodES256, nil
-		case 384:
-			return k, jwt.SigningMethodES384, nil
-		case 521:
-			return k, jwt.SigningMethodES512, nil
-		}
-	}
-	if k, err := jwt.ParseRSAPrivateKeyFromPEM([]byte(pem)); err == nil {
-		return k, jwt.SigningMethodRS256, nil
-	}
-	if k, err := jwt.ParseEdPrivateKeyFromPEM([]byte(pem)); err == nil {
-		return k, jwt.SigningMethodEdDSA, nil
-	}
-	return nil, nil, errKey
 }
 
 // redactError removes the parameters sent from an error: an authorization server may
