@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
-	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
+	"github.com/sandpiper-mcp/sandpiper/internal/config/rewrite"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer/clientconfig"
 )
 
-// applyInit writes the planned files.
-func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
+// apply writes the planned files.
+func apply(ctx context.Context, env *cli.Env, p *plan, ask bool) error {
 	if len(p.added) > 0 && ask && !env.Confirm(ctx, true, "Write %s?", p.short(p.path)) {
 		env.Printf("%s was not written.\n", p.short(p.path))
 		p.decline()
@@ -26,10 +27,10 @@ func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 	}
 	if len(p.added) > 0 {
 		// The schema comes first: undo reverts the last write first, and keeps the schema if the configuration stays.
-		if err := writeSchema(env, p.path, p.text, func(c clientconfig.Change) error { _, err := p.backups.Write(c); return err }); err != nil {
+		if err := cli.WriteSchema(env, p.path, p.text, func(c rewrite.Change) error { _, err := p.backups.Write(c); return err }); err != nil {
 			return err
 		}
-		if _, err := p.backups.Write(clientconfig.Change{Path: p.path, Old: p.old, New: p.text, Mode: 0o644}); err != nil {
+		if _, err := p.backups.Write(rewrite.Change{Path: p.path, Old: p.old, New: p.text, Mode: 0o644}); err != nil {
 			return err
 		}
 		env.PrintDone("wrote %s", p.short(p.path))
@@ -66,7 +67,7 @@ func applyInit(ctx context.Context, env *cli.Env, p *initPlan, ask bool) error {
 }
 
 // decline plans again without the import: no server is removed from a client then.
-func (p *initPlan) decline() {
+func (p *plan) decline() {
 	p.added, p.declined, p.options.replace = nil, true, false
 	for i := range p.clients {
 		if c := &p.clients[i]; c.wanted && c.err == nil {
@@ -77,7 +78,7 @@ func (p *initPlan) decline() {
 }
 
 // hasAlready reports an existing entry of Sandpiper in a client, and the settings that it lacks.
-func (p *initPlan) hasAlready(c *initClient) string {
+func (p *plan) hasAlready(c *target) string {
 	text := c.client.Name + " has Sandpiper already"
 	if c.refuses {
 		text += "; codex exec refuses its tools until its entry in " + p.short(c.file.Path) + " has the line " + clientconfig.Approval
@@ -86,12 +87,12 @@ func (p *initPlan) hasAlready(c *initClient) string {
 }
 
 // approved reports whether the planned entry lets the client call the tools without asking.
-func (c *initClient) approved() bool {
+func (c *target) approved() bool {
 	return slices.ContainsFunc(c.edits, func(e *fileEdit) bool { return e.edit.Put != nil && e.edit.Put.Approved })
 }
 
 // withoutApproval plans the entry again, so that the client asks before each call.
-func (c *initClient) withoutApproval() {
+func (c *target) withoutApproval() {
 	for _, e := range c.edits {
 		if e.edit.Put != nil {
 			e.edit.Put.Approved = false
@@ -101,7 +102,7 @@ func (c *initClient) withoutApproval() {
 }
 
 // changeClient writes the files of one client. An error is stored in c.
-func changeClient(env *cli.Env, p *initPlan, c *initClient) {
+func changeClient(env *cli.Env, p *plan, c *target) {
 	for _, change := range c.changes {
 		if c.err != nil {
 			break
@@ -127,7 +128,7 @@ func changeClient(env *cli.Env, p *initPlan, c *initClient) {
 
 // writeEnvFile implements --env-file: it writes the values of variables that are
 // not set elsewhere to .env in the directory of sandpiper.yaml.
-func writeEnvFile(env *cli.Env, p *initPlan) error {
+func writeEnvFile(env *cli.Env, p *plan) error {
 	if !p.options.envFile {
 		return nil
 	}
@@ -162,7 +163,7 @@ func writeEnvFile(env *cli.Env, p *initPlan) error {
 	if err := os.Chmod(path, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) { // before it contains a secret
 		return fault.Wrap(fault.Unavailable, err, "the mode of %s cannot be set to 0600", path)
 	}
-	if _, err := p.backups.Write(clientconfig.Change{Path: path, Old: old, New: []byte(text), Mode: 0o600}); err != nil {
+	if _, err := p.backups.Write(rewrite.Change{Path: path, Old: old, New: []byte(text), Mode: 0o600}); err != nil {
 		return err
 	}
 	env.PrintDone("wrote %s to %s; keep it out of version control", cli.Count(n, "value"), p.short(path))

@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"errors"
@@ -10,15 +10,16 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
-	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/config/rewrite"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer/clientconfig"
 )
 
-// initPlan contains the imported servers and the changes that init will make.
-type initPlan struct {
+// plan contains the imported servers and the changes that init will make.
+type plan struct {
 	env      clientconfig.Env
-	options  initOptions
+	options  options
 	found    clientconfig.Found
 	path     string   // of sandpiper.yaml
 	old      []byte   // its content; nil for no file
@@ -27,29 +28,29 @@ type initPlan struct {
 	status   []string // of each server in found
 	added    []config.Server
 	declined bool // the user did not confirm the import
-	clients  []initClient
+	clients  []target
 	backups  clientconfig.Backups
 }
 
-// Values of initPlan.status.
+// Values of plan.status.
 const (
 	statusNew     = "new"
 	statusThere   = "there"   // sandpiper.yaml has the same server
 	statusAnother = "another" // sandpiper.yaml has another server with that name
 )
 
-// newInitPlan returns a plan without paths.
-func newInitPlan(o initOptions, clients clientconfig.Env) (*initPlan, error) {
+// newPlan returns a plan without paths.
+func newPlan(o options, clients clientconfig.Env) (*plan, error) {
 	dir := config.UserDir(os.Environ())
 	if dir == "" {
 		return nil, fault.New(fault.Invalid, "the configuration directory is unknown").WithHint("set HOME or XDG_CONFIG_HOME")
 	}
-	return &initPlan{env: clients, options: o, backups: clientconfig.Backups{Dir: dir, Env: clients}}, nil
+	return &plan{env: clients, options: o, backups: clientconfig.Backups{Dir: dir, Env: clients}}, nil
 }
 
-// planInit reads all configuration and writes nothing.
-func planInit(env *cli.Env, o initOptions, clients clientconfig.Env) (*initPlan, error) {
-	p, err := newInitPlan(o, clients)
+// fullPlan reads all configuration and writes nothing.
+func fullPlan(env *cli.Env, o options, clients clientconfig.Env) (*plan, error) {
+	p, err := newPlan(o, clients)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func planInit(env *cli.Env, o initOptions, clients clientconfig.Env) (*initPlan,
 }
 
 // compare sets the status of each server and the new content of sandpiper.yaml.
-func (p *initPlan) compare() error {
+func (p *plan) compare() error {
 	existing, err := config.ServersIn(p.path, p.old)
 	if err != nil {
 		return err
@@ -127,7 +128,7 @@ func configServer(s clientconfig.Server, dir string) config.Server {
 // launch returns the command line with which a client starts Sandpiper. The path
 // is absolute, since desktop applications do not have the PATH of a shell, except
 // in a project file, which other people use.
-func (p *initPlan) launch(c clientconfig.Client) clientconfig.Launch {
+func (p *plan) launch(c clientconfig.Client) clientconfig.Launch {
 	l := clientconfig.Launch{Command: "sandpiper", Args: []string{"serve"}}
 	onPath, err := exec.LookPath("sandpiper")
 	switch {
@@ -147,8 +148,8 @@ func (p *initPlan) launch(c clientconfig.Client) clientconfig.Launch {
 	return l
 }
 
-// initClient is a client to which Sandpiper can be added.
-type initClient struct {
+// target is a client to which Sandpiper can be added.
+type target struct {
 	client  clientconfig.Client
 	file    clientconfig.File // no path: the client has no such file
 	snippet string
@@ -156,18 +157,18 @@ type initClient struct {
 	has     bool        // the file has an entry of Sandpiper
 	refuses bool        // codex exec refuses the tools of that entry
 	edits   []*fileEdit // of the changes
-	changes []clientconfig.Change
+	changes []rewrite.Change
 	changed []string // paths of the written files
 	backups []string // of each written file, "" if it did not exist
 	err     error
 }
 
 // applied reports whether the client's files were changed as planned.
-func (c *initClient) applied() bool { return c.wanted && c.err == nil && len(c.changed) > 0 }
+func (c *target) applied() bool { return c.wanted && c.err == nil && len(c.changed) > 0 }
 
 // client plans the changes of one client.
-func (p *initPlan) client(c clientconfig.Client) initClient {
-	t := initClient{client: c}
+func (p *plan) client(c clientconfig.Client) target {
+	t := target{client: c}
 	file, ok := clientconfig.Target(p.env, c, p.options.here)
 	all := slices.Contains(p.options.apply, "all")
 	t.wanted = all || slices.Contains(p.options.apply, c.ID)
@@ -200,7 +201,7 @@ type fileEdit struct {
 
 // clientEdits returns the edits of a client's files: Sandpiper is added to
 // one, and with --replace the imported servers are removed from all.
-func (p *initPlan) clientEdits(t initClient) (edits []*fileEdit) {
+func (p *plan) clientEdits(t target) (edits []*fileEdit) {
 	if !t.has {
 		l := p.launch(t.client)
 		edits = append(edits, &fileEdit{file: t.file, edit: clientconfig.Edit{Put: &l}})
@@ -222,17 +223,17 @@ func (p *initPlan) clientEdits(t initClient) (edits []*fileEdit) {
 }
 
 // changesOf applies edits to the content of their files, and writes nothing.
-func changesOf(edits []*fileEdit) ([]clientconfig.Change, error) {
-	var changes []clientconfig.Change
+func changesOf(edits []*fileEdit) ([]rewrite.Change, error) {
+	var changes []rewrite.Change
 	for _, e := range edits {
-		i := slices.IndexFunc(changes, func(c clientconfig.Change) bool { return c.Path == e.file.Path })
+		i := slices.IndexFunc(changes, func(c rewrite.Change) bool { return c.Path == e.file.Path })
 		if i < 0 {
 			old, err := e.file.Read()
 			if err != nil {
 				return nil, err
 			}
 			i = len(changes)
-			changes = append(changes, clientconfig.Change{Path: e.file.Path, Old: old, New: old, Mode: 0o600})
+			changes = append(changes, rewrite.Change{Path: e.file.Path, Old: old, New: old, Mode: 0o600})
 		}
 		var err error
 		if changes[i].New, err = e.file.Edit(changes[i].New, e.edit); err != nil {
@@ -242,14 +243,14 @@ func changesOf(edits []*fileEdit) ([]clientconfig.Change, error) {
 	return changes, nil
 }
 
-// initOptions are the flags of init.
-type initOptions struct {
+// options are the flags of init.
+type options struct {
 	here, dry, yes, replace, envFile, undo bool
 	apply                                  []string
 }
 
 // check rejects unknown clients and conflicting options.
-func (o initOptions) check() error {
+func (o options) check() error {
 	if o.replace && len(o.apply) == 0 {
 		return cli.Usagef("--replace requires --apply: it removes servers from the clients named there")
 	}

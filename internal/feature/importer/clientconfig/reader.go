@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/literal"
 	"github.com/sandpiper-mcp/sandpiper/internal/lazyregexp"
 )
 
@@ -212,7 +213,7 @@ func (r *reader) envFile() {
 	for line := range strings.Lines(string(text)) {
 		name, _, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
 		name = strings.TrimSpace(name)
-		if _, configured := r.server.Env[name]; ok && !configured && isIdentifier(name) {
+		if _, configured := r.server.Env[name]; ok && !configured && literal.IsIdentifier(name) {
 			set(&r.server.Env, name, "${"+name+"}")
 			r.server.inputs = append(r.server.inputs, input{name, "its value is in " + path})
 		}
@@ -229,6 +230,12 @@ func set(m *map[string]string, key, value string) {
 	}
 	(*m)[key] = value
 }
+
+// maxValue limits the length of a value, in bytes.
+const maxValue = 4 << 10
+
+// bareName matches $NAME, which Gemini CLI only supports.
+var bareName = lazyregexp.New(`\$([A-Za-z_][A-Za-z0-9_]*)`)
 
 // translate replaces the references in the client's syntax.
 func (r *reader) translate(value string) (string, error) {
@@ -264,13 +271,13 @@ func (r *reader) translate(value string) (string, error) {
 func (r *reader) translateOne(body string) (string, bool) {
 	kind, name, _ := strings.Cut(body, ":")
 	switch {
-	case kind == "env" && isIdentifier(name):
+	case kind == "env" && literal.IsIdentifier(name):
 		return "${" + name + "}", true
 	case kind == "input" && name != "":
-		variable := envName(name)
+		variable := literal.EnvName(name)
 		r.server.inputs = append(r.server.inputs, input{variable, r.inputs[name].description})
 		return "${" + variable + "}", true
-	case strings.HasPrefix(name, "-") && isIdentifier(kind):
+	case strings.HasPrefix(name, "-") && literal.IsIdentifier(kind):
 		if r.env.variable(kind) != "" {
 			return "${" + kind + "}", true
 		}
@@ -280,7 +287,7 @@ func (r *reader) translateOne(body string) (string, bool) {
 	if value, ok := r.predefined(body); ok {
 		return value, value != ""
 	}
-	return "${" + body + "}", isIdentifier(body)
+	return "${" + body + "}", literal.IsIdentifier(body)
 }
 
 // predefined returns the value of a client's predefined variable; "" if it has

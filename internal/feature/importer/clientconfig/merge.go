@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/literal"
 )
 
 // merge combines equivalent entries and gives each server a unique name.
@@ -51,7 +53,7 @@ func combine(a, b Server) Server {
 // resolveReferences replaces references in a by the values that b has.
 func resolveReferences(a, b map[string]string) {
 	for name, value := range b {
-		if isReference(a[name]) && !isReference(value) {
+		if literal.IsReference(a[name]) && !literal.IsReference(value) {
 			a[name] = value
 		}
 	}
@@ -63,8 +65,8 @@ func equivalent(env Env, a, b Server) bool {
 	same := func(x, y string) bool { return x == y }
 	if strings.EqualFold(a.From[0].Name, b.From[0].Name) {
 		same = func(x, y string) bool {
-			x, y = env.expand(x), env.expand(y)
-			return x == y || isReference(x) || isReference(y)
+			x, y = literal.Expand(x, env.Lookup), literal.Expand(y, env.Lookup)
+			return x == y || literal.IsReference(x) || literal.IsReference(y)
 		}
 	}
 	if a.Command != b.Command || strings.TrimSuffix(a.URL, "/") != strings.TrimSuffix(b.URL, "/") {

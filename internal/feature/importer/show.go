@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"cmp"
@@ -11,12 +11,12 @@ import (
 	"golang.org/x/term"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
-	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer/clientconfig"
 )
 
 // short returns a path with ~ for the home directory.
-func (p *initPlan) short(path string) string {
+func (p *plan) short(path string) string {
 	if rest, ok := strings.CutPrefix(path, p.env.Home+string(filepath.Separator)); ok {
 		return "~" + string(filepath.Separator) + rest
 	}
@@ -24,7 +24,7 @@ func (p *initPlan) short(path string) string {
 }
 
 // origin describes the client and project of an entry.
-func (p *initPlan) origin(o clientconfig.Origin) string {
+func (p *plan) origin(o clientconfig.Origin) string {
 	name := o.File.Client.Name
 	if o.Project != "" {
 		name += " (" + filepath.Base(o.Project) + ")"
@@ -34,7 +34,7 @@ func (p *initPlan) origin(o clientconfig.Origin) string {
 
 // showPlan prints the servers found, those skipped, and with --dry-run the lines
 // that would be written.
-func showPlan(env *cli.Env, p *initPlan) {
+func showPlan(env *cli.Env, p *plan) {
 	s := cli.StyleFor(env.Stdout)
 	for _, x := range p.found.Problems {
 		path := p.short(x.Path)
@@ -72,7 +72,7 @@ func showPlan(env *cli.Env, p *initPlan) {
 }
 
 // showClientEdits prints what would change in the files of clients.
-func showClientEdits(env *cli.Env, p *initPlan) {
+func showClientEdits(env *cli.Env, p *plan) {
 	for _, c := range p.clients {
 		switch {
 		case c.wanted && c.err != nil:
@@ -87,7 +87,7 @@ func showClientEdits(env *cli.Env, p *initPlan) {
 
 // showEdits prints the entries that are added to the files of a client and removed from them.
 // Those that are removed have names only, since they may contain secrets.
-func showEdits(env *cli.Env, p *initPlan, c initClient, verb string) {
+func showEdits(env *cli.Env, p *plan, c target, verb string) {
 	s := cli.StyleFor(env.Stdout)
 	for i, e := range c.edits {
 		if i == 0 || c.edits[i-1].file.Path != e.file.Path {
@@ -122,7 +122,7 @@ func addedLines(old, text []byte) string {
 }
 
 // showServers prints a table of the servers. If the terminal is too narrow, the column RUNS shrinks.
-func showServers(env *cli.Env, p *initPlan) {
+func showServers(env *cli.Env, p *plan) {
 	s := cli.StyleFor(env.Stdout)
 	rows := append([][]string{{" ", "SERVER", "FROM", "RUNS", "VARIABLES"}}, p.rows()...)
 	var width [5]int
@@ -157,7 +157,7 @@ func showServers(env *cli.Env, p *initPlan) {
 }
 
 // rows returns one row for each server found.
-func (p *initPlan) rows() (rows [][]string) {
+func (p *plan) rows() (rows [][]string) {
 	marks := map[string]string{statusNew: "+", statusThere: "=", statusAnother: "!"}
 	for i, server := range p.found.Servers {
 		var from, variables []string

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/rewrite"
 )
 
 // FuzzUndo checks that undo restores a file that has not changed byte for byte, and the content of a
@@ -38,7 +40,7 @@ func FuzzUndo(f *testing.F) {
 			if err := os.WriteFile(file.Path, text, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.Write(Change{Path: file.Path, Old: text, New: after}); err != nil {
+			if _, err := b.Write(rewrite.Change{Path: file.Path, Old: text, New: after}); err != nil {
 				t.Fatal(err)
 			}
 			if err := os.WriteFile(file.Path, now, 0o600); err != nil {

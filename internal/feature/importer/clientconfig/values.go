@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/literal"
 )
 
 // texts returns the scalars of a list as strings.
@@ -25,7 +27,7 @@ func namesOf(v any) (list []string) {
 		if t, ok := element.(map[string]any); ok {
 			element = t["name"]
 		}
-		if s, ok := element.(string); ok && isIdentifier(s) {
+		if s, ok := element.(string); ok && literal.IsIdentifier(s) {
 			list = append(list, s)
 		}
 	}

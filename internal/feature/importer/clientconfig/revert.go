@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/rewrite"
 )
 
 const (
@@ -49,7 +51,7 @@ func (u Undone) write(now []byte) error {
 	if u.text == nil {
 		return os.Remove(u.Path)
 	}
-	return replaceFile(Change{Path: u.Path, Old: now, New: u.text, Mode: 0o600})
+	return rewrite.Write(rewrite.Change{Path: u.Path, Old: now, New: u.text, Mode: 0o600})
 }
 
 // fileAt returns the client's file with a path, in a project or not.

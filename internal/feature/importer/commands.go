@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
-	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer/clientconfig"
 )
 
-func initCommand(env *cli.Env) *cobra.Command {
-	var o initOptions
+// commands returns the command init.
+func commands(env *cli.Env) []*cobra.Command {
+	var o options
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Import the MCP servers of other clients",
@@ -37,14 +38,14 @@ restores it.`,
   sandpiper init --undo`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			clients, err := initEnv()
+			clients, err := thisEnv()
 			if err != nil {
 				return err
 			}
 			if o.undo {
-				return runInitUndo(env, clients, o)
+				return runUndo(env, clients, o)
 			}
-			return runInit(cmd.Context(), env, o, clients)
+			return run(cmd.Context(), env, o, clients)
 		},
 	}
 	f := c.Flags()
@@ -55,11 +56,12 @@ restores it.`,
 	f.BoolVar(&o.replace, "replace", false, "with --apply: remove the imported servers from the client")
 	f.BoolVar(&o.envFile, "env-file", false, "write the values of variables to .env in the directory of sandpiper.yaml, with mode 0600")
 	f.BoolVar(&o.undo, "undo", false, "undo all changes of init")
-	return c
+	c.GroupID = cli.ServersGroup
+	return []*cobra.Command{c}
 }
 
-// initEnv returns the environment of this process.
-func initEnv() (clientconfig.Env, error) {
+// thisEnv returns the environment of this process.
+func thisEnv() (clientconfig.Env, error) {
 	clients := clientconfig.Env{OS: runtime.GOOS, Lookup: os.LookupEnv}
 	var err error
 	if clients.Home, err = os.UserHomeDir(); err == nil {
@@ -75,7 +77,7 @@ func initEnv() (clientconfig.Env, error) {
 	return clients, nil
 }
 
-func runInit(ctx context.Context, env *cli.Env, o initOptions, clients clientconfig.Env) error {
+func run(ctx context.Context, env *cli.Env, o options, clients clientconfig.Env) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func runInit(ctx context.Context, env *cli.Env, o initOptions, clients clientcon
 	if len(o.apply) > 0 && !ask && !o.yes && !o.dry {
 		return cli.Usagef("--apply changes files of other programs and needs confirmation, but there is no terminal; use --yes")
 	}
-	p, err := planInit(env, o, clients)
+	p, err := fullPlan(env, o, clients)
 	if err != nil {
 		return err
 	}
@@ -94,7 +96,7 @@ func runInit(ctx context.Context, env *cli.Env, o initOptions, clients clientcon
 		return cli.Usagef("nothing was written, since there is no terminal to confirm it; run init with --yes")
 	}
 	if !o.dry {
-		if err := applyInit(ctx, env, p, ask); err != nil {
+		if err := apply(ctx, env, p, ask); err != nil {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -106,7 +108,7 @@ func runInit(ctx context.Context, env *cli.Env, o initOptions, clients clientcon
 	} else {
 		showNextSteps(env, p)
 	}
-	if err == nil && slices.ContainsFunc(p.clients, func(c initClient) bool { return c.err != nil }) {
+	if err == nil && slices.ContainsFunc(p.clients, func(c target) bool { return c.err != nil }) {
 		return cli.Exit(cli.ExitFailed)
 	}
 	return err

@@ -10,8 +10,9 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
+	"github.com/sandpiper-mcp/sandpiper/internal/config/rewrite"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer/clientconfig"
 )
 
 const (
@@ -36,7 +37,7 @@ func applied(t *testing.T) (path string, b clientconfig.Backups) {
 }
 
 // changeOf adds Sandpiper to a client and drops servers.
-func changeOf(t *testing.T, env clientconfig.Env, client string, drop ...string) clientconfig.Change {
+func changeOf(t *testing.T, env clientconfig.Env, client string, drop ...string) rewrite.Change {
 	t.Helper()
 	c, _ := clientconfig.ClientByID(client)
 	f, _ := clientconfig.Target(env, c, false)
@@ -45,10 +46,10 @@ func changeOf(t *testing.T, env clientconfig.Env, client string, drop ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return clientconfig.Change{Path: f.Path, Old: old, New: text, Mode: 0o600}
+	return rewrite.Change{Path: f.Path, Old: old, New: text, Mode: 0o600}
 }
 
-func put(t *testing.T, b clientconfig.Backups, c clientconfig.Change) {
+func put(t *testing.T, b clientconfig.Backups, c rewrite.Change) {
 	t.Helper()
 	if _, err := b.Write(c); err != nil {
 		t.Fatal(err)
@@ -217,7 +218,7 @@ func TestUndoKeepsDescriptionOfLostServers(t *testing.T) {
 	env := newEnv(t, "linux", map[string]string{".cursor/mcp.json": original})
 	b := backupsIn(env)
 	yaml := filepath.Join(b.Dir, "sandpiper.yaml")
-	put(t, b, clientconfig.Change{Path: yaml, New: []byte("servers:"), Mode: 0o600})
+	put(t, b, rewrite.Change{Path: yaml, New: []byte("servers:"), Mode: 0o600})
 	c := changeOf(t, env, "cursor", "x")
 	put(t, b, c)
 	os.Remove(c.Path + suffix)
@@ -305,7 +306,7 @@ func TestUndoPutsBackServersOfCodexAndOfProjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, b, clientconfig.Change{Path: claude, Old: old, New: text})
+	put(t, b, rewrite.Change{Path: claude, Old: old, New: text})
 	replace(t, claude, `"n": 1`, `"n": 2`)
 	all, err := b.Undo(false, keepNone)
 	if err != nil || len(all) != 2 || all[0].Done != reverted+"put back p" || all[1].Done != reverted+"removed sandpiper, put back x" {
@@ -372,7 +373,7 @@ func TestUndoRemovesFileThatDidNotExist(t *testing.T) {
 		{"{ }", "|it was changed since; there was none before: edit or remove it by hand"},
 		{"", "was already restored|"},
 	} {
-		put(t, b, clientconfig.Change{Path: path, New: []byte("{}"), Mode: 0o600})
+		put(t, b, rewrite.Change{Path: path, New: []byte("{}"), Mode: 0o600})
 		write(t, path, tc.now)
 		if tc.now == "" {
 			os.Remove(path)
@@ -401,12 +402,12 @@ func TestUndoRemovesFileThatDidNotExist(t *testing.T) {
 func TestOwnFileThatWasChangedIsKept(t *testing.T) {
 	env := newEnv(t, "linux", map[string]string{"sandpiper.yaml": "a"})
 	b, path := backupsIn(env), filepath.Join(env.Home, "sandpiper.yaml")
-	put(t, b, clientconfig.Change{Path: path, Old: []byte("a"), New: []byte("ab")})
+	put(t, b, rewrite.Change{Path: path, Old: []byte("a"), New: []byte("ab")})
 	write(t, path, "abc")
 	if got := undo(t, b); got != "|it was changed since; its original is "+path+suffix || read(t, path) != "abc" {
 		t.Error(got)
 	}
-	put(t, b, clientconfig.Change{Path: path, Old: []byte("abc"), New: []byte("abcd")})
+	put(t, b, rewrite.Change{Path: path, Old: []byte("abc"), New: []byte("abcd")})
 	if got := undo(t, b); got != "restored|" || read(t, path) != "abc" {
 		t.Error(got, read(t, path))
 	}
@@ -454,7 +455,7 @@ func TestWriteRefusesUnwritablePaths(t *testing.T) {
 	if err := os.Symlink(in("nowhere"), in("dangling")); err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]clientconfig.Change{
+	for name, c := range map[string]rewrite.Change{
 		"read-only":    {Path: in("ro"), Old: []byte("x"), New: []byte("y")},
 		"directory":    {Path: in("dir"), New: []byte("y")},
 		"dangling":     {Path: in("dangling"), New: []byte("y")},
@@ -478,7 +479,7 @@ func TestConcurrentWritesOfOneFile(t *testing.T) {
 	errs := make([]error, 8)
 	for i := range errs {
 		wg.Go(func() {
-			_, errs[i] = b.Write(clientconfig.Change{Path: path, New: []byte{byte('a' + i)}, Mode: 0o600})
+			_, errs[i] = b.Write(rewrite.Change{Path: path, New: []byte{byte('a' + i)}, Mode: 0o600})
 		})
 	}
 	wg.Wait()
@@ -505,7 +506,7 @@ func TestUndoKeepsFileWithReason(t *testing.T) {
 	env := newEnv(t, "linux", nil)
 	b := backupsIn(env)
 	path := filepath.Join(env.Home, "kept")
-	put(t, b, clientconfig.Change{Path: path, New: []byte("x"), Mode: 0o600})
+	put(t, b, rewrite.Change{Path: path, New: []byte("x"), Mode: 0o600})
 	all, err := b.Undo(false, func(string) string { return "it is in use" })
 	if err != nil || len(all) != 1 || !all[0].Kept || all[0].Left != "it is in use" || read(t, path) != "x" {
 		t.Fatal(all, err)

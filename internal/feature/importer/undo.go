@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"os"
@@ -6,13 +6,13 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
-	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer/clientconfig"
 )
 
-// runInitUndo undoes all changes of init; with --dry-run it lists what it would do.
-func runInitUndo(env *cli.Env, clients clientconfig.Env, o initOptions) error {
-	p, err := newInitPlan(o, clients)
+// runUndo undoes all changes of init; with --dry-run it lists what it would do.
+func runUndo(env *cli.Env, clients clientconfig.Env, o options) error {
+	p, err := newPlan(o, clients)
 	if err != nil {
 		return err
 	}

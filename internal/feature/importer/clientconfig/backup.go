@@ -10,9 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
-	"github.com/gofrs/flock"
-
+	"github.com/sandpiper-mcp/sandpiper/internal/config/rewrite"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
@@ -27,13 +27,13 @@ type Backups struct {
 
 // Write writes one file and returns the path of its backup, "" if there was no file. It does not
 // replace a file whose content is no longer Old. The backup is on disk before.
-func (b Backups) Write(c Change) (backup string, err error) {
-	unlock, err := b.lock()
+func (b Backups) Write(c rewrite.Change) (backup string, err error) {
+	unlock, err := rewrite.Lock(b.Dir)
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if err := checkWritable(c.Path); err != nil {
+	if err := rewrite.Check(c.Path); err != nil {
 		return "", err
 	}
 	list, err := b.load()
@@ -66,13 +66,13 @@ func (b Backups) Write(c Change) (backup string, err error) {
 		err = b.save(append(next, w))
 	}
 	if err == nil {
-		err = replaceFile(c)
+		err = rewrite.Write(c)
 	}
 	if err != nil {
 		if saved == nil {
 			os.Remove(c.Path + backupSuffix)
 		}
-		return "", writeError(c.Path, errors.Join(err, b.save(list)))
+		return "", rewrite.Error(c.Path, errors.Join(err, b.save(list)))
 	}
 	if original != nil {
 		backup = c.Path + backupSuffix
@@ -80,28 +80,12 @@ func (b Backups) Write(c Change) (backup string, err error) {
 	return backup, nil
 }
 
-// Replace is Write of a file that Undo does not restore.
-func (b Backups) Replace(c Change) error {
-	unlock, err := b.lock()
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := checkWritable(c.Path); err != nil {
-		return err
-	}
-	if err := replaceFile(c); err != nil {
-		return writeError(c.Path, err)
-	}
-	return nil
-}
-
 // Undo undoes the changes of all files, the file that was written last first; with dry, it only
 // returns what it would do. It restores the backup of a file that has not changed since. From a client's
 // file that was changed it removes our entry, and it puts the servers back that were removed. It
 // leaves other files that were changed, and those for which keep returns a reason.
 func (b Backups) Undo(dry bool, keep func(path string) (reason string)) ([]Undone, error) {
-	unlock, err := b.lock()
+	unlock, err := rewrite.Lock(b.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +111,7 @@ func (b Backups) Undo(dry bool, keep func(path string) (reason string)) ([]Undon
 		}
 		if u.Done != "" && !dry {
 			if err := u.write(now); err != nil {
-				u = Undone{Path: w.Path, Left: fault.Message(writeError(w.Path, err))}
+				u = Undone{Path: w.Path, Left: fault.Message(rewrite.Error(w.Path, err))}
 			}
 		}
 		all, lost = append(all, u), lost || u.lost
@@ -136,7 +120,7 @@ func (b Backups) Undo(dry bool, keep func(path string) (reason string)) ([]Undon
 		}
 		list = slices.Delete(list, i, i+1)
 		if err := b.save(list); err != nil {
-			return all, writeError(b.path(), err)
+			return all, rewrite.Error(b.path(), err)
 		}
 		os.Remove(w.Path + backupSuffix)
 	}
@@ -181,18 +165,6 @@ func (b Backups) plan(w written, now, saved []byte) Undone {
 
 func (b Backups) path() string { return filepath.Join(b.Dir, "init.json") }
 
-// lock excludes other processes that write or undo.
-func (b Backups) lock() (unlock func(), err error) {
-	if err := os.MkdirAll(b.Dir, 0o700); err != nil {
-		return nil, writeError(b.path(), err)
-	}
-	l := flock.New(b.path() + ".lock")
-	if ok, err := l.TryLock(); err != nil || !ok {
-		return nil, fault.Wrap(fault.Unavailable, err, "another sandpiper init is running").WithHint("run the command again when it has finished")
-	}
-	return func() { _ = l.Unlock() }, nil
-}
-
 // load returns the written files. A client's file beside which is a backup is one, if the list lacks it.
 func (b Backups) load() (list []written, err error) {
 	text, err := os.ReadFile(b.path())
@@ -227,10 +199,34 @@ func (b Backups) save(list []written) error {
 	return durable.WriteFile(b.path(), append(text, '\n'))
 }
 
+// maxFile is the greatest size of a file. Claude Code stores its history in its configuration file.
+const maxFile = 32 << 20
+
+// readFile returns the content of a file, nil if it does not exist. Its errors are predicates.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxFile) {
+		return nil, errors.New("is not a regular file of at most 32 MiB")
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, errors.New("cannot be read")
+	}
+	return text, nil
+}
+
 // readBackup returns the backup of a file, nil if it has none.
 func readBackup(path string) []byte {
 	text, _ := readFile(path + backupSuffix)
 	return text
+}
+
+// copyBeside writes a text to the path with a suffix, with the mode of the file at path.
+func copyBeside(path, suffix string, text []byte) error {
+	return durable.ReplaceFile(path+suffix, text, rewrite.ModeOf(path, 0o600), nil)
 }
 
 func hash(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }

@@ -1,4 +1,6 @@
-package clientconfig
+// Package literal finds secrets that are written in the configuration of servers, and puts references to
+// variables in their place.
+package literal
 
 import (
 	"fmt"
@@ -7,10 +9,48 @@ import (
 	"strings"
 )
 
-// redact replaces the secrets of servers by references and returns all variables
-// that the servers then reference.
-func redact(env Env, all []Server) []Variable {
-	r := redactor{env: env, variables: map[string]*Variable{}}
+// Server is what the configuration of a server may have secrets in.
+type Server struct {
+	Name    string
+	File    string // that has the configuration; "" for none
+	Command string
+	Args    []string
+	Env     map[string]string
+	URL     string
+	Headers map[string]string
+	Inputs  map[string]string // variable -> its description
+}
+
+// Variable is an environment variable that servers reference.
+type Variable struct {
+	Name        string   `json:"name"`
+	Servers     []string `json:"servers"`            // that reference it
+	Description string   `json:"about,omitempty"`    // may be empty
+	File        string   `json:"value_in,omitempty"` // that contains the value; "" if none does
+	Set         bool     `json:"set"`                // in the environment
+	value       string
+}
+
+// String omits the value.
+func (v Variable) String() string { return "variable " + v.Name }
+
+// GoString is String.
+func (v Variable) GoString() string { return v.String() }
+
+// Reveal returns the value that File contains.
+func (v Variable) Reveal() string { return v.value }
+
+// addServer adds a server to v.Servers.
+func (v *Variable) addServer(server string) {
+	if !slices.Contains(v.Servers, server) {
+		v.Servers = append(v.Servers, server)
+	}
+}
+
+// Redact replaces the secrets of servers by references and returns all variables
+// that the servers then reference. lookup looks up a variable of the environment.
+func Redact(lookup func(string) (string, bool), all []Server) []Variable {
+	r := redactor{lookup: lookup, variables: map[string]*Variable{}}
 	for i := range all { // existing references keep their names
 		r.addReferences(&all[i])
 	}
@@ -20,25 +60,10 @@ func redact(env Env, all []Server) []Variable {
 	var list []Variable
 	for _, name := range slices.Sorted(maps.Keys(r.variables)) {
 		v := *r.variables[name]
-		_, v.Set = env.Lookup(name)
+		_, v.Set = lookup(name)
 		list = append(list, v)
 	}
 	return list
-}
-
-// FindSecrets returns a server of sandpiper.yaml with references in place of its secrets, and the
-// names of the variables that these references need, sorted.
-func FindSecrets(env Env, s Server) (Server, []string) {
-	s.Args, s.Env, s.Headers = slices.Clone(s.Args), maps.Clone(s.Env), maps.Clone(s.Headers)
-	s.From = []Origin{{}}
-	one := []Server{s}
-	var names []string
-	for _, v := range redact(env, one) {
-		if v.value != "" {
-			names = append(names, v.Name)
-		}
-	}
-	return one[0], names
 }
 
 // replaceAll replaces each text of s that may refer to variables. name is that of the environment
@@ -57,7 +82,7 @@ func (s *Server) replaceAll(f func(name, text, variable string) string) {
 }
 
 type redactor struct {
-	env       Env
+	lookup    func(string) (string, bool)
 	variables map[string]*Variable
 }
 
@@ -75,15 +100,13 @@ func (r *redactor) variable(name string) *Variable {
 func (r *redactor) addReferences(s *Server) {
 	s.replaceAll(func(_, text, _ string) string {
 		for _, ref := range reference().FindAllString(text, -1) {
-			if !isIdentifier(ref[2 : len(ref)-1]) {
+			if !IsIdentifier(ref[2 : len(ref)-1]) {
 				continue
 			}
 			v := r.variable(ref[2 : len(ref)-1])
 			v.addServer(s.Name)
-			for _, in := range s.inputs {
-				if in.id == v.Name && v.Description == "" {
-					v.Description = in.description
-				}
+			if v.Description == "" {
+				v.Description = s.Inputs[v.Name]
 			}
 		}
 		return text
@@ -122,13 +145,13 @@ func (r *redactor) text(s *Server, name, value, variable string) string {
 // assign returns the variable of a secret: the preferred one if it is free or
 // has the same value, otherwise one with the name of the server.
 func (r *redactor) assign(s *Server, preferred, label, secret string) string {
-	server := envName(s.Name)
+	server := EnvName(s.Name)
 	prefixed := server + "_" + label
 	if strings.HasPrefix(label, server+"_") {
 		prefixed = label
 	}
 	candidates := []string{prefixed}
-	if isIdentifier(preferred) {
+	if IsIdentifier(preferred) {
 		candidates = []string{preferred, prefixed}
 	}
 	for n := 2; ; n++ {
@@ -145,7 +168,7 @@ func (r *redactor) assign(s *Server, preferred, label, secret string) string {
 // another value, has another value in the environment, which takes precedence,
 // or is referenced by other servers, which would receive this secret.
 func (r *redactor) setValue(s *Server, name, secret string) bool {
-	if set, ok := r.env.Lookup(name); ok && set != secret {
+	if set, ok := r.lookup(name); ok && set != secret {
 		return false
 	}
 	v := r.variable(name)
@@ -153,7 +176,7 @@ func (r *redactor) setValue(s *Server, name, secret string) bool {
 		return false
 	}
 	if v.value == "" {
-		v.value, v.File = secret, s.From[0].File.Path
+		v.value, v.File = secret, s.File
 	}
 	if v.value != secret {
 		return false

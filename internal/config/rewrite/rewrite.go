@@ -1,4 +1,6 @@
-package clientconfig
+// Package rewrite replaces configuration files of this program and of others. Two commands do not do so
+// at the same time, and no change that another program makes at the same time is lost.
+package rewrite
 
 import (
 	"bytes"
@@ -6,30 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
+
+	"github.com/gofrs/flock"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
 )
-
-// maxFile is the greatest size of a file. Claude Code stores its history in its configuration file.
-const maxFile = 32 << 20
-
-// readFile returns the content of a file, nil if it does not exist. Its errors are predicates.
-func readFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return nil, nil
-	}
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxFile) {
-		return nil, errors.New("is not a regular file of at most 32 MiB")
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, errors.New("cannot be read")
-	}
-	return text, nil
-}
 
 // Change is a new content for one file.
 type Change struct {
@@ -41,8 +25,8 @@ type Change struct {
 // errChanged is returned for a file whose content is not the expected one.
 var errChanged = errors.New("content changed")
 
-// writeError converts an error of a write for display.
-func writeError(path string, err error) error {
+// Error converts an error of a write for display.
+func Error(path string, err error) error {
 	if errors.Is(err, errChanged) {
 		return fault.Wrap(fault.Unavailable, err, "%s was changed by another program at the same time; it was not written", path).
 			WithHint("quit the client if it is running, and run the command again")
@@ -50,9 +34,9 @@ func writeError(path string, err error) error {
 	return fault.Wrap(fault.Unavailable, err, "%s cannot be written", path).WithHint("check that its directory exists and is writable")
 }
 
-// checkWritable refuses dangling links, read-only files, and paths that are not
+// Check refuses dangling links, read-only files, and paths that are not
 // regular files.
-func checkWritable(path string) error {
+func Check(path string) error {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Lstat(path); err == nil {
@@ -61,7 +45,7 @@ func checkWritable(path string) error {
 		return nil
 	}
 	if err != nil {
-		return writeError(path, err)
+		return Error(path, err)
 	}
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o200 == 0 {
 		return fault.New(fault.Denied, "%s is read-only or not a regular file", path).WithHint("if another program generates it, configure that program")
@@ -69,9 +53,9 @@ func checkWritable(path string) error {
 	return nil
 }
 
-// replaceFile replaces a file atomically if its content is still c.Old. It keeps
+// Write replaces a file atomically if its content is still c.Old. It keeps
 // the mode of the file, and a link to it.
-func replaceFile(c Change) error {
+func Write(c Change) error {
 	path := c.Path
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target
@@ -79,7 +63,7 @@ func replaceFile(c Change) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	return durable.ReplaceFile(path, c.New, modeOf(path, c.Mode), func() error {
+	return durable.ReplaceFile(path, c.New, ModeOf(path, c.Mode), func() error {
 		now, err := os.ReadFile(path)
 		if missing := errors.Is(err, fs.ErrNotExist); missing && c.Old == nil {
 			return nil
@@ -91,15 +75,40 @@ func replaceFile(c Change) error {
 	})
 }
 
-// copyBeside writes a text to the path with a suffix, with the mode of the file at path.
-func copyBeside(path, suffix string, text []byte) error {
-	return durable.ReplaceFile(path+suffix, text, modeOf(path, 0o600), nil)
-}
-
-// modeOf returns the mode of a file, or that of a new one.
-func modeOf(path string, ofNew fs.FileMode) fs.FileMode {
+// ModeOf returns the mode of a file, or that of a new one.
+func ModeOf(path string, ofNew fs.FileMode) fs.FileMode {
 	if info, err := os.Stat(path); err == nil {
 		return info.Mode().Perm()
 	}
 	return ofNew
+}
+
+// Lock excludes other processes that change configuration files. The lock is beside the list of files that
+// sandpiper init has written, in dir.
+func Lock(dir string) (unlock func(), err error) {
+	list := filepath.Join(dir, "init.json")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, Error(list, err)
+	}
+	l := flock.New(list + ".lock")
+	if ok, err := l.TryLock(); err != nil || !ok {
+		return nil, fault.Wrap(fault.Unavailable, err, "another sandpiper init is running").WithHint("run the command again when it has finished")
+	}
+	return func() { _ = l.Unlock() }, nil
+}
+
+// Replace writes one file, with the lock in dir.
+func Replace(dir string, c Change) error {
+	unlock, err := Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := Check(c.Path); err != nil {
+		return err
+	}
+	if err := Write(c); err != nil {
+		return Error(c.Path, err)
+	}
+	return nil
 }

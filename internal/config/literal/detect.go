@@ -1,4 +1,4 @@
-package clientconfig
+package literal
 
 import (
 	"slices"
@@ -28,9 +28,6 @@ var (
 	plainValues = []string{"true", "false", "yes", "no", "on", "off", "none", "null", "oauth", "oauth2", "basic", "bearer", "default", "auto", "env", "browser", "device", "stdio", "http", "sse", "required", "optional", "enabled", "disabled"}
 )
 
-// maxValue limits the length of a value, in bytes.
-const maxValue = 4 << 10
-
 var (
 	scheme   = lazyregexp.New(`^(?i:bearer|basic|token|apikey|api-key|digest)\s+`)
 	digits   = lazyregexp.New(`^[0-9]+$`)
@@ -52,7 +49,7 @@ var (
 // secretsIn returns the secrets in a value, in order. name is that of the variable,
 // header or flag with the value, "" if there is none. References are not secrets.
 func secretsIn(name, value string) []span {
-	if value == "" || isReference(value) {
+	if value == "" || IsReference(value) {
 		return nil
 	}
 	if strings.Contains(value, "-----BEGIN ") {
@@ -152,13 +149,13 @@ func betweenReferences(value string, s span) (out []span) {
 // isSecret reports whether the whole value is a secret: its name suggests one, and the
 // value is not one of the exceptions.
 func isSecret(name, value string) bool {
-	words := strings.Split(strings.ToLower(envName(name)), "_")
+	words := strings.Split(strings.ToLower(EnvName(name)), "_")
 	has := func(list []string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(list, w) })
 	}
 	_, rest := cutScheme(value)
 	switch {
-	case name == "" || !secretPart().MatchString(name) && !secretPart().MatchString(envName(name)) && !has(secretWords):
+	case name == "" || !secretPart().MatchString(name) && !secretPart().MatchString(EnvName(name)) && !has(secretWords):
 		return false
 	case rest == "" || slices.Contains(plainValues, strings.ToLower(value)):
 		return false
@@ -180,16 +177,16 @@ func cutScheme(value string) (string, string) {
 
 // label returns the name of a secret's variable without the server, or fallback.
 func label(name, fallback string) string {
-	text := strings.TrimPrefix(envName(name), "X_")
+	text := strings.TrimPrefix(EnvName(name), "X_")
 	if name == "" || text == "AUTHORIZATION" || text == "HEADER" {
 		return fallback
 	}
 	return text
 }
 
-// isReference reports whether a value consists of references, apart from an
+// IsReference reports whether a value consists of references, apart from an
 // authentication scheme before them.
-func isReference(value string) bool {
+func IsReference(value string) bool {
 	_, rest := cutScheme(value)
 	return rest != "" && reference().ReplaceAllString(rest, "") == ""
 }

@@ -1,4 +1,4 @@
-package clientconfig
+package literal
 
 import (
 	"strings"

@@ -1,4 +1,4 @@
-package main
+package importer
 
 import (
 	"os"
@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
-	"github.com/sandpiper-mcp/sandpiper/internal/clientconfig"
+	"github.com/sandpiper-mcp/sandpiper/internal/config/literal"
 )
 
 // showNextSteps prints the steps that remain to be done by hand.
-func showNextSteps(env *cli.Env, p *initPlan) {
+func showNextSteps(env *cli.Env, p *plan) {
 	if len(p.found.Servers) == 0 {
 		showNoServers(env, p)
 	}
@@ -22,14 +22,14 @@ func showNextSteps(env *cli.Env, p *initPlan) {
 		env.Printf("\n%s to enable %s.\n", cli.AsPasted(env, "Run `sandpiper trust`"), cli.VisibleName(p.short(p.path)))
 	}
 	showSnippets(env, p)
-	if slices.ContainsFunc(p.clients, func(c initClient) bool { return len(c.changed) > 0 }) {
+	if slices.ContainsFunc(p.clients, func(c target) bool { return len(c.changed) > 0 }) {
 		env.Printf("\nRestart the changed clients. %s reverts all changes.\n", cli.AsPasted(env, "`sandpiper init --undo`"))
 	}
 }
 
 // showSnippets prints the configuration for clients that do not have Sandpiper,
 // once for all clients with the same snippet.
-func showSnippets(env *cli.Env, p *initPlan) {
+func showSnippets(env *cli.Env, p *plan) {
 	var snippets []string
 	files := map[string][]string{}
 	for _, c := range p.clients {
@@ -57,12 +57,12 @@ func showSnippets(env *cli.Env, p *initPlan) {
 }
 
 // showNoServers explains how to add servers by hand.
-func showNoServers(env *cli.Env, p *initPlan) {
+func showNoServers(env *cli.Env, p *plan) {
 	if p.existing > 0 {
 		env.Printf("No servers to import. %s has %s.\n", cli.VisibleName(p.short(p.path)), cli.Count(p.existing, "server"))
 		return
 	}
-	changed := slices.ContainsFunc(p.clients, func(c initClient) bool { return c.wanted && c.err == nil })
+	changed := slices.ContainsFunc(p.clients, func(c target) bool { return c.wanted && c.err == nil })
 	if len(p.found.Clients) == 0 && changed { // the file of a client that was named is new
 		env.Printf("No servers to import.\n")
 	} else if len(p.found.Clients) == 0 {
@@ -87,10 +87,10 @@ and run %s. sandpiper exec and serve also work without servers.
 }
 
 // showVariables lists the variables that are not set.
-func showVariables(env *cli.Env, p *initPlan) {
+func showVariables(env *cli.Env, p *plan) {
 	envFile := filepath.Join(filepath.Dir(p.path), ".env")
 	text, _ := os.ReadFile(envFile)
-	var unset []clientconfig.Variable
+	var unset []literal.Variable
 	width := 0
 	for _, v := range p.found.Variables {
 		if !v.Set && !setsVariable(text, v.Name) {
@@ -112,14 +112,14 @@ func showVariables(env *cli.Env, p *initPlan) {
 		}
 		env.Printf("  %s  %s\n", cli.Fit(v.Name, width), s.Dim(cli.VisibleName(text)))
 	}
-	if !p.options.envFile && slices.ContainsFunc(unset, func(v clientconfig.Variable) bool { return v.File != "" && p.currentFile(v.File) == v.File }) {
+	if !p.options.envFile && slices.ContainsFunc(unset, func(v literal.Variable) bool { return v.File != "" && p.currentFile(v.File) == v.File }) {
 		env.Printf("%s\n", s.Dim("  "+cli.AsPasted(env, "`sandpiper init --env-file`")+" copies the values from the clients' files."))
 	}
 }
 
 // currentFile returns the file that contains the values of a client's file: the
 // copy, if --replace removed the servers from the file.
-func (p *initPlan) currentFile(path string) string {
+func (p *plan) currentFile(path string) string {
 	for _, c := range p.clients {
 		if i := slices.Index(c.changed, path); i >= 0 && p.options.replace && c.backups[i] != "" {
 			return c.backups[i]

@@ -9,7 +9,7 @@
 // translated to ${NAME}.
 //
 // Every secret in an entry is replaced by a reference: a Server contains none.
-// A Variable keeps the value and does not print it.
+// A literal.Variable keeps the value and does not print it.
 //
 // The package does not print, ask questions or read sandpiper.yaml. Functions
 // may be called concurrently; two edits of one file may not.
@@ -18,6 +18,8 @@ package clientconfig
 import (
 	"slices"
 	"time"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/config/literal"
 )
 
 // Env describes the environment of the person whose clients are read. The
@@ -110,35 +112,9 @@ type Problem struct {
 
 // Found is the result of Find.
 type Found struct {
-	Clients   []Client   // installed clients, in the order of Clients
-	Servers   []Server   // without duplicates; names are unique
-	Variables []Variable // referenced by the servers, sorted by name
+	Clients   []Client           // installed clients, in the order of Clients
+	Servers   []Server           // without duplicates; names are unique
+	Variables []literal.Variable // referenced by the servers, sorted by name
 	Skipped   []Skipped
 	Problems  []Problem
-}
-
-// Variable is an environment variable that servers reference.
-type Variable struct {
-	Name        string   `json:"name"`
-	Servers     []string `json:"servers"`            // that reference it
-	Description string   `json:"about,omitempty"`    // from the client; may be empty
-	File        string   `json:"value_in,omitempty"` // path of the client's file that contains the value; "" if none does
-	Set         bool     `json:"set"`                // in the environment
-	value       string
-}
-
-// String omits the value.
-func (v Variable) String() string { return "variable " + v.Name }
-
-// GoString is String.
-func (v Variable) GoString() string { return v.String() }
-
-// Reveal returns the value that File contains.
-func (v Variable) Reveal() string { return v.value }
-
-// addServer adds a server to v.Servers.
-func (v *Variable) addServer(server string) {
-	if !slices.Contains(v.Servers, server) {
-		v.Servers = append(v.Servers, server)
-	}
 }
