@@ -58,7 +58,7 @@ func runConfigCheck(ctx context.Context, env *cli.Env) error {
 	if err != nil {
 		return err
 	}
-	warnings, err := daemon.Check(cfg)
+	warnings, err := daemon.Check(cfg, env.Features)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package all
 import (
 	"github.com/sandpiper-mcp/sandpiper/internal/feature"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/bench"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/form"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/importer"
 	"github.com/sandpiper-mcp/sandpiper/internal/feature/restricted"
@@ -16,6 +17,7 @@ import (
 func Features() []feature.Feature {
 	return []feature.Feature{
 		bench.Feature(),
+		embedding.Feature(),
 		form.Feature(),
 		importer.Feature(),
 		restricted.Feature(),

@@ -1,4 +1,4 @@
-// Package embedding finds tools by the similarity of vectors that an embedding model
+// Package vectors finds tools by the similarity of vectors that an embedding model
 // makes of their descriptions and of a query.
 //
 // Terms. A space holds the vectors of the tools of one catalog that are known so far.
@@ -12,7 +12,7 @@
 // An Index and a Space are safe for concurrent use. The package ranks by vectors only,
 // keeps queries in memory only, and does not decide which texts may be sent to the
 // model.
-package embedding
+package vectors
 
 import (
 	"context"
@@ -22,7 +22,8 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 // Config of an Index.
@@ -87,20 +88,11 @@ func (x *Index) Close() error {
 // Local reports whether queries stay in this process.
 func (x *Index) Local() bool { return x.cfg.Model.Local() }
 
-// State is the state of search by embeddings.
-type State struct {
-	Model  string // its name
-	Tools  int    // in the latest space
-	Known  int    // tools of the space with a vector
-	Reason string // of a failure, also if it affects only some tools; "" if there is none
-	Hint   string
-}
-
 // State returns the current state.
-func (x *Index) State() State {
+func (x *Index) State() lookup.SemanticSearch {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	s := State{Model: x.cfg.Model.Name()}
+	s := lookup.SemanticSearch{Model: x.cfg.Model.Name()}
 	if x.shown != nil {
 		s.Tools, s.Known = x.shown.size()
 	}

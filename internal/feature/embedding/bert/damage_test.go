@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert/berttest"
 )
 
 func TestConvertRejectsUnsupportedModels(t *testing.T) {

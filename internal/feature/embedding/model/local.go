@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/local"
 )
 
 // DefaultLocal is the local model that is used if none is named.

@@ -1,4 +1,4 @@
-package embedding_test
+package vectors_test
 
 import (
 	"bytes"
@@ -14,22 +14,23 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert/berttest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/local"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/model/modeltest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/vectors"
 	"github.com/sandpiper-mcp/sandpiper/internal/logtest"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model/modeltest"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func open(t *testing.T, at *modeltest.Endpoint, dir string, change func(*embedding.Config, *model.Config)) (*embedding.Index, *logtest.Log) {
+func open(t *testing.T, at *modeltest.Endpoint, dir string, change func(*vectors.Config, *model.Config)) (*vectors.Index, *logtest.Log) {
 	t.Helper()
 	log := &logtest.Log{}
 	m := model.Config{Provider: model.Ollama, Model: "small"}
 	if at != nil {
 		m.URL = at.URL
 	}
-	cfg := embedding.Config{Dir: dir, Timeout: 10 * time.Second, Log: slog.New(slog.NewTextHandler(log, nil))}
+	cfg := vectors.Config{Dir: dir, Timeout: 10 * time.Second, Log: slog.New(slog.NewTextHandler(log, nil))}
 	if change != nil {
 		change(&cfg, &m)
 	}
@@ -37,7 +38,7 @@ func open(t *testing.T, at *modeltest.Endpoint, dir string, change func(*embeddi
 	if cfg.Model, err = model.New(m); err != nil {
 		t.Fatal(err)
 	}
-	x := embedding.New(cfg)
+	x := vectors.New(cfg)
 	t.Cleanup(func() {
 		if err := x.Close(); err != nil {
 			t.Error(err)
@@ -56,11 +57,11 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func follow(x *embedding.Index, texts ...string) *embedding.Space {
+func follow(x *vectors.Index, texts ...string) catalog.Space {
 	return x.NewSpace(func() []string { return texts })
 }
 
-func known(x *embedding.Index, n int) func() bool {
+func known(x *vectors.Index, n int) func() bool {
 	return func() bool { return x.State().Known == n }
 }
 
@@ -101,7 +102,7 @@ func TestOnlyNewTextsAreEmbedded(t *testing.T) {
 		}
 		x.Close()
 	}
-	x, _ := open(t, at, dir, func(_ *embedding.Config, m *model.Config) { m.Model = "other" })
+	x, _ := open(t, at, dir, func(_ *vectors.Config, m *model.Config) { m.Model = "other" })
 	before := len(at.Texts())
 	follow(x, texts...)
 	until(t, "all tools have vectors of the second model", known(x, 3))
@@ -116,7 +117,7 @@ func TestSeveralProcessesEmbedOnce(t *testing.T) {
 	for i := range 100 {
 		many = append(many, fmt.Sprint("does thing number ", i))
 	}
-	var all []*embedding.Index
+	var all []*vectors.Index
 	for range 4 {
 		x, _ := open(t, at, dir, nil)
 		follow(x, many...)
@@ -221,7 +222,7 @@ func TestQueryErrorIsLoggedOnce(t *testing.T) {
 
 func TestSimilaritiesTimesOut(t *testing.T) {
 	at := modeltest.Serve(t)
-	x, log := open(t, at, t.TempDir(), func(c *embedding.Config, _ *model.Config) { c.Timeout = 20 * time.Millisecond })
+	x, log := open(t, at, t.TempDir(), func(c *vectors.Config, _ *model.Config) { c.Timeout = 20 * time.Millisecond })
 	s := follow(x, texts...)
 	until(t, "all tools have vectors", known(x, 3))
 	release := make(chan struct{})
@@ -270,7 +271,7 @@ func TestChangedDimensionsReplaceVectors(t *testing.T) {
 func TestNewSpaceReplacesPrevious(t *testing.T) {
 	at := modeltest.Serve(t)
 	x, _ := open(t, at, t.TempDir(), nil)
-	var last *embedding.Space
+	var last catalog.Space
 	for i := range 50 {
 		last = follow(x, append(texts, fmt.Sprint("number ", i))...)
 	}
@@ -292,7 +293,7 @@ func TestEmptySpaceHasNoSimilarities(t *testing.T) {
 }
 
 // install installs a local model in a directory, and returns the change of a configuration that uses it.
-func install(t *testing.T, models string) (local.Model, func(*embedding.Config, *model.Config)) {
+func install(t *testing.T, models string) (local.Model, func(*vectors.Config, *model.Config)) {
 	t.Helper()
 	files := t.TempDir()
 	if err := os.CopyFS(files, berttest.Files(1)); err != nil {
@@ -302,7 +303,7 @@ func install(t *testing.T, models string) (local.Model, func(*embedding.Config, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return m, func(_ *embedding.Config, c *model.Config) { *c = model.Config{Provider: model.Local, Dir: models} }
+	return m, func(_ *vectors.Config, c *model.Config) { *c = model.Config{Provider: model.Local, Dir: models} }
 }
 
 // The vectors of a model that is removed while an Index creates them are deleted, and not created again.
@@ -331,7 +332,7 @@ func TestRemoveVectorsOfModelInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		bytes, err := embedding.RemoveVectors(t.Context(), dir, model.LocalIdentity(sum))
+		bytes, err := vectors.RemoveVectors(t.Context(), dir, model.LocalIdentity(sum))
 		if err != nil || (bytes > 0) != (i == 0) || stored() != 0 {
 			t.Errorf("removal %d of %d bytes: %v; %d files remain", i+1, bytes, err, stored())
 		}

@@ -17,8 +17,8 @@ import (
 	"testing/fstest"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert/berttest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/local"
 )
 
 // zipped returns a zip file with the content of files below dir.

@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert"
 )
 
 // Source is where a model is installed from.

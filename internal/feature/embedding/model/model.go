@@ -19,26 +19,54 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/sandpiper-mcp/sandpiper/internal/config/section"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 )
 
+// Provider is where a model is.
+type Provider string
+
 // The supported providers.
 const (
-	OpenAI = "openai" // and compatible endpoints
-	Azure  = "azure"
-	Ollama = "ollama"
-	Local  = "local" // in this process
+	None   Provider = "none"   // no model, in the configuration
+	OpenAI Provider = "openai" // and compatible endpoints
+	Azure  Provider = "azure"
+	Ollama Provider = "ollama"
+	Local  Provider = "local" // in this process
 )
+
+// SetText sets p to a provider.
+func (p *Provider) SetText(text string) error {
+	if text == "onnx" {
+		return new(ONNX).SetText(text)
+	}
+	err := section.OneOf(text, string(None), string(OpenAI), string(Azure), string(Ollama), string(Local))
+	if err == nil {
+		*p = Provider(text)
+	}
+	return err
+}
+
+// ONNX is the setting of earlier versions for the directory of an ONNX file.
+type ONNX struct{}
+
+// SetText rejects all texts.
+func (*ONNX) SetText(text string) error {
+	return fault.New(fault.Invalid, "is %q, but ONNX files are no longer supported", text).
+		WithHint("install the model with `sandpiper models add minilm DIRECTORY`, set provider to local, and remove dir")
+}
 
 // Config of an Embedder.
 type Config struct {
-	Provider   string // required
-	URL        string `key:"url" form:"url"`             // of the endpoint; "" means the default of the provider; Azure has none
-	Model      string `key:"model"`                      // model or deployment; required, except that a local model is DefaultLocal by default
-	Key        string `key:"api_key" form:"reference"`   // a reference such as ${NAME}; "" sends none
-	Dimensions int    `key:"dimensions" range:"1 16384"` // of a vector; 0 means the model's own
-	APIVersion string `key:"api_version"`                // of the older API of Azure; "" means the current API
-	Dir        string // of the installed local models
+	Provider   Provider `key:"provider,restart,short"`             // required
+	URL        string   `key:"url,restart" form:"url"`             // of the endpoint; "" means the default of the provider; Azure has none
+	Model      string   `key:"model,restart"`                      // model or deployment; required, except that a local model is DefaultLocal by default
+	Key        string   `key:"api_key,restart" form:"reference"`   // a reference such as ${NAME}; "" sends none
+	Dimensions int      `key:"dimensions,restart" range:"1 16384"` // of a vector; 0 means the model's own
+	APIVersion string   `key:"api_version,restart"`                // of the older API of Azure; "" means the current API
+	Dir        string   // of the installed local models
+
+	ONNX ONNX `key:"dir"`
 
 	// Resolve replaces references such as ${NAME} before each request; nil leaves them
 	// unchanged.

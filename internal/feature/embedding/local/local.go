@@ -20,8 +20,8 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/durable"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert"
 )
 
 // Store is the directory of the installed models.

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert/berttest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/local"
 )
 
 // A pipe as a source, or in one, is not opened, which would block.

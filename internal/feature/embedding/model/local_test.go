@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert/berttest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/local"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/model"
 )
 
 // install installs a small model as minilm in dir.

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model/modeltest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/model/modeltest"
 )
 
 // resolve replaces one variable.

@@ -1,4 +1,4 @@
-package embedding
+package vectors
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
+	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/search"
 )
 
 // Space holds the vectors of the tools of one catalog.
@@ -18,7 +20,7 @@ type Space struct {
 
 // NewSpace creates a space of texts, one for each tool, and fills it in the
 // background. It stops filling the previous space.
-func (x *Index) NewSpace(texts func() []string) *Space {
+func (x *Index) NewSpace(texts func() []string) catalog.Space {
 	s := &Space{x: x, texts: texts, read: make(chan struct{})}
 	x.mu.Lock()
 	old := x.now
@@ -70,11 +72,14 @@ func (s *Space) size() (tools, known int) {
 
 // Similarities returns the similarity of the tools to a query; nil if there is no vector in
 // time. If only is not nil, its positions are the tools.
-func (s *Space) Similarities(ctx context.Context, text string, only []int) *Similarities {
+func (s *Space) Similarities(ctx context.Context, text string, only []int) search.Similarities {
 	ctx, cancel := context.WithTimeout(ctx, s.x.cfg.Timeout)
 	defer cancel()
 	result, err := s.similarities(ctx, text, only)
 	s.x.record(embeddingQuery, err)
+	if result == nil {
+		return nil
+	}
 	return result
 }
 

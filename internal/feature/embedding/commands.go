@@ -1,4 +1,4 @@
-package main
+package embedding
 
 import (
 	"context"
@@ -8,11 +8,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/cli"
-	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/local"
 )
 
-func modelsCommand(env *cli.Env) *cobra.Command {
+// commands returns the command models.
+func commands(env *cli.Env) []*cobra.Command {
 	var from local.Source
 	add := &cobra.Command{
 		Use: "add NAME SOURCE", Short: "Install an embedding model, or replace it",
@@ -29,35 +29,46 @@ Nothing else is downloaded. Daemons that run use the model from their next start
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			from.From = args[1]
-			return runModelsAdd(cmd.Context(), env, args[0], from)
+			return runAdd(cmd.Context(), env, args[0], from)
 		},
 	}
 	add.Flags().StringVar(&from.SHA256, "sha256", "", "SHA-256 `CHECKSUM` of the file, in hexadecimal; required for a URL")
-	return cli.Group("models", "Install, list and remove local embedding models", add,
+	remove := &cobra.Command{
+		Use: "remove NAME", Short: "Remove an installed model and its vectors",
+		Long: "Remove deletes the model NAME and the vectors of tools that it made. Daemons that run search with keywords from then on.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return runRemove(cmd.Context(), env, args[0]) },
+	}
+	cli.SetArguments(env, add, names, cli.LocalFiles)
+	cli.SetArguments(env, remove, names)
+	return []*cobra.Command{cli.Group("models", "Install, list and remove local embedding models", add, remove,
 		&cobra.Command{
 			Use: "list", Short: "List the installed models",
 			Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return runModelsList(env) },
-		},
-		&cobra.Command{
-			Use: "remove NAME", Short: "Remove an installed model and its vectors",
-			Long: "Remove deletes the model NAME and the vectors of tools that it made. Daemons that run search with keywords from then on.",
-			Args: cobra.ExactArgs(1),
-			RunE: func(cmd *cobra.Command, args []string) error { return runModelsRemove(cmd.Context(), env, args[0]) },
-		})
+			RunE: func(*cobra.Command, []string) error { return runList(env) },
+		})}
 }
 
-// models returns the store of models in the configured data directory.
-func models(env *cli.Env) (local.Store, error) {
+// names returns the names of the installed models.
+func names(r cli.Request) (all []cobra.Completion, err error) {
+	list, err := models(r.Cfg.DataDir).List()
+	for _, m := range list {
+		all = append(all, m.Name)
+	}
+	return all, err
+}
+
+// configured returns the store of models in the configured data directory.
+func configured(env *cli.Env) (local.Store, error) {
 	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return "", err
 	}
-	return daemon.OpenModels(cfg.DataDir)
+	return openModels(cfg.DataDir)
 }
 
-func runModelsAdd(ctx context.Context, env *cli.Env, name string, from local.Source) error {
-	store, err := models(env)
+func runAdd(ctx context.Context, env *cli.Env, name string, from local.Source) error {
+	store, err := configured(env)
 	if err != nil {
 		return err
 	}
@@ -97,8 +108,8 @@ func downloadProgress(env *cli.Env) func(done, total int64) {
 	}
 }
 
-func runModelsList(env *cli.Env) error {
-	store, err := models(env)
+func runList(env *cli.Env) error {
+	store, err := configured(env)
 	if err != nil {
 		return err
 	}
@@ -115,12 +126,12 @@ func runModelsList(env *cli.Env) error {
 	return nil
 }
 
-func runModelsRemove(ctx context.Context, env *cli.Env, name string) error {
+func runRemove(ctx context.Context, env *cli.Env, name string) error {
 	cfg, err := cli.LoadConfig(env, nil)
 	if err != nil {
 		return err
 	}
-	vectors, err := daemon.RemoveModel(ctx, cfg.DataDir, name)
+	vectors, err := removeModel(ctx, cfg.DataDir, name)
 	if err != nil {
 		return err
 	}

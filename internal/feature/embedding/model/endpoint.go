@@ -35,7 +35,7 @@ type dialect struct {
 	read  func(body []byte, n int) ([][]float32, error)
 }
 
-var dialects = map[string]dialect{
+var dialects = map[Provider]dialect{
 	OpenAI: {"https://api.openai.com/v1", func(Config) string { return "/embeddings" }, bearer, readOpenAI},
 	Azure:  {"", azurePath, func(h http.Header, key string) { h.Set("Api-Key", key) }, readOpenAI},
 	Ollama: {"http://127.0.0.1:11434", func(Config) string { return "/api/embed" }, bearer, readOllama},

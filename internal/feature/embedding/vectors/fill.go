@@ -1,4 +1,4 @@
-package embedding
+package vectors
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/model"
 )
 
 // Pauses after an error.

@@ -13,8 +13,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert/berttest"
 )
 
 // open converts files and opens the result.

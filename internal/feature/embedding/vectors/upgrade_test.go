@@ -1,4 +1,4 @@
-package embedding_test
+package vectors_test
 
 import (
 	"bytes"
@@ -6,10 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/bert/berttest"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/local"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/bert/berttest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/local"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/vectors"
 )
 
 // Another version of a local model creates its vectors in a file of its own, while an index with the
@@ -17,7 +17,7 @@ import (
 func TestLocalModelUpgradeKeepsOldVectors(t *testing.T) {
 	t.Parallel()
 	models, dir := t.TempDir(), t.TempDir()
-	start := func(seed uint64) *embedding.Index {
+	start := func(seed uint64) *vectors.Index {
 		files := t.TempDir()
 		if err := os.CopyFS(files, berttest.Files(seed)); err != nil {
 			t.Fatal(err)
@@ -25,7 +25,7 @@ func TestLocalModelUpgradeKeepsOldVectors(t *testing.T) {
 		if _, err := local.Store(models).Add(t.Context(), model.DefaultLocal, local.Source{From: files}); err != nil {
 			t.Fatal(err)
 		}
-		x, _ := open(t, nil, dir, func(_ *embedding.Config, m *model.Config) { *m = model.Config{Provider: model.Local, Dir: models} })
+		x, _ := open(t, nil, dir, func(_ *vectors.Config, m *model.Config) { *m = model.Config{Provider: model.Local, Dir: models} })
 		follow(x, texts...)
 		until(t, "all tools have vectors", known(x, len(texts)))
 		return x

@@ -1,4 +1,4 @@
-package embedding
+package vectors
 
 import (
 	"bufio"
@@ -19,7 +19,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/model"
 )
 
 // key is a hash of the text that a vector was made from.

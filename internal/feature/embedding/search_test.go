@@ -1,39 +1,45 @@
-package daemon_test
+package embedding
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/daemon"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model"
-	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog/embedding/model/modeltest"
+	"github.com/sandpiper-mcp/sandpiper/internal/feature/embedding/model/modeltest"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox"
+	"github.com/sandpiper-mcp/sandpiper/internal/sandbox/fake"
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
 // meant starts a daemon with two described tools and a model at an endpoint.
 func meant(t *testing.T, at *modeltest.Endpoint) *daemon.Daemon {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "tools.json")
-	catalog := `{"categories": {"all": {"tools": {
-		"umbrella": {"mcp_server": "skies", "description": "Says whether precipitation is expected."},
-		"invoice": {"mcp_server": "ledger", "description": "Asks a customer for payment."}}}}}`
-	if err := os.WriteFile(file, []byte(catalog), 0o600); err != nil {
+	c := load(t, map[string]string{
+		"work/tools.json": `{"categories": {"all": {"tools": {
+			"umbrella": {"mcp_server": "skies", "description": "Says whether precipitation is expected."},
+			"invoice": {"mcp_server": "ledger", "description": "Asks a customer for payment."}}}}}`,
+		"work/sandpiper.yaml": "catalog: [tools.json]\nsearch: {embeddings: {provider: openai, url: '" + at.URL + "/v1', model: small, api_key: '${KEY}', timeout: 10s}}\n",
+	}, "KEY="+modeltest.Key)
+	d, err := daemon.New(daemon.Config{
+		Config:   *c,
+		Version:  "v1",
+		Backend:  func(context.Context) (sandbox.Backend, error) { return fake.New(fake.Config{}), nil },
+		Features: []daemon.Feature{Feature().Feature},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	d := start(t, daemon.Config{Config: config.Config{
-		Catalogs: []string{file},
-		Lookup:   func(name string) (string, bool) { return modeltest.Key, name == "KEY" },
-		Search: config.Search{Timeout: 10 * time.Second, Embeddings: model.Config{
-			Provider: model.OpenAI, URL: at.URL + "/v1", Model: "small", Key: "${KEY}"}},
-	}})
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	d.Warm()
 	return d
 }
