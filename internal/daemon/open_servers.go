@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/config"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
@@ -95,10 +94,24 @@ const catalogDir = "catalog"
 
 func upstreamServer(s config.Server, lookup func(string) (string, bool)) upstream.Server {
 	return upstream.Server{
-		Name: s.Name, Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir, URL: s.URL, Headers: s.Headers, OpenAPI: s.OpenAPI, Local: s.Local, Network: s.Network,
-		Client: client(s.OAuth), ClientCredentials: s.OAuth.Machine, Identity: identity(s), Revision: revision(s, lookup),
-		Transport: strings.TrimPrefix(s.Transport, "stdio"), Timeout: s.Timeout, ProgressTimeout: s.ProgressTimeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
+		Name: s.Name, Kind: kindOf(s), Identity: identity(s), Revision: revision(s, lookup),
+		Timeout: s.Timeout, ProgressTimeout: s.ProgressTimeout, StartTimeout: s.StartTimeout, Idle: s.Idle, Concurrency: s.Concurrency,
 	}
+}
+
+// kindOf returns what a server is.
+func kindOf(s config.Server) upstream.Kind {
+	switch {
+	case s.OpenAPI != nil:
+		return s.OpenAPI
+	case s.Local != nil:
+		return upstream.InProcess{Local: s.Local}
+	case s.Network != nil:
+		return s.Network
+	case s.URL != "":
+		return upstream.Remote{URL: s.URL, Headers: s.Headers, Transport: s.Transport, Client: client(s.OAuth), ClientCredentials: s.OAuth.Machine}
+	}
+	return upstream.Program{Command: s.Command, Args: s.Args, Env: s.Env, Dir: s.Dir}
 }
 
 func openCatalog(c serversConfig, now serverSet) (*catalog.Catalog, error) {

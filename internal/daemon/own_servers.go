@@ -80,13 +80,15 @@ func (o *ownServers) open(id tenant.ID, server string) *upstream.Set {
 		return o.none
 	}
 	known = withCredentials(known, given, o.lookup)
-	if known.Network != nil {
-		known.Network = cmp.Or(o.network(id), &network.Rules{})
+	var rules *network.Rules
+	if _, ok := known.Kind.(*network.Rules); ok {
+		rules = cmp.Or(o.network(id), &network.Rules{})
+		known.Kind = rules
 	}
 	key := ownKey{id, server}
 	own := o.sets[key]
 	if own == nil {
-		own = &ownSet{credentials: given, revision: known.Revision, network: known.Network}
+		own = &ownSet{credentials: given, revision: known.Revision, network: rules}
 		cfg := o.config
 		cfg.Servers, cfg.Resolve, cfg.Logins = []upstream.Server{known}, own.resolver(o.resolve), o.logins(id)
 		var err error
@@ -96,14 +98,14 @@ func (o *ownServers) open(id tenant.ID, server string) *upstream.Set {
 		}
 		o.sets[key] = own
 	}
-	if own.revision != known.Revision || own.network != known.Network {
+	if own.revision != known.Revision || own.network != rules {
 		own.mu.Lock()
 		own.credentials = given
 		own.mu.Unlock()
 		if err := own.set.Update([]upstream.Server{known}); err != nil {
 			o.log.Error("change the server of a tenant", "server", server, "tenant", id.String(), "error", err)
 		}
-		own.revision, own.network = known.Revision, known.Network
+		own.revision, own.network = known.Revision, rules
 	}
 	return own.set
 }
@@ -114,21 +116,13 @@ func (o *ownServers) open(id tenant.ID, server string) *upstream.Set {
 func withCredentials(s upstream.Server, given map[string]string, lookup func(string) (string, bool)) upstream.Server {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q\n", s.Revision)
-	refers := func(name string) bool {
-		in := func(text string) bool { return strings.Contains(text, "${"+name+"}") }
-		return in(s.Command) || in(s.URL) || slices.ContainsFunc(s.Args, in) ||
-			slices.ContainsFunc(slices.Collect(maps.Values(s.Env)), in) || slices.ContainsFunc(slices.Collect(maps.Values(s.Headers)), in)
-	}
-	s.Env = maps.Clone(s.Env)
-	for _, name := range slices.Sorted(maps.Keys(given)) {
+	names := slices.Sorted(maps.Keys(given))
+	for _, name := range names {
 		value, _ := lookup(strings.TrimSuffix(strings.TrimPrefix(given[name], "${"), "}"))
 		fmt.Fprintf(h, "%q %q %q\n", name, given[name], value)
-		if s.Command != "" && !refers(name) {
-			if s.Env == nil {
-				s.Env = map[string]string{}
-			}
-			s.Env[name] = "${" + name + "}"
-		}
+	}
+	if p, ok := s.Kind.(upstream.Program); ok {
+		s.Kind = p.WithVariables(names)
 	}
 	s.Revision = hex.EncodeToString(h.Sum(nil))
 	return s

@@ -33,8 +33,11 @@ type audience struct {
 // maxHosts is how many hosts the description of execute_code names.
 const maxHosts = 8
 
+// offers says what tools callers are offered.
+type offers struct{ *Server }
+
 // profile returns the profile of a tenant.
-func (s *Server) profile(id tenant.ID) builtin.Profile {
+func (s offers) profile(id tenant.ID) builtin.Profile {
 	if s.cfg.ProfileOf != nil && !id.IsZero() {
 		return cmp.Or(s.cfg.ProfileOf(id), s.cfg.Profile)
 	}
@@ -42,7 +45,7 @@ func (s *Server) profile(id tenant.ID) builtin.Profile {
 }
 
 // audience returns the audience of a tenant with a profile and a subset of the servers.
-func (s *Server) audience(p builtin.Profile, v catalog.Viewer) audience {
+func (s offers) audience(p builtin.Profile, v catalog.Viewer) audience {
 	if p == builtin.Passthrough { // it has no tools: those of Standard, for the token statistics
 		p = builtin.Standard
 	}
@@ -84,7 +87,7 @@ func instructions(a audience) string {
 }
 
 // servers returns the modules of the connected servers.
-func (s *Server) servers() []string {
+func (s offers) servers() []string {
 	if s.cfg.Servers == nil {
 		return nil
 	}
@@ -92,13 +95,13 @@ func (s *Server) servers() []string {
 }
 
 // own returns the audience of a tenant that has chosen nothing.
-func (s *Server) own(id tenant.ID) audience {
+func (s offers) own(id tenant.ID) audience {
 	return s.audience(s.profile(id), catalog.Viewer{Tenant: id})
 }
 
 // offered returns the tools for an audience. There are few different ones: tenants of a tier
 // share one, while their servers do not change.
-func (s *Server) offered(a audience) []wire.Tool {
+func (s offers) offered(a audience) []wire.Tool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if listed, ok := s.lists[a]; ok {
@@ -116,7 +119,7 @@ func (s *Server) offered(a audience) []wire.Tool {
 const maxLists = 1000
 
 // choose returns what a caller is offered, or an error for a choice that is not available.
-func (s *Server) choose(caller string, c wire.Choice) (wire.Selection, error) {
+func (s offers) choose(caller string, c wire.Choice) (wire.Selection, error) {
 	id, err := tenant.ParseStored(caller)
 	if err != nil {
 		return wire.Selection{}, err
@@ -152,7 +155,7 @@ func (s *Server) choose(caller string, c wire.Choice) (wire.Selection, error) {
 }
 
 // choosable lists the profiles up to p.
-func (s *Server) choosable(p builtin.Profile) string {
+func (s offers) choosable(p builtin.Profile) string {
 	if p == builtin.Passthrough {
 		return "none, since this server has the profile passthrough"
 	}
@@ -161,4 +164,33 @@ func (s *Server) choosable(p builtin.Profile) string {
 		names = append(names, string(one))
 	}
 	return strings.Join(names, " or ")
+}
+
+// tools returns all tools, with the descriptions for an audience.
+func (s offers) tools(a audience) []builtin.Tool {
+	return slices.Concat(
+		executeTools(s).all(a),
+		sessionTools(s).all(),
+		toolTools{s.cfg.Find}.all(),
+		fileTools(),
+		skillTools{s.cfg.Runner}.all(),
+		s.cfg.Tools,
+		solverTools(s).all(),
+		backgroundTools(s).all(),
+		privacyTools(s).all(a),
+		statsTools(s).all(),
+	)
+}
+
+func (s offers) of(a audience) []wire.Tool {
+	var listed []wire.Tool
+	for _, t := range s.tools(a) {
+		if a.profile == builtin.Lean && t.Schema == nil {
+			t.Schema = builtin.LeanSchema(t.Params)
+		}
+		if a.profile.Shows(t.Profile) {
+			listed = append(listed, wireTool(s.Server, t))
+		}
+	}
+	return listed
 }

@@ -22,7 +22,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-func (s *Server) backgroundTools() []builtin.Tool {
+// backgroundTools are the tools for background executions.
+type backgroundTools struct{ *Server }
+
+func (s backgroundTools) all() []builtin.Tool {
 	if s.cfg.Background == nil {
 		return nil
 	}
@@ -71,7 +74,7 @@ func (s *Server) backgroundTools() []builtin.Tool {
 	}}
 }
 
-func (s *Server) dispatch(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s backgroundTools) dispatch(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args struct {
 		Code    string          `json:"code"`
 		Task    string          `json:"task_description"`
@@ -131,7 +134,7 @@ func (s *Server) Describe(ctx context.Context, h *home.Home, id string) (Backgro
 		return Background{}, err
 	}
 	open, err := asks(ctx, s.cfg.Runner, h, e)
-	return s.describe(e, open, approval.ViaOf(h.Approvals)), err
+	return describe(e, open, approval.ViaOf(h.Approvals), s.cfg.KeepBackground), err
 }
 
 // asks returns the questions of an execution that have no answer. If another process has stored them, they may be half
@@ -151,7 +154,7 @@ func asks(ctx context.Context, r *execution.Runner, h *home.Home, e journal.Run)
 }
 
 // describe describes an execution that asks some questions now.
-func (s *Server) describe(e journal.Run, open []question.Question, via approval.Via) Background {
+func describe(e journal.Run, open []question.Question, via approval.Via, keep time.Duration) Background {
 	b := Background{Success: true, ID: e.Execution, State: string(e.State), Created: e.Created, Changed: e.Changed, Ended: e.State == journal.Ended}
 	var request execution.StoredRequest
 	if json.Unmarshal(e.Request, &request) == nil {
@@ -173,7 +176,7 @@ func (s *Server) describe(e journal.Run, open []question.Question, via approval.
 		}
 	case b.Ended:
 		b.State = string(e.Outcome)
-		b.Expires = e.Changed.Add(orDay(s.cfg.KeepBackground))
+		b.Expires = e.Changed.Add(orDay(keep))
 		b.Failed = e.Outcome != journal.Succeeded
 		var r reply.Result
 		if e.Result != nil && json.Unmarshal(e.Result, &r) == nil {
@@ -209,7 +212,7 @@ type backgroundArgs struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-func (s *Server) backgroundStatus(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s backgroundTools) backgroundStatus(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args backgroundArgs
 	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
@@ -224,7 +227,7 @@ const (
 	waitPoll    = 200 * time.Millisecond
 )
 
-func (s *Server) waitForBackground(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s backgroundTools) waitForBackground(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args backgroundArgs
 	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
@@ -242,7 +245,7 @@ func (s *Server) waitForBackground(ctx context.Context, c builtin.Call) (redact.
 			return status(b, c.Commands), err
 		}
 		if b.Progress != nil {
-			s.progress(ctx, c, *b.Progress)
+			follower(s).progress(ctx, c, *b.Progress)
 		}
 		select {
 		case <-ctx.Done():
@@ -255,7 +258,7 @@ func (s *Server) waitForBackground(ctx context.Context, c builtin.Call) (redact.
 // mostListed limits the list of background executions.
 const mostListed = 100
 
-func (s *Server) listBackground(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s backgroundTools) listBackground(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if err := c.Read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}
@@ -270,7 +273,7 @@ func (s *Server) ListBackground(ctx context.Context, h *home.Home) ([]Background
 	for _, e := range entries {
 		open, wrong := asks(ctx, s.cfg.Runner, h, e)
 		err = errors.Join(err, wrong)
-		b := s.describe(e, open, approval.ViaOf(h.Approvals))
+		b := describe(e, open, approval.ViaOf(h.Approvals), s.cfg.KeepBackground)
 		if b.Failed && e.Outcome != journal.Cancelled && b.Reply != nil {
 			b.Error = Reason(b.Reply.ErrorType, b.Reply.Error)
 		}
@@ -280,7 +283,7 @@ func (s *Server) ListBackground(ctx context.Context, h *home.Home) ([]Background
 	return all, err
 }
 
-func (s *Server) cancelBackground(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s backgroundTools) cancelBackground(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args backgroundArgs
 	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
@@ -291,7 +294,7 @@ func (s *Server) cancelBackground(ctx context.Context, c builtin.Call) (redact.M
 	return builtin.Did("Execution %s is being cancelled, unless it has ended", args.ID)
 }
 
-func (s *Server) signal(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s backgroundTools) signal(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args backgroundArgs
 	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
@@ -305,7 +308,7 @@ func (s *Server) signal(ctx context.Context, c builtin.Call) (redact.Message, er
 
 // answerElsewhere answers the questions of a background execution that another process runs, and
 // returns its status; false if it asks none, or there is no answer.
-func (s *Server) answerElsewhere(ctx context.Context, c builtin.Call, id string, raw json.RawMessage) (m redact.Message, ok bool, err error) {
+func (s follower) answerElsewhere(ctx context.Context, c builtin.Call, id string, raw json.RawMessage) (m redact.Message, ok bool, err error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return m, false, nil
 	}

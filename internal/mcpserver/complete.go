@@ -59,11 +59,14 @@ func ofFinder(names func(*lookup.Finder) []string) builtin.Source {
 	}
 }
 
+// completions completes the arguments of tools and templates.
+type completions struct{ *Server }
+
 // completer completes the arguments of the listed tools, of servers' tools named
 // SERVER.TOOL, and of resource templates.
-func (s *Server) completer() *wire.Completer {
+func (s completions) completer() *wire.Completer {
 	return &wire.Completer{Scope: string(access.Execute), Values: func(ctx context.Context, c wire.Completion) (redact.Redacted, error) {
-		return s.visit(ctx, c.Caller, func(home *home.Home, out *redact.Gate) (any, error) {
+		return resourceReader(s).visit(ctx, c.Caller, func(home *home.Home, out *redact.Gate) (any, error) {
 			typed, err := out.Restorer().Name(ctx, redact.ToFile, c.Value)
 			if err != nil {
 				return nil, err
@@ -75,7 +78,7 @@ func (s *Server) completer() *wire.Completer {
 }
 
 // valuesFor returns all values of an argument; none if it may be anything.
-func (s *Server) valuesFor(ctx context.Context, home *home.Home, c wire.Completion) ([]string, error) {
+func (s completions) valuesFor(ctx context.Context, home *home.Home, c wire.Completion) ([]string, error) {
 	if c.Template != "" {
 		from, ok := map[string]builtin.Source{skillTemplate: skillNames, fileTemplate: builtin.FileNames}[c.Template]
 		if !ok {
@@ -107,9 +110,9 @@ func (s *Server) valuesFor(ctx context.Context, home *home.Home, c wire.Completi
 }
 
 // paramsOf returns the parameters of a tool that is listed for a tenant; nil if it is not listed.
-func (s *Server) paramsOf(id tenant.ID, name string) []builtin.Param {
-	a := s.own(id)
-	for _, t := range s.tools(a) {
+func (s completions) paramsOf(id tenant.ID, name string) []builtin.Param {
+	a := offers(s).own(id)
+	for _, t := range offers(s).tools(a) {
 		if t.Name == name && a.profile.Shows(t.Profile) {
 			return append([]builtin.Param{}, t.Params...) // not nil
 		}

@@ -48,7 +48,14 @@ const (
 	lastGlobal     = "show"
 )
 
-func (s *Server) executeTool(a audience) builtin.Tool {
+// executeTools are execute_code and resume_execution.
+type executeTools struct{ *Server }
+
+func (s executeTools) all(a audience) []builtin.Tool {
+	return []builtin.Tool{s.executeTool(a), s.resumeTool()}
+}
+
+func (s executeTools) executeTool(a audience) builtin.Tool {
 	l, about := a.limits, aboutExecute
 	if a.profile == builtin.Lean {
 		about = aboutExecuteLean
@@ -108,7 +115,7 @@ func aboutServers(a audience) string {
 		"parallel(lambda: f(…), …) calls several at once. Servers: " + a.servers + "." + aboutTopics(a.topics, maxTopicTokens)
 }
 
-func (s *Server) execute(ctx context.Context, c builtin.Call) (*execution.Execution, error) {
+func (s executeTools) execute(ctx context.Context, c builtin.Call) (*execution.Execution, error) {
 	var args struct {
 		Code    string          `json:"code"`
 		Vars    json.RawMessage `json:"context_vars"`
@@ -139,9 +146,12 @@ func (s *Server) execute(ctx context.Context, c builtin.Call) (*execution.Execut
 	return s.cfg.Runner.Start(ctx, c.Home, req)
 }
 
+// follower lets calls follow executions: it forwards progress and questions until they end, wait, or become tasks.
+type follower struct{ *Server }
+
 // follow forwards progress until the execution ends. The call's context does not end the
 // wait: it ends the execution, whose outcome has the reason.
-func (s *Server) follow(ctx context.Context, c builtin.Call, x *execution.Execution) (redact.Message, error) {
+func (s follower) follow(ctx context.Context, c builtin.Call, x *execution.Execution) (redact.Message, error) {
 	done, suspended, err := s.followResult(ctx, c, x)
 	if done != nil {
 		if c.Tool.OwnCode {
@@ -154,7 +164,7 @@ func (s *Server) follow(ctx context.Context, c builtin.Call, x *execution.Execut
 
 // followResult is follow for the result, which is nil if the execution was suspended; then the
 // message says so.
-func (s *Server) followResult(ctx context.Context, c builtin.Call, x *execution.Execution) (done *reply.Result, suspended redact.Message, err error) {
+func (s follower) followResult(ctx context.Context, c builtin.Call, x *execution.Execution) (done *reply.Result, suspended redact.Message, err error) {
 	*c.Session = x.Session()
 	shown, failed := s.newClientQuestions(ctx, c, x)
 	defer func() { shown.end() }()
@@ -163,7 +173,7 @@ func (s *Server) followResult(ctx context.Context, c builtin.Call, x *execution.
 		e, err := nextEvent(failed, now, x, began)
 		switch {
 		case errors.Is(err, errTask) && failed.Err() == nil:
-			if is, err := s.detach(ctx, c, x); is || err != nil {
+			if is, err := protocolTasks(s).detach(ctx, c, x); is || err != nil {
 				return nil, redact.Message{Body: ""}, err
 			}
 			now.Task = nil // it has to be waited for, but may be about to wait without a worker
@@ -188,7 +198,7 @@ func (s *Server) followResult(ctx context.Context, c builtin.Call, x *execution.
 				return nil, suspended, err
 			}
 			shown.put(e.Questions)
-		case e.Done != nil && s.suspendedTask(ctx, c, e.Done):
+		case e.Done != nil && protocolTasks(s).suspendedTask(ctx, c, e.Done):
 			return nil, redact.Message{Body: ""}, nil
 		case e.Done != nil:
 			return e.Done, redact.Message{}, nil
@@ -198,7 +208,7 @@ func (s *Server) followResult(ctx context.Context, c builtin.Call, x *execution.
 
 // progress notifies the client, if it asked for progress. Failed notifications do not
 // end the execution.
-func (s *Server) progress(ctx context.Context, c builtin.Call, p live.Progress) {
+func (s follower) progress(ctx context.Context, c builtin.Call, p live.Progress) {
 	if c.Progress == nil {
 		return
 	}
@@ -226,7 +236,7 @@ func message(r reply.Result, commands fault.Commands) redact.Message {
 	return m
 }
 
-func (s *Server) resumeTool() builtin.Tool {
+func (s executeTools) resumeTool() builtin.Tool {
 	return builtin.Tool{
 		Name: "resume_execution", Profile: builtin.Lean,
 		Description: "Resume a waiting or interrupted execution, or apply a plan.",
@@ -237,6 +247,6 @@ func (s *Server) resumeTool() builtin.Tool {
 		},
 		MaxChars: 100_000,
 		Hints:    wire.Hints{Destructive: true},
-		Run:      s.resume,
+		Run:      follower(s).resume,
 	}
 }

@@ -19,7 +19,7 @@ func (s *Server) HasTool(name string) bool {
 
 // exports returns the tools of a caller. An error is logged: the other tools remain usable. A caller
 // without a home has none; its calls return the reason.
-func (s *Server) exports(ctx context.Context, caller string) (tools []wire.Tool) {
+func (s offers) exports(ctx context.Context, caller string) (tools []wire.Tool) {
 	h, err := s.acquire(ctx, caller)
 	if err != nil {
 		return nil
@@ -34,7 +34,7 @@ func (s *Server) exports(ctx context.Context, caller string) (tools []wire.Tool)
 		return nil
 	}
 	for _, t := range all {
-		tools = append(tools, wireTool(s, t))
+		tools = append(tools, wireTool(s.Server, t))
 	}
 	return tools
 }
@@ -47,7 +47,7 @@ type exported struct {
 }
 
 // redactExports replaces private values in the texts that a tenant has written.
-func (s *Server) redactExports(ctx context.Context, h *home.Home, tools []builtin.Tool) error {
+func (s offers) redactExports(ctx context.Context, h *home.Home, tools []builtin.Tool) error {
 	if len(tools) == 0 {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (s *Server) redactExports(ctx context.Context, h *home.Home, tools []builti
 }
 
 // export returns the tool of a caller with that name.
-func (s *Server) export(ctx context.Context, caller, name string) (t wire.Tool, ok bool) {
+func (s offers) export(ctx context.Context, caller, name string) (t wire.Tool, ok bool) {
 	h, err := s.acquire(ctx, caller)
 	if err != nil {
 		return t, false
@@ -81,11 +81,11 @@ func (s *Server) export(ctx context.Context, caller, name string) (t wire.Tool, 
 	if err != nil {
 		s.complain(name, err)
 	}
-	return wireTool(s, found), ok
+	return wireTool(s.Server, found), ok
 }
 
 // callerVersion changes with the tools of a caller.
-func (s *Server) callerVersion(caller string) string {
+func (s offers) callerVersion(caller string) string {
 	id, err := tenant.ParseStored(caller)
 	if err != nil {
 		return ""

@@ -7,16 +7,13 @@
 package mcpserver
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/access"
@@ -25,7 +22,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/execution/background"
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/home"
-	"github.com/sandpiper-mcp/sandpiper/internal/home/approval"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/passthrough"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
@@ -118,21 +114,6 @@ func withoutPages(c fault.Commands) fault.Commands {
 	return c
 }
 
-// Server is the MCP server of a daemon.
-type Server struct {
-	cfg        Config
-	wire       *wire.Server
-	key        [32]byte                   // authenticates request state
-	smallest   map[string]builtin.Profile // the smallest profile that lists each tool
-	tokenTools map[string]bool            // tools that need privacy
-	waiting    waitingTasks
-	recent     recentAnswers
-	shown      shownQuestions // of tasks
-
-	mu    sync.Mutex
-	lists map[audience][]wire.Tool
-}
-
 // New checks cfg and returns a Server.
 func New(cfg Config) (*Server, error) {
 	if cfg.Profile == "" {
@@ -158,26 +139,27 @@ func New(cfg Config) (*Server, error) {
 		rand.Read(s.key[:])
 	}
 	face := wire.Config{Name: "sandpiper", Title: "Sandpiper", Version: cfg.Version, Caller: cfg.Tenant.String(), AskScope: string(access.Approve), Linger: cfg.Linger, Grace: cfg.Grace, Memory: cfg.Memory, Log: cfg.Log}
-	face.Select, face.Access, face.Logs = s.choose, cfg.Access, s.logs()
-	full := s.audience(builtin.Full, catalog.Viewer{Tenant: cfg.Tenant})
+	list := offers{s}
+	face.Select, face.Access, face.Logs = list.choose, cfg.Access, noticeLog{s}.logs()
+	full := list.audience(builtin.Full, catalog.Viewer{Tenant: cfg.Tenant})
 	full.mode = redact.Egress // some tenant may have tokens
-	for _, t := range s.tools(full) {
+	for _, t := range list.tools(full) {
 		s.smallest[t.Name] = t.Profile
 	}
 	if cfg.Profile == builtin.Passthrough {
-		face.Relay = s.relay()
+		face.Relay = relayed{s}.relay()
 	} else {
-		for _, t := range s.privacyTools(full) {
+		for _, t := range (privacyTools{s}).all(full) {
 			s.tokenTools[t.Name] = true
 		}
-		face.Tools, face.Resources, face.Skills, face.Complete = s.of(full), s.resources(), s.skillFolders(), s.completer()
-		face.Tasks = s.tasks()
-		face.ToolsVersion = func() string { return cfg.Revision() + " " + strings.Join(s.servers(), " ") }
+		face.Tools, face.Resources, face.Skills, face.Complete = list.of(full), resourceReader{s}.resources(), skillReader{s}.skillFolders(), completions{s}.completer()
+		face.Tasks = protocolTasks{s}.tasks()
+		face.ToolsVersion = func() string { return cfg.Revision() + " " + strings.Join(list.servers(), " ") }
 		if cfg.Exports != nil {
 			face.ToolsVersion = func() string {
-				return cfg.Revision() + " " + strings.Join(s.servers(), " ") + "\n" + cfg.Exports.Version()
+				return cfg.Revision() + " " + strings.Join(list.servers(), " ") + "\n" + cfg.Exports.Version()
 			}
-			face.CallerVersion, face.MoreScope = s.callerVersion, string(access.Execute)
+			face.CallerVersion, face.MoreScope = list.callerVersion, string(access.Execute)
 		}
 	}
 	w, err := wire.New(face)
@@ -195,20 +177,6 @@ func (s *Server) ServeTenant(ctx context.Context, id tenant.ID, in io.Reader, ou
 	return s.wire.ServeStdio(ctx, id.String(), in, out)
 }
 
-// tools returns all tools, with the descriptions for an audience.
-func (s *Server) tools(a audience) []builtin.Tool {
-	return slices.Concat([]builtin.Tool{s.executeTool(a), s.resumeTool()},
-		s.sessionTools(),
-		toolTools{s.cfg.Find}.all(),
-		fileTools(),
-		skillTools{s.cfg.Runner}.all(),
-		s.cfg.Tools,
-		s.taskTools(),
-		s.backgroundTools(),
-		s.privacyTools(a),
-		s.statsTools())
-}
-
 // Listed is a tool as listed to clients.
 type Listed struct {
 	Name, Description string
@@ -217,135 +185,10 @@ type Listed struct {
 
 // Listing returns the tools that profile p lists, whatever profile this server has.
 func (s *Server) Listing(p builtin.Profile) (all []Listed) {
-	a := s.own(s.cfg.Tenant)
+	a := offers{s}.own(s.cfg.Tenant)
 	a.profile = p
-	for _, t := range s.of(a) {
+	for _, t := range (offers{s}).of(a) {
 		all = append(all, Listed{t.Name, t.Description, t.Schema})
 	}
 	return all
-}
-
-func (s *Server) of(a audience) []wire.Tool {
-	var listed []wire.Tool
-	for _, t := range s.tools(a) {
-		if a.profile == builtin.Lean && t.Schema == nil {
-			t.Schema = builtin.LeanSchema(t.Params)
-		}
-		if a.profile.Shows(t.Profile) {
-			listed = append(listed, wireTool(s, t))
-		}
-	}
-	return listed
-}
-
-// wireTool wraps t for the protocol: it opens the tenant's home for the call, and redacts
-// the answer.
-func wireTool(s *Server, t builtin.Tool) wire.Tool {
-	args := t.Schema
-	if args == nil {
-		args = builtin.Schema(t.Params)
-	}
-	return wire.Tool{
-		Name: t.Name, Description: t.Description, Schema: args, Hints: t.Hints, MaxResultChars: t.MaxChars, AlwaysLoad: t.AlwaysLoad, SearchHint: t.SearchHint,
-		Scope: string(cmp.Or(t.Scope, access.Execute)),
-		Handle: func(ctx context.Context, c wire.Call) (redact.Redacted, error) {
-			ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, c.Trace), telemetry.Request, telemetry.Facts{Tenant: c.Caller, Tool: cmp.Or(t.Label, t.Name)})
-			outcome := "error"
-			defer func() { span.End(outcome) }()
-			if err := builtin.CheckSizes(t.Name, t.Params, c.Arguments); err != nil {
-				return s.gateWithoutTenant().Redact(ctx, s.failed(t.Name, err))
-			}
-			ctx, release := withShare(ctx, s.cfg.Memory, c.Caller)
-			defer release()
-			home, err := s.acquire(ctx, c.Caller)
-			if err != nil {
-				return s.gateWithoutTenant().Redact(ctx, s.failed(t.Name, err))
-			}
-			answered := builtin.Call{Call: c, Home: home, Tool: &t, Privacy: s.cfg.Privacy.Of(home.ID()), Session: new(sessionOf(c.Arguments)), Outcome: &outcome, Note: new(string), Commands: s.cfg.commands(c.Caller, c.Origin, c.Own)}
-			if approval.ViaOf(home.Approvals) == approval.ViaOperator {
-				answered.Ask, answered.Require, answered.Replies = nil, nil, nil
-			}
-			answered.ModelInput = redact.NewModelInput(c.Arguments, "context_vars") // its values are not the model's own text
-			span.Update(func(f *telemetry.Facts) { f.BytesIn = len(c.Arguments) })
-			defer func() { span.Update(func(f *telemetry.Facts) { f.Session = *answered.Session }) }()
-			return s.serve(ctx, answered)
-		},
-	}
-}
-
-// run runs a tool. One that starts an execution is called again with the state of its request.
-func (s *Server) run(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	switch {
-	case c.Tool.Start == nil:
-		return c.Tool.Run(ctx, c)
-	case c.State != "":
-		return s.answered(ctx, c)
-	}
-	x, err := c.Tool.Start(ctx, c)
-	if err != nil {
-		return redact.Message{}, err
-	}
-	return s.follow(ctx, c, x)
-}
-
-// serve answers one call and releases its home.
-func (s *Server) serve(ctx context.Context, c builtin.Call) (redacted redact.Redacted, err error) {
-	defer func() {
-		// Acknowledge writes only after Release succeeded.
-		if e := c.Home.Release(context.WithoutCancel(ctx)); e != nil && err == nil {
-			redacted, err = s.gateWithoutTenant().Redact(ctx, s.failed(c.Tool.Name, e))
-		}
-	}()
-	m, err := s.run(ctx, c)
-	if *c.Outcome = "answered"; err != nil || m.Failed {
-		*c.Outcome = "failed"
-	}
-	if errors.Is(err, wire.ErrState) {
-		return redact.Redacted{}, err
-	}
-	if err != nil {
-		m = s.failed(c.Tool.Name, err)
-	}
-	switch b := m.Body.(type) {
-	case failure:
-		b.Error = c.Commands.Complete(b.Error)
-		m.Body = b
-	case suspended:
-		b.Error = c.Commands.Complete(b.Error)
-		m.Body = b
-	}
-	m.Note, m.CountTokens = *c.Note, true
-	redacted, err = c.Gate().Redact(context.WithoutCancel(ctx), m)
-	if err != nil { // for example, tokens were not stored
-		if redacted, err = s.gateWithoutTenant().Redact(ctx, s.failed(c.Tool.Name, err)); err != nil {
-			return redacted, err
-		}
-	}
-	text, _, _, _ := redacted.Content()
-	if !m.Reveal {
-		s.recent.add(c.Home.ID(), text)
-	}
-	c.Home.Usage.AddModelText(*c.Session, string(c.Arguments), text)
-	return redacted, nil
-}
-
-// gateWithoutTenant returns the gate for text that belongs to no tenant.
-func (s *Server) gateWithoutTenant() *redact.Gate { return s.cfg.Privacy.For(redact.Owner{}) }
-
-// sessionOf returns the session id in arguments, without checking them.
-func sessionOf(args json.RawMessage) string {
-	var of struct {
-		Session string `json:"session_id"`
-	}
-	_ = json.Unmarshal(args, &of)
-	return of.Session
-}
-
-// acquire opens the home of a caller; an empty caller is an error.
-func (s *Server) acquire(ctx context.Context, caller string) (*home.Home, error) {
-	id, err := tenant.ParseStored(caller)
-	if err != nil {
-		return nil, err
-	}
-	return s.cfg.Tenants.Acquire(ctx, id)
 }

@@ -33,13 +33,16 @@ type NoticeBody struct {
 // Notify sends a notice to the clients before 2026-07-28 that have chosen a level. It does not
 // wait for them.
 func (s *Server) Notify(n Notice) {
-	if w, ok := s.notice(n); ok {
+	if w, ok := (noticeLog{s}).notice(n); ok {
 		s.wire.Notify(w)
 	}
 }
 
+// noticeLog sends notices to clients as log messages.
+type noticeLog struct{ *Server }
+
 // notice converts a notice. Private values in it are replaced by their types, as in the log.
-func (s *Server) notice(n Notice) (wire.Notice, bool) {
+func (s noticeLog) notice(n Notice) (wire.Notice, bool) {
 	data, err := s.gateWithoutTenant().Redact(context.Background(), n.Body)
 	if err != nil {
 		s.cfg.Log.Error("redact a log message", "error", err)
@@ -52,17 +55,17 @@ func (s *Server) notice(n Notice) (wire.Notice, bool) {
 }
 
 // maySee reports whether a tenant may use a server.
-func (s *Server) maySee(id tenant.ID, server string) bool {
+func (s noticeLog) maySee(id tenant.ID, server string) bool {
 	return s.cfg.Find != nil && s.cfg.Find.For(catalog.Viewer{Tenant: id}).HasServer(server)
 }
 
 // logs returns the handlers of log messages.
-func (s *Server) logs() *wire.Logs {
+func (s noticeLog) logs() *wire.Logs {
 	return &wire.Logs{Scope: string(access.Execute), Current: s.currentNotices}
 }
 
 // currentNotices returns a notice for each server of the caller that does not work.
-func (s *Server) currentNotices(_ context.Context, caller string) (all []wire.Notice) {
+func (s noticeLog) currentNotices(_ context.Context, caller string) (all []wire.Notice) {
 	id, err := tenant.ParseStored(caller)
 	if err != nil || s.cfg.Find == nil {
 		return nil

@@ -35,7 +35,7 @@ func newPassthrough(t *testing.T, scripts map[string][]byte) *passthrough.Face {
 			t.Fatal(err)
 		}
 		known.Servers = append(known.Servers, catalog.Configured{Name: name})
-		up.Servers = append(up.Servers, upstream.Server{Name: name, Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)})
+		up.Servers = append(up.Servers, upstream.Server{Name: name, Kind: upstream.Program{Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)}})
 	}
 	known.Dir = filepath.Join(dir, "catalog")
 	c, err := catalog.Open(known)

@@ -13,8 +13,11 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/vault"
 )
 
+// privacyTools are the tools for tokens.
+type privacyTools struct{ *Server }
+
 // privacyTools returns the tools for tokens; none in mode off.
-func (s *Server) privacyTools(a audience) []builtin.Tool {
+func (s privacyTools) all(a audience) []builtin.Tool {
 	if a.mode == redact.Off {
 		return nil
 	}
@@ -52,7 +55,7 @@ func sanitize(ctx context.Context, c builtin.Call, args struct{ Text string }) (
 
 // restore is the only answer that contains values: those of the tokens in a text, in the last answer
 // about an execution or in a file, so that a model need not write them again.
-func (s *Server) restore(ctx context.Context, c builtin.Call, args struct {
+func (s privacyTools) restore(ctx context.Context, c builtin.Call, args struct {
 	Text, Filename *string
 	Execution      *string `json:"execution_id"`
 }) (redact.Message, error) {
@@ -67,7 +70,7 @@ func (s *Server) restore(ctx context.Context, c builtin.Call, args struct {
 	case args.Text != nil && args.Execution == nil && args.Filename == nil:
 		shown = *args.Text
 	case args.Text == nil && args.Execution != nil && args.Filename == nil:
-		shown, err = answerOf(ctx, s, c, *args.Execution)
+		shown, err = answerOf(ctx, s.Server, c, *args.Execution)
 	case args.Text == nil && args.Execution == nil && args.Filename != nil:
 		shown, err = fileWithTokens(ctx, c, *args.Filename)
 	default:

@@ -2,12 +2,8 @@ package mcpserver
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,20 +15,19 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
-	"github.com/sandpiper-mcp/sandpiper/internal/store/tenant"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 )
 
 // suspend suspends the execution: the answer to the client contains the questions.
-func (s *Server) suspend(ctx context.Context, c builtin.Call, x *execution.Execution, open []question.Question) (m redact.Message, err error) {
+func (s follower) suspend(ctx context.Context, c builtin.Call, x *execution.Execution, open []question.Question) (m redact.Message, err error) {
 	if err := s.cfg.Runner.Suspend(x); err != nil {
 		return m, err
 	}
-	return requireAnswers(ctx, s, c, x.ID(), open)
+	return s.requireAnswers(ctx, c, x.ID(), open)
 }
 
 // requireAnswers answers a call with the open questions of a suspended execution.
-func requireAnswers(ctx context.Context, s *Server, c builtin.Call, id string, open []question.Question) (m redact.Message, err error) {
+func (s follower) requireAnswers(ctx context.Context, c builtin.Call, id string, open []question.Question) (m redact.Message, err error) {
 	if c.Require == nil {
 		return redact.Message{Body: waiting(id, open, approval.ViaOf(c.Home.Approvals), c.Commands.Pages)}, nil
 	}
@@ -44,7 +39,7 @@ func requireAnswers(ctx context.Context, s *Server, c builtin.Call, id string, o
 	if err != nil {
 		return m, err
 	}
-	return redact.Message{Body: ""}, c.Require(questions, s.state(c.Home.ID(), id, expires))
+	return redact.Message{Body: ""}, c.Require(questions, s.key.state(c.Home.ID(), id, expires))
 }
 
 // expiry returns when the last of some questions that are open now is closed.
@@ -80,8 +75,8 @@ type clientQuestions struct {
 
 // newClientQuestions returns the questions of a call, and a context that ends when the client rejects a
 // question.
-func (s *Server) newClientQuestions(ctx context.Context, c builtin.Call, x *execution.Execution) (*clientQuestions, context.Context) {
-	a := &clientQuestions{server: s, call: c, x: x, asked: map[string]bool{}}
+func (s follower) newClientQuestions(ctx context.Context, c builtin.Call, x *execution.Execution) (*clientQuestions, context.Context) {
+	a := &clientQuestions{server: s.Server, call: c, x: x, asked: map[string]bool{}}
 	failed, fail := context.WithCancelCause(context.WithoutCancel(ctx))
 	ctx, stop := context.WithCancel(ctx)
 	release := x.Hold()
@@ -216,37 +211,9 @@ func personal(replies map[string]wire.Reply, shown time.Duration) (a question.An
 	return answers(given), len(given) < len(replies)
 }
 
-// state returns the request state of an execution: its id, when its questions expire and the time now, at which the
-// client gets them. It is not secret, but authenticated, and bound to its tenant.
-func (s *Server) state(owner tenant.ID, id string, expires time.Time) string {
-	content := id + "." + strconv.FormatInt(expires.Unix(), 36) + "." + strconv.FormatInt(time.Now().UnixMilli(), 36)
-	return content + "." + s.mac(owner, content)
-}
-
-func (s *Server) mac(owner tenant.ID, content string) string {
-	mac := hmac.New(sha256.New, s.key[:])
-	mac.Write([]byte(owner.String() + "\x00" + content))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
-
-// opened returns the content of a request state; ok is false if it was not made for the tenant.
-func (s *Server) opened(owner tenant.ID, state string) (id string, asked, expires time.Time, ok bool) {
-	end := strings.LastIndexByte(state, '.')
-	if end < 0 || !hmac.Equal([]byte(state[end+1:]), []byte(s.mac(owner, state[:end]))) {
-		return "", asked, expires, false
-	}
-	id, times, _ := strings.Cut(state[:end], ".")
-	until, since, _ := strings.Cut(times, ".")
-	seconds, err := strconv.ParseInt(until, 36, 64)
-	if ms, err := strconv.ParseInt(since, 36, 64); err == nil { // absent in the state of an earlier version
-		asked = time.UnixMilli(ms)
-	}
-	return id, asked, time.Unix(seconds, 0), err == nil
-}
-
 // answerQuestion passes the answer of the call to its question. It returns false if there is no
 // answer, or it does not fit.
-func (s *Server) answerQuestion(ctx context.Context, c *builtin.Call, x *execution.Execution, open []question.Question) bool {
+func (s follower) answerQuestion(ctx context.Context, c *builtin.Call, x *execution.Execution, open []question.Question) bool {
 	given := c.Given
 	if c.Given = nil; given == nil || len(open) != 1 {
 		return false

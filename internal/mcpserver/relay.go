@@ -17,9 +17,12 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
+// relayed passes requests on to the servers, in the profile passthrough.
+type relayed struct{ *Server }
+
 // relay returns the handlers of the profile passthrough, which lists only what the
 // servers have.
-func (s *Server) relay() *wire.Relay {
+func (s relayed) relay() *wire.Relay {
 	type named struct {
 		Name      string
 		Arguments map[string]string
@@ -51,7 +54,7 @@ func (s *Server) relay() *wire.Relay {
 }
 
 // face returns what a tenant may use of the servers.
-func (s *Server) face(home *home.Home, subset string) *passthrough.Face {
+func (s relayed) face(home *home.Home, subset string) *passthrough.Face {
 	return s.cfg.Passthrough.For(catalog.Viewer{Tenant: home.ID(), Subset: subset})
 }
 
@@ -65,11 +68,11 @@ type visit struct {
 type relayHandler = func(context.Context, wire.Request) (redact.Redacted, error)
 
 // passing parses the parameters for f, and redacts its result.
-func passing[P any](s *Server, f func(context.Context, visit, *redact.Gate, P) (any, error)) relayHandler {
+func passing[P any](s relayed, f func(context.Context, visit, *redact.Gate, P) (any, error)) relayHandler {
 	return func(ctx context.Context, r wire.Request) (redact.Redacted, error) {
 		ctx, release := withShare(ctx, s.cfg.Memory, r.Caller)
 		defer release()
-		return s.visit(ctx, r.Caller, func(home *home.Home, out *redact.Gate) (any, error) {
+		return resourceReader(s).visit(ctx, r.Caller, func(home *home.Home, out *redact.Gate) (any, error) {
 			var p P
 			if err := json.Unmarshal(r.Params, &p); err != nil {
 				return nil, fault.Wrap(fault.Invalid, err, "the parameters of this request do not match the protocol")
@@ -80,7 +83,7 @@ func passing[P any](s *Server, f func(context.Context, visit, *redact.Gate, P) (
 }
 
 // listing returns the relayHandler of a list.
-func listing[P any](s *Server, list func(f *passthrough.Face, ctx context.Context, cursor string) (P, error)) relayHandler {
+func listing[P any](s relayed, list func(f *passthrough.Face, ctx context.Context, cursor string) (P, error)) relayHandler {
 	return passing(s, func(ctx context.Context, v visit, out *redact.Gate, p struct{ Cursor string }) (any, error) {
 		cursor, err := out.Restorer().Name(ctx, redact.ToServer, p.Cursor) // it contains a name
 		if err != nil {
@@ -94,7 +97,7 @@ func listing[P any](s *Server, list func(f *passthrough.Face, ctx context.Contex
 // unknown tool, which is a protocol error.
 //
 // Usage does not count the call: it compares with clients that call tools directly.
-func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, err error) {
+func (s relayed) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, err error) {
 	ctx, span := s.cfg.Telemetry.Start(s.cfg.Telemetry.Continue(ctx, r.Trace), telemetry.Request, telemetry.Facts{Tenant: r.Caller, BytesIn: len(r.Params)})
 	defer func() {
 		outcome := "answered"
@@ -112,7 +115,7 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, e
 	if err := json.Unmarshal(r.Params, &p); err != nil {
 		return redact.Redacted{}, err
 	}
-	return s.visitWith(ctx, r.Caller, redact.NewModelInput(p.Arguments), func(home *home.Home, out *redact.Gate) (any, error) {
+	return resourceReader(s).visitWith(ctx, r.Caller, redact.NewModelInput(p.Arguments), func(home *home.Home, out *redact.Gate) (any, error) {
 		if approval.ViaOf(home.Approvals) == approval.ViaOperator {
 			r.Ask = nil
 		}
@@ -133,7 +136,7 @@ func (s *Server) pass(ctx context.Context, r wire.Request) (_ redact.Redacted, e
 
 // passProgress returns a function that forwards the progress of a tool; nil if the
 // client did not ask for progress.
-func (s *Server) passProgress(ctx context.Context, out *redact.Gate, r wire.Request) func(done, total float64, message string) {
+func (s relayed) passProgress(ctx context.Context, out *redact.Gate, r wire.Request) func(done, total float64, message string) {
 	if r.Progress == nil {
 		return nil
 	}
@@ -150,7 +153,7 @@ func (s *Server) passProgress(ctx context.Context, out *redact.Gate, r wire.Requ
 
 // passQuestion returns a function that forwards a server's question during a call; nil
 // if the client cannot be asked during a call.
-func (s *Server) passQuestion(name string, out *redact.Gate, r wire.Request) func(context.Context, passthrough.Question) (passthrough.Reply, error) {
+func (s relayed) passQuestion(name string, out *redact.Gate, r wire.Request) func(context.Context, passthrough.Question) (passthrough.Reply, error) {
 	if r.Ask == nil {
 		return nil
 	}
@@ -174,7 +177,7 @@ func (s *Server) passQuestion(name string, out *redact.Gate, r wire.Request) fun
 
 // passApproval returns a function that asks the person to approve a call; nil if the
 // client cannot be asked during a call.
-func (s *Server) passApproval(out *redact.Gate, r wire.Request) func(context.Context, passthrough.Approval) (passthrough.Reply, error) {
+func (s relayed) passApproval(out *redact.Gate, r wire.Request) func(context.Context, passthrough.Approval) (passthrough.Reply, error) {
 	if r.Ask == nil {
 		return nil
 	}

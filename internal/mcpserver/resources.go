@@ -41,8 +41,11 @@ const (
 
 const pythonType = "text/x-python"
 
+// resourceReader serves the resources of tenants.
+type resourceReader struct{ *Server }
+
 // resources returns the handlers of resources: the tenant's skills and files.
-func (s *Server) resources() *wire.Resources {
+func (s resourceReader) resources() *wire.Resources {
 	return &wire.Resources{
 		Scope: string(access.Files),
 		Templates: []wire.Template{
@@ -55,12 +58,12 @@ func (s *Server) resources() *wire.Resources {
 
 // visit opens the caller's home while f runs. The result of f and its error are
 // redacted.
-func (s *Server) visit(ctx context.Context, caller string, f func(*home.Home, *redact.Gate) (any, error)) (redact.Redacted, error) {
+func (s resourceReader) visit(ctx context.Context, caller string, f func(*home.Home, *redact.Gate) (any, error)) (redact.Redacted, error) {
 	return s.visitWith(ctx, caller, redact.ModelInput{}, f)
 }
 
 // visitWith is visit for a call with text written by a model.
-func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.ModelInput, f func(*home.Home, *redact.Gate) (any, error)) (redact.Redacted, error) {
+func (s resourceReader) visitWith(ctx context.Context, caller string, wrote redact.ModelInput, f func(*home.Home, *redact.Gate) (any, error)) (redact.Redacted, error) {
 	home, err := s.acquire(ctx, caller)
 	if err != nil {
 		return redact.Redacted{}, refused(ctx, s.gateWithoutTenant(), err)
@@ -86,7 +89,7 @@ func (s *Server) visitWith(ctx context.Context, caller string, wrote redact.Mode
 	return redacted, err
 }
 
-func (s *Server) inHome(ctx context.Context, caller string, f func(*home.Home) (any, error)) (any, error) {
+func (s resourceReader) inHome(ctx context.Context, caller string, f func(*home.Home) (any, error)) (any, error) {
 	home, err := s.acquire(ctx, caller)
 	if err != nil {
 		return nil, err
@@ -144,7 +147,7 @@ func fileURI(path string) string {
 	return fileScheme + strings.Join(elements, "/")
 }
 
-func (s *Server) readResource(ctx context.Context, caller, uri string) (redact.Redacted, error) {
+func (s resourceReader) readResource(ctx context.Context, caller, uri string) (redact.Redacted, error) {
 	ctx, release := withShare(ctx, s.cfg.Memory, caller)
 	defer release()
 	return s.visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
@@ -203,7 +206,7 @@ func readFile(ctx context.Context, home *home.Home, out *redact.Gate, uri, name 
 }
 
 // resourceVersions uses files only: a skill has a file too.
-func (s *Server) resourceVersions(ctx context.Context, caller string, uris []string) ([]string, error) {
+func (s resourceReader) resourceVersions(ctx context.Context, caller string, uris []string) ([]string, error) {
 	versions := make([]string, len(uris))
 	_, err := s.inHome(ctx, caller, func(home *home.Home) (any, error) {
 		for i, uri := range uris {
@@ -236,7 +239,7 @@ func (s *Server) resourceVersions(ctx context.Context, caller string, uris []str
 	return versions, nil
 }
 
-func (s *Server) listResources(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
+func (s resourceReader) listResources(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
 	return s.visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
 		cursor, err := out.Restorer().Name(ctx, redact.ToFile, cursor) // it contains a file name
 		if err != nil {

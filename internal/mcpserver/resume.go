@@ -18,7 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-func (s *Server) resume(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s follower) resume(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if c.State != "" {
 		return s.answered(ctx, c)
 	}
@@ -38,7 +38,7 @@ func (s *Server) resume(ctx context.Context, c builtin.Call) (redact.Message, er
 		given := func(open []question.Question) (question.Answer, error) {
 			return answerTo(open, args.Answer, approval.ViaOf(c.Home.Approvals))
 		}
-		if m, ok, err := continueWaiting(ctx, s, c, args.ID, given); ok {
+		if m, ok, err := s.continueWaiting(ctx, c, args.ID, given); ok {
 			return m, err
 		}
 		if m, ok, err := s.answerElsewhere(ctx, c, args.ID, args.Answer); ok || err != nil {
@@ -57,8 +57,8 @@ func (s *Server) resume(ctx context.Context, c builtin.Call) (redact.Message, er
 }
 
 // answered continues an execution that an earlier answer asked about.
-func (s *Server) answered(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	id, asked, expires, ok := s.opened(c.Home.ID(), c.State)
+func (s follower) answered(ctx context.Context, c builtin.Call) (redact.Message, error) {
+	id, asked, expires, ok := s.key.opened(c.Home.ID(), c.State)
 	if !ok {
 		if s.cfg.Audit != nil {
 			s.cfg.Audit(audit.Line{Kind: audit.Access, Tenant: c.Home.ID(), Outcome: "unknown_state"})
@@ -74,7 +74,7 @@ func (s *Server) answered(ctx context.Context, c builtin.Call) (redact.Message, 
 		c.Ask, c.Require = nil, nil
 	}
 	if s.cfg.Runner.Find(c.Home, id) == nil {
-		if m, ok, err := continueWaiting(ctx, s, c, id, func([]question.Question) (question.Answer, error) { return given, nil }); ok {
+		if m, ok, err := s.continueWaiting(ctx, c, id, func([]question.Question) (question.Answer, error) { return given, nil }); ok {
 			return m, err
 		}
 	}
@@ -92,7 +92,7 @@ func (s *Server) answered(ctx context.Context, c builtin.Call) (redact.Message, 
 }
 
 // resumable lists the executions that can be resumed, for a client without an id.
-func (s *Server) resumable(ctx context.Context, c builtin.Call, session string, answer json.RawMessage) (redact.Message, error) {
+func (s follower) resumable(ctx context.Context, c builtin.Call, session string, answer json.RawMessage) (redact.Message, error) {
 	if len(answer) > 0 && string(answer) != "null" {
 		return redact.Message{}, fault.New(fault.Invalid, "resume_execution was given an answer without the execution_id that it is for").
 			WithHint("call it without arguments for a list of executions")
@@ -106,7 +106,7 @@ func (s *Server) resumable(ctx context.Context, c builtin.Call, session string, 
 }
 
 // again resumes an interrupted execution. The given answer is for its only open question.
-func (s *Server) again(ctx context.Context, c builtin.Call, id string, given func([]question.Question) (question.Answer, error)) (redact.Message, error) {
+func (s follower) again(ctx context.Context, c builtin.Call, id string, given func([]question.Question) (question.Answer, error)) (redact.Message, error) {
 	x, err := s.cfg.Runner.Resume(ctx, c.Home, id)
 	if err != nil {
 		return redact.Message{}, err
@@ -122,25 +122,25 @@ const wokenWait = 5 * time.Second
 
 // continueWaiting deals with an execution that waits for answers without a process: it passes the given ones on, or
 // asks the client. It returns false if there is no such execution.
-func continueWaiting(ctx context.Context, s *Server, c builtin.Call, id string, given func([]question.Question) (question.Answer, error)) (m redact.Message, ok bool, err error) {
+func (s follower) continueWaiting(ctx context.Context, c builtin.Call, id string, given func([]question.Question) (question.Answer, error)) (m redact.Message, ok bool, err error) {
 	e, err := c.Home.Runs.Find(ctx, id)
 	open := live.QuestionsOf(e)
 	if err != nil || e.State != journal.Waiting || len(open) == 0 {
 		return m, false, nil // resuming returns the reason
 	}
 	if live.IsWoken(e) {
-		m, err = followWoken(ctx, s, c, id)
+		m, err = s.followWoken(ctx, c, id)
 		return m, true, err
 	}
 	answer, err := given(open)
 	if err == nil && len(answer) == 0 && c.Ask != nil {
-		answer, err = askWaiting(ctx, s, c, id, open)
+		answer, err = s.askWaiting(ctx, c, id, open)
 	}
 	if err != nil {
 		return m, true, err
 	}
 	if e, err = c.Home.Runs.Find(ctx, id); len(answer) == 0 && err == nil && e.State == journal.Waiting && !live.IsWoken(e) {
-		m, err = requireAnswers(ctx, s, c, id, open)
+		m, err = s.requireAnswers(ctx, c, id, open)
 		return m, true, err
 	}
 	if err == nil {
@@ -149,13 +149,13 @@ func continueWaiting(ctx context.Context, s *Server, c builtin.Call, id string, 
 	if err != nil {
 		return m, true, err
 	}
-	m, err = followWoken(ctx, s, c, id)
+	m, err = s.followWoken(ctx, c, id)
 	return m, true, err
 }
 
 // askWaiting asks the client during its call until an execution is due in another way. Without an answer of a person,
 // the result is nil.
-func askWaiting(ctx context.Context, s *Server, c builtin.Call, id string, open []question.Question) (question.Answer, error) {
+func (s follower) askWaiting(ctx context.Context, c builtin.Call, id string, open []question.Question) (question.Answer, error) {
 	questions, err := redactQuestions(ctx, c.Gate(), open)
 	if err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func askWaiting(ctx context.Context, s *Server, c builtin.Call, id string, open 
 }
 
 // followWoken waits for an execution whose question was answered, if it runs again in this process.
-func followWoken(ctx context.Context, s *Server, c builtin.Call, id string) (redact.Message, error) {
+func (s follower) followWoken(ctx context.Context, c builtin.Call, id string) (redact.Message, error) {
 	if s.cfg.Background != nil {
 		s.cfg.Background.Wake()
 	}

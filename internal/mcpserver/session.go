@@ -11,7 +11,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
-func (s *Server) sessionTools() []builtin.Tool {
+// sessionTools are the tools for sessions.
+type sessionTools struct{ *Server }
+
+func (s sessionTools) all() []builtin.Tool {
 	return []builtin.Tool{{
 		Name: "resume_session", Profile: builtin.Standard,
 		Description: "Restore the variables of a lost session.",
@@ -23,7 +26,7 @@ func (s *Server) sessionTools() []builtin.Tool {
 }
 
 // resumeSession rebuilds a session. Its code asks nothing, since answers are on record.
-func (s *Server) resumeSession(ctx context.Context, c builtin.Call, args struct {
+func (s sessionTools) resumeSession(ctx context.Context, c builtin.Call, args struct {
 	Session string `json:"session_id"`
 }) (redact.Message, error) {
 	*c.Session = args.Session
@@ -38,7 +41,7 @@ func (s *Server) resumeSession(ctx context.Context, c builtin.Call, args struct 
 			case err != nil:
 				return reply.Result{}, err
 			case e.Progress != nil:
-				s.progress(ctx, c, *e.Progress)
+				follower(s).progress(ctx, c, *e.Progress)
 			case e.Done != nil:
 				return *e.Done, nil
 			}

@@ -22,14 +22,17 @@ const skillsPage = 50
 
 const markdownType = "text/markdown"
 
+// skillReader serves skills as folders.
+type skillReader struct{ *Server }
+
 // skillFolders returns the handlers that list skills as folders (SEP-2640). Their files are
 // resources: skill://NAME/SKILL.md and skill://NAME/scripts/….
-func (s *Server) skillFolders() *wire.Skills {
+func (s skillReader) skillFolders() *wire.Skills {
 	return &wire.Skills{List: s.listSkillFolders, Get: s.getSkillFolder}
 }
 
-func (s *Server) listSkillFolders(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
-	return s.visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
+func (s skillReader) listSkillFolders(ctx context.Context, caller, cursor string) (redact.Redacted, error) {
+	return resourceReader(s).visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
 		after, err := base64.RawURLEncoding.DecodeString(cursor)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "the cursor %.80q is invalid: use the nextCursor of the previous page", cursor)
@@ -61,8 +64,8 @@ func (s *Server) listSkillFolders(ctx context.Context, caller, cursor string) (r
 	})
 }
 
-func (s *Server) getSkillFolder(ctx context.Context, caller, uri string) (redact.Redacted, error) {
-	return s.visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
+func (s skillReader) getSkillFolder(ctx context.Context, caller, uri string) (redact.Redacted, error) {
+	return resourceReader(s).visit(ctx, caller, func(home *home.Home, out *redact.Gate) (any, error) {
 		rest, ok := strings.CutPrefix(uri, skillScheme)
 		dir, ok2 := strings.CutSuffix(rest, "/"+folder.Manifest)
 		if !ok || !ok2 {

@@ -17,7 +17,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/toolcall/lookup"
 )
 
-func (s *Server) statsTools() []builtin.Tool {
+// statsTools are the tools for statistics and versions.
+type statsTools struct{ *Server }
+
+func (s statsTools) all() []builtin.Tool {
 	return []builtin.Tool{{
 		Name: "get_execution_stats", Profile: builtin.Standard,
 		Description: "Limits, workspace, sandbox.",
@@ -104,7 +107,7 @@ type StatsSandbox struct {
 	Error      string `json:"error,omitempty"`
 }
 
-func (s *Server) stats(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s statsTools) stats(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if err := c.Read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}
@@ -143,14 +146,14 @@ func (s *Server) Stats(ctx context.Context, home *home.Home) (Stats, error) {
 		st.Capabilities = append(st.Capabilities, "progressive_tool_discovery")
 	}
 	if s.cfg.Find != nil {
-		if st.Tokens, err = s.tokens(ctx, home); err != nil {
+		if st.Tokens, err = (statsTools{s}).tokens(ctx, home); err != nil {
 			return Stats{}, err
 		}
 	}
 	if st.Model, err = modelUse(ctx, home); err != nil {
 		return Stats{}, err
 	}
-	st.Sandbox = s.sandbox(ctx, home.ID())
+	st.Sandbox = statsTools{s}.sandbox(ctx, home.ID())
 	if st.Sandbox.Working {
 		st.Capabilities = append([]string{"sandboxed_execution"}, st.Capabilities...)
 	}
@@ -174,7 +177,7 @@ func savedShare(direct, spent int64) float64 {
 	return math.Round(1000*(1-float64(spent)/float64(direct))) / 1000
 }
 
-func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, error) {
+func (s statsTools) tokens(ctx context.Context, home *home.Home) (*StatsTokens, error) {
 	r, err := home.Usage.Find(ctx, "")
 	if err != nil {
 		return nil, err
@@ -188,15 +191,15 @@ func (s *Server) tokens(ctx context.Context, home *home.Home) (*StatsTokens, err
 }
 
 // listTokens counts the tokens of the tools that a tenant is offered.
-func (s *Server) listTokens(id tenant.ID) int64 {
+func (s statsTools) listTokens(id tenant.ID) int64 {
 	n := 0
-	for _, t := range s.offered(s.own(id)) {
+	for _, t := range offers(s).offered(offers(s).own(id)) {
 		n += tokens.Count(t.Name + "\n" + t.Description + "\n" + string(t.Schema))
 	}
 	return int64(n)
 }
 
-func (s *Server) sandbox(ctx context.Context, id tenant.ID) StatsSandbox {
+func (s statsTools) sandbox(ctx context.Context, id tenant.ID) StatsSandbox {
 	name, err := s.cfg.Sandbox(ctx, id)
 	if err != nil {
 		return StatsSandbox{Backend: name, Restricted: s.cfg.Runner.Offers.Restriction.On(), Error: fault.Sentence(err)}
@@ -211,7 +214,7 @@ type versionInfo struct {
 	Python  string `json:"python"`
 }
 
-func (s *Server) version(_ context.Context, c builtin.Call) (redact.Message, error) {
+func (s statsTools) version(_ context.Context, c builtin.Call) (redact.Message, error) {
 	if err := c.Read(&struct{}{}); err != nil {
 		return redact.Message{}, err
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/home/journal"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/builtin"
 	"github.com/sandpiper-mcp/sandpiper/internal/mcpserver/wire"
-	"github.com/sandpiper-mcp/sandpiper/internal/privacy/redact"
 )
 
 // taskAfter is how long a call takes before it is answered by a task, if the client supports tasks.
@@ -27,8 +26,11 @@ const taskAfter = 2 * time.Second
 // errTask ends the wait of a call that is to be answered by a task.
 var errTask = errors.New("the call takes longer than a client waits")
 
+// protocolTasks are the background executions as tasks of the protocol.
+type protocolTasks struct{ *Server }
+
 // tasks are the background executions as tasks of the protocol.
-func (s *Server) tasks() *wire.Tasks {
+func (s protocolTasks) tasks() *wire.Tasks {
 	if s.cfg.Background == nil {
 		return nil
 	}
@@ -50,21 +52,8 @@ func (s *Server) tasks() *wire.Tasks {
 	}
 }
 
-// withHome calls f with the home of a caller.
-func (s *Server) withHome(ctx context.Context, caller string, f func(*home.Home) error) error {
-	h, err := s.acquire(ctx, caller)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f(h), h.Release(context.WithoutCancel(ctx)))
-}
-
-func (s *Server) ownGate(h *home.Home) *redact.Gate {
-	return s.cfg.Privacy.Of(h.ID()).For(redact.Owner{Tenant: h.ID(), Vault: h.Vault})
-}
-
 // task returns a background execution as a task.
-func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (t wire.Task, err error) {
+func (s protocolTasks) task(ctx context.Context, h *home.Home, id string, asks bool) (t wire.Task, err error) {
 	b, err := s.Describe(ctx, h, id)
 	if err != nil {
 		return t, err
@@ -109,7 +98,7 @@ func (s *Server) task(ctx context.Context, h *home.Home, id string, asks bool) (
 }
 
 // updateTask passes the replies to questions on. Replies to others are ignored.
-func (s *Server) updateTask(ctx context.Context, h *home.Home, id string, replies map[string]wire.Reply) (err error) {
+func (s protocolTasks) updateTask(ctx context.Context, h *home.Home, id string, replies map[string]wire.Reply) (err error) {
 	e, err := h.Runs.Find(ctx, id)
 	if err != nil {
 		return err
@@ -175,7 +164,7 @@ func nextEvent(ctx context.Context, c builtin.Call, x *execution.Execution, bega
 }
 
 // detach answers a call by a task. It returns false if the execution has to be waited for.
-func (s *Server) detach(ctx context.Context, c builtin.Call, x *execution.Execution) (bool, error) {
+func (s protocolTasks) detach(ctx context.Context, c builtin.Call, x *execution.Execution) (bool, error) {
 	detached, err := s.cfg.Runner.Detach(ctx, c.Home, x)
 	if err != nil || !detached {
 		return false, err
@@ -188,7 +177,7 @@ func (s *Server) detach(ctx context.Context, c builtin.Call, x *execution.Execut
 }
 
 // suspendedTask answers a call by a task if its execution waits in the background.
-func (s *Server) suspendedTask(ctx context.Context, c builtin.Call, r *reply.Result) bool {
+func (s protocolTasks) suspendedTask(ctx context.Context, c builtin.Call, r *reply.Result) bool {
 	if c.Task == nil || r.ErrorType != execution.TypeSuspended {
 		return false
 	}

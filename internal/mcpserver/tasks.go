@@ -14,7 +14,10 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/catalog"
 )
 
-func (s *Server) taskTools() []builtin.Tool {
+// solverTools are the tools for tasks in words.
+type solverTools struct{ *Server }
+
+func (s solverTools) all() []builtin.Tool {
 	if s.cfg.Tasks == nil {
 		return nil
 	}
@@ -45,7 +48,7 @@ func (s *Server) taskTools() []builtin.Tool {
 	}}
 }
 
-func (s *Server) selectTools(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s solverTools) selectTools(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	var args queryArgs
 	if err := c.Read(&args); err != nil {
 		return redact.Message{}, err
@@ -80,12 +83,12 @@ type taskArgs struct {
 	Session string `json:"session_id"`
 }
 
-func (s *Server) executeTask(ctx context.Context, c builtin.Call) (redact.Message, error) {
+func (s solverTools) executeTask(ctx context.Context, c builtin.Call) (redact.Message, error) {
 	if isWaitingTask(c.State) {
 		return s.continueTask(ctx, c)
 	}
 	if c.State != "" {
-		return s.answered(ctx, c)
+		return follower(s).answered(ctx, c)
 	}
 	var args taskArgs
 	if err := c.Read(&args); err != nil {
@@ -94,7 +97,7 @@ func (s *Server) executeTask(ctx context.Context, c builtin.Call) (redact.Messag
 	if s.cfg.Tasks.Samples() && c.RequireSample != nil {
 		return s.startTask(ctx, c, args)
 	}
-	t := &runningTask{server: s, call: c}
+	t := &runningTask{server: s.Server, call: c}
 	if c.Sample != nil {
 		t.ask = func(ctx context.Context, p wire.Prompt) (wire.Sampled, error) { return t.call.Sample(ctx, p) }
 	}
@@ -117,7 +120,7 @@ func (t *runningTask) solve(ctx context.Context, args taskArgs) (redact.Message,
 	}
 	of := task.Task{
 		Query: query, Home: t.call.Home, Gate: t.call.ModelGate(), Request: execution.Request{Subset: t.call.Subset, Client: t.call.Client, SessionID: args.Session},
-		Progress: func(message string) { t.server.progress(ctx, t.call, live.Progress{Message: message}) },
+		Progress: func(message string) { follower{t.server}.progress(ctx, t.call, live.Progress{Message: message}) },
 		Run:      t.run,
 	}
 	if t.ask != nil {
@@ -147,7 +150,7 @@ func (t *runningTask) run(ctx context.Context, req execution.Request) (reply.Res
 	if err != nil {
 		return reply.Result{}, err
 	}
-	done, waits, err := t.server.followResult(ctx, t.call, x)
+	done, waits, err := follower{t.server}.followResult(ctx, t.call, x)
 	if done == nil && err == nil {
 		t.suspended = &waits
 		return reply.Result{Failure: reply.Failure{ErrorType: reply.TypeApproval}}, nil

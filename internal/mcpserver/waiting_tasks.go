@@ -51,7 +51,7 @@ const taskPrefix = "task_"
 func isWaitingTask(state string) bool { return strings.HasPrefix(state, taskPrefix) }
 
 // startTask starts a task that may need the client's model.
-func (s *Server) startTask(ctx context.Context, c builtin.Call, args taskArgs) (redact.Message, error) {
+func (s solverTools) startTask(ctx context.Context, c builtin.Call, args taskArgs) (redact.Message, error) {
 	if oldest := s.waiting.makeRoom(c.Home.ID()); oldest != nil {
 		oldest.abandon()
 	}
@@ -60,7 +60,7 @@ func (s *Server) startTask(ctx context.Context, c builtin.Call, args taskArgs) (
 		return redact.Message{}, err
 	}
 	w := &waitingTask{owner: home.ID()}
-	w.server, w.call = s, c
+	w.server, w.call = s.Server, c
 	w.call.Home = home
 	whole, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	w.cancel = cancel
@@ -79,8 +79,8 @@ func (s *Server) startTask(ctx context.Context, c builtin.Call, args taskArgs) (
 }
 
 // continueTask continues the task of an earlier answer with the answer of the client's model.
-func (s *Server) continueTask(ctx context.Context, c builtin.Call) (redact.Message, error) {
-	id, _, _, ok := s.opened(c.Home.ID(), c.State) // an expired one has no task any more
+func (s solverTools) continueTask(ctx context.Context, c builtin.Call) (redact.Message, error) {
+	id, _, _, ok := s.key.opened(c.Home.ID(), c.State) // an expired one has no task any more
 	if !ok || c.RequireSample == nil {
 		return redact.Message{}, wire.ErrState
 	}
@@ -112,7 +112,7 @@ func (w *waitingTask) advance(ctx context.Context, c builtin.Call) (redact.Messa
 		w.abandon()
 		return redact.Message{}, err
 	}
-	return redact.Message{Body: ""}, c.RequireSample(prompt, w.server.state(w.owner, id, time.Now().Add(taskWait)))
+	return redact.Message{Body: ""}, c.RequireSample(prompt, w.server.key.state(w.owner, id, time.Now().Add(taskWait)))
 }
 
 // abandon ends a task whose client does not call again.

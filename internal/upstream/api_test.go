@@ -35,10 +35,10 @@ func newAPISet(t testing.TB, cfg upstream.Config, one upstream.Server, h http.Ha
 	if err := os.WriteFile(path, []byte(document), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if one.OpenAPI == nil {
-		one.OpenAPI = &openapi.Source{}
+	if one.Kind == nil {
+		one.Kind = &openapi.Source{}
 	}
-	one.Name, one.OpenAPI.Document = "pets", path
+	one.Name, one.Kind.(*openapi.Source).Document = "pets", path
 	cfg.Servers = append(cfg.Servers, one)
 	return open(t, cfg)
 }
@@ -60,11 +60,12 @@ func TestAPIServer(t *testing.T) {
 	}
 	_, err = s.ListResources(t.Context(), "pets")
 	wantError(t, err, fault.NotFound, `server "pets" is an OpenAPI document, which has tools but no resources or prompts`)
+	wantError(t, s.Login(t.Context(), "pets", person), fault.Invalid, `server "pets" is an OpenAPI document, which has no login`)
 }
 
 func TestInvalidDocumentIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "api.yaml")
-	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path}}, brokenServer(t, "good")}})
+	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", Kind: &openapi.Source{Document: path}}, brokenServer(t, "good")}})
 	_, err := s.List(t.Context(), "pets")
 	wantError(t, err, fault.Invalid, `server "pets" has a document that cannot be used: the OpenAPI document api.yaml does not exist`)
 	_, err = call(t.Context(), s, "pets", "get", "")
@@ -92,7 +93,7 @@ func TestDocumentCannotHideErrorsOfOtherServers(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path}}}})
+		s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", Kind: &openapi.Source{Document: path}}}})
 		_, err := s.List(t.Context(), "pets")
 		if err == nil {
 			t.Errorf("%s: the document is used", name)
@@ -114,7 +115,7 @@ func TestUnavailableAPIIsRetried(t *testing.T) {
 	where.Store(down.URL)
 	s := newAPISet(t, upstream.Config{RetryDelay: time.Millisecond, Resolve: func(_ context.Context, v string) (string, error) {
 		return strings.ReplaceAll(v, "${WHERE}", where.Load().(string)), nil
-	}}, upstream.Server{OpenAPI: &openapi.Source{URL: "${WHERE}"}}, nil)
+	}}, upstream.Server{Kind: &openapi.Source{URL: "${WHERE}"}}, nil)
 	_, err := call(t.Context(), s, "pets", "get", "")
 	wantError(t, err, fault.Unavailable, `server "pets" cannot be reached: connect: connection refused`)
 	until(t, "the failure to be seen", func() bool { return state(s, "pets").State == upstream.Failed })
@@ -172,7 +173,7 @@ func TestAPISecretIsRedacted(t *testing.T) {
 	}
 	auth := openapi.Auth{Bearer: "${TOKEN}"}
 	s := newAPISet(t, upstream.Config{Resolve: resolve, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))},
-		upstream.Server{OpenAPI: &openapi.Source{Auth: auth, Headers: map[string]string{"X-Api-Key": "written-down"}}}, func(w http.ResponseWriter, r *http.Request) {
+		upstream.Server{Kind: &openapi.Source{Auth: auth, Headers: map[string]string{"X-Api-Key": "written-down"}}}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(403)
 			fmt.Fprintf(w, `{"message":"not with %s and %s"}`, r.Header.Get("Authorization"), r.Header.Get("X-Api-Key"))
@@ -182,7 +183,7 @@ func TestAPISecretIsRedacted(t *testing.T) {
 	if !ok || !strings.Contains(f.Message, "not with Bearer [secret] and [secret]") || strings.Contains(string(f.Data)+log.String(), "sesame") {
 		t.Errorf("%v %s", err, log.String())
 	}
-	s = newAPISet(t, upstream.Config{Resolve: resolve}, upstream.Server{OpenAPI: &openapi.Source{Auth: openapi.Auth{Bearer: "${NONE}"}}}, nil)
+	s = newAPISet(t, upstream.Config{Resolve: resolve}, upstream.Server{Kind: &openapi.Source{Auth: openapi.Auth{Bearer: "${NONE}"}}}, nil)
 	_, err = call(t.Context(), s, "pets", "get", "")
 	wantError(t, err, fault.Invalid, `server "pets" has no value for its auth.bearer: the variable NONE is not set`)
 }
@@ -252,7 +253,7 @@ paths:
 		t.Fatal(err)
 	}
 	host := strings.TrimPrefix(down.URL, "http://")
-	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", OpenAPI: &openapi.Source{Document: path, Hosts: []string{host}}}}})
+	s := open(t, upstream.Config{RetryDelay: time.Hour, Servers: []upstream.Server{{Name: "pets", Kind: &openapi.Source{Document: path, Hosts: []string{host}}}}})
 	for _, c := range []struct{ tool, args, want string }{
 		{"get", `{"x":"https://other.example/file"}`, `server "pets" redirects to another host, other.example, which is not followed`},
 		{"get", `{"x":"` + down.URL + `"}`, "has this operation at " + host + ", which cannot be reached: connect: connection refused"},
@@ -286,7 +287,7 @@ func TestCredentialInAnswerIsRedacted(t *testing.T) {
 	}
 	for name, a := range auth {
 		var mime, answer atomic.Value
-		s := newAPISet(t, upstream.Config{Resolve: resolve}, upstream.Server{OpenAPI: &openapi.Source{Auth: a, Headers: map[string]string{"X-Name": "plain"}}}, func(w http.ResponseWriter, r *http.Request) {
+		s := newAPISet(t, upstream.Config{Resolve: resolve}, upstream.Server{Kind: &openapi.Source{Auth: a, Headers: map[string]string{"X-Name": "plain"}}}, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", mime.Load().(string))
 			text := strings.NewReplacer("URL", r.URL.String(), "JSONAUTH", strings.ReplaceAll(r.Header.Get("Authorization"), `"`, `\"`), "AUTH", r.Header.Get("Authorization"), "COOKIE", r.Header.Get("Cookie"))
 			io.WriteString(w, text.Replace(answer.Load().(string)))
@@ -349,7 +350,7 @@ func TestURLSecretInAnswerIsRedacted(t *testing.T) {
 			return v, nil
 		}
 		source := &openapi.Source{URL: at}
-		s := newAPISet(t, upstream.Config{Resolve: resolve}, upstream.Server{OpenAPI: source}, answer)
+		s := newAPISet(t, upstream.Config{Resolve: resolve}, upstream.Server{Kind: source}, answer)
 		document.Store(source.Document)
 		r, err := call(t.Context(), s, "pets", "get", "")
 		if err != nil {

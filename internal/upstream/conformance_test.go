@@ -173,7 +173,7 @@ func conform(url string) int {
 		return 1
 	}
 	defer os.RemoveAll(home)
-	server := upstream.Server{Name: "s", URL: url, Client: upstream.Client{MetadataURL: "https://conformance-test.local/client-metadata.json"}}
+	server := upstream.Remote{URL: url, Client: upstream.Client{MetadataURL: "https://conformance-test.local/client-metadata.json"}}
 	var given struct {
 		ID     string `json:"client_id"`
 		Secret string `json:"client_secret"`
@@ -183,7 +183,7 @@ func conform(url string) int {
 	_ = json.Unmarshal([]byte(os.Getenv("MCP_CONFORMANCE_CONTEXT")), &given)
 	server.Client.ID, server.Client.Secret, server.Client.Key, server.Client.Issuer = given.ID, given.Secret, given.Key, given.Issuer
 	server.ClientCredentials = strings.HasPrefix(os.Getenv("MCP_CONFORMANCE_SCENARIO"), "auth/client-credentials")
-	s, err := upstream.New(upstream.Config{Servers: []upstream.Server{server}, Client: "test-client", Version: "1", RetryDelay: time.Millisecond,
+	s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "s", Kind: server}}, Client: "test-client", Version: "1", RetryDelay: time.Millisecond,
 		Logins: secret.NewStore(filepath.Join(home, "logins"), filepath.Join(home, "key"))})
 	if err != nil {
 		fmt.Println(err)

@@ -23,10 +23,10 @@ func examples(t *testing.T) (s *upstream.Set, root string) {
 	}
 	root = t.TempDir()
 	return open(t, upstream.Config{Servers: []upstream.Server{
-		{Name: "calculator", Command: filepath.Join(bin, "calculator")}, {Name: "weather", Command: filepath.Join(bin, "weather")},
-		{Name: "filesystem", Command: filepath.Join(bin, "filesystem"), Args: []string{root}},
-		{Name: "database", Command: filepath.Join(bin, "database"), Args: []string{filepath.Join(root, "a b?.db")}},
-		{Name: "sheets", Command: filepath.Join(bin, "sheets")}, {Name: "crm", Command: filepath.Join(bin, "crm"), Args: []string{"--record", filepath.Join(root, "record")}},
+		{Name: "calculator", Kind: upstream.Program{Command: filepath.Join(bin, "calculator")}}, {Name: "weather", Kind: upstream.Program{Command: filepath.Join(bin, "weather")}},
+		{Name: "filesystem", Kind: upstream.Program{Command: filepath.Join(bin, "filesystem"), Args: []string{root}}},
+		{Name: "database", Kind: upstream.Program{Command: filepath.Join(bin, "database"), Args: []string{filepath.Join(root, "a b?.db")}}},
+		{Name: "sheets", Kind: upstream.Program{Command: filepath.Join(bin, "sheets")}}, {Name: "crm", Kind: upstream.Program{Command: filepath.Join(bin, "crm"), Args: []string{"--record", filepath.Join(root, "record")}}},
 	}}), root
 }
 

@@ -80,7 +80,7 @@ func stream(w http.ResponseWriter, events ...string) {
 
 func at(t testing.TB, s *site, more ...upstream.Server) *upstream.Set {
 	return open(t, upstream.Config{MaxResponse: 1 << 20, RetryDelay: time.Millisecond, Servers: append(more,
-		upstream.Server{Name: "site", URL: s.URL + "/mcp", Timeout: 5 * time.Second, Headers: map[string]string{"Authorization": "Bearer sesame-open", "X-Team": "birds"}})})
+		upstream.Server{Name: "site", Kind: upstream.Remote{URL: s.URL + "/mcp", Headers: map[string]string{"Authorization": "Bearer sesame-open", "X-Team": "birds"}}, Timeout: 5 * time.Second})})
 }
 
 func TestHeadersAreSentWithEveryRequest(t *testing.T) {
@@ -275,7 +275,7 @@ func TestStreamDeliversListChanges(t *testing.T) {
 		}
 		return r.Method == http.MethodGet
 	})
-	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: web.URL}}, ToolsChanged: func(_ context.Context, server string) { changed <- server }})
+	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: web.URL}}}, ToolsChanged: func(_ context.Context, server string) { changed <- server }})
 	if _, err := s.List(t.Context(), "site"); err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +332,7 @@ func TestHTTPWithSSETransport(t *testing.T) {
 	_, err := call(t.Context(), s, "site", "echo", "much")
 	wantError(t, err, fault.Exhausted, "sent a response of more than 1048576 bytes")
 	wantEcho(t, s, "site")
-	named := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: events(t).URL + "/mcp", Transport: "sse"}, {Name: "strict", URL: web.URL + "/mcp", Transport: "http"}}})
+	named := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: events(t).URL + "/mcp", Transport: "sse"}}, {Name: "strict", Kind: upstream.Remote{URL: web.URL + "/mcp", Transport: "http"}}}})
 	wantEcho(t, named, "site")
 	_, err = call(t.Context(), named, "strict", "echo", "x")
 	wantError(t, err, fault.Unavailable, `server "strict" answered 405 Method Not Allowed`)

@@ -88,7 +88,7 @@ func TestLargeAnswersOverHTTP(t *testing.T) {
 		}
 		return true
 	})
-	s := open(t, upstream.Config{MaxResponse: 1 << 20, Spool: t.TempDir(), SpoolBytes: 10 << 20, Servers: []upstream.Server{{Name: "site", URL: web.URL + "/mcp", Headers: map[string]string{"Authorization": "Bearer sesame-open"}}}})
+	s := open(t, upstream.Config{MaxResponse: 1 << 20, Spool: t.TempDir(), SpoolBytes: 10 << 20, Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: web.URL + "/mcp", Headers: map[string]string{"Authorization": "Bearer sesame-open"}}}}})
 	for name, c := range results {
 		for _, how := range []string{"", ", streamed"} {
 			got, res, err := callForLarge(t, s, "site", "echo", name+how)
@@ -124,7 +124,7 @@ func TestLargeAnswerWithWrongIDFailsOnlyItsCall(t *testing.T) {
 		}
 		return true
 	})
-	s := open(t, upstream.Config{MaxResponse: 1 << 20, Spool: t.TempDir(), Servers: []upstream.Server{{Name: "site", URL: web.URL + "/mcp"}}})
+	s := open(t, upstream.Config{MaxResponse: 1 << 20, Spool: t.TempDir(), Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: web.URL + "/mcp"}}}})
 	wantEcho(t, s, "site")
 	other := make(chan error)
 	go func() {
@@ -157,7 +157,7 @@ func TestLargeAnswerAfterDeclinedQuestionIsRefused(t *testing.T) {
 		stream(w, fmt.Sprintf("data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[],\"structuredContent\":{\"x\":\"%s\"}}}\n\n", m.ID, strings.Repeat("x", 2<<20)))
 		return true
 	})
-	s := open(t, upstream.Config{MaxResponse: 1 << 20, Spool: t.TempDir(), Servers: []upstream.Server{{Name: "site", URL: web.URL + "/mcp"}}})
+	s := open(t, upstream.Config{MaxResponse: 1 << 20, Spool: t.TempDir(), Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: web.URL + "/mcp"}}}})
 	wantEcho(t, s, "site")
 	stored, res, err := callForLarge(t, s, "site", "echo", "asks")
 	if failure, own := errors.AsType[*tool.Failure](err); !own || !strings.Contains(failure.Message, "a question of the server was declined") || stored != nil {
@@ -169,7 +169,7 @@ func TestLargeAnswerAfterDeclinedQuestionIsRefused(t *testing.T) {
 func TestWaitForMemoryDoesNotCountAsTimeOfTheServer(t *testing.T) {
 	const limit = time.Second
 	web := serve(t, nil)
-	s := newAPISet(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: web.URL + "/mcp", Timeout: limit}}}, upstream.Server{Timeout: limit}, func(w http.ResponseWriter, _ *http.Request) {
+	s := newAPISet(t, upstream.Config{Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: web.URL + "/mcp"}, Timeout: limit}}}, upstream.Server{Timeout: limit}, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, strings.Repeat("x", 1<<20))
 	})
 	for server, name := range map[string]string{"site": "echo", "pets": "get"} {

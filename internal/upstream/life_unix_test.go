@@ -22,7 +22,7 @@ import (
 func TestServerStartsOnFirstUseOnce(t *testing.T) {
 	asked := 0
 	server := brokenServer(t, "good")
-	server.Env["TOKEN"] = "reference"
+	server.Kind.(upstream.Program).Env["TOKEN"] = "reference"
 	s := open(t, upstream.Config{Servers: []upstream.Server{server}, Resolve: func(_ context.Context, value string) (string, error) {
 		if value == "reference" {
 			asked++
@@ -55,7 +55,7 @@ func TestIdleServerIsStoppedAndRestarted(t *testing.T) {
 
 func TestRetryBackoffGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "missing", Command: "no-such-program"}}})
+		s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "missing", Kind: upstream.Program{Command: "no-such-program"}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,11 +150,12 @@ func TestCloseEndsCallsStartsAndPrograms(t *testing.T) {
 func TestSecretsAreRedacted(t *testing.T) {
 	var log logtest.Log
 	server := brokenServer(t, "crashes") // writes a secret to stderr
-	server.Env["PASS"] = "${VAULT}"
+	server.Kind.(upstream.Program).Env["PASS"] = "${VAULT}"
 	failing := brokenServer(t, "good")
-	failing.Name, failing.Env["KEY"] = "failing", "${MISSING}"
+	failing.Name = "failing"
+	failing.Kind.(upstream.Program).Env["KEY"] = "${MISSING}"
 	s := open(t, upstream.Config{
-		Servers: []upstream.Server{server, failing, {Name: "web", URL: "http://127.0.0.1:1", Headers: map[string]string{"Authorization": "Bearer sesame-open"}}},
+		Servers: []upstream.Server{server, failing, {Name: "web", Kind: upstream.Remote{URL: "http://127.0.0.1:1", Headers: map[string]string{"Authorization": "Bearer sesame-open"}}}},
 		Log:     slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Resolve: func(_ context.Context, value string) (string, error) {
 			switch value {
@@ -181,21 +182,21 @@ func TestSecretsAreRedacted(t *testing.T) {
 
 func TestNewRejectsInvalidServers(t *testing.T) {
 	for want, server := range map[string]upstream.Server{
-		`server name "" is not allowed`:                {Command: "x"},
-		`server "a" needs either a command or a URL`:   {Name: "a"},
-		`server "b" needs either`:                      {Name: "b", Command: "x", URL: "http://x"},
-		`server "c" has URL "ftp://x"`:                 {Name: "c", URL: "ftp://x"},
-		`server "d" has URL "…@x"`:                     {Name: "d", URL: "user:password@x"},
-		`server "e" has transport "pigeon"`:            {Name: "e", URL: "http://x", Transport: "pigeon"},
-		`server "f" has a command and transport "sse"`: {Name: "f", Command: "x", Transport: "sse"},
-		`server "g" has working directory "here"`:      {Name: "g", Command: "x", Dir: "here"},
-		`environment variable "A=B"`:                   {Name: "h", Command: "x", Env: map[string]string{"A=B": "c"}},
-		`server "i" has a negative limit`:              {Name: "i", Command: "x", Concurrency: -1},
+		`server name "" is not allowed`:              {Kind: upstream.Program{Command: "x"}},
+		`server "a" needs either a command or a URL`: {Name: "a"},
+		`server "b" needs either`:                    {Name: "b", Kind: upstream.Program{}},
+		`server "c" has URL "ftp://x"`:               {Name: "c", Kind: upstream.Remote{URL: "ftp://x"}},
+		`server "d" has URL "…@x"`:                   {Name: "d", Kind: upstream.Remote{URL: "user:password@x"}},
+		`server "e" has transport "pigeon"`:          {Name: "e", Kind: upstream.Remote{URL: "http://x", Transport: "pigeon"}},
+		`server "f" needs either`:                    {Name: "f", Kind: upstream.Remote{}},
+		`server "g" has working directory "here"`:    {Name: "g", Kind: upstream.Program{Command: "x", Dir: "here"}},
+		`environment variable "A=B"`:                 {Name: "h", Kind: upstream.Program{Command: "x", Env: map[string]string{"A=B": "c"}}},
+		`server "i" has a negative limit`:            {Name: "i", Kind: upstream.Program{Command: "x"}, Concurrency: -1},
 	} {
 		_, err := upstream.New(upstream.Config{Servers: []upstream.Server{server}})
 		wantError(t, err, fault.Invalid, want)
 	}
-	_, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "a", Command: "x"}, {Name: "a", Command: "y"}}})
+	_, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "a", Kind: upstream.Program{Command: "x"}}, {Name: "a", Kind: upstream.Program{Command: "y"}}}})
 	wantError(t, err, fault.Invalid, `two servers named "a"`)
 }
 

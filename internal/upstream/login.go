@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
@@ -12,33 +13,91 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
 )
 
-// tokenSource returns the source of access tokens for the server at a URL; nil if the
-// configuration contains credentials or there is no login store.
-func (v *server) tokenSource(ctx context.Context, at string) (mcp.TokenSource, error) {
-	if v.hasCredentials(at) || !v.ClientCredentials && v.set.cfg.Logins == nil {
-		return nil, nil
+// HasLogin reports whether a store has a login to a server.
+func HasLogin(logins *secret.Store, server string) bool { return oauth.HasLogin(logins, server) }
+
+// Login runs an interactive login to a server. ctx bounds its duration.
+func (s *Set) Login(ctx context.Context, server string, p Interaction) error {
+	l, err := loginTo(s, server)
+	if err != nil {
+		return err
 	}
-	cfg, err := v.oauthConfig(ctx, at)
+	return l.authorize(ctx, p)
+}
+
+// Logout deletes a login and revokes its tokens. The first result reports why the
+// revocation failed.
+func (s *Set) Logout(ctx context.Context, server string) (unrevoked, err error) {
+	l, err := loginTo(s, server)
 	if err != nil {
 		return nil, err
 	}
-	if v.ClientCredentials {
+	return l.revoke(ctx)
+}
+
+// loginTo returns the login to a server.
+func loginTo(s *Set, name string) (*login, error) {
+	v, done := s.use(name)
+	if v == nil {
+		return nil, unknownServer(name, s.names())
+	}
+	done()
+	none := v.errorf(fault.Invalid, "is %s, which has no login", v.Kind.Noun())
+	switch c := v.connector.(type) {
+	case *remote:
+		return &c.login, nil
+	case *program:
+		none = none.WithHint("set its credentials in env")
+	}
+	return nil, none
+}
+
+// login obtains the tokens for a server over HTTP.
+type login struct {
+	remote *remote
+	last   atomic.Pointer[oauth.Login] // of the last connection; nil if it uses none
+}
+
+// lastLogin returns the stored login that the last connection used; nil if it used none.
+func lastLogin(c Connector) *oauth.Login {
+	if r, ok := c.(*remote); ok {
+		return r.login.last.Load()
+	}
+	return nil
+}
+
+// hasNewLogin reports whether the stored login has changed since the last attempt.
+func hasNewLogin(c Connector) bool {
+	last := lastLogin(c)
+	return last != nil && last.Changed()
+}
+
+// tokens returns the source of access tokens for the server at a URL; nil if the
+// configuration contains credentials or there is no login store.
+func (l *login) tokens(ctx context.Context, at string) (mcp.TokenSource, error) {
+	r := l.remote
+	if r.hasCredentials(at) || !r.ClientCredentials && r.host.set.cfg.Logins == nil {
+		return nil, nil
+	}
+	cfg, err := l.config(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if r.ClientCredentials {
 		return oauth.NewClientCredentials(cfg), nil
 	}
-	login := oauth.NewLogin(cfg)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.login = login
-	return login, nil
+	last := oauth.NewLogin(cfg)
+	l.last.Store(last)
+	return last, nil
 }
 
 // hasCredentials reports whether the configuration contains credentials: an
 // Authorization header, or a user in the URL.
-func (v *server) hasCredentials(at string) bool {
+func (r Remote) hasCredentials(at string) bool {
 	if u, err := url.Parse(at); err == nil && u.User != nil {
 		return true
 	}
-	for name := range v.Headers {
+	for name := range r.Headers {
 		if strings.EqualFold(name, "Authorization") {
 			return true
 		}
@@ -46,109 +105,94 @@ func (v *server) hasCredentials(at string) bool {
 	return false
 }
 
-func (v *server) oauthConfig(ctx context.Context, at string) (oauth.Config, error) {
-	client := v.Client
+func (l *login) config(ctx context.Context, at string) (oauth.Config, error) {
+	h, client := l.remote.host, l.remote.Client
 	for what, value := range map[string]*string{"client_id": &client.ID, "client_secret": &client.Secret, "private_key": &client.Key} {
-		resolved, err := v.set.cfg.Resolve(ctx, *value)
+		resolved, err := h.set.cfg.Resolve(ctx, *value)
 		if err != nil {
-			return oauth.Config{}, v.unresolvedValue("setting", what, err)
+			return oauth.Config{}, unresolved("setting", what, err)
 		}
 		*value = resolved
 	}
-	v.redact.addSecret(client.Secret)
-	return oauth.Config{Server: v.Name, URL: at, Client: client, Store: v.set.cfg.Logins, OnSecret: v.redact.addToken, Log: v.set.cfg.Log}, nil
+	h.redact.addSecret(client.Secret)
+	return oauth.Config{Server: h.name, URL: at, Client: client, Store: h.set.cfg.Logins, OnSecret: h.AddToken, Log: h.set.cfg.Log}, nil
 }
 
-// HasLogin reports whether a store has a login to a server.
-func HasLogin(logins *secret.Store, server string) bool { return oauth.HasLogin(logins, server) }
-
-// loginChanged reports whether the stored login changed since the last attempt. The
-// caller holds mu.
-func (v *server) loginChanged() bool { return v.login != nil && v.login.Changed() }
-
-// Login runs an interactive login to a server. ctx bounds its duration.
-func (s *Set) Login(ctx context.Context, server string, p Interaction) error {
-	v, at, err := s.loginTarget(ctx, server)
-	if err != nil {
-		return err
+// prepare returns a login to the server at a URL that a person can run.
+func (l *login) prepare(ctx context.Context) (at string, run *oauth.Login, err error) {
+	r := l.remote
+	switch {
+	case r.ClientCredentials:
+		return "", nil, fault.New(fault.Invalid, "needs no login: it uses client credentials")
+	case r.host.set.cfg.Logins == nil:
+		return "", nil, fault.New(fault.Unavailable, "cannot be logged in to: this process has no login store")
 	}
-	cfg, err := v.oauthConfig(ctx, at.URL)
-	if err != nil {
-		return err
+	if at, err = r.resolveURL(ctx); err != nil {
+		return "", nil, err
 	}
-	login := oauth.NewLogin(cfg)
-	c, challenged, err := v.requestChallenge(ctx, at.URL)
+	if r.hasCredentials(at) {
+		return "", nil, fault.New(fault.Invalid, "needs no login: its headers contain Authorization, or its url a user name").WithHint("remove that to log in")
+	}
+	cfg, err := l.config(ctx, at)
+	if err != nil {
+		return "", nil, err
+	}
+	return at, oauth.NewLogin(cfg), nil
+}
+
+// authorize lets a person log in.
+func (l *login) authorize(ctx context.Context, p Interaction) error {
+	at, run, err := l.prepare(ctx)
+	if err != nil {
+		return l.failure(err)
+	}
+	c, challenged, err := l.requestChallenge(ctx, at)
 	switch {
 	case challenged:
 	case err != nil:
 		return err
-	case !login.Requested(): // by an earlier tool call
-		return v.errorf(fault.Invalid, "does not require a login")
+	case !run.Requested(): // by an earlier tool call
+		return l.failure(fault.New(fault.Invalid, "does not require a login"))
 	}
-	return v.loginError(login.Authorize(ctx, c, p))
+	return l.failure(run.Authorize(ctx, c, p))
 }
 
-// Logout deletes a login and revokes its tokens. The first result reports why the
-// revocation failed.
-func (s *Set) Logout(ctx context.Context, server string) (unrevoked, err error) {
-	v, at, err := s.loginTarget(ctx, server)
+// revoke deletes the login.
+func (l *login) revoke(ctx context.Context) (unrevoked, err error) {
+	_, run, err := l.prepare(ctx)
 	if err != nil {
-		return nil, err
+		return nil, l.failure(err)
 	}
-	cfg, err := v.oauthConfig(ctx, at.URL)
-	if err != nil {
-		return nil, err
-	}
-	unrevoked, err = oauth.NewLogin(cfg).Logout(ctx)
-	return v.loginError(unrevoked), v.loginError(err)
+	unrevoked, err = run.Logout(ctx)
+	return l.failure(unrevoked), l.failure(err)
 }
 
-// loginError adds the server's name to an error of package oauth.
-func (v *server) loginError(err error) error {
+// failure returns the displayable error of a login.
+func (l *login) failure(err error) error {
 	if err == nil {
 		return nil
 	}
-	return v.transportError(err, "logging in")
-}
-
-// loginTarget returns a server that supports interactive logins, and its resolved
-// configuration.
-func (s *Set) loginTarget(ctx context.Context, name string) (*server, Server, error) {
-	s.mu.Lock()
-	v := s.servers[name]
-	s.mu.Unlock()
-	switch {
-	case v == nil:
-		return nil, Server{}, s.unknownServer(name)
-	case v.Command != "":
-		return nil, Server{}, v.errorf(fault.Invalid, "is a local program, which has no login").WithHint("set its credentials in env")
-	case v.ClientCredentials:
-		return nil, Server{}, v.errorf(fault.Invalid, "needs no login: it uses client credentials")
-	case s.cfg.Logins == nil:
-		return nil, Server{}, v.errorf(fault.Unavailable, "cannot be logged in to: this process has no login store")
-	}
-	at, err := v.resolveServer(ctx)
-	if err == nil && v.hasCredentials(at.URL) {
-		err = v.errorf(fault.Invalid, "needs no login: its headers contain Authorization, or its url a user name").WithHint("remove that to log in")
-	}
-	return v, at, err
+	return l.remote.host.transportError(err, "logging in")
 }
 
 // requestChallenge calls the server without a token and returns its challenge. received
-// is false if the server accepted that.
-func (v *server) requestChallenge(ctx context.Context, at string) (c oauth.Challenge, received bool, err error) {
-	headers, err := v.resolveValues(ctx, "header", v.Headers)
+// is false if the server accepted that. Its error is displayable.
+func (l *login) requestChallenge(ctx context.Context, at string) (c oauth.Challenge, received bool, err error) {
+	r := l.remote
+	headers, err := r.resolveHeaders(ctx)
 	if err != nil {
-		return c, false, err
+		return c, false, l.failure(err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, v.StartTimeout, errTimeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, r.host.startTimeout, errTimeout)
 	defer cancel()
 	anonymous := &challengeRecorder{}
-	conn, err := v.connectHTTP(ctx, mcp.Address{URL: at, Headers: headers, Tokens: anonymous})
-	if err == nil {
-		_, _, err = conn.session.Tools(ctx, v.Name)
-		err = v.callError(ctx, conn, "listing its tools", err)
-		conn.session.Close()
+	session, err := r.connect(ctx, mcp.Address{URL: at, Headers: headers, Tokens: anonymous})
+	if err != nil {
+		err = r.host.startError(err, r.host.startTimeout)
+	} else {
+		_, _, err = session.Tools(ctx, r.host.name)
+		err = r.host.requestError(ctx, "listing its tools", err, func() error { return nil })
+		session.Close()
 	}
 	c, received = anonymous.result()
 	return c, received, err

@@ -157,10 +157,11 @@ func TestRestartOfATypeScriptServer(t *testing.T) {
 				return func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }
 			}
 			stop := start()
-			server := upstream.Server{Name: "site", URL: "http://" + address + "/mcp", Timeout: 5 * time.Second}
+			kind := upstream.Remote{URL: "http://" + address + "/mcp"}
 			if form == "sse" {
-				server.URL, server.Transport = "http://"+address+"/sse", "sse"
+				kind = upstream.Remote{URL: "http://" + address + "/sse", Transport: "sse"}
 			}
+			server := upstream.Server{Name: "site", Kind: kind, Timeout: 5 * time.Second}
 			s := open(t, upstream.Config{RetryDelay: time.Millisecond, Servers: []upstream.Server{server}})
 			wantEcho(t, s, "site")
 			for range 3 {

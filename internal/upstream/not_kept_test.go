@@ -35,7 +35,7 @@ func TestAnswersThatCannotBeKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	set := newAPISet(t, upstream.Config{MaxResponse: 1 << 20, Servers: []upstream.Server{
-		brokenServer(t, "good"), {Name: "remote", URL: serve(t, nil).URL}, {Name: "events", URL: events(t).URL + "/mcp"}, {Name: "network", Network: rules},
+		brokenServer(t, "good"), {Name: "remote", Kind: upstream.Remote{URL: serve(t, nil).URL}}, {Name: "events", Kind: upstream.Remote{URL: events(t).URL + "/mcp"}}, {Name: "network", Kind: rules},
 	}}, upstream.Server{}, body)
 	full := func(context.Context, int64) error { return fault.New(fault.Exhausted, "the memory is used up") }
 	for _, c := range []struct {

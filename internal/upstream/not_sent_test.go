@@ -27,7 +27,7 @@ func wantNotSent(t *testing.T, what string, err error, want bool) {
 }
 
 func TestCallsOfServersThatDoNotStartAreNotSent(t *testing.T) {
-	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "hangs"), {Name: "missing", Command: "no-such-program"}, {Name: "refused", URL: "http://127.0.0.1:1/mcp"}}})
+	s := open(t, upstream.Config{Servers: []upstream.Server{brokenServer(t, "hangs"), {Name: "missing", Kind: upstream.Program{Command: "no-such-program"}}, {Name: "refused", Kind: upstream.Remote{URL: "http://127.0.0.1:1/mcp"}}}})
 	for _, name := range []string{"missing", "missing", "refused", "absent"} {
 		_, err := call(t.Context(), s, name, "echo", "")
 		wantNotSent(t, name, err, true)
@@ -41,7 +41,9 @@ func TestCallsOfServersThatDoNotStartAreNotSent(t *testing.T) {
 // The error of a server whose directory is missing names the entry, not the program.
 func TestMissingDirectoryOfAServerIsNamed(t *testing.T) {
 	server := brokenServer(t, "good")
-	server.Dir = filepath.Join(t.TempDir(), "gone")
+	program := server.Kind.(upstream.Program)
+	program.Dir = filepath.Join(t.TempDir(), "gone")
+	server.Kind = program
 	_, err := call(t.Context(), open(t, upstream.Config{Servers: []upstream.Server{server}}), "good", "echo", "")
 	wantNotSent(t, "cwd", err, true)
 	if !strings.Contains(err.Error(), "cwd") || !strings.Contains(fault.Hint(err), "cwd") {
@@ -60,7 +62,7 @@ func TestCallsOfAServerThatIsGoneAreNotSent(t *testing.T) {
 
 	api := httptest.NewServer(http.NotFoundHandler())
 	api.Close()
-	pets := newAPISet(t, upstream.Config{}, upstream.Server{OpenAPI: &openapi.Source{URL: api.URL}}, nil)
+	pets := newAPISet(t, upstream.Config{}, upstream.Server{Kind: &openapi.Source{URL: api.URL}}, nil)
 	_, err = call(t.Context(), pets, "pets", "post", "")
 	wantNotSent(t, "API", err, true)
 }
@@ -147,7 +149,7 @@ func TestAPICallsWithoutATokenAreNotSent(t *testing.T) {
 	defer tokens.Close()
 	var posts atomic.Int32
 	auth := openapi.Auth{Client: &openapi.ClientCredentials{TokenURL: tokens.URL, ID: "me", Secret: "sesame-open"}}
-	s := newAPISet(t, upstream.Config{}, upstream.Server{OpenAPI: &openapi.Source{Auth: auth}}, func(http.ResponseWriter, *http.Request) { posts.Add(1) })
+	s := newAPISet(t, upstream.Config{}, upstream.Server{Kind: &openapi.Source{Auth: auth}}, func(http.ResponseWriter, *http.Request) { posts.Add(1) })
 	_, err := call(t.Context(), s, "pets", "post", "")
 	wantNotSent(t, "without a token", err, true)
 	if posts.Load() != 0 {
@@ -239,7 +241,7 @@ func TestCallWhoseEventStreamEndsIsNotRepeated(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 		return true
 	})
-	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", URL: web.URL + "/mcp", Transport: "sse"}}})
+	s := open(t, upstream.Config{Servers: []upstream.Server{{Name: "site", Kind: upstream.Remote{URL: web.URL + "/mcp", Transport: "sse"}}}})
 	if _, err := call(t.Context(), s, "site", "echo", "slow"); !unknownOutcome(err) || slow.Load() != 1 {
 		t.Errorf("after %d calls: %v", slow.Load(), err)
 	}

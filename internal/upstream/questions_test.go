@@ -29,7 +29,7 @@ func newAskingSet(t *testing.T, cfg upstream.Config, patience time.Duration, que
 	}
 	file := filepath.Join(t.TempDir(), "script")
 	upstreamtest.Write(t, file, script)
-	cfg.Servers = []upstream.Server{{Name: "s", Command: upstreamtest.Command(t), Env: upstreamtest.Env(file), Timeout: patience}}
+	cfg.Servers = []upstream.Server{{Name: "s", Kind: upstream.Program{Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)}, Timeout: patience}}
 	return open(t, cfg)
 }
 

@@ -28,11 +28,11 @@ func TestFailedAnswerIsRedacted(t *testing.T) {
 }
 
 func TestPasswordOfAURLIsSecret(t *testing.T) {
-	v := &server{redact: &redactor{}, set: &Set{cfg: Config{Resolve: func(_ context.Context, v string) (string, error) {
+	h := &Host{messages: &messages{redact: &redactor{}}, set: &common{cfg: Config{Resolve: func(_ context.Context, v string) (string, error) {
 		return strings.ReplaceAll(v, "${PW}", "sesame"), nil
 	}}}}
-	found, err := v.resolveURL(t.Context(), "https://me:x${PW}@mcp.example/mcp")
-	if err != nil || found != "https://me:xsesame@mcp.example/mcp" || !slices.Contains(v.redact.sentForms(), "xsesame") {
-		t.Error(found, v.redact.sentForms(), err)
+	found, err := h.resolveURL(t.Context(), "https://me:x${PW}@mcp.example/mcp")
+	if err != nil || found != "https://me:xsesame@mcp.example/mcp" || !slices.Contains(h.redact.sentForms(), "xsesame") {
+		t.Error(found, h.redact.sentForms(), err)
 	}
 }

@@ -54,7 +54,7 @@ func TestRepeatableCallWaitsForABusyServer(t *testing.T) {
 // An API is asked again in the same way.
 func TestRepeatableOperationWaitsForABusyAPI(t *testing.T) {
 	var gets atomic.Int32
-	s := newAPISet(t, upstream.Config{}, upstream.Server{OpenAPI: &openapi.Source{}}, func(w http.ResponseWriter, r *http.Request) {
+	s := newAPISet(t, upstream.Config{}, upstream.Server{Kind: &openapi.Source{}}, func(w http.ResponseWriter, r *http.Request) {
 		if gets.Add(1) == 1 {
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(503)

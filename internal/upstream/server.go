@@ -1,26 +1,27 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/process"
 )
 
 // server is one configured server and its connection state.
 type server struct {
 	Server
-	set    *Set
-	given  Server        // without defaults
-	slots  chan struct{} // one item for each call in flight
-	redact *redactor
+	*messages
+	set       *common
+	given     Server // without defaults
+	connector Connector
+	tools     *notifier     // of Config.ToolsChanged; nil if it ignores changes
+	slots     chan struct{} // one item for each call in flight
 
 	ended context.Context // ends with end
 	end   func()          // prevents further starts and cancels the current one
@@ -30,36 +31,21 @@ type server struct {
 	uses   int           // calls that found this server; guarded by Set.mu
 	unused chan struct{} // closed when a retired server has no more uses; nil unless it is retired; guarded by Set.mu
 
-	mu              sync.Mutex
-	conn            *connection   // nil unless it is ready
-	starting        chan struct{} // closed at the end of a start; nil if there is none
-	initializeFirst bool          // send initialize first: see mcp.Info.Legacy
-	sseOnly         bool          // supports only the SSE transport of 2024-11-05
-	login           *oauth.Login  // of the last connection; nil if it uses none
+	mu       sync.Mutex
+	conn     *connection   // nil unless it is ready
+	starting chan struct{} // closed at the end of a start; nil if there is none
 
 	since    time.Time // start of the current phase
 	reason   error     // why it failed; nil if it did not fail
 	failures int       // consecutive failures
 	retryAt  time.Time // earliest time of the next start
-	stderr   []string  // last stderr lines of its last program
-
-	notifying, notifyAgain bool // whether Config.ToolsChanged is running, and whether to run it again
-}
-
-// session is an open connection to an MCP server or an API.
-type session interface {
-	Info() Info
-	Tools(ctx context.Context, server string) (tools []tool.Definition, notes []string, err error)
-	Call(ctx context.Context, c tool.Call) (tool.Result, error)
-	Done() <-chan struct{} // closed when the connection is broken or closed
-	Close()
 }
 
 // connection is a running server.
 type connection struct {
-	session session
-	child   *process.Child // nil unless the server is a program
-	local   io.Closer      // nil unless the server is in this process
+	session  Session
+	protocol *mcp.Session    // nil unless it is an MCP server
+	program  *programSession // nil unless it is a program
 
 	// guarded by server.mu
 	active         int  // calls in flight
@@ -67,27 +53,28 @@ type connection struct {
 	toolsRequested bool // whether its tools were listed, or ToolsChanged was scheduled
 	detached       bool // no longer in use
 	idleTimer      *time.Timer
-
-	timeouts int  // consecutive calls that ended without any response of the program
-	pinging  bool // whether a ping is in flight
+	watchdog       watchdog
 }
 
-func newServer(s *Set, c Server) *server {
+func newServer(s *common, c Server) *server {
 	given := c
-	set := func(d *time.Duration, usual time.Duration) {
-		if *d == 0 {
-			*d = usual
-		}
+	c.Timeout = cmp.Or(c.Timeout, time.Minute)
+	c.ProgressTimeout = cmp.Or(c.ProgressTimeout, 5*c.Timeout)
+	c.StartTimeout = cmp.Or(c.StartTimeout, time.Minute)
+	c.Idle = cmp.Or(c.Idle, 5*time.Minute)
+	c.Concurrency = cmp.Or(c.Concurrency, 8)
+	v := &server{
+		Server: c, set: s, given: given, slots: make(chan struct{}, c.Concurrency), since: time.Now(),
+		messages: &messages{name: c.Name, redact: &redactor{}, limit: s.cfg.MaxResponse, log: s.cfg.Log},
 	}
-	set(&c.Timeout, time.Minute)
-	set(&c.ProgressTimeout, 5*c.Timeout)
-	set(&c.StartTimeout, time.Minute)
-	set(&c.Idle, 5*time.Minute)
-	if c.Concurrency == 0 {
-		c.Concurrency = 8
+	v.ended, v.end = context.WithCancel(context.Background())
+	h := newHost(s, c, v.messages)
+	if s.cfg.ToolsChanged != nil {
+		v.tools = &notifier{call: func(ctx context.Context) { s.cfg.ToolsChanged(ctx, c.Name) }, spawn: s.spawn, ended: v.isEnding}
+		h.ToolsChanged = v.tools.notify
 	}
-	ended, end := context.WithCancel(context.Background())
-	return &server{Server: c, set: s, given: given, ended: ended, end: end, slots: make(chan struct{}, c.Concurrency), redact: &redactor{}, initializeFirst: c.Legacy, since: time.Now()}
+	v.connector = c.Kind.Connector(h)
+	return v
 }
 
 // acquire returns a connection, which the caller must release. The first caller starts
@@ -120,7 +107,7 @@ func (v *server) acquire(ctx context.Context, starting func() (started func())) 
 				defer v.mu.Unlock()
 				return nil, v.shuttingDown()
 			}
-			if v.reason != nil && (tries > 0 || time.Now().Before(v.retryAt) && !v.loginChanged()) {
+			if v.reason != nil && (tries > 0 || time.Now().Before(v.retryAt) && !hasNewLogin(v.connector)) {
 				defer v.mu.Unlock()
 				return nil, v.unavailable()
 			}
@@ -135,6 +122,29 @@ func (v *server) acquire(ctx context.Context, starting func() (started func())) 
 			return nil, err
 		}
 	}
+}
+
+// start connects within StartTimeout. Its error is displayable.
+func (v *server) start(ctx context.Context) (*connection, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, v.StartTimeout, errTimeout)
+	defer cancel()
+	session, err := v.connector.Open(ctx)
+	if err != nil {
+		if v.isEnding() {
+			return nil, v.shuttingDown()
+		}
+		if _, isOwn := errors.AsType[*fault.Error](err); !isOwn {
+			err = openError(ctx, err)
+		}
+		return nil, v.startError(err, v.StartTimeout)
+	}
+	c := &connection{session: session, protocol: protocolOf(session)}
+	c.program, _ = session.(*programSession)
+	if !v.set.spawn(func(context.Context) { v.watch(c) }) {
+		session.Close()
+		return nil, v.shuttingDown()
+	}
+	return c, nil
 }
 
 // startInBackground starts the server. The start continues if its caller is cancelled,
@@ -191,7 +201,7 @@ func (v *server) release(c *connection, err error) {
 	}
 	v.startIdleTimer(c)
 	v.mu.Unlock()
-	if c.isBroken(err) {
+	if c.session.IsBroken(err) {
 		v.disconnect(c, err)
 	}
 }
@@ -216,7 +226,7 @@ func (v *server) expire(c *connection) {
 		return
 	}
 	v.mu.Unlock()
-	v.closeConnection(c)
+	c.session.Close()
 }
 
 // watch waits for the connection to end and disconnects it.
@@ -234,7 +244,7 @@ func (v *server) disconnect(c *connection, err error) {
 		return
 	}
 	finish := func(context.Context) {
-		v.closeConnection(c)
+		c.session.Close()
 		v.recordDisconnect(c, err)
 	}
 	if !v.set.spawn(finish) {
@@ -246,13 +256,16 @@ func (v *server) disconnect(c *connection, err error) {
 // used is restarted by the next call, and a remote hang-up after use is not a failure. A
 // connection that broke before any use is retried only after a delay.
 func (v *server) recordDisconnect(c *connection, err error) {
-	reason := v.disconnectError(c, err)
+	reason := v.transportError(err, "connected")
+	if c.program != nil {
+		reason = v.errorf(fault.Unavailable, "exited (%s)%s", c.program.child.Status(), c.program.stderrTail())
+	}
 	hungUp := errors.Is(err, mcp.ErrClosed) || errors.Is(err, mcp.ErrSessionExpired)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	switch {
 	case v.conn != nil || v.starting != nil || v.isEnding(): // outdated
-	case hungUp && c.used && c.child != nil:
+	case hungUp && c.used && c.program != nil:
 		v.reason, v.retryAt, v.since = reason, time.Time{}, time.Now()
 		v.notifyStarted(reason) // before the next start
 	case hungUp && c.used:
@@ -285,23 +298,6 @@ func (v *server) detach(c *connection) bool {
 	return true
 }
 
-// closeConnection closes a connection and stops its program.
-func (v *server) closeConnection(c *connection) {
-	if c.child == nil {
-		c.session.Close()
-		if c.local != nil {
-			_ = c.local.Close()
-		}
-		return
-	}
-	c.child.Stdin.Close() // lets the program exit by itself
-	c.session.Close()
-	c.child.Stop()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.stderr = c.child.StderrLines()
-}
-
 // stop shuts the server down for good, after a start in progress.
 func (v *server) stop() {
 	v.end()
@@ -319,7 +315,7 @@ func (v *server) stop() {
 		return
 	}
 	v.mu.Unlock()
-	v.closeConnection(c)
+	c.session.Close()
 }
 
 // markToolsRequested reports whether the tools of the current connection were not
@@ -332,33 +328,27 @@ func (v *server) markToolsRequested() bool {
 		return false
 	}
 	c.toolsRequested = true
-	return v.set.cfg.ToolsChanged != nil && v.OpenAPI == nil && v.Network == nil // an API reports changes of its document itself
+	return v.tools != nil && c.protocol != nil // others report changes themselves
 }
 
-// notifyToolsChanged calls Config.ToolsChanged in the background: one call at a time, at
-// most one per second.
-func (v *server) notifyToolsChanged() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.notifyAgain = true
-	if v.notifying {
-		return
+// isEnding reports whether the server is being stopped for good.
+func (v *server) isEnding() bool { return v.ended.Err() != nil || v.set.isClosing() }
+
+// shuttingDown is the error for a server that is being stopped for good.
+func (v *server) shuttingDown() error {
+	if !v.set.isClosing() {
+		return errRetired
 	}
-	v.notifying = v.set.spawn(func(ctx context.Context) {
-		for v.takeNotification() {
-			v.set.cfg.ToolsChanged(ctx, v.Name)
-			select {
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-			}
-		}
-	})
+	return v.errorf(fault.Unavailable, "is stopping together with the daemon")
 }
 
-func (v *server) takeNotification() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	more := v.notifyAgain && !v.isEnding()
-	v.notifyAgain, v.notifying = false, more
-	return more
+// unavailable returns the error for a call before the next retry. The caller holds mu.
+func (v *server) unavailable() error {
+	e := fault.New(fault.KindOf(v.reason), "%s", fault.Message(v.reason))
+	e.Hint = fault.Hint(v.reason)
+	waitsForLogin := lastLogin(v.connector) != nil && fault.KindOf(v.reason) == fault.Denied
+	if wait := time.Until(v.retryAt); wait > 0 && !waitsForLogin {
+		e.Message += fmt.Sprintf("; the next attempt is in %s", max(wait.Round(time.Second), time.Second))
+	}
+	return e
 }

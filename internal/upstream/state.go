@@ -56,12 +56,15 @@ func (s *Set) States() []State {
 func (v *server) state() State {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	st := State{Name: v.Name, Since: v.since, Stderr: v.stderr}
+	st := State{Name: v.Name, Since: v.since}
+	if p, ok := v.connector.(*program); ok {
+		st.Stderr = p.lastStderr()
+	}
 	switch {
 	case v.conn != nil:
 		st.State, st.Info = Ready, v.conn.session.Info()
-		if c := v.conn.child; c != nil {
-			st.PID, st.Stderr = c.PID(), c.StderrLines()
+		if p := v.conn.program; p != nil {
+			st.PID, st.Stderr = p.child.PID(), p.child.StderrLines()
 		}
 	case v.starting != nil:
 		st.State = Starting

@@ -13,11 +13,11 @@ import (
 // start or for other calls go to the new server of that name. An error means that nothing has
 // changed.
 func (s *Set) Update(servers []Server) error {
-	if err := s.check(servers); err != nil {
+	if err := checkServers(servers, s.resolved); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	if s.closed {
+	if s.isClosing() {
 		s.mu.Unlock()
 		return nil
 	}
@@ -38,21 +38,6 @@ func (s *Set) Update(servers []Server) error {
 	return nil
 }
 
-// check returns an error for servers that cannot work together.
-func (s *Set) check(servers []Server) error {
-	seen := map[string]bool{}
-	for _, c := range servers {
-		if err := validate(c); err != nil && s.resolved { // otherwise checked after it is resolved
-			return err
-		}
-		if seen[c.Name] {
-			return duplicateName(c.Name)
-		}
-		seen[c.Name] = true
-	}
-	return nil
-}
-
 // merge returns the servers by name, those in use as far as their configuration is equal, and
 // the others in use. The caller holds mu, unless s is new.
 func (s *Set) merge(servers []Server) (all map[string]*server, retired []*server) {
@@ -61,7 +46,7 @@ func (s *Set) merge(servers []Server) (all map[string]*server, retired []*server
 		if v := s.servers[c.Name]; v != nil && sameServer(v.given, c) {
 			all[c.Name] = v
 		} else {
-			all[c.Name] = newServer(s, c)
+			all[c.Name] = newServer(s.common, c)
 		}
 	}
 	for name, v := range s.servers {
@@ -114,6 +99,3 @@ func (s *Set) retire(ctx context.Context, v *server) {
 	defer s.mu.Unlock()
 	delete(s.retired, v)
 }
-
-// isEnding reports whether the server is being stopped for good.
-func (v *server) isEnding() bool { return v.ended.Err() != nil || v.set.isClosing() }

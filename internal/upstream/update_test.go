@@ -23,7 +23,7 @@ func askingServer(t *testing.T, name string) upstream.Server {
 		Questions: []json.RawMessage{json.RawMessage(`{"message":"sure?","requestedSchema":{"type":"object","properties":{"ok":{"type":"boolean"}}}}`)},
 		Answers:   map[string]json.RawMessage{"call now": json.RawMessage(`{"content":[{"type":"text","text":"now"}]}`)},
 	})
-	return upstream.Server{Name: name, Command: upstreamtest.Command(t), Env: upstreamtest.Env(file), Identity: name}
+	return upstream.Server{Name: name, Kind: upstream.Program{Command: upstreamtest.Command(t), Env: upstreamtest.Env(file)}, Identity: name}
 }
 
 // inFlight calls the tool ask of a server, and returns when the person is asked.
@@ -57,7 +57,9 @@ func TestCallInFlightOnAChangedServerEndsOnItsOldConnection(t *testing.T) {
 	answer, result := inFlight(t, s, "changed")
 	before, kept := state(s, "changed").PID, state(s, "good").PID
 	changed := old
-	changed.Args = []string{"-other"}
+	program := old.Kind.(upstream.Program)
+	program.Args = []string{"-other"}
+	changed.Kind = program
 	if err := s.Update([]upstream.Server{changed, other}); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +198,7 @@ func TestBadUpdateChangesNothing(t *testing.T) {
 	s := open(t, upstream.Config{Servers: []upstream.Server{good}})
 	wantEcho(t, s, "good")
 	pid := state(s, "good").PID
-	for _, bad := range [][]upstream.Server{{good, good}, {{Name: "x"}}, {{Name: "x", URL: "ftp://x"}}} {
+	for _, bad := range [][]upstream.Server{{good, good}, {{Name: "x"}}, {{Name: "x", Kind: upstream.Remote{URL: "ftp://x"}}}} {
 		if err := s.Update(bad); err == nil {
 			t.Errorf("%v was accepted", bad)
 		}

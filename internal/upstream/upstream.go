@@ -1,19 +1,21 @@
 // Package upstream manages connections to tool servers. It starts each server on first
 // use, stops it when idle, and reports its state.
 //
-// A server is a local program that speaks MCP over stdio, a URL that speaks MCP over
-// HTTP, an MCP server in this process, or an HTTP API described by an OpenAPI document,
-// whose operations become tools. The requests of code to hosts that the operator allows are
-// those of a server too, with a tool for each method.
+// What a server is and how to connect to it is its Kind. Those of this package speak MCP: a
+// local program over stdio, a URL over HTTP, and a server in this process. Packages that
+// import this one add others: an HTTP API described by an OpenAPI document, whose operations
+// become tools, and the requests of code to hosts that the operator allows, with a tool for
+// each method.
+//
 // A server is stopped, starting, ready or failed. A failed server is retried after a
 // delay that doubles; a call during the delay fails immediately. A program that crashes
 // after it has served calls is restarted by the next call. Servers do not block each
 // other, and no failure of a server ends the daemon.
 //
 // Subpackages: process runs programs, mcp speaks the protocol and is the only one that
-// imports the SDK, oauth obtains tokens for servers over HTTP, openapi calls described
-// APIs, network sends the requests of code, spool keeps large answers, sanitize makes foreign
-// text safe to display.
+// imports the SDK, oauth obtains tokens for servers over HTTP, spool keeps large answers,
+// sanitize makes foreign text safe to display, urlpath reads the paths of URLs as servers do.
+// openapi calls described APIs and network sends the requests of code; each contains a Kind.
 //
 // A Set is safe for concurrent use. It does not evaluate policy, validate arguments,
 // detect personal data, write the journal or keep a catalog: wrappers and packages above
@@ -25,7 +27,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -35,28 +36,14 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/store/secret"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/spool"
 )
 
-// Server is the configuration of one server. It has a Command, a URL, an OpenAPI source, a
-// Local or a Network.
+// Server is the configuration of one server.
 type Server struct {
-	Name              string
-	Command           string            // program name on PATH, or a path
-	Args              []string          //
-	Env               map[string]string // in addition to PATH, HOME and a few others; values go through Config.Resolve
-	Dir               string            // working directory; "" means the daemon's
-	URL               string            // http or https
-	Headers           map[string]string // values go through Config.Resolve
-	OpenAPI           *openapi.Source   // an HTTP API instead of an MCP server; its strings go through Config.Resolve
-	Local             Local             // an MCP server in this process
-	Network           *network.Rules    // requests of code instead of a server; the values of its secrets go through Config.Resolve
-	Transport         string            // "stdio", "http" or "sse"; "" means stdio for a Command, otherwise streamable HTTP with SSE as fallback
-	Client            Client            // OAuth client for a URL; its ID, Secret and Key go through Config.Resolve
-	ClientCredentials bool              // obtain tokens with the client credentials of Client, without an interactive login
+	Name string
+	Kind Kind
 
 	Timeout time.Duration // of a call, without waiting time before it is sent; 0 means 60 s
 	// ProgressTimeout is that of a call whose server reports progress, which restarts Timeout; 0
@@ -70,18 +57,10 @@ type Server struct {
 	Revision        string        // changes with the values of the references, so that Update restarts the server; not used otherwise
 }
 
-// Local is an MCP server in this process. Its implementations are pointers, so that equal
-// Servers can be recognized.
-type Local interface {
-	// Connect opens a connection with one message per line. The caller closes it.
-	Connect(context.Context) (io.ReadWriteCloser, error)
-}
-
 // Config of a Set.
 type Config struct {
 	Servers []Server
-	// Resolve resolves references in a value of Env or Headers, the Command, an argument or
-	// the URL. It is called each time a connection starts. A value that it changes is a
+	// Resolve resolves references in a string of a Kind. It is called each time a connection starts. A value that it changes is a
 	// secret and is redacted in errors, states and logs. nil means that values are used as
 	// they are.
 	Resolve func(ctx context.Context, value string) (string, error)
@@ -135,48 +114,39 @@ type Listing struct {
 
 // Set holds all upstream servers. It implements tool.Caller.
 type Set struct {
+	*common
+	resolved bool // there are no references, so that servers can be checked before they are started
+
+	mu      sync.Mutex
+	servers map[string]*server
+	retired map[*server]bool // removed or replaced, until their last call has ended
+}
+
+// common is what the servers of a Set share.
+type common struct {
+	*background
 	cfg         Config
 	listChanges mcp.ListChanges
 	spool       *spool.Spool
-	resolved    bool // there are no references, so that servers can be checked before they are started
-
-	run     func(f func(context.Context)) // runs f in a goroutine of background
-	cancel  context.CancelFunc            // cancels the context of run; called by Close
-	closing <-chan struct{}               // closed by cancel
-
-	mu         sync.Mutex
-	servers    map[string]*server
-	retired    map[*server]bool // removed or replaced, until their last call has ended
-	closed     bool
-	background sync.WaitGroup
 }
 
 // New returns a Set. It starts no server.
 func New(cfg Config) (*Set, error) {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.Client = cmp.Or(cfg.Client, "sandpiper")
+	cfg.RetryDelay = cmp.Or(cfg.RetryDelay, time.Second)
+	resolved := cfg.Resolve == nil
+	if resolved {
+		cfg.Resolve = func(_ context.Context, value string) (string, error) { return value, nil }
 	}
-	if cfg.Client == "" {
-		cfg.Client = "sandpiper"
+	if err := checkServers(cfg.Servers, resolved); err != nil {
+		return nil, err
 	}
-	if cfg.RetryDelay == 0 {
-		cfg.RetryDelay = time.Second
-	}
-	s := &Set{cfg: cfg, retired: map[*server]bool{}}
+	s := &Set{common: &common{background: newBackground(), cfg: cfg}, resolved: resolved, retired: map[*server]bool{}}
 	if cfg.Spool != "" {
 		s.spool = &spool.Spool{Dir: cfg.Spool, Max: cmp.Or(cfg.SpoolBytes, 1<<30)}
 	}
-	if s.cfg.Resolve == nil {
-		s.cfg.Resolve = func(_ context.Context, value string) (string, error) { return value, nil }
-		s.resolved = true
-	}
-	if err := s.check(cfg.Servers); err != nil {
-		return nil, err
-	}
 	s.servers, _ = s.merge(cfg.Servers)
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel, s.closing = cancel, ctx.Done()
-	s.run = func(f func(context.Context)) { s.background.Go(func() { f(ctx) }) }
 	return s, nil
 }
 
@@ -184,16 +154,16 @@ func New(cfg Config) (*Set, error) {
 // Progress is reported on the calling goroutine.
 func (s *Set) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	var made attempts
-	r, err := withSession(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx callContext, on session) (tool.Result, error) {
+	r, err := withSession(ctx, s, c.Server, "calling "+c.Tool, c.Starting, func(ctx callContext, on Session) (tool.Result, error) {
 		v := ctx.server
 		if v.markToolsRequested() { // the list may have changed since the last connection
-			defer v.notifyToolsChanged()
+			defer v.tools.notify()
 		}
 		own := c
 		own.Progress = ctx.keepAlive(c.Progress)
-		own.Ask = v.pauseWhileAsking(ctx.limit, c.Ask)
+		own.Ask = v.redact.pauseWhileAsking(ctx.limit, c.Ask)
 		own.Hold = pauseWhileHolding(ctx.limit, c.Hold)
-		own.Store = v.storeWithoutSecrets(c.Store)
+		own.Store = v.redact.storeWithoutSecrets(c.Store)
 		r, err := callWhenReady(ctx, on, own)
 		made.note(err)
 		return v.redact.redactResult(r), err
@@ -208,15 +178,15 @@ func (s *Set) Check(_ context.Context, c tool.Call) (destination string, err err
 		return "", nil
 	}
 	defer done()
-	if v.Network == nil {
-		return "", nil
+	if k, ok := v.Kind.(checker); ok {
+		return k.Check(c)
 	}
-	return v.Network.Check(c)
+	return "", nil
 }
 
 // List returns the description of a server and all its tools.
 func (s *Set) List(ctx context.Context, server string) (Listing, error) {
-	return withSession(ctx, s, server, "listing its tools", nil, func(ctx callContext, on session) (Listing, error) {
+	return withSession(ctx, s, server, "listing its tools", nil, func(ctx callContext, on Session) (Listing, error) {
 		ctx.server.markToolsRequested()
 		tools, notes, err := on.Tools(ctx, server)
 		for _, note := range notes {
@@ -283,38 +253,16 @@ func (s *Set) ListChanges() (resources, prompts uint64) {
 // Close stops all servers and waits for them, for a few seconds at most. Calls in flight
 // are cancelled.
 func (s *Set) Close() {
+	s.background.end()
 	s.mu.Lock()
-	s.closed = true
 	servers := slices.AppendSeq(slices.Collect(maps.Values(s.servers)), maps.Keys(s.retired))
 	s.mu.Unlock()
-	s.cancel()
 	var all sync.WaitGroup
 	for _, v := range servers {
 		all.Go(v.stop)
 	}
 	all.Wait()
-	s.background.Wait()
-}
-
-// isClosing reports whether Close has cancelled the context of spawn.
-func (s *Set) isClosing() bool {
-	select {
-	case <-s.closing:
-		return true
-	default:
-		return false
-	}
-}
-
-// spawn runs f on a goroutine that Close waits for, with a context that Close cancels. It
-// reports false, without running f, if the Set is closed.
-func (s *Set) spawn(f func(context.Context)) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.run(f)
-	}
-	return !s.closed
+	s.work.Wait()
 }
 
 func (s *Set) names() []string {

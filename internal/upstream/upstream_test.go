@@ -40,7 +40,7 @@ func brokenServer(t testing.TB, kind string) upstream.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return upstream.Server{Name: kind, Command: exe, Env: map[string]string{"UPSTREAM_TEST_SERVER": kind}}
+	return upstream.Server{Name: kind, Kind: upstream.Program{Command: exe, Env: map[string]string{"UPSTREAM_TEST_SERVER": kind}}}
 }
 
 func call(ctx context.Context, s *upstream.Set, server, name, x string) (tool.Result, error) {
@@ -103,9 +103,9 @@ func TestBrokenServersAreReported(t *testing.T) {
 	hangs.StartTimeout = 300 * time.Millisecond
 	s := open(t, upstream.Config{Servers: []upstream.Server{
 		brokenServer(t, "good"), hangs, brokenServer(t, "crashes"),
-		{Name: "missing", Command: "no-such-program"}, {Name: "npx", Command: "npx", Env: map[string]string{"PATH": t.TempDir()}},
-		{Name: "forbidden", Command: "/etc/passwd"}, {Name: "talks", Command: "/bin/echo", Args: []string{"hello"}},
-		{Name: "refused", URL: "http://127.0.0.1:1/mcp"}, {Name: "nowhere", URL: "http://no-such-host.invalid/mcp"},
+		{Name: "missing", Kind: upstream.Program{Command: "no-such-program"}}, {Name: "npx", Kind: upstream.Program{Command: "npx", Env: map[string]string{"PATH": t.TempDir()}}},
+		{Name: "forbidden", Kind: upstream.Program{Command: "/etc/passwd"}}, {Name: "talks", Kind: upstream.Program{Command: "/bin/echo", Args: []string{"hello"}}},
+		{Name: "refused", Kind: upstream.Remote{URL: "http://127.0.0.1:1/mcp"}}, {Name: "nowhere", Kind: upstream.Remote{URL: "http://no-such-host.invalid/mcp"}},
 	}})
 	var all sync.WaitGroup
 	for name, c := range map[string]struct {
@@ -164,7 +164,7 @@ func TestCallErrors(t *testing.T) {
 
 func TestToolErrorIsFailure(t *testing.T) {
 	server := brokenServer(t, "good")
-	server.Env["TOKEN"] = "sesame-open"
+	server.Kind.(upstream.Program).Env["TOKEN"] = "sesame-open"
 	s := open(t, upstream.Config{Servers: []upstream.Server{server}})
 	for name, want := range map[string]tool.Failure{
 		"fail": {Message: "it is broken, [secret]", Data: json.RawMessage(`{"code":7}`), Answer: tool.Result{

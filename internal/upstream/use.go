@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -14,20 +13,18 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/mcp"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/oauth"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/openapi"
 )
 
 // withSession runs f with the session of a server and returns a displayable error. It
 // limits the concurrency of the server. If the server has expired the session, it has
 // not executed the request, and f runs once more on a new connection. If the server is
 // replaced before the request was sent, f runs on the new one.
-func withSession[T any](ctx context.Context, s *Set, name, doing string, starting func() (started func()), f func(callContext, session) (T, error)) (T, error) {
+func withSession[T any](ctx context.Context, s *Set, name, doing string, starting func() (started func()), f func(callContext, Session) (T, error)) (T, error) {
 	for {
 		v, done := s.use(name)
 		if v == nil {
 			var none T
-			return none, s.unknownServer(name)
+			return none, unknownServer(name, s.names())
 		}
 		answer, err := onServer(ctx, v, doing, starting, f)
 		done()
@@ -39,7 +36,7 @@ func withSession[T any](ctx context.Context, s *Set, name, doing string, startin
 
 // onServer is withSession for one server. Its error is errRetired if nothing was sent, because
 // the server was retired before.
-func onServer[T any](ctx context.Context, v *server, doing string, starting func() (started func()), f func(callContext, session) (T, error)) (T, error) {
+func onServer[T any](ctx context.Context, v *server, doing string, starting func() (started func()), f func(callContext, Session) (T, error)) (T, error) {
 	var none T
 	select {
 	case v.slots <- struct{}{}:
@@ -58,8 +55,8 @@ func onServer[T any](ctx context.Context, v *server, doing string, starting func
 		}
 		before, began := c.responses(), time.Now()
 		answer, err := withTimeout(ctx, v, c, f)
-		failure := v.callError(ctx, c, doing, err)
-		v.countTimeouts(c, before, time.Since(began), err)
+		failure := callError(ctx, v, c, doing, err)
+		countTimeouts(v, c, before, time.Since(began), err)
 		v.release(c, err)
 		if err == nil {
 			return answer, nil
@@ -70,13 +67,31 @@ func onServer[T any](ctx context.Context, v *server, doing string, starting func
 	}
 }
 
+// callError returns the displayable error of a call.
+func callError(ctx context.Context, v *server, c *connection, doing string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return v.requestError(ctx, doing, err, func() error {
+		switch {
+		case v.set.isClosing():
+			return v.shuttingDown()
+		case v.stopped.Load():
+			return v.errorf(fault.Unavailable, "was removed or changed in the configuration, and stopped while %s", doing)
+		case errors.Is(err, mcp.ErrClosed) && c.program != nil:
+			return v.errorf(fault.Unavailable, "%s", c.program.closedWhile(doing))
+		}
+		return nil
+	})
+}
+
 // withMCPSession is withSession for requests that only MCP servers support.
 func withMCPSession[T any](ctx context.Context, s *Set, name, doing string, f func(callContext, *mcp.Session) (T, error)) (T, error) {
-	return withSession(ctx, s, name, doing, nil, func(ctx callContext, on session) (T, error) {
-		session, ok := on.(*mcp.Session)
-		if !ok {
+	return withSession(ctx, s, name, doing, nil, func(ctx callContext, on Session) (T, error) {
+		session := protocolOf(on)
+		if session == nil {
 			var none T
-			return none, fault.New(fault.NotFound, "is an OpenAPI document, which has tools but no resources or prompts")
+			return none, fault.New(fault.NotFound, "is %s, which has tools but no resources or prompts", ctx.server.Kind.Noun())
 		}
 		return f(ctx, session)
 	})
@@ -118,7 +133,7 @@ func (a *attempts) outcome(ref tool.Ref, err error) error {
 }
 
 // withTimeout cancels f after the server's timeout.
-func withTimeout[T any](ctx context.Context, v *server, c *connection, f func(callContext, session) (T, error)) (T, error) {
+func withTimeout[T any](ctx context.Context, v *server, c *connection, f func(callContext, Session) (T, error)) (T, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	limit := clock.New(v.ProgressTimeout, func() { cancel(&timedOut{within: v.ProgressTimeout}) })
@@ -169,7 +184,7 @@ func (d callContext) Deadline() (time.Time, bool) {
 
 // callWhenReady makes a call, and makes a repeatable one again when the server asks for that with 429 or
 // 503 and Retry-After, as long as the wait ends within the timeout.
-func callWhenReady(ctx callContext, on session, c tool.Call) (tool.Result, error) {
+func callWhenReady(ctx callContext, on Session, c tool.Call) (tool.Result, error) {
 	for {
 		r, err := on.Call(ctx, c)
 		wait := busyFor(err)
@@ -200,14 +215,14 @@ func busyFor(err error) time.Duration {
 
 // pauseWhileAsking wraps ask: the timeout is paused while it runs, and secrets are
 // redacted in the question.
-func (v *server) pauseWhileAsking(limit *clock.Clock, ask func(context.Context, tool.Question) (tool.Reply, error)) func(context.Context, tool.Question) (tool.Reply, error) {
+func (r *redactor) pauseWhileAsking(limit *clock.Clock, ask func(context.Context, tool.Question) (tool.Reply, error)) func(context.Context, tool.Question) (tool.Reply, error) {
 	if ask == nil {
 		return nil
 	}
 	return func(ctx context.Context, q tool.Question) (tool.Reply, error) {
 		limit.Pause()
 		defer limit.Resume()
-		return ask(ctx, tool.Question{Text: v.redact.text(q.Text), Schema: v.redact.json(q.Schema)})
+		return ask(ctx, tool.Question{Text: r.text(q.Text), Schema: r.json(q.Schema)})
 	}
 }
 
@@ -225,37 +240,18 @@ func pauseWhileHolding(limit *clock.Clock, hold func(context.Context, int64) err
 
 // storeWithoutSecrets wraps store: content that repeats a secret is refused, because it is
 // too large to be redacted.
-func (v *server) storeWithoutSecrets(store func(context.Context, []byte) (json.RawMessage, error)) func(context.Context, []byte) (json.RawMessage, error) {
+func (r *redactor) storeWithoutSecrets(store func(context.Context, []byte) (json.RawMessage, error)) func(context.Context, []byte) (json.RawMessage, error) {
 	if store == nil {
 		return nil
 	}
 	return func(ctx context.Context, content []byte) (json.RawMessage, error) {
-		for _, secret := range v.redact.sentForms() {
+		for _, secret := range r.sentForms() {
 			if bytes.Contains(content, []byte(secret)) {
 				return nil, fault.New(fault.Exhausted, "sent an answer of %d bytes that contains one of its credentials", len(content)).WithHint("request less data per call")
 			}
 		}
 		return store(ctx, content)
 	}
-}
-
-// isBroken reports whether err makes the connection unusable. A connection to an API is
-// broken only if no operation can be called, and requests of code have none.
-func (c *connection) isBroken(err error) bool {
-	switch c.session.(type) {
-	case apiSession:
-		return errors.Is(err, openapi.ErrDown)
-	case networkSession:
-		return false
-	}
-	if errors.Is(err, mcp.ErrClosed) || errors.Is(err, mcp.ErrSessionExpired) || errors.Is(err, mcp.ErrOtherHost) {
-		return true
-	}
-	network, down := errors.AsType[*net.OpError](err)
-	_, name := errors.AsType[*net.DNSError](err)
-	status, answered := errors.AsType[*mcp.StatusError](err)
-	return down && network.Op == "dial" || name || answered && (status.Code == 401 || status.Code == 403) ||
-		fault.KindOf(err) == fault.Denied && !errors.Is(err, oauth.ErrInsufficientScope)
 }
 
 // responded reports whether the server responded, possibly with an error.

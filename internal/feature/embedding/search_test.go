@@ -24,7 +24,8 @@ func meant(t *testing.T, at *modeltest.Endpoint) *daemon.Daemon {
 		"work/tools.json": `{"categories": {"all": {"tools": {
 			"umbrella": {"mcp_server": "skies", "description": "Says whether precipitation is expected."},
 			"invoice": {"mcp_server": "ledger", "description": "Asks a customer for payment."}}}}}`,
-		"work/sandpiper.yaml": "catalog: [tools.json]\nsearch: {embeddings: {provider: openai, url: '" + at.URL + "/v1', model: small, api_key: '${KEY}', timeout: 10s}}\n",
+		"work/sandpiper.yaml": "catalog: [tools.json]\nsearch: {embeddings: {provider: openai, url: '" + at.URL +
+			"/v1', model: small, api_key: '${KEY}', timeout: 10s}}\n",
 	}, "KEY="+modeltest.Key)
 	d, err := daemon.New(daemon.Config{
 		Config:   *c,

@@ -152,7 +152,7 @@ func BenchmarkCalls(b *testing.B) {
 		b.Fatalf("%v\n%s", err, out)
 	}
 	b.Run("set", func(b *testing.B) {
-		s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "c", Command: program, Concurrency: 1000}}})
+		s, err := upstream.New(upstream.Config{Servers: []upstream.Server{{Name: "c", Kind: upstream.Program{Command: program}, Concurrency: 1000}}})
 		if err != nil {
 			b.Fatal(err)
 		}

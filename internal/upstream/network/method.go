@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/urlpath"
 )
 
 // otherMethod returns the parameter or field of a request from which frameworks such as Rails,
@@ -45,7 +47,7 @@ func namesMethod(name string) bool {
 func methodPair(form string) string {
 	for pair := range strings.FieldsFuncSeq(form, func(r rune) bool { return r == '&' || r == ';' }) {
 		name, _, _ := strings.Cut(pair, "=")
-		if len(name) < 100 && namesMethod(decodeOnce(strings.ReplaceAll(name, "+", " "))) {
+		if len(name) < 100 && namesMethod(urlpath.Decode(strings.ReplaceAll(name, "+", " "))) {
 			return "_method"
 		}
 	}
@@ -70,7 +72,7 @@ func methodPart(body []byte) string {
 			part, _, _ = bytes.Cut(part, []byte(end))
 		}
 		for _, m := range fieldName.FindAllSubmatch(part, -1) {
-			if len(m[1]) > 0 || namesMethod(decodeOnce(string(m[2]))) {
+			if len(m[1]) > 0 || namesMethod(urlpath.Decode(string(m[2]))) {
 				return "_method"
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/urlpath"
 )
 
 // request is a request that a rule allows.
@@ -87,7 +88,7 @@ func parseURL(text string) (u *url.URL, wrong string) {
 	if err != nil {
 		return nil, "has a host that " + err.Error()
 	}
-	if DotSegment(u.Path) != "" {
+	if urlpath.DotSegment(u.Path) != "" {
 		return nil, "has . or .. in its path: write the path without them"
 	}
 	port := u.Port()

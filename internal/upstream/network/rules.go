@@ -12,6 +12,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/glob"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/urlpath"
 )
 
 // ServerName is the name of the server whose tools are the requests of code.
@@ -107,7 +108,7 @@ func newRule(of Rule) (r rule, err error) {
 		if !strings.HasPrefix(p, "/") {
 			return r, fmt.Errorf("has path %.80q; it must begin with /", p)
 		}
-		for i, reading := range readings(p) {
+		for i, reading := range urlpath.Readings(p) {
 			if i == len(r.paths) {
 				r.paths = append(r.paths, nil)
 			}
@@ -211,9 +212,9 @@ func (r rule) mismatch(method string, u *url.URL) string {
 		return fmt.Sprintf("%s may be reached at %s://…:%d only, not %s and port %d", u.Hostname(), r.Scheme, r.port(), u.Scheme, portOf(u))
 	case !slices.Contains(r.Methods, method):
 		return fmt.Sprintf("the method %s is not allowed for %s; the methods are %s", method, u.Hostname(), strings.Join(r.Methods, ", "))
-	case r.Paths != nil && !matchAll(r.paths, readings(pathOf(u))[:1]):
+	case r.Paths != nil && !matchAll(r.paths, urlpath.Readings(pathOf(u))[:1]):
 		return fmt.Sprintf("the path %.100s is not allowed for %s; the paths are %s", pathOf(u), u.Hostname(), strings.Join(r.Paths, ", "))
-	case r.Paths != nil && !matchAll(r.paths, readings(pathOf(u))):
+	case r.Paths != nil && !matchAll(r.paths, urlpath.Readings(pathOf(u))):
 		return fmt.Sprintf("the path %.100s is not allowed for %s, because some servers read another one from its escapes or semicolons; the paths are %s", pathOf(u), u.Hostname(), strings.Join(r.Paths, ", "))
 	}
 	return ""

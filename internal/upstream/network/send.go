@@ -23,6 +23,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 	"github.com/sandpiper-mcp/sandpiper/internal/upstream/sanitize"
 )
 
@@ -76,21 +77,13 @@ func (c *Client) send(ctx context.Context, call tool.Call, q request) (tool.Resu
 	return result, err
 }
 
-// MayHaveEffect reports whether a request with this response may have taken effect, although the
-// response is no success: an error of the server or of a proxy, or a redirect, which may follow
-// the effect.
-func MayHaveEffect(status int) bool {
-	const clientClosed = 499 // of nginx
-	return status < 400 || status >= 500 || status == http.StatusRequestTimeout || status == clientClosed
-}
-
 // outcomeOf returns the outcome of a request that was answered with an error; "" if it is none.
 // Redirects are answers: the next request is a call of its own.
 func outcomeOf(method string, status int) string {
 	switch repeatable := reads(method) || method == http.MethodPut || method == http.MethodDelete; {
 	case status < 400:
 		return ""
-	case !repeatable && MayHaveEffect(status):
+	case !repeatable && upstream.MayHaveEffect(status):
 		return tool.Unknown
 	}
 	return tool.Failed

@@ -19,7 +19,6 @@ package openapi
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -121,9 +120,6 @@ type compiled struct {
 	files      fileStamps            // of files read; empty for downloads
 	read       time.Time             // time of reading
 }
-
-// ErrTooLarge means that a response exceeds Config.MaxResponse.
-var ErrTooLarge = errors.New("response too large")
 
 // Open reads the document and returns the API.
 func Open(ctx context.Context, cfg Config) (*API, error) {

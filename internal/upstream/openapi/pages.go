@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
 // maxPages bounds the pages of one call.
@@ -39,7 +40,7 @@ func (a *API) joinPages(ctx context.Context, doc *compiled, op *operation, q *re
 			return nil, fault.New(fault.Unavailable, "sent a page that is not a list, after %d pages", n)
 		}
 		if size += len(last.data); size > a.cfg.MaxResponse {
-			return nil, ErrTooLarge
+			return nil, upstream.ErrTooLarge
 		}
 		all, page = append(all, page...), nil
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/sandpiper-mcp/sandpiper/internal/memory"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream"
 )
 
 // request is an HTTP request built from arguments.
@@ -161,7 +161,7 @@ func (a *API) sendWithRetry(ctx context.Context, doc *compiled, op *operation, q
 		if err != nil {
 			return nil, err
 		}
-		effect = effect || got.elsewhere || network.MayHaveEffect(got.status)
+		effect = effect || got.elsewhere || upstream.MayHaveEffect(got.status)
 		if got.status == http.StatusUnauthorized && c.token != "" && !renewed && !got.elsewhere {
 			a.tokens.drop(c.token)
 			renewed = true
@@ -250,7 +250,7 @@ func (a *API) sendOnce(ctx context.Context, op *operation, q *request, target *u
 	}
 	data, err := memory.ReadAll(ctx, hold, res.Body, res.ContentLength, int64(a.cfg.MaxResponse)+1)
 	if len(data) > a.cfg.MaxResponse {
-		refused = ErrTooLarge
+		refused = upstream.ErrTooLarge
 	}
 	switch success := res.StatusCode >= 200 && res.StatusCode <= 299; {
 	case refused != nil && success:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/sandpiper-mcp/sandpiper/internal/fault"
 	"github.com/sandpiper-mcp/sandpiper/internal/tool/schema"
-	"github.com/sandpiper-mcp/sandpiper/internal/upstream/network"
+	"github.com/sandpiper-mcp/sandpiper/internal/upstream/urlpath"
 )
 
 // pair is an encoded name and value.
@@ -304,7 +304,7 @@ func splitPath(path string) (segments, query string) {
 // . or .. segments.
 func expandPath(path string, values map[string]string) (string, error) {
 	made := fillTemplate(path, values, func(piece string) string { return strings.ReplaceAll(percentEncode(piece, true), "?", "%3F") })
-	if segment := network.DotSegment(made); segment != "" {
+	if segment := urlpath.DotSegment(made); segment != "" {
 		return "", fault.New(fault.Invalid, "cannot be called: the arguments produce a path with the segment %q", segment)
 	}
 	return made, nil
